@@ -37,7 +37,7 @@ HOW_TO_READ = (
     "above 3 dB). Noise is the spread over independent runs. The first line is the raw mean beside the truth: biases "
     "as small as its own mean nothing. *Anscombe*: on stabilized fluence. Peers run on the CPU."
 )
-PICTURED = ("B1", 10**6)
+SHOWN = ("B1", 10**6)
 PICTURED_FILTERS = ("anlm", "fluence")
 MRI_PICTURED = "the same, mean of both patches"
 
@@ -119,7 +119,7 @@ def run_pictures(report: Report, plan: Plan) -> None:
 
 
 def _planes(plan: Plan) -> Iterator[tuple[str, dict[str, Any]]]:
-    domain, photons = PICTURED
+    domain, photons = SHOWN
     if plan.runs.available(domain, photons):
         yield "fluence", fluence_planes(plan, domain, photons)
     if (scan := _scan(plan)) is not None:

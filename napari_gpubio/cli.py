@@ -11,7 +11,7 @@ from typing import Any
 
 from napari_gpubio import ENGINES, __version__
 from napari_gpubio.core.checks import run_check, run_speed
-from napari_gpubio.core.command_line import STOPPED, check_outputs
+from napari_gpubio.core.command_line import STOPPED, Parser, check_outputs
 from napari_gpubio.core.device import choose_device, gpu_problem, list_devices, machine
 from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.report import (
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser of all verbs, whose options have a ``run`` that takes them and returns the exit status."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="napari-gpubio",
         description="Interactive brain and tissue physics in napari.",
         epilog=_EXAMPLES,

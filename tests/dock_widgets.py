@@ -135,7 +135,7 @@ def press_and_wait(qtbot, panel, pressed):
         pressed.click()
 
 
-def complaint(qtbot, panel):
+def error_after_run(qtbot, panel):
     """The panel's message after Run."""
     panel.run_button.click()
     wait_until(qtbot, lambda: not panel.running)

@@ -34,7 +34,7 @@ def run(arguments: argparse.Namespace) -> None:
         rows.append({"engine": name, **campaign(ENGINES[name], arguments.cycles, arguments.device)})
         print(rows[-1], flush=True)
     path = arguments.json or RESULTS / f"robustness_cycles_{facts['date']}.json"
-    publish(path, {**facts, "rows": rows}, told(facts, rows))
+    publish(path, {**facts, "rows": rows}, report_text(facts, rows))
 
 
 def campaign(engine: Engine, cycles: int, device: str) -> dict[str, Any]:
@@ -76,7 +76,7 @@ def _one_cycle(engine: Engine, device: str, seconds: float) -> str:
     return "complete" if getattr(outcome.result, "complete", True) else "stopped"
 
 
-def told(facts: dict[str, Any], rows: list[dict[str, Any]]) -> str:
+def report_text(facts: dict[str, Any], rows: list[dict[str, Any]]) -> str:
     """The results to read."""
     columns = ("engine", "run [ms]", "ended", "memory after 10 [MB]", "after the last", "growth [%]", "threads", "bits")
     lines = [

@@ -40,7 +40,7 @@ def run(arguments: argparse.Namespace) -> None:
             rows.append({"engine": name, "which": "from n on" if lasting else "n-th", **row})
             print(rows[-1], flush=True)
     path = result_path(arguments.json, "robustness_gpu_memory", facts["date"], device)
-    publish(path, {**facts, "rows": rows}, told(facts, rows))
+    publish(path, {**facts, "rows": rows}, report_text(facts, rows))
 
 
 class Failing:
@@ -109,7 +109,7 @@ def _outcome(engine: Engine, device: Device, right: str) -> tuple[str, str]:
     return ("same bits", "") if engine.fingerprint(result) == right else ("OTHER BITS", "")
 
 
-def told(facts: dict[str, Any], rows: list[dict[str, Any]]) -> str:
+def report_text(facts: dict[str, Any], rows: list[dict[str, Any]]) -> str:
     """The results to read."""
     columns = ("engine", "fails", "allocations", "disturbed runs", "runs after them")
     lines = []
@@ -118,13 +118,13 @@ def told(facts: dict[str, Any], rows: list[dict[str, Any]]) -> str:
         disturbed = {w: n for w, n in r["found"].items() if not w.startswith("next: ")}
         lines.append(line(r["engine"], r["which"], r["allocations"], *(_counts(c) for c in (disturbed, after))))
     kept = all(w.removeprefix("next: ").islower() and w != "next: said" for r in rows for w in r["found"])
-    verdict = f"Completed with the same bits or said so, and right afterwards: {'all' if kept else 'NOT all'}."
+    outcome = f"Completed with the same bits or said so, and right afterwards: {'all' if kept else 'NOT all'}."
     words = [f"* {r['engine']}, {w}: {said}" for r in rows for w, said in r["examples"].items() if w != "same bits"]
     head = [
         "# Out of GPU memory at every allocation",
         "",
         *header_lines(facts),
-        f"Device: {facts['device']}. {verdict}",
+        f"Device: {facts['device']}. {outcome}",
     ]
     return "\n".join([*head, "", *table(columns, lines), "", *(word for word in words if not word.endswith(": ")), ""])
 

@@ -33,7 +33,7 @@ def run(arguments: argparse.Namespace) -> None:
     facts = header(quick=arguments.hours < 8) | {"size": list(arguments.size), "faster": arguments.faster}
     facts |= measure(arguments)
     path = arguments.json or RESULTS / f"robustness_live_{facts['date']}.json"
-    publish(path, facts, told(facts))
+    publish(path, facts, report_text(facts))
 
 
 def measure(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -119,7 +119,7 @@ def _row(status: Any, course: Any, elapsed_s: float) -> dict[str, Any]:
     }
 
 
-def told(facts: dict[str, Any]) -> str:
+def report_text(facts: dict[str, Any]) -> str:
     """The results to read."""
     hours = facts["frames"] / CAMERA_HZ / 3600
     columns = (

@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> None:
         for found in campaign(arguments):
             named = {**before, **{row["name"]: {**row, "commit": facts["commit"]} for row in found}}
             rows = [named[name] for name in READERS if name in named]
-            save(path, {**facts, "rows": rows}, told(facts, rows))
+            save(path, {**facts, "rows": rows}, report_text(facts, rows))
         print(written(path))
 
 
@@ -97,7 +97,7 @@ def findings(row: dict[str, Any]) -> list[str]:
     return [f"* {row['name']}:{found['number']} {found['what']} ({found['count']} times)" for found in row["findings"]]
 
 
-def told(facts: dict[str, Any], rows: list[dict[str, Any]]) -> str:
+def report_text(facts: dict[str, Any], rows: list[dict[str, Any]]) -> str:
     sums = {key: sum(row[key] for row in rows) for key in ("mutants", "read", "refused", "others", "seconds")}
     worst = {key: max(row[key] for row in rows) for key in ("slowest_s", "most_mb")}
     lines = [*map(cells, rows), cells({"name": f"all {len(rows)}", **sums, **worst})]

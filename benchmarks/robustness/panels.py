@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> None:
         print(rows[-1], flush=True)
     viewer.close()
     path = arguments.json or RESULTS / f"robustness_panels_{facts['date']}.json"
-    publish(path, {**facts, "rows": rows}, told(facts, rows, arguments.times))
+    publish(path, {**facts, "rows": rows}, report_text(facts, rows, arguments.times))
 
 
 def campaign(viewer: Any, name: str, times: int) -> dict[str, Any]:
@@ -91,7 +91,7 @@ def _objects() -> Counter[str]:
     return found + Counter(f"{type(one).__name__} (Qt)" for one in QApplication.allWidgets())
 
 
-def told(facts: dict[str, Any], rows: list[dict[str, Any]], times: int) -> str:
+def report_text(facts: dict[str, Any], rows: list[dict[str, Any]], times: int) -> str:
     """The results to read."""
     columns = ("panel", "memory after 10 [MB]", "after the last", "growth [%]", "threads", "Qt objects", "more of")
     lines = [

@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> None:
         rows.append({"writer": name, **{place: of_its_own(name, place) for place in PLACES}})
         print(rows[-1], flush=True)
     path = arguments.json or RESULTS / f"robustness_places_{facts['date']}.json"
-    publish(path, {**facts, "rows": rows}, told(facts, rows))
+    publish(path, {**facts, "rows": rows}, report_text(facts, rows))
 
 
 def of_its_own(name: str, place: str) -> str:
@@ -193,14 +193,14 @@ def _vanishing(folder: Path, elsewhere: Path, *, stale: bool, at_once: bool) -> 
         builtins.open = io.open = opened
 
 
-def told(facts: dict[str, Any], rows: list[dict[str, Any]]) -> str:
+def report_text(facts: dict[str, Any], rows: list[dict[str, Any]]) -> str:
     """The results to read."""
 
-    def verdict(text: str) -> str:
+    def cell(text: str) -> str:
         capital = [word for word in text.split() if word.isupper() and len(word) > 3 and word.isalpha()]
         return "refused" if not capital else text
 
-    lines = [line(r["writer"], *(verdict(r[place]) for place in PLACES)) for r in rows]
+    lines = [line(r["writer"], *(cell(r[place]) for place in PLACES)) for r in rows]
     sentences = [f"* {place}: {rows[0][place]}" for place in PLACES]
     meaning = "*Refused*: one sentence as InvalidInput, the old file whole, nothing left beside it, nothing printed."
     head = ["# Places that cannot be written", "", *header_lines(facts), "", meaning]

@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace) -> None:
         rows.append({"writer": name, **campaign(WRITERS[name], arguments.kills)})
         print(rows[-1], flush=True)
     path = arguments.json or RESULTS / f"robustness_saving_{facts['date']}.json"
-    publish(path, {**facts, "kills": arguments.kills, "rows": rows}, told(facts, rows, arguments.kills))
+    publish(path, {**facts, "kills": arguments.kills, "rows": rows}, report_text(facts, rows, arguments.kills))
 
 
 def campaign(writer: Writer, kills: int) -> dict[str, Any]:
@@ -197,7 +197,7 @@ class _Warnings(logging.Handler):
         self.count += 1
 
 
-def told(facts: dict[str, Any], rows: list[dict[str, Any]], kills: int) -> str:
+def report_text(facts: dict[str, Any], rows: list[dict[str, Any]], kills: int) -> str:
     """The results to read."""
     columns = ("writer", "save [ms]", *OUTCOMES, "places", *OUTCOMES, "leftovers", "stayed")
     lines = [

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
-from napari_gpubio.core.files import check_folder
+from napari_gpubio.core.files import check_folder, is_stream
 from napari_gpubio.core.parameters import param_info
 from napari_gpubio.core.report import is_quiet, print_error
 from napari_gpubio.core.steps import Step
@@ -42,9 +42,8 @@ def add_settings(parser: argparse.ArgumentParser, settings: Any, title: str, *, 
                 option, dest=field.name, action=argparse.BooleanOptionalAction, default=default, help=text
             )
         else:
-            group.add_argument(
-                option, dest=field.name, type=type(default), default=default, choices=info.choices, help=text
-            )
+            kind = integer if isinstance(default, int) else type(default)
+            group.add_argument(option, dest=field.name, type=kind, default=default, choices=info.choices, help=text)
 
 
 def read_settings(namespace: argparse.Namespace, settings: Settings) -> Settings:
@@ -99,6 +98,34 @@ def stop_at_interrupt() -> Iterator[threading.Event]:
         yield stop
     finally:
         signal.signal(signal.SIGINT, usual)
+
+
+def integer(text: str) -> int:
+    """Return the integer of an option, which may be written as 1e6; ValueError if it is none."""
+    if any(letter in text.lower() for letter in ".e") and float(text).is_integer():
+        return int(float(text))
+    return int(text)
+
+
+class _StoreOnce(argparse._StoreAction):
+    """Takes the path of an option; another one in the same command is refused, since one of them would be lost."""
+
+    _seen: argparse.Namespace | None = None
+
+    def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: Any = None) -> None:
+        if self.option_strings and self.type is Path and self._seen is namespace:
+            raise InvalidInput(f"{option_string} is given twice, the second time as {values}; give it once")
+        self._seen = namespace
+        super().__call__(parser, namespace, values, option_string)
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser of a verb: paths are given once."""
+
+    def __init__(self, *arguments: Any, **keywords: Any) -> None:
+        super().__init__(*arguments, **keywords)
+        for name in (None, "store"):
+            self.register("action", name, _StoreOnce)
 
 
 class Writing:
@@ -166,7 +193,8 @@ def check_outputs(
                 raise InvalidInput(f"{name} is {folder}, which is a file; name a folder")
             wanted |= {f"{file} of {name}": folder / file for file in files}
         _check_apart(wanted | {name: folder for name, (folder, _) in made.items()}, inputs)
-        kept = [path for path in wanted.values() if path.exists() and not is_same_file(path, continued)]
+        there = [path for path in wanted.values() if path.exists() and not is_stream(path)]
+        kept = [path for path in there if not is_same_file(path, continued)]
     except OSError as error:  # a name that is too long, a folder that may not be entered
         raise InvalidInput(f"{str(error.filename)[:200]} cannot be written ({error.strerror})") from error
     if kept and not force:
@@ -179,17 +207,28 @@ def _check_place(name: str, path: Path) -> None:
     check_folder(path)
     if path.is_dir():
         raise InvalidInput(f"{name} is {path}, which is a folder; give the name of a file")
-    if not os.access(path.parent, os.W_OK):
+    if not os.access(path if is_stream(path) else path.parent, os.W_OK):
         raise InvalidInput(f"nothing can be written into {path.parent}; choose another folder for {name}")
 
 
 def _check_apart(outputs: Mapping[str, Path], inputs: Mapping[str, Path | None]) -> None:
-    taken = {path.resolve(): name for name, path in inputs.items() if path is not None}
+    taken = {_identity(path): name for name, path in inputs.items() if path is not None}
     for name, path in outputs.items():
-        if (other := taken.setdefault(path.resolve(), name)) != name:
+        if (other := taken.setdefault(_identity(path), name)) != name:
             raise InvalidInput(f"{name} and {other} are the same file, {path}; choose another name for {name}")
 
 
 def is_same_file(path: Path, other: Path | None) -> bool:
     """Whether two paths, of which the second may be missing, lead to the same file."""
-    return other is not None and path.resolve() == other.resolve()
+    return other is not None and _identity(path) == _identity(other)
+
+
+def _identity(path: Path) -> tuple[Any, ...]:
+    """What all paths of a file have in common; names that only case tells apart are one, as they are on most systems.
+
+    Of files that are there, the system knows it.
+    """
+    path = path.resolve()
+    if path.exists() or path == path.parent:
+        return path.stat().st_dev, path.stat().st_ino
+    return _identity(path.parent), path.name.casefold()

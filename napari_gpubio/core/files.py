@@ -71,10 +71,15 @@ def existing_file(path: str | os.PathLike[str]) -> Path:
     return file
 
 
+def text_of(data: bytes) -> str:
+    """Decode a text: UTF-16 where it begins with its mark, as Windows programs save it, else UTF-8."""
+    return data.decode("utf-16" if data.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig")
+
+
 def existing_text(path: str | Path) -> str:
-    """Return the text of a file; InvalidInput if there is none, it may not be read, or it is not in UTF-8."""
+    """Return the text of a file; InvalidInput if there is none, it may not be read, or `text_of` cannot decode it."""
     try:
-        return existing_file(path).read_text(encoding="utf-8")
+        return text_of(existing_file(path).read_bytes())
     except UnicodeDecodeError as error:
         raise InvalidInput(f"{Path(path).name} is not a text in UTF-8; save it as such") from error
     except OSError as error:
@@ -147,7 +152,8 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
 
     If the block raises, the temporary file is removed and an older file at ``path`` stays as it was.
     The temporary name keeps the target's suffixes, because many libraries choose the format by them. A symbolic link
-    stays one: what it points to is written. Temporary files of processes that were killed are removed.
+    stays one: what it points to is written. Into a stream, such as /dev/stdout, the file is copied when it is complete.
+    Temporary files of processes that were killed are removed.
 
     Raises
     ------
@@ -156,7 +162,8 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
     """
     name, part = Path(path).name, None
     try:
-        target = _end_of_links(Path(path))
+        to_stream = is_stream(path)
+        target = _end_of_links(Path(path)) if not to_stream else Path(tempfile.gettempdir(), name)
         check_folder(target)
         suffix = "".join(target.suffixes[-2:])
         # a free name, but not mkstemp's file: that is readable by its owner only, whatever the umask is
@@ -165,7 +172,11 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
         _remove_orphans(target.parent)
         part.touch(exist_ok=False)
         yield part
-        part.replace(target)
+        if to_stream:
+            with part.open("rb") as written, Path(path).open("wb") as stream:
+                shutil.copyfileobj(written, stream)
+        else:
+            part.replace(target)
     except OSError as error:
         raise InvalidInput(
             f"{name} could not be written ({error.strerror or error}); free space or choose another folder. "
@@ -176,6 +187,12 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
             _parts_in_use.discard(part.name)
             with suppress(OSError):  # the folder is gone or may only be read; if it comes back, the next save does this
                 part.unlink(missing_ok=True)
+
+
+def is_stream(path: str | os.PathLike[str]) -> bool:
+    """Return whether a path is a device or a pipe, such as /dev/stdout or /dev/null: no file to be replaced."""
+    path = Path(path)
+    return path.exists() and not (path.is_file() or path.is_dir())
 
 
 def is_gzip(path: Path) -> bool:

@@ -15,7 +15,6 @@ of numbers, or counts from 0, the labels of the volume show what its numbers are
 """
 
 import csv
-import json
 import os
 import re
 from collections.abc import Collection, Iterator, Sequence
@@ -24,9 +23,10 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.files import json_of, text_of
 from napari_gpubio.core.freesurfer_labels import FREESURFER_NAMES
 from napari_gpubio.core.reading import note, reading, reads_file
-from napari_gpubio.core.volumes import VOLUME_SUFFIXES
+from napari_gpubio.core.volumes import stem_of
 
 SUFFIXES = (".tsv", ".txt", ".csv", ".xml", ".json", ".lut", ".label", ".ctbl")
 _ENDINGS = ("", "_labels", "_lut", "_LUT", "-labels", "-LUT", "_names", "LUT", "ColorLUT")  # between stem and suffix
@@ -192,10 +192,8 @@ def _shift(rows: "_Rows", labels: set[int], *, is_usual: bool) -> tuple[int, lis
 
 
 def _decoded(data: bytes) -> str:
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):  # as Excel saves "Unicode text"
-        return data.decode("utf-16", errors="replace")
     try:
-        return data.decode("utf-8-sig")
+        return text_of(data)
     except UnicodeDecodeError:
         return data.decode("latin-1")
 
@@ -207,9 +205,7 @@ def find_label_table(path: str | Path, labels: Collection[int] = ()) -> Path | N
     volume is often something else; it counts only if it names labels, and at least half of ``labels`` if there are any.
     """
     path = Path(path)
-    endings = sorted((*VOLUME_SUFFIXES, ".mif.gz"), key=len, reverse=True)
-    suffix = next((ending for ending in endings if path.name.lower().endswith(ending)), path.suffix)
-    stem = path.name[: len(path.name) - len(suffix)]
+    stem = stem_of(path)
     for ending in _ENDINGS:
         for kind in SUFFIXES:
             table = path.with_name(f"{stem}{ending}{kind}")
@@ -342,10 +338,7 @@ def _from_xml(text: str, _: set[int]) -> _Rows:
 
 
 def _from_json(text: str, _: set[int]) -> _Rows:
-    try:
-        held = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InvalidInput(f"it is no JSON: {error}") from error
+    held = json_of(text, "the table")
     if isinstance(held, dict) and isinstance(labels := held.get("labels"), dict | list):
         held = labels  # as in the datasets of nnU-Net, which have them the other way round
         if isinstance(held, dict) and all(isinstance(value, int) for value in held.values()):

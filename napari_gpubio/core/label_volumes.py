@@ -14,6 +14,7 @@ Array = npt.NDArray[Any]
 _LEAST_EQUAL = 0.5  # of neighbors in a volume of labels; two thirds in atlases of coarse voxels
 _A_LOOK = 10_000  # values
 _MOST_VOXELS = 1 << 19  # that are looked at in a layer
+_NEARLY = 1e-3
 _LARGEST = 2.0**53  # up to which real numbers are whole for certain
 _known: dict[int, tuple[Any, bool]] = {}  # by the address of a layer's data: the data, weakly, and whether it is labels
 
@@ -21,17 +22,22 @@ _known: dict[int, tuple[Any, bool]] = {}  # by the address of a layer's data: th
 def as_labels(values: Array) -> tuple[npt.NDArray[np.integer[Any]] | None, str]:
     """Return whole numbers as labels, whatever their type, or None if they are none, and a note.
 
-    NaN is background, as in masks of SPM, and so is the only negative number where there is no 0; the note says so.
+    NaN is background, as in masks of SPM, and so is the only negative number where there is no 0; numbers that are
+    nearly whole, as a rounded factor in a header leaves them, are rounded. The note says so.
     """
     note = ""
     if values.dtype.kind in "fb":
         some = values.ravel(order="K")[:: max(1, values.size // _A_LOOK)]
         if not (_are_whole(some) and _are_whole(values)):
             return None, ""
-        missing = np.isnan(values)
+        missing, notes = np.isnan(values), []
         if count := int(np.count_nonzero(missing)):
-            values, note = np.where(missing, 0, values), f"{count:,} voxels are NaN, and were taken for background (0)"
-        values = values.astype(np.int64)
+            values = np.where(missing, 0, values)
+            notes.append(f"{count:,} voxels are NaN, and were taken for background (0)")
+        whole = np.rint(values)
+        if off := float(np.abs(values - whole).max()):
+            notes.append(f"its numbers are up to {off:.2g} off whole ones, and were rounded to labels")
+        values, note = whole.astype(np.int64), "; ".join(notes)
     elif values.dtype.kind not in "iu":
         return None, ""
     low = int(values.min())
@@ -56,20 +62,23 @@ def label_volume(layer: Any) -> npt.NDArray[np.integer[Any]]:
 
 
 def _are_whole(values: Array) -> bool:
-    """Whether all of some real numbers but NaN are whole, and not all are NaN."""
-    known = ~np.isnan(values)
-    return bool(known.any() and (~known | ((values == np.rint(values)) & (np.abs(values) < _LARGEST))).all())
+    """Whether all of some real numbers but NaN are whole, or nearly so and not near 0, and not all are NaN."""
+    known, whole = ~np.isnan(values), np.rint(values)
+    with np.errstate(invalid="ignore"):  # inf - inf
+        near = (values == whole) | ((np.abs(values - whole) <= _NEARLY) & (whole != 0))
+    return bool(known.any() and (~known | (near & (np.abs(values) < _LARGEST))).all())
 
 
 def looks_like_labels(array: Array) -> bool:
     """Return whether a volume of whole numbers is rather one of labels or a mask than an image.
 
     Labels lie in regions: of the neighbors along the longest axis that are not both 0, most are equal; in an image,
-    noise makes them differ. They are not negative, and one other number than 0 is a mask wherever it lies.
+    noise makes them differ. They are not negative, and one other number than 0 is a mask wherever it lies, also
+    everywhere.
     """
-    if array.ndim != 3 or array.dtype.kind not in "iub" or array.min() < 0 or array.min() == array.max():
+    if array.ndim != 3 or array.dtype.kind not in "iub" or array.min() < 0 or array.max() == 0:
         return False
-    if array.min() == 0 and ((array == 0) | (array == array.max())).all():
+    if ((array == 0) | (array == array.max())).all():
         return True
     along = np.moveaxis(array, int(np.argmax(array.shape)), 0)
     before, after = along[:-1], along[1:]

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.reading import NOTES, ReadingNote, noted, reading
+from napari_gpubio.core.reading import NOTES, ReadingNote, grouped, noted, reading
 from napari_gpubio.core.space import is_oblique, layer_matrix, same_grid, to_layer, world_order
 from napari_gpubio.core.volumes import has_orientation, read_volume, write_volume
 from napari_gpubio.core.world_aligned import WorldAligned
@@ -113,13 +113,14 @@ def read_each(path: str | Sequence[str], read: Callable[[Path], list[LayerData]]
         As of ``read``, with the name of the file.
     """
     layers: list[LayerData] = []
-    told: list[str] = []
-    for one in map(Path, [path] if isinstance(path, str) else path):
+    notes: list[str] = []
+    paths = [Path(one) for one in ([path] if isinstance(path, str) else path)]
+    for one in paths:
         with reading(one), noted() as found:
             new = read(one)
         layers += with_notes(new, found)
-        told += found
-    show_notes(told)
+        notes += found
+    show_notes(grouped(notes, [one.name for one in paths]))
     return layers
 
 
@@ -172,8 +173,8 @@ def affine_mm(layer: Any) -> npt.NDArray[np.float64]:
 
 def is_oriented(layer: Any) -> bool:
     """Whether the file of a layer says where its voxels lie; so it is taken where it has none, or it is gone."""
-    if (told := carried(layer, ORIENTED)) is not None:
-        return bool(told)
+    if (known := carried(layer, ORIENTED)) is not None:
+        return bool(known)
     path = carried(layer, "path") or layer.source.path
     try:
         return path is None or has_orientation(path)

@@ -17,7 +17,7 @@ import os
 import re
 import threading
 import warnings
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -101,13 +101,16 @@ def members(names: Collection[str]) -> Iterator[None]:
         yield
     finally:
         _here.listeners = before
-        alike: dict[str, list[str]] = {}
-        for text in dict.fromkeys(held):
-            name, _, rest = text.partition(": ")
-            alike.setdefault(rest if name in names else text, []).append(text)
-        _tell(
-            *(texts[0] if len(texts) == 1 else _named(f"{len(texts)} files: {rest}") for rest, texts in alike.items())
-        )
+        _tell(*(text if text in held else _named(text) for text in grouped(held, names)))
+
+
+def grouped(notes: Iterable[str], names: Collection[str]) -> list[str]:
+    """Return notes on files, each once; those that differ by the file's name alone as one that counts the files."""
+    alike: dict[str, list[str]] = {}
+    for text in dict.fromkeys(notes):
+        name, _, rest = text.partition(": ")
+        alike.setdefault(rest if name in names else text, []).append(text)
+    return [texts[0] if len(texts) == 1 else f"{len(texts)} files: {rest}" for rest, texts in alike.items()]
 
 
 @contextmanager

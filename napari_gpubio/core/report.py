@@ -2,7 +2,7 @@
 
 A verb prints its results as text, and gives the same numbers to `measured`, for ``--json``. Both are held back until it
 has ended, so that its files are written before anything can go wrong with a pipe. What is to be known of its input and
-results goes through `napari_gpubio.core.reading.note`, and is told at once.
+results goes through `napari_gpubio.core.reading.note`, and is written at once.
 """
 
 import argparse
@@ -28,12 +28,13 @@ from napari_gpubio.core.reading import note, noted
 PIPE_CLOSED = 141  # the exit status of a program whose output nobody reads any more: 128 + SIGPIPE
 WARNING = "warning: "
 _STATUSES = (WARNING, "ok: ", "error: ")  # a note that begins with one of them is no mere note
+_CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\t\n"}
 _READERS_GONE = (errno.EPIPE, errno.EINVAL)  # the latter on Windows
 
 
 @dataclass(eq=False)
 class Report:
-    """What one run of a verb has told.
+    """What one run of a verb writes.
 
     Parameters
     ----------
@@ -60,12 +61,12 @@ class Report:
             return
         self.notes.append(text)
         if not self.is_quiet:
-            print_error(text if text.startswith(_STATUSES) else f"note: {text}")
+            print_error(printable(text if text.startswith(_STATUSES) else f"note: {text}"))
 
     def json(self) -> str:
         """All of it as JSON; what is not finite is null."""
-        told = {**self.numbers, "files": self.files, "notes": self.notes}
-        return json.dumps(_plain(told), indent=2, default=str) + "\n"
+        content = {**self.numbers, "files": self.files, "notes": self.notes}
+        return json.dumps(_plain(content), indent=2, default=str) + "\n"
 
 
 _report: ContextVar[Report | None] = ContextVar("report", default=None)
@@ -96,7 +97,7 @@ def wrote(path: str | os.PathLike[str], text: str = "") -> None:
 
 
 def tell(notes: Iterable[str]) -> None:
-    """Tell the notes of a result on stderr; those of its input have been told when it was read."""
+    """Tell the notes of a result on stderr; those of its input were written when it was read."""
     for text in notes:
         note(text)
 
@@ -137,7 +138,7 @@ def reporting(options: argparse.Namespace) -> Iterator[None]:
         with noted(report.hear), _logging(options), redirect_stdout(held):
             yield
     except BaseException:
-        with suppress(OSError, InvalidInput):  # the first problem is the one to be told
+        with suppress(OSError, InvalidInput):  # the first problem is the one to be reported
             show(held.getvalue() if report.has_text else "", report.out)
         raise
     finally:
@@ -183,10 +184,15 @@ def open_nowhere() -> TextIO:
     return Path(os.devnull).open("w", encoding="utf-8")
 
 
+def printable(text: str) -> str:
+    """A name of a file's part in one line: what would move the cursor, or color a terminal, shows as its number."""
+    return text.translate({**_CONTROLS, **{ord(letter): f"\\x{ord(letter):02x}" for letter in "\t\n"}})
+
+
 def show(text: str, stream: TextIO) -> None:
     """Write a text to a stream at once; the errors are those of `reporting`."""
     try:
-        stream.write(text)
+        stream.write(text.translate(_CONTROLS))
         stream.flush()
     except OSError as error:
         _abandon(stream)
@@ -198,7 +204,7 @@ def show(text: str, stream: TextIO) -> None:
 def print_error(text: str) -> None:
     """Write a line to stderr; where nobody reads that any more, the work goes on."""
     try:
-        sys.stderr.write(f"{text}\n")
+        sys.stderr.write(f"{text.translate(_CONTROLS)}\n")
         sys.stderr.flush()
     except OSError:
         _abandon(sys.stderr)

@@ -64,6 +64,7 @@ def flat_components(data: Array, name: str) -> Array:
         return data.reshape(*shape[:3], -1)
     raise InvalidInput(
         f"{name} has shape {shape}; a tensor image has 6 or 9 volumes, or 5 dimensions that end in 1, 6 or 3, 3"
+        + "; three volumes may be directions, as FSL's dti_V1, which are read as fixels" * (shape[3:] == (3,))
     )
 
 

@@ -16,14 +16,19 @@ from napari_gpubio.core.device import CPU, free_memory_bytes
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write, existing_file, is_gzip
 from napari_gpubio.core.reading import note, reads_file
-from napari_gpubio.core.space import as_many_voxels, checked_affine, is_affine, same_grid
+from napari_gpubio.core.space import as_many_voxels, checked_affine, is_affine, same_grid, voxel_sizes_mm
 
 Array = npt.NDArray[Any]
 Affine = npt.NDArray[np.float64]
 NIFTI_SUFFIXES = (".nii", ".nii.gz")
 VOLUME_SUFFIXES = (*NIFTI_SUFFIXES, ".hdr", ".hdr.gz", ".img", ".img.gz", ".mgz", ".mgh")
+_CONVERTERS = {
+    **dict.fromkeys((".head", ".brik"), "AFNI's 3dAFNItoNIFTI"),
+    ".mnc": "mnc2nii",
+    **dict.fromkeys((".nrrd", ".nhdr"), "3D Slicer (a scan with DWIConvert)"),
+}
 _OTHER_UNITS = {1: ("meters", 1e3), 3: ("microns", 1e-3)}  # of NIfTI's xyzt_units; 2 is mm, and 0, unknown, is taken so
-_SMALLEST_MM, _LARGEST_MM = 1e-7, 1e3  # of a voxel
+_SMALLEST_MM, _UNUSUAL_MM, _LARGEST_MM = 1e-7, 100.0, 1e3  # of a voxel
 _NO_ORIENTATION = (
     "the header gives no orientation (its codes of it are 0): which side is left, and the place, are assumed"
 )
@@ -118,6 +123,13 @@ def _has_place(shape: tuple[int, ...], affine: Affine) -> bool:
     return affine[0, 0] > 0 or not np.allclose(affine, assumed, atol=1e-3)
 
 
+def stem_of(path: Path) -> str:
+    """Name of an image without its ending."""
+    endings = sorted((*VOLUME_SUFFIXES, ".mif.gz"), key=len, reverse=True)
+    ending = next((end for end in endings if path.name.lower().endswith(end)), path.suffix)
+    return path.name[: len(path.name) - len(ending)]
+
+
 def one_volume(array: Array, name: str) -> Array:
     """Return an image's array as one volume (X, Y, Z), without further axes of length 1.
 
@@ -205,7 +217,10 @@ def open_nifti(path: str | Path) -> Any:
 
     path = existing_file(path)
     if not path.name.lower().endswith(VOLUME_SUFFIXES):
-        raise InvalidInput(f"{path.name} is not a file that can be read here; convert it to NIfTI (.nii, .nii.gz)")
+        tool = next((f" with {tool}" for end, tool in _CONVERTERS.items() if end in path.name.lower()), "")
+        raise InvalidInput(
+            f"{path.name} is not a file that can be read here; convert it{tool} to NIfTI (.nii, .nii.gz)"
+        )
     try:
         image: Any = nib.load(path, mmap=False)
     except _read_errors() as error:
@@ -329,7 +344,10 @@ def _qform(image: Any) -> Affine | None:
 def usable_affine(affine: npt.ArrayLike, sizes: Sequence[float]) -> Affine:
     """Return a header's affine (mm), checked; if it cannot be used, one of its voxel sizes alone, with a note."""
     try:
-        return checked_affine(affine)
+        found = checked_affine(affine)
+        if (largest := voxel_sizes_mm(found).max()) > _UNUSUAL_MM:
+            note(f"its voxels are up to {largest:.4g} mm long; check its unit of length")
+        return found
     except InvalidInput as error:
         edges = np.array([*sizes, *[1.0] * 3][:3])
         if not (np.isfinite(edges) & (edges > _SMALLEST_MM) & (edges < _LARGEST_MM)).all():

@@ -6,6 +6,7 @@ voxels. It is for display only: engines and files take ``source`` and the true a
 """
 
 import itertools
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -55,7 +56,6 @@ class WorldAligned:
         self.shape: tuple[int, ...] = (*grid, *more) if colors else (*more, *grid)
         self.dtype, self.ndim, self.size = source.dtype, len(self.shape), int(np.prod(self.shape))
         self._whole: Array | None = None
-        self._fill = np.nan if linear and self.dtype.kind == "f" else None if linear and self.dtype.kind == "i" else 0
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -132,6 +132,14 @@ class WorldAligned:
         full = cut.reshape([len(one) for one in ranges])
         return full[tuple(slice(None) if isinstance(part, slice) else 0 for part in key)]
 
+    @cached_property
+    def _outside(self) -> float:
+        """What is shown beside the volume: nothing around real numbers, the least one around signed ones (CT: air)."""
+        if not self.linear or self.dtype.kind not in "fi":
+            return 0
+        first = _volumes(self.source, [[0]] * (self.source.ndim - 3))[0]
+        return np.nan if self.dtype.kind == "f" else min(0, int(first.min()))
+
     def _one(self, volume: Array, zyx: list[Any]) -> Array:
         from napari_gpubio.core import trilinear  # which imports Numba
         from napari_gpubio.core.jit import run_blocks
@@ -144,9 +152,7 @@ class WorldAligned:
         matrix = self._to_source[:3].copy()
         matrix[:, 3] += matrix[:, :3] @ first
         matrix[:, :3] *= step
-        if self._fill is None:
-            self._fill = min(0, int(volume.min()))  # around a CT is air
-        fill = self.dtype.type(self._fill)
+        fill = self.dtype.type(self._outside)
         sample = trilinear.sample_linear if self.linear else trilinear.sample_nearest
         run_blocks(sample, out.shape[0] * out.shape[1], volume, matrix, fill, out, least=_LEAST_ROWS)
         return out

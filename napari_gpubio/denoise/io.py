@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write, check_folder
-from napari_gpubio.core.reading import reads_file
+from napari_gpubio.core.reading import note, reads_file
 from napari_gpubio.core.space import voxel_sizes_mm
 from napari_gpubio.core.volumes import (
     NIFTI_SUFFIXES,
@@ -22,6 +22,7 @@ from napari_gpubio.core.volumes import (
 )
 
 Array = npt.NDArray[Any]
+_NO_IMAGES = ("label", "vector", "symmetric matrix", "displacement vector", "general matrix")  # intents of NIfTI
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -63,6 +64,9 @@ def read_image(path: str | Path) -> NiftiImage:
     path = Path(path)
     file = open_nifti(path)
     array = nifti_array(file, path)
+    intent = file.header.get_intent()[0] if hasattr(file.header, "get_intent") else ""
+    if intent in _NO_IMAGES:
+        note(f"its header says that it holds a {intent}, not an image; its values are taken as those of an image")
     if array.ndim > 3:
         array = array.reshape(array.shape[:3] + tuple(n for n in array.shape[3:] if n > 1))
     return NiftiImage(array=array, affine=nifti_affine(file), header=file.header, path=path)

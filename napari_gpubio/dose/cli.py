@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from napari_gpubio.core.command_line import add_settings, check_outputs, draw_progress, read_settings
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.report import measured, tell, warn, wrote
+from napari_gpubio.core.report import measured, printable, tell, warn, wrote
 from napari_gpubio.core.volumes import NIFTI_SUFFIXES
 from napari_gpubio.dose.io import nifti
 from napari_gpubio.dose.io.dvh_files import (
@@ -27,7 +27,7 @@ from napari_gpubio.dose.metrics.curve import Dvh, DvhResult
 from napari_gpubio.dose.metrics.metric import Metric, MetricValue, evaluate_metric
 from napari_gpubio.dose.metrics.metric_text import parse_metric
 from napari_gpubio.dose.metrics.parameters import dose_factor
-from napari_gpubio.dose.model import Dose, Structures
+from napari_gpubio.dose.model import Dose, Structures, note_reference
 from napari_gpubio.dose.plans import difference_of_doses, sum_of_doses
 from napari_gpubio.dose.run import dvh, whole_dose
 from napari_gpubio.dose.settings import DvhSettings
@@ -71,7 +71,9 @@ def add_verb(verbs: Any) -> None:
         metavar="TEXT",
         help="for instance D95%%[Gy], D95, max or gEUD(a=8); may be repeated",
     )
-    verb.add_argument("--reference-dose", type=float, help="what %% of dose are of (the prescription)")
+    verb.add_argument(
+        "--reference-dose", type=float, help="what %% of dose are of (the prescription), in the unit of the dose"
+    )
     verb.add_argument("--plan", type=Path, help="RTPLAN file with the prescription instead")
     verb.add_argument("--constraints", type=Path, help="text file of lines such as 'Heart: V25Gy[%%] < 10'")
     verb.add_argument("--curves", type=Path, help="write the curves: .csv")
@@ -156,6 +158,8 @@ def _is_nifti(path: Path) -> bool:
 def _reference_dose(options: argparse.Namespace, dose: Dose) -> float | None:
     """The prescription, in the unit of the dose, as given, or from the plan."""
     if options.plan is None or options.reference_dose is not None:
+        if options.reference_dose is not None:
+            note_reference(dose, options.reference_dose, "--reference-dose")
         return options.reference_dose
     prescription = read_rtplan(options.plan).prescription_of(dose)
     if prescription is None:
@@ -217,14 +221,15 @@ class _Request(NamedTuple):
 
 
 def _show_table(result: DvhResult, request: _Request) -> None:
-    width = max(len("structure"), *(len(one.name) for one in result))
+    rows = [request.values(one) for one in result]  # before anything is printed, since a metric may be refused
+    names = [printable(one.name) for one in result]
+    width = max(len("structure"), *map(len, names))
     widths = [max(12, len(str(metric))) for metric in request.metrics]
     print(f"{'structure':{width}}", *(f"{metric!s:>{w}}" for metric, w in zip(request.metrics, widths, strict=True)))
     structures = []
-    for one in result:
-        values = request.values(one)
+    for name, one, values in zip(names, result, rows, strict=True):
         cells = ("-" if value.reason else str(value) for value in values)
-        print(f"{one.name:{width}}", *(f"{cell:>{w}}" for cell, w in zip(cells, widths, strict=True)))
+        print(f"{name:{width}}", *(f"{cell:>{w}}" for cell, w in zip(cells, widths, strict=True)))
         tell((*one.notes, *(str(value) for value in values if value.reason)))
         pairs = zip(request.metrics, values, strict=True)
         structures.append({"structure": one.name, "volume_cc": one.volume_cc, "metrics": [

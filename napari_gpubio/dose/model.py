@@ -10,8 +10,9 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.quantity import LIGHT_DOSES, checked_unit
+from napari_gpubio.core.reading import note
 from napari_gpubio.core.space import checked_affine, voxel_sizes_mm
-from napari_gpubio.dose.metrics.parameters import same_kind
+from napari_gpubio.dose.metrics.parameters import dose_factor, same_kind
 from napari_gpubio.dose.structures.contours import ContourStructure
 from napari_gpubio.dose.structures.labels import LabelStructures, PointStructure
 
@@ -23,6 +24,10 @@ _UNSPECIFIC = ("", "dose", "values")
 _LIGHT_UNITS = ("1/mm²", "1/mm³", "mW/mm²", "mW/mm³", "J/cm²", "J/cm³")  # and what can be converted to one of them
 WHOLE_PLAN, OF_BEAMS = "PLAN", "BEAM"  # DICOM's words for the dose of all of a plan, and of beams of it
 COMBINED = "COMBINED"  # our word for sums and differences that are no dose of a plan by what is known of their parts
+EFFECTIVE = "biologically effective dose"  # the quantity of doses of DoseType EFFECTIVE
+PATIENT_KEYS = "PatientID", "PatientName", "PatientBirthDate"  # the lines of `Dose.patient`
+_MOST_GY = 1000.0  # of a treatment
+_PLAUSIBLE = 0.5, 2.1  # largest dose by prescription: 2 where it is of the isodose of 50 %
 ANY_FRAME = "register them, or choose any_frame=True if they are the same"  # advice where there are settings
 
 
@@ -56,7 +61,8 @@ class Dose:
     beams
         Numbers of the beams that it is the dose of, where that is known; one that was added twice is there twice.
     patient
-        PatientID of its file.
+        PatientID, PatientName and PatientBirthDate of its file, each in a line, which is empty or missing where that is
+        not known.
     is_oriented
         Whether it is known where the voxels lie; else ``affine`` is an assumption of the file's reader.
 
@@ -157,9 +163,45 @@ def check_frames(first: str, second: str, frames: Iterable[str], advice: str) ->
         )
 
 
-def note_patients(first: str, second: str, patients: Iterable[str]) -> list[str]:
-    """A note if two parts are of different patients, of whom an empty one fits all; their numbers stay private."""
-    return [f"{first} and {second} are of different patients (PatientID)"] if len({*patients} - {""}) > 1 else []
+def note_patients(first: str, second: str, patients: tuple[str, str]) -> list[str]:
+    """A note if two parts are of different patients; who they are stays private."""
+    by = differing(*patients)
+    return [f"{first} and {second} are of different patients ({by})"] if by else []
+
+
+def differing(one: str, other: str) -> str:
+    """By what two patients differ, see `Dose.patient`; empty if by nothing.
+
+    Name and date of birth are compared where a number is missing.
+    """
+    lines = zip(PATIENT_KEYS, one.casefold().split("\n"), other.casefold().split("\n"), strict=False)
+    known = [(key, own != another) for key, own, another in lines if own and another]
+    if known and known[0][0] == PATIENT_KEYS[0]:
+        known = known[:1]
+    return ", ".join(key for key, is_other in known if is_other)
+
+
+def note_values(values: Array, unit: str, quantity: str) -> None:
+    """Say where the values of a dose are none of a treatment; those of errors and differences may be."""
+    if "error" in quantity or "difference" in quantity:
+        return
+    least, largest = (float(best.reduce(values, axis=None)) for best in (np.fmin, np.fmax))  # of what is not NaN
+    if least == largest == 0:
+        note("the dose is 0 everywhere")
+    if least < 0:
+        note(f"{np.count_nonzero(values < 0)} voxels have a negative dose, down to {f'{least:.4g} {unit}'.strip()}")
+    if same_kind(unit, "Gy") and (gray := largest * dose_factor(unit, "Gy")) > _MOST_GY:
+        note(f"the largest dose is {gray:.4g} Gy, which no treatment has; see whether the values are in cGy")
+
+
+def note_reference(dose: Dose, reference: float, source: str) -> None:
+    """Say where a dose that % are of, in the dose's unit, is far from the largest dose; ``source`` says whose it is."""
+    if dose.is_light or "difference" in dose.quantity or min(reference, dose.largest) <= 0:
+        return
+    share, given = dose.largest / reference, f"{reference:.4g} {dose.unit} ({source})"
+    if not _PLAUSIBLE[0] <= share <= _PLAUSIBLE[1]:
+        largest = f"the largest dose of {dose.name or 'the dose'} is {dose.largest:.4g} {dose.unit}"
+        note(f"{largest}, {100 * share:.3g} % of {given}; see whether both are of one plan and in one unit")
 
 
 def listed(structures: Structures | Iterable[Structures]) -> list[Structures]:

@@ -33,6 +33,7 @@ from napari_gpubio.core.quantity import (
     standard_error_of,
     to_linear,
 )
+from napari_gpubio.core.reading import note
 from napari_gpubio.dose.metrics.parameters import dose_factor, same_kind
 from napari_gpubio.dose.model import Dose, is_turned
 from napari_gpubio.dose.structures.contours import Color, ContourStructure, contour_structure, emptied
@@ -53,6 +54,7 @@ THICKNESS, JOINED, PARTED = (
 )  # what contours have by name; see `ContourStructure`
 CUT_OUT = "cut_out"  # names of structures whose loops cut out what two of them hold
 PRESCRIPTION, PRESCRIPTIONS = "prescription", "prescriptions"  # in Gy; all of a plan, and where each was found
+PLAN = "plan"  # the `napari_gpubio.dose.io.Plan` that a layer is the dose of, or of beams of it
 CT_NUMBER = "CT number"  # the quantity of a CT, which is no dose
 _LARGEST_LOGARITHM = 38.0  # of a float32
 
@@ -82,6 +84,17 @@ def dose_layer(dose: Dose, name: str = "", **keywords: Any) -> LayerData:
     limits = low, dose.largest if dose.largest > low else low + 1.0
     display = {"colormap": "inferno", "contrast_limits": limits, **keywords}
     return volume_layer(dose.values, dose.affine, name or dose.name or "dose", metadata=metadata, **display)
+
+
+def of_plan(dose: Dose, plan: Any) -> dict[str, Any]:
+    """Return what the layer of a dose carries of its plan: also the prescription, or else a note says why not."""
+    found: dict[str, Any] = {PLAN: plan}
+    try:
+        if prescription := plan.prescription_of(dose):
+            found |= {PRESCRIPTION: prescription[0], PRESCRIPTIONS: plan.prescriptions}
+    except InvalidInput as error:
+        note(str(error))
+    return found
 
 
 def unit_of(layer: Any) -> str:

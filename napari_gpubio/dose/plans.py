@@ -21,10 +21,20 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.numbers import short_number
 from napari_gpubio.core.space import apply_affine, same_grid
 from napari_gpubio.dose.metrics.parameters import dose_factor, same_kind
-from napari_gpubio.dose.model import ANY_FRAME, COMBINED, MM3_PER_CC, OF_BEAMS, Dose, check_frames, note_patients
+from napari_gpubio.dose.model import (
+    ANY_FRAME,
+    COMBINED,
+    EFFECTIVE,
+    MM3_PER_CC,
+    OF_BEAMS,
+    Dose,
+    check_frames,
+    note_patients,
+)
 
 Array = npt.NDArray[np.float64]
 _UNSPECIFIC = ("", "dose", "values", "absorbed dose")  # quantities that go together where the units do
+_RADIATION = (*_UNSPECIFIC, EFFECTIVE)  # others that do, with a note
 _IN_ROW = 1e-6  # voxels by which a center may lie beyond the border of a grid
 _LOST = 1e-3  # of its largest dose: what a dose has outside of the first grid, to be worth a note
 
@@ -113,6 +123,10 @@ def _combined(plans: Sequence[Dose], factors: Sequence[float], name: str, suffix
         if unit != 1:
             notes.append(f"{_called(dose)} was converted from {dose.unit} to {first.unit}")
         notes += note_patients(_called(first), _called(dose), (first.patient, dose.patient))
+        if (dose.quantity == EFFECTIVE) != (first.quantity == EFFECTIVE):
+            one, other = (dose, first) if dose.quantity == EFFECTIVE else (first, dose)
+            weighted = f"{_called(one)} is weighted by its biological effect (DoseType EFFECTIVE)"
+            notes.append(f"{weighted} and {_called(other)} is not; they are combined as they are")
         values, more = on_grid(dose, first)
         total += factor * unit * values
         notes += more
@@ -130,7 +144,7 @@ def _combined(plans: Sequence[Dose], factors: Sequence[float], name: str, suffix
         summation=OF_BEAMS if of_beams else COMBINED,
         plans=tuple(dict.fromkeys(itertools.chain.from_iterable(dose.plans for dose in plans))),
         beams=tuple(itertools.chain.from_iterable(dose.beams for dose in plans)) if of_beams else (),
-        patient=first.patient,
+        patient=next(filter(None, (dose.patient for dose in plans)), ""),
     )
 
 
@@ -138,7 +152,7 @@ def _unit_factor(dose: Dose, first: Dose) -> float:
     """What a dose is multiplied by to be in the unit of the first one; InvalidInput if they do not go together."""
     quantities = {dose.quantity, first.quantity}
     is_error = {"error" in quantity for quantity in quantities}  # of both or of none
-    is_one = len(quantities) == 1 or len(quantities - set(_UNSPECIFIC)) == 0 or "" in quantities
+    is_one = len(quantities) == 1 or quantities <= {*_RADIATION} or "" in quantities
     is_one = is_one and len(is_error) == 1
     if not is_one or not (dose.unit == first.unit or same_kind(dose.unit, first.unit)):
         both = " and ".join(f"{_called(one)} is {one.quantity or 'a dose'} in {one.unit}" for one in (first, dose))

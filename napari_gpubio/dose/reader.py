@@ -7,7 +7,7 @@ import dataclasses
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from itertools import islice
+from itertools import combinations, islice
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,18 +20,17 @@ from napari_gpubio.dose.io.dicom import CLASSES, files_under, is_dicom, modality
 from napari_gpubio.dose.io.rtdose import RtDose, read_rtdoses
 from napari_gpubio.dose.io.rtplan import Plan, beams_notes, read_rtplan
 from napari_gpubio.dose.io.rtstruct import read_rtstruct
-from napari_gpubio.dose.model import Dose
+from napari_gpubio.dose.model import Dose, differing
 from napari_gpubio.dose.napari_io import (
     CT_NUMBER,
     NUMBERS,
     OVERLAPPING,
     PATIENT,
-    PRESCRIPTION,
-    PRESCRIPTIONS,
     RTDOSE,
     contours_layer,
     dose_layer,
     labels_layer,
+    of_plan,
 )
 from napari_gpubio.dose.structures.contours import ContourStructure
 from napari_gpubio.dose.structures.raster import label_structures, thickness_along
@@ -81,10 +80,10 @@ def _study(kinds: Kinds, refusals: list[InvalidInput]) -> list[LayerData]:
         if others:
             named = ", ".join(f"{count} {kind}" for kind, count in others.items())
             note(f"files of other kinds are not shown here ({named})")
-    with noted() as told:
+    with noted() as of_doses:
         doses: Sequence[RtDose] = [one for found in _each(read_rtdoses, [kinds["RTDOSE"]], refusals) for one in found]
         doses = beams_notes(doses, plans)
-    common += [text for text in told if not any(text in one.dose.notes for one in doses)]
+    common += [text for text in of_doses if not any(text in one.dose.notes for one in doses)]
     grounds = [_ground(one) for one in series]
     shown = [*grounds[:1], *(one.dose for one in doses)]
     layers = [
@@ -138,14 +137,15 @@ def _note_frames(shown: Sequence[Dose]) -> None:
 
 def _note_patients(layers: Sequence[LayerData], plans: Sequence[Plan]) -> None:
     """Say so if layers and plans are of different patients."""
+    named = [(keywords["metadata"][KEY].get(PATIENT) or "", repr(keywords["name"])) for _, keywords, _ in layers]
     by_patient: dict[str, list[str]] = defaultdict(list)
-    for _, keywords, _ in layers:
-        by_patient[keywords["metadata"][KEY].get(PATIENT) or ""].append(repr(keywords["name"]))
-    for plan in plans:
-        by_patient[plan.patient].append(f"the plan {plan.label!r}")
-    by_patient.pop("", None)
-    if len(by_patient) > 1:
-        note(f"files of different patients (PatientID): {'; '.join(', '.join(names) for names in by_patient.values())}")
+    for patient, name in (*named, *((plan.patient, f"the plan {plan.label!r}") for plan in plans)):
+        if patient:
+            by_patient[next((one for one in by_patient if not differing(one, patient)), patient)].append(name)
+    by = dict.fromkeys(differing(*pair) for pair in combinations(by_patient, 2))
+    if by:
+        files = "; ".join(", ".join(names) for names in by_patient.values())
+        note(f"files of different patients ({', '.join(by)}): {files}")
 
 
 def _ground(ct: CtImage) -> Dose:
@@ -169,11 +169,7 @@ def _dose_layer(one: RtDose, plans: Sequence[Plan], *, single: bool, opacity: fl
         metadata[QUANTITY] = Quantity("dose")
     own = [plan for plan in plans if plan.uid in one.dose.plans] or ([] if one.dose.plans else list(plans))
     if one.has_unit and len(own) == 1 and (single or one.dose.plans):
-        try:
-            if found := own[0].prescription_of(one.dose):
-                metadata |= {PRESCRIPTION: found[0], PRESCRIPTIONS: own[0].prescriptions}
-        except InvalidInput as error:
-            note(str(error))
+        metadata |= of_plan(one.dose, own[0])
     elif plans and one.has_unit:
         which = "is of a plan that is not here" if one.dose.plans and not own else "is not known to be of one plan here"
         note(f"{one.dose.name} {which}, so its prescription is not known")

@@ -1,6 +1,5 @@
 """The look of every dock widget: inputs that scroll, and below them messages, buttons, progress and a status line."""
 
-from collections.abc import Iterator, Sequence
 from typing import Any
 
 from qtpy.QtCore import QEvent, Qt
@@ -27,7 +26,14 @@ class PanelFrame(QWidget):
     A subclass fills ``self.inputs`` (what scrolls), ``self.above_run`` (what stays in sight) and ``self.buttons``, and
     says how far its work is in the line of `show_status` and in ``self.bar``. The viewer is napari's or its public
     proxy.
+
+    Attributes
+    ----------
+    offers
+        What can be done where one of the chosen layers tells no place and another one, of these or of all, does.
     """
+
+    offers = staticmethod(place_offers)
 
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -97,13 +103,10 @@ class PanelFrame(QWidget):
 
     def input_notes(self) -> tuple[str, ...]:
         """What the readers of the chosen layers assumed or left out; a panel that shows it elsewhere gives nothing."""
-        return tuple(note for layer in self._chosen_layers() for note in carried(layer, NOTES) or ())
+        return tuple(note for layer in self.chosen_layers() for note in carried(layer, NOTES) or ())
 
-    def place_offers(self, chosen: Sequence[Any]) -> Iterator[Offer]:
-        """Yield what can be done where one of the chosen layers tells no place, and another one does."""
-        return place_offers(chosen, list(self.viewer.layers))
-
-    def _chosen_layers(self) -> list[Any]:
+    def chosen_layers(self) -> list[Any]:
+        """The layers that the panel uses."""
         boxes = [box for box in self.findChildren(LayerBox) if box.isVisibleTo(self) and box.isEnabled()]
         return [box.layer for box in boxes if box.layer is not None]
 
@@ -114,7 +117,7 @@ class PanelFrame(QWidget):
         self.show_input_notes()
 
     def _offered(self) -> Offer | None:
-        return next(self.place_offers(self._chosen_layers()), None)
+        return next(self.offers(self.chosen_layers(), list(self.viewer.layers)), None)
 
     def _take_place(self) -> None:
         if (offer := self._offered()) is not None:

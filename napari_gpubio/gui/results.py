@@ -39,13 +39,13 @@ class ResultFiles(QObject):
     Parameters
     ----------
     parent
-        The widget that file dialogs belong to.
+        The widget that file dialogs belong to; None where there are none.
     """
 
     status_changed = Signal(str)
     error_occurred = Signal(str)
 
-    def __init__(self, parent: QWidget) -> None:
+    def __init__(self, parent: QWidget | None) -> None:
         super().__init__(parent)
         self._window = parent
         self._jobs: set[Job] = set()

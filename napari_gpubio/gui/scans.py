@@ -1,4 +1,4 @@
-"""What the viewer does when scans arrive: it shows them upright, in millimeters, and says what is tilted.
+"""What the viewer does when scans arrive: it shows them upright, in millimeters, and says what is tilted or left out.
 
 Every viewer of the process is followed once a command of the plugin has been run: a reader, a sample or a panel.
 """
@@ -6,6 +6,7 @@ Every viewer of the process is followed once a command of the plugin has been ru
 import sys
 import weakref
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from napari_gpubio.core.world_aligned import WorldAligned
 from napari_gpubio.gui.anatomy import show_letters
 from napari_gpubio.gui.color_bars import add_color_bar
 from napari_gpubio.gui.connections import Debouncer
+from napari_gpubio.gui.foreign_files import ForeignFiles
 from napari_gpubio.gui.views import VIEWS_KEY, camera_of, set_view, toggle_linked_views
 
 if TYPE_CHECKING:
@@ -38,7 +40,7 @@ def on_activate(_: Any = None) -> None:
     _follow_open_viewers()
     application = QApplication.instance()
     if isinstance(application, QApplication):
-        # later, since napari learns of it after Qt has told
+        # later, since napari learns of it after Qt
         application.focusWindowChanged.connect(lambda _: QTimer.singleShot(0, _follow_open_viewers))
 
 
@@ -77,6 +79,7 @@ class _Arrivals:
         self._told: set[bytes] = set()  # affines
         self._new: list[Any] = []  # layers that have not been put in their places
         self._placing = Debouncer(self._place_new)  # later, since napari's list is not to be changed in its own event
+        self._files = ForeignFiles(partial(_notify, NotificationSeverity.WARNING))
         for layer in viewer.layers:
             self._look_at(layer)
         viewer.layers.events.inserted.connect(self._on_inserted)
@@ -84,6 +87,7 @@ class _Arrivals:
     def cancel(self) -> None:
         """Change nothing any more."""
         self._placing.cancel()
+        self._files.cancel()
         with suppress(ReferenceError):  # the viewer is gone
             self._viewer.layers.events.inserted.disconnect(self._on_inserted)
 
@@ -113,11 +117,13 @@ class _Arrivals:
             self._set_up()
         if affine is None:
             self._check_foreign(layer)
+            self._files.look_at(layer)
         elif isinstance(layer.data, WorldAligned) and self._is_new(affine):
             _notify(
+                NotificationSeverity.INFO,
                 f"{layer.name} is tilted by {tilt_degrees(affine):.1f}° to the scanner's axes. Slices are cut along "
                 "the scanner's axes (resampled for display only); computations, painting, and saved files use the "
-                "scan's own voxels."
+                "scan's own voxels.",
             )
 
     def _set_up(self) -> None:
@@ -138,8 +144,8 @@ class _Arrivals:
         """Offer the remedy for a layer that napari draws displaced in 2-D."""
         if isinstance(layer, Image | Labels) and is_displaced(layer) and self._is_new(grid_of(layer)[0]):
             _notify(
-                f"{layer.name} is rotated or sheared; napari draws it displaced in 2-D.",
                 NotificationSeverity.WARNING,
+                f"{layer.name} is rotated or sheared; napari draws it displaced in 2-D.",
                 (("Show in register", lambda *_: show_in_register(self._viewer, layer)),),
             )
 
@@ -207,5 +213,5 @@ def new_region(viewer: "napari.viewer.Viewer") -> Any:  # napari gives the viewe
     return layer
 
 
-def _notify(message: str, severity: Any = NotificationSeverity.INFO, actions: Any = ()) -> None:
+def _notify(severity: Any, message: str, actions: Any = ()) -> None:
     notification_manager.dispatch(Notification(message, severity, actions))

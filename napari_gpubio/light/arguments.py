@@ -15,12 +15,13 @@ from napari_gpubio.core.tensor_components import PLACES
 from napari_gpubio.core.volumes import read_volume
 from napari_gpubio.light.anisotropy.calibration import FiberCalibration, with_fibers
 from napari_gpubio.light.detectors import FACES, AnyDetector, Detector, FaceDetector
+from napari_gpubio.light.io.foreign import check_labels_file
 from napari_gpubio.light.io.table import read_table
 from napari_gpubio.light.io.volumes import read_diffusion_tensors, read_domain, read_irradiance
 from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.scattering_tensors import FREE, PRODUCT
 from napari_gpubio.light.settings import FACE_RULES, LightSettings
-from napari_gpubio.light.source import KINDS, Source, emitting_volume
+from napari_gpubio.light.source import KINDS, Source, emitting_volume, finite_vector
 from napari_gpubio.light.spectrum import spectrum_media
 from napari_gpubio.light.surface import ALL_ROUND, inward_normal
 from napari_gpubio.light.tissue import media_at_wavelengths
@@ -193,6 +194,8 @@ def _range_of(text: str) -> Sequence[float]:
 
 def domain_of(options: argparse.Namespace, by_wavelength: Mapping[float, tuple[Medium, ...]]) -> Domain:
     """The labels and what they consist of, at the wavelengths if there are some."""
+    if options.labels is not None:
+        check_labels_file(options.labels)
     if options.labels is None or (options.properties is None and not by_wavelength):
         raise InvalidInput("give a label volume and --properties TABLE, or --resume RESULT")
     media = spectrum_media(by_wavelength) if by_wavelength else read_table(options.properties)
@@ -229,6 +232,7 @@ def source_of(options: argparse.Namespace, domain: Domain) -> Source:
         return emitting_volume(*read_volume(options.pattern))
     if options.position is None:
         raise InvalidInput("the source has no place; give --position X Y Z, world mm")
+    finite_vector("--position", options.position)
     direction = options.direction
     if direction is None and options.kind not in ALL_ROUND:
         direction = inward_normal(domain.labels, domain.affine, options.position)

@@ -4,7 +4,7 @@ Photons are fewer on the CPU, so that a check takes seconds there; the z-scores 
 """
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from napari_gpubio.core.checks import Check, Finding, Speed, WarmUp
 from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.light.anisotropy import checks as anisotropic_checks
 from napari_gpubio.light.detectors import Detector
+from napari_gpubio.light.kernels.voxels.problem import LIGHT_MM_PER_NS
 from napari_gpubio.light.layers import checks as layered
 from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.phantom.benchmarks import Case, benchmark
@@ -108,6 +109,17 @@ def _path_length(device: Device) -> list[Finding]:
     return [Finding(quantity="fluence (relative)", reference=0.0, result=worst, error=worst, tolerance=1e-5)]
 
 
+def _time_gates(device: Device) -> list[Finding]:
+    """In a closed box of mirrors without absorption light goes (c / n) dt in each gate."""
+    n, gates = 1.37, (0.0, 0.05, 0.07, 0.2)
+    domain = Domain(labels=np.ones((4,) * 3), affine=2.0 * np.eye(4), media=(Medium(label=1, mus_per_mm=0.5, n=n),))
+    settings = LightSettings(photons=1000, faces=("mirror",) * 6, time_gates_ns=gates)
+    result = simulate(domain, Source(kind="isotropic", position_mm=(3.0, 3.1, 2.9)), settings, device=device)
+    path = result.gates.sum(axis=(0, 1, 2), dtype=np.float64) * domain.voxel_volume_mm3
+    worst = float(np.abs(path * n / (LIGHT_MM_PER_NS * np.diff(gates)) - 1.0).max())
+    return [Finding(quantity="path in a gate (relative)", reference=0.0, result=worst, error=worst, tolerance=1e-4)]
+
+
 def _snell(device: Device) -> list[Finding]:
     """An oblique ray through an interface obeys Snell's law."""
     n1, n2, sine = 1.2, 1.6, 0.5
@@ -130,6 +142,7 @@ def _snell(device: Device) -> list[Finding]:
 CHECKS = (
     Check(name="Beer-Lambert", source="closed form", run=_beer_lambert),
     Check(name="mu_a = 0", source="closed form", run=_path_length),
+    Check(name="time gates", source="closed form", run=_time_gates),
     Check(name="refraction", source="Snell's law", run=_snell),
     Check(name="diffusion", source="diffusion theory, image source, Reff of Haskell et al. 1994", run=_diffusion),
     *(_absorption(name, photons) for name, photons in _ABSORBED.items()),
@@ -166,14 +179,16 @@ SPEEDS = (
 # -- warm-ups ---------------------------------------------------------------------------------------------------------
 
 
-def _simulate_little(shape: tuple[int, int, int] = (8, 8, 8), labels: int = 1) -> None:
+def _simulate_little(labels: int = 1, gates: Sequence[tuple[float, ...]] = ((0.0, 5.0),)) -> None:
     """Trace a few photons with every option that compiles something of its own."""
-    numbers = np.arange(np.prod(shape)).reshape(shape) % labels + 1
+    numbers = np.arange(512).reshape(8, 8, 8) % labels + 1
     media = tuple(Medium(label=label, mua_per_mm=0.02, mus_per_mm=2.0, n=1.37) for label in range(1, labels + 1))
     domain = Domain(labels=numbers, affine=np.eye(4), media=media)
     source, detector = Source(position_mm=(4.0, 4.0, -1.0)), Detector(position_mm=(4.0, 4.0, 0.0), radius_mm=3.0)
-    first = simulate(domain, source, LightSettings(photons=17), detectors=[detector], device=CPU)
-    simulate(domain, source, LightSettings(photons=33), detectors=[detector], device=CPU, resume=first)
+    for edges in gates:
+        few, more = (LightSettings(photons=photons, time_gates_ns=edges) for photons in (17, 33))
+        first = simulate(domain, source, few, detectors=[detector], device=CPU)
+        simulate(domain, source, more, detectors=[detector], device=CPU, resume=first)
 
 
 def _simulate_layers() -> None:
@@ -181,7 +196,7 @@ def _simulate_layers() -> None:
 
 
 WARMUPS = (
-    WarmUp(name="light in voxels", run=_simulate_little, functions=86),
+    WarmUp(name="light in voxels", run=lambda: _simulate_little(gates=((0.0, 5.0), (0.0, 0.1, 0.2))), functions=104),
     WarmUp(name="light in layers", run=_simulate_layers, functions=5),
-    WarmUp(name="volumes of more than 254 labels", run=lambda: _simulate_little((8, 8, 8), 300), functions=18),
+    WarmUp(name="volumes of more than 254 labels", run=lambda: _simulate_little(300), functions=18),
 )

@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from napari_gpubio.core.numbers import short_number
-from napari_gpubio.light.kernels.voxels.problem import LIGHT_MM_PER_NS, VoxelProblem
+from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
 from napari_gpubio.light.model import Domain
 from napari_gpubio.light.result import Estimate, LightResult, exposed_area_mm2
 from napari_gpubio.light.scattering_tensors import FREE, NOT_RECIPROCAL
@@ -93,7 +93,7 @@ def findings(result: LightResult, *, running: bool = False) -> tuple[Finding, ..
             "µa = µs = 0 and n = 1."
         )
         found.append(Finding("warning", message))
-    found += [*start_findings(result), *gate_findings(result), *direction_findings(result)]
+    found += [*start_findings(result), *direction_findings(result)]
     if not running and not math.isfinite(energy.absorbed.error):
         found.append(Finding("warning", "Too few batches for standard errors; run more photons."))
     return worst_first(found, result, energy.total, running=running)
@@ -121,39 +121,6 @@ def _cut_findings(domain: Domain, source: Source, name: str) -> Iterator[Finding
     )
 
 
-def gate_findings(result: LightResult) -> Iterator[Finding]:
-    """What to know about time gates that are shorter than the time that light stays in a voxel."""
-    domain, edges = result.domain, np.diff(result.settings.time_gates_ns)
-    slowest = max(domain.medium(label).n for label in domain.labels_present) if domain.n is None else domain.n.max()
-    transit_ns = float(np.linalg.norm(domain.voxel_sizes_mm)) * slowest / LIGHT_MM_PER_NS
-    late_ns, label = max((lateness_ns(domain, label), label) for label in domain.labels_present)
-    if len(edges) > 1 and edges.min() < max(transit_ns, 2.0 * late_ns):
-        late, width = (short_number(1e3 * value, 2) for value in (late_ns, edges.min()))
-        medium = domain.medium(label)
-        message = (
-            f"What light leaves in a voxel is booked when it leaves the voxel, in {medium.name or f'label {label}'} "
-            f"about {late} ps later on average: gates of {width} ps get light so much too late. Take longer gates, or "
-            "smaller voxels."
-        )
-        yield Finding("warning", message)
-
-
-def lateness_ns(domain: Domain, label: int) -> float:
-    """How much later, on average, light in a label's voxels is booked than it is there, ns.
-
-    That is the mean path from any point and direction of a cube to its outside: 0.38 edges where light goes straight,
-    and as much more as a walk with the diffusion coefficient 1 / (3 mu_s') takes, whose mean from all points of a cube
-    is 0.028 of its edge squared over the coefficient. Light that is absorbed on the way is booked sooner.
-    """
-    medium, edge = domain.medium(label), domain.voxel_volume_mm3 ** (1 / 3)
-    musp = medium.musp_per_mm
-    if domain.mus_per_mm is not None or domain.g is not None:
-        mus, g = (domain.property_volume(name)[domain.labels == label] for name in ("mus_per_mm", "g"))
-        musp = float((mus * (1.0 - g)).mean())
-    path = 0.38 * edge + 0.028 * 3.0 * musp * edge**2
-    return min(path, 1.0 / max(medium.mua_per_mm, 1e-9)) * medium.n / LIGHT_MM_PER_NS
-
-
 def direction_findings(result: LightResult) -> Iterator[Finding]:
     """What to know about scattering that depends on direction."""
     domain = result.domain
@@ -171,9 +138,9 @@ def closed_within(result: LightResult) -> float:
     """By how much the energy balance may miss 1: a millionth, and the rounding of what was booked.
 
     Light in a voxel is booked as weight times path, in quanta, rounded up or down by chance; mu_a times it is what the
-    voxel absorbed. A packet books when it leaves a voxel (after a mean chord of 2/3 of its edge) or has gone two
-    absorption lengths, until it has no weight; so its rounding varies at most by (mu_a q / 2)^2 times the number of its
-    bookings, and the sum over N packets, per packet, by a part in N of that.
+    voxel absorbed. A packet books when it leaves a voxel (after a mean chord of 2/3 of its edge), when a time gate ends
+    or when it has gone two absorption lengths, until it has no weight; so its rounding varies at most by
+    (mu_a q / 2)^2 times the number of its bookings, and the sum over N packets, per packet, by a part in N of that.
     """
     domain = result.domain
     volume = domain.mua_per_mm
@@ -184,7 +151,7 @@ def closed_within(result: LightResult) -> float:
     heaviest = shared.get("heaviest") if isinstance(shared, dict) else None  # start of a photon, of patterns
     heaviest = heaviest if isinstance(heaviest, float) and 1 < heaviest < math.inf else 1.0
     scale = VoxelProblem(domain, result.sources[0], result.settings, heaviest=heaviest).scale
-    bookings = _MOST_EFOLDS * (0.5 + 1.5 / (mua * domain.voxel_sizes_mm.min()))
+    bookings = _MOST_EFOLDS * (0.5 + 1.5 / (mua * domain.voxel_sizes_mm.min())) + result.settings.gate_count
     sd = mua / (2.0 * scale) * math.sqrt(bookings / max(1, result.launched))
     return float(CLOSED_WITHIN + _ROUNDING_SD * sd)
 

@@ -13,6 +13,7 @@ from napari_gpubio.light.source import AnySource, Source, all_sources
 
 FACE_RULES = ("default", "escape", "fresnel", "mirror", "cyclic")
 MOST_PHOTONS = 10**12
+_STEADY_NS = (0.0, 5.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +71,7 @@ class LightSettings:
         1_000_000, "Most detected photons", "How many detected photons are recorded individually.", minimum=0,
         maximum=10**8, advanced=True,
     )  # fmt: skip
-    time_gates_ns: tuple[float, ...] = (0.0, 5.0)
+    time_gates_ns: tuple[float, ...] = _STEADY_NS
     faces: tuple[str, ...] = ("default",) * 6
 
     def __post_init__(self) -> None:
@@ -96,6 +97,11 @@ class LightSettings:
     def gate_count(self) -> int:
         """Number of time gates."""
         return len(self.time_gates_ns) - 1
+
+    @property
+    def is_gated(self) -> bool:
+        """Whether light is asked for by its time; else it is followed until hardly any is left."""
+        return self.time_gates_ns != _STEADY_NS
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

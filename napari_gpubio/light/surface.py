@@ -321,6 +321,11 @@ def source_problem(labels: Array, affine: Array, source: Source) -> str:
             "the light that goes away from the tissue is lost. Move it into the tissue."
         )
     hit = first_tissue(labels, affine, source.position_mm, source.direction)
+    if hit is None and first_tissue(labels, affine, source.position_mm, source.direction, whole_line=True) is None:
+        return (
+            "The source is outside the tissue, and its line passes the tissue by, so no light enters. Move it, or turn "
+            "it to the tissue."
+        )
     if hit is None:
         return "The source is outside the tissue and points away from it, so no light enters. Reverse its direction."
     gap = float(np.linalg.norm(hit - source.position_mm))

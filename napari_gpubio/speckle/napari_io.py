@@ -1,8 +1,8 @@
 """Reader of napari for frames that it does not read itself: videos, and raw files of UT Austin's software.
 
 napari asks its user at every file that two readers name in their manifests. TIFF is not named in ours, since that would
-be every picture: the panel reads frames from TIFF, and looks at those that napari's own reader has opened. Needs no
-napari.
+be every picture: the panel reads frames from TIFF, and `what_differs` looks at those that other readers have opened.
+Needs no napari.
 """
 
 import os
@@ -12,7 +12,7 @@ from pathlib import Path
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import KEY, LayerData, read_each, with_notes
 from napari_gpubio.core.reading import noted, reading
-from napari_gpubio.speckle.io import VIDEO_SUFFIXES, is_raw, read_frames
+from napari_gpubio.speckle.io import VIDEO_SUFFIXES, is_raw, look_at_tiff, read_frames
 
 Paths = str | Sequence[str]
 _AXES = ("frame", "y", "x")
@@ -50,6 +50,31 @@ def read_layer(path: str | os.PathLike[str]) -> LayerData:
     keywords = {"name": path.stem, "axis_labels": _AXES[-frames.ndim :], "metadata": metadata}
     (layer,) = with_notes([(frames, keywords, "image")], found)
     return layer
+
+
+def what_differs(path: str | os.PathLike[str], values: int, *, is_napari: bool) -> tuple[str, ...]:
+    """What a TIFF file lacks, or has beyond what another reader showed of it; nothing of what both read alike.
+
+    Parameters
+    ----------
+    path
+        The file, whose headers are read.
+    values
+        In the array of that reader.
+    is_napari
+        Whether it is napari's own, which shows all channels and planes as one array.
+
+    Raises
+    ------
+    InvalidInput
+        If it holds no frames.
+    """
+    look = look_at_tiff(path)
+    shown = values / max(look.values, 1)
+    if shown != look.whole and (is_napari or look.whole < look.images):
+        count = f"{shown:g}" if shown.is_integer() else "others"
+        return (f"it has {look.whole} images; shown: {count}", *look.notes)
+    return look.notes if look.is_cut else ()
 
 
 def _is_ours(path: str) -> bool:

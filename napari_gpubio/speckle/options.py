@@ -16,7 +16,7 @@ _NOISE = NoiseModel()
 
 def add_frames(verb: argparse.ArgumentParser) -> None:
     """Add the file of frames, and which of its channels and planes they are."""
-    kinds = "TIFF stack, video (.avi, .mp4, .mov, .mkv), or raw file .00000 of UT Austin"
+    kinds = "TIFF stack, folder of single TIFF frames, video (.avi, .mp4, .mov, .mkv), or raw file .00000 of UT Austin"
     verb.add_argument("frames_in", type=Path, metavar="frames", help=kinds)
     verb.add_argument("--channel", type=int, help="which channel or color of the file, from 0")
     verb.add_argument("--plane", type=int, help="which plane along z of the file, from 0")

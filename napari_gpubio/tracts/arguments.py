@@ -9,7 +9,9 @@ import numpy.typing as npt
 
 from napari_gpubio.core.command_line import add_settings, draw_progress, read_settings
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.reading import note
 from napari_gpubio.core.report import tell, warn
+from napari_gpubio.tracts.fods.axis_check import AxisCheck
 from napari_gpubio.tracts.fods.frames import FRAMES
 from napari_gpubio.tracts.fods.harmonics import BASES
 from napari_gpubio.tracts.fods.model import FodField
@@ -21,7 +23,7 @@ from napari_gpubio.tracts.io.tensor_images import read_tensors
 from napari_gpubio.tracts.model import B0_LIMIT, DiffusionScan, TensorField
 from napari_gpubio.tracts.places import REFERENCE_HELP
 from napari_gpubio.tracts.regions import AnyRegion, Box, Region, Sphere
-from napari_gpubio.tracts.tensors.gradient_check import check_gradients
+from napari_gpubio.tracts.tensors.gradient_check import GradientCheck, check_gradients
 from napari_gpubio.tracts.tensors.run import fit_tensors
 from napari_gpubio.tracts.tensors.settings import FitSettings
 
@@ -108,7 +110,7 @@ def fit_scan(options: argparse.Namespace, scan: DiffusionScan) -> TensorField:
     mask = None if options.mask is None else read_mask(options.mask, scan.shape, scan.affine)
     settings = read_settings(options, FitSettings())
     field = fit_tensors(scan, mask, settings, device=options.device, progress=draw_progress)
-    warn_of_gradients(field)
+    tell_check(check_gradients(field))
     return field
 
 
@@ -120,15 +122,16 @@ def checked_tensors(scan: DiffusionScan, mask: npt.NDArray[np.bool_] | None, dev
     if not scan.is_b0.any():
         return None
     field = fit_tensors(scan, mask, device=device, progress=draw_progress)
-    warn_of_gradients(field)
+    tell_check(check_gradients(field))
     return field
 
 
-def warn_of_gradients(field: TensorField) -> None:
-    """Warn if the tensors show that the gradient table of their scan is wrong."""
-    check = check_gradients(field)
+def tell_check(check: GradientCheck | AxisCheck) -> None:
+    """Warn of axes that are wrong, and note where it could not be decided."""
     if not check.ok:
         warn(check.message)
+    elif not check.sure:
+        note(f"{check.message[0].lower()}{check.message[1:].partition('. ')[0]}")
 
 
 def add_reference(verb: argparse.ArgumentParser) -> None:

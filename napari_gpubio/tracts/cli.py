@@ -11,12 +11,12 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.report import measured, tell, warn, wrote
 from napari_gpubio.core.space import voxel_sizes_mm
 from napari_gpubio.core.volumes import lies_on_grid, write_volume
-from napari_gpubio.tracts.arguments import add_field, read_field, read_fod_field
+from napari_gpubio.tracts.arguments import add_field, read_field, read_fod_field, tell_check
 from napari_gpubio.tracts.bundles import cli as bundles
 from napari_gpubio.tracts.connectome import cli as connectome
 from napari_gpubio.tracts.dissection import cli as dissection
 from napari_gpubio.tracts.fods import cli as fods
-from napari_gpubio.tracts.fods.axis_check import AxisCheck, check_axes, check_fods
+from napari_gpubio.tracts.fods.axis_check import check_axes, check_fods
 from napari_gpubio.tracts.fods.model import FixelField, FodField
 from napari_gpubio.tracts.io.dwi import read_volume
 from napari_gpubio.tracts.io.fixels import read_fixels
@@ -108,20 +108,17 @@ def _field(options: argparse.Namespace, tensors: TensorField | None) -> Field:
     """FODs, fixels or tensors to track in; the first two are checked where there are tensors."""
     if options.fods is not None:
         fods = read_fod_field(options, options.fods)
-        _warn(None if tensors is None else check_fods(fods, tensors))
+        if tensors is not None:
+            tell_check(check_fods(fods, tensors))
         return fods
     if options.fixels is not None:
-        fixels = read_fixels(options.fixels, frame=options.frame)
+        fixels = read_fixels(options.fixels, frame=options.frame, tensors=tensors)
         tell(fixels.notes)
-        _warn(None if tensors is None else check_axes(fixels, tensors))
+        if tensors is not None:
+            tell_check(check_axes(fixels, tensors))
         return fixels
     assert tensors is not None, "the verb needs one of the three"
     return tensors
-
-
-def _warn(check: AxisCheck | None) -> None:
-    if check is not None and not check.ok:
-        warn(check.message)
 
 
 def _write_maps(field: TensorField, folder: Path) -> None:

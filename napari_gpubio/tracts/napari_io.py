@@ -24,10 +24,11 @@ from napari_gpubio.core.napari_io import (
 from napari_gpubio.core.quantity import Quantity, is_unit, quantity_metadata
 from napari_gpubio.core.reading import NOTES, note
 from napari_gpubio.core.space import layer_matrix, slice_steps_mm, world_order
-from napari_gpubio.core.volumes import NIFTI_SUFFIXES, VOLUME_SUFFIXES, open_nifti
+from napari_gpubio.core.volumes import NIFTI_SUFFIXES, VOLUME_SUFFIXES, open_nifti, stem_of
 from napari_gpubio.tracts.fods.napari_io import fixel_layer, fod_layers
 from napari_gpubio.tracts.io.atlases import shown_atlas
 from napari_gpubio.tracts.io.dwi import MOST_NEGATIVE, find_gradient_files, has_own_table, read_any_array, read_dwi
+from napari_gpubio.tracts.io.fixel_folders import fixel_folder_of
 from napari_gpubio.tracts.io.fixels import read_fixels
 from napari_gpubio.tracts.io.fods import read_fods
 from napari_gpubio.tracts.io.kinds import Kind, kind_of
@@ -218,7 +219,8 @@ def read_layers(path: str | Sequence[str]) -> list[LayerData]:
 
 
 def _read_one(path: Path) -> list[LayerData]:
-    name, is_mif = path.name.split(".")[0], path.name.lower().endswith(MIF_SUFFIXES)
+    folder, is_mif = fixel_folder_of(path), path.name.lower().endswith(MIF_SUFFIXES)
+    name = stem_of(path) if folder is None else folder.name
     image: Any = read_mif(path) if is_mif else open_nifti(path)
     if scan := _scan_of_file(path, image):
         return scan_layers(scan, name)
@@ -236,7 +238,7 @@ def _read_one(path: Path) -> list[LayerData]:
         except InvalidInput as error:
             note(f"it is shown without what the JSON file beside it says: {error}")
     intent = 0 if is_mif or "intent_code" not in image.header else int(image.header["intent_code"])
-    kind = kind_of(_without_last_ones(array), path.name, intent=intent)
+    kind = kind_of(_without_last_ones(array), path.name, intent=intent) if folder is None else Kind("peaks")
     try:
         if layers := _layers_of_kind(path, kind, name):
             return layers
@@ -252,14 +254,17 @@ def _read_one(path: Path) -> list[LayerData]:
 
 def _layers_of_kind(path: Path, kind: Kind, name: str) -> list[LayerData]:
     """The layers of tensors, peaks or FODs; none for other kinds of images."""
-    if kind.note:
-        note(kind.note)
+    layers: list[LayerData] = []
     if kind.name == "tensors":
         field = read_tensors(path)
-        return [map_layer(field, "FA", name, visible=False), map_layer(field, "DEC", name)]
-    if kind.name == "peaks":
-        return [fixel_layer(read_fixels(path), name)]
-    return fod_layers(read_fods(path), name) if kind.name == "fods" else []
+        layers = [map_layer(field, "FA", name, visible=False), map_layer(field, "DEC", name)]
+    elif kind.name == "peaks":
+        layers = [fixel_layer(read_fixels(path), name)]
+    elif kind.name == "fods":
+        layers = fod_layers(read_fods(path), name)
+    if kind.note:  # it is that kind, then
+        note(kind.note)
+    return layers
 
 
 def _scan_of_file(path: Path, image: Any) -> DiffusionScan | None:

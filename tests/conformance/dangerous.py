@@ -31,7 +31,8 @@ ELSEWHERE = {
         "the files exchanged", "another number of b-values", "b-values of 1e9", "b-values of 100,000",
         "b-values in ms/um^2", "directions of length 1e4", "b-values with the image's name, directions of the folder",
         "directions before and after eddy, which differ", "a table of another BIDS run beside it",
-        "signals that are negative, as of a phase", "no orientation: directions rest on it",
+        "signals that are negative, as of a phase", "signals that are all 0",
+        "directions in one plane", "commas that are decimal ones or not", "no orientation: directions rest on it",
     ),
     "read_tensors": ("an order that the numbers do not show", "um^2/ms"),
     "read_fixels": (
@@ -86,3 +87,12 @@ for _trait, _change in {
     "x and y are exchanged": lambda bvec: bvec[[1, 0, 2]],
 }.items():
     _add_wrong_table(_trait, _change)
+
+
+@ROWS.row("napari-gpubio tracts", "a scan that does not show whether an axis is flipped", Did.ASSUMED, "does not show")
+def _(folder):
+    directions, _ = bundles(folder)
+    np.savetxt(folder / "dwi.bvec", directions)
+    noise = np.random.default_rng(0).normal(500, 60, (12, 12, 12, 16)).astype(np.float32)
+    write_volume(folder / "dwi.nii.gz", noise, np.diag([2.0, 2.0, 2.0, 1.0]))
+    run_verb("tracts", folder / "dwi.nii.gz", "--maps", folder / "maps", "--device", "cpu")

@@ -112,6 +112,48 @@ def _(folder):
     return read_rtdose(save_dose(folder / "d.dcm", PIXELS, DoseGridScaling=None))
 
 
+def float_row(keyword, kind, *facts, **changes):
+    @ROWS.row(
+        "read_rtdose", f"{keyword}, and {'no' if facts else 'a'} scaling", Did.ASSUMED if facts else Did.READ, *facts
+    )
+    def _(folder):
+        made = {keyword: PIXELS.astype(kind).tobytes(), "BitsAllocated": 8 * np.dtype(kind).itemsize, **changes}
+        dose = read_rtdose(save_dose(folder / "d.dcm", PIXELS, PixelData=None, BitsStored=None, HighBit=None, **made))
+        np.testing.assert_allclose(dose.values, PIXELS.transpose(2, 1, 0) * (1.0 if facts else 0.01))
+        return dose
+
+
+float_row("FloatPixelData", "<f4")
+float_row("DoubleFloatPixelData", "<f8", "without DoseGridScaling", "3570 Gy", DoseGridScaling=None)
+
+
+def value_row(trait, pixels, *facts, **changes):
+    @ROWS.row("read_rtdose", trait, Did.ASSUMED, *facts)
+    def _(folder):
+        dose = read_rtdose(save_dose(folder / "d.dcm", pixels, **changes))
+        np.testing.assert_allclose(dose.values, pixels.transpose(2, 1, 0) * float(changes.get("DoseGridScaling", 0.01)))
+        return dose
+
+
+value_row("a dose of 0 everywhere", 0 * PIXELS, "0 everywhere")
+value_row("negative doses", PIXELS.astype(np.int16) - 60, "2 voxels", "negative", "-0.6 Gy", PixelRepresentation=1)
+value_row("a dose in cGy", PIXELS, "3570 Gy", "cGy", DoseGridScaling="1")
+
+
+@ROWS.row("read_rtdose", "a single frame without thickness", Did.ASSUMED, "single frame", "1 mm thick")
+def _(folder):
+    dose = read_rtdose(save_dose(folder / "d.dcm", PIXELS[:1] + 1, GridFrameOffsetVector=None))
+    assert dose.values.shape == (6, 5, 1)
+    return dose
+
+
+@ROWS.row("read_rtdose", "frame offsets that were rounded to 0.1 mm", Did.READ)
+def _(folder):
+    dose = read_rtdose(save_dose(folder / "d.dcm", PIXELS, GridFrameOffsetVector=[0, 1.2, 2.5, 3.8]))
+    np.testing.assert_allclose(dose.values, PIXELS.transpose(2, 1, 0) * 0.01)
+    return dose
+
+
 @ROWS.row("read_rtdose", "a scaling of 0", Did.ASSUMED, "DoseGridScaling is 0")
 def _(folder):
     return read_rtdose(save_dose(folder / "d.dcm", PIXELS, DoseGridScaling="0"))
@@ -156,6 +198,12 @@ def _(folder):
 @ROWS.row("sum_of_doses", "a dose, and errors of a dose", Did.REFUSED, "error", "cannot be added")
 def _(folder):
     files = [save_dose(folder / f"{kind}.dcm", PIXELS, DoseType=kind) for kind in ("PHYSICAL", "ERROR")]
+    return sum_of_doses([read_rtdose(file) for file in files])
+
+
+@ROWS.row("sum_of_doses", "a physical and an effective dose", Did.ASSUMED, "'EFFECTIVE.dcm'", "'PHYSICAL.dcm' is not")
+def _(folder):
+    files = [save_dose(folder / f"{kind}.dcm", PIXELS, DoseType=kind) for kind in ("PHYSICAL", "EFFECTIVE")]
     return sum_of_doses([read_rtdose(file) for file in files])
 
 
@@ -272,7 +320,7 @@ def _(folder):
     return nifti.read_dose(folder / "dose.nii.gz", unit="Gy")
 
 
-@ROWS.row("nifti.read_labels", "a voxel that is NaN", Did.LEFT_OUT, "1 voxels", "no structure")
+@ROWS.row("nifti.read_labels", "a voxel that is NaN", Did.LEFT_OUT, "1 voxels", "background")
 def _(folder):
     values = np.array([[[0, 1, 7], [np.nan, 1, 7]]], np.float32)
     nib.save(nib.Nifti1Image(values, AFFINE), folder / "labels.nii.gz")

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tifffile
 
+from napari_gpubio import speckle
 from napari_gpubio.speckle.io import read_frames, read_regions
 from napari_gpubio.speckle.live import folder as folder_source
 from tests.conformance import Did, Rows
@@ -76,6 +77,8 @@ layout("floating-point frames", pixels=FRAMES.astype(np.float32), expected=FRAME
 layout("a single frame", pixels=FRAMES[0], expected=FRAMES[0])
 layout("the highest byte first", byteorder=">")
 layout("BigTIFF", bigtiff=True)
+layout("BigTIFF named .btf", bigtiff=True, name="a.btf")
+layout("signed integers that are not negative", pixels=FRAMES.astype(np.int16), expected=FRAMES.astype(np.int16))
 layout("frames in tiles", tile=(16, 16))
 layout("strips of a few rows", rowsperstrip=3)
 layout("ImageJ, axis T", imagej=True, metadata={"axes": "TYX"})
@@ -86,6 +89,36 @@ layout("ImageJ, axis Z alone", Did.ASSUMED, "12 planes", imagej=True, metadata={
 layout("compressed by zlib", compression="zlib")
 layout("compressed by LZW", compression="lzw")
 layout("compressed by Zstandard, with differences", compression="zstd", predictor=True)
+
+
+@ROWS.row(
+    "read_frames", "a folder of files of one frame each", Did.ASSUMED, "12 files", "natural order", "f1.tif to f12"
+)
+def _(folder):
+    for number, frame in enumerate(FRAMES, 1):
+        tiff(folder, frame, f"f{number}.tif")
+    return same(folder)
+
+
+@ROWS.row(
+    "read_frames", "a folder, in which a file is missing and two are odd", Did.LEFT_OUT, "2 of 11 files", "evenly"
+)
+def _(folder):
+    for number in range(1, COUNT):
+        tiff(folder, FRAMES[number].T if number == 5 else FRAMES[number], f"f{number}.tif")
+    (folder / "f7.tif").write_bytes(b"no TIFF at all")
+    return same(folder, np.delete(FRAMES, (0, 5, 7), axis=0))
+
+
+@ROWS.row("read_frames", "a folder of stacks", Did.REFUSED, "a.tif", "12 frames")
+def _(folder):
+    return read_frames(tiff(folder).parent)
+
+
+@ROWS.row("contrast", "negative integers", Did.REFUSED, "-80", "float32")
+def _(folder):
+    signed = read_frames(tiff(folder, FRAMES.astype(np.int16) - 100))
+    return speckle.contrast(signed, speckle.ContrastSettings(window=5), device="cpu")
 
 
 @ROWS.row("read_frames", "two axes without a meaning", Did.ASSUMED, "(2, 6)", "frames")
@@ -121,6 +154,26 @@ def _(folder):
 def _(folder):
     hyper = np.random.default_rng(2).integers(0, 999, (5, 3, 2, *SHAPE), np.uint16)
     return same(tiff(folder, hyper, imagej=True, metadata={"axes": "TZCYX"}), hyper[:, 2, 1], channel=1, plane=2)
+
+
+@ROWS.row("read_frames", "pages of ScanImage", Did.READ)
+def _(folder):
+    return same(pages(folder, description="frameNumbers = 1\nSI.hScan = 1", software="SI.VERSION_MAJOR = 2020"))
+
+
+@ROWS.row("read_frames", "a channel of a file without channels", Did.REFUSED, "channel is 3", "there is one")
+def _(folder):
+    return read_frames(tiff(folder), channel=3)
+
+
+@ROWS.row("read_frames", "ImageJ, whose header names 6 of 12 pages", Did.ASSUMED, "6 of 12 pages")
+def _(folder):
+    return same(pages(folder, description="ImageJ=1.53t\nimages=6\nframes=6\n"))
+
+
+@ROWS.row("read_frames", "ImageJ, whose numbers of frames do not agree", Did.ASSUMED, "12 images", "[2, 3, 5]")
+def _(folder):
+    return same(pages(folder, description="ImageJ=1.53t\nimages=12\nframes=2\nslices=3\nchannels=5\n"))
 
 
 @ROWS.row("read_frames", "a channel that there is not", Did.REFUSED, "channel is 2", "2")

@@ -72,6 +72,7 @@ def names(trait, bval, bvec, name="dwi.nii.gz", did=Did.READ, facts=()):
 
 names("`bvals`, `bvecs` of the folder (FSL)", "bvals", "bvecs", did=Did.ASSUMED, facts=("folder", "bvals and bvecs"))
 names("`dwi.bvals.txt`-like names", "dwi_bvals.txt", "dwi_bvecs.txt")
+names("`dwi.BVAL`, `dwi.BVEC`", "dwi.BVAL", "dwi.BVEC")
 names("`dwi.eddy_rotated_bvecs`", "dwi.bval", "dwi.eddy_rotated_bvecs")
 names("BIDS inheritance: `sub-01_dwi.bval` for `sub-01_run-1_dwi`", "sub-01_dwi.bval", "sub-01_dwi.bvec",
       "sub-01_run-1_dwi.nii.gz", Did.ASSUMED, ("sub-01_dwi.bval",))  # fmt: skip
@@ -160,13 +161,13 @@ def _(folder):
     return read_dwi(image(folder))
 
 
-def layout(trait, bval, bvec, did=Did.READ, *facts):
+def layout(trait, bval, bvec, did=Did.READ, *facts, encoding="utf-8"):
     """Add a row: the text of the files."""
 
     @ROWS.row(DWI, trait, did, *facts)
     def _(folder):
-        (folder / "dwi.bval").write_bytes(bval.encode())
-        (folder / "dwi.bvec").write_bytes(bvec.encode())
+        (folder / "dwi.bval").write_bytes(bval.encode(encoding))
+        (folder / "dwi.bvec").write_bytes(bvec.encode(encoding))
         return check(read_dwi(image(folder)))
 
 
@@ -177,6 +178,16 @@ layout("b-values as a column", _BVAL.replace(" ", "\n"), _BVEC, Did.ASSUMED, "dw
 layout("a row of bvec for each volume", _BVAL, "\n".join(" ".join(map(str, row)) for row in DIRECTIONS), Did.ASSUMED,
        "dwi.bvec", "row for each volume")  # fmt: skip
 layout("comment lines", "# s/mm^2\n" + _BVAL, "# x y z\n" + _BVEC)
+layout("UTF-16", _BVAL, _BVEC, encoding="utf-16")
+_COUNTED = "\n".join(f"{n} {' '.join(map(str, row))}" for n, row in enumerate(DIRECTIONS))
+layout("decimal commas", _BVAL.replace(".", ","), _BVEC.replace(".", ","), Did.ASSUMED, "decimal", "'0,0'")
+layout("decimal commas, semicolons between", _BVAL.replace(" ", ";").replace(".", ","), _BVEC, Did.ASSUMED, "decimal")
+layout("commas that are decimal ones or not", "0 " + "1,000 " * 7, _BVEC, Did.REFUSED, "dwi.bval", "'1,000'")
+layout("a first column that counts volumes (bval)", "\n".join(f"{n + 1},{b}" for n, b in enumerate(BVALS)), _BVEC,
+       Did.ASSUMED, "first column of dwi.bval")  # fmt: skip
+layout("a first column that counts volumes (bvec)", _BVAL, _COUNTED, Did.ASSUMED, "first column of dwi.bvec")
+layout("a first column that counts rows", _BVAL, "\n".join(f"{n} {row}" for n, row in enumerate(_BVEC.split("\n"), 1)),
+       Did.ASSUMED, "first column of dwi.bvec")  # fmt: skip
 layout("words where numbers should be", "b: " + _BVAL, _BVEC, Did.REFUSED, "dwi.bval", "'b:'")
 layout("another number of b-values", _BVAL + " 1000", _BVEC, Did.REFUSED, "9 b-values", "8 volumes")
 layout("the files exchanged", _BVEC, _BVAL, Did.REFUSED, "dwi.bval", "bvec file")
@@ -258,7 +269,7 @@ def _(folder):
     table(folder)
     signals = SIGNALS.astype(np.float32)
     signals[..., 3] = np.nan
-    return check(read_dwi(image(folder, signals=signals)), [0, 1, 2, 4, 5, 6, 7])
+    return check(read_dwi(image(folder, signals=signals), volumes=range(1, 8)), [1, 2, 4, 5, 6, 7])
 
 
 @ROWS.row(DWI, "signals that are negative, as of a phase", Did.ASSUMED, "negative", "phase")
@@ -277,9 +288,41 @@ def _(folder):
     return scan_of(folder, volumes=[1.5, 2])
 
 
-@ROWS.row(DWI, "directions of length 1e4", Did.REFUSED, "longer than")
+@ROWS.row(DWI, "directions of length 1e4", Did.ASSUMED, "length 1e+04", "only their directions")
 def _(folder):
-    return scan_of(folder, directions=DIRECTIONS * 1e4)
+    return check(scan_of(folder, directions=DIRECTIONS * 1e4))
+
+
+@ROWS.row(DWI, "directions of several lengths, up to 1e4", Did.REFUSED, "longer than")
+def _(folder):
+    return scan_of(folder, directions=DIRECTIONS * np.geomspace(1, 1e4, 8)[:, None])
+
+
+def flat(trait, *facts, **axes):
+    """Add a row: directions that determine no tensor."""
+
+    @ROWS.row(DWI, trait, Did.ASSUMED, "7 weighted volumes", "no tensor", *facts)
+    def _(folder):
+        directions = DIRECTIONS * [axes.get(axis, 0) for axis in "xyz"]
+        directions[1:] /= np.linalg.norm(directions[1:], axis=1, keepdims=True)
+        return scan_of(folder, directions=directions)
+
+
+flat("directions in one plane", "in one plane", x=1, z=1)
+flat("directions on one line", "on one line", y=1)
+
+
+def empty(trait, chosen, *facts):
+    """Add a row: volumes of zeros."""
+
+    @ROWS.row(DWI, trait, Did.ASSUMED, *facts)
+    def _(folder):
+        table(folder)
+        return read_dwi(image(folder, signals=changed(SIGNALS, (..., chosen), 0)))
+
+
+empty("signals that are all 0", slice(None), "all of its signals are 0")
+empty("volumes whose signals are all 0", [2, 5], "2 volumes", "first: 2", "no signal")
 
 
 @ROWS.row(DWI, "lengths of vectors that scale b (several shells)", Did.ASSUMED, "0.707", "squared lengths", "MRtrix")

@@ -137,6 +137,21 @@ def _(folder):
     return same(mcx(folder / "case", VolumeFile="sub/v.bin"))
 
 
+@ROWS.row("read_mcx", "a volume named by a path of Windows", Did.ASSUMED, "sub/v.bin", "Windows")
+def _(folder):
+    raw(folder / "sub" / "v.bin")
+    return same(mcx(folder, VolumeFile="sub\\v.bin"))
+
+
+@ROWS.row("read_mcx", "a number written as a text", Did.ASSUMED, "Session.Photons", "1000")
+def _(folder):
+    path = mcx(folder)
+    path.write_text(path.read_text().replace('"Photons": 1000', '"Photons": "1e3"'))
+    found = light.io.read_mcx(path)
+    assert found.settings.photons == 1000
+    return found
+
+
 @ROWS.row("read_mcx", "an input that is opened through a link to its folder", Did.READ)
 def _(folder):
     raw(folder / "case" / "v.bin")
@@ -190,11 +205,11 @@ def _(folder):
     return light.io.read_mcx(mcx(folder, Step=[1, 1, 2]))
 
 
-@ROWS.row("read_mcx", "detectors with a negative radius", Did.LEFT_OUT, "1 of 2 detectors")
+@ROWS.row("read_mcx", "detectors with a negative radius, and without one", Did.LEFT_OUT, "2 of 3 detectors")
 def _(folder):
     path = mcx(folder)
     case = json.loads(path.read_text())
-    case["Optode"]["Detector"] = [{"Pos": [1, 1, 0], "R": 1}, {"Pos": [3, 3, 0], "R": -1}]
+    case["Optode"]["Detector"] = [{"Pos": [1, 1, 0], "R": 1}, {"Pos": [3, 3, 0], "R": -1}, {"Pos": [3, 3, 0]}]
     path.write_text(json.dumps(case))
     found = light.io.read_mcx(path)
     assert [detector.position_mm for detector in found.detectors] == [(1, 1, 0)]
@@ -268,6 +283,21 @@ def _(folder):
 @ROWS.row("read_snirf", "a measurement of an optode that there is not", Did.LEFT_OUT, "1 of 3 measurements")
 def _(folder):
     return is_probe(light.io.read_snirf(snirf(folder, pairs=((1, 1), (9, 1), (3, 2)))))
+
+
+@ROWS.row("read_snirf", "measurements that count from 0", Did.ASSUMED, "from 0")
+def _(folder):
+    return is_probe(light.io.read_snirf(snirf(folder, pairs=((0, 0), (2, 1)))))
+
+
+@ROWS.row("read_snirf", "a 0 among measurements that count from 1", Did.LEFT_OUT, "1 of 3 measurements")
+def _(folder):
+    return is_probe(light.io.read_snirf(snirf(folder, pairs=((1, 1), (0, 1), (3, 2)))))
+
+
+@ROWS.row("read_snirf", "positions in m that are said to be mm", Did.ASSUMED, "2 of 2 distances", "0.0141", "unit")
+def _(folder):
+    return light.io.read_snirf(snirf(folder, "mm", sourcePos3D=SOURCES / 100, detectorPos3D=DETECTORS / 100))
 
 
 @ROWS.row("read_snirf", "positions in a plane only", Did.ASSUMED, "sourcePos2D", "detectorPos2D", "flat layout", "head")

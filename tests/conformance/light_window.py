@@ -5,9 +5,11 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+from PIL import Image
 
 from napari_gpubio.core.reading import ReadingNote
 from napari_gpubio.light import napari_io, napari_readers
+from napari_gpubio.light.io import read_irradiance
 from tests.conformance import Did, Rows
 from tests.conformance.light import DETECTORS, SOURCES, mcx, nirs, snirf
 
@@ -22,12 +24,38 @@ def opened(path: Path, readers=napari_readers):
         return reader(os.fspath(path))
 
 
-@ROWS.row("File > Open", "a SNIRF file", Did.ASSUMED, "register")
+@ROWS.row("File > Open", "a SNIRF file that names its coordinate system", Did.ASSUMED, "MNI152NLin6Sym", "register")
 def _(folder):
-    ((points, keywords, kind),) = opened(snirf(folder))
+    ((points, keywords, kind),) = opened(snirf(folder, coordinateSystem=np.bytes_("MNI152NLin6Sym")))
     np.testing.assert_allclose(points[:, ::-1], np.vstack([SOURCES, DETECTORS]) * 10)
     assert (kind, keywords["features"]["kind"]) == ("points", ["source"] * 3 + ["detector"] * 2)
     assert keywords["metadata"]["napari_gpubio"]["notes"]
+
+
+@ROWS.row("File > Open", "a SNIRF file of zeros beside a flat layout", Did.ASSUMED, "flat layout")
+def _(folder):
+    flat = {"sourcePos2D": SOURCES[:, :2], "detectorPos2D": DETECTORS[:, :2]}
+    ((points, _, _),) = opened(snirf(folder, sourcePos3D=0 * SOURCES, detectorPos3D=0 * DETECTORS, **flat))
+    np.testing.assert_allclose(points[:, ::-1], np.vstack([SOURCES, DETECTORS]) * [10, 10, 0])
+
+
+@ROWS.row("File > Open", "a SNIRF file of wavelengths in m", Did.LEFT_OUT, "1 of 2 wavelengths")
+def _(folder):
+    ((_, keywords, _),) = opened(snirf(folder, wavelengths=[7.6e-7, 850]))
+    assert keywords["metadata"]["napari_gpubio"]["probe"].wavelengths_nm == (850,)
+
+
+@ROWS.row("File > Open", "a SNIRF file whose labels repeat", Did.ASSUMED, "repeat")
+def _(folder):
+    ((_, keywords, _),) = opened(snirf(folder, sourceLabels=np.array([b"S", b"S", b"S"])))
+    assert keywords["features"]["name"][:3] == ["S1", "S2", "S3"]
+
+
+@ROWS.row("File > Open", "a SNIRF file of positions with an axis in each row", Did.ASSUMED, "axis in each row")
+def _(folder):
+    four = np.vstack([SOURCES, SOURCES[:1]])
+    ((points, _, _),) = opened(snirf(folder, sourcePos3D=four.T, detectorPos3D=DETECTORS.T))
+    np.testing.assert_allclose(points[:, ::-1], np.vstack([four, DETECTORS]) * 10)
 
 
 @ROWS.row("File > Open", "a file of HOMER", Did.ASSUMED, "register")
@@ -86,3 +114,9 @@ def _(folder):
 def _(folder):
     ((labels, _, kind),) = opened(mcx(folder, (6, 5, 4), MieScatter=[{}]), napari_io)
     assert (kind, labels.shape) == ("labels", (4, 5, 6))
+
+
+@ROWS.row("read_irradiance", "an image in colors", Did.ASSUMED, "luminance")
+def _(folder):
+    Image.fromarray(np.full((3, 4, 3), (200, 100, 0), np.uint8)).save(folder / "a.png")
+    np.testing.assert_allclose(read_irradiance(folder / "a.png"), 0.299 * 200 + 0.587 * 100, atol=1)

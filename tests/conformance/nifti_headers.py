@@ -28,6 +28,11 @@ length_unit("mm", 1.0, Did.READ)
 length_unit("unknown", 1.0, Did.READ)
 
 
+@ROWS.row("read_volume", "voxels of 2 m", Did.ASSUMED, "2000 mm", "unit of length")
+def _(folder):
+    np.testing.assert_allclose(read_volume(write(folder, GRAY, affine=np.diag([2e3, 2e3, 2, 1])))[1][0, 0], 2e3)
+
+
 @ROWS.row("read_volume", "no orientation (both codes 0)", Did.ASSUMED, "no orientation", "left")
 def _(folder):
     read_volume(write(folder, GRAY, affine=None))

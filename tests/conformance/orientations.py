@@ -194,6 +194,11 @@ def _(folder):
     return fixels
 
 
+@ROWS.row("read_fixels", "amplitudes of 1e6", Did.ASSUMED, "exceed 1000", "1e+06")
+def _(folder):
+    return io.read_fixels(save(folder / "a.nii", flat("world", AMPLITUDES * 1e6 / AMPLITUDES.max())))
+
+
 @ROWS.row("read_fixels", "axes that the user gives", Did.ASSUMED, "voxels", "as requested")
 def _(folder):
     return check_fixels(io.read_fixels(save(folder / "a.nii", flat("voxel")), frame="voxel"))

@@ -1,12 +1,15 @@
 """Doses of plans: their parts, sums and prescriptions, and files of several plans and patients."""
 
+import io
 import shutil
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import numpy as np
 import pytest
 from pydicom.dataset import Dataset
 
+from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import KEY
 from napari_gpubio.dose import dvh, sum_of_doses
 from napari_gpubio.dose.io import read_rtdose, read_rtdoses, read_rtplan, read_rtstruct
@@ -21,15 +24,14 @@ PIXELS = np.full((5, 10, 12), 5000, np.uint16)  # 50 Gy
 RAMP = np.arange(8 * 5 * 6, dtype=np.uint16).reshape(8, 5, 6) * 30
 
 
-def save_planned(folder: Path, beams=(1, 2, 3), targets=(TARGET,), setup=()) -> tuple[Path, str]:
+def save_planned(folder: Path, beams=(1, 2, 3), targets=(TARGET,), setup=(), sequence="Beam") -> tuple[Path, str]:
     """A plan of 50 Gy with beams, of which some do not treat; its path and UID."""
 
     def change(dataset):
-        dataset.BeamSequence = []
-        for number in beams:
-            beam = Dataset()
+        items = [Dataset() for _ in beams]
+        for number, beam in zip(beams, items, strict=True):
             beam.BeamNumber, beam.TreatmentDeliveryType = number, "SETUP" if number in setup else "TREATMENT"
-            dataset.BeamSequence.append(beam)
+        setattr(dataset, f"{sequence}Sequence", items)
 
     path = edited(save_plan(folder / "plan.dcm", list(targets), [(25, [2.0])]), change)
     return path, read_rtplan(path).uid
@@ -63,6 +65,9 @@ def sum_row(trait, did, added, *facts, planned=(1, 2, 3), **more):
 sum_row("the sum of all beams of the plan", Did.ASSUMED, [(1,), (3,), (2,)], "not of a plan")
 sum_row("the sum of all beams, two in one file", Did.ASSUMED, [(1, 3), (2,)], "beams 1, 3")
 sum_row("the sum of all beams that treat", Did.ASSUMED, [(1,), (2,)], "beams 2", planned=(1, 2, 7), setup=(7,))
+sum_row(
+    "the sum of all ion beams of the plan", Did.ASSUMED, [(1,), (2,)], "beams 2", planned=(1, 2), sequence="IonBeam"
+)
 sum_row("the sum of two of three beams", Did.REFUSED, [(1,), (2,)], "2 of the 3 beams", "50 Gy")
 sum_row("a sum with one beam twice", Did.REFUSED, [(1,), (1,), (2,), (3,)], "beam 1", "twice")
 sum_row("a sum with a beam that the plan lacks", Did.REFUSED, [(1,), (2,), (3,), (4,)], "beam 4", "none of the plan")
@@ -97,12 +102,12 @@ def _(folder):
 # -- which plan -------------------------------------------------------------------------------------------------------
 
 
-def plan_row(trait, did, change, *facts, patient="PHANTOM"):
+def plan_row(trait, did, change, *facts, patient="PHANTOM", gray=50.0):
     @ROWS.row("Plan.prescription_of", trait, did, *facts)
     def _(folder):
-        path, uid = save_planned(folder)
+        path, uid = save_planned(folder, targets=({**TARGET, "TargetPrescriptionDose": str(gray)},))
         dose = read_rtdose(marked(edited(save_dose(folder / "d.dcm", PIXELS), change(uid)), PatientID=patient))
-        assert read_rtplan(path).prescription_of(dose) == (50.0, "prescribed to 'site'")
+        assert read_rtplan(path).prescription_of(dose) == (gray, "prescribed to 'site'")
         return dose
 
 
@@ -111,6 +116,8 @@ plan_row("the dose of another plan", Did.REFUSED, lambda uid: references("1.2.3"
 plan_row("a dose that names no plan", Did.ASSUMED, lambda uid: len, "does not say which plan", "'PLAN'")
 plan_row("a dose of another patient than the plan", Did.ASSUMED, references, "different patients", patient="other")
 plan_row("the dose of a plan of a patient without a number", Did.READ, references, patient="")
+SIZES = "largest dose of d.dcm is 50 Gy", "of 5000 Gy"
+plan_row("a prescription in cGy", Did.ASSUMED, references, *SIZES, "give 50 Gy together", gray=5000.0)
 
 
 @ROWS.row(
@@ -153,6 +160,35 @@ def _(folder):
     return run_verb("dose", beam, structures, "--add", beam, "--plan", path, "--device", "cpu")
 
 
+def printed(*words) -> str:
+    """What a run of the shell's verb prints, also where it is refused."""
+    with redirect_stdout(io.StringIO()) as out:
+        try:
+            run_verb("dose", *words, "--device", "cpu")
+        except InvalidInput:
+            assert out.getvalue() == ""
+            raise
+    return out.getvalue()
+
+
+@ROWS.row("napari-gpubio dose", "a metric in % of a prescription that is not known", Did.REFUSED, "--reference-dose")
+def _(folder):
+    return printed(*files_of_shell(folder, "1.2.3"), "--metric", "V95%[%]")
+
+
+@ROWS.row("napari-gpubio dose --reference-dose", "a prescription in cGy", Did.ASSUMED, "50 Gy, 1 % of 5000 Gy")
+def _(folder):
+    return printed(*files_of_shell(folder, "1.2.3"), "--metric", "V95%[%]", "--reference-dose", 5000)
+
+
+@ROWS.row("napari-gpubio dose", "escape sequences and ends of lines in a name", Did.READ)
+def _(folder):
+    dose, structures = files_of_shell(folder, "1.2.3")
+    edited(structures, lambda dataset: setattr(dataset.StructureSetROISequence[0], "ROIName", "\x1b[2JPTV\r\n1"))
+    _, line = printed(dose, structures).splitlines()
+    assert line.startswith(r"\x1b[2JPTV\x0d\x0a1 ")
+
+
 TWO = (TARGET, {**TARGET, "DoseReferenceDescription": "nodes", "TargetPrescriptionDose": "40"})
 
 
@@ -182,6 +218,26 @@ def _(folder):
     found = dvh(dose, read_rtstruct(save_structures(folder / "s.dcm", [("PTV", ORGAN)]))["PTV"], device="cpu").dvhs[0]
     assert found.mean == pytest.approx(50.0, rel=1e-3)
     return found
+
+
+def nameless_row(trait, did, *facts, **other):
+    @ROWS.row("dvh", trait, did, *facts)
+    def _(folder):
+        files = (
+            save_dose(folder / "d.dcm", PIXELS, spacing=(2.0, 2.0, 3.0)),
+            save_structures(folder / "s.dcm", [("PTV", ORGAN)]),
+        )
+        dose, structures = (
+            marked(file, PatientID="", PatientName="A^B", PatientBirthDate="19500101") for file in files
+        )
+        return dvh(read_rtdose(marked(dose, **other)), read_rtstruct(structures)["PTV"], device="cpu").dvhs[0]
+
+
+nameless_row("patients without numbers, of one name and date of birth", Did.READ, PatientName="a^b^^")
+nameless_row("patients without numbers, of two names", Did.ASSUMED, "(PatientName)", PatientName="C^B", PatientID="1")
+nameless_row(
+    "patients without numbers, of two dates of birth", Did.ASSUMED, "(PatientBirthDate)", PatientBirthDate="19500102"
+)
 
 
 @ROWS.row("File > Open", "a dose and structures of two patients", Did.ASSUMED, "different patients", "'d.dcm'")

@@ -16,6 +16,7 @@ from napari_gpubio.tracts.napari_io import read_layers
 from tests.conformance import Did, Rows
 from tests.conformance.orientations import AFFINE, GRID, check_fixels, flat, save
 from tests.shell import run_verb
+from tests.tracts.fods import fixel_samples as samples
 from tests.tracts.fods.fixel_samples import AMPLITUDES, MOST, SHAPE
 from tests.tracts.tensor_samples import TURNS, axes_of, six, turned
 
@@ -146,11 +147,21 @@ def _(folder):
     return check_tensors(io.read_tensors(save(folder / "t.nii", TENSORS.astype(np.float32))))
 
 
-@ROWS.row("read_tensors", "um^2/ms", Did.ASSUMED, "um^2/ms", "mm^2/s")
+def _add_unit(unit, factor):
+    @ROWS.row("read_tensors", unit, Did.ASSUMED, unit, "mm^2/s")
+    def _(folder):
+        field = io.read_tensors(save(folder / "t.nii", tensor_values("mrtrix") * np.float32(factor)))
+        np.testing.assert_allclose(field.tensors, six(TENSORS), atol=1e-8)
+        return field
+
+
+_add_unit("um^2/ms", 1e3)
+_add_unit("um^2/s", 1e6)
+
+
+@ROWS.row("read_tensors", "traces of 1e6", Did.ASSUMED, "far from that of tissue", "check the unit")
 def _(folder):
-    field = io.read_tensors(save(folder / "t.nii", tensor_values("mrtrix") * np.float32(1000)))
-    np.testing.assert_allclose(field.tensors, six(TENSORS), atol=1e-8)
-    return field
+    return io.read_tensors(save(folder / "t.nii", tensor_values("mrtrix") * np.float32(1e9)))
 
 
 @ROWS.row("read_tensors", "tensors that are NaN", Did.LEFT_OUT, "1 tensors", "not finite")
@@ -317,3 +328,17 @@ def _(folder):
     data = values.tobytes(order="F")
     (folder / "f.mif").write_bytes((header + "file: . 2000\nEND\n").encode().ljust(2000, b"\0") + data)
     return check_fods(io.read_fods(folder / "f.mif"))
+
+
+@ROWS.row("File > Open", "the index of a folder of fixels (MRtrix)", Did.ASSUMED, "amplitudes are afd", "world")
+def _(folder):
+    ((_, keywords, _),) = opened(samples.folder_of(folder, AFFINE) / "index.mif")
+    return check_fixels(keywords["metadata"][KEY]["fixels"])
+
+
+@ROWS.row("File > Open", "the index of fixels without their directions", Did.READ)
+def _(folder):
+    path = samples.folder_of(folder, AFFINE) / "index.mif"
+    (path.parent / "directions.mif").unlink()
+    ((data, *_),) = read_layers(str(path))
+    assert len(data) == 2

@@ -8,8 +8,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import nibabel as nib
 import numpy as np
+import pytest
 
+from napari_gpubio.cli import make_parser
 from napari_gpubio.core.files import sample_path
 from napari_gpubio.core.report import PIPE_CLOSED
 from napari_gpubio.light.io import load_result
@@ -364,3 +367,48 @@ def _(folder):
     assert told["exposures_ms"] == [1, 2, 3, 4, 5, 6]
     assert told["units"]["tau_ms"] == "ms"
     assert len(told["files"]) == 8
+
+
+# -- words of the command line -----------------------------------------------------------------------------------------
+
+
+@ROWS.row("napari-gpubio dose", "an output that is given twice", Did.REFUSED, "--table", "twice", "b.csv")
+def _(folder):
+    run(folder, *dose_files(folder), "--table", "a.csv", "--table", "b.csv")
+
+
+@ROWS.row("napari-gpubio dose", "outputs that only case tells apart", Did.REFUSED, "--table", "the same file")
+def _(folder):
+    run(folder, *dose_files(folder), "--table", "a.csv", "--json", "A.CSV")
+
+
+@ROWS.row("napari-gpubio dose", "a table to /dev/stdout", Did.READ)
+def _(folder):
+    done = program(folder, *dose_files(folder), "--table", "/dev/stdout", "--quiet", PYTHONIOENCODING="utf-8")
+    assert (done.returncode, done.stdout.decode().splitlines()[1:]) == (0, [f"{PROSTATE},2.0"])
+
+
+@ROWS.row("napari-gpubio light", "a number of photons written as 1e3", Did.READ)
+def _(folder):
+    assert make_parser().parse_args(["light", "--photons", "1e3"]).photons == 1000
+    for wrong in ("1.5", "1e999", "nan"):
+        with pytest.raises(SystemExit):
+            make_parser().parse_args(["light", "--photons", wrong])
+
+
+@ROWS.row("napari-gpubio light", "an input file of MCML", Did.REFUSED, "a.mci", "napari-gpubio mcml")
+def _(folder):
+    run(folder, "light", "a.mci")
+
+
+@ROWS.row("napari-gpubio mcml", "an input file of MCX", Did.REFUSED, "a.json", "napari-gpubio light")
+def _(folder):
+    run(folder, "mcml", "a.json")
+
+
+@ROWS.row("napari-gpubio denoise", "a header that says vectors", Did.ASSUMED, "vector")
+def _(folder):
+    volume = nib.Nifti1Image(np.random.default_rng(0).normal(9, 1, (12, 12, 12, 1, 3)).astype(np.float32), np.eye(4))
+    volume.header.set_intent("vector")
+    nib.save(volume, folder / "in.nii")
+    run(folder, "denoise", "in.nii", "--out", "out.nii", "--sigma", 1, "--patches", "small", "--device", "cpu")

@@ -102,11 +102,11 @@ def _(folder):
     return found
 
 
-def parted_row(trait, positions, volume_cc, *facts):
+def parted_row(trait, positions, volume_cc, *facts, slices=range(-15, 16, 3)):
     @ROWS.row("dvh", trait, Did.ASSUMED, *facts)
     def _(folder):
         own = [(CLOSED, at(square(10), z)) for z in positions]
-        every = [(CLOSED, at(square(20), z)) for z in range(-15, 16, 3)]
+        every = [(CLOSED, at(square(20), z)) for z in slices]
         found = counted(read_rtstruct(structures_file(folder, [("one", own), ("other", every)])))["one"]
         assert found.volume_cc == pytest.approx(volume_cc, rel=1e-4)
         return found
@@ -115,6 +115,10 @@ def parted_row(trait, positions, volume_cc, *facts):
 parted_row("two planes far apart, another structure on every slice", [-15, 15], 2.4, "1 gaps", "2 parts")
 parted_row("a plane far from two others, another structure on every slice", [-15, -12, 15], 3.6, "1 gaps", "2 parts")
 parted_row("contours on every third slice, another structure on every slice", [-15, -6, 3, 12], 14.4, "half way")
+COARSE = {"slices": (*range(-15, 1, 3), 6, 12, 18, 24, 30)}
+parted_row("a gap where slices of 3 mm become 6 mm", [-9, -6, -3, 18, 24], 8.4, "1 gaps", "2 parts", **COARSE)
+parted_row("a gap before a single plane on slices of 6 mm", [-9, -6, -3, 18], 6.0, "1 gaps", "2 parts", **COARSE)
+parted_row("a gap of two slices of 3 mm beside slices of 6 mm", [-3, 6, 12, 18], 8.4, "1 gaps", "2 parts", **COARSE)
 
 
 @ROWS.row(

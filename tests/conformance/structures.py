@@ -97,17 +97,28 @@ def _(folder):
     return found
 
 
-@ROWS.row("read_rtstruct", "contours of a structure that is not there", Did.LEFT_OUT, "6 contours", "7")
+@ROWS.row("read_rtstruct", "contours of a structure that is not there", Did.ASSUMED, "1 structures", "by number: 7")
 def _(folder):
     def change(dataset):
         dataset.ROIContourSequence[1].ReferencedROINumber = 7
 
     found = read_rtstruct(structures_file(folder, [("PTV", LARGE), ("new", SMALL)], change))
-    check_volumes(found, PTV=4.8, new=0)
+    check_volumes(found, **{"PTV": 4.8, "new": 0, "structure 7": 1.2})
     return found
 
 
-@ROWS.row("read_rtstruct", "contours that name no structure", Did.LEFT_OUT, "6 contours", "none")
+@ROWS.row("read_rtstruct", "contours, and no StructureSetROISequence", Did.ASSUMED, "2 structures", "number: 1, 2")
+def _(folder):
+    found = read_rtstruct(
+        structures_file(
+            folder, [("PTV", LARGE), ("new", SMALL)], lambda dataset: delattr(dataset, "StructureSetROISequence")
+        )
+    )
+    check_volumes(found, **{"structure 1": 4.8, "structure 2": 1.2})
+    return found
+
+
+@ROWS.row("read_rtstruct", "contours that name no structure", Did.LEFT_OUT, "6 contours", "ReferencedROINumber")
 def _(folder):
     def change(dataset):
         del dataset.ROIContourSequence[1].ReferencedROINumber
@@ -123,8 +134,22 @@ def _(folder):
         del dataset.StructureSetROISequence[1].ROINumber
 
     found = read_rtstruct(structures_file(folder, [("PTV", LARGE), ("new", SMALL)], change))
+    check_volumes(found, **{"PTV": 4.8, "structure 2": 1.2})
+    return found
+
+
+@ROWS.row("read_rtstruct", "points of interest", Did.LEFT_OUT, "2 points", "no volume: iso, ref")
+def _(folder):
+    points = [("iso", [("POINT", [[1, 2, 3]])]), ("ref", [(CLOSED, [[1, 2, 4]])])]
+    found = read_rtstruct(structures_file(folder, [points[0], ("PTV", LARGE), points[1]]))
+    assert found.numbers == (2,)
     check_volumes(found, PTV=4.8)
     return found
+
+
+@ROWS.row("read_rtstruct", "only points of interest", Did.REFUSED, "no contours", "1 points", "iso")
+def _(folder):
+    return read_rtstruct(structures_file(folder, [("iso", [("POINT", [[1, 2, 3]])])]))
 
 
 @ROWS.row("read_rtstruct", "a structure without contours", Did.READ)

@@ -74,6 +74,18 @@ def _(folder):
     return noted_layers(layers, 0)
 
 
+@ROWS.row("File > Open", "a folder with a link to a folder of a dose, and one to itself", Did.READ)
+def _(folder):
+    (folder / "RD").mkdir()
+    save_dose(folder / "RD" / "dose", PIXELS)
+    (folder / "links").mkdir()
+    (folder / "links" / "all").symlink_to(folder, target_is_directory=True)
+    assert get_reader(str(folder / "links")) is read_layers
+    layers = read_layers(str(folder / "links"))
+    assert kinds(layers) == ["image"]
+    return noted_layers(layers, 0)
+
+
 def _bare(folder, name):
     """Leave only the dataset of a file, without preamble and file meta information, under a name without suffix."""
     dataset = pydicom.dcmread(folder / name)
@@ -160,9 +172,7 @@ def _(folder):
 @ROWS.row("File > Open", "a folder with damaged structures", Did.LEFT_OUT, "structures.dcm", "left out")
 def _(folder):
     save_dose(folder / "dose.dcm", PIXELS)
-    edited(
-        save_structures(folder / "structures.dcm", [("PTV", ORGAN)]), lambda d: d.__delattr__("StructureSetROISequence")
-    )
+    edited(save_structures(folder / "structures.dcm", [("PTV", ORGAN)]), lambda d: d.__delattr__("ROIContourSequence"))
     layers = read_layers(str(folder))
     assert kinds(layers) == ["image"]
     return noted_layers(layers, 0)

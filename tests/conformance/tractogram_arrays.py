@@ -1,6 +1,7 @@
 """Fibers of TRX and VTK, and tractograms in the window."""
 
 import dataclasses
+import gzip
 import warnings
 import zipfile
 
@@ -37,6 +38,31 @@ DPG = {
     "dpg/AF/color.3.uint8": bytes([9, 8, 7]),
     "dpg/CST/n.ushort": np.array([300], "<u2").tobytes(),
 }
+
+# -- names that tell another format -----------------------------------------------------------------------------------
+
+
+def _add_misnamed(kind, name):
+    @ROWS.row(f"read_tractogram ({kind.lstrip('.')})", f"named {name}", ASSUMED, "the content of", kind)
+    def _(folder):
+        if kind == ".vtp":
+            write_vtp(folder / name, fibers())
+        else:
+            write_tractogram(folder / f"a{kind.removesuffix('.gz')}", fibers())
+            data = (folder / f"a{kind.removesuffix('.gz')}").read_bytes()
+            (folder / name).write_bytes(gzip.compress(data) if kind.endswith(".gz") else data)
+        return check_blocks(folder / name, check(read_tractogram(folder / name)))
+
+
+_add_misnamed(".trk", "b.tck")
+_add_misnamed(".tck", "b.trk")
+_add_misnamed(".tck", "b.tck.gz")
+_add_misnamed(".trk.gz", "b.trk")
+_add_misnamed(".tck.gz", "b.tck")
+_add_misnamed(".trx", "b.tt.gz")
+_add_misnamed(".vtk", "b.trx")
+_add_misnamed(".vtp", "b.vtk")
+
 
 # -- TRX --------------------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from napari_gpubio.core.layer_files import write_described
 from napari_gpubio.core.napari_io import KEY
-from napari_gpubio.core.reading import ReadingNote
+from napari_gpubio.core.reading import ReadingNote, note
 from napari_gpubio.tracts.io import read_mask, read_volume
 from napari_gpubio.tracts.napari_io import get_reader
 from tests.conformance import Did, Rows
@@ -72,7 +72,8 @@ shows("a mask of bytes", (BLOCK > 0).astype(np.uint8), "labels", Did.ASSUMED, ("
 shows("a mask of 0.0 and 1.0", (BLOCK > 0).astype(np.float32), "labels", Did.ASSUMED, ("labels", "Convert to Image"))
 shows("a head of 8-bit grays is no atlas", GRAY)
 shows("negative integers (CT) are no atlas", BLOCK - 1000)
-shows("one value everywhere", np.full((4, 3, 2), 7, np.uint8))
+shows("one value everywhere", np.full((4, 3, 2), 7, np.uint8), "labels", Did.ASSUMED, ("labels", "Convert to Image"))
+shows("zeros everywhere", np.zeros((4, 3, 2), np.uint8))
 shows("NaN and infinite values", np.array([np.nan, np.inf, -1, 2], np.float32).reshape(2, 2, 1))
 shows("FreeSurfer's mgz", GRAY, name="a.mgz", container=nib.MGHImage)
 shows("FreeSurfer's mgh, a series", SERIES.astype(np.float32), name="a.mgh", container=nib.MGHImage)
@@ -122,6 +123,10 @@ def background(trait, array, kind, did, *facts):
 
 background("a mask of 1 and NaN (SPM)", np.where(BLOCK, BLOCK, np.float32(np.nan)), "labels", Did.ASSUMED, "NaN", "(0)")
 background("labels in a background of -1", np.where(BLOCK, BLOCK, np.int16(-1)), "labels", Did.ASSUMED, "no 0", "-1")
+background(
+    "labels times 1.00003 (a rounded slope)", BLOCK * np.float32(1.00003), "labels", Did.ASSUMED, "0.00051", "off"
+)
+background("diffusivities in mm^2/s, all near 0", BLOCK * np.float32(5e-5), "image", Did.READ)
 background("a map of -1, 0 and 1", np.sign(BLOCK - 12) * (BLOCK > 0), "image", Did.READ)
 background("huge whole numbers (1e30)", BLOCK * np.float32(1e30), "image", Did.READ)
 
@@ -317,3 +322,27 @@ def _(folder):
     fsl_folder(folder)
     layers = opened(write(folder, SERIES, "data.nii.gz"))
     assert [keywords["name"] for _, keywords, _ in layers] == ["data", "data b = 0 mean"]
+
+
+@ROWS.row(OPEN, "72 masks at once: one note for all", Did.ASSUMED, "72 files", "labels")
+def _(folder):
+    paths = [str(write(folder, (BLOCK > 0).astype(np.uint8), f"bundle_{n}.nii")) for n in range(72)]
+    with warnings.catch_warnings(record=True) as shown:
+        warnings.simplefilter("always", ReadingNote)
+        assert [kind for *_, kind in get_reader(paths)(paths)] == ["labels"] * 72
+    for one in str(shown[0].message).split("\n"):
+        note(one)
+
+
+def foreign(name, tool):
+    """Add a row: an image of a program whose format is not read."""
+
+    @ROWS.row("read_volume", f"another format (`{name}`)", Did.REFUSED, tool, "NIfTI")
+    def _(folder):
+        (folder / name).write_bytes(b"0")
+        return read_volume(folder / name)
+
+
+foreign("a+orig.BRIK.gz", "3dAFNItoNIFTI")
+foreign("a.mnc", "mnc2nii")
+foreign("a.nhdr", "3D Slicer")

@@ -269,8 +269,7 @@ def test_voxels_are_compiled_as_the_engine_does():
         domain = SimpleNamespace(is_continuous=continuous, phase_function=table)
         other = {
             "has_own_g_or_n": False,
-            "gates": len(edges) - 1,
-            "gate_edges": edges,
+            "settings": LightSettings(time_gates_ns=edges),
             "kind": 0,
             "is_thin": False,
             "anisotropy": 0,

@@ -27,11 +27,11 @@ def head_files(tmp_path, monkeypatch):
 
 @pytest.fixture
 def few_builds(monkeypatch):
-    """One build of the voxels' kernels, which takes g++ a second, is for all kinds of sources, gates and tissues.
+    """One build of the voxels' kernels, which takes g++ a second, is for all kinds of sources and tissues.
 
     The special builds for each are for `test_every_build_has_the_bits_of_its_backend`.
     """
-    whole, left_out = voxels_gpu.defines_of, ("SOURCE_KIND", "GATED", "THIN")
+    whole, left_out = voxels_gpu.defines_of, ("SOURCE_KIND", "THIN")
     monkeypatch.setattr(
         voxels_gpu, "defines_of", lambda problem: tuple(d for d in whole(problem) if not d.startswith(left_out))
     )

@@ -49,10 +49,11 @@ def test_structs_are_laid_out_as_in_the_source(engine, name):
 
 
 def test_kernels_are_compiled_once_for_each_type_of_labels():
-    """One version for volumes of bytes and one for wider labels; every option is an argument."""
+    """One version for volumes of bytes and one for wider labels, with gates or not; other options are arguments."""
     for few, many in ((True, False), (False, True)):
         domain = scene(wide_labels=many)
-        simulate(domain, PENCIL, settings(photons=8), device="cpu")
+        for gates in ((0.0, 5.0), (0, 1, 2)):
+            simulate(domain, PENCIL, settings(photons=8, time_gates_ns=gates), device="cpu")
         compiled = len(trace.trace_photons.signatures)  # other tests have those of what is rare
         for chosen in (settings(photons=8), settings(photons=8, halves=True, exit_map=True, time_gates_ns=(0, 1, 2))):
             simulate(domain, PENCIL, chosen, detectors=DETECTORS if few else (), device="cpu")

@@ -11,7 +11,7 @@ import pytest
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.numbers import number_text
 from napari_gpubio.light.detectors import Detector
-from napari_gpubio.light.findings import findings, lateness_ns
+from napari_gpubio.light.findings import findings
 from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.result import Estimate
 from napari_gpubio.light.run import simulate
@@ -186,15 +186,6 @@ def test_a_source_that_the_surface_cuts_is_told_with_the_way_out():
         assert findings(simulate(domain, source, LightSettings(photons=2000), device="cpu"))[0].status == "ok"
 
 
-def test_gates_that_are_shorter_than_the_way_through_a_voxel_are_told(result):
-    transit_ns = np.sqrt(3.0) * result.domain.voxel_sizes_mm.max() * 1.4 / 299.79
-    for width, status in ((2.0 * transit_ns, "ok"), (0.5 * transit_ns, "warning")):
-        gated = dataclasses.replace(result.settings, time_gates_ns=(0.0, width, 5.0))
-        told = findings(dataclasses.replace(result, settings=gated))[0]
-        assert told.status == status
-        assert ("is booked when it leaves the voxel" in told.sentence) == (status == "warning")
-
-
 def test_findings_come_worst_first_and_there_is_always_one(result):
     (good,) = findings(result)
     assert good.status == "ok"
@@ -349,17 +340,3 @@ def test_what_only_more_photons_can_tell_is_no_fault_during_a_run():
     assert not any("batches" in sentence or "Stopped" in sentence for sentence in sentences)
     assert any("Stopped after" in found.sentence for found in findings(part))
     assert any("batches" in found.sentence for found in findings(part))
-
-
-@pytest.mark.parametrize(("mus", "g"), [(0.5, 0.0), (10.0, 0.9), (20.0, 0.5)])
-def test_lateness_of_what_is_booked_has_the_size_that_is_told(mus, g):
-    """Mean time of all light in a cube, in voxels of 4 mm and of 1 mm, whose own lateness is taken off."""
-    times, told, edges = [], [], np.linspace(0, 1.5, 61)
-    for count, edge in ((5, 4.0), (20, 1.0)):
-        domain = make_domain((count,) * 3, Medium(label=1, mua_per_mm=0.02, mus_per_mm=mus, g=g, n=1.4), voxel_mm=edge)
-        settings = LightSettings(photons=2000, time_gates_ns=tuple(edges), refraction=False)
-        result = simulate(domain, Source(kind="isotropic", position_mm=(10, 10, 10)), settings, device="cpu")
-        by_gate = result.gates.sum(axis=(0, 1, 2), dtype=np.float64)
-        times.append(by_gate @ (edges[1:] + edges[:-1]) / 2 / by_gate.sum())
-        told.append(lateness_ns(domain, 1))
-    assert times[0] - times[1] == pytest.approx(told[0] - told[1], rel=0.25)

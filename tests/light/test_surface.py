@@ -221,7 +221,7 @@ def test_where_there_is_no_tissue_there_is_a_sentence():
         ("pencil", (3.999, 12.0, 15.0), (1, 0, 0), ""),  # on the surface
         ("pencil", (3.999, 12.0, 15.0), (-1, 0, 0), "points away"),
         ("gaussian", (-50.0, 12.0, 15.0), (1, 0, 0), "54 mm away"),
-        ("pencil", (-50.0, 1.0, 15.0), (1, 0, 0), "points away"),
+        ("pencil", (-50.0, 1.0, 15.0), (1, 0, 0), "passes the tissue by"),
         ("isotropic", (3.9, 12.0, 15.0), (1, 0, 0), "label 0"),
         ("line", (8.0, 12.0, 15.0), (1, 0, 0), ""),
     ],

@@ -27,8 +27,8 @@ def stack(tmp_path_factory):
 
 def run(stack, *more):
     text = ",".join(map(str, EXPOSURES))
-    out = stack.with_name("fit")
-    usual = ["--out", str(out), "--force", "--device", "cpu", DARK]
+    out = () if "--out" in more else ("--out", str(stack.with_name("fit")))
+    usual = [*out, "--force", "--device", "cpu", DARK]
     return cli.main(["mesi", str(stack), "--exposures-ms", text, *usual, *more])
 
 

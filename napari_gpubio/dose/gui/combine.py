@@ -9,10 +9,12 @@ from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QHBoxLayout, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.napari_io import carried
+from napari_gpubio.core.reading import NOTES, noted
 from napari_gpubio.core.steps import Step
 from napari_gpubio.dose.gui.request import Plan, unit_note
-from napari_gpubio.dose.model import Dose
-from napari_gpubio.dose.napari_io import dose_layer, errors_of
+from napari_gpubio.dose.model import OF_BEAMS, Dose
+from napari_gpubio.dose.napari_io import PLAN, dose_layer, errors_of, of_plan
 from napari_gpubio.dose.plans import difference_of_doses, sum_of_doses
 from napari_gpubio.gui.forms import text_button
 from napari_gpubio.gui.jobs import LatestJob, Outcome
@@ -35,6 +37,7 @@ class CombineBox(QWidget):
     def __init__(self, viewer: Any, plans: Callable[[], tuple[Plan, ...]], parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._viewer, self._plans = viewer, plans
+        self._of = set[Any]()  # plans whose doses are combined
         self._job = LatestJob(self)
         self._job.finished.connect(self._on_finished)
         self.sum = text_button("Add layer: sum", _SUM_TIP, self, partial(self._start, _sum_steps))
@@ -61,14 +64,19 @@ class CombineBox(QWidget):
         except InvalidInput as error:
             self.error_occurred.emit(str(error))
             return
+        self._of = {carried(plan.layer, PLAN) for plan in plans}
         self._job.submit(lambda _: make_steps(plans))
 
     def _on_finished(self, outcome: Outcome) -> None:
         if outcome.error:
             self.error_occurred.emit(outcome.error)
             return
-        dose: Dose = outcome.result
-        data, keywords, _ = dose_layer(dose, **_display(dose))
+        dose, metadata = outcome.result, dict[str, Any]()
+        if dose.summation == OF_BEAMS and dose.unit == "Gy" and len(self._of) == 1 and None not in self._of:
+            with noted() as found:
+                metadata = of_plan(dose, *self._of)
+            metadata[NOTES] = found
+        data, keywords, _ = dose_layer(dose, metadata=metadata, **_display(dose))
         layer = self._viewer.add_image(data, **keywords)
         self.layer_added.emit(layer.name)
 

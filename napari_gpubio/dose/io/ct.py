@@ -18,6 +18,7 @@ from napari_gpubio.dose.io.dicom import (
     LPS_TO_RAS,
     number_of,
     numbers,
+    patient_of,
     pixels_of,
     plane_axes,
     read_dataset,
@@ -25,6 +26,7 @@ from napari_gpubio.dose.io.dicom import (
     text_of,
     to_world,
 )
+from napari_gpubio.dose.model import differing
 
 Array = npt.NDArray[Any]
 _STRAIGHT_MM = 0.05  # how far the first pixel of a slice may lie off the line through those of the others
@@ -51,7 +53,7 @@ class CtImage:
     frame_of_reference
         What the coordinates refer to (a DICOM UID), where the files have it.
     patient
-        PatientID of the files.
+        As `napari_gpubio.dose.Dose.patient`.
     name
         Of the series or of the folder.
     notes
@@ -205,9 +207,9 @@ def _series(slices: Iterable[_Slice], name: str) -> list[list[_Slice]]:
         main, *others = sorted(kinds, key=len, reverse=True)
         if others:
             note(f"{sum(map(len, others))} slices of {name} of another size or orientation than most were left out")
-        patients = [text_of(one.dataset, "PatientID", name).strip() for one in main]
-        usual = Counter(filter(None, patients)).most_common(1)
-        own = [one for one, patient in zip(main, patients, strict=True) if not usual or patient in ("", usual[0][0])]
+        patients = [patient_of(one.dataset, name) for one in main]
+        usual = Counter(filter(None, patients)).most_common(1) or [("", 0)]
+        own = [one for one, patient in zip(main, patients, strict=True) if not differing(patient, usual[0][0])]
         if len(own) < len(main):
             note(f"{len(main) - len(own)} slices of {name} are of another patient than most and were left out")
         found.append(own)
@@ -240,7 +242,7 @@ def _volume(slices: Sequence[_Slice], name: str) -> CtImage:
         affine=to_world(axes, way, corners[0]),
         slices=corners @ LPS_TO_RAS[:3, :3],
         frame_of_reference=max(one.frame for one in slices),
-        patient=text_of(first, "PatientID", name).strip(),
+        patient=patient_of(first, name),
         name=text_of(first, "SeriesDescription", name) or name,
     )
 

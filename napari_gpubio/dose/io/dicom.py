@@ -2,6 +2,7 @@
 
 import mmap
 import os
+import re
 import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,6 +16,7 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import existing_file
 from napari_gpubio.core.reading import note, reads_file
+from napari_gpubio.dose.model import PATIENT_KEYS
 
 CLASSES = {
     "CT": "1.2.840.10008.5.1.4.1.1.2",
@@ -29,6 +31,7 @@ _DEEPEST, _MOST_FILES = 3, 20_000  # levels of folders in a study folder, and fi
 Array = npt.NDArray[np.float64]
 LPS_TO_RAS = np.diag([-1.0, -1.0, 1.0, 1.0])  # DICOM's patient axes to those of this package
 EVEN = 1e-2  # share of the distance of slices by which they may differ
+_PIXELS = "PixelData", "FloatPixelData", "DoubleFloatPixelData"
 _SQUARE = 1e-4  # cosine of the angle between rows and columns
 
 
@@ -121,11 +124,18 @@ def seems_dicom(path: Path) -> bool:
 
 
 def files_under(folder: Path) -> Iterator[Path]:
-    """Files of a folder by name, then those of the folders in it, three levels down; not of hidden ones and links."""
-    for path, folders, names in os.walk(folder, onerror=lambda error: note(f"{error.filename} cannot be read")):
-        is_deepest = len(Path(path).relative_to(folder).parts) == _DEEPEST
-        folders[:] = [] if is_deepest else sorted(name for name in folders if not name.startswith("."))
-        yield from (Path(path) / name for name in sorted(names) if not name.startswith("."))
+    """Files of a folder by name, then those of the folders in it, three levels down; of each once, not of hidden ones.
+
+    Links are followed. Pipes and devices, which may have no end, are left out.
+    """
+    seen = set[str]()
+    walk = os.walk(folder, onerror=lambda error: note(f"{error.filename} cannot be read"), followlinks=True)
+    for path, folders, names in walk:
+        is_again, is_deepest = os.path.realpath(path) in seen, len(Path(path).relative_to(folder).parts) == _DEEPEST
+        seen.add(os.path.realpath(path))
+        folders[:] = [] if is_again or is_deepest else sorted(name for name in folders if not name.startswith("."))
+        files = (Path(path) / name for name in sorted(names) if not (is_again or name.startswith(".")))
+        yield from (file for file in files if file.is_file() or not file.exists())
 
 
 def sorted_by_modality(folder: Path) -> tuple[dict[str, list[Path]], tuple[str, ...]]:
@@ -192,14 +202,26 @@ def items_of(dataset: Any, keyword: str, what: str) -> list[Any]:
     return list(value)
 
 
+def patient_of(dataset: Any, what: str) -> str:
+    """Whose a file is, as `napari_gpubio.dose.Dose.patient` has it; empty if it does not say."""
+    lines = (re.sub(r"[\s^=]+", " ", text_of(dataset, keyword, what)).strip() for keyword in PATIENT_KEYS)
+    return "\n".join(lines).rstrip("\n")
+
+
 def pixels_of(dataset: Any, what: str) -> npt.NDArray[Any]:
-    """Stored pixels of an image; errors as `required`."""
-    required(dataset, "PixelData", what)
-    _use_all_bits(dataset, what)
+    """Stored pixels of an image, also of floats; errors as `required`."""
+    required(dataset, keyword := pixels_keyword(dataset), what)
+    if keyword == _PIXELS[0]:
+        _use_all_bits(dataset, what)
     try:
         return np.asarray(dataset.pixel_array)
     except _pydicom_errors() as error:
         raise InvalidInput(f"the pixels of {what} cannot be read ({brief(error)}); export it again") from error
+
+
+def pixels_keyword(dataset: Any) -> str:
+    """The attribute that has the pixels of an image."""
+    return next((keyword for keyword in _PIXELS if keyword in dataset), _PIXELS[0])
 
 
 def _use_all_bits(dataset: Any, what: str) -> None:
@@ -210,7 +232,8 @@ def _use_all_bits(dataset: Any, what: str) -> None:
     bits, stored = (int(number_of(dataset, keyword, what) or 0) for keyword in ("BitsAllocated", "BitsStored"))
     data, is_signed = dataset.PixelData, bool(number_of(dataset, "PixelRepresentation", what))
     has_overlay = any(tag.group & 0xFF00 == 0x6000 and tag.element == 0x0102 for tag in list(dataset.keys()))
-    if not 0 < stored < bits or bits not in (16, 32) or has_overlay or dataset["PixelData"].is_undefined_length:
+    is_plain = isinstance(data, bytes) and not dataset["PixelData"].is_undefined_length  # not compressed
+    if not 0 < stored < bits or bits not in (16, 32) or has_overlay or not is_plain:
         return
     order = ">" if getattr(dataset, "original_encoding", (None, True))[1] is False else "<"
     kind = f"{order}{'i' if is_signed else 'u'}{bits // 8}"

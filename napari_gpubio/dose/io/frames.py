@@ -14,6 +14,7 @@ from napari_gpubio.core.reading import note
 from napari_gpubio.dose.io.dicom import EVEN
 
 Array = npt.NDArray[np.float64]
+_ROUNDED_MM, _ROUNDED = 0.06, 0.1  # how far frames may lie beside even positions, mm and share: written with a decimal
 _MOST_PARTS = 6  # of the smallest distance
 _MOST_VALUES = 1 << 29  # of a resampled dose: 4 GB
 
@@ -42,7 +43,8 @@ def evenly_spaced(values: Array, offsets: Array, name: str) -> tuple[Array, floa
             f"frames of {name} lie at one place (GridFrameOffsetVector runs by {_range(gaps)} mm from "
             "frame to frame); export the dose again"
         )
-    if np.abs(gaps - step).max() <= EVEN * abs(step):
+    off = float(np.ptp(offsets - step * np.arange(len(offsets)))) / 2
+    if off <= max(EVEN * abs(step), min(_ROUNDED_MM, _ROUNDED * abs(step))):
         return values, step
     step, apart = _even_step(offsets)
     count = round(abs(float(offsets[-1] - offsets[0])) / step) + 1

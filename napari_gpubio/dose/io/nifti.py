@@ -9,9 +9,8 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-import numpy as np
-
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.label_volumes import as_labels
 from napari_gpubio.core.layer_files import STRUCTURES, read_described
 from napari_gpubio.core.quantity import QUANTITY, ascii_unit, checked_unit, to_linear
 from napari_gpubio.core.reading import note, reads_file
@@ -25,7 +24,7 @@ from napari_gpubio.core.volumes import (
     write_volume,
 )
 from napari_gpubio.dose.metrics.parameters import dose_factor
-from napari_gpubio.dose.model import Dose
+from napari_gpubio.dose.model import Dose, note_values
 from napari_gpubio.dose.structures.labels import LabelStructures
 
 _STATED = re.compile(r"dose in (\S+)")
@@ -60,11 +59,14 @@ def read_dose(path: str | Path, *, unit: str | None = None) -> Dose:
         )
     values = to_linear(one_volume(nifti_array(image, file), file.name), known)
     factor = dose_factor(own, checked_unit(unit)) if unit and own else 1.0
+    values = values if factor == 1 else values * factor
+    quantity = known.name if known else ""
+    note_values(values, unit or own, quantity)
     return Dose(
-        values=values if factor == 1 else values * factor,
+        values=values,
         affine=nifti_affine(image),
         unit=unit or own,
-        quantity=known.name if known else "",
+        quantity=quantity,
         name=file.name,
         is_oriented=has_orientation(file),
     )
@@ -88,7 +90,8 @@ def read_labels(path: str | Path, structures: Mapping[int, str] | None = None) -
     Parameters
     ----------
     path
-        A ``.nii`` or ``.nii.gz`` file of one volume of integers, which may be stored as floats; NaN is no structure.
+        A ``.nii`` or ``.nii.gz`` file of one volume of integers, which may be stored as floats; for NaN and -1 see
+        `napari_gpubio.core.label_volumes.as_labels`.
     structures
         Names of the labels that are to be counted; None: all that occur, as the file beside it names them, or as
         ``label 1`` and so on.
@@ -99,12 +102,10 @@ def read_labels(path: str | Path, structures: Mapping[int, str] | None = None) -
         If the file cannot be read or holds other numbers than labels.
     """
     labels, affine = read_volume(path)
-    if labels.dtype.kind == "f":
-        if lacking := int(np.count_nonzero(np.isnan(labels))):
-            note(f"{lacking} voxels are NaN and belong to no structure")
-        labels = np.where(np.isnan(labels), 0, labels)
-        if np.isfinite(labels).all() and (labels == np.round(labels)).all():
-            labels = labels.astype(np.int64)
+    whole, about = as_labels(labels)
+    if about:
+        note(about)
+    labels = labels if whole is None else whole
     found = LabelStructures(labels=labels, affine=affine, structures=structures, is_oriented=has_orientation(path))
     known = read_described(path, labels.shape).get("metadata", {}).get(STRUCTURES)
     if structures is not None or not known:

@@ -17,6 +17,8 @@ from napari_gpubio.dose.io.dicom import (
     items_of,
     number_of,
     numbers,
+    patient_of,
+    pixels_keyword,
     pixels_of,
     plane_axes,
     read_dataset,
@@ -25,12 +27,13 @@ from napari_gpubio.dose.io.dicom import (
     to_world,
 )
 from napari_gpubio.dose.io.frames import evenly_spaced
-from napari_gpubio.dose.model import WHOLE_PLAN, Dose
+from napari_gpubio.dose.model import EFFECTIVE, WHOLE_PLAN, Dose, note_values
 
 Array = npt.NDArray[Any]
 _UNITS = {"GY": "Gy"}
 _SAME_MM = 0.05  # by which written positions of one place may differ
 ERROR = "absorbed dose error"  # the quantity of what holds errors of a dose
+_QUANTITIES = {"ERROR": ERROR, "EFFECTIVE": EFFECTIVE}  # by DoseType
 _NO_UNIT = "1"  # of values that are shown only
 PARTS = {  # what a dose is of that is not of a plan, by DoseSummationType
     "MULTI_PLAN": "several plans together",
@@ -185,7 +188,7 @@ def _read_grid(path: str | Path) -> _Grid:
         kind=text_of(dataset, "DoseType", name).strip().upper(),
         summation=text_of(dataset, "DoseSummationType", name).strip().upper(),
         frame_of_reference=text_of(dataset, "FrameOfReferenceUID", name),
-        patient=text_of(dataset, "PatientID", name).strip(),
+        patient=patient_of(dataset, name),
         plans=plans,
         fraction_groups=groups,
         beams=beams,
@@ -199,6 +202,9 @@ def _read_grid(path: str | Path) -> _Grid:
 def _pixels(dataset: Any, name: str) -> Array:
     """Frames, rows, columns as float64; float32 would lose bits of 32-bit pixels."""
     rows, columns = int(numbers(dataset, "Rows", name, 1)[0]), int(numbers(dataset, "Columns", name, 1)[0])
+    if (keyword := pixels_keyword(dataset)) != "PixelData" and number_of(dataset, "DoseGridScaling", name) is None:
+        note(f"{keyword} without DoseGridScaling is taken as doses")
+        dataset.DoseGridScaling = 1
     scaling, frames = float(numbers(dataset, "DoseGridScaling", name, 1)[0]), _cut_frames(dataset, rows * columns, name)
     pixels = pixels_of(dataset, name)
     if pixels.size != frames * rows * columns:
@@ -212,9 +218,10 @@ def _pixels(dataset: Any, name: str) -> Array:
 
 def _cut_frames(dataset: Any, pixels: int, name: str) -> int:
     """Cut a dataset of frames of so many pixels to those that are whole and declared; returns how many there are."""
-    declared, data = number_of(dataset, "NumberOfFrames", name), required(dataset, "PixelData", name)
+    keyword = pixels_keyword(dataset)
+    declared, data = number_of(dataset, "NumberOfFrames", name), required(dataset, keyword, name)
     size = pixels * int(numbers(dataset, "BitsAllocated", name, 1)[0]) // 8
-    is_plain = isinstance(data, bytes) and not dataset["PixelData"].is_undefined_length  # not compressed
+    is_plain = isinstance(data, bytes) and not dataset[keyword].is_undefined_length  # not compressed
     whole = len(data) // size if is_plain and size > 0 else 0
     frames = int(declared or whole or 1)
     if whole < 1 or frames < 1 or whole == declared:
@@ -227,7 +234,7 @@ def _cut_frames(dataset: Any, pixels: int, name: str) -> int:
     elif whole > frames:
         note(f"{whole - frames} more frames than the {frames} that are declared are left out")
     dataset.NumberOfFrames = kept = min(whole, frames)
-    dataset.PixelData = data[: kept * size]
+    setattr(dataset, keyword, data[: kept * size])
     return kept
 
 
@@ -341,7 +348,7 @@ def _joined(group: Sequence[_Grid], unit: str | None, *, needs_unit: bool) -> Rt
     normal = group[0].axes[:, 2]
     group = sorted(group, key=lambda grid: float(grid.first @ normal)) if len(group) > 1 else group
     grid, name = group[0], group[0].path.name
-    own = grid.unit or unit or ""
+    own, quantity = grid.unit or unit or "", _QUANTITIES.get(grid.kind, "")
     stated = f"gives its doses as {grid.stated_unit or 'nothing'}, not in Gy"
     if needs_unit and not own:
         raise InvalidInput(f"{name} {stated}; state the unit with unit=")
@@ -355,15 +362,15 @@ def _joined(group: Sequence[_Grid], unit: str | None, *, needs_unit: bool) -> Rt
             values = np.concatenate([one.values for one in group])
         if offsets is not None:
             values, step = evenly_spaced(values, offsets, name)
-    if offsets is None:
-        step = grid.thickness or 0.0
-    if not step:
-        raise InvalidInput(f"{name} has a single frame and no SliceThickness; give a dose of several frames")
+        elif not (step := grid.thickness or 0.0):
+            note(f"{name} has a single frame and no SliceThickness; it is taken to be 1 mm thick")
+            step = 1.0
+        note_values(values, own, quantity)
     dose = Dose(
         values=values.transpose(2, 1, 0),
         affine=to_world(grid.axes, step, grid.first),
         unit=own or _NO_UNIT,
-        quantity=ERROR if grid.kind == "ERROR" else "",
+        quantity=quantity,
         frame_of_reference=grid.frame_of_reference,
         name=name,
         notes=(*grid.notes, *found),

@@ -9,14 +9,16 @@ from typing import Any
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.reading import note, reads_file
-from napari_gpubio.dose.io.dicom import integers_of, items_of, number_of, read_dataset, text_of
+from napari_gpubio.dose.io.dicom import integers_of, items_of, number_of, patient_of, read_dataset, text_of
 from napari_gpubio.dose.io.rtdose import PARTS, RtDose
-from napari_gpubio.dose.model import COMBINED, OF_BEAMS, Dose, note_patients
+from napari_gpubio.dose.metrics.parameters import dose_factor, same_kind
+from napari_gpubio.dose.model import COMBINED, OF_BEAMS, Dose, note_patients, note_reference
 
 _WHOLE = ("VOLUME", "SITE")  # references that are no points
 _TREATING = ("", "TREATMENT", "CONTINUATION")  # beams that are none of a setup or an image
 TARGET = "TARGET"
 _BEAMS = "sum of the beams' doses"
+_LEAST_SHARE = 0.5  # that beams give of a prescription where both are right
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +65,9 @@ class Plan:
     beams
         Numbers of its beams that treat; none where it has several fraction groups, which may share beams.
     patient
-        PatientID of its file.
+        As `napari_gpubio.dose.Dose.patient`.
+    is_brachy
+        Whether sources are applied, near which doses are far above the prescription.
     """
 
     label: str
@@ -73,6 +77,7 @@ class Plan:
     uid: str = ""
     beams: tuple[int, ...] = ()
     patient: str = ""
+    is_brachy: bool = False
 
     @property
     def prescriptions(self) -> tuple[tuple[float, str], ...]:
@@ -119,6 +124,10 @@ class Plan:
             note(f"{self.label!r} prescribes no dose to a target; 100 % of {name} are {gray:g} Gy, the {source}")
         if others := ", ".join(f"{other:g} Gy {target}" for other, target in self.prescriptions[1:]):
             note(f"100 % of {name} are {gray:g} Gy {source}; the plan also has {others}")
+        if same_kind(dose.unit, "Gy") and not self.is_brachy:
+            note_reference(dose, gray * dose_factor("Gy", dose.unit), source)
+        if self.beams_gy and not _LEAST_SHARE <= self.beams_gy / gray <= 1 / _LEAST_SHARE:
+            note(f"beams of {self.label!r} give {self.beams_gy:g} Gy together (BeamDose); {gray:g} Gy are {source}")
         return self.prescription
 
     def _lacks(self, dose: Dose) -> str:
@@ -163,7 +172,7 @@ def read_rtplan(path: str | Path) -> Plan:
     groups = items_of(dataset, "FractionGroupSequence", name)
     counts = [number_of(group, "NumberOfFractionsPlanned", name) for group in groups]
     planned = [int(count) for count in counts if count is not None]
-    beams = items_of(dataset, "BeamSequence", name)
+    beams = [one for kind in ("BeamSequence", "IonBeamSequence") for one in items_of(dataset, kind, name)]
     treating = [beam for beam in beams if text_of(beam, "TreatmentDeliveryType", name) in _TREATING]
     return Plan(
         label=text_of(dataset, "RTPlanLabel", name) or name,
@@ -172,7 +181,8 @@ def read_rtplan(path: str | Path) -> Plan:
         beams_gy=_beams_gy(groups, counts, set(integers_of(treating, "BeamNumber", name)), name),
         uid=text_of(dataset, "SOPInstanceUID", name),
         beams=() if len(groups) > 1 else integers_of(treating, "BeamNumber", name),
-        patient=text_of(dataset, "PatientID", name).strip(),
+        patient=patient_of(dataset, name),
+        is_brachy=bool(items_of(dataset, "ApplicationSetupSequence", name)),
     )
 
 

@@ -18,8 +18,9 @@ from napari_gpubio.dose.io.dicom import (
     items_of,
     number_of,
     numbers,
+    patient_of,
+    pydicom,
     read_dataset,
-    required,
     text_of,
     value_of,
 )
@@ -40,7 +41,7 @@ class StructureSet:
     Parameters
     ----------
     structures
-        In the order of the file; those without usable contours are there, and empty.
+        In the order of the file; those without usable contours are there, and empty, but no points of interest.
     numbers
         The file's number of each structure, which a damaged file may use twice.
     notes
@@ -76,8 +77,9 @@ def read_rtstruct(
     """Read the closed planar contours of an RTSTRUCT file.
 
     Points and open contours are left out, and so are contours that are damaged, leave the planes of their structure, or
-    refer to no structure; notes count them. Loops of one structure that overlap in part are united, or of type
-    ``CLOSEDPLANAR_XOR`` cut out of each other; see `napari_gpubio.dose.contour_structure`.
+    have no number of a structure; notes count them. Contours whose number no structure has are named by it. Loops of
+    one structure that overlap in part are united, or of type ``CLOSEDPLANAR_XOR`` cut out of each other; see
+    `napari_gpubio.dose.contour_structure`.
 
     Parameters
     ----------
@@ -98,10 +100,15 @@ def read_rtstruct(
     """
     name = Path(path).name
     dataset = read_dataset(path, "RTSTRUCT")
-    required(dataset, "StructureSetROISequence", name)
     drawings = _drawings(dataset, name)
     if not drawings:
         raise InvalidInput(f"StructureSetROISequence of {name} holds no structure with a number; export it again")
+    if points := [one.label for one in drawings if one.is_point]:
+        text = f"{len(points)} points of interest have no volume: {', '.join(points)}"
+        if len(points) == len(drawings):
+            raise InvalidInput(f"{name} holds no contours; {text}")
+        note(text)
+        drawings = [one for one in drawings if not one.is_point]
     found, refusals = [], []
     for one in drawings:
         try:
@@ -115,7 +122,7 @@ def read_rtstruct(
     if len(frames := {one.frame for one in drawings} - {""}) > 1:
         note(f"the structures lie in {len(frames)} frames of reference, whose positions cannot be compared")
     structures = with_slices(found) if image is None else with_slices(found, image.slices, image.frame_of_reference)
-    patient = text_of(dataset, "PatientID", name).strip()
+    patient = patient_of(dataset, name)
     return StructureSet(
         structures=tuple(dataclasses.replace(one, patient=patient) for one in structures),
         numbers=tuple(one.number for one in drawings),
@@ -135,6 +142,7 @@ class _Drawing(NamedTuple):
     notes: tuple[str, ...]  # what was left out
     damaged: tuple[str, ...]  # why contours cannot be read
     slab_mm: float | None  # thickness that the contours state, where all state the same
+    is_point: bool  # whether there are points and nothing else
 
 
 def _structure(drawing: _Drawing, thickness_mm: float | None, overlaps: str | None) -> ContourStructure:
@@ -158,8 +166,18 @@ def _drawings(dataset: Any, name: str) -> list[_Drawing]:
     known = [(number, roi) for roi in rois if (number := _integer(roi, "ROINumber", name)) is not None]
     if lost := len(rois) - len(known):
         note(f"{lost} structures have no number (ROINumber) and were left out")
+    drawn = items_of(dataset, "ROIContourSequence", name)
+    own, named = {number for number, _ in known}, dict[int, Any]()
+    for item in drawn:
+        number = _integer(item, "ReferencedROINumber", name)
+        if number is not None and number not in own and _contour_count([item], name):
+            named[number] = pydicom().Dataset()
+    if named:
+        missing = f"{len(named)} structures with contours are not in StructureSetROISequence"
+        note(f"{missing} and are named by number: {', '.join(map(str, named))}")
+    known += named.items()
     roi_numbers = [number for number, _ in known]
-    items = _paired(roi_numbers, items_of(dataset, "ROIContourSequence", name), name)
+    items = _paired(roi_numbers, drawn, name)
     labels = _labels([text_of(roi, "ROIName", name) for _, roi in known], roi_numbers)
     referenced = items_of(dataset, "ReferencedFrameOfReferenceSequence", name)
     frames = {text_of(item, "FrameOfReferenceUID", name) for item in referenced} - {""}
@@ -199,10 +217,8 @@ def _paired(roi_numbers: Sequence[int], items: Sequence[Any], name: str) -> list
         elif count > 1 and own:
             lost = f"{_contour_count(own, name)} contours that are of one of them were left out"
             note(f"{count} structures have the number {number}, and {len(own)} of them have contours; {lost}")
-    if orphans := [item for own in by_number.values() for item in own]:
-        named = ", ".join(str(number) for number in by_number if number is not None) or "none"
-        lost = f"{_contour_count(orphans, name)} contours of structures"
-        note(f"{lost} that are not there (by number: {named}) were left out")
+    if nameless := _contour_count(by_number.get(None, ()), name):
+        note(f"{nameless} contours without number of a structure (ReferencedROINumber) were left out")
     return found
 
 
@@ -283,7 +299,9 @@ def _drawing(identity: tuple[int, str, str], items: Sequence[Any], name: str) ->
     colors = [color for own in items if (color := _color(own, name)) is not None]
     color, rule = next(iter(colors), None), XOR if _XOR in kinds else UNION
     slab_mm = _length(slabs.pop()) if len(slabs) == 1 else None
-    return _Drawing(number, label, frame, color, loops, rule, tuple(notes), tuple(damaged), slab_mm)
+    are_points = [stated.strip().upper() == "POINT" for stated in others] + [len(loop) == 1 for loop in loops]
+    is_point = bool(are_points) and all(are_points) and not damaged
+    return _Drawing(number, label, frame, color, loops, rule, tuple(notes), tuple(damaged), slab_mm, is_point)
 
 
 def _length(text: str) -> float | None:

@@ -13,6 +13,7 @@ from napari_gpubio.dose.metrics.curve import Dvh
 from napari_gpubio.dose.metrics.models import MODELS, PRESCRIPTION, TARGET, Model
 from napari_gpubio.dose.metrics.parameters import PERCENT, Given, dose_factor, plain, volume_factor
 
+_GIVE_IT = "give it (reference_dose=, --reference-dose)"
 _DOSES: dict[str, Callable[[Dvh], float]] = {
     "Mean": lambda dvh: dvh.mean,
     "Min": lambda dvh: dvh.least,
@@ -169,7 +170,7 @@ class Metric:
     def _plan(self, model: Model, dvh: Dvh, prescription: float | None, everything: Dvh | None) -> tuple[Dvh, float]:
         if prescription is None:
             raise InvalidInput(
-                f"{self} needs the prescription; give it (reference_dose) in {dvh.unit}, or write it: "
+                f"{self} needs the prescription; {_GIVE_IT} in {dvh.unit}, or write it: "
                 f"{model.name}({PRESCRIPTION}=60{dvh.unit})"
             )
         if everything is None:
@@ -198,7 +199,7 @@ def _dose_scale(dvh: Dvh, unit: str, reference_dose: float | None, what: str) ->
         except InvalidInput:  # whose message is about the other direction
             raise InvalidInput(f"{what} is in {unit} and the dose is in {dvh.unit}; use {dvh.unit}") from None
     if reference_dose is None or not reference_dose > 0:
-        raise InvalidInput(f"{what} is in % of the prescription; give it (reference_dose) in {dvh.unit}")
+        raise InvalidInput(f"{what} is in % of the prescription; {_GIVE_IT} in {dvh.unit}")
     return 0.01 * reference_dose
 
 

@@ -89,10 +89,10 @@ class ContourStructure:
         Positions of planes whose distance to the next one is no gap, wide as it is, since the slices of an image or
         other structures are as far apart there; see `napari_gpubio.dose.structures.slices`.
     parted_mm
-        Positions of planes whose distance to the next one is a gap, since other structures or the image have slices
-        in it.
+        Of each gap where other structures or the image have slices: the position of the plane before it, and how far
+        the next slice lies from this plane and from the one behind the gap (0: not known).
     patient
-        PatientID of its file.
+        As `napari_gpubio.dose.Dose.patient`.
     """
 
     name: str
@@ -104,7 +104,7 @@ class ContourStructure:
     notes: tuple[str, ...] = ()
     overlaps: str = UNION
     joined_mm: tuple[float, ...] = ()
-    parted_mm: tuple[float, ...] = ()
+    parted_mm: tuple[tuple[float, float, float], ...] = ()
     patient: str = ""
 
     @property
@@ -129,7 +129,7 @@ def contour_structure(  # noqa: PLR0913 - what may be known of contours
     overlaps: str = UNION,
     slice_mm: float | None = None,
     joined_mm: Iterable[float] = (),
-    parted_mm: Iterable[float] = (),
+    parted_mm: Iterable[tuple[float, float, float]] = (),
 ) -> ContourStructure:
     """Make a structure of closed contours.
 

@@ -35,7 +35,7 @@ class LabelStructures:
     notes
         What was assumed, in sentences.
     patient
-        The patient's number in the file, where that is known.
+        As `napari_gpubio.dose.Dose.patient`.
 
     Attributes
     ----------

@@ -22,12 +22,17 @@ def slab_bounds(structure: ContourStructure, caps: str = "half") -> tuple[Array,
     """Where each plane begins and ends to hold, mm along the normal; shape (planes,) each.
 
     That is half way to its neighbors. Beyond the ends of the structure and of its parts it is half the distance of the
-    planes there; with ``caps`` of ``"none"`` it ends in the planes of the first and last contour.
+    planes there, or of slices in a gap where those are known; with ``caps`` of ``"none"`` it ends in the planes of the
+    first and last contour.
     """
     positions = _positions(structure)
     gaps, apart = np.diff(positions), gaps_of(structure)
     beyond = 0.5 * _distances(gaps, apart, usual_distance_mm(structure)) if caps == "half" else np.zeros(len(positions))
     low, high = beyond.copy(), beyond.copy()
+    for position, after, before in structure.parted_mm if caps == "half" else ():
+        for n in np.flatnonzero(apart & (np.abs(positions[:-1] - position) <= FLAT_MM)):
+            high[n], low[n + 1] = 0.5 * after or high[n], 0.5 * before or low[n + 1]
+            low[0], high[-1] = high[0] if n == 0 else low[0], low[-1] if n + 2 == len(positions) else high[-1]
     high[:-1] = np.where(apart, np.minimum(high[:-1], 0.5 * gaps), 0.5 * gaps)
     low[1:] = np.where(apart, np.minimum(low[1:], 0.5 * gaps), 0.5 * gaps)
     return positions - low, positions + high
@@ -82,7 +87,7 @@ def gaps_of(structure: ContourStructure) -> npt.NDArray[np.bool_]:
     positions = _positions(structure)
     joined, parted = (
         np.abs(positions[:-1, None] - np.array(known)[None]).min(axis=1, initial=np.inf) <= FLAT_MM
-        for known in (structure.joined_mm, structure.parted_mm)
+        for known in (structure.joined_mm, [place for place, *_ in structure.parted_mm])
     )
     return np.asarray((wide_distances(np.diff(positions)) | parted) & ~joined)
 

@@ -63,8 +63,8 @@ def _parted(
     structure: ContourStructure, own: Array, others: Sequence[Array], image: Sequence[Array]
 ) -> ContourStructure:
     """A structure of several planes with what is known of the distances between them."""
-    gaps, between = np.diff(own), _between(own, [*others, *image])
-    is_gap = [row is not None and is_longer(gaps, n, row) for n, row in enumerate(between)]
+    between = _between(own, [*image, *others])
+    is_gap = [row is not None and is_longer(_in_slices(own, row), n, row) for n, row in enumerate(between)]
     thickness, notes = structure.thickness_mm, structure.notes
     if all(is_gap) and thickness is None:
         thickness = float(np.median(np.concatenate([np.diff(row) for row in between if row is not None])))
@@ -74,10 +74,29 @@ def _parted(
     return dataclasses.replace(
         structure,
         joined_mm=_joined(own, others, image),
-        parted_mm=tuple(own[:-1][is_gap].tolist()),
+        parted_mm=tuple(_gap(own[n], own[n + 1], [*others, *image]) for n in np.flatnonzero(is_gap)),
         thickness_mm=thickness,
         notes=notes,
     )
+
+
+def _in_slices(positions: Array, slices: Array) -> Array:
+    """Distances of planes: in slices that lie at all of them, or else in mm."""
+    gaps, apart = np.diff(positions), np.abs(slices - positions[:, None])
+    counts = np.diff(apart.argmin(axis=1))
+    is_there = (counts > 0).all() and (apart.min(axis=1) <= _BESIDE * gaps.min()).all()
+    return counts.astype(np.float64) if is_there and len(counts) > 1 else gaps
+
+
+def _gap(low: float, high: float, others: Sequence[Array]) -> tuple[float, float, float]:
+    """The position of the plane before a gap, and how far the next slices in it lie from its ends; 0: not known."""
+    found = []
+    for end, way in ((low, 1), (high, -1)):
+        along = [way * (row - end)[::way] for row in others]  # ascending into the gap
+        near = [row[n : n + 2] for row in along if (n := int(np.abs(row).argmin())) + 1 < len(row)]
+        apart = [float(b - a) for a, b in near if abs(a) <= _BESIDE * (b - a) and b - a < high - low]
+        found.append(min(apart, default=0.0))
+    return float(low), found[0], found[1]
 
 
 def _without_copies(

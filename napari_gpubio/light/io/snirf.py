@@ -31,13 +31,15 @@ _WORDS = {
 FLAT = "lies in a plane, z = 0: it is a flat layout; digitized positions are needed on a head"
 OWN_SYSTEM = "positions are in the file's own coordinate system; register them to the volume"
 _MOST_NAMED = 6
+_WAVELENGTHS_NM = (100.0, 1e4)
+_DISTANCES_MM = (1.0, 300.0)  # of a source and a detector that are measured together
 _GROUP = re.compile(r"nirs(\d*)")
 _DATASETS = tuple(f"{kind}{what}" for kind in ("source", "detector") for what in ("Pos3D", "Pos2D", "Labels"))
 _KINDS = ("source", "detector")
 _INDICES = ("sourceIndex", "detectorIndex")
 PATTERNS = (
     "/nirs*", "/nirs*/probe", "/nirs*/metaDataTags/LengthUnit", "/nirs*/probe/wavelengths",
-    "/nirs*/probe/landmarkPos3D", "/nirs*/probe/landmarkLabels",
+    "/nirs*/probe/landmarkPos3D", "/nirs*/probe/landmarkLabels", "/nirs*/probe/coordinateSystem",
     *(f"/nirs*/probe/{name}" for name in _DATASETS),
     *(f"/nirs*/data*/measurementList*/{name}" for name in _INDICES),  # a group for each, or one with arrays
 )  # fmt: skip
@@ -128,8 +130,16 @@ def _optodes(content: _Content) -> Optodes:
         raise InvalidInput("it has no group /nirs/probe; export it again, with the probe")
     unit, unit_notes = _unit(content.unit)
     axes = next((axes for axes in (3, 2) if all(_has_positions(content, kind, axes) for kind in _KINDS)), 3)
-    sources, detectors = (_positions(content, kind, axes) * unit for kind in _KINDS)
-    notes = [*unit_notes, f"{OWN_SYSTEM[0].upper()}{OWN_SYSTEM[1:]}."]
+    shapes = [getattr(content.probe.get(f"{kind}Pos3D"), "shape", ()) for kind in _KINDS]
+    turned = axes == len("xyz") and _are_turned(shapes)
+    if turned:
+        note("positions are stored with an axis in each row; they are turned to one optode in each row")
+    sources, detectors = (_positions(content, kind, axes, turned=turned) * unit for kind in _KINDS)
+    system = f"{OWN_SYSTEM[0].upper()}{OWN_SYSTEM[1:]}."
+    named = _dataset(content, "coordinateSystem")
+    if named is not None and (name := "".join(text for row in _rows(named) for text in row).strip()):
+        system = system.replace("system;", f"system, {name[:40]};")
+    notes = [*unit_notes, system]
     if (count := len(content.recordings)) > 1:
         notes.append(
             f"The file holds {count} recordings ({', '.join(content.recordings[:8])}); {content.chosen} was read."
@@ -147,10 +157,18 @@ def _optodes(content: _Content) -> Optodes:
 Places = tuple[Sequence[str], Floats]  # names and positions, mm, shape (N, 3)
 
 
-def placed_optodes(sources: Places, detectors: Places, measured: Iterable[tuple[int, int]], **more: Any) -> Optodes:
+def placed_optodes(
+    sources: Places,
+    detectors: Places,
+    measured: Iterable[tuple[int, int]],
+    *,
+    wavelengths_nm: Sequence[float],
+    **more: Any,
+) -> Optodes:
     """Return the optodes that have a position.
 
-    The others, and measurements of optodes that there are not, are left out, and a note counts them.
+    The others, measurements of optodes that there are not, and what is no wavelength of light in nm, are left out, and
+    a note counts them.
 
     Parameters
     ----------
@@ -158,6 +176,8 @@ def placed_optodes(sources: Places, detectors: Places, measured: Iterable[tuple[
         All of the file.
     measured
         Source and detector of each measurement, counted from 0; the same ones may come again.
+    wavelengths_nm
+        Nominal wavelengths.
     **more
         Other fields of `Optodes`.
 
@@ -176,21 +196,52 @@ def placed_optodes(sources: Places, detectors: Places, measured: Iterable[tuple[
             note(f"{len(lost)} of {len(names)} {kind}s ({named}) have no position of finite numbers; they are left out")
         kept.append(np.flatnonzero(known).tolist())
     numbers = [{old: new for new, old in enumerate(each)} for each in kept]
-    every = list(measured)
+    every = _counted(list(measured), len(sources[0]), len(detectors[0]))
     pairs = [(numbers[0][a], numbers[1][b]) for a, b in every if a in numbers[0] and b in numbers[1]]
     if len(pairs) < len(every):
         note(
             f"{len(every) - len(pairs)} of {len(every)} measurements name an optode that the probe does not have; they "
             "are left out"
         )
+    shortest, longest = _WAVELENGTHS_NM
+    if odd := [one for one in wavelengths_nm if not shortest <= one <= longest]:
+        note(f"{len(odd)} of {len(wavelengths_nm)} wavelengths ({odd[0]:g}, …) are not in nm; they are left out")
+    _check_distances(sources[1][kept[0]], detectors[1][kept[1]], pairs)
     return Optodes(
         sources=tuple(sources[0][row] for row in kept[0]),
         source_positions_mm=sources[1][kept[0]],
         detectors=tuple(detectors[0][row] for row in kept[1]),
         detector_positions_mm=detectors[1][kept[1]],
         pairs=tuple(dict.fromkeys(pairs)),
+        wavelengths_nm=tuple(one for one in wavelengths_nm if one not in odd),
         **more,
     )
+
+
+def _counted(measured: list[tuple[int, int]], sources: int, detectors: int) -> list[tuple[int, int]]:
+    """Measurements of so many optodes, of files that count from 0 where they should from 1."""
+    moved = [(source + 1, detector + 1) for source, detector in measured]
+    ends = [end for pair in measured for end in pair]
+    if min(ends, default=0) == -1 and all(0 <= a < sources and 0 <= b < detectors for a, b in moved):
+        note("its measurements count sources and detectors from 0, not from 1 as they should; they are taken so")
+        return moved
+    return measured
+
+
+def _check_distances(sources: Floats, detectors: Floats, pairs: Sequence[tuple[int, int]]) -> None:
+    """Note distances that no measurement has; where it is not known what is measured, that of the farthest two."""
+    if pairs:
+        first, second = np.transpose(pairs)
+        found = np.linalg.norm(sources[first] - detectors[second], axis=1)
+    else:
+        both = np.concatenate([sources, detectors])
+        found = np.linalg.norm(np.ptp(both, axis=0, keepdims=True), axis=1)
+    least, most = _DISTANCES_MM
+    if odd := np.count_nonzero((found < least) | (found > most)):
+        note(
+            f"{odd} of {len(found)} distances of sources and detectors are not within {least:g} to {most:g} mm (found "
+            f"are {found.min():.3g} to {found.max():.3g} mm); check the unit of length and the positions"
+        )
 
 
 def _unit(found: Any) -> tuple[float, tuple[str, ...]]:
@@ -204,7 +255,7 @@ def _unit(found: Any) -> tuple[float, tuple[str, ...]]:
 def millimeters(unit: str, place: str) -> float:
     """Return the millimeters in a unit of length that stands in a place of a file; InvalidInput if it is not known."""
     word = unit.strip()
-    word = _WORDS.get(word.lower().rstrip("s"), word)
+    word = _WORDS.get(word.lower().rstrip("s"), word if word in _MM else word.lower())
     if word not in _MM:
         raise InvalidInput(f"{place} is {unit[:40]!r}; known are {', '.join(list(_MM)[:5])}: correct it")
     return _MM[word]
@@ -219,10 +270,18 @@ def _dataset(content: _Content, name: str) -> Array | None:
 
 def _has_positions(content: _Content, kind: str, axes: int) -> bool:
     found = content.probe.get(f"{kind}Pos{axes}D")
-    return found is not None and (isinstance(found, int) or found.size > 0)
+    if found is None or isinstance(found, int):
+        return found is not None
+    return found.size > 0 and (axes == len("xy") or found.dtype.kind not in "iuf" or bool(found.any()))
 
 
-def _positions(content: _Content, kind: str, axes: int) -> Floats:
+def _are_turned(shapes: Sequence[tuple[int, ...]]) -> bool:
+    """Whether rows and columns are exchanged, as by MATLAB's own functions; shapes alone must leave no doubt."""
+    have_axes = all(len(shape) == 2 and shape[0] == 3 for shape in shapes)
+    return have_axes and any(shape[1] not in (2, 3) for shape in shapes)
+
+
+def _positions(content: _Content, kind: str, axes: int, *, turned: bool) -> Floats:
     name = f"{kind}Pos{axes}D"
     found = _dataset(content, name)
     if found is None or found.size == 0:
@@ -231,6 +290,7 @@ def _positions(content: _Content, kind: str, axes: int) -> Floats:
     if found.dtype.kind not in "iuf":
         raise InvalidInput(f"probe/{name} holds {found.dtype}, not numbers; export the file again")
     values = found.astype(np.float64)
+    values = values.T if turned else values
     if values.shape == (axes,):
         values = values[None]
     if values.ndim != 2 or values.shape[1] != axes:
@@ -246,6 +306,9 @@ def _names(content: _Content, kind: str, count: int) -> tuple[str, ...]:
     found = _dataset(content, f"{kind}Labels")
     labels = [] if found is None else [row[0] for row in _rows(found)]
     if len(labels) != count:
+        return own
+    if len({label.strip() or other for label, other in zip(labels, own, strict=True)}) < count:
+        note(f"{kind}s have labels that repeat; they are named {own[0]}, {own[1]} and so on")
         return own
     return tuple(label.strip() or other for label, other in zip(labels, own, strict=True))
 

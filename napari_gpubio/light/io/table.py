@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import atomic_write, existing_file, json_of
+from napari_gpubio.core.files import atomic_write, existing_text, json_of
 from napari_gpubio.core.reading import reads_file
 from napari_gpubio.light.model import Medium
 
@@ -41,7 +41,7 @@ def read_table(path: str | Path) -> tuple[Medium, ...]:
         If the file is missing or no table, a column is missing or not known, or a cell is wrong; the sentence names
         the first few of them by line and column.
     """
-    path = existing_file(path)
+    path = Path(path)
     rows = _json_rows(path) if _is_json(path) else _csv_rows(path)
     media, problems = _media(rows)
     if problems:
@@ -82,13 +82,6 @@ def _is_json(path: Path) -> bool:
     return suffix == ".json"
 
 
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8-sig")  # with the byte order mark of spreadsheets or without
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"{path.name} cannot be read as text ({error}); save it as CSV in UTF-8") from error
-
-
 # -- CSV --------------------------------------------------------------------------------------------------------------
 
 
@@ -102,7 +95,7 @@ def _csv_text(rows: list[dict[str, Any]]) -> str:
 
 def _csv_rows(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Where each row is, and its cells by column."""
-    text = _text(path)
+    text = existing_text(path)
     separator = _separator(text)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, skipinitialspace=True)
     header: list[str] | None = None
@@ -154,7 +147,7 @@ def _named(header: list[str], cells: list[str], place: str, file_name: str, sepa
 
 
 def _json_rows(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    rows = json_of(_text(path), path.name)
+    rows = json_of(existing_text(path), path.name)
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise InvalidInput(f"{path.name} is not a list of objects; give [{{{', '.join(map(repr, COLUMNS))}}}, …]")
     for number, row in enumerate(rows, 1):

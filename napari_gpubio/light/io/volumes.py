@@ -141,6 +141,10 @@ def read_irradiance(path: str | Path) -> npt.NDArray[np.float64]:
     try:
         with Image.open(io.BytesIO(file.read_bytes())) as image:  # which has no more bytes than the file
             check_expansion(file, image.width * image.height * np.dtype(np.float64).itemsize)
+            if np.ptp(np.asarray(image.convert("RGB")), axis=2).any():
+                note("it is in colors; their luminance, as PIL has it, is taken as irradiance")
+            if (pages := getattr(image, "n_frames", 1)) > 1:
+                note(f"of its {pages} pages the first is taken")
             return np.asarray(image.convert("F"), np.float64)
     except InvalidInput:
         raise

@@ -5,15 +5,24 @@ import dataclasses
 import functools
 import os
 from collections.abc import Iterator, Sequence
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 from typing import Any
 
-from napari_gpubio.core.command_line import STOPPED, Writing, check_outputs, draw_progress, stop_at_interrupt
+from napari_gpubio.core.command_line import (
+    STOPPED,
+    Writing,
+    check_outputs,
+    draw_progress,
+    integer,
+    is_same_file,
+    stop_at_interrupt,
+)
 from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.numbers import number_text
 from napari_gpubio.core.report import measured, wrote
 from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.light.arguments import MCX_SUFFIXES
 from napari_gpubio.light.io.mci import MciRun, read_mci
 from napari_gpubio.light.io.mco import write_mco
 from napari_gpubio.light.layers.result import LayeredResult
@@ -42,7 +51,7 @@ def add_verb(verbs: Any) -> None:
         "-A", "--no-absorption", dest="absorption", action="store_false",
         help="reflectance and transmittance only, which is faster; A_z and A_rz in the files are 0",
     )  # fmt: skip
-    verb.add_argument("--photons", type=int, metavar="N", help="photons of each run (default: that of the file)")
+    verb.add_argument("--photons", type=integer, metavar="N", help="photons of each run (default: that of the file)")
     verb.add_argument(
         "-S", "--seed", type=int, default=defaults.seed, metavar="S",
         help=f"of the first run; each further run has the next one (default: {defaults.seed})",
@@ -79,6 +88,8 @@ def run(options: argparse.Namespace) -> int:
 
 def _runs(options: argparse.Namespace) -> list[MciRun]:
     """Runs of the file, as the arguments change them."""
+    if options.input.suffix.lower() in MCX_SUFFIXES:
+        raise InvalidInput(f"{options.input.name} is named like an input file of MCX; run it with napari-gpubio light")
     changes: dict[str, Any] = {"absorption": options.absorption, "edge": options.edge}
     if options.photons is not None:
         changes["photons"] = options.photons
@@ -92,13 +103,13 @@ def _runs(options: argparse.Namespace) -> list[MciRun]:
 def _output_paths(names: Sequence[str], options: argparse.Namespace) -> list[Path]:
     """Where the output files go; what is wrong with them is found before the simulation, not after it."""
     paths: list[Path] = []
-    for name in map(Path, names):
+    for name in map(PureWindowsPath, names):  # it takes paths of any system apart
         if options.out_folder is None:
-            path = options.input.parent / name
+            path = options.input.parent / name.as_posix()
         else:
-            path = options.out_folder / (name.name if name.is_absolute() else name)
+            path = options.out_folder / (name.name if name.anchor else name.as_posix())
         _check_output(path, options.input)
-        if path in paths:
+        if any(is_same_file(path, other) for other in paths):
             raise InvalidInput(f"two runs would write {path}; rename one of their output files in {options.input.name}")
         paths.append(path)
     check_outputs({f"the output of run {n}": path for n, path in enumerate(paths, 1)}, {}, force=options.force)

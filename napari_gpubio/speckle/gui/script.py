@@ -33,7 +33,7 @@ def file_of(layer: Any) -> Path | None:
     if known is None or not Path(known).is_file():
         return None
     try:
-        with noted():  # they were told when the layer was read
+        with noted():  # they were shown when the layer was read
             stored = read_frames(Path(known))
     except InvalidInput:
         return None

@@ -11,17 +11,18 @@ from qtpy.QtWidgets import QCheckBox, QLabel, QLineEdit, QSlider, QSpinBox, QWid
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import LayerData, carried
-from napari_gpubio.core.reading import NOTES, noted
+from napari_gpubio.core.reading import NOTES
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.fields import ElidedComboBox, NumberBox
 from napari_gpubio.gui.file_dialogs import folder_path, open_path
+from napari_gpubio.gui.foreign_files import foreign_file, show_instead
 from napari_gpubio.gui.forms import aligned_form, fill_column, muted_label, row_label, row_of, text_button
 from napari_gpubio.gui.jobs import LatestJob, Outcome
-from napari_gpubio.gui.layers import LayerBox
+from napari_gpubio.gui.layers import LayerBox, LayerListener
 from napari_gpubio.gui.results import ResultFiles
-from napari_gpubio.speckle.gui.layers import Place, frames_of, place_of, why_no_frames
-from napari_gpubio.speckle.io import TIFF_SUFFIXES, VIDEO_SUFFIXES, tiff_shape
+from napari_gpubio.speckle.gui.layers import Place, frames_of, is_raw_stack, place_of, why_no_frames
+from napari_gpubio.speckle.io import READ_TIFF_SUFFIXES, VIDEO_SUFFIXES, TiffLook, look_at_tiff
 from napari_gpubio.speckle.live import CameraSource, FolderSource, SimulatedCamera, Source, StackSource
 from napari_gpubio.speckle.model import FrameStack
 from napari_gpubio.speckle.napari_io import read_layer
@@ -32,7 +33,7 @@ NO_FOLDER = "no folder is chosen; choose the one that the frames come to"
 NOT_A_STACK = "a whole stack is run from an open layer; choose 'open image stack' as the source"
 _RATE_HZ = 30.0
 _BROWSE_WIDTH = 30  # pixels
-_FRAMES = f"Frames ({' '.join(f'*{suffix}' for suffix in (*TIFF_SUFFIXES, *VIDEO_SUFFIXES))} *.0*);;All files (*)"
+_FRAMES = f"Frames ({' '.join(f'*{suffix}' for suffix in (*READ_TIFF_SUFFIXES, *VIDEO_SUFFIXES))} *.0*);;All files (*)"
 _REREAD_TIP = (
     "Read the file once more for speckle: frames that it lacks are left out, not black; the layer stays in place"
 )
@@ -70,6 +71,7 @@ class StackPage(Page):
         self._viewer, self.files, self._look = viewer, ResultFiles(self), LatestJob(self)
         self.layer_box = LayerBox(viewer, why_no_frames, empty="open a stack (frames, y, x)", parent=self)
         self.layer_box.setMinimumContentsLength(8)
+        self._listener = LayerListener(viewer, is_raw_stack, data_changed=self._on_data)
         self.rate = NumberBox(0.1, 1000.0, _RATE_HZ, 1, self, arrows=True)
         self.again = QCheckBox("loop", self)
         self.again.setChecked(True)
@@ -92,10 +94,12 @@ class StackPage(Page):
     def attach(self) -> None:
         """Follow the viewer's layers."""
         self.layer_box.attach()
+        self._listener.attach()
 
     def detach(self) -> None:
         """Stop following them, and drop what is being read."""
         self.layer_box.detach()
+        self._listener.detach()
         self.files.detach()
         self._look.abandon()
 
@@ -138,14 +142,11 @@ class StackPage(Page):
 
     def _reread(self) -> None:
         layer = self.layer
-        self.files.read(Path(layer.source.path), read_layer, lambda read: self._replace(layer, read))
+        self.files.read(Path(layer.source.path), read_layer, lambda read: show_instead(layer, read))
 
-    def _replace(self, layer: Any, read: LayerData) -> None:
-        """Let a layer show what was read of its file; it stays where it lies."""
-        layer.data, keywords, _ = read
-        layer.metadata.update(keywords["metadata"])
-        layer.reset_contrast_limits()
-        self.layer_box.currentIndexChanged.emit(self.layer_box.currentIndex())  # it is another stack to all that listen
+    def _on_data(self, layer: Any, _: Any) -> None:
+        if layer == self.layer_box.layer:  # it is another stack to all that listen
+            self.layer_box.currentIndexChanged.emit(self.layer_box.currentIndex())
 
     def _describe(self, *_: Any) -> None:
         layer = self.layer_box.layer
@@ -153,7 +154,7 @@ class StackPage(Page):
         self.description.setVisible(layer is not None)
         self.reread_button.hide()
         self._look.cancel()
-        if layer is not None and (path := _read_by_others(layer)) is not None:
+        if layer is not None and (path := foreign_file(layer)) is not None:
             self._look.submit(lambda _: _look_steps(path))
 
     def _on_look(self, outcome: Outcome) -> None:
@@ -161,27 +162,18 @@ class StackPage(Page):
         layer = self.layer_box.layer
         if layer is None or outcome.error:  # what cannot be read as frames is left to that reader
             return
-        shape, notes = outcome.result
-        if notes or shape != tuple(frames_of(layer).shape):
-            *counted, rows, columns = shape
+        look: TiffLook = outcome.result
+        if look.notes or look.shape != tuple(frames_of(layer).shape):
+            *counted, rows, columns = look.shape
             count = f"{counted[0]} frames" if counted else "one frame"
             found = f"Another reader opened this file, which has {count} of {columns} × {rows} pixels."
-            self.description.setText("\n".join([_stack_text(layer), found, *notes]))
+            self.description.setText("\n".join([_stack_text(layer), found, *look.notes]))
             self.reread_button.show()
 
 
-def _read_by_others(layer: Any) -> Path | None:
-    """The TIFF file of a layer that another reader has read in one piece, or None."""
-    path = Path(layer.source.path or "")
-    is_one = isinstance(frames_of(layer), np.ndarray)  # napari makes lazy arrays of several files
-    is_other = is_one and carried(layer, "path") is None and path.suffix.lower() in TIFF_SUFFIXES
-    return path if is_other and path.is_file() else None
-
-
-def _look_steps(path: Path) -> Generator[Step, None, tuple[tuple[int, ...], list[str]]]:
+def _look_steps(path: Path) -> Generator[Step, None, TiffLook]:
     yield Step(0, 1, "frames")
-    with noted() as notes:
-        return tiff_shape(path), notes
+    return look_at_tiff(path)
 
 
 def _stack_text(layer: Any) -> str:

@@ -2,18 +2,21 @@
 
 from napari_gpubio.speckle.io.frames import is_raw, read_frames, read_raw
 from napari_gpubio.speckle.io.regions import read_regions, write_regions
-from napari_gpubio.speckle.io.tiff import TIFF_SUFFIXES, tiff_shape
+from napari_gpubio.speckle.io.tiff import READ_TIFF_SUFFIXES, TIFF_SUFFIXES, look_at_tiff
+from napari_gpubio.speckle.io.tiff_pages import TiffLook
 from napari_gpubio.speckle.io.video import VIDEO_SUFFIXES
 from napari_gpubio.speckle.io.writing import write_beats_csv, write_curves_csv, write_maps, write_pulsatility_csv
 
 __all__ = [
+    "READ_TIFF_SUFFIXES",
     "TIFF_SUFFIXES",
     "VIDEO_SUFFIXES",
+    "TiffLook",
     "is_raw",
+    "look_at_tiff",
     "read_frames",
     "read_raw",
     "read_regions",
-    "tiff_shape",
     "write_beats_csv",
     "write_curves_csv",
     "write_maps",

@@ -1,6 +1,9 @@
-"""Frames from files: TIFF, videos, and raw files of the Speckle Software of UT Austin."""
+"""Frames from files: TIFF, folders of it, videos, and raw files of the Speckle Software of UT Austin."""
 
 import os
+import re
+from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +12,16 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import existing_file
-from napari_gpubio.core.reading import note, reads_file
+from napari_gpubio.core.reading import members, note, reads_file
+from napari_gpubio.core.volumes import check_memory
 from napari_gpubio.speckle.io.samples import Choice
-from napari_gpubio.speckle.io.tiff import TIFF_SUFFIXES, read_tiff
+from napari_gpubio.speckle.io.tiff import READ_TIFF_SUFFIXES, read_tiff
 from napari_gpubio.speckle.io.video import VIDEO_SUFFIXES, read_video
 
 Array = npt.NDArray[Any]
 _HEADER = np.dtype([("height", "<u2"), ("width", "<u2"), ("frames", "<u2"), ("exposure", "<u2")])
 _WRAPS = 1 << 16  # the number of frames in the header
+_MOST_NAMED = 4
 
 
 def is_raw(path: str | os.PathLike[str]) -> bool:
@@ -34,8 +39,8 @@ def read_frames(path: str | os.PathLike[str], *, channel: int | None = None, pla
     Parameters
     ----------
     path
-        A TIFF file, a video (``.avi``, ``.mp4``, ``.mov``, ``.mkv``), or a raw file ``name.00000`` of UT Austin's
-        software. Contiguous data are memory-mapped.
+        A TIFF file, a folder of TIFF files of one frame each, a video (``.avi``, ``.mp4``, ``.mov``, ``.mkv``), or a
+        raw file ``name.00000`` of UT Austin's software. Contiguous data are memory-mapped.
     channel
         Which one of several channels or colors to take, from 0; by default the first channel or the brightest color.
     plane
@@ -46,17 +51,67 @@ def read_frames(path: str | os.PathLike[str], *, channel: int | None = None, pla
     InvalidInput
         If the file cannot be read, or does not hold frames of intensities.
     """
-    file, choice = existing_file(path), Choice(channel=channel, plane=plane)
+    choice = Choice(channel=channel, plane=plane)
+    if Path(path).is_dir():
+        return _read_folder(Path(path), choice)
+    file = existing_file(path)
     if is_raw(file):
+        choice.check_only("channel", "plane")
         return read_raw(file)
     if file.suffix.lower() in VIDEO_SUFFIXES:
         return read_video(file, choice)
-    if file.suffix.lower() not in TIFF_SUFFIXES:
+    if file.suffix.lower() not in READ_TIFF_SUFFIXES:
         raise InvalidInput(
             f"{file.name} is neither .tif, nor a video ({', '.join(VIDEO_SUFFIXES)}), nor a raw file .00000; save the "
             "frames as TIFF"
         )
     return read_tiff(file, choice)
+
+
+def _read_folder(folder: Path, choice: Choice) -> Array:
+    """The frames of TIFF files of one frame each, in the natural order of their names."""
+    files = [file for file in folder.iterdir() if file.suffix.lower() in READ_TIFF_SUFFIXES and file.name[0] != "."]
+    files.sort(key=lambda file: natural_order(file.name))
+    found: dict[str, Array] = {}
+    with members({file.name for file in files}):
+        for file in files:
+            try:
+                frame = _read_member(file, choice)
+            except InvalidInput as error:
+                note(str(error))
+                continue
+            if frame.ndim != 2:
+                raise InvalidInput(f"{file.name} in it has {len(frame)} frames; give it, or a folder of single frames")
+            if not found:
+                check_memory(folder, frame.nbytes * len(files))
+            found[file.name] = np.array(frame)  # a file stays open as long as it is mapped
+    if not found:
+        raise InvalidInput(f"it is a folder in which no TIFF file can be read ({len(files)} are there); give frames")
+    kind, _ = Counter((frame.shape, frame.dtype) for frame in found.values()).most_common(1)[0]
+    kept = {name: frame for name, frame in found.items() if (frame.shape, frame.dtype) == kind}
+    if lost := [file.name for file in files if file.name not in kept]:
+        named = ", ".join(lost[:_MOST_NAMED]) + (", …" if len(lost) > _MOST_NAMED else "")
+        note(f"{len(lost)} of {len(files)} files ({named}) are damaged, or of another size or type; they are left out")
+    names = list(kept)
+    note(f"{len(kept)} files are taken as frames in the natural order of their names, {names[0]} to {names[-1]}")
+    if len(names) > 1 and not _count_evenly(names):
+        note("no number in their names goes up evenly; frames may be missing, of several channels or in another order")
+    return np.stack(list(kept.values()))
+
+
+def _count_evenly(names: list[str]) -> bool:
+    """Whether one of the numbers in names of files goes up from each to the next by the same."""
+    columns = zip(*(map(int, re.findall(r"[0-9]{1,15}", name)) for name in names), strict=False)
+    return any(len(steps := {b - a for a, b in pairwise(numbers)}) == 1 and min(steps) > 0 for numbers in columns)
+
+
+def natural_order(name: str) -> list[tuple[int, int, str]]:
+    """Return a sort key by which ``frame_2`` comes before ``frame_10``."""
+    parts = re.split(r"([0-9]+)", name.lower())
+    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts]
+
+
+_read_member = reads_file(read_tiff)
 
 
 @reads_file

@@ -14,7 +14,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write, existing_file, json_of
 from napari_gpubio.core.reading import reads_file
 from napari_gpubio.core.volumes import NIFTI_SUFFIXES, one_volume, read_array
-from napari_gpubio.speckle.io.tiff import TIFF_SUFFIXES, read_tiff
+from napari_gpubio.speckle.io.tiff import READ_TIFF_SUFFIXES, read_tiff
 
 Array = npt.NDArray[Any]
 _MOST_LABELS = 4096
@@ -43,7 +43,7 @@ def read_regions(path: str | os.PathLike[str], shape: tuple[int, int]) -> dict[s
         regions = _shapes(file, shape)
     elif file.name.lower().endswith(NIFTI_SUFFIXES):
         regions = _labeled(one_volume(read_array(file)[0], file.name)[:, :, 0].T, file.name)
-    elif file.suffix.lower() in TIFF_SUFFIXES:
+    elif file.suffix.lower() in READ_TIFF_SUFFIXES:
         array, names = read_tiff(file, colors=False), _region_names(file)
         regions = dict(zip(names, array.reshape(-1, *array.shape[-2:]) != 0, strict=False)) if names else (
             _labeled(array, file.name)

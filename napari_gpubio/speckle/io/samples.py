@@ -1,5 +1,7 @@
 """Gray frames of what pixels hold: one of several channels or colors, without what belongs to the screen."""
 
+import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +17,7 @@ _MIN_IS_WHITE, _RGB, _PALETTE, _YCBCR, _FILTERS = 0, 2, 3, 6, 32803  # photometr
 _NO_INTENSITY = {5: "shares of inks (CMYK)", 8: "CIE L*a*b*", 9: "CIE L*a*b*", 10: "CIE L*a*b*"}
 _MAY_LOSE = ("JPEG", "WEBP", "JPEGXL", "LERC", "APERIO", "JPEGXR")  # names of compressions begin so
 _COLORS = ("red", "green", "blue")
+_CALIBRATION = re.compile(r"^(cf|c0|c1)=(\S+)\s*$", re.MULTILINE)  # of ImageJ: a function, 0: a line; coefficients
 _MOST_NAMED = 6
 
 
@@ -35,8 +38,15 @@ class Choice:
             note(f"of its {count} {what}s the first is taken; {what}= takes another one")
             return 0
         if not 0 <= chosen < count:
-            raise InvalidInput(f"{what} is {chosen}, and there are {count}, counted from 0; choose one of them")
+            there = "there is one; leave it out" if count == 1 else f"there are {count}, counted from 0; choose one"
+            raise InvalidInput(f"{what} is {chosen}, and {there}")
         return chosen
+
+    def check_only(self, *names: str) -> None:
+        """Check that no other than the first ``channel`` or ``plane`` is wanted of what has one; InvalidInput if so."""
+        for what in names:
+            if getattr(self, what):
+                self.take(what, 1)
 
 
 def gray_frames(frames: Array, page: Any, choice: Choice, *, is_imagej: bool, colors: bool) -> Array:
@@ -111,6 +121,26 @@ def one_sample(samples: Array, bright: int, choice: Choice, *, colors: bool = Tr
         "low where the camera interpolated colors"
     )
     return samples[..., brightest]
+
+
+def calibrated(frames: Array, description: str) -> Array:
+    """Frames as ImageJ's calibration has them, which is how it stores negative integers; only a line is applied."""
+    fields = dict(_CALIBRATION.findall(description))
+    try:
+        offset, slope = float(fields["c0"]), float(fields["c1"])
+    except (KeyError, ValueError):
+        return frames
+    if (offset, slope) == (0.0, 1.0):
+        return frames
+    if fields.get("cf") != "0" or not math.isfinite(offset + slope):
+        note("ImageJ's calibration of its values is no line, and was not applied")
+        return frames
+    note(f"ImageJ's calibration of its values was applied: {offset:g} + {slope:g} x")
+    if slope == 1 and offset.is_integer() and frames.dtype.kind in "ui" and abs(offset) < 2**31:
+        whole = frames.astype(np.int64) + int(offset)
+        is_small = whole.size and whole.min() >= 0 and whole.max() <= np.iinfo(np.uint16).max
+        return whole.astype(np.uint16 if is_small else np.float32)
+    return (offset + slope * frames.astype(np.float64)).astype(np.float32)
 
 
 def lost_text(lost: Sequence[int], count: int) -> str:

@@ -21,15 +21,15 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.reading import note, reads_file
 from napari_gpubio.core.volumes import check_expansion
-from napari_gpubio.speckle.io.samples import Choice, gray_frames, lost_text
-from napari_gpubio.speckle.io.tiff_pages import check_pages, is_whole, pixels_of
+from napari_gpubio.speckle.io.samples import Choice, calibrated, gray_frames, lost_text
+from napari_gpubio.speckle.io.tiff_pages import AS_IT_IS, TiffLook, check_pages, is_whole, pixels_of
 
 Array = npt.NDArray[Any]
-TIFF_SUFFIXES = (".tif", ".tiff")
+TIFF_SUFFIXES = (".tif", ".tiff")  # that are written
+READ_TIFF_SUFFIXES = (*TIFF_SUFFIXES, ".btf", ".tf8", ".lsm", ".stk")
 _MEMBER = re.compile(r"""FileName\s*=\s*["']([^"']*)["'](?:[^<>]*>\s*([^<>\s]*))?""")  # of several, and its UUID
 _OWN_UUID = re.compile(r"""<(?:\w+:)?OME\s[^>]*?\bUUID\s*=\s*["']([^"']*)["']""")
 _HYPERSTACK = re.compile(r"^(images|frames|slices|channels)=(\d{1,9})\s*$", re.MULTILINE)  # as ImageJ writes it
-_CALIBRATION = re.compile(r"^(cf|c0|c1)=(\S+)\s*$", re.MULTILINE)  # its function, 0: a line, and coefficients
 _SHAPE = re.compile(r'"shape": \[(\d{1,9}(?:, \d{1,9}){0,9})\]')  # as tifffile writes it
 _AXES = re.compile(r'"axes": "([A-Z]{1,9})"')
 _PIXEL_AXES = "YXS"  # rows, columns, samples of a pixel; all others count frames
@@ -72,47 +72,32 @@ def read_tiff(file: Path, choice: Choice | None = None, *, colors: bool = True) 
         frames, lost = _read_stack(file, tiff, stack, numbers)
         _note_lost(lost, len(numbers), cut_after)
         frames = gray_frames(frames, stack.key, choice, is_imagej=tiff.is_imagej, colors=colors)
-        frames = _calibrated(frames, tiff)
+        frames = calibrated(frames, tiff.pages[0].description) if tiff.is_imagej else frames
     return frames[0] if len(numbers) == 1 else frames
 
 
-def _calibrated(frames: Array, tiff: Any) -> Array:
-    """Frames as ImageJ's calibration has them, which is how it stores negative integers; only a line is applied."""
-    fields = dict(_CALIBRATION.findall(tiff.pages[0].description)) if tiff.is_imagej else {}
-    try:
-        offset, slope = float(fields["c0"]), float(fields["c1"])
-    except (KeyError, ValueError):
-        return frames
-    if (offset, slope) == (0.0, 1.0):
-        return frames
-    if fields.get("cf") != "0" or not math.isfinite(offset + slope):
-        note("ImageJ's calibration of its values is no line, and was not applied")
-        return frames
-    note(f"ImageJ's calibration of its values was applied: {offset:g} + {slope:g} x")
-    if slope == 1 and offset.is_integer() and frames.dtype.kind in "ui" and abs(offset) < 2**31:
-        whole = frames.astype(np.int64) + int(offset)
-        is_small = whole.size and whole.min() >= 0 and whole.max() <= np.iinfo(np.uint16).max
-        return whole.astype(np.uint16 if is_small else np.float32)
-    return (offset + slope * frames.astype(np.float64)).astype(np.float32)
-
-
 @reads_file
-def tiff_shape(path: str | os.PathLike[str]) -> tuple[int, ...]:
-    """The shape of what `read_tiff` reads, as far as headers tell, which also make its notes; no frame is read.
+def look_at_tiff(path: str | os.PathLike[str]) -> TiffLook:
+    """Look at the headers of a file that `read_tiff` reads; no frame is read.
 
     Raises
     ------
     InvalidInput
         As `read_tiff`.
     """
-    with _opened(Path(path), Choice()) as (tiff, stack, numbers, cut_after):
-        lost = _lost(Path(path), stack, numbers)
+    file = Path(path)
+    with _opened(file, Choice()) as (tiff, stack, numbers, cut_after):
+        lost, count = _lost(file, stack, numbers), math.prod(stack.shape)
         _note_lost(lost, len(numbers), cut_after)
         if "S" not in stack.key.axes:
             no_frames = np.empty((0, *stack.key.shape), stack.key.dtype)
             gray_frames(no_frames, stack.key, Choice(), is_imagej=tiff.is_imagej, colors=True)
         rows_and_columns = [n for n, axis in zip(stack.key.shape, stack.key.axes, strict=True) if axis in "YX"]
-        return (*((len(numbers) - len(lost),) if len(numbers) > 1 else ()), *rows_and_columns)
+        return TiffLook(
+            shape=(*((len(numbers) - len(lost),) if len(numbers) > 1 else ()), *rows_and_columns),
+            images=count, whole=count - len(_lost(file, stack, np.arange(count))), values=math.prod(stack.key.shape),
+            is_cut=cut_after > 0,
+        )  # fmt: skip
 
 
 @contextmanager
@@ -122,14 +107,14 @@ def _opened(file: Path, choice: Choice) -> Iterator[tuple[Any, _Stack, npt.NDArr
 
     try:
         count, has_end = check_pages(file)
-        with tifffile.TiffFile(file, is_uniform=False) as tiff:  # which would look at three pages for all
+        with tifffile.TiffFile(file, **AS_IT_IS) as tiff:
             foreign = _foreign_members(file, tiff)
             stack = _mapped(file) or _stack(tiff, _pages(tiff), foreign)
             if set(stack.key.axes) - set(_PIXEL_AXES):
                 raise InvalidInput(f"its pages are volumes (axes {stack.key.axes}); save each frame as a page")
             if (declared := math.prod(stack.shape)) > max(file.stat().st_size, _MOST_LOST):
                 raise InvalidInput(f"it declares {declared} frames, more than it has bytes; export it again")
-            yield tiff, stack, _numbers(stack.axes, stack.shape, choice), 0 if has_end else count
+            yield tiff, stack, _numbers(stack, choice), 0 if has_end else count
     except InvalidInput:
         raise
     except Exception as error:  # tifffile raises many kinds on damaged files
@@ -176,7 +161,7 @@ def _uuid(text: str) -> str:
 def _description(member: Path) -> str:
     import tifffile
 
-    with suppress(*_damage()), tifffile.TiffFile(member, is_uniform=False) as tiff:
+    with suppress(*_damage()), tifffile.TiffFile(member, **AS_IT_IS) as tiff:
         return str(tiff.pages[0].description)
     return ""
 
@@ -195,7 +180,7 @@ def _mapped(file: Path) -> _Stack | None:
     """
     import tifffile
 
-    with suppress(*_damage()), tifffile.TiffFile(file, is_uniform=False) as tiff:
+    with suppress(*_damage()), tifffile.TiffFile(file, **AS_IT_IS) as tiff:
         first, *second = [tiff.pages[number] for number in range(min(len(tiff.pages), 2))]
         follows = all(page.dataoffsets[0] == first.dataoffsets[0] + first.nbytes for page in second)
         if any(page.is_shaped for page in second) or not (follows or _is_described(tiff)):  # appended, or apart
@@ -236,7 +221,8 @@ def _stack(tiff: Any, pages: list[Any], foreign: set[str]) -> _Stack:
         sizes[_kind(page)] += page.nbytes * is_whole(page)
     kind = max(sizes, key=lambda one: sizes[one])
     every, pages = pages, [page for page in pages if _kind(page) == kind]
-    if others := len(every) - len(pages):
+    # the file itself says of thumbnails and pyramids that they are smaller copies
+    if others := sum(_kind(page) != kind and not page.keyframe.is_reduced for page in every):
         note(
             f"{others} image{'s' * (others > 1)} of another size or type left out; read are those of shape {kind[0]}, "
             f"{kind[1]}"
@@ -245,13 +231,13 @@ def _stack(tiff: Any, pages: list[Any], foreign: set[str]) -> _Stack:
     if not alike:
         return _counted(tiff, pages)
     series, *more = alike
+    axes, shape = _axes(series)
     if more and series.kind not in _APPENDED:
         note(f"of its {len(more) + 1} images the first is read; save another one alone to read it")
-    elif more or len(pages) > len(series):
-        if series.kind not in _APPENDED:
-            note(f"its description names {len(series)} of {len(pages)} pages; all are read, in their order")
+    elif more or len(pages) > math.prod(shape):
+        if series.kind not in _APPENDED or series.kind == "imagej":
+            note(f"its description names {math.prod(shape)} of {len(pages)} pages; all are read, in their order")
         return _counted(tiff, pages)
-    axes, shape = _axes(series)
     described = _described(tiff, [series.keyframe])
     if math.prod(described[1]) > math.prod(shape) and series.kind in _APPENDED:
         axes, shape = described
@@ -299,7 +285,10 @@ def _described(tiff: Any, pages: Sequence[Any]) -> tuple[str, tuple[int, ...]]:
     first = pages[0]
     if tiff.is_imagej and (fields := dict(_HYPERSTACK.findall(first.description))):
         count, *sizes = (int(fields.get(name, 1)) for name in ("images", "frames", "slices", "channels"))
-        return ("TZC", tuple(sizes)) if math.prod(sizes) == count else ("I", (count,))
+        if math.prod(sizes) == count:
+            return "TZC", tuple(sizes)
+        note(f"ImageJ's header has {count} images and {sizes} frames, planes and channels; images are taken as frames")
+        return "I", (count,)
     texts = [text for page in pages if _SHAPE.search(text := page.description)]
     shapes = [tuple(map(int, found[1].split(","))) for text in texts if (found := _SHAPE.search(text))]
     outer = [shape[: -len(first.shape)] for shape in shapes if shape[-len(first.shape) :] == first.shape]
@@ -309,10 +298,15 @@ def _described(tiff: Any, pages: Sequence[Any]) -> tuple[str, tuple[int, ...]]:
     return axes[: len(outer[0])], outer[0]
 
 
-def _numbers(axes: str, shape: tuple[int, ...], choice: Choice) -> npt.NDArray[np.int64]:
+def _numbers(stack: _Stack, choice: Choice) -> npt.NDArray[np.int64]:
     """The pages that are frames of the chosen channel and plane, in their order."""
+    axes, shape = stack.axes, stack.shape
     sizes = {axis: size for axis, size in zip(axes, shape, strict=True) if size > 1}
     taken: dict[str, int] = {}
+    if "Z" not in sizes:
+        choice.check_only("plane")
+    if not {"C", "S"} & {*sizes, *stack.key.axes}:
+        choice.check_only("channel")
     if "C" in sizes and (choice.channel is not None or len(sizes) > 1):
         taken["C"] = choice.take("channel", sizes["C"])
     for axis in [axis for axis in sizes if axis not in "CT"]:

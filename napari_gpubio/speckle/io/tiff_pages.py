@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,8 +13,35 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.volumes import check_expansion
 
 Array = npt.NDArray[Any]
+AS_IT_IS = {"is_uniform": False, "is_scanimage": False}  # of tifffile, which would infer all pages from the first ones
 _BIG_TIFF = 43  # the number that tells it from the smaller kind
 _TAG_BYTES = np.array([1, 1, 1, 2, 4, 8, 1, 1, 2, 4, 8, 4, 8, 4, 1, 1, 8, 8, 8, 1])  # by type; the last: any other one
+
+
+@dataclass(frozen=True, kw_only=True)
+class TiffLook:
+    """What headers tell of a TIFF file.
+
+    Parameters
+    ----------
+    shape
+        Of the frames that are read.
+    images, whole
+        Images of all channels and planes that are declared, and those of them that are in the file.
+    values
+        In each of them.
+    is_cut
+        Whether the file ends before its last page.
+    notes
+        Those of the reader of frames, as far as headers make them.
+    """
+
+    shape: tuple[int, ...]
+    images: int
+    whole: int
+    values: int
+    is_cut: bool
+    notes: tuple[str, ...] = ()
 
 
 def is_whole(page: Any) -> bool:

@@ -98,6 +98,7 @@ def read_video(file: Path, choice: Choice) -> Array:
         note(f"its frames are compressed by {video.codec}, which changes speckle contrast where it loses detail")
     if video.is_gray and video.kind not in ("gray", _DEEP):
         note(f"its values ({video.kind}) are scaled to 16 bits")
+    choice.check_only("plane", *(["channel"] if video.is_gray else []))
     stack = np.stack(frames)
     return stack if video.is_gray else one_sample(stack, stack.shape[-1], choice)
 
@@ -116,10 +117,10 @@ def _decoded(file: Path, log: list[Any]) -> _Video:
         is_spoiled = False
         try:
             for packet in container.demux(stream):
-                told, found = len(log), list[Any]()
+                logged, found = len(log), list[Any]()
                 try:
                     found = packet.decode()
-                    is_bad = packet.is_corrupt or len(log) > told
+                    is_bad = packet.is_corrupt or len(log) > logged
                 except av.FFmpegError:
                     is_bad = True
                 is_spoiled = is_bad or (is_spoiled and not packet.is_keyframe)

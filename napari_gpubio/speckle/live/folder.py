@@ -3,7 +3,6 @@
 import contextlib
 import io
 import os
-import re
 import threading
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
@@ -15,7 +14,8 @@ import numpy as np
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.reading import reads_file
 from napari_gpubio.core.volumes import check_expansion
-from napari_gpubio.speckle.io.tiff_pages import check_data, check_pages, is_whole, pixels_of
+from napari_gpubio.speckle.io.frames import natural_order
+from napari_gpubio.speckle.io.tiff_pages import AS_IT_IS, check_data, check_pages, is_whole, pixels_of
 from napari_gpubio.speckle.live.frame import CLOCK, Clock, Frame, Pixels, SourceFailed, bits_of, camera_pixels
 
 TIFF_SUFFIXES, PNG_SUFFIXES = (".tif", ".tiff"), (".png",)
@@ -54,7 +54,7 @@ def _arrays(path: Path) -> list[Any]:
         import tifffile
 
         check_pages(path)
-        with tifffile.TiffFile(path) as file:
+        with tifffile.TiffFile(path, **AS_IT_IS) as file:
             pages = list(file.pages)
             check_data(path, pages)
             if not all(map(is_whole, pages)):  # tifffile would give zeros
@@ -222,12 +222,6 @@ class FolderSource:
             self.shape, self.dtype = (pixels.shape[0], pixels.shape[1]), pixels.dtype
             yield Frame(pixels=pixels, number=self._number, timestamp_s=written_s, arrived_s=self._clock.now())
             self._number += 1
-
-
-def natural_order(name: str) -> list[tuple[int, int, str]]:
-    """Return a sort key by which ``frame_2`` comes before ``frame_10``."""
-    parts = re.split(r"([0-9]+)", name.lower())
-    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts]
 
 
 def _is_image(name: str) -> bool:

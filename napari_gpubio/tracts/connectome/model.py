@@ -10,8 +10,9 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core.archives import opened_npz
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import atomic_write, existing_file
+from napari_gpubio.core.files import atomic_write, existing_file, json_of
 from napari_gpubio.tracts.model import Tractogram
 
 Array = npt.NDArray[Any]
@@ -141,16 +142,19 @@ class Connectome:
     @classmethod
     def load(cls, path: str | Path) -> "Connectome":
         """Read what `save` wrote; InvalidInput if it is something else."""
+        path = existing_file(path)
         try:
-            with np.load(existing_file(path), allow_pickle=False) as file:
-                about = json.loads(str(file["about"]))
+            with opened_npz(path) as file:
+                file.check_size()
+                about = json_of(str(file.array("about")), path.name)
                 return cls(
-                    labels=file["labels"], voxels=file["voxels"], pairs=file["pairs"], fibers=file["fibers"],
-                    numbers={n.removeprefix("number "): file[n] for n in file.files if n.startswith("number ")},
+                    labels=file.array("labels"), voxels=file.array("voxels"), pairs=file.array("pairs"),
+                    fibers=file.array("fibers"),
+                    numbers={n.removeprefix("number "): file.array(n) for n in file.names if n.startswith("number ")},
                     names=tuple(about["names"]), parameters=about["parameters"], complete=about["complete"],
                 )  # fmt: skip
-        except (ValueError, KeyError, OSError, TypeError) as error:
-            raise InvalidInput(f"{Path(path).name} is no connectome of this program; make it anew") from error
+        except (ValueError, KeyError, TypeError) as error:
+            raise InvalidInput(f"{path.name} is no connectome of this program; make it anew") from error
 
     def save_csv(self, path: str | Path, matrix: npt.NDArray[np.float64]) -> None:
         """Write a matrix as CSV, with the names of the regions in the first row and column; NaN is left empty."""

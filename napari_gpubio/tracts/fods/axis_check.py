@@ -7,14 +7,14 @@ eigenvector. A fixel is an axis without a sign: angles are those between lines, 
 """
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.space import apply_affine, fsl_axes
+from napari_gpubio.core.space import apply_affine, fsl_axes, same_grid, same_voxels
 from napari_gpubio.core.tensor_components import axes_of, fractional_anisotropy
 from napari_gpubio.tracts.fods.frames import FRAMES, USUAL_FRAMES, to_world_matrix
 from napari_gpubio.tracts.fods.harmonics import BASES, half_sphere, harmonics
@@ -25,9 +25,10 @@ from napari_gpubio.tracts.tensors.gradient_check import CHANGES, UNCHANGED
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
+Tensors = TensorField | Sequence[TensorField] | None
 FA_LIMIT = 0.5
 LARGEST_ANGLE_DEG = 10.0
-_LEAST_VOXELS = 20  # for the median to mean anything
+LEAST_VOXELS = 20  # for the median to mean anything
 _MARGIN = 0.5  # another cause is named if it halves the median angle
 _AS_GOOD_DEG = 1.0  # causes that differ by less are equally good; the more usual one, which is tried first, is named
 _DIRECTIONS = 724  # on a half sphere, about 5 degrees apart
@@ -58,6 +59,11 @@ class AxisCheck:
     ok: bool
     cause: str
     message: str
+
+    @property
+    def sure(self) -> bool:
+        """Whether enough voxels could be compared."""
+        return self.voxels >= LEAST_VOXELS
 
 
 def check_axes(fixels: FixelField, field: TensorField) -> AxisCheck:
@@ -124,7 +130,7 @@ def agreeing(fixels: FixelField, field: TensorField) -> FixelField:
     if not fixels.parameters.get("frame_assumed"):
         return fixels
     chosen, v1 = _compared(fixels.shape, fixels.affine, fixels.mask, field)
-    if len(v1) < _LEAST_VOXELS:
+    if len(v1) < LEAST_VOXELS:
         return fixels
     assumed = str(fixels.parameters["frame"])
     directions = fixels.directions[fixels.first[chosen]].astype(np.float64)
@@ -144,6 +150,15 @@ def agreeing(fixels: FixelField, field: TensorField) -> FixelField:
         parameters={**fixels.parameters, "frame": best, "frame_assumed": False},
         cache=Cache(),
     )
+
+
+def tensors_of(made: FixelField | FodField, tensors: Tensors) -> TensorField | None:
+    """The tensors that are given; of several those of the grid of fixels or FODs, or else of their voxels, if any."""
+    if tensors is None or isinstance(tensors, TensorField):
+        return tensors
+    fields = sorted(tensors, key=lambda field: not same_grid(field.shape, field.affine, made.shape, made.affine))
+    of_them = (field for field in fields if same_voxels(field.shape, field.affine, made.shape, made.affine))
+    return next(of_them, None)
 
 
 def _compared(
@@ -218,7 +233,7 @@ def _result(what: str, given: float, voxels: int, tried: Iterator[tuple[str, flo
     """The check; ``tried`` is used only if the directions disagree."""
     where = f"in {voxels} voxels with FA above {FA_LIMIT:g}"
     ok, cause = True, ""
-    if voxels < _LEAST_VOXELS:
+    if voxels < LEAST_VOXELS:
         message = (
             f"The directions of the {what} could not be checked: there are tensors to compare with only {where}. "
             "Compare them with known anatomy."

@@ -22,7 +22,14 @@ from napari_gpubio.core.reading import note
 from napari_gpubio.core.report import measured, tell, warn, wrote
 from napari_gpubio.core.steps import drive
 from napari_gpubio.core.volumes import NIFTI_SUFFIXES, write_volume
-from napari_gpubio.tracts.arguments import add_basis, add_scan_options, checked_tensors, read_fod_field, read_scan
+from napari_gpubio.tracts.arguments import (
+    add_basis,
+    add_scan_options,
+    checked_tensors,
+    read_fod_field,
+    read_scan,
+    tell_check,
+)
 from napari_gpubio.tracts.fods.axis_check import check_fods
 from napari_gpubio.tracts.fods.estimate import estimate_response_steps
 from napari_gpubio.tracts.fods.model import FixelField, FodField
@@ -286,7 +293,12 @@ def _check_directions(options: argparse.Namespace, scan: DiffusionScan, fods: Fo
         tell(["the directions were not checked, since the scan has no b0 volume for tensors"])
         return
     check = check_fods(fods, field)
-    (note if check.ok else warn)(check.message)
+    tell_check(check)
+    if check.ok and check.sure:
+        note(
+            f"the FODs agree with the tensors (median angle {check.median_angle_deg:.1f} degrees), which have the same "
+            "gradient table"
+        )
 
 
 # -- peaks ------------------------------------------------------------------------------------------------------------

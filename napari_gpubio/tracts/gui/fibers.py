@@ -22,7 +22,7 @@ from napari_gpubio.core.reading import NOTES
 from napari_gpubio.core.space import apply_affine, as_many_voxels, slice_steps_mm, voxel_sizes_mm
 from napari_gpubio.gui.lines import DIRECTION, UNIFORM, ByDirection, Lines, Paint, pack_lines
 from napari_gpubio.gui.lines.packed import line_lengths
-from napari_gpubio.gui.places import Offer, is_volume
+from napari_gpubio.gui.places import Offer, is_volume, place_offers
 from napari_gpubio.gui.scans import follow_scans
 from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.gui.streamlines.layer import ALL
@@ -187,6 +187,7 @@ def fiber_offers(chosen: Sequence[Any], layers: Sequence[Any]) -> Iterator[Offer
             grids = shape, affine, fibers.shape, fibers.affine
             if is_oriented(layer) and volume in chosen and not is_oriented(volume) and as_many_voxels(*grids):
                 yield Offer(volume, layer, partial(take_place, volume, fibers.affine, layer.name))
+    yield from place_offers(chosen, layers)
 
 
 def _place(layer: Streamlines, affine: Array, shape: tuple[int, int, int]) -> None:

@@ -28,6 +28,7 @@ from napari_gpubio.tracts.io.validation import (
     Reference,
     box_grid,
     finite_fibers,
+    format_of,
     near,
     note_broken,
     offsets_of,
@@ -91,12 +92,13 @@ class Blocks(Protocol):
 @contextmanager
 def open_blocks(path: str | PathLike[str]) -> Iterator[Blocks]:
     """Open a tractogram file; the same fibers are left out as by `read_tractogram`, and InvalidInput is as of it."""
-    if tractogram_suffix(path) == ".tck":
+    suffix = format_of(Path(path), tractogram_suffix(path) or "")
+    if suffix == ".tck":
         file = existing_file(path)
         with reading(file, tck.DAMAGE):
             tracks = _Tck(file)
             yield _whole(tracks, tracks.finite)
-    elif tractogram_suffix(path) == ".trx" or Path(path).is_dir():
+    elif suffix == ".trx" or Path(path).is_dir():
         fibers = map_tractogram(path)
         with reading(Path(path), trx.DAMAGE):
             yield _whole(fibers, finite_fibers(fibers.points, fibers.offsets))

@@ -15,8 +15,14 @@ from napari_gpubio.core import volumes as nifti
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import existing_file
 from napari_gpubio.core.reading import note, reads_file
-from napari_gpubio.core.volumes import nifti_affine, nifti_array, open_nifti
-from napari_gpubio.tracts.io.gradients import Gradients, read_fsl_gradients, read_mrtrix_gradients, tidy_gradients
+from napari_gpubio.core.volumes import nifti_affine, nifti_array, open_nifti, stem_of
+from napari_gpubio.tracts.io.gradients import (
+    Gradients,
+    read_fsl_gradients,
+    read_mrtrix_gradients,
+    tidy_gradients,
+    volumes_have,
+)
 from napari_gpubio.tracts.io.mif import MIF_SUFFIXES, MifImage, read_mif
 from napari_gpubio.tracts.model import B0_LIMIT, DiffusionScan
 
@@ -24,6 +30,7 @@ Array = npt.NDArray[Any]
 Affine = npt.NDArray[np.float64]
 _MRTRIX_TABLES = (".b", ".grad")
 MOST_NEGATIVE = 0.01  # of signals, which are magnitudes; interpolation makes some negative
+_LEAST_SPREAD = 0.01  # of directions along the axis that they have least of, over that of the one they have most of
 _BIDS_LEVELS = 3  # folders above that of an image: session, subject, dataset
 
 
@@ -173,7 +180,24 @@ def read_dwi(
         )
     if np.count_nonzero(data < 0) > MOST_NEGATIVE * data.size:
         note("more than 1 % of the signals are negative, as in images of the phase; signals are magnitudes")
-    return _without_lost_signals(scan)
+    numbers = np.flatnonzero(kept)
+    _note_useless(scan, numbers)
+    return _without_lost_signals(scan, numbers)
+
+
+def _note_useless(scan: DiffusionScan, numbers: Array) -> None:
+    """Note volumes without a signal, which have these numbers in the file, and directions that leave tensors open."""
+    empty = np.flatnonzero(~scan.data.any(axis=(0, 1, 2)))
+    if len(empty) == len(scan.bvals):
+        note("all of its signals are 0; check the file")
+    elif len(empty):
+        note(f"{volumes_have(numbers[empty])} no signal but 0; leave them out with volumes=")
+    weighted = scan.directions[~scan.is_b0]
+    spread = np.linalg.svd(weighted, compute_uv=False) if len(weighted) else np.ones(3)
+    axes = np.count_nonzero(spread > _LEAST_SPREAD * spread[0])
+    if axes < 3:
+        where = "in one plane" if axes == 2 else "on one line"
+        note(f"the directions of its {len(weighted)} weighted volumes lie {where}, which determines no tensor")
 
 
 def find_gradient_files(path: str | Path) -> tuple[Path | None, Path | None]:
@@ -195,7 +219,7 @@ def has_own_table(path: str | Path) -> bool:
     """Return whether the table of an image is its own by its name, or in it, and not one that a folder shares."""
     path = Path(path)
     bval, _ = find_gradient_files(path)
-    return bval is None or bval.name.startswith(_stem(path))
+    return bval is None or bval.name.startswith(stem_of(path))
 
 
 def _read_table(
@@ -216,12 +240,12 @@ def _read_table(
     if bval_path is None or bvec_path is None:
         kind = "bval" if bval_path is None else "bvec"
         raise InvalidInput(
-            f"no {kind} file was found beside {path.name} (tried {_stem(path)}.{kind} and others); put it there or "
+            f"no {kind} file was found beside {path.name} (tried {stem_of(path)}.{kind} and others); put it there or "
             f"give {kind}="
         )
     table = read(bval_path, bvec_path)
     names = [one.name for one, given in ((bval_path, bval), (bvec_path, bvec)) if given is None]
-    if not all(name.startswith(_stem(path)) for name in names):
+    if not all(name.startswith(stem_of(path)) for name in names):
         note(f"the gradient table is that of the folder: {' and '.join(names)}")
     others = set[str]()
     for pair in _equally_near(path, bval_path) if bval is None and bvec is None else ():
@@ -256,13 +280,13 @@ def _kept(volumes: Sequence[int] | None, count: int, name: str) -> npt.NDArray[n
     return np.isin(np.arange(count), volumes)
 
 
-def _without_lost_signals(scan: DiffusionScan) -> DiffusionScan:
+def _without_lost_signals(scan: DiffusionScan, numbers: Array) -> DiffusionScan:
     """Set voxels with a signal that is not finite to 0 in all volumes, with a note of how many."""
     if scan.data.dtype.kind != "f" or np.isfinite(scan.data).all():
         return scan
     whole = np.isfinite(scan.data).any(axis=(0, 1, 2))
     if not whole.all() and whole.any():
-        text = f"volumes without a finite signal were left out: {', '.join(map(str, np.flatnonzero(~whole)))}"
+        text = f"volumes without a finite signal were left out: {', '.join(map(str, numbers[~whole]))}"
         parts: dict[str, Any] = {
             "data": scan.data[..., whole],
             "bvals": scan.bvals[whole],
@@ -279,10 +303,10 @@ def _without_lost_signals(scan: DiffusionScan) -> DiffusionScan:
 
 def _candidates(path: Path) -> list[tuple[list[Path], list[Path]]]:
     """The files of b-values and of directions that are there, by kind: the image's, MRtrix's, BIDS's, the folder's."""
-    stem, kinds = _stem(path), ("bval", "bvec")
+    stem, kinds = stem_of(path), ("bval", "bvec")
     endings = [f"{stem}.{{}}", f"{stem}.{{}}s", f"{path.name}.{{}}", f"{path.name}.{{}}s"]
     endings += [f"{stem}_{{}}", f"{stem}_{{}}s", f"{stem}_{{}}.txt", f"{stem}_{{}}s.txt"]
-    own = [[path.parent / name.format(kind) for name in endings] for kind in kinds]
+    own = [[path.parent / name.format(case) for name in endings for case in (kind, kind.upper())] for kind in kinds]
     own[1].append(path.parent / f"{stem}.eddy_rotated_bvecs")
     tables = [path.parent / f"{stem}{suffix}" for suffix in _MRTRIX_TABLES]
     bids = [names + _inherited(path.parent, stem, kind) for names, kind in zip(own, kinds, strict=True)]
@@ -292,10 +316,6 @@ def _candidates(path: Path) -> list[tuple[list[Path], list[Path]]]:
         ([file for file in bvals if file.is_file()], [file for file in bvecs if file.is_file()])
         for bvals, bvecs in both
     ]
-
-
-def _stem(path: Path) -> str:
-    return path.name[: -len(".nii.gz")] if path.name.lower().endswith(".nii.gz") else path.stem
 
 
 def _inherited(folder: Path, stem: str, kind: str) -> list[Path]:

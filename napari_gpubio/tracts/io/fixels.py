@@ -25,7 +25,7 @@ from napari_gpubio.core.files import existing_file
 from napari_gpubio.core.reading import reads_file
 from napari_gpubio.core.tensor_components import axes_of
 from napari_gpubio.core.volumes import NIFTI_SUFFIXES, save_nifti
-from napari_gpubio.tracts.fods.axis_check import agreeing, check_axes
+from napari_gpubio.tracts.fods.axis_check import Tensors, agreeing, check_axes, tensors_of
 from napari_gpubio.tracts.fods.frames import checked_frame, frame_note
 from napari_gpubio.tracts.fods.model import FixelField
 from napari_gpubio.tracts.io.bedpostx import bedpostx_folder_of, read_bedpostx
@@ -35,11 +35,10 @@ from napari_gpubio.tracts.io.mif import MIF_SUFFIXES
 from napari_gpubio.tracts.io.mif_writer import MIF_WRITE_SUFFIXES, write_mif
 from napari_gpubio.tracts.io.pam5 import PAM5_SUFFIX, read_pam5_peaks
 from napari_gpubio.tracts.io.peak_images import Convention, own_description, read_peak_image
-from napari_gpubio.tracts.model import TensorField
+from napari_gpubio.tracts.io.validation import note_amplitudes
 
 Array = npt.NDArray[Any]
 Affine = npt.NDArray[np.float64]
-_LEAST_VOXELS = 20  # whose tensors show the axes
 
 
 @reads_file
@@ -49,7 +48,7 @@ def read_fixels(
     kind: str = "auto",
     frame: str = "auto",
     amplitude: str | None = None,
-    tensors: TensorField | None = None,
+    tensors: Tensors = None,
 ) -> FixelField:
     """Read fixels or peaks of another program.
 
@@ -67,8 +66,9 @@ def read_fixels(
         For a folder of MRtrix: which of its files holds the amplitudes; see
         `napari_gpubio.tracts.io.fixel_folders.read_fixel_folder`.
     tensors
-        Of the same scan: where the axes are not given and the file does not say them, those are taken under which the
-        directions agree with the tensors, if it is clear; see `napari_gpubio.tracts.fods.axis_check.agreeing`.
+        Of the same scan, or several, of which those with the same voxels are taken: where the axes are not given and
+        the file does not say them, those are taken under which the directions agree with the tensors, if it is clear;
+        see `napari_gpubio.tracts.fods.axis_check.agreeing`.
 
     Returns
     -------
@@ -86,7 +86,7 @@ def read_fixels(
     path = Path(path)
     kind = _kind(path) if kind == "auto" else kind
     if kind == "mrtrix":
-        return read_fixel_folder(fixel_folder_of(path) or path, frame=frame, amplitude=amplitude)
+        return _checked(read_fixel_folder(fixel_folder_of(path) or path, frame=frame, amplitude=amplitude), tensors)
     if amplitude is not None:
         raise InvalidInput(f"amplitude={amplitude!r} names a file of an MRtrix folder, which {path.name} is not")
     if kind == "bedpostx":
@@ -111,14 +111,23 @@ def read_fixels(
     )
     if not len(fixels.directions):
         raise InvalidInput(f"{path.name} has no fixel whose direction and amplitude are finite and not 0; check it")
+    fixels = _checked(fixels, tensors)
     if frame == "auto" and not convention.frame:
-        check = None if tensors is None else check_axes(agreeing(fixels, tensors), tensors)
-        if check is None or not check.ok or check.voxels < _LEAST_VOXELS:
+        field = tensors_of(fixels, tensors)
+        check = None if field is None else check_axes(fixels, field)
+        if check is None or not (check.ok and check.sure):
             raise InvalidInput(
                 f"the axes of the directions in {path.name} are not clear ({convention.reason}); give frame='world', "
                 "'fsl' or 'voxel', or tensors= of the same scan"
             )
-    return fixels if tensors is None else agreeing(fixels, tensors)
+    return fixels
+
+
+def _checked(fixels: FixelField, tensors: Tensors) -> FixelField:
+    """Note amplitudes that cannot be, and take the axes under which fixels agree with the tensors of their voxels."""
+    note_amplitudes(fixels.amplitudes)
+    field = tensors_of(fixels, tensors)
+    return fixels if field is None else agreeing(fixels, field)
 
 
 def write_peaks(path: str | Path, fixels: FixelField, *, most: int | None = None, missing: float = np.nan) -> None:

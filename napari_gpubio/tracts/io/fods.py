@@ -15,14 +15,15 @@ from napari_gpubio import __version__
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write, check_folder, existing_file
 from napari_gpubio.core.reading import reads_file
-from napari_gpubio.core.volumes import NIFTI_SUFFIXES, save_nifti
+from napari_gpubio.core.volumes import NIFTI_SUFFIXES, save_nifti, stem_of
 from napari_gpubio.tracts.fods.frames import USUAL_FRAMES, checked_frame, frame_note, to_world
 from napari_gpubio.tracts.fods.harmonics import BASES, from_mrtrix, half_sphere, harmonics, lmax_of, orders, to_mrtrix
 from napari_gpubio.tracts.fods.model import FodField
 from napari_gpubio.tracts.io.dwi import read_array, read_mask
 from napari_gpubio.tracts.io.mif_writer import MIF_WRITE_SUFFIXES, write_mif
-from napari_gpubio.tracts.io.orientation_sidecars import basis_in, facts_beside, frame_in, json_facts, stem_of
+from napari_gpubio.tracts.io.orientation_sidecars import basis_in, facts_beside, frame_in, json_facts
 from napari_gpubio.tracts.io.pam5 import PAM5_SUFFIX, read_pam5_harmonics
+from napari_gpubio.tracts.io.validation import note_amplitudes
 
 Array = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
@@ -89,6 +90,7 @@ def read_fods(
     source = "as requested" if frame != "auto" else "as the JSON file says" if "frame" in said else ""
     lmax = lmax_of(data.shape[3])
     rows = to_mrtrix(rows, chosen) if own == "world" else to_world(rows, lmax, chosen, own, affine)
+    note_amplitudes(rows[:, 0])
     coefficients = np.zeros(data.shape, rows.dtype)
     coefficients[inside] = rows
     return FodField(

@@ -5,6 +5,7 @@ determinant, so that they always refer to a left-handed ("radiological") image. 
 "What conventions do the bvecs use?". MRtrix gives them in world axes, and here they are so throughout.
 """
 
+import re
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import atomic_write, flush_to_disk
+from napari_gpubio.core.files import atomic_write, flush_to_disk, text_of
 from napari_gpubio.core.reading import reading
 from napari_gpubio.core.space import fsl_axes
 from napari_gpubio.tracts.model import B0_LIMIT
@@ -22,7 +23,11 @@ Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
 _TOLERATED_LENGTH = 0.01  # |g| may differ from 1 by so much before it is taken to scale b, as in MRtrix3
 _SHORTEST, _LONGEST = 1e-6, 1e3
+_SCALED = 1e2, 1e5  # lengths that all lie in between are directions in thousandths and the like, and say nothing of b
 _LARGEST_B, _UNUSUAL_B = 1e6, 3e4
+_LEAST_COUNTED = 3  # rows that a column of their numbers is known by
+_DECIMAL_COMMA = re.compile(r"([-+]?\d+),(\d+)(?=[\s,]|$)")
+_THOUSANDS = re.compile(r"[1-9]\d{0,2},\d{3}")  # 1,000 is one or a thousand
 
 
 class Gradients(NamedTuple):
@@ -67,7 +72,8 @@ def read_fsl_gradients(
     """Read a pair of bval and bvec files.
 
     Numbers may be separated by blanks, tabs, commas or semicolons. A bval file may be a column, and a bvec file may
-    have a row for each volume; with three volumes, where both layouts fit, FSL's own (three rows) holds.
+    have a row for each volume; with three volumes, where both layouts fit, FSL's own (three rows) holds. Only where
+    a file has too many numbers otherwise, its commas are decimal ones, or a column that counts the rows is left out.
 
     Parameters
     ----------
@@ -92,14 +98,15 @@ def read_fsl_gradients(
     """
     bval_path, bvec_path = Path(bval_path), Path(bvec_path)
     with reading(bval_path):
-        bvals, bval_note = _bvals(_table(bval_path), n_volumes, bval_path.name)
+        rows, bval_notes = _table(bval_path, n_volumes)
+        bvals, bval_note = _bvals(rows, n_volumes, bval_path.name)
     with reading(bvec_path):
-        vectors, bvec_note = _bvecs(_table(bvec_path), n_volumes, bvec_path.name)
+        rows, bvec_notes = _table(bvec_path, 3 * n_volumes)
+        vectors, bvec_note = _bvecs(rows, n_volumes, bvec_path.name)
     with reading(f"{bval_path.name} and {bvec_path.name}"):
         found = tidy_gradients(bvals, vectors, b0_limit=b0_limit)
-    return found._replace(
-        directions=fsl_to_world(found.directions, affine), notes=(*bval_note, *bvec_note, *found.notes)
-    )
+    notes = (*bval_notes, *bval_note, *bvec_notes, *bvec_note, *found.notes)
+    return found._replace(directions=fsl_to_world(found.directions, affine), notes=notes)
 
 
 def read_mrtrix_gradients(path: str | Path, n_volumes: int, *, b0_limit: float = B0_LIMIT) -> Gradients:
@@ -109,7 +116,7 @@ def read_mrtrix_gradients(path: str | Path, n_volumes: int, *, b0_limit: float =
     """
     path = Path(path)
     with reading(path):
-        rows = _table(path)
+        rows, notes = _table(path, 4 * n_volumes)
         if len(rows) != n_volumes or any(len(row) != 4 for row in rows):
             lengths = sorted({len(row) for row in rows})
             raise InvalidInput(
@@ -117,7 +124,8 @@ def read_mrtrix_gradients(path: str | Path, n_volumes: int, *, b0_limit: float =
                 f"{n_volumes} volumes need a row of 4 each: x, y, z, b"
             )
         table = np.array(rows)
-        return tidy_gradients(table[:, 3], table[:, :3], b0_limit=b0_limit)
+        found = tidy_gradients(table[:, 3], table[:, :3], b0_limit=b0_limit)
+    return found._replace(notes=(*notes, *found.notes))
 
 
 def write_fsl_gradients(
@@ -160,9 +168,10 @@ def tidy_gradients(bvals: npt.ArrayLike, vectors: npt.ArrayLike, *, b0_limit: fl
 
     The scaling is that of MRtrix3 (documentation, "Diffusion gradient scheme handling"): several shells may be written
     as one b-value with vectors of several lengths. Either every b-value is scaled or none; up to 1 % is taken for
-    rounding, and no b-value is changed. What up to ``b0_limit`` is written as a direction may be anything, as the NaN
-    of FSL's eddy. A weighted volume without a direction, as an average over directions, or without a b-value, cannot
-    be used. InvalidInput if b-values or vectors are out of all reason, or nothing weighted can be used.
+    rounding, and no b-value is changed; nor is one where all vectors are 1000 long, or the like. What up to
+    ``b0_limit`` is written as a direction may be anything, as the NaN of FSL's eddy. A weighted volume without a
+    direction, as an average over directions, or without a b-value, cannot be used. InvalidInput if b-values or vectors
+    are out of all reason, or nothing weighted can be used.
     """
     b, g = np.array(bvals, np.float64), np.array(vectors, np.float64)
     unknown = ~np.isfinite(b)
@@ -171,6 +180,10 @@ def tidy_gradients(bvals: npt.ArrayLike, vectors: npt.ArrayLike, *, b0_limit: fl
     weighted = b > b0_limit
     no_numbers = ~np.isfinite(g).all(axis=1)
     g[no_numbers] = 0.0
+    scale, notes = _scale_of(g[weighted]), list[str]()
+    if scale != 1:
+        notes.append(f"gradient vectors all have the length {scale:.4g}; only their directions were taken")
+        g /= scale
     _check_vectors(g)
     lengths = np.linalg.norm(g, axis=1)
     lengths[lengths < _SHORTEST] = 0.0
@@ -178,15 +191,14 @@ def tidy_gradients(bvals: npt.ArrayLike, vectors: npt.ArrayLike, *, b0_limit: fl
     usable = ~(bare | unknown)
     if weighted.any() and not (weighted & usable).any():
         raise InvalidInput(
-            f"{_volumes(np.flatnonzero(bare))} b = {b[bare][0]:g} s/mm^2 and the direction (0, 0, 0), and no weighted "
-            "volume has one; give the gradient table of the scan"
+            f"{volumes_have(np.flatnonzero(bare))} b = {b[bare][0]:g} s/mm^2 and the direction (0, 0, 0), and no "
+            "weighted volume has one; give the gradient table of the scan"
         )
-    notes: list[str] = []
     if unknown.any():
-        notes.append(f"{_volumes(np.flatnonzero(unknown))} no b-value that is a number: left out")
+        notes.append(f"{volumes_have(np.flatnonzero(unknown))} no b-value that is a number: left out")
     if bare.any():
-        why = "an average over directions, or an entry that is not a number"
-        notes.append(f"{_volumes(np.flatnonzero(bare))} b = {b[bare][0]:g} s/mm^2 and no direction ({why}): left out")
+        what = f"b = {b[bare][0]:g} s/mm^2 and no direction (an average over directions, or an entry that is no number)"
+        notes.append(f"{volumes_have(np.flatnonzero(bare))} {what}: left out")
     if (no_numbers & ~weighted & ~unknown).any():
         count = np.count_nonzero(no_numbers & ~weighted & ~unknown)
         notes.append(f"directions of volumes at b = 0 that are not numbers, and not needed: {count}")
@@ -213,20 +225,50 @@ def tidy_gradients(bvals: npt.ArrayLike, vectors: npt.ArrayLike, *, b0_limit: fl
     return Gradients(b, g, usable, tuple(notes))
 
 
-def _table(path: Path) -> list[list[float]]:
-    """Rows of numbers of a text file."""
+def _scale_of(vectors: Floats) -> float:
+    """How long all vectors are that are not 0, if that is long and the same; else 1."""
+    lengths = np.linalg.norm(vectors, axis=1)
+    lengths = lengths[lengths > _SHORTEST]
+    low, high = lengths.min(initial=np.inf), lengths.max(initial=0.0)
+    is_scaled = _SCALED[0] < low <= high < min(_SCALED[1], (1 + _TOLERATED_LENGTH) * low)
+    return float(np.median(lengths)) if is_scaled else 1.0
+
+
+def _table(path: Path, count: int) -> tuple[list[list[float]], tuple[str, ...]]:
+    """Rows of numbers of a text file, which should be so many in all, and notes on how they were made to be."""
     if not path.is_file():
         raise InvalidInput(f"the gradient file {path} does not exist; check the path")
     try:
-        text = path.read_bytes().decode("utf-8-sig")
-        for separator in ",;":
-            text = text.replace(separator, " ")
-        rows = [_row(line, path.name) for line in text.splitlines() if not line.lstrip().startswith("#")]
+        text = text_of(path.read_bytes()).replace(";", " ")
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidInput(f"{path.name} is not a text file ({error}); give a bval or bvec file") from error
-    if not (rows := [row for row in rows if row]):
+    rows = _rows(text.replace(",", " "), path.name)
+    if not rows:
         raise InvalidInput(f"{path.name} is empty; give a bval or bvec file")
-    return rows
+    words = [word for word in text.split() if "," in word.strip(",")]
+    is_decimal = bool(words) and "." not in text and all(_DECIMAL_COMMA.fullmatch(word.strip(",")) for word in words)
+    if (fitting := _fitting(rows, count, path.name)) is not None or not is_decimal:
+        return fitting or (rows, ())
+    fitting = _fitting(_rows(_DECIMAL_COMMA.sub(r"\1.\2", text).replace(",", " "), path.name), count, path.name)
+    if fitting is None:
+        return rows, ()
+    if all(_THOUSANDS.fullmatch(word.strip(",")) for word in words):
+        raise InvalidInput(f"{path.name} has {words[0]!r}, which may be a decimal comma or not; write it without one")
+    return fitting[0], (f"the commas of {path.name} are decimal ones, as in {words[0]!r}", *fitting[1])
+
+
+def _fitting(rows: list[list[float]], count: int, name: str) -> tuple[list[list[float]], tuple[str, ...]] | None:
+    """Rows that have so many numbers, if need be without a first column that counts the rows, with a note; or None."""
+    total = sum(map(len, rows))
+    first, order = [row[0] for row in rows], range(len(rows))
+    if total - len(rows) == count and len(rows) >= _LEAST_COUNTED and first in ([*order], [n + 1 for n in order]):
+        return [row[1:] for row in rows], (f"the first column of {name} counts its rows, and was left out",)
+    return (rows, ()) if total == count else None
+
+
+def _rows(text: str, name: str) -> list[list[float]]:
+    lines = (line for line in text.splitlines() if not line.lstrip().startswith("#"))
+    return [row for row in (_row(line, name) for line in lines) if row]
 
 
 def _row(line: str, name: str) -> list[float]:
@@ -275,15 +317,15 @@ def _are_units(vectors: Floats) -> bool:
 
 def _check_bvals(bvals: Array) -> None:
     if (bad := np.flatnonzero((bvals < 0) | (bvals > _LARGEST_B))).size:
-        raise InvalidInput(f"{_volumes(bad)} the b-value {bvals[bad[0]]:g}; give b-values in s/mm^2, from 0 to 1e6")
+        raise InvalidInput(f"{volumes_have(bad)} the b-value {bvals[bad[0]]:g}; give b-values in s/mm^2, from 0 to 1e6")
 
 
 def _check_vectors(vectors: Array) -> None:
     if (bad := np.flatnonzero((np.abs(vectors) > _LONGEST).any(axis=1))).size:
-        raise InvalidInput(f"{_volumes(bad)} a direction longer than {_LONGEST:g}; give unit vectors")
+        raise InvalidInput(f"{volumes_have(bad)} a direction longer than {_LONGEST:g}; give unit vectors")
 
 
-def _volumes(indices: Array) -> str:
+def volumes_have(indices: Array) -> str:
     """Begin a sentence: "volume 3 has", "2 volumes (the first: 3) have"; counted from 0."""
     if len(indices) == 1:
         return f"volume {indices[0]} (counted from 0) has"

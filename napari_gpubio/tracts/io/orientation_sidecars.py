@@ -12,19 +12,11 @@ from typing import Any
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import existing_text, json_of
 from napari_gpubio.core.reading import note
-from napari_gpubio.core.volumes import NIFTI_SUFFIXES
+from napari_gpubio.core.volumes import stem_of
 from napari_gpubio.tracts.fods.frames import FRAMES
 from napari_gpubio.tracts.fods.harmonics import BASES
-from napari_gpubio.tracts.io.mif import MIF_SUFFIXES
 
 _REFERENCES = {"xyz": "world", "ijk": "voxel", "bvec": "fsl"}
-
-
-def stem_of(path: Path) -> str:
-    """Name of an image without its ending."""
-    endings = (*NIFTI_SUFFIXES[::-1], *MIF_SUFFIXES[::-1])
-    ending = next((end for end in endings if path.name.lower().endswith(end)), path.suffix)
-    return path.name[: len(path.name) - len(ending)]
 
 
 def json_facts(path: Path) -> dict[str, Any]:

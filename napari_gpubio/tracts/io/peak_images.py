@@ -28,10 +28,10 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.reading import note
-from napari_gpubio.core.volumes import NIFTI_SUFFIXES, open_nifti
+from napari_gpubio.core.volumes import NIFTI_SUFFIXES, open_nifti, stem_of
 from napari_gpubio.tracts.io.dwi import read_array
 from napari_gpubio.tracts.io.mif import MIF_SUFFIXES, read_mif_header
-from napari_gpubio.tracts.io.orientation_sidecars import facts_beside, frame_in, stem_of
+from napari_gpubio.tracts.io.orientation_sidecars import facts_beside, frame_in
 
 Array = npt.NDArray[Any]
 Affine = npt.NDArray[np.float64]

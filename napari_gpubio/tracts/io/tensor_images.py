@@ -34,6 +34,8 @@ SYMMATRIX = 1005  # NIfTI's intent of symmetric matrices
 _CLEARLY_BETTER = 0.05
 _OVERRULES = 0.5  # by so much another order than that of the kind of file must be better, as after a conversion
 LARGEST_TRACE = 0.05  # mm^2/s; free water at 37 C has 0.009
+_SMALLEST_TRACE = 1e-4
+_UNITS = (("mm^2/s", 1.0), ("um^2/ms", 1e-3), ("um^2/s", 1e-6))  # the last one as TORTOISE has
 _LARGEST = 1e30  # beyond it single precision overflows in what is made of a tensor
 _FLOOR_MM2_PER_S = 1e-6
 
@@ -62,7 +64,7 @@ def read_tensors(
     Returns
     -------
     TensorField
-        World axes, mm^2/s (converted where the median trace shows um^2/ms); every tensor is positive definite, and
+        World axes, mm^2/s (converted where the trace shows um^2/ms or um^2/s); every tensor is positive definite, and
         the notes give the number of repaired ones.
 
     Raises
@@ -228,11 +230,11 @@ def symmetric(rows: Array, name: str) -> Array:
 
 def _in_mm2_per_s(rows: Array) -> tuple[Array, tuple[str, ...]]:
     trace = float(np.median(rows[:, :3].sum(axis=1)))
-    if trace > LARGEST_TRACE:
-        return rows * 1e-3, (f"the median trace is {trace:.3g}, so um^2/ms were taken and converted to mm^2/s",)
-    if 0 < trace < 1e-4:
-        return rows, (f"the median trace is {trace:.3g} mm^2/s, far below that of tissue (0.002); check the unit",)
-    return rows, (f"the median trace is {trace:.3g}, so mm^2/s were taken",)
+    unit, factor = next(pair for pair in _UNITS if trace * pair[1] <= LARGEST_TRACE or pair is _UNITS[-1])
+    if 0 < trace * factor < _SMALLEST_TRACE or trace * factor > LARGEST_TRACE:
+        return rows * factor, (f"the median trace is {trace:.3g} {unit}, far from that of tissue; check the unit",)
+    converted = " and converted to mm^2/s" if factor != 1 else ""
+    return rows * factor, (f"the median trace is {trace:.3g}, so {unit} were taken{converted}",)
 
 
 def _mended(field: TensorField) -> TensorField:

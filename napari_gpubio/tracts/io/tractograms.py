@@ -48,6 +48,7 @@ from napari_gpubio.tracts.io.validation import (
     check_finite,
     checked_shape,
     finite_fibers,
+    format_of,
     note_broken,
     note_extent,
     reading,
@@ -85,7 +86,7 @@ def read_tractogram(
     Parameters
     ----------
     path
-        A file that ends in one of `SUFFIXES`, or a folder of what a trx archive holds.
+        A file that ends, or begins, as one of `SUFFIXES`, or a folder of what a trx archive holds.
     reference
         The volume that the fibers belong to, for files without a grid: an image (NIfTI, MRtrix), or (affine, shape).
         It takes precedence over a tck file's grid; that of a trk or trx file is kept, unless it tells no place in the
@@ -166,7 +167,7 @@ def _finite(found: Parsed) -> Parsed:
 
 def _reader(file: Path, vtk_space: Space | None) -> tuple[Callable[[Path], Parsed], tuple[type[Exception], ...]]:
     """Return the function that reads a file, and the errors that a damaged one leads to."""
-    suffix = (tractogram_suffix(file) or "").removesuffix(".gz")
+    suffix = format_of(file, tractogram_suffix(file) or "").removesuffix(".gz")
     if suffix == ".trk":
         from napari_gpubio.tracts.io import trk  # it needs nibabel, which is slow to import
 
@@ -183,9 +184,8 @@ def _reader(file: Path, vtk_space: Space | None) -> tuple[Callable[[Path], Parse
         return tiny_track.read_tiny_track, tiny_track.DAMAGE
     if suffix == ".tsf":
         return lambda path: tsf.read_tsf(path, tsf.tracks_of(path)), tsf.DAMAGE
-    raise InvalidInput(
-        f"{file.name}: its suffix {file.suffix!r} is unknown; tractograms are read from {', '.join(SUFFIXES)}"
-    )
+    known = "with DIPY, which can save it as trx" if file.suffix == ".dpy" else f"from {', '.join(SUFFIXES)}"
+    raise InvalidInput(f"{file.name}: its suffix {file.suffix!r} is unknown; tractograms are read {known}")
 
 
 def _writer(suffix: str) -> type[FormatWriter]:

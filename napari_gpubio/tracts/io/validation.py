@@ -11,7 +11,7 @@ import zlib
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core import reading as core_reading
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import existing_file
+from napari_gpubio.core.files import existing_file, is_gzip
 from napari_gpubio.core.reading import note
 from napari_gpubio.core.space import checked_affine
 from napari_gpubio.core.volumes import has_orientation, nifti_affine, open_nifti
@@ -34,8 +34,18 @@ ALWAYS_UNPACKED = 64 * 2**20  # bytes; a compressed file may always unpack to th
 MOST_EXPANSION = 100  # times; coordinates compress 1.1 to 10 times, a zip bomb 1000 times
 BLOCK = 4 * 2**20  # bytes read at once
 FARTHEST_MM = 1e9
+_BEGINNINGS: dict[str, bytes | tuple[bytes, ...]] = {
+    ".trk": b"TRACK\0",
+    ".tck": b"mrtrix tracks",
+    ".tsf": b"mrtrix track scalars",
+    ".trx": b"PK\3\4",
+    ".vtk": b"# vtk DataFile",
+    ".vtp": (b"<?xml", b"<VTKFile"),
+}
+_ENOUGH = 32  # bytes to know a format by
 _ROWS = 1 << 20  # points looked at together
 _SOME_POINTS = 100_000
+_LARGEST_AMPLITUDE = 1000.0
 _SMALLEST_MM, _LARGEST_MM = 0.5, 2000.0  # spreads of fibers that are in mm
 # What a damaged file of any format can raise: a stream that ends early or does not unpack, a word that is no number.
 DAMAGED: tuple[type[Exception], ...] = (EOFError, OSError, zlib.error, ValueError)
@@ -64,12 +74,26 @@ def reading(path: Path, damage: tuple[type[Exception], ...]) -> Iterator[None]:
             raise InvalidInput(f"{path.name} cannot be read: {text}. Export or copy the file again") from error
 
 
+def format_of(path: Path, suffix: str) -> str:
+    """Return the suffix of the format of a file by how it begins, noted if its name has another ``suffix``, or that."""
+    begin, packed = b"", False
+    with suppress(*DAMAGED):  # a folder, or what its reader will name
+        packed = is_gzip(path)
+        with gzip.open(path) if packed else path.open("rb") as stream:
+            begin = stream.read(_ENOUGH)
+    kinds = [kind for kind, beginnings in _BEGINNINGS.items() if begin.startswith(beginnings)]
+    found = f"{kinds[0]}{'.gz' * packed}" if kinds else suffix
+    if found != suffix:
+        note(f"{path.name} has the content of a {found} file, and was read as one")
+    return found
+
+
 def load_bytes(path: Path) -> bytes | bytearray:
-    """Read a whole file, unpacked if its name ends in ``.gz``; of one that is cut off, what is there.
+    """Read a whole file, unpacked if it is compressed; of one that is cut off, what is there.
 
     InvalidInput if it unpacks to more than 64 MB and more than 100 times its size.
     """
-    if path.suffix.lower() != ".gz":
+    if not is_gzip(path):
         return path.read_bytes()
     packed, unpacked = path.stat().st_size, bytearray()
     with gzip.open(path, "rb") as stream:
@@ -205,6 +229,15 @@ def note_extent(points: Array) -> None:
     if extent > _LARGEST_MM or 0 < extent < _SMALLEST_MM:
         unit = "micrometers" if extent > _LARGEST_MM else "meters"
         note(f"its points spread over {extent:.3g} mm, as if they were in {unit}; formats of fibers have mm")
+
+
+def note_amplitudes(amplitudes: Array) -> None:
+    """Note amplitudes of fiber orientations that are out of all reason; those of FODs are about 1."""
+    if count := np.count_nonzero(amplitudes > _LARGEST_AMPLITUDE):
+        note(
+            f"{count:,} of {amplitudes.size:,} amplitudes exceed {_LARGEST_AMPLITUDE:g} (up to {amplitudes.max():.3g}) "
+            "where those of FODs are about 1; check the file, or raise the amplitude at which tracking stops"
+        )
 
 
 def check_finite(points: Array) -> None:

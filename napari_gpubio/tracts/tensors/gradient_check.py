@@ -222,8 +222,8 @@ def _good_message(ratio: float, *, sure: bool, first: bool) -> str:
         return f"The gradient table fits the fibers {ratio:.2f} times better than any with flipped or swapped axes."
     if first:
         return (
-            "The gradient table as given fits the fibers best, but not so clearly that a flipped axis can be excluded. "
-            "Compare the directions with known anatomy."
+            "The gradient table as given fits the fibers best, but with so few fibers or so much noise that a flipped "
+            "axis cannot be excluded. Compare the directions with known anatomy."
         )
     return (
         "This volume does not show whether the gradient table fits the fibers: it has too few fibers, or too much "

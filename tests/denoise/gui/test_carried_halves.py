@@ -10,7 +10,7 @@ from napari_gpubio.core.quantity import Quantity, quantity_metadata, quantity_of
 from napari_gpubio.denoise.gui.modes import AnlmMode, FluenceMode
 from napari_gpubio.tracts.napari_io import read_layers
 from tests.denoise.gui.panel_samples import AFFINE, SAGITTAL, add_volume, run, run_script_here
-from tests.dock_widgets import complaint
+from tests.dock_widgets import error_after_run
 
 SHAPE = (20, 18, 16)
 
@@ -136,7 +136,7 @@ def test_halves_of_another_shape_are_not_used(viewer, panel):
 
 def test_a_fluence_that_is_nan_everywhere_is_refused(viewer, panel, qtbot):
     add_fluence(viewer, "log10", held=np.zeros_like(halves()))
-    assert "zero everywhere" in complaint(qtbot, panel)
+    assert "zero everywhere" in error_after_run(qtbot, panel)
 
 
 def listed(panel):
@@ -148,7 +148,7 @@ def test_images_that_cannot_be_denoised_are_listed_with_the_reason(viewer, panel
     viewer.add_image(np.zeros((20, 20)), name="photograph")
     viewer.add_image(np.zeros((4, 20, 20, 3)), rgb=True, name="drawing")
     assert panel.image_box.layer is None
-    assert "there is no image" in complaint(qtbot, panel)
+    assert "there is no image" in error_after_run(qtbot, panel)
     add_volume(viewer, name="t1")
     assert panel.image_box.layer == viewer.layers["t1"]
     assert listed(panel) == [
@@ -167,7 +167,7 @@ def test_labels_of_another_grid_are_refused(viewer, panel, qtbot):
     add_fluence(viewer, "log10")
     labels = viewer.add_labels(np.ones((9, 9, 9), int), name="other head")
     panel.mode.labels_box.choose(labels)
-    assert "'other head' has shape (9, 9, 9)" in complaint(qtbot, panel)
+    assert "'other head' has shape (9, 9, 9)" in error_after_run(qtbot, panel)
 
 
 def test_a_fluence_without_unit_or_affine_is_denoised_and_says_nothing_it_does_not_know(viewer, panel, qtbot):

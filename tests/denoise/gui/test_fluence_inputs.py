@@ -19,7 +19,7 @@ from tests.denoise.gui.panel_samples import (
     run,
     settle,
 )
-from tests.dock_widgets import complaint
+from tests.dock_widgets import error_after_run
 
 pytestmark = pytest.mark.usefixtures("in_fluence_mode")
 
@@ -68,7 +68,7 @@ def test_layers_that_go_are_not_chosen(viewer, panel, qtbot):
     assert panel.mode.second_box.layer is None
     assert not panel.mode.alone.isHidden()
     viewer.layers.remove("fluence even")
-    assert "there is no image" in complaint(qtbot, panel)
+    assert "there is no image" in error_after_run(qtbot, panel)
 
 
 # -- errors -----------------------------------------------------------------------------------------------------------
@@ -78,9 +78,9 @@ def test_what_does_not_fit_is_a_sentence(viewer, panel, qtbot):
     """As any input beside the image, which the noise map stands for."""
     add_halves(viewer)
     panel.mode.labels_box.choose(viewer.add_labels(np.ones((5, 6, 7), int), name="tissue"))
-    assert "the labels layer 'tissue' has shape (7, 6, 5)" in complaint(qtbot, panel)
+    assert "the labels layer 'tissue' has shape (7, 6, 5)" in error_after_run(qtbot, panel)
     panel.mode.second_box.choose(add_volume(viewer, half(1, (9, 8, 7)), name="small"))
-    assert "the second half 'small' has shape (9, 8, 7)" in complaint(qtbot, panel)
+    assert "the second half 'small' has shape (9, 8, 7)" in error_after_run(qtbot, panel)
     assert len(viewer.layers) == 4
 
 
@@ -88,9 +88,9 @@ def test_a_single_volume_and_gates_are_a_sentence(viewer, panel, qtbot):
     viewer.add_image(EVEN.T, name="fluence even")
     viewer.add_image(np.stack([ODD, ODD], -1).T, name="fluence odd", visible=False)
     panel.image_box.layer_box.choose(viewer.layers["fluence even"])
-    assert "the second buffer has shape (24, 22, 20, 2)" in complaint(qtbot, panel)
+    assert "the second buffer has shape (24, 22, 20, 2)" in error_after_run(qtbot, panel)
     panel.image_box.layer_box.choose(viewer.layers["fluence odd"])
-    assert "the second buffer has shape (24, 22, 20) and the first (24, 22, 20, 2)" in complaint(qtbot, panel)
+    assert "the second buffer has shape (24, 22, 20) and the first (24, 22, 20, 2)" in error_after_run(qtbot, panel)
     panel.preview_button.click()
     settle(qtbot, panel)
     assert "the second buffer has shape" in panel.message

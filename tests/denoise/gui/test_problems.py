@@ -19,11 +19,11 @@ from tests.denoise.gui.panel_samples import (
     run,
     use,
 )
-from tests.dock_widgets import MILLISECONDS, WAYS_TO_CLOSE, check_closing_ends_a_run, close, complaint, ended
+from tests.dock_widgets import MILLISECONDS, WAYS_TO_CLOSE, check_closing_ends_a_run, close, ended, error_after_run
 
 
 def test_nothing_to_denoise(panel, qtbot):
-    assert "there is no image; open a volume" in complaint(qtbot, panel)
+    assert "there is no image; open a volume" in error_after_run(qtbot, panel)
     panel.preview_button.click()
     assert "there is no image" in panel.message
 
@@ -38,7 +38,7 @@ def test_nothing_to_denoise(panel, qtbot):
 )
 def test_an_image_that_cannot_be_used_is_a_sentence(viewer, panel, qtbot, array, words):
     viewer.add_image(array.T, name="scan", contrast_limits=(0, 1))
-    assert words in complaint(qtbot, panel)
+    assert words in error_after_run(qtbot, panel)
     assert names(viewer) == ["scan"]
 
 
@@ -46,7 +46,7 @@ def test_volumes_in_the_wrong_order_are_a_sentence(viewer, panel, qtbot):
     add_series(viewer)
     panel.image_box.first.setValue(2)
     panel.image_box.last.setValue(1)
-    assert "volumes 2 to 1" in complaint(qtbot, panel)
+    assert "volumes 2 to 1" in error_after_run(qtbot, panel)
 
 
 def test_a_noise_level_that_is_none_is_a_sentence(viewer, panel, qtbot):
@@ -54,12 +54,12 @@ def test_a_noise_level_that_is_none_is_a_sentence(viewer, panel, qtbot):
     panel.mode.level.setCurrentText("a number")
     for text in ("", "-3", "nan"):
         panel.mode.number.setText(text)
-        assert f"the noise level is {text!r}" in complaint(qtbot, panel)
+        assert f"the noise level is {text!r}" in error_after_run(qtbot, panel)
     panel.mode.level.setCurrentText("a map")
     panel.mode.map_box.choose(add_volume(viewer, -noisy(), name="negative"))
-    assert "standard deviations" in complaint(qtbot, panel)
+    assert "standard deviations" in error_after_run(qtbot, panel)
     panel.mode.map_box.setCurrentIndex(-1)
-    assert "there is no noise map" in complaint(qtbot, panel)
+    assert "there is no noise map" in error_after_run(qtbot, panel)
 
 
 @pytest.mark.parametrize("what", ["noise map", "mask"])
@@ -74,7 +74,7 @@ def test_what_lies_on_another_grid_is_a_sentence(viewer, panel, qtbot, what, sha
     else:
         panel.mode.level.setCurrentText("a map")
         panel.mode.map_box.choose(elsewhere)
-    message = complaint(qtbot, panel)
+    message = error_after_run(qtbot, panel)
     for part in (f"the {what} 'elsewhere' has shape {shape}", "(20, 18, 16)", "grid"):
         assert part in message
 
@@ -85,7 +85,7 @@ def test_an_error_loses_no_result(viewer, panel, qtbot):
     shown = result_layers(viewer)[0].data.copy()
     use(panel, search_radius=15)
     viewer.layers["scan"].data = viewer.layers["scan"].data[:6]
-    assert "search_radius is" in complaint(qtbot, panel)
+    assert "search_radius is" in error_after_run(qtbot, panel)
     assert np.array_equal(result_layers(viewer)[0].data, shown)
 
 

@@ -8,7 +8,7 @@ from napari_gpubio.dose import Dose, DvhSettings, LabelStructures, dvh
 from napari_gpubio.dose.gui import DosePanel
 from napari_gpubio.dose.napari_io import dose_layer, labels_layer
 from napari_gpubio.dose.structures import whole_grid
-from tests.dock_widgets import complaint, docked, press_and_wait, wait_until
+from tests.dock_widgets import docked, error_after_run, press_and_wait, wait_until
 
 SHAPE = (20, 16, 12)
 AFFINE = np.array([[-2.0, 0, 0, 40], [0, 2.0, 0, -10], [0, 0, 3.0, 5], [0, 0, 0, 1]])  # LAS
@@ -105,9 +105,9 @@ class User:
         self.panel.tools.dose.setChecked(True)
         self.settle()
 
-    def complaint(self):
+    def error_after_run(self):
         """The panel's message after Run."""
-        return complaint(self.qtbot, self.panel)
+        return error_after_run(self.qtbot, self.panel)
 
     def curve(self, name, *, second=False):
         """The histogram that is shown of a structure."""

@@ -7,6 +7,8 @@ from napari_gpubio.core.napari_io import KEY, carried
 from napari_gpubio.core.quantity import STANDARD_ERROR, quantity_of
 from napari_gpubio.dose import Dose
 from napari_gpubio.dose.napari_io import dose_layer, dose_of
+from napari_gpubio.dose.reader import read_layers
+from tests.conformance.plans import save_beam, save_planned
 from tests.dose.gui.panel_samples import a_dose, check_same, dose_values, expected, organs
 from tests.dose.samples import affine_of
 
@@ -81,6 +83,21 @@ def test_a_statistical_error_that_is_lost_is_told(user, panel, viewer):
     assert carried(viewer.layers[-1], "notes") == [
         "'B' carries its statistical error, which sums and differences do not"
     ]
+
+
+@pytest.mark.parametrize(("planned", "prescription"), [((1, 2), 50.0), ((1, 2, 3), None)])
+def test_the_sum_of_beams_has_the_prescription_of_their_plan(user, panel, viewer, tmp_path, planned, prescription):
+    _, uid = save_planned(tmp_path, planned)
+    for number in (1, 2):
+        save_beam(tmp_path, f"beam {number}", uid, number)
+    beams = [viewer.add_image(data, **keywords) for data, keywords, _ in read_layers(str(tmp_path))]
+    panel.inputs_box.dose_box.choose(beams[0])
+    panel.inputs_box.second_box.choose(beams[1])
+    panel.inputs_box.combine.sum.click()
+    user.settle()
+    assert carried(viewer.layers[-1], "prescription") == prescription
+    is_short = "2 of the 3 beams" in carried(viewer.layers[-1], "notes")[-1]
+    assert is_short is (prescription is None)
 
 
 def test_doses_that_do_not_go_together_are_refused(user, panel, viewer):

@@ -14,7 +14,7 @@ from tests.sentences import says
 def test_a_unit_is_required_and_never_guessed(user, viewer, panel):
     viewer.add_image(dose_values().T, name="Gy dose")
     viewer.add_labels(label_values().T, name="organs")
-    assert "the unit of the dose 'Gy dose' is not known" in user.complaint()
+    assert "the unit of the dose 'Gy dose' is not known" in user.error_after_run()
     assert panel.inputs_box.unit.text() == ""
     user.type_unit("Gy")
     user.run()
@@ -46,7 +46,7 @@ def test_bad_input_is_explained(user, viewer, metadata, voxel, labels, words):
         viewer.add_image(values, name="d", contrast_limits=(0, 1), metadata=metadata)
     if labels is not None:
         viewer.add_labels(labels.T, name="l")
-    assert words in user.complaint()
+    assert words in user.error_after_run()
 
 
 def test_a_voxel_that_is_nan_is_noted(user, viewer, panel):
@@ -60,7 +60,7 @@ def test_a_voxel_that_is_nan_is_noted(user, viewer, panel):
 
 def test_units_of_a_second_plan(user, viewer, panel):
     user.choose_two_plans(a_dose(unit="J/cm2"))
-    assert "in Gy and J/cm², which cannot share an axis" in user.complaint()
+    assert "in Gy and J/cm², which cannot share an axis" in user.error_after_run()
     panel.inputs_box.second_box.choose(viewer.add_image(dose_values().T, name="unknown"))
     user.run()
     assert "unit of 'unknown' is not known" in panel.message

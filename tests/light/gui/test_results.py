@@ -46,7 +46,7 @@ def box(qtbot, monkeypatch):
     box.heard = []
     box.files.status_changed.connect(lambda text: box.heard.append(("said", text)))
     for source in (box, box.files):
-        source.error_occurred.connect(lambda text: box.heard.append(("complained", text)))
+        source.error_occurred.connect(lambda text: box.heard.append(("error", text)))
     yield box
     box.detach()
 

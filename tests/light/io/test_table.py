@@ -128,8 +128,8 @@ def test_what_is_wrong_in_a_json_file_is_named(tmp_path, rows, sentence):
     ("name", "content", "sentence"),
     [
         ("t.json", json.dumps([ROW])[:-3].encode(), r"t\.json is not valid JSON .*cut off"),
-        ("t.json", np.random.default_rng(1).bytes(1000), "cannot be read as text"),
-        ("t.csv", np.random.default_rng(1).bytes(1000), "cannot be read as text"),
+        ("t.json", np.random.default_rng(1).bytes(1000), "is not a text in UTF-8"),
+        ("t.csv", np.random.default_rng(1).bytes(1000), "is not a text in UTF-8"),
         ("t.csv", b"\0" * 100, r"t\.csv"),
         ("t.csv", None, "does not exist"),
         ("t.xlsx", b"PK", r"does not end in \.csv or \.json"),

@@ -78,7 +78,7 @@ def run_live(qtbot, panel):
     stop(qtbot, panel)
 
 
-def live_complaint(qtbot, panel):
+def live_error(qtbot, panel):
     """The panel's message after Start live, once nothing is live any more."""
     panel.live_box.start_button.click()
     wait_until(qtbot, lambda: not panel.runner.is_live and panel.message != "")

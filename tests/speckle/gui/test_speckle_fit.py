@@ -14,7 +14,7 @@ from napari_gpubio.speckle.gui.results import FIT_MAPS
 from napari_gpubio.speckle.mesi import MesiSettings, fit_mesi
 from napari_gpubio.speckle.mesi.model import BLOCKS, CYCLES
 from napari_gpubio.speckle.samples import Camera, SpeckleField, flow_frames, window_share
-from tests.dock_widgets import Held, complaint, save_scripts_as, script_of, shown_by_script
+from tests.dock_widgets import Held, error_after_run, save_scripts_as, script_of, shown_by_script
 from tests.speckle.gui.panel_samples import add_stack, choose_dark, layer, run, speckle, start, stop
 
 EXPOSURES = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
@@ -48,17 +48,17 @@ def fit_of(frames, settings, noise):
 def test_what_cannot_be_fitted(viewer, panel, qtbot):
     stack = add_stack(viewer, FRAMES)
     choose_fit(panel, "1, two, 5")
-    assert "exposure 2 is 'two'" in complaint(qtbot, panel)
+    assert "exposure 2 is 'two'" in error_after_run(qtbot, panel)
     choose_fit(panel)
     panel.contrast_box.form.widget("mode").value = "temporal"
-    assert "choose the mode 'spatial'" in complaint(qtbot, panel)
+    assert "choose the mode 'spatial'" in error_after_run(qtbot, panel)
     panel.contrast_box.form.widget("mode").value = "spatial"
     stack.data = FRAMES[:7]
-    assert "6 exposures and 7 frames" in complaint(qtbot, panel)
+    assert "6 exposures and 7 frames" in error_after_run(qtbot, panel)
     stack.data = np.full_like(FRAMES, 65535)
-    assert "nothing could be fitted" in complaint(qtbot, panel)
+    assert "nothing could be fitted" in error_after_run(qtbot, panel)
     panel.source_box.stack.layer_box.choose(add_stack(viewer, FRAMES[0], "single"))
-    assert "needs several frames and this is a single one" in complaint(qtbot, panel)
+    assert "needs several frames and this is a single one" in error_after_run(qtbot, panel)
     assert len(viewer.layers) == 2
 
 
@@ -190,7 +190,7 @@ def test_beta_is_measured_on_a_static_target(viewer, panel, qtbot, tmp_path, mon
     choose_fit(panel)
     box = panel.contrast_box.mesi
     box.beta.setCurrentText(GIVEN)
-    assert "β is 0; enter K² of a scatterer at rest" in complaint(qtbot, panel)
+    assert "β is 0; enter K² of a scatterer at rest" in error_after_run(qtbot, panel)
     box.beta.setCurrentText(MEASURED)
     box.target_box.setCurrentText("paper")
     viewer.add_shapes([[[8, 70], [8, 150], [90, 150], [90, 70]]], shape_type="polygon", name="within")

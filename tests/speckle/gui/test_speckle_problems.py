@@ -12,7 +12,7 @@ from napari_gpubio.speckle.gui.layers import LIVE_MAP
 from napari_gpubio.speckle.gui.sources import CameraPage, FolderPage
 from napari_gpubio.speckle.live import SourceFailed
 from napari_gpubio.speckle.live.writers import BigTiffWriter
-from tests.dock_widgets import button, complaint, wait_until
+from tests.dock_widgets import button, error_after_run, wait_until
 from tests.sentences import says
 from tests.speckle.gui.panel_samples import (
     SHAPE,
@@ -20,7 +20,7 @@ from tests.speckle.gui.panel_samples import (
     box,
     draw,
     layer,
-    live_complaint,
+    live_error,
     run,
     run_live,
     simulate,
@@ -45,16 +45,16 @@ def with_nan():
 @pytest.mark.parametrize(
     ("act", "frames", "words"),
     [
-        (complaint, np.zeros((6, 50, 60, 3), np.uint8), COLORS),
-        (complaint, np.zeros((50, 60, 3), np.uint8), COLORS),
-        (complaint, np.zeros((2, 6, 30, 40), np.uint16), "shape (2, 6, 30, 40)"),
-        (complaint, with_nan(), "not finite"),
-        (complaint, speckle(3, (4, 50)), "window is 5 pixels and a frame 50 x 4; choose a smaller window"),
-        (live_complaint, np.zeros((50, 60, 3), np.uint8), COLORS),
-        (live_complaint, speckle()[0], "give an array of shape (frames, height, width)"),
-        (live_complaint, with_nan(), "live imaging needs raw integers of 8 to 16 bits"),
-        (live_complaint, speckle(3, (4, 50)), "choose a smaller window"),
-        (live_complaint, speckle().astype(np.int32) - 5, "values from -5"),
+        (error_after_run, np.zeros((6, 50, 60, 3), np.uint8), COLORS),
+        (error_after_run, np.zeros((50, 60, 3), np.uint8), COLORS),
+        (error_after_run, np.zeros((2, 6, 30, 40), np.uint16), "shape (2, 6, 30, 40)"),
+        (error_after_run, with_nan(), "not finite"),
+        (error_after_run, speckle(3, (4, 50)), "window is 5 pixels and a frame 50 x 4; choose a smaller window"),
+        (live_error, np.zeros((50, 60, 3), np.uint8), COLORS),
+        (live_error, speckle()[0], "give an array of shape (frames, height, width)"),
+        (live_error, with_nan(), "live imaging needs raw integers of 8 to 16 bits"),
+        (live_error, speckle(3, (4, 50)), "choose a smaller window"),
+        (live_error, speckle().astype(np.int32) - 5, "values from -5"),
     ],
     ids=[
         "color series", "color image", "four axes", "NaN", "window larger than the frame",
@@ -68,7 +68,7 @@ def test_a_stack_that_cannot_be_used(viewer, panel, qtbot, act, frames, words):
     assert panel.live_box.start_button.text() == "Start live"
 
 
-@pytest.mark.parametrize("act", [live_complaint, complaint])
+@pytest.mark.parametrize("act", [live_error, error_after_run])
 def test_a_color_layer_is_refused(viewer, panel, qtbot, act):
     add_stack(viewer, np.zeros((6, 50, 60, 3), np.uint8), rgb=True)
     assert COLORS in act(qtbot, panel)
@@ -85,15 +85,15 @@ def test_exposure_zero_is_reported_and_the_live_maps_go_on(viewer, panel, qtbot)
     assert panel.message == ""
     stop(qtbot, panel)
     exposure.value = 0
-    for act in (complaint, live_complaint):
+    for act in (error_after_run, live_error):
         assert "exposure_ms is 0 ms" in act(qtbot, panel)
 
 
 def test_an_empty_folder_is_waited_for(viewer, panel, qtbot, tmp_path):
     panel.source_box.choose(FolderPage)
-    assert "no folder is chosen" in live_complaint(qtbot, panel)
+    assert "no folder is chosen" in live_error(qtbot, panel)
     panel.source_box.page.folder.setText(str(tmp_path / "nowhere"))
-    assert "is not a folder; create it" in live_complaint(qtbot, panel)
+    assert "is not a folder; create it" in live_error(qtbot, panel)
     panel.source_box.page.folder.setText(str(tmp_path))
     panel.live_box.start_button.click()
     wait_until(qtbot, lambda: "holds no TIFF or PNG file yet" in panel.status)
@@ -109,9 +109,9 @@ def test_cameras_need_a_package_and_a_device(panel, qtbot, monkeypatch):
     with monkeypatch.context() as without:
         without.setattr(sources, "has_camera_support", lambda: False)
         panel.source_box.choose(CameraPage)
-        assert "pip install 'napari-gpubio[camera]'" in live_complaint(qtbot, panel)
+        assert "pip install 'napari-gpubio[camera]'" in live_error(qtbot, panel)
     use_camera(monkeypatch, panel, StandIn([], getCameraDevice=""))
-    assert "Micro-Manager has no camera" in live_complaint(qtbot, panel)
+    assert "Micro-Manager has no camera" in live_error(qtbot, panel)
 
 
 def unplugged():
@@ -123,7 +123,7 @@ def test_an_unplugged_camera_keeps_everything(viewer, panel, qtbot, monkeypatch)
     monkeypatch.setattr(type(panel.source_box.page), "make_source", lambda self, exposure_ms: source)
     add_stack(viewer)
     draw(qtbot, panel, box(5, 5, 20, 20))
-    assert "check its cable and power" in live_complaint(qtbot, panel)
+    assert "check its cable and power" in live_error(qtbot, panel)
     assert layer(viewer, LIVE_MAP) is not None
     monkeypatch.undo()
     run_live(qtbot, panel)

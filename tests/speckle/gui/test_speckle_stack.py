@@ -15,7 +15,7 @@ from napari_gpubio.speckle.gui.layers import LIVE_MAP, LIVE_RAW
 from napari_gpubio.speckle.gui.plots import STACK
 from napari_gpubio.speckle.gui.sources import SimulatedPage, StackPage
 from napari_gpubio.speckle.regions import region_curves
-from tests.dock_widgets import complaint, run_script, save_scripts_as, script_of, shown_by_script, wait_until
+from tests.dock_widgets import error_after_run, run_script, save_scripts_as, script_of, shown_by_script, wait_until
 from tests.sentences import says
 from tests.speckle.gui.panel_samples import (
     SHAPE,
@@ -327,7 +327,7 @@ def test_dark_frames_that_cannot_be_used(viewer, panel, qtbot, dark, words):
     if dark is not None:
         add_stack(viewer, dark, "dark")
     choose_dark(panel, qtbot, "frames" if dark is None else "dark")
-    assert words in complaint(qtbot, panel)
+    assert words in error_after_run(qtbot, panel)
 
 
 def test_a_layer_that_is_changed_or_removed(viewer, with_dark, qtbot):

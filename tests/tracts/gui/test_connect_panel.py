@@ -12,7 +12,7 @@ from napari_gpubio.tracts.napari_io import map_layer
 from napari_gpubio.tracts.samples import brain_atlas_layers
 from tests.dock_widgets import (
     button,
-    complaint,
+    error_after_run,
     press_and_wait,
     save_scripts_as,
     script_of,
@@ -101,9 +101,9 @@ def test_nothing_found_and_what_is_missing_are_told(viewer, panel, qtbot):
     assert "at their seed" in panel.results.findings
     assert panel.table.isHidden()
     panel.end_box.choose(panel.end_box.layer, LEFT)
-    assert "the same" in complaint(qtbot, panel)
+    assert "the same" in error_after_run(qtbot, panel)
     viewer.layers.clear()
-    assert "tensors" in complaint(qtbot, panel)
+    assert "tensors" in error_after_run(qtbot, panel)
 
 
 @pytest.mark.daily

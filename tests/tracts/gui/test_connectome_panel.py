@@ -13,7 +13,7 @@ from napari_gpubio.tracts.napari_io import scan_layer
 from napari_gpubio.tracts.samples import brain_atlas_layers
 from tests.dock_widgets import (
     button,
-    complaint,
+    error_after_run,
     press_and_wait,
     save_scripts_as,
     script_of,
@@ -92,12 +92,12 @@ def test_the_matrix_becomes_a_layer_and_files(viewer, counted, expected, qtbot, 
 
 def test_what_is_missing_is_told(viewer, panel, qtbot):
     viewer.layers["brain phantom regions"].data = np.zeros((3, 3, 3), int)
-    assert "empty" in complaint(qtbot, panel)
+    assert "empty" in error_after_run(qtbot, panel)
     viewer.layers["brain phantom regions"].data[0] = 1
     viewer.layers.remove("bundles")
-    assert "no fibers" in complaint(qtbot, panel)
+    assert "no fibers" in error_after_run(qtbot, panel)
     viewer.layers.clear()
-    assert "atlas" in complaint(qtbot, panel)
+    assert "atlas" in error_after_run(qtbot, panel)
 
 
 @pytest.mark.daily
@@ -165,4 +165,4 @@ def test_a_second_run_leaves_one_layer_of_geodesics(viewer, shot, qtbot):
 
 def test_geodesics_without_tensors_are_told(panel, qtbot):
     panel.kind.setCurrentIndex(panel.kind.findText("new geodesics"))
-    assert "there are no tensors" in complaint(qtbot, panel)
+    assert "there are no tensors" in error_after_run(qtbot, panel)

@@ -2,12 +2,14 @@
 
 import dataclasses
 import threading
+from contextlib import nullcontext
 
 import nibabel as nib
 import numpy as np
 import pytest
 
 from napari_gpubio import tracts
+from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.core.steps import drive
 from napari_gpubio.core.tensor_components import axes_of
@@ -166,12 +168,15 @@ def test_files_are_checked_in_any_order_of_their_voxels(viewer, panel, qtbot, fi
     assert "disagree with the tensors" in panel.check_label.text()
 
 
-def test_open_tensors_tell_the_axes_that_peaks_do_not_say(viewer, panel, qtbot, field, fods, tmp_path):
+@pytest.mark.parametrize("intent", ["none", "vector"])  # the latter is refused without tensors
+def test_open_tensors_tell_the_axes_that_peaks_do_not_say(viewer, panel, qtbot, field, fods, intent, tmp_path):
     directions, amplitudes = tracts.find_peaks(fods).dense()
     own = directions * amplitudes[..., None] @ axes_of("fsl", fods.affine).astype(np.float32)
-    path = tmp_path / "peaks.nii.gz"
-    nib.save(nib.Nifti1Image(own.reshape(*fods.shape, -1), fods.affine), path)
-    assert tracts.io.read_fixels(path).parameters["frame"] == "world"  # as most such files have it
+    path, image = tmp_path / "peaks.nii.gz", nib.Nifti1Image(own.reshape(*fods.shape, -1), fods.affine)
+    image.header.set_intent(intent)
+    nib.save(image, path)
+    with nullcontext() if intent == "none" else pytest.raises(InvalidInput, match="not clear"):
+        assert tracts.io.read_fixels(path).parameters["frame"] == "world"  # as most such files have it
     data, keywords, _ = tracts.napari_io.map_layer(field, "FA", "study")
     viewer.add_image(data, **keywords)
     with qtbot.waitSignal(panel.run_finished, timeout=60_000):
@@ -180,7 +185,7 @@ def test_open_tensors_tell_the_axes_that_peaks_do_not_say(viewer, panel, qtbot, 
     layer = viewer.layers["peaks fixels"]
     assert fixels_of(layer).parameters["frame"] == "fsl"
     assert "frame='fsl'" in carried(layer, "recipe")[0]
-    assert says(panel.message, "axes of the bvec file", "agree with the tensors")
+    assert says(panel.message, "axes of the bvec file", "agree with the tensors" if intent == "none" else "VECTOR")
 
 
 def test_bedpostx_is_opened_by_any_of_its_files(viewer, panel, qtbot, tmp_path):

@@ -59,7 +59,7 @@ def denoise(qtbot, panel):
     press_and_wait(qtbot, panel, panel.noise_box.button)
 
 
-def complaint(qtbot, panel):
+def error_after_run(qtbot, panel):
     panel.noise_box.button.click()
     wait_until(qtbot, lambda: not panel.running)
     return panel.message
@@ -181,16 +181,16 @@ def test_stop_adds_nothing_and_says_so(proxy, fit_panel, noise_box, qtbot, monke
 
 
 def test_bad_input_is_a_sentence(proxy, fit_panel, qtbot):
-    assert "no diffusion scan" in complaint(qtbot, fit_panel)
+    assert "no diffusion scan" in error_after_run(qtbot, fit_panel)
     scan = noisy_scan()
     few = tracts.DiffusionScan(
         data=scan.data[..., :8], bvals=scan.bvals[:8], directions=scan.directions[:8], affine=scan.affine
     )
     add_scan(proxy, few, "few")
-    assert "8 volumes" in complaint(qtbot, fit_panel)
+    assert "8 volumes" in error_after_run(qtbot, fit_panel)
     fit_panel.scan_box.choose(add_scan(proxy, scan, "enough"))
     fit_panel.noise_box.form.widget("window").value = 4
-    assert "window is 4" in complaint(qtbot, fit_panel)
+    assert "window is 4" in error_after_run(qtbot, fit_panel)
     assert names(proxy) == ["few", "enough"]
 
 

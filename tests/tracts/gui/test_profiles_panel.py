@@ -16,7 +16,7 @@ from napari_gpubio.tracts.tensors.maps import fa_map
 from tests.dock_widgets import (
     bands,
     button,
-    complaint,
+    error_after_run,
     press_and_wait,
     save_scripts_as,
     script_of,
@@ -101,9 +101,9 @@ def test_table_and_profiles_are_saved(measured, qtbot, monkeypatch, tmp_path):
 
 def test_what_is_missing_is_told(viewer, panel, qtbot):
     viewer.layers.remove("phantom FA")
-    assert "no image" in complaint(qtbot, panel)
+    assert "no image" in error_after_run(qtbot, panel)
     viewer.layers.clear()
-    assert "no fibers" in complaint(qtbot, panel)
+    assert "no fibers" in error_after_run(qtbot, panel)
 
 
 @pytest.mark.daily

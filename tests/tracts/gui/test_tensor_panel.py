@@ -17,8 +17,8 @@ from napari_gpubio.tracts.napari_io import field_of, map_layer
 from tests.dock_widgets import (
     button,
     close,
-    complaint,
     ended,
+    error_after_run,
     save_scripts_as,
     script_of,
     shown_by_script,
@@ -100,9 +100,9 @@ def test_shells(proxy, fit_panel, qtbot):
     assert not np.array_equal(found, tracts.fit_tensors(sticks()).tensors)
     for box in boxes.values():
         box.setChecked(False)
-    assert "no b-value is chosen" in complaint(qtbot, fit_panel)
+    assert "no b-value is chosen" in error_after_run(qtbot, fit_panel)
     boxes[1000].setChecked(True)
-    assert "second b-value" in complaint(qtbot, fit_panel)
+    assert "second b-value" in error_after_run(qtbot, fit_panel)
     # they follow the scan
     fit_panel.scan_box.choose(add_scan(proxy, tracts.phantom.load_brain_phantom(), "brain"))
     assert list(fit_panel.shell_boxes) == [0, 1000]
@@ -124,7 +124,7 @@ def test_a_mask_of_ones_choice(proxy, fit_panel, qtbot):
     mask = np.zeros(scan.shape, bool)
     layer = mask_layer(proxy, phantom_field(), mask)
     fit_panel.mask_box.choose(layer)
-    assert "mask is empty" in complaint(qtbot, fit_panel)
+    assert "mask is empty" in error_after_run(qtbot, fit_panel)
     mask[20:30, 30:40, 25:30] = True
     layer.data = mask.T.astype(int)
     fit(qtbot, fit_panel)
@@ -139,7 +139,7 @@ def test_a_mask_of_ones_choice(proxy, fit_panel, qtbot):
 def test_a_mask_of_another_shape_or_place_is_a_sentence(proxy, fit_panel, qtbot, shape, words):
     add_scan(proxy, sticks())
     fit_panel.mask_box.choose(proxy.add_labels(np.ones(shape, int), name="elsewhere"))
-    message = complaint(qtbot, fit_panel)
+    message = error_after_run(qtbot, fit_panel)
     for word in ("'elsewhere'", *words):
         assert word in message
     assert names(proxy) == ["scan", "elsewhere"]

@@ -10,7 +10,7 @@ from napari_gpubio import tracts
 from napari_gpubio.core.files import sample_path
 from napari_gpubio.tracts.gui import tensor_panel as module
 from napari_gpubio.tracts.napari_io import field_of, scan_of
-from tests.dock_widgets import MILLISECONDS, NOTHING_COPIED, complaint, script_of
+from tests.dock_widgets import MILLISECONDS, NOTHING_COPIED, error_after_run, script_of
 from tests.sentences import says
 from tests.tracts.gui.tensor_samples import add_scan, fit, layer_named, names, phantom_field, saved, sticks
 
@@ -18,7 +18,7 @@ from tests.tracts.gui.tensor_samples import add_scan, fit, layer_named, names, p
 
 
 def test_run_and_copy_without_a_scan_or_its_file(proxy, fit_panel, qtbot):
-    assert "no diffusion scan" in complaint(qtbot, fit_panel)
+    assert "no diffusion scan" in error_after_run(qtbot, fit_panel)
     fit_panel.clear_message()
     assert script_of(fit_panel) == NOTHING_COPIED
     assert "no diffusion scan" in fit_panel.message

@@ -14,7 +14,7 @@ from napari_gpubio.tracts.gui.request import BundleSettings
 from napari_gpubio.tracts.gui.uncertainty.panel import OTHER_FODS
 from napari_gpubio.tracts.napari_io import scan_layer
 from napari_gpubio.tracts.seeds import SeedSettings
-from tests.dock_widgets import complaint, press_and_wait, script_of, shown_by_script, until_the_end
+from tests.dock_widgets import error_after_run, press_and_wait, script_of, shown_by_script, until_the_end
 
 SEED = (0.0, -5.0, 22.0)
 FEW = tracts.BootstrapSettings(repeats=3, kept_repeats=2, margin_mm=2.0)
@@ -94,9 +94,9 @@ def test_fibers_in_fods_are_drawn_in_fods(viewer, panel, qtbot, scan, fods, made
 
 
 def test_what_is_missing_is_said(viewer, panel, qtbot, fods):
-    assert "there are no FODs" in complaint(qtbot, panel)
+    assert "there are no FODs" in error_after_run(qtbot, panel)
     show_fods(viewer, dataclasses.replace(fods, parameters={}), "file")
-    assert "not deconvolved here" in complaint(qtbot, panel)
+    assert "not deconvolved here" in error_after_run(qtbot, panel)
 
 
 def test_the_inputs_are_those_of_the_fibers(viewer, panel, made):

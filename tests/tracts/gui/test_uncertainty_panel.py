@@ -15,7 +15,7 @@ from napari_gpubio.tracts.seeds import SeedSettings
 from tests.dock_widgets import (
     bands,
     button,
-    complaint,
+    error_after_run,
     press_and_wait,
     save_scripts_as,
     script_of,
@@ -140,7 +140,7 @@ def test_fibers_of_another_fit_are_told(viewer, panel, qtbot, scan, fibers):
 
 def test_what_is_missing_is_said(viewer, panel, qtbot, fibers):
     viewer.layers.remove("scan")
-    assert "there is no diffusion scan whose noise" in complaint(qtbot, panel)
+    assert "there is no diffusion scan whose noise" in error_after_run(qtbot, panel)
     viewer.layers.remove("bundle 1")
     tracts.show(viewer, fibers, "of a file")
-    assert "'of a file' cannot be used (not tracked here)" in complaint(qtbot, panel)
+    assert "'of a file' cannot be used (not tracked here)" in error_after_run(qtbot, panel)

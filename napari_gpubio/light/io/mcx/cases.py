@@ -22,6 +22,7 @@ from napari_gpubio.light.io.mcx.domain import (
     MOST_ROWS,
     McxFrame,
     frame_of,
+    inside,
     read_domain,
     read_frame,
     write_domain,
@@ -40,7 +41,7 @@ _KEYS = {
     "Session": "ID Photons RNGSeed BCFlags BC DoMismatch DoSpecular DoSaveRef DoNormalize DoSaveVolume DoPartialPath "
     "DoSaveExit DoSaveSeed DoDCS DoAutoThread MaxDetPhoton MinEnergy OutputType OutputFormat SaveDataMask DebugFlag",
     "Forward": "T0 T1 Dt",
-    "Domain": "Media MediaFormat Dim VolumeFile LengthUnit Step OriginType InverseCDF",
+    "Domain": "Media MediaFormat Dim VolumeFile LengthUnit Step OriginType InverseCDF CacheBoxP0 CacheBoxP1",
     "Optode": "Source Detector",
     "Optode.Source": "Type Pos Dir Param1 Param2 Pattern SrcNum SrcID Weight Frequency Omega AngleInverseCDF",
 }
@@ -96,7 +97,7 @@ def _case(root: Section, path: Path, source_number: int | None) -> McxCase:
         detectors=(*faces, *detectors),  # in this order: MCX asks for the face first
         inputs=(path, *_named_files(root, path.parent)),
         detector_numbers=(*(-1 for _ in faces), *numbers),
-        notes=(*domain_notes, *notes, *_unused(root)),
+        notes=(*domain_notes, *notes, *_specular_notes(session, domain), *_unused(root)),
         name=session.text("ID", path.stem),
         output_type=_output_type(session),
         output_format=session.text("OutputFormat", "jnii").lower(),
@@ -107,13 +108,21 @@ def _case(root: Section, path: Path, source_number: int | None) -> McxCase:
     )
 
 
+def _specular_notes(session: Section, domain: Domain) -> tuple[str, ...]:
+    """What MCX does where the file does not say if light is reflected on its way in, and it might be."""
+    is_open = session.get("DoSpecular") is None and session.flag("DoMismatch", default=True)
+    matters = domain.n is not None or any(medium.n != domain.outside_n for medium in domain.media)
+    return ("DoSpecular is absent: as in MCX, light enters without specular loss.",) if is_open and matters else ()
+
+
 def _named_files(root: Section, folder: Path) -> Iterator[Path]:
     """Files of the volume and of patterns."""
     if name := root.section("Domain").text("VolumeFile", ""):
-        yield folder / name
+        yield inside(folder, name, "Domain.VolumeFile")
     pattern = _first_source(root).get("Pattern")
     if isinstance(pattern, dict):
-        yield from (folder / data for key, data in pattern.items() if key.lower() == "data" and isinstance(data, str))
+        named = (data for key, data in pattern.items() if key.lower() == "data" and isinstance(data, str))
+        yield from (inside(folder, data, "Optode.Source.Pattern.Data") for data in named)
 
 
 def _has_debug_flag(session: Section, letter: str) -> bool:
@@ -170,13 +179,13 @@ def _read_detectors(optode: Section, frame: McxFrame) -> tuple[tuple[Detector, .
             position_mm=tuple(frame.position_mm(section.numbers("Pos", 3, 3))), radius_mm=radius * frame.unit_mm
         )
         for number, section in enumerate(sections, 1)
-        if (radius := section.number("R")) >= 0
+        if (radius := section.number("R", 0.0)) > 0
     }
-    negative = (
-        f"{len(rows) - len(found)} of {len(rows)} detectors have a negative radius, which take photons away without "
-        "listing them in MCX; they are left out."
+    lost = (
+        f"{len(rows) - len(found)} of {len(rows)} detectors have no radius above 0 (negative ones take photons away "
+        "without listing them in MCX); they are left out."
     )
-    return tuple(found.values()), tuple(found), () if len(found) == len(rows) else (negative,)
+    return tuple(found.values()), tuple(found), () if len(found) == len(rows) else (lost,)
 
 
 def write_mcx(
@@ -350,7 +359,7 @@ def _read_face_detectors(session: Section) -> tuple[FaceDetector, ...]:
 
 
 def _read_seed(session: Section) -> tuple[int, tuple[str, ...]]:
-    if isinstance(session.get("RNGSeed"), str):
+    if isinstance(found := session.get("RNGSeed"), str) and not found.strip().lstrip("-").isdecimal():
         raise InvalidInput(
             f"Session.RNGSeed is {session.text('RNGSeed')[:60]!r}, a replay of photons from seeds of another program, "
             "which follow other paths here; give an integer: photons are run, and with OutputType J, P or R replayed"
@@ -366,8 +375,6 @@ def _other_notes(session: Section, settings: LightSettings) -> list[str]:
     notes = []
     if session.get("Photons") is None:
         notes.append(f"Session.Photons is absent; {settings.photons} photons are used.")
-    if settings.refraction and not settings.specular:
-        notes.append("DoSpecular is off, as it is by default in MCX: light enters without specular loss.")
     output = _output_type(session)
     if output in REPLAYS:
         notes.append(f"OutputType {output!r}: photons are run, and those detected are replayed; no seeds are needed.")

@@ -231,6 +231,9 @@ def inside(folder: Path, file: str, key: str) -> Path:
         If the path leads out of the folder, or is none.
     """
     with suppress(OSError, ValueError, RuntimeError):  # no name of a file; a loop of links
+        if "\\" in file and os.sep == "/" and not (folder / file).exists():
+            file = file.replace("\\", "/")
+            note(f"{key} is a path of Windows, which is taken as {shown(file)}")
         path, root = Path(os.path.abspath(folder / file)), Path(os.path.abspath(folder))  # noqa: PTH100 - keeps links
         target = path.resolve()
         if path.is_relative_to(root) or target.is_relative_to(root.resolve()):

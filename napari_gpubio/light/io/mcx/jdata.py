@@ -7,6 +7,7 @@ import math
 import reprlib
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import numpy.typing as npt
 from napari_gpubio.core.device import CPU, free_memory_bytes
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import existing_file, json_of
+from napari_gpubio.core.reading import note
 
 Array = npt.NDArray[Any]
 _DTYPES = {
@@ -226,8 +228,12 @@ class Section:
         return Section(name, value or {}, self.root or self.fields)
 
     def number(self, key: str, default: float | None = None) -> float:
-        """A finite number."""
+        """A finite number; one that is written as a text is taken with a note."""
         value = self._value(key, default)
+        if isinstance(value, str):
+            with suppress(ValueError):
+                value = float(value)
+                note(f"{self.name}.{key} is the text {shown(self.get(key))}, which is taken as {value:g}")
         if not _is_number(value) or not math.isfinite(number := as_float(value)):
             raise self._bad(key, "give a number")
         return number
@@ -237,7 +243,8 @@ class Section:
         number = self.number(key, default)
         if number != math.floor(number) or abs(number) >= _WHOLE_LIMIT:
             raise self._bad(key, "give an integer")
-        return int(self._value(key, default))
+        value = self._value(key, default)
+        return int(value if isinstance(value, int) else number)
 
     def flag(self, key: str, *, default: bool) -> bool:
         """True or false, or a number: 0 is false."""

@@ -122,6 +122,7 @@ def scene_of(problem: VoxelProblem) -> Scene:
         specular=p.specular,
         threshold=np.float32(s.roulette_threshold),
         edges=writable(p.gate_edges),
+        gated=s.is_gated or None,
         kind=p.kind,
         rare=p.rare_source or None,
         source=writable(sources.numbers),

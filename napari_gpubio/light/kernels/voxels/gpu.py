@@ -323,7 +323,7 @@ def defines_of(problem: VoxelProblem) -> tuple[str, ...]:
         f"LABEL={label}",
         f"CONTINUOUS={2 if problem.has_own_g_or_n else int(problem.domain.is_continuous)}",
         f"DETECT={int(bool(problem.detectors))}",
-        f"GATED={int(problem.gates > 1 or problem.gate_edges[0] > 0)}",
+        f"GATED={int(problem.settings.is_gated)}",
         f"THIN={int(problem.is_thin)}",
         *(("PHASE_TABLE=1",) if problem.domain.phase_function is not None else ()),
         *((f"ANISOTROPY={problem.anisotropy}",) if problem.anisotropy else ()),

@@ -54,8 +54,8 @@ class Scene(NamedTuple):
         Whether light is refracted at all, and partly reflected where it enters.
     threshold
         Weight below which packets play roulette.
-    edges
-        Edges of the time gates as optical path, mm.
+    edges, gated
+        Edges of the time gates as optical path, mm, and True where they are asked for, else None.
     kind, rare, source, pattern, columns, angles
         The source; see `VoxelProblem`. ``rare`` is True for a source of the rare ones, else None.
     several
@@ -90,6 +90,7 @@ class Scene(NamedTuple):
     specular: bool
     threshold: np.float32
     edges: Floats
+    gated: bool | None
     kind: int
     rare: bool | None
     source: Floats

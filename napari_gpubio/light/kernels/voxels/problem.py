@@ -335,6 +335,7 @@ class VoxelProblem(BatchedProblem):
         words: tuple[Any, ...] = (s.seed, s.refraction, s.specular, s.roulette_threshold, s.faces, s.halves, s.exit_map)
         words += (self.size, self.kind, first.pattern_columns, self.scale, self.energy_scale, self.absorbed_scale)
         words += (self.anisotropy,) if self.tensors is not None else ()
+        words += ("split at gates",) if s.is_gated else ()  # earlier gated runs do not fit
         found = hashlib.sha256(repr(words).encode())
         arrays = (self.rows, self.media, self.mua, self.mus, self.edges_mm, first.numbers, first.pattern)
         own = (self.g, self.n, self.phase, *(self.tensors or ()))

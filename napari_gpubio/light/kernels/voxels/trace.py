@@ -200,14 +200,33 @@ def deflection(table, g, u):
     return table[low] + part * (table[low + 1] - table[low])
 
 
-@leaf
-def gate_after(edges, gate, optical):
-    """Time gate of an optical path, given that of a shorter one; -1 before the first gate."""
-    if optical >= edges[0] and gate < 0:
-        gate = 0
-    while gate >= 0 and gate < len(edges) - 2 and optical >= edges[gate + 1]:
+@pruned
+def book_in_gates(scene, tallies, shares, place, path, medium, flight):
+    """Book what a path in a voxel absorbs, each piece of it in the time gate in which it happens.
+
+    ``place``: pixel, beginning of the tally, voxel; ``medium``: mu_a, n, 1 / n; ``flight``: weight, optical path, gate
+    (-1 before the first), dither. Returns the new ones and the path that is left after the last gate.
+    """
+    pixel, base, cell = place
+    mua, n, per_n = medium
+    w, optical, gate, dither = flight
+    while True:
+        edge = scene.edges[gate + 1]
+        reached = optical + n * path
+        ends = reached >= edge
+        piece = min(max((edge - optical) * per_n, ZERO), path) if ends else path
+        booked = w * piece * mean_decay(mua * piece)
+        absorbed = min(mua * booked, w)
+        w -= absorbed
+        path -= piece
+        optical = edge if ends else reached
+        if gate < 0:
+            add_energy(tallies, shares, pixel, BEFORE, absorbed)
+        else:
+            dither = add_path(tallies, shares, pixel, base + gate * tallies.gate_stride, cell, booked, dither)
+        if not ends or gate + 2 == len(scene.edges):
+            return w, optical, gate, dither, path
         gate += 1
-    return gate
 
 
 @leaf
@@ -331,11 +350,13 @@ def trace_photons(start, stop, first, scene, tallies):
             to_face = max(min(nearest, way_z), ZERO)
             length = s * free_path
             leaves = length >= to_face
-            axis = 0
+            axis, forward, following, row, rule = 0, False, cell, own_row, DEFAULT
             if leaves:
                 axis = 1 if way_y < way_x else 0
                 if way_z < nearest:
                     axis = 2
+                forward = (ux if axis == 0 else uy if axis == 1 else uz) > ZERO
+                following, row, rule = behind_face(scene, cell, axis, forward)  # read long before it is needed
                 ax, ay, az = ax - to_face * abs(ux), ay - to_face * abs(uy), az - to_face * abs(uz)
                 path += to_face
                 s = max(s - to_face * mus, ZERO)
@@ -366,20 +387,23 @@ def trace_photons(start, stop, first, scene, tallies):
 
             seen = add_scores(tallies.scores, i, cell, mus, path, scatterings, seen)
             # Book what the path in this voxel has absorbed.
-            booked = w * path * mean_decay(mua * path)
-            absorbed = min(mua * booked, w)
-            w -= absorbed
-            optical += n * path
-            if detecting:
-                paths[own_row] += path
-            path = ZERO
-            gate = gate_after(scene.edges, gate, optical)
-            if gate >= 0:
-                dither = add_path(tallies, shares, pixel, base + gate * tallies.gate_stride, cell, booked, dither)
+            beyond = ZERO
+            if scene.gated is None:
+                booked = w * path * mean_decay(mua * path)
+                absorbed = min(mua * booked, w)
+                w -= absorbed
+                optical += n * path
+                dither = add_path(tallies, shares, pixel, base, cell, booked, dither)
             else:
-                add_energy(tallies, shares, pixel, BEFORE, absorbed)
+                w, optical, gate, dither, beyond = book_in_gates(
+                    scene, tallies, shares, (pixel, base, cell), path, (mua, n, per_n), (w, optical, gate, dither)
+                )
+            if detecting:
+                paths[own_row] += path - beyond
+            path = ZERO
             if optical >= end:
                 add_energy(tallies, shares, pixel, TRUNCATED, w)
+                ax, ay, az = ax + beyond * abs(ux), ay + beyond * abs(uy), az + beyond * abs(uz)
                 note_vertex(
                     tallies.trails, scene, i, TRUNCATED_AT, cell, (ax, ay, az), (ux, uy, uz), (w, mua, n, path, optical)
                 )
@@ -409,8 +433,6 @@ def trace_photons(start, stop, first, scene, tallies):
 
             # Cross the face; whatever happens there, the next path begins at it.
             along = ux if axis == 0 else uy if axis == 1 else uz
-            forward = along > ZERO
-            following, row, rule = behind_face(scene, cell, axis, forward)
             reflected, bent = rule == MIRROR, False
             can_differ = row != own_row or scene.n is not None
             if not reflected and can_differ and (rule == FRESNEL or (scene.refraction and rule != ESCAPE)):

@@ -1,7 +1,6 @@
 // Photons through voxels. Counterpart: trace.py. The module has `fold_batches` of fold.cuh, too.
 // Defines: LABEL (the type of the volume), CONTINUOUS (1: coefficients voxel by voxel, 2: g and n, too), PHASE_TABLE (there
-// is a table of the phase function), DETECT (detectors are there), GATED (there are several time gates, or the first
-// begins later than the light), THIN (light mostly crosses voxels without being scattered there), ANISOTROPY (how light
+// is a table of the phase function), DETECT (detectors are there), GATED (time gates are asked for), THIN (light mostly crosses voxels without being scattered there), ANISOTROPY (how light
 // scatters where a voxel has a tensor, as ScatteringModel), SOURCE_KIND (see start.cuh), SEVERAL (photons start at one of
 // several sources, of any kinds), SHARED (patterns share photons), RECORD (photons of a list are traced again: SCORES or
 // TRAILS of record.cuh).
@@ -182,34 +181,45 @@ __device__ __forceinline__ Face go_to_face(const Scene& scene, Flight* f, Vector
     return face;
 }
 
-// Time gate of an optical path, given that of a shorter one; -1 before the first gate.
-__device__ __forceinline__ int gate_after(const Scene& scene, int gate, float optical)
-{
-    if (optical >= __ldg(scene.edges) && gate < 0) gate = 0;
-    while (gate >= 0 && gate < scene.gates - 1 && optical >= __ldg(scene.edges + gate + 1)) ++gate;
-    return gate;
-}
-
-// Book what the path in this voxel has absorbed.
-__device__ __forceinline__ void book(const Scene& scene, const Tallies& tallies, Flight* f)
+// Book what a path in a voxel absorbs.
+__device__ __forceinline__ void book(const Scene& scene, const Tallies& tallies, Flight* f, float path)
 {
     const Medium& m = f->m;
-    const float booked = f->photon.w * f->path * mean_decay(m.mua * f->path);
+    const float booked = f->photon.w * path * mean_decay(m.mua * path);
     const float absorbed = fminf(m.mua * booked, f->photon.w);
     f->photon.w -= absorbed;
-    f->optical += m.n * f->path;
-#if DETECT
-    f->paths[f->photon.row] += f->path;
-#endif
-    f->path = 0.0f;
-#if GATED
-    f->gate = gate_after(scene, f->gate, f->optical);
-#endif
     if (f->gate >= 0) {
         add_path(scene, tallies, f, booked);
     } else {
         add_energy(scene, tallies, *f, BEFORE, absorbed);
     }
+}
+
+// Book what the path in this voxel absorbs, each piece of it in the time gate in which it happens (-1 before the first).
+// The path that is left is that after the last gate.
+__device__ __forceinline__ void book(const Scene& scene, const Tallies& tallies, Flight* f)
+{
+    float left = 0.0f;
+#if GATED
+    left = f->path;
+    for (;;) {
+        const float edge = __ldg(scene.edges + f->gate + 1), reached = f->optical + f->m.n * left;
+        const bool ends = reached >= edge;
+        const float piece = ends ? fminf(fmaxf((edge - f->optical) * f->m.per_n, 0.0f), left) : left;
+        book(scene, tallies, f, piece);
+        left -= piece;
+        f->optical = ends ? edge : reached;
+        if (!ends || f->gate + 1 == scene.gates) break;
+        ++f->gate;
+    }
+#else
+    book(scene, tallies, f, f->path);
+    f->optical += f->m.n * f->path;
+#endif
+#if DETECT
+    f->paths[f->photon.row] += f->path - left;
+#endif
+    f->path = left;
 }
 
 // The rule of a face; beyond the rim there is the outside, or the far side of the grid.
@@ -333,6 +343,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT_BLOCKS)
         if (f.optical >= scene.end) {
             add_energy(scene, tallies, f, TRUNCATED, photon.w);
 #if RECORD == TRAILS
+            go_on(&f, -f.path);  // back to where it was when the last gate ended
             note_vertex(record, scene, f, TRUNCATED_AT);
 #endif
             alive = false;

@@ -1,7 +1,7 @@
 """The dock widget "Connectome": a matrix of the regions of an atlas; a click on a cell shows its fibers."""
 
 import threading
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,6 @@ from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.matrix_plot import MatrixPlot
 from napari_gpubio.gui.number_table import Number
 from napari_gpubio.gui.panel import EnginePanel, heading
-from napari_gpubio.gui.places import Offer
 from napari_gpubio.gui.results import ResultBox
 from napari_gpubio.gui.script import file_name
 from napari_gpubio.gui.streamlines import Streamlines
@@ -45,6 +44,7 @@ class ConnectomePanel(EnginePanel):
     """Count the fibers between the regions of an atlas."""
 
     warms = ("tracts",)
+    offers = staticmethod(fiber_offers)
 
     def __init__(self, viewer: "napari.viewer.Viewer", parent: QWidget | None = None) -> None:
         super().__init__(viewer, run_text="Count", parent=parent)
@@ -121,11 +121,6 @@ class ConnectomePanel(EnginePanel):
     def _show_source(self, *_: Any) -> None:
         for source in (self.fiber_source, self.geodesic_source):
             source.setVisible(source is self.source)
-
-    def place_offers(self, chosen: Sequence[Any]) -> Iterator[Offer]:
-        """Yield what can be done where fibers or a volume tell no place."""
-        yield from fiber_offers(chosen, list(self.viewer.layers))
-        yield from super().place_offers(chosen)
 
     # -- running --------------------------------------------------------------------------------------------------
 

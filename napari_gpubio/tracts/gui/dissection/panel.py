@@ -1,7 +1,7 @@
 """The dock widget "Dissect fibers": keep the fibers that pass, avoid and end in regions, while those are moved."""
 
 import threading
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,6 @@ from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.lines import Lines
 from napari_gpubio.gui.number_table import Number
 from napari_gpubio.gui.panel import EnginePanel, heading
-from napari_gpubio.gui.places import Offer
 from napari_gpubio.gui.results import ResultBox
 from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.tracts import maps
@@ -63,6 +62,7 @@ class DissectionPanel(EnginePanel):
     """Choose fibers by regions and numbers."""
 
     warms = ("tracts",)
+    offers = staticmethod(fiber_offers)
 
     def __init__(self, viewer: "napari.viewer.Viewer", parent: QWidget | None = None) -> None:
         super().__init__(viewer, run_text="Dissect", parent=parent)
@@ -208,11 +208,6 @@ class DissectionPanel(EnginePanel):
             self.show_note(f"Now open a tractogram: {NO_FIBERS}.")
             return
         self.run_again(end_first=True)
-
-    def place_offers(self, chosen: Sequence[Any]) -> Iterator[Offer]:
-        """Yield what can be done where fibers or a volume tell no place."""
-        yield from fiber_offers(chosen, list(self.viewer.layers))
-        yield from super().place_offers(chosen)
 
     # -- running --------------------------------------------------------------------------------------------------
 

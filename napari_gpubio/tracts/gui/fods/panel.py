@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from qtpy.QtWidgets import QCheckBox, QFormLayout, QHBoxLayout, QLabel, QWidget
 
 from napari_gpubio.core.napari_io import KEY, carried, save_layer, saved_path
-from napari_gpubio.core.space import same_grid, same_voxels
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.fields import ElidedComboBox, NumberBox
@@ -19,7 +18,7 @@ from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.panel import EnginePanel
 from napari_gpubio.gui.script import call_text
 from napari_gpubio.gui.views import ViewBox
-from napari_gpubio.tracts.fods.axis_check import AxisCheck, agreeing, check_axes, check_fods
+from napari_gpubio.tracts.fods.axis_check import AxisCheck, check_axes, check_fods, tensors_of
 from napari_gpubio.tracts.fods.frames import FRAMES
 from napari_gpubio.tracts.fods.harmonics import BASES
 from napari_gpubio.tracts.fods.model import FixelField, FodField
@@ -61,14 +60,8 @@ class Deconvolved:
     gradients: GradientCheck | None = None
 
 
-def _tensors_of(made: Any, tensors: list[TensorField]) -> TensorField | None:
-    """The tensors of the grid of FODs or fixels, or else of their voxels; None if there are none."""
-    fields = sorted(tensors, key=lambda field: not same_grid(field.shape, field.affine, made.shape, made.affine))
-    of_them = (field for field in fields if same_voxels(field.shape, field.affine, made.shape, made.affine))
-    return next(of_them, None)
-
-
-def _checked(check: Callable[[Any, TensorField], AxisCheck], made: Any, field: TensorField | None) -> AxisCheck | None:
+def _checked(check: Callable[[Any, TensorField], AxisCheck], made: Any, tensors: list[TensorField]) -> AxisCheck | None:
+    field = tensors_of(made, tensors)
     return None if field is None else check(made, field)
 
 
@@ -191,7 +184,7 @@ class FodPanel(EnginePanel):
         def make(_: threading.Event) -> Generator[Step, None, Deconvolved]:
             yield Step(0, 1, "reading FODs")
             fods = read_fods(path, basis=basis, frame=frame)
-            check = _checked(check_fods, fods, _tensors_of(fods, tensors))
+            check = _checked(check_fods, fods, tensors)
             recipe = (f"fods = tracts.io.read_fods({str(path)!r}, basis={basis!r}, frame={frame!r})",)
             return Deconvolved(fods, path.name.split(".")[0], recipe, check)
 
@@ -212,10 +205,8 @@ class FodPanel(EnginePanel):
 
         def make(_: threading.Event) -> Generator[Step, None, tuple[FixelField, AxisCheck | None]]:
             yield Step(0, 1, "reading fixels")
-            fixels = read_fixels(source, frame=frame)
-            field = _tensors_of(fixels, tensors)
-            fixels = fixels if field is None else agreeing(fixels, field)
-            return fixels, _checked(check_axes, fixels, field)
+            fixels = read_fixels(source, frame=frame, tensors=tensors)
+            return fixels, _checked(check_axes, fixels, tensors)
 
         def show(found: tuple[FixelField, AxisCheck | None]) -> None:
             fixels, check = found

@@ -2,7 +2,7 @@
 
 import dataclasses
 import threading
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,6 @@ from napari_gpubio.gui.connections import Connections, connect_all, single_shot
 from napari_gpubio.gui.forms import ParamForm
 from napari_gpubio.gui.layers import LayerBox, LayerListener
 from napari_gpubio.gui.panel import EnginePanel, heading
-from napari_gpubio.gui.places import Offer
 from napari_gpubio.gui.ranked_table import RankedColumn, RankedTable
 from napari_gpubio.gui.results import ResultBox
 from napari_gpubio.gui.script import call_text
@@ -63,6 +62,7 @@ class ProfilesPanel(EnginePanel):
     """Measure the bundles on screen."""
 
     warms = ("tracts",)
+    offers = staticmethod(fiber_offers)
 
     def __init__(self, viewer: "napari.viewer.Viewer", parent: QWidget | None = None) -> None:
         super().__init__(viewer, run_text="Measure", parent=parent)
@@ -125,10 +125,9 @@ class ProfilesPanel(EnginePanel):
         found = {layer.name: (fibers_of(layer), layer) for layer in self._listener.layers if layer.visible}
         return {name: _shown(fibers, layer) for name, (fibers, layer) in found.items() if layer.shown.any()}
 
-    def place_offers(self, chosen: Sequence[Any]) -> Iterator[Offer]:
-        """Yield what can be done where bundles or the image tell no place."""
-        layers = list(self.viewer.layers)
-        yield from fiber_offers([*chosen, *(layer for layer in self._listener.layers if layer.visible)], layers)
+    def chosen_layers(self) -> list[Any]:
+        """The image, and the bundles that are shown."""
+        return [*super().chosen_layers(), *(layer for layer in self._listener.layers if layer.visible)]
 
     # -- running --------------------------------------------------------------------------------------------------
 

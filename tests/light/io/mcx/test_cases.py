@@ -163,9 +163,7 @@ def test_what_is_left_out_is_noted(read, session, words):
         (case(Forward={"Dt": 0}), "width greater than 0"),
         (case(Forward={"Dt": 1e-18}), "time gates"),
         (case(Optode={"Detector": 5}), "Optode.Detector is"),
-        (case(Optode={"Detector": [{"Pos": [1, 2, 3]}]}), r"Optode.Detector\[0\].R is missing"),
         (case(Optode={"Detector": [{"Pos": [1, 2], "R": 1}]}), "list of 3 numbers"),
-        (case(Optode={"Detector": [{"Pos": [1, 2, 3], "R": 0}]}), "radius_mm is 0"),
     ],
 )  # fmt: skip
 def test_wrong_files(read, root, words):
@@ -174,11 +172,12 @@ def test_wrong_files(read, root, words):
     assert str(refused.value).startswith("case.json: ")
 
 
-def test_detectors_of_negative_radius_are_left_out(read):
-    found = read(case(Optode={"Detector": [{"Pos": [1, 2, 3], "R": -1}, {"Pos": [1, 2, 3], "R": 2}]}))
+def test_detectors_without_a_radius_above_0_are_left_out(read):
+    rows = [{"Pos": [1, 2, 3], "R": -1}, {"Pos": [1, 2, 3]}, {"Pos": [1, 2, 3], "R": 2}, {"Pos": [1, 2, 3], "R": 0}]
+    found = read(case(Optode={"Detector": rows}))
     assert [d.radius_mm for d in found.detectors] == [2]
-    assert any("negative radius" in note for note in found.notes)
-    assert found.detector_numbers == (2,)
+    assert any("3 of 4 detectors have no radius above 0" in note for note in found.notes)
+    assert found.detector_numbers == (3,)
 
 
 @pytest.mark.parametrize(

@@ -139,7 +139,7 @@ def test_damaged_lines_are_read_or_refused(damaged, changes):
 def test_napari_opens_lines_but_no_other_file_of_that_name(read, tmp_path):
     read(LINES)
     path = tmp_path / "input.inp"
-    with pytest.warns(ReadingNote, match="DoSpecular is off"):
+    with pytest.warns(ReadingNote, match="DoSpecular is absent"):
         ((data, _, kind),) = get_reader(str(path))(str(path))
     np.testing.assert_array_equal(data, LABELS.T)  # napari shows the first axis last
     assert kind == "labels"
