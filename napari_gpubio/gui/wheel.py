@@ -3,7 +3,7 @@
 import atexit
 from typing import Any
 
-from qtpy.QtCore import QCoreApplication, QEvent, QObject, Qt
+from qtpy.QtCore import QChildEvent, QCoreApplication, QEvent, QObject, Qt
 from qtpy.QtWidgets import (
     QAbstractScrollArea,
     QAbstractSlider,
@@ -43,8 +43,11 @@ class WheelGuard(QObject):
             if control is not None and not _has_focus(control):
                 event.ignore()
                 return True
-        elif kind == QEvent.Type.ChildPolished and isinstance(event.child(), QWidget):
-            self._watch(event.child())
+        elif kind == QEvent.Type.ChildPolished:
+            # PyQt gives an event the class of an older one at its address whose wrapper somebody keeps
+            new = event.child() if isinstance(event, QChildEvent) else watched
+            if isinstance(new, QWidget):
+                self._watch(new)
         return False
 
     def _watch(self, part: QWidget) -> None:

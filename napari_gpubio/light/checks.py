@@ -196,7 +196,7 @@ def _simulate_layers() -> None:
 
 
 WARMUPS = (
-    WarmUp(name="light in voxels", run=lambda: _simulate_little(gates=((0.0, 5.0), (0.0, 0.1, 0.2))), functions=104),
+    WarmUp(name="light in voxels", run=lambda: _simulate_little(gates=((0.0, 5.0), (0.0, 0.1, 0.2))), functions=105),
     WarmUp(name="light in layers", run=_simulate_layers, functions=5),
     WarmUp(name="volumes of more than 254 labels", run=lambda: _simulate_little(300), functions=18),
 )

@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 import pytest
-from qtpy.QtCore import Qt
+from qtpy.QtCore import QEvent, Qt
 from qtpy.QtWidgets import QApplication, QComboBox, QLineEdit, QScrollArea, QSlider, QTableWidget, QVBoxLayout, QWidget
 
 from napari_gpubio.gui.fields import NumberBox
@@ -112,6 +112,16 @@ def test_a_control_that_is_added_later_is_guarded(qtbot, scrolled):
     panel_walk.turn_wheel_at(choice, -1)
     assert choice.currentIndex() == 0
     assert choice.focusPolicy() == Qt.FocusPolicy.StrongFocus
+
+
+def test_an_event_that_does_not_name_the_control_that_was_added_guards_it_all_the_same(qtbot):
+    """As where PyQt takes the event for another one that was at its address."""
+    part = QWidget()
+    qtbot.addWidget(part)
+    guard = WheelGuard(part)
+    late = QSlider(part)
+    guard.eventFilter(part, QEvent(QEvent.Type.ChildPolished))
+    assert late.focusPolicy() == Qt.FocusPolicy.StrongFocus
 
 
 WINDOWS_LEFT_OPEN = """

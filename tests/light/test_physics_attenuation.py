@@ -156,25 +156,18 @@ def test_time_of_flight(device, n):
     result = run(device, domain, time_gates_ns=edges, detectors=[end])
     np.testing.assert_allclose(result.detected.time_ns, transit, rtol=1e-6)
     np.testing.assert_allclose(result.detected.path_mm, 60.0, rtol=1e-6)
-    # a voxel belongs to the gate in which it is left
-    left = np.arange(1, 61) * n / LIGHT_MM_PER_NS
-    expected = np.histogram(left[np.abs(left / transit - 0.75) > 1e-6], edges)[0]
-    found = (result.gates[1, 1] > 0).sum(axis=0)
-    assert np.abs(found - expected).max() <= 1
-    np.testing.assert_allclose(result.gates[1, 1].sum(axis=-1), 1.0, rtol=EXACT)
+    places = np.clip(60 * np.array(edges) / transit, np.arange(60)[:, None], np.arange(1, 61)[:, None])
+    np.testing.assert_allclose(result.gates[1, 1], np.diff(places), atol=3e-5)
 
 
 def test_gates_add_up_to_continuous_light(device):
-    """Bit for bit: the same photons, sorted by time."""
+    """The same photons, sorted by time: what they leave differs by the rounding of its parts only."""
     domain, source = make_domain((9, 9, 9)), pencil(4.5, 4.5)
     whole = run(device, domain, source, photons=4000)
     sorted_ = run(device, domain, source, photons=4000, time_gates_ns=(0.0, 0.02, 0.05, 0.3, 5.0))
-    np.testing.assert_array_equal(sorted_.state.sums.reshape(4, -1).sum(axis=0), whole.state.sums)
-    cells = len(whole.state.squares)
-    np.testing.assert_array_equal(sorted_.state.squares[-cells:], whole.state.squares)
-    np.testing.assert_allclose(sorted_.fluence, whole.fluence, rtol=1e-6)
-    np.testing.assert_allclose(sorted_.fluence_error, whole.fluence_error, rtol=1e-6)
-    assert repr(sorted_.absorbed) == repr(whole.absorbed)
+    np.testing.assert_allclose(sorted_.fluence, whole.fluence, rtol=1e-5, atol=rounding(whole))
+    np.testing.assert_allclose(sorted_.fluence_error, whole.fluence_error, rtol=1e-4, atol=rounding(whole))
+    assert sorted_.absorbed[1].value == pytest.approx(whole.absorbed[1].value, rel=1e-6)
     assert all(gate.any() for gate in np.moveaxis(sorted_.gates, -1, 0))
 
 
@@ -188,19 +181,18 @@ def test_light_decays_with_time_in_an_endless_medium(device, mus):
     source = pencil(0.21, 0.13, 0.17, direction=(0.3, 0.5, 0.7))
     result = run(device, domain, source, faces=("cyclic",) * 6, time_gates_ns=edges, photons=480)
     left = np.exp(-mua * LIGHT_MM_PER_NS / n * edges)
-    one_voxel = mua * 0.2 * np.sqrt(3)  # a path is booked when its voxel is left
-    assert result.energy.truncated.value == pytest.approx(left[-1], rel=one_voxel)
-    assert result.energy.absorbed.value == pytest.approx(1 - left[-1], rel=one_voxel)
+    assert result.energy.truncated.value == pytest.approx(left[-1], rel=1e-4)
+    assert result.energy.absorbed.value == pytest.approx(1 - left[-1], rel=1e-4)
     in_gates = (result.gates * mua * domain.voxel_volume_mm3).sum(axis=(0, 1, 2))
-    np.testing.assert_allclose(in_gates, -np.diff(left), rtol=2 * one_voxel / 0.2)
-    assert result.absorbed[1].value == pytest.approx(left[0] - left[-1], rel=0.01)  # without what came before
+    np.testing.assert_allclose(in_gates, -np.diff(left), rtol=1e-4)
+    assert result.absorbed[1].value == pytest.approx(left[0] - left[-1], rel=1e-4)  # without what came before
 
 
 def test_light_after_the_last_gate_is_truncated(device):
     domain = make_domain((3, 3, 60), Medium(label=1, n=1.0))
     result = run(device, domain, time_gates_ns=(0.0, 30.5 / LIGHT_MM_PER_NS))
     assert result.energy.truncated.value == 1.0
-    np.testing.assert_allclose(result.fluence[1, 1, :31], 1.0, rtol=EXACT)
+    np.testing.assert_allclose(result.fluence[1, 1, :31], [*np.ones(30), 0.5], rtol=EXACT)
     assert not result.fluence[1, 1, 31:].any()
 
 
@@ -208,10 +200,10 @@ def test_light_before_the_first_gate_is_not_lost(device):
     domain = make_domain((3, 3, 20), ABSORBER)
     result = run(device, domain, time_gates_ns=(10.5 / LIGHT_MM_PER_NS, 1.0))
     assert not result.fluence[:, :, :10].any()
-    expected = mean_between(np.arange(11, 21), 0.3)
-    np.testing.assert_allclose(result.fluence[1, 1, 11:], expected, rtol=EXACT, atol=rounding(result))
+    expected = mean_between(np.array([10.5, *range(11, 21)]), 0.3) * [0.5, *np.ones(9)]
+    np.testing.assert_allclose(result.fluence[1, 1, 10:], expected, rtol=2 * EXACT, atol=rounding(result))
     assert result.energy.absorbed.value == pytest.approx(-np.expm1(-6.0), rel=1e-5)
-    assert result.absorbed[1].value == pytest.approx(np.exp(-3) - np.exp(-6), rel=0.01)  # within the gates
+    assert result.absorbed[1].value == pytest.approx(np.exp(-3.15) - np.exp(-6), rel=1e-5)  # within the gates
     assert result.energy.total == pytest.approx(1.0, abs=1e-6)
 
 

@@ -230,7 +230,7 @@ def test_what_does_not_fit_is_refused():
         adjoint_jacobians(source, detector, coefficients=("g",))
     with pytest.raises(InvalidInput, match="no runs"):
         adjoint_jacobians([], detector)
-    with pytest.raises(InvalidInput, match="take gates of a fiftieth"):
+    with pytest.raises(InvalidInput, match="take those of modulation_gates_ns"):
         adjoint_jacobians(source, detector, frequency_mhz=3000.0)
     with pytest.raises(InvalidInput, match="frequency is -1"):
         adjoint_jacobians(source, detector, frequency_mhz=-1.0)
