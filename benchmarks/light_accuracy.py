@@ -1,4 +1,4 @@
-"""How right the voxel light engine is: checks with more photons, layers of skin, diffusion theory, errors, a head.
+"""How right the voxel light engine is: checks with more photons, skin, diffusion theory, errors, time gates, a head.
 
 Run from anywhere::
 
@@ -19,12 +19,12 @@ from typing import Any
 
 import numpy as np
 from common import Report, ends_after, header, result_path, table
-from light import checks, estimates, head, picture
+from light import checks, estimates, gates, head, picture
 from light.plan import Plan
 
 from napari_gpubio.core.device import choose_device
 
-PARTS = ("checks", "skin", "spread", "scaling", "energy", "head")
+PARTS = ("checks", "skin", "spread", "scaling", "energy", "gates", "head")
 GPU_TIMES = 200  # as many photons as on a CPU
 
 
@@ -119,6 +119,20 @@ def run_energy(report: Report, plan: Plan, chosen: Amounts) -> None:
     report.add("energy", "Where the energy goes", found, sentence, "", *lines)
 
 
+def run_gates(report: Report, plan: Plan, chosen: Amounts) -> None:
+    found = list(gates.box_rows(plan.device, chosen.energy))
+    sentence = (
+        f"A closed box of mirrors, 8 mm, without absorption, {chosen.energy:,} photons: every gate holds (c/n) dt."
+    )
+    lines = table(gates.BOX_COLUMNS, [gates.box_line(r) for r in found])
+    report.add("gates", "Path of light in time gates", found, sentence, "", *lines)
+    photons = 100 * chosen.energy
+    phases = list(gates.phase_rows(plan.device, photons))
+    sentence = f"15 mm of tissue around a source, {photons:,} photons, against the same photons in gates of 1 ps."
+    lines = table(gates.PHASE_COLUMNS, [gates.phase_line(r) for r in phases])
+    report.add("phases", "Phase of modulated light", phases, sentence, "", *lines)
+
+
 def run_head(report: Report, plan: Plan, chosen: Amounts, volume: Path | None) -> None:
     result = head.trace_head(plan, chosen.head)
     found, figures = head.planes(result), head.figures(result)
@@ -181,6 +195,7 @@ def main() -> None:
     report = Report(path, "Accuracy of the light engine", facts, f"Device: {facts['device']}.")
     works = {
         "checks": run_checks, "skin": run_skin, "spread": run_spread, "scaling": run_scaling, "energy": run_energy,
+        "gates": run_gates,
         "head": partial(run_head, volume=arguments.head_volume),
     }  # fmt: skip
     report.run({part: partial(works[part], report, plan, chosen) for part in arguments.parts}, lambda: plan.time_is_up)

@@ -120,6 +120,34 @@ def _time_gates(device: Device) -> list[Finding]:
     return [Finding(quantity="path in a gate (relative)", reference=0.0, result=worst, error=worst, tolerance=1e-4)]
 
 
+def _entry(device: Device) -> list[Finding]:
+    """Light onto a ball of voxels is reflected as by a sphere, whichever step it meets."""
+    n, radius, center = 1.37, 15.0, np.full(3, 16.5)
+    labels = np.linalg.norm(np.moveaxis(np.indices((34,) * 3), 0, -1) - center, axis=-1) <= radius
+    domain = Domain(labels=labels, affine=np.eye(4), media=(Medium(label=1, mua_per_mm=1.0, n=n),))
+    random, found = np.random.default_rng(1), []
+    for angle, tolerance in ((0.0, 1e-4), (45.0, 5e-3)):
+        cosine, worst = np.cos(np.deg2rad(angle)), 0.0
+        behind = np.sqrt(1.0 - (1.0 - cosine**2) / n**2)
+        across, along = (cosine - n * behind) / (cosine + n * behind), (behind - n * cosine) / (behind + n * cosine)
+        expected = float(across**2 + along**2) / 2
+        for outward, side in random.normal(size=(12, 2, 3)):
+            outward /= np.linalg.norm(outward)
+            side = np.cross(outward, side)
+            direction = np.sin(np.deg2rad(angle)) * side / np.linalg.norm(side) - cosine * outward
+            start = center + radius * outward - 5.0 * direction
+            source = Source(position_mm=tuple(start), direction=tuple(direction), entry="smooth")
+            lost = simulate(domain, source, LightSettings(photons=100), device=device).energy.specular.value
+            worst = max(worst, lost - expected, key=abs)
+        found.append(
+            Finding(
+                quantity=f"reflected at {angle:g} degrees", reference=expected, result=expected + worst, error=worst,
+                tolerance=tolerance,
+            )
+        )  # fmt: skip
+    return found
+
+
 def _snell(device: Device) -> list[Finding]:
     """An oblique ray through an interface obeys Snell's law."""
     n1, n2, sine = 1.2, 1.6, 0.5
@@ -143,6 +171,7 @@ CHECKS = (
     Check(name="Beer-Lambert", source="closed form", run=_beer_lambert),
     Check(name="mu_a = 0", source="closed form", run=_path_length),
     Check(name="time gates", source="closed form", run=_time_gates),
+    Check(name="entry", source="Fresnel's equations", run=_entry),
     Check(name="refraction", source="Snell's law", run=_snell),
     Check(name="diffusion", source="diffusion theory, image source, Reff of Haskell et al. 1994", run=_diffusion),
     *(_absorption(name, photons) for name, photons in _ABSORBED.items()),
@@ -196,7 +225,7 @@ def _simulate_layers() -> None:
 
 
 WARMUPS = (
-    WarmUp(name="light in voxels", run=lambda: _simulate_little(gates=((0.0, 5.0), (0.0, 0.1, 0.2))), functions=105),
+    WarmUp(name="light in voxels", run=lambda: _simulate_little(gates=((0.0, 5.0), (0.0, 0.1, 0.2))), functions=108),
     WarmUp(name="light in layers", run=_simulate_layers, functions=5),
-    WarmUp(name="volumes of more than 254 labels", run=lambda: _simulate_little(300), functions=18),
+    WarmUp(name="volumes of more than 254 labels", run=lambda: _simulate_little(300), functions=21),
 )

@@ -8,7 +8,7 @@ import numpy as np
 
 from napari_gpubio.core.numbers import short_number
 from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
-from napari_gpubio.light.model import Domain
+from napari_gpubio.light.model import OUTSIDE, Domain
 from napari_gpubio.light.result import Estimate, LightResult, exposed_area_mm2
 from napari_gpubio.light.scattering_tensors import FREE, NOT_RECIPROCAL
 from napari_gpubio.light.source import Source
@@ -20,6 +20,7 @@ _ROUNDING_SD = 3.0  # standard deviations of that, which are upper bounds: two t
 _MOST_EFOLDS = 22.0  # a packet that has lost more of its weight books less than a quantum
 MOST_TRUNCATED = 0.01  # fraction of a launched photon
 MOST_ROULETTE_Z = 4.0
+MOST_SPECULAR = 0.1  # of the light
 MOST_MISSED = 0.02  # of a source that emits in all directions
 MOST_CUT = 0.02  # part of a source behind the surface
 MOST_DIP = (
@@ -83,6 +84,8 @@ def findings(result: LightResult, *, running: bool = False) -> tuple[Finding, ..
     if all(one.kind in ALL_ROUND for one in result.sources) and energy.missed.value > MOST_MISSED:
         message = f"{energy.missed.value:.1%} of the light missed the tissue: its source lies outside. Move it inside."
         found.append(Finding("warning", message))
+    if energy.specular.value > MOST_SPECULAR:
+        found.append(_specular_finding(result))
     if result.detected.dropped:
         message = f"{result.detected.dropped:,} detected photons were not listed; raise 'Most detected photons'."
         found.append(Finding("warning", message))
@@ -97,6 +100,18 @@ def findings(result: LightResult, *, running: bool = False) -> tuple[Finding, ..
     if not running and not math.isfinite(energy.absorbed.error):
         found.append(Finding("warning", "Too few batches for standard errors; run more photons."))
     return worst_first(found, result, energy.total, running=running)
+
+
+def _specular_finding(result: LightResult) -> Finding:
+    domain = result.domain
+    ns = domain.property_volume("n")[domain.labels != OUTSIDE]
+    normally = max(((n - domain.outside_n) / (n + domain.outside_n)) ** 2 for n in (ns.min(), ns.max()))
+    return Finding(
+        "warning",
+        f"{result.energy.specular.value:.1%} of the light is reflected where it enters; at normal incidence it is at "
+        f"most {normally:.1%}. Turn the source along the inward normal; if it is to be oblique, entry='smooth' keeps "
+        "light from the steps of the voxels.",
+    )
 
 
 def start_findings(result: LightResult) -> Iterator[Finding]:

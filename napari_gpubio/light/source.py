@@ -56,6 +56,7 @@ RECTANGLES = ("planar", "pattern", "slit", "pencil_array", "fourier", "fourier_2
 DISKS = ("fiber", "gaussian", "disk", "lambertian", "hyperboloid")  # kinds that have a radius across the direction
 WITH_SECTOR = ("disk", "lambertian", "radial_line")
 MOST_CELLS = 1 << 30  # of a volume
+ENTRIES = ("auto", "smooth", "faces")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -114,6 +115,11 @@ class Source:
         along width, height and direction. Any non-negative scale.
     weight
         Share of the photons that start here where there are several sources, on any scale.
+    entry
+        What reflects and refracts light that comes from outside: ``smooth``, the smoothed surface of the labels where
+        the axis of the source meets it, at any angle; ``faces``, the faces of the voxels, whose steps lose between 0
+        and 100 % of the light; ``auto``, the smoothed surface if the direction is along its normal (within 5 degrees),
+        else the faces. Where the tissue is a box, its faces count, as for sources that emit in all directions.
     launch_angles_deg
         Polar angles about the direction, increasing, at equal steps of their distribution function from 0 to 1, and
         linear between them; for the kinds that are collimated otherwise.
@@ -188,6 +194,10 @@ class Source:
     height_axis: Vector | None = None
     pattern: Array | None = field(default=None, repr=False)
     weight: float = 1.0
+    entry: str = param(
+        "auto", "Entry", "What reflects and refracts light that enters: the smoothed surface, or faces of voxels.",
+        choices=ENTRIES,
+    )  # fmt: skip
     launch_angles_deg: tuple[float, ...] | None = None
     launch_angles_are_discrete: bool = False
 

@@ -170,14 +170,11 @@ def inward_normal(
     from scipy.special import ndtr
 
     sizes = voxel_sizes_mm(affine)
-    sigma = _SIGMA_VOXELS * float(sizes.max()) if smoothing_mm is None else float(smoothing_mm)
+    sigma = usual_smoothing_mm(affine) if smoothing_mm is None else float(smoothing_mm)
     if not (np.isfinite(sigma) and sigma > 0):
         raise InvalidInput(f"smoothing_mm is {smoothing_mm}; it must be greater than 0")
-    place = (apply_affine(np.linalg.inv(affine), position_mm) + 0.5) * sizes
-    low = np.clip(np.floor((place - 3 * sigma) / sizes).astype(int), 0, labels.shape)
-    high = np.clip(np.ceil((place + 3 * sigma) / sizes).astype(int), 0, labels.shape)
-    tissue = (labels[tuple(slice(a, b) for a, b in zip(low, high, strict=True))] != OUTSIDE).astype(np.float64)
-    edges = [(np.arange(low[a], high[a] + 1) * sizes[a] - place[a]) / sigma for a in range(3)]
+    tissue, low, place = tissue_within(labels, affine, position_mm, 3 * sigma)
+    edges = [(np.arange(low[a], low[a] + tissue.shape[a] + 1) * sizes[a] - place[a]) / sigma for a in range(3)]
     whole = [np.diff(ndtr(edge)) for edge in edges]
     slope = [-np.diff(np.exp(-(edge**2) / 2)) for edge in edges]  # of the integral, when the position moves
     gradient = np.array(
@@ -194,6 +191,32 @@ def inward_normal(
     return np.asarray(rotation_of(affine) @ (gradient / length))
 
 
+def usual_smoothing_mm(affine: Array) -> float:
+    """Standard deviation of the Gaussian that smooths the tissue for its normals, mm."""
+    return _SIGMA_VOXELS * float(voxel_sizes_mm(affine).max())
+
+
+def tissue_within(
+    labels: Array, affine: Array, position_mm: npt.ArrayLike, reach_mm: float
+) -> tuple[Array, Array, Point]:
+    """Mask of the tissue near a position, its first voxel, and the position in mm from the first voxel's outer corner.
+
+    Parameters
+    ----------
+    labels, affine
+        The volume, shape (X, Y, Z).
+    position_mm
+        World position.
+    reach_mm
+        How far the mask goes to each side along the axes of the volume, at least, as far as the volume does.
+    """
+    sizes = voxel_sizes_mm(affine)
+    place = (apply_affine(np.linalg.inv(affine), position_mm) + 0.5) * sizes
+    low = np.clip(np.floor((place - reach_mm) / sizes).astype(int), 0, labels.shape)
+    high = np.clip(np.ceil((place + reach_mm) / sizes).astype(int), 0, labels.shape)
+    return labels[tuple(slice(a, b) for a, b in zip(low, high, strict=True))] != OUTSIDE, low, place
+
+
 def above_surface(affine: Array, point_mm: npt.ArrayLike, normal: npt.ArrayLike) -> Point:
     """Just outside a point of the surface, so that what is there counts as outside (and loses its specular part)."""
     lift = LIFT * float(voxel_sizes_mm(affine).min())
@@ -206,7 +229,7 @@ def clearance_mm(labels: Array, affine: Array, source: Source) -> float:
     A flat disk that touches a curved surface lies partly in the tissue; light that starts there would miss the specular
     reflection and a part of its way. The kinds that are no collimated beams, and points, need no clearance.
     """
-    deepest = _deepest_mm(labels, affine, source, _across(source))
+    deepest = _deepest_mm(labels, affine, source, across_beam(source))
     return deepest + LIFT * float(voxel_sizes_mm(affine).min()) if deepest > 0 else 0.0
 
 
@@ -224,7 +247,7 @@ def _deepest_mm(labels: Array, affine: Array, source: Source, across: Point) -> 
     return deepest
 
 
-def _across(source: Source) -> Point:
+def across_beam(source: Source) -> Point:
     """Points all over the cross-section of a collimated beam, from its middle, mm, shape (N, 3)."""
     u, v, _ = source.frame()
     if source.kind in RECTANGLES:

@@ -21,6 +21,7 @@ from napari_gpubio.speckle.regions import region_curves
 from napari_gpubio.speckle.run import ContrastStream, contrast
 from napari_gpubio.speckle.samples import (
     TUBES,
+    Camera,
     SpeckleField,
     flow_frames,
     noise_model,
@@ -28,16 +29,19 @@ from napari_gpubio.speckle.samples import (
     tube_phantom,
     window_share,
 )
-from napari_gpubio.speckle.settings import ContrastSettings
+from napari_gpubio.speckle.settings import ContrastSettings, NoiseModel
 
 Array = npt.NDArray[Any]
 _HARD_SHAPE = (260, 348)
 CONTRAST_ERROR, INDEX_ERROR = 2.5e-7, 5e-7  # relative, of single precision
 MOST_ULPS = 2.0
 FLOW_ERROR = 0.03
+LOW_LIGHT_ERROR = 0.03
 EXPOSURES_MS = np.array([0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 2.0, 3.0, 5.0, 7.5, 10.0, 20.0, 40.0, 80.0])
 _WINDOW, _CUTOFF, _SIZE, _LEVEL = 7, 0.35, 160, 4000.0
 _T = 10.0  # ms
+LOW_LIGHT = ((15.0, 6.0, 5), (5.0, 2.0, 7), (2.5, 1.5, 7))  # electrons and read noise of a pixel, window
+_EXPOSED = 16  # times that the same light is recorded
 _MESI_BETA = 0.25
 FRAME_SHAPE = (1040, 1392)
 STACK = 24
@@ -220,6 +224,24 @@ def _tubes(device: Device) -> list[Finding]:
     ]  # fmt: skip
 
 
+def _low_light(device: Device) -> list[Finding]:
+    """Compare K² of a region with that of its light; the camera's noise exceeds the variance of many windows."""
+    light = flow_frames(np.full((128, 128), 4.0), frames=8, cutoff=_CUTOFF, seed=9)
+    rng, found = np.random.default_rng(9), []
+    for electrons, read, window in LOW_LIGHT:
+        camera = Camera(mean_adu=electrons, electrons_per_adu=1.0, read_noise_electrons=read)
+        frames = np.concatenate([camera.expose(light, rng) for _ in range(_EXPOSED)])
+        noise = NoiseModel(dark_adu=camera.dark_adu, gain=1.0, read_noise_adu=read, quantization=True)
+        settings = ContrastSettings(window=window, exposure_ms=_T)
+        exact, measured = (
+            region_curves(contrast(some, settings, noise=model, device=device), {"all": np.ones((128, 128))})[0]
+            for some, model in ((light, None), (frames, noise))
+        )
+        name = f"K² at {electrons:g} electrons, {window} x {window} (relative)"
+        found.append(difference_finding(name, exact.k2.mean(), measured.k2.mean(), LOW_LIGHT_ERROR, relative=True))
+    return found
+
+
 def _mesi(device: Device) -> list[Finding]:  # noqa: ARG001 - fits are made on the CPU
     """Recover τ and ρ, without noise and with 2 % of noise in K²."""
     truth = [(rho, tau) for rho in (1.0, 0.9, 0.6) for tau in (0.1, 0.5, 3.0)]
@@ -247,6 +269,7 @@ CHECKS = (
     Check(name="sums of patterns", source="K = 1/√M, Goodman 1975", run=_patterns),
     Check(name="autoregressive flow", source="closed form of the phantom", run=_flow),
     Check(name="three tubes", source="closed form of the phantom", run=_tubes),
+    Check(name="regions at low light", source="the same light without a camera", run=_low_light),
     Check(name="multi-exposure fit", source="closed forms; Parthasarathy et al. 2008", run=_mesi),
     *live_checks(lambda device: ContrastStream(ContrastSettings(mask=False), LIVE_SHAPE, np.uint16, device=device)),
 )

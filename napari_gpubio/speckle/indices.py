@@ -30,16 +30,22 @@ _LEAST = 1 << 12  # values of a block
 
 
 def speckle_flow_index(k2: npt.ArrayLike, exposure_ms: float) -> Array:
-    """Return SFI = 1/(2TK²), 1/s; infinite where K is 0."""
+    """Return SFI = 1/(2TK²), 1/s; infinite where K is 0, NaN where K² is negative."""
     _check_exposure(exposure_ms)
     with np.errstate(divide="ignore"):
-        return np.asarray(1.0 / (2e-3 * exposure_ms * np.asarray(k2, np.float64)))
+        return np.asarray(1.0 / (2e-3 * exposure_ms * _not_negative(k2)))
 
 
 def relative_flow(k2: npt.ArrayLike, baseline_k2: npt.ArrayLike) -> Array:
-    """Return F/F₀ = K₀²/K²; average K² before, not the ratio after."""
+    """Return F/F₀ = K₀²/K²; average K² before, not the ratio after. NaN where one of them is negative."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(np.asarray(baseline_k2, np.float64) / np.asarray(k2, np.float64))
+        return np.asarray(_not_negative(baseline_k2) / _not_negative(k2))
+
+
+def _not_negative(k2: npt.ArrayLike) -> Array:
+    """Return K² in double precision, NaN where more noise was subtracted than there is."""
+    values = np.asarray(k2, np.float64)
+    return np.where(values < 0, np.nan, values)
 
 
 def visibility(x: npt.ArrayLike) -> Array:

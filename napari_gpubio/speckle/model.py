@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ SATURATED = 8  # a sample is saturated
 LOW_SIGNAL = 16  # its mean is below the limit of the settings
 BELOW_NOISE = 32  # its variance is less than that of the camera's noise
 ALL = EDGE | ZERO_MEAN | ZERO_VARIANCE | SATURATED | LOW_SIGNAL | BELOW_NOISE
+LEFT_OUT = EDGE | ZERO_MEAN | SATURATED | LOW_SIGNAL  # of means; K² below the noise is kept, or they would be too high
 NAMES = {
     EDGE: "edge",
     ZERO_MEAN: "zero mean",
@@ -200,8 +202,9 @@ class ContrastMaps:
 
     Parameters
     ----------
-    contrast
-        K, float32; NaN where there is none.
+    signed
+        K, float32; NaN where there is none. Where the noise that was subtracted is more than the variance, K² is
+        negative, and this is minus the root of its absolute value.
     index
         The index chosen in the settings, float32, in `unit`; None if none was requested.
     mask
@@ -214,15 +217,23 @@ class ContrastMaps:
         Remarks for the user, in sentences.
     complete
         False if the run was stopped; maps that were not computed are NaN and marked as edges.
+    noise_subtracted
+        Whether the noise of the camera was subtracted.
     """
 
-    contrast: Float
+    signed: Float
     settings: ContrastSettings
     index: Float | None = None
     mask: npt.NDArray[np.uint8] | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     complete: bool = True
+    noise_subtracted: bool = False
+
+    @cached_property
+    def contrast(self) -> Float:
+        """K; NaN where there is none, also where K² is negative."""
+        return np.where(self.signed < 0, np.float32(np.nan), self.signed) if self.noise_subtracted else self.signed
 
     @property
     def unit(self) -> str:
@@ -231,24 +242,24 @@ class ContrastMaps:
 
     @property
     def squared(self) -> Float:
-        """K²; with its negative values if K² is the index, from which noise was subtracted."""
+        """K²; negative where the noise that was subtracted is more than the variance."""
         if self.index is not None and self.settings.index == "squared":
             return self.index
-        return np.square(self.contrast)
+        return self.signed * np.abs(self.signed)
 
     @property
     def valid(self) -> npt.NDArray[np.bool_]:
         """Where K is finite and no bit of the mask is set."""
-        finite = np.isfinite(self.contrast)
+        finite = self.signed >= 0
         return finite if self.mask is None else finite & is_valid(self.mask)
 
     def __len__(self) -> int:
-        return 1 if self.contrast.ndim == 2 else len(self.contrast)
+        return 1 if self.signed.ndim == 2 else len(self.signed)
 
     def __getitem__(self, which: Any) -> "ContrastMaps":
-        """Return some of the maps of a stack."""
+        """Return some of the maps of a stack, or some of their pixels."""
         index, mask = (None if part is None else part[which] for part in (self.index, self.mask))
-        return replace(self, contrast=self.contrast[which], index=index, mask=mask)
+        return replace(self, signed=self.signed[which], index=index, mask=mask)
 
 
 class MapMean:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.speckle.indices import inverse_correlation_time, relative_flow, speckle_flow_index
-from napari_gpubio.speckle.model import ALL, ContrastMaps, is_valid
+from napari_gpubio.speckle.model import ALL, LEFT_OUT, ContrastMaps, is_valid
 
 Array = npt.NDArray[Any]
 
@@ -23,7 +23,8 @@ class RegionCurve:
     name
         Name of the region.
     k2
-        Mean of K² over its valid pixels in each map; NaN where it has none.
+        Mean of K² over its valid pixels in each map; NaN where it has none. Negative if more noise was subtracted than
+        there is; contrast and flow are then NaN.
     used, skipped
         Pixels that were averaged, and pixels that were left out because of the mask, in each map.
     exposure_ms, beta
@@ -48,7 +49,7 @@ class RegionCurve:
     @property
     def contrast(self) -> Array:
         """Square root of the mean of K²."""
-        return np.sqrt(self.k2)
+        return np.sqrt(np.where(self.k2 < 0, np.nan, self.k2))
 
     @property
     def sfi(self) -> Array:
@@ -75,7 +76,7 @@ class RegionCurve:
 
 
 def region_curves(
-    maps: ContrastMaps, regions: Mapping[str, npt.ArrayLike], *, skip: int = ALL
+    maps: ContrastMaps, regions: Mapping[str, npt.ArrayLike], *, skip: int | None = None
 ) -> tuple[RegionCurve, ...]:
     """Average K² over regions in every map.
 
@@ -86,35 +87,47 @@ def region_curves(
     regions
         Name and pixels of each region: booleans of shape (Y, X).
     skip
-        Bits of the mask; pixels with one of them are left out, as are pixels without a contrast.
+        Bits of the mask; pixels with one of them are left out, as are pixels without a contrast. By default all bits,
+        but where the camera's noise was subtracted windows below it count: without them means would be too high.
 
     Raises
     ------
     InvalidInput
         If a region has another shape, or no pixel.
     """
-    k2 = maps.squared.reshape(-1, *maps.squared.shape[-2:])
-    mask = None if maps.mask is None else maps.mask.reshape(k2.shape)
-    curves = []
+    shape, curves = maps.signed.shape[-2:], []
     for name, given in regions.items():
         pixels = np.asarray(given)
-        if pixels.shape != k2.shape[1:]:
-            raise InvalidInput(
-                f"region {name!r} has shape {pixels.shape} and a map {k2.shape[1:]}; draw it on the maps"
-            )
+        if pixels.shape != shape:
+            raise InvalidInput(f"region {name!r} has shape {pixels.shape} and a map {shape}; draw it on the maps")
         if not pixels.any():
             raise InvalidInput(f"region {name!r} is empty; mark at least one pixel")
-        inside = k2[:, pixels != 0].astype(np.float64)
-        good = np.isfinite(inside)
-        if mask is not None:
-            good &= is_valid(mask[:, pixels != 0], skip)
-        used = good.sum(axis=1)
-        total = np.where(good, inside, 0.0).sum(axis=1)
-        mean = np.divide(total, used, out=np.full(len(k2), np.nan), where=used > 0)
+        mean, used = mean_k2(maps[..., pixels != 0], skip)
         curves.append(
             RegionCurve(
-                name=name, k2=mean, used=used, skipped=inside.shape[1] - used, exposure_ms=maps.settings.exposure_ms,
-                beta=maps.settings.beta, frames=maps.settings.depth, step=maps.settings.step,
+                name=name, k2=mean, used=used, skipped=np.count_nonzero(pixels) - used,
+                exposure_ms=maps.settings.exposure_ms, beta=maps.settings.beta, frames=maps.settings.depth,
+                step=maps.settings.step,
             )
         )  # fmt: skip
     return tuple(curves)
+
+
+def mean_k2(inside: ContrastMaps, skip: int | None = None) -> tuple[Array, Array]:
+    """Return the mean of K² in each map, NaN where there is none, and the number of its pixels.
+
+    Parameters
+    ----------
+    inside
+        Some pixels of a map, or of all maps of a stack: ``maps[..., pixels]``.
+    skip
+        As in `region_curves`.
+    """
+    k2 = np.atleast_2d(inside.squared).astype(np.float64)
+    good = np.isfinite(k2)
+    if inside.mask is not None:
+        chosen = (LEFT_OUT if inside.noise_subtracted else ALL) if skip is None else skip
+        good &= is_valid(np.atleast_2d(inside.mask), chosen)
+    used = good.sum(axis=1)
+    total = np.where(good, k2, 0.0).sum(axis=1)
+    return np.divide(total, used, out=np.full(len(k2), np.nan), where=used > 0), used

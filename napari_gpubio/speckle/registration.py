@@ -59,9 +59,9 @@ class Registered(NamedTuple):
         reach = [np.where(ends, radius, 0) for ends in (first > 0, end < outside.shape)]
         (top, left), (bottom, right) = first + reach[0], end - reach[1]
         outside[top : max(top, bottom), left : max(left, right)] = False
-        maps.contrast[..., outside] = np.nan
-        if maps.index is not None:
-            maps.index[..., outside] = np.nan
+        for values in (maps.signed, maps.contrast, maps.index):
+            if values is not None:
+                values[..., outside] = np.nan
         if maps.mask is not None:
             maps.mask[..., outside] |= EDGE
 

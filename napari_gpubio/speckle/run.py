@@ -18,6 +18,7 @@ from napari_gpubio.speckle.kernels.contrast.problem import Maps, Problem, Recipe
 from napari_gpubio.speckle.model import ContrastMaps, FrameStack, MapMean, checked_values, kernel_dtype
 from napari_gpubio.speckle.settings import ContrastSettings, NoiseModel
 
+Array = npt.NDArray[Any]
 _MOST_NAMED = 6  # black frames
 _MOST_SATURATED = 0.001  # of samples that pass without a note
 _FULL_SCALES = {float((2**bits - 1) << shift) for bits in (8, 10, 12, 14, 16) for shift in {0, 16 - bits}} - {255 << 8}
@@ -86,8 +87,9 @@ def contrast_steps(
     """
     settings, clock = settings or ContrastSettings(), RunClock()
     stack = FrameStack(frames)
-    _check_memory(stack, settings)
-    problem = make_problem(stack, settings, noise or NoiseModel(), baseline)
+    noise = noise or NoiseModel()
+    _check_memory(stack, settings, noise)
+    problem = make_problem(stack, settings, noise, baseline)
     chosen = choose_device(device)
     yield from _advance(problem, chosen, stop)
     return _maps(problem, chosen, clock.seconds)
@@ -128,9 +130,10 @@ def baseline_k2_steps(
     return mean.mean()
 
 
-def _check_memory(stack: FrameStack, settings: ContrastSettings) -> None:
-    """Raise InvalidInput if the maps do not fit in memory."""
-    needed = settings.count(stack.count) * int(np.prod(stack.shape)) * (8 + settings.mask)
+def _check_memory(stack: FrameStack, settings: ContrastSettings, noise: NoiseModel) -> None:
+    """Raise InvalidInput if the maps do not fit in memory; those without noise have their K beside its sign."""
+    each = 8 + settings.mask + 4 * noise.has_noise
+    needed = settings.count(stack.count) * int(np.prod(stack.shape)) * each
     if needed > (free := free_memory_bytes(CPU)):
         raise InvalidInput(
             f"the maps need {needed / 2**30:.1f} GiB and {free / 2**30:.1f} GiB of memory are free; use a part of the "
@@ -152,19 +155,22 @@ def _advance(problem: Problem, device: Device, stop: threading.Event | None) -> 
 
 def _newest(problem: Problem) -> ContrastMaps:
     """Return the last map that was computed."""
-    contrast, index, mask = problem.maps.one(int(np.flatnonzero(problem.reached)[-1]))
-    return ContrastMaps(contrast=contrast, index=index, mask=mask, settings=problem.recipe.settings)
+    return _made(problem.recipe, *problem.maps.one(int(np.flatnonzero(problem.reached)[-1])))
+
+
+def _made(recipe: Recipe, signed: Array, index: Array | None, mask: Array | None, **more: Any) -> ContrastMaps:
+    """Return maps as the kernels fill them."""
+    return ContrastMaps(
+        signed=signed, index=index, mask=mask, settings=recipe.settings, noise_subtracted=recipe.noise.has_noise, **more
+    )
 
 
 def _maps(problem: Problem, device: Device, seconds: float) -> ContrastMaps:
     """Return the result; maps that were not computed are cleared."""
     problem.maps.clear(~problem.reached)
-    contrast, index, mask = problem.maps.one(0) if problem.stack.is_single else problem.maps
-    return ContrastMaps(
-        contrast=contrast,
-        index=index,
-        mask=mask,
-        settings=problem.recipe.settings,
+    return _made(
+        problem.recipe,
+        *(problem.maps.one(0) if problem.stack.is_single else problem.maps),
         parameters=_parameters(problem, device, seconds),
         notes=_notes(problem),
         complete=bool(problem.reached.all()),
@@ -220,7 +226,6 @@ def _on_gpu(run: Any, problem: Problem, gpu: Device) -> Any:
     return within_memory(lambda: run(problem, device=gpu), gpu, needed, "contrast of these frames")
 
 
-Array = npt.NDArray[Any]
 RESULTS = 3  # maps that stay valid while the next ones are computed
 
 
@@ -324,8 +329,7 @@ class ContrastStream:
             self._in_window = 0
         if made is None:
             return None
-        contrast, index, mask = made.one(0)
-        return ContrastMaps(contrast=contrast, index=index, mask=mask, settings=self.settings)
+        return _made(self._recipe, *made.one(0))
 
     def __call__(self, frame: Array) -> ContrastMaps | None:
         """Process the next frame; see `push`."""

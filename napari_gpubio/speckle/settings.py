@@ -143,10 +143,12 @@ _QUANTISATION = 1.0 / 12.0  # ADU², of rounding to integers
 class NoiseModel:
     """A camera's dark level, gain and noise; the defaults correct nothing.
 
-    K² = K²(raw) - g/I - (σ² + 1/12)/I², with the mean I above the dark level in ADU, the gain g in ADU per electron
-    and the variance σ² of the read noise in ADU² (as in Zilpelwar et al., Biomed. Opt. Express 13:6533, 2022). The
-    dark level is kept in sixteenths of an ADU, so that sums stay integers; samples below it stay negative, since
-    clipping them would change the variance.
+    K² = K²(raw) - g/I - σ²/I², with the mean I above the dark level in ADU, the gain g in ADU per electron and the
+    variance σ² of the read noise in ADU², to which 1/12 is added for rounding (as in Zilpelwar et al., Biomed. Opt.
+    Express 13:6533, 2022). At low light I is noisy, too, so that its powers have a bias (expanded to second order, with
+    the variance (g I + σ²)/N of the mean of N samples and its covariance with the variance of the window); without it
+    K² = (K²(raw) - g/I - σ²/I² - 2 g σ²/(N I³)) / (1 - g/(N I) + 3 σ²/(N I²)). The dark level is kept in sixteenths of
+    an ADU, so that sums stay integers; samples below it stay negative, since clipping them would change the variance.
 
     Parameters
     ----------

@@ -84,6 +84,13 @@ def add_basis(verb: argparse.ArgumentParser) -> None:
     )
 
 
+def add_fods(verb: argparse.ArgumentParser) -> None:
+    """Add the argument that names FODs beside tensors."""
+    text = "FODs of the same brain: tell on which share of the way they have two directions"
+    verb.add_argument("--fods", type=Path, help=text)
+    add_basis(verb)
+
+
 def read_fod_field(options: argparse.Namespace, path: Path) -> FodField:
     """Read FODs as the options of `add_basis` say, in the mask, and tell what is to be known of them."""
     field = read_fods(path, basis=options.basis, frame=options.frame, mask=options.mask)

@@ -14,11 +14,12 @@ from napari_gpubio.tracts.fods import checks as fod_checks
 from napari_gpubio.tracts.fods.estimate import estimate_response
 from napari_gpubio.tracts.fods.run import deconvolve
 from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
+from napari_gpubio.tracts.noise import NoiseSettings
 from napari_gpubio.tracts.noise.run import denoise_scan
 from napari_gpubio.tracts.phantom import AnalyticField, analytic_fields, load_brain_phantom
 from napari_gpubio.tracts.run import PROBLEMS, trace_problem, track
 from napari_gpubio.tracts.seeds import Field, Launch, ball
-from napari_gpubio.tracts.settings import Directions, TrackSettings
+from napari_gpubio.tracts.settings import Directions, StopReason, TrackSettings
 from napari_gpubio.tracts.tensors.gradient_check import check_gradients
 from napari_gpubio.tracts.tensors.run import fit_tensors
 
@@ -97,6 +98,26 @@ def _checks() -> tuple[Check, ...]:
     )
 
 
+def _length_findings(device: Device) -> list[Finding]:
+    """Fibers through the corpus callosum, most of which are longer than the limit until they are cut."""
+    settings = TrackSettings(max_length_mm=40.0)
+    field = fit_tensors(load_brain_phantom(), device=device)
+    fibers = track(field, ball((0.0, -5.0, 22.0), 3.0, 50), Directions(count=20), settings, device=device)
+    left = settings.max_length_mm - fibers.lengths_mm()
+    cut = np.logical_or(*(fibers.per_fiber[name] == StopReason.LENGTH for name in ("stop_reason", "stop_reason_back")))
+    errors = {
+        "longest fiber, beyond 40 mm (mm)": (max(0.0, float(-left.min())), 1e-3),
+        "shortest fiber that was cut, below 40 mm (mm)": (float(left[cut].max(initial=0.0)), 2.0 * settings.step_mm),
+    }
+    return [
+        Finding(quantity=name, reference=0.0, result=error, error=error, tolerance=tolerance)
+        for name, (error, tolerance) in errors.items()
+    ]
+
+
+LENGTH_CHECK = Check(name="maximum length of whole fibers", source="definition", run=_length_findings)
+
+
 def _tracking_speed(settings: TrackSettings) -> Callable[[Device], Callable[[], float]]:
     def prepare(device: Device) -> Callable[[], float]:
         field = fit_tensors(load_brain_phantom(), device=device)
@@ -130,7 +151,24 @@ def _fit_speed(device: Device) -> Callable[[], float]:
     return lambda: float(fit_tensors(scan, device=device).mask.sum())
 
 
-CHECKS = (*_checks(), *fod_checks.CHECKS)
+def _magnitudes(device: Device) -> list[Finding]:
+    """Bias that is left in denoised and corrected magnitudes of one signal, and the noise that was found."""
+    snr, shape = 1.0, (10, 10, 10, 90)
+    x, y = np.random.default_rng(5).normal(size=(2, *shape))
+    bvals = np.r_[0.0, np.full(shape[3] - 1, 1000.0)]
+    directions = np.repeat([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0]], [1, shape[3] - 1], axis=0)
+    data = np.hypot(snr + x, y).astype(np.float32)
+    scan = DiffusionScan(data=data, bvals=bvals, directions=directions, affine=np.eye(4))
+    found = denoise_scan(scan, settings=NoiseSettings(rician=True), device=device)
+    mean, noise = float(found.scan.data.mean()), float(np.median(found.noise))
+    return [
+        Finding(quantity="signal / noise", reference=snr, result=mean, error=mean - snr, tolerance=0.05),
+        Finding(quantity="noise", reference=1.0, result=noise, error=noise - 1.0, tolerance=0.03),
+    ]
+
+
+MAGNITUDES_CHECK = Check(name="magnitudes at SNR 1", source="moments of Rice 1944", run=_magnitudes)
+CHECKS = (*_checks(), LENGTH_CHECK, MAGNITUDES_CHECK, *fod_checks.CHECKS)
 SPEEDS = (
     Speed(
         name="1000 geodesics from a click (hamiltonian, cubic, RK4)",

@@ -248,6 +248,8 @@ def make_launch(field: Field, points_mm: npt.ArrayLike, directions: Directions) 
     InvalidInput if no seed lies inside the volume and the mask.
     """
     points = checked_points(points_mm)
+    if isinstance(field, FixelField):
+        field = field.ordered()
     voxel, inside = _in_mask(field, points)
     if not inside.any():
         in_volume = [p for p, v in zip(points, voxel, strict=True) if _in_volume(field, v)]

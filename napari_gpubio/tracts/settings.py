@@ -158,7 +158,8 @@ class TrackSettings:
     max_length_mm: float = param(
         250.0,
         "Maximum length",
-        "Fibers end at this distance along them from the seed, each way.",
+        "Of the whole fiber. Where both ways together are longer, each keeps half of this length, and what the other "
+        "leaves of its half.",
         unit="mm",
         above=0.0,
         maximum=100_000.0,
@@ -353,8 +354,7 @@ class TrackSettings:
     def usual(method: str, voxel_sizes_mm: Any) -> "TrackSettings":
         """Settings for a method in FODs or fixels: step, shortest and longest fiber by the mean voxel size.
 
-        Those of streamlines are MRtrix's, whose longest length is that of the whole fiber, though, not of each way
-        from the seed.
+        Those of streamlines are MRtrix's.
 
         Parameters
         ----------

@@ -64,6 +64,7 @@ VOXELS = [
 VOXELS += [(*VOXELS[0][:-1], f"SOURCE_KIND={kind}") for kind in SOURCE_KINDS if kind]
 VOXELS += [(*VOXELS[0][:-2], "THIN=1", "SOURCE_KIND=0")]
 VOXELS += [(*VOXELS[0][:-1], "SEVERAL=1"), (*VOXELS[0][:-1], "SOURCE_KIND=4", "SHARED=1")]
+VOXELS += [(*VOXELS[0], "SMOOTH=1")]
 VOXELS += [(VOXELS[0][0], "CONTINUOUS=2", *VOXELS[0][2:]), (*VOXELS[0][:-1], "PHASE_TABLE=1", "SOURCE_KIND=0")]
 VOXELS += [(*VOXELS[0][:-1], f"ANISOTROPY={model}", "SOURCE_KIND=0") for model in (1, 2, 3)]
 REPLAYS = [(*defines, f"RECORD={record}") for defines in (VOXELS[2], VOXELS[7]) for record in ("SCORES", "TRAILS")]
@@ -275,6 +276,7 @@ def test_voxels_are_compiled_as_the_engine_does():
             "anisotropy": 0,
             "others": (),
             "shares": None,
+            "surfaces": np.zeros(0),
         }
         rows = np.zeros(1, f"u{itemsize}")
         return SimpleNamespace(rows=rows, domain=domain, detectors=detectors, **{**other, **more})
@@ -290,7 +292,7 @@ def test_voxels_are_compiled_as_the_engine_does():
     used |= {defines_of(problem(anisotropy=model)) for model in (1, 2, 3)}
     used |= {defines_of(problem(is_thin=True)), defines_of(problem(others=("one",)))}
     used |= {defines_of(problem(continuous=True, has_own_g_or_n=True)), defines_of(problem(table="some"))}
-    used.add(defines_of(problem(kind=4, shares=np.ones((1, 2)))))
+    used |= {defines_of(problem(kind=4, shares=np.ones((1, 2)))), defines_of(problem(surfaces=np.ones(15)))}
     assert used == set(VOXELS)
 
 

@@ -210,6 +210,19 @@ def test_every_build_has_the_bits_of_its_backend(fake_gpu, wide_labels, make, de
     assert (len(result.detected) > 0) == bool(detectors)
 
 
+@pytest.mark.parametrize("numbers", [(0,), (3, 4), (10,), (0, 0, 1)], ids=str)
+def test_a_smoothed_surface_has_the_bits_of_its_backend(one_gpu, numbers):
+    """A point, beams whose place on the surface differs, all angles; and several sources, of which one meets faces."""
+    given = [dataclasses.replace(SOURCES[number], entry="smooth") for number in numbers]
+    given[-1] = dataclasses.replace(given[-1], entry="faces") if len(given) > 2 else given[-1]
+    source = given if len(given) > 1 else given[0]
+    assert VoxelProblem(scene(), given[0], settings(), others=given[1:]).surfaces.any()
+    result = check_backends(scene(), source, settings(2000, **EVERYTHING))
+    faces = [dataclasses.replace(one, entry="faces") for one in given]
+    exact = simulate(scene(), faces, settings(2000, **EVERYTHING), device="cpu")
+    assert result.energy.specular.value != exact.energy.specular.value > 0
+
+
 @pytest.mark.parametrize("model", SCATTERING_MODELS)
 def test_every_scattering_model_has_the_bits_of_its_backend(one_gpu, model):
     result = check_backends(fibrous(model), SOURCES[1], settings(**EVERYTHING))

@@ -41,7 +41,7 @@ def test_contrast_without_the_unbiased_divisor_fails(monkeypatch, name):
     def biased(frames, settings=None, **options):
         maps = contrast(frames, settings, **options)
         factor = np.float32(np.sqrt(1 - 1 / settings.samples) if name == "exact sums" else 0.97)
-        return dataclasses.replace(maps, contrast=maps.contrast * factor)
+        return dataclasses.replace(maps, signed=maps.signed * factor)
 
     monkeypatch.setattr(checks, "contrast", biased)
     assert failed(CHECKS[name])
@@ -57,7 +57,7 @@ def test_single_precision_sums_fail(monkeypatch):
         n, r = settings.samples, settings.window // 2
         k = maps.contrast.copy()
         k[r:-r, r:-r] = np.sqrt(np.maximum((squares - means**2) * np.float32(n / (n - 1)), 0)) / means
-        return dataclasses.replace(maps, contrast=k)
+        return dataclasses.replace(maps, signed=k)
 
     monkeypatch.setattr(checks, "contrast", rough)
     assert "K, K = 0.002 at 3500, 5 x 5" in failed(CHECKS["exact sums"])

@@ -165,7 +165,7 @@ def test_orders_and_numbers_of_exposures():
 
 def maps_of(k2, mask=None):
     k2 = np.array(k2, np.float32)[:, None, None]
-    return ContrastMaps(contrast=np.sqrt(np.abs(k2)), index=k2, mask=mask, settings=ContrastSettings(index="squared"))
+    return ContrastMaps(signed=np.sqrt(np.abs(k2)), index=k2, mask=mask, settings=ContrastSettings(index="squared"))
 
 
 @pytest.mark.parametrize(("order", "k2"), [(CYCLES, [2.0, 3.0]), (BLOCKS, [1.5, 3.5])])

@@ -67,6 +67,36 @@ def test_indices_of_noisy_courses_are_unbiased_and_their_errors_true():
     assert 0.5 < np.mean([pulse.rate_error_bpm for pulse in pulses]) / rates.std() < 2.0
 
 
+def varying(seed, spread=0.06, rate_hz=1.15, breath=False):
+    """Ten seconds of a heart whose beats vary as those of a person at rest, at random or with breath, and its rate."""
+    rng, times = np.random.default_rng(seed), np.arange(1200) / 120.0
+    if breath:
+        knots = np.arange(-2.0, 14.0, 0.01)
+        rates = rate_hz * (1.0 + spread * np.sqrt(2.0) * np.sin(2 * np.pi * 0.25 * knots + rng.uniform(0, 2 * np.pi)))
+        crossings = np.arange(25.0)
+        starts = np.interp(crossings, np.cumsum(rates) * 0.01 + rng.uniform(), knots)
+    else:
+        starts = np.cumsum((1.0 + spread * rng.normal(size=25)) / rate_hz) - rng.uniform(1.0, 2.0)
+    phase = np.interp(times, starts, np.arange(25.0))
+    flow = MEAN * (relative_flow(phase, 0.4) + 0.02 * rng.normal(size=len(times)))
+    inside = np.diff(starts[(starts >= 0.0) & (starts <= times[-1])])
+    return times, flow, 60.0 / inside.mean(), 60.0 * (phase[-1] - phase[0]) / times[-1]
+
+
+@pytest.mark.parametrize("breath", [False, True], ids=["beats", "breath"])
+def test_natural_variation_of_the_heart_hides_no_beat(breath):
+    """Of 20 courses at least 19 have the beat, and its error covers the rate: of whole beats, and of all phases."""
+    found, whole, advance = 0, 0, 0
+    for seed in range(20):
+        times, flow, by_beats, by_phase = varying(seed, breath=breath)
+        pulse = flow_pulsatility(times, flow)
+        found += pulse.has_beat
+        whole += abs(pulse.rate_bpm - by_beats) < 1.96 * pulse.rate_error_bpm
+        advance += abs(pulse.rate_bpm - by_phase) < 1.96 * pulse.rate_error_bpm
+        assert not pulse.has_beat or pulse.rate_error_bpm < 0.02 * pulse.rate_bpm
+    assert min(found, whole, advance) >= 19
+
+
 @pytest.mark.parametrize("kind", ["white", "red", "red and white", "1/f", "windows"])
 def test_fluctuations_without_a_beat(kind):
     """At a limit of 5 % fewer than 10 of 60 (four standard errors) may have a beat; Fisher's test finds one in all
@@ -163,7 +193,7 @@ def maps_of_flow(times, flow, **options):
     """Maps of 2 x 3 pixels whose mean of K² gives this SFI."""
     settings = ContrastSettings(**options)
     k = np.sqrt(1.0 / (2e-3 * settings.exposure_ms * flow))
-    return ContrastMaps(contrast=np.repeat(k, 6).reshape(len(times), 2, 3).astype(np.float32), settings=settings)
+    return ContrastMaps(signed=np.repeat(k, 6).reshape(len(times), 2, 3).astype(np.float32), settings=settings)
 
 
 def test_region_curves_know_their_times_and_what_pulsates():

@@ -181,11 +181,13 @@ def test_what_lies_below_the_dark_level_is_not_cut(device):
 
 
 def test_noise_is_subtracted_from_k2(device):
-    """K² = K²(raw) - g/I - σ²/I² - 1/(12 I²), pixel by pixel."""
+    """K² = K²(raw) - g/I - σ²/I² - 1/(12 I²), without the bias of the noise of I, pixel by pixel."""
     frame = np.random.default_rng(4).integers(300, 900, (30, 34), np.uint16)
     noise = NoiseModel(gain=0.8, read_noise_adu=3.0, quantization=True)
     raw, mean = contrast_of(frame[None], 5)[0], ndimage.uniform_filter(frame.astype(float), 5)
-    expected = raw**2 - 0.8 / mean - 9 / mean**2 - 1 / 12 / mean**2
+    floor = 9 + 1 / 12
+    expected = raw**2 - 0.8 / mean - floor / mean**2 - 2 * 0.8 * floor / (25 * mean**3)
+    expected /= 1 - 0.8 / (25 * mean) + 3 * floor / (25 * mean**2)
     found = contrast(frame, ContrastSettings(index="squared"), noise=noise, device=device)
     np.testing.assert_allclose(found.index, expected, rtol=2e-6)
     np.testing.assert_allclose(found.contrast, np.sqrt(expected), rtol=2e-6)

@@ -48,7 +48,7 @@ def raw_rays(p):
     rays = p.rays(0, len(p.launch))
     for run in (cpu.Run(p), gpu.Run(p, device=GPU)):
         placed, output = run.allocate(rays)
-        run.launch(placed, output)
+        run.trace(placed, output)
         yield [to_host(values) for values in output]
 
 
@@ -122,7 +122,7 @@ def test_rays_that_several_lanes_trace_have_the_bits_of_the_cpu(fake_gpu, monkey
     """As on a GPU; elsewhere one lane traces a ray, since exchanges between lanes take long here."""
     fake_gpu()
     p = problem(
-        fresh(brain()), SEEDS[:2], settings_of("cubic", precision, max_length_mm=12.0, fa_stop=0.3), Directions(count=3)
+        fresh(brain()), SEEDS[:2], settings_of("cubic", precision, max_length_mm=24.0, fa_stop=0.3), Directions(count=3)
     )
     monkeypatch.setitem(gpu._LANES, np.dtype(p.real), (lanes, kept))
     monkeypatch.setattr(

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
+from napari_gpubio.core.device import CPU
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.tracts import (
     Directions,
@@ -20,6 +21,7 @@ from napari_gpubio.tracts import (
     track_steps,
     track_to_file,
 )
+from napari_gpubio.tracts.checks import LENGTH_CHECK
 from napari_gpubio.tracts.io.tractograms import read_tractogram
 from napari_gpubio.tracts.phantom import load_brain_phantom
 from napari_gpubio.tracts.seeds import ball
@@ -208,7 +210,7 @@ def small(shape=(12, 12, 12), **more):
 
 
 AHEAD = Directions(kind="principal")
-SHORT = TrackSettings(max_length_mm=8.0, min_length_mm=0.0)
+SHORT = TrackSettings(max_length_mm=16.0, min_length_mm=0.0)
 
 
 @pytest.mark.parametrize("method", ["hamiltonian", "vanaart2011", "eudx"])
@@ -255,6 +257,12 @@ def test_a_seed_without_a_tensor_is_refused(traced):
         traced(small(mask=np.zeros((12, 12, 12), bool)))
     with pytest.raises(InvalidInput):  # all zero inside the mask, as in files that hold no mask
         traced(small(tensors=np.zeros((12, 12, 12, 6))))
+
+
+def test_the_check_of_the_maximum_length_passes():
+    longest, shortest = LENGTH_CHECK.run(CPU)
+    assert longest.passed
+    assert 0 < shortest.error < shortest.tolerance
 
 
 def test_singular_tensors_give_finite_fibers(traced):

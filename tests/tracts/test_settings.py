@@ -142,7 +142,7 @@ from napari_gpubio import tracts
 from napari_gpubio.tracts.phantom.closed_forms import ring
 
 field = ring(origin=(-31.5, -31.5, -3.5), shape=(64, 64, 8)).sample()
-common = dict(max_length_mm=20.0, precision="double")
+common = dict(max_length_mm=40.0, precision="double")
 seed, ahead = [(20.0, 0.0, 0.0)], tracts.Directions(kind="principal")
 new = tracts.track(field, seed, ahead, tracts.TrackSettings(metric="cubed", **common), device="cpu")
 known = tracts.TrackSettings(metric="sharpened", sharpening=3.0, **common)

@@ -90,4 +90,5 @@ class ForwardSettings:
             direction=direction,
             radius_mm=self.radius_mm if kind == "fiber" else _POINT_MM,
             numerical_aperture=self.numerical_aperture if kind == "fiber" else _ALL_DIRECTIONS,
+            entry="smooth",
         )

@@ -101,7 +101,7 @@ class Work:
     def key(self, wavelengths: Sequence[float], domains: Sequence[Domain]) -> str:
         """Fingerprint of everything that a model depends on."""
         s, p = self.settings, self.placement
-        words = (
+        words: tuple[Any, ...] = (
             repr(s),
             self.photons,
             self.device.kind,
@@ -110,6 +110,7 @@ class Work:
             self.wanted,
             [d.media for d in domains],
         )
+        words += ("smooth entry",) if "pencil" in (s.sources, s.detectors) else ()  # earlier ones do not fit
         found = hashlib.sha256(repr((*words, self.head.outside_n)).encode())
         for array in (domains[0].labels, domains[0].affine, p.probe.positions_mm, p.directions, self.mask):
             found.update(b"" if array is None else np.ascontiguousarray(array).tobytes())

@@ -71,6 +71,7 @@ class SourceBox(QWidget):
         super().__init__(parent)
         self.form = ParamForm(Source(pattern=_NO_PATTERN), parent=self)
         self.form.widget("kind").del_choice("volume")  # whose cells cannot be given here
+        self.form.set_row_visible("entry", visible=False)
         self._given = Source()  # that of a file, for launch angles and a sector, which have no controls
         self.pattern_box = LayerBox(
             viewer,
@@ -83,8 +84,13 @@ class SourceBox(QWidget):
         self.show_optodes(Optodes())
 
     def source_at(self, placement: Placement) -> Source:
-        """Return the source with the sizes on show at a place, for drawing it; a pattern stays blank."""
+        """Return the source with the sizes on show at a place, for drawing it; a pattern stays blank.
+
+        Light of one that was put on the surface enters through that, unless a file says otherwise.
+        """
         plain: Source = self.form.value()
+        if placement.touches and plain.entry == "auto":
+            plain = dataclasses.replace(plain, entry="smooth")
         sector = self._given.sector_deg if plain.kind in WITH_SECTOR else None
         placed = dataclasses.replace(
             plain, position_mm=placement.position_mm, direction=placement.direction, sector_deg=sector

@@ -187,7 +187,8 @@ def _source_lines(source: AnySource, pattern_path: Path | None) -> list[str]:
 def _own(source: Source) -> tuple[str, ...]:
     """Names of what a source of a kind is made of."""
     angles = ("launch_angles_deg", "launch_angles_are_discrete")
-    return ("kind", "position_mm", "direction", "width_axis", "height_axis", *KINDS[source.kind], "sector_deg", *angles)
+    own = ("kind", "position_mm", "direction", "width_axis", "height_axis", *KINDS[source.kind], "sector_deg")
+    return (*own, "entry", *angles)
 
 
 def _call(value: Any, names: Iterable[str] | None = None, *, always: tuple[str, ...] = _ALWAYS) -> str:

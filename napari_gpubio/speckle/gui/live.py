@@ -13,7 +13,8 @@ from napari_gpubio.core.jit import thread_count
 from napari_gpubio.core.steps import Step
 from napari_gpubio.speckle.gui.request import Recipe
 from napari_gpubio.speckle.live import Latest, LiveResult, TimeCourse
-from napari_gpubio.speckle.model import ContrastMaps, MapMean, is_valid
+from napari_gpubio.speckle.model import ContrastMaps, MapMean
+from napari_gpubio.speckle.regions import mean_k2
 from napari_gpubio.speckle.registration import Registered, ShiftFinder, shift_frame
 from napari_gpubio.speckle.run import ContrastStream
 from napari_gpubio.speckle.settings import ContrastSettings
@@ -48,7 +49,7 @@ class LiveProcess:
         self._baseline_mean: MapMean | None = None
         self._stream: ContrastStream | None = None
         self._stream_key: tuple[Recipe, str, int] | None = None  # recipe, index and baseline of the stream
-        self._regions: Mapping[str, Array] = {}
+        self._regions: Mapping[str, tuple[Array, ...]] = {}
         self._region_shape: tuple[int, ...] = ()
         self._finder: ShiftFinder | None = None  # of shifts onto the first frame
         self._shifts: deque[tuple[int, int]] = deque(maxlen=1)
@@ -70,9 +71,9 @@ class LiveProcess:
 
     def set_regions(self, masks: Mapping[str, Array]) -> None:
         """Average K² over other regions, booleans of shape (Y, X), from the next map on."""
-        flat = {name: np.flatnonzero(mask) for name, mask in masks.items()}
+        places = {name: np.nonzero(mask) for name, mask in masks.items()}
         with self._lock:
-            self._regions = flat
+            self._regions = places
             self._region_shape = next((mask.shape for mask in masks.values()), ())
 
     def take_baseline(self) -> None:
@@ -102,14 +103,14 @@ class LiveProcess:
             taking, regions = self._baseline_mean, self._regions if self._region_shape == pixels.shape else {}
         if not recipe.registers:
             self._finder = None  # registration starts over when it is switched on again
-        stream = self._stream_for(recipe, pixels, is_taking=taking is not None)
+        stream = self._stream_for(recipe, pixels)
         maps = stream.push(self._registered(pixels) if recipe.registers else pixels)
         live = self._allocate(pixels, recipe.settings)
         if maps is None:
             return live
         if recipe.registers:  # clear what was shifted in from outside
             Registered(np.empty((1, *pixels.shape), np.uint8), np.array(self._shifts, np.int64)).clear_outside(maps)
-        live.k2 = {name: mean_k2(maps, where) for name, where in regions.items()}
+        live.k2 = {name: float(mean_k2(maps[where])[0][0]) for name, where in regions.items()}
         if taking is not None:
             live.baseline_step = self._add_to_baseline(taking, maps)
         shown = maps.contrast if recipe.settings.index == "none" else maps.index
@@ -140,10 +141,10 @@ class LiveProcess:
 
     # -- the stream -----------------------------------------------------------------------------------------------
 
-    def _stream_for(self, recipe: Recipe, pixels: Array, *, is_taking: bool) -> ContrastStream:
-        """Return the stream; its index is K², with negative values, where that is needed for the baseline."""
+    def _stream_for(self, recipe: Recipe, pixels: Array) -> ContrastStream:
+        """Return the stream; its index is K² until there is a baseline that flow may be relative to."""
         index = recipe.settings.index
-        if (index == "relative" and self.baseline is None) or (is_taking and recipe.noise.has_noise):
+        if index == "relative" and self.baseline is None:
             index = "squared"
         baseline = self.baseline if index == "relative" else None
         stream, key = self._stream, (recipe, index, id(baseline))
@@ -178,18 +179,6 @@ class LiveProcess:
             return LiveMap(np.full(pixels.shape, np.nan, np.float32), pixels.copy(), settings)
         np.copyto(live.raw, pixels)
         return LiveMap(live.shown, live.raw, settings)
-
-
-def mean_k2(maps: ContrastMaps, where: Array) -> float:
-    """Return the mean of K² over the valid ones of some pixels, given by their numbers."""
-    if maps.settings.index == "squared" and maps.index is not None:
-        values = maps.index.reshape(-1)[where].astype(np.float64)
-    else:
-        values = maps.contrast.reshape(-1)[where].astype(np.float64) ** 2
-    good = np.isfinite(values)
-    if maps.mask is not None:
-        good &= is_valid(maps.mask.reshape(-1)[where])
-    return float(values[good].mean()) if good.any() else float("nan")
 
 
 def prepare_steps(recipe: Recipe, dtype: npt.DTypeLike | None) -> Generator[Step, None, None]:

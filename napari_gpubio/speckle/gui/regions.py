@@ -227,7 +227,7 @@ class RegionController(QObject):
             return
         name = result.request.name
         layer = next((one for one in self._viewer.layers if carried(one, "source") == name), None)
-        height, width = result.maps.contrast.shape[-2:]
+        height, width = result.maps.signed.shape[-2:]
         masks = {} if layer is None else self.listener.masks(layer, (height, width))
         if not masks:
             self._curves = ()

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write
+from napari_gpubio.speckle.indices import relative_flow
 
 Array = npt.NDArray[np.float64]
 _BLOCK = 1024  # samples
@@ -146,7 +147,7 @@ class TimeCourse:
             self._baseline = Baseline(start_s=start_s, stop_s=stop_s)
 
     def relative_flow(self, region: str) -> Array:
-        """K_0^2 / K^2 of a region at every sample; NaN without a baseline or without values in it, inf where K is 0."""
+        """K_0^2 / K^2 of a region at every sample; NaN without values in a baseline or where K^2 < 0, inf where 0."""
         with self._lock:
             values, times = self._of(region), self._times[: self._length]
             if self._baseline is None:
@@ -155,8 +156,7 @@ class TimeCourse:
             inside = inside[np.isfinite(inside)]
             if not inside.size:
                 return np.full(self._length, np.nan)
-            with np.errstate(divide="ignore", invalid="ignore"):
-                return np.asarray(inside.mean() / values)
+            return relative_flow(values, inside.mean())
 
     def clear(self) -> None:
         """Remove all samples, events and the baseline."""

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.speckle.mesi.model import LEFT_OUT, MesiSettings
-from napari_gpubio.speckle.model import FrameStack
+from napari_gpubio.speckle.mesi.model import MesiSettings
+from napari_gpubio.speckle.model import LEFT_OUT, FrameStack
 from napari_gpubio.speckle.run import contrast
 from napari_gpubio.speckle.settings import ContrastSettings, NoiseModel
 

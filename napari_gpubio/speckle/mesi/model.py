@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.parameters import check_params, param
-from napari_gpubio.speckle.model import EDGE, LOW_SIGNAL, SATURATED, ZERO_MEAN, ContrastMaps
+from napari_gpubio.speckle.model import LEFT_OUT, ContrastMaps
 
 MODELS = {"lorentzian": 1.0, "gaussian": 2.0, "multiple": 0.5}  # n in the decay of the field correlation, exp(-(t/τ)ⁿ)
 
@@ -78,7 +78,6 @@ ORDERS = {
     CYCLES: "All exposures once, then again: 1, 2, 5, 1, 2, 5 ms",
     BLOCKS: "All frames of an exposure, then those of the next: 1, 1, 2, 2, 5, 5 ms",
 }
-LEFT_OUT = EDGE | ZERO_MEAN | SATURATED | LOW_SIGNAL  # K² below the noise is kept, or means would be too high
 NO_EXPOSURES = "there are no exposures; enter those of the frames in ms, for instance 0.5, 1, 2, 5, 10"
 
 
@@ -195,7 +194,7 @@ def exposure_contrast(maps: ContrastMaps, mesi: MesiRecipe) -> npt.NDArray[np.fl
     """
     count, repeats = len(mesi.exposures_ms), mesi.repeats(len(maps))
     step = count if mesi.order == CYCLES else 1
-    contrast = np.empty((count, *maps.contrast.shape[1:]))
+    contrast = np.empty((count, *maps.signed.shape[1:]))
     for number in range(count):
         first = number if mesi.order == CYCLES else number * repeats
         which = slice(first, first + step * repeats, step)

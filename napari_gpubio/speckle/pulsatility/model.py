@@ -59,7 +59,7 @@ class Pulsatility:
     flow
         Index of flow that it is of, a key of `FLOWS`.
     rate_bpm, rate_error_bpm
-        Mean rate of the beat and its standard error, 1/min.
+        Mean rate of the beat and its standard error, 1/min; if beats vary, it is as well that of the whole beats.
     slowest_bpm, fastest_bpm
         Range of the rate within the time course, as far as it can be told from noise.
     false_alarm

@@ -31,7 +31,7 @@ class Phase:
     knots_s, knot_cycles
         Times, and phases at them, between which the rate is constant.
     rate_error_hz
-        Standard error of the mean rate.
+        Standard error of the mean rate; see `_Fit.rate_error`.
     noise_samples
         Samples over which the noise is correlated: 1 for white noise.
     """
@@ -167,13 +167,25 @@ class _Fit:
 
     def phase(self, correlated: float) -> Phase:
         """Return what was found."""
+        knot_cycles = self._frequency * (self._knots - self._knots[0]) + self._shift
+        return Phase(self._cycles, self._knots, knot_cycles, self.rate_error(knot_cycles, correlated), correlated)
+
+    def rate_error(self, knot_cycles: Array, correlated: float) -> float:
+        """Return the standard error of the mean rate, Hz.
+
+        It is that of the phases at both ends, in which noise has a part; where the rate varies by a share s from one
+        interval of k beats to the next, it also has the parts of a beat that the ends cut, s beats, and of the phase
+        within the intervals, for which the rate is constant. If that is Brownian motion, a line fitted to an interval
+        misses its end by a variance of s²k²/9.
+        """
         ends = np.zeros(len(self._knots))
         ends[0], ends[-1] = -1.0, 1.0
         variance = correlated * self.squares / max(1.0, len(self._values) - len(self._knots) - 2 * self._harmonics)
-        length = self._knots[-1] - self._knots[0]
-        error = float(np.sqrt(np.maximum(0.0, variance * (ends @ self._solve(ends)))) / length)
-        knot_cycles = self._frequency * (self._knots - self._knots[0]) + self._shift
-        return Phase(self._cycles, self._knots, knot_cycles, error, correlated)
+        variance = max(0.0, variance * float(ends @ self._solve(ends)))
+        intervals = np.diff(knot_cycles)
+        if len(intervals) > 1:
+            variance += float(np.var(intervals / intervals.mean(), ddof=1)) * (1.0 + 2.0 * intervals.mean() ** 2 / 9.0)
+        return float(np.sqrt(variance) / (self._knots[-1] - self._knots[0]))
 
 
 def _demodulated(grid: Grid, frequency_hz: float, smooth_s: float, at_s: Array) -> Array:

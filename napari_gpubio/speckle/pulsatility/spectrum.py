@@ -13,9 +13,10 @@ Array = npt.NDArray[Any]
 _DRIFT_PERIODS = 0.75  # standard deviation of the Gaussian weights of the drift, in periods of the slowest beat
 _KERNEL_REACH = 5  # standard deviations
 _MOST_EMPTY = 50  # moments of the grid per sample
-_OCTAVE = 2.0  # the background of a peak is that from half to twice its frequency
+_OCTAVE = 2.0
+_BELOW, _ABOVE = 2.0, 4.0  # the background of a peak is that from half to four times its frequency
 _GROWTH = 3  # from one width of a peak to the next
-_WIDEST = 0.15  # of the frequency, in which a beat of a varying rate may be spread
+_WIDEST = 0.3  # of the frequency, in which a beat of a varying rate may be spread
 _BELOW_NYQUIST = 0.98
 SEEN_SHARE = 0.75  # of the frequency that a moving average removes, up to which beats are looked for
 _EULER = 0.5772156649  # minus the mean of the logarithm of an exponential variate of mean 1
@@ -27,6 +28,7 @@ _BOUNDED_MEAN = 1.0 - math.exp(-_BOUND)
 _BOUNDED_SLOPE = 1.0 - math.exp(-_BOUND) * (1.0 + _BOUND)
 _BOUNDED_VARIANCE = 2.0 * _BOUNDED_SLOPE - _BOUNDED_MEAN**2
 _HARMONICS = 12  # of a peak that are no background
+_CHOSEN = 1.5  # trials for each one: noise passes as often as with narrower peaks and backgrounds, below the limit
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,9 +132,9 @@ class Peak:
 def find_peak(grid: Grid, band_hz: tuple[float, float], limit: float, *, window_s: float = 0.0) -> Peak | None:
     """Return the largest peak of the band that stands out of the background, or None if there are too few samples.
 
-    The background is log-quadratic in the logarithm of frequency from half to twice that of the peak, fitted by maximum
-    likelihood to all bins but those of the peak and of its harmonics, because fluctuations of flow are red noise
-    (Vaughan 2005 does so with a power law). The mean over a peak of m bins, divided by the background, is then
+    The background is log-quadratic in the logarithm of frequency from half to four times that of the peak, fitted by
+    maximum likelihood to all bins but those of the peak and of its harmonics, because fluctuations of flow are red
+    noise (Vaughan 2005 does so with a power law). The mean over a peak of m bins, divided by the background, is then
     distributed as F(2m, 2/v), v being the variance of the logarithm of the background. Peaks of 1, 3, 9 ... bins are
     tried, since a rate that varies spreads a beat over several; the probability is multiplied by the number of trials
     (Bonferroni). Where no peak is within the limit, the one that stands out most is returned.
@@ -171,7 +173,7 @@ def find_peak(grid: Grid, band_hz: tuple[float, float], limit: float, *, window_
         tried = {int(centers[np.argmax(part)]) for part in (ratios, excess)}
         found += [peak for center in tried if (peak := _tested(frequency, power, free, center, width)) is not None]
         width *= _GROWTH
-    found = [replace(peak, false_alarm=min(1.0, trials * peak.false_alarm)) for peak in found]
+    found = [replace(peak, false_alarm=min(1.0, _CHOSEN * trials * peak.false_alarm)) for peak in found]
     return _largest(found, limit)
 
 
@@ -218,7 +220,7 @@ def _tested(frequency: Array, power: Array, free: Array, center: int, width: int
 
     part = slice(center - width // 2, center + width // 2 + 1)
     at, half = float(frequency[center]), 0.5 * width * float(frequency[1])
-    around = free & (frequency >= at / _OCTAVE) & (frequency <= at * _OCTAVE)
+    around = free & (frequency >= at / _BELOW) & (frequency <= at * _ABOVE)
     around &= ~_near_harmonics(frequency, at, half)
     if np.count_nonzero(around) < _LEAST_BACKGROUND:
         around = free & ~_near_harmonics(frequency, at, half)

@@ -8,8 +8,8 @@ import numpy as np
 
 from napari_gpubio.core.command_line import add_settings, check_outputs, draw_progress, read_settings
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.report import measured, wrote
-from napari_gpubio.tracts.arguments import add_field, add_reference, read_field
+from napari_gpubio.core.report import measured, tell, wrote
+from napari_gpubio.tracts.arguments import add_field, add_fods, add_reference, read_field, read_fod_field
 from napari_gpubio.tracts.connectome.geodesic import FAN, geodesic_connectome
 from napari_gpubio.tracts.connectome.model import COUNT, Connectome
 from napari_gpubio.tracts.connectome.run import connectome_steps
@@ -62,6 +62,7 @@ def _add_geodesics(verbs: Any) -> None:
         epilog=_GEODESICS,
     )
     add_field(verb)
+    add_fods(verb)
     _add_matrix(verb)
     verb.add_argument("--best", type=Path, help="tractogram of the best fibers of each pair")
     add_settings(verb, GeodesicSettings(), "geodesics")
@@ -105,14 +106,16 @@ def run_geodesics(options: argparse.Namespace) -> int:
     if options.best is not None:
         tractogram_target(options.best)
     outputs = {f"--{name}": getattr(options, name) for name in ("out", "npz", "best")}
-    inputs = {name: getattr(options, name) for name in ("input", "atlas", "mask", "reference")}
+    inputs = {name: getattr(options, name) for name in ("input", "atlas", "mask", "reference", "fods")}
     check_outputs(outputs, inputs, force=options.force)
     atlas, field = read_atlas(options.atlas, reference=options.reference), read_field(options)
     settings, fan = read_settings(options, GeodesicSettings()), read_settings(options, FAN)
     tracking = read_settings(options, TrackSettings())
+    fods = None if options.fods is None else read_fod_field(options, options.fods)
     found = geodesic_connectome(
-        field, atlas, settings, fan, tracking, device=options.device, progress=draw_progress
-    )  # fmt: skip
+        field, atlas, settings, fan, tracking, fods=fods, device=options.device, progress=draw_progress
+    )
+    tell(found.notes)
     if options.npz is not None:
         found.save(options.npz)
         wrote(options.npz)

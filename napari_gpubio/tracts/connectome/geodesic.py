@@ -16,6 +16,8 @@ from napari_gpubio.tracts.connectome.assignment import Assigner
 from napari_gpubio.tracts.connectome.model import SCORE, Connectome
 from napari_gpubio.tracts.connectome.run import empty_connectome, joined
 from napari_gpubio.tracts.connectome.settings import ConnectomeSettings, GeodesicSettings
+from napari_gpubio.tracts.fods.crossings import crossing_notes
+from napari_gpubio.tracts.fods.model import FodField
 from napari_gpubio.tracts.kernels.rays.problem import RayProblem, check_tensors
 from napari_gpubio.tracts.model import TensorField, Tractogram
 from napari_gpubio.tracts.places import check_place
@@ -35,11 +37,13 @@ def geodesic_connectome(
     directions: Directions | None = None,
     tracking: TrackSettings | None = None,
     *,
+    fods: FodField | None = None,
     device: str | Device = "auto",
     progress: Callable[[Step], object] | None = None,
 ) -> Connectome:
     """Shoot geodesics from each region of an atlas to the others; see `geodesic_connectome_steps`."""
-    return drive(geodesic_connectome_steps(field, atlas, settings, directions, tracking, device=device), progress)
+    steps = geodesic_connectome_steps(field, atlas, settings, directions, tracking, fods=fods, device=device)
+    return drive(steps, progress)
 
 
 def geodesic_connectome_steps(
@@ -49,6 +53,7 @@ def geodesic_connectome_steps(
     directions: Directions | None = None,
     tracking: TrackSettings | None = None,
     *,
+    fods: FodField | None = None,
     device: str | Device = "auto",
     stop: threading.Event | None = None,
 ) -> Generator[Step, None, Connectome]:
@@ -68,6 +73,9 @@ def geodesic_connectome_steps(
         The fan at each seed, by default 20 in a cone of 30 degrees around the principal direction, and back.
     tracking
         Method, metric, step and stops; see `TrackSettings`.
+    fods
+        FODs of the same brain, if there are any: a note then says on which share of the way of the best fibers they
+        have two directions.
     device
         See `napari_gpubio.core.device.choose_device`.
     stop
@@ -111,7 +119,8 @@ def geodesic_connectome_steps(
         done += 1
         yield Step(done, len(atlas), "shooting from each region")
     kept = Tractogram.join(best) if best else None
-    return dataclasses.replace(joined(parts, complete=done == len(atlas)), best=kept)
+    notes = () if kept is None else crossing_notes(kept, fods, chosen)
+    return dataclasses.replace(joined(parts, complete=done == len(atlas)), best=kept, notes=notes)
 
 
 def _seeds(field: TensorField, atlas: Atlas, label: int, most: int) -> Array:

@@ -47,6 +47,8 @@ class Connectome:
         How it was made, as JSON can hold it.
     best
         Of geodesics: the best fibers of each pair, with their index as ``fiber`` in ``per_fiber``. Files leave it out.
+    notes
+        What FODs tell about the way of geodesics, as sentences. Files leave them out.
     """
 
     labels: npt.NDArray[np.int64]
@@ -58,6 +60,7 @@ class Connectome:
     complete: bool = True
     parameters: Mapping[str, Any] = field(default_factory=dict)
     best: Tractogram | None = None
+    notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.labels)

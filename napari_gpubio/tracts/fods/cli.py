@@ -1,6 +1,7 @@
 """The command-line verbs ``napari-gpubio response``, ``fod`` and ``peaks``: from a scan to fiber orientations."""
 
 import argparse
+import dataclasses
 import threading
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,7 @@ from napari_gpubio.tracts.fods.estimate import estimate_response_steps
 from napari_gpubio.tracts.fods.model import FixelField, FodField
 from napari_gpubio.tracts.fods.normalize import LEAST_VOXELS, normalize_tissues
 from napari_gpubio.tracts.fods.response import TISSUES, Response, read_response, write_response
-from napari_gpubio.tracts.fods.run import deconvolve_steps, find_peaks_steps
+from napari_gpubio.tracts.fods.run import deconvolve_steps, find_peaks_steps, usual_lmax
 from napari_gpubio.tracts.fods.settings import CsdSettings, PeakSettings, ResponseSettings, TissueSettings
 from napari_gpubio.tracts.fods.tissues import estimate_tissue_responses_steps
 from napari_gpubio.tracts.io.dwi import find_gradient_files, read_mask
@@ -149,6 +150,7 @@ def run_response(options: argparse.Namespace) -> int:
             )
             found = (drive(one, draw_progress),)
         stopped = stop.is_set()
+    tell([note for one in found for note in one.notes])
     if stopped:
         tell(["nothing was written, since a response whose search was stopped is of other voxels"])
         return STOPPED
@@ -199,7 +201,7 @@ def _add_fod(verbs: Any) -> None:
     verb.add_argument("--fixels", type=Path, help="new folder for the peaks as MRtrix's fixels")
     add_settings(verb, CsdSettings(), "deconvolution")
     add_settings(verb, PeakSettings(), "peaks")
-    verb.set_defaults(run=run_fod)
+    verb.set_defaults(run=run_fod, lmax=None)  # None: the usual order, or the largest that fits the scan
 
 
 def run_fod(options: argparse.Namespace) -> int:
@@ -208,6 +210,10 @@ def run_fod(options: argparse.Namespace) -> int:
     settings, peaks = read_settings(options, CsdSettings()), read_settings(options, PeakSettings())
     responses = None if options.response is None else [read_response(path) for path in options.response]
     scan, mask = _scan(options)
+    if options.lmax is None:
+        lmax, notes = usual_lmax(scan, settings.shell)
+        settings = dataclasses.replace(settings, lmax=lmax)
+        tell(notes)
     if options.normalize and (count := np.count_nonzero(mask)) < LEAST_VOXELS:
         raise InvalidInput(f"the mask has {count} voxels, and --normalize needs {LEAST_VOXELS}; leave it out")
     with stop_at_interrupt() as stop:

@@ -187,6 +187,31 @@ class FixelField:
             amplitudes[there, rank] = self.amplitudes[which]
         return directions, amplitudes
 
+    def ordered(self) -> "FixelField":
+        """The same fixels, whatever the order in which they are stored, without further numbers.
+
+        The axes of the grid are as near as they can be to those of the world; the fixels of a voxel begin with the
+        largest, and those of one amplitude follow each other by direction.
+        """
+        field: FixelField = self.cache.get(("ordered",), self._ordered)
+        return field
+
+    def _ordered(self) -> "FixelField":
+        from nibabel.orientations import apply_orientation, inv_ornt_aff, io_orientation
+
+        turn = io_orientation(self.affine)
+        counts = apply_orientation(self.counts, turn)
+        directions, amplitudes = (apply_orientation(values, turn)[counts > 0] for values in self.dense())
+        there = np.arange(amplitudes.shape[1]) < counts[counts > 0][:, np.newaxis]
+        keys = np.moveaxis(directions * _half_sphere(directions), -1, 0)
+        order = np.lexsort((*keys, -amplitudes, ~there), axis=-1)
+        return FixelField(
+            counts=counts,
+            directions=np.take_along_axis(directions, order[..., np.newaxis], axis=1)[there],
+            amplitudes=np.take_along_axis(amplitudes, order, axis=1)[there],
+            affine=self.affine @ inv_ornt_aff(turn, self.shape),
+        )
+
     @staticmethod
     def from_dense(directions: Array, amplitudes: Array, affine: Array, **facts: Any) -> "FixelField":
         """Fixels from arrays with a place for each.
@@ -215,3 +240,9 @@ class FixelField:
             affine=affine,
             **facts,
         )
+
+
+def _half_sphere(directions: Array) -> Array:
+    """Sign of the first component that is not zero, shape (..., 1): times it, a direction and its opposite are one."""
+    first = (directions != 0).argmax(axis=-1)[..., np.newaxis]
+    return np.sign(np.take_along_axis(directions, first, axis=-1))

@@ -36,6 +36,8 @@ class Response:
         How it was made; only what JSON can hold.
     complete
         False if the search for its voxels was stopped before its end.
+    notes
+        What to know about its voxels, as sentences.
 
     Raises
     ------
@@ -48,6 +50,7 @@ class Response:
     path: Path | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
     complete: bool = True
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         try:

@@ -26,7 +26,7 @@ from napari_gpubio.tracts.fods.model import FixelField, FodField
 from napari_gpubio.tracts.fods.response import TISSUES, Response, check_tissues
 from napari_gpubio.tracts.fods.rows import deconvolved_rows, search_steps
 from napari_gpubio.tracts.fods.settings import CsdSettings, PeakSettings
-from napari_gpubio.tracts.kernels.csd.problem import CsdProblem, check_directions, csd_problem
+from napari_gpubio.tracts.kernels.csd.problem import CsdProblem, check_directions, csd_problem, largest_lmax
 from napari_gpubio.tracts.kernels.multitissue.problem import constrained_problem
 from napari_gpubio.tracts.kernels.peaks.problem import PeakProblem
 from napari_gpubio.tracts.model import DiffusionScan
@@ -71,7 +71,7 @@ def deconvolve_steps(
     mask
         Where to deconvolve, shape (X, Y, Z); None makes a brain mask from the b0 volumes.
     settings
-        Order and weights; see `CsdSettings`.
+        Order and weights; see `CsdSettings`. None takes the usual ones, and the order that `usual_lmax` finds.
     device
         See `napari_gpubio.core.device.choose_device`.
     stop
@@ -88,13 +88,16 @@ def deconvolve_steps(
         If the mask does not fit, there are too few directions for the order or too few shells for the tissues, or a
         response is of another scan.
     """
-    settings, chosen, clock = settings or CsdSettings(), choose_device(device), RunClock()
+    chosen, clock = choose_device(device), RunClock()
     if responses is not None and not _are_responses(responses):
         raise InvalidInput(
             f"responses is {str(responses)[:60]!r}; give a Response, or those of tissues, as "
             "tracts.fods.read_response reads them from a file"
         )
     inside, notes = checked_mask(scan, mask), list(scan.notes)
+    if settings is None:
+        lmax, more = usual_lmax(scan)
+        settings, notes = CsdSettings(lmax=lmax), notes + more
     if responses is None:
         tensors = yield from fit_steps(scan, inside, device=chosen, stop=stop)
         if not tensors.complete:
@@ -104,6 +107,7 @@ def deconvolve_steps(
         notes.append("the response was estimated from the voxels of highest FA")
     tissues = [responses] if isinstance(responses, Response) else list(responses)
     check_tissues(tissues)
+    notes += dict.fromkeys(note for tissue in tissues for note in tissue.notes)
     several = len(tissues) > 1
     if several and settings.shell:
         raise InvalidInput(f"shell is {settings.shell}; several tissues are deconvolved with all shells, so leave it 0")
@@ -135,6 +139,32 @@ def deconvolve_steps(
     }
     field = _field(scan, inside, fods, coefficient_count(settings.lmax), tissues, notes)
     return dataclasses.replace(field, parameters=parameters, complete=done == len(signals))
+
+
+def usual_lmax(scan: DiffusionScan, shell: int = 0) -> tuple[int, list[str]]:
+    """The usual order of FODs, or the largest one that a scan's directions allow.
+
+    Parameters
+    ----------
+    scan
+        The diffusion-weighted series.
+    shell
+        b-value of the shell that is deconvolved, s/mm^2; 0 = the largest one.
+
+    Returns
+    -------
+    tuple
+        The order, and a note if it is not the usual one.
+
+    Raises
+    ------
+    InvalidInput
+        If the scan has no such shell.
+    """
+    usual, count = CsdSettings().lmax, len(shell_volumes(scan, shell)[1])
+    fits = max(2, min(usual, largest_lmax(count)))
+    note = f"the FODs have the order {fits} instead of {usual}: it is the largest that {count} directions allow"
+    return fits, [note] if fits < usual else []
 
 
 def _used(settings: CsdSettings, *, several: bool) -> dict[str, Any]:

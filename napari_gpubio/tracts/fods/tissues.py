@@ -25,6 +25,8 @@ Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 _LEAST_VOXELS = 10  # of a tissue
+_LEAST_FLUID = 1.5e-3  # mm^2/s; CSF has 3.0e-3 at 37 degrees Celsius, gray matter 0.8e-3
+_LARGEST_FOR_FLUID = 1500  # s/mm^2; beyond, little but noise is left of fluid
 _LEAST_SINGLE = 20  # voxels of one fiber: fewer make no zonal series
 
 
@@ -81,7 +83,8 @@ def estimate_tissue_responses_steps(
     Returns
     -------
     tuple of Response
-        In this order, each with a row for every shell, b0 included; ``parameters`` tell the voxels that it is of.
+        In this order, each with a row for every shell, b0 included; ``parameters`` tell the voxels that it is of, and
+        ``notes`` if those of CSF do not diffuse like a fluid.
 
     Raises
     ------
@@ -114,7 +117,8 @@ def estimate_tissue_responses_steps(
     if tissues == len(TISSUES):
         typical = np.abs(decay - np.median(decay[gray])) if gray.any() else decay
         found.append(_isotropic_response(scan, _best(typical, gray, settings.gray_percent, "gray matter"), facts))
-    found.append(_isotropic_response(scan, _best(-decay, csf, settings.csf_percent, "CSF"), facts))
+    fluid = _best(-decay, csf, settings.csf_percent, "CSF")
+    found.append(dataclasses.replace(_isotropic_response(scan, fluid, facts), notes=_fluid_notes(scan, fluid)))
     complete = stop is None or not stop.is_set()
     return tuple(dataclasses.replace(one, complete=complete) for one in found)
 
@@ -195,6 +199,21 @@ def _best(score: Floats, tissue: Mask, percent: float, name: str) -> npt.NDArray
     voxels = np.argwhere(tissue)
     count = max(_LEAST_VOXELS, round(percent / 100 * len(voxels)))
     return voxels[np.argsort(score[tissue], kind="stable")[:count]]
+
+
+def _fluid_notes(scan: DiffusionScan, voxels: Array) -> tuple[str, ...]:
+    """Say if voxels that are taken for CSF have no diffusivity like it in the smallest shell."""
+    signals, bval = scan.data[tuple(voxels.T)], scan.shells()[1]
+    unweighted, weighted = (signals[:, scan.shell_of == b].mean(dtype=np.float64) for b in (0, bval))
+    diffusivity = np.log(unweighted / weighted) / bval
+    if bval > _LARGEST_FOR_FLUID or diffusivity >= _LEAST_FLUID:
+        return ()
+    note = (
+        f"there seems to be no CSF in the mask: the {len(voxels)} voxels whose signal decays most have a diffusivity "
+        f"of {1e3 * diffusivity:.2g}e-3 mm²/s, and CSF has 3e-3; use a mask that holds ventricles, or the response of "
+        "a single fiber"
+    )
+    return (note,)
 
 
 def _isotropic_response(scan: DiffusionScan, voxels: Array, facts: dict[str, Any]) -> Response:

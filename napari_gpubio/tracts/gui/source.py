@@ -69,6 +69,15 @@ def why_no_mask(layer: Any) -> str | None:
     return why_not_array(layer, (Image, Labels), VOLUME if isinstance(layer, Labels) else (3,))
 
 
+def fods_beside(viewer: Any, source: Source) -> FodField | None:
+    """Return the FODs that are open on the grid of a source, those of the topmost layer; None if there are none."""
+    for layer in reversed(viewer.layers):
+        fods = fods_of(layer)
+        if fods is not None and same_grid(fods.shape, fods.affine, source.shape, source.affine):
+            return fods
+    return None
+
+
 def is_rgb(layer: Any) -> bool:
     """Whether a layer shows colors."""
     return bool(getattr(layer, "rgb", False))

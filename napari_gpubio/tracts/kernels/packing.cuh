@@ -15,6 +15,7 @@ struct Rays {
     const real* seeds;
     const real* directions;
     const long long* numbers;
+    const real* limits;
     int per_fiber;
     int count;
 };

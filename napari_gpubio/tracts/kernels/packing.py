@@ -7,7 +7,7 @@ from napari_gpubio.core.jit import kernel
 def pack(start, stop, affine, rays, seed_values, output, fibers):
     """Join the two rays of each fiber (backward reversed, seed, forward) and turn voxels into mm."""
     points, written, _, _ = output
-    seeds, _, per_fiber, _ = rays
+    seeds, _, per_fiber, _, _ = rays
     offsets, packed, packed_values = fibers
     for f in range(start, stop):
         forward = per_fiber * f

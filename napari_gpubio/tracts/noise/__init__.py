@@ -3,8 +3,17 @@
 MPPCA may be covered by patents (US 10,698,065); check before commercial use.
 """
 
-from napari_gpubio.tracts.noise.model import DenoisedScan, ResidualRatios, rician_corrected
+from napari_gpubio.tracts.noise.model import DenoisedScan, ResidualRatios
+from napari_gpubio.tracts.noise.rician import gaussian_noise, rician_corrected
 from napari_gpubio.tracts.noise.run import denoise_scan, denoise_steps
 from napari_gpubio.tracts.noise.settings import NoiseSettings
 
-__all__ = ["DenoisedScan", "NoiseSettings", "ResidualRatios", "denoise_scan", "denoise_steps", "rician_corrected"]
+__all__ = [
+    "DenoisedScan",
+    "NoiseSettings",
+    "ResidualRatios",
+    "denoise_scan",
+    "denoise_steps",
+    "gaussian_noise",
+    "rician_corrected",
+]

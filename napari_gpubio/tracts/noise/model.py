@@ -1,7 +1,7 @@
 """What denoising leaves: the scan without its noise, how much noise there was, and what was taken away."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.tracts.model import DiffusionScan
+from napari_gpubio.tracts.noise.rician import rician_corrected
 
 Array = npt.NDArray[Any]
 _FARTHEST = 5.0  # of a ratio in a histogram, in standard deviations of the noise
@@ -46,7 +47,8 @@ class DenoisedScan:
     noise
         Standard deviation of the noise, in units of the signal, shape (X, Y, Z), float32; 0 outside the mask. As the
         estimators define it; it is low by the factor sqrt(1 - k / q) for k signal components and q, the larger one of
-        the numbers of volumes and of voxels of a window.
+        the numbers of volumes and of voxels of a window. With `rician` it is without that factor, and that of
+        both channels, see `napari_gpubio.tracts.noise.gaussian_noise`: up to 1.5 times that of dark magnitudes.
     rank
         Number of signal components of the window around each voxel, shape (X, Y, Z), uint16; 0 outside the mask.
     mask
@@ -145,41 +147,3 @@ class DenoisedScan:
                 f"the scan has shape {original.data.shape} and the denoised one {self.denoised.data.shape}; "
                 "give the scan that was denoised"
             )
-
-
-def rician_corrected(scan: DiffusionScan, noise: npt.ArrayLike) -> DiffusionScan:
-    """Take the mean of the noise out of magnitudes: sqrt(max(S^2 - sigma^2, 0)), with 0 for negative signals.
-
-    The mean square of a magnitude is A^2 + 2 sigma^2, and its mean is near sqrt(A^2 + sigma^2) where A is well above
-    sigma (Gudbjartsson and Patz 1995). Denoising leaves the mean, so that this is done afterwards: before, the noise
-    itself would be changed, and its eigenvalues would not be those of noise any more.
-
-    Parameters
-    ----------
-    scan
-        A denoised series of magnitudes.
-    noise
-        Standard deviation of the noise that it had, in units of the signal, shape (X, Y, Z); where it is 0 or not
-        finite, signals stay as they are.
-
-    Returns
-    -------
-    DiffusionScan
-        float32.
-
-    Raises
-    ------
-    InvalidInput
-        If the noise does not fit the scan.
-    """
-    sigma = np.asarray(noise, np.float32)
-    if sigma.shape != scan.shape:
-        raise InvalidInput(
-            f"the noise has shape {sigma.shape} and the scan {scan.shape}; give the noise of this scan, a voxel each"
-        )
-    data = np.array(scan.data, np.float32)
-    for plane, level in zip(data, sigma, strict=True):
-        known = np.isfinite(level) & (level > 0)
-        magnitudes = np.maximum(plane[known], 0)  # interpolation and denoising leave some below 0
-        plane[known] = np.sqrt(np.maximum(np.square(magnitudes) - np.square(level[known])[:, None], 0))
-    return replace(scan, data=data)

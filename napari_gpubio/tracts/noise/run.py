@@ -1,6 +1,7 @@
 """Denoise a diffusion scan by Marchenko-Pastur PCA, on any device."""
 
 import dataclasses
+import math
 import threading
 from collections.abc import Callable, Generator
 from functools import partial
@@ -20,6 +21,7 @@ from napari_gpubio.tracts.kernels.mppca.problem import PcaProblem, pca_problem
 from napari_gpubio.tracts.model import DiffusionScan
 from napari_gpubio.tracts.noise.correlation import neighbor_correlations
 from napari_gpubio.tracts.noise.model import DenoisedScan
+from napari_gpubio.tracts.noise.rician import dark_notes, gaussian_noise
 from napari_gpubio.tracts.noise.settings import NoiseSettings
 from napari_gpubio.tracts.tensors.run import checked_mask
 
@@ -119,9 +121,14 @@ def denoise_steps(
         *_noise_notes(output),
         *_correlation_notes(data, inside),
     )
+    clean, noise = dataclasses.replace(scan, data=output.data, path=None), output.noise
+    if settings.rician:
+        left = 1 - output.rank / max(scan.data.shape[3], math.prod(window))
+        noise = gaussian_noise(clean, noise / np.sqrt(left, dtype=np.float32))
+        notes += dark_notes(clean, noise)
     return DenoisedScan(
-        denoised=dataclasses.replace(scan, data=output.data, path=None, notes=(*scan.notes, *notes)),
-        noise=output.noise,
+        denoised=dataclasses.replace(clean, notes=(*scan.notes, *notes)),
+        noise=noise,
         rank=output.rank,
         mask=output.mask,
         rician=settings.rician,

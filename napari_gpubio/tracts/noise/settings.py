@@ -33,7 +33,7 @@ class NoiseSettings:
     rician: bool = param(
         False,
         "Correct magnitudes",
-        "Take the mean of the noise out of the magnitudes, sqrt(max(S² - σ², 0)), after they are denoised (never "
+        "Take the mean of the noise out of the magnitudes (Koay and Basser 2006) after they are denoised (never "
         "before): for scans with a signal-to-noise ratio below 3.",
     )
     precision: str = param(

@@ -6,7 +6,15 @@ from typing import Any
 
 from napari_gpubio.core.command_line import add_settings, check_outputs, draw_progress, read_settings
 from napari_gpubio.core.report import measured, tell, wrote
-from napari_gpubio.tracts.arguments import REGION_HELP, add_field, add_reference, read_field, region_argument
+from napari_gpubio.tracts.arguments import (
+    REGION_HELP,
+    add_field,
+    add_fods,
+    add_reference,
+    read_field,
+    read_fod_field,
+    region_argument,
+)
 from napari_gpubio.tracts.io.tractograms import tractogram_target
 from napari_gpubio.tracts.routes.model import COLUMNS
 from napari_gpubio.tracts.routes.run import FAN, connect
@@ -32,6 +40,7 @@ def add_verb(verbs: Any) -> None:
         epilog=_EXAMPLES,
     )
     add_field(verb)
+    add_fods(verb)
     verb.add_argument("source", help="region where fibers start")
     verb.add_argument("target", help="region where they end")
     add_reference(verb)
@@ -47,14 +56,16 @@ def add_verb(verbs: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Connect the regions, print the best routes, and write what the options name."""
     source, target = (region_argument(one, options.reference) for one in (options.source, options.target))
-    inputs = {name: getattr(options, name) for name in ("input", "mask", "reference")}
+    inputs = {name: getattr(options, name) for name in ("input", "mask", "reference", "fods")}
     if options.out is not None:
         tractogram_target(options.out)
     check_outputs({"--out": options.out, "--table": options.table}, inputs, force=options.force)
     settings, fan = read_settings(options, ConnectSettings()), read_settings(options, FAN)
     tracking = read_settings(options, TrackSettings())
+    field = read_field(options)
+    fods = None if options.fods is None else read_fod_field(options, options.fods)
     routes = connect(
-        read_field(options), source, target, settings, fan, tracking, device=options.device, progress=draw_progress
+        field, source, target, settings, fan, tracking, fods=fods, device=options.device, progress=draw_progress
     )
     print(routes.message)
     tell(routes.notes)

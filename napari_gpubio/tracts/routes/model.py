@@ -102,7 +102,7 @@ class Routes:
     complete
         False if the search was stopped.
     notes
-        What was left out, as sentences.
+        What was left out, and what FODs tell about the way, as sentences.
     """
 
     source: str

@@ -12,6 +12,8 @@ from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.tracts.bundles.clusters import cluster
+from napari_gpubio.tracts.fods.crossings import crossing_notes
+from napari_gpubio.tracts.fods.model import FodField
 from napari_gpubio.tracts.kernels.rays.problem import RayProblem, check_tensors
 from napari_gpubio.tracts.model import TensorField, Tractogram
 from napari_gpubio.tracts.regions import AnyRegion
@@ -33,7 +35,7 @@ _SOLVED_TOGETHER = 512
 _SAMPLE = 2000  # rays that say why none arrived
 
 
-def connect(
+def connect(  # noqa: PLR0913 - what a user may know of a run
     field: TensorField,
     source: AnyRegion,
     target: AnyRegion,
@@ -41,6 +43,7 @@ def connect(
     directions: Directions | None = None,
     tracking: TrackSettings | None = None,
     *,
+    fods: FodField | None = None,
     device: str | Device = "auto",
     progress: Callable[[Step], object] | None = None,
 ) -> Routes:
@@ -57,10 +60,11 @@ def connect(
     >>> len(routes) > 0
     True
     """
-    return drive(connect_steps(field, source, target, settings, directions, tracking, device=device), progress)
+    steps = connect_steps(field, source, target, settings, directions, tracking, fods=fods, device=device)
+    return drive(steps, progress)
 
 
-def connect_steps(
+def connect_steps(  # noqa: PLR0913 - what a user may know of a run
     field: TensorField,
     source: AnyRegion,
     target: AnyRegion,
@@ -68,6 +72,7 @@ def connect_steps(
     directions: Directions | None = None,
     tracking: TrackSettings | None = None,
     *,
+    fods: FodField | None = None,
     device: str | Device = "auto",
     stop: threading.Event | None = None,
 ) -> Generator[Step, None, Routes]:
@@ -89,6 +94,8 @@ def connect_steps(
         goes both ways, as many leave the other way. Streamlines (EuDX) have the principal direction alone.
     tracking
         Method, metric, step and stops; see `TrackSettings`.
+    fods
+        FODs of the same brain, if there are any: a note then says on which share of the way they have two directions.
     device
         Of the rays of the fan, see `napari_gpubio.core.device.choose_device`; the solver runs on the CPU.
     stop
@@ -125,7 +132,8 @@ def connect_steps(
     yield Step(0, 1, "comparing routes")
     complete = done == len(launch) and not stop.is_set()
     routes = _routes(found, (source.name, target.name), tracking)
-    return dataclasses.replace(routes, complete=complete, notes=ends.notes)
+    crossings = crossing_notes(routes.tractogram, fods, chosen)
+    return dataclasses.replace(routes, complete=complete, notes=(*ends.notes, *crossings))
 
 
 class _Found:

@@ -137,6 +137,15 @@ def test_the_direction_is_flipped_along_the_normal_or_typed(viewer, placed, qtbo
     assert np.linalg.norm(direction(placed)) == pytest.approx(1.0)
 
 
+def test_light_enters_through_the_surface_that_its_source_was_put_on(placed):
+    controller, box = placed.voxels.controller, placed.voxels.source_box
+    assert controller.source().entry == "smooth"
+    box.direction_box.boxes[2].setValue(-0.5)
+    assert controller.source().entry == "smooth"
+    box.position_box.boxes[0].setValue(-40.25)
+    assert controller.source().entry == "auto"
+
+
 def test_an_implanted_fiber(viewer, placed, qtbot):
     entry = position(placed)
     placed.voxels.source_box.form.widget("kind").value = "fiber"

@@ -5,6 +5,7 @@ import functools
 import json
 import threading
 
+import nibabel as nib
 import numpy as np
 import pytest
 
@@ -13,6 +14,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import sample_path
 from napari_gpubio.core.space import apply_affine
 from napari_gpubio.core.steps import drive
+from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.tracts import fit_tensors, io, phantom
 from napari_gpubio.tracts.connectome import (
     Connectome,
@@ -214,10 +216,14 @@ def test_the_verb_of_geodesics(tmp_path, capsys):
     scan = str(sample_path("brain_phantom/dwi.nii.gz"))
     matrix, best = tmp_path / "scores.csv", tmp_path / "best.trx"
     words = ["geodesics", scan, str(ATLAS), "--seeds-per-region", "5", "--count", "3", "--device", "cpu"]
-    assert (
-        cli.main([*words, "--of", "alignment_fa", "--statistic", "max", "--out", str(matrix), "--best", str(best)]) == 0
-    )
-    assert "21 regions" in capsys.readouterr().out
+    fods = tmp_path / "fods.nii.gz"
+    volume = nib.load(scan)
+    write_volume(fods, np.ones((*volume.shape[:3], 15), np.float32) * np.eye(1, 15, dtype=np.float32)[0], volume.affine)
+    files = ["--fods", str(fods), "--out", str(matrix), "--best", str(best)]
+    assert cli.main([*words, "--of", "alignment_fa", "--statistic", "max", *files]) == 0
+    told = capsys.readouterr()
+    assert "21 regions" in told.out
+    assert "On 0 % of the way" in told.out + told.err
     kept = io.read_tractogram(best)
     with matrix.open(encoding="utf-8") as file:
         scores = [float(value) for row in list(csv.reader(file))[1:] for value in row[1:] if value]

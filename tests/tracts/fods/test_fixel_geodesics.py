@@ -200,6 +200,42 @@ def test_the_ring_is_the_same_on_any_grid(grid):
     assert np.abs(fiber[:, 2]).max() < 0.02
 
 
+def stored_otherwise(field, axes, flips, seed):
+    """The same fixels along other axes, and in any order within a voxel."""
+    rng, sizes = np.random.default_rng(seed), np.array(field.shape)[list(axes)]
+    directions, amplitudes = field.dense()
+    order = np.argsort(np.where(amplitudes > 0, rng.random(amplitudes.shape), 2.0), axis=-1)
+    directions = np.take_along_axis(directions, order[..., None], 3)
+    amplitudes = np.take_along_axis(amplitudes, order, 3)
+    directions, amplitudes = (np.flip(np.moveaxis(a, axes, (0, 1, 2)), flips) for a in (directions, amplitudes))
+    to_old = np.zeros((4, 4))
+    to_old[axes, (0, 1, 2)], to_old[3, 3] = 1, 1
+    for axis in flips:
+        to_old[axes[axis], [axis, 3]] = -1, sizes[axis] - 1
+    there = amplitudes > 0
+    return FixelField(
+        counts=there.sum(axis=-1).astype(np.uint8), directions=directions[there], amplitudes=amplitudes[there],
+        affine=field.affine @ to_old,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("axes", "flips"), [((0, 1, 2), ()), ((0, 1, 2), (0,)), ((2, 0, 1), (1, 2))])
+def test_fibers_do_not_depend_on_the_order_in_which_fixels_are_stored(axes, flips):
+    field = noisy()
+    other = stored_otherwise(field, axes, flips, seed=5)
+    seeds = field.affine[:3, 3] + field.affine[:3, :3] @ np.array([7, 6.5, 6])
+    seeds = seeds + np.random.default_rng(1).normal(size=(8, 3)) * 2
+    for kind in ("cone", "fod", "principal"):
+        chosen = Directions(kind=kind, count=4)
+        expected, found = (track(f, seeds, chosen, USUAL, device="cpu") for f in (field, other))
+        assert len(expected) >= 4
+        np.testing.assert_array_equal(found.offsets, expected.offsets)
+        np.testing.assert_array_equal(found.points, expected.points)
+        np.testing.assert_array_equal(found.per_fiber["alignment"], expected.per_fiber["alignment"])
+        assert found.shape == other.shape
+        np.testing.assert_array_equal(found.affine, other.affine)
+
+
 # -- ends and numbers -------------------------------------------------------------------------------------------------
 
 

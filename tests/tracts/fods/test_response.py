@@ -21,7 +21,7 @@ from napari_gpubio.tracts import (
     fit_tensors,
     normalize_tissues,
 )
-from napari_gpubio.tracts.fods import read_response, write_response
+from napari_gpubio.tracts.fods import CsdSettings, read_response, write_response
 from napari_gpubio.tracts.fods.estimate import fit_zonal, lobe_axes
 from napari_gpubio.tracts.fods.harmonics import harmonics
 from napari_gpubio.tracts.fods.normalize import REFERENCE
@@ -207,6 +207,30 @@ def test_the_responses_of_known_tissues_are_found(tissues, shells, device):
         assert places[number][tuple(voxels.T)].all()
     some = mask & (np.arange(mask.size).reshape(mask.shape) % 7 == 0)
     np.testing.assert_array_equal(deconvolve(scan, found, some, device=device).mask, some)
+
+
+def test_a_mask_without_fluid_is_told():
+    scan, (white, gray, fluid), _ = tissue_scan(size=16)
+    settings = TissueSettings(shrink=0, white_percent=5.0)
+    for mask, notes in ((white | gray | fluid, 0), (white | gray, 1)):
+        found = estimate_tissue_responses(scan, mask, settings, tissues=2, device="cpu")
+        assert [len(one.notes) for one in found] == [0, notes]
+    some = white & (np.arange(white.size).reshape(white.shape) % 40 == 0)
+    assert found[1].notes[0] in deconvolve(scan, found, some, device="cpu").notes
+    assert "0.8" in found[1].notes[0]
+
+
+@pytest.mark.parametrize(("directions", "lmax"), [(12, 4), (20, 6), (24, 8), (64, 8)])
+def test_the_order_fits_the_directions_unless_it_is_chosen(directions, lmax):
+    bvals, table = one_shell(directions)
+    scan = scan_of(fiber_signals(np.random.default_rng(0).normal(size=(40, 1, 3)), bvals, table), bvals, table)
+    response = estimate_response(scan, everywhere(scan), ResponseSettings(voxels=20, lmax=4), device="cpu")
+    fods = deconvolve(scan, response, everywhere(scan), device="cpu")
+    assert fods.lmax == lmax
+    assert any(f"{directions} directions allow" in note for note in fods.notes) == (lmax < 8)
+    if lmax < 8:
+        with pytest.raises(InvalidInput, match=f"choose lmax {lmax}"):
+            deconvolve(scan, response, everywhere(scan), CsdSettings(), device="cpu")
 
 
 def test_what_has_no_tissues_is_told():

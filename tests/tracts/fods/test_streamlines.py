@@ -7,12 +7,12 @@ import pytest
 
 from napari_gpubio.core import kernels
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.tracts import Directions, StopReason, TrackSettings, fit_tensors, track
+from napari_gpubio.tracts import Directions, StopReason, TrackSettings, find_peaks, fit_tensors, track
 from napari_gpubio.tracts.kernels.fibers.gpu import LAYOUTS
 from napari_gpubio.tracts.kernels.streamlines import cpu, gpu
 from napari_gpubio.tracts.phantom import load_brain_phantom
 from napari_gpubio.tracts.regions import Sphere
-from napari_gpubio.tracts.settings import FOD_METHODS
+from napari_gpubio.tracts.settings import FIXEL_METHODS, FOD_METHODS, METHODS
 from tests.cuda_on_cpu import loader
 from tests.cuda_on_cpu.structs import struct_in
 from tests.runs import check_same_methods
@@ -116,6 +116,29 @@ def test_methods_of_the_other_kind_of_field_are_refused():
 
 
 # -- backends ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", METHODS[3:])
+def test_the_maximum_length_is_that_of_the_whole_fiber(method, device):
+    """Where one way ends early the other one takes what is left; a fiber that is cut is a piece of the whole one."""
+    field = straight_bundles([(1, 0.1, 0)])
+    field = find_peaks(field, device="cpu") if method in FIXEL_METHODS else field
+    seeds = np.array([middle_of(field), middle_of(field) - [9.0, 1.0, 0.0]])
+    usual = dataclasses.replace(TrackSettings.usual(method, (1, 1, 1)), min_length_mm=0.0, fod_stop=0.02)
+    limit = 12.0 + 0.5 * usual.step_mm
+    whole, cut = (
+        track(field, seeds, many(3, "principal"), dataclasses.replace(usual, max_length_mm=length), device=device)
+        for length in (100.0, limit)
+    )
+    assert len(whole) == len(cut) == 2
+    assert whole.per_fiber["length_mm"].min() > limit
+    lengths = cut.per_fiber["length_mm"]
+    assert (limit - 2 * usual.step_mm < lengths).all()
+    assert (lengths <= limit).all()
+    assert cut.per_fiber["stop_reason"][0] == cut.per_fiber["stop_reason_back"][0] == StopReason.LENGTH
+    for fiber, longer in zip(cut, whole, strict=True):
+        first = int(np.flatnonzero((longer == fiber[0]).all(axis=1))[0])
+        np.testing.assert_array_equal(fiber, longer[first : first + len(fiber)])
 
 
 @pytest.mark.parametrize("real", [np.float32, np.float64])

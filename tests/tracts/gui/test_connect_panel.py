@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from napari_gpubio import tracts
-from napari_gpubio.core.napari_io import carried
+from napari_gpubio.core.napari_io import KEY, carried
 from napari_gpubio.tracts.gui import ConnectPanel
 from napari_gpubio.tracts.napari_io import map_layer
 from napari_gpubio.tracts.samples import brain_atlas_layers
@@ -73,6 +73,15 @@ def test_routes_are_listed_and_each_is_shown_by_a_click(viewer, connected):
     button(connected, "All routes").click()
     assert layer.shown.all()
     assert connected.route == 0
+
+
+def test_fods_that_are_open_tell_how_much_of_the_way_crosses(viewer, panel, field, qtbot):
+    coefficients = np.zeros((*field.shape, 15), np.float32)
+    coefficients[..., 0] = 1.0
+    fods = tracts.FodField(coefficients=coefficients, mask=field.mask, affine=field.affine)
+    viewer.add_image(coefficients[..., 0], affine=field.affine, metadata={KEY: {"fods": fods}})
+    press_and_wait(qtbot, panel, panel.run_button)
+    assert "On 0 % of the way the FODs have two directions" in panel.results.findings
 
 
 def test_a_fiber_that_is_clicked_shows_its_route(viewer, connected):

@@ -50,7 +50,7 @@ def test_the_fibers_follow_a_changed_setting_as_those_of_the_api(one):
         assert_same(one.fibers(), one.by_api())
     before = one.fibers().lengths_mm().max()
     one.set("max_length_mm", 40.0)
-    assert before > 80 > 40.6 > one.fibers().lengths_mm().max() / 2  # each way
+    assert before > 80 > 40 >= one.fibers().lengths_mm().max() > 38  # of the whole fiber
     assert_same(one.fibers(), one.by_api())
 
 

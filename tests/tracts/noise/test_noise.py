@@ -9,7 +9,8 @@ import pytest
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.tracts.io.dwi import read_dwi, read_mask
 from napari_gpubio.tracts.kernels.mppca import projection
-from napari_gpubio.tracts.noise import NoiseSettings, denoise_scan, denoise_steps, rician_corrected
+from napari_gpubio.tracts.noise import NoiseSettings, denoise_scan, denoise_steps, gaussian_noise, rician_corrected
+from napari_gpubio.tracts.noise.rician import mean_of_magnitudes
 from tests.runs import check_threads_change_nothing, stopped
 from tests.tracts.noise.samples import all_by_hand, low_rank, noisy, scan_of
 
@@ -84,14 +85,16 @@ def test_noise_alone_has_no_component():
     assert np.abs(result.denoised.data).mean() < 1
 
 
-def test_correcting_magnitudes_lowers_their_bias():
+@pytest.mark.parametrize(("snr", "bias"), [(1, 0.5), (2, 0.2), (5, 0.09)])
+def test_correcting_magnitudes_takes_their_bias_and_that_of_the_noise(snr, bias):
     sigma, rng = 100.0, np.random.default_rng(5)
-    truth = np.full((12, 12, 12, 40), 2 * sigma)
+    truth = np.full((12, 12, 12, 40), snr * sigma)
     data = np.hypot(truth + rng.normal(0, sigma, truth.shape), rng.normal(0, sigma, truth.shape)).astype(np.float32)
     result = denoised(data, rician=True)
-    before, after = result.denoised.data.mean() - 2 * sigma, result.scan.data.mean() - 2 * sigma
-    assert before > 0.2 * sigma
-    assert np.abs(after) < 0.4 * before  # the noise level of low magnitudes is low itself
+    assert result.denoised.data.mean() - snr * sigma > bias * sigma
+    assert result.scan.data.mean() == pytest.approx(snr * sigma, abs=0.05 * sigma)
+    assert np.median(result.noise) == pytest.approx(sigma, rel=0.02)
+    assert any("signal-to-noise ratio below 2" in note for note in result.notes) == (snr <= 2)
     again = rician_corrected(result.denoised, result.noise)
     np.testing.assert_array_equal(again.data, result.scan.data)
     assert result.scan is result.scan
@@ -102,11 +105,34 @@ def test_the_correction_keeps_what_has_no_known_noise():
     data = np.full((4, 4, 4, 12), -3.0, np.float32)
     data[1:] = 5
     noise = np.zeros((4, 4, 4))
-    noise[2], noise[3] = 4, 6
+    noise[2], noise[3] = 3, 6
     found = rician_corrected(scan_of(data), noise).data
-    assert set(np.unique(found)) == {-3, 5, 3, 0}
+    assert set(np.unique(found[[0, 1, 3]])) == {-3, 5, 0}  # 5 is less than noise of 6 alone gives
+    np.testing.assert_allclose(3 * mean_of_magnitudes(found[2] / 3), 5, rtol=1e-4)
     with pytest.raises(InvalidInput, match=r"\(4, 4\) and the scan \(4, 4, 4\)"):
         rician_corrected(scan_of(data), noise[0])
+
+
+def test_the_mean_of_magnitudes_and_its_inverse():
+    """Against draws, and back again, from no signal to one where the tables end."""
+    rng = np.random.default_rng(4)
+    for theta in (0.0, 0.3, 1.0, 4.0):
+        x, y = rng.normal(size=(2, 200_000))
+        assert mean_of_magnitudes(theta) == pytest.approx(np.hypot(theta + x, y).mean(), abs=0.01)
+    signals = np.linspace(0, 40, 16 * 12).reshape(4, 4, 1, 12)
+    found = rician_corrected(
+        scan_of((2.5 * mean_of_magnitudes(signals / 2.5)).astype(np.float32)), np.full((4, 4, 1), 2.5)
+    )
+    np.testing.assert_allclose(found.data, signals, atol=0.05)
+
+
+def test_noise_of_dark_magnitudes_is_that_of_both_channels():
+    magnitudes = scan_of(np.full((6, 6, 6, 12), np.sqrt(np.pi / 2) * 4, np.float32))
+    noise = np.full((6, 6, 6), np.sqrt(2 - np.pi / 2) * 4)
+    noise[0] = 0
+    found = gaussian_noise(magnitudes, noise)
+    np.testing.assert_allclose(found[1:], 4, rtol=0.01)
+    assert (found[0] == 0).all()
 
 
 def test_outside_the_mask_nothing_changes():

@@ -10,7 +10,8 @@ import pytest
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import sample_path
 from napari_gpubio.core.steps import drive
-from napari_gpubio.tracts import connect, connect_steps, fit_tensors, io, phantom
+from napari_gpubio.tracts import FodField, connect, connect_steps, fit_tensors, io, phantom
+from napari_gpubio.tracts.fods.harmonics import harmonics
 from napari_gpubio.tracts.maps import mask
 from napari_gpubio.tracts.regions import Sphere
 from napari_gpubio.tracts.routes import ConnectSettings
@@ -76,6 +77,18 @@ def test_routes_are_ranked_and_their_fibers_alike(routes, tmp_path):
         rows = list(csv.DictReader(file))
     assert list(rows[0]) == list(COLUMNS)
     assert [int(row["route"]) for row in rows] == [row["route"] for row in table]
+
+
+def test_fods_tell_how_much_of_the_way_crosses(field):
+    two = harmonics([(1, 0, 0), (0, 1, 0)], 8).sum(axis=0)
+    for coefficients, share in ((two, "100 %"), (harmonics([(1, 0, 0)], 8)[0], "0 %")):
+        fods = FodField(
+            coefficients=np.tile(coefficients.astype(np.float32), (*field.shape, 1)),
+            mask=np.ones(field.shape, bool),
+            affine=field.affine,
+        )
+        found = connect(field, LEFT, RIGHT, ConnectSettings(solve=False), FAN, fods=fods, device="cpu")
+        assert [f"On {share} of the way" in note for note in found.notes] == [True]
 
 
 def test_the_score_falls_with_the_distance_from_streamlines():

@@ -95,7 +95,7 @@ def _read(section: Section, frame: McxFrame, readers: "_Readers") -> Source:
     reader = readers.get((kind, launch)) or readers.get((kind, None))
     if reader is None:
         raise _no_counterpart(kind, launch)
-    source = reader(section, frame)
+    source = dataclasses.replace(reader(section, frame), entry="faces")
     if launch == "along" and source.can_focus:
         source = dataclasses.replace(source, focus_mm=focus * frame.unit_mm)
     return source
@@ -121,7 +121,7 @@ def _with_angles(section: Section, frame: McxFrame, readers: "_Readers") -> Sour
         raise _no_counterpart(kind, "along")
     angles = tuple(180.0 * share for share in shares)
     return dataclasses.replace(
-        reader(section, frame), launch_angles_deg=angles, launch_angles_are_discrete=bool(focus > 0)
+        reader(section, frame), entry="faces", launch_angles_deg=angles, launch_angles_are_discrete=bool(focus > 0)
     )
 
 

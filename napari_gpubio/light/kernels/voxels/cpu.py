@@ -134,4 +134,5 @@ def scene_of(problem: VoxelProblem) -> Scene:
         detectors=writable(p.detector_numbers),
         seed=np.uint64(s.seed),
         fibers=None if p.tensors is None else Fibers(p.anisotropy, *map(writable, p.tensors)),
+        surfaces=writable(p.surfaces),
     )

@@ -35,7 +35,7 @@ SCENE = struct_layout(
     | dict.fromkeys(("angles", "chances", "places"), POINTER)
     | {"sources": np.int32, "shares": POINTER, "shared": np.int32}
     | {"detectors": POINTER, "detector_count": np.int32, "seed": np.uint64}
-    | dict.fromkeys(("tensor_places", "tensors"), POINTER)
+    | dict.fromkeys(("tensor_places", "tensors", "surfaces"), POINTER)
 )
 PHOTONS = struct_layout(
     {"first": np.uint64, "count": np.uint32, "counter": POINTER}
@@ -282,7 +282,7 @@ def inputs_of(problem: VoxelProblem) -> dict[str, npt.NDArray[Any]]:
     shares = np.zeros(0, np.float32) if p.shares is None else p.shares
     arrays |= {"source": sources.numbers, "shares": shares, "detectors": p.detector_numbers}
     places, tensors = p.tensors or (np.zeros(0, np.int32), np.zeros(0, np.float32))
-    return arrays | {"tensor_places": places, "tensors": tensors}
+    return arrays | {"tensor_places": places, "tensors": tensors, "surfaces": p.surfaces}
 
 
 def numbers_of(problem: VoxelProblem) -> dict[str, Any]:
@@ -329,4 +329,5 @@ def defines_of(problem: VoxelProblem) -> tuple[str, ...]:
         *((f"ANISOTROPY={problem.anisotropy}",) if problem.anisotropy else ()),
         *(("SEVERAL=1",) if problem.others else (f"SOURCE_KIND={problem.kind}",)),
         *(("SHARED=1",) if problem.shares is not None else ()),
+        *(("SMOOTH=1",) if problem.surfaces.size else ()),
     )

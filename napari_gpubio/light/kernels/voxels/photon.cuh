@@ -12,7 +12,7 @@
 enum { OUTSIDE = 0, EDGE = 1 };  // rows of the media table that are no tissue: label 0, and the rim of the grid
 enum FaceRule { DEFAULT = 0, ESCAPE = 1, FRESNEL = 2, MIRROR = 3, CYCLIC = 4 };
 enum EnergyPart { SPECULAR = 0, MISSED, BEFORE, ESCAPED, TRUNCATED, ROULETTE, ENERGY_PARTS, LAUNCHED = ENERGY_PARTS };
-enum { MEDIUM_NUMBERS = 8, SOURCE_NUMBERS = 24, DETECTOR_NUMBERS = 8, DETECTED_NUMBERS = 10 };
+enum { MEDIUM_NUMBERS = 8, SOURCE_NUMBERS = 24, SURFACE_NUMBERS = 15, DETECTOR_NUMBERS = 8, DETECTED_NUMBERS = 10 };
 
 #define NEVER 1e30f
 
@@ -60,6 +60,7 @@ struct Scene {
     unsigned long long seed;
     const int* tensor_places;  // of each voxel in the table of scattering tensors, 0 for none
     const float* tensors;
+    const float* surfaces;  // smoothed surfaces that light of the sources enters through, end to end
 };
 
 __device__ __forceinline__ int row_at(const Scene& scene, int cell) { return __ldg(scene.rows + cell); }
@@ -228,9 +229,32 @@ __device__ __forceinline__ int outer_face(const Scene& scene, int cell, Vector p
     return entered;
 }
 
+// Reflectance of a smoothed surface, and the direction behind it; false if it turns its back on the light. Its normal changes
+// linearly with the place.
+__device__ __forceinline__ bool behind_surface(
+    const Scene& scene, int surface, int cell, Vector p, float n1, float n2, Vector* u, float* lost)
+{
+    const float* const of = scene.surfaces + surface;
+    const float x = (float)(cell / scene.stride_x - 1) * scene.hx + p.x - of[0];
+    const float y = (float)(cell / scene.stride_y % (scene.ny + 2) - 1) * scene.hy + p.y - of[1];
+    const float z = (float)(cell % scene.stride_y - 1) * scene.hz + p.z - of[2];
+    const float nx = of[3] + (of[6] * x + of[7] * y + of[8] * z);
+    const float ny = of[4] + (of[9] * x + of[10] * y + of[11] * z);
+    const float nz = of[5] + (of[12] * x + of[13] * y + of[14] * z);
+    const float per_length = 1.0f / sqrtf(nx * nx + ny * ny + nz * nz);
+    const float ci = (u->x * nx + u->y * ny + u->z * nz) * per_length;
+    if (!(ci > 0.0f)) return false;
+    float ct;
+    *lost = fresnel(ci, n1, n2, &ct);
+    const float ratio = n1 / n2, along = (ct - ratio * ci) * per_length;
+    *u = Vector{ratio * u->x + along * nx, ratio * u->y + along * ny, ratio * u->z + along * nz};
+    return true;
+}
+
 // From a starting point to the first tissue: through the outside in a straight line, with the specular loss at the
-// surface. False if there is no tissue on the way; `lost` is what the surface reflected.
-__device__ __forceinline__ bool enter(const Scene& scene, Vector at, Packet* photon, float* lost)
+// surface. False if there is no tissue on the way; `lost` is what the surface reflected. `surface` is where the numbers of the
+// smoothed surface begin that light enters through, or -1 for the face.
+__device__ __forceinline__ bool enter(const Scene& scene, int surface, Vector at, Packet* photon, float* lost)
 {
     Vector u = photon->u;
     at = Vector{
@@ -270,9 +294,11 @@ __device__ __forceinline__ bool enter(const Scene& scene, Vector at, Packet* pho
     if (entered < 0) entered = outer_face(scene, cell, p, u);
     const float n1 = __ldg(scene.media + MEDIUM_NUMBERS * OUTSIDE + 3), n2 = index_at(scene, row, cell);
     if (scene.specular && entered >= 0 && n1 != n2) {
-        float ct;
-        *lost = fresnel(fabsf(part(u, entered)), n1, n2, &ct);
-        u = refracted(u, entered, ct, n1 / n2);
+        if (surface < 0 || !behind_surface(scene, surface, cell, p, n1, n2, &u, lost)) {
+            float ct;
+            *lost = fresnel(fabsf(part(u, entered)), n1, n2, &ct);
+            u = refracted(u, entered, ct, n1 / n2);
+        }
     }
     photon->cell = cell;
     photon->row = row;

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from napari_gpubio.core.jit import helper, leaf, pruned
 from napari_gpubio.light.kernels.physics import ONE, ZERO, fresnel
 from napari_gpubio.light.kernels.voxels.problem import EDGE, MIRROR, OUTSIDE
+from napari_gpubio.light.kernels.voxels.source_table import SURFACE_NUMBERS
 
 Floats = npt.NDArray[np.float32]
 _F = np.float32
@@ -68,6 +69,8 @@ class Scene(NamedTuple):
         Of the random numbers, uint64.
     fibers
         Scattering tensors, or None.
+    surfaces
+        Smoothed surfaces that light enters through; see `VoxelProblem`. Empty: all of it through faces of voxels.
     """
 
     nx: int
@@ -102,6 +105,7 @@ class Scene(NamedTuple):
     detectors: Floats
     seed: np.uint64
     fibers: Fibers | None
+    surfaces: Floats
 
 
 @leaf
@@ -208,8 +212,35 @@ def outer_face(scene, cell, px, py, pz, ux, uy, uz):
 
 
 @helper
-def enter(scene, ax, ay, az, ux, uy, uz):
+def behind_surface(scene, surface, cell, where, direction, n1, n2):
+    """Reflectance of a smoothed surface, and the direction behind it; 0 and no direction if it turns its back on light.
+
+    Its normal changes linearly with the place. ``where``: position in the voxel, mm.
+    """
+    px, py, pz = where
+    ux, uy, uz = direction
+    of = scene.surfaces[surface : surface + SURFACE_NUMBERS]
+    x = _F(cell // scene.stride_x - 1) * scene.hx + px - of[0]
+    y = _F(cell // scene.stride_y % (scene.ny + 2) - 1) * scene.hy + py - of[1]
+    z = _F(cell % scene.stride_y - 1) * scene.hz + pz - of[2]
+    nx = of[3] + (of[6] * x + of[7] * y + of[8] * z)
+    ny = of[4] + (of[9] * x + of[10] * y + of[11] * z)
+    nz = of[5] + (of[12] * x + of[13] * y + of[14] * z)
+    per_length = ONE / math.sqrt(nx * nx + ny * ny + nz * nz)
+    ci = (ux * nx + uy * ny + uz * nz) * per_length
+    if not ci > ZERO:
+        return ZERO, ZERO, ZERO, ZERO
+    lost, ct = fresnel(ci, n1, n2)
+    ratio = n1 / n2
+    along = (ct - ratio * ci) * per_length
+    return lost, ratio * ux + along * nx, ratio * uy + along * ny, ratio * uz + along * nz
+
+
+@helper
+def enter(scene, surface, ax, ay, az, ux, uy, uz):
     """From a starting point to the first tissue: through the outside in a straight line, with the specular loss.
+
+    ``surface`` is where the numbers of the smoothed surface begin that light enters through, or -1 for the face.
 
     Returns
     -------
@@ -255,6 +286,10 @@ def enter(scene, ax, ay, az, ux, uy, uz):
         entered = outer_face(scene, cell, px, py, pz, ux, uy, uz)
     n1, n2, lost = scene.media[OUTSIDE, 3], index_at(scene.n, scene.media, row, cell), ZERO
     if scene.specular and entered >= 0 and n1 != n2:
+        if surface >= 0:
+            lost, vx, vy, vz = behind_surface(scene, surface, cell, (px, py, pz), (ux, uy, uz), n1, n2)
+            if vx != ZERO or vy != ZERO or vz != ZERO:
+                return ONE - lost > ZERO, cell, row, px, py, pz, vx, vy, vz, lost
         u = ux if entered == 0 else uy if entered == 1 else uz
         lost, ct = fresnel(abs(u), n1, n2)
         ux, uy, uz = refracted(ux, uy, uz, entered, ct, n1 / n2)

@@ -220,6 +220,13 @@ class VoxelProblem(BatchedProblem):
         """The source, or all of them where there are several."""
         return source_table(self.packed_sources)
 
+    @cached_property
+    def surfaces(self) -> npt.NDArray[np.float32]:
+        """Smoothed surfaces that light of the sources enters through, end to end; empty where there is none."""
+        none = np.zeros(0, np.float32)
+        found = np.concatenate([source.surface for source in self.packed_sources]) if self.specular else none
+        return found if found.any() else none
+
     @property
     def sources(self) -> AnySource:
         """The source, or all of them where there are several."""
@@ -341,7 +348,7 @@ class VoxelProblem(BatchedProblem):
         own = (self.g, self.n, self.phase, *(self.tensors or ()))
         for array in (*arrays, self.gate_edges, self.detector_numbers, *own):
             found.update(np.ascontiguousarray(array).data)
-        for more in (first.angles, self.shares):
+        for more in (first.angles, self.shares, self.surfaces):
             if more is not None and more.size:
                 found.update(np.ascontiguousarray(more).data)
         for table in self.source_table if self.others else ():

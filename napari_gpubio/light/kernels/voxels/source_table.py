@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.model import Domain
+from napari_gpubio.light.smooth_surface import entered_surface
 from napari_gpubio.light.source import KINDS, RECTANGLES, Source
 from napari_gpubio.light.surface import label_at
 
@@ -22,7 +23,7 @@ Integers = npt.NDArray[np.int32]
 POINT, DISK, GAUSSIAN, RECTANGLE, PATTERN, LINE, CYLINDER, ARRAY, FOURIER, WAIST, VOLUME, FOURIER_2D = range(12)
 COLLIMATED, FOCUSED, ISOTROPIC, CONE, COSINE, EVEN, NORMAL, ZGAUSSIAN, ANGLES, AROUND, SPREAD = range(11)
 EMISSION_STEP = 16
-SOURCE_NUMBERS = 24
+SOURCE_NUMBERS, SURFACE_NUMBERS = 24, 15
 SUM_BITS = 24  # of each of the two numbers that make a running sum of a volume, which single precision holds exactly
 
 _MADE_OF = {
@@ -148,6 +149,19 @@ class PackedSource:
                 f"{n:g} where it ends; give a smaller one"
             )
         return math.asin(self.source.numerical_aperture / n)
+
+    @cached_property
+    def surface(self) -> npt.NDArray[np.float32]:
+        """The smoothed surface that light enters through, along the volume's axes, shape (SURFACE_NUMBERS,).
+
+        A place (mm), the normal there and its change per mm, row by row; zeros: light enters through faces of voxels.
+        """
+        found = entered_surface(self.domain.labels, self.domain.affine, self.source)
+        if found is None:
+            return np.zeros(SURFACE_NUMBERS, np.float32)
+        turning = self.domain.direction_to_grid(self.domain.direction_to_grid(found.turning_per_mm).T).T
+        place, normal = self.domain.world_to_grid(found.place_mm), self.domain.direction_to_grid(found.normal)
+        return np.concatenate([place, normal, turning.ravel()]).astype(np.float32)
 
     @cached_property
     def pattern(self) -> npt.NDArray[np.float32]:

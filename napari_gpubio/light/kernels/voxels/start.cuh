@@ -248,6 +248,22 @@ __device__ __forceinline__ void begin_somewhere(const Scene& scene, Sfc* random,
 #endif
 }
 
+// Where the surface begins that light of a photon's source enters through, drawn as above with a copy of the random numbers; -1
+// for faces of voxels. A source without one has zeros in place of the normal.
+__device__ __forceinline__ int surface_of(const Scene& scene, Sfc random)
+{
+#if SMOOTH
+    int first = 0;
+#if SEVERAL
+    first = first_above(scene.chances, scene.sources, random.uniform()) * SURFACE_NUMBERS;
+#endif
+    const float* const normal = scene.surfaces + first + 3;
+    return normal[0] == 0.0f && normal[1] == 0.0f && normal[2] == 0.0f ? -1 : first;
+#else
+    return -1;
+#endif
+}
+
 // Pixel of a pattern that a photon starts from, as `begin` draws it; the random numbers are a copy.
 __device__ __forceinline__ int pixel_of(const Scene& scene, Sfc random)
 {

@@ -35,6 +35,7 @@ from napari_gpubio.light.kernels.voxels.source_table import (
     RECTANGLE,
     SOURCE_NUMBERS,
     SPREAD,
+    SURFACE_NUMBERS,
     VOLUME,
     WAIST,
     ZGAUSSIAN,
@@ -288,6 +289,23 @@ def begin_somewhere(scene, rare, several, state):
         scene.angles,
     )
     return begin(origin, rare, state)
+
+
+@pruned
+def surface_of(scene, several, item):
+    """Where the surface begins that light of a photon's source enters through, drawn as above; -1 for faces of voxels.
+
+    A source without one has zeros in place of the normal.
+    """
+    surfaces, first = scene.surfaces, 0
+    if len(surfaces) == 0:
+        return -1
+    if several is not None:
+        u, _ = uniform(stream(scene.seed, item))
+        first = first_above(several.chances, u) * SURFACE_NUMBERS
+    if surfaces[first + 3] == ZERO and surfaces[first + 4] == ZERO and surfaces[first + 5] == ZERO:
+        return -1
+    return first
 
 
 @pruned

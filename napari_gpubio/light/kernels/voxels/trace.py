@@ -63,7 +63,7 @@ from napari_gpubio.light.kernels.voxels.record import (
     note_face,
     note_vertex,
 )
-from napari_gpubio.light.kernels.voxels.start import begin_somewhere, pixel_of
+from napari_gpubio.light.kernels.voxels.start import begin_somewhere, pixel_of, surface_of
 
 _F, _L = np.float32, np.uint64
 
@@ -322,7 +322,8 @@ def trace_photons(start, stop, first, scene, tallies):
         pixel = pixel_of(scene, shares, item)
         add_launched(tallies, shares, pixel)
         ax, ay, az, ux, uy, uz, state = begin_somewhere(scene, scene.rare, scene.several, stream(scene.seed, item))
-        inside, cell, own_row, px, py, pz, ux, uy, uz, lost = enter(scene, ax, ay, az, ux, uy, uz)
+        surface = surface_of(scene, scene.several, item)
+        inside, cell, own_row, px, py, pz, ux, uy, uz, lost = enter(scene, surface, ax, ay, az, ux, uy, uz)
         if lost > ZERO:
             add_energy(tallies, shares, pixel, SPECULAR, lost)
         if not inside:

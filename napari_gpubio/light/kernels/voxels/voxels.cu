@@ -1,9 +1,10 @@
 // Photons through voxels. Counterpart: trace.py. The module has `fold_batches` of fold.cuh, too.
-// Defines: LABEL (the type of the volume), CONTINUOUS (1: coefficients voxel by voxel, 2: g and n, too), PHASE_TABLE (there
-// is a table of the phase function), DETECT (detectors are there), GATED (time gates are asked for), THIN (light mostly crosses voxels without being scattered there), ANISOTROPY (how light
-// scatters where a voxel has a tensor, as ScatteringModel), SOURCE_KIND (see start.cuh), SEVERAL (photons start at one of
-// several sources, of any kinds), SHARED (patterns share photons), RECORD (photons of a list are traced again: SCORES or
-// TRAILS of record.cuh).
+// Defines: LABEL (the type of the volume), CONTINUOUS (1: coefficients voxel by voxel, 2: g and n, too), PHASE_TABLE
+// (there is a table of the phase function), DETECT (detectors are there), GATED (time gates are asked for), THIN (light
+// mostly crosses voxels without being scattered there), ANISOTROPY (how light scatters where a voxel has a tensor, as
+// ScatteringModel), SOURCE_KIND (see start.cuh), SEVERAL (photons start at one of several sources, of any kinds),
+// SMOOTH (light of a source enters through a smoothed surface), SHARED (patterns share photons), RECORD (photons of a
+// list are traced again: SCORES or TRAILS of record.cuh).
 #ifndef LABEL
 #define LABEL unsigned char
 #endif
@@ -30,6 +31,9 @@
 #endif
 #ifndef SHARED
 #define SHARED 0
+#endif
+#ifndef SMOOTH
+#define SMOOTH 0
 #endif
 #ifndef SOURCE_KIND
 #define SOURCE_KIND scene.kind
@@ -98,9 +102,10 @@ __device__ __forceinline__ bool launch(
     add_energy(scene, tallies, *f, LAUNCHED, 1.0f);
 #endif
     Vector at;
+    const int surface = surface_of(scene, f->random);
     begin_somewhere(scene, &f->random, &at, &f->photon.u);
     float lost;
-    const bool inside = enter(scene, at, &f->photon, &lost);
+    const bool inside = enter(scene, surface, at, &f->photon, &lost);
     if (lost > 0.0f) add_energy(scene, tallies, *f, SPECULAR, lost);
     if (!inside && lost < 1.0f) add_energy(scene, tallies, *f, MISSED, 1.0f - lost);
     find_medium(scene, f);

@@ -140,16 +140,26 @@ __device__ __forceinline__ float index_of(float a, float level, const Window& w,
 #endif
 }
 
+// N^2 times the variance without shot noise and the noise floor, and without the bias of the noise of S in a / S^2.
+__device__ __forceinline__ float subtract_noise(float a, float level, const Window& w, float gain)
+{
+    const float f = w.count * w.count * w.floor, square = level * level;
+    const float near = fmaxf(square + (__fdiv_rn(3.0f, w.count) * f - gain * level), 0.5f * square);
+    const float inverse = __fdiv_rn(level, near);
+    return (a - (gain * w.count * level + f) - 2.0f * gain * f * inverse) * (level * inverse);
+}
+
 // From S and D, rounded once, and whether D is zero.
 __device__ __forceinline__ Pixel
 finish(float level, float deviation, const Window& w, const Rule& r, const float2* table)
 {
     float a = deviation * w.unbiased;
 #if NOISE
-    a = a - (r.gain * w.count * level + w.count * w.count * w.floor);
+    a = subtract_noise(a, level, w, r.gain);
 #endif
     Pixel found;
-    found.contrast = divide(root(a), level);  // NaN of itself where the level is zero, unless by IEEE's rules
+    found.contrast = divide(root(NOISE ? fabsf(a) : a), level);  // NaN of itself at level 0, unless by IEEE
+    if (NOISE && a < 0.0f) found.contrast = -found.contrast;
     if ((DARK || IEEE) && !(level > 0.0f)) found.contrast = not_a_number();
 #if KIND
     found.index = index_of(a, level, w, r, table);

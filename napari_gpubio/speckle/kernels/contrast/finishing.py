@@ -18,7 +18,8 @@ from napari_gpubio.speckle.settings import EDGES
 Array = npt.NDArray[Any]
 VALID, REFLECT, SHRINK, _ = range(len(EDGES))
 _F, _I = np.float32, np.int32
-_ZERO, _ONE, _TWO, _NAN = _F(0.0), _F(1.0), _F(2.0), _F(np.nan)
+_ZERO, _HALF, _ONE, _TWO, _THREE = _F(0.0), _F(0.5), _F(1.0), _F(2.0), _F(3.0)
+_NAN = _F(np.nan)
 _SERIES_BELOW, _STEPS_PER_K = _F(SERIES_BELOW), _F(TABLE_STEPS / (1.0 - SERIES_BELOW))
 
 
@@ -67,18 +68,23 @@ def fill_variance(deviation: Array, unbiased: np.float32, a: Array) -> None:
 
 
 @leaf
-def subtract_noise(a: Array, level: Array, floor: Array, gain: np.float32, squared_count: np.float32) -> None:
-    """Subtract shot noise and the noise floor from N² times the variance."""
+def subtract_noise(a: Array, level: Array, floor: Array, gain: np.float32, count: np.float32) -> None:
+    """Subtract shot noise and the noise floor from N² times the variance, and the bias of the noise of S in a / S²."""
+    shot, squared_count, thrice, twice = gain * count, count * count, _THREE / count, _TWO * gain
     for x in range(a.size):
-        a[x] = a[x] - (gain * level[x] + squared_count * floor[x])
+        f, square = squared_count * floor[x], level[x] * level[x]
+        near, least = square + (thrice * f - gain * level[x]), _HALF * square
+        inverse = level[x] / (near if near > least else least)
+        a[x] = (a[x] - (shot * level[x] + f) - twice * f * inverse) * (level[x] * inverse)
 
 
 @leaf
-def fill_contrast(a: Array, level: Array, contrast: Array) -> None:
-    """Fill K."""
+def fill_contrast(a: Array, level: Array, signed: Any, contrast: Array) -> None:
+    """Fill K; ``signed``: with the sign of the variance, which is below that of the noise where it is negative."""
     for x in range(a.size):
-        k = np.sqrt(a[x]) / level[x]
-        contrast[x] = k if level[x] > _ZERO else _NAN
+        below = signed and a[x] < _ZERO
+        k = np.sqrt(-a[x] if below else a[x]) / level[x]
+        contrast[x] = (-k if below else k) if level[x] > _ZERO else _NAN
 
 
 @leaf

@@ -173,7 +173,7 @@ class Recipe:
 
 
 class Maps(NamedTuple):
-    """Contrast, index and mask, (maps, Y, X) each, on the host or on a GPU; None where not requested."""
+    """K with the sign of K², index and mask, (maps, Y, X) each, on the host or on a GPU; None where not requested."""
 
     contrast: Any
     indices: Any

@@ -282,9 +282,10 @@ def fill_rows(start: int, stop: int, samples: Samples, sums: Sums, rule: Rule, w
             exact = s.dtype.type(pixels * rule.depth if rule.whole else 0)
             finishing.round_sums(window_s[part], window_q[part], exact, level, deviation)
             finishing.fill_variance(deviation, count / (count - _F(1.0)), a)
-            if out.floor.size > 0:
-                finishing.subtract_noise(a, level, out.floor[y, part], rule.gain * count, count * count)
-            finishing.fill_contrast(a, level, out.contrast[n, y, part])
+            noisy = out.floor.size > 0
+            if noisy:
+                finishing.subtract_noise(a, level, out.floor[y, part], rule.gain, count)
+            finishing.fill_contrast(a, level, noisy, out.contrast[n, y, part])
             if out.indices.size > 0:
                 baseline = out.baseline[y, part] if out.baseline.size > 0 else work.single[0, 0:0]
                 finishing.fill_index(a, level, baseline, out.table, rule, out.indices[n, y, part])

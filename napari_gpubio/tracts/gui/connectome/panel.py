@@ -152,7 +152,9 @@ class ConnectomePanel(EnginePanel):
             Number(group="Fibers", name="in all", text=f"{total:,}"),
             Number(group="Fibers", name="with a region at both ends", text=f"{found.assigned:,}"),
         ]
-        findings = [] if found.complete else [("warning", "It was stopped; some fibers are missing.")]
+        findings = [("warning", note) for note in found.notes]
+        if not found.complete:
+            findings.append(("warning", "It was stopped; some fibers are missing."))
         if not found.assigned:
             findings.append(("warning", "No fiber joins two regions; is the atlas of the same space as the fibers?"))
         self.results.show_numbers(rows, findings)

@@ -25,9 +25,18 @@ from napari_gpubio.tracts.connectome import (
     geodesic_connectome_steps,
 )
 from napari_gpubio.tracts.connectome.geodesic import FAN
+from napari_gpubio.tracts.fods.model import FodField
 from napari_gpubio.tracts.gui.fibers import NO_FIBERS, fibers_of, pack_fibers, why_no_fibers
 from napari_gpubio.tracts.gui.script import Recipe, checked, fiber_lines, source_recipe
-from napari_gpubio.tracts.gui.source import HINT, NO_TENSORS, Source, source_of, tensor_steps, why_no_source
+from napari_gpubio.tracts.gui.source import (
+    HINT,
+    NO_TENSORS,
+    Source,
+    fods_beside,
+    source_of,
+    tensor_steps,
+    why_no_source,
+)
 from napari_gpubio.tracts.layer_regions import atlas_of
 from napari_gpubio.tracts.model import TensorField, Tractogram
 from napari_gpubio.tracts.regions import Atlas
@@ -133,6 +142,7 @@ class GeodesicSource(QWidget):
 
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__(parent)
+        self._viewer = viewer
         self.box = LayerBox(viewer, why_no_source, empty=HINT, parent=self)
         self.form = ParamForm(GeodesicSettings(), parent=self)
         self.directions_form = ParamForm(FAN, parent=self)
@@ -164,6 +174,7 @@ class GeodesicSource(QWidget):
             tracking=self.tracking_form.value(),
             device=device,
             recipe=source_recipe(source, layer, device),
+            fods=fods_beside(self._viewer, source),
         )
 
 
@@ -178,13 +189,15 @@ class _Shooting:
     tracking: TrackSettings
     device: str
     recipe: Recipe
+    fods: FodField | None
 
     def steps(self, labels: Any, atlas: Atlas, stop: threading.Event) -> Steps:
         field = yield from tensor_steps(self.source, self.device, stop)
         if not field.complete:
             return None
         settings = self.density, self.directions, self.tracking
-        found = yield from _silent(geodesic_connectome_steps(field, atlas, *settings, device=self.device, stop=stop))
+        steps = geodesic_connectome_steps(field, atlas, *settings, fods=self.fods, device=self.device, stop=stop)
+        found = yield from _silent(steps)
         best = found.best
         if best is None:
             raise InvalidInput(f"no region of {labels.name!r} has tensors; is the atlas of the same space?")

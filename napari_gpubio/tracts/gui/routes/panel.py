@@ -29,7 +29,15 @@ from napari_gpubio.tracts.gui.region_box import RegionBox
 from napari_gpubio.tracts.gui.region_script import save_regions, unsaved_regions
 from napari_gpubio.tracts.gui.routes.script import Connection, connect_script
 from napari_gpubio.tracts.gui.script import source_recipe
-from napari_gpubio.tracts.gui.source import HINT, NO_TENSORS, add_maps, source_of, tensor_steps, why_no_source
+from napari_gpubio.tracts.gui.source import (
+    HINT,
+    NO_TENSORS,
+    add_maps,
+    fods_beside,
+    source_of,
+    tensor_steps,
+    why_no_source,
+)
 from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
 from napari_gpubio.tracts.routes import ConnectSettings, Routes, connect_steps
 from napari_gpubio.tracts.routes.run import FAN
@@ -143,6 +151,7 @@ class ConnectPanel(EnginePanel):
             directions=self.directions_form.value(),
             tracking=self.tracking_form.value(),
             device=self.device,
+            fods=fods_beside(self.viewer, source),
         )
 
     def keep_result(self, result: Connected) -> None:
@@ -268,6 +277,7 @@ def _steps(connection: Connection, stop: threading.Event) -> Generator[Step, Non
         connection.settings,
         connection.directions,
         connection.tracking,
+        fods=connection.fods,
         device=connection.device,
         stop=stop,
     )

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from napari_gpubio.gui.script import call_text
+from napari_gpubio.tracts.fods.model import FodField
 from napari_gpubio.tracts.gui.region_script import ChosenRegion, region_code
 from napari_gpubio.tracts.gui.script import Recipe, checked, script_text
 from napari_gpubio.tracts.gui.source import Source
@@ -16,7 +17,8 @@ from napari_gpubio.tracts.settings import Directions, TrackSettings
 class Connection:
     """Everything that one run needs, read from the panel in the GUI thread.
 
-    ``study``: name of the layer that the tensors are of; ``recipe``: see `napari_gpubio.tracts.gui.script`.
+    ``study``: name of the layer that the tensors are of; ``recipe``: see `napari_gpubio.tracts.gui.script`; ``fods``:
+    those that are open, which tell about the way.
     """
 
     source: Source
@@ -28,6 +30,7 @@ class Connection:
     directions: Directions
     tracking: TrackSettings
     device: str
+    fods: FodField | None = None
 
     @property
     def name(self) -> str:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.core.jit import run_blocks
 from napari_gpubio.tracts.kernels.fibers.problem import FiberProblem, Fibers, RayOutput, Rays
-from napari_gpubio.tracts.kernels.fibers.tally import STATS, Partial, arrivals, kept_fibers
+from napari_gpubio.tracts.kernels.fibers.tally import STATS, Partial, arrivals, kept_fibers, left_over
 from napari_gpubio.tracts.kernels.packing import pack
 
 Array = npt.NDArray[Any]
@@ -42,10 +42,23 @@ class FiberRun:
         )
         return rays, output
 
+    def trace(self, rays: Rays, output: RayOutput) -> Rays:
+        """Trace fibers: each way up to its share of their length, then those to which the other way has left some.
+
+        Returns the rays as they were launched last.
+        """
+        self.launch(rays, output)
+        if rays.per_fiber == 2:
+            limits = left_over(output.reasons, output.stats[:, 0], self._problem.settings.max_length_mm)
+            if (limits >= 0).any():
+                rays = rays._replace(limits=limits)
+                self.launch(rays, output)
+        return rays
+
     def advance(self, start: int, count: int) -> None:
         """Trace the fibers ``start`` to ``start + count - 1``."""
         rays, output = self.allocate(self._problem.rays(start, count))
-        self.launch(rays, output)
+        self.trace(rays, output)
         which = np.arange(count)
         if self._problem.only_target:
             which = arrivals(output.reasons, rays.per_fiber)

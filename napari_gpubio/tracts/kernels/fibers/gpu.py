@@ -11,12 +11,21 @@ from napari_gpubio.core.chunks import items_within_memory
 from napari_gpubio.core.device import Device, to_host
 from napari_gpubio.core.kernels import POINTER, struct, struct_layout
 from napari_gpubio.tracts.kernels.fibers.problem import FiberProblem, RayOutput, Rays
-from napari_gpubio.tracts.kernels.fibers.tally import STATS, Partial, arrivals, joined, kept_fibers, no_fibers
+from napari_gpubio.tracts.kernels.fibers.tally import (
+    STATS,
+    Partial,
+    arrivals,
+    joined,
+    kept_fibers,
+    left_over,
+    no_fibers,
+)
 
 Array = npt.NDArray[Any]
 LAYOUTS = {
     "Rays": struct_layout(
-        dict.fromkeys(("seeds", "directions", "numbers"), POINTER) | {"per_fiber": np.int32, "count": np.int32}
+        dict.fromkeys(("seeds", "directions", "numbers", "limits"), POINTER)
+        | {"per_fiber": np.int32, "count": np.int32}
     ),
     "RayOutput": struct_layout(
         dict.fromkeys(("points", "written", "reasons", "stats"), POINTER) | {"ray_points": np.int32}
@@ -92,9 +101,9 @@ class FiberRun:
             reasons=cupy.empty(rows, np.uint8),
             stats=cupy.empty((rows, STATS), p.real),
         )
-        arrays = (cupy.asarray(values) for values in (rays.seeds, rays.directions, rays.numbers))
-        seeds, directions, numbers = arrays
-        return Rays(seeds, directions, rays.per_fiber, numbers), output
+        arrays = (cupy.asarray(values) for values in (rays.seeds, rays.directions, rays.numbers, rays.limits))
+        seeds, directions, numbers, limits = arrays
+        return Rays(seeds, directions, rays.per_fiber, numbers, limits), output
 
     def launch(self, rays: Rays, output: RayOutput) -> None:
         """Start the tracing kernel on device arrays, one row a ray; it returns at once."""
@@ -105,6 +114,22 @@ class FiberRun:
         )
         self.start(*self._chunk, count)
 
+    def trace(self, rays: Rays, output: RayOutput) -> Rays:
+        """Trace fibers: each way up to its share of their length, then those to which the other way has left some.
+
+        Returns the rays as they were launched last, which must stay until the kernel is done.
+        """
+        import cupy
+
+        self.launch(rays, output)
+        if rays.per_fiber == 2:
+            lengths = to_host(output.stats[:, 0])
+            limits = left_over(to_host(output.reasons), lengths, self._problem.settings.max_length_mm)
+            if (limits >= 0).any():
+                rays = rays._replace(limits=cupy.asarray(limits))
+                self.launch(rays, output)
+        return rays
+
     def seed_values(self, rays: Rays, output: RayOutput) -> Any:  # noqa: ARG002 - some kinds have written it
         """The number of each fiber's seed, shape (F,), on the device."""
         import cupy
@@ -114,7 +139,7 @@ class FiberRun:
     def _arrivals(self, host_rays: Rays) -> npt.NDArray[np.int64]:
         """Which fibers reach the target: they are traced without storing points."""
         rays, output = self._allocate(host_rays, 0)
-        self.launch(rays, output)
+        rays = self.trace(rays, output)
         return arrivals(to_host(output.reasons), rays.per_fiber)
 
     def _traced(self, start: int, launched: int, which: npt.NDArray[np.int64], host_rays: Rays) -> Partial:
@@ -125,7 +150,7 @@ class FiberRun:
         if count == 0:
             return dataclasses.replace(no_fibers(p.rays_per_fiber == 2), start=start, launched=launched)
         rays, output = self.allocate(host_rays)
-        self.launch(rays, output)
+        rays = self.trace(rays, output)
         seed_values = self.seed_values(host_rays, output)  # alive until the kernel is done, as are the offsets
         per_ray = to_host(output.written).astype(np.int64).reshape(count, -1)
         stats = to_host(output.stats).reshape(*per_ray.shape, STATS)

@@ -20,17 +20,25 @@ IN_MASK, IN_TARGET = 1, 2  # bits of a voxel in the mask; of the kernels too
 class Rays(NamedTuple):
     """Where fibers begin.
 
-    Start points (voxels) and directions, each (F, 3), the rays of each fiber, and the fibers' numbers in the launch.
+    Start points (voxels) and directions, each (F, 3), the rays of each fiber, the fibers' numbers in the launch, and
+    the maximum length (mm) of each ray, shape (R,); a ray for which it is negative is left as it is.
     """
 
     seeds: Any
     directions: Any
     per_fiber: int
     numbers: Any
+    limits: Any
 
     def of(self, which: Any) -> "Rays":
         """The rays of some fibers."""
-        return Rays(self.seeds[which], self.directions[which], self.per_fiber, self.numbers[which])
+        return Rays(
+            self.seeds[which],
+            self.directions[which],
+            self.per_fiber,
+            self.numbers[which],
+            self.limits.reshape(-1, self.per_fiber)[which].ravel(),
+        )
 
 
 class RayOutput(NamedTuple):
@@ -116,14 +124,15 @@ class FiberProblem:
         return np.asarray(np.linalg.inv(self.volume.affine))
 
     def rays(self, start: int, count: int) -> Rays:
-        """Where the fibers ``start`` to ``start + count - 1`` begin."""
+        """Where the fibers ``start`` to ``start + count - 1`` begin; each way has its share of the length."""
         points, directions = self.launch.rays(start, count)
-        m = self.to_voxel
+        m, ways = self.to_voxel, self.rays_per_fiber
         return Rays(
             np.ascontiguousarray(points @ m[:3, :3].T + m[:3, 3], self.real),
             np.ascontiguousarray(directions @ m[:3, :3].T, self.real),
-            self.rays_per_fiber,
+            ways,
             np.arange(start, start + count, dtype=np.int64),
+            np.full(ways * count, self.settings.max_length_mm / ways, self.real),
         )
 
     @property

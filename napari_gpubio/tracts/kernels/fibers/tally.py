@@ -70,6 +70,27 @@ def kept_fibers(
     return kept, np.concatenate([[0], np.cumsum(np.where(kept, points, 0))])
 
 
+def left_over(reasons: npt.NDArray[np.uint8], lengths: Array, max_length_mm: float) -> Array:
+    """How long rays may be whose other way ended before it used its half of a fiber's length.
+
+    Parameters
+    ----------
+    reasons, lengths
+        Stop reason and length (mm) of each ray, two a fiber, shape (R,).
+    max_length_mm
+        Of a fiber.
+
+    Returns
+    -------
+    ndarray
+        Maximum lengths (mm), shape (R,); -1 for rays that stay as they are.
+    """
+    at_limit = reasons.reshape(-1, 2) == StopReason.LENGTH
+    goes_on = at_limit & ~at_limit[:, ::-1]
+    limits = np.where(goes_on, max_length_mm - lengths.reshape(-1, 2)[:, ::-1], -1.0)
+    return limits.ravel().astype(lengths.dtype)
+
+
 def joined(parts: Sequence[Partial]) -> Partial:
     """Put together what was kept of one chunk, traced in pieces."""
     if len(parts) == 1:

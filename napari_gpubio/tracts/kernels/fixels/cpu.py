@@ -22,8 +22,8 @@ class Run(FiberRun):
             fixels=problem.fixels,
             mask=problem.mask,
             to_voxel=tuple(problem.real(m) for m in problem.to_voxel[:3, :3].ravel()),
-            to_world=tuple(problem.real(m) for m in problem.field.affine[:3, :3].ravel()),
-            shape=problem.field.shape,
+            to_world=tuple(problem.real(m) for m in problem.volume.affine[:3, :3].ravel()),
+            shape=problem.volume.shape,
         )
 
     def launch(self, rays: Rays, output: RayOutput) -> None:

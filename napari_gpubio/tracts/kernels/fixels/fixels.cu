@@ -15,7 +15,7 @@ struct FixelVolumes {
 
 struct FixelSettings {
     int max_steps, every;
-    real step_mm, cutoff, max_length_mm, max_bend, max_drift, least_cos, least_weight, across, excess;
+    real step_mm, cutoff, max_bend, max_drift, least_cos, least_weight, across, excess;
 };
 
 // Position (voxels) and momentum of a ray, or their rates.
@@ -159,6 +159,8 @@ extern "C" __global__ void __launch_bounds__(64)
 {
     const int ray = blockIdx.x * blockDim.x + threadIdx.x;
     if (ray >= rays.count) return;
+    const real limit = rays.limits[ray];
+    if (limit < 0) return;
     const int f = ray / rays.per_fiber;
     const real sign = ray % rays.per_fiber == 0 ? real(1) : real(-1);
     Vector x = {rays.seeds[3 * f], rays.seeds[3 * f + 1], rays.seeds[3 * f + 2]};
@@ -205,6 +207,10 @@ extern "C" __global__ void __launch_bounds__(64)
             reason = MASK;
             break;
         }
+        if (log.length + moved > limit) {
+            reason = LENGTH;
+            break;
+        }
         const bool arrived = mark >= IN_TARGET;
         d = {d.x / moved, d.y / moved, d.z / moved};
         if (s.max_bend > 0) {
@@ -241,7 +247,6 @@ extern "C" __global__ void __launch_bounds__(64)
         log.aligned += size > 0 ? fabs(dot(direction, here.following)) / size : real(0);
         log.add(x, amplitude);
         if (arrived) reason = TARGET;
-        if (reason == STEPS && log.length >= s.max_length_mm) reason = LENGTH;
     }
     log.end(output, ray, reason, x, amplitude);
 }

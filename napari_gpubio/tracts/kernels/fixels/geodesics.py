@@ -126,11 +126,14 @@ def trace(start, stop, volumes, settings, rays, output):
     same reference.
     """
     mask, to_world, shape = volumes.mask, volumes.to_world, volumes.shape
-    seeds, directions, per_fiber, _ = rays
+    seeds, directions, per_fiber, _, limits = rays
     points, counts, reasons, stats = output
     real = seeds.dtype.type
     zero, half, one, two, six = real(0), real(0.5), real(1), real(2), real(6)
     for n in range(start, stop):
+        limit = limits[n]
+        if limit < 0:
+            continue
         f = n // per_fiber
         sign = one if n % per_fiber == 0 else -one
         position = px, py, pz = seeds[f, 0], seeds[f, 1], seeds[f, 2]
@@ -190,6 +193,9 @@ def trace(start, stop, volumes, settings, rays, output):
             if mark == 0:
                 reason = MASK
                 break
+            if length + moved > limit:
+                reason = LENGTH
+                break
             arrived = mark >= IN_TARGET
             d0, d1, d2 = d0 / moved, d1 / moved, d2 / moved
             u0, u1, u2 = direction
@@ -231,9 +237,6 @@ def trace(start, stop, volumes, settings, rays, output):
                 written += 1
             if arrived:
                 reason = TARGET
-                break
-            if length >= settings.max_length_mm:
-                reason = LENGTH
                 break
         if not kept:
             points[n, written, 0], points[n, written, 1], points[n, written, 2] = px, py, pz

@@ -51,8 +51,8 @@ class Run(FiberRun):
             fixels=self._fixels,
             mask=self._mask,
             to_voxel=problem.to_voxel[:3, :3].ravel(),
-            to_world=problem.field.affine[:3, :3].ravel(),
-            shape=problem.field.shape,
+            to_world=problem.volume.affine[:3, :3].ravel(),
+            shape=problem.volume.shape,
             most=self._fixels.shape[3],
         )
         self._settings = struct(shapes["FixelSettings"], **problem.scalars._asdict())

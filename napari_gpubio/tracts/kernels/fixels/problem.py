@@ -40,7 +40,6 @@ class FixelSettings(NamedTuple):
     every: int
     step_mm: Any
     cutoff: Any
-    max_length_mm: Any
     max_bend: Any
     max_drift: Any
     least_cos: Any
@@ -73,9 +72,14 @@ class FixelProblem(FiberProblem):
     field: FixelField
 
     @property
+    def volume(self) -> FixelField:
+        """The fixels in an order of their own: sums are rounded alike, and draws are the same, for any storage."""
+        return self.field.ordered()
+
+    @property
     def resident_bytes(self) -> int:
         """The fixels and the mask."""
-        return self.fixels.nbytes + int(np.prod(self.field.shape))
+        return self.fixels.nbytes + int(np.prod(self.volume.shape))
 
     @property
     def fixels(self) -> Array:
@@ -89,11 +93,12 @@ class FixelProblem(FiberProblem):
         return "fixels", s.precision, s.fixel_smoothing_voxels, s.fixel_smoothing_voxels and s.fixel_angle_deg
 
     def _make_fixels(self) -> Array:
-        directions, amplitudes = self.field.dense(max(1, int(self.field.counts.max(initial=0))))
+        field = self.volume
+        directions, amplitudes = field.dense(max(1, int(field.counts.max(initial=0))))
         if self.settings.fixel_smoothing_voxels > 0:
             least_cos = math.cos(math.radians(self.settings.fixel_angle_deg))
-            directions = smoothed(directions, self.field.mask, self.settings.fixel_smoothing_voxels, least_cos)
-        fixels = np.zeros((*(n + 2 for n in self.field.shape), amplitudes.shape[3], 4), self.real)
+            directions = smoothed(directions, field.mask, self.settings.fixel_smoothing_voxels, least_cos)
+        fixels = np.zeros((*(n + 2 for n in field.shape), amplitudes.shape[3], 4), self.real)
         fixels[1:-1, 1:-1, 1:-1, :, :3] = directions
         fixels[1:-1, 1:-1, 1:-1, :, 3] = np.nan_to_num(amplitudes, posinf=0.0, neginf=0.0)
         return fixels
@@ -113,7 +118,7 @@ class FixelProblem(FiberProblem):
         from napari_gpubio.core.philox import uniform
 
         voxel = points @ self.to_voxel[:3, :3].T + self.to_voxel[:3, 3]
-        nearest = np.clip(np.floor(voxel + 0.5).astype(np.int64), 0, np.array(self.field.shape) - 1) + 1
+        nearest = np.clip(np.floor(voxel + 0.5).astype(np.int64), 0, np.array(self.volume.shape) - 1) + 1
         fixels = self.fixels[tuple(nearest.T)].astype(np.float64)
         sums = np.cumsum(fixels[..., 3], axis=1)
         chance = uniform(self.settings.random_seed, start, len(points), 1)[:, 0] * sums[:, -1]
@@ -130,7 +135,6 @@ class FixelProblem(FiberProblem):
             every=s.points_every,
             step_mm=real(s.step_mm),
             cutoff=real(s.fod_stop),
-            max_length_mm=real(s.max_length_mm),
             max_bend=real(1.0 / s.min_radius_mm if s.min_radius_mm > 0 else 0.0),
             max_drift=real(s.max_drift),
             least_cos=real(math.cos(math.radians(s.fixel_angle_deg))),

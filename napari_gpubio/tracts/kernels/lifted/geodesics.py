@@ -130,11 +130,14 @@ def trace(start, stop, volumes, settings, rays, memory, output):
     The seed is not among a ray's points (x, y, z, amplitude). ``memory``: four arrays (P,) of coefficients.
     """
     mask, to_world, shape = volumes.mask, volumes.to_world, volumes.shape
-    seeds, directions, per_fiber, _ = rays
+    seeds, directions, per_fiber, _, limits = rays
     points, counts, reasons, stats = output
     real = seeds.dtype.type
     zero, half, one, two, six = real(0), real(0.5), real(1), real(2), real(6)
     for ray in range(start, stop):
+        limit = limits[ray]
+        if limit < 0:
+            continue
         f = ray // per_fiber
         sign = one if ray % per_fiber == 0 else -one
         x = px, py, pz = seeds[f, 0], seeds[f, 1], seeds[f, 2]
@@ -188,6 +191,9 @@ def trace(start, stop, volumes, settings, rays, memory, output):
             if mark == 0:
                 reason = MASK
                 break
+            if length + moved > limit:
+                reason = LENGTH
+                break
             arrived = mark >= IN_TARGET
             d = times(one / moved, d)
             bend = added(d, -one, u)
@@ -222,9 +228,6 @@ def trace(start, stop, volumes, settings, rays, memory, output):
                 written += 1
             if arrived:
                 reason = TARGET
-                break
-            if length >= settings.max_length_mm:
-                reason = LENGTH
                 break
         if not kept:
             points[ray, written, 0], points[ray, written, 1], points[ray, written, 2] = px, py, pz

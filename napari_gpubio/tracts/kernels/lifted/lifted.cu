@@ -19,7 +19,7 @@ struct LiftedVolumes {
 
 struct LiftedSettings {
     int max_steps, every, power, guiding;
-    real step_mm, cutoff, max_length_mm, max_bend, max_drift, over_largest, smoothing, delta, epsilon_2;
+    real step_mm, cutoff, max_bend, max_drift, over_largest, smoothing, delta, epsilon_2;
     real inverse_stiffness_2;
 };
 
@@ -153,6 +153,8 @@ extern "C" __global__ void __launch_bounds__(64)
 {
     const int ray = blockIdx.x * blockDim.x + threadIdx.x;
     if (ray >= rays.count) return;
+    const real limit = rays.limits[ray];
+    if (limit < 0) return;
     const int f = ray / rays.per_fiber;
     const real sign = ray % rays.per_fiber == 0 ? real(1) : real(-1);
     Vector u = {sign * rays.directions[3 * f], sign * rays.directions[3 * f + 1], sign * rays.directions[3 * f + 2]};
@@ -193,6 +195,10 @@ extern "C" __global__ void __launch_bounds__(64)
             reason = MASK;
             break;
         }
+        if (log.length + moved > limit) {
+            reason = LENGTH;
+            break;
+        }
         const bool arrived = mark >= IN_TARGET;
         d = times(real(1) / moved, d);
         const Vector bend = added(d, real(-1), u);
@@ -220,7 +226,6 @@ extern "C" __global__ void __launch_bounds__(64)
         log.aligned += fabs(dot(d, y.n));
         log.add(y.x, amplitude);
         if (arrived) reason = TARGET;
-        if (reason == STEPS && log.length >= s.max_length_mm) reason = LENGTH;
     }
     log.end(output, ray, reason, y.x, amplitude);
 }

@@ -43,7 +43,6 @@ class LiftedSettings(NamedTuple):
     guiding: bool
     step_mm: Any
     cutoff: Any
-    max_length_mm: Any
     max_bend: Any
     max_drift: Any
     over_largest: Any
@@ -164,7 +163,6 @@ class LiftedProblem(FiberProblem):
             guiding=s.lifted_cost == "guiding",
             step_mm=real(s.step_mm),
             cutoff=real(s.fod_stop),
-            max_length_mm=real(s.max_length_mm),
             max_bend=real(1.0 / s.min_radius_mm if s.min_radius_mm > 0 else 1e18),
             max_drift=real(s.max_drift),
             over_largest=real(1.0 / self.largest),

@@ -17,7 +17,7 @@ struct RayVolumes {
 
 struct RaySettings {
     int stages, measure, max_steps, every;
-    real step_mm, least_fa, max_length_mm, max_bend, max_drift, least_cos, above_fa, least_weight;
+    real step_mm, least_fa, max_bend, max_drift, least_cos, above_fa, least_weight;
 };
 
 // Between the outermost voxel centers; false for NaN.
@@ -192,10 +192,10 @@ __device__ __forceinline__ void write_point(real* __restrict__ points, int at, c
         continue;                           \
     }
 
-// Trace one ray from x along u; the seed is not among its points. Returns the reason for the end.
+// Trace one ray from x along u, up to a length; the seed is not among its points. Returns the reason for the end.
 template <int KIND, class Field>
 __device__ int trace_ray(
-    Field& field, const Space& space, const RaySettings& settings, const real* x, real* u,
+    Field& field, const Space& space, const RaySettings& settings, const real* x, real* u, real limit,
     real* __restrict__ points, int* written, real* stats)
 {
     const Shape n = space.n;
@@ -237,6 +237,7 @@ __device__ int trace_ray(
         const int i = (int)(out[0] + real(0.5)), j = (int)(out[1] + real(0.5)), k = (int)(out[2] + real(0.5));
         const int mark = space.mask ? space.mask[node_index(i, j, k, n.y, n.z)] : (int)IN_MASK;
         if (mark == 0) END_RAY(MASK)
+        if (stats[0] + moved > limit) END_RAY(LENGTH)
         const bool arrived = mark >= IN_TARGET;
         const bool now = --until_kept == 0;
         const bool reads_guide = settings.least_fa > real(0) || (settings.measure && now);
@@ -282,7 +283,6 @@ __device__ int trace_ray(
         }
         kept = now;
         if (arrived) END_RAY(TARGET)
-        if (stats[0] >= settings.max_length_mm) END_RAY(LENGTH)
     }
     if (!kept) {
         write_point(points, count, y, fa);
@@ -312,9 +312,10 @@ __device__ __forceinline__ void trace(
     }
     for (int q = 0; q < STATS; ++q) numbers[q] = real(0);
     int count = 0;
-    const bool writes = Group::number() == 0;
+    const real limit = rays.limits[ray];  // where it is negative, the ray takes part in exchanges only
+    const bool writes = Group::number() == 0 && limit >= 0;
     real* points = output.points && writes ? output.points + 4 * (size_t)ray * output.ray_points : nullptr;
-    const int reason = trace_ray<KIND>(field, space, settings, x, u, points, &count, numbers);
+    const int reason = trace_ray<KIND>(field, space, settings, x, u, limit, points, &count, numbers);
     if (!writes) return;
     output.reasons[ray] = (unsigned char)reason;
     output.written[ray] = count;

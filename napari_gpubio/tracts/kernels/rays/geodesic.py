@@ -142,12 +142,15 @@ def trace(start, stop, volumes, settings, rays, output):
     kind, measure = settings.kind, settings.measure
     field, guide, mask, grid = volumes  # arrays taken out of a tuple in a loop would cost a reference count each
     euclid, shape = grid
-    seeds, directions, per_fiber, _ = rays
+    seeds, directions, per_fiber, _, limits = rays
     points, counts, reasons, stats = output
     real = seeds.dtype.type
     zero, half, one, two, six = real(0), real(0.5), real(1), real(2), real(6)
     corners = settings.least_cos, settings.above_fa, settings.least_weight
     for n in range(start, stop):
+        limit = limits[n]
+        if limit < 0:
+            continue
         f = n // per_fiber
         sign = one if n % per_fiber == 0 else -one
         ux, uy, uz = sign * directions[f, 0], sign * directions[f, 1], sign * directions[f, 2]
@@ -218,6 +221,9 @@ def trace(start, stop, volumes, settings, rays, output):
             if mark == 0:
                 reason = MASK
                 break
+            if length + moved > limit:
+                reason = LENGTH
+                break
             arrived = mark >= IN_TARGET
             until_kept -= 1
             now = until_kept == 0
@@ -256,9 +262,6 @@ def trace(start, stop, volumes, settings, rays, output):
             kept = now
             if arrived:
                 reason = TARGET
-                break
-            if length >= settings.max_length_mm:
-                reason = LENGTH
                 break
         if not kept:
             points[n, written, 0], points[n, written, 1], points[n, written, 2] = px, py, pz

@@ -32,7 +32,7 @@ def layouts(real: Any) -> dict[str, np.dtype[Any]]:
         ),
         "RaySettings": struct_layout(
             dict.fromkeys(("stages", "measure", "max_steps", "every"), np.int32)
-            | dict.fromkeys(("step_mm", "least_fa", "max_length_mm", "max_bend", "max_drift"), real)
+            | dict.fromkeys(("step_mm", "least_fa", "max_bend", "max_drift"), real)
             | dict.fromkeys(("least_cos", "above_fa", "least_weight"), real)
         ),
         "Textures": struct_layout({"components": (np.uint64, 6)}),

@@ -52,7 +52,6 @@ class RaySettings(NamedTuple):
     every: int
     step_mm: Any
     least_fa: Any
-    max_length_mm: Any
     max_bend: Any
     max_drift: Any
     least_cos: Any
@@ -121,7 +120,6 @@ class RayProblem(FiberProblem):
             every=s.points_every,
             step_mm=real(s.step_mm),
             least_fa=real(s.fa_stop),
-            max_length_mm=real(s.max_length_mm),
             max_bend=real(1.0 / s.min_radius_mm if s.min_radius_mm > 0 else 0.0),
             max_drift=real(s.max_drift),
             least_cos=real(0.0 if s.corner_angle_deg == 90.0 else math.cos(math.radians(s.corner_angle_deg))),

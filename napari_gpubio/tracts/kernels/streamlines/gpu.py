@@ -28,7 +28,7 @@ def layouts(real: Any) -> dict[str, np.dtype[Any]]:
         "StreamlineSettings": struct_layout(
             {"seed": np.uint64, "grid": POINTER}
             | dict.fromkeys(("turns", "max_steps", "every", "trials"), np.int32)
-            | dict.fromkeys(("step_mm", "cutoff", "max_length_mm", "least_cos", "headroom"), real)
+            | dict.fromkeys(("step_mm", "cutoff", "least_cos", "headroom"), real)
         ),
     }
 

@@ -44,7 +44,6 @@ class StreamlineSettings(NamedTuple):
     seed: Any
     step_mm: Any
     cutoff: Any
-    max_length_mm: Any
     least_cos: Any
     headroom: Any
     grid: Any
@@ -105,7 +104,6 @@ class StreamlineProblem(FiberProblem):
             seed=np.uint64(s.random_seed),
             step_mm=real(s.step_mm),
             cutoff=real(s.fod_stop),
-            max_length_mm=real(s.max_length_mm),
             least_cos=real(math.cos(math.radians(s.largest_angle_deg))),
             headroom=real(_HEADROOM),
             grid=self._grid(),

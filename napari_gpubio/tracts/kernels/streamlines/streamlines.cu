@@ -23,7 +23,7 @@ struct StreamlineSettings {
     unsigned long long seed;
     const real* grid;
     int turns, max_steps, every, trials;
-    real step_mm, cutoff, max_length_mm, least_cos, headroom;
+    real step_mm, cutoff, least_cos, headroom;
 };
 
 struct Position {
@@ -243,6 +243,8 @@ extern "C" __global__ void __launch_bounds__(64)
 {
     const int ray = blockIdx.x * blockDim.x + threadIdx.x;
     if (ray >= rays.count) return;
+    const real limit = rays.limits[ray];
+    if (limit < 0) return;
     const int f = ray / rays.per_fiber;
     State state = start_of(rays, f);
     Coefficients fod;
@@ -276,6 +278,10 @@ extern "C" __global__ void __launch_bounds__(64)
             reason = ended;
             break;
         }
+        if (log.length + s.step_mm > limit) {
+            reason = LENGTH;
+            break;
+        }
         fod.interpolate(v, next.at);
         const bool found = climb<false>(fod, v.table, &next.along, &next.amplitude);
         if (!(found && next.amplitude >= s.cutoff) && !arrived) {
@@ -289,7 +295,6 @@ extern "C" __global__ void __launch_bounds__(64)
         state = next;
         log.add(state, s.step_mm);
         if (arrived) reason = TARGET;
-        if (reason == STEPS && log.length >= s.max_length_mm) reason = LENGTH;
     }
     log.end(output, ray, reason, state);
 }
@@ -375,6 +380,8 @@ __device__ __forceinline__ void trace_drawn(
     __shared__ real memory[4 * PAIRS];
     const int ray = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
     if (ray >= rays.count) return;  // the whole warp
+    const real limit = rays.limits[ray];
+    if (limit < 0) return;
     const int f = ray / rays.per_fiber, half = ray % rays.per_fiber;
     const bool writes = threadIdx.x % 32 == 0;
     Shared fod = {memory + threadIdx.x / 32 * PAIRS};
@@ -408,6 +415,10 @@ __device__ __forceinline__ void trace_drawn(
             reason = ended;
             break;
         }
+        if (log.length + s.step_mm > limit) {
+            reason = LENGTH;
+            break;
+        }
         if constexpr (METHOD == IFOD1) {
             fod.interpolate(v, next.at);
             next.amplitude = amplitude_at(fod, v.table, next.along);
@@ -415,7 +426,6 @@ __device__ __forceinline__ void trace_drawn(
         state = next;
         log.add(state, s.step_mm);
         if (arrived) reason = TARGET;
-        if (reason == STEPS && log.length >= s.max_length_mm) reason = LENGTH;
     }
     if (writes) log.end(output, ray, reason, state);
 }

@@ -213,12 +213,15 @@ def trace(start, stop, volumes, settings, rays, memory, output):
     """
     fods, table, mask, to_voxel, shape, lmax = volumes
     kind, cutoff = settings.kind, settings.cutoff
-    seeds, directions, per_fiber, numbers = rays
+    seeds, directions, per_fiber, numbers, limits = rays
     points, counts, reasons, stats = output
     fod, _ = memory
     real = seeds.dtype.type
     half_voxel = real(0.5)
     for n in range(start, stop):
+        limit = limits[n]
+        if limit < 0:
+            continue
         f = n // per_fiber
         half = n % per_fiber
         position = seeds[f, 0], seeds[f, 1], seeds[f, 2]
@@ -263,6 +266,9 @@ def trace(start, stop, volumes, settings, rays, memory, output):
             if mark == 0:
                 reason = MASK
                 break
+            if length + settings.step_mm > limit:
+                reason = LENGTH
+                break
             arrived = mark >= IN_TARGET
             if kind != IFOD2:
                 interpolate(fods, at, fod)
@@ -291,9 +297,6 @@ def trace(start, stop, volumes, settings, rays, memory, output):
                 written += 1
             if arrived:
                 reason = TARGET
-                break
-            if length >= settings.max_length_mm:
-                reason = LENGTH
                 break
         if not kept:
             points[n, written, 0], points[n, written, 1], points[n, written, 2] = position

@@ -79,6 +79,11 @@ def test_launch_angles(read):
     assert (found.kind, found.launch_angles_deg, found.launch_angles_are_discrete) == ("disk", (45, 90), True)
 
 
+def test_light_enters_through_faces_of_voxels(read):
+    roots = with_source(), with_source(AngleInverseCDF=[0, 0.1, 0.5]), with_source(**THREE)
+    assert {source.entry for root in roots for source in read(root).sources} == {"faces"}
+
+
 @pytest.mark.parametrize("is_array", [False, True])
 @pytest.mark.parametrize("is_mirrored", [False, True])
 def test_a_stack_of_patterns(read, is_array, is_mirrored):
