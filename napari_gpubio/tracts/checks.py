@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.checks import Check, Finding, Speed, WarmUp
 from napari_gpubio.core.device import Device
+from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.tracts.fods import FodField, ResponseSettings
 from napari_gpubio.tracts.fods import checks as fod_checks
 from napari_gpubio.tracts.fods.estimate import estimate_response
@@ -151,6 +152,36 @@ def _fit_speed(device: Device) -> Callable[[], float]:
     return lambda: float(fit_tensors(scan, device=device).mask.sum())
 
 
+def _shells(device: Device) -> list[Finding]:
+    """Diffusivities from two shells without b = 0; and that b-values which only rounding tells apart are one."""
+    along, across = 1.7e-3, 0.3e-3  # mm^2/s
+    directions = np.random.default_rng(2).normal(size=(60, 3))
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+
+    def fitted(bvals: Array) -> TensorField:
+        decay = np.exp(-bvals * (across + (along - across) * directions[:, 0] ** 2))
+        data = np.broadcast_to(1000 * decay, (3, 3, 3, 60)).astype(np.float32)
+        scan = DiffusionScan(data=data, bvals=bvals, directions=directions, affine=np.eye(4))
+        return fit_tensors(scan, np.ones((3, 3, 3), bool), device=device)
+
+    largest = float(fitted(np.repeat([700.0, 1400.0], 30)).tensors[1, 1, 1, 0])
+    try:
+        fitted(np.tile([995.0, 1000.0, 1005.0], 20))
+        refused = 0.0
+    except InvalidInput:
+        refused = 1.0
+    return [
+        Finding(
+            quantity="largest diffusivity (mm²/s)",
+            reference=along,
+            result=largest,
+            error=largest - along,
+            tolerance=1e-7,
+        ),
+        Finding(quantity="one shell refused", reference=1.0, result=refused, error=refused - 1.0, tolerance=0.0),
+    ]
+
+
 def _magnitudes(device: Device) -> list[Finding]:
     """Bias that is left in denoised and corrected magnitudes of one signal, and the noise that was found."""
     snr, shape = 1.0, (10, 10, 10, 90)
@@ -168,7 +199,8 @@ def _magnitudes(device: Device) -> list[Finding]:
 
 
 MAGNITUDES_CHECK = Check(name="magnitudes at SNR 1", source="moments of Rice 1944", run=_magnitudes)
-CHECKS = (*_checks(), LENGTH_CHECK, MAGNITUDES_CHECK, *fod_checks.CHECKS)
+SHELLS_CHECK = Check(name="tensors without b = 0", source="definition", run=_shells)
+CHECKS = (*_checks(), SHELLS_CHECK, LENGTH_CHECK, MAGNITUDES_CHECK, *fod_checks.CHECKS)
 SPEEDS = (
     Speed(
         name="1000 geodesics from a click (hamiltonian, cubic, RK4)",
