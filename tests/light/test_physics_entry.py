@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.reading import noted
 from napari_gpubio.light.findings import findings
 from napari_gpubio.light.forward.work import inside_at
+from napari_gpubio.light.io.mcx.cases import write_mcx
 from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
 from napari_gpubio.light.model import Medium
 from napari_gpubio.light.run import simulate
@@ -163,3 +165,13 @@ def test_a_great_loss_is_told():
         result = simulate(domain, onto(center, directions(1, 8)[0], degrees, entry="smooth"), FEW)
         assert (result.energy.specular.value > 0.1) == expected
         assert any(told in one.sentence and one.status == "warning" for one in findings(result)) == expected
+
+
+@pytest.mark.parametrize("entry", ["smooth", "faces"])
+def test_a_file_of_mcx_says_where_it_reflects_light_otherwise(tmp_path, entry):
+    domain, center = ball(grid_affine(1.0))
+    beam = Source(position_mm=center - [0, 0, RADIUS + 2], direction=(0.1, 0.2, 1.0), entry=entry)
+    with noted() as found:
+        write_mcx(tmp_path / "ball.json", domain, beam, FEW)
+    assert [text for text in found if "smoothed surface" in text] == found
+    assert len(found) == (entry == "smooth")

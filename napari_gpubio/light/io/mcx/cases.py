@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write
-from napari_gpubio.core.reading import reads_file
+from napari_gpubio.core.reading import note, reads_file
 from napari_gpubio.light.detectors import AnyDetector, Detector, FaceDetector
 from napari_gpubio.light.io.mcx.domain import (
     MOST_ROWS,
@@ -33,6 +33,7 @@ from napari_gpubio.light.io.mcx.root import read_root
 from napari_gpubio.light.io.mcx.sources import read_sources, write_sources
 from napari_gpubio.light.model import Domain
 from napari_gpubio.light.settings import FACES, LightSettings
+from napari_gpubio.light.smooth_surface import entered_surface
 from napari_gpubio.light.source import AnySource, Source, all_sources, one_or_all
 
 _MOST_NAMED = 8
@@ -204,9 +205,10 @@ def write_mcx(
     path
         Ends in ``.json``.
     domain
-        Of cubic voxels. MCX knows no affine: positions and directions are written along the axes of the volume, counted
-        from the corner of its first voxel. Of a domain with properties voxel by voxel the labels are not written; MCX
-        keeps such properties in half precision.
+        Of cubic voxels, at whose faces MCX reflects light (a note says where `Source.entry` differs). MCX knows no
+        affine: positions and directions are written along the axes of the volume, counted from the corner of its first
+        voxel. Of a domain with properties voxel by voxel the labels are not written; MCX keeps such properties in half
+        precision.
     source, settings, detectors
         What is to be simulated; several sources must be of one kind. Batches, half buffers and Russian roulette are not
         written; see `napari_gpubio.light.io.mcx.cases.write_settings`.
@@ -224,6 +226,9 @@ def write_mcx(
     if path.suffix.lower() != ".json":
         raise InvalidInput(f"{path.name} does not end in .json; MCX knows its input by that")
     made = _sections(path.stem, domain, one_or_all(all_sources(source)), settings, tuple(detectors), patterns)
+    smooth = (entered_surface(domain.labels, domain.affine, one) is not None for one in all_sources(source))
+    if settings.specular and settings.refraction and any(smooth):
+        note("MCX reflects light at the faces of voxels, also where it enters through the smoothed surface here")
     text = json.dumps(made, indent=1)
     with atomic_write(path) as part:
         part.write_text(text + "\n", encoding="utf-8")
