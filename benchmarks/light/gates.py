@@ -9,7 +9,7 @@ from common import line
 
 from napari_gpubio.core.device import Device
 from napari_gpubio.light import Domain, LightSettings, Medium, Source, modulation_gates_ns, simulate
-from napari_gpubio.light.jacobians.adjoint import modulation_weights
+from napari_gpubio.light.jacobians.modulation import modulation_weights
 
 Array = np.ndarray[Any, Any]
 LIGHT_MM_PER_NS, N = 299.792458, 1.37

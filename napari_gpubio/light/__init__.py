@@ -19,8 +19,9 @@ from types import ModuleType
 from napari_gpubio.light import layers
 from napari_gpubio.light.detectors import DetectedPhotons, Detector, FaceDetector
 from napari_gpubio.light.fluorescence import FluorescenceResult, Fluorophore, fluorescence, fluorescence_steps
-from napari_gpubio.light.jacobians.adjoint import adjoint_jacobians, modulation_gates_ns
+from napari_gpubio.light.jacobians.adjoint import adjoint_jacobians
 from napari_gpubio.light.jacobians.model import Channel, Jacobian, Jacobians
+from napari_gpubio.light.jacobians.modulation import modulation_gates_ns
 from napari_gpubio.light.jacobians.replay import replay, replay_steps
 from napari_gpubio.light.jacobians.sensitivity import Sensitivity, sensitivity
 from napari_gpubio.light.model import Domain, Medium

@@ -8,7 +8,7 @@ import pytest
 from napari_gpubio.light import modulation_gates_ns
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.findings import findings
-from napari_gpubio.light.jacobians.adjoint import modulation_weights
+from napari_gpubio.light.jacobians.modulation import modulation_weights
 from napari_gpubio.light.model import Medium
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings

@@ -39,7 +39,8 @@ def mean_of_magnitudes(theta: npt.ArrayLike) -> npt.NDArray[np.float64]:
 def gaussian_noise(scan: DiffusionScan, noise: npt.ArrayLike) -> npt.NDArray[np.float32]:
     """Return the noise of both channels of which magnitudes show another spread: noise / sqrt(mean of xi).
 
-    The mean is over a voxel's volumes, whose signals the noise itself decides; Koay and Basser's fixed point of it.
+    The mean is over all volumes of the voxels around, 5 along each axis, whose noise is taken as one; the ratio of
+    their magnitudes to it decides their xi, so that it is found as Koay and Basser's fixed point.
 
     Parameters
     ----------

@@ -9,7 +9,8 @@ from scipy.special import erfc
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.guide import _asymptotic_decay
-from napari_gpubio.light.jacobians.adjoint import adjoint_jacobians, convolved, modulation_weights
+from napari_gpubio.light.jacobians.adjoint import adjoint_jacobians, convolved
+from napari_gpubio.light.jacobians.modulation import modulation_weights
 from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
