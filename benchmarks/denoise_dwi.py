@@ -42,7 +42,7 @@ def across(values: Array, mask: Array) -> Array:
 
 
 def without_correction(values: Array, mask: Array) -> Array:
-    """The same noise, as a number that is given (a lower limit for weights), and no Rician correction."""
+    """The same noise, as a number that is given, and no Rician correction."""
     sigma = denoise.noise.estimate(values, mask=mask).sigma
     settings = replace(RICIAN, noise_model="gaussian")
     return denoise.denoise(values, settings, mask=mask, noise=sigma, device="cpu").image

@@ -5,9 +5,9 @@ Run from anywhere; see `benchmarks/README.md`::
     python benchmarks/tracts_streamlines.py  # beside tckgen: 10 minutes
     python benchmarks/tracts_streamlines.py --device cuda:0 --brain brain.npz  # made by tracts_fods.py --export
 
-Seeds are random points in the mask, one streamline each, with each method's usual settings. Beside MRtrix: the density
-of iFOD2 streamlines (voxels that each passes, counted once), and SD_STREAM from the seeds and first directions of
-tckgen's.
+Seeds are random points in the mask, one streamline each, with each method's usual settings. Beside MRtrix: density
+(voxels that each streamline passes, counted once) and lengths of iFOD2, and SD_STREAM from the seeds and first
+directions of tckgen's.
 """
 
 import dataclasses
@@ -127,16 +127,18 @@ def against_mrtrix(fods: FodField, mask: Path, folder: Path) -> list[dict[str, A
 
     theirs, seconds = tckgen("ifod2.tck", "iFOD2", DENSITY)
     settings = TrackSettings.usual("ifod2", fods.voxel_sizes_mm)
-    ours = track(fods, random_seeds(fods, round(1.4 * DENSITY)), ONE, settings, device="cpu")
+    ours = track(fods, random_seeds(fods, round(1.7 * DENSITY)), ONE, settings, device="cpu")
     ours = ours.part(0, min(len(ours), DENSITY))
-    halves = [density(theirs.part(0, DENSITY // 2)), density(theirs.part(DENSITY // 2, DENSITY))]
+    halves = [theirs.part(0, DENSITY // 2), theirs.part(DENSITY // 2, DENSITY)]
     twins, twin_seconds = tckgen("sd.tck", "SD_STREAM", TWINS, "-output_seeds", str(folder / "seeds.txt"))
     return [
         {
             "what": f"iFOD2, {len(ours)} streamlines beside tckgen's {DENSITY}",
             "density_correlation": correlation(density(ours), density(theirs), fods),
-            "their_halves": correlation(*halves, fods),
+            "their_halves": correlation(*map(density, halves), fods),
             "mean_mm": [float(fibers.lengths_mm().mean()) for fibers in (ours, theirs)],
+            "ks_of_lengths": float(ks_2samp(ours.lengths_mm(), theirs.lengths_mm()).statistic),
+            "ks_of_their_halves": float(ks_2samp(*(half.lengths_mm() for half in halves)).statistic),
             "their_streamlines_per_second": DENSITY / seconds,
         },
         {

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.files import check_folder, is_stream
-from napari_gpubio.core.parameters import param_info
+from napari_gpubio.core.parameters import param_info, replaced
 from napari_gpubio.core.report import is_quiet, print_error
 from napari_gpubio.core.steps import Step
 
@@ -55,8 +55,8 @@ def read_settings(namespace: argparse.Namespace, settings: Settings) -> Settings
         If a value is out of range.
     """
     names = [f.name for f in dataclasses.fields(settings) if param_info(f) is not None]
-    given = {name: getattr(namespace, name) for name in names}
-    return dataclasses.replace(settings, **{name: value for name, value in given.items() if value is not None})
+    given = {name: value for name in names if (value := getattr(namespace, name)) is not None}
+    return replaced(settings, **{name: value for name, value in given.items() if value != getattr(settings, name)})
 
 
 def given_options(namespace: argparse.Namespace, usual: Mapping[str, Any]) -> list[str]:

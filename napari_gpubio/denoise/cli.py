@@ -64,7 +64,7 @@ def add_verb(verbs: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog=_EXAMPLES,
     )
-    verb.add_argument("input", type=Path, help="volume (x, y, z) or series (x, y, z, n), NIfTI")
+    verb.add_argument("input", type=Path, help="plane (x, y), volume (x, y, z) or series (x, y, z, n), NIfTI")
     verb.add_argument("--out", "-o", type=Path, required=True, help="denoised image, NIfTI")
     verb.add_argument(
         "--mode",

@@ -20,13 +20,19 @@ def checked_image(image: npt.ArrayLike, settings: DenoiseSettings) -> tuple[Arra
     Raises
     ------
     InvalidInput
-        If it is not a volume or a series of volumes of finite real numbers, or not what the noise model allows.
+        If it is not a plane, a volume or a series of volumes of finite real numbers, or not what the noise model
+        allows.
     """
     _check_dimensions(np.shape(image))
     array, notes = checked_reals(image, "image")
-    volumes = array.reshape((*array.shape[:3], -1))
+    volumes = as_series(array)
     _check_values(array, volumes.min(axis=(0, 1, 2)), volumes.max(axis=(0, 1, 2)), settings)
     return array, notes
+
+
+def as_series(array: Array) -> Array:
+    """An image as a series of volumes: of one, and a plane (X, Y) as a volume (1, X, Y), which is the faster way."""
+    return array.reshape((1, *array.shape, 1) if array.ndim == 2 else (*array.shape[:3], -1))
 
 
 def checked_reals(values: npt.ArrayLike, name: str) -> tuple[Array, tuple[str, ...]]:
@@ -57,23 +63,20 @@ def _check_values(array: Array, least: Array, most: Array, settings: DenoiseSett
 
 
 def _check_dimensions(shape: tuple[int, ...]) -> None:
-    if len(shape) not in (3, 4):
+    if len(shape) not in (2, 3, 4):
         raise InvalidInput(
-            f"the image has shape {shape}; give a volume (x, y, z) or a series of volumes (x, y, z, n)"
-            + ("; a single slice has too few voxels to compare" if len(shape) == 2 else "")
+            f"the image has shape {shape}; give a plane (x, y), a volume (x, y, z) or a series of volumes (x, y, z, n)"
         )
     if 0 in shape:
         raise InvalidInput(f"the image has shape {shape} and no voxels; give a volume")
-    if 1 in shape[:3]:
-        raise InvalidInput(
-            f"the image has shape {shape}, a single layer along {AXES[shape.index(1)]}; give a volume of several"
-        )
+    if shape[:3].count(1) > len(shape[:3]) - 2:
+        raise InvalidInput(f"the image has shape {shape}, a line of voxels; give a plane or a volume")
 
 
-def check_windows(windows: Windows, shape: Sequence[int]) -> None:
-    """Raise InvalidInput unless the windows fit in a volume."""
+def check_windows(windows: Windows, shape: Sequence[int], axes: str = AXES) -> None:
+    """Raise InvalidInput unless the windows fit in a volume, whose axes have such names."""
     for axis, length, patch, search, box in zip(
-        AXES, shape, windows.largest_patch, windows.search, windows.box, strict=True
+        axes, shape, windows.largest_patch, windows.search, windows.box, strict=True
     ):
         least = 2 * max(patch, box) + 1
         if length < least:
@@ -88,16 +91,19 @@ def check_windows(windows: Windows, shape: Sequence[int]) -> None:
             )
 
 
-def checked_voxel_size(voxel_size_mm: Sequence[float]) -> tuple[float, ...]:
-    """Edge lengths of a voxel, or InvalidInput."""
+def checked_voxel_size(voxel_size_mm: Sequence[float], ndim: int = 3) -> tuple[float, float, float]:
+    """Edge lengths of a voxel, or InvalidInput; of a plane two are enough, and it is given a first axis."""
     sizes = np.asarray(voxel_size_mm)
+    if ndim == 2 and sizes.shape in ((2,), (3,)):
+        sizes = sizes[[0, 0, 1]]
     if sizes.dtype.kind not in "iuf" or sizes.shape != (3,) or not (np.isfinite(sizes).all() and (sizes > 0).all()):
         raise InvalidInput(f"voxel_size_mm is {voxel_size_mm!r}; give three positive lengths in mm")
-    return tuple(map(float, sizes))
+    x, y, z = map(float, sizes)
+    return x, y, z
 
 
 def checked_mask(mask: npt.ArrayLike | None, shape: tuple[int, ...]) -> npt.NDArray[np.uint8]:
-    """Voxels to filter (all of them if there is no mask), shape (X, Y, Z), or InvalidInput."""
+    """Voxels to filter (all of them if there is no mask), of the shape of a volume, or InvalidInput."""
     if mask is None:
         return np.ones(shape, np.uint8)
     inside = np.asarray(mask)

@@ -27,12 +27,12 @@ _NO_IMAGES = ("label", "vector", "symmetric matrix", "displacement vector", "gen
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class NiftiImage:
-    """A volume or a series of volumes, and all that its file says about it.
+    """A plane, a volume or a series of volumes, and all that its file says about it.
 
     Parameters
     ----------
     array
-        Shape (X, Y, Z) or (X, Y, Z, N), in the file's own order.
+        Shape (X, Y), (X, Y, Z) or (X, Y, Z, N), in the file's own order.
     affine
         Voxel to world, mm.
     header
@@ -73,7 +73,7 @@ def read_image(path: str | Path) -> NiftiImage:
 
 
 def read_mask(path: str | Path, image: NiftiImage) -> npt.NDArray[np.bool_]:
-    """Read a mask on the grid of an image, shape (X, Y, Z): True where the file is not 0.
+    """Read a mask on the grid of an image, of the shape of its volume: True where the file is not 0.
 
     Raises
     ------
@@ -81,18 +81,24 @@ def read_mask(path: str | Path, image: NiftiImage) -> npt.NDArray[np.bool_]:
         As `read_image`; or if it lies on another grid.
     """
     array = read_on_grid(path, image)
-    return np.asarray(one_volume(array, Path(path).name) != 0)
+    volume = one_volume(array.reshape(_in_space(array.shape)), Path(path).name)
+    return np.asarray(volume.reshape(image.array.shape[:3]) != 0)
 
 
 def read_on_grid(path: str | Path, image: NiftiImage) -> Array:
     """Read a map (or a series of maps) on the grid of an image, such as its noise; errors as `read_mask`."""
     array, affine = read_array(path)
-    if not lies_on_grid(path, array.shape, affine, image.array.shape, image.affine):
+    if not lies_on_grid(path, _in_space(array.shape), affine, _in_space(image.array.shape), image.affine):
         raise InvalidInput(
             f"{Path(path).name} has shape {array.shape[:3]} and {image.path.name} {image.array.shape[:3]}, or it lies "
             "elsewhere; resample it to the image's grid"
         )
     return array
+
+
+def _in_space(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Of a plane, the shape of a volume of one layer."""
+    return shape + (1,) * (3 - len(shape))
 
 
 def write_image(path: str | Path, array: npt.ArrayLike, like: NiftiImage, description: str = "") -> None:
@@ -176,16 +182,16 @@ def without_gaps(image: npt.ArrayLike, mask: npt.ArrayLike | None = None) -> tup
     Parameters
     ----------
     image
-        Shape (X, Y, Z) or (X, Y, Z, N).
+        Shape (X, Y), (X, Y, Z) or (X, Y, Z, N).
     mask
-        Voxels to denoise, shape (X, Y, Z), or None: all of them.
+        Voxels to denoise, of the shape of a volume, or None: all of them.
 
     Returns
     -------
     image
         The array itself, if all of it is finite.
     mask
-        Shape (X, Y, Z); what was given, if all of the image is finite. A voxel is left out if it is not finite in any
+        Of the same shape; what was given, if all of the image is finite. A voxel is left out if it is not finite in any
         volume of a series.
     """
     array = np.asarray(image)
@@ -193,7 +199,7 @@ def without_gaps(image: npt.ArrayLike, mask: npt.ArrayLike | None = None) -> tup
     finite = np.asarray(np.isfinite(array) if array.dtype.kind == "f" else True)
     if finite.all():
         return array, given
-    inside = np.asarray(finite.reshape(*array.shape[:3], -1).all(axis=3))
+    inside = np.asarray(finite.reshape(*array.shape[:3], -1).all(axis=-1))
     return np.where(finite, array, array.dtype.type(0)), inside if given is None else inside & given
 
 

@@ -1,6 +1,7 @@
 """Layers as what the filter takes, and results as layers that lie where their input lies; without importing napari.
 
-A layer holds the axes (n, z, y, x), the engine (x, y, z, n) in the order of the file; see `core.space`.
+A layer holds the axes (n, z, y, x), the engine (x, y, z, n) in the order of the file; see `core.space`. A plane (y, x)
+is a volume (x, y, 1).
 """
 
 import dataclasses
@@ -10,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.napari_io import carried, grid_of, stored_array
+from napari_gpubio.core.napari_io import carried, grid_of, stored_array, volume_of
 from napari_gpubio.core.quantity import Quantity, quantity_of
 from napari_gpubio.core.space import layer_matrix, same_grid, voxel_sizes_mm, world_order
 from napari_gpubio.core.world_aligned import WorldAligned
@@ -92,8 +93,15 @@ class LayerVolume:
         affine = self.affine[:, [*part.axes, 3]]
         return dataclasses.replace(self, values=self.values.cut(part), affine=affine)
 
+    @property
+    def is_plane(self) -> bool:
+        """Whether the layer has two axes."""
+        return len(self.place["scale"]) == 2
+
     def shown(self, array: Array) -> Any:
         """Return what a layer in this one's place holds of a stored array."""
+        if self.is_plane:
+            return array[..., 0].T
         if self.is_oblique:
             return WorldAligned(array, self.affine)
         return array.transpose(*self.order, *range(3, array.ndim)).T
@@ -104,7 +112,7 @@ class LayerVolume:
 
     def check_same_grid(self, layer: Any, what: str) -> None:
         """Raise InvalidInput unless a layer lies on the grid of this image."""
-        affine, shape = grid_of(layer)
+        affine, shape = layer_grid(layer)
         if not same_grid(shape, affine, self.shape, self.affine):
             raise InvalidInput(
                 f"the {what} {layer.name!r} has shape {shape} or another place in space than the image {self.name!r}, "
@@ -114,7 +122,7 @@ class LayerVolume:
 
 def layer_volume(layer: Any, *, is_log: bool) -> LayerVolume:
     """Read an image layer; nothing is copied."""
-    affine, _ = grid_of(layer)
+    affine, _ = layer_grid(layer)
     own = carried(layer, "affine")
     return LayerVolume(
         name=layer.name,
@@ -142,7 +150,28 @@ def key_of(layer: Any) -> str:
 
 def layer_values(layer: Any, *, is_log: bool | None = None) -> Values:
     """Return the numbers of an image layer; ``is_log`` None: as the layer says."""
-    return Values(stored_array(layer), holds_log(layer) if is_log is None else is_log)
+    return Values(array_of(layer), holds_log(layer) if is_log is None else is_log)
+
+
+def array_of(layer: Any) -> Any:
+    """Return the array of a layer as its file has it, of a plane (X, Y, 1)."""
+    return layer.data.T[..., np.newaxis] if layer.ndim == 2 else stored_array(layer)
+
+
+def mask_of(layer: Any) -> npt.NDArray[np.bool_]:
+    """Return where a volume or a plane is not 0, shape (X, Y, Z) or (X, Y, 1)."""
+    return np.asarray((array_of(layer) if layer.ndim == 2 else volume_of(layer)) != 0)
+
+
+def layer_grid(layer: Any) -> tuple[Array, tuple[int, ...]]:
+    """Voxel to world in mm, and shape; a plane is as thick as its pixels are long."""
+    if layer.ndim != 2:
+        return grid_of(layer)
+    matrix = layer_matrix(place_of(layer), 2)
+    affine = np.eye(4)
+    affine[:2, :2], affine[:2, 3] = matrix[1::-1, 1::-1], matrix[1::-1, 2]
+    affine[2, 2] = max(np.linalg.norm(matrix[:2, :2], axis=0))
+    return affine, (*layer.data.shape[::-1], 1)
 
 
 def holds_log(layer: Any) -> bool:

@@ -7,6 +7,7 @@ of Marchenko and Pastur. Where the spectrum begins to depart from that law noise
 """
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -190,34 +191,54 @@ def noise_share(block: Array) -> tuple[Array, npt.NDArray[np.intp]]:
 # -- one volume -------------------------------------------------------------------------------------------------------
 
 
-def doubts(volumes: Array, denoised: Array, found: Array, inside: npt.NDArray[np.bool_]) -> tuple[str, ...]:
-    """Say where the noise of volumes that were looked at one by one is not plausible, or cannot be checked.
+def doubts(
+    volumes: Array,
+    denoised: Array,
+    found: Array,
+    inside: npt.NDArray[np.bool_],
+    which: Sequence[int],
+    *,
+    is_rician: bool,
+) -> tuple[str, ...]:
+    """Say in which of some volumes the noise that was measured by patches is not plausible.
 
     Parameters
     ----------
     volumes, denoised, found
-        Magnitudes, the same denoised, and the standard deviation of the noise as it was found in each volume alone,
+        Volumes, the same denoised, and the standard deviation of the noise as it was found in each volume alone,
         shape (X, Y, Z, N).
     inside
         Voxels that count, shape (X, Y, Z).
+    which
+        Indices of the volumes that are looked at.
+    is_rician
+        Whether they are magnitudes.
     """
-    notes, count = [], volumes.shape[3]
-    if count > 1:
-        notes.append(
-            f"{count} volumes are too few to find their noise across volumes, which takes {FEWEST_VOLUMES}; each was "
-            "looked at alone, where fine anatomy counts as noise: give σ if you know it"
-        )
     x, y, z = (slice(max(0, (n - _LOOKED_AT) // 2), (n + _LOOKED_AT) // 2) for n in inside.shape)
-    parts = (array[x, y, z] for array in (volumes, denoised, found))
-    each = zip(*(np.moveaxis(part, 3, 0) for part in parts), strict=True)
-    doubts = [_doubt(volume, clean, sigma, inside[x, y, z]) for volume, clean, sigma in each]
-    if doubtful := [n for n in range(count) if doubts[n]]:
-        where = "" if count == 1 else f" (volume {doubtful[0]}, one of {len(doubtful)})"
-        notes.append(f"{doubts[doubtful[0]]}{where}")
-    return tuple(notes)
+    volume, clean, sigma = (array[x, y, z] for array in (volumes, denoised, found))
+    each = {n: _doubt(volume[..., n], clean[..., n], sigma[..., n], inside[x, y, z], is_rician) for n in which}
+    return of_volumes(each, volumes.shape[3])
 
 
-def _doubt(volume: Array, denoised: Array, found: Array, inside: npt.NDArray[np.bool_]) -> str:
+def few_volumes(count: int) -> tuple[str, ...]:
+    """Say that a series has too few volumes for their noise to be found across them."""
+    if count == 1:
+        return ()
+    note = (
+        f"{count} volumes are too few to find their noise across volumes, which takes {FEWEST_VOLUMES}; each was "
+        "looked at alone, which is less exact: give σ if you know it"
+    )
+    return (note,)
+
+
+def of_volumes(sentences: Mapping[int, str], count: int) -> tuple[str, ...]:
+    """The first of the sentences about some of ``count`` volumes that says anything, and how many there are."""
+    said = [n for n, sentence in sentences.items() if sentence]
+    where = f" (volume {said[0]}, one of {len(said)})" if said and count > 1 else ""
+    return (f"{sentences[said[0]]}{where}",) if said else ()
+
+
+def _doubt(volume: Array, denoised: Array, found: Array, inside: npt.NDArray[np.bool_], is_rician: bool) -> str:  # noqa: FBT001 - one place
     """Say that a noise found in one volume is more than its finest detail allows, or nothing."""
     tissue = _bright(denoised, inside)
     known = found[tissue & (found > 0)]
@@ -225,7 +246,9 @@ def _doubt(volume: Array, denoised: Array, found: Array, inside: npt.NDArray[np.
         return ""
     sigma, values = float(np.median(known)), volume[tissue].astype(np.float64)
     detail = np.array([finest_detail(volume, tissue) ** 2])
-    most = math.sqrt(_without_floor(detail, np.array([[np.mean(np.square(values))]]))[0])
+    if is_rician:
+        detail = without_floor(detail, np.array([[np.mean(np.square(values))]]))
+    most = math.sqrt(detail[0])
     if not sigma > _IMPLAUSIBLE * most:
         return ""
     shift = 100.0 * (float(np.mean(denoised[tissue], dtype=np.float64)) / float(values.mean()) - 1.0)
@@ -239,13 +262,13 @@ def _doubt(volume: Array, denoised: Array, found: Array, inside: npt.NDArray[np.
 def finest_detail(volume: Array, inside: npt.NDArray[np.bool_]) -> float:
     """Standard deviation that the finest detail of a volume would have as white noise, NaN without any.
 
-    The difference of neighbors along all three axes at once (the finest band of a Haar wavelet) holds little anatomy;
+    The difference of neighbors along all axes at once (the finest band of a Haar wavelet) holds little anatomy;
     its median absolute value over 0.6745 is robust against that little (Donoho and Johnstone 1994). Uncorrelated noise
     is not above it.
     """
-    even = tuple(slice(0, n // 2 * 2) for n in volume.shape)
+    even = tuple(slice(0, max(n // 2 * 2, 1)) for n in volume.shape)
     detail, within = volume[even].astype(np.float64), inside[even]
-    for axis in range(3):
+    for axis in (axis for axis in range(volume.ndim) if volume.shape[axis] > 1):
         first, second = ([slice(None)] * axis + [slice(start, None, 2)] for start in (0, 1))
         detail = (detail[*first] - detail[*second]) / math.sqrt(2.0)
         within = within[*first] & within[*second]
@@ -323,12 +346,12 @@ def _of_blocks(series: Array, corners: Array, sides: tuple[int, int, int]) -> tu
     for first in range(0, len(starts), batch):
         block = flat[starts[first : first + batch, None] + offsets].astype(np.float64)
         variance, signals = noise_share(block)
-        found.append(np.sqrt(_without_floor(variance, np.mean(np.square(block), axis=1))))
+        found.append(np.sqrt(without_floor(variance, np.mean(np.square(block), axis=1))))
         components.append(signals)
     return np.concatenate(found), np.concatenate(components)
 
 
-def _without_floor(variance: Array, mean_squares: Array) -> Array:
+def without_floor(variance: Array, mean_squares: Array) -> Array:
     """Variance of the noise from that of magnitudes, shape (B,), and their mean squares, shape (B, volumes).
 
     The mean square of a magnitude is that of the signal and twice the variance of the noise.

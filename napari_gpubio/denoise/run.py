@@ -15,6 +15,8 @@ from napari_gpubio.core.slabs import in_slabs
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.core.timing import RunClock
 from napari_gpubio.denoise.inputs import (
+    AXES,
+    as_series,
     check_windows,
     checked_image,
     checked_mask,
@@ -23,8 +25,9 @@ from napari_gpubio.denoise.inputs import (
 )
 from napari_gpubio.denoise.kernels.anlm.problem import Problem, Windows, make_problem, make_windows, scale_of
 from napari_gpubio.denoise.kernels.anlm.tally import reached
+from napari_gpubio.denoise.level import Level, find_level
 from napari_gpubio.denoise.model import DenoiseResult, provenance
-from napari_gpubio.denoise.noise import SeriesNoise, doubts, estimate, is_across_volumes
+from napari_gpubio.denoise.noise import SeriesNoise, doubts, estimate, few_volumes, is_across_volumes, of_volumes
 from napari_gpubio.denoise.settings import DenoiseSettings
 
 Array = npt.NDArray[Any]
@@ -70,26 +73,28 @@ def denoise_steps(
 
     The filter is that of Yuan et al. 2018 (doi 10.1117/1.JBO.23.12.121618), voxel by voxel: every voxel becomes the
     weighted mean of the voxels in its search window, with weights exp(-D / h^2), where D is the mean squared
-    difference of the patches around both and h^2 the local noise. The result does not depend on the number of
-    threads, chunks or GPUs.
+    difference of the patches around both and h^2 the local noise. There it is the least difference of patches, to
+    which fine anatomy adds; here it follows the noise where that is known, and is as there in fluence and with
+    ``noise_from="patches"``. The result does not depend on the number of threads, chunks or GPUs.
 
     Parameters
     ----------
     image
         Shape (X, Y, Z), or (X, Y, Z, N) for a series, each volume of which is denoised alone. Any unit and scale.
+        A plane, shape (X, Y) or with one axis of length 1, has windows within it.
     settings
         Patches, search radius, noise model and rules; see `DenoiseSettings`.
     mask
-        Voxels to denoise, shape (X, Y, Z). The others stay as they are and are not averaged; patches read them.
+        Voxels to denoise, of the shape of a volume. The others stay as they are and are not averaged; patches read
+        them.
     voxel_size_mm
-        Edge lengths of a voxel; windows are as long in mm along every axis.
+        Edge lengths of a voxel, of a plane (X, Y) two or three; windows are as long in mm along every axis.
     noise
         Standard deviation of the noise where it is known (of the real and imaginary parts, if Rician): one number,
         one for each volume, a map, or what `noise.estimate` has found. None: estimated, for ``noise_model="rician"``
-        and a series of at least `noise.FEWEST_VOLUMES` volumes as one number across the volumes, else from patches of
-        each volume. The bias of magnitudes follows it exactly. Weights do so where it was found across volumes; for
-        them a number or a map that is given is a lower limit: where patches differ by more, the image is filtered
-        accordingly.
+        and a series of at least `noise.FEWEST_VOLUMES` volumes as one number across the volumes, else in each volume
+        alone, see `DenoiseSettings.noise_from`. Where it is known, h^2 is a multiple of its square, whatever patches
+        differ by, and patches fade out from their middle (see `Problem.known_sums`).
     device
         See `napari_gpubio.core.device.choose_device`.
     stop
@@ -102,32 +107,33 @@ def denoise_steps(
     """
     settings, clock = settings or DenoiseSettings(), RunClock()
     array, notes = checked_image(image, settings)
-    sizes = checked_voxel_size(voxel_size_mm)
-    windows = make_windows(settings, sizes)
-    check_windows(windows, array.shape[:3])
-    usable = checked_mask(mask, array.shape[:3])
+    volumes = as_series(array)
+    shape = volumes.shape[:3]
+    sizes = checked_voxel_size(voxel_size_mm, array.ndim)
+    windows = make_windows(settings, sizes, shape)
+    check_windows(windows, shape, " xy" if array.ndim == 2 else AXES)
+    usable = checked_mask(mask, array.shape[:3]).reshape(shape)
     if noise is None and is_across_volumes(settings, array.shape):
         yield Step(0, 1, "finding the noise across the volumes")
         noise = estimate(array, mask=mask)
     across = noise if isinstance(noise, SeriesNoise) else None
     sigma = checked_noise(noise.sigma if isinstance(noise, SeriesNoise) else noise, array.shape)
-    volumes = _as_series(array)
     chosen = choose_device(device)
-    known = None if sigma is None else _as_series(sigma)
-    series = _Series(volumes, usable, known, windows, settings, is_exact=across is not None)
+    known = None if sigma is None else as_series(sigma)
+    series = _Series(volumes, usable, known, windows, settings)
     count = volumes.shape[3]
     opened = (series.open_volume(n, chosen) for n in range(count))
     complete = yield from denoise_volumes(opened, count, "denoising", stop)
     image_found, noise_found = series.results()
     if across is not None:
         notes += across.sentences()
-    elif sigma is None and settings.noise_model == "rician":
-        notes += doubts(volumes, image_found, noise_found, usable != 0)
+    elif sigma is None:
+        notes += series.notes()
     return DenoiseResult(
         image=image_found.reshape(array.shape),
         noise=noise_found.reshape(array.shape),
         parameters={
-            **provenance(settings, sizes, chosen, clock),
+            **provenance(settings, voxel_size_mm, chosen, clock),
             "masked": mask is not None,
             **_provenance_of(noise, across),
         },
@@ -141,11 +147,6 @@ def _provenance_of(noise: Any, across: SeriesNoise | None) -> dict[str, Any]:
     if across is not None:
         return {"noise": "estimated across volumes", "sigma": across.sigma, "noise_volumes": across.volumes}
     return {"noise": "estimated" if noise is None else "given"}
-
-
-def _as_series(array: Array) -> Array:
-    """A volume as a series of one."""
-    return array.reshape((*array.shape[:3], -1))
 
 
 class OpenVolume(NamedTuple):
@@ -200,11 +201,10 @@ class _Series:
         sigma: Array | None,
         windows: Windows,
         settings: DenoiseSettings,
-        *,
-        is_exact: bool = False,
     ) -> None:
-        self._volumes, self._usable, self._sigma, self._is_exact = volumes, usable, sigma, is_exact
+        self._volumes, self._usable, self._sigma = volumes, usable, sigma
         self._windows, self._settings = windows, settings
+        self._levels: dict[int, tuple[Level, float]] = {}  # found in a volume, and the unit
         self._kept: tuple[Array, Array] | None = None
 
     def results(self) -> tuple[Array, Array]:
@@ -215,18 +215,32 @@ class _Series:
         """Scale a volume and put it on the processors."""
         volume = self._volumes[..., n]
         scale = scale_of(volume)
-        variance = None if self._sigma is None else np.square(self._sigma[..., n] / scale).astype(np.float32)
-        problem = make_problem(
-            volume / scale,
-            self._settings,
-            self._windows,
-            usable=self._usable,
-            variance=variance,
-            is_exact=self._is_exact,
-        )
+        values = np.ascontiguousarray(volume / scale, np.float32)
+        sigma = self._level(n, values, scale) if self._sigma is None else self._sigma[..., n] / scale
+        variance = None if sigma is None else np.square(sigma).astype(np.float32)
+        problem = make_problem(values, self._settings, self._windows, usable=self._usable, variance=variance)
         runs = make_runs(problem, device)
         first_chunk = -(-(problem.bricks if device.is_gpu else 8) // len(runs))
         return OpenVolume(runs, problem.bricks, first_chunk, functools.partial(self._keep, n, problem, scale, runs))
+
+    def _level(self, n: int, values: Array, scale: float) -> Array | None:
+        """Find the noise of a scaled volume in its finest detail, if that is wanted and can be."""
+        level = find_level(values, self._usable, is_rician=self._settings.is_rician)
+        if self._settings.noise_from == "patches":
+            level = Level(is_doubtful=level.is_doubtful or level.sigma is not None)
+        self._levels[n] = level, scale
+        return level.sigma
+
+    def notes(self) -> tuple[str, ...]:
+        """What was assumed of the noise of volumes that were looked at one by one."""
+        count, is_rician = self._volumes.shape[3], self._settings.is_rician
+        doubtful = [n for n, (level, _) in self._levels.items() if level.is_doubtful]
+        sentences = {n: level.note(scale) for n, (level, scale) in self._levels.items()}
+        return (
+            *few_volumes(count if self._settings.noise_model == "rician" else 1),
+            *of_volumes(sentences, count),
+            *doubts(self._volumes, *self.results(), self._usable != 0, doubtful, is_rician=is_rician),
+        )
 
     def _keep(self, n: int, problem: Problem, scale: float, runs: Sequence[Any], done: int) -> None:
         """Store a denoised volume in the image's own scale; what was not filtered keeps its bits."""

@@ -8,6 +8,7 @@ PATCHES = {"mixed": (1, 2), "small": (1,), "large": (2,)}
 PRESELECTIONS = ("seed", "coupe", "itk", "none")
 NOISE_MODELS = ("gaussian", "rician", "rician-simple")
 MIXINGS = ("wavelet", "mean")
+NOISE_SOURCES = ("detail", "patches")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,13 +34,24 @@ class DenoiseSettings:
         "subtraction of Yuan et al. 2018.",
         choices=NOISE_MODELS,
     )
+    noise_from: str = param(
+        "detail",
+        "Noise from",
+        "Where the noise is not given: from the finest detail of the volume, which fine anatomy hardly reaches, or by "
+        "how much patches differ, as in Yuan et al. 2018. Fluence and very small volumes are measured by patches in "
+        "any case.",
+        choices=NOISE_SOURCES,
+        advanced=True,
+    )
     mixing: str = param(
         "wavelet",
         "Mixing",
         "How both patches become one image: fine detail from the large one and the rest from the small one, by wavelet "
-        "sub-bands as in Yuan et al. 2018, or the mean of both, which is 0.3 dB better on MRI.",
+        "sub-bands as in Yuan et al. 2018, or the mean of both, which is 0.3 dB better on MRI whose noise is measured "
+        "by patches.",
         choices=MIXINGS,
         advanced=True,
+        where={"patches": ("mixed",)},
     )
     preselection: str = param(
         "seed",
@@ -60,7 +72,7 @@ class DenoiseSettings:
         0.0,
         "Cut-off",
         "Candidates farther apart than this, in units of the local noise, get no weight; 0 = no limit. 3 with the "
-        "largest center weight is best on MRI.",
+        "largest center weight is best on MRI whose noise is measured by patches.",
         minimum=0.0,
         maximum=80.0,
         step=1.0,

@@ -30,6 +30,7 @@ class DvhSettings:
         minimum=0.002,
         maximum=10.0,
         step=0.01,
+        where={"spacing_mm": (0.0,)},
     )
     spacing_mm: float = param(
         0.0,

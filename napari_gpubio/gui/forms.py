@@ -20,7 +20,7 @@ from qtpy.QtWidgets import (
 )
 from superqt import QCollapsible
 
-from napari_gpubio.core.parameters import ParamInfo, param_info
+from napari_gpubio.core.parameters import ParamInfo, param_info, replaced, without_effect
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.fields import NumberBox
 
@@ -36,7 +36,11 @@ _FEWEST_DIGITS = 4  # that a number can be typed with
 
 
 class ParamForm(QWidget, Generic[Settings]):
-    """Show and edit an instance of a settings dataclass; the fields in ``skip`` are not shown and keep their values."""
+    """Show and edit an instance of a settings dataclass; the fields in ``skip`` are not shown and keep their values.
+
+    What is not shown has no say: rows of settings without effect are hidden, and these settings have their defaults;
+    those that a panel hides have the values that the form was given. What was typed there comes back with the row.
+    """
 
     changed = Signal()
 
@@ -45,6 +49,7 @@ class ParamForm(QWidget, Generic[Settings]):
         self._settings = settings
         self._widgets: dict[str, Any] = {}
         self._rows: dict[str, tuple[QFormLayout, int]] = {}
+        self._hidden: set[str] = set()  # by the panel
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         shown = [(f.name, param_info(f)) for f in dataclasses.fields(settings) if f.name not in skip]
@@ -55,16 +60,22 @@ class ParamForm(QWidget, Generic[Settings]):
             folded = Folded("Advanced", self)
             folded.fold(self._rows_of(advanced))
             layout.addWidget(folded)
+        self._show_fitting_rows()
 
-    def value(self) -> Settings:
-        """Return the settings as the form shows them.
+    def value(self, **beside: Any) -> Settings:
+        """Return the settings as the form shows them, with what ``beside`` says of fields that it does not show.
 
         Raises
         ------
         InvalidInput
             If the dataclass refuses them.
         """
-        return dataclasses.replace(self._settings, **{n: w.value for n, w in self._widgets.items()})
+        shown = self._shown()
+        idle = without_effect(self._settings, **beside, **shown)
+        return replaced(self._settings, **beside, **{name: shown[name] for name in shown if name not in idle})
+
+    def _shown(self) -> dict[str, Any]:
+        return {name: widget.value for name, widget in self._widgets.items() if name not in self._hidden}
 
     def set_value(self, settings: Settings) -> None:
         """Show other settings; ``changed`` is emitted once."""
@@ -72,16 +83,25 @@ class ParamForm(QWidget, Generic[Settings]):
         with QSignalBlocker(self):
             for name, widget in self._widgets.items():
                 widget.value = getattr(settings, name)
-        self.changed.emit()
+        self._on_change()
 
     def widget(self, name: str) -> Any:
         """The input of one field: one of magicgui's, or a `NumberInput`."""
         return self._widgets[name]
 
     def set_row_visible(self, name: str, *, visible: bool) -> None:
-        """Show or hide one row."""
-        layout, row = self._rows[name]
-        layout.setRowVisible(row, visible)
+        """Hide one row, or show it again where its setting has an effect."""
+        (self._hidden.discard if visible else self._hidden.add)(name)
+        self._show_fitting_rows()
+
+    def _show_fitting_rows(self) -> None:
+        hidden = self._hidden.union(without_effect(self._settings, **self._shown()))
+        for name, (layout, row) in self._rows.items():
+            layout.setRowVisible(row, name not in hidden)
+
+    def _on_change(self, *_: Any) -> None:
+        self._show_fitting_rows()
+        self.changed.emit()
 
     def _rows_of(self, rows: list[tuple[str, ParamInfo]]) -> QWidget:
         part = QWidget(self)
@@ -93,7 +113,7 @@ class ParamForm(QWidget, Generic[Settings]):
     def _add_row(self, layout: QFormLayout, name: str, info: ParamInfo) -> None:
         widget = _input(getattr(self._settings, name), info)
         widget.native.setToolTip(info.help)
-        widget.changed.connect(lambda *_: self.changed.emit())
+        widget.changed.connect(self._on_change)
         self._widgets[name] = widget
         label = row_label(f"{info.label} ({info.unit})" if info.unit else info.label, info.help, self)
         self._rows[name] = (layout, layout.rowCount())

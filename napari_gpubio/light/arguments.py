@@ -21,9 +21,9 @@ from napari_gpubio.light.io.volumes import read_diffusion_tensors, read_domain, 
 from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.scattering_tensors import FREE, PRODUCT
 from napari_gpubio.light.settings import FACE_RULES, LightSettings
-from napari_gpubio.light.source import KINDS, Source, emitting_volume, finite_vector
+from napari_gpubio.light.source import ALL_ROUND, KINDS, Source, emitting_volume, finite_vector
 from napari_gpubio.light.spectrum import spectrum_media
-from napari_gpubio.light.surface import ALL_ROUND, inward_normal
+from napari_gpubio.light.surface import inward_normal
 from napari_gpubio.light.tissue import media_at_wavelengths
 
 _POINT = ("X", "Y", "Z")
@@ -237,6 +237,7 @@ def source_of(options: argparse.Namespace, domain: Domain) -> Source:
     if direction is None and options.kind not in ALL_ROUND:
         direction = inward_normal(domain.labels, domain.affine, options.position)
     given = Source(
+        kind=options.kind,
         position_mm=tuple(options.position),
         direction=Source.direction if direction is None else tuple(direction),
         width_axis=None if options.width_axis is None else tuple(options.width_axis),

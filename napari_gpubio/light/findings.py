@@ -11,8 +11,8 @@ from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
 from napari_gpubio.light.model import OUTSIDE, Domain
 from napari_gpubio.light.result import Estimate, LightResult, exposed_area_mm2
 from napari_gpubio.light.scattering_tensors import FREE, NOT_RECIPROCAL
-from napari_gpubio.light.source import Source
-from napari_gpubio.light.surface import ALL_ROUND, clearance_mm, depth_inside_mm, share_inside
+from napari_gpubio.light.source import ALL_ROUND, Source
+from napari_gpubio.light.surface import clearance_mm, depth_inside_mm, share_inside
 
 Status = Literal["ok", "warning", "error"]
 CLOSED_WITHIN = 1e-6  # by how much the energy balance may miss 1, apart from the rounding of what is booked

@@ -21,8 +21,8 @@ from napari_gpubio.light.kernels.voxels.tally import VoxelTally, assemble
 from napari_gpubio.light.model import OUTSIDE, Domain
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.source import Source, all_sources
-from napari_gpubio.light.surface import ALL_ROUND, first_tissue, label_at, nearest_surface, source_problem
+from napari_gpubio.light.source import ALL_ROUND, Source, all_sources
+from napari_gpubio.light.surface import first_tissue, label_at, nearest_surface, source_problem
 
 _MOST_CELLS = 1 << 32  # of the tallies of a GPU run, whose places are 32-bit numbers
 

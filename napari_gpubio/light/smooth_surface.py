@@ -11,9 +11,8 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.model import OUTSIDE
-from napari_gpubio.light.source import Source
+from napari_gpubio.light.source import ALL_ROUND, Source
 from napari_gpubio.light.surface import (
-    ALL_ROUND,
     above_surface,
     across_beam,
     first_tissue,

@@ -48,6 +48,13 @@ KINDS: dict[str, tuple[str, ...]] = {
     "zgaussian": ("angle_sd_deg",),
     "volume": ("width_mm", "height_mm", "length_mm"),
 }
+
+
+def _with(size: str) -> dict[str, tuple[str, ...]]:
+    """The kinds that have a size."""
+    return {"kind": tuple(kind for kind, sizes in KINDS.items() if size in sizes)}
+
+
 _LEAST_SLANT = 1e-6  # volume of the unit vectors of a parallelogram and its light
 WITH_ANGLES = tuple(kind for kind in KINDS if kind == "pencil" or ("focus_mm" in KINDS[kind] and kind != "hyperboloid"))
 MOST_ANGLES, MOST_SOURCES, MOST_PATTERNS = 1 << 20, 1 << 16, 4096
@@ -55,6 +62,8 @@ MOST_ANGLES, MOST_SOURCES, MOST_PATTERNS = 1 << 20, 1 << 16, 4096
 RECTANGLES = ("planar", "pattern", "slit", "pencil_array", "fourier", "fourier_2d")
 DISKS = ("fiber", "gaussian", "disk", "lambertian", "hyperboloid")  # kinds that have a radius across the direction
 WITH_SECTOR = ("disk", "lambertian", "radial_line")
+ALL_ROUND = ("isotropic", "line", "cylinder", "volume", "radial_line")  # kinds that emit in all directions
+WITH_PATTERN = ("pattern", "volume")
 MOST_CELLS = 1 << 30  # of a volume
 ENTRIES = ("auto", "smooth", "faces")
 
@@ -137,58 +146,73 @@ class Source:
     direction: Vector = (0.0, 0.0, 1.0)
     radius_mm: float = param(
         1.0, "Radius", "Radius of the core, disk or cylinder; 1/e² radius of a Gaussian beam.", unit="mm", above=0.0,
-        maximum=1e4, step=0.1,
+        maximum=1e4, step=0.1, where=_with("radius_mm"),
     )  # fmt: skip
-    numerical_aperture: float = param(0.39, "NA", "Numerical aperture of the fiber.", above=0.0, maximum=2.0, step=0.01)
+    numerical_aperture: float = param(
+        0.39, "NA", "Numerical aperture of the fiber.", above=0.0, maximum=2.0, step=0.01,
+        where=_with("numerical_aperture"),
+    )  # fmt: skip
     half_angle_deg: float = param(
-        20.0, "Half angle", "Half angle of the cone.", unit="°", above=0.0, maximum=180.0, step=5.0
-    )
-    width_mm: float = param(10.0, "Width", "Width of the rectangle.", unit="mm", above=0.0, maximum=1e4, step=1.0)
-    height_mm: float = param(10.0, "Height", "Height of the rectangle.", unit="mm", above=0.0, maximum=1e4, step=1.0)
+        20.0, "Half angle", "Half angle of the cone.", unit="°", above=0.0, maximum=180.0, step=5.0,
+        where=_with("half_angle_deg"),
+    )  # fmt: skip
+    width_mm: float = param(
+        10.0, "Width", "Width of the rectangle.", unit="mm", above=0.0, maximum=1e4, step=1.0, where=_with("width_mm"),
+    )  # fmt: skip
+    height_mm: float = param(
+        10.0, "Height", "Height of the rectangle.", unit="mm", above=0.0, maximum=1e4, step=1.0,
+        where=_with("height_mm"),
+    )  # fmt: skip
     length_mm: float = param(
-        10.0, "Length", "Length of the line, cylinder or box.", unit="mm", above=0.0, maximum=1e4, step=1.0
-    )
+        10.0, "Length", "Length of the line, cylinder or box.", unit="mm", above=0.0, maximum=1e4, step=1.0,
+        where=_with("length_mm"),
+    )  # fmt: skip
     inner_radius_mm: float = param(
-        0.0, "Inner radius", "Radius of the dark middle of a disk.", unit="mm", minimum=0.0, maximum=1e4, step=0.1
-    )
+        0.0, "Inner radius", "Radius of the dark middle of a disk.", unit="mm", minimum=0.0, maximum=1e4, step=0.1,
+        where=_with("inner_radius_mm"),
+    )  # fmt: skip
     focus_mm: float = param(
         0.0, "Focus", "Distance ahead where rays meet; negative: behind, from where they part; 0: none.", unit="mm",
-        minimum=-1e6, maximum=1e6, step=1.0,
+        minimum=-1e6, maximum=1e6, step=1.0, where=_with("focus_mm"),
     )  # fmt: skip
     rayleigh_mm: float = param(
         10.0, "Rayleigh length", "Distance from the waist at which its area doubles.", unit="mm", above=0.0,
-        maximum=1e6, step=1.0,
+        maximum=1e6, step=1.0, where=_with("rayleigh_mm"),
     )  # fmt: skip
-    columns: int = param(3, "Columns", "Beams along the width.", minimum=1, maximum=10_000)
-    rows: int = param(3, "Rows", "Beams along the height.", minimum=1, maximum=10_000)
+    columns: int = param(3, "Columns", "Beams along the width.", minimum=1, maximum=10_000, where=_with("columns"))
+    rows: int = param(3, "Rows", "Beams along the height.", minimum=1, maximum=10_000, where=_with("rows"))
     cycles_across: float = param(
-        3.0, "Cycles across", "Periods of the irradiance along the width.", minimum=-1e4, maximum=1e4, step=0.5
-    )
+        3.0, "Cycles across", "Periods of the irradiance along the width.", minimum=-1e4, maximum=1e4, step=0.5,
+        where=_with("cycles_across"),
+    )  # fmt: skip
     cycles_up: float = param(
-        0.0, "Cycles up", "Periods of the irradiance along the height.", minimum=-1e4, maximum=1e4, step=0.5
-    )
+        0.0, "Cycles up", "Periods of the irradiance along the height.", minimum=-1e4, maximum=1e4, step=0.5,
+        where=_with("cycles_up"),
+    )  # fmt: skip
     phase_deg: float = param(
         0.0, "Phase", "Phase of the irradiance at the rectangle's corner.", unit="°", minimum=-360.0, maximum=360.0,
-        step=10.0,
+        step=10.0, where=_with("phase_deg"),
     )  # fmt: skip
     phase_up_deg: float = param(
         0.0, "Phase up", "Phase along the height, where width and height have one each.", unit="°", minimum=-360.0,
-        maximum=360.0, step=10.0,
+        maximum=360.0, step=10.0, where=_with("phase_up_deg"),
     )  # fmt: skip
     modulation: float = param(
-        1.0, "Modulation", "Amplitude of the irradiance over its mean.", minimum=0.0, maximum=1.0, step=0.1
-    )
+        1.0, "Modulation", "Amplitude of the irradiance over its mean.", minimum=0.0, maximum=1.0, step=0.1,
+        where=_with("modulation"),
+    )  # fmt: skip
     spread_along: float = param(
         0.0, "Spread along", "Standard deviation of the rays' slope along the width.", minimum=0.0, maximum=100.0,
-        step=0.1,
+        step=0.1, where=_with("spread_along"),
     )  # fmt: skip
     spread_across: float = param(
         0.0, "Spread across", "Standard deviation of the rays' slope across the width.", minimum=0.0, maximum=100.0,
-        step=0.1,
+        step=0.1, where=_with("spread_across"),
     )  # fmt: skip
     angle_sd_deg: float = param(
-        10.0, "Angle SD", "Standard deviation of the polar angle.", unit="°", above=0.0, maximum=180.0, step=1.0
-    )
+        10.0, "Angle SD", "Standard deviation of the polar angle.", unit="°", above=0.0, maximum=180.0, step=1.0,
+        where=_with("angle_sd_deg"),
+    )  # fmt: skip
     sector_deg: tuple[float, float] | None = None
     width_axis: Vector | None = None
     height_axis: Vector | None = None
@@ -221,6 +245,18 @@ class Source:
                 f"the source's weight is {weight:g}; give a number greater than 0, or leave the source out"
             )
         object.__setattr__(self, "weight", weight)
+        if self.pattern is not None and self.kind not in WITH_PATTERN:
+            raise InvalidInput(
+                f"the source has a pattern, which a source of kind {self.kind!r} does not have; leave it out, or "
+                f"choose one of {', '.join(WITH_PATTERN)}"
+            )
+        if self.entry == "smooth" and self.kind in ALL_ROUND:
+            raise InvalidInput(
+                f"the source's entry is 'smooth', and one of kind {self.kind!r} emits in all directions, so that light "
+                "that comes from outside enters through the faces of voxels; leave it out"
+            )
+        if self.launch_angles_are_discrete and self.launch_angles_deg is None:
+            raise InvalidInput("launch_angles_are_discrete is True without launch angles; give both or neither")
         if self.kind == "pattern":
             self._check_pattern(2, "an image of the irradiance", "a two-dimensional image")
         elif self.kind == "volume":

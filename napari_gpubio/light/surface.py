@@ -13,11 +13,10 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.numbers import short_number
 from napari_gpubio.core.space import apply_affine, rotation_of, voxel_sizes_mm
 from napari_gpubio.light.model import OUTSIDE
-from napari_gpubio.light.source import DISKS, RECTANGLES, Source
+from napari_gpubio.light.source import ALL_ROUND, DISKS, RECTANGLES, Source
 
 Array = npt.NDArray[Any]
 Point = npt.NDArray[np.float64]
-ALL_ROUND = ("isotropic", "line", "cylinder", "volume", "radial_line")  # kinds that emit in all directions
 LIFT = 1e-3  # a source on the surface floats above it by this share of a voxel's smallest edge, so it is not in tissue
 _SIGMA_VOXELS = 2.5  # fewer leave the steps of the voxels in the normal, more round off what is truly curved
 _CLEAR_VOXELS, _STEPS_ACROSS = 4.0, 7

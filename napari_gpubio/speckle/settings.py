@@ -7,12 +7,13 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.parameters import check_params, param
+from napari_gpubio.core.parameters import check_params, check_unused, param
 
 MODES = ("spatial", "temporal", "spatio-temporal")
 EDGES = ("valid", "reflect", "shrink", "zero")
 INDICES = ("sfi", "squared", "inverse", "ict", "relative", "none")
 NONFINITE = ("inf", "nan", "clip")
+_OVER_PIXELS, _OVER_FRAMES = {"mode": ("spatial", "spatio-temporal")}, {"mode": ("temporal", "spatio-temporal")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,17 +30,24 @@ class ContrastSettings:
         choices=MODES,
     )
     window: int = param(
-        5, "Window", "Edge of the square, an odd number; not used in temporal mode.", unit="pixels", minimum=3,
-        maximum=31, step=2,
+        5, "Window", "Edge of the square, an odd number.", unit="pixels", minimum=3,
+        maximum=31, step=2, where=_OVER_PIXELS,
     )  # fmt: skip
     frames: int = param(
-        25, "Frames", "Frames of a temporal or spatio-temporal window.", unit="frames", minimum=2, maximum=10_000
+        25,
+        "Frames",
+        "Frames of a temporal or spatio-temporal window.",
+        unit="frames",
+        minimum=2,
+        maximum=10_000,
+        where=_OVER_FRAMES,
     )
     blocks: bool = param(
         False,
         "Blocks",
         "One map per block of frames, instead of one per frame from the first full window on.",
         advanced=True,
+        where=_OVER_FRAMES,
     )
     exposure_ms: float = param(
         10.0, "Exposure", "Exposure time T of the camera.", unit="ms", above=0.0, maximum=1e6, step=1.0
@@ -67,6 +75,7 @@ class ContrastSettings:
         "there (shrink), or zeros beyond the border.",
         choices=EDGES,
         advanced=True,
+        where=_OVER_PIXELS,
     )
     nonfinite: str = param(
         "inf",
@@ -74,6 +83,7 @@ class ContrastSettings:
         "Value of an index where K is 0: infinite, NaN, or the largest float32 (clip).",
         choices=NONFINITE,
         advanced=True,
+        where={"index": ("sfi", "inverse", "ict", "relative")},
     )
     mask: bool = param(
         True, "Validity mask", "Also mark where contrast does not mean flow: edges, saturation, low light.",
@@ -97,6 +107,7 @@ class ContrastSettings:
         minimum=0.0,
         maximum=65535.0,
         advanced=True,
+        where={"mask": (True,)},
     )
 
     def __post_init__(self) -> None:
@@ -173,9 +184,10 @@ class NoiseModel:
 
     def __post_init__(self) -> None:
         check_params(self)
-        for name, values in (("dark_map", self.dark_map), ("variance_map", self.variance_map)):
-            if values is not None:
+        for name, level in (("dark_map", "dark_adu"), ("variance_map", "read_noise_adu")):
+            if (values := getattr(self, name)) is not None:
                 object.__setattr__(self, name, _checked_map(name, values))
+                check_unused(self, [level], f"{name} says it for each pixel")
 
     @property
     def has_dark(self) -> bool:

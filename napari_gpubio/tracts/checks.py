@@ -10,6 +10,7 @@ import numpy.typing as npt
 from napari_gpubio.core.checks import Check, Finding, Speed, WarmUp
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.parameters import replaced
 from napari_gpubio.tracts.fods import FodField, ResponseSettings
 from napari_gpubio.tracts.fods import checks as fod_checks
 from napari_gpubio.tracts.fods.estimate import estimate_response
@@ -41,7 +42,7 @@ EXACT = TrackSettings(
     eigenvalue_floor_mm2_per_s=1e-9,
     eigenvalue_ceiling_mm2_per_s=1e6,
 )
-SEED_SCHEME = dataclasses.replace(EXACT, method="vanaart2011", integrator="rk2")
+SEED_SCHEME = replaced(EXACT, method="vanaart2011", integrator="rk2")
 
 
 def shoot(
@@ -122,7 +123,7 @@ LENGTH_CHECK = Check(name="maximum length of whole fibers", source="definition",
 def _tracking_speed(settings: TrackSettings) -> Callable[[Device], Callable[[], float]]:
     def prepare(device: Device) -> Callable[[], float]:
         field = fit_tensors(load_brain_phantom(), device=device)
-        directions = Directions(count=1000, cone_half_angle_deg=20.0).told_apart_by(settings.method)
+        directions = Directions(count=1000, cone_half_angle_deg=20.0).of_method(settings.method)
         seeds = ball((0.0, -5.0, 22.0), 2.0 if directions.per_seed == 1 else 0.0, 1000 // directions.per_seed)
 
         def work() -> float:

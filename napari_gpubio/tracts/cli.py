@@ -8,6 +8,7 @@ import numpy as np
 
 from napari_gpubio.core.command_line import add_settings, check_outputs, draw_progress, read_settings
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.parameters import replaced
 from napari_gpubio.core.report import measured, tell, warn, wrote
 from napari_gpubio.core.space import voxel_sizes_mm
 from napari_gpubio.core.volumes import lies_on_grid, write_volume
@@ -158,7 +159,7 @@ def _settings(field: Field, options: argparse.Namespace) -> tuple[Directions, Tr
         check_method(method, in_fods=True)
         usual = TrackSettings.usual(method, field.voxel_sizes_mm)
         count = FIBERS_OF_A_CLICK if options.seed and options.points == 1 else 1
-        fan = Directions(kind="fod" if method in FOD_METHODS else "principal", count=count)
+        fan = replaced(Directions(count=count), kind="fod" if method in FOD_METHODS else "principal")
     elif isinstance(field, FixelField):
         method = options.method or FIXEL_METHODS[0]
         check_method(method, in_fods=False, in_fixels=True)

@@ -14,6 +14,7 @@ from napari_gpubio import __version__
 from napari_gpubio.core.chunks import advance_in_chunks, advance_in_pieces, within_memory
 from napari_gpubio.core.device import CPU, Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.parameters import check_unused
 from napari_gpubio.core.space import voxel_sizes_mm
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.core.timing import RunClock
@@ -237,7 +238,7 @@ def make_problem(
     if isinstance(field, FodField | FixelField) and min(field.shape) < 2:
         shape = " x ".join(map(str, field.shape))
         raise InvalidInput(f"the field has {shape} voxels, and fibers cannot run in a single slice; give a volume")
-    launch = make_launch(field, seeds_mm, directions.told_apart_by(settings.method))
+    launch = make_launch(field, seeds_mm, directions.of_method(settings.method))
     return PROBLEMS[settings.method](field, launch, settings, target=target, only_target=only_target)
 
 
@@ -314,6 +315,7 @@ def make_runs(problem: FiberProblem, device: Device) -> list[Any]:
     """One `Run` of the right backend for each processor."""
     backend = import_module(f"napari_gpubio.tracts.kernels.{problem.kernels}.{'gpu' if device.is_gpu else 'cpu'}")
     if not device.is_gpu:
+        check_unused(problem.settings, ("texture",), "a CPU has no texture unit")
         return [backend.Run(problem, device=CPU)]
     each = [Device("cuda", (i,)) for i in device.indices]
     needed = problem.resident_bytes

@@ -8,7 +8,7 @@ from enum import IntEnum
 from typing import Any
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.parameters import check_params, param
+from napari_gpubio.core.parameters import check_params, param, replaced
 
 Array = Any  # numpy or cupy
 Metric = Callable[[Array, float], Array]
@@ -48,11 +48,17 @@ TENSOR_METHODS = ("hamiltonian", "vanaart2011", "eudx")
 FOD_METHODS = ("ifod2", "ifod1", "sd_stream")
 LIFTED_METHODS = ("lifted_geodesic",)  # in FODs too
 FIXEL_METHODS = ("fixel_geodesic",)
+GEODESIC_METHODS = ("hamiltonian", "vanaart2011")  # in tensors
 METHODS = TENSOR_METHODS + FOD_METHODS + LIFTED_METHODS + FIXEL_METHODS
 USUAL_ANGLE_DEG = {"ifod2": 45.0, "ifod1": 15.0, "sd_stream": 60.0}  # largest turn within a step
 _USUAL_STEP_VOXELS = {"ifod2": 0.5, "ifod1": 0.1, "sd_stream": 0.1, "lifted_geodesic": 0.25, "fixel_geodesic": 0.25}
 _USUAL_STIFFNESS_VOXELS = 0.2  # its inverse is near the tightest radius that geodesics follow
 _USUAL_LENGTH_VOXELS = 5, 100
+_IN_TENSORS = {"method": TENSOR_METHODS}
+_IN_FODS_OR_FIXELS = {"method": FOD_METHODS + LIFTED_METHODS + FIXEL_METHODS}
+_DRAWN, _EUDX = {"method": FOD_METHODS}, {"method": ("eudx",)}
+_GEODESICS = {"method": GEODESIC_METHODS}
+_FIXELS, _LIFTED = {"method": FIXEL_METHODS}, {"method": LIFTED_METHODS}
 INTERPOLATIONS = ("smoothing", "interpolating", "linear")
 INTEGRATORS = {"rk4": 4, "rk2": 2, "euler": 1}
 
@@ -84,7 +90,13 @@ class Directions:
         choices=("cone", "sphere", "principal", "fod"),
     )
     count: int = param(
-        1000, "Fibers per seed", "Directions launched from each seed point.", minimum=1, maximum=1_000_000, step=100
+        1000,
+        "Fibers per seed",
+        "Directions launched from each seed point.",
+        minimum=1,
+        maximum=1_000_000,
+        step=100,
+        where={"kind": ("cone", "sphere", "fod")},
     )
     cone_half_angle_deg: float = param(
         30.0,
@@ -94,10 +106,13 @@ class Directions:
         above=0.0,
         maximum=90.0,
         step=5.0,
+        where={"kind": ("cone",)},
     )
     both_ways: bool = param(True, "Both ways", "Track each fiber in both directions from the seed.")
 
     def __post_init__(self) -> None:
+        if self.kind == "principal" and self.count == 1:  # which is what it has
+            object.__setattr__(self, "count", Directions.__dataclass_fields__["count"].default)
         check_params(self)
 
     @property
@@ -105,14 +120,31 @@ class Directions:
         """Fibers that leave one seed point."""
         return 1 if self.kind == "principal" else self.count
 
-    def told_apart_by(self, method: str) -> "Directions":
-        """Return the directions of which a method makes different fibers: EuDX has one at each seed.
+    def of_method(self, method: str, usual: "Directions | None" = None) -> "Directions":
+        """Return the directions that a method takes: EuDX has one at each seed, and in FODs they are drawn from those.
 
-        In FODs the directions of a cone or a sphere are drawn from the FOD.
+        Parameters
+        ----------
+        method
+            One of `METHODS`.
+        usual
+            What is launched where nothing is chosen, and becomes what the method takes; by default ``Directions()``.
+
+        Raises
+        ------
+        InvalidInput
+            If others are asked for: more than one of EuDX, a cone or a sphere of its own in FODs.
         """
-        if method == "eudx":
-            return dataclasses.replace(self, kind="principal")
-        return dataclasses.replace(self, kind="fod") if method in FOD_METHODS and self.kind != "principal" else self
+        kinds = {"eudx": ("principal",)} | dict.fromkeys(FOD_METHODS, ("fod", "principal"))
+        if method not in kinds or self.kind in kinds[method]:
+            return self
+        usual = dataclasses.replace(usual or Directions(), both_ways=self.both_ways)
+        if self != (dataclasses.replace(usual, count=self.count) if method in FOD_METHODS else usual):
+            raise InvalidInput(
+                f"directions are of the kind {self.kind!r} ({self.count} of them), which has no effect with the method "
+                f"{method!r}; choose {' or '.join(map(repr, kinds[method]))}"
+            )
+        return replaced(self, kind=kinds[method][0])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,9 +168,16 @@ class TrackSettings:
         "Riemannian metric of the geodesics: D⁻¹, sharpened D⁻ᵖ, the adjugate, or adaptive: D⁻¹ times a factor, "
         "computed for the whole volume, that makes geodesics follow the bends of fibers instead of cutting them short.",
         choices=tuple(METRICS),
+        where=_GEODESICS,
     )
     sharpening: float = param(
-        2.0, "Sharpening p", "Exponent of the sharpened metric.", above=0.0, maximum=6.0, step=0.5
+        2.0,
+        "Sharpening p",
+        "Exponent of the sharpened metric.",
+        above=0.0,
+        maximum=6.0,
+        step=0.5,
+        where={"metric": ("sharpened",)},
     )
     step_mm: float = param(0.5, "Step", "Length of an integration step.", unit="mm", above=0.0, maximum=10.0, step=0.1)
     fa_stop: float = param(
@@ -148,6 +187,7 @@ class TrackSettings:
         minimum=0.0,
         maximum=1.0,
         step=0.05,
+        where=_IN_TENSORS,
     )
     fod_stop: float = param(
         0.1,
@@ -156,6 +196,7 @@ class TrackSettings:
         minimum=0.0,
         maximum=1e6,
         step=0.05,
+        where=_IN_FODS_OR_FIXELS,
     )
     max_length_mm: float = param(
         250.0,
@@ -178,6 +219,7 @@ class TrackSettings:
         minimum=0.0,
         maximum=100.0,
         step=0.5,
+        where={"method": TENSOR_METHODS + LIFTED_METHODS + FIXEL_METHODS},
     )
     max_angle_deg: float = param(
         0.0,
@@ -189,6 +231,7 @@ class TrackSettings:
         maximum=90.0,
         step=5.0,
         advanced=True,
+        where=_DRAWN,
     )
     random_seed: int = param(
         0,
@@ -197,6 +240,7 @@ class TrackSettings:
         minimum=0,
         maximum=2**53,
         advanced=True,
+        where=_DRAWN,
     )
     trials: int = param(
         1000,
@@ -205,6 +249,7 @@ class TrackSettings:
         minimum=1,
         maximum=1_000_000,
         advanced=True,
+        where=_DRAWN,
     )
     corner_angle_deg: float = param(
         90.0,
@@ -216,6 +261,7 @@ class TrackSettings:
         maximum=90.0,
         step=5.0,
         advanced=True,
+        where=_EUDX,
     )
     corner_weight: float = param(
         0.0,
@@ -226,66 +272,67 @@ class TrackSettings:
         maximum=1.0,
         step=0.1,
         advanced=True,
+        where=_EUDX,
     )
     fixel_anisotropy: float = param(
         1.7 / 0.3, "Fixel anisotropy",
         "Geodesics in fixels: diffusivity along a fiber over that across it.",
-        minimum=1.0, maximum=1000.0, step=1.0, advanced=True,
+        minimum=1.0, maximum=1000.0, step=1.0, advanced=True, where=_FIXELS,
     )  # fmt: skip
     fixel_power: float = param(
         3.0, "Fixel power p",
         "Geodesics in fixels: exponent of the metric D⁻ᵖ of a fixel; the larger, the closer geodesics keep to fibers.",
-        above=0.0, maximum=6.0, step=0.5, advanced=True,
+        above=0.0, maximum=6.0, step=0.5, advanced=True, where=_FIXELS,
     )  # fmt: skip
     fixel_angle_deg: float = param(
         35.0, "Fixels within",
         "Geodesics in fixels: of the voxels around a point, those count that have a fixel at most this far from the "
         "fibers that are followed.",
-        unit="°", above=0.0, maximum=90.0, step=5.0, advanced=True,
+        unit="°", above=0.0, maximum=90.0, step=5.0, advanced=True, where=_FIXELS,
     )  # fmt: skip
     fixel_weight: float = param(
         0.5, "Weight of fixels",
         "Geodesics in fixels: fibers end where the voxels that count have less than this share of the weight.",
-        minimum=0.0, maximum=0.95, step=0.1, advanced=True,
+        minimum=0.0, maximum=0.95, step=0.1, advanced=True, where=_FIXELS,
     )  # fmt: skip
     fixel_smoothing_voxels: float = param(
         1.0, "Smooth fixels by",
         "Geodesics in fixels: directions are averaged with the nearest ones of the voxels around, weighted by a "
         "Gaussian of this standard deviation; 0 = not. Noise in them bends geodesics.",
-        unit="voxels", minimum=0.0, maximum=5.0, step=0.5, advanced=True,
+        unit="voxels", minimum=0.0, maximum=5.0, step=0.5, advanced=True, where=_FIXELS,
     )  # fmt: skip
     lifted_cost: str = param(
         "guiding", "Cost",
         "Geodesics of positions and directions, with the FOD f. Guiding: the cost is δ + (f / f_max)ᵖ, and fibers hold "
         "geodesics as glass fibers hold light. Shortest: it is the inverse; shortest paths follow fibers, but a "
         "geodesic that is sent off beside one turns away from it.",
-        choices=("guiding", "shortest"), advanced=True,
+        choices=("guiding", "shortest"), advanced=True, where=_LIFTED,
     )  # fmt: skip
     lifted_delta: float = param(
         0.5, "Base δ",
         "Geodesics of positions and directions: the cost is δ + (f / f_max)ᵖ, or its inverse, with the FOD f.",
-        above=0.0, maximum=10.0, step=0.01, advanced=True,
+        above=0.0, maximum=10.0, step=0.01, advanced=True, where=_LIFTED,
     )  # fmt: skip
     lifted_power: int = param(
         1, "FOD power p",
         "Geodesics of positions and directions: exponent of the FOD in the cost.",
-        minimum=1, maximum=3, advanced=True,
+        minimum=1, maximum=3, advanced=True, where=_LIFTED,
     )  # fmt: skip
     lifted_stiffness_per_mm: float = param(
         0.2, "Stiffness ξ",
         "Geodesics of positions and directions: the cost of a millimeter over that of a turn by a radian; the smaller, "
         "the straighter fibers are.",
-        unit="1/mm", above=0.0, maximum=100.0, step=0.01, advanced=True,
+        unit="1/mm", above=0.0, maximum=100.0, step=0.01, advanced=True, where=_LIFTED,
     )  # fmt: skip
     lifted_epsilon: float = param(
         0.3, "Slip ε",
         "Geodesics of positions and directions: the smaller, the less fibers may go beside their direction.",
-        above=0.0, maximum=1.0, step=0.05, advanced=True,
+        above=0.0, maximum=1.0, step=0.05, advanced=True, where=_LIFTED,
     )  # fmt: skip
     lifted_lmax: int = param(
         6, "Maximum order (lmax)",
         "Geodesics of positions and directions: higher orders of the FODs are left out.",
-        minimum=0, maximum=16, step=2, advanced=True,
+        minimum=0, maximum=16, step=2, advanced=True, where=_LIFTED,
     )  # fmt: skip
     max_drift: float = param(
         0.0,
@@ -295,6 +342,7 @@ class TrackSettings:
         maximum=100.0,
         step=0.01,
         advanced=True,
+        where={"method": GEODESIC_METHODS + LIFTED_METHODS + FIXEL_METHODS},
     )
     integrator: str = param(
         "rk4",
@@ -302,6 +350,7 @@ class TrackSettings:
         "Runge-Kutta of fourth or second order, or Euler.",
         choices=tuple(INTEGRATORS),
         advanced=True,
+        where=_IN_TENSORS,
     )
     interpolation: str = param(
         "smoothing",
@@ -310,6 +359,7 @@ class TrackSettings:
         "(for exact fields), or trilinear. Hamiltonian method only.",
         choices=INTERPOLATIONS,
         advanced=True,
+        where={"method": ("hamiltonian",)},
     )
     eigenvalue_floor_mm2_per_s: float = param(
         1e-4,
@@ -319,6 +369,7 @@ class TrackSettings:
         above=0.0,
         maximum=1e-2,
         advanced=True,
+        where=_GEODESICS,
     )
     eigenvalue_ceiling_mm2_per_s: float = param(
         5e-3,
@@ -329,6 +380,7 @@ class TrackSettings:
         maximum=1e6,
         step=1e-3,
         advanced=True,
+        where=_GEODESICS,
     )
     max_steps: int = param(
         10_000, "Maximum steps", "Rays end after this many steps.", minimum=1, maximum=1_000_000, advanced=True
@@ -350,6 +402,7 @@ class TrackSettings:
         "Hardware texture",
         "CUDA, vanaart2011 only: interpolate in the texture unit (9-bit weights).",
         advanced=True,
+        where={"method": ("vanaart2011",)},
     )
 
     @staticmethod

@@ -47,6 +47,21 @@ def test_the_contracts_between_rooms_hold():
     run_python("-c", "from importlinter.cli import lint_imports; raise SystemExit(lint_imports(no_cache=True))")
 
 
+AT_THE_TOP = {
+    ".ci", ".clang-format", ".gitattributes", ".github", ".gitignore", ".pre-commit-config.yaml", "CHANGELOG.md",
+    "CITATION.cff", "CONTRIBUTING.md", "LICENSE", "README.md", "benchmarks", "docs", "napari.yaml", "napari_gpubio",
+    "pyproject.toml", "sample_data", "start.py", "tests",
+}  # fmt: skip
+
+
+def test_nothing_else_is_kept_at_the_top():
+    """What a run by hand has left behind is easily committed with the rest."""
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if listed.returncode:
+        pytest.skip("this is no repository of git")
+    assert {name.strip('"').split("/")[0] for name in listed.stdout.splitlines()} <= AT_THE_TOP
+
+
 # -- the manifest: nothing declared that is not there, nothing used that is not declared -------------------------------
 
 

@@ -44,13 +44,17 @@ class Reference:
         self.displacements = [d for d in window(windows.search) if any(d)]
         self.candidates = np.stack([self.alike(d) for d in self.displacements])
 
-    def distances(self, volume, radii):
-        """Mean squared differences of the patches around voxels i and i + d, which may read beyond the border."""
+    def distances(self, volume, radii, fading=np.inf):
+        """Mean squared differences of the patches around voxels i and i + d, which may read beyond the border.
+
+        They fade out as a Gaussian of so many voxels.
+        """
         total, at = np.zeros(self.candidates.shape), moving(volume, max(radii) + max(self.windows.search))
+        weights = [np.exp(-np.dot(p, p) / (2 * fading**2)) for p in window(radii)]
         for n, d in enumerate(self.displacements):
-            for p in window(radii):
-                total[n] += (at(p) - at(np.add(p, d))) ** 2
-        return total / len(window(radii))
+            for p, weight in zip(window(radii), weights, strict=True):
+                total[n] += weight * (at(p) - at(np.add(p, d))) ** 2
+        return total / sum(weights)
 
     def alike(self, d):
         """Whether i + d is a candidate of i."""
@@ -65,16 +69,19 @@ class Reference:
         rules = {"seed": a | (b & c), "coupe": a & c, "itk": (a | b) & c, "none": np.True_}
         return inside & moved(self.usable, d) & rules[self.s.preselection]
 
-    def noise(self, radii, factor):
-        """h^2 of every voxel; 0 without a candidate. A known noise is a lower limit of it."""
+    def noise(self, radii):
+        """h^2 of every voxel; 0 without a candidate. A known noise takes the place of its measure."""
+        if self.sigma is not None:
+            return 4.0 * self.sigma**2
         least = np.where(self.candidates, self.distances(self.u - self.mean, radii), np.inf).min(axis=0)
-        known = 0.0 if self.sigma is None else 1.3 * factor * self.sigma**2
-        return np.where(np.isfinite(least), np.maximum(least, known), 0.0)
+        return np.where(np.isfinite(least), least, 0.0)
 
-    def estimate(self, radii, h2):
+    def estimate(self, radii, h2, fading):
         """Weighted mean of every voxel's candidates and itself, or of their squares."""
         power = 2 if self.s.is_rician else 1
-        d = self.distances(self.u, radii)
+        d = self.distances(self.u, radii, np.inf if self.sigma is None else fading)
+        if self.sigma is not None:
+            d = np.maximum(d - 2 * self.sigma**2, 0)
         weights = np.where(h2 > 0, np.exp(-d / np.where(h2 > 0, h2, 1)), d == 0) * self.candidates
         if self.s.cutoff:
             weights[d > self.s.cutoff * h2] = 0
@@ -89,10 +96,10 @@ class Reference:
         mean = ((weights * there**power).sum(axis=0) + center * self.u**power) / np.where(total > 0, total, 1)
         return np.where(self.usable, mean, self.u**power)
 
-    def patch(self, radii, factor):
-        """Image and noise for one patch radius."""
-        h2 = np.where(self.usable, self.noise(radii, factor), 0)
-        estimate = self.estimate(radii, h2)
+    def patch(self, radii, factor, radius):
+        """Image and noise for one patch, whose radius along the finest axis is this."""
+        h2 = np.where(self.usable, self.noise(radii), 0)
+        estimate = self.estimate(radii, h2, {1: 0.5, 2: 0.6}[radius])
         variance = h2 / factor if self.sigma is None else self.sigma**2
         if self.s.noise_model == "gaussian":
             return estimate, variance
@@ -103,7 +110,8 @@ class Reference:
 
     def run(self):
         """The denoised volume and its noise."""
-        both = [self.patch(radii, factor) for radii, factor in zip(self.windows.patches, self.calibration, strict=True)]
+        patches = zip(self.windows.patches, self.calibration, self.s.radii, strict=True)
+        both = [self.patch(*patch) for patch in patches]
         if len(both) == 1:
             image = both[0][0]
         else:

@@ -72,15 +72,24 @@ def test_every_build_has_the_same_bits(fake_gpu, monkeypatch, one):
     check_backends(problem_of(steps_and_noise(SHAPE, seed=1) / 100, DenoiseSettings(search_radius=1)))
 
 
-@pytest.mark.parametrize("is_exact", [False, True])
-def test_masks_known_noise_and_long_voxels_have_the_bits_of_their_backend(fake_gpu, is_exact):
+@pytest.mark.parametrize("options", [{}, {"noise_model": "rician", "patches": "large"}], ids=["mixed", "large"])
+def test_masks_known_noise_and_long_voxels_have_the_bits_of_their_backend(fake_gpu, options):
     fake_gpu()
     rng = np.random.default_rng(2)
     values = steps_and_noise((9, 5, 30), seed=2) / 100
     variance = rng.random(values.shape).astype(np.float32) * 0.01
-    settings = DenoiseSettings(search_radius=2)
+    settings = DenoiseSettings(search_radius=2, **options)
     usable = rng.random(values.shape) < 0.8
-    check_backends(problem_of(values, settings, usable, variance, (1, 2.5, 1.2), is_exact=is_exact))
+    check_backends(problem_of(values, settings, usable, variance, (1, 2.5, 1.2)))
+
+
+@pytest.mark.parametrize("variance", [None, 0.002])
+@pytest.mark.parametrize("shape", [(1, 13, 29), (13, 29, 1)])
+def test_planes_have_the_bits_of_their_backend(fake_gpu, shape, variance):
+    fake_gpu()
+    values = steps_and_noise(shape, seed=9) / 100
+    known = None if variance is None else np.full(shape, variance, np.float32)
+    check_backends(problem_of(values, DenoiseSettings(search_radius=2), None, known))
 
 
 @pytest.mark.parametrize("options", [{}, {"noise_model": "rician"}], ids=["gaussian", "rician"])

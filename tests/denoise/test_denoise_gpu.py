@@ -37,6 +37,13 @@ def test_masks_known_noise_and_long_voxels_follow_the_cpu():
     check_same_images(image, DenoiseSettings(search_radius=2), **more)
 
 
+def test_noise_from_the_finest_detail_and_planes_follow_the_cpu():
+    for noise_model in ("gaussian", "rician"):
+        settings = DenoiseSettings(noise_model=noise_model)
+        assert np.ptp(check_same_images(steps_and_noise((48, 40, 64), seed=8), settings).noise) < 2
+        check_same_images(steps_and_noise((70, 90, 1), seed=9)[..., 0], settings)
+
+
 @pytest.mark.parametrize("shape", [(40, 256, 256), (256, 40, 256), (256, 256, 40)])
 def test_long_lines_are_mixed_as_on_the_cpu(shape):
     """Lines that lie far apart in memory: what reads past their ends reads past the volume's."""

@@ -1,5 +1,7 @@
 """The noise of a series across its volumes, and noise that one volume alone cannot tell from anatomy."""
 
+import dataclasses
+
 import nibabel as nib
 import numpy as np
 import pytest
@@ -7,6 +9,7 @@ from scipy.ndimage import gaussian_filter
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.denoise import DenoiseSettings, denoise, noise
+from tests.denoise.samples import magnitudes
 
 RICIAN = DenoiseSettings(noise_model="rician", search_radius=2)
 SHAPE = (20, 18, 14)
@@ -23,10 +26,6 @@ def scan(sigma, volumes=30, shape=SHAPE, seed=0, level=1000.0):
     truth = brightness[..., None] * np.exp(-0.4 - 1.1 * (fibers @ directions.T) ** 2)
     truth[..., 0] = brightness
     return truth, magnitudes(truth, sigma, rng)
-
-
-def magnitudes(truth, sigma, rng):
-    return np.hypot(truth + sigma * rng.normal(size=truth.shape), sigma * rng.normal(size=truth.shape))
 
 
 @pytest.mark.parametrize("sigma", [30.0, 100.0, 300.0])
@@ -116,7 +115,7 @@ def test_other_models_look_at_each_volume_as_before(model):
     result = denoise(values, settings, device="cpu")
     np.testing.assert_array_equal(result.image[..., 3], denoise(values[..., 3], settings, device="cpu").image)
     assert result.parameters["noise"] == "estimated"
-    assert not result.notes
+    assert not any("too few" in note for note in result.notes)
 
 
 def test_few_volumes_are_looked_at_alone_which_is_said():
@@ -125,14 +124,28 @@ def test_few_volumes_are_looked_at_alone_which_is_said():
     assert any("3 volumes are too few" in note for note in result.notes)
 
 
-def test_anatomy_that_counts_as_noise_is_said():
+@pytest.mark.parametrize("model", ["gaussian", "rician"])
+def test_anatomy_that_is_not_noise_is_said(model):
     """A smooth wave of a few voxels: no two patches of the volume are alike, but its finest detail is noise."""
     place = np.indices((24, 24, 24)).astype(float)
     wavy = 1000 + 400 * np.prod([np.sin(2.1 * place[axis] ** 1.1 / (axis + 2)) for axis in range(3)], axis=0)
     values = magnitudes(wavy, 5.0, np.random.default_rng(3))
-    (note,) = denoise(values, RICIAN, device="cpu").notes
+    settings = DenoiseSettings(noise_model=model, search_radius=2)
+    (note,) = denoise(values, settings, device="cpu").notes
+    assert "its anatomy is fine everywhere" in note
+    (note,) = denoise(values, dataclasses.replace(settings, noise_from="patches"), device="cpu").notes
     assert "anatomy was counted as noise" in note
-    assert not denoise(values, RICIAN, noise=5.0, device="cpu").notes
+    assert not denoise(values, settings, noise=5.0, device="cpu").notes
+
+
+@pytest.mark.parametrize("model", ["gaussian", "rician"])
+def test_interpolated_noise_is_filtered_and_said(model):
+    values = gaussian_filter(magnitudes(np.full((30, 28, 26), 100.0), 5.0, np.random.default_rng(5)), 0.7)
+    result = denoise(values, DenoiseSettings(noise_model=model), device="cpu")
+    (note,) = result.notes
+    assert "the image is interpolated" in note
+    assert result.image.std() < 0.75 * values.std()
+    assert result.image.mean() == pytest.approx(values.mean(), rel=0.002)
 
 
 @pytest.mark.parametrize("level", [0.0, 5.0, 20.0, 200.0])

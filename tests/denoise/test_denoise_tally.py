@@ -77,10 +77,10 @@ def test_calibration_has_the_measured_values():
     assert calibrate(make_windows(wide), wide) < calibrate(make_windows(settings), settings)
 
 
-@pytest.mark.parametrize("search_radius", [1, 3])
-def test_simulated_calibration_is_the_measured_one(search_radius):
+@pytest.mark.parametrize(("search_radius", "shape"), [(1, ()), (3, ()), (3, (1, 60, 60))])
+def test_simulated_calibration_is_the_measured_one(search_radius, shape):
     settings = DenoiseSettings(search_radius=search_radius)
-    windows = make_windows(settings)
+    windows = make_windows(settings, shape=shape)
     assert simulate_measure(windows, "seed") == pytest.approx(calibrate(windows, settings), rel=0.03)
 
 
@@ -152,7 +152,7 @@ def filtered_phantom(signal, sigma, **options):
         (60.0, {}, 0.002, 0.002),
         (25.0, {}, 0.013, 0.005),
         (15.0, {"preselection": "none"}, 0.036, 0.01),
-        (6.0, {"noise": 4.0}, 0.26, 0.035),  # the mean of squares and the root bend it by 3 %
+        (6.0, {"noise": 4.0}, 0.26, 0.045),  # the mean of squares and the root bend it by 4 %
     ],
 )
 def test_rician_correction_is_unbiased_on_a_flat_phantom(signal, options, raw_bias, tolerance):
@@ -191,20 +191,20 @@ def test_knowing_the_noise_is_better_than_measuring_it(head, options):
 
 
 def test_the_strength_for_a_known_noise_is_near_the_best(head, monkeypatch):
-    """1.3 of the mean measure: half and twice as much are no better by more than 2 %, and far more is worse."""
+    """A strength of 4: three quarters and one and a half times as much are no better by 4 %, and far more is worse."""
     best = error_of(head, FOR_MRI, noise=head[2])
     errors = []
-    for share in (0.65, 2.6, 13.0):
-        monkeypatch.setattr("napari_gpubio.denoise.kernels.anlm.problem.KNOWN_SHARE", share)
+    for strength in (3.0, 6.0, 40.0):
+        monkeypatch.setattr("napari_gpubio.denoise.kernels.anlm.problem.STRENGTH", strength)
         errors.append(error_of(head, FOR_MRI, noise=head[2]))
-    assert best < 1.02 * min(errors)
+    assert best < 1.04 * min(errors)
     assert best < 0.9 * errors[-1]
 
 
 def test_the_mean_of_both_patches_is_better_than_bands_of_each(head):
     bands, mean, small, large = (
-        error_of(head, {**FOR_MRI, **options})
-        for options in ({"mixing": "wavelet"}, {}, {"patches": "small"}, {"patches": "large"})
+        error_of(head, {"noise_from": "patches", "cutoff": 3.0, "center": "largest", **options})
+        for options in ({}, {"mixing": "mean"}, {"patches": "small"}, {"patches": "large"})
     )
     assert mean < 0.98 * bands
     assert mean < min(small, large)

@@ -69,6 +69,20 @@ def test_settings_mask_and_noise(tmp_path, noisy):
     assert np.array_equal(load(out), expected.image)
 
 
+@pytest.mark.parametrize("shape", [(50, 40, 1), (50, 40)])
+def test_a_plane(tmp_path, shape):
+    values = steps_and_noise((50, 40, 1)).astype(np.float32).reshape(shape)
+    mask = np.ones(shape, np.uint8)
+    mask[:9] = 0
+    path, out, sigma = save(tmp_path / "in.nii", values), tmp_path / "out.nii", tmp_path / "sigma.nii"
+    given = "--mask", save(tmp_path / "mask.nii", mask), "--noise-from", "patches", "--noise-out", sigma
+    assert call(path, "--out", out, *given) == 0
+    settings = denoise.DenoiseSettings(noise_from="patches")
+    expected = denoise.denoise(values, settings, mask=mask, voxel_size_mm=(1, 1, 2), device="cpu")
+    assert load(out).shape == load(sigma).shape == shape
+    np.testing.assert_array_equal(load(out), expected.image)
+
+
 def test_some_volumes_of_a_series(tmp_path, noisy):
     series = np.stack([noisy, noisy[::-1], noisy[:, ::-1]], -1)
     out = tmp_path / "out.nii"

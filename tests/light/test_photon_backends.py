@@ -17,9 +17,9 @@ from napari_gpubio.light.phase import TabulatedPhaseFunction
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.scattering_tensors import SCATTERING_MODELS
 from napari_gpubio.light.settings import FACE_RULES, LightSettings
-from napari_gpubio.light.source import KINDS, Source
-from napari_gpubio.light.surface import ALL_ROUND
+from napari_gpubio.light.source import ALL_ROUND, KINDS, Source
 from tests.cuda_on_cpu import loader
+from tests.fitting import fitting
 from tests.light.voxel_samples import check_same_bits, check_z, make_domain, turned_affine
 
 pytestmark = pytest.mark.daily
@@ -103,13 +103,13 @@ def sources():
     image = np.random.default_rng(9).random((4, 6)) ** 3
     for kind in KINDS:
         inside = kind in ALL_ROUND
-        yield Source(
-            kind=kind, position_mm=(4.6, 3.4, 0.9 if inside else -1.0), direction=(0.1, -0.2, 1.0),
+        yield fitting(
+            Source(), kind=kind, position_mm=(4.6, 3.4, 0.9 if inside else -1.0), direction=(0.1, -0.2, 1.0),
             pattern={"pattern": image, "volume": image.reshape(4, 2, 3)}.get(kind), **sizes,
         )  # fmt: skip
-    before = {"position_mm": (4.6, 3.4, -1.0), "direction": (0.1, -0.2, 1.0), "radius_mm": 1.5}
-    yield Source(kind="lambertian", inner_radius_mm=0.5, sector_deg=(-30.0, 200.0), **before)
-    yield Source(kind="gaussian", focus_mm=4.0, **before)
+    before = {"position_mm": (4.6, 3.4, -1.0), "direction": (0.1, -0.2, 1.0)}
+    yield Source(kind="lambertian", radius_mm=1.5, inner_radius_mm=0.5, sector_deg=(-30.0, 200.0), **before)
+    yield Source(kind="gaussian", radius_mm=1.5, focus_mm=4.0, **before)
     yield Source(kind="slit", width_mm=3.0, spread_along=0.2, spread_across=0.6, **before)
     yield Source(kind="radial_line", sector_deg=(-40.0, 90.0), **before | {"position_mm": (4.6, 3.4, 0.9)})
     skewed = {"width_axis": (1.0, 0.2, 0.0), "height_axis": (0.5, 1.0, 0.3)}
@@ -213,8 +213,8 @@ def test_every_build_has_the_bits_of_its_backend(fake_gpu, wide_labels, make, de
 @pytest.mark.parametrize("numbers", [(0,), (3, 4), (10,), (0, 0, 1)], ids=str)
 def test_a_smoothed_surface_has_the_bits_of_its_backend(one_gpu, numbers):
     """A point, beams whose place on the surface differs, all angles; and several sources, of which one meets faces."""
-    given = [dataclasses.replace(SOURCES[number], entry="smooth") for number in numbers]
-    given[-1] = dataclasses.replace(given[-1], entry="faces") if len(given) > 2 else given[-1]
+    entries = ["smooth", "smooth", "faces"]
+    given = [dataclasses.replace(SOURCES[n], entry=entry) for n, entry in zip(numbers, entries, strict=False)]
     source = given if len(given) > 1 else given[0]
     assert VoxelProblem(scene(), given[0], settings(), others=given[1:]).surfaces.any()
     result = check_backends(scene(), source, settings(2000, **EVERYTHING))

@@ -46,7 +46,7 @@ def onto(center, outward, degrees=0.0, **more):
     side = np.cross(outward, directions(1, 9)[0])
     direction = np.sin(np.deg2rad(degrees)) * side / np.linalg.norm(side) - np.cos(np.deg2rad(degrees)) * outward
     start = center + RADIUS * outward - 6.0 * direction
-    return Source(position_mm=tuple(start), direction=tuple(direction), radius_mm=1.5, **more)
+    return Source(position_mm=tuple(start), direction=tuple(direction), **more)
 
 
 def lost(domain, source, device="cpu", settings=FEW):
@@ -114,10 +114,12 @@ def test_only_what_is_meant_enters_through_the_smoothed_surface():
     for settings in (dataclasses.replace(FEW, specular=False), dataclasses.replace(FEW, refraction=False)):
         assert not VoxelProblem(domain, source, settings).surfaces.size
     away = dataclasses.replace(source, direction=tuple(outward))
-    for other in (away, dataclasses.replace(source, kind="isotropic", entry="smooth")):
+    for other in (away, dataclasses.replace(source, kind="isotropic")):
         assert entered_surface(domain.labels, domain.affine, other) is None
     with pytest.raises(InvalidInput, match="entry is 'round'"):
         Source(entry="round")
+    with pytest.raises(InvalidInput, match="entry is 'smooth', and one of kind 'line' emits in all directions"):
+        Source(kind="line", entry="smooth")
 
 
 def test_boxes_and_flat_surfaces_keep_their_faces(device):

@@ -13,6 +13,7 @@ from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import Source
 from tests.cuda_on_cpu.fake_cupy import FakeGpu
+from tests.fitting import fitting
 from tests.light.voxel_samples import (
     CLEAR,
     CYCLIC_SIDES,
@@ -174,8 +175,14 @@ def test_light_enters_without_loss(device, domain, settings):
 def test_specular_loss_of_a_beam_that_spreads(device, kind):
     """The mean of Fresnel's share over the directions of the source."""
     domain = make_domain((30, 30, 6), Medium(label=1, n=1.5))
-    source = Source(
-        kind=kind, position_mm=(15, 15, -1e-3), half_angle_deg=60.0, radius_mm=2.0, width_mm=4.0, height_mm=4.0
+    source = fitting(
+        Source(),
+        kind=kind,
+        position_mm=(15, 15, -1e-3),
+        half_angle_deg=60.0,
+        radius_mm=2.0,
+        width_mm=4.0,
+        height_mm=4.0,
     )
     result = run(device, domain, source, photons=16_000)
     u = (np.arange(2000) + 0.5) / 2000

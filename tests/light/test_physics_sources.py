@@ -15,6 +15,7 @@ from napari_gpubio.light.model import Medium
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import KINDS, Source
+from tests.fitting import fitting
 from tests.light.voxel_samples import check_z, make_domain, turned_affine
 
 PHOTONS, MANY = 20_000, 100_000
@@ -299,8 +300,8 @@ def test_pencil_array(device, direction, columns, rows):
 ])  # fmt: skip
 def test_fourier(device, kind, cycles, phase, modulation):
     """The integral of the irradiance over each of 20 x 20 fields, and nothing beyond the rectangle."""
-    fringes = Source(
-        kind=kind, width_mm=3.0, height_mm=5.0, cycles_across=cycles[0], cycles_up=cycles[1], phase_deg=phase,
+    fringes = fitting(
+        Source(), kind=kind, width_mm=3.0, height_mm=5.0, cycles_across=cycles[0], cycles_up=cycles[1], phase_deg=phase,
         phase_up_deg=90.0, modulation=modulation,
     )  # fmt: skip
     start = starts(device, fringes, photons=MANY)
@@ -348,7 +349,8 @@ def test_parallelogram(device, width, height, direction):
 @pytest.mark.parametrize("focus", [4.0, -2.0])
 def test_focus(device, direction, kind, focus):
     """All rays pass through one point of the axis, ahead or behind; where they start does not change."""
-    source = Source(kind=kind, direction=direction, radius_mm=0.7, width_mm=2.0, height_mm=1.0, focus_mm=focus)
+    sizes = {"radius_mm": 0.7, "width_mm": 2.0, "height_mm": 1.0, "focus_mm": focus}
+    source = fitting(Source(), kind=kind, direction=direction, **sizes)
     start = starts(device, source, photons=4000)
     reach = (focus - start.position[:, 2]) / start.direction[:, 2]
     np.testing.assert_allclose(start.position + reach[:, None] * start.direction, [[0, 0, focus]] * 4000, atol=4e-3)
@@ -416,7 +418,7 @@ def test_normal_cones(device, direction):
 def test_launch_angles(device, direction, kind):
     """Angles at equal steps of the distribution function, linear between them."""
     table = (0.0, 5.0, 5.0, 20.0, 170.0)
-    start = starts(device, Source(kind=kind, direction=direction, launch_angles_deg=table, radius_mm=1.2))
+    start = starts(device, fitting(Source(), kind=kind, direction=direction, launch_angles_deg=table, radius_mm=1.2))
     if kind == "disk":
         check_disk(start, 1.2)
     angle = np.degrees(np.arccos(np.clip(start.direction[:, 2], -1, 1)))
@@ -442,8 +444,8 @@ def test_discrete_launch_angles(device):
 def test_sources_in_turned_volumes(device, kind):
     """A left-handed, rotated volume: the same light in the world."""
     image = np.array([[1.0, 2.0], [3.0, 4.0]])
-    source = Source(
-        kind=kind, direction=(0.3, -1, 2), radius_mm=1.0, width_mm=2.0, height_mm=3.0, length_mm=4.0,
+    source = fitting(
+        Source(), kind=kind, direction=(0.3, -1, 2), radius_mm=1.0, width_mm=2.0, height_mm=3.0, length_mm=4.0,
         pattern={"pattern": image, "volume": image[:, :, None]}.get(kind),
     )  # fmt: skip
     domain = make_domain((24, 12, 8), Medium(label=1, n=1.0), affine=turned_affine())

@@ -10,8 +10,7 @@ from napari_gpubio.light import batches as work
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.run import check_source, needed_memory_mb, simulate, simulate_steps
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.source import KINDS, Source
-from napari_gpubio.light.surface import ALL_ROUND
+from napari_gpubio.light.source import ALL_ROUND, KINDS, Source
 from tests.light.voxel_samples import make_domain
 
 DOMAIN = make_domain((8, 9, 10))
@@ -69,7 +68,8 @@ def test_sources_that_can(values):
 def test_tissue_may_be_one_voxel_thick(kind):
     domain = make_domain((1, 1, 1), voxel_mm=60.0)
     z = 30.0 if kind in ALL_ROUND else 0.0
-    source = Source(kind=kind, position_mm=(30.5, 30.5, z), pattern=np.ones((2, 2, 2) if kind == "volume" else (2, 2)))
+    pattern = {"pattern": np.ones((2, 2)), "volume": np.ones((2, 2, 2))}.get(kind)
+    source = Source(kind=kind, position_mm=(30.5, 30.5, z), pattern=pattern)
     result = simulate(domain, source, LightSettings(photons=160), device="cpu")
     assert result.energy.absorbed.value > 0.1
 

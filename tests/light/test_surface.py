@@ -17,6 +17,7 @@ from napari_gpubio.light.surface import (
     share_inside,
     source_problem,
 )
+from tests.fitting import fitting
 
 CENTER = np.array([5.0, -7.0, 11.0])
 VOXELS = [(1.0, 1.0, 1.0), (1.0, 1.0, 2.5), (0.8, 1.2, 3.0), (0.05, 0.05, 0.05)]
@@ -287,9 +288,9 @@ def test_the_part_of_a_source_that_the_surface_cuts_off(kind, depth, expected):
     labels[40:] = 1
     affine = np.diag([0.1, 0.1, 0.1, 1.0])
     affine[:3, 3] = 0.05
-    source = Source(
-        kind=kind, position_mm=(4.0 + depth, 4.0, 4.0), direction=(0, 1, 0), width_axis=(1, 0, 0), radius_mm=2.0,
-        width_mm=2.0, height_mm=3.0,
+    source = fitting(
+        Source(), kind=kind, position_mm=(4.0 + depth, 4.0, 4.0), direction=(0, 1, 0), width_axis=(1, 0, 0),
+        radius_mm=2.0, width_mm=2.0, height_mm=3.0,
     )  # fmt: skip
     assert share_inside(labels, affine, source) == pytest.approx(expected, abs=0.03)
 

@@ -17,6 +17,7 @@ from napari_gpubio.speckle.model import FrameStack
 from napari_gpubio.speckle.settings import EDGES
 from tests.cuda_on_cpu import loader
 from tests.cuda_on_cpu.structs import struct_in
+from tests.fitting import fitting
 from tests.runs import check_closing_frees, check_same_methods
 from tests.speckle.reference import ulps
 
@@ -113,7 +114,7 @@ def test_over_time(fake_gpu, dtype, mode, blocks, shape, edges, extra):
 def test_floating_point_frames(fake_gpu, dtype, edges):
     fake_gpu()
     for mode in ("spatial", "spatio-temporal"):
-        settings = ContrastSettings(mode=mode, frames=2, edges=edges, window=5, saturation=2900)
+        settings = fitting(ContrastSettings(edges=edges, saturation=2900), mode=mode, frames=2)
         check_backends(hard_frames(dtype, SHAPES["odd"]), settings, NOISE if dtype == "f8" else None)
 
 
@@ -149,7 +150,7 @@ def test_the_kernels_have_no_undefined_behavior(fake_gpu, monkeypatch, capfd):
         ("spatio-temporal", "u2", "odd"),
         ("spatial", "f4", "odd"),
     ):
-        settings = ContrastSettings(mode=mode, frames=2, window=7, edges="reflect")
+        settings = fitting(ContrastSettings(window=7, edges="reflect"), mode=mode, frames=2)
         check_backends(hard_frames(dtype, SHAPES[shape])[:3], settings, NOISE)
     assert "runtime error" not in capfd.readouterr().err
 

@@ -9,6 +9,7 @@ from napari_gpubio.core.device import CPU
 from napari_gpubio.speckle import ContrastSettings, contrast
 from napari_gpubio.speckle.kernels.contrast import cpu
 from napari_gpubio.speckle.settings import EDGES
+from tests.fitting import fitting
 from tests.speckle.reference import check_close, contrast_of
 
 K_ERROR, SFI_ERROR = 2.5e-7, 5e-7
@@ -36,7 +37,8 @@ def k_of(stack, **options):
 def test_every_mode_and_border_follows_the_definition(dtype, mode, blocks, edges, device):
     frames = noise(dtype)
     for window in (3, 7, 13):
-        settings = ContrastSettings(mode=mode, window=window, frames=3, blocks=blocks, edges=edges, exposure_ms=4)
+        wanted = {"mode": mode, "window": window, "frames": 3, "blocks": blocks, "edges": edges}
+        settings = fitting(ContrastSettings(exposure_ms=4), **wanted)
         maps = contrast(frames, settings, device=device)
         expected = contrast_of(frames, settings.width, settings.depth, settings.step, edges)
         check_close(maps.contrast, expected, K_ERROR)
@@ -141,7 +143,7 @@ def test_a_stack_is_its_frames_one_by_one(device):
 def test_threads_do_not_change_a_bit(monkeypatch):
     frames = noise("u2", (2, 90, 64))
     for options in ({}, {"mode": "temporal", "frames": 2}):
-        settings = ContrastSettings(window=7, edges="reflect", **options)
+        settings = fitting(ContrastSettings(), window=7, edges="reflect", **options)
         made = []
         for threads, least in ((1, 1 << 15), (2, 64), (3, 200)):
             monkeypatch.setattr(jit, "thread_count", lambda threads=threads: threads)

@@ -9,6 +9,7 @@ from napari_gpubio.speckle import ContrastSettings, NoiseModel, contrast, measur
 from napari_gpubio.speckle import model as validity
 from napari_gpubio.speckle.kernels.contrast.problem import Recipe
 from napari_gpubio.speckle.settings import EDGES
+from tests.fitting import fitting
 from tests.speckle.reference import check_close, contrast_of
 
 INNER = (slice(2, -2), slice(2, -2))
@@ -132,7 +133,7 @@ def test_a_level_is_held_against_floating_point_frames_too(mode, edges, device):
     """The marks are those of the same frames in integers; the level is that of the camera, dark level included."""
     frames = np.random.default_rng(5).integers(500, 4096, (3, 20, 24), np.uint16)
     frames[1, 0, 5] = frames[2, 12, 23] = 4096
-    settings = ContrastSettings(mode=mode, frames=2, edges=edges, saturation=4096)
+    settings = fitting(ContrastSettings(saturation=4096), mode=mode, frames=2, edges=edges)
     whole, real = (
         contrast(frames.astype(dtype), settings, noise=NoiseModel(dark_adu=100.0), device=device)
         for dtype in (np.uint16, np.float32)
@@ -169,7 +170,7 @@ def light(shape=(12, 90, 90), k=0.1, mean=500.0, seed=0):
 def test_a_dark_level_is_taken_off_exactly(dtype, depth, device):
     frames = np.random.default_rng(1).integers(100, 4096, (3, 40, 41), np.uint16)
     dark = np.random.default_rng(2).integers(0, 16 * 90, (40, 41)) / 16  # in sixteenths, so that nothing is rounded
-    settings = ContrastSettings(mode="temporal" if depth > 1 else "spatial", frames=3)
+    settings = ContrastSettings(mode="temporal", frames=3) if depth > 1 else ContrastSettings()
     maps = contrast(frames.astype(dtype), settings, noise=NoiseModel(dark_map=dark), device=device)
     check_close(maps.contrast, contrast_of(frames - dark, settings.width, depth), 2.5e-7)
 

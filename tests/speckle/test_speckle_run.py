@@ -10,6 +10,7 @@ import pytest
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.speckle import ContrastSettings, ContrastStream, baseline_k2, contrast, contrast_steps
 from napari_gpubio.speckle.model import EDGE
+from tests.fitting import fitting
 from tests.runs import finished, stopped
 
 FRAMES = np.random.default_rng(0).integers(1, 4096, (30, 24, 28), np.uint16)
@@ -110,7 +111,7 @@ def test_a_baseline_is_the_mean_of_finite_k2():
 @pytest.mark.parametrize("blocks", [False, True])
 def test_a_stream_gives_the_maps_of_its_stack(mode, blocks, dtype):
     frames = (FRAMES[:11] // 16).astype(dtype)
-    settings = ContrastSettings(mode=mode, frames=3, blocks=blocks)
+    settings = fitting(ContrastSettings(), mode=mode, frames=3, blocks=blocks)
     expected = contrast(frames, settings, device="cpu")
     with ContrastStream(settings, frames.shape[1:], dtype, device="cpu") as stream:
         pushed = [copy.deepcopy(stream.push(frame)) for frame in frames]
@@ -209,7 +210,7 @@ def test_windows_larger_than_the_frame():
     assert "window is 21 pixels and a frame 22 x 20" in refused(GOOD, ContrastSettings(window=21))
     assert "the stack has 3" in refused(GOOD, ContrastSettings(mode="temporal", frames=4))
     assert "the stack has 1" in refused(GOOD[0], ContrastSettings(mode="temporal"))
-    contrast(GOOD, ContrastSettings(mode="temporal", window=31, frames=3), device="cpu")
+    contrast(GOOD, ContrastSettings(mode="temporal", frames=3), device="cpu")
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from napari_gpubio.core.device import choose_device
+from napari_gpubio.core.parameters import replaced
 from napari_gpubio.tracts import Directions, TensorField, TrackSettings, fit_tensors, track
 from napari_gpubio.tracts.checks import EXACT, SEED_SCHEME, shoot
 from napari_gpubio.tracts.kernels.rays.problem import RayProblem
@@ -18,10 +19,11 @@ from napari_gpubio.tracts.phantom.brain import voxel_centers
 from napari_gpubio.tracts.phantom.closed_forms import pull_back
 from napari_gpubio.tracts.run import trace_problem
 from napari_gpubio.tracts.seeds import Launch, ball, make_launch
+from tests.fitting import fitting
 
 DOUBLE = dataclasses.replace(EXACT, precision="double")
 SEED_DOUBLE = dataclasses.replace(SEED_SCHEME, precision="double")
-EUDX = dataclasses.replace(EXACT, method="eudx")
+EUDX = replaced(EXACT, method="eudx")
 FORWARDS = Directions(kind="principal", both_ways=False)
 METHODS = {"hamiltonian": DOUBLE, "vanaart2011": SEED_DOUBLE, "eudx": dataclasses.replace(EUDX, precision="double")}
 ROD = dataclasses.replace(EXACT, step_mm=0.25, max_length_mm=100)
@@ -48,7 +50,7 @@ def sampled(make, *arguments):
 
 
 def changed(settings, **changes):
-    return dataclasses.replace(settings, **changes)
+    return replaced(settings, **changes)
 
 
 def one_ray(field, start, direction, settings, device="cpu"):
@@ -140,8 +142,9 @@ def problem(field, seeds, settings, directions=None, **more):
 
 
 def settings_of(kind, precision="single", **changes):
+    """Settings of a kind with changes, as far as it has them."""
     base = TrackSettings(precision=precision, max_length_mm=60.0, step_mm=0.4, fa_stop=0.0)
-    return dataclasses.replace(base, **{**KINDS[kind], **changes})
+    return fitting(base, **KINDS[kind] | changes)
 
 
 @functools.cache

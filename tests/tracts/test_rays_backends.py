@@ -7,7 +7,7 @@ import pytest
 
 from napari_gpubio.core import kernels
 from napari_gpubio.core.device import Device, to_host
-from napari_gpubio.tracts import Directions, StopReason, TrackSettings
+from napari_gpubio.tracts import Directions, StopReason
 from napari_gpubio.tracts.kernels.fibers.gpu import LAYOUTS
 from napari_gpubio.tracts.kernels.rays import cpu, gpu
 from napari_gpubio.tracts.kernels.rays.problem import RayProblem, RaySettings
@@ -185,9 +185,9 @@ def test_both_backends_have_the_same_methods():
 @BOTH_REALS
 def test_prepared_fields_have_the_bits_of_their_backend(fake_gpu, kind, precision):
     cupy = fake_gpu().module
-    changes = {"interpolation": kind} if kind == "interpolating" else KINDS[kind]
+    changes = {"interpolation": kind} if kind == "interpolating" else {}
     for metric in ("inverse", "adjugate", "sharpened"):
-        settings = TrackSettings(precision=precision, metric=metric, **changes)
+        settings = settings_of("cubic" if changes else kind, precision, metric=metric, **changes)
         p = problem(fresh(brain()), [CALLOSUM], settings)
         expected, found = cpu.prepare_field(p), cupy.asnumpy(gpu.prepare_field(p))
         assert (found.dtype, found.flags.c_contiguous) == (p.real, True)

@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.tracts import Directions, TrackSettings, track
 from napari_gpubio.tracts.run import track_to_file
 from napari_gpubio.tracts.seeds import ball, make_launch
@@ -76,9 +77,12 @@ def test_by_default_all_neighbors_count():
 def test_several_directions_at_a_seed_are_one_streamline(tmp_path):
     field, seeds = brain(), ball(CALLOSUM, 3.0, 7)
     settings = dataclasses.replace(NEAR, precision="single")
-    fan = track(field, seeds, Directions(count=20), settings, device="cpu")
+    fan = track(field, seeds, None, settings, device="cpu")
     one = track(field, seeds, Directions(kind="principal"), settings, device="cpu")
     np.testing.assert_array_equal(fan.points, one.points)
     assert fan.parameters["launched"] == 7
     assert fan.parameters["directions"]["kind"] == "principal"
-    assert track_to_file(str(tmp_path / "fan.tck"), field, seeds, Directions(count=20), settings, device="cpu") == 7
+    assert track_to_file(str(tmp_path / "fan.tck"), field, seeds, Directions(), settings, device="cpu") == 7
+    for asked in (Directions(count=20), Directions(cone_half_angle_deg=5.0), Directions(kind="sphere")):
+        with pytest.raises(InvalidInput, match="has no effect with the method 'eudx'; choose 'principal'"):
+            track(field, seeds, asked, settings, device="cpu")

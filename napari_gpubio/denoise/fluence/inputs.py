@@ -117,7 +117,8 @@ def checked_mueff(mueff_per_mm: npt.ArrayLike | None, shape: tuple[int, ...]) ->
 
 
 _DIFFERENCE = np.array([1.0, -4.0, 6.0, -4.0, 1.0])  # of fourth order: fluence that falls 30 % a voxel leaves 0.2 %
-_NEIGHBOR = np.array([0.163, 1.0, 0.163])  # makes white noise as alike in neighbors as that of Monte Carlo
+_NEIGHBOR = np.array([0.13, 1.0, 0.13])  # makes white noise as alike in neighbors as that of Monte Carlo
+_FAR, _FAR_SHARE = 2.0, 0.08  # voxels, share of the variance: what is alike farther away, as photons pass many voxels
 _ALIKE = (1.0, 0.31, 0.11, 0.06, 0.03)  # measured correlation of its noise at 0 to 4 mm in tissue of mu_s' 1 / mm
 _WINDOW = 3.0  # voxels over which the relative noise is taken to be the same
 _SMOOTH = 1.5  # voxels: scale of what the noise is relative to
@@ -130,13 +131,20 @@ def split_in_two(whole: npt.NDArray[np.floating], seed: int, noise: Double | Non
     noise, if that is Gaussian (the coupled bootstrap of Oliveira, Lei and Tibshirani 2021). Their mean is u. Two real
     half-buffers are better, since they need no measure of the noise: its standard error, measured where it is None.
     """
-    from scipy.ndimage import correlate1d
-
     sigma = measure_noise(whole) if noise is None else noise
-    random = np.random.default_rng(seed).standard_normal(whole.shape)
-    for axis in range(3):
-        random = correlate1d(random, _NEIGHBOR / np.linalg.norm(_NEIGHBOR), axis=axis, mode="wrap")
+    random = _alike_noise(np.random.default_rng(seed), whole.shape)
     return whole + sigma * random, whole - sigma * random
+
+
+def _alike_noise(rng: np.random.Generator, shape: tuple[int, ...]) -> Double:
+    """Noise of variance 1, as alike near and far as that of Monte Carlo."""
+    from scipy.ndimage import correlate1d, gaussian_filter
+
+    near, far = rng.standard_normal((2, *shape))
+    for axis in range(3):
+        near = correlate1d(near, _NEIGHBOR / np.linalg.norm(_NEIGHBOR), axis=axis, mode="wrap")
+    far = (2.0 * np.sqrt(np.pi) * _FAR) ** 1.5 * gaussian_filter(far, _FAR, mode="wrap")
+    return np.asarray(np.sqrt(1.0 - _FAR_SHARE) * near + np.sqrt(_FAR_SHARE) * far)
 
 
 def measure_noise(whole: npt.NDArray[np.floating]) -> Double:

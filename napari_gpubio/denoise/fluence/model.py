@@ -73,7 +73,8 @@ class FluenceResult:
     image
         The shape and unit of the fluence that was given; float64 if that was, else float32.
     noise
-        Error that is left, same shape and unit: standard error and bias, as the halves tell it.
+        Error that is left, same shape and unit: standard error and bias, as the halves tell it; beside sources and
+        absorbers, too (``benchmarks/fluence_errors.py``). Of a single buffer at least that: its halves are made up.
     raw_noise
         Standard error of what was given.
     scale_mm

@@ -34,7 +34,10 @@ _UNGUIDED = (
     "thin, strong absorbers, and its error too small; use Clean in the light panel or workflows.clean_fluence, which "
     "know them"
 )
-_SINGLE = "there is one buffer only: its noise was {}, and it was split in two with random numbers"
+_SINGLE = (
+    "there is one buffer only: its noise was {}, and it was split in two with random numbers; "
+    "the error that is left may be larger than told"
+)
 
 
 def denoise_fluence(  # noqa: PLR0913 - what a user may know of a run

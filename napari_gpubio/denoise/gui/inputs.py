@@ -9,8 +9,8 @@ from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QCheckBox, QHBoxLayout, QLabel, QSpinBox, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.napari_io import carried, volume_of
-from napari_gpubio.denoise.napari_io import LayerVolume, holds_log, key_of, layer_volume
+from napari_gpubio.core.napari_io import carried
+from napari_gpubio.denoise.napari_io import LayerVolume, holds_log, key_of, layer_volume, mask_of
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.forms import Folded, aligned_form, muted_label, row_label
 from napari_gpubio.gui.layers import VOLUME, LayerBox, LayerListener, why_not_array
@@ -18,7 +18,7 @@ from napari_gpubio.gui.layers import VOLUME, LayerBox, LayerListener, why_not_ar
 # Words that distinguish the halves, in their order.
 _HALVES = (("a", "b"), ("even", "odd"), ("first", "second"), ("1", "2"), ("0", "1"))
 PANEL = "panel"  # the key under which our own layers carry what they are
-NO_IMAGE = "there is no image; open a volume or a series of volumes, for instance a NIfTI file"
+NO_IMAGE = "there is no image; open a plane, a volume or a series of volumes, for instance a NIfTI file"
 
 
 class ImageBox(QWidget):
@@ -28,7 +28,7 @@ class ImageBox(QWidget):
 
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        empty = "open a volume (3-D or 4-D image)"
+        empty = "open an image (2-D to 4-D)"
         self.layer_box = LayerBox(viewer, why_no_image, empty=empty, parent=self)
         self.mask_box = LayerBox(viewer, _why_no_mask, nothing="all voxels", parent=self)
         self.log = QCheckBox("log10 values (filtered on the linear scale)", self)
@@ -57,7 +57,7 @@ class ImageBox(QWidget):
     @property
     def volumes(self) -> slice | None:
         """Which volumes of a series, or None: all of them, or there is but one."""
-        if self.layer is None or self.layer.ndim == 3:
+        if self.layer is None or self.layer.ndim < 4:
             return None
         first, last = self.first.value(), self.last.value()
         if first > last:
@@ -76,7 +76,7 @@ class ImageBox(QWidget):
         if layer is None:
             return None
         image.check_same_grid(layer, "mask")
-        return volume_of(layer) != 0
+        return mask_of(layer)
 
     def keep_choice(self, *_: Any) -> None:
         """Treat the image as the user's own choice, since it is denoised: its result hides it."""
@@ -94,7 +94,11 @@ class ImageBox(QWidget):
         more.fold(self.gaps)
         lengths = "Voxel size of the layer; windows have the same length in mm along every axis"
         for text, tip, widget in (
-            ("Image", "A volume, or a series of volumes: an image layer with 3 or 4 dimensions", self.layer_box),
+            (
+                "Image",
+                "A plane, a volume, or a series of volumes: an image layer with 2 to 4 dimensions",
+                self.layer_box,
+            ),
             ("", lengths, self.sizes),
             (
                 "Values",
@@ -141,7 +145,7 @@ class ImageBox(QWidget):
             edges = [f"{size:.3g}" for size in image.voxel_size_mm]
             size = edges[0] if len(set(edges)) == 1 else " × ".join(edges)
             meaning = "" if image.quantity is None else f"{image.quantity.text}; "
-            self.sizes.setText(f"{meaning}{' × '.join(map(str, image.shape))} voxels of {size} mm")
+            self.sizes.setText(f"{meaning}{' × '.join(map(str, image.shape[: self.layer.ndim]))} voxels of {size} mm")
 
 
 def is_ours(layer: Any) -> bool:
@@ -150,8 +154,8 @@ def is_ours(layer: Any) -> bool:
 
 
 def why_no_volume(layer: Any) -> str | None:
-    """Why a layer is no volume or series of volumes."""
-    return why_not_array(layer, Image, (3, 4))
+    """Why a layer is no plane, volume or series of volumes."""
+    return why_not_array(layer, Image, (2, 3, 4))
 
 
 def why_no_image(layer: Any) -> str | None:
@@ -168,8 +172,8 @@ def is_image(layer: Any) -> bool:
 
 def _why_no_mask(layer: Any) -> str | None:
     if isinstance(layer, Labels):
-        return why_not_array(layer, Labels, VOLUME)
-    return why_no_image(layer) or why_not_array(layer, Image, (3,))
+        return why_not_array(layer, Labels, (2, *VOLUME))
+    return why_no_image(layer) or why_not_array(layer, Image, (2, 3))
 
 
 # -- names of halves --------------------------------------------------------------------------------------------------

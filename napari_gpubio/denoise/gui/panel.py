@@ -200,5 +200,5 @@ class DenoisePanel(EnginePanel):
 
     def save_painted(self, layer: Any, folder: Path) -> Path:
         """Save an input layer as NIfTI into a folder."""
-        is_volume = layer is self.image_box.mask_box.layer or isinstance(layer, Labels)
+        is_volume = layer.ndim > 2 and (layer is self.image_box.mask_box.layer or isinstance(layer, Labels))
         return save_layer(layer, folder) if is_volume else save_image(layer, folder)

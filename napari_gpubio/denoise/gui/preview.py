@@ -14,10 +14,9 @@ from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.napari_io import KEY, carried
 from napari_gpubio.core.steps import Step
 from napari_gpubio.denoise.gui.inputs import PANEL
-from napari_gpubio.denoise.gui.request import Request
+from napari_gpubio.denoise.gui.request import Noise, Request
 from napari_gpubio.denoise.kernels.anlm.problem import Triple
 from napari_gpubio.denoise.napari_io import Array, Box, LayerVolume, Part, place_of_part
-from napari_gpubio.denoise.noise import SeriesNoise
 from napari_gpubio.gui.connections import Connections, Debouncer
 from napari_gpubio.gui.jobs import LatestJob, Outcome
 from napari_gpubio.gui.views import camera_of
@@ -86,23 +85,24 @@ class Preview:
     speed: float  # voxels denoised in a second
 
 
-class NoiseOfSeries:
-    """The noise of the series that was previewed last, which takes a second to estimate.
+class NoiseOfWhole:
+    """The noise of the series or volume that was previewed last, of which a preview sees but a part.
 
     A run estimates anew: numbers that were changed in place are not noticed here.
     """
 
     def __init__(self) -> None:
-        self._known: tuple[object, SeriesNoise] | None = None
+        self._known: tuple[object, Noise] | None = None
 
-    def of(self, request: Request) -> SeriesNoise:
-        """The noise across the volumes of a request."""
+    def of(self, request: Request, volume: int) -> Noise:
+        """The noise that a run would find, see `Request.find_noise`."""
         array = np.asarray(request.image.values.array)
         mask = None if request.mask is None else request.mask.tobytes()
         place = array.__array_interface__["data"], array.shape, array.strides
-        key = request.image.key, place, request.image.values.is_log, request.skips_gaps, mask
+        where = request.is_across_volumes or volume, request.recipe.settings.is_rician
+        key = request.image.key, place, request.image.values.is_log, request.skips_gaps, mask, where
         if self._known is None or self._known[0] != key:
-            self._known = key, request.estimate_noise()
+            self._known = key, request.find_noise(volume)
         return self._known[1]
 
 
@@ -112,12 +112,12 @@ def preview_steps(
     stop: threading.Event,
     *,
     is_whole: bool,
-    noise_of_series: NoiseOfSeries | None = None,
+    noise_of_whole: NoiseOfWhole | None = None,
 ) -> Generator[Step, None, Preview | None]:
     """Denoise a slice; None if it was stopped."""
     yield Step(0, 1, "preview")
-    if request.is_across_volumes:
-        request = request.with_noise((noise_of_series or NoiseOfSeries()).of(request))
+    if request.needs_noise:
+        request = request.with_noise((noise_of_whole or NoiseOfWhole()).of(request, shown.volume))
     image, begun = request.image, time.perf_counter()
     box = shown.around(image.shape)
     part = Part(box, slice(shown.volume, shown.volume + 1), shown.axes)
@@ -133,7 +133,7 @@ def preview_steps(
     inner = tuple(slice(p.start - b.start, p.stop - b.start) for p, b in zip(shown.part, box, strict=True))
     data = image.shown(request.as_shown(part.back(denoised)[inner]))
     first = [shown.part[image.stored_axis(axis)].start for axis in (-3, -2, -1)]
-    place = place_of_part(image.place, (shown.volume, *first)[-len(image.shape) :])
+    place = place_of_part(image.place, (shown.volume, *first)[-len(image.place["scale"]) :])
     speed = shown.cost(image.shape) / (time.perf_counter() - begun)
     return Preview(image=image, data=data, place=place, is_whole=is_whole, speed=speed)
 
@@ -178,7 +178,7 @@ class LivePreview(QObject):
         self._waits, self._warm, self._in_two = False, False, False
         self._speed = 5e5  # voxels per second, as measured by the last preview that was to be quick
         self._next: tuple[Request, ShownSlice] | None = None  # the whole slice, once its middle is seen
-        self._noise_of_series = NoiseOfSeries()
+        self._noise_of_whole = NoiseOfWhole()
         self._job = LatestJob(self)
         self._job.finished.connect(self._on_finished)
         self._debouncer = Debouncer(self.start, self)  # several axes and settings may change at once
@@ -253,7 +253,7 @@ class LivePreview(QObject):
         self._job.abandon()
 
     def _submit(self, request: Request, shown: ShownSlice, *, is_whole: bool) -> None:
-        steps = partial(preview_steps, is_whole=is_whole, noise_of_series=self._noise_of_series)
+        steps = partial(preview_steps, is_whole=is_whole, noise_of_whole=self._noise_of_whole)
         self._job.submit(lambda stop: steps(request, shown, stop))
 
     def _slice(self, request: Request) -> tuple[ShownSlice, ShownSlice | None] | None:
@@ -262,9 +262,13 @@ class LivePreview(QObject):
         ndim = len(image.shape)
         if dims.ndisplay == 3 or image.is_oblique:
             return None
+        reach = request.recipe.reach(image.voxel_size_mm)
+        if image.is_plane:
+            x, y, z = (slice(0, n) for n in image.shape)
+            return ShownSlice(2, (x, y, z), reach), None
         across = next(axis for axis in dims.not_displayed[::-1] if axis >= dims.ndim - 3) - dims.ndim
         index = self._index(request, dims.point)
-        shown = slice_at(image, index, across, request.recipe.reach(image.voxel_size_mm))
+        shown = slice_at(image, index, across, reach)
         if shown is None:
             return None
         cost = self._speed * _PLANNED * QUICK_SECONDS

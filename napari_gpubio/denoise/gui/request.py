@@ -13,8 +13,10 @@ import numpy.typing as npt
 from napari_gpubio.core.steps import Step
 from napari_gpubio.denoise.fluence import FluenceResult, FluenceSettings, denoise_fluence_steps
 from napari_gpubio.denoise.fluence.model import PROVABLE_TIMES
+from napari_gpubio.denoise.inputs import checked_mask
 from napari_gpubio.denoise.io import in_place, mean_of_halves, to_log10, without_gaps
 from napari_gpubio.denoise.kernels.anlm.problem import Triple, make_windows
+from napari_gpubio.denoise.level import find_level
 from napari_gpubio.denoise.model import DenoiseResult
 from napari_gpubio.denoise.napari_io import EVERYTHING, Array, LayerVolume, Part, Values
 from napari_gpubio.denoise.noise import SeriesNoise, estimate, is_across_volumes
@@ -22,6 +24,7 @@ from napari_gpubio.denoise.run import denoise_steps
 from napari_gpubio.denoise.settings import DenoiseSettings
 
 Result = DenoiseResult | FluenceResult
+Noise = SeriesNoise | Values | None
 # Largest scales around a voxel: what lies farther away changes fluence of 100 000 photons by < 2 %.
 _FLUENCE_REACH = 2.5
 
@@ -231,8 +234,29 @@ class Request:
         values, mask = dataclasses.replace(self, volumes=None).linear()
         return estimate(values, mask=mask)
 
-    def with_noise(self, noise: SeriesNoise) -> "Request":
-        """Return the same with a noise that is known."""
+    @property
+    def needs_noise(self) -> bool:
+        """Whether there is a noise to be found in more than a part of the image."""
+        settings = self.recipe.settings
+        is_open = isinstance(settings, DenoiseSettings) and "noise" not in self.recipe.inputs
+        return is_open and (self.is_across_volumes or settings.noise_from == "detail")
+
+    def find_noise(self, volume: int) -> Noise:
+        """Find the noise that a run would: across the volumes, or a map of one of them; None if patches tell it."""
+        if self.is_across_volumes:
+            return self.estimate_noise()
+        values, mask = dataclasses.replace(self, volumes=slice(volume, volume + 1)).linear()
+        values = values.reshape(values.shape[:3])
+        if not np.isfinite(values).all() or not np.any(values):  # of which the filter tells
+            return None
+        level = find_level(values, checked_mask(mask, values.shape), is_rician=self.recipe.settings.is_rician)
+        return None if level.sigma is None else Values(level.sigma)
+
+    def with_noise(self, noise: Noise) -> "Request":
+        """Return the same with a noise that is known, or with none but that of patches."""
+        if noise is None:
+            settings = dataclasses.replace(self.recipe.settings, noise_from="patches")
+            return dataclasses.replace(self, recipe=dataclasses.replace(self.recipe, settings=settings))
         recipe = dataclasses.replace(self.recipe, inputs={**self.recipe.inputs, "noise": noise})
         return dataclasses.replace(self, recipe=recipe)
 

@@ -10,10 +10,10 @@ from napari.layers import Labels
 from napari_gpubio.core.layer_files import guide_path, half_paths, write_image
 from napari_gpubio.core.napari_io import saved_path, stored_array
 from napari_gpubio.core.quantity import guide_of, halves_of
-from napari_gpubio.core.volumes import read_array
+from napari_gpubio.core.volumes import read_array, write_volume
 from napari_gpubio.denoise.gui.inputs import ImageBox
 from napari_gpubio.denoise.gui.modes import FluenceMode, Mode
-from napari_gpubio.denoise.napari_io import holds_log
+from napari_gpubio.denoise.napari_io import array_of, holds_log, layer_grid
 from napari_gpubio.denoise.noise import is_across_volumes
 from napari_gpubio.denoise.settings import DenoiseSettings
 from napari_gpubio.gui.script import call_text, file_name, nifti_file_of
@@ -136,9 +136,12 @@ def _file_of(layer: Any) -> Path | None:
 def save_image(layer: Any, folder: Path) -> Path:
     """Write an image layer as NIfTI into a folder under the layer's name, with the halves and guide that it carries.
 
-    Returns the path.
+    A plane, of an image or of labels, is a volume of one layer there. Returns the path.
     """
     path = folder / f"{file_name(layer.name)}.nii.gz"
+    if layer.ndim == 2:
+        write_volume(path, array_of(layer), layer_grid(layer)[0])
+        return path
     data, attributes, _ = layer.as_layer_data_tuple()
     write_image(str(path), data, attributes)
     return path

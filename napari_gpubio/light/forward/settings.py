@@ -1,12 +1,14 @@
 """Settings of a forward model."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from napari_gpubio.core.parameters import check_params, param
 from napari_gpubio.light.settings import MOST_PHOTONS, LightSettings
 from napari_gpubio.light.source import Source, Vector
 
 OPTODES = ("pencil", "diffuse", "fiber")
+_FIBERS = ({"sources": ("fiber",)}, {"detectors": ("fiber",)})
 PHOTONS = {"cpu": 200_000, "cuda": 10_000_000}  # of an optode, where none are given
 _POINT_MM = 0.01  # radius of what stands for a small detector
 _ALL_DIRECTIONS = 1.0  # numerical aperture in air
@@ -47,9 +49,24 @@ class ForwardSettings:
     )  # fmt: skip
     sources: str = param("pencil", "Sources", "How light enters from a source.", choices=OPTODES)
     detectors: str = param("diffuse", "Detectors", "How a detector takes light.", choices=OPTODES)
-    radius_mm: float = param(0.5, "Fiber radius", "Radius of fibers.", unit="mm", above=0.0, maximum=20.0, step=0.1)
+    radius_mm: float = param(
+        0.5,
+        "Fiber radius",
+        "Radius of fibers.",
+        unit="mm",
+        above=0.0,
+        maximum=20.0,
+        step=0.1,
+        where=_FIBERS,
+    )
     numerical_aperture: float = param(
-        0.5, "Fiber NA", "Numerical aperture of fibers.", above=0.0, maximum=1.0, step=0.05
+        0.5,
+        "Fiber NA",
+        "Numerical aperture of fibers.",
+        above=0.0,
+        maximum=1.0,
+        step=0.05,
+        where=_FIBERS,
     )
     last_gate_ns: float = param(
         8.0, "Longest time", "Light that is older is left out.", unit="ns", above=0.0, maximum=1000.0, advanced=True
@@ -84,11 +101,13 @@ class ForwardSettings:
 
     def source(self, kind: str, position_mm: Vector, direction: Vector) -> Source:
         """The source that stands for an optode of one of `OPTODES`."""
+        place: dict[str, Any] = {"position_mm": position_mm, "direction": direction, "entry": "smooth"}
+        if kind == "pencil":
+            return Source(kind="pencil", **place)
+        is_fiber = kind == "fiber"
         return Source(
-            kind="pencil" if kind == "pencil" else "fiber",
-            position_mm=position_mm,
-            direction=direction,
-            radius_mm=self.radius_mm if kind == "fiber" else _POINT_MM,
-            numerical_aperture=self.numerical_aperture if kind == "fiber" else _ALL_DIRECTIONS,
-            entry="smooth",
+            kind="fiber",
+            radius_mm=self.radius_mm if is_fiber else _POINT_MM,
+            numerical_aperture=self.numerical_aperture if is_fiber else _ALL_DIRECTIONS,
+            **place,
         )

@@ -24,7 +24,7 @@ from napari_gpubio.gui.fields import ElidedComboBox, NumberBox, NumberRow
 from napari_gpubio.gui.forms import ChoiceButtons, ParamForm, aligned_form, muted_label, row_label, row_of, text_button
 from napari_gpubio.gui.layers import LayerBox, why_not_array
 from napari_gpubio.light.gui.optodes import Optodes, Placement
-from napari_gpubio.light.source import KINDS, RECTANGLES, WITH_SECTOR, Source
+from napari_gpubio.light.source import ALL_ROUND, KINDS, RECTANGLES, WITH_SECTOR, Source
 
 CHOICES = {
     "source": ("Source", "A click on the surface puts the source there; drag its marker to move it"),
@@ -50,7 +50,6 @@ class PlaceBar(QWidget):
         self.setLayout(row)
 
 
-SIZES = tuple(dict.fromkeys(name for names in KINDS.values() for name in names))
 _BENDING = ("focus_mm", "spread_along", "spread_across")  # sizes that give rays other angles, unless they are 0
 _NO_PATTERN = np.ones((1, 1))  # stands for the image until a run reads it
 _EMPTY = "Click the surface of the labels, in 2-D or 3-D, to place the source."
@@ -69,7 +68,7 @@ class SourceBox(QWidget):
 
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.form = ParamForm(Source(pattern=_NO_PATTERN), parent=self)
+        self.form = ParamForm(Source(), parent=self)
         self.form.widget("kind").del_choice("volume")  # whose cells cannot be given here
         self.form.set_row_visible("entry", visible=False)
         self._given = Source()  # that of a file, for launch angles and a sector, which have no controls
@@ -88,8 +87,8 @@ class SourceBox(QWidget):
 
         Light of one that was put on the surface enters through that, unless a file says otherwise.
         """
-        plain: Source = self.form.value()
-        if placement.touches and plain.entry == "auto":
+        plain: Source = self.form.value(pattern=_NO_PATTERN if self._has_pattern else None)
+        if placement.touches and plain.entry == "auto" and plain.kind not in ALL_ROUND:
             plain = dataclasses.replace(plain, entry="smooth")
         sector = self._given.sector_deg if plain.kind in WITH_SECTOR else None
         placed = dataclasses.replace(
@@ -105,7 +104,7 @@ class SourceBox(QWidget):
         """Return the source with all that a run needs; `InvalidInput` if its pattern has no suitable image."""
         source = self._with_angles(self.source_at(placement))
         if source.kind != "pattern":
-            return dataclasses.replace(source, pattern=None)
+            return source
         layer = self.pattern_box.layer
         if layer is None:
             raise InvalidInput("a source of kind 'pattern' needs an image; open a 2-D image and choose it as Image")
@@ -118,9 +117,7 @@ class SourceBox(QWidget):
         self.turn_box.show_value(float(np.rad2deg(np.arctan2(along @ v, along @ u))))
         self._given = source
         plain = dataclasses.replace(source, launch_angles_deg=None, launch_angles_are_discrete=False, weight=1.0)
-        self.form.set_value(
-            dataclasses.replace(plain, width_axis=None, height_axis=None, sector_deg=None, pattern=_NO_PATTERN)
-        )
+        self.form.set_value(dataclasses.replace(plain, width_axis=None, height_axis=None, sector_deg=None))
 
     def _with_angles(self, source: Source) -> Source:
         """The source with the launch angles of a file, while it is of that kind, without a focus and a spread."""
@@ -162,7 +159,11 @@ class SourceBox(QWidget):
     @property
     def pattern_layer(self) -> Any | None:
         """The image that is the source's pattern, if the source is of that kind."""
-        return self.pattern_box.layer if self.form.widget("kind").value == "pattern" else None
+        return self.pattern_box.layer if self._has_pattern else None
+
+    @property
+    def _has_pattern(self) -> bool:
+        return bool(self.form.widget("kind").value == "pattern")
 
     def warn(self, sentence: str, note: str = "") -> None:
         """Show what is wrong with where the source is, or else a note; empty texts take it away."""
@@ -252,14 +253,12 @@ class SourceBox(QWidget):
         self.changed.emit()
 
     def _on_pattern(self, *_: Any) -> None:
-        if self.form.widget("kind").value == "pattern":  # else an image that is opened changes nothing
+        if self._has_pattern:  # else an image that is opened changes nothing
             self.changed.emit()
 
     def _show_fitting_rows(self) -> None:
-        """Show only the sizes that the kind has, and what a file gives it beside them."""
+        """Show only what the kind has beside its sizes, and what a file gives it."""
         kind = self.form.widget("kind").value
-        for name in SIZES:
-            self.form.set_row_visible(name, visible=name in KINDS[kind])
         has_sector = kind in WITH_SECTOR and self._given.sector_deg is not None
         self._extra.setRowVisible(0, kind in RECTANGLES or has_sector)
         self._extra.setRowVisible(1, kind == "pattern")

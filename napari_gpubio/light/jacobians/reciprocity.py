@@ -34,8 +34,7 @@ from napari_gpubio.light.profile import entry_point
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.scattering_tensors import FREE, NOT_RECIPROCAL
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.source import Source
-from napari_gpubio.light.surface import ALL_ROUND, DISKS
+from napari_gpubio.light.source import ALL_ROUND, DISKS, Source
 from napari_gpubio.light.theory import extrapolated_boundary_mm, transport_mean_free_path_mm
 
 Array = npt.NDArray[Any]

@@ -41,7 +41,7 @@ class LayeredSettings:
     )
     edge: str = param(
         "collect", "Beyond the grid", "Absorption beyond the grid: counted in the outermost bins, or left out.",
-        choices=EDGES, advanced=True,
+        choices=EDGES, advanced=True, where={"absorption": (True,)},
     )  # fmt: skip
     roulette_threshold: float = param(
         1e-4,

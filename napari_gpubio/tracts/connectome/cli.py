@@ -1,23 +1,31 @@
 """The command-line verbs ``connectome`` and ``geodesics``: a tractogram or tensors and an atlas in, matrices out."""
 
 import argparse
+import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from napari_gpubio.core.command_line import add_settings, check_outputs, draw_progress, read_settings
+from napari_gpubio.core.command_line import (
+    STOPPED,
+    add_settings,
+    check_outputs,
+    draw_progress,
+    read_settings,
+    stop_at_interrupt,
+)
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.report import measured, tell, wrote
+from napari_gpubio.core.report import measured, tell, warn, wrote
+from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.tracts.arguments import add_field, add_fods, add_reference, read_field, read_fod_field
-from napari_gpubio.tracts.connectome.geodesic import FAN, geodesic_connectome
-from napari_gpubio.tracts.connectome.model import COUNT, Connectome
+from napari_gpubio.tracts.connectome.geodesic import FAN, TRACKING, geodesic_connectome
+from napari_gpubio.tracts.connectome.model import COUNT, LENGTH, Connectome
 from napari_gpubio.tracts.connectome.run import connectome_steps
 from napari_gpubio.tracts.connectome.settings import ConnectomeSettings, GeodesicSettings
 from napari_gpubio.tracts.io.atlases import read_atlas
 from napari_gpubio.tracts.io.blocks import source_of
 from napari_gpubio.tracts.io.tractograms import tractogram_target
-from napari_gpubio.tracts.settings import TrackSettings
 
 _EXAMPLES = """examples:
   napari-gpubio connectome brain.trx aparc+aseg.nii.gz --out counts.csv
@@ -26,7 +34,7 @@ _EXAMPLES = """examples:
 _GEODESICS = """example:
   napari-gpubio geodesics dwi.nii.gz aparc+aseg.nii.gz --of alignment_fa --statistic max --out s.csv --best best.trx
 """
-_SAVE_EVERY = 10  # blocks
+_SAVE_EVERY_S = 8.0
 
 
 def add_verbs(verbs: Any) -> None:
@@ -67,7 +75,7 @@ def _add_geodesics(verbs: Any) -> None:
     verb.add_argument("--best", type=Path, help="tractogram of the best fibers of each pair")
     add_settings(verb, GeodesicSettings(), "geodesics")
     add_settings(verb, FAN, "directions")
-    add_settings(verb, TrackSettings(), "tracking")
+    add_settings(verb, TRACKING, "tracking")
     verb.set_defaults(run=run_geodesics)
 
 
@@ -95,6 +103,11 @@ def run(options: argparse.Namespace) -> int:
     check_outputs({"--out": options.out, "--npz": options.npz}, inputs, force=options.force, continued=continued)
     weights = None if options.weights is None else _weights(options.weights)
     found = _connectome(options, known)
+    if not found.complete:
+        done = f"stopped after {len(found.numbers[LENGTH]):,} fibers"
+        kept = "nothing was kept; with --npz it would be" if options.npz is None else "the same command goes on"
+        warn(f"{done}; {kept}")
+        return STOPPED
     _write(options, found, weights)
     return 0
 
@@ -110,7 +123,7 @@ def run_geodesics(options: argparse.Namespace) -> int:
     check_outputs(outputs, inputs, force=options.force)
     atlas, field = read_atlas(options.atlas, reference=options.reference), read_field(options)
     settings, fan = read_settings(options, GeodesicSettings()), read_settings(options, FAN)
-    tracking = read_settings(options, TrackSettings())
+    tracking = read_settings(options, TRACKING)
     fods = None if options.fods is None else read_fod_field(options, options.fods)
     found = geodesic_connectome(
         field, atlas, settings, fan, tracking, fods=fods, device=options.device, progress=draw_progress
@@ -145,21 +158,20 @@ def _write(options: argparse.Namespace, found: Connectome, weights: Any) -> None
 
 
 def _connectome(options: argparse.Namespace, known: Connectome | None) -> Connectome:
-    """Make it, or go on with one that was interrupted; it is saved every few blocks."""
+    """Make it, or go on with one that was interrupted; what is done is saved every few seconds, and at Ctrl-C."""
     settings, reference = read_settings(options, ConnectomeSettings()), options.reference
     atlas, fibers = read_atlas(options.atlas, reference=reference), source_of(options.input, reference)
-    steps = connectome_steps(fibers, atlas, settings, known=known)
-    blocks = 0
-    while True:
-        try:
-            step = next(steps)
-        except StopIteration as end:
-            found: Connectome = end.value
-            break
+    saved = time.monotonic()
+
+    def keep(step: Step) -> None:
+        nonlocal saved
         draw_progress(step)
-        blocks += 1
-        if options.npz is not None and blocks % _SAVE_EVERY == 0 and step.make_preview is not None:
-            step.preview.save(options.npz)
+        if options.npz is not None and time.monotonic() - saved > _SAVE_EVERY_S:
+            step.preview.save(options.npz, compress=False)
+            saved = time.monotonic()
+
+    with stop_at_interrupt() as stop:
+        found = drive(connectome_steps(fibers, atlas, settings, known=known, stop=stop), keep)
     if options.npz is not None:
         found.save(options.npz)
         wrote(options.npz)

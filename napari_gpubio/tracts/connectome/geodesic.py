@@ -28,6 +28,7 @@ from napari_gpubio.tracts.settings import Directions, TrackSettings
 
 Array = npt.NDArray[Any]
 FAN = Directions(kind="cone", count=20, cone_half_angle_deg=30.0, both_ways=True)
+TRACKING = TrackSettings(points_every=4)  # a fiber is known by fewer points, and there are many
 
 
 def geodesic_connectome(
@@ -72,7 +73,7 @@ def geodesic_connectome_steps(
     directions
         The fan at each seed, by default 20 in a cone of 30 degrees around the principal direction, and back.
     tracking
-        Method, metric, step and stops; see `TrackSettings`.
+        Method, metric, step and stops, and how many points are kept, by default every fourth; see `TrackSettings`.
     fods
         FODs of the same brain, if there are any: a note then says on which share of the way of the best fibers they
         have two directions.
@@ -97,7 +98,8 @@ def geodesic_connectome_steps(
     assigner = Assigner(atlas, ConnectomeSettings(radius_mm=2.0 * float(voxel_sizes_mm(field.affine).max())))
     check_place(field, atlas.labels.shape, atlas.affine, "the atlas", is_oriented=atlas.is_oriented)
     settings = settings or GeodesicSettings()
-    directions, tracking = directions or FAN, dataclasses.replace(tracking or TrackSettings(), points_every=4)
+    directions = directions or FAN
+    tracking = tracking or TRACKING
     check_tensors(field)
     chosen = choose_device(device)
     parts, best, done, count = [empty_connectome(atlas, assigner)], list[Tractogram](), 0, 0
@@ -111,7 +113,7 @@ def geodesic_connectome_steps(
                 voxels=(atlas.labels != 0) & (atlas.labels != label),
                 affine=atlas.affine,
             )
-            launch = make_launch(field, seeds, directions.told_apart_by(tracking.method)).one_way()
+            launch = make_launch(field, seeds, directions.of_method(tracking.method, FAN)).one_way()
             fibers = trace_problem(RayProblem(field, launch, tracking, target=others, only_target=True), chosen)
             parts.append(_of_region(parts[0], assigner, place, fibers, count))
             best.append(_best(fibers, parts[-1], settings.best_per_pair))

@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,14 +11,18 @@ import numpy.typing as npt
 
 from napari_gpubio import __version__
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.files import existing_file
+from napari_gpubio.core.fingerprint import fingerprint
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.tracts.connectome.assignment import Assigner
 from napari_gpubio.tracts.connectome.model import LENGTH, Connectome
 from napari_gpubio.tracts.connectome.settings import ConnectomeSettings
 from napari_gpubio.tracts.io.blocks import Source, blocks_of
+from napari_gpubio.tracts.model import Tractogram
 from napari_gpubio.tracts.regions import Atlas
 
 Array = npt.NDArray[Any]
+Inputs = dict[str, tuple[str, str]]  # name of the file and fingerprint, by what it is
 
 
 def connectome(
@@ -78,13 +82,14 @@ def connectome_steps(
     """
     settings = settings or ConnectomeSettings()
     assigner = Assigner(atlas, settings)
-    parts = [] if known is None else [_same_run(known, assigner)]
+    inputs = _inputs(fibers, atlas, assigner)
+    parts = [] if known is None else [_same_run(known, inputs)]
     done = sum(len(part.numbers[LENGTH]) for part in parts)
     for total, block in blocks_of(fibers, done):
         pairs, owners = assigner.pairs(block)
         lengths = {LENGTH: block.lengths_mm()}
         numbers = {name: np.asarray(values) for name, values in block.per_fiber.items() if np.ndim(values) == 1}
-        parts.append(_part(atlas, assigner, settings, pairs, owners + done, numbers | lengths))
+        parts.append(_part(atlas, assigner, pairs, owners + done, numbers | lengths, inputs))
         done += len(block)
         so_far = functools.partial(joined, tuple(parts), complete=False)
         yield Step(done, total, "assigning fibers to regions", make_preview=so_far)
@@ -96,21 +101,39 @@ def connectome_steps(
 def empty_connectome(atlas: Atlas, assigner: Assigner) -> Connectome:
     """Return a connectome of no fibers."""
     nothing = np.zeros((0, 2), np.int32), np.zeros(0, np.int64)
-    return _part(atlas, assigner, assigner.settings, *nothing, {LENGTH: np.zeros(0)})
+    return _part(atlas, assigner, *nothing, {LENGTH: np.zeros(0)})
 
 
-def _same_run(known: Connectome, assigner: Assigner) -> Connectome:
-    """Return what is known, if it was made with this atlas and these settings."""
-    if not np.array_equal(known.labels, assigner.labels) or known.parameters.get("connectome") != dataclasses.asdict(
-        assigner.settings
-    ):
-        raise InvalidInput("the connectome to go on with has another atlas or other settings; remove it to begin anew")
+def _inputs(fibers: Source, atlas: Atlas, assigner: Assigner) -> Inputs:
+    """Name and fingerprint of fibers, regions and settings."""
+    names = [atlas.name_of(int(label)) for label in assigner.labels]
+    made = fingerprint(atlas.labels, atlas.affine, atlas.is_oriented, names)
+    if isinstance(fibers, Tractogram):
+        own = "", fingerprint(fibers.points, fibers.offsets)
+    else:
+        own = str(fibers), fingerprint(existing_file(fibers))
+    chosen = repr(assigner.settings)
+    return {"fibers": own, "regions": (str(atlas.path or ""), made), "settings": (chosen, chosen)}
+
+
+def _same_run(known: Connectome, inputs: Inputs) -> Connectome:
+    """Return what is known, if it was made of these inputs."""
+    earlier = known.parameters.get("inputs")
+    if not isinstance(earlier, Mapping) or set(earlier) != set(inputs):
+        raise InvalidInput("the connectome to go on with does not say what it was made of; remove it to begin anew")
+    for what, (name, now) in inputs.items():
+        before = dict(zip(("name", "print"), earlier[what], strict=False))
+        if before.get("print") != now:
+            raise InvalidInput(
+                f"the connectome to go on with was begun with other {what}: {before.get('name') or 'of no file'}, and "
+                f"this run has {name or 'what is of no file'}; remove it, or choose another name, to begin anew"
+            )
     return known
 
 
 def _part(
-    atlas: Atlas, assigner: Assigner, settings: ConnectomeSettings, pairs: Array, owners: Array,
-    numbers: dict[str, Array],
+    atlas: Atlas, assigner: Assigner, pairs: Array, owners: Array, numbers: dict[str, Array],
+    inputs: Inputs | None = None,
 ) -> Connectome:  # fmt: skip
     return Connectome(
         labels=assigner.labels,
@@ -122,14 +145,15 @@ def _part(
         parameters={
             "software": f"napari-gpubio {__version__}",
             "atlas": str(atlas.path or ""),
-            "connectome": dataclasses.asdict(settings),
+            "connectome": dataclasses.asdict(assigner.settings),
+            **({} if inputs is None else {"inputs": inputs}),
         },
     )
 
 
 def joined(parts: Sequence[Connectome], *, complete: bool) -> Connectome:
     """Put parts together, in their order; numbers that not all of them have are left out."""
-    parts = [part for part in parts if len(part.fibers)] or parts
+    parts = [part for part in parts if len(part.numbers[LENGTH])] or parts
     shared = set.intersection(*(set(part.numbers) for part in parts))
     return dataclasses.replace(
         parts[0],

@@ -26,10 +26,11 @@ class ConnectomeSettings:
         above=0.0,
         maximum=50.0,
         step=0.5,
+        where={"assignment": ("radial",)},
     )
     backwards_mm: float = param(
         10.0, "Way back", "A labeled voxel is looked for this far; 0 = to the middle.", unit="mm", minimum=0.0,
-        maximum=500.0,
+        maximum=500.0, where={"assignment": ("backwards",)},
     )  # fmt: skip
 
     def __post_init__(self) -> None:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from napari_gpubio import __version__
 from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.parameters import check_unused
 from napari_gpubio.core.rows import finite_rows
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.core.timing import RunClock
@@ -25,7 +26,7 @@ from napari_gpubio.tracts.fods.harmonics import (
 from napari_gpubio.tracts.fods.model import FixelField, FodField
 from napari_gpubio.tracts.fods.response import TISSUES, Response, check_tissues
 from napari_gpubio.tracts.fods.rows import deconvolved_rows, search_steps
-from napari_gpubio.tracts.fods.settings import CsdSettings, PeakSettings
+from napari_gpubio.tracts.fods.settings import OF_ONE_TISSUE, CsdSettings, PeakSettings
 from napari_gpubio.tracts.kernels.csd.problem import CsdProblem, check_directions, csd_problem, largest_lmax
 from napari_gpubio.tracts.kernels.multitissue.problem import constrained_problem
 from napari_gpubio.tracts.kernels.peaks.problem import PeakProblem
@@ -109,8 +110,8 @@ def deconvolve_steps(
     check_tissues(tissues)
     notes += dict.fromkeys(note for tissue in tissues for note in tissue.notes)
     several = len(tissues) > 1
-    if several and settings.shell:
-        raise InvalidInput(f"shell is {settings.shell}; several tissues are deconvolved with all shells, so leave it 0")
+    if several:
+        check_unused(settings, OF_ONE_TISSUE, "several tissues are deconvolved together, with all shells")
     volumes = np.arange(len(scan.bvals)) if several else shell_volumes(scan, settings.shell)[1]
     signals = signals_of(scan.data, inside, volumes)
     usable = usable_rows(signals)

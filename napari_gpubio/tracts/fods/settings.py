@@ -6,6 +6,8 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.parameters import check_params, param
 from napari_gpubio.tracts.fods.harmonics import LARGEST_LMAX
 
+OF_ONE_TISSUE = ("shell", "neg_lambda", "norm_lambda", "iterations", "precision")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CsdSettings:
@@ -101,6 +103,7 @@ class ResponseSettings:
         minimum=1,
         maximum=50,
         advanced=True,
+        where={"method": ("tournier",)},
     )
 
     def __post_init__(self) -> None:

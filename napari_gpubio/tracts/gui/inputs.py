@@ -148,7 +148,7 @@ def summary_of(settings: BundleSettings) -> str:
         "principal": "the principal direction",
         "fod": f"{directions.count:,} fibers each in directions of the FOD",
     }
-    parts.append(fan[directions.told_apart_by(tracking.method).kind] + ("" if directions.both_ways else ", one way"))
+    parts.append(fan[directions.of_method(tracking.method).kind] + ("" if directions.both_ways else ", one way"))
     return "; ".join([*parts, *_changes(tracking)])
 
 

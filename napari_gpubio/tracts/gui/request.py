@@ -98,7 +98,7 @@ class Request:
     def thinned(self, fibers: int) -> "Request":
         """Return a request for at most so many fibers: fewer seed points and fewer directions alike."""
         seeds, directions = self.settings.seeds, self.settings.directions
-        launched = directions.told_apart_by(self.settings.tracking.method).per_seed * seeds.points
+        launched = directions.of_method(self.settings.tracking.method).per_seed * seeds.points
         if launched <= fibers:
             return self
         points = max(1, int(seeds.points * (fibers / launched) ** 0.5))

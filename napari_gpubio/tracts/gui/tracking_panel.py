@@ -344,7 +344,7 @@ class TrackingPanel(EnginePanel):
             region=region,
             label=self.seed_box.label,
             seeds=self.seed_box.form.value(),
-            directions=self.directions_form.value(),
+            directions=self.methods.launched(),
             tracking=self.settings_form.value(),
             device=self.device,
         )

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.parameters import replaced
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.tracts.bundles.clusters import cluster
 from napari_gpubio.tracts.fods.crossings import crossing_notes
@@ -118,7 +119,7 @@ def connect_steps(  # noqa: PLR0913 - what a user may know of a run
     check_tensors(field)
     chosen, stop = choose_device(device), stop or threading.Event()
     ends = ends_of(field, source, target, settings.per_voxel)
-    launch = make_launch(field, ends.seeds_mm, directions.told_apart_by(tracking.method)).one_way()
+    launch = make_launch(field, ends.seeds_mm, directions.of_method(tracking.method, FAN)).one_way()
     problem = RayProblem(field, launch, dataclasses.replace(tracking, min_length_mm=0.0), target=ends.target)
     found = _Found(problem, ends.goal, settings, chosen)
     done = 0
@@ -240,11 +241,11 @@ def _routes(found: _Found, names: tuple[str, str], tracking: TrackSettings) -> R
 
 def _geodesic(tracking: TrackSettings) -> TrackSettings:
     """Settings that have a metric, also of streamlines."""
-    return dataclasses.replace(tracking, method="hamiltonian") if tracking.method == "eudx" else tracking
+    return replaced(tracking, method="hamiltonian") if tracking.method == "eudx" else tracking
 
 
 def _classic(found: _Found, tracking: TrackSettings) -> Tractogram:
     """EuDX from some of the seeds, evenly chosen."""
     some = found.seeds_mm[:: -(-len(found.seeds_mm) // _MOST_EUDX)]
-    settings = dataclasses.replace(tracking, method="eudx", texture=False, points_every=2)
+    settings = replaced(tracking, method="eudx", points_every=2)
     return track(found.problem.field, some, Directions(kind="principal"), settings, device=found.device)

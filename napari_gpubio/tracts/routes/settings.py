@@ -16,10 +16,21 @@ class ConnectSettings:
         True, "Solve near misses", "Turn rays that pass near the target until they meet it (two-point solver)."
     )
     near_mm: float = param(
-        4.0, "Near miss", "Rays that come so near to the target are turned.", unit="mm", above=0.0, maximum=50.0
+        4.0,
+        "Near miss",
+        "Rays that come so near to the target are turned.",
+        unit="mm",
+        above=0.0,
+        maximum=50.0,
+        where={"solve": (True,)},
     )
     per_seed: int = param(
-        2, "Near misses per seed", "At most so many rays of a seed are turned, the nearest.", minimum=1, maximum=1000
+        2,
+        "Near misses per seed",
+        "At most so many rays of a seed are turned, the nearest.",
+        minimum=1,
+        maximum=1000,
+        where={"solve": (True,)},
     )
     route_distance_mm: float = param(
         5.0,

@@ -21,6 +21,7 @@ class FitSettings:
         "How often wls fits again, weighted by the signals that the last fit predicts.",
         minimum=0,
         maximum=20,
+        where={"estimator": ("wls",)},
     )
     floor_mm2_per_s: float = param(
         1e-6,
@@ -30,6 +31,7 @@ class FitSettings:
         above=0.0,
         maximum=1e-3,
         advanced=True,
+        where={"repair": (True,)},
     )
     repair: bool = param(
         True, "Repair tensors", "Make every tensor positive definite, which tracking requires.", advanced=True

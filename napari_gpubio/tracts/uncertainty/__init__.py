@@ -1,6 +1,7 @@
 """How certain fibers are: tensors or FODs drawn again from the residuals of a fit, and fibers tracked in each draw."""
 
-from napari_gpubio.tracts.uncertainty.model import Bootstrap, Interval
+from napari_gpubio.tracts.uncertainty.intervals import Interval
+from napari_gpubio.tracts.uncertainty.model import Bootstrap
 from napari_gpubio.tracts.uncertainty.profiles import ProfileInterval, profile_interval
 from napari_gpubio.tracts.uncertainty.run import bootstrap, bootstrap_steps
 from napari_gpubio.tracts.uncertainty.settings import BootstrapSettings

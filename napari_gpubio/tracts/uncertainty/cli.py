@@ -95,7 +95,10 @@ def run(options: argparse.Namespace) -> int:
     tell((*field.notes, *result.notes))
     result.save(options.out)
     wrote(options.out, f"{result.repeats} repeats in {options.out}\n{result.table().rstrip()}")
-    intervals = {name: result.interval(name, _LEVEL)._asdict() for name in result.numbers}
+    intervals = {
+        name: {**result.interval(name, _LEVEL)._asdict(), "fit": result.of_fit(name), "bias": result.bias(name)}
+        for name in result.numbers
+    }
     measured(repeats=result.repeats, level=_LEVEL, intervals=intervals)
     return 0 if result.complete else STOPPED
 
@@ -112,5 +115,6 @@ def _fods(options: argparse.Namespace, scan: DiffusionScan) -> FodField:
 def _track_settings(options: argparse.Namespace, field: TensorField | FodField) -> TrackSettings:
     """Settings of the options; what was not given is what is usual in tensors, or in FODs with such voxels."""
     if not isinstance(field, FodField):
-        return read_settings(options, TrackSettings())
+        of_tracking = argparse.Namespace(**vars(options) | {"random_seed": None})  # which draws nothing in tensors
+        return read_settings(of_tracking, TrackSettings())
     return read_settings(options, TrackSettings.usual(options.method or "sd_stream", field.voxel_sizes_mm))

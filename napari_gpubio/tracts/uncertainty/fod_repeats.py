@@ -24,7 +24,7 @@ from napari_gpubio.tracts.model import DiffusionScan
 from napari_gpubio.tracts.run import make_problem, trace_problem
 from napari_gpubio.tracts.settings import Directions, TrackSettings
 from napari_gpubio.tracts.uncertainty.fod_residuals import USUAL_ORDER, SignalFit, signal_draws, signal_fit
-from napari_gpubio.tracts.uncertainty.repeats import Place, Repeat, devices_of, repeat_of, threads_of
+from napari_gpubio.tracts.uncertainty.repeats import SECOND, Place, Repeat, devices_of, repeat_of, threads_of
 from napari_gpubio.tracts.uncertainty.residuals import Box
 from napari_gpubio.tracts.voxels import signals_of, volume_of
 
@@ -74,10 +74,12 @@ class FodRepeats:
         self._draws, self._csd, self._fods, self._place, self._stop = draws, csd, fods, place, stop
         self._devices, self.threads = devices_of(device), threads_of(device)
 
-    def trace(self, number: int, seeds: Array, directions: Directions, settings: TrackSettings) -> Repeat | None:
+    def trace(
+        self, number: int, seeds: Array, directions: Directions, settings: TrackSettings, *, twice: bool = False
+    ) -> Repeat | None:
         """Track in one draw of the FODs, with random numbers that belong to it; None if it was stopped on the way."""
         device = self._devices[number % len(self._devices)]
-        fods = self.draw(number, device)
+        fods = self.draw(number, device, twice=twice)
         if fods is None:
             return None
         inside = self._place.inside
@@ -85,11 +87,14 @@ class FodRepeats:
         own = dataclasses.replace(settings, random_seed=(settings.random_seed + number + 1) % _SEEDS)
         return repeat_of(trace_problem(make_problem(field, seeds, directions, own), device), device)
 
-    def draw(self, number: int, device: Device) -> npt.NDArray[np.float32] | None:
+    def draw(self, number: int, device: Device, *, twice: bool = False) -> npt.NDArray[np.float32] | None:
         """FODs of a repeat, shape (M, N), which depend on its number and the seed only; None if it was stopped."""
         from napari_gpubio.tracts.kernels.bootstrap.signals import draw_signals
 
-        problem = dataclasses.replace(self._csd, signals=draw_signals(self._draws, number))
+        signals = draw_signals(self._draws, number)
+        if twice:
+            signals = np.maximum(signals + draw_signals(self._draws, SECOND + number) - self._draws.fitted, 0)
+        problem = dataclasses.replace(self._csd, signals=signals)
         fods, _, done = drive(deconvolved_rows("csd", problem, device, self._stop))
         if done < len(fods):
             return None

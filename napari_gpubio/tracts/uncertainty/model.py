@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,17 +12,11 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write
 from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.tracts.model import Tractogram
+from napari_gpubio.tracts.uncertainty.intervals import SHARE, Interval, Limits, Repeated, limits_of
 
 Array = npt.NDArray[Any]
 FILES = ("probability.nii.gz", "fibers.trx", "repeats.trx", "intervals.csv")  # of a bootstrap that is saved
-
-
-class Interval(NamedTuple):
-    """A number of the fibers of the fit, and the percentiles of it over the repeats."""
-
-    estimate: float
-    low: float
-    high: float
+_SHARES = ("mean_fa", "alignment", "alignment_fa")  # from 0 to 1
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -42,6 +36,8 @@ class Bootstrap:
         ``fibers``, their number.
     kept
         Fibers of the first repeats, with ``repeat`` in ``per_fiber``.
+    numbers_twice, kept_twice
+        The same of the first repeats, up to 100, with a second draw of noise added, from which bias is estimated.
     notes
         What was found about the repeats, in sentences for the user; those about the fit are with its tensors.
     parameters
@@ -58,6 +54,8 @@ class Bootstrap:
     notes: tuple[str, ...] = ()
     parameters: Mapping[str, Any] = field(default_factory=dict)
     complete: bool = True
+    numbers_twice: Mapping[str, npt.NDArray[np.float64]] = field(default_factory=dict)
+    kept_twice: Tractogram | None = None
 
     @property
     def probability(self) -> npt.NDArray[np.float32]:
@@ -65,7 +63,9 @@ class Bootstrap:
         return (self.visits / max(self.repeats, 1)).astype(np.float32)
 
     def interval(self, name: str, level: float = 0.95) -> Interval:
-        """Return the percentile interval of a number (Efron and Tibshirani 1993, chapter 13).
+        """Return the estimate of a number without the bias of noise, and its interval, which contains the estimate.
+
+        `of_fit` is the number of the fit, `bias` how far they are apart; `Repeated.interval` tells how they are found.
 
         Parameters
         ----------
@@ -73,28 +73,62 @@ class Bootstrap:
             One of `numbers`: ``"length_mm"``, ``"mean_fa"``, ``"fibers"``, and so on. What varies is its mean over the
             fibers of a repeat; repeats without fibers are left out.
         level
-            Share of the repeats within the interval.
+            Share of such intervals that hold the number of a scan without noise.
+
+        Returns
+        -------
+        Interval
+            NaN if all repeats have no fiber.
 
         Raises
         ------
         InvalidInput
             If there is no such number or the level is not between 0 and 1.
+
+        Examples
+        --------
+        >>> from napari_gpubio import tracts
+        >>> scan = tracts.phantom.load_brain_phantom()
+        >>> result = tracts.bootstrap(scan, [(0.0, -5.0, 22.0)], resampling=tracts.BootstrapSettings(repeats=20))
+        >>> estimate, low, high = result.interval("mean_fa")
+        >>> 0 < low < estimate < high < 1
+        True
+        >>> abs(result.of_fit("mean_fa") - result.bias("mean_fa") - estimate) < 1e-9
+        True
         """
-        if name not in self.numbers:
-            raise InvalidInput(f"the repeats have no number {name!r}; they have {', '.join(self.numbers)}")
-        check_level(level)
-        values, estimate = self.numbers[name], fiber_numbers(self.fibers).get(name, np.nan)
-        values = values[np.isfinite(values)]
-        if not len(values):
-            return Interval(estimate, np.nan, np.nan)
-        low, high = np.quantile(values, [0.5 - level / 2, 0.5 + level / 2])
-        return Interval(estimate, float(low), float(high))
+        found = self._repeated(name)
+        return Interval(*(float(value) for value in found.interval(level, self._limits(name, found))))
+
+    def of_fit(self, name: str) -> float:
+        """Return a number of the fibers of the fit, NaN without fibers; InvalidInput as `interval`."""
+        return float(self._repeated(name).fit)
+
+    def bias(self, name: str) -> float:
+        """Return what noise adds to a number of the fit: that less the estimate; InvalidInput as `interval`."""
+        return self.of_fit(name) - self.interval(name).estimate
+
+    def shifted(self) -> tuple[str, ...]:
+        """Return the names of numbers whose bias is larger than their spread."""
+        return tuple(name for name in self.numbers if self._repeated(name).is_shifted)
 
     def table(self, level: float = 0.95) -> str:
-        """Return the intervals of all numbers as comma-separated lines: number, estimate, low, high."""
-        rows = [(name, *self.interval(name, level)) for name in self.numbers]
-        lines = [f"{name},{estimate:.7g},{low:.7g},{high:.7g}" for name, estimate, low, high in rows]
-        return "\n".join(["number,estimate,low,high", *lines]) + "\n"
+        """Return all numbers as comma-separated lines: number, estimate, low, high, fit, bias; see `interval`."""
+        rows = [(name, *self.interval(name, level), self.of_fit(name), self.bias(name)) for name in self.numbers]
+        lines = [",".join([name, *(f"{value:.7g}" for value in values)]) for name, *values in rows]
+        return "\n".join(["number,estimate,low,high,fit,bias", *lines]) + "\n"
+
+    def _repeated(self, name: str) -> Repeated:
+        if name not in self.numbers:
+            raise InvalidInput(f"the repeats have no number {name!r}; they have {', '.join(self.numbers)}")
+        fit = np.asarray(fiber_numbers(self.fibers).get(name, np.nan))
+        return Repeated(fit, self.numbers[name], np.asarray(self.numbers_twice.get(name, ())))
+
+    def _limits(self, name: str, found: Repeated) -> Limits:
+        """Least and largest value that a number can have."""
+        if name in _SHARES:
+            return SHARE
+        most = self.fibers.parameters.get("launched", np.inf) if name == "fibers" else np.inf
+        return limits_of(found)[0], float(most)
 
     def save(self, folder: str | Path) -> None:
         """Write ``probability.nii.gz``, ``fibers.trx`` (of the fit), ``repeats.trx`` and ``intervals.csv`` to a folder.
@@ -112,12 +146,6 @@ class Bootstrap:
         self.kept.save(repeats)
         with atomic_write(intervals) as part:
             part.write_text(self.table(), encoding="utf-8")
-
-
-def check_level(level: float) -> None:
-    """Raise InvalidInput if it is not between 0 and 1."""
-    if not 0 < level < 1:
-        raise InvalidInput(f"the level of the interval is {level}; give a share between 0 and 1, such as 0.95")
 
 
 def fiber_numbers(fibers: Tractogram) -> dict[str, float]:

@@ -1,6 +1,8 @@
-"""How certain a profile is: that of the fit, and the percentiles of it over the repeats of a bootstrap."""
+"""How certain a profile is: that of the fit without the bias of noise, and its interval at each node."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -9,8 +11,10 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.tracts.bundles.profile import profile
 from napari_gpubio.tracts.bundles.settings import ProfileSettings
 from napari_gpubio.tracts.model import Tractogram
-from napari_gpubio.tracts.uncertainty.model import Bootstrap, check_level
+from napari_gpubio.tracts.uncertainty.intervals import SHARE, Repeated, check_level, limits_of
+from napari_gpubio.tracts.uncertainty.model import Bootstrap
 
+Array = npt.NDArray[Any]
 _LEAST_REPEATS = 2
 
 
@@ -21,16 +25,20 @@ class ProfileInterval:
     Parameters
     ----------
     estimate, low, high
-        Of the fibers of the fit, and the percentiles over the repeats, shape (K,).
+        Mean at each node without the bias of noise, and the interval that contains it, shape (K,); found as those of
+        `napari_gpubio.tracts.Bootstrap.interval`.
+    bias
+        What noise adds to the profile of the fit: that less the estimate, shape (K,).
     line_mm
         Mean line of the fibers of the fit, shape (K, 3), world mm.
     repeats
-        Repeats that have fibers, from which the percentiles are taken.
+        Repeats that have fibers, from which the interval is taken.
     """
 
     estimate: npt.NDArray[np.float64]
     low: npt.NDArray[np.float64]
     high: npt.NDArray[np.float64]
+    bias: npt.NDArray[np.float64]
     line_mm: npt.NDArray[np.float64]
     repeats: int
 
@@ -46,7 +54,7 @@ def profile_interval(
     *,
     level: float = 0.95,
 ) -> ProfileInterval:
-    """Return the profile of a bootstrap's fibers, and its percentile interval at each node.
+    """Return the profile of a bootstrap's fibers without the bias of noise, and its interval at each node.
 
     Parameters
     ----------
@@ -59,7 +67,7 @@ def profile_interval(
     settings
         Nodes and weights of the profiles.
     level
-        Share of the repeats within the interval.
+        Share of such intervals that hold the value of a scan without noise.
 
     Raises
     ------
@@ -72,19 +80,32 @@ def profile_interval(
     if not len(found.fibers):
         raise InvalidInput("the fit has no fibers, so it has no profile; choose other seeds")
     of_fit = profile(found.fibers, image, affine, settings.nodes, settings.weighting)
-    repeats = [
-        profile(fibers, image, affine, settings.nodes, settings.weighting, start=of_fit.line_mm).mean
-        for fibers in _repeats(found.kept)
-    ]
-    if len(repeats) < _LEAST_REPEATS:
-        raise InvalidInput(f"{len(repeats)} of the kept repeats have fibers; keep those of more repeats")
-    low, high = np.nanquantile(repeats, [0.5 - level / 2, 0.5 + level / 2], axis=0)
+
+    def mean(fibers: Tractogram) -> Array:
+        return profile(fibers, image, affine, settings.nodes, settings.weighting, start=of_fit.line_mm).mean
+
+    nothing = np.full_like(of_fit.mean, np.nan)
+    once, twice = (_by_repeat(kept, mean, nothing) for kept in (found.kept, found.kept_twice))
+    count = int(np.isfinite(once).any(axis=1).sum())
+    if count < _LEAST_REPEATS:
+        raise InvalidInput(f"{count} of the kept repeats have fibers; keep those of more repeats")
+    repeated = Repeated(of_fit.mean, once, twice[: len(once)])
+    limits = SHARE if isinstance(image, str) and image == "fa" else limits_of(repeated)
+    estimate, low, high = repeated.interval(level, limits)
     return ProfileInterval(
-        estimate=of_fit.mean, low=low, high=high, line_mm=of_fit.line_mm, repeats=len(repeats)
-    )  # fmt: skip
+        estimate=estimate,
+        low=low,
+        high=high,
+        bias=of_fit.mean - estimate,
+        line_mm=of_fit.line_mm,
+        repeats=count,
+    )
 
 
-def _repeats(kept: Tractogram) -> list[Tractogram]:
-    """The fibers of each repeat that has some."""
+def _by_repeat(kept: Tractogram | None, mean: Callable[[Tractogram], Array], nothing: Array) -> Array:
+    """Profiles of all repeats up to the last that has fibers, shape (R, K); those of the others are ``nothing``."""
+    if kept is None or not len(kept):
+        return np.empty((0, len(nothing)))
     numbers = np.asarray(kept.per_fiber["repeat"])
-    return [kept.select(numbers == number) for number in np.unique(numbers)]
+    some = {number: mean(kept.select(numbers == number)) for number in np.unique(numbers)}
+    return np.array([some.get(number, nothing) for number in range(numbers.max() + 1)])

@@ -18,6 +18,7 @@ from napari_gpubio.tracts.tensors.repair import repair_rows
 
 Array = npt.NDArray[Any]
 _THREADS_ON_CPU, _THREADS_PER_GPU = 2, 4  # repeats at once: what one does on the host hides what others do elsewhere
+SECOND = 1 << 30  # number of the draw that is added to draw 0; repeats are a million at most
 _FEW_POINTS = 200_000  # of fibers that the CPU has counted before a GPU has them
 
 
@@ -40,8 +41,13 @@ class Repeats(Protocol):
 
     threads: int
 
-    def trace(self, number: int, seeds: Array, directions: Directions, settings: TrackSettings) -> Repeat | None:
-        """Track from seeds (S, 3), world mm, in the draw with a number; None if it was stopped on the way."""
+    def trace(
+        self, number: int, seeds: Array, directions: Directions, settings: TrackSettings, *, twice: bool = False
+    ) -> Repeat | None:
+        """Track from seeds (S, 3), world mm, in the draw with a number; None if it was stopped on the way.
+
+        ``twice``: noise is drawn and added twice, once as without it.
+        """
 
     def close(self) -> None:
         """Free what is kept on GPUs."""
@@ -79,13 +85,20 @@ class TensorRepeats:
 
     def __init__(self, problem: DrawProblem, place: Place, floor_mm2_per_s: float, device: Device) -> None:
         self._place, self._floor, self._margin = place, floor_mm2_per_s, Margin(place.inside)
+        self._tensors = problem.tensors
         self._devices, self.threads = devices_of(device), threads_of(device)
         self._draws = [_draws(problem, one) for one in self._devices]
 
-    def trace(self, number: int, seeds: Array, directions: Directions, settings: TrackSettings) -> Repeat:
+    def trace(
+        self, number: int, seeds: Array, directions: Directions, settings: TrackSettings, *, twice: bool = False
+    ) -> Repeat:
         """Track in one draw of the tensors."""
         which = number % len(self._devices)
-        device, field = self._devices[which], self._field(self._draws[which].draw(number))
+        device, draws = self._devices[which], self._draws[which]
+        tensors = draws.draw(number)
+        if twice:
+            tensors += draws.draw(SECOND + number) - self._tensors
+        field = self._field(tensors)
         problem = RayProblem(field, make_launch(field, seeds, directions), settings)
         if problem.volume is field:
             problem.prepared("tensors", lambda: self._margin.continued(field.tensors) * 1e3, metric=False)

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from napari_gpubio import __version__
 from napari_gpubio.core.device import Device, choose_device
+from napari_gpubio.core.parameters import check_unused
 from napari_gpubio.core.space import apply_affine
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.core.timing import RunClock
@@ -31,6 +32,7 @@ from napari_gpubio.tracts.uncertainty.settings import BootstrapSettings
 
 Array = npt.NDArray[Any]
 Done = TypeVar("Done")
+_TWICE = 100  # repeats that are drawn twice: the error of the bias is a tenth of the spread
 
 
 def bootstrap(  # noqa: PLR0913 - what a user may know of a run
@@ -76,8 +78,10 @@ def bootstrap_steps(  # noqa: PLR0913 - the same
     In tensors a repeat changes the sign of each voxel's residuals at random, adds them to what the fit predicts, fits
     again, and tracks from the same seeds (the wild bootstrap: Whitcher et al. 2008 of tensors, Jones 2008 of fibers).
     It tells what noise does to fibers, not whether a tensor is the right model; a repeat has the noise of the scan and
-    its own, so numbers that noise shifts one way, such as a low FA, are shifted twice. The tensors of a repeat are the
-    same on every device and in every box. Those that are not positive definite are repaired.
+    its own, so numbers that noise shifts one way, such as a low FA, are shifted twice. The first 100 repeats are also
+    tracked with a second draw of noise, which shifts them once more: so the bias is known that `Bootstrap.interval`
+    takes out. The tensors of a repeat are the same on every device and in every box. Those that are not positive
+    definite are repaired.
 
     In FODs a repeat adds residuals that are drawn from those of the voxel to signals that were fitted by spherical
     harmonics, deconvolves these signals as the scan's, and tracks (the residual bootstrap: Berman et al. 2008,
@@ -123,7 +127,10 @@ def bootstrap_steps(  # noqa: PLR0913 - the same
     resampling, fit = resampling or BootstrapSettings(), fit or FitSettings()
     check_method(settings.method, in_fods=isinstance(field, FodField))
     notes = fod_notes(scan, field, settings) if isinstance(field, FodField) else []
-    directions, chosen, clock = directions.told_apart_by(settings.method), choose_device(device), RunClock()
+    if isinstance(field, FodField):
+        check_unused(resampling, ("leverage",), "in FODs residuals are divided by the square root of 1 - h")
+        check_unused(fit, [one.name for one in dataclasses.fields(fit)], "FODs are deconvolved, not fitted")
+    directions, chosen, clock = directions.of_method(settings.method), choose_device(device), RunClock()
     if field is None:
         field = yield from fit_steps(scan, None, fit, device=chosen)
     check_same_grid(field, scan.shape, scan.affine, "the scan")
@@ -139,11 +146,11 @@ def bootstrap_steps(  # noqa: PLR0913 - the same
     else:
         repeats = _tensor_repeats(scan, field, box, fit, resampling, chosen)
     try:
-        trace = partial(repeats.trace, seeds=seeds, directions=directions, settings=settings)
-        for one in _in_order(trace, resampling.repeats, repeats.threads, stop):
-            if one is None:
+        trace = partial(_traced, repeats, seeds=seeds, directions=directions, settings=settings)
+        for pair in _in_order(trace, resampling.repeats, repeats.threads, stop):
+            if pair is None:
                 break
-            summary.add(one)
+            summary.add(*pair)
             yield Step(summary.done, resampling.repeats, "bootstrap", make_preview=summary.result)
     finally:
         repeats.close()
@@ -157,6 +164,13 @@ def bootstrap_steps(  # noqa: PLR0913 - the same
     }
     complete = fibers.complete and summary.done == resampling.repeats
     return dataclasses.replace(summary.result(), parameters=parameters, complete=complete)
+
+
+def _traced(repeats: Repeats, number: int, **how: Any) -> tuple[Repeat, Repeat | None] | None:
+    """A repeat, and one of the first ones with noise added twice as well; None if it was stopped on the way."""
+    once, is_first = repeats.trace(number, **how), number < _TWICE
+    twice = repeats.trace(number, **how, twice=True) if is_first and once is not None else None
+    return None if once is None or (is_first and twice is None) else (once, twice)
 
 
 def _usual_settings(field: TensorField | FodField | None) -> TrackSettings:
@@ -221,36 +235,46 @@ class _Summary:
         self._fibers, self._box, self._resampling = fibers, box, resampling
         self._visits = np.zeros(fibers.shape, np.int32)
         self._numbers: list[dict[str, float]] = []
+        self._numbers_twice: list[dict[str, float]] = []
         self._kept: list[Tractogram] = []
+        self._kept_twice: list[Tractogram] = []
         self._traced = self._cut = self._empty = 0
 
-    def add(self, one: Repeat) -> None:
-        """Add a repeat; they come in order."""
-        fibers = dataclasses.replace(one.fibers, affine=self._fibers.affine, shape=self._fibers.shape)
+    def add(self, one: Repeat, twice: Repeat | None) -> None:
+        """Add a repeat, and the same with noise added twice; they come in order."""
+        fibers = self._added(one, self._numbers, self._kept)
+        if twice is not None:
+            self._added(twice, self._numbers_twice, self._kept_twice)
         self._visits[self._box] += one.visited
-        self._numbers.append(fiber_numbers(fibers))
-        if self.done < self._resampling.kept_repeats:
-            number = np.full(len(fibers), self.done, np.int32)
-            self._kept.append(dataclasses.replace(fibers, per_fiber={**fibers.per_fiber, "repeat": number}))
         self._traced += len(fibers)
         self._cut += self._cut_off(fibers)
         self._empty += not len(fibers)
         self.done += 1
 
+    def _added(self, one: Repeat, numbers: list[dict[str, float]], kept: list[Tractogram]) -> Tractogram:
+        """Add the numbers and the fibers of a repeat, which are returned on the grid of the scan."""
+        fibers = dataclasses.replace(one.fibers, affine=self._fibers.affine, shape=self._fibers.shape)
+        numbers.append(fiber_numbers(fibers))
+        if self.done < self._resampling.kept_repeats:
+            number = np.full(len(fibers), self.done, np.int32)
+            kept.append(dataclasses.replace(fibers, per_fiber={**fibers.per_fiber, "repeat": number}))
+        return fibers
+
     def result(self) -> Bootstrap:
         """Return a result of the repeats so far."""
-        names = self._numbers[0] if self._numbers else {}
         none = self._fibers.select(np.zeros(0, np.int64))
         none = dataclasses.replace(none, per_fiber={**none.per_fiber, "repeat": np.zeros(0, np.int32)})
-        return Bootstrap(
+        found = Bootstrap(
             fibers=self._fibers,
             visits=self._visits.copy(),
             repeats=self.done,
-            numbers={name: np.array([one[name] for one in self._numbers]) for name in names},
+            numbers=_by_name(self._numbers),
             kept=Tractogram.join(self._kept or [none]),
-            notes=tuple(self._found()),
             complete=False,
+            numbers_twice=_by_name(self._numbers_twice),
+            kept_twice=Tractogram.join(self._kept_twice or [none]),
         )
+        return dataclasses.replace(found, notes=(*self._found(), *_shift_notes(found)))
 
     def _found(self) -> list[str]:
         notes = list(self._notes)
@@ -276,3 +300,16 @@ class _Summary:
             outside = ((at < low + 1) & (low > 0)) | ((at > high - 2) & (high < fibers.shape))
             cut[which] |= outside.any(axis=1)
         return int(cut.sum())
+
+
+def _by_name(rows: list[dict[str, float]]) -> dict[str, npt.NDArray[np.float64]]:
+    """Each number of all repeats."""
+    return {name: np.array([row[name] for row in rows]) for name in (rows[0] if rows else {})}
+
+
+def _shift_notes(found: Bootstrap) -> list[str]:
+    """Which numbers noise shifts most, in a sentence for the user."""
+    if not (shifted := found.shifted()):
+        return []
+    shifts = ", ".join(f"{name} by {found.bias(name):+.3g} to {found.of_fit(name):.4g}" for name in shifted)
+    return [f"noise shifts numbers of the fit by more than they spread: {shifts}; estimates are without that bias"]

@@ -145,7 +145,7 @@ def listed(panel):
 
 
 def test_images_that_cannot_be_denoised_are_listed_with_the_reason(viewer, panel, qtbot):
-    viewer.add_image(np.zeros((20, 20)), name="photograph")
+    viewer.add_image(np.zeros((2, 2, 4, 5, 6)), name="photograph")
     viewer.add_image(np.zeros((4, 20, 20, 3)), rgb=True, name="drawing")
     assert panel.image_box.layer is None
     assert "there is no image" in error_after_run(qtbot, panel)
@@ -154,7 +154,7 @@ def test_images_that_cannot_be_denoised_are_listed_with_the_reason(viewer, panel
     assert listed(panel) == [
         ("t1", True),
         ("drawing (colors; Split RGB makes channels of them)", False),
-        ("photograph (2-D; a volume is needed)", False),
+        ("photograph (5-D; a volume is needed)", False),
     ]
     run(qtbot, panel, patches="small")
     assert ("denoised t1 (a result; press Keep to use it)", False) in listed(panel)

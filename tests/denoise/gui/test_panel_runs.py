@@ -220,7 +220,7 @@ def test_before_and_after(viewer, panel, qtbot):
 def test_only_images_that_are_no_results_are_denoised_preferably_those_that_are_seen(viewer, panel, qtbot):
     add_volume(viewer)
     run(qtbot, panel)
-    viewer.add_image(np.zeros((5, 6)), name="flat")
+    viewer.add_image(np.zeros((2, 2, 4, 5, 6)), name="hyperstack")
     viewer.add_image(np.zeros((4, 5, 6, 3)), rgb=True, name="colors")
     box = panel.image_box.layer_box
     assert [box.itemText(row) for row in range(box.count()) if box.model().item(row).isEnabled()] == ["scan"]

@@ -23,7 +23,7 @@ from tests.dock_widgets import MILLISECONDS, WAYS_TO_CLOSE, check_closing_ends_a
 
 
 def test_nothing_to_denoise(panel, qtbot):
-    assert "there is no image; open a volume" in error_after_run(qtbot, panel)
+    assert "there is no image; open a plane, a volume" in error_after_run(qtbot, panel)
     panel.preview_button.click()
     assert "there is no image" in panel.message
 
@@ -31,10 +31,10 @@ def test_nothing_to_denoise(panel, qtbot):
 @pytest.mark.parametrize(
     ("array", "words"),
     [
-        (noisy((20, 20, 1)), "a single layer along z"),
+        (noisy((20, 1, 1)), "a line of voxels"),
         (np.full((9, 9, 9), np.nan, np.float32), "not finite"),
     ],
-    ids=["a single slice", "nothing but NaN"],
+    ids=["a line", "nothing but NaN"],
 )
 def test_an_image_that_cannot_be_used_is_a_sentence(viewer, panel, qtbot, array, words):
     viewer.add_image(array.T, name="scan", contrast_limits=(0, 1))
@@ -109,6 +109,7 @@ def test_stop_keeps_what_was_done(viewer, panel, qtbot, held):
 def test_the_image_may_change_and_go_while_it_is_denoised(viewer, panel, qtbot, held):
     image = add_volume(viewer)
     extent = np.array(image.extent.world)
+    use(panel, noise_from="patches")
     panel.run_button.click()
     held.wait(qtbot)
     image.data = image.data[:8]

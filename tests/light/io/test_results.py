@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from napari_gpubio.core import volumes
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.parameters import replaced
 from napari_gpubio.light import layers
 from napari_gpubio.light.detectors import Detector, FaceDetector
 from napari_gpubio.light.io import load_layered_result, load_result, save_layered_result, save_result
@@ -96,7 +97,7 @@ def rich_result():
 
 @functools.cache
 def layered(**changes):
-    return layers.simulate(MEDIUM, dataclasses.replace(SETTINGS, **changes), device="cpu")
+    return layers.simulate(MEDIUM, replaced(SETTINGS, **changes), device="cpu")
 
 
 def as_read(result):
@@ -309,6 +310,14 @@ def test_the_text_of_a_file_is_checked(tmp_path, name, changes, sentence):
     rewritten(path, **changes)
     with pytest.raises(InvalidInput, match=rf"^r\.npz:? {sentence}"):
         verb.load(path)
+
+
+def test_sizes_that_a_source_does_not_have_are_left_out(tmp_path):
+    path = tmp_path / "r.npz"
+    save_result(path, sample_result((6, 5, 4)))
+    rewritten(path, source={"kind": "pencil", "radius_mm": 5.0, "columns": 9})
+    found = load_result(path).source
+    assert (found.kind, found.radius_mm, found.columns) == ("pencil", Source().radius_mm, Source().columns)
 
 
 @pytest.mark.parametrize(

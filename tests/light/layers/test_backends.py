@@ -43,8 +43,7 @@ pytestmark = pytest.mark.daily
 
 
 @ALL_MEDIA
-@pytest.mark.parametrize("edge", ["collect", "drop"])
-@pytest.mark.parametrize("absorption", [True, False])
+@pytest.mark.parametrize(("edge", "absorption"), [("collect", True), ("drop", True), ("collect", False)])
 def test_layers_have_the_bits_of_their_backend(fake_gpu, short_pilot, name, edge, absorption):
     fake_gpu()
     result = check_backends(MEDIA[name], settings(edge=edge, absorption=absorption))

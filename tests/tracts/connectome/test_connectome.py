@@ -1,6 +1,7 @@
 """Connectomes against MRtrix's tck2connectome, files of any size, and runs that go on."""
 
 import csv
+import dataclasses
 import functools
 import json
 import threading
@@ -182,8 +183,45 @@ def test_a_run_that_was_stopped_goes_on(fibers, atlas, monkeypatch, tmp_path):
     assert rest.complete
     for of in ("count", "length_mm"):
         np.testing.assert_array_equal(rest.matrix(of), whole.matrix(of))
-    with pytest.raises(InvalidInput, match="other settings"):
+    with pytest.raises(InvalidInput, match=r"begun with other settings: .*radius_mm=4.0.*this run has .*radius_mm=1.0"):
         drive(connectome_steps(fibers, atlas, ConnectomeSettings(radius_mm=1.0), known=known))
+
+
+def test_a_run_goes_on_with_the_same_inputs_only(fibers, atlas, monkeypatch, tmp_path):
+    """Another subject's tractogram, or an atlas with the same labels elsewhere, is not what was begun."""
+    monkeypatch.setattr(blocks, "BLOCK", 100)
+    mine, theirs = tmp_path / "mine.tck", tmp_path / "theirs.tck"
+    fibers.save(mine)
+    dataclasses.replace(fibers, points=fibers.points * np.float32([-1, 1, 1])).save(theirs)
+    stop = threading.Event()
+    stop.set()
+    part = drive(connectome_steps(mine, atlas, stop=stop))
+    part.save(tmp_path / "part.npz", compress=False)
+    known = Connectome.load(tmp_path / "part.npz")
+    assert not known.complete
+    assert drive(connectome_steps(mine, atlas, known=known)).complete
+    with pytest.raises(InvalidInput, match=r"begun with other fibers: .*mine\.tck, and this run has .*theirs\.tck"):
+        drive(connectome_steps(theirs, atlas, known=known))
+    for other in (
+        dataclasses.replace(atlas, labels=np.roll(atlas.labels, 1, axis=0)),
+        dataclasses.replace(atlas, affine=np.diag([1, 1, 1.1, 1]) @ atlas.affine),
+    ):
+        with pytest.raises(InvalidInput, match=r"begun with other regions: .*atlas\.nii\.gz"):
+            drive(connectome_steps(mine, other, known=known))
+    with pytest.raises(InvalidInput, match="does not say what it was made of"):
+        drive(connectome_steps(mine, atlas, known=dataclasses.replace(known, parameters={})))
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_block_that_meets_no_region_keeps_its_numbers(fibers, atlas, monkeypatch, first):
+    monkeypatch.setattr(blocks, "BLOCK", len(fibers))
+    far = dataclasses.replace(fibers, points=fibers.points + np.float32(500))
+    both = Tractogram.join([far, fibers] if first else [fibers, far])
+    settings = ConnectomeSettings(assignment="all voxels")
+    found, alone = connectome(both, atlas, settings), connectome(fibers, atlas, settings)
+    assert len(found.numbers["length_mm"]) == len(both)
+    for how in ({}, {"of": "length_mm"}, {"per_length": True}):
+        np.testing.assert_array_equal(found.matrix(**how), alone.matrix(**how))
 
 
 def test_bad_input(fibers, atlas, two_regions, tmp_path):

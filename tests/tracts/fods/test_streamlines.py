@@ -7,11 +7,14 @@ import pytest
 
 from napari_gpubio.core import kernels
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.space import apply_affine
 from napari_gpubio.tracts import Directions, StopReason, TrackSettings, find_peaks, fit_tensors, track
 from napari_gpubio.tracts.kernels.fibers.gpu import LAYOUTS
 from napari_gpubio.tracts.kernels.streamlines import cpu, gpu
+from napari_gpubio.tracts.kernels.streamlines.problem import StreamlineProblem
 from napari_gpubio.tracts.phantom import load_brain_phantom
 from napari_gpubio.tracts.regions import Sphere
+from napari_gpubio.tracts.seeds import Launch
 from napari_gpubio.tracts.settings import FIXEL_METHODS, FOD_METHODS, METHODS
 from tests.cuda_on_cpu import loader
 from tests.cuda_on_cpu.structs import struct_in
@@ -32,7 +35,7 @@ def settings(method, **changes):
 
 
 def many(count=1, kind="fod"):
-    return Directions(kind=kind, count=count)
+    return Directions(kind=kind) if kind == "principal" else Directions(kind=kind, count=count)
 
 
 @ALL_METHODS
@@ -76,8 +79,39 @@ def test_points_and_fibers_have_amplitudes_and_reasons(device):
     assert {"length_mm", "mean_fod", "stop_reason", "stop_reason_back", "seed"} == set(fibers.per_fiber)
     assert 0.3 < fibers.per_fiber["mean_fod"].min() <= fibers.per_point["fod"].max() < 1.01
     assert (fibers.per_point["fod"] >= 0.1).all()
-    np.testing.assert_allclose(fibers.lengths_mm(), fibers.per_fiber["length_mm"], rtol=0.02)
+    np.testing.assert_allclose(fibers.lengths_mm(), fibers.per_fiber["length_mm"], rtol=1e-5)
     assert set(fibers.per_fiber["stop_reason"]) <= {StopReason.VOLUME, StopReason.MASK, StopReason.FOD}
+
+
+@pytest.mark.parametrize(("angle", "directions"), [(15.0, 7), (45.0, 7), (60.0, 19), (90.0, 19)])
+def test_the_grid_of_ifod2_leaves_no_gap_in_the_cone(angle, directions):
+    field = straight_bundles([(1, 0, 0)])
+    launch = Launch(middle_of(field)[np.newaxis], np.array([[1.0, 0.0, 0.0]]), many(1, "fod"))
+    grid = StreamlineProblem(field, launch, settings("ifod2", max_angle_deg=angle)).scalars.grid
+    edge = np.deg2rad(angle)
+    rng = np.random.default_rng(0)
+    drawn = np.stack([np.arccos(rng.uniform(np.cos(edge), 1, 20_000)), rng.uniform(0, 2 * np.pi, 20_000)], axis=1)
+    a, b = (np.stack([np.sin(t) * np.cos(p), np.sin(t) * np.sin(p), np.cos(t)], axis=1) for t, p in (drawn.T, grid.T))
+    away = np.arccos(np.clip((a @ b.T).max(axis=1), -1, 1)).max()
+    assert len(grid) == directions
+    assert away < (0.51 if directions == 7 else 0.33) * edge
+
+
+def test_no_point_of_an_arc_is_outside_the_mask(device):
+    """In a narrow cone arcs are straight, so that the points between their ends are known."""
+    field = straight_bundles([(1, 0.4, 0.2)])
+    holes = np.random.default_rng(0).random(field.shape) < 0.03
+    field = dataclasses.replace(field, mask=field.mask & ~holes)
+    seeds = middle_of(field) + np.random.default_rng(1).normal(size=(300, 3)) * 3
+    chosen = settings("ifod2", step_mm=0.9, max_angle_deg=0.5, fod_stop=0.02)
+    fibers = track(field, seeds, many(1), chosen, device=device)
+    first = np.delete(np.arange(len(fibers.points)), fibers.offsets[1:] - 1)
+    thirds = np.arange(1, 4)[:, np.newaxis, np.newaxis] / 3
+    between = fibers.points[first] + thirds * (fibers.points[first + 1] - fibers.points[first])
+    voxels = np.floor(apply_affine(np.linalg.inv(field.affine), between.reshape(-1, 3)) + 0.5).astype(int)
+    assert len(fibers) > 100
+    assert (fibers.per_fiber["stop_reason"] == StopReason.MASK).any()
+    assert field.mask[tuple(voxels.T)].all()
 
 
 def test_the_seed_decides_and_neither_chunks_nor_threads(device, in_chunks_of):

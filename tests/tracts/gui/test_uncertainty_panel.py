@@ -89,6 +89,7 @@ def test_every_number_has_its_interval(done, expected):
     rows = {row.name: row.text for row in done.results.table.rows}
     estimate, low, high = expected.interval("length_mm")
     assert rows["length (mm)"] == f"{estimate:,.1f} ({low:,.1f} – {high:,.1f})"
+    assert rows["bias of length (mm)"].endswith(f" in {expected.of_fit('length_mm'):,.1f}")
     assert rows["repeats"] == "6"
     assert "mean FA" in rows
 
@@ -118,7 +119,7 @@ def test_the_table_is_saved(done, qtbot, tmp_path, monkeypatch, expected):
     button(done.results, "Save table…").click()
     qtbot.waitUntil(lambda: not done.results.files.is_busy, timeout=30_000)
     rows = list(csv.reader(path.open(encoding="utf-8")))
-    assert rows[0] == ["number", "estimate", "low", "high"]
+    assert rows[0] == ["number", "estimate", "low", "high", "fit", "bias"]
     assert [row[0] for row in rows[1:]] == list(expected.numbers)
 
 

@@ -6,12 +6,15 @@ import threading
 import numpy as np
 import pytest
 
+from napari_gpubio.core.device import CPU
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.tensor_components import fractional_anisotropy
 from napari_gpubio.tracts import (
     BootstrapSettings,
     DiffusionScan,
     Directions,
+    FitSettings,
+    TensorField,
     TrackSettings,
     bootstrap,
     bootstrap_steps,
@@ -21,11 +24,13 @@ from napari_gpubio.tracts import (
 )
 from napari_gpubio.tracts.bundles.settings import ProfileSettings
 from napari_gpubio.tracts.io import read_tractogram
+from napari_gpubio.tracts.kernels.bootstrap import cpu
 from napari_gpubio.tracts.kernels.rays.problem import continued
 from napari_gpubio.tracts.kernels.tensors.problem import design_matrix
 from napari_gpubio.tracts.phantom.brain import rician, spread_directions
 from napari_gpubio.tracts.uncertainty import profile_interval
-from napari_gpubio.tracts.uncertainty.repeats import Margin
+from napari_gpubio.tracts.uncertainty.repeats import SECOND, Margin, Place, TensorRepeats
+from napari_gpubio.tracts.uncertainty.residuals import draw_problem
 
 AFFINE = np.array([[-2.0, 0, 0, 40], [0, 2.0, 0, -30], [0, 0, 2.0, 10], [0, 0, 0, 1]])
 SHAPE = (24, 14, 12)
@@ -62,7 +67,8 @@ def test_repeats_of_an_exact_fit_are_its_fibers():
     np.testing.assert_array_equal(result.probability, expected)
     for name, values in result.numbers.items():
         assert len(values) == 3
-        np.testing.assert_allclose(values, result.interval(name).estimate, rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(values, result.of_fit(name), rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(result.interval(name), result.of_fit(name), rtol=1e-3, atol=1e-5)
     assert result.notes == ()
 
 
@@ -145,15 +151,34 @@ def test_a_stop_keeps_the_repeats_that_were_done():
     assert previews[0].repeats == 1
 
 
-def test_intervals_hold_their_share_of_the_repeats(noisy):
-    values = noisy.numbers["length_mm"]
+def test_numbers_with_noise_added_twice_belong_to_the_repeats(noisy):
+    """The draws are shared: twice is nearer to its own repeat than to another, and farther from the fit."""
+    assert len(noisy.kept_twice) == len(noisy.kept)
+    once, twice = noisy.numbers["mean_fa"], noisy.numbers_twice["mean_fa"]
+    assert len(once) == len(twice) == 24
+    assert np.abs(twice - once).mean() < np.abs(twice - once[::-1]).mean()
+    assert (twice - noisy.of_fit("mean_fa")).std() > 1.1 * (once - noisy.of_fit("mean_fa")).std()
+
+
+def test_a_second_draw_is_added_to_the_first():
+    scan = slab(20)
+    problem, inside = draw_problem(
+        scan, np.ones(SHAPE, bool), (slice(0, 24), slice(0, 14), slice(0, 12)), FitSettings(), leverage="hc2", seed=1
+    )
+    draws, drawn = cpu.Run(problem), []
+    repeats = TensorRepeats(problem, Place(inside, AFFINE), 1e-6, CPU)
+    repeats._field = lambda tensors: (
+        drawn.append(tensors.copy()) or TensorField(tensors=tensors.reshape(*SHAPE, 6), mask=inside, affine=AFFINE)
+    )
+    repeats.trace(3, np.array(SEEDS), STRAIGHT, TrackSettings(), twice=True)
+    (added,) = drawn
+    np.testing.assert_allclose(added - draws.draw(3), draws.draw(SECOND + 3) - problem.tensors, atol=1e-15)
+    assert np.var(added - problem.tensors) == pytest.approx(2 * np.var(draws.draw(3) - problem.tensors), rel=0.05)
+
+
+def test_a_higher_level_is_a_wider_interval(noisy):
     narrow, wide = noisy.interval("length_mm", 0.5), noisy.interval("length_mm", 0.9)
-    assert wide.low < narrow.low < narrow.high < wide.high
-    assert np.mean((values >= narrow.low) & (values <= narrow.high)) == pytest.approx(0.5, abs=0.05)
-    with pytest.raises(InvalidInput, match="color"):
-        noisy.interval("color")
-    with pytest.raises(InvalidInput, match="95"):
-        noisy.interval("length_mm", 95)
+    assert wide.low < narrow.low < narrow.estimate < narrow.high < wide.high
 
 
 def test_results_are_saved(noisy, tmp_path):
@@ -220,7 +245,7 @@ def test_profiles_have_intervals_that_hold_the_truth_of_a_slab(noisy):
     found = profile_interval(noisy, settings=ProfileSettings(nodes=20))
     assert len(found) == 20
     assert found.repeats == 5
-    assert (found.low <= found.high).all()
+    assert ((found.low <= found.estimate) & (found.estimate <= found.high)).all()
     xx, yy, zz, xy, xz, yz = TENSOR
     truth = fractional_anisotropy(np.linalg.eigvalsh([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])[::-1])
     inner = slice(4, 16)
@@ -232,13 +257,15 @@ def test_an_image_tells_of_the_places_alone(noisy):
     x = np.broadcast_to(np.arange(SHAPE[0])[:, None, None], SHAPE).astype(float)
     found = profile_interval(noisy, x, AFFINE, ProfileSettings(nodes=9))
     at_line = (found.line_mm[:, 0] - AFFINE[0, 3]) / AFFINE[0, 0]
-    np.testing.assert_allclose(found.estimate, at_line, atol=0.05)
+    np.testing.assert_allclose(found.estimate + found.bias, at_line, atol=0.05)
 
 
 def test_profiles_that_cannot_have_an_interval_are_refused(noisy):
-    one = dataclasses.replace(noisy, kept=noisy.kept.select(noisy.kept.per_fiber["repeat"] == 0))
+    one = dataclasses.replace(noisy, kept=noisy.kept.select(noisy.kept.per_fiber["repeat"] == 0), kept_twice=None)
     with pytest.raises(InvalidInput, match="keep those of more repeats"):
         profile_interval(one)
+    with pytest.raises(InvalidInput, match="0 of the kept repeats have fibers"):
+        profile_interval(dataclasses.replace(noisy, kept=noisy.kept.select(np.zeros(0, np.int64))))
     none = dataclasses.replace(noisy, fibers=noisy.fibers.select(np.zeros(0, np.int64)))
     with pytest.raises(InvalidInput, match="no fibers, so it has no profile"):
         profile_interval(none)

@@ -35,7 +35,7 @@ from napari_gpubio.tracts.kernels.bootstrap.signals import draw_signals
 from napari_gpubio.tracts.kernels.peaks.problem import PeakProblem
 from napari_gpubio.tracts.phantom import load_brain_phantom
 from napari_gpubio.tracts.phantom.brain import spread_directions
-from napari_gpubio.tracts.uncertainty import profile_interval, repeats
+from napari_gpubio.tracts.uncertainty import fod_repeats, profile_interval, repeats
 from napari_gpubio.tracts.uncertainty.fod_repeats import fod_repeats_steps
 from napari_gpubio.tracts.uncertainty.fod_residuals import residual_order, signal_draws, signal_fit
 from tests.tracts.fods.scan_samples import everywhere, fiber_signals, noisy, scan_of
@@ -199,6 +199,21 @@ def test_draws_are_fair_and_belong_to_seed_repeat_and_voxel():
     assert abs((added[3][::-1] * added[3]).mean()) * np.sqrt(added[3].size) < 5
 
 
+def test_a_second_draw_of_signals_is_added_to_the_first(scan, field, monkeypatch):
+    drawn, deconvolved = repeats_in(scan, field, (slice(3, 5), slice(2, 4), slice(1, 3))), []
+
+    def rows(_, problem, *__):
+        deconvolved.append(problem.signals)
+        yield from ()
+        return np.ones((8, 45), np.float32), None, 8
+
+    monkeypatch.setattr(fod_repeats, "deconvolved_rows", rows)
+    drawn.draw(2, CPU, twice=True)
+    draws = drawn._draws
+    expected = draw_signals(draws, 2) + draw_signals(draws, repeats.SECOND + 2) - draws.fitted
+    np.testing.assert_allclose(deconvolved, [np.maximum(expected, 0)], rtol=1e-6)
+
+
 def test_signals_are_not_negative():
     signals = np.random.default_rng(0).exponential(1.0, (20, 45)).astype(np.float32)
     draws = signal_draws(signals, signal_fit(spread_directions(45)), np.arange(20, dtype=np.uint32), 1)
@@ -260,7 +275,7 @@ def test_numbers_and_profiles_have_intervals(found):
     assert found.complete
     assert found.repeats == REPEATS
     interval = found.interval("mean_fod")
-    assert interval.low < interval.high
+    assert interval.low < interval.estimate < interval.high
     assert found.parameters["deconvolution"]["lmax"] == 8
     assert "order 6" in found.notes[0]
     assert (profile_interval(found, "fod").high > profile_interval(found, "fod").low).any()

@@ -9,7 +9,7 @@
 #define SQUARES 0  // whether squares are averaged
 #endif
 #ifndef KNOWN
-#define KNOWN 0  // whether the noise is known: sums hold what they are at least
+#define KNOWN 0  // whether the noise is known: sums hold what it makes of them
 #endif
 
 constexpr float TINY = 1e-30f, NOTHING = 3e38f;
@@ -32,6 +32,7 @@ struct Slab {
     float maximum;
     float floor;
     float cutoff;
+    float offset;
 };
 
 __device__ __forceinline__ Grid grid_of(const Slab& slab) { return {slab.shape[0], slab.shape[1], slab.shape[2]}; }
@@ -85,10 +86,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) find_least(const Slab s
         });
     for (int k = 0; k < COLUMN; ++k)
         if (p.has(k))
-            for (int r = 0; r < PATCHES; ++r) {
-                float& kept = slab.sums[r * p.g.size() + p.at(k)];
-                kept = KNOWN ? fmaxf(least[r][k], kept) : least[r][k];
-            }
+            for (int r = 0; r < PATCHES; ++r) slab.sums[r * p.g.size() + p.at(k)] = least[r][k];
 }
 
 // Weighted mean of a voxel's candidates and itself (or of squares); 0 where nothing counts.
@@ -106,7 +104,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) average(const Slab slab
 {
     const float* __restrict__ const values = slab.values;
     const float* __restrict__ const sums = slab.sums;
-    const float floor = slab.floor, cutoff = slab.cutoff;
+    const float floor = slab.floor, cutoff = slab.cutoff, offset = slab.offset;
     const float2* __restrict__ const own_moments = slab.moments;
     const Place p = place_of(slab);
     if (!p.is_block_inside()) return;
@@ -120,13 +118,17 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) average(const Slab slab
             differences[r][k] = total[r][k] = largest[r][k] = 0.0f;
         }
     }
+#if KNOWN
+    const ByRule choice(p, moments, slab.maximum, nullptr);  // there was no first pass
+#else
     const ByMemory choice(p, slab.chosen);
+#endif
     for_all_displacements(
         Values{values}, p, slab.weights, choice, [&](int k, const float* found, float own, float there) {
             if (!(there > floor)) return;
             const float difference = SQUARES ? there * there - own * own : there - own;
             for (int r = 0; r < PATCHES; ++r) {
-                const float distance = found[r] * inverse[r][k];
+                const float scaled = found[r] * inverse[r][k], distance = KNOWN ? fmaxf(scaled - offset, 0.0f) : scaled;
                 const float weight = distance <= cutoff ? decay(distance) : 0.0f;
                 differences[r][k] += weight * difference;
                 total[r][k] += weight;

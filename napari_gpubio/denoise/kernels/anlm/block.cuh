@@ -5,7 +5,7 @@
 #define PATCHES 2  // patch radii at once; the first of two is at most 1
 #endif
 #ifndef CUBES
-#define CUBES 0  // whether windows reach equally far along all axes, so that nothing of a patch needs a weight of 0
+#define CUBES 0  // whether windows reach equally far along all axes and everything of a patch has the weight 1
 #endif
 #ifndef COLUMN
 #define COLUMN 2
@@ -140,7 +140,7 @@ __device__ __forceinline__ void load_tile(const Field& field, const Place& p, in
         });
 }
 
-// Weights (0 or 1) of the neighbors at distance 1 and 2 along one axis in the patch of radius r.
+// Weights of the neighbors at distance 1 and 2 along one axis in the patch of radius r.
 struct Reach {
     float one, two;
 

@@ -34,7 +34,7 @@ struct Words {
     {
         const int of_block = (2 * p.sx + 1) * per_dx * COLUMN * INNER,
                   inner = (p.row - RADIUS) * INNER_SIMD_WIDTH + p.lane - RADIUS;
-        own += (size_t)blockIdx.x * of_block + inner;
+        if (own) own += (size_t)blockIdx.x * of_block + inner;
     }
     __device__ unsigned* at(int word, int k) const { return own + (word * COLUMN + k) * INNER; }
 };

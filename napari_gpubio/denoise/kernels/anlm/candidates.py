@@ -3,8 +3,8 @@
 The same windows and the same order of operations. A brick lies in cache as planes of one x, each of them a flat array
 of rows of one y, with a halo of search radius + patch radius. A displacement is then one offset, and every loop is long
 and without branches; what is computed in the halo columns at the ends of rows is never read. Sums over a patch are
-c + (a1 + b1) + (a2 + b2) along each axis, with the neighbors a and b at distances 1 and 2, and never running sums:
-fluence spans ten decades.
+c + w1 (a1 + b1) + w2 (a2 + b2) along each axis, with the neighbors a and b at distances 1 and 2, and never running
+sums: fluence spans ten decades.
 """
 
 from typing import Any, NamedTuple
@@ -43,6 +43,7 @@ class Rule(NamedTuple):
     maximum: np.float32
     floor: np.float32
     cutoff: np.float32
+    offset: np.float32
 
 
 class Tiles(NamedTuple):
@@ -98,22 +99,25 @@ def _preselect(tiles: Tiles, layout: Layout, x: int, dx: int, offset: int, rule:
 
 
 @leaf
-def _window_sum(source: Array, start: int, step: int, radius: int, out: Array) -> None:
-    """Sums over 2 radius + 1 numbers of a flat array, ``step`` apart, around ``start`` and what follows it."""
-    n = len(out)
+def _window_sum(source: Array, start: int, step: int, weights: Array, out: Array) -> None:
+    """Sums over up to 5 numbers of a flat array, ``step`` apart, around ``start`` and what follows it.
+
+    ``weights`` are those of the numbers at the distances 1 and 2.
+    """
+    n, one, two = len(out), weights[0], weights[1]
     c = source[start : start + n]
-    if radius == 0:
+    if one == _ZERO:
         for k in range(n):
             out[k] = c[k]
         return
     a1, b1 = source[start - step : start - step + n], source[start + step : start + step + n]
-    if radius == 1:
+    if two == _ZERO:
         for k in range(n):
-            out[k] = c[k] + (a1[k] + b1[k])
+            out[k] = c[k] + one * (a1[k] + b1[k])
         return
     a2, b2 = source[start - 2 * step : start - 2 * step + n], source[start + 2 * step : start + 2 * step + n]
     for k in range(n):
-        out[k] = c[k] + (a1[k] + b1[k]) + (a2[k] + b2[k])
+        out[k] = c[k] + one * (a1[k] + b1[k]) + two * (a2[k] + b2[k])
 
 
 @leaf
@@ -131,7 +135,7 @@ def _add(sums: Array, gate: Array, inverse: Array, own: Array, displaced: Array,
     """
     differences, weights, largest = totals[0], totals[1], totals[2]
     for k in range(len(gate)):
-        distance = sums[k] * inverse[k] + gate[k]
+        distance = max(sums[k] * inverse[k] - rule.offset, _ZERO) + gate[k]
         weight = decay(distance) if distance <= rule.cutoff else _ZERO
         differences[k] += weight * (displaced[k] - own[k])
         weights[k] += weight
@@ -144,17 +148,18 @@ def visit_candidates(
     compared: Array,
     tiles: Tiles,
     layout: Layout,
-    patches: Array,
+    weights: Array,
     rule: Rule,
     scratch: Scratch,
     out: tuple[Array, Array],
 ) -> None:
     """Visit all candidates of a brick's voxels: find the least sums of squares, or average by what they are.
 
-    Patches of radii (patches, 3) are ``compared`` by residuals, whose sums give the local noise, or by values. ``out``
-    holds sums of squared differences over patches, shape (patches, x, flat plane), and totals, shape (patches, x, 3,
-    flat plane). Without totals (no patches), the sums become the least of a voxel's candidates. With totals, the sums
-    are the inverse of the noise's measure, and the candidates are added to the totals, see `_add`.
+    Patches of ``weights`` (patches, axes, distances 1 and 2) are ``compared`` by residuals, whose sums give the local
+    noise, or by values. ``out`` holds sums of squared differences over patches, shape (patches, x, flat plane), and
+    totals, shape (patches, x, 3, flat plane). Without totals (no patches), the sums become the least of a voxel's
+    candidates. With totals, the sums are the inverse of the noise's measure, and the candidates are added to the
+    totals, see `_add`.
     """
     sums, totals = out
     squares, rows, gate = scratch
@@ -176,10 +181,10 @@ def visit_candidates(
                         displaced = tiles.values[there, start + offset : start + offset + n]
                         for k in range(n):
                             gate[k] = gate[k] if displaced[k] > rule.floor else _OUT
-                    for p in range(len(patches)):
-                        _window_sum(flat, (x + layout.reach[0]) * width, width, patches[p, 0], rows[0, :width])
-                        _window_sum(rows[0], middle, layout.pitch, patches[p, 1], rows[1, 2 : 2 + n])
-                        _window_sum(rows[1], 2, 1, patches[p, 2], rows[2, :n])
+                    for p in range(len(weights)):
+                        _window_sum(flat, (x + layout.reach[0]) * width, width, weights[p, 0], rows[0, :width])
+                        _window_sum(rows[0], middle, layout.pitch, weights[p, 1], rows[1, 2 : 2 + n])
+                        _window_sum(rows[1], 2, 1, weights[p, 2], rows[2, :n])
                         if averages:
                             own = tiles.averaged[here, start : start + n]
                             other = tiles.averaged[there, start + offset : start + offset + n]

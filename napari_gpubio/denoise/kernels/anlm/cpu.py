@@ -28,7 +28,7 @@ class Run:
         mean, variance = measure_moments(problem)
         self._values, self._mean = mirrored(problem.values, halo), mirrored(mean, halo)
         self._variance = np.pad(variance, [(n, n) for n in halo], constant_values=-1.0)
-        self._patches = np.array(problem.windows.patches)
+        self._weights = problem.patch_weights
         self._partial = Partial.empty(problem)
 
     def bytes_per_item(self) -> int:
@@ -69,27 +69,25 @@ class Run:
 
     def _filter_brick(self, box: Box) -> None:
         """Both passes over the candidates of one brick."""
-        p, patches = self._problem, self._patches
+        p, weights = self._problem, self._weights
         layout = _layout_of(p, box)
         values, mean, variance = (_tile(volume, box, layout) for volume in (self._values, self._mean, self._variance))
         averaged = values * values if p.settings.is_rician else values
         tiles, rule, scratch = Tiles(values, averaged, mean, variance), _rule_of(p), _scratch_of(layout)
         length = layout.size[1] * layout.pitch
-        least = np.full((len(patches), layout.size[0], length), _NOTHING)
-        totals = np.zeros((len(patches), layout.size[0], 3, length), np.float32)
+        least = np.full((len(weights), layout.size[0], length), _NOTHING)
+        totals = np.zeros((len(weights), layout.size[0], 3, length), np.float32)
         found, sums = _inner(least, layout), self._partial.sums[(slice(None), *box)]
-        if p.is_exact:
-            found[...] = sums
-        else:
-            visit_candidates(values - mean, tiles, layout, patches, rule, scratch, (least, totals[:0]))
-            if p.variance is not None:
-                np.maximum(found, sums, out=found)
+        if p.variance is None:
+            visit_candidates(values - mean, tiles, layout, weights, rule, scratch, (least, totals[:0]))
             sums[...] = found
+        else:
+            found[...] = sums
         # 1 / 3e38 is denormal, hence slow
         inverse = np.where(least < _NOTHING, _ONE / np.maximum(least, _TINY), _ZERO)
-        visit_candidates(values, tiles, layout, patches, rule, scratch, (inverse, totals))
-        gathered = np.moveaxis(totals, 2, 0).reshape(3 * len(patches), layout.size[0], length)
-        differences, weights, largest = _inner(gathered, layout).reshape(3, len(patches), *layout.size)
+        visit_candidates(values, tiles, layout, weights, rule, scratch, (inverse, totals))
+        gathered = np.moveaxis(totals, 2, 0).reshape(3 * len(weights), layout.size[0], length)
+        differences, weights, largest = _inner(gathered, layout).reshape(3, len(weights), *layout.size)
         self._partial.estimates[(slice(None), *box)] = _estimates(p, box, differences, weights, largest)
 
 
@@ -160,7 +158,7 @@ def _scratch_of(layout: Layout) -> Scratch:
 
 def _rule_of(p: Problem) -> Rule:
     a, b_with_c, anything = map(bool, p.flags)
-    return Rule(a, b_with_c, anything, p.settings.center == "largest", p.maximum, p.floor, p.cutoff)
+    return Rule(a, b_with_c, anything, p.settings.center == "largest", p.maximum, p.floor, p.cutoff, p.offset)
 
 
 def _tile(volume: Float, box: Box, layout: Layout) -> Float:

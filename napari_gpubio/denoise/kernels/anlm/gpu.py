@@ -11,7 +11,7 @@ import numpy as np
 from napari_gpubio.core.device import Device, host_room, shared_memory_bytes, to_host
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.kernels import POINTER, kernel, struct, struct_layout
-from napari_gpubio.denoise.kernels.anlm.problem import BRICK, NOTHING, Problem, brick_counts, planes_of, reach_weights
+from napari_gpubio.denoise.kernels.anlm.problem import BRICK, NOTHING, Problem, brick_counts, planes_of
 from napari_gpubio.denoise.kernels.anlm.tally import HALO, Arrays, Filtered, Operations, Partial, finish
 
 THREADS, ROWS, SIMD_WIDTH, RADIUS = 512, 16, 32, 2  # of a block; as in the kernel
@@ -30,10 +30,10 @@ BUILDS = (Build(2, 4), Build(2, 2), Build(2, 1), Build(1, 1))  # from the fastes
 def defines_of(problem: Problem, build: Build) -> tuple[str, ...]:
     """The specialization of the kernels that a problem needs."""
     settings, (a, b_with_c, anything) = problem.settings, problem.flags
-    cubes = int(problem.windows.patches in (((1, 1, 1),), ((2, 2, 2),), ((1, 1, 1), (2, 2, 2))))
+    cubes = problem.windows.patches in (((1, 1, 1),), ((2, 2, 2),), ((1, 1, 1), (2, 2, 2)))
     return (
         f"PATCHES={len(problem.windows.patches)}",
-        f"CUBES={cubes}",
+        f"CUBES={int(cubes and problem.variance is None)}",
         f"LARGEST={int(settings.center == 'largest')}",
         f"SQUARES={int(settings.is_rician)}",
         f"A_SUFFICES={a}",
@@ -88,7 +88,7 @@ SLAB = struct_layout(
     dict.fromkeys(("values", "usable", "moments", "weights", "chosen", "sums", "estimates"), POINTER)
     | dict.fromkeys(("shape", "box", "search"), (np.int32, 3))
     | dict.fromkeys(("first_plane", "planes", "first_brick"), np.int32)
-    | dict.fromkeys(("maximum", "floor", "cutoff"), np.float32)
+    | dict.fromkeys(("maximum", "floor", "cutoff", "offset"), np.float32)
 )  # as struct Slab in anlm.cu
 
 
@@ -110,16 +110,16 @@ class Run:
         with cupy.cuda.Device(device.indices[0]):
             self._values, self._usable = cupy.asarray(problem.values), cupy.asarray(problem.usable)
             self._sums, self._estimates = self._blank()
-            self._exact = self._sums.copy() if problem.is_exact else None
-            self._weights = cupy.asarray(reach_weights(problem.windows))
+            self._weights = cupy.asarray(problem.patch_weights)
 
     def _blank(self) -> tuple[Any, Any]:
         """Sums and estimates before any brick is done, as those of `Partial.empty`."""
         import cupy
 
         p, patches = self._problem, len(self._problem.windows.patches)
-        known = p.known_sums()
-        sums = cupy.full((patches, *p.shape), np.float32(NOTHING)) if known is None else cupy.asarray(known)
+        sums = p.known_sums(None if p.variance is None else cupy.asarray(p.variance), cupy)
+        if sums is None:
+            sums = cupy.full((patches, *p.shape), np.float32(NOTHING))
         values = cupy.square(self._values) if p.settings.is_rician else self._values
         return sums, cupy.stack([values] * patches)
 
@@ -165,15 +165,18 @@ class Run:
         self._kernel("local_moments")((blocks,), (256,), (self._slab_struct(0),))
 
     def _filter(self, first: int, bricks: int) -> None:
-        """Both passes over a slab of bricks; the candidates that the first chooses are kept for the second."""
+        """Both passes over a slab of bricks; the candidates that the first chooses are kept for the second.
+
+        Where the noise is known, there is no first one.
+        """
         import cupy
 
-        if self._chosen is None:
+        is_known = self._problem.variance is not None
+        if self._chosen is None and not is_known:
             self._chosen = cupy.empty(chosen_words(self._problem, self._build.column) * self._slab, np.uint32)
         slab = self._slab_struct(first)
-        self._launch("find_least", bricks, slab)
-        if self._exact is not None:  # what it has found besides the candidates does not count
-            self._sums[...] = self._exact
+        if not is_known:
+            self._launch("find_least", bricks, slab)
         self._launch("average", bricks, slab)
 
     def _slab_struct(self, first_brick: int) -> np.void:
@@ -197,6 +200,7 @@ class Run:
             maximum=p.maximum,
             floor=p.floor,
             cutoff=p.cutoff,
+            offset=p.offset,
         )
 
     def _launch(self, name: str, bricks: int, slab: np.void) -> None:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -34,12 +35,18 @@ class Windows:
         return tuple(window_size(radii) for radii in self.patches)
 
 
-def make_windows(settings: DenoiseSettings, voxel_size_mm: Sequence[float] = (1.0, 1.0, 1.0)) -> Windows:
-    """Radii for a grid: the settings' along the finest axis, the same length in mm (rounded) along the others."""
+def make_windows(
+    settings: DenoiseSettings, voxel_size_mm: Sequence[float] = (1.0, 1.0, 1.0), shape: Sequence[int] = ()
+) -> Windows:
+    """Radii for a grid: the settings' along the finest axis, the same length in mm (rounded) along the others.
+
+    A plane, whose ``shape`` has an axis of length 1, has windows within the plane.
+    """
+    sizes = [math.inf if length == 1 else size for size, length in zip(voxel_size_mm, shape or (0, 0, 0), strict=True)]
     return Windows(
-        patches=tuple(_same_length(radius, voxel_size_mm) for radius in settings.radii),
-        search=_same_length(settings.search_radius, voxel_size_mm),
-        box=_same_length(1, voxel_size_mm),
+        patches=tuple(_same_length(radius, sizes) for radius in settings.radii),
+        search=_same_length(settings.search_radius, sizes),
+        box=_same_length(1, sizes),
     )
 
 
@@ -52,12 +59,6 @@ def _same_length(radius: int, voxel_size_mm: Sequence[float]) -> Triple:
 def window_size(radii: Triple) -> int:
     """Voxels in a window of such radii."""
     return math.prod(2 * radius + 1 for radius in radii)
-
-
-def reach_weights(windows: Windows) -> npt.NDArray[np.float32]:
-    """Weights (0 or 1) of the neighbors at distance 1 and 2 in each patch, shape (patches, axes, 2)."""
-    radii = np.array(windows.patches)[:, :, None]
-    return np.ascontiguousarray(radii >= np.array([1, 2]), np.float32)
 
 
 def brick_counts(shape: Triple) -> Triple:
@@ -100,8 +101,10 @@ def planes_of(shape: Triple, start: int, count: int) -> tuple[int, int]:
 Float = npt.NDArray[np.float32]
 TINY = 1e-30  # least sum of squares, of volumes that are near 1: where noise is zero, only equal patches count
 NOTHING = 3e38  # sum of squares where there is no candidate
-KNOWN_SHARE = 1.3  # of the mean measure of noise, which the measure is at least where the noise is known
-EXACT_SHARE = 3.5  # of the same, which the measure is where the noise is known to be all that patches may differ by
+# Where the noise is known, of variance s: weights are exp(-max(D - SAME s, 0) / (STRENGTH s)), and D is the mean
+# squared difference of patches that fade out as a Gaussian of so many voxels.
+SAME, STRENGTH = 2.0, 4.0
+FADING = {1: 0.5, 2: 0.6}
 _SAMPLE = 20_000  # voxels that are enough to know what is typical
 _LARGEST = 1e15  # scaled numbers stay below, so that sums of their squares stay finite
 # Pre-selection as (A and (C or first)) or (B and C and second) or third, see `flags`.
@@ -119,8 +122,8 @@ class Problem:
     settings: DenoiseSettings
     # Least mean squared difference of residual patches in white noise of variance 1, for each patch
     calibration: tuple[float, ...]
-    variance: Float | None = None  # known variance of the noise, scaled, shape (X, Y, Z); None: estimated
-    is_exact: bool = False  # whether the known variance takes the place of the measure, instead of being a lower limit
+    # Known variance of the noise, scaled, shape (X, Y, Z); None: measured by the differences of patches
+    variance: Float | None = None
 
     @property
     def shape(self) -> Triple:
@@ -155,34 +158,41 @@ class Problem:
         return np.float32(self.settings.cutoff or NOTHING)
 
     @property
+    def offset(self) -> np.float32:
+        """Distance that patches of the same content have where the noise is known; nothing below it counts."""
+        return np.float32(0.0 if self.variance is None else SAME / STRENGTH)
+
+    @cached_property
+    def patch_weights(self) -> npt.NDArray[np.float32]:
+        """Weights of the neighbors at distance 1 and 2 in each patch, shape (patches, axes, 2)."""
+        distances = np.array([1, 2])
+        fading = np.array([FADING[radius] for radius in self.settings.radii])[:, None, None]
+        known = np.exp(-0.5 * np.square(distances / fading))
+        weights = (np.array(self.windows.patches)[:, :, None] >= distances) * (1.0 if self.variance is None else known)
+        return np.ascontiguousarray(weights, np.float32)
+
+    @property
     def resident_bytes(self) -> int:
         """About what a GPU keeps: values, mask, sums and estimates of each patch; and slabs of some 200 MB at most."""
         slabs = min(self.values.size * 40, 200 << 20)
-        arrays = 3 if self.is_exact else 2
-        return self.values.size * (4 * (1 + arrays * len(self.windows.patches)) + 1) + slabs
+        return self.values.size * (4 * (1 + 2 * len(self.windows.patches)) + 1) + slabs
 
-    def known_sums(self) -> Float | None:
-        """Sums of squares where the noise is known, lower limits or exact, shape (patches, X, Y, Z); None if it is not.
+    def known_sums(self, variance: Any, xp: Any = np) -> Any:
+        """Sums of squares that stand for a known variance of shape (X, Y, Z), shape (patches, X, Y, Z), or None.
 
-        The measure of noise is a least of many, so that it is too small for weights wherever it is small by chance, and
-        it also holds what differs between the best of patches, which a map of the noise does not know. So a known noise
-        does not take its place, but is what it is at least: `KNOWN_SHARE` times what it is on the mean in white noise.
-        The share was tried on simulated magnitudes of heads: 1.2 to 1.4 are equally good, and from 0.8 on a true map is
-        nowhere worse than none.
+        The least of many differences, which measures noise that is not known, is too small wherever it is small by
+        chance and holds whatever no candidate has in common with the voxel: fine anatomy counts as noise. A known
+        noise takes its place. Patches of the same content then differ by `SAME` s, and with that taken off all of
+        them count alike.
 
-        Of a series that limit would leave anatomy to be counted as noise in each volume, which smooths it: at 40 times
-        the noise in b = 0 it biased FA by -0.06 and made the error 1.6 times that of no filter. There the noise is
-        exact. Smaller shares keep FA better (2: about -0.01; 3.5: -0.04), but average so little that the square root of
-        what is left after the Rician correction lowers means of dark voxels; at 3.5 they stay within 0.3 %.
+        `STRENGTH` and `FADING` were chosen on simulated folds of 4 to 10 voxels, smooth fields, steps, and the sample
+        head at signal / noise 10 to 40. Whole patches of 3 and 5 voxels find no like in fine folds, and lose 1.5 to
+        3 dB there; a point alone loses as much in smooth fields. Strengths of 3 to 5 are within 0.5 dB of each other.
         """
-        if self.variance is None:
+        if variance is None:
             return None
-        factors = (
-            (EXACT_SHARE if self.is_exact else KNOWN_SHARE)
-            * np.array(self.windows.patch_sizes)
-            * np.array(self.calibration)
-        )
-        return np.asarray(factors[:, None, None, None] * self.variance, np.float32)
+        sizes = np.prod(1.0 + 2.0 * self.patch_weights.sum(axis=2, dtype=np.float64), axis=1)
+        return xp.asarray(STRENGTH * sizes, np.float32)[:, None, None, None] * variance
 
 
 def make_problem(
@@ -192,7 +202,6 @@ def make_problem(
     *,
     usable: npt.NDArray[np.uint8] | None = None,
     variance: Float | None = None,
-    is_exact: bool = False,
     calibration: tuple[float, ...] | None = None,
 ) -> Problem:
     """The problem of a scaled volume: by default with windows for cubic voxels, all of which are filtered."""
@@ -204,7 +213,6 @@ def make_problem(
         settings=settings,
         calibration=calibration or calibrate(windows, settings),
         variance=variance,
-        is_exact=is_exact,
     )
 
 
@@ -227,18 +235,29 @@ def scale_of(values: npt.NDArray[np.floating]) -> float:
 # the least of them is larger: at a signal / noise of 4 that rule makes the measured variance up to 10 % too large. For
 # magnitudes with less than that, choose no pre-selection, or give the noise.
 
-# By patch radius, for search radius 1 to 5: means over at least 200 000 voxels of white noise; standard error 0.3 %.
-_MEASURED = {1: (1.237, 0.948, 0.844, 0.778, 0.732), 2: (1.654, 1.433, 1.366, 1.317, 1.285)}
+# By number of axes and patch radius, for search radius 1 to 5: means over at least 200 000 voxels of white noise;
+# standard error 0.3 %.
+_MEASURED = {
+    (3, 1): (1.237, 0.948, 0.844, 0.778, 0.732),
+    (3, 2): (1.654, 1.433, 1.366, 1.317, 1.285),
+    (2, 1): (1.139, 0.667, 0.531, 0.460, 0.415),
+    (2, 2): (1.508, 1.048, 0.927, 0.855, 0.807),
+}
 _SIDE = 32  # voxels of the volume that is tried for other windows
 
 
 def calibrate(windows: Windows, settings: DenoiseSettings) -> tuple[float, ...]:
     """Mean of the local measure of noise in white noise of variance 1, for each patch."""
-    search = windows.search[0]
-    is_known = windows.search == (search,) * 3 and search <= 5 and settings.preselection != "coupe"
-    if is_known and all(patch == (patch[0],) * 3 for patch in windows.patches):
-        return tuple(_MEASURED[patch[0]][search - 1] for patch in windows.patches)
+    search, patches = _isotropic(windows.search), [_isotropic(patch) for patch in windows.patches]
+    if 1 <= search[1] <= 5 and settings.preselection != "coupe" and all(patch in _MEASURED for patch in patches):
+        return tuple(_MEASURED[patch][search[1] - 1] for patch in patches)
     return simulate_measure(windows, settings.preselection)
+
+
+def _isotropic(radii: Triple) -> tuple[int, int]:
+    """Along how many axes a window reaches, and how far; 0 if not equally far."""
+    reached = [radius for radius in radii if radius]
+    return len(reached), reached[0] if len(set(reached)) == 1 else 0
 
 
 @lru_cache(maxsize=64)

@@ -46,13 +46,17 @@ def mix(small: Any, large: Any, filter_axis: FilterAxis, xp: Any = np) -> Any:
 
     so four passes along lines do it all. Beyond the volume d is zero, as in a bank with zero padding. Where the mixed
     estimate would be negative and the small patch's is not, the latter is kept. Arrays are (X, Y, Z), float32, and
-    ``filter_axis`` works where they are, on the host or a GPU.
+    ``filter_axis`` works where they are, on the host or a GPU. A plane has no detail across it.
     """
+
+    def low_pass(array: Any, axis: int) -> Any:
+        return array if array.shape[axis] == 1 else filter_axis(array, axis, _LOW_TAPS)
+
     difference = large - small
-    a = filter_axis(difference, 0, _LOW_TAPS)
-    b = filter_axis(difference, 1, _LOW_TAPS)
-    c = filter_axis(a, 1, _LOW_TAPS)
-    low = c + filter_axis(a + b - (c + c), 2, _LOW_TAPS)
+    a = low_pass(difference, 0)
+    b = low_pass(difference, 1)
+    c = low_pass(a, 1)
+    low = c + low_pass(a + b - (c + c), 2)
     mixed = small + (difference - low)
     return xp.where((mixed < 0) & (small >= 0), small, mixed)
 
@@ -145,7 +149,7 @@ class Partial:
     @staticmethod
     def empty(problem: Problem) -> "Partial":
         """No brick done: known noise, or none; the values as they are."""
-        sums = problem.known_sums()
+        sums = problem.known_sums(problem.variance)
         if sums is None:
             sums = np.full((len(problem.windows.patches), *problem.shape), NOTHING, np.float32)
         values = np.square(problem.values) if problem.settings.is_rician else problem.values

@@ -211,8 +211,8 @@ class FluenceProblem:
 
     @property
     def resident_bytes(self) -> int:
-        """About what a GPU keeps: halves, best, three pairs and one to work in, reference, scale, and optional ones."""
-        volumes = 13 + (self.limit is not None) + 2 * (self.guide is not None)
+        """About what a GPU needs: halves, best, reference, scale, what errors are measured with, and optional ones."""
+        volumes = 28 + (self.limit is not None) + 2 * (self.guide is not None)
         sides = (self.regions is not None) + (self.tissues is not None)
         return self.halves[0].size * (4 * volumes + 6 * sides)
 

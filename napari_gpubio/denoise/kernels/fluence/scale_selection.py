@@ -18,7 +18,8 @@ wherever u / g is constant in the window, inside of thin absorbers and beside so
 unlike a mean of ratios, weights voxels by their photons. Errors are then compared, and updates blended, within tissues:
 what is best beside a vessel is not what is best in it. Where the guide is wrong by a step from one tissue to the next,
 some light still crosses the border unnoticed below the noise; so at the end every tissue gets back, in wide windows,
-the light that it had.
+the light that it had. What the error is then is measured voxel by voxel (``errors.py``), and where the noise was a few
+percent and that error is larger, as beside sources that a guide has wrong, the fluence is left as it was.
 """
 
 from abc import ABC, abstractmethod
@@ -27,6 +28,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from napari_gpubio.denoise.kernels.fluence.errors import (
+    BORDER,
+    BRIGHT,
+    STEEP,
+    Evidence,
+    Part,
+    SquaredErrors,
+    Windows,
+    bounded,
+    squared_bias,
+)
 from napari_gpubio.denoise.kernels.fluence.problem import (
     Candidate,
     FluenceProblem,
@@ -37,12 +49,11 @@ from napari_gpubio.denoise.kernels.fluence.problem import (
 )
 
 _REFERENCE, _SMOOTHER, _BACKGROUND = 1.7, 1.0, 1.5  # voxels: scales of what errors are relative to
-_AROUND = 3.0  # voxels: scale over which the remaining noise is measured
-_AROUND_BIAS = 5.0  # voxels: and the remaining bias, which is known less well
 _SHARE = 0.03  # of the background that the reference is at least
 _FAINTEST = np.float32(1e-26)  # that a guide is at least: its products are single-precision numbers
 _KEPT = 12.0  # voxels: scale over which a tissue keeps its light
 _GUIDED = 3.0  # voxels: scale of what errors are relative to if there is a guide
+_KNOWN = 0.05  # noise of the fluence below which it is left as it was where that was better
 _STEEP_SHARE = 1e-5  # of the reference that its power is at least, so that nothing underflows
 _GUIDED_SHARE = 1e-3  # of what they would be relative to without one that this is at least
 
@@ -108,11 +119,11 @@ class ScaleSelection(ABC):
         self._pairs, self._difference = [empty(2) for _ in range(3)], empty()
         self._reference, self._scales = empty(), empty()
         self._scales.fill(np.float32(0.0))
-        scales = _SMOOTHER, _BACKGROUND, _AROUND
-        self._smoother, self._background, self._around = (make_window(s, problem.steps) for s in scales)
+        self._smoother, self._background = (make_window(s, problem.steps) for s in (_SMOOTHER, _BACKGROUND))
         self._sloped = make_window(_REFERENCE, problem.steps, is_sloped=True)
         self._wide = make_window(_GUIDED, problem.steps)
-        self._widely = make_window(_AROUND_BIAS, problem.steps)
+        self._errors_over = Windows.of(problem.steps)
+        self._left: Any = None  # squared error that is left, over `_relative_to`, once it is measured
         self._keeping = make_window(_KEPT, problem.steps, is_sum=True)
         self._measure_reference()
 
@@ -152,8 +163,10 @@ class ScaleSelection(ABC):
         """Try the candidates ``start`` to ``start + count - 1``."""
         for candidate in self.problem.candidates[start : start + count]:
             self._try(candidate)
-        if start + count >= len(self.problem.candidates) and self._tissues is not None:
-            self._keep_light()
+        if start + count >= len(self.problem.candidates):
+            if self._tissues is not None:
+                self._keep_light()
+            self._leave_what_was_better()
 
     def values(self) -> Any:
         """The best so far, as NumPy."""
@@ -162,15 +175,21 @@ class ScaleSelection(ABC):
         return self._download(mean)
 
     def snapshot(self) -> Smoothed:
-        """The best so far, and its noise, as NumPy."""
-        errors = self._error(self._best, with_bias=True), self._error(self.halves, with_bias=False)
-        return Smoothed(self.values(), self._download(self._scales), *errors)
+        """The best so far, and its error, as NumPy."""
+        if self._left is None:
+            self._left = self._measure_errors().left
+        left, raw = self._left.copy(), self.empty()
+        self._do("dispersion", *self.halves, self._reference, raw)
+        raw = self._mean(raw, self._errors_over.around)
+        for squares, reference in ((left, self._relative_to()), (raw, self._reference)):
+            self._do("standard_error", squares, reference)
+        return Smoothed(self.values(), self._download(self._scales), self._download(left), self._download(raw))
 
     def close(self) -> None:
         """Free the arrays."""
         self._pairs.clear()
         self._segments = self._tissues = self._limit = self._scales = self._reference = self._difference = None
-        self._guide = self._gain = self.halves = self._best = None
+        self._guide = self._gain = self.halves = self._best = self._left = None
 
     def _try(self, candidate: Candidate) -> None:
         """Update the current best where the candidate's error is lower."""
@@ -210,6 +229,15 @@ class ScaleSelection(ABC):
         for best, light, own in zip(self._best, given, found, strict=True):
             self._do("compare_to", own, light, self._difference)
             self._do("scale_by", best, self._difference)
+
+    def _leave_what_was_better(self) -> None:
+        """Leave the fluence as it was where there is light enough to tell that it was better."""
+        errors = self._measure_errors()
+        is_worse = self._is_below(_KNOWN, errors.noise, self._relative_to()) & (errors.left > errors.noise)
+        for best, half in zip(self._best, self.halves, strict=True):
+            best[...] = np.where(is_worse, half, best)
+        self._scales[...] = np.where(is_worse, np.zeros_like(self._scales), self._scales)
+        self._left = np.where(is_worse, errors.noise, errors.left)
 
     def _measure_reference(self) -> None:
         """What errors are relative to: the whole, smoothed without much bias, and above 0."""
@@ -254,29 +282,75 @@ class ScaleSelection(ABC):
         """Segments within which errors are compared."""
         return self._tissues if self._guide is not None else self._masked
 
-    def _error(self, pair: Any, *, with_bias: bool) -> Any:
-        """Standard error of the mean of a pair, from their differences around each voxel, and with its bias the whole.
+    @property
+    def _pooled(self) -> Any:
+        """Segments within which what is left of the error is averaged."""
+        return self._segments if self._tissues is None else self._tissues
 
-        The squared bias is the mean product of what was changed in both halves; where that is negative, there is none.
+    def _measure_errors(self) -> SquaredErrors:
+        """Squared errors, over `_relative_to`, that are left in the best so far and that were in the whole.
+
+        Nothing is tried afterwards.
         """
-        reference = self._steep_reference() if with_bias and self._guide is not None else self._reference
-        variance, room = self._pairs[0]
-        self._do("dispersion", *pair, reference, variance)
-        variance = self.smooth(variance, self._around, (room, variance), self._compared)
-        if with_bias:
-            bias, room = self._pairs[1]
-            self._do("squared_bias", *pair, *self.halves, reference, bias)
-            self._do("add_positive", variance, self.smooth(bias, self._widely, (room, bias), self._compared))
-        self._do("standard_error", variance, reference)
-        return self._download(variance)
+        del self._pairs[1:]
+        self._difference = None
+        reference, windows, mean = self._relative_to(), self._errors_over, self._mean
+        share = np.minimum(self._scales / np.float32(self.problem.candidates[0].scale_mm), np.float32(1.0))
+        spread, product, noise = (self.empty() for _ in range(3))
+        self._do("dispersion", *self._best, reference, spread)
+        self._do("squared_bias", *self._best, *self.halves, reference, product)
+        self._do("dispersion", *self.halves, reference, noise)
+        variance = share * mean(spread, windows.around) + (np.float32(1.0) - share) * mean(spread, windows.close)
+        share *= share
+        product += share * spread  # see errors.py
+        del spread
+        around, close = (bounded(mean(noise, window)) for window in windows)
+        evidence = Evidence(bounded(product), share, close, around, self._is_below(BRIGHT, close, reference))
+        del noise
+        variance += squared_bias(evidence, self._parts(), windows, mean)
+        return SquaredErrors(variance, close)
 
-    def _steep_reference(self) -> Any:
-        """The reference to the power of 3/2, relative to which the squared error that a guided filter leaves is even.
+    def _is_below(self, share: float, variance: Any, reference: Any) -> Any:
+        """Whether a variance, over a reference, is that of an error below a share of the fluence."""
+        return variance * reference < np.float32(share**2) * self._reference * self._reference
+
+    def _mean(self, values: Any, window: Window) -> Any:
+        """Mean over a window of the voxels around each voxel, within tissues."""
+        room, spare = self._pairs[0]
+        spare[...] = values
+        return self.smooth(spare, window, (room, spare), self._pooled).copy()
+
+    def _parts(self) -> Iterator[Part]:
+        """Where a guide is steep, borders elsewhere, and the rest."""
+        rest = np.ones_like(self._scales)
+        if self._guide is not None:
+            change = np.abs(self._mean(self._guide, self.problem.candidates[0].window) - self._guide)
+            steep = (change > np.float32(STEEP) * self._guide).astype(np.float32)
+            yield Part(steep, is_shrunk=False)
+            rest -= steep
+        border = rest * self._border()
+        yield Part(border)
+        rest -= border
+        yield Part(rest)
+
+    def _border(self) -> Any:
+        """1 at the border of a region within which errors are averaged, else 0; the volume's faces are none."""
+        found = np.zeros_like(self._scales)
+        for axis, sides in enumerate(() if self._pooled is None else self._pooled):
+            near = max(1, round(BORDER / self.problem.steps[axis]))
+            for side, within in zip(sides, (slice(near, None), slice(-near)), strict=True):
+                place = (*(slice(None),) * axis, within)
+                found[place] = np.maximum(found[place], (side[place] < near).astype(np.float32))
+        return found
+
+    def _relative_to(self) -> Any:
+        """What squared errors are even relative to, if there is a guide the reference to the power of 3/2.
 
         Shot noise is even relative to the fluence; in an absorber that is as large as a window, relative to its square.
         """
-        found = self._pairs[2][0]
-        found[...] = self._reference
+        if self._guide is None:
+            return self._reference
+        found = self._reference.copy()
         self._do("scale_by", found, self._reference)
         self._do("standard_error", found, self._reference)
         self._do("raise_to", found, self._reference, np.float32(_STEEP_SHARE), self.problem.least)
@@ -294,7 +368,7 @@ class ScaleSelection(ABC):
         yield self._sloped, is_cut
         yield self._wide, is_cut
         yield self._keeping, True
-        yield self._widely, compared
-        yield self._around, compared
+        for window in (*self._errors_over, self.problem.candidates[0].window):
+            yield window, self._pooled is not None
         for window in (self._smoother, self._background):
             yield window, masked

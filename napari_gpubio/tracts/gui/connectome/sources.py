@@ -24,9 +24,10 @@ from napari_gpubio.tracts.connectome import (
     connectome_steps,
     geodesic_connectome_steps,
 )
-from napari_gpubio.tracts.connectome.geodesic import FAN
+from napari_gpubio.tracts.connectome.geodesic import FAN, TRACKING
 from napari_gpubio.tracts.fods.model import FodField
 from napari_gpubio.tracts.gui.fibers import NO_FIBERS, fibers_of, pack_fibers, why_no_fibers
+from napari_gpubio.tracts.gui.methods import MethodForms
 from napari_gpubio.tracts.gui.script import Recipe, checked, fiber_lines, source_recipe
 from napari_gpubio.tracts.gui.source import (
     HINT,
@@ -95,15 +96,7 @@ class FiberSource(QWidget):
         super().__init__(parent)
         self.box = LayerBox(viewer, why_no_fibers, empty="open a tractogram, or track fibers", parent=self)
         self.form = ParamForm(ConnectomeSettings(), parent=self)
-        self.form.changed.connect(self._show_fitting_rows)
         _stack(self, "Fibers", self.box, self.form)
-        self._show_fitting_rows()
-
-    def _show_fitting_rows(self) -> None:
-        """Show only the inputs that matter for the chosen assignment."""
-        assignment = self.form.widget("assignment").value
-        self.form.set_row_visible("radius_mm", visible=assignment == "radial")
-        self.form.set_row_visible("backwards_mm", visible=assignment == "backwards")
 
     def steps(self, labels: Any, _device: str, stop: threading.Event) -> Steps:
         """Read the inputs and return the search for the regions of every fiber."""
@@ -145,8 +138,8 @@ class GeodesicSource(QWidget):
         self._viewer = viewer
         self.box = LayerBox(viewer, why_no_source, empty=HINT, parent=self)
         self.form = ParamForm(GeodesicSettings(), parent=self)
-        self.directions_form = ParamForm(FAN, parent=self)
-        self.tracking_form = ParamForm(TrackSettings(), parent=self)
+        self.methods = MethodForms(self, FAN, TRACKING)
+        self.directions_form, self.tracking_form = self.methods.directions, self.methods.tracking
         folded = []
         for title, form in (("Fan of directions", self.directions_form), ("Tracking", self.tracking_form)):
             folded.append(Folded(title, self))
@@ -170,7 +163,7 @@ class GeodesicSource(QWidget):
             layer=layer,
             source=source,
             density=self.form.value(),
-            directions=self.directions_form.value(),
+            directions=self.methods.launched(),
             tracking=self.tracking_form.value(),
             device=device,
             recipe=source_recipe(source, layer, device),

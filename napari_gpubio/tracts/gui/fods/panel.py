@@ -24,7 +24,7 @@ from napari_gpubio.tracts.fods.harmonics import BASES
 from napari_gpubio.tracts.fods.model import FixelField, FodField
 from napari_gpubio.tracts.fods.napari_io import fixel_layer, fod_layers, fods_of
 from napari_gpubio.tracts.fods.run import deconvolve_steps, find_peaks_steps
-from napari_gpubio.tracts.fods.settings import CsdSettings, PeakSettings
+from napari_gpubio.tracts.fods.settings import OF_ONE_TISSUE, CsdSettings, PeakSettings
 from napari_gpubio.tracts.gui.fods.glyphs import SliceGlyphs
 from napari_gpubio.tracts.gui.fods.responses import ResponseBox
 from napari_gpubio.tracts.gui.script import Recipe, checked, fod_recipe, scan_recipe, script_text
@@ -93,6 +93,7 @@ class FodPanel(EnginePanel):
         top.addRow("Response", self.response_box)
         self.inputs.addLayout(top)
         self.form = ParamForm(CsdSettings(), parent=self)
+        self.response_box.box.currentIndexChanged.connect(self._show_fitting_rows)
         self.inputs.addWidget(self.form)
         self.basis_box = ElidedComboBox(self)
         self.basis_box.addItem("as the file says, else MRtrix 3", "auto")
@@ -129,6 +130,11 @@ class FodPanel(EnginePanel):
         self.check_label.setWordWrap(True)
         self.check_label.hide()
         self.inputs.addWidget(self.check_label)
+
+    def _show_fitting_rows(self, *_: Any) -> None:
+        """Hide what only counts for one tissue where there are several."""
+        for name in OF_ONE_TISSUE:
+            self.form.set_row_visible(name, visible=not self.response_box.choice.several)
 
     def _glyph_controls(self) -> QWidget:
         box = QWidget(self)

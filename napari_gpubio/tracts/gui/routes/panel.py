@@ -25,6 +25,7 @@ from napari_gpubio.gui.results import ResultBox
 from napari_gpubio.gui.script import file_name
 from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.tracts.gui.fibers import TRACTOGRAMS, fiber_layer, pack_fibers
+from napari_gpubio.tracts.gui.methods import MethodForms
 from napari_gpubio.tracts.gui.region_box import RegionBox
 from napari_gpubio.tracts.gui.region_script import save_regions, unsaved_regions
 from napari_gpubio.tracts.gui.routes.script import Connection, connect_script
@@ -41,7 +42,6 @@ from napari_gpubio.tracts.gui.source import (
 from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
 from napari_gpubio.tracts.routes import ConnectSettings, Routes, connect_steps
 from napari_gpubio.tracts.routes.run import FAN
-from napari_gpubio.tracts.settings import TrackSettings
 
 if TYPE_CHECKING:
     import napari.viewer
@@ -83,8 +83,8 @@ class ConnectPanel(EnginePanel):
         self.source_box = LayerBox(viewer, why_no_source, empty=HINT, parent=self)
         self.start_box, self.end_box = RegionBox(viewer, parent=self), RegionBox(viewer, parent=self)
         self.form = ParamForm(ConnectSettings(), parent=self)
-        self.directions_form = ParamForm(FAN, parent=self)
-        self.tracking_form = ParamForm(TrackSettings(), parent=self)
+        self.methods = MethodForms(self, FAN)
+        self.directions_form, self.tracking_form = self.methods.directions, self.methods.tracking
         self.table = RankedTable(COLUMNS, self)
         self.results = ResultBox("Choose two regions and press Connect: their routes are listed here.", self)
         self.tool = FiberTool(viewer, self)
@@ -148,7 +148,7 @@ class ConnectPanel(EnginePanel):
             start=self.start_box.chosen("where fibers start"),
             end=self.end_box.chosen("where fibers end"),
             settings=self.form.value(),
-            directions=self.directions_form.value(),
+            directions=self.methods.launched(),
             tracking=self.tracking_form.value(),
             device=self.device,
             fods=fods_beside(self.viewer, source),

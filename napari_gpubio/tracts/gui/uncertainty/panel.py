@@ -54,6 +54,7 @@ NO_FODS = "there are no FODs in which these fibers were tracked; deconvolve the 
 OTHER_FIT = (
     "The fibers of this fit are not those of the layer, whose tensors were fitted with another mask or settings."
 )
+_ESTIMATES, _BIASES = "Mean of the fibers, without bias (95 % interval)", "Bias: what noise adds to the fit's numbers"
 OTHER_FODS = "The fibers in these FODs are not those of the layer, which were tracked in other ones."
 
 
@@ -127,11 +128,16 @@ class UncertaintyPanel(EnginePanel):
         add("Save table…", "Save the intervals as CSV", self._ask_to_save)
 
     def _show_inputs(self, *_: Any) -> None:
-        """Show FODs for fibers that were tracked in them, and the settings of the fit for others."""
+        """Show FODs for fibers that were tracked in them, and what counts only in tensors for others."""
         in_fods = _in_fods(self.fibers_box.layer)
         self._fod_label.setVisible(in_fods)
         self.fod_box.setVisible(in_fods)
         self._folded_fit.setVisible(not in_fods)
+        self.form.set_row_visible("leverage", visible=not in_fods)
+
+    def _fit_of(self, layer: Any) -> FitSettings:
+        """The settings of the fit, which fibers in FODs do not have."""
+        return FitSettings() if _in_fods(layer) else self.fit_form.value()
 
     # -- running --------------------------------------------------------------------------------------------------
 
@@ -147,7 +153,7 @@ class UncertaintyPanel(EnginePanel):
         if scan is None or fibers is None:
             raise InvalidInput(NO_SCAN if scan is None else NO_TRACKS)
         fods = None if fod_layer is None else fods_of(fod_layer)
-        return Inputs(layer, scan_layer, fod_layer, scan, fibers, fods, self.form.value(), self.fit_form.value())
+        return Inputs(layer, scan_layer, fod_layer, scan, fibers, fods, self.form.value(), self._fit_of(layer))
 
     def show_preview(self, preview: Any) -> None:
         """Show the intervals of the repeats so far."""
@@ -167,7 +173,7 @@ class UncertaintyPanel(EnginePanel):
         self.plot.setVisible(result.profile is not None)
         if (profile := result.profile) is not None:
             band, name = Band(profile.estimate, profile.low, profile.high), result.layer.name
-            self.plot.draw({name: band}, {name: theme.REGIONS[0]}, f"{_profiled(found)[1]}, 95 % interval")
+            self.plot.draw({name: band}, {name: theme.REGIONS[0]}, f"{_profiled(found)[1]} without bias, 95 % interval")
         self._show_map(result)
 
     def _show_map(self, result: Repeated) -> None:
@@ -204,7 +210,8 @@ class UncertaintyPanel(EnginePanel):
     def script(self, saved: Mapping[str, Path]) -> str:
         """Return a script that does the same bootstrap and shows its map and the colored fibers."""
         inputs = self._read_inputs() if self._result is None else self._result.inputs
-        made = Made(inputs.layer, inputs.scan_layer, inputs.fod_layer, self.form.value(), self.fit_form.value())
+        fit = self._fit_of(inputs.layer)
+        made = Made(inputs.layer, inputs.scan_layer, inputs.fod_layer, self.form.value(), fit)
         return uncertainty_script(made, list(self.viewer.layers), self.device, saved)
 
     def painted_layers(self) -> list[Any]:
@@ -255,16 +262,16 @@ def _profiled(found: Bootstrap) -> tuple[str, str]:
 
 
 def _rows(found: Bootstrap) -> list[Number]:
-    """The intervals of all numbers."""
-    rows = []
+    """The intervals of all numbers, and how far those of the fit are from their estimates."""
+    intervals, biases = [], []
     for name in found.numbers:
-        estimate, *ends = found.interval(name)
-        low, high = (value_text(name, end) for end in ends)
+        estimate, low, high = (value_text(name, value) for value in found.interval(name))
         title = "fibers" if name == "fibers" else READABLE.get(name, name.replace("_", " "))
-        text = f"{value_text(name, estimate)} ({low} – {high})"
-        rows.append(Number(group="Mean of the fibers (95 % interval)", name=title, text=text))
-    rows.append(Number(group="Run", name="repeats", text=f"{found.repeats:,}"))
-    return rows
+        of_fit, bias = value_text(name, found.of_fit(name)), value_text(name, found.bias(name))
+        note = f"{of_fit} in the fit, of which {bias} is bias: what noise adds"
+        intervals.append(Number(group=_ESTIMATES, name=title, text=f"{estimate} ({low} – {high})", note=note))
+        biases.append(Number(group=_BIASES, name=f"bias of {title}", text=f"{bias} in {of_fit}", note=note))
+    return [*intervals, *biases, Number(group="Run", name="repeats", text=f"{found.repeats:,}")]
 
 
 def _findings(found: Bootstrap) -> list[tuple[str, str]]:

@@ -11,12 +11,14 @@ import numpy.typing as npt
 from napari_gpubio.tracts.fods.harmonics import paired, recurrence
 from napari_gpubio.tracts.fods.model import FodField
 from napari_gpubio.tracts.kernels.fibers.problem import FiberProblem, Rays
+from napari_gpubio.tracts.settings import USUAL_ANGLE_DEG
 
 Array = npt.NDArray[Any]
 SD_STREAM, IFOD1, IFOD2 = 0, 1, 2  # the same numbers in streamlines.py and streamlines.cu
 _KINDS = {"sd_stream": SD_STREAM, "ifod1": IFOD1, "ifod2": IFOD2}
-_RINGS = (1, 6, 12)  # directions of the grid in a cone: its axis, half way, its edge
-_HEADROOM = 1.35  # largest probability over the largest on the grid; see `StreamlineProblem`
+# Grids of directions in a cone: largest probability over the largest on the grid (see `StreamlineProblem`), and rings,
+# each with its part of the cone's angle and its number of directions. Cones of half the angle around seven cover it.
+_SEVEN, _NINETEEN = (1.6, ((0.0, 1), (math.sqrt(0.75), 6))), (1.35, ((0.0, 1), (0.5, 6), (1.0, 12)))
 
 
 class FodVolumes(NamedTuple):
@@ -62,7 +64,10 @@ class StreamlineProblem(FiberProblem):
         F_0 to F_3 at its start, its two inner points and its end, ``(F_0^1/2 F_1 F_2 F_3^1/2)^1/4``.
 
     Directions are drawn by rejection. Their largest probability is that of the directions of a grid in the cone times a
-    factor, which the largest one between them does not exceed in FODs of order 8.
+    factor, which the largest one between them does not exceed in FODs of order 8. Where no direction of the grid is
+    possible, the fiber ends, which decides how long fibers of iFOD2 are: with seven directions as long as MRtrix's,
+    which has as many; with nineteen they go on past the ends of bundles. In cones wider than the usual 45 degrees, and
+    for iFOD1, there are nineteen. An arc that leaves the mask between its ends ends the fiber, too.
     """
 
     kernels: ClassVar[str] = "streamlines"
@@ -105,15 +110,19 @@ class StreamlineProblem(FiberProblem):
             step_mm=real(s.step_mm),
             cutoff=real(s.fod_stop),
             least_cos=real(math.cos(math.radians(s.largest_angle_deg))),
-            headroom=real(_HEADROOM),
-            grid=self._grid(),
+            headroom=real(self._grid[0]),
+            grid=self._turns(),
         )
 
-    def _grid(self) -> Array:
+    @property
+    def _grid(self) -> tuple[float, tuple[tuple[float, int], ...]]:
+        few = self.settings.method == "ifod2" and self.settings.largest_angle_deg <= USUAL_ANGLE_DEG["ifod2"]
+        return _SEVEN if few else _NINETEEN
+
+    def _turns(self) -> Array:
         largest, turns = math.radians(self.settings.largest_angle_deg), []
-        for ring, count in enumerate(_RINGS):
-            angle = largest * ring / (len(_RINGS) - 1)
-            turns += [(angle, 2.0 * math.pi * (n + 0.5 * (ring % 2)) / count) for n in range(count)]
+        for ring, (part, count) in enumerate(self._grid[1]):
+            turns += [(largest * part, 2.0 * math.pi * (n + 0.5 * (ring % 2)) / count) for n in range(count)]
         return np.array(turns, self.real)
 
     @property

@@ -48,6 +48,14 @@ __device__ __forceinline__ Position moved(const FodVolumes& v, Position p, Direc
             fma(m[8], step.z, fma(m[7], step.y, fma(m[6], step.x, p.z)))};
 }
 
+// What the voxel of a position inside the volume is to a ray.
+__device__ __forceinline__ unsigned char mark_at(const FodVolumes& v, Position p)
+{
+    const real half = real(0.5);
+    const size_t i = (size_t)(p.x + half), j = (size_t)(p.y + half), k = (size_t)(p.z + half);
+    return v.mask[(i * v.shape[1] + j) * v.shape[2] + k];
+}
+
 // The coefficients at a position inside the volume, each interpolated when it is read.
 struct Interpolated {
     const real* corner[8];
@@ -104,6 +112,14 @@ __device__ __forceinline__ Direction normal_to(Direction u, real azimuth)
     return combined(cos(azimuth), first, sin(azimuth), other);
 }
 
+// How far the ends of an arc of a length are apart, from its tangents there.
+__device__ __forceinline__ real chord(real step, Direction before, Direction after)
+{
+    const real cosine = fma(before.z, after.z, fma(before.y, after.y, before.x * after.x));
+    const real half = acos(fmax(real(-1), fmin(real(1), cosine))) / real(2);
+    return half > real(1e-3) ? step * sin(half) / half : step;
+}
+
 __device__ __forceinline__ Turn drawn_turn(real least_cos, const Random& random)
 {
     const real cosine = real(1) - real(random.first) * (real(1) - least_cos);
@@ -111,11 +127,12 @@ __device__ __forceinline__ Turn drawn_turn(real least_cos, const Random& random)
     return {atan2(sine, cosine), real(6.2831853071795864) * real(random.second)};
 }
 
-// Where a ray is: at a position, with a direction, and the amplitude along it.
+// Where a ray is: at a position, with a direction, the amplitude along it, and whether the arc to there has left the mask.
 struct State {
     Position at;
     Direction along;
     real amplitude;
+    bool masked;
 };
 
 // iFOD1: probability of a turn, and the state after it, but for the amplitude there.
@@ -135,6 +152,7 @@ __device__ __forceinline__ real arc_probability(
 {
     const Direction aside = normal_to(from.along, turn.azimuth);
     real product = 1, value = from.amplitude;
+    to->masked = false;
     for (int n = 1; n < 4; ++n) {
         const real a = turn.angle * real(n) / real(3), c = cos(a), sine = sin(a);
         real along = s.step_mm * real(n) / real(3), across = 0;
@@ -148,7 +166,10 @@ __device__ __forceinline__ real arc_probability(
         to->along = combined(c, from.along, sine, aside);
         value = amplitude_at(Interpolated(v, to->at), v.table, to->along);
         if (!(value >= s.cutoff)) return real(0);
-        if (n < 3) product *= value;
+        if (n < 3) {
+            product *= value;
+            to->masked = to->masked || mark_at(v, to->at) == 0;
+        }
     }
     to->amplitude = value;
     return sqrt(sqrt(product * sqrt(from.amplitude * value)));
@@ -162,26 +183,24 @@ __device__ __forceinline__ Direction drawn_direction(const Random& random)
 }
 
 // What becomes of a ray that has moved: 0 to go on, else a reason; `arrived` at the target.
-__device__ __forceinline__ int reason_at(const FodVolumes& v, Position p, bool* arrived)
+__device__ __forceinline__ int reason_at(const FodVolumes& v, const State& s, bool* arrived)
 {
-    if (!inside(v, p)) return VOLUME;
-    const real half = real(0.5);
-    const size_t i = (size_t)(p.x + half), j = (size_t)(p.y + half), k = (size_t)(p.z + half);
-    const unsigned char mark = v.mask[(i * v.shape[1] + j) * v.shape[2] + k];
+    if (!inside(v, s.at)) return VOLUME;
+    const unsigned char mark = mark_at(v, s.at);
     *arrived = mark >= IN_TARGET;
-    return mark == 0 ? MASK : 0;
+    return s.masked || mark == 0 ? MASK : 0;
 }
 
 // What a ray has written and counted so far.
 struct Log {
     real* points;
     int written, until_kept, every;
-    real length, at_seed, samples, total;
+    real length, path, at_seed, samples, total;
     bool kept;
 
     __device__ Log(const RayOutput& output, int ray, int keep_every)
         : points(output.points ? output.points + 4 * (size_t)ray * output.ray_points : nullptr), written(0),
-          until_kept(keep_every), every(keep_every), length(0), at_seed(0), samples(0), total(0), kept(true)
+          until_kept(keep_every), every(keep_every), length(0), path(0), at_seed(0), samples(0), total(0), kept(true)
     {
     }
     __device__ __forceinline__ void write(const State& s)
@@ -195,9 +214,10 @@ struct Log {
         }
         ++written;
     }
-    __device__ __forceinline__ void add(const State& s, real step_mm)
+    __device__ __forceinline__ void add(const State& s, real step_mm, real apart)
     {
-        length += step_mm;
+        length += apart;
+        path += step_mm;
         samples += real(1);
         total += s.amplitude;
         kept = --until_kept == 0;
@@ -219,7 +239,7 @@ __device__ __forceinline__ State start_of(const Rays& rays, int f)
 {
     return {{rays.seeds[3 * f], rays.seeds[3 * f + 1], rays.seeds[3 * f + 2]},
             {rays.directions[3 * f], rays.directions[3 * f + 1], rays.directions[3 * f + 2]},
-            real(0)};
+            real(0), false};
 }
 
 __device__ __forceinline__ bool is_drawn(const State& s) { return s.along.x == 0 && s.along.y == 0 && s.along.z == 0; }
@@ -272,13 +292,13 @@ extern "C" __global__ void __launch_bounds__(64)
     if (ray % rays.per_fiber == 1) turn_back(state);
     for (int step = 0; reason == STEPS && step < s.max_steps; ++step) {
         const Direction d = state.along;
-        State next = {moved(v, state.at, {s.step_mm * d.x, s.step_mm * d.y, s.step_mm * d.z}), d, real(0)};
+        State next = {moved(v, state.at, {s.step_mm * d.x, s.step_mm * d.y, s.step_mm * d.z}), d, real(0), false};
         bool arrived = false;
-        if (const int ended = reason_at(v, next.at, &arrived)) {
+        if (const int ended = reason_at(v, next, &arrived)) {
             reason = ended;
             break;
         }
-        if (log.length + s.step_mm > limit) {
+        if (log.path + s.step_mm > limit) {
             reason = LENGTH;
             break;
         }
@@ -293,7 +313,7 @@ extern "C" __global__ void __launch_bounds__(64)
             break;
         }
         state = next;
-        log.add(state, s.step_mm);
+        log.add(state, s.step_mm, s.step_mm);
         if (arrived) reason = TARGET;
     }
     log.end(output, ray, reason, state);
@@ -328,7 +348,7 @@ __device__ __forceinline__ State of_lane(const State& s, int lane)
 {
     return {{__shfl_sync(ALL, s.at.x, lane), __shfl_sync(ALL, s.at.y, lane), __shfl_sync(ALL, s.at.z, lane)},
             {__shfl_sync(ALL, s.along.x, lane), __shfl_sync(ALL, s.along.y, lane), __shfl_sync(ALL, s.along.z, lane)},
-            __shfl_sync(ALL, s.amplitude, lane)};
+            __shfl_sync(ALL, s.amplitude, lane), __shfl_sync(ALL, (int)s.masked, lane) != 0};
 }
 
 __device__ __forceinline__ bool draw_start(
@@ -411,11 +431,11 @@ __device__ __forceinline__ void trace_drawn(
             break;
         }
         bool arrived = false;
-        if (const int ended = reason_at(v, next.at, &arrived)) {
+        if (const int ended = reason_at(v, next, &arrived)) {
             reason = ended;
             break;
         }
-        if (log.length + s.step_mm > limit) {
+        if (log.path + s.step_mm > limit) {
             reason = LENGTH;
             break;
         }
@@ -423,8 +443,9 @@ __device__ __forceinline__ void trace_drawn(
             fod.interpolate(v, next.at);
             next.amplitude = amplitude_at(fod, v.table, next.along);
         }
+        const real apart = METHOD == IFOD2 ? chord(s.step_mm, state.along, next.along) : s.step_mm;
         state = next;
-        log.add(state, s.step_mm);
+        log.add(state, s.step_mm, apart);
         if (arrived) reason = TARGET;
     }
     if (writes) log.end(output, ray, reason, state);

@@ -31,6 +31,14 @@ def inside(shape, x, y, z):
 
 
 @leaf
+def mark_at(mask, position):
+    """What the voxel of a position inside the volume is to a ray; see `FiberProblem.mask`."""
+    x, y, z = position
+    half = type(x)(0.5)
+    return mask[np.int64(x + half), np.int64(y + half), np.int64(z + half)]
+
+
+@leaf
 def moved(to_voxel, position, step):
     """Position (voxels) after a step in world axes (mm)."""
     a, b, c, d, e, f, g, h, i = to_voxel
@@ -91,6 +99,17 @@ def combined(a, u, b, v):
     return multiply_add(b, v0, a * u0), multiply_add(b, v1, a * u1), multiply_add(b, v2, a * u2)
 
 
+@leaf
+def chord(step, before, after):
+    """How far the ends of an arc of a length are apart, from its tangents there."""
+    real = type(step)
+    x, y, z = before
+    u, v, w = after
+    cosine = multiply_add(z, w, multiply_add(y, v, x * u))
+    half = math.acos(max(real(-1), min(real(1), cosine))) / real(2)
+    return step * math.sin(half) / half if half > real(1e-3) else step
+
+
 @helper
 def drawn_turn(least_cos, first, second):
     """A turn (angle, azimuth) from two random numbers, uniform over the directions of a cone."""
@@ -112,16 +131,16 @@ def turn_probability(volumes, fod, direction, turn, cutoff):
 
 @helper
 def arc_probability(volumes, scratch, position, direction, amplitude, turn, settings):
-    """iFOD2: probability of an arc, its end, and direction and amplitude there; 0 if an amplitude is below the cutoff.
+    """iFOD2: probability of an arc, its end, direction and amplitude there, and whether a point before it is masked.
 
-    ``amplitude`` is that at its start.
+    The probability is 0 if an amplitude is below the cutoff; ``amplitude`` is that at the start.
     """
-    fods, table, _, to_voxel, shape, lmax = volumes
+    fods, table, mask, to_voxel, shape, lmax = volumes
     angle, azimuth = turn
     step, cutoff = settings.step_mm, settings.cutoff
     real = type(step)
     aside = normal_to(direction, azimuth)
-    product, value, at, tangent = real(1), amplitude, position, direction
+    product, value, at, tangent, masked = real(1), amplitude, position, direction, False
     for n in range(1, 4):
         a = angle * real(n) / real(3)
         c, s = math.cos(a), math.sin(a)
@@ -132,16 +151,17 @@ def arc_probability(volumes, scratch, position, direction, amplitude, turn, sett
         at = moved(to_voxel, position, combined(along, direction, across, aside))
         x, y, z = at
         if not inside(shape, x, y, z):
-            return real(0), position, direction, real(0)
+            return real(0), position, direction, real(0), False
         tangent = combined(c, direction, s, aside)
         interpolate(fods, at, scratch)
         x, y, z = tangent
         value = amplitude_at(scratch, table, lmax, x, y, z)
         if not value >= cutoff:
-            return real(0), position, direction, real(0)
+            return real(0), position, direction, real(0), False
         if n < 3:
             product *= value
-    return math.sqrt(math.sqrt(product * math.sqrt(amplitude * value))), at, tangent, value
+            masked = masked or mark_at(mask, at) == 0
+    return math.sqrt(math.sqrt(product * math.sqrt(amplitude * value))), at, tangent, value, masked
 
 
 @helper
@@ -167,7 +187,7 @@ def seed_direction(volumes, settings, fod, number):
 
 @helper
 def drawn_step(volumes, settings, memory, state, number, half, step):
-    """Draw the next step: whether there is one, the position, the direction, and the amplitude of iFOD2 there.
+    """Draw the next step: whether there is one, the position, the direction, and what `arc_probability` adds to them.
 
     The bound of the probabilities is the largest on the grid, times the headroom.
     """
@@ -181,19 +201,19 @@ def drawn_step(volumes, settings, memory, state, number, half, step):
         if kind == IFOD1:
             probability, _ = turn_probability(volumes, fod, direction, turn, cutoff)
         else:
-            probability, _, _, _ = arc_probability(volumes, scratch, position, direction, amplitude, turn, settings)
+            probability, _, _, _, _ = arc_probability(volumes, scratch, position, direction, amplitude, turn, settings)
         bound = max(bound, probability)
     bound *= settings.headroom
-    at, tangent, value = position, direction, real(0)
+    at, tangent, value, masked = position, direction, real(0), False
     if not bound > real(0):
-        return False, at, tangent, value
+        return False, at, tangent, value, masked
     for trial in range(settings.trials):
         first, second, third = random_numbers(settings.seed, number, half, step, trial)
         turn = drawn_turn(settings.least_cos, first, second)
         if kind == IFOD1:
             probability, tangent = turn_probability(volumes, fod, direction, turn, cutoff)
         else:
-            probability, at, tangent, value = arc_probability(
+            probability, at, tangent, value, masked = arc_probability(
                 volumes, scratch, position, direction, amplitude, turn, settings
             )
         if real(third) * bound < probability:
@@ -201,8 +221,8 @@ def drawn_step(volumes, settings, memory, state, number, half, step):
                 a, b, c = tangent
                 s = settings.step_mm
                 at = moved(volumes.to_voxel, position, (s * a, s * b, s * c))
-            return True, at, tangent, value
-    return False, at, tangent, value
+            return True, at, tangent, value, masked
+    return False, at, tangent, value, masked
 
 
 @kernel
@@ -217,7 +237,6 @@ def trace(start, stop, volumes, settings, rays, memory, output):
     points, counts, reasons, stats = output
     fod, _ = memory
     real = seeds.dtype.type
-    half_voxel = real(0.5)
     for n in range(start, stop):
         limit = limits[n]
         if limit < 0:
@@ -227,7 +246,7 @@ def trace(start, stop, volumes, settings, rays, memory, output):
         position = seeds[f, 0], seeds[f, 1], seeds[f, 2]
         direction = directions[f, 0], directions[f, 1], directions[f, 2]
         written, kept, until_kept = 0, True, settings.every
-        length = samples = total = amplitude = real(0)
+        length = path = samples = total = amplitude = real(0)
         reason = STEPS
         x, y, z = position
         u, v, w = direction
@@ -247,14 +266,14 @@ def trace(start, stop, volumes, settings, rays, memory, output):
         if half == 1:
             direction = -u, -v, -w
         for step in range(settings.max_steps if reason == STEPS else 0):
-            at, tangent, value = position, direction, amplitude
+            at, tangent, value, masked = position, direction, amplitude, False
             if kind == SD_STREAM:
                 u, v, w = direction
                 s = settings.step_mm
                 at = moved(to_voxel, position, (s * u, s * v, s * w))
             else:
                 state = position, direction, amplitude
-                found, at, tangent, value = drawn_step(volumes, settings, memory, state, numbers[f], half, step)
+                found, at, tangent, value, masked = drawn_step(volumes, settings, memory, state, numbers[f], half, step)
                 if not found:
                     reason = FOD
                     break
@@ -262,11 +281,11 @@ def trace(start, stop, volumes, settings, rays, memory, output):
             if not inside(shape, x, y, z):
                 reason = VOLUME
                 break
-            mark = mask[np.int64(x + half_voxel), np.int64(y + half_voxel), np.int64(z + half_voxel)]
-            if mark == 0:
+            mark = mark_at(mask, at)
+            if masked or mark == 0:
                 reason = MASK
                 break
-            if length + settings.step_mm > limit:
+            if path + settings.step_mm > limit:
                 reason = LENGTH
                 break
             arrived = mark >= IN_TARGET
@@ -284,8 +303,9 @@ def trace(start, stop, volumes, settings, rays, memory, output):
             elif kind == IFOD1:
                 a, b, c = tangent
                 value = amplitude_at(fod, table, lmax, a, b, c)
+            length += chord(settings.step_mm, direction, tangent) if kind == IFOD2 else settings.step_mm
+            path += settings.step_mm
             position, direction, amplitude = at, tangent, value
-            length += settings.step_mm
             samples += real(1)
             total += amplitude
             until_kept -= 1

@@ -14,6 +14,7 @@ from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.phase import TabulatedPhaseFunction
 from napari_gpubio.light.settings import LightCase, LightSettings
 from napari_gpubio.light.source import KINDS, RECTANGLES, Source
+from tests.fitting import fitting
 from tests.light.io.mcx.samples import case, irradiance_at
 
 LABELS = np.random.default_rng(4).integers(0, 3, (4, 5, 6)).astype(np.uint8)
@@ -40,7 +41,7 @@ def source(kind: str, **fields) -> Source:
         "angle_sd_deg": 8.0, "spread_along": 0.2, "spread_across": 0.4,
     }  # fmt: skip
     pattern = np.random.default_rng(2).random((3, 4)) if kind == "pattern" else None
-    return Source(**own | {"pattern": pattern} | fields)
+    return fitting(Source(), **own | {"pattern": pattern} | fields)
 
 
 SETTINGS = LightSettings(
