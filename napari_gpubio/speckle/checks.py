@@ -131,7 +131,7 @@ def _backends(device: Device) -> list[Finding]:
     frames[:, 10:30, 10:30], frames[:, 40:60, 40:60] = 500, 0
     found = []
     for mode in ("spatial", "temporal", "spatio-temporal"):
-        settings = ContrastSettings(mode=mode, frames=4, window=5)
+        settings = ContrastSettings() if mode == "spatial" else ContrastSettings(mode=mode, frames=4)
         ours, theirs = (contrast(frames, settings, device=d) for d in (device, CPU))
         assert ours.index is not None
         assert theirs.index is not None

@@ -17,11 +17,11 @@ SHAPE = (21, 34, 75)
 
 
 def check_same_images(image, settings, **more):
-    """At least 99.99 % of voxels within 1e-5; one at the very edge of pre-selection may differ by more."""
+    """At least 99.99 % of voxels within 1e-5 of value or noise; one at the edge of pre-selection may be farther."""
     expected, found = (denoise(image, settings, device=device, **more) for device in ("cpu", "cuda"))
     for a, b in ((found.image, expected.image), (found.noise, expected.noise)):
         assert np.isfinite(a).all()
-        assert (np.abs(a - b) <= 1e-5 * np.abs(b)).mean() >= 0.9999
+        assert (np.abs(a - b) <= 1e-5 * np.maximum(np.abs(b), expected.noise)).mean() >= 0.9999
     return found
 
 

@@ -265,7 +265,8 @@ def test_every_option_follows_the_cpu(options, dtype, shape):
     chosen, noise = OPTIONS[options]
     for mode in ("spatial", "temporal", "spatio-temporal"):
         edges = EDGES[list(OPTIONS).index(options) % len(EDGES)]
-        check_on_gpu(hard_frames(dtype, shape), ContrastSettings(mode=mode, frames=3, edges=edges, **chosen), noise)
+        settings = fitting(ContrastSettings(**chosen), mode=mode, frames=3, edges=edges)
+        check_on_gpu(hard_frames(dtype, shape), settings, noise)
 
 
 @pytest.mark.gpu

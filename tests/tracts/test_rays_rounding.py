@@ -9,6 +9,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from napari_gpubio.core.parameters import replaced
 from napari_gpubio.tracts import Directions, TrackSettings, fit_tensors, track
 from napari_gpubio.tracts.checks import EXACT, SEED_SCHEME
 from napari_gpubio.tracts.io.dwi import read_dwi, read_mask
@@ -16,6 +17,7 @@ from napari_gpubio.tracts.kernels.rays import cpu, gpu
 from napari_gpubio.tracts.phantom import load_brain_phantom
 from napari_gpubio.tracts.phantom.closed_forms import half_space, pull_back
 from napari_gpubio.tracts.seeds import ball
+from tests.fitting import fitting
 from tests.tracts.ray_samples import BOTH_KINDS, BOTH_REALS, CALLOSUM, FAN, KINDS, SEEDS, TRACK, brain, fresh, problem
 from tests.tracts.tractogram_samples import check_same_fibers
 
@@ -36,12 +38,17 @@ def on_both(field, seeds, directions, settings):
     return found, expected
 
 
+def launched_by(kind, directions):
+    """EuDX takes the principal direction."""
+    return replaced(directions, kind="principal") if kind.startswith("eudx") else directions
+
+
 def shares_near(field, seeds, kind, precision):
     """Shares of fibers within 1e-3 voxel, and of those that end within a step of each other."""
-    directions = Directions(count=10, both_ways=False)
+    directions = launched_by(kind, Directions(count=10, both_ways=False))
     step = 0.2 * float(field.voxel_sizes_mm.min())
     limits = {"step_mm": step, "max_steps": 300, "fa_stop": 0.1, "min_length_mm": 0.0}
-    settings = TrackSettings(precision=precision, **limits, **KINDS[kind])
+    settings = fitting(TrackSettings(precision=precision), **limits, **KINDS[kind])
     found, expected = on_both(field, seeds, directions, settings)
     assert len(found) > (150 if kind.startswith("eudx") else 1000)  # of 200 seeds
     near = voxel_distances(found, expected, field.affine) < 1e-3
@@ -53,8 +60,8 @@ def shares_near(field, seeds, kind, precision):
 def test_a_real_gpu_follows_the_closed_field_to_a_thousandth_of_a_voxel(kind):
     """T10 over 300 steps."""
     field = fresh(pull_back().sample())
-    directions = Directions(kind="sphere", count=200, both_ways=False)
-    settings = dataclasses.replace(EXACT, step_mm=0.05, max_steps=300, **KINDS[kind])
+    directions = launched_by(kind, Directions(kind="sphere", count=200, both_ways=False))
+    settings = replaced(EXACT, step_mm=0.05, max_steps=300, **KINDS[kind])
     found, expected = on_both(field, [(0, 0, 0), (3, -4, 5)], directions, settings)
     np.testing.assert_array_equal(found.counts, 301)
     np.testing.assert_array_equal(found.offsets, expected.offsets)
@@ -97,7 +104,7 @@ def test_a_real_gpu_prepares_the_same_field(kind, precision, tolerance):
 
     changes = {"interpolation": kind} if kind == "interpolating" else KINDS[kind]
     for metric in ("inverse", "adjugate", "adaptive"):
-        settings = TrackSettings(precision=precision, metric=metric, **changes)
+        settings = fitting(TrackSettings(precision=precision), metric=metric, **changes)
         p = problem(brain(), [CALLOSUM], settings)
         expected = cpu.prepare_field(p)
         found = cupy.asnumpy(gpu.prepare_field(p))

@@ -8,7 +8,15 @@ from scipy import ndimage
 
 from napari_gpubio.denoise.fluence import denoise_fluence
 from napari_gpubio.denoise.fluence.inputs import split_in_two
-from napari_gpubio.denoise.kernels.fluence.errors import Evidence, Part, Windows, bounded, squared_bias
+from napari_gpubio.denoise.kernels.fluence.errors import (
+    MARGIN,
+    Evidence,
+    Part,
+    Windows,
+    bounded,
+    squared_bias,
+    told_error,
+)
 from tests.denoise.fluence.samples import poisson_halves
 
 SHAPE = (32, 32, 32)
@@ -110,6 +118,21 @@ def test_a_bias_is_found_though_it_is_in_few_voxels(share):
 
 def test_what_was_not_changed_has_no_bias():
     assert not bias_of(np.ones(SHAPE, np.float32), 0.1, share=0.0).any()
+
+
+@pytest.mark.parametrize(("share", "is_noticed"), [(1.0, True), (0.0, False)])
+def test_next_to_where_a_guide_is_steep_it_is_wrong_too(share, is_noticed):
+    """The guide is steep up to the 12th plane; the bias of the 13th, 14th and farther ones is nothing but products."""
+    even, steep = np.ones(SHAPE, np.float32), (np.indices(SHAPE)[0] < 12).astype(np.float32)
+    product = np.where(np.indices(SHAPE)[0] == 12, np.float32(2.0), np.float32(0.0))
+    evidence = Evidence(product, share * even, even, even, even < 0)
+    parts = iter([Part(steep, is_shrunk=False), Part(0 * even), Part(even - steep)])
+    told = told_error(0.5 * even, 0 * even, evidence, parts, WINDOWS, mean)[:, 16, 16]
+    expected = np.full(SHAPE[0], 0.5)
+    if is_noticed:
+        expected[:12] *= MARGIN
+        expected[12] = MARGIN * (0.5 + 2.0)
+    np.testing.assert_allclose(told, expected, rtol=1e-5)
 
 
 def test_halves_of_one_buffer_are_as_alike_as_photons_make_neighbors():

@@ -38,6 +38,7 @@ from napari_gpubio.denoise.kernels.fluence.errors import (
     Windows,
     bounded,
     squared_bias,
+    told_error,
 )
 from napari_gpubio.denoise.kernels.fluence.problem import (
     Candidate,
@@ -53,6 +54,7 @@ _SHARE = 0.03  # of the background that the reference is at least
 _FAINTEST = np.float32(1e-26)  # that a guide is at least: its products are single-precision numbers
 _KEPT = 12.0  # voxels: scale over which a tissue keeps its light
 _GUIDED = 3.0  # voxels: scale of what errors are relative to if there is a guide
+_NO_NOISE = 1e-5  # of the fluence: there were no photons at all
 _KNOWN = 0.05  # noise of the fluence below which it is left as it was where that was better
 _STEEP_SHARE = 1e-5  # of the reference that its power is at least, so that nothing underflows
 _GUIDED_SHARE = 1e-3  # of what they would be relative to without one that this is at least
@@ -123,7 +125,7 @@ class ScaleSelection(ABC):
         self._sloped = make_window(_REFERENCE, problem.steps, is_sloped=True)
         self._wide = make_window(_GUIDED, problem.steps)
         self._errors_over = Windows.of(problem.steps)
-        self._left: Any = None  # squared error that is left, over `_relative_to`, once it is measured
+        self._left: Any = None  # squared error that is told, over `_relative_to`, once it is measured
         self._keeping = make_window(_KEPT, problem.steps, is_sum=True)
         self._measure_reference()
 
@@ -177,7 +179,7 @@ class ScaleSelection(ABC):
     def snapshot(self) -> Smoothed:
         """The best so far, and its error, as NumPy."""
         if self._left is None:
-            self._left = self._measure_errors().left
+            self._left = self._measure_errors().told
         left, raw = self._left.copy(), self.empty()
         self._do("dispersion", *self.halves, self._reference, raw)
         raw = self._mean(raw, self._errors_over.around)
@@ -237,7 +239,7 @@ class ScaleSelection(ABC):
         for best, half in zip(self._best, self.halves, strict=True):
             best[...] = np.where(is_worse, half, best)
         self._scales[...] = np.where(is_worse, np.zeros_like(self._scales), self._scales)
-        self._left = np.where(is_worse, errors.noise, errors.left)
+        self._left = np.where(is_worse, errors.noise, errors.told)
 
     def _measure_reference(self) -> None:
         """What errors are relative to: the whole, smoothed without much bias, and above 0."""
@@ -307,12 +309,14 @@ class ScaleSelection(ABC):
         around, close = (bounded(mean(noise, window)) for window in windows)
         evidence = Evidence(bounded(product), share, close, around, self._is_below(BRIGHT, close, reference))
         del noise
-        variance += squared_bias(evidence, self._parts(), windows, mean)
-        return SquaredErrors(variance, close)
+        bias = squared_bias(evidence, self._parts(), windows, mean)
+        told = told_error(variance, bias, evidence, self._parts(), windows, mean)
+        return SquaredErrors(variance + bias, close, told)
 
     def _is_below(self, share: float, variance: Any, reference: Any) -> Any:
-        """Whether a variance, over a reference, is that of an error below a share of the fluence."""
-        return variance * reference < np.float32(share**2) * self._reference * self._reference
+        """Whether a variance, over a reference, is that of an error below a share of the fluence, and of one at all."""
+        error = np.sqrt(variance) * np.sqrt(reference)  # their product could be too small for a number
+        return (error < np.float32(share) * self._reference) & (error > np.float32(_NO_NOISE) * self._reference)
 
     def _mean(self, values: Any, window: Window) -> Any:
         """Mean over a window of the voxels around each voxel, within tissues."""
