@@ -15,7 +15,7 @@ import numpy.typing as npt
 from numpy.lib.stride_tricks import sliding_window_view
 
 from napari_gpubio.core.numbers import short_number
-from napari_gpubio.denoise.kernels.anlm.problem import scale_of
+from napari_gpubio.denoise.kernels.anlm.problem import NoiseGrid, scale_of
 from napari_gpubio.denoise.noise import without_floor
 
 Array = npt.NDArray[Any]
@@ -41,8 +41,8 @@ class Level:
 
     Parameters
     ----------
-    sigma
-        Standard deviation at each voxel, shape (X, Y, Z), or None where the finest detail does not tell it.
+    grid
+        Standard deviation by blocks, or None where the finest detail does not tell it.
     is_doubtful
         Whether noise that is measured by patches instead has to be checked, for it may be that of anatomy.
     is_colored
@@ -51,16 +51,21 @@ class Level:
         Share of the blocks with signal whose detail is more than noise, 0 where they are few.
     """
 
-    sigma: Array | None = None
+    grid: NoiseGrid | None = None
     is_doubtful: bool = False
     is_colored: bool = False
     structured: float = 0.0
 
+    @property
+    def sigma(self) -> Array | None:
+        """Standard deviation at each voxel, shape (X, Y, Z)."""
+        return None if self.grid is None else np.asarray(self.grid.sigma())
+
     def note(self, scale: float) -> str:
         """Say that the noise is uncertain, or what would count as noise, or nothing; ``scale`` is the unit of sigma."""
-        if self.sigma is None:
+        if self.grid is None:
             return ""
-        sigma = scale * float(np.median(self.sigma))
+        sigma = scale * float(np.median(self.grid.levels))
         if self.is_colored:
             return (
                 "the finest detail of the image has less noise than coarser detail: the image is interpolated, or its "
@@ -147,8 +152,10 @@ def find_level(volume: Array, usable: npt.NDArray[np.uint8], *, is_rician: bool)
     has_signal = some.of(known & (np.abs(mean) > _CLEAR * finest))
     structured = power[has_signal] > _STRUCTURED * some.of(flat)[has_signal]
     share = float(structured.mean()) if structured.size >= _FEWEST_TOLD else 0.0
-    sigma = _interpolated(flat * scale, blocks.middles, volume.shape)
-    return Level(sigma=sigma, is_colored=is_colored, structured=share)
+    x, y, z = blocks.middles
+    nx, ny, nz = volume.shape
+    grid = NoiseGrid((flat * scale).astype(np.float32), (x, y, z), (nx, ny, nz))
+    return Level(grid=grid, is_colored=is_colored, structured=share)
 
 
 # -- blocks -----------------------------------------------------------------------------------------------------------
@@ -280,7 +287,7 @@ def _without_floors(levels: Array, spread: Array, mean_squares: Array, is_dark: 
     variance = np.square(levels)
     if is_dark.any():
         around = _around(np.where(is_dark, mean_squares, np.nan))[is_dark]
-        mean_squares[is_dark] = np.nanquantile(around, _LOWER, axis=-1)  # some hold a little signal
+        mean_squares[is_dark] = _quantile(around, _LOWER)  # some hold a little signal
         variance[is_dark] = np.median((variance / mean_squares)[is_dark]) * mean_squares[is_dark]
     known = np.isfinite(variance)
     factor = np.sqrt(without_floor(variance[known], mean_squares[known][:, None]) / variance[known])
@@ -298,7 +305,7 @@ def _flattest(levels: Array, spread: Array) -> Array:
     trend = _trend(levels)
     relative, spreads = _around(levels / trend), _around(spread / trend)
     relative = np.where(np.isfinite(relative).any(axis=-1, keepdims=True), relative, 1.0)
-    among = relative <= _EQUALS * np.nanquantile(relative, _FLATTEST, axis=-1, keepdims=True)
+    among = relative <= _EQUALS * _quantile(relative, _FLATTEST)[..., None]
     flat = np.mean(relative, axis=-1, where=among, keepdims=True)
     found = np.where(spreads <= _CALM * flat, spreads, relative)
     return np.asarray(trend * np.mean(found, axis=-1, where=among))
@@ -332,9 +339,9 @@ def _around(levels: Array) -> Array:
     return np.asarray(sliding_window_view(padded, (2 * _AROUND + 1,) * 3).reshape(*levels.shape, -1))
 
 
-def _interpolated(levels: Array, middles: list[Array], shape: tuple[int, ...]) -> Array:
-    """Levels of blocks at each voxel, along straight lines between the middles of blocks, float32."""
-    for axis, (middle, n) in enumerate(zip(middles, shape, strict=True)):
-        shares = np.stack([np.interp(np.arange(n), middle, row) for row in np.eye(len(middle))], axis=1)
-        levels = np.moveaxis(np.tensordot(shares, levels, axes=(1, axis)), 0, axis)
-    return levels.astype(np.float32)
+def _quantile(values: Array, share: float) -> Array:
+    """Quantile over the last axis of what is a number there, as NumPy's nanquantile, which goes row by row."""
+    ordered = np.sort(values, axis=-1)  # NaN comes last
+    place = share * np.maximum(np.isfinite(values).sum(axis=-1) - 1, 0)
+    low, high = (np.take_along_axis(ordered, f(place).astype(int)[..., None], -1)[..., 0] for f in (np.floor, np.ceil))
+    return np.asarray(low + (place - np.floor(place)) * (high - low))

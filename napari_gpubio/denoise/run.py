@@ -23,7 +23,7 @@ from napari_gpubio.denoise.inputs import (
     checked_noise,
     checked_voxel_size,
 )
-from napari_gpubio.denoise.kernels.anlm.problem import Problem, Windows, make_problem, make_windows, scale_of
+from napari_gpubio.denoise.kernels.anlm.problem import NoiseGrid, Problem, Windows, make_problem, make_windows, scale_of
 from napari_gpubio.denoise.kernels.anlm.tally import reached
 from napari_gpubio.denoise.level import Level, find_level
 from napari_gpubio.denoise.model import DenoiseResult, provenance
@@ -216,20 +216,19 @@ class _Series:
         volume = self._volumes[..., n]
         scale = scale_of(volume)
         values = np.ascontiguousarray(volume / scale, np.float32)
-        sigma = self._level(n, values, scale) if self._sigma is None else self._sigma[..., n] / scale
-        variance = None if sigma is None else np.square(sigma).astype(np.float32)
+        variance = self._level(n, values, scale) if self._sigma is None else _variance(self._sigma[..., n], scale)
         problem = make_problem(values, self._settings, self._windows, usable=self._usable, variance=variance)
         runs = make_runs(problem, device)
         first_chunk = -(-(problem.bricks if device.is_gpu else 8) // len(runs))
         return OpenVolume(runs, problem.bricks, first_chunk, functools.partial(self._keep, n, problem, scale, runs))
 
-    def _level(self, n: int, values: Array, scale: float) -> Array | None:
+    def _level(self, n: int, values: Array, scale: float) -> NoiseGrid | None:
         """Find the noise of a scaled volume in its finest detail, if that is wanted and can be."""
         level = find_level(values, self._usable, is_rician=self._settings.is_rician)
         if self._settings.noise_from == "patches":
-            level = Level(is_doubtful=level.is_doubtful or level.sigma is not None)
+            level = Level(is_doubtful=level.is_doubtful or level.grid is not None)
         self._levels[n] = level, scale
-        return level.sigma
+        return level.grid
 
     def notes(self) -> tuple[str, ...]:
         """What was assumed of the noise of volumes that were looked at one by one."""
@@ -260,6 +259,14 @@ class _Series:
         else:
             self._kept = self.results()
             self._kept[0][..., n], self._kept[1][..., n] = image, noise
+
+
+def _variance(sigma: Array, scale: float) -> Array | NoiseGrid:
+    """The scaled variance of a noise that is given, shape (X, Y, Z)."""
+    if not any(sigma.strides):  # one number, as `checked_noise` spreads it
+        x, y, z = sigma.shape
+        return NoiseGrid((sigma[:1, :1, :1] / scale).astype(np.float32), (np.zeros(1),) * 3, (x, y, z))
+    return np.square(sigma / scale).astype(np.float32)
 
 
 def _finish(runs: Sequence[Any]) -> Any:

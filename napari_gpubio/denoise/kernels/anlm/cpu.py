@@ -56,7 +56,7 @@ class Run:
     def finish(self) -> Filtered:
         """Correct for Rician bias and mix the patches, in all of the volume."""
         p, partial = self._problem, self._partial
-        arrays = Arrays(p.values, p.usable, partial.sums, partial.estimates, p.variance)
+        arrays = Arrays(p.values, p.usable, partial.sums, partial.estimates, p.known())
         return finish(p, arrays, Operations(filter_axis, interpolate))
 
     def close(self) -> None:

@@ -117,7 +117,7 @@ class Run:
         import cupy
 
         p, patches = self._problem, len(self._problem.windows.patches)
-        sums = p.known_sums(None if p.variance is None else cupy.asarray(p.variance), cupy)
+        sums = p.known_sums(cupy)
         if sums is None:
             sums = cupy.full((patches, *p.shape), np.float32(NOTHING))
         values = cupy.square(self._values) if p.settings.is_rician else self._values
@@ -272,7 +272,7 @@ class Run:
 
         first = max(begin - HALO, 0)
         read = slice(first, end + HALO)
-        known = None if self._problem.variance is None else cupy.asarray(self._problem.variance[read])
+        known = self._problem.known(read, cupy)
         arrays = Arrays(self._values[read], self._usable[read], self._sums[:, read], self._estimates[:, read], known)
         inner = slice(begin - first, end - first)
         operations = Operations(self.filter_axis, _interpolate, cupy)

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -111,6 +111,30 @@ _LARGEST = 1e15  # scaled numbers stay below, so that sums of their squares stay
 _RULES = {"seed": (1, 1, 0), "coupe": (0, 0, 0), "itk": (0, 1, 0), "none": (0, 0, 1)}
 
 
+class NoiseGrid(NamedTuple):
+    """Standard deviation of the noise at the places of a grid; between them it changes along straight lines.
+
+    It is laid out on the device that needs it: there is little to send.
+    """
+
+    levels: Float  # shape (A, B, C)
+    places: tuple[Any, Any, Any]  # along each axis, voxels, increasing
+    shape: Triple  # of the volume
+
+    def sigma(self, planes: slice = slice(None), xp: Any = np) -> Any:
+        """Standard deviation at the voxels of some planes, single precision."""
+        found = xp.asarray(self.levels, np.float32)
+        for axis, (places, n) in enumerate(zip(self.places, self.shape, strict=True)):
+            at = np.arange(n)[planes if axis == 0 else slice(None)]
+            place = np.interp(at, places, np.arange(len(places)))
+            low = place.astype(np.int64)
+            share = xp.asarray((place - low).astype(np.float32)).reshape([-1 if a == axis else 1 for a in range(3)])
+            below = found.take(xp.asarray(low), axis)
+            above = found.take(xp.asarray(np.minimum(low + 1, len(places) - 1)), axis)
+            found = below + share * (above - below)
+        return found
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Problem:
     """A scaled volume and everything that a backend needs to know to filter it."""
@@ -122,8 +146,8 @@ class Problem:
     settings: DenoiseSettings
     # Least mean squared difference of residual patches in white noise of variance 1, for each patch
     calibration: tuple[float, ...]
-    # Known variance of the noise, scaled, shape (X, Y, Z); None: measured by the differences of patches
-    variance: Float | None = None
+    # Known variance of the noise, scaled, shape (X, Y, Z), or a grid that gives it; None: measured by differences
+    variance: Float | NoiseGrid | None = None
 
     @property
     def shape(self) -> Triple:
@@ -177,8 +201,14 @@ class Problem:
         slabs = min(self.values.size * 40, 200 << 20)
         return self.values.size * (4 * (1 + 2 * len(self.windows.patches)) + 1) + slabs
 
-    def known_sums(self, variance: Any, xp: Any = np) -> Any:
-        """Sums of squares that stand for a known variance of shape (X, Y, Z), shape (patches, X, Y, Z), or None.
+    def known(self, planes: slice = slice(None), xp: Any = np) -> Any:
+        """Known variance of the noise in some planes, or None."""
+        if isinstance(self.variance, NoiseGrid):
+            return xp.square(self.variance.sigma(planes, xp))
+        return None if self.variance is None else xp.asarray(self.variance[planes])
+
+    def known_sums(self, xp: Any = np) -> Any:
+        """Sums of squares that stand for a known variance, shape (patches, X, Y, Z), or None.
 
         The least of many differences, which measures noise that is not known, is too small wherever it is small by
         chance and holds whatever no candidate has in common with the voxel: fine anatomy counts as noise. A known
@@ -189,6 +219,7 @@ class Problem:
         head at signal / noise 10 to 40. Whole patches of 3 and 5 voxels find no like in fine folds, and lose 1.5 to
         3 dB there; a point alone loses as much in smooth fields. Strengths of 3 to 5 are within 0.5 dB of each other.
         """
+        variance = self.known(xp=xp)
         if variance is None:
             return None
         sizes = np.prod(1.0 + 2.0 * self.patch_weights.sum(axis=2, dtype=np.float64), axis=1)
@@ -201,7 +232,7 @@ def make_problem(
     windows: Windows | None = None,
     *,
     usable: npt.NDArray[np.uint8] | None = None,
-    variance: Float | None = None,
+    variance: Float | NoiseGrid | None = None,
     calibration: tuple[float, ...] | None = None,
 ) -> Problem:
     """The problem of a scaled volume: by default with windows for cubic voxels, all of which are filtered."""

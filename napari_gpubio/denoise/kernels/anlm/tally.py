@@ -149,7 +149,7 @@ class Partial:
     @staticmethod
     def empty(problem: Problem) -> "Partial":
         """No brick done: known noise, or none; the values as they are."""
-        sums = problem.known_sums(problem.variance)
+        sums = problem.known_sums()
         if sums is None:
             sums = np.full((len(problem.windows.patches), *problem.shape), NOTHING, np.float32)
         values = np.square(problem.values) if problem.settings.is_rician else problem.values
