@@ -3,6 +3,7 @@
 import argparse
 import json
 import logging
+import signal
 import subprocess
 from pathlib import Path
 
@@ -12,11 +13,12 @@ import pytest
 from PIL import Image
 
 from napari_gpubio import __version__, cli, demo, tracts
-from napari_gpubio.core.command_line import add_settings, read_settings
+from napari_gpubio.core.command_line import STOPPED, add_settings, read_settings
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import sample_path
 from napari_gpubio.core.report import add_common, measured, reporting, tell, warn, wrote
 from napari_gpubio.tracts import Directions, FitSettings, TrackSettings
+from napari_gpubio.tracts import cli as tracts_cli
 from tests.sentences import says
 from tests.shell import at, command
 
@@ -323,3 +325,19 @@ def test_a_display_is_known_by_its_variables_on_linux(monkeypatch, variables, th
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     assert cli.has_display() == there
+
+
+@pytest.mark.parametrize("out", ["f.tck", "f.trk"])
+def test_tracking_that_is_interrupted_keeps_its_fibers(tmp_path, monkeypatch, out):
+    """A request to end is taken as Ctrl-C is."""
+    usual = signal.getsignal(signal.SIGTERM)
+
+    def end(step):
+        if step.done and signal.getsignal(signal.SIGTERM) is not usual:  # the second one would end the tests
+            signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(tracts_cli, "draw_progress", end)
+    words = ["tracts", DWI, "--white-matter", "--count", "3", "--out", str(tmp_path / out), "--device", "cpu"]
+    assert cli.main(words) == STOPPED
+    assert signal.getsignal(signal.SIGTERM) is usual
+    assert 0 < len(tracts.io.read_tractogram(tmp_path / out)) < 60_000

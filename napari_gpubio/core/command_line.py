@@ -82,22 +82,27 @@ def draw_progress(step: Step) -> None:
 
 @contextmanager
 def stop_at_interrupt() -> Iterator[threading.Event]:
-    """Give an event that the first Ctrl-C sets; the second one ends the program as always."""
-    stop, usual = threading.Event(), signal.getsignal(signal.SIGINT)
+    """Give an event that the first Ctrl-C, or request to end, sets; the second one ends the program as always."""
+    stop, usual = threading.Event(), {one: signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)}
+
+    def handle_as_always() -> None:
+        for one, handler in usual.items():
+            signal.signal(one, handler)
 
     def request_stop(*_: object) -> None:
         stop.set()
-        signal.signal(signal.SIGINT, usual)
+        handle_as_always()
         print_error("\nstopping; what was done is kept")
 
     if threading.current_thread() is not threading.main_thread():  # only there may signals be handled
         yield stop
         return
-    signal.signal(signal.SIGINT, request_stop)
+    for one in usual:
+        signal.signal(one, request_stop)
     try:
         yield stop
     finally:
-        signal.signal(signal.SIGINT, usual)
+        handle_as_always()
 
 
 def integer(text: str) -> int:

@@ -18,6 +18,7 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
+from napari_gpubio.core.text import delimited
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.tables import color_chip
 
@@ -100,7 +101,7 @@ class CopyingTable(CopyingView, QTableWidget):
         rows = sorted({index.row() for index in self.selectedIndexes()}) or range(self.rowCount())
         lines = [[" ".join(title.split()) for title in self.copied_titles()]]
         lines += [[self.item(row, 0).text(), *(bare(self.item(row, n).text()) for n in columns[1:])] for row in rows]
-        return "\n".join("\t".join(line) for line in lines)
+        return delimited(lines, "\t").removesuffix("\n")
 
 
 class NumberTable(CopyingView, QTreeWidget):
@@ -149,7 +150,8 @@ class NumberTable(CopyingView, QTreeWidget):
     def copied_text(self) -> str:
         """Return the selected rows, or all, as lines with tabs, which a spreadsheet takes."""
         chosen = [row for item, row in zip(self._items, self.rows, strict=True) if item.isSelected()]
-        return "\n".join("\t".join((row.group, row.name, bare(row.text), row.unit)) for row in chosen or self.rows)
+        lines = [(row.group, row.name, bare(row.text), row.unit) for row in chosen or self.rows]
+        return delimited(lines, "\t").removesuffix("\n")
 
     def _build(self, rows: Sequence[Number]) -> None:
         folded = {item.text(_NAME) for item in self._headings() if not item.isExpanded()}

@@ -15,6 +15,7 @@ from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.files import atomic_write
 from napari_gpubio.core.numbers import seconds_text
 from napari_gpubio.core.steps import Step
+from napari_gpubio.core.text import comment
 from napari_gpubio.core.timing import RunClock
 from napari_gpubio.gui.file_dialogs import save_path
 from napari_gpubio.gui.jobs import Job, MakeSteps, Outcome
@@ -354,7 +355,7 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
     def save_script(self, path: Path, painted: list[Any]) -> str:
         """Write the script, and painted layers beside it with their checksums; returns the text."""
         saved = {layer.name: self.run_form.save_painted(layer, path.parent) for layer in painted}
-        sums = "".join(f"# {file.name}: SHA-256 {checksum(file)}…\n" for file in saved.values())
+        sums = "".join(comment(f"{file.name}: SHA-256 {checksum(file)}…") + "\n" for file in saved.values())
         text = sums + self.run_form.script(saved)
         with atomic_write(path) as part:
             part.write_text(text, encoding="utf-8")

@@ -21,6 +21,7 @@ from qtpy.QtWidgets import (
 )
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.text import delimited
 from napari_gpubio.gui import theme
 
 Cell = float | str | None  # a number, a text that is no number, or nothing yet
@@ -171,7 +172,7 @@ def copied_text(model: CellModel, cells: Collection[Place]) -> str:
     if not cells:
         return ""
     lines = [[_cell_text(model, (row, column), cells) for column in _span(cells, 1)] for row in _span(cells, 0)]
-    return "\n".join("\t".join(line) for line in lines) + "\n"
+    return delimited(lines, "\t")
 
 
 def pasted_cells(

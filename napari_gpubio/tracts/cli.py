@@ -6,11 +6,19 @@ from typing import Any
 
 import numpy as np
 
-from napari_gpubio.core.command_line import add_settings, check_outputs, draw_progress, read_settings
+from napari_gpubio.core.command_line import (
+    STOPPED,
+    add_settings,
+    check_outputs,
+    draw_progress,
+    read_settings,
+    stop_at_interrupt,
+)
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.parameters import replaced
 from napari_gpubio.core.report import measured, tell, warn, wrote
 from napari_gpubio.core.space import voxel_sizes_mm
+from napari_gpubio.core.steps import drive
 from napari_gpubio.core.volumes import lies_on_grid, write_volume
 from napari_gpubio.tracts.arguments import add_field, read_field, read_fod_field, tell_check
 from napari_gpubio.tracts.bundles import cli as bundles
@@ -25,7 +33,7 @@ from napari_gpubio.tracts.io.tractograms import tractogram_target
 from napari_gpubio.tracts.model import TensorField
 from napari_gpubio.tracts.noise import cli as noise
 from napari_gpubio.tracts.routes import cli as routes
-from napari_gpubio.tracts.run import check_method, track, track_to_file
+from napari_gpubio.tracts.run import check_method, track_steps, track_to_file_steps
 from napari_gpubio.tracts.seeds import WHITE_MATTER_FA, Field, ball, label_points, white_matter_points
 from napari_gpubio.tracts.settings import FIXEL_METHODS, FOD_METHODS, Directions, TrackSettings
 from napari_gpubio.tracts.tensors.maps import scalar_map
@@ -101,7 +109,7 @@ def run(options: argparse.Namespace) -> int:
     if options.maps is not None and tensors is not None:
         _write_maps(tensors, options.maps)
     if options.out is not None:
-        _write_fibers(_field(options, tensors), options)
+        return _write_fibers(_field(options, tensors), options)
     return 0
 
 
@@ -132,24 +140,27 @@ def _write_maps(field: TensorField, folder: Path) -> None:
         wrote(folder / f"{name}.nii.gz")
 
 
-def _write_fibers(field: Field, options: argparse.Namespace) -> None:
+def _write_fibers(field: Field, options: argparse.Namespace) -> int:
+    """Track, and write the fibers; of a run that is interrupted those that there are."""
     seeds = _seeds(field, options)
     directions, settings = _settings(field, options)
-    if options.out.suffix in STREAMED:
-        written = track_to_file(
-            str(options.out), field, seeds, directions, settings, device=options.device, progress=draw_progress
-        )
-    else:
-        fibers = track(field, seeds, directions, settings, device=options.device, progress=draw_progress)
-        fibers.save(options.out)
-        written = len(fibers)
+    with stop_at_interrupt() as stop:
+        how: dict[str, Any] = {"device": options.device, "stop": stop}
+        if options.out.suffix in STREAMED:
+            steps = track_to_file_steps(str(options.out), field, seeds, directions, settings, **how)
+            written = drive(steps, draw_progress)
+        else:
+            fibers = drive(track_steps(field, seeds, directions, settings, **how), draw_progress)
+            fibers.save(options.out)
+            written = len(fibers)
     measured(fibers=written)
     wrote(options.out, f"{written} {'fiber' if written == 1 else 'fibers'} in {options.out}")
-    if not written:
+    if not written and not stop.is_set():
         warn(
             f"no fiber is as long as {settings.min_length_mm:g} mm; move the seeds, or lower --min-length-mm, "
             "--fod-stop or --fa-stop"
         )
+    return STOPPED if stop.is_set() else 0
 
 
 def _settings(field: Field, options: argparse.Namespace) -> tuple[Directions, TrackSettings]:

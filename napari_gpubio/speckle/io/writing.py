@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write
+from napari_gpubio.core.text import delimited
 from napari_gpubio.speckle.io.tiff import TIFF_SUFFIXES
 from napari_gpubio.speckle.model import NAMES, ContrastMaps
 from napari_gpubio.speckle.pulsatility import Pulsatility
@@ -80,10 +81,9 @@ def write_curves_csv(
     for curve in curves:
         parts = (("K²", curve.k2), ("SFI [1/s]", curve.sfi), ("pixels", curve.used), ("skipped", curve.skipped))
         columns |= {f"{curve.name} {what}": values for what, values in parts}
-    names = ",".join('"' + name.replace('"', '""') + '"' for name in columns)
-    rows = (",".join(repr(value.item()) for value in row) for row in zip(*columns.values(), strict=True))
+    rows = ([repr(value.item()) for value in row] for row in zip(*columns.values(), strict=True))
     with atomic_write(path) as part:
-        part.write_text("\n".join([names, *rows]) + "\n", encoding="utf-8")
+        part.write_text(delimited([columns, *rows]), encoding="utf-8")
 
 
 def write_pulsatility_csv(path: str | os.PathLike[str], pulses: Sequence[Pulsatility]) -> None:

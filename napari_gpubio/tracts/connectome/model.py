@@ -2,7 +2,7 @@
 
 import csv
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -150,14 +150,37 @@ class Connectome:
             with opened_npz(path) as file:
                 file.check_size()
                 about = json_of(str(file.array("about")), path.name)
-                return cls(
+                numbers = {n.removeprefix("number "): file.array(n) for n in file.names if n.startswith("number ")}
+                found = cls(
                     labels=file.array("labels"), voxels=file.array("voxels"), pairs=file.array("pairs"),
-                    fibers=file.array("fibers"),
-                    numbers={n.removeprefix("number "): file.array(n) for n in file.names if n.startswith("number ")},
-                    names=tuple(about["names"]), parameters=about["parameters"], complete=about["complete"],
+                    fibers=file.array("fibers"), numbers=numbers,
+                    names=tuple(map(str, about["names"])), parameters=about["parameters"], complete=about["complete"],
                 )  # fmt: skip
+        except InvalidInput:
+            raise
         except (ValueError, KeyError, TypeError) as error:
             raise InvalidInput(f"{path.name} is no connectome of this program; make it anew") from error
+        if problem := found.problem():
+            raise InvalidInput(f"{path.name}: {problem}; the file is damaged: make it anew")
+        return found
+
+    def problem(self) -> str:
+        """Return what makes it no connectome, as a sentence; empty if it is one."""
+        regions, pairs, fibers = len(self.names), self.pairs, self.fibers
+        lengths = self.numbers.get(LENGTH)
+        count = 0 if lengths is None else lengths.size
+        facts = (
+            (isinstance(self.parameters, dict) and isinstance(self.complete, bool), "its description is not its own"),
+            (lengths is not None and lengths.ndim == 1, f"its fibers have no {LENGTH}"),
+            (_whole(self.labels, self.voxels, pairs, fibers), "labels, voxels, pairs or fibers are no integers"),
+            (self.labels.shape == self.voxels.shape == (regions,), f"{regions} names are not those of all labels"),
+            (pairs.shape == (*fibers.shape, 2) and fibers.ndim == 1, f"pairs of shape {pairs.shape} do not fit fibers"),
+            (_within(pairs, -1, regions), "a pair has a region that is none of its names"),
+            (_within(fibers, 0, count), f"a pair has a fiber that is none of {count:,}"),
+            (_fit(self.numbers.values(), count), "not every fiber has each number"),
+            (lengths is not None and bool(np.isfinite(lengths).all()), "a fiber has no finite length"),
+        )
+        return next((sentence for is_right, sentence in facts if not is_right), "")
 
     def save_csv(self, path: str | Path, matrix: npt.NDArray[np.float64]) -> None:
         """Write a matrix as CSV, with the names of the regions in the first row and column; NaN is left empty."""
@@ -181,6 +204,18 @@ class Connectome:
         if not len(found):
             raise InvalidInput(f"the connectome has no label {label}; it has {self.labels[:20].tolist()}")
         return int(found[0])
+
+
+def _whole(*arrays: Array) -> bool:
+    return all(array.dtype.kind in "iu" for array in arrays)
+
+
+def _within(values: Array, low: int, end: int) -> bool:
+    return bool(values.size == 0 or (values.min() >= low and values.max() < end))
+
+
+def _fit(numbers: Iterable[Array], count: int) -> bool:
+    return all(values.shape == (count,) and values.dtype.kind in "biuf" for values in numbers)
 
 
 def _statistics(cells: Array, values: Array, weights: Array, count: int, statistic: str) -> npt.NDArray[np.float64]:

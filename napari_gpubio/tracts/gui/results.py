@@ -1,5 +1,6 @@
 """Results of the tracking panel: numbers of shown, all and picked fibers, a histogram with a filter, colors."""
 
+import csv
 import functools
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from superqt import QLabeledDoubleRangeSlider
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import KEY, carried
+from napari_gpubio.core.text import delimited
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import Connection, Connections, Debouncer
 from napari_gpubio.gui.fields import ElidedComboBox
@@ -300,12 +302,10 @@ class FiberBox(ResultBox):
             raise InvalidInput("no fiber is picked; Ctrl+click a fiber, and more if you like")
         for layer in dict.fromkeys(layer for layer, _, _ in picks):
             which = np.array([fiber for picked, _, fiber in picks if picked == layer])
-            head, *lines = fiber_table(carried(layer, "tractogram"), which, separator="\t").splitlines()
-            bundle = {"bundle": layer.name.replace(separator, " ")}
-            rows += [bundle | dict(zip(head.split("\t"), line.split("\t"), strict=True)) for line in lines]
+            table = csv.DictReader(fiber_table(carried(layer, "tractogram"), which).splitlines())
+            rows += [{"bundle": layer.name} | row for row in table]
         names = dict.fromkeys(name for row in rows for name in row)
-        lines = [separator.join(names), *(separator.join(row.get(name, "") for name in names) for row in rows)]
-        return "\n".join(lines) + "\n"
+        return delimited([names, *([row.get(name, "") for name in names] for row in rows)], separator)
 
     def _export(self, which: str) -> None:
         name = "picked fibers" if which == "picked" or self.layer is None else f"{self.layer.name} {which} fibers"

@@ -13,6 +13,7 @@ from napari.layers import Image
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write
 from napari_gpubio.core.napari_io import carried, grid_of, volume_of
+from napari_gpubio.core.text import comment
 from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.gui.lines.sampling import LineImage
 from napari_gpubio.gui.script import call_text, file_name
@@ -159,7 +160,7 @@ def fiber_lines(layer: Any, layers: Iterable[Any], *, filtered: bool = True) -> 
         )
     if (within := carried(layer, "clusters_mm")) is not None:
         lines.append(f"fibers = tracts.bundles.with_clusters(fibers, {within!r}, most={MOST_CLUSTERS})")
-    return [f"# {layer.name}", *lines, *show_lines(layer, layers, filtered=filtered), ""]
+    return [comment(layer.name), *lines, *show_lines(layer, layers, filtered=filtered), ""]
 
 
 def file_of(layer: Any) -> Path | None:
@@ -268,7 +269,7 @@ def request_lines(request: Request) -> list[str]:
         raise InvalidInput(f"the fibers of {request.name!r} are not traced yet; press Track, then copy")
     settings = request.settings
     show = f"layer = tracts.show(viewer, fibers, {request.name!r})"
-    return [f"# {request.name}", *seed_lines(settings, []), *tracking_lines(settings), show, ""]
+    return [comment(request.name), *seed_lines(settings, []), *tracking_lines(settings), show, ""]
 
 
 def tracking_script(layers: Sequence[Any], request: Request | None, saved: Mapping[str, Path]) -> str:
@@ -297,7 +298,7 @@ def tracking_script(layers: Sequence[Any], request: Request | None, saved: Mappi
         except InvalidInput:
             if layer.visible:
                 raise
-            parts.setdefault((), []).extend([f"# {layer.name} is hidden, and no script can make it", ""])
+            parts.setdefault((), []).extend([comment(f"{layer.name} is hidden, and no script can make it"), ""])
     if request is not None:
         parts.setdefault(checked(request.recipe), []).extend(request_lines(request))
     body = []

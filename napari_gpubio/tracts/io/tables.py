@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.files import atomic_write
+from napari_gpubio.core.text import delimited
 from napari_gpubio.tracts.model import Tractogram
 from napari_gpubio.tracts.settings import StopReason
 
@@ -50,8 +51,7 @@ def fiber_table(fibers: Tractogram, which: npt.ArrayLike | None = None, *, separ
         else:
             parts = np.asarray(values).reshape(len(chosen), -1).T
             columns |= {f"{name}[{n}]": _texts(part) for n, part in enumerate(parts)}
-    lines = [columns.keys(), *zip(*columns.values(), strict=True)]
-    return "".join(separator.join(line) + "\n" for line in lines)
+    return delimited([columns.keys(), *zip(*columns.values(), strict=True)], separator)
 
 
 def write_fiber_table(path: str | os.PathLike[str], fibers: Tractogram, which: npt.ArrayLike | None = None) -> None:

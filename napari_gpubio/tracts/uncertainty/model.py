@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write
+from napari_gpubio.core.text import delimited
 from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.tracts.model import Tractogram
 from napari_gpubio.tracts.uncertainty.intervals import SHARE, Interval, Limits, Repeated, limits_of
@@ -114,8 +115,8 @@ class Bootstrap:
     def table(self, level: float = 0.95) -> str:
         """Return all numbers as comma-separated lines: number, estimate, low, high, fit, bias; see `interval`."""
         rows = [(name, *self.interval(name, level), self.of_fit(name), self.bias(name)) for name in self.numbers]
-        lines = [",".join([name, *(f"{value:.7g}" for value in values)]) for name, *values in rows]
-        return "\n".join(["number,estimate,low,high,fit,bias", *lines]) + "\n"
+        cells = [[name, *(f"{value:.7g}" for value in values)] for name, *values in rows]
+        return delimited([["number", "estimate", "low", "high", "fit", "bias"], *cells])
 
     def _repeated(self, name: str) -> Repeated:
         if name not in self.numbers:

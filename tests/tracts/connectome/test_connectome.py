@@ -230,7 +230,7 @@ def test_bad_input(fibers, atlas, two_regions, tmp_path):
         (lambda: found.matrix("nothing"), "nothing"),
         (lambda: found.matrix(weights=[1, 2]), "one for each"),
         (lambda: found.fibers_of(1, 999), "999"),
-        (lambda: Connectome.load(ATLAS), "no connectome"),
+        (lambda: Connectome.load(ATLAS), r"atlas\.nii\.gz"),
     ):
         with pytest.raises(InvalidInput, match=what):
             act()
@@ -291,3 +291,35 @@ def test_geodesics_join_the_regions_that_a_tract_joins():
     assert not drive(geodesic_connectome_steps(field, atlas, device="cpu", stop=stop)).complete
     with pytest.raises(InvalidInput, match="two at least"):
         geodesic_connectome(field, Atlas(labels=(labels == 1).astype(int), affine=field.affine))
+
+
+WRONG = {
+    "pairs of three": {"pairs": np.zeros((5, 3), np.int32)},
+    "region 99": {"pairs": np.full((5, 2), 99, np.int32)},
+    "region -7": {"pairs": np.full((5, 2), -7, np.int32)},
+    "fiber 99": {"fibers": np.arange(5) + 99},
+    "fewer labels": {"labels": np.arange(1)},
+    "pairs of reals": {"pairs": np.zeros((5, 2))},
+    "no lengths": {"number length_mm": None},
+    "other numbers": {"number fa": np.ones(4)},
+    "numbers of text": {"number fa": np.array(list("abcde"))},
+    "length NaN": {"number length_mm": np.full(5, np.nan)},
+    "a list": {"about": np.array("[1]")},
+    "names a number": {"about": np.array('{"names": 5, "parameters": {}, "complete": true}')},
+    "complete a word": {"about": np.array('{"names": ["a", "b"], "parameters": {}, "complete": "yes"}')},
+    "deep": {"about": np.array("[" * 100_000)},
+}
+
+
+@pytest.mark.parametrize("changes", WRONG.values(), ids=WRONG)
+def test_a_damaged_connectome_is_refused_in_a_sentence(tmp_path, changes):
+    about = json.dumps({"names": ["a", "b"], "parameters": {}, "complete": True})
+    held = {
+        "labels": np.arange(2), "voxels": np.full(2, 3), "pairs": np.zeros((5, 2), np.int32), "fibers": np.arange(5),
+        "about": np.array(about), "number length_mm": np.ones(5),
+    }  # fmt: skip
+    np.savez(tmp_path / "good.npz", **held)
+    assert Connectome.load(tmp_path / "good.npz").matrix()[0, 0] == 5
+    np.savez(tmp_path / "c.npz", **{name: value for name, value in (held | changes).items() if value is not None})
+    with pytest.raises(InvalidInput, match=r"^c\.npz"):
+        Connectome.load(tmp_path / "c.npz")

@@ -1,5 +1,7 @@
 """The dock widgets of tracts: Copy as Python shows what is on screen, bit by bit."""
 
+import ast
+import shutil
 import subprocess
 import sys
 
@@ -10,11 +12,14 @@ from napari.layers import Image, Surface
 from napari.utils._proxies import PublicOnlyProxy
 
 from napari_gpubio import tracts
+from napari_gpubio.core.files import sample_path
 from napari_gpubio.core.napari_io import stored_array
 from napari_gpubio.core.space import apply_affine, is_oblique
 from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.tracts.gui import TensorPanel
 from napari_gpubio.tracts.gui.appearance import options_of
+from napari_gpubio.tracts.gui.fibers import read_tractogram_layers
+from napari_gpubio.tracts.gui.script import tracking_script
 from napari_gpubio.tracts.io.gradients import write_fsl_gradients
 from napari_gpubio.tracts.napari_io import field_of, map_layer, scan_layer
 from napari_gpubio.tracts.samples import brain_sample_layers, ring_sample_layers
@@ -272,3 +277,14 @@ def test_a_painted_mask_that_is_painted_over_afterwards(viewer, empty, fitting, 
     assert "script" not in empty.message, empty.message
     made = shown_by_script(text, tmp_path, monkeypatch)
     assert_same_fibers(made, viewer)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="names of files have no line breaks there")
+@pytest.mark.parametrize("end", ["\n", "\r", "\u2028"], ids=ascii)
+def test_the_name_of_a_file_does_not_become_code(tmp_path, end):
+    path = tmp_path / f"a{end}open('made', 'w')  #.trk"
+    shutil.copy(sample_path("brain_phantom/bundles.trk"), path)
+    (layer,) = read_tractogram_layers(str(path))[:1]
+    tree = ast.parse(tracking_script([layer], None, {}))
+    assert layer.name in {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+    assert "open" not in {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}

@@ -1,0 +1,41 @@
+"""Names of layers, files and numbers in texts that others read line by line: scripts, tables, reports."""
+
+import csv
+import io
+from collections.abc import Iterable
+
+_ENDS_OF_LINES = "\t\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029"  # those of Python's splitlines, and the end of a column
+_CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
+_SPACES = dict.fromkeys(map(ord, _ENDS_OF_LINES), " ")
+
+
+def one_line(text: str) -> str:
+    r"""Return a name in one line: ends of lines and tabs are spaces, other control characters their number.
+
+    Examples
+    --------
+    >>> from napari_gpubio.core.text import one_line
+    >>> one_line("left\nbundle\x1b[31m")
+    'left bundle\\x1b[31m'
+    """
+    return str(text).translate(_CONTROLS | _SPACES)
+
+
+def comment(text: str) -> str:
+    """Return a comment of Python, of which a name cannot end the line and become code."""
+    return f"# {one_line(text)}"
+
+
+def delimited(rows: Iterable[Iterable[str]], separator: str = ",") -> str:
+    r"""Return rows of a table as lines; cells that hold the separator or quotes are quoted (RFC 4180).
+
+    Examples
+    --------
+    >>> from napari_gpubio.core.text import delimited
+    >>> delimited([["fiber", "FA, mean"], ["0", "0.5"]])
+    'fiber,"FA, mean"\n0,0.5\n'
+    """
+    file = io.StringIO()
+    table = csv.writer(file, delimiter=separator, lineterminator="\n")
+    table.writerows([one_line(cell) for cell in row] for row in rows)
+    return file.getvalue()
