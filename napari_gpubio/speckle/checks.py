@@ -304,13 +304,13 @@ SPEEDS = (
 
 def _tiny_contrast(dtype: npt.DTypeLike = np.uint16, **options: Any) -> object:
     frames = np.arange(2 * 8 * 8).reshape(2, 8, 8).astype(dtype)
-    return contrast(frames, ContrastSettings(frames=2, **options), device=CPU)
+    return contrast(frames, ContrastSettings(**options), device=CPU)
 
 
 _TINY_K = np.linspace(0.5, 0.2, 8)[:, None]
 WARMUPS = (
     WarmUp(name="contrast of 16-bit frames", run=_tiny_contrast, functions=27),
-    WarmUp(name="contrast over frames", run=lambda: _tiny_contrast(mode="temporal"), functions=2),
+    WarmUp(name="contrast over frames", run=lambda: _tiny_contrast(mode="temporal", frames=2), functions=2),
     WarmUp(name="contrast of 8-bit frames", run=lambda: _tiny_contrast(np.uint8), functions=4),
     WarmUp(name="contrast of floating-point frames", run=lambda: _tiny_contrast(np.float32), functions=3),
     WarmUp(name="inverse correlation time", run=lambda: inverse_correlation_time(0.1, 10.0), functions=5),

@@ -238,7 +238,10 @@ def make_problem(
     if isinstance(field, FodField | FixelField) and min(field.shape) < 2:
         shape = " x ".join(map(str, field.shape))
         raise InvalidInput(f"the field has {shape} voxels, and fibers cannot run in a single slice; give a volume")
-    launch = make_launch(field, seeds_mm, directions.of_method(settings.method))
+    directions = directions.of_method(settings.method)
+    if directions.kind != "fod" and settings.method not in FOD_METHODS:
+        check_unused(settings, ("random_seed",), f"directions of the kind {directions.kind!r} are not drawn at random")
+    launch = make_launch(field, seeds_mm, directions)
     return PROBLEMS[settings.method](field, launch, settings, target=target, only_target=only_target)
 
 

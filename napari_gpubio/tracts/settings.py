@@ -236,11 +236,11 @@ class TrackSettings:
     random_seed: int = param(
         0,
         "Random seed",
-        "In FODs: seed of the random numbers; the same gives the same fibers.",
+        "Directions from FODs or fixels: seed of the random numbers; the same gives the same fibers.",
         minimum=0,
         maximum=2**53,
         advanced=True,
-        where=_DRAWN,
+        where=_IN_FODS_OR_FIXELS,
     )
     trials: int = param(
         1000,

@@ -104,7 +104,7 @@ def test_edges(fake_gpu, edges, shape):
 def test_over_time(fake_gpu, dtype, mode, blocks, shape, edges, extra):
     fake_gpu()
     options, noise = OPTIONS[extra]
-    settings = ContrastSettings(mode=mode, frames=2, blocks=blocks, edges=edges, **options)
+    settings = fitting(ContrastSettings(), mode=mode, frames=2, blocks=blocks, edges=edges, **options)
     check_backends(hard_frames(dtype, SHAPES[shape]), settings, noise)
 
 
@@ -183,7 +183,7 @@ def test_several_gpus_give_the_bits_of_one(fake_gpu, in_chunks_of, dtype, mode):
     fake_gpu(count=4)
     in_chunks_of(1)
     frames = hard_frames(dtype, (9, 21, 40))
-    settings = ContrastSettings(mode=mode, frames=3)
+    settings = fitting(ContrastSettings(), mode=mode, frames=3)
     one, *others = (contrast(frames, settings, device=device) for device in ("cuda:0", "cuda:0,1", "cuda:all"))
     for several in others:
         assert several.complete
@@ -208,7 +208,7 @@ def test_too_little_gpu_memory_is_reported_with_numbers(fake_gpu):
 def test_streams_give_the_maps_of_the_cpu(fake_gpu, mode, dtype):
     fake_gpu()
     frames = hard_frames(dtype, (6, 21, 40))
-    settings = ContrastSettings(mode=mode, frames=3)
+    settings = fitting(ContrastSettings(), mode=mode, frames=3)
     expected = contrast(frames, settings, device="cpu")
     with ContrastStream(settings, (21, 40), dtype, device="cuda") as stream:
         made = []
@@ -265,7 +265,7 @@ def test_every_option_follows_the_cpu(options, dtype, shape):
     chosen, noise = OPTIONS[options]
     for mode in ("spatial", "temporal", "spatio-temporal"):
         edges = EDGES[list(OPTIONS).index(options) % len(EDGES)]
-        settings = fitting(ContrastSettings(**chosen), mode=mode, frames=3, edges=edges)
+        settings = fitting(ContrastSettings(), mode=mode, frames=3, edges=edges, **chosen)
         check_on_gpu(hard_frames(dtype, shape), settings, noise)
 
 

@@ -36,7 +36,7 @@ def test_steps_count_maps_and_show_the_newest(in_chunks_of):
 @pytest.mark.parametrize("mode", ["spatial", "temporal", "spatio-temporal"])
 @pytest.mark.parametrize("blocks", [False, True])
 def test_chunks_do_not_change_a_bit(in_chunks_of, mode, blocks):
-    settings = ContrastSettings(mode=mode, frames=5, blocks=blocks)
+    settings = fitting(ContrastSettings(), mode=mode, frames=5, blocks=blocks)
     whole = contrast(FRAMES, settings, device="cpu")
     in_chunks_of(1)
     pieces = contrast(FRAMES, settings, device="cpu")

@@ -35,7 +35,8 @@ def fibers_of(settings):
     tensors, fods, fixels = fields()
     method = settings.method
     field = tensors if method in TENSOR_METHODS else fixels if method in FIXEL_METHODS else fods
-    return track(field, SEEDS, None if method == "eudx" else Directions(count=12), settings, device="cpu")
+    kind = "cone" if method in TENSOR_METHODS else "fod"
+    return track(field, SEEDS, None if method == "eudx" else Directions(kind=kind, count=12), settings, device="cpu")
 
 
 def test_every_setting_is_tried():

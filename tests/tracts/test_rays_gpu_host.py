@@ -90,7 +90,7 @@ def test_a_fiber_that_does_not_fit_is_an_error_with_numbers(fake_gpu):
 def test_a_volume_that_does_not_fit_is_an_error_with_numbers(fake_gpu, kind):
     fake_gpu(total_bytes=MIB // 8)
     with pytest.raises(OutOfGpuMemory, match=r"MB are free.*or choose device='cpu'") as caught:
-        track(fresh(waves()), [(0, 0, 0)], FAN, settings_of(kind), device="cuda")
+        track(fresh(waves()), [(0, 0, 0)], None, settings_of(kind), device="cuda")
     assert caught.value.needed_mb > caught.value.free_mb
 
 

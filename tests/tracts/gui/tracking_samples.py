@@ -206,7 +206,9 @@ class User:
     def by_api(self, center=None):
         """The fibers that a script would get for the current seed with the settings on show."""
         seeds = tracts.seeds.ball(self.seed if center is None else center, 3.0, 10)
-        return tracts.track(field(), seeds, FEW, self.panel.settings_form.value(), device="auto")
+        return tracts.track(
+            field(), seeds, self.panel.methods.launched(), self.panel.settings_form.value(), device="auto"
+        )
 
 
 class HeldTracking(HeldAtItsEnd):
