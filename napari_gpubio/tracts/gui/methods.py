@@ -82,11 +82,13 @@ class MethodForms(QObject):
         self.changed.emit()
 
     def _show_fitting_rows(self) -> None:
-        """Show only what matters of the directions: there is one of EuDX, and others are drawn from FODs."""
+        """Show only what matters of the directions, of which EuDX has one and others are drawn, and their seed."""
         is_free = not self._is_eudx
         is_chosen = is_free and self.tracking.widget("method").value not in FOD_METHODS
         for name, visible in (("kind", is_chosen), ("count", is_free), ("cone_half_angle_deg", is_free)):
             self.directions.set_row_visible(name, visible=visible)
+        is_drawn = not is_chosen or self.directions.widget("kind").value == "fod"
+        self.tracking.set_row_visible("random_seed", visible=is_drawn)
 
     def _methods_in(self, source: Trackable | None) -> tuple[tuple[str, ...], Directions]:
         """The methods for what is tracked in, and the directions to begin with."""

@@ -27,7 +27,7 @@ from napari_gpubio.tracts.io.dwi import read_mask
 from napari_gpubio.tracts.model import DiffusionScan, TensorField
 from napari_gpubio.tracts.run import check_method
 from napari_gpubio.tracts.seeds import ball
-from napari_gpubio.tracts.settings import Directions, TrackSettings
+from napari_gpubio.tracts.settings import FOD_METHODS, Directions, TrackSettings
 from napari_gpubio.tracts.tensors.settings import FitSettings
 from napari_gpubio.tracts.uncertainty.model import FILES
 from napari_gpubio.tracts.uncertainty.run import bootstrap_steps
@@ -85,7 +85,8 @@ def run(options: argparse.Namespace) -> int:
     seeds = options.seed
     if options.points > 1:
         seeds = np.concatenate([ball(s, options.radius_mm, options.points, seed=n) for n, s in enumerate(seeds)])
-    directions, settings = read_settings(options, _ONE_FIBER_A_SEED), _track_settings(options, field)
+    directions = read_settings(options, _ONE_FIBER_A_SEED)
+    settings = _track_settings(options, field, directions.kind)
     resampling = read_settings(options, BootstrapSettings())
     with stop_at_interrupt() as stop:
         steps = bootstrap_steps(
@@ -112,9 +113,13 @@ def _fods(options: argparse.Namespace, scan: DiffusionScan) -> FodField:
     return deconvolve(scan, response, mask, settings, device=options.device, progress=draw_progress)
 
 
-def _track_settings(options: argparse.Namespace, field: TensorField | FodField) -> TrackSettings:
-    """Settings of the options; what was not given is what is usual in tensors, or in FODs with such voxels."""
-    if not isinstance(field, FodField):
-        of_tracking = argparse.Namespace(**vars(options) | {"random_seed": None})  # which draws nothing in tensors
-        return read_settings(of_tracking, TrackSettings())
-    return read_settings(options, TrackSettings.usual(options.method or "sd_stream", field.voxel_sizes_mm))
+def _track_settings(options: argparse.Namespace, field: TensorField | FodField, kind: str) -> TrackSettings:
+    """Settings of the options; what was not given is what is usual in tensors, or in FODs with such voxels.
+
+    The seed of the bootstrap is that of tracking, too, where directions of a ``kind`` are drawn.
+    """
+    usual = TrackSettings()
+    if isinstance(field, FodField):
+        usual = TrackSettings.usual(options.method or "sd_stream", field.voxel_sizes_mm)
+    is_drawn = usual.method in FOD_METHODS or kind == "fod"
+    return read_settings(options if is_drawn else argparse.Namespace(**vars(options) | {"random_seed": None}), usual)
