@@ -54,7 +54,7 @@ NO_FODS = "there are no FODs in which these fibers were tracked; deconvolve the 
 OTHER_FIT = (
     "The fibers of this fit are not those of the layer, whose tensors were fitted with another mask or settings."
 )
-_ESTIMATES, _BIASES = "Mean of the fibers, without bias (95 % interval)", "Bias: what noise adds to the fit's numbers"
+_ESTIMATES, _BIASES = "Mean, without bias (95 % interval)", "Bias: what noise adds to the fit's numbers"
 OTHER_FODS = "The fibers in these FODs are not those of the layer, which were tracked in other ones."
 
 
