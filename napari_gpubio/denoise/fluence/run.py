@@ -36,7 +36,7 @@ _UNGUIDED = (
 )
 _SINGLE = (
     "there is one buffer only: its noise was {}, and it was split in two with random numbers; "
-    "the error that is left may be larger than told"
+    "the error that is left may be larger than reported"
 )
 
 

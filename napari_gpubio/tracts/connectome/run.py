@@ -11,8 +11,7 @@ import numpy.typing as npt
 
 from napari_gpubio import __version__
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import existing_file
-from napari_gpubio.core.fingerprint import fingerprint
+from napari_gpubio.core.files import existing_file, fingerprint
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.tracts.connectome.assignment import Assigner
 from napari_gpubio.tracts.connectome.model import LENGTH, Connectome

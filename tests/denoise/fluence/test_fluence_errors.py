@@ -14,8 +14,8 @@ from napari_gpubio.denoise.kernels.fluence.errors import (
     Part,
     Windows,
     bounded,
+    reported_error,
     squared_bias,
-    told_error,
 )
 from tests.denoise.fluence.samples import poisson_halves
 
@@ -127,7 +127,7 @@ def test_next_to_where_a_guide_is_steep_it_is_wrong_too(share, is_noticed):
     product = np.where(np.indices(SHAPE)[0] == 12, np.float32(2.0), np.float32(0.0))
     evidence = Evidence(product, share * even, even, even, even < 0)
     parts = iter([Part(steep, is_shrunk=False), Part(0 * even), Part(even - steep)])
-    told = told_error(0.5 * even, 0 * even, evidence, parts, WINDOWS, mean)[:, 16, 16]
+    told = reported_error(0.5 * even, 0 * even, evidence, parts, WINDOWS, mean)[:, 16, 16]
     expected = np.full(SHAPE[0], 0.5)
     if is_noticed:
         expected[:12] *= MARGIN

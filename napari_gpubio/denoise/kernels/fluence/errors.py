@@ -17,7 +17,7 @@ Both are means over neighbors, relative to a reference. Five things would make t
   neighbors, or where there is light enough a single voxel, replaces it as far as that is larger by more than luck.
 * **Mixed parts.** Next to where a guide is steep it is wrong, too: those voxels are averaged apart and not shrunk, as
   far as that tells more. And in all that is averaged apart both halves share some of the choice, so that v is 0.4 to
-  0.7 of the variance from run to run: squares are told larger by `MARGIN` there.
+  0.7 of the variance from run to run: squares are reported larger by `MARGIN` there.
 
 What is left alone at the end is decided by the error without the last of these.
 """
@@ -34,7 +34,9 @@ BORDER = 1  # voxels at the border of a tissue that are averaged apart
 STEEP = 0.05  # by which the finest window changes a guide where voxels are averaged apart
 BRIGHT = 0.02  # noise of the whole / fluence below which single voxels tell their bias
 BESIDE = 0.3  # of the next neighbors are where a guide is steep: voxels that it is wrong in, too
-MARGIN = 1.3  # by which squares are told larger in mixed parts: in the worst place measured 0.64 was told without it
+MARGIN = (
+    1.3  # by which squares are reported larger in mixed parts: in the worst place measured 0.64 was reported without it
+)
 _ALIKE = 2.0  # voxels of Monte Carlo fluence that count as one, as their noise is alike
 _NEARER = 1.5  # standard deviations by which a mean over the next neighbors must be larger
 _ALONE = 1.0  # and a single voxel
@@ -79,7 +81,7 @@ class SquaredErrors(NamedTuple):
 
     left: Any
     noise: Any  # variance of the fluence itself
-    told: Any  # what is told of what is left, at least that
+    reported: Any  # what is reported of what is left, at least that
 
 
 def bounded(values: Any) -> Any:
@@ -98,10 +100,10 @@ def squared_bias(evidence: Evidence, parts: Iterator[Part], windows: Windows, me
     return share * bias
 
 
-def told_error(
+def reported_error(
     variance: Any, bias: Any, evidence: Evidence, parts: Iterator[Part], windows: Windows, mean: Mean
 ) -> Any:
-    """Squared error that is told, over the reference: more than variance and squared bias in mixed parts."""
+    """Squared error that is reported, over the reference: more than variance and squared bias in mixed parts."""
     share, (*apart, (rest, _)) = evidence.share, parts
     mixed = sum((part.voxels for part in apart), np.zeros_like(rest))
     steep = sum((part.voxels for part in apart if not part.is_shrunk), np.zeros_like(rest))

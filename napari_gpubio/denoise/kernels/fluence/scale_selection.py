@@ -37,8 +37,8 @@ from napari_gpubio.denoise.kernels.fluence.errors import (
     SquaredErrors,
     Windows,
     bounded,
+    reported_error,
     squared_bias,
-    told_error,
 )
 from napari_gpubio.denoise.kernels.fluence.problem import (
     Candidate,
@@ -125,7 +125,7 @@ class ScaleSelection(ABC):
         self._sloped = make_window(_REFERENCE, problem.steps, is_sloped=True)
         self._wide = make_window(_GUIDED, problem.steps)
         self._errors_over = Windows.of(problem.steps)
-        self._left: Any = None  # squared error that is told, over `_relative_to`, once it is measured
+        self._left: Any = None  # squared error that is reported, over `_relative_to`, once it is measured
         self._keeping = make_window(_KEPT, problem.steps, is_sum=True)
         self._measure_reference()
 
@@ -179,7 +179,7 @@ class ScaleSelection(ABC):
     def snapshot(self) -> Smoothed:
         """The best so far, and its error, as NumPy."""
         if self._left is None:
-            self._left = self._measure_errors().told
+            self._left = self._measure_errors().reported
         left, raw = self._left.copy(), self.empty()
         self._do("dispersion", *self.halves, self._reference, raw)
         raw = self._mean(raw, self._errors_over.around)
@@ -239,7 +239,7 @@ class ScaleSelection(ABC):
         for best, half in zip(self._best, self.halves, strict=True):
             best[...] = np.where(is_worse, half, best)
         self._scales[...] = np.where(is_worse, np.zeros_like(self._scales), self._scales)
-        self._left = np.where(is_worse, errors.noise, errors.told)
+        self._left = np.where(is_worse, errors.noise, errors.reported)
 
     def _measure_reference(self) -> None:
         """What errors are relative to: the whole, smoothed without much bias, and above 0."""
@@ -310,8 +310,8 @@ class ScaleSelection(ABC):
         evidence = Evidence(bounded(product), share, close, around, self._is_below(BRIGHT, close, reference))
         del noise
         bias = squared_bias(evidence, self._parts(), windows, mean)
-        told = told_error(variance, bias, evidence, self._parts(), windows, mean)
-        return SquaredErrors(variance + bias, close, told)
+        reported = reported_error(variance, bias, evidence, self._parts(), windows, mean)
+        return SquaredErrors(variance + bias, close, reported)
 
     def _is_below(self, share: float, variance: Any, reference: Any) -> Any:
         """Whether a variance, over a reference, is that of an error below a share of the fluence, and of one at all."""
