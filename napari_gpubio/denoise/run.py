@@ -94,7 +94,7 @@ def denoise_steps(
         one for each volume, a map, or what `noise.estimate` has found. None: estimated, for ``noise_model="rician"``
         and a series of at least `noise.FEWEST_VOLUMES` volumes as one number across the volumes, else in each volume
         alone, see `DenoiseSettings.noise_from`. Where it is known, h^2 is a multiple of its square, whatever patches
-        differ by, and patches fade out from their middle (see `Problem.known_sums`).
+        differ by, and patches fade out from their middle and are mixed by place (see `Problem.known_sums`).
     device
         See `napari_gpubio.core.device.choose_device`.
     stop

@@ -7,7 +7,7 @@ from napari_gpubio.core.parameters import check_params, param
 PATCHES = {"mixed": (1, 2), "small": (1,), "large": (2,)}
 PRESELECTIONS = ("seed", "coupe", "itk", "none")
 NOISE_MODELS = ("gaussian", "rician", "rician-simple")
-MIXINGS = ("wavelet", "mean")
+MIXINGS = ("auto", "wavelet", "mean")
 NOISE_SOURCES = ("detail", "patches")
 
 
@@ -21,7 +21,7 @@ class DenoiseSettings:
     patches: str = param(
         "mixed",
         "Patches",
-        "Compare patches of radius 1 (small), of radius 2 (large), or of both and mix the wavelet sub-bands.",
+        "Compare patches of radius 1 (small), of radius 2 (large), or of both and mix them.",
         choices=tuple(PATCHES),
     )
     search_radius: int = param(
@@ -44,11 +44,12 @@ class DenoiseSettings:
         advanced=True,
     )
     mixing: str = param(
-        "wavelet",
+        "auto",
         "Mixing",
-        "How both patches become one image: fine detail from the large one and the rest from the small one, by wavelet "
-        "sub-bands as in Yuan et al. 2018, or the mean of both, which is 0.3 dB better on MRI whose noise is measured "
-        "by patches.",
+        "How both patches become one image. Automatic: the large one, and the small one where both differ by more than "
+        "noise; by wavelets where the noise is measured by patches. By wavelet sub-bands: fine detail from the large "
+        "one and the rest from the small one, as in Yuan et al. 2018. The mean of both is 0.3 dB better than wavelets "
+        "on MRI whose noise is measured by patches.",
         choices=MIXINGS,
         advanced=True,
         where={"patches": ("mixed",)},

@@ -35,8 +35,9 @@ class Reference:
     Arrays with a first axis of displacements have an entry for each candidate of each voxel.
     """
 
-    def __init__(self, values, settings, windows, calibration, usable=None, sigma=None):
+    def __init__(self, values, settings, windows, calibration, usable=None, sigma=None, disagreement=0.0):
         self.u, self.s, self.windows, self.calibration = np.float64(values), settings, windows, calibration
+        self.disagreement = disagreement
         self.usable = np.ones(self.u.shape, bool) if usable is None else usable
         self.sigma = sigma
         boxes = np.stack([*map(moving(self.u, max(windows.box)), window(windows.box))])
@@ -69,10 +70,10 @@ class Reference:
         rules = {"seed": a | (b & c), "coupe": a & c, "itk": (a | b) & c, "none": np.True_}
         return inside & moved(self.usable, d) & rules[self.s.preselection]
 
-    def noise(self, radii):
+    def noise(self, radii, radius):
         """h^2 of every voxel; 0 without a candidate. A known noise takes the place of its measure."""
         if self.sigma is not None:
-            return 4.0 * self.sigma**2
+            return {1: 4.0, 2: 2.0}[radius] * self.sigma**2
         least = np.where(self.candidates, self.distances(self.u - self.mean, radii), np.inf).min(axis=0)
         return np.where(np.isfinite(least), least, 0.0)
 
@@ -98,8 +99,8 @@ class Reference:
 
     def patch(self, radii, factor, radius):
         """Image and noise for one patch, whose radius along the finest axis is this."""
-        h2 = np.where(self.usable, self.noise(radii), 0)
-        estimate = self.estimate(radii, h2, {1: 0.5, 2: 0.6}[radius])
+        h2 = np.where(self.usable, self.noise(radii, radius), 0)
+        estimate = self.estimate(radii, h2, {1: 0.5, 2: 1.0}[radius])
         variance = h2 / factor if self.sigma is None else self.sigma**2
         if self.s.noise_model == "gaussian":
             return estimate, variance
@@ -112,18 +113,28 @@ class Reference:
         """The denoised volume and its noise."""
         patches = zip(self.windows.patches, self.calibration, self.s.radii, strict=True)
         both = [self.patch(*patch) for patch in patches]
-        if len(both) == 1:
-            image = both[0][0]
+        images = [image for image, _ in both]
+        if len(images) == 1:
+            image = images[0]
+        elif self.s.mixing == "mean":
+            image = sum(images) / 2
+        elif self.s.mixing == "auto" and self.sigma is not None:
+            image = self.by_place(*images)
         else:
-            image = (both[0][0] + both[1][0]) / 2 if self.s.mixing == "mean" else mix_directly(both[0][0], both[1][0])
+            image = mix_directly(*images)
         return np.where(self.usable, image, self.u), np.where(self.usable, np.sqrt(both[-1][1]), 0)
 
+    def by_place(self, small, large):
+        """The large patch's image, and of the small one's what is more than noise."""
+        excess = smoothed(np.where(self.usable, (small - large) ** 2 / self.sigma**2, 0), 2)
+        return large + np.maximum(1 - 4 * self.disagreement / np.maximum(excess, 1e-30), 0) * (small - large)
 
-def smoothed(variance):
-    """Mean of the positive entries within 5 voxels."""
+
+def smoothed(variance, radius=5):
+    """Mean of the positive entries within some voxels."""
     out = np.zeros_like(variance)
     for i in np.ndindex(variance.shape):
-        near = variance[tuple(slice(max(0, n - 5), n + 6) for n in i)]
+        near = variance[tuple(slice(max(0, n - radius), n + radius + 1) for n in i)]
         out[i] = near[near > 0].mean() if (near > 0).any() else 0.0
     return out
 

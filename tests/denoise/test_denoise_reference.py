@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from napari_gpubio.denoise import DenoiseSettings, denoise
-from napari_gpubio.denoise.kernels.anlm.problem import calibrate, make_windows
+from napari_gpubio.denoise.kernels.anlm.problem import calibrate, disagreement_of, make_windows
 from tests.denoise.reference import Reference
 from tests.denoise.samples import steps_and_noise
 
@@ -30,7 +30,8 @@ OPTIONS = {
 def check(values, options, *, mask=None, sigma=None, voxel_size_mm=(1, 1, 1), device="cpu"):
     settings = DenoiseSettings(**{"search_radius": 2, **options})
     windows = make_windows(settings, voxel_size_mm)
-    reference = Reference(values, settings, windows, calibrate(windows, settings), mask, sigma)
+    calibration, disagreement = calibrate(windows, settings), disagreement_of(windows, settings)
+    reference = Reference(values, settings, windows, calibration, mask, sigma, disagreement)
     image, noise = reference.run()
     found = denoise(values, settings, mask=mask, noise=sigma, voxel_size_mm=voxel_size_mm, device=device)
     assert found.complete

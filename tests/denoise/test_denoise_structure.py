@@ -49,11 +49,11 @@ def test_a_ring_of_low_signal_keeps_its_value():
         ).image
         assert image[ring].mean() == pytest.approx(60, abs=5)
         assert (image[ring] == 0).mean() < 0.01
-        assert image[truth == 0].mean() < 15
+        assert image[truth == 0].mean() < 16
 
 
 def test_smooth_anatomy_loses_little():
-    """Where patches find their like everywhere, whole ones are better by 1.2 dB, of more than 10."""
+    """Where patches find their like everywhere, larger ones are better than those that keep folds."""
     x, y, z = np.indices((40, 36, 34)) / 9.0
     truth = 100 + 20 * np.sin(x) * np.cos(y + 0.5 * z)
     values, everywhere = noisy(truth, "gaussian", 6.5), np.ones(truth.shape, bool)
@@ -61,7 +61,7 @@ def test_smooth_anatomy_loses_little():
         psnr(denoise(values, DenoiseSettings(noise_from=source), device="cpu").image, truth, everywhere)
         for source in ("detail", "patches")
     )
-    assert detail > patches - 1.4
+    assert detail > patches - 0.2
     assert detail > psnr(values, truth, everywhere) + 9
 
 

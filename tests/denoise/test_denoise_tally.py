@@ -6,8 +6,14 @@ from scipy.stats import rice
 
 from napari_gpubio.denoise import DenoiseSettings, denoise
 from napari_gpubio.denoise.kernels.anlm import cpu, tally
-from napari_gpubio.denoise.kernels.anlm.problem import calibrate, make_windows, simulate_measure
-from napari_gpubio.denoise.kernels.anlm.tally import koay, koay_table, rician_variance, smooth_variance, without_bias
+from napari_gpubio.denoise.kernels.anlm.problem import (
+    calibrate,
+    disagreement_of,
+    make_windows,
+    simulate_disagreement,
+    simulate_measure,
+)
+from napari_gpubio.denoise.kernels.anlm.tally import koay, koay_table, mean_around, rician_variance, without_bias
 from napari_gpubio.denoise.reference import analysis, mix_directly
 from napari_gpubio.denoise.samples import noisy_head
 
@@ -69,6 +75,19 @@ def test_a_mix_below_zero_gives_way_to_the_small_patch():
     np.testing.assert_array_equal(found[plain < -1e-4], small[plain < -1e-4])
 
 
+def test_the_small_patch_counts_where_both_differ_by_more_than_noise():
+    """In one half of a volume the small patch's image has noise of its own, in the other a grating as well."""
+    rng, variance = np.random.default_rng(8), np.float32(4.0)
+    large = np.zeros((24, 16, 18), np.float32)
+    small = np.sqrt(0.0125 * variance) * rng.standard_normal(large.shape, np.float32)
+    small[12:] += 2.0 * (-1.0) ** np.arange(18)
+    arguments = np.full(large.shape, variance), 0.0125, tally.Operations(cpu.filter_axis, cpu.interpolate)
+    mixed = tally.mix_by_place(small, large, *arguments)
+    np.testing.assert_array_equal(mixed[:9], large[:9])
+    np.testing.assert_allclose(mixed[15:], small[15:], atol=0.2)
+    np.testing.assert_array_equal(tally.mix_by_place(small, small, *arguments), small)
+
+
 def test_calibration_has_the_measured_values():
     """0.85 and 1.37 with search radius 3; the measure is a least, so it falls with the number of candidates."""
     settings = DenoiseSettings()
@@ -82,6 +101,7 @@ def test_simulated_calibration_is_the_measured_one(search_radius, shape):
     settings = DenoiseSettings(search_radius=search_radius)
     windows = make_windows(settings, shape=shape)
     assert simulate_measure(windows, "seed") == pytest.approx(calibrate(windows, settings), rel=0.03)
+    assert simulate_disagreement(windows, "seed") == pytest.approx(disagreement_of(windows, settings), rel=0.06)
 
 
 @pytest.mark.parametrize("options", [{}, {"patches": "small", "search_radius": 2}, {"preselection": "coupe"}])
@@ -122,18 +142,21 @@ def test_the_table_is_read_as_numpy_reads_it():
     np.testing.assert_allclose(np.interp(ratio, *koay_table()), 1 / koay(theta), rtol=3e-5)
 
 
+BOX = np.ones((2, 11), np.float32)
+
+
 def test_noise_is_smoothed_over_what_is_known():
     variance = np.zeros((13, 12, 14), np.float32)
     variance[6, 6, 7], variance[6, 6, 8] = 2.0, 4.0
-    smoothed = smooth_variance(variance, cpu.filter_axis)
+    smoothed = mean_around(variance, BOX, cpu.filter_axis)
     assert smoothed[6, 6, 7] == 3.0
     assert smoothed[6, 6, 2] == 2.0
     assert smoothed[6, 6, 13] == 4.0
     assert smoothed[0, 6, 7] == 0.0
     whole = np.random.default_rng(6).uniform(1.0, 2.0, variance.shape).astype(np.float32)
     corner, end = whole[:6, :6, :6].mean(), whole[1:12, 6:, 2:13].mean()
-    assert smooth_variance(whole, cpu.filter_axis)[0, 0, 0] == pytest.approx(corner, rel=1e-6)
-    assert smooth_variance(whole, cpu.filter_axis)[6, 11, 7] == pytest.approx(end, rel=1e-6)
+    assert mean_around(whole, BOX, cpu.filter_axis)[0, 0, 0] == pytest.approx(corner, rel=1e-6)
+    assert mean_around(whole, BOX, cpu.filter_axis)[6, 11, 7] == pytest.approx(end, rel=1e-6)
 
 
 def filtered_phantom(signal, sigma, **options):
@@ -191,12 +214,13 @@ def test_knowing_the_noise_is_better_than_measuring_it(head, options):
 
 
 def test_the_strength_for_a_known_noise_is_near_the_best(head, monkeypatch):
-    """A strength of 4: three quarters and one and a half times as much are no better by 4 %, and far more is worse."""
-    best = error_of(head, FOR_MRI, noise=head[2])
+    """Three quarters and one and a half times as much are no better by 4 %, and far more is worse."""
+    best = error_of(head, {}, noise=head[2])
     errors = []
-    for strength in (3.0, 6.0, 40.0):
+    for factor in (0.75, 1.5, 10.0):
+        strength = {1: 4.0 * factor, 2: 2.0 * factor}
         monkeypatch.setattr("napari_gpubio.denoise.kernels.anlm.problem.STRENGTH", strength)
-        errors.append(error_of(head, FOR_MRI, noise=head[2]))
+        errors.append(error_of(head, {}, noise=head[2]))
     assert best < 1.04 * min(errors)
     assert best < 0.9 * errors[-1]
 

@@ -32,7 +32,7 @@ struct Slab {
     float maximum;
     float floor;
     float cutoff;
-    float offset;
+    float offsets[2];  // of each patch
 };
 
 __device__ __forceinline__ Grid grid_of(const Slab& slab) { return {slab.shape[0], slab.shape[1], slab.shape[2]}; }
@@ -104,7 +104,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) average(const Slab slab
 {
     const float* __restrict__ const values = slab.values;
     const float* __restrict__ const sums = slab.sums;
-    const float floor = slab.floor, cutoff = slab.cutoff, offset = slab.offset;
+    const float floor = slab.floor, cutoff = slab.cutoff;
     const float2* __restrict__ const own_moments = slab.moments;
     const Place p = place_of(slab);
     if (!p.is_block_inside()) return;
@@ -128,7 +128,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) average(const Slab slab
             if (!(there > floor)) return;
             const float difference = SQUARES ? there * there - own * own : there - own;
             for (int r = 0; r < PATCHES; ++r) {
-                const float scaled = found[r] * inverse[r][k], distance = KNOWN ? fmaxf(scaled - offset, 0.0f) : scaled;
+                const float scaled = found[r] * inverse[r][k];
+                const float distance = KNOWN ? fmaxf(scaled - slab.offsets[r], 0.0f) : scaled;
                 const float weight = distance <= cutoff ? decay(distance) : 0.0f;
                 differences[r][k] += weight * difference;
                 total[r][k] += weight;

@@ -43,7 +43,7 @@ class Rule(NamedTuple):
     maximum: np.float32
     floor: np.float32
     cutoff: np.float32
-    offset: np.float32
+    offsets: Array  # of each patch
 
 
 class Tiles(NamedTuple):
@@ -128,14 +128,17 @@ def _lower(sums: Array, gate: Array, least: Array) -> None:
 
 
 @leaf
-def _add(sums: Array, gate: Array, inverse: Array, own: Array, displaced: Array, totals: Array, rule: Rule) -> None:
+def _add(
+    sums: Array, gate: Array, inverse: Array, own: Array, displaced: Array, totals: Array, rule: Rule, patch: int
+) -> None:
     """Add displaced voxels to ``totals``: weighted differences to the own value, weights, the largest weight if needed.
 
     Differences keep a constant volume constant to the last bit.
     """
     differences, weights, largest = totals[0], totals[1], totals[2]
+    offset = rule.offsets[patch]
     for k in range(len(gate)):
-        distance = max(sums[k] * inverse[k] - rule.offset, _ZERO) + gate[k]
+        distance = max(sums[k] * inverse[k] - offset, _ZERO) + gate[k]
         weight = decay(distance) if distance <= rule.cutoff else _ZERO
         differences[k] += weight * (displaced[k] - own[k])
         weights[k] += weight
@@ -188,6 +191,6 @@ def visit_candidates(
                         if averages:
                             own = tiles.averaged[here, start : start + n]
                             other = tiles.averaged[there, start + offset : start + offset + n]
-                            _add(rows[2], gate, sums[p, x], own, other, totals[p, x], rule)
+                            _add(rows[2], gate, sums[p, x], own, other, totals[p, x], rule, p)
                         else:
                             _lower(rows[2], gate, sums[p, x])

@@ -158,7 +158,7 @@ def _scratch_of(layout: Layout) -> Scratch:
 
 def _rule_of(p: Problem) -> Rule:
     a, b_with_c, anything = map(bool, p.flags)
-    return Rule(a, b_with_c, anything, p.settings.center == "largest", p.maximum, p.floor, p.cutoff, p.offset)
+    return Rule(a, b_with_c, anything, p.settings.center == "largest", p.maximum, p.floor, p.cutoff, p.offsets)
 
 
 def _tile(volume: Float, box: Box, layout: Layout) -> Float:

@@ -88,7 +88,8 @@ SLAB = struct_layout(
     dict.fromkeys(("values", "usable", "moments", "weights", "chosen", "sums", "estimates"), POINTER)
     | dict.fromkeys(("shape", "box", "search"), (np.int32, 3))
     | dict.fromkeys(("first_plane", "planes", "first_brick"), np.int32)
-    | dict.fromkeys(("maximum", "floor", "cutoff", "offset"), np.float32)
+    | dict.fromkeys(("maximum", "floor", "cutoff"), np.float32)
+    | {"offsets": (np.float32, 2)}
 )  # as struct Slab in anlm.cu
 
 
@@ -200,7 +201,7 @@ class Run:
             maximum=p.maximum,
             floor=p.floor,
             cutoff=p.cutoff,
-            offset=p.offset,
+            offsets=np.resize(p.offsets, 2),
         )
 
     def _launch(self, name: str, bricks: int, slab: np.void) -> None:

@@ -101,10 +101,11 @@ def planes_of(shape: Triple, start: int, count: int) -> tuple[int, int]:
 Float = npt.NDArray[np.float32]
 TINY = 1e-30  # least sum of squares, of volumes that are near 1: where noise is zero, only equal patches count
 NOTHING = 3e38  # sum of squares where there is no candidate
-# Where the noise is known, of variance s: weights are exp(-max(D - SAME s, 0) / (STRENGTH s)), and D is the mean
-# squared difference of patches that fade out as a Gaussian of so many voxels.
-SAME, STRENGTH = 2.0, 4.0
-FADING = {1: 0.5, 2: 0.6}
+# Where the noise is known, of variance s: weights are exp(-max(D - SAME s, 0) / (strength s)), and D is the mean
+# squared difference of patches that fade out as a Gaussian of so many voxels. By patch radius.
+SAME = 2.0
+FADING = {1: 0.5, 2: 1.0}
+STRENGTH = {1: 4.0, 2: 2.0}
 _SAMPLE = 20_000  # voxels that are enough to know what is typical
 _LARGEST = 1e15  # scaled numbers stay below, so that sums of their squares stay finite
 # Pre-selection as (A and (C or first)) or (B and C and second) or third, see `flags`.
@@ -144,10 +145,12 @@ class Problem:
     usable: npt.NDArray[np.uint8]
     windows: Windows
     settings: DenoiseSettings
-    # Least mean squared difference of residual patches in white noise of variance 1, for each patch
-    calibration: tuple[float, ...]
     # Known variance of the noise, scaled, shape (X, Y, Z), or a grid that gives it; None: measured by differences
     variance: Float | NoiseGrid | None = None
+    # In white noise of variance 1: where it is measured, least mean squared difference of residual patches, for each
+    # patch; where it is known, mean square of the difference of both patches' estimates
+    calibration: tuple[float, ...] = ()
+    disagreement: float = 0.0
 
     @property
     def shape(self) -> Triple:
@@ -182,9 +185,10 @@ class Problem:
         return np.float32(self.settings.cutoff or NOTHING)
 
     @property
-    def offset(self) -> np.float32:
+    def offsets(self) -> npt.NDArray[np.float32]:
         """Distance that patches of the same content have where the noise is known; nothing below it counts."""
-        return np.float32(0.0 if self.variance is None else SAME / STRENGTH)
+        same = 0.0 if self.variance is None else SAME
+        return np.array([same / STRENGTH[radius] for radius in self.settings.radii], np.float32)
 
     @cached_property
     def patch_weights(self) -> npt.NDArray[np.float32]:
@@ -215,15 +219,18 @@ class Problem:
         noise takes its place. Patches of the same content then differ by `SAME` s, and with that taken off all of
         them count alike.
 
-        `STRENGTH` and `FADING` were chosen on simulated folds of 4 to 10 voxels, smooth fields, steps, and the sample
-        head at signal / noise 10 to 40. Whole patches of 3 and 5 voxels find no like in fine folds, and lose 1.5 to
-        3 dB there; a point alone loses as much in smooth fields. Strengths of 3 to 5 are within 0.5 dB of each other.
+        The small patch fades out at once, and compares hardly more than a point: it keeps fine folds, in which larger
+        patches find no like and lose 2 to 3 dB. The large one tells smooth tissue apart at less than the noise, where
+        a point loses 1 to 4 dB. See `tally.mix_by_place` for which of them counts where. `STRENGTH` and `FADING` were
+        chosen on simulated folds of 4 to 10 voxels, smooth fields, steps, the sample head, and a T1 template, at
+        signal / noise 10 to 40; strengths of 3.5 and of 2.5 are within 0.5 dB of these.
         """
         variance = self.known(xp=xp)
         if variance is None:
             return None
         sizes = np.prod(1.0 + 2.0 * self.patch_weights.sum(axis=2, dtype=np.float64), axis=1)
-        return xp.asarray(STRENGTH * sizes, np.float32)[:, None, None, None] * variance
+        strengths = np.array([STRENGTH[radius] for radius in self.settings.radii])
+        return xp.asarray(strengths * sizes, np.float32)[:, None, None, None] * variance
 
 
 def make_problem(
@@ -237,13 +244,15 @@ def make_problem(
 ) -> Problem:
     """The problem of a scaled volume: by default with windows for cubic voxels, all of which are filtered."""
     windows = windows or make_windows(settings)
+    is_known, is_mixed = variance is not None, len(windows.patches) == 2
     return Problem(
         values=np.ascontiguousarray(values, np.float32),
         usable=np.ones(values.shape, np.uint8) if usable is None else usable,
         windows=windows,
         settings=settings,
-        calibration=calibration or calibrate(windows, settings),
         variance=variance,
+        calibration=() if is_known else calibration or calibrate(windows, settings),
+        disagreement=disagreement_of(windows, settings) if is_known and is_mixed else 0.0,
     )
 
 
@@ -274,15 +283,40 @@ _MEASURED = {
     (2, 1): (1.139, 0.667, 0.531, 0.460, 0.415),
     (2, 2): (1.508, 1.048, 0.927, 0.855, 0.807),
 }
+# The same for the difference of both estimates where the noise is known, by number of axes.
+_DISAGREEMENT = {3: (0.0140, 0.0127, 0.0125, 0.0125, 0.0124), 2: (0.0095, 0.0082, 0.0079, 0.0078, 0.0078)}
 _SIDE = 32  # voxels of the volume that is tried for other windows
 
 
 def calibrate(windows: Windows, settings: DenoiseSettings) -> tuple[float, ...]:
     """Mean of the local measure of noise in white noise of variance 1, for each patch."""
-    search, patches = _isotropic(windows.search), [_isotropic(patch) for patch in windows.patches]
-    if 1 <= search[1] <= 5 and settings.preselection != "coupe" and all(patch in _MEASURED for patch in patches):
-        return tuple(_MEASURED[patch][search[1] - 1] for patch in patches)
+    axes, reach = _tabulated(windows, settings)
+    if reach:
+        return tuple(_MEASURED[axes, radius][reach - 1] for radius in settings.radii)
     return simulate_measure(windows, settings.preselection)
+
+
+def disagreement_of(windows: Windows, settings: DenoiseSettings) -> float:
+    """Mean square of the difference of both patches' estimates in white noise of known variance 1."""
+    axes, reach = _tabulated(windows, settings)
+    return _DISAGREEMENT[axes][reach - 1] if reach else simulate_disagreement(windows, settings.preselection)
+
+
+def _tabulated(windows: Windows, settings: DenoiseSettings) -> tuple[int, int]:
+    """Along how many axes windows that are tabulated reach, and how far candidates are searched for; else 0."""
+    (axes, reach), *patches = map(_isotropic, (windows.search, *windows.patches))
+    is_usual = patches == [(axes, radius) for radius in settings.radii] and settings.preselection != "coupe"
+    return (axes, reach) if is_usual and axes in _DISAGREEMENT and reach <= len(_DISAGREEMENT[axes]) else (0, 0)
+
+
+def _in_order(windows: Windows) -> Windows:
+    """The windows with their axes in order of their radii."""
+    axes = sorted(range(3), key=lambda axis: [radii[axis] for radii in (windows.search, *windows.patches, windows.box)])
+
+    def ordered(radii: Triple) -> Triple:
+        return radii[axes[0]], radii[axes[1]], radii[axes[2]]
+
+    return Windows(tuple(map(ordered, windows.patches)), ordered(windows.search), ordered(windows.box))
 
 
 def _isotropic(radii: Triple) -> tuple[int, int]:
@@ -294,14 +328,33 @@ def _isotropic(radii: Triple) -> tuple[int, int]:
 @lru_cache(maxsize=64)
 def simulate_measure(windows: Windows, preselection: str) -> tuple[float, ...]:
     """Filter white noise of variance 1 and return the mean measure of noise; standard error about 1 %."""
+    found, _ = _of_noise(windows, preselection)
+    return tuple(float(s[s < NOTHING / 2].mean()) / n for s, n in zip(found, windows.patch_sizes, strict=True))
+
+
+@lru_cache(maxsize=64)
+def simulate_disagreement(windows: Windows, preselection: str) -> float:
+    """Filter white noise of variance 1, which is known, and compare both estimates; standard error about 2 %."""
+    _, (small, large) = _of_noise(windows, preselection, variance=1.0)
+    return float(np.square(large - small).mean())
+
+
+def _of_noise(windows: Windows, preselection: str, variance: float | None = None) -> tuple[Any, Any]:
+    """Sums and estimates of white noise of variance 1, where windows lie inside; the same in whatever order of axes."""
     from napari_gpubio.denoise.kernels.anlm import cpu
 
+    windows = _in_order(windows)
     margins = [search + patch for search, patch in zip(windows.search, windows.largest_patch, strict=True)]
     values = 100.0 + np.random.default_rng(1).standard_normal([_SIDE + 2 * margin for margin in margins])
-    settings = DenoiseSettings(preselection=preselection)
-    problem = make_problem(values, settings, windows, calibration=(1.0,) * len(windows.patches))
+    problem = Problem(
+        values=values.astype(np.float32),
+        usable=np.ones(values.shape, np.uint8),
+        windows=windows,
+        settings=DenoiseSettings(preselection=preselection),
+        variance=None if variance is None else np.full(values.shape, variance, np.float32),
+    )
     run = cpu.Run(problem)
     run.advance(0, problem.bricks)
-    inner = tuple(slice(margin, margin + _SIDE) for margin in margins)
-    sums = [s[inner].astype(np.float64) for s in run.snapshot().sums]
-    return tuple(float(s[s < NOTHING / 2].mean()) / n for s, n in zip(sums, windows.patch_sizes, strict=True))
+    found, inner = run.snapshot(), tuple(slice(margin, margin + _SIDE) for margin in margins)
+    sums, estimates = (array[(slice(None), *inner)].astype(np.float64) for array in (found.sums, found.estimates))
+    return sums, estimates
