@@ -13,7 +13,7 @@ from napari_gpubio import ENGINES, __version__
 from napari_gpubio.core.checks import run_check, run_speed
 from napari_gpubio.core.command_line import STOPPED, Parser, check_outputs
 from napari_gpubio.core.device import choose_device, gpu_problem, list_devices, machine
-from napari_gpubio.core.errors import GpuBioError
+from napari_gpubio.core.errors import GpuBioError, memory_in_words
 from napari_gpubio.core.report import (
     PIPE_CLOSED,
     add_common,
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         try:
             options = make_parser().parse_args(arguments)
-            with reporting(options):
+            with memory_in_words(), reporting(options):
                 status = options.run(options)
         finally:
             show("", sys.stdout)  # a help is printed by argparse

@@ -5,6 +5,7 @@ import json
 import logging
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import nibabel as nib
@@ -147,6 +148,16 @@ def test_how_much_is_logged_is_of_the_run(caplog):
             logger.warning("wrong")
         assert caplog.messages == told
         assert logger.level == before
+
+
+def test_a_name_cannot_begin_another_line_of_the_log(tmp_path):
+    code = (
+        "import argparse, logging; from napari_gpubio.core.report import reporting\n"
+        "with reporting(argparse.Namespace(json=False, quiet=False, verbose=False)):\n"
+        "    logging.getLogger('napari_gpubio').warning('%s is missing', 'a\\nERROR: \\x1b[31mdisk')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], **at(tmp_path), capture_output=True, text=True, check=True)
+    assert done.stderr == "WARNING: a ERROR: \\x1b[31mdisk is missing\n"
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")

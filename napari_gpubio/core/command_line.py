@@ -5,10 +5,12 @@ What they print and tell is in `napari_gpubio.core.report`.
 
 import argparse
 import dataclasses
+import math
 import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -67,17 +69,41 @@ def given_options(namespace: argparse.Namespace, usual: Mapping[str, Any]) -> li
 
 STOPPED = 130  # the exit status of a program that was interrupted
 _WIDTH = 30
+_LINE_SECONDS = 10.0  # between lines of progress where there is no terminal
 _MOST_NAMED = 4  # files, in a sentence
 
 
-def draw_progress(step: Step) -> None:
-    """Draw a progress bar on a terminal; nothing where the errors go to a file, or with ``--quiet``."""
-    if sys.stderr.isatty() and not is_quiet():
+class Progress:
+    """How far the work of a verb has come: a bar on a terminal, a line every 10 s in a file or a pipe.
+
+    With ``--quiet``, nothing.
+    """
+
+    def __init__(self) -> None:
+        self._due = math.inf  # when the next line is written, and infinite before the first step
+
+    def __call__(self, step: Step) -> None:
+        """Show a step."""
+        if is_quiet():
+            return
+        if sys.stderr.isatty():
+            self._draw(step)
+            return
+        now = time.monotonic()
+        if now >= self._due:
+            print_error(f"{step.message}: {100 * step.fraction:.0f} %, {step.done} of {step.total}")
+        if now >= self._due or math.isinf(self._due):
+            self._due = now + _LINE_SECONDS
+
+    def _draw(self, step: Step) -> None:
         filled = int(_WIDTH * step.fraction)
         bar = "#" * filled + "." * (_WIDTH - filled)
         end = "\n" if step.done >= step.total else ""
         sys.stderr.write(f"\r{step.message} [{bar}] {step.done}/{step.total}{end}")
         sys.stderr.flush()
+
+
+draw_progress = Progress()
 
 
 @contextmanager

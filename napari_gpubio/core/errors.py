@@ -1,5 +1,8 @@
 """Errors for users: each message gives the problem, the value, and what to do about it."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class GpuBioError(Exception):
     """Base of every error raised on purpose by napari-gpubio."""
@@ -33,6 +36,37 @@ class InvalidInput(GpuBioError, ValueError):
 
 class GpuUnavailable(GpuBioError, RuntimeError):
     """A GPU was requested by name, and none works."""
+
+
+class OutOfMemory(GpuBioError, MemoryError):
+    """The computer has less memory than the work takes."""
+
+
+@contextmanager
+def memory_in_words() -> Iterator[None]:
+    """Raise an `OutOfMemory` with a sentence for a MemoryError inside, which says at most how much was asked for.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from napari_gpubio.core.errors import OutOfMemory, memory_in_words
+    >>> try:
+    ...     with memory_in_words():
+    ...         np.empty((1 << 20, 1 << 20, 1 << 10))
+    ... except OutOfMemory as error:
+    ...     print(str(error)[:34])
+    the memory does not suffice (Unabl
+    """
+    try:
+        yield
+    except MemoryError as error:
+        if isinstance(error, GpuBioError):
+            raise
+        why = f" ({error})" if str(error) else ""
+        raise OutOfMemory(
+            f"the memory does not suffice{why}; close other programs, or use a smaller volume, fewer outputs, or a "
+            "machine with more memory"
+        ) from error
 
 
 class OutOfGpuMemory(GpuBioError, MemoryError):

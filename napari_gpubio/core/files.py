@@ -5,7 +5,6 @@ import functools
 import getpass
 import hashlib
 import importlib.metadata
-import json
 import logging
 import os
 import platform
@@ -24,12 +23,11 @@ import numpy as np
 import platformdirs
 import psutil
 
-from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.errors import InvalidInput, memory_in_words
 
 logger = logging.getLogger(__name__)
 _LEAST_FREE = 64 << 20  # bytes of the disk of a cache
 _PACKAGE = Path(__file__).resolve().parent.parent
-_MOST_DIGITS = len(str(2**64))
 _GZIP, _LEAST_GZIP, _BLOCK = b"\x1f\x8b", 18, 1 << 20  # bytes
 _PART = ".part-"  # a temporary file's name goes on with its computer and process
 _parts_in_use: set[str] = set()  # names of those of this process
@@ -56,13 +54,15 @@ def existing_file(path: str | os.PathLike[str]) -> Path:
     Raises
     ------
     InvalidInput
-        If it does not exist, is a folder, cannot be reached, or has no bytes.
+        If it does not exist, is a folder, a pipe, a device or a socket, cannot be reached, or has no bytes.
     """
     file = Path(path)
     shown = str(file)[:200]
     try:
         if file.is_dir():
             raise InvalidInput(f"{shown} is a folder; give the file in it")
+        if is_stream(file):
+            raise InvalidInput(f"{shown} is a pipe, a device or a socket; give a file on a disk")
         if not file.is_file():
             raise InvalidInput(f"{shown} does not exist; check the name and the folder")
         if file.stat().st_size == 0:
@@ -72,55 +72,12 @@ def existing_file(path: str | os.PathLike[str]) -> Path:
     return file
 
 
-def text_of(data: bytes) -> str:
-    """Decode a text: UTF-16 where it begins with its mark, as Windows programs save it, else UTF-8."""
-    return data.decode("utf-16" if data.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig")
-
-
-def existing_text(path: str | Path) -> str:
-    """Return the text of a file; InvalidInput if there is none, it may not be read, or `text_of` cannot decode it."""
+def leads_somewhere(path: Path) -> bool:
+    """Return whether there is something but a folder at a path; not so where the system does not tell, either."""
     try:
-        return text_of(existing_file(path).read_bytes())
-    except UnicodeDecodeError as error:
-        raise InvalidInput(f"{Path(path).name} is not a text in UTF-8; save it as such") from error
-    except OSError as error:
-        raise InvalidInput(
-            f"{Path(path).name} cannot be read ({error.strerror or error}); check its permissions and its disk"
-        ) from error
-
-
-def json_of(text: str | bytes, name: str, *, strict: bool = True) -> Any:
-    """Return what a JSON text says.
-
-    Parameters
-    ----------
-    text
-        The text.
-    name
-        Of its file, for the sentence.
-    strict
-        False allows line breaks in its texts.
-
-    Returns
-    -------
-    Any
-        As of `json.loads`; integers of more digits than a 64-bit one has are floats, and infinite beyond those.
-
-    Raises
-    ------
-    InvalidInput
-        If it is no JSON, or nested more deeply than Python can follow.
-    """
-    try:
-        return json.loads(text, parse_int=_whole, strict=strict)
-    except (ValueError, RecursionError) as error:
-        raise InvalidInput(
-            f"{name} is not valid JSON ({error}); it is cut off or damaged: copy or write it again"
-        ) from error
-
-
-def _whole(digits: str) -> float:
-    return int(digits) if len(digits) <= _MOST_DIGITS else float(digits)
+        return path.exists() and not path.is_dir()
+    except OSError:  # a name that is too long, a folder that may not be entered
+        return False
 
 
 def check_folder(path: Path) -> None:
@@ -167,12 +124,10 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
         target = _end_of_links(Path(path)) if not to_stream else Path(tempfile.gettempdir(), name)
         check_folder(target)
         suffix = "".join(target.suffixes[-2:])
-        # a free name, but not mkstemp's file: that is readable by its owner only, whatever the umask is
-        part = target.parent / f"{_PART}{_computer()}-{os.getpid()}-{secrets.token_hex(8)}{suffix}"
-        _parts_in_use.add(part.name)
-        _remove_orphans(target.parent)
+        part = _part_in(target.parent, suffix)
         part.touch(exist_ok=False)
-        yield part
+        with memory_in_words():
+            yield part
         if to_stream:
             with part.open("rb") as written, Path(path).open("wb") as stream:
                 shutil.copyfileobj(written, stream)
@@ -185,9 +140,59 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
         ) from error
     finally:
         if part is not None:
-            _parts_in_use.discard(part.name)
-            with suppress(OSError):  # the folder is gone or may only be read; if it comes back, the next save does this
-                part.unlink(missing_ok=True)
+            _remove_part(part)
+
+
+@contextmanager
+def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Give a temporary folder beside ``path``; rename it to ``path`` when the block ends well, as `atomic_write` does.
+
+    Raises
+    ------
+    InvalidInput
+        If there is already something at ``path`` but an empty folder, the folder that it is to lie in is missing, or
+        the system refuses to write.
+    """
+    target, part = Path(path), None
+    try:
+        check_folder(target)
+        if target.exists() and (not target.is_dir() or any(target.iterdir())):
+            raise InvalidInput(f"{target.name} exists and is no empty folder; choose a new name, or empty it")
+        part = _part_in(target.parent, "")
+        part.mkdir()
+        with memory_in_words():
+            yield part
+        if target.exists():
+            target.rmdir()  # an empty one, over which Windows renames nothing
+        part.rename(target)
+    except OSError as error:
+        raise InvalidInput(
+            f"{target.name} could not be written ({error.strerror or error}); free space or choose another folder"
+        ) from error
+    finally:
+        if part is not None:
+            _remove_part(part)
+
+
+def _part_in(folder: Path, suffix: str) -> Path:
+    """A free name in a folder, marked as this process's; what killed processes left there is removed.
+
+    It is not mkstemp's: that file is readable by its owner only, whatever the umask is.
+    """
+    part = folder / f"{_PART}{_computer()}-{os.getpid()}-{secrets.token_hex(8)}{suffix}"
+    _parts_in_use.add(part.name)
+    _remove_orphans(folder)
+    return part
+
+
+def _remove_part(part: Path) -> None:
+    """Remove a temporary file or folder, if it is still there; if its place is gone, the next save there does this."""
+    _parts_in_use.discard(part.name)
+    if part.is_dir():
+        shutil.rmtree(part, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
 
 
 def is_stream(path: str | os.PathLike[str]) -> bool:
@@ -255,11 +260,10 @@ def _end_of_links(path: Path) -> Path:
 
 
 def _remove_orphans(folder: Path) -> None:
-    """Remove temporary files of processes of this computer that do not run any more, or do not need them any more."""
+    """Remove temporary files and folders of processes of this computer that do not run any more or do not need them."""
     for path in folder.glob(f"{_PART}{_computer()}-*"):
         if (found := _OWNER.match(path.name)) and not _is_in_use(path.name, int(found[1])):
-            with suppress(OSError):  # another process has just removed it, or it is somebody else's
-                path.unlink()
+            _remove_part(path)  # it stays if another process has just removed it, or it is somebody else's
 
 
 def _is_in_use(name: str, process: int) -> bool:

@@ -11,27 +11,75 @@ The machine code is kept in a user folder named after the hash of an engine's ke
 """
 
 import functools
+import hashlib
+import io
+import logging
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from operator import length_hint
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numba as nb
 import numpy.typing as npt
 from numba.core import event
+from numba.core.caching import IndexDataCacheFile
 
 from napari_gpubio.core.files import machine_code_folder, owner_of
 from napari_gpubio.core.timing import begin_compiling, end_compiling
 
+logger = logging.getLogger(__name__)
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 # error_model: a division by zero is inf, as on the GPU, and not an exception.
 _COMMON: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True, "no_rewrites": True}
 _CALLED: dict[str, Any] = {**_COMMON, "no_cpython_wrapper": True, "_nrt": False}
 BLOCKS_PER_THREAD = 4
+_SUM_BYTES = 16  # of the checksum behind a file of machine code
+
+
+class _CheckedFiles(IndexDataCacheFile):  # type: ignore[misc]
+    """Files of machine code with a checksum behind them: one that does not fit its own is compiled again.
+
+    Numba believes them, and what a bad disk or a killed copy has changed there ends in an error, or the process.
+    """
+
+    def _load_index(self) -> Any:
+        return super()._load_index() if _is_whole(Path(self._index_path)) else {}
+
+    def _load_data(self, name: str) -> Any:
+        return super()._load_data(name) if _is_whole(Path(self._data_path(name))) else None
+
+    @contextmanager
+    def _open_for_write(self, filepath: str) -> Iterator[io.BytesIO]:
+        held = io.BytesIO()
+        yield held
+        with super()._open_for_write(filepath) as file:
+            file.write(held.getvalue() + _sum_of(held.getvalue()))
+
+
+def _sum_of(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=_SUM_BYTES).digest()
+
+
+def _is_whole(path: Path) -> bool:
+    """Whether a file fits its checksum; one that is missing is left to Numba."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return True
+    except OSError as error:
+        logger.warning("%s cannot be read (%s); it is compiled again", path, error.strerror)
+        return False
+    if data[-_SUM_BYTES:] == _sum_of(data[:-_SUM_BYTES]):
+        return True
+    logger.warning("the machine code in %s is damaged; it is compiled again", path)
+    with suppress(OSError):  # it is replaced in any case
+        path.unlink()
+    return False
 
 
 def kernel(function: Function) -> Function:
@@ -39,10 +87,12 @@ def kernel(function: Function) -> Function:
     chosen = nb.config.CACHE_DIR
     try:
         nb.config.CACHE_DIR = str(machine_code_folder(owner_of(Path(function.__code__.co_filename))))
-        compiled: Function = nb.njit(cache=True, **_COMMON)(function)
+        compiled: Any = nb.njit(cache=True, **_COMMON)(function)
     finally:
         nb.config.CACHE_DIR = chosen
-    return compiled
+    if hasattr(compiled, "_cache"):  # not with NUMBA_DISABLE_JIT
+        compiled._cache._cache_file.__class__ = _CheckedFiles
+    return cast("Function", compiled)
 
 
 def helper(function: Function) -> Function:

@@ -24,6 +24,7 @@ import numpy as np
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.reading import note, noted
+from napari_gpubio.core.text import one_line
 
 PIPE_CLOSED = 141  # the exit status of a program whose output nobody reads any more: 128 + SIGPIPE
 WARNING = "warning: "
@@ -146,10 +147,19 @@ def reporting(options: argparse.Namespace) -> Iterator[None]:
     show(report.json() if as_json else held.getvalue() if report.has_text else "", report.out)
 
 
+class _OneLine(logging.Formatter):
+    """Writes a message as one line, whatever names are in it; a traceback follows in its own."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
+        return one_line(super().formatMessage(record))
+
+
 @contextmanager
 def _logging(options: argparse.Namespace) -> Iterator[None]:
     """Let this package's log tell warnings on stderr, or more of it, or only errors."""
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
+    handler = logging.StreamHandler()
+    handler.setFormatter(_OneLine("%(levelname)s: %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
     ours = logging.getLogger("napari_gpubio")
     before = ours.level
     ours.setLevel(logging.INFO if options.verbose else logging.ERROR if options.quiet else logging.WARNING)

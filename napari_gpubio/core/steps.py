@@ -12,6 +12,8 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from napari_gpubio.core.errors import memory_in_words
+
 Result = TypeVar("Result")
 
 
@@ -61,12 +63,18 @@ def drive(steps: Generator[Step, None, Result], progress: Callable[[Step], objec
         What an engine's ``steps(...)`` gave.
     progress
         Called with every `Step`, for instance to draw a progress bar.
+
+    Raises
+    ------
+    OutOfMemory
+        If the memory does not suffice, in a sentence.
     """
     try:
-        while True:
-            step = next(steps)
-            if progress is not None:
-                progress(step)
+        with memory_in_words():
+            while True:
+                step = next(steps)
+                if progress is not None:
+                    progress(step)
     except StopIteration as end:
         result: Result = end.value
         return result

@@ -12,7 +12,6 @@ from qtpy.QtWidgets import (
     QButtonGroup,
     QFormLayout,
     QHBoxLayout,
-    QLabel,
     QLayout,
     QPushButton,
     QVBoxLayout,
@@ -23,6 +22,7 @@ from superqt import QCollapsible
 from napari_gpubio.core.parameters import ParamInfo, param_info, replaced, without_effect
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.fields import NumberBox
+from napari_gpubio.gui.labels import Label
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -136,7 +136,7 @@ def row_label(text: str, tip: str, parent: QWidget) -> "RowLabel":
     return label
 
 
-class RowLabel(QLabel):
+class RowLabel(Label):
     """The name of a row: never narrower than its text, nor than ``least_width`` pixels."""
 
     def __init__(self, text: str, parent: QWidget | None = None) -> None:
@@ -152,7 +152,7 @@ class RowLabel(QLabel):
         return super().sizeHint().expandedTo(QSize(self.least_width, 0))
 
 
-def muted_label(parent: QWidget, text: str = "") -> QLabel:
+def muted_label(parent: QWidget, text: str = "") -> Label:
     """Return a label for secondary text of any length."""
     label = WrappedLabel(text, parent)
     label.setStyleSheet(theme.MUTED_STYLE)
@@ -174,7 +174,7 @@ def notes_text(notes: Iterable[str]) -> str:
     return " ".join(sentences)
 
 
-class WrappedLabel(QLabel):
+class WrappedLabel(Label):
     """A text in as many lines as it needs; layouts inside layouts would give a label of Qt's fewer."""
 
     def __init__(self, text: str = "", parent: QWidget | None = None) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from qtpy.QtCore import QObject, Signal
 
-from napari_gpubio.core.errors import GpuBioError
+from napari_gpubio.core.errors import GpuBioError, memory_in_words
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.progress import PreviewPacer
 
@@ -79,11 +79,12 @@ class Job(QObject):
 
     def _outcome(self) -> Outcome:
         try:
-            steps = self._make_steps(self.stop_event)
-            try:
-                return Outcome(result=self._exhaust(steps))
-            finally:
-                steps.close()
+            with memory_in_words():
+                steps = self._make_steps(self.stop_event)
+                try:
+                    return Outcome(result=self._exhaust(steps))
+                finally:
+                    steps.close()
         except GpuBioError as error:
             return Outcome(error=str(error))
         except Exception as error:  # a worker's errors must reach the user

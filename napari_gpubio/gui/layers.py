@@ -11,6 +11,7 @@ from qtpy.QtWidgets import QWidget
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.gui.connections import Connection, Connections
 from napari_gpubio.gui.fields import ElidedComboBox
+from napari_gpubio.gui.labels import tip_of
 
 Box = tuple[slice, ...]  # along the axes of a layer's data
 _PLACE = ("scale", "translate", "rotate", "shear", "affine", "units")
@@ -264,6 +265,6 @@ class LayerBox(ElidedComboBox):
         for layer in reversed(self._refused.layers):
             text = f"{layer.name} ({self._why_not(layer)})"
             self.addItem(text, _REFUSED)
-            self.setItemData(self.count() - 1, text, Qt.ItemDataRole.ToolTipRole)
+            self.setItemData(self.count() - 1, tip_of(text), Qt.ItemDataRole.ToolTipRole)
             if isinstance(model, QStandardItemModel):
                 model.item(self.count() - 1).setEnabled(False)

@@ -20,6 +20,7 @@ from qtpy.QtWidgets import (
 
 from napari_gpubio.core.text import delimited
 from napari_gpubio.gui import theme
+from napari_gpubio.gui.labels import tip_of
 from napari_gpubio.gui.tables import color_chip
 
 
@@ -199,5 +200,5 @@ def _fill(item: QTreeWidgetItem, row: Number) -> None:
     brush = QBrush() if row.status == "ok" else QBrush(QColor(theme.STATUS_COLORS[row.status]))
     for column in (_NAME, _VALUE):
         item.setForeground(column, brush)
-        item.setToolTip(column, row.note or f"{row.name}: {row.text} {row.unit}".strip())
+        item.setToolTip(column, tip_of(row.note or f"{row.name}: {row.text} {row.unit}".strip()))
     item.setIcon(_NAME, QIcon() if row.color is None else color_chip(row.color))

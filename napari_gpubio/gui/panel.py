@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from qtpy.QtCore import Signal
-from qtpy.QtWidgets import QApplication, QLabel, QPushButton, QWidget
+from qtpy.QtWidgets import QApplication, QPushButton, QWidget
 
 from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.files import atomic_write
@@ -19,6 +19,7 @@ from napari_gpubio.core.text import comment
 from napari_gpubio.core.timing import RunClock
 from napari_gpubio.gui.file_dialogs import save_path
 from napari_gpubio.gui.jobs import Job, MakeSteps, Outcome
+from napari_gpubio.gui.labels import Label
 from napari_gpubio.gui.panel_frame import PanelFrame
 from napari_gpubio.gui.processors import BackgroundWarmup, DevicePicker
 from napari_gpubio.gui.progress import PreviewPacer
@@ -362,8 +363,8 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
         return text
 
 
-def heading(text: str, parent: QWidget) -> QLabel:
+def heading(text: str, parent: QWidget) -> Label:
     """Make the title of a part of a panel."""
-    label = QLabel(text, parent)
+    label = Label(text, parent)
     label.setStyleSheet("font-weight: 600; margin-top: 6px;")
     return label

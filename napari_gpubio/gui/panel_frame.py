@@ -11,6 +11,7 @@ from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import Connections, single_shot
 from napari_gpubio.gui.docking import CloseGuard, DockWindow, share_place
 from napari_gpubio.gui.forms import InputColumn, WrappedLabel, muted_label, notes_text, text_button
+from napari_gpubio.gui.labels import tip_of
 from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.places import Offer, place_offers
 from napari_gpubio.gui.scans import follow_scans
@@ -129,11 +130,13 @@ class PanelFrame(QWidget):
         """Show what is assumed of the chosen layers, and offer a place to one that tells none."""
         if (offer := self._offered()) is not None:
             self.place_button.setText(offer.text)
-            self.place_button.setToolTip(f"{offer.text}: they have as many voxels, and only one tells its place")
+            self.place_button.setToolTip(
+                tip_of(f"{offer.text}: they have as many voxels, and only one tells its place")
+            )
         self.place_button.setVisible(offer is not None)
         text = notes_text(self.input_notes())
         self._input_notes.setText(text if len(text) < _LONGEST_NOTES else f"{text[:_LONGEST_NOTES]}…")
-        self._input_notes.setToolTip(text)
+        self._input_notes.setToolTip(tip_of(text))
         self._input_notes.setVisible(bool(text))
 
     def _say(self, sentence: str, style: str) -> None:
@@ -160,7 +163,6 @@ class PanelFrame(QWidget):
         self.place_button.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)  # names may be long
         self.place_button.hide()
         self._message = WrappedLabel("", self)
-        self._message.setTextFormat(Qt.TextFormat.PlainText)
         self._message.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self._message.hide()
         self.bar = QProgressBar(self)

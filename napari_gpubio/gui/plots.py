@@ -1,5 +1,6 @@
 """A plot whose colors are those of napari's theme."""
 
+import html
 from collections.abc import Mapping
 from typing import Any
 
@@ -46,6 +47,10 @@ class ThemedPlot(pyqtgraph.PlotWidget):
         self._color_axes(text_color or theme.TEXT)
         for side in _SIDES:
             self.getAxis(side).enableAutoSIPrefix(False)
+
+    def setLabel(self, axis: str, text: str, **options: Any) -> None:
+        """pyqtgraph: label an axis, here with the text letter by letter."""
+        self.plotItem.setLabel(axis, html.escape(text), **options)
 
     def add_band(self, x: Array, low: Array, high: Array, color: str, **options: Any) -> None:
         """Fill what lies between two curves (each of shape (N,)); there is a gap where one of them is not finite.

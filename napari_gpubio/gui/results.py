@@ -9,7 +9,6 @@ from typing import Any
 from qtpy.QtCore import QObject, Qt, Signal
 from qtpy.QtWidgets import (
     QGridLayout,
-    QLabel,
     QMenu,
     QPushButton,
     QVBoxLayout,
@@ -22,6 +21,7 @@ from napari_gpubio.gui import theme
 from napari_gpubio.gui.file_dialogs import open_path, save_path
 from napari_gpubio.gui.forms import text_button
 from napari_gpubio.gui.jobs import Job, Outcome
+from napari_gpubio.gui.labels import Label, RichLabel
 from napari_gpubio.gui.number_table import Number, NumberTable
 
 _FINDING = "<span style='color:{}; font-size:16px'>●</span> {}"
@@ -140,7 +140,7 @@ class ResultBox(QWidget):
         self.files = ResultFiles(self)
         self.table = NumberTable(self)
         self.above, self.content = QVBoxLayout(), QVBoxLayout()  # around the numbers; visible with them
-        self._empty, self._findings = QLabel(empty_text, self), QLabel(self)
+        self._empty, self._findings = Label(empty_text, self), RichLabel(self)
         for label in (self._empty, self._findings):
             label.setWordWrap(True)
             label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)

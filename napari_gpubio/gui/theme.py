@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from qtpy.QtGui import QColor
-from qtpy.QtWidgets import QLabel, QWidget
+from qtpy.QtWidgets import QLabel, QWidget  # noqa: TID251 - also those of others
 
 # -- on the window: `theme.ERROR` is the color on the theme in use -----------------------------------------------------
 

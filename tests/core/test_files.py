@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core import files
-from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import atomic_write, sample_path
+from napari_gpubio.core.errors import InvalidInput, OutOfMemory
+from napari_gpubio.core.files import atomic_folder, atomic_write, sample_path
 from napari_gpubio.core.volumes import read_volume, write_volume
 from tests.volume_samples import AFFINES
 
@@ -175,6 +175,32 @@ def test_what_killed_processes_left_is_removed_by_the_next_one_that_writes(tmp_p
     with atomic_write(tmp_path / "mine.txt") as mine:
         mine.write_text("whole")
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([other.name, "mine.txt", "b.txt"])
+
+
+def test_folders_of_killed_processes_are_removed_too(tmp_path):
+    script = (
+        "import os, sys; from pathlib import Path; from napari_gpubio.core.files import atomic_folder\n"
+        "with atomic_folder(Path(sys.argv[1]) / 'a') as part: (part / 'b.txt').write_text('half'); os._exit(1)"
+    )
+    subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=False)
+    (left,) = tmp_path.iterdir()
+    with atomic_folder(tmp_path / "mine") as mine:
+        assert not left.exists()
+        with atomic_folder(tmp_path / "other"):  # those of processes that run are not touched
+            assert mine.exists()
+        (mine / "b.txt").write_text("whole")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["mine", "other"]
+    with pytest.raises(InvalidInput, match="mine exists and is no empty folder"), atomic_folder(tmp_path / "mine"):
+        pass
+    with pytest.raises(ValueError, match="half"), atomic_folder(tmp_path / "new"):
+        raise ValueError("half")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["mine", "other"]
+
+
+def test_memory_that_does_not_suffice_for_a_file_is_a_sentence(tmp_path):
+    with pytest.raises(OutOfMemory, match="the memory does not suffice"), atomic_write(tmp_path / "a.txt"):
+        raise MemoryError
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_refusal_where_nothing_can_be_removed_either_is_one_sentence(tmp_path, monkeypatch):

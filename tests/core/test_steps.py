@@ -1,13 +1,17 @@
 """Long work: the protocol of steps, run times without compilation, and Ctrl-C."""
 
+import argparse
 import signal
 import threading
 import time
 
+import numpy as np
 import pytest
 
-from napari_gpubio.core import timing
+from napari_gpubio.core import command_line, timing
 from napari_gpubio.core.command_line import stop_at_interrupt
+from napari_gpubio.core.errors import OutOfMemory
+from napari_gpubio.core.report import reporting
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.core.timing import RunClock, compiling
 
@@ -27,6 +31,38 @@ def test_drive_returns_the_result_and_shows_every_step():
     assert [step.done for step in seen] == [1, 2, 3]
     assert [step.fraction for step in (*seen, Step(0, 0))] == [1 / 3, 2 / 3, 1.0, 1.0]
     assert closed == [True, True]
+
+
+def test_memory_that_does_not_suffice_is_a_sentence():
+    def too_much():
+        yield Step(0, 1)
+        return np.empty((1 << 20, 1 << 20, 1 << 10))
+
+    with pytest.raises(OutOfMemory, match=r"does not suffice \(Unable to allocate 8.00 PiB.*close other programs"):
+        drive(too_much())
+
+
+class Clock:
+    def __init__(self):
+        self.now = 100.0
+
+    def monotonic(self):
+        return self.now
+
+
+def test_progress_is_a_line_every_ten_seconds_in_a_pipe(monkeypatch, capsys):
+    clock = Clock()
+    monkeypatch.setattr(command_line, "time", clock)
+    show = command_line.Progress()
+    for done in range(0, 100, 3):
+        show(Step(done, 200, "tracing"))
+        clock.now += 3.0
+    assert capsys.readouterr().err.splitlines()[:2] == ["tracing: 6 %, 12 of 200", "tracing: 12 %, 24 of 200"]
+    quiet = argparse.Namespace(json=False, quiet=True, verbose=False)
+    with reporting(quiet):
+        clock.now += 20.0
+        show(Step(1, 2, "tracing"))
+    assert capsys.readouterr().err == ""
 
 
 def test_an_error_in_progress_closes_the_work_and_one_of_the_work_comes_out():

@@ -88,13 +88,14 @@ def refuse(_stop):
     [
         (free(None, error=InvalidInput("the mask is empty"))[0], ["the mask is empty"], []),
         (refuse, ["mark at least one voxel"], []),
+        (free(None, error=MemoryError())[0], ["memory does not suffice", "close other programs"], []),
         (
             free(None, error=ZeroDivisionError("by zero"))[0],
             ["ZeroDivisionError", "by zero", "log"],
             [ZeroDivisionError],
         ),
     ],
-    ids=["ours", "while the generator is made", "unexpected"],
+    ids=["ours", "while the generator is made", "memory", "unexpected"],
 )
 def test_an_error_is_a_sentence_and_in_the_log_if_it_is_unexpected(qtbot, caplog, work, words, logged):
     with caplog.at_level(logging.ERROR):

@@ -6,13 +6,14 @@ from typing import Any
 
 from napari.layers import Image, Labels
 from qtpy.QtCore import Signal
-from qtpy.QtWidgets import QCheckBox, QHBoxLayout, QLabel, QSpinBox, QWidget
+from qtpy.QtWidgets import QCheckBox, QHBoxLayout, QSpinBox, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.denoise.napari_io import LayerVolume, holds_log, key_of, layer_volume, mask_of
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.forms import Folded, aligned_form, muted_label, row_label
+from napari_gpubio.gui.labels import Label
 from napari_gpubio.gui.layers import VOLUME, LayerBox, LayerListener, why_not_array
 
 # Words that distinguish the halves, in their order.
@@ -88,7 +89,7 @@ class ImageBox(QWidget):
         row = QHBoxLayout(self._series)
         row.setContentsMargins(0, 0, 0, 0)
         row.addWidget(self.first, 1)
-        row.addWidget(QLabel("to", self))
+        row.addWidget(Label("to", self))
         row.addWidget(self.last, 1)
         more = Folded("Missing values", self)
         more.fold(self.gaps)

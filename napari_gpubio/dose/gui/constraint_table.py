@@ -9,7 +9,8 @@ from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QHBoxLayout, QHeaderView, QPlainTextEdit, QTableWidget, QVBoxLayout, QWidget
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
-from napari_gpubio.core.files import atomic_write, existing_text
+from napari_gpubio.core.files import atomic_write
+from napari_gpubio.core.foreign import existing_text
 from napari_gpubio.core.numbers import short_number
 from napari_gpubio.dose.gui.curves import MetricReader, below_text
 from napari_gpubio.dose.gui.metric_table import METRICS_TIP

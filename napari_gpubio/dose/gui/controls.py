@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from qtpy.QtCore import QSignalBlocker, Qt, Signal
-from qtpy.QtWidgets import QCheckBox, QComboBox, QHBoxLayout, QLabel, QPushButton, QSizePolicy, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QCheckBox, QComboBox, QHBoxLayout, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.dose.gui.curves import Axes
@@ -13,6 +13,7 @@ from napari_gpubio.dose.napari_io import PRESCRIPTION, PRESCRIPTIONS
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.fields import ElidedComboBox, NumberBox, SliderRow
 from napari_gpubio.gui.forms import aligned_form, row_label
+from napari_gpubio.gui.labels import Label, RichLabel
 
 CUMULATIVE, DIFFERENTIAL = "cumulative", "differential"
 FACTOR, LIGHT = "factor", "power × time"
@@ -145,7 +146,7 @@ class ScaleBox(QWidget):
         self.power.box.setSuffix(" mW")
         self.time.box.setSuffix(" s")
         self.energy.setSuffix(" J")
-        self._energy_row = _shared_row(self, QLabel("computed for", self), self.energy)
+        self._energy_row = _shared_row(self, Label("computed for", self), self.energy)
         self._rows = aligned_form(self)
         for text, tip, widget in (
             ("Prescription", _PRESCRIPTION_TIP, self.prescription),
@@ -179,7 +180,7 @@ class ToolsBox(QWidget):
         self.volume = _toggle("D at volume", _VOLUME_TIP, self)
         self.inside = _choice_box(_INSIDE_TIP, self)
         self.of_plan = _choice_box(_PLAN_TIP, self)
-        self.readout = QLabel(_HINT, self)
+        self.readout = RichLabel(_HINT, self)
         self._fill()
         connect_all(
             [
@@ -238,19 +239,18 @@ class ToolsBox(QWidget):
 
     def _fill(self) -> None:
         self.readout.setWordWrap(True)
-        self.readout.setTextFormat(Qt.TextFormat.RichText)
         self.readout.setMinimumHeight(_READOUT_HEIGHT)
         self.readout.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
         self.readout.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         buttons, self._inside_row = QHBoxLayout(), QHBoxLayout()
         for button in (self.dose, self.interval, self.volume):
             buttons.addWidget(button, 1)
-        self._inside_row.addWidget(QLabel("Highlight in", self))
+        self._inside_row.addWidget(Label("Highlight in", self))
         self._inside_row.addWidget(self.inside, 1)
         self._plan_row = QWidget(self)
         plan_row = QHBoxLayout(self._plan_row)
         plan_row.setContentsMargins(0, 0, 0, 0)
-        plan_row.addWidget(QLabel("Dose of", self))
+        plan_row.addWidget(Label("Dose of", self))
         plan_row.addWidget(self.of_plan, 1)
         self._plan_row.hide()
         layout = QVBoxLayout(self)

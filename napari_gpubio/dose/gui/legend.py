@@ -7,11 +7,12 @@ from typing import Any
 
 from qtpy.QtCore import QPointF, QRectF, Qt, Signal
 from qtpy.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPen
-from qtpy.QtWidgets import QFrame, QLabel, QScrollArea, QSizePolicy, QWidget
+from qtpy.QtWidgets import QFrame, QScrollArea, QSizePolicy, QWidget
 
 from napari_gpubio.dose.gui.curves import SECOND_PLAN, Curve, band_text, named_curves
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import connect_all
+from napari_gpubio.gui.labels import RichLabel
 
 _LEGEND_ROWS = 5  # that are visible without scrolling
 _LEGEND_TIP = "Point at a name to emphasize its curve; click it to highlight voxels inside that structure"
@@ -29,9 +30,8 @@ class LegendStrip(QScrollArea):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.label = QLabel(self)
+        self.label = RichLabel(self)
         self.label.setWordWrap(True)
-        self.label.setTextFormat(Qt.TextFormat.RichText)
         self.label.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
         self.label.setToolTip(_LEGEND_TIP)
         connect_all(

@@ -6,11 +6,12 @@ from typing import Any, NamedTuple
 
 from qtpy.QtCore import QSignalBlocker, Qt
 from qtpy.QtGui import QBrush, QColor, QIcon
-from qtpy.QtWidgets import QFrame, QLabel, QTableView, QTableWidget, QTableWidgetItem, QWidget
+from qtpy.QtWidgets import QFrame, QTableView, QTableWidget, QTableWidgetItem, QWidget
 
 from napari_gpubio.core.numbers import NO_NUMBER
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import connect_all
+from napari_gpubio.gui.labels import Label, tip_of
 from napari_gpubio.gui.number_table import CopyingTable
 from napari_gpubio.gui.tables import aligned, color_chip
 
@@ -102,7 +103,7 @@ class RowTable(CopyingTable):
         if item.cell != cell or item.text() != cell.text:  # which may have been typed over
             item.cell = cell
             item.setText(cell.text)
-            item.setToolTip(cell.tip if column else f"{cell.text}\n{cell.tip}".strip())
+            item.setToolTip(tip_of(cell.tip if column else f"{cell.text}\n{cell.tip}".strip()))
             item.setTextAlignment(aligned(left=column == 0 or cell.color != ""))  # colored cells hold words
             item.setForeground(QColor(cell.color) if cell.color else QBrush())
             item.setIcon(color_chip(cell.chip) if cell.chip else QIcon())
@@ -162,7 +163,7 @@ class _Names(QTableView):
         self.setVisible(table.horizontalScrollBar().value() > 0)
 
 
-class ProblemLabel(QLabel):
+class ProblemLabel(Label):
     """What is wrong with a text that was typed; hidden while nothing is."""
 
     def __init__(self, parent: QWidget) -> None:

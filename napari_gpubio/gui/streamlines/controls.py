@@ -10,11 +10,12 @@ from napari._qt.layer_controls.qt_tracks_controls import QtTracksControls
 from napari._qt.widgets.qt_color_swatch import QColorSwatchEdit
 from napari.utils.colormaps import AVAILABLE_COLORMAPS
 from qtpy.QtCore import QSignalBlocker
-from qtpy.QtWidgets import QCheckBox, QComboBox, QHBoxLayout, QLabel, QWidget
+from qtpy.QtWidgets import QCheckBox, QComboBox, QHBoxLayout, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.gui.fields import NumberBox
 from napari_gpubio.gui.forms import text_button
+from napari_gpubio.gui.labels import Label
 from napari_gpubio.gui.lines.paint import AUTO, LINES, LIT, TUBES, UNIFORM
 from napari_gpubio.gui.streamlines.color_box import ColorByBox
 from napari_gpubio.gui.streamlines.layer import ALL, SHOWN, Streamlines
@@ -37,7 +38,7 @@ class LimitsRow(QWidget):
         self.auto = text_button("auto", "From the 2nd to the 98th percentile", self, self._set_automatic)
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
-        for part, stretch in ((self.low, 2), (QLabel("to", self), 0), (self.high, 2), (self.auto, 1)):
+        for part, stretch in ((self.low, 2), (Label("to", self), 0), (self.high, 2), (self.auto, 1)):
             row.addWidget(part, stretch)
         for box in (self.low, self.high):
             box.edited.connect(self._on_edited)

@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 from qtpy.QtCore import QRectF, Qt, Signal
 from qtpy.QtGui import QColor, QImage, QPainter, QPalette
-from qtpy.QtWidgets import QCheckBox, QHBoxLayout, QLabel, QSizePolicy, QSpinBox, QWidget
+from qtpy.QtWidgets import QCheckBox, QHBoxLayout, QSizePolicy, QSpinBox, QWidget
 
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.core.quantity import power_of_ten, quantity_of
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.fields import ElidedComboBox, NumberBox
 from napari_gpubio.gui.forms import aligned_form, row_label, text_button
+from napari_gpubio.gui.labels import Label
 from napari_gpubio.light.gui.request import DisplayOptions
 from napari_gpubio.light.napari_io import DECADES
 from napari_gpubio.light.result import UNITS
@@ -171,7 +172,7 @@ class DisplayBox(QWidget):
         box.setToolTip(f"Powers of ten that the colors span, down from the brightest {element}")
         row = QHBoxLayout()
         row.addWidget(box)
-        row.addWidget(QLabel("decades, log₁₀", self), 1)
+        row.addWidget(Label("decades, log₁₀", self), 1)
         self.form.addRow(row_label("Colors", box.toolTip(), self), row)
         return box
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from napari.layers import Image, Labels
 from qtpy.QtCore import QObject, Qt, QTimer, Signal
-from qtpy.QtWidgets import QLabel, QWidget
+from qtpy.QtWidgets import QWidget
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.napari_io import grid_of, volume_of
@@ -20,6 +20,7 @@ from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import Connection, Connections
 from napari_gpubio.gui.forms import LABEL_WIDTH, aligned_form, row_label
 from napari_gpubio.gui.jobs import LatestJob, Outcome
+from napari_gpubio.gui.labels import Label
 from napari_gpubio.gui.layers import VOLUME, LayerBox, why_not_array
 from napari_gpubio.gui.views import ViewBox
 from napari_gpubio.light.model import OUTSIDE, Domain
@@ -238,9 +239,9 @@ class LabelBox(QWidget):
         self.choice = LayerBox(viewer, _why_no_labels, empty="open labels or a sample", parent=self)
         self.choice.setMinimumWidth(_NARROWEST)
         self.view_box = ViewBox(viewer, self)
-        for label in self.view_box.findChildren(QLabel):
+        for label in self.view_box.findChildren(Label):
             label.setMinimumWidth(LABEL_WIDTH)
-        self._grid = QLabel(self)
+        self._grid = Label(self)
         self._grid.setStyleSheet(theme.MUTED_STYLE)
         self._grid.setAlignment(Qt.AlignmentFlag.AlignRight)
         form = aligned_form(self)

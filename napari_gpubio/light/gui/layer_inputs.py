@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from qtpy.QtCore import QObject, Signal
-from qtpy.QtWidgets import QComboBox, QHBoxLayout, QLabel, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QComboBox, QHBoxLayout, QVBoxLayout, QWidget
 
 from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.numbers import memory_text
@@ -16,6 +16,7 @@ from napari_gpubio.gui import theme
 from napari_gpubio.gui.fields import ElidedComboBox, NumberBox
 from napari_gpubio.gui.file_dialogs import open_path, save_path
 from napari_gpubio.gui.forms import aligned_form, muted_label, row_label, row_of, text_button
+from napari_gpubio.gui.labels import Label
 from napari_gpubio.gui.script import file_name
 from napari_gpubio.light.gui.request import LayerRequest
 from napari_gpubio.light.io.mci import MciRun, read_mci, write_mci
@@ -250,7 +251,7 @@ class GridBox(QWidget):
             else NumberBox(1, 100_000, 1, 0, self, step=10)
             for name in FIELDS
         }
-        self._extents = {name: QLabel(self) for name in ("z", "r", "a")}
+        self._extents = {name: Label(self) for name in ("z", "r", "a")}
         self._note = muted_label(self)
         tip = "End the grid where the layers end, with layer boundaries on bin edges"
         self._fit = text_button("Fit", tip, self, self.fit)
@@ -312,7 +313,7 @@ class GridBox(QWidget):
         row.setSpacing(4)
         if width is not None:
             row.addWidget(self.boxes[width], 3)
-            row.addWidget(QLabel("×", self))
+            row.addWidget(Label("×", self))
         row.addWidget(self.boxes[count], 2)
         row.addWidget(self._extents[extent], 2)
         if extent == "z":

@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 from qtpy.QtCore import QPointF, QRectF, QSignalBlocker, Qt, Signal
 from qtpy.QtGui import QColor, QFont, QLinearGradient, QPainter, QPen, QPolygonF
-from qtpy.QtWidgets import QHeaderView, QLabel, QPushButton, QSizePolicy, QWidget
+from qtpy.QtWidgets import QHeaderView, QPushButton, QSizePolicy, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.fields import NumberBox
 from napari_gpubio.gui.forms import row_of, text_button
+from napari_gpubio.gui.labels import Label
 from napari_gpubio.light.gui.optical_model import NEW_LAYER, LayerModel
 from napari_gpubio.light.gui.optical_rows import LayerRow, PropertyRow, Recipe
 from napari_gpubio.light.gui.optical_table import OpticalTable, OpticalView, stacked
@@ -298,11 +299,11 @@ class LayerTable(OpticalTable):
         buttons = (add, self._duplicate, self._remove, self._up, self._down)
         stacked(
             self,
-            row_of(QLabel("n above", self), self.n_above, None, QLabel("Unit", self), self.unit_box),
+            row_of(Label("n above", self), self.n_above, None, Label("Unit", self), self.unit_box),
             self.empty,
             self.view,
             self.message,
-            row_of(QLabel("n below", self), self.n_below, None, *buttons),
+            row_of(Label("n below", self), self.n_below, None, *buttons),
             row_of(self.preset_button, self.undo_button),
             self.drawing,
         )

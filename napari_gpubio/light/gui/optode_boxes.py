@@ -10,7 +10,6 @@ from qtpy.QtWidgets import (
     QAbstractItemView,
     QCheckBox,
     QHeaderView,
-    QLabel,
     QTableWidget,
     QTableWidgetItem,
     QVBoxLayout,
@@ -22,6 +21,7 @@ from napari_gpubio.core.numbers import position_text, short_number
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.fields import ElidedComboBox, NumberBox, NumberRow
 from napari_gpubio.gui.forms import ChoiceButtons, ParamForm, aligned_form, muted_label, row_label, row_of, text_button
+from napari_gpubio.gui.labels import Label
 from napari_gpubio.gui.layers import LayerBox, why_not_array
 from napari_gpubio.light.gui.optodes import Optodes, Placement
 from napari_gpubio.light.source import ALL_ROUND, KINDS, RECTANGLES, WITH_SECTOR, Source
@@ -44,7 +44,7 @@ class PlaceBar(QWidget):
         self.choices.choose("source")
         tip = "Undo the last change of source and detectors"
         self.undo_button = text_button("Undo", tip, self, self.undo_requested.emit)
-        row = row_of(QLabel("A click places", self), self.choices, self.undo_button)
+        row = row_of(Label("A click places", self), self.choices, self.undo_button)
         row.setStretch(0, 0)
         row.setStretch(1, 1)
         self.setLayout(row)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from qtpy.QtCore import QObject, Signal
-from qtpy.QtWidgets import QCheckBox, QLabel, QWidget
+from qtpy.QtWidgets import QCheckBox, QWidget
 
 from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.napari_io import LayerData, carried
@@ -14,6 +14,7 @@ from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.fields import NumberBox
 from napari_gpubio.gui.forms import aligned_form, muted_label, row_label, row_of, text_button
 from napari_gpubio.gui.jobs import LatestJob, Outcome
+from napari_gpubio.gui.labels import Label
 from napari_gpubio.gui.views import camera_of
 from napari_gpubio.light.layers.beams import Beam
 from napari_gpubio.light.layers.model import LayeredMedium
@@ -41,9 +42,9 @@ class PhantomBox(QWidget):
             "Light that leaves through one side re-enters at the opposite one, as if everything were infinitely wide"
         )
         self._note = muted_label(self)
-        sizes = row_of(self.height_box, QLabel("high", self), self.across_box, QLabel("wide", self))
+        sizes = row_of(self.height_box, Label("high", self), self.across_box, Label("wide", self))
         sizes.setStretch(2, 1)
-        width = row_of(self.width_box, QLabel("in x and in y", self))
+        width = row_of(self.width_box, Label("in x and in y", self))
         width.setStretch(1, 1)
         form = aligned_form(self)
         form.addRow(row_label("Voxel (mm)", "Height of a voxel in depth, and its width across", self), sizes)

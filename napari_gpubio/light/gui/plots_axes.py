@@ -1,5 +1,6 @@
 """A plot whose values span decades: curves with error bands, and the tissues behind them."""
 
+import html
 import math
 from typing import Any
 
@@ -85,7 +86,8 @@ class LogPlot(ThemedPlot):
         style = Qt.PenStyle.DashLine if dashed else Qt.PenStyle.SolidLine
         marks = {"symbol": "o", "symbolSize": 4, "symbolBrush": color, "symbolPen": None} if dots else {}
         pen = pyqtgraph.mkPen(color, width=1.5, style=style)
-        self.plot(x, logarithm, pen=pen, name=name, connect="finite", **marks)
+        markup = name and html.escape(name).replace("\n", "<br>")
+        self.plot(x, logarithm, pen=pen, name=markup, connect="finite", **marks)
         if np.isfinite(logarithm).any():
             self._top = max(self._top, float(np.nanmax(logarithm)))
 

@@ -5,12 +5,13 @@ from typing import Any
 
 import numpy as np
 from qtpy.QtCore import Qt
-from qtpy.QtWidgets import QHeaderView, QLabel, QTableWidget, QTableWidgetItem, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QHeaderView, QTableWidget, QTableWidgetItem, QVBoxLayout, QWidget
 
 from napari_gpubio.core.numbers import number_text
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.jobs import LatestJob, Outcome
+from napari_gpubio.gui.labels import Label
 from napari_gpubio.gui.number_table import CopyingTable
 from napari_gpubio.gui.tables import color_chip
 from napari_gpubio.light.gui.plots_axes import LogPlot
@@ -34,7 +35,7 @@ class DetectorPlot(QWidget):
         self._result: LightResult | None = None
         self._work = LatestJob(self)
         self._work.finished.connect(self._on_counted)
-        self._hint = QLabel(EMPTY, self)
+        self._hint = Label(EMPTY, self)
         self._hint.setWordWrap(True)
         self.plot = LogPlot("Time of flight (ns)", "Detected weight (1/ns)", self)
         self.table = DetectorTable(self)

@@ -3,12 +3,13 @@
 from typing import Any
 
 import numpy as np
-from qtpy.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.fields import ElidedComboBox, NumberBox
 from napari_gpubio.gui.forms import muted_label
+from napari_gpubio.gui.labels import Label
 from napari_gpubio.light.gui.plots_axes import LogPlot
 from napari_gpubio.light.gui.request import Displayed
 from napari_gpubio.light.layers.result import LayeredResult
@@ -44,7 +45,7 @@ class Pane(QWidget):
         self.plot = LogPlot("", "", self)
         self._hint = muted_label(self, EMPTY)
         self._top = QHBoxLayout()
-        self._top.addWidget(QLabel(self.title, self))
+        self._top.addWidget(Label(self.title, self))
         self._top.addWidget(self._hint, 1)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(4, 4, 4, 0)

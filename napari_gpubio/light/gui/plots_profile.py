@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from napari.layers import Shapes
 from qtpy.QtCore import QObject, Signal
-from qtpy.QtWidgets import QComboBox, QHBoxLayout, QLabel, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QComboBox, QHBoxLayout, QVBoxLayout, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import IN_MM, KEY, carried
@@ -18,6 +18,7 @@ from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import Connections
 from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.jobs import Job
+from napari_gpubio.gui.labels import Label
 from napari_gpubio.light.gui.plots_axes import LogPlot
 from napari_gpubio.light.gui.request import Displayed
 from napari_gpubio.light.model import OUTSIDE, Domain
@@ -148,11 +149,11 @@ class ProfilePlot(QWidget):
         self._choice = ElidedComboBox(self)
         self._choice.setToolTip("Along which line fluence is shown")
         self._choice.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
-        self._hint = QLabel(self)
+        self._hint = Label(self)
         self._hint.setWordWrap(True)
         self.plot = LogPlot(X_TEXTS[DEPTH], "Fluence", self)
         row = QHBoxLayout()
-        row.addWidget(QLabel("Along", self))
+        row.addWidget(Label("Along", self))
         row.addWidget(self._choice)
         row.addWidget(self._hint, 1)
         layout = QVBoxLayout(self)
@@ -258,6 +259,5 @@ class ProfilePlot(QWidget):
             self._hint.setText(str(error))
             return np.empty(0)
         shown = np.where(theory.valid & (profile.labels != OUTSIDE), factor * theory.fluence, np.nan)
-        name = theory.text.replace("\n", "<br>")
-        self.plot.add_curve(profile.distance_mm, shown, color=theme.CURVES[1], name=name, dashed=True)
+        self.plot.add_curve(profile.distance_mm, shown, color=theme.CURVES[1], name=theory.text, dashed=True)
         return shown

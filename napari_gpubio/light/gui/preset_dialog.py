@@ -9,11 +9,12 @@ import numpy as np
 import numpy.typing as npt
 import pyqtgraph
 from qtpy.QtCore import Qt
-from qtpy.QtWidgets import QDialog, QDialogButtonBox, QHBoxLayout, QLabel, QTabWidget, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QDialog, QDialogButtonBox, QHBoxLayout, QTabWidget, QVBoxLayout, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.fields import NumberBox
+from napari_gpubio.gui.labels import Label
 from napari_gpubio.gui.plots import ThemedPlot
 from napari_gpubio.light.gui.optical_rows import PropertyRow, unit_factor
 from napari_gpubio.light.gui.preset_tissues import CompositionForm, TissueList
@@ -134,7 +135,7 @@ class PresetDialog(QDialog):
         self._tabs.addTab(self.tissues, "Tissue")
         self._tabs.addTab(self.composition, "From chromophores")
         self._plot = PresetPlot(unit, self)
-        self._text = QLabel(self)
+        self._text = Label(self)
         self._text.setWordWrap(True)
         self._buttons = QDialogButtonBox(self)
         self._use = self._buttons.addButton(f"Use for {_described(rows, word)}", QDialogButtonBox.ButtonRole.AcceptRole)
@@ -168,10 +169,10 @@ class PresetDialog(QDialog):
     # -- the inside -----------------------------------------------------------------------------------------------
 
     def _build(self) -> None:
-        shared = QLabel("of every row that comes from a preset", self)
+        shared = Label("of every row that comes from a preset", self)
         shared.setStyleSheet(theme.MUTED_STYLE)
         top = QHBoxLayout()
-        top.addWidget(QLabel("Wavelength", self))
+        top.addWidget(Label("Wavelength", self))
         top.addWidget(self.wavelength_box)
         top.addWidget(shared)
         top.addStretch(1)

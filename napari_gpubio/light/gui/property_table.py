@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from qtpy.QtCore import QModelIndex, QSignalBlocker, Signal
-from qtpy.QtWidgets import QAbstractItemView, QLabel, QPushButton, QWidget
+from qtpy.QtWidgets import QAbstractItemView, QPushButton, QWidget
 
 from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.gui.file_dialogs import open_path, save_path
 from napari_gpubio.gui.forms import muted_label, row_of
+from napari_gpubio.gui.labels import Label
 from napari_gpubio.gui.tables import CHIP_PIXELS
 from napari_gpubio.light.gui.optical_model import NO_LABELS, PropertyModel, Rgba
 from napari_gpubio.light.gui.optical_rows import PropertyRow, Recipe
@@ -188,7 +189,7 @@ class PropertyTable(OpticalTable):
         more = QPushButton("More", self)
         more.setMenu(self.menu)
         self._filled = QWidget(self)
-        top = row_of(QLabel("Wavelength", self), self.wavelength_box, None, QLabel("Unit", self), self.unit_box)
+        top = row_of(Label("Wavelength", self), self.wavelength_box, None, Label("Unit", self), self.unit_box)
         self.carried_note = muted_label(self)
         self.carried_note.hide()
         below = (self.message, self.carried_note)

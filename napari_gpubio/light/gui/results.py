@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 
 from qtpy.QtCore import QLocale, QSignalBlocker, Signal
 from qtpy.QtGui import QDoubleValidator
-from qtpy.QtWidgets import QComboBox, QLabel, QLineEdit, QWidget
+from qtpy.QtWidgets import QComboBox, QLineEdit, QWidget
 
 from napari_gpubio.core.napari_io import LayerData
 from napari_gpubio.core.numbers import seconds_text
@@ -17,6 +17,7 @@ from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.file_dialogs import open_path
 from napari_gpubio.gui.forms import row_of, text_button
 from napari_gpubio.gui.jobs import LatestJob, Outcome
+from napari_gpubio.gui.labels import Label
 from napari_gpubio.gui.number_table import Number
 from napari_gpubio.gui.results import ResultBox
 from napari_gpubio.light.findings import Finding, findings
@@ -172,7 +173,7 @@ class LightResultBox(ResultBox, Generic[Result]):
     # -- the inside -----------------------------------------------------------------------------------------------
 
     def _build(self) -> None:
-        self._made = QLabel(self)
+        self._made = Label(self)
         self._made.setWordWrap(True)
         self._continue = text_button("Continue", CONTINUE_TIP, self, self.continue_requested.emit)
         self.unit_box = ElidedComboBox(self)
@@ -268,7 +269,7 @@ class VoxelResultBox(LightResultBox[LightResult]):
         positive.setLocale(QLocale.c())
         self._above.setValidator(positive)
         self._above.editingFinished.connect(self._on_threshold)
-        return QLabel("volume above", self), self._above
+        return Label("volume above", self), self._above
 
     def exports(self) -> tuple[Export, ...]:
         """Return the numbers, and the fluence in the chosen unit."""

@@ -11,7 +11,6 @@ from qtpy.QtWidgets import (
     QComboBox,
     QFormLayout,
     QHBoxLayout,
-    QLabel,
     QLineEdit,
     QSlider,
     QVBoxLayout,
@@ -21,6 +20,7 @@ from qtpy.QtWidgets import (
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.gui.fields import ElidedComboBox, NumberBox, share_width
 from napari_gpubio.gui.forms import Folded, ParamForm, aligned_form, muted_label, row_label
+from napari_gpubio.gui.labels import Label
 from napari_gpubio.light.gui.layer_inputs import FIELDS
 from napari_gpubio.light.layers.settings import LayeredSettings
 from napari_gpubio.light.settings import FACE_RULES, MOST_PHOTONS, LightSettings
@@ -225,7 +225,7 @@ class VoxelRunBox(RunBox):
         for box, text in ((self._end, "in"), (self._gates, "gates")):
             share_width(box)
             row.addWidget(box, 1)
-            row.addWidget(QLabel(text, self))
+            row.addWidget(Label(text, self))
         form.addRow(row_label("Time window (ns)", tip, self), part)
 
     def parts_below(self) -> tuple[QWidget, ...]:

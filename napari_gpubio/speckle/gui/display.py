@@ -8,7 +8,7 @@ import numpy as np
 from napari.layers import Image
 from qtpy.QtCore import QRectF, QSignalBlocker, Qt, Signal
 from qtpy.QtGui import QColor, QImage, QPainter
-from qtpy.QtWidgets import QCheckBox, QGridLayout, QLabel, QSpinBox, QWidget
+from qtpy.QtWidgets import QCheckBox, QGridLayout, QSpinBox, QWidget
 
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.core.numbers import NO_NUMBER, short_number
@@ -17,6 +17,7 @@ from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.fields import ElidedComboBox, NumberBox
 from napari_gpubio.gui.file_dialogs import save_path
 from napari_gpubio.gui.forms import aligned_form, fill_column, muted_label, row_label, row_of, text_button
+from napari_gpubio.gui.labels import Label
 from napari_gpubio.gui.layers import LayerBox, LayerListener
 from napari_gpubio.speckle.gui.layers import is_map, limits_of, set_limits
 from napari_gpubio.speckle.live import LiveStatus, Mode, RecordingStatus
@@ -48,13 +49,13 @@ class LiveReadout(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.values: dict[str, QLabel] = {}
+        self.values: dict[str, Label] = {}
         grid = QGridLayout(self)
         grid.setContentsMargins(0, 2, 0, 2)
         grid.setVerticalSpacing(1)
         for number, (key, (name, tip)) in enumerate(_NUMBERS.items()):
             row, column = divmod(number, _COLUMNS)
-            title, value = muted_label(self, name), QLabel(NO_NUMBER, self)
+            title, value = muted_label(self, name), Label(NO_NUMBER, self)
             for label in (title, value):
                 label.setToolTip(tip)
             grid.addWidget(title, 2 * row, column)
@@ -113,7 +114,7 @@ class LiveBox(QWidget):
             self.mode.setItemData(self.mode.count() - 1, tip, Qt.ItemDataRole.ToolTipRole)
         self.mode.setToolTip("\n".join(f"{mode}: {tip}" for mode, tip in _MODE_TIPS.items()))
         self.readout = LiveReadout(self)
-        self.record_text = QLabel(self)
+        self.record_text = Label(self)
         self.record_text.setWordWrap(True)
         self._is_live = self._is_recording = False
         row = row_of(self.start_button, self.mode, self.record_button)

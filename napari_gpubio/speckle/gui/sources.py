@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from qtpy.QtCore import Qt, Signal
-from qtpy.QtWidgets import QCheckBox, QLabel, QLineEdit, QSlider, QSpinBox, QWidget
+from qtpy.QtWidgets import QCheckBox, QLineEdit, QSlider, QSpinBox, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import LayerData, carried
@@ -19,6 +19,7 @@ from napari_gpubio.gui.file_dialogs import folder_path, open_path
 from napari_gpubio.gui.foreign_files import foreign_file, show_instead
 from napari_gpubio.gui.forms import aligned_form, fill_column, muted_label, row_label, row_of, text_button
 from napari_gpubio.gui.jobs import LatestJob, Outcome
+from napari_gpubio.gui.labels import Label
 from napari_gpubio.gui.layers import LayerBox, LayerListener
 from napari_gpubio.gui.results import ResultFiles
 from napari_gpubio.speckle.gui.layers import Place, frames_of, is_raw_stack, place_of, why_no_frames
@@ -266,9 +267,9 @@ class SimulatedPage(Page):
         self.flow = QSlider(Qt.Orientation.Horizontal, self)
         self.flow.setRange(1, 63)
         self.flow.setValue(_FLOW_STEPS)
-        self.flow_text = QLabel(self)
+        self.flow_text = Label(self)
         self.flow_text.setMinimumWidth(44)
-        size = row_of(self.width_box, QLabel("×", self), self.height_box)
+        size = row_of(self.width_box, Label("×", self), self.height_box)
         size.setStretch(2, 1)
         form = aligned_form(self)
         form.addRow(row_label("Frame (pixels)", "Width and height", self), size)

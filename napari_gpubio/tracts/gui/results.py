@@ -9,7 +9,7 @@ import numpy as np
 import pyqtgraph
 from qtpy.QtCore import QSignalBlocker, Qt, Signal
 from qtpy.QtGui import QImage, QPixmap
-from qtpy.QtWidgets import QApplication, QFormLayout, QLabel, QWidget
+from qtpy.QtWidgets import QApplication, QFormLayout, QWidget
 from superqt import QLabeledDoubleRangeSlider
 
 from napari_gpubio.core.errors import InvalidInput
@@ -19,6 +19,7 @@ from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import Connection, Connections, Debouncer
 from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.forms import notes_text
+from napari_gpubio.gui.labels import Label
 from napari_gpubio.gui.layers import LayerListener
 from napari_gpubio.gui.lines.sampling import title_of
 from napari_gpubio.gui.plots import ThemedPlot
@@ -151,8 +152,8 @@ class FiberBox(ResultBox):
         self._plot.setMouseEnabled(x=False, y=False)
         self._plot.hideButtons()
         self._color = ColorByBox(lambda: self._viewer.layers, READABLE, self)
-        self._bar = QLabel(self)
-        self._limits = QLabel(self)
+        self._bar = Label(self)
+        self._limits = Label(self)
         self._measure = ElidedComboBox(self)
         self._measure.currentIndexChanged.connect(self._on_measure)
         self._measure.setToolTip("Show only fibers whose value lies between the two handles")

@@ -13,7 +13,6 @@ from qtpy.QtWidgets import (
     QGridLayout,
     QGroupBox,
     QHBoxLayout,
-    QLabel,
     QWidget,
 )
 
@@ -25,6 +24,7 @@ from napari_gpubio.gui import theme
 from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.file_dialogs import open_path
 from napari_gpubio.gui.forms import ParamForm, notes_text, text_button
+from napari_gpubio.gui.labels import Label
 from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.panel import EnginePanel
 from napari_gpubio.gui.script import call_text
@@ -122,7 +122,7 @@ class TensorPanel(EnginePanel):
         self.inputs.addWidget(self._glyph_controls())
         tip = "Open the Fiber tracking panel as a tab beside this one"
         self.inputs.addWidget(text_button("Track fibers…", tip, self, self.open_tracking))
-        self.check_label = QLabel(self)
+        self.check_label = Label(self)
         self.check_label.setWordWrap(True)
         self.check_label.hide()
         self.inputs.addWidget(self.check_label)

@@ -7,8 +7,6 @@ are ``.mif`` or NIfTI; in NIfTI, MRtrix lets the affine tell the order of the ax
 
 import itertools
 import re
-import secrets
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import check_folder
+from napari_gpubio.core.files import atomic_folder
 from napari_gpubio.core.reading import note
 from napari_gpubio.core.tensor_components import axes_of
 from napari_gpubio.core.volumes import NIFTI_SUFFIXES, save_nifti
@@ -114,26 +112,12 @@ def write_fixels(folder: str | Path, fixels: FixelField, *, ending: str = ".mif"
     for name in fixels.numbers:
         if not _NAME.fullmatch(name) or name in (_INDEX, _DIRECTIONS, "amplitude"):
             raise InvalidInput(f"the numbers {name[:40]!r} cannot be a file of their name; rename them")
-    check_folder(folder)
-    part = folder.with_name(f".part-{secrets.token_hex(8)}-{folder.name}")
-    try:
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise InvalidInput(f"{folder.name} exists and is no empty folder; choose a new name, or empty it")
-        part.mkdir()
+    with atomic_folder(folder) as part:
         index = np.stack([fixels.counts, np.where(fixels.counts > 0, fixels.first, 0)], axis=-1).astype(np.uint32)
         _write(part / f"{_INDEX}{ending}", index, fixels.affine, {"nfixels": str(len(fixels.directions))})
         _write(part / f"{_DIRECTIONS}{ending}", fixels.directions[:, :, None], np.eye(4), {})
         for name, values in numbers.items():
             _write(part / f"{name}{ending}", np.asarray(values).reshape(-1, 1, 1), np.eye(4), {})
-        if folder.exists():
-            folder.rmdir()  # an empty one, over which Windows renames nothing
-        part.rename(folder)
-    except OSError as error:
-        raise InvalidInput(
-            f"{folder.name} could not be written ({error.strerror or error}); free space or choose another folder"
-        ) from error
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
 
 
 def _write(path: Path, data: Array, affine: npt.NDArray[np.float64], header: dict[str, str]) -> None:

@@ -10,12 +10,13 @@ import numpy as np
 import numpy.typing as npt
 from napari.layers import Labels
 from qtpy.QtCore import QSignalBlocker
-from qtpy.QtWidgets import QCheckBox, QFormLayout, QLabel, QWidget
+from qtpy.QtWidgets import QCheckBox, QFormLayout, QWidget
 
 from napari_gpubio.core.napari_io import saved_path
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.fields import ElidedComboBox
+from napari_gpubio.gui.labels import Label
 from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.matrix_plot import MatrixPlot
 from napari_gpubio.gui.number_table import Number
@@ -58,7 +59,7 @@ class ConnectomePanel(EnginePanel):
         self.quantity, self.statistic = ElidedComboBox(self), ElidedComboBox(self)
         self.per_volume = QCheckBox("per volume of the regions", self)
         self.per_length = QCheckBox("per length", self)
-        self.plot, self.cell_label = MatrixPlot(self), QLabel(self)
+        self.plot, self.cell_label = MatrixPlot(self), Label(self)
         self.results = ResultBox("Choose fibers and an atlas, and press Count.", self)
         self._fill()
         connect_all(

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from qtpy.QtWidgets import QFormLayout, QHBoxLayout, QLabel, QWidget
+from qtpy.QtWidgets import QFormLayout, QHBoxLayout, QWidget
 
 from napari_gpubio.core.napari_io import IN_MM, KEY, volume_layer
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.fields import NumberBox
 from napari_gpubio.gui.forms import text_button
+from napari_gpubio.gui.labels import Label
 from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.lines import Lines
 from napari_gpubio.gui.number_table import Number
@@ -112,7 +113,7 @@ class DissectionPanel(EnginePanel):
         self.within.setToolTip("Fibers of a cluster are at most so far from its middle one: mean distance of points")
         row.addWidget(text_button("Find clusters", "Group similar fibers, the largest cluster being 1", self,
                                   self.find_clusters))  # fmt: skip
-        row.addWidget(QLabel("within", self))
+        row.addWidget(Label("within", self))
         row.addWidget(self.within, 1)
         return row
 

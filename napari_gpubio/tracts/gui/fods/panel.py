@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qtpy.QtWidgets import QCheckBox, QFormLayout, QHBoxLayout, QLabel, QWidget
+from qtpy.QtWidgets import QCheckBox, QFormLayout, QHBoxLayout, QWidget
 
 from napari_gpubio.core.napari_io import KEY, carried, save_layer, saved_path
 from napari_gpubio.core.steps import Step
@@ -14,6 +14,7 @@ from napari_gpubio.gui import theme
 from napari_gpubio.gui.fields import ElidedComboBox, NumberBox
 from napari_gpubio.gui.file_dialogs import open_path
 from napari_gpubio.gui.forms import Folded, ParamForm, notes_text, text_button
+from napari_gpubio.gui.labels import Label
 from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.panel import EnginePanel
 from napari_gpubio.gui.script import call_text
@@ -126,7 +127,7 @@ class FodPanel(EnginePanel):
         self.inputs.addLayout(fixels)
         tip = "Open the Fiber tracking panel as a tab beside this one"
         self.inputs.addWidget(text_button("Track fibers…", tip, self, self.open_tracking))
-        self.check_label = QLabel(self)
+        self.check_label = Label(self)
         self.check_label.setWordWrap(True)
         self.check_label.hide()
         self.inputs.addWidget(self.check_label)

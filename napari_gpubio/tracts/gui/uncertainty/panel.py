@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from qtpy.QtWidgets import QFormLayout, QLabel, QWidget
+from qtpy.QtWidgets import QFormLayout, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write
@@ -16,6 +16,7 @@ from napari_gpubio.core.steps import Step
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.forms import Folded, ParamForm
+from napari_gpubio.gui.labels import Label
 from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.number_table import Number
 from napari_gpubio.gui.panel import EnginePanel, heading
@@ -111,7 +112,7 @@ class UncertaintyPanel(EnginePanel):
         top = QFormLayout()
         top.addRow("Fibers", self.fibers_box)
         top.addRow("Scan", self.scan_box)
-        self._fod_label = QLabel("FODs", self)
+        self._fod_label = Label("FODs", self)
         top.addRow(self._fod_label, self.fod_box)
         self.inputs.addLayout(top)
         self.inputs.addWidget(self.form)
