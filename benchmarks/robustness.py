@@ -14,8 +14,9 @@ import common  # noqa: F401 - makes this working tree importable
 # a command's module in `robustness/`, which has ``add_arguments(parser)`` and ``run(arguments)``
 COMMANDS: dict[str, str] = {
     "cycles": "runs started and stopped a thousand times: do memory and threads grow",
-    "dask": "a Dask worker killed in the middle of a run: are the bits the same",
+    "dask": "a Dask worker killed in the middle of a run or a task: are the bits the same",
     "gpu_memory": "GPU memory that runs out at every allocation: does a run complete or say so, and the next one work",
+    "kills": "verbs killed at random moments and run again: do they go on to the same bits",
     "live": "hours of live speckle: are drops counted, is the memory flat",
     "mutants": "every reader on damaged files: each is read, or refused in a sentence that names the file",
     "panels": "dock widgets opened and closed a hundred times: do memory, threads, and objects grow",

@@ -21,6 +21,7 @@ from speed import Job, Plan
 from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.denoise.checks import head_volume
 from napari_gpubio.denoise.kernels.anlm import gpu
+from napari_gpubio.denoise.kernels.anlm.memory import memory_of
 from napari_gpubio.denoise.kernels.anlm.problem import Problem, make_problem, scale_of
 from napari_gpubio.denoise.run import denoise, make_runs
 from napari_gpubio.denoise.settings import DenoiseSettings
@@ -192,7 +193,7 @@ def _memory(n: int, plan: Plan, name: str) -> Row:
     volume, pool = cube(n), PoolBytes(plan.device)
     denoise(volume, device=plan.device)
     _, most = pool.used_and_grown()
-    declared, volumes = scaled_problem(volume).resident_bytes, 4 * volume.size
+    declared, volumes = memory_of(scaled_problem(volume), plan.device).total, 4 * volume.size
     text = f"declared {declared / volumes:.1f}, most {most / volumes:.1f} ({most / 1e6:.0f} MB)"
     target = f"{MOST_FLOAT_VOLUMES} volumes of float32 and slabs"
     return {"name": name, "declared_bytes": declared, "bytes": most, "told": f"{text}; target {target}"}

@@ -92,7 +92,7 @@ def _big_whole(plan: Plan, name: str) -> Row:
 
 def _big_memory(plan: Plan, name: str) -> Row:
     dose, labels = big_case(_shape(plan))
-    declared = make_problem(dose, [labels], DEFAULT).resident_bytes
+    declared = make_problem(dose, [labels], DEFAULT).memory(plan.device).total
     if plan.device.is_gpu:
         pool = PoolBytes(plan.device)
         dvh(dose, labels, device=plan.device)

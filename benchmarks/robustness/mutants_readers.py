@@ -3,10 +3,6 @@
 import dataclasses
 import gzip
 import json
-import os
-import subprocess
-import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +13,7 @@ import tifffile
 from PIL import Image
 
 from napari_gpubio import dose, light
-from napari_gpubio.core import hdf5, layer_files, volumes
+from napari_gpubio.core import layer_files, volumes
 from napari_gpubio.denoise import io as denoise_io
 from napari_gpubio.dose import io as dose_io
 from napari_gpubio.dose import metrics
@@ -34,8 +30,10 @@ from napari_gpubio.tracts import io as tracts_io
 from napari_gpubio.tracts import napari_io as tracts_napari
 from napari_gpubio.tracts.io.vtk import write_vtk
 from napari_gpubio.tracts.model import TensorField, Tractogram
-from robustness.mutants_changes import Mutate, change_bytes, change_json, change_text
+from robustness.mutants_changes import change_bytes, change_json, change_text
 from robustness.mutants_formats import change_dicom, change_hdf5, change_tiff, change_zip, inside_gzip, packed_again
+from robustness.mutants_reader import Reader, in_fork
+from robustness.mutants_states import STATES
 from tests.dose import dicom_files
 from tests.light.io.mcx import samples as mcx_files
 from tests.light.result_samples import MEDIA, sample_result
@@ -43,41 +41,6 @@ from tests.tracts.odd_tractograms import write_tiny_track, write_vtp
 
 SHAPE = (16, 16, 8)
 AFFINE = np.array([[-2.0, 0, 0, 20], [0, 2, 0, -30], [0, 0, 2.5, 5], [0, 0, 0, 1]])
-
-
-@dataclasses.dataclass(frozen=True)
-class Reader:
-    """What reads a kind of file.
-
-    Parameters
-    ----------
-    name
-        Of the file that is changed.
-    write
-        Writes it, and what lies beside it.
-    read
-        Reads it, or what lies beside it and leads to it.
-    change
-        Makes a mutant of its bytes.
-    refused
-        Exceptions that mean a refusal in one sentence.
-    names
-        Whether the sentence must name the file; not so where the reader is given a text.
-    leads
-        What begins the name of a file that leads to the changed one, or does not fit it, and will do as well.
-    """
-
-    name: str
-    write: Callable[[Path], Any]
-    read: Callable[[Path], Any]
-    change: Mutate
-    refused: tuple[str, ...] = ("InvalidInput",)
-    names: bool = True
-    leads: str = ""
-
-    def is_named(self, refusal: str) -> bool:
-        """Whether a refusal names the file, if it must."""
-        return not self.names or self.name in refusal or bool(self.leads and self.leads in refusal)
 
 
 def _volume(kind: str = "f4") -> np.ndarray:
@@ -233,28 +196,6 @@ def _snirf(path: Path) -> None:
     test_snirf.write(path)
 
 
-def _forked(command: list[str], **_: Any) -> subprocess.CompletedProcess[bytes]:
-    """The process of its own that reads HDF5, without the start of Python, which is most of its time."""
-    arguments = command[command.index(hdf5.__name__) + 1 :]
-    with tempfile.TemporaryFile() as output:
-        if (child := os.fork()) == 0:
-            os.dup2(output.fileno(), 1)
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-            status = hdf5.main(arguments)
-            sys.stdout.flush()
-            os._exit(status)
-        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        output.seek(0)
-        return subprocess.CompletedProcess(command, status, output.read())
-
-
-def _read_snirf(path: Path) -> Any:
-    import h5py  # noqa: F401 - before the fork
-
-    with mock.patch.object(hdf5.subprocess, "run", _forked):
-        return light_io.read_snirf(path)
-
-
 def _same_uids() -> Any:
     """Unique identifiers that are the same in every run."""
     return mock.patch.object(dicom_files, "generate_uid", return_value="1.2.826.0.1.3680043.8.498.1")
@@ -397,7 +338,7 @@ READERS: dict[str, Reader] = {
                                change_json),
     "MCX volume .nii": Reader("labels.nii", _mcx_volume, _beside, change_bytes, leads="case.json"),
     "MCX volume .jnii": Reader("labels.jnii", _mcx_volume, _beside, change_json, leads="case.json"),
-    "SNIRF": Reader("a.snirf", _snirf, _read_snirf, change_hdf5),
+    "SNIRF": Reader("a.snirf", _snirf, in_fork(light_io.read_snirf), change_hdf5),
     "MCML input .mci": Reader("a.mci", _write_mci, light_io.read_mci, change_text),
     "MCML output .mco": Reader("a.mco", lambda p: light_io.write_mco(p, _layered()), light_io.read_mco, change_text),
     "properties .csv": Reader("a.csv", lambda p: light_io.write_table(p, MEDIA), light_io.read_table, change_text),
@@ -426,4 +367,5 @@ READERS: dict[str, Reader] = {
     "frames .00000": Reader("a.00000", _raw_frames, speckle_io.read_frames, change_bytes),
     "live .tif": Reader("a.tif", _frames(), speckle_folder.read_frames, change_tiff, refused=_UNREADABLE),
     "live .png": Reader("a.png", _gray_image, speckle_folder.read_frames, change_bytes, refused=_UNREADABLE),
+    **STATES,
 }  # fmt: skip

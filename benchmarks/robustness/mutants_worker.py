@@ -194,7 +194,7 @@ def read(reader: Reader, path: Path) -> tuple[str, str, str]:
             reader.read(path)
             refusal = ""
         except Exception as error:  # noqa: BLE001 - that is the question
-            if type(error).__name__ not in reader.refused:
+            if not {kind.__name__ for kind in type(error).__mro__} & set(reader.refused):
                 return "", f"raises {type(error).__name__}{_place(error)}", "".join(traceback.format_exception(error))
             refusal = str(error)
             if asked := _asked_for_memory(error):

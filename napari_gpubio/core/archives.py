@@ -1,8 +1,10 @@
-"""NumPy's ``.npz`` archives read safely: arrays and texts by name, or one sentence for a file that is damaged.
+"""Zip archives, NumPy's ``.npz`` among them, and gzip read safely, or one sentence for a file that is damaged.
 
-`numpy.load` believes what an archive says of itself. Here sizes are compared with each other before memory is taken.
+`zipfile` and `numpy.load` believe what an archive says of itself. Here sizes are compared with each other before
+memory is taken.
 """
 
+import io
 import lzma
 import math
 import struct
@@ -10,8 +12,8 @@ import sys
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,8 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import existing_file
-from napari_gpubio.core.reading import reading
+from napari_gpubio.core.foreign import MOST_TEXT
+from napari_gpubio.core.reading import note, reading
 from napari_gpubio.core.volumes import check_expansion, damaged
 
 Array = npt.NDArray[Any]
@@ -32,6 +35,9 @@ _DAMAGE = (
     struct.error, zlib.error, lzma.LZMAError, zipfile.BadZipFile, tokenize.TokenError, RecursionError,
 )  # fmt: skip
 _NPY = ".npy"
+_MOST_CONTENTS = 16 << 20  # bytes of an archive's list of contents, which takes some ten times as much memory
+_GZIP_BITS = 31  # of zlib, for a member of a gzip file
+_PIECE, _MOST_ZEROS = 1 << 16, 1 << 20  # bytes, the former of which unpack to 66 MB at most
 
 
 class Archive:
@@ -47,15 +53,18 @@ class Archive:
         return [name.removesuffix(_NPY) for name in self.members if name.endswith(_NPY)]
 
     def text(self, name: str) -> bytes:
-        """Return a member that is no array; nothing if there is none."""
+        """Return a member that is no array; nothing if there is none, InvalidInput if it is too long for a text."""
         if name not in self.members:
             return b""
+        if (size := self.members[name].file_size) > MOST_TEXT:
+            raise InvalidInput(f"{name} of {self._path.name} has {size:,} bytes; a text in it has up to {MOST_TEXT:,}")
         with _damage_to(self._path):
             return self._archive.read(name)
 
     def array(self, name: str) -> Array:
-        """Return an array; InvalidInput if it is damaged."""
-        member = self.members[f"{name}{_NPY}"]
+        """Return an array; InvalidInput if there is none, or it is damaged."""
+        if (member := self.members.get(f"{name}{_NPY}")) is None:
+            raise InvalidInput(f"it has no array {name!r}; it is incomplete or of another kind: give another file")
         with _damage_to(self._path):
             with self._archive.open(member) as stream:
                 _check_header(stream, member.file_size)
@@ -82,10 +91,56 @@ def opened_npz(path: str | Path) -> Iterator[Archive]:
         If the file is missing, damaged, or no archive.
     """
     path = existing_file(path)
-    with _damage_to(path):
-        opened = zipfile.ZipFile(path)
-    with opened, reading(path):
+    with ExitStack() as stack:
+        with _damage_to(path):
+            opened = stack.enter_context(opened_zip(path))
+        stack.enter_context(reading(path))
         yield Archive(opened, path)
+
+
+@contextmanager
+def opened_zip(path: Path) -> Iterator[zipfile.ZipFile]:
+    """Open an archive; BadZipFile also for one whose list of contents is larger than any list is."""
+    with _Contents(io.FileIO(path)) as stream, zipfile.ZipFile(stream) as opened:
+        stream.most = sys.maxsize
+        yield opened
+
+
+class _Contents(io.BufferedReader):
+    """A file of which no more than ``most`` bytes are read at once: zipfile reads the list of contents in one go."""
+
+    most = _MOST_CONTENTS
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if size is not None and size > self.most:
+            raise zipfile.BadZipFile(f"its list of contents claims {size:,} bytes")
+        return super().read(size)
+
+
+def unpacked_gzip(path: Path, check: Callable[[int], object]) -> bytearray:
+    """Return what a gzip file holds; of one that is cut off what is there, with a note.
+
+    A note also tells of more than 1 MB of zeros, behind which nothing is read. ``check`` is given the number of bytes
+    that there are so far, and raises if they are too many. zlib.error if the file is damaged.
+    """
+    found, data, zeros = bytearray(), b"", 0
+    member = zlib.decompressobj(_GZIP_BITS)
+    with path.open("rb") as file:
+        while data := data or file.read(_PIECE):
+            if member.eof and data == bytes(len(data)):  # tapes fill blocks up with zeros
+                zeros, data = zeros + len(data), b""
+                if zeros <= _MOST_ZEROS:
+                    continue
+                note("over 1 MB of zeros follow the gzip stream; what may lie behind them was not read")
+                break
+            data = data.lstrip(b"\0") if member.eof else data
+            member = zlib.decompressobj(_GZIP_BITS) if member.eof else member
+            found += member.decompress(data)
+            data = member.unused_data
+            check(len(found))
+    if not member.eof:
+        note(f"the gzip stream is cut off after {len(found)} unpacked bytes; what they hold was read")
+    return found
 
 
 def array_names(path: str | Path) -> frozenset[str]:

@@ -6,6 +6,7 @@ as long because of a few items that do. Nothing here can change a result: items 
 """
 
 import logging
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -77,7 +78,12 @@ def within_memory(do: Callable[[], Made], device: Device, needed_bytes: int, wha
 
 
 def advance_in_chunks(
-    runs: Sequence[Runnable], total: int, *, stop: threading.Event | None = None, first_chunk: int = 1024
+    runs: Sequence[Runnable],
+    total: int,
+    *,
+    stop: threading.Event | None = None,
+    first_chunk: int = 1024,
+    most_ahead: int = 0,
 ) -> Iterator[int]:
     """Do ``total`` items on one or several runs and yield the number done after each chunk.
 
@@ -91,13 +97,16 @@ def advance_in_chunks(
         When set, no further chunk is begun.
     first_chunk
         Items in the first chunk of each run; later ones are fitted to `CHUNK_SECONDS`.
+    most_ahead
+        Chunks for each run that may be begun after one that is not finished yet, for results that wait for their
+        order; 0: any number.
 
     Raises
     ------
     OutOfGpuMemory
         If a single item does not fit on a GPU.
     """
-    yield from _share(runs, _Line([(0, total)]), stop, first_chunk)
+    yield from _share(runs, _Line([(0, total)]), stop, first_chunk, most_ahead)
 
 
 def advance_in_pieces(
@@ -205,13 +214,17 @@ class _Pieces:
 
 
 def _share(
-    runs: Sequence[Runnable], work: _Line | _Pieces, stop: threading.Event | None, first_chunk: int
+    runs: Sequence[Runnable],
+    work: _Line | _Pieces,
+    stop: threading.Event | None,
+    first_chunk: int,
+    most_ahead: int = 0,
 ) -> Iterator[int]:
     workers = [_Worker(run, first_chunk) for run in runs]
     if len(workers) == 1:
         yield from _one(workers[0], work, stop)
     else:
-        yield from _several(workers, work, stop)
+        yield from _several(workers, work, stop, most_ahead * len(runs) or sys.maxsize)
 
 
 def _one(worker: _Worker, work: _Line | _Pieces, stop: threading.Event | None) -> Iterator[int]:
@@ -221,22 +234,28 @@ def _one(worker: _Worker, work: _Line | _Pieces, stop: threading.Event | None) -
         yield done
 
 
-def _several(workers: Sequence[_Worker], work: _Line | _Pieces, stop: threading.Event | None) -> Iterator[int]:
-    """One thread for each GPU; a worker that has finished takes the next chunk."""
-    done = 0
+def _several(
+    workers: Sequence[_Worker], work: _Line | _Pieces, stop: threading.Event | None, most_ahead: int
+) -> Iterator[int]:
+    """One thread for each GPU; a worker that has finished takes the next chunk, if not too many are ahead of one."""
+    done = begun = 0
+    idle = list(workers)
     with ThreadPoolExecutor(len(workers), thread_name_prefix="napari-gpubio") as pool:
-        busy: dict[Future[int], _Worker] = {}
+        busy: dict[Future[int], tuple[_Worker, int]] = {}  # with the number of its chunk, the oldest one first
 
-        def give(worker: _Worker) -> None:
-            stopped = stop is not None and stop.is_set()
-            if not stopped and (chunk := work.take(worker)) is not None:
-                busy[pool.submit(worker.do, *chunk)] = worker
+        def give() -> None:
+            nonlocal begun
+            while idle and not (busy and begun - next(iter(busy.values()))[1] >= most_ahead):
+                worker = idle.pop(0)
+                stopped = stop is not None and stop.is_set()
+                if not stopped and (chunk := work.take(worker)) is not None:
+                    busy[pool.submit(worker.do, *chunk)] = worker, begun
+                    begun += 1
 
-        for worker in workers:
-            give(worker)
+        give()
         while busy:
             for future in wait(busy, return_when=FIRST_COMPLETED).done:
-                worker = busy.pop(future)
+                idle.append(busy.pop(future)[0])
                 done += future.result()
-                give(worker)
+                give()
                 yield done

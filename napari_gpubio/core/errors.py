@@ -8,6 +8,11 @@ class GpuBioError(Exception):
     """Base of every error raised on purpose by napari-gpubio."""
 
 
+def printable(text: str) -> str:
+    """Return a text that every terminal and file takes; halves of characters, as in odd file names, become codes."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
 _BEGINNING, _END = 1500, 400  # characters that are kept of a longer message
 
 
@@ -28,7 +33,7 @@ class InvalidInput(GpuBioError, ValueError):
     file: str | None = None
 
     def __init__(self, message: object = "") -> None:
-        text = str(message)
+        text = printable(str(message))
         if len(text) > _BEGINNING + _END:
             text = f"{text[:_BEGINNING]} [...] {text[-_END:]}"
         super().__init__(text)

@@ -11,6 +11,7 @@ import platform
 import re
 import secrets
 import shutil
+import stat
 import struct
 import tempfile
 import zlib
@@ -73,11 +74,12 @@ def existing_file(path: str | os.PathLike[str]) -> Path:
 
 
 def leads_somewhere(path: Path) -> bool:
-    """Return whether there is something but a folder at a path; not so where the system does not tell, either."""
+    """Return whether there is something but a folder or an empty file at a path; not so if the system does not tell."""
     try:
-        return path.exists() and not path.is_dir()
-    except OSError:  # a name that is too long, a folder that may not be entered
+        found = path.stat()
+    except OSError:  # nothing, a name that is too long, a folder that may not be entered
         return False
+    return not stat.S_ISDIR(found.st_mode) and not (stat.S_ISREG(found.st_mode) and found.st_size == 0)
 
 
 def check_folder(path: Path) -> None:
@@ -202,7 +204,9 @@ def is_stream(path: str | os.PathLike[str]) -> bool:
 
 
 def is_gzip(path: Path) -> bool:
-    """Return whether a file is compressed, whatever its name is."""
+    """Return whether a file is compressed, whatever its name is; a pipe, which may never say so, is not."""
+    if is_stream(path):
+        return False
     with path.open("rb") as file:
         return file.read(3) == _GZIP + b"\x08"  # the only method there is
 

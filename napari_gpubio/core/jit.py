@@ -41,7 +41,7 @@ BLOCKS_PER_THREAD = 4
 _SUM_BYTES = 16  # of the checksum behind a file of machine code
 
 
-class _CheckedFiles(IndexDataCacheFile):  # type: ignore[misc]
+class _CheckedFiles(IndexDataCacheFile):
     """Files of machine code with a checksum behind them: one that does not fit its own is compiled again.
 
     Numba believes them, and what a bad disk or a killed copy has changed there ends in an error, or the process.

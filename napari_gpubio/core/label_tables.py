@@ -18,12 +18,14 @@ import csv
 import os
 import re
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from itertools import zip_longest
 from pathlib import Path
 from xml.etree import ElementTree
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import json_of, text_of
+from napari_gpubio.core.files import leads_somewhere
+from napari_gpubio.core.foreign import existing_text, json_of
 from napari_gpubio.core.freesurfer_labels import FREESURFER_NAMES
 from napari_gpubio.core.reading import note, reading, reads_file
 from napari_gpubio.core.volumes import stem_of
@@ -47,7 +49,7 @@ _BACKGROUND = (
     "exterior",
 )
 _LARGEST = 2**40
-_MOST_BYTES = 20_000_000
+_MOST_BYTES, _MOST_CELLS = 20_000_000, 2_000_000
 _MOST_SHOWN = 5
 _MOSTLY = 0.8  # rows with a label in the column of labels; others are titles or remarks
 _QUOTED = re.compile(r'"([^"]*)"')
@@ -58,6 +60,10 @@ _FREESURFER = re.compile(r"(^|[^a-z])(aparc|aseg|wmparc)", re.IGNORECASE)
 _LUT = "FreeSurferColorLUT.txt"
 _LEAST_KNOWN = 0.9  # of the labels of a volume of FreeSurfer
 _BIDS_LEVELS = 3  # folders above that of a volume: session, subject, dataset
+
+
+class _NoLabelError(InvalidInput):
+    """A file is read, and rather something else than a table of labels."""
 
 
 def names_of_labels(path: str | Path, labels: Collection[int], table: str | Path | None = None) -> dict[int, str]:
@@ -98,7 +104,7 @@ def _freesurfer_names(path: Path, labels: set[int]) -> dict[int, str]:
         return {}
     homes = [Path(home) for name in ("FREESURFER_HOME", "SUBJECTS_DIR") if (home := os.environ.get(name))]
     for folder in (*path.resolve().parents[:3], *homes):
-        if (folder / _LUT).is_file() and _names_something(folder / _LUT):
+        if _names_something(folder / _LUT):
             return read_label_names(folder / _LUT)
     note("no table of names lies beside it; its labels have the standard names of FreeSurfer")
     _note_misfits({label: name for label, name in FREESURFER_NAMES.items() if label in labels}, labels, "that list")
@@ -149,12 +155,7 @@ def read_label_names(path: str | Path, labels: Collection[int] = ()) -> dict[int
 
 def _names_in(path: Path, labels: set[int]) -> tuple[dict[int, str], list[str]]:
     """Names, and what is to be noted of them."""
-    try:
-        if path.stat().st_size > _MOST_BYTES:
-            raise InvalidInput(f"{path.name} has {path.stat().st_size:,} bytes, too many for a table of labels")
-        text = _decoded(path.read_bytes())
-    except OSError as error:
-        raise InvalidInput(f"{path.name} cannot be read: {error.strerror or error}") from error
+    text = existing_text(path, _MOST_BYTES, other="latin-1")
     readers = {".json": _from_json, ".xml": _from_xml, ".tsv": _from_columns, ".csv": _from_columns}
     found = readers.get(path.suffix.lower(), _from_lines)(text, labels)
     rows = [(label, " ".join(name.split())) for label, name in found]
@@ -166,7 +167,7 @@ def _names_in(path: Path, labels: set[int]) -> tuple[dict[int, str], list[str]]:
         if key and name and names.setdefault(key, name) != name:
             twice.add(key)
     if not names:
-        raise InvalidInput(f"{path.name} names no label; give a table with a number and a name in each row")
+        raise _NoLabelError(f"{path.name} names no label; give a table with a number and a name in each row")
     if twice:
         notes.append(f"{len(twice)} labels are named twice ({_some(sorted(twice))}); their first names were taken")
     return names, notes
@@ -191,25 +192,19 @@ def _shift(rows: "_Rows", labels: set[int], *, is_usual: bool) -> tuple[int, lis
     ]
 
 
-def _decoded(data: bytes) -> str:
-    try:
-        return text_of(data)
-    except UnicodeDecodeError:
-        return data.decode("latin-1")
-
-
 def find_label_table(path: str | Path, labels: Collection[int] = ()) -> Path | None:
     """Return the table beside a label volume: ``atlas.tsv``, ``atlas_labels.txt``, ... for ``atlas.nii.gz``, or None.
 
     For ``sub-01_desc-aseg_dseg.nii.gz`` of BIDS also ``desc-aseg_dseg.tsv`` here or in a folder above. A file beside a
     volume is often something else; it counts only if it names labels, and at least half of ``labels`` if there are any.
+    What cannot be read is noted, and left aside.
     """
     path = Path(path)
     stem = stem_of(path)
     for ending in _ENDINGS:
         for kind in SUFFIXES:
             table = path.with_name(f"{stem}{ending}{kind}")
-            if table.is_file() and _names_something(table, labels):
+            if _names_something(table, labels):
                 return table
     tables = _inherited(path.resolve().parent, stem)
     return next((table for table in tables if _names_something(table, labels)), None)
@@ -226,14 +221,17 @@ def _inherited(folder: Path, stem: str) -> Iterator[Path]:
 
 
 def _names_something(path: Path, labels: Collection[int] = ()) -> bool:
-    there = set(labels) - {0}
-    try:
-        with reading(path):
-            names, _ = _names_in(path, there)
-    except InvalidInput:
+    there, names = set(labels) - {0}, dict[int, str]()
+    if not leads_somewhere(path):
         return False
-    if len(there & names.keys()) >= _LEAST_NAMED * len(there):
-        return True
+    try:
+        with reading(path), suppress(_NoLabelError):
+            names, _ = _names_in(path, there)
+    except InvalidInput as error:
+        note(f"{error}; so it is not taken for the names of its labels")
+        return False
+    if not names or len(there & names.keys()) >= _LEAST_NAMED * len(there):
+        return bool(names)
     note(
         f"{path.name} names {len(there & names.keys())} of its {len(there)} labels, so it is not taken for their names"
     )
@@ -250,8 +248,10 @@ def _from_lines(text: str, labels: set[int]) -> _Rows:
     lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
     lines = [_COLORS.sub("", line) for line in lines]
     if not any(_QUOTED.search(line) for line in lines):
-        if ("\t" in text or text.count(",") > text.count("\n")) and (rows := _from_columns(text, labels)):
-            return rows
+        if "\t" in text or text.count(",") > text.count("\n"):
+            with suppress(InvalidInput):
+                if rows := _from_columns(text, labels):
+                    return rows
         rows = _of_columns([_WIDE.split(line.split("#")[0].strip()) for line in lines], labels)
         if rows and all(label is not None for label, _ in rows):
             return rows
@@ -271,14 +271,14 @@ def _from_columns(text: str, labels: set[int]) -> _Rows:
     separator = "\t" if "\t" in text else ";" if text.count(";") > text.count(",") else ","
     try:
         rows = [row for row in csv.reader(text.splitlines(), delimiter=separator) if row and any(map(str.strip, row))]
-    except csv.Error:
-        return []
+    except csv.Error as error:
+        raise InvalidInput(f"it is no table of a line for each row ({error}); save it as text again") from error
     return _of_columns([row for row in rows if not row[0].lstrip().startswith("#")], labels)
 
 
 def _of_columns(rows: Sequence[Sequence[str]], labels: set[int]) -> _Rows:
     """A table with a line of titles or without: the column of numbers, and of several with names the fullest ones."""
-    if not rows:
+    if not rows or len(rows) * max(map(len, rows)) > _MOST_CELLS:
         return []
     titles = [title.strip().casefold() for title in rows[0]]
     if _SUBJECTS & set(titles):
@@ -338,7 +338,10 @@ def _from_xml(text: str, _: set[int]) -> _Rows:
 
 
 def _from_json(text: str, _: set[int]) -> _Rows:
-    held = json_of(text, "the table")
+    try:
+        held = json_of(text, "the table")
+    except InvalidInput as error:  # what lies beside a volume is rather its description, whose reader tells that
+        raise _NoLabelError(str(error)) from error
     if isinstance(held, dict) and isinstance(labels := held.get("labels"), dict | list):
         held = labels  # as in the datasets of nnU-Net, which have them the other way round
         if isinstance(held, dict) and all(isinstance(value, int) for value in held.values()):

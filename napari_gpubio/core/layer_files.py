@@ -19,7 +19,8 @@ import numpy.typing as npt
 
 from napari_gpubio.core.archives import array_names, opened_npz
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import atomic_write, check_folder, checksum, existing_text, flush_to_disk, json_of
+from napari_gpubio.core.files import atomic_write, check_folder, checksum, flush_to_disk
+from napari_gpubio.core.foreign import existing_json, json_of
 from napari_gpubio.core.napari_io import KEY, LayerData, series_layer, stored_volume, volume_layer
 from napari_gpubio.core.quantity import GUIDE, HALVES, QUANTITY, STANDARD_ERROR, UNIT, Quantity, ascii_unit
 from napari_gpubio.core.reading import reads_file
@@ -421,7 +422,7 @@ def _read_json(path: Path) -> dict[str, Any]:
     if not path.is_file():
         return {}
     try:
-        found = json_of(existing_text(path), path.name)
+        found = existing_json(path)
     except (InvalidInput, OSError) as error:
         logger.warning("%s is left aside: %s", path.name, error)
         return {}

@@ -24,7 +24,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.errors import InvalidInput, printable
 
 logger = logging.getLogger(__name__)
 _LIBRARIES = ("nibabel.global", "tifffile", "pydicom", "PIL")  # names of the loggers of those that read files
@@ -45,7 +45,7 @@ def note(text: str) -> None:
 
     ``text`` begins with a small letter and has no full stop, as the notes of results.
     """
-    _tell(_named(text))
+    _tell(_named(printable(text)))
 
 
 def _named(text: str) -> str:
@@ -85,6 +85,17 @@ def noted(hear: Callable[[str], object] | None = None) -> Iterator[list[str]]:
     _here.listeners = (*before, listen)
     try:
         yield found
+    finally:
+        _here.listeners = before
+
+
+@contextmanager
+def untold() -> Iterator[None]:
+    """Drop the notes of what is read, or written, once more: they have been told."""
+    before = getattr(_here, "listeners", ())
+    _here.listeners = (lambda _: None,)
+    try:
+        yield
     finally:
         _here.listeners = before
 

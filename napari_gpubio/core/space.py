@@ -20,6 +20,7 @@ from napari_gpubio.core.errors import InvalidInput
 Array = npt.NDArray[Any]
 _ZYX = np.eye(4)[[2, 1, 0, 3]]
 _FLATTEST = 1e-9  # volume of a voxel over that of a box of its edges
+_SHORTEST_MM = 1e-12  # edge of a voxel; squares of far smaller numbers are 0
 _FARTHEST_MM = 1e9  # from the origin; beyond is damage
 
 _SAME_PLACE = 0.05  # voxels
@@ -46,7 +47,7 @@ def checked_affine(affine: npt.ArrayLike) -> npt.NDArray[np.float64]:
     if np.abs(matrix).max() > _FARTHEST_MM:
         raise InvalidInput(f"the affine has values over {_FARTHEST_MM:g} mm; repair the file's header")
     edges = np.linalg.norm(matrix[:3, :3], axis=0)
-    if not abs(np.linalg.det(matrix[:3, :3])) > _FLATTEST * edges.prod():
+    if edges.min() < _SHORTEST_MM or not abs(np.linalg.det(matrix[:3, :3])) > _FLATTEST * edges.prod():
         raise InvalidInput("the affine cannot be inverted (a voxel has no volume); repair the file's header")
     return matrix
 

@@ -54,6 +54,17 @@ class Step:
         return self.done / self.total if self.total else 1.0
 
 
+def with_step(parts: Generator[Any, None, Result], step: Step) -> Generator[Step, None, Result]:
+    """Yield a step after each part of some work but the last; returns what the work does."""
+    while True:
+        try:
+            next(parts)
+        except StopIteration as end:
+            result: Result = end.value
+            return result
+        yield step
+
+
 def drive(steps: Generator[Step, None, Result], progress: Callable[[Step], object] | None = None) -> Result:
     """Run a generator of steps to its end and return its result.
 

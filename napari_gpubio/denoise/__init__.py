@@ -24,7 +24,7 @@ Fluence whose even and odd photons were kept apart is denoised better::
 from napari_gpubio.denoise import io, noise, samples
 from napari_gpubio.denoise.fluence import FluenceResult, FluenceSettings, denoise_fluence, denoise_fluence_steps
 from napari_gpubio.denoise.model import DenoiseResult
-from napari_gpubio.denoise.run import denoise, denoise_steps
+from napari_gpubio.denoise.run import denoise, denoise_steps, needed_memory
 from napari_gpubio.denoise.settings import DenoiseSettings
 
 __all__ = [
@@ -37,6 +37,7 @@ __all__ = [
     "denoise_fluence_steps",
     "denoise_steps",
     "io",
+    "needed_memory",
     "noise",
     "samples",
 ]

@@ -1,8 +1,11 @@
 """Denoising on any device."""
 
+import dataclasses
 import functools
+import itertools
+import math
 import threading
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +14,7 @@ import numpy.typing as npt
 from napari_gpubio.core.chunks import advance_in_chunks, within_memory
 from napari_gpubio.core.device import CPU, Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.memory import Memory, fuller
 from napari_gpubio.core.slabs import in_slabs
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.core.timing import RunClock
@@ -23,8 +27,9 @@ from napari_gpubio.denoise.inputs import (
     checked_noise,
     checked_voxel_size,
 )
+from napari_gpubio.denoise.kernels.anlm.memory import memory_of
 from napari_gpubio.denoise.kernels.anlm.problem import NoiseGrid, Problem, Windows, make_problem, make_windows, scale_of
-from napari_gpubio.denoise.kernels.anlm.tally import reached
+from napari_gpubio.denoise.kernels.anlm.tally import Filtered, mixed_slabs, reached
 from napari_gpubio.denoise.level import Level, find_level
 from napari_gpubio.denoise.model import DenoiseResult, provenance
 from napari_gpubio.denoise.noise import SeriesNoise, doubts, estimate, few_volumes, is_across_volumes, of_volumes
@@ -119,6 +124,9 @@ def denoise_steps(
     across = noise if isinstance(noise, SeriesNoise) else None
     sigma = checked_noise(noise.sigma if isinstance(noise, SeriesNoise) else noise, array.shape)
     chosen = choose_device(device)
+    if not chosen.is_gpu:
+        needed = needed_memory(array, settings, voxel_size_mm=sizes, noise=sigma, device=chosen)
+        needed.check("denoising this image", "take a part of it, or close other programs")
     known = None if sigma is None else as_series(sigma)
     series = _Series(volumes, usable, known, windows, settings)
     count = volumes.shape[3]
@@ -142,6 +150,48 @@ def denoise_steps(
     )
 
 
+def needed_memory(
+    image: npt.ArrayLike,
+    settings: DenoiseSettings | None = None,
+    *,
+    voxel_size_mm: Sequence[float] = (1.0, 1.0, 1.0),
+    noise: npt.ArrayLike | None = None,
+    device: str | Device = "auto",
+) -> Memory:
+    """Memory that `denoise` takes besides the image: of the CPU's, or on each of some GPUs; see it for the arguments.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from napari_gpubio import denoise
+    >>> memory = denoise.needed_memory(np.zeros((64, 64, 64), np.float32), device="cpu")
+    >>> memory.results == 2 * 4 * 64**3  # the denoised volume and its noise
+    True
+    """
+    chosen, given, settings = choose_device(device), np.asarray(image), settings or DenoiseSettings()
+    sigma = np.float64(0) if noise is None else np.asarray(noise)
+    mapped = [n for n, stride in zip(sigma.shape, sigma.strides, strict=True) if stride]  # not what is spread out
+    is_map = len(mapped) > 1
+    x, y, z, count = as_series(np.broadcast_to(np.float32(0), given.shape)).shape
+    windows = make_windows(settings, checked_voxel_size(voxel_size_mm, given.ndim), (x, y, z))
+    values, usable = np.broadcast_to(np.float32(0), (x, y, z)), np.broadcast_to(np.uint8(1), (x, y, z))
+    grid = NoiseGrid(np.zeros((1, 1, 1), np.float32), (np.zeros(1),) * 3, (x, y, z))
+    is_known = noise is not None or settings.noise_from != "patches"
+    variance = values if is_map else grid if is_known else None
+    problem = Problem(values=values, usable=usable, windows=windows, settings=settings, variance=variance)
+    volume = memory_of(problem, chosen)
+    if chosen.is_gpu:
+        return volume
+    each = 8 if given.dtype == np.float64 else 4
+    copied = given.size * each * (given.dtype.kind != "f" or given.itemsize < each)
+    mixing = dataclasses.replace(volume, inputs=volume.inputs + copied + 8 * math.prod(mapped) * is_map)
+    if count == 1 and each == 4:  # what is mixed is what is returned
+        return mixing
+    kept = 2 * each * given.size
+    storing = dataclasses.replace(mixing, results=kept, scratch=8 * values.size)
+    return fuller(storing, dataclasses.replace(mixing, results=mixing.results + kept * (count > 1)))
+
+
 def _provenance_of(noise: Any, across: SeriesNoise | None) -> dict[str, Any]:
     """Where the noise came from."""
     if across is not None:
@@ -161,7 +211,7 @@ class OpenVolume(NamedTuple):
     first_chunk
         How many a run does at first.
     keep
-        Stores the result, given how many items are done.
+        Stores the result, given how many items are done; of a large one, part by part.
     preview
         Makes a preview of what is done.
     """
@@ -169,25 +219,28 @@ class OpenVolume(NamedTuple):
     runs: Sequence[Any]
     items: int
     first_chunk: int
-    keep: Callable[[int], None]
+    keep: Callable[[int], Iterable[None]]
     preview: Callable[[], Any] | None = None
 
 
 def denoise_volumes(
-    volumes: Iterable[OpenVolume], count: int, message: str, stop: threading.Event | None
+    volumes: Iterator[OpenVolume], count: int, message: str, stop: threading.Event | None
 ) -> Generator[Step, None, bool]:
     """Denoise ``count`` volumes, each of which is opened when it is its turn; returns whether the end was reached."""
-    for number, volume in enumerate(volumes):
-        done, total = 0, volume.items
+    for number in range(count):
+        volume, done = next(volumes), 0  # the one before is gone by now
+        total = volume.items
         try:
             for done in advance_in_chunks(volume.runs, total, stop=stop, first_chunk=volume.first_chunk):
                 yield Step(number * total + done, count * total, message, volume.preview)
-            volume.keep(done)
+            for _ in volume.keep(done):
+                yield Step(number * total + done, count * total, message)
         finally:
             for run in volume.runs:
                 run.close()
         if done < total:
             return False
+        del volume
     return True
 
 
@@ -215,7 +268,7 @@ class _Series:
         """Scale a volume and put it on the processors."""
         volume = self._volumes[..., n]
         scale = scale_of(volume)
-        values = np.ascontiguousarray(volume / scale, np.float32)
+        values = np.divide(volume, scale, out=np.empty(volume.shape, np.float32), casting="same_kind")
         variance = self._level(n, values, scale) if self._sigma is None else _variance(self._sigma[..., n], scale)
         problem = make_problem(values, self._settings, self._windows, usable=self._usable, variance=variance)
         runs = make_runs(problem, device)
@@ -241,11 +294,11 @@ class _Series:
             *doubts(self._volumes, *self.results(), self._usable != 0, doubtful, is_rician=is_rician),
         )
 
-    def _keep(self, n: int, problem: Problem, scale: float, runs: Sequence[Any], done: int) -> None:
+    def _keep(self, n: int, problem: Problem, scale: float, runs: Sequence[Any], done: int) -> Iterator[None]:
         """Store a denoised volume in the image's own scale; what was not filtered keeps its bits."""
         if not done:
             return
-        values, noise = within_memory(lambda: _finish(runs), runs[0].device, problem.resident_bytes, _WORK)
+        values, noise = yield from _finish(problem, runs)
         before, factor = self._volumes[..., n], self._volumes.dtype.type(scale)
         image = scaled(values, factor)
         noise = scaled(noise, factor) if self._sigma is None else self._sigma[..., n].astype(before.dtype)
@@ -253,7 +306,8 @@ class _Series:
         if done < problem.bricks:
             inside &= reached(problem, runs[0].done)
         if not inside.all():
-            image, noise = np.where(inside, image, before), np.where(inside, noise, before.dtype.type(0))
+            np.copyto(image, before, where=~inside)
+            noise[~inside] = 0
         if self._volumes.shape[3] == 1:  # not copied: new pages take longer than the numbers on them
             self._kept = image[..., np.newaxis], noise[..., np.newaxis]
         else:
@@ -269,12 +323,23 @@ def _variance(sigma: Array, scale: float) -> Array | NoiseGrid:
     return np.square(sigma / scale).astype(np.float32)
 
 
-def _finish(runs: Sequence[Any]) -> Any:
-    """The volume of all runs together. It may be repeated: what was taken over from another run is then taken again."""
+def _finish(problem: Problem, runs: Sequence[Any]) -> Generator[None, None, Filtered]:
+    """The volume of all runs together, slab by slab.
+
+    Parts may be repeated where memory runs out: what was taken over from another run is then taken again.
+    """
     first, *others = runs
-    for other in others:
-        first.merge(other.part())
-    return first.finish()
+    found: Filtered = first.room()
+    taken = (functools.partial(_take_over, first, other) for other in others)
+    finished = (functools.partial(first.finish_slab, slab, found) for slab in mixed_slabs(problem.shape))
+    for do in itertools.chain(taken, finished):
+        within_memory(do, first.device, memory_of(problem, first.device).total, _WORK)
+        yield
+    return found
+
+
+def _take_over(first: Any, other: Any) -> None:
+    first.merge(other.part())
 
 
 def scaled(values: Array, factor: Any) -> Array:
@@ -297,7 +362,8 @@ def make_runs(problem: Problem, device: Device) -> list[Any]:
             f"the volume has {problem.values.size:,} voxels and a GPU takes {gpu.MOST_VOXELS:,} at most; denoise it in "
             "parts, or with device='cpu'"
         )
+    needed = memory_of(problem, device).total
     return [
-        within_memory(functools.partial(gpu.Run, problem, device=one), one, problem.resident_bytes, _WORK)
+        within_memory(functools.partial(gpu.Run, problem, device=one), one, needed, _WORK)
         for one in (Device("cuda", (i,)) for i in device.indices)
     ]

@@ -17,7 +17,7 @@ from napari_gpubio.dose.metrics.surface import SurfaceHistogram
 from napari_gpubio.dose.model import Dose
 from napari_gpubio.dose.plans import difference_of_doses, sum_of_doses
 from napari_gpubio.dose.resident import ResidentDvh
-from napari_gpubio.dose.run import dvh, dvh_steps, whole_dose, whole_dose_steps
+from napari_gpubio.dose.run import dvh, dvh_steps, needed_memory, whole_dose, whole_dose_steps
 from napari_gpubio.dose.settings import DvhSettings
 from napari_gpubio.dose.structures.contours import ContourStructure, contour_structure
 from napari_gpubio.dose.structures.labels import LabelStructures, PointStructure
@@ -43,6 +43,7 @@ __all__ = [
     "dvh_steps",
     "io",
     "metrics",
+    "needed_memory",
     "structures",
     "sum_of_doses",
     "surface_histograms",

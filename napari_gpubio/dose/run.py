@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from napari_gpubio import __version__
 from napari_gpubio.core.chunks import advance_in_chunks, within_memory
 from napari_gpubio.core.device import CPU, Device, choose_device
+from napari_gpubio.core.memory import Memory
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.core.timing import RunClock
 from napari_gpubio.dose.metrics.curve import Dvh, DvhResult
@@ -83,12 +84,40 @@ def dvh_steps(
     settings, clock = (settings or DvhSettings()).resolved(dose), RunClock()
     problem = make_problem(dose, listed(structures), settings)
     chosen = choose_device(device)
+    if not chosen.is_gpu:
+        problem.memory(chosen).check("counting this dose", "take a coarser dose grid, or close other programs")
     complete, tally = yield from _count(problem, chosen, stop)
     return DvhResult(
         dvhs=make_dvhs(problem, tally, settings, dose.unit),
         parameters=provenance(dose, settings, chosen, clock.seconds),
         complete=complete,
     )
+
+
+def needed_memory(
+    dose: Dose,
+    structures: Structures | Iterable[Structures],
+    settings: DvhSettings | None = None,
+    *,
+    device: str | Device = "auto",
+) -> Memory:
+    """Memory that `dvh` takes besides the dose and the structures, part by part; see it for the arguments.
+
+    Lists of the rows of contours are made for it, which takes as long as they take in `dvh`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from napari_gpubio.dose import Dose, LabelStructures, needed_memory
+    >>> dose = Dose(values=np.full((8, 8, 8), 2.0), affine=np.eye(4), unit="Gy")
+    >>> organ = LabelStructures(labels=np.ones((8, 8, 8), np.uint8), affine=np.eye(4), structures={1: "organ"})
+    >>> needed_memory(dose, organ, device="cpu").inputs == 4 * 8**3  # the dose in single precision
+    True
+    """
+    from napari_gpubio.dose.kernels.histogram.problem import make_problem
+
+    problem = make_problem(dose, listed(structures), (settings or DvhSettings()).resolved(dose))
+    return problem.memory(choose_device(device))
 
 
 def provenance(dose: Dose, settings: DvhSettings, device: Device, seconds: float) -> dict[str, Any]:
@@ -135,7 +164,8 @@ def make_runs(problem: "Problem", device: Device) -> list[Any]:
 
 
 def _on_gpu(run: Any, problem: "Problem", device: Device) -> Any:
-    return within_memory(lambda: run(problem, device=device), device, problem.resident_bytes, "counting this dose")
+    needed = problem.memory(device).total
+    return within_memory(lambda: run(problem, device=device), device, needed, "counting this dose")
 
 
 def whole_dose(dose: Dose, settings: DvhSettings | None = None, *, device: str | Device = "auto") -> Dvh:

@@ -28,7 +28,14 @@ from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.patterns import PatternResult, simulate_patterns, simulate_patterns_steps
 from napari_gpubio.light.phase import TabulatedPhaseFunction
 from napari_gpubio.light.result import EnergyBalance, Estimate, LightResult
-from napari_gpubio.light.run import needed_memory_mb, simulate, simulate_each, simulate_each_steps, simulate_steps
+from napari_gpubio.light.run import (
+    needed_memory,
+    needed_memory_mb,
+    simulate,
+    simulate_each,
+    simulate_each_steps,
+    simulate_steps,
+)
 from napari_gpubio.light.settings import LightCase, LightSettings
 from napari_gpubio.light.source import Source, emitting_volume
 from napari_gpubio.light.spectrum import DetectedSpectrum, reweighted, spectrum, spectrum_media
@@ -67,6 +74,7 @@ __all__ = [
     "io",
     "layers",
     "modulation_gates_ns",
+    "needed_memory",
     "needed_memory_mb",
     "phantom",
     "replay",

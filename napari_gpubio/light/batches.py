@@ -26,8 +26,10 @@ from napari_gpubio import __version__
 from napari_gpubio.core.chunks import Runnable, advance_in_pieces
 from napari_gpubio.core.device import Device, choose_device, free_memory_bytes
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.steps import Step
+from napari_gpubio.core.keeping import Inputs, difference, inputs_of
+from napari_gpubio.core.steps import Step, with_step
 from napari_gpubio.core.timing import RunClock
+from napari_gpubio.light.source import all_sources
 
 Floats = npt.NDArray[np.float64]
 Words = npt.NDArray[np.uint64]
@@ -35,6 +37,7 @@ Ranges = list[tuple[int, int]]
 FEWEST_BATCHES = 2
 PREVIEW_SECONDS = 0.1
 LONGEST_WAIT_SECONDS = 2.0
+_NO_INPUTS = ("photons", "path", "name", "notes", "parameters")  # fields that change no photon
 FIRST_CHUNK = {"cpu": 256, "cuda": 1 << 20}  # a GPU is not filled by less
 
 
@@ -221,6 +224,7 @@ class Backend:
     make_runs: MakeRuns  # one `Run` for each processor of a device; a function of a module, so that workers find it
     assemble: Callable[[Any, Any, dict[str, Any]], Any]  # problem, tallies and parameters of the run to a result
     empty: Callable[[Any], Tally]  # the tallies of no photons, for others to be added to
+    assemble_parts: Callable[..., Generator[None, None, Any]] | None = None  # as ``assemble``, of which parts take long
 
 
 def photon_steps(
@@ -255,15 +259,17 @@ def photon_steps(
         name = "workers of a Dask cluster"
         progress = traced_by_workers(problem, tally, backend.make_runs, client, str(device), stop)
 
-    def result_of(tallies: Any) -> Any:
-        parameters = {
+    def parameters() -> dict[str, Any]:
+        return {
             "software": f"napari-gpubio {__version__}",
             "settings": dataclasses.asdict(problem.settings),
             **described,
             "device": name,  # of the last leg of a resumed run; the seconds are those of all of them
             "seconds": round(clock.seconds, 4),
         }
-        return backend.assemble(problem, tallies, parameters)
+
+    def result_of(tallies: Any) -> Any:
+        return backend.assemble(problem, tallies, parameters())
 
     previews = Previews()
     for done, so_far in progress:
@@ -271,7 +277,10 @@ def photon_steps(
         if previews.due() and already + done < total:
             make_preview = functools.partial(previews.make, so_far, result_of)
         yield Step(already + done, total, "photons", make_preview=make_preview)
-    return result_of(tally)
+    if backend.assemble_parts is None:
+        return result_of(tally)
+    parts = backend.assemble_parts(problem, tally, parameters())
+    return (yield from with_step(parts, Step(tally.photons, total, "making volumes")))
 
 
 def traced(
@@ -346,15 +355,29 @@ def resumed(problem: AnyProblem, result: Any, kind: type[Tally]) -> AnyProblem:
         raise InvalidInput("the result to resume has no saved state; save results with it to resume them")
     problem = dataclasses.replace(problem, batch_size=state.batch_size)
     if state.key != problem.key:
+        other = difference(_inputs(result), _inputs(problem)) or "what is simulated, the seed or the settings differ"
         raise InvalidInput(
-            "the result to resume is of another simulation (what is simulated, the seed or the settings differ); only "
-            "the number of photons may be raised, beyond 2^31 not past the next power of 2"
+            f"the result to resume is of another simulation ({other}); only the number of photons may be raised, "
+            "beyond 2^31 not past the next power of 2"
         )
     if state.photons_up_to > problem.settings.photons:
         raise InvalidInput(
             f"the result to resume has traced photons up to number {state.photons_up_to:,}; request at least that many"
         )
     return problem
+
+
+def _inputs(run: Any) -> Inputs:
+    """All that a problem, or a result of one, is made of; nothing of results for many patterns."""
+    found: dict[str, tuple[str, str]] = {}
+    for name in ("domain", "medium", "settings"):
+        if hasattr(run, name):
+            found |= inputs_of(getattr(run, name), without=_NO_INPUTS)
+    if hasattr(run, "domain"):
+        found["labels"] = str(run.domain.path or ""), found["labels"][1]
+        found |= inputs_of(all_sources(run.sources), "source", without=_NO_INPUTS)
+        found |= inputs_of(tuple(run.detectors), "detector", without=_NO_INPUTS)
+    return found
 
 
 def check_memory(needed_bytes: float, device: Device, advice: str) -> None:

@@ -15,6 +15,7 @@ from napari_gpubio.core.command_line import (
     stop_at_interrupt,
 )
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.keeping import Keeper, left_by
 from napari_gpubio.core.layer_files import described_files, sidecar_path
 from napari_gpubio.core.reading import note
 from napari_gpubio.core.report import measured, warn, wrote
@@ -33,7 +34,7 @@ from napari_gpubio.light.findings import findings
 from napari_gpubio.light.forward import cli as forward
 from napari_gpubio.light.guide import guided_steps
 from napari_gpubio.light.io.mcx.output import McxCase
-from napari_gpubio.light.io.results import load_result, save_result
+from napari_gpubio.light.io.results import load_result, load_unfinished, save_result
 from napari_gpubio.light.io.volumes import write_fluence
 from napari_gpubio.light.jacobians.cli import add_replay, check_replay, jacobian_outputs, run_replay
 from napari_gpubio.light.layers import cli as mcml
@@ -59,7 +60,8 @@ _EXAMPLE = """example:
 
   napari-gpubio light --resume head.npz --jacobian jacobians.npz --jacobian-of mua musp --jacobian-frequency-mhz 100
 
-Ctrl-C ends a run early: what was done is written, and --resume head.npz goes on with it."""
+Ctrl-C ends a run early: what was done is written. --result keeps it every 8 s, too; the same command, or
+--resume head.npz, goes on with it."""
 
 
 def add_verb(verbs: Any) -> None:
@@ -95,7 +97,9 @@ def _add_outputs(verb: argparse.ArgumentParser) -> None:
     group = verb.add_argument_group("results")
     group.add_argument("--out", type=Path, help="fluence as NIfTI, with a JSON file beside it")
     group.add_argument("--each-gate", action="store_true", help="one volume for each time gate in --out")
-    group.add_argument("--result", type=Path, metavar="FILE.npz", help="the whole result, to load or resume")
+    group.add_argument(
+        "--result", type=Path, metavar="FILE.npz", help="the whole result, to load or resume; kept every 8 s"
+    )
     group.add_argument("--numbers", type=Path, metavar="FILE.csv", help="the printed table in full digits")
     group.add_argument("--spectrum", type=Path, metavar="FILE.csv", help="detected light at --wavelengths")
     group.add_argument("--power-mw", type=float, help="the source's power: fluence rate in mW/mm²")
@@ -109,9 +113,11 @@ def run(options: argparse.Namespace) -> int:
     check_partners(options)
     _check_names(options)
     case = mcx_case(options)
-    _check_outputs(options, case)
+    earlier = _earlier(options, case)
+    goes_on = options.result is not None and is_same_file(options.result, options.resume or options.result)
+    _check_outputs(options, case, goes_on=goes_on and earlier is not None)
     by_wavelength = media_by_wavelength(options)
-    results = _simulate(options, by_wavelength) if case is None else simulate_case(options, case)
+    results = _simulate(options, by_wavelength, earlier) if case is None else simulate_case(options, case, earlier)
     tables = []
     for number, result in enumerate(results, 1):
         rows = number_rows(result, unit=unit, threshold=options.threshold)
@@ -140,12 +146,20 @@ def run(options: argparse.Namespace) -> int:
 # -- what is simulated ------------------------------------------------------------------------------------------------
 
 
+def _earlier(options: argparse.Namespace, case: McxCase | None) -> LightResult | None:
+    """The result to go on with: that of ``--resume``, or what a run that did not end has left as ``--result``."""
+    if options.resume is not None:
+        _check_resume(options)
+        return load_result(options.resume)
+    return left_by(options.result, load_unfinished) if case is None or case.is_one_run else None
+
+
 def _simulate(
-    options: argparse.Namespace, by_wavelength: Mapping[float, tuple[Medium, ...]]
+    options: argparse.Namespace, by_wavelength: Mapping[float, tuple[Medium, ...]], earlier: LightResult | None
 ) -> tuple[LightResult, ...]:
     """Run the simulation; Ctrl-C ends it with what was done."""
-    how: dict[str, Any] = {"device": options.device}
-    if options.resume is None:
+    how: dict[str, Any] = {"device": options.device, "resume": earlier}
+    if options.resume is None or earlier is None:
         domain = domain_of(options, by_wavelength)
         source, settings = source_of(options, domain), settings_of(options)
         how["detectors"] = detectors_of(options)
@@ -153,15 +167,14 @@ def _simulate(
             warn(problem)
         case: tuple[Any, ...] = domain, source, settings
     else:
-        _check_resume(options)
-        earlier = load_result(options.resume)
         photons = earlier.settings.photons if options.photons is None else options.photons
         settings = dataclasses.replace(earlier.settings, photons=photons)
-        how |= {"detectors": earlier.detectors, "resume": earlier}
+        how["detectors"] = earlier.detectors
         case = earlier.domain, earlier.source, settings
+    keep = Keeper(options.result, save_result, draw_progress, goes_on=earlier is not None and options.resume is None)
     with stop_at_interrupt() as stop:
         steps = simulate_steps(*case, stop=stop, **how)
-        return (drive(guided_steps(steps, device=options.device), draw_progress),)
+        return (drive(guided_steps(steps, device=options.device), keep),)
 
 
 def _check_resume(options: argparse.Namespace) -> None:
@@ -196,7 +209,7 @@ def _check_names(options: argparse.Namespace) -> None:
             raise InvalidInput(f"{path.name} does not end in {suffix}; give it this ending")
 
 
-def _check_outputs(options: argparse.Namespace, case: McxCase | None) -> None:
+def _check_outputs(options: argparse.Namespace, case: McxCase | None, *, goes_on: bool) -> None:
     """Find out before the simulation where its files go, and whether they would replace others."""
     outputs: dict[str, Path | None] = {f"--{name}": getattr(options, name) for name in ("spectrum", "trajectories")}
     outputs |= jacobian_outputs(options)
@@ -208,7 +221,6 @@ def _check_outputs(options: argparse.Namespace, case: McxCase | None) -> None:
     inputs = {name: getattr(options, name) for name in ("properties", "mua", "mus", "g", "n", "tensor", "pattern")}
     inputs |= {"labels": options.labels} if case is None else {f"input {path.name}": path for path in case.inputs}
     outputs |= {} if case is None else mcx_outputs(case)
-    goes_on = options.result is not None and is_same_file(options.result, options.resume)
     inputs["--resume"] = None if goes_on else options.resume
     check_outputs(outputs, inputs, force=options.force, continued=options.result if goes_on else None)
 

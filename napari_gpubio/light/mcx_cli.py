@@ -8,12 +8,14 @@ from typing import Any
 
 from napari_gpubio.core.command_line import Writing, draw_progress, stop_at_interrupt
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.keeping import Keeper
 from napari_gpubio.core.report import tell, warn, wrote
 from napari_gpubio.core.steps import drive
 from napari_gpubio.light.arguments import MCX_SUFFIXES, given_case
 from napari_gpubio.light.guide import guided_steps
 from napari_gpubio.light.io.mcx.cases import read_mcx
 from napari_gpubio.light.io.mcx.output import MOST_TRAJECTORIES, McxCase, McxReplayed, output_paths, write_mcx_output
+from napari_gpubio.light.io.results import save_result
 from napari_gpubio.light.jacobians.cli import wants_replay
 from napari_gpubio.light.jacobians.replay import replay_steps
 from napari_gpubio.light.patterns import simulate_patterns_steps
@@ -37,7 +39,7 @@ def mcx_case(options: argparse.Namespace) -> McxCase | None:
         )
     case = read_mcx(options.labels, options.srcid)
     case.check_output()
-    if (case.separately or case.patterns is not None) and wants_replay(options):
+    if not case.is_one_run and wants_replay(options):
         raise InvalidInput("--jacobian and --trajectories are of one run; choose one source with --srcid, or 0 for all")
     if wants_replay(options) and not case.detectors:
         raise InvalidInput("--jacobian and --trajectories are of detected photons; add Optode.Detector to the file")
@@ -56,8 +58,11 @@ def mcx_outputs(case: McxCase) -> dict[str, Path]:
     return {f"the {what} of MCX": path for what, path in output_paths(Path(), case).items() if are_wanted[what]}
 
 
-def simulate_case(options: argparse.Namespace, case: McxCase) -> tuple[LightResult, ...]:
-    """Run a case; Ctrl-C ends it with what was done. There is a result for each pattern, or separate source."""
+def simulate_case(options: argparse.Namespace, case: McxCase, earlier: LightResult | None) -> tuple[LightResult, ...]:
+    """Run a case; Ctrl-C ends it with what was done. There is a result for each pattern, or separate source.
+
+    ``earlier`` is what to go on with, of a case that is one run.
+    """
     for source in case.sources:
         if problem := source_problem(case.domain.labels, case.domain.affine, source):
             warn(problem)
@@ -71,8 +76,9 @@ def simulate_case(options: argparse.Namespace, case: McxCase) -> tuple[LightResu
             photons = max(1, case.settings.photons // len(case.sources))
             settings = dataclasses.replace(case.settings, photons=photons)
             return drive(simulate_each_steps(case.domain, case.sources, settings, **how), draw_progress)
-        run = simulate_steps(case.domain, case.source, case.settings, **how)
-        return (drive(guided_steps(run, device=options.device), draw_progress),)
+        run = simulate_steps(case.domain, case.source, case.settings, resume=earlier, **how)
+        keep = Keeper(options.result, save_result, draw_progress, goes_on=earlier is not None)
+        return (drive(guided_steps(run, device=options.device), keep),)
 
 
 def write_case(options: argparse.Namespace, case: McxCase, results: Sequence[LightResult], writing: Writing) -> bool:

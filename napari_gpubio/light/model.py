@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.parameters import check_params, param
+from napari_gpubio.core.slabs import looked_up
 from napari_gpubio.core.space import apply_affine, checked_affine, rotation_of, voxel_sizes_mm
 from napari_gpubio.light.phase import TabulatedPhaseFunction
 from napari_gpubio.light.scattering_tensors import PRODUCT, check_model, checked_tensors
@@ -210,7 +211,8 @@ class Domain:
     @cached_property
     def labels_present(self) -> tuple[int, ...]:
         """Labels that occur, without the outside."""
-        counts = np.bincount(self.labels.ravel(), minlength=1)
+        size = 1 << 8 * self.labels.itemsize
+        counts = sum(np.bincount(plane.ravel(), minlength=size) for plane in self.labels)  # which are made 8 bytes each
         return tuple(int(label) for label in np.flatnonzero(counts) if label != OUTSIDE)
 
     @cached_property
@@ -219,7 +221,7 @@ class Domain:
         ranks = np.zeros(65536, np.uint8 if len(self.labels_present) < 255 else np.uint16)
         for rank, label in enumerate(self.labels_present, 1):
             ranks[label] = rank
-        return np.take(ranks, self.labels)  # faster than indexing
+        return looked_up(ranks, self.labels)
 
     @cached_property
     def cavities(self) -> npt.NDArray[np.bool_]:
@@ -344,7 +346,7 @@ class Domain:
         if given is not None:
             return given
         table = [0.0, *(getattr(self.medium(label), name) for label in self.labels_present)]
-        return np.array(table, np.float32)[self.ranks]
+        return looked_up(np.array(table, np.float32), self.ranks)
 
     def world_to_grid(self, points_mm: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """Grid positions (mm from the outer corner of the first voxel) of world positions, shape (..., 3)."""

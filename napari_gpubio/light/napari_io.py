@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.archives import array_names
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.foreign import MOST_WHOLE, existing_bytes
 from napari_gpubio.core.layer_files import MEDIA, STRUCTURES
 from napari_gpubio.core.napari_io import (
     IN_MM,
@@ -353,8 +354,8 @@ def _is_mcx(path: Path) -> bool:
             return begins_like_inp(path)
         if path.suffix.lower() != ".json":
             return False
-        text = path.read_bytes()
-    except OSError:  # it may not be read, so nobody knows
+        text = existing_bytes(path, MOST_WHOLE)
+    except (OSError, InvalidInput):  # it may not be read, so nobody knows
         return False
     return all(f'"{section}"'.encode() in text for section in ("Domain", "Optode", "Forward"))
 

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.device import Device, choose_device
+from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.light.batches import Backend, check_memory, photon_steps, resumed
 from napari_gpubio.light.detectors import Detector
+from napari_gpubio.light.kernels.voxels.memory import needed_memory
 from napari_gpubio.light.kernels.voxels.patterns import (
     launched_weights,
     part_of,
@@ -139,9 +140,8 @@ def simulate_patterns_steps(
     check_detectors(domain, detectors)
     problem = sharing(VoxelProblem(domain, shape, settings, tuple(detectors)), images)
     problem = resumed(problem, resume, VoxelTally)
-    results = 4 * problem.cells * (2 * problem.gates + 2) * problem.patterns
     advice = "take fewer patterns or time gates, larger voxels, or close other programs"
-    check_memory(problem.resident_bytes() + results, choose_device(device), advice)
+    check_memory(needed_memory(problem, CPU).total, CPU, advice)
     backend = Backend(
         make_runs=make_runs, assemble=functools.partial(_assemble, patterns=images), empty=VoxelTally.none
     )

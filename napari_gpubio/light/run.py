@@ -11,13 +11,15 @@ import numpy as np
 from napari_gpubio.core.chunks import within_memory
 from napari_gpubio.core.device import CPU, Device, choose_device, free_memory_bytes
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.memory import Memory
 from napari_gpubio.core.numbers import position_text, short_number
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.core.timing import compiling
 from napari_gpubio.light.batches import Backend, check_memory, photon_steps, resumed
 from napari_gpubio.light.detectors import AnyDetector, Detector
+from napari_gpubio.light.kernels.voxels.memory import needed_memory as memory_of
 from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
-from napari_gpubio.light.kernels.voxels.tally import VoxelTally, assemble
+from napari_gpubio.light.kernels.voxels.tally import VoxelTally, assemble, assemble_parts
 from napari_gpubio.light.model import OUTSIDE, Domain
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.settings import LightSettings
@@ -106,12 +108,11 @@ def simulate_steps(
     problem = resumed(problem, resume, VoxelTally)
     if client is None:
         chosen = choose_device(device)
-        results = 4 * problem.cells * (2 * problem.gates + 2)
         advice = "take fewer time gates, larger voxels, or close other programs"
-        check_memory(problem.resident_bytes() + results, chosen, advice)
-        needed = f"{_needed_mb(problem, chosen):.0f} MB on {chosen.describe()}"
+        check_memory(memory_of(problem, CPU).total, CPU, advice)  # of a GPU's run, most comes to the host in the end
+        needed = f"{memory_of(problem, chosen).megabytes:.0f} MB on {chosen.describe()}"
         yield Step(0 if resume is None else resume.launched, settings.photons, f"photons ({needed})")
-    backend = Backend(make_runs=make_runs, assemble=assemble, empty=VoxelTally.none)
+    backend = Backend(make_runs=make_runs, assemble=assemble, empty=VoxelTally.none, assemble_parts=assemble_parts)
     steps = photon_steps(backend, problem, described(problem), device=device, resume=resume, client=client, stop=stop)
     return (yield from steps)
 
@@ -191,17 +192,39 @@ def _after(
         yield Step(done, total, f"{step.message}, source {number + 1} of {count}")
 
 
+def needed_memory(
+    domain: Domain, settings: LightSettings, device: str | Device = "auto", *, previews: bool = False
+) -> Memory:
+    """Memory that a simulation takes on each device that works on it, part by part.
+
+    Parameters
+    ----------
+    domain, settings, device
+        See `simulate`.
+    previews
+        Whether partial results are shown, as in napari: each is one more set of tallies and volumes.
+
+    Returns
+    -------
+    Memory
+        Besides the domain and lists of detected photons. Most where light comes to all of the volume: the memory of
+        tallies that it does not come near is never used. Of a GPU, what one with memory enough uses; one that has less
+        traces fewer batches together.
+
+    Examples
+    --------
+    >>> from napari_gpubio import light
+    >>> head = light.phantom.load_head_phantom()
+    >>> memory = light.needed_memory(head, light.LightSettings(), "cpu")
+    >>> memory.tallies > 32 * head.labels.size  # of a batch, of all of them, and of their squares
+    True
+    """
+    return memory_of(VoxelProblem(domain, Source(), settings), choose_device(device), previews=previews)
+
+
 def needed_memory_mb(domain: Domain, settings: LightSettings, device: str | Device = "auto") -> float:
-    """Memory (MiB) that a simulation keeps on each device that works on it, besides lists of detected photons."""
-    return _needed_mb(VoxelProblem(domain, Source(), settings), choose_device(device))
-
-
-def _needed_mb(problem: VoxelProblem, device: Device) -> float:
-    tallies = 1
-    if device.is_gpu:  # as many as one with memory enough keeps
-        slots = problem.slots(len(device.indices))
-        tallies = slots * problem.copies(slots)
-    return problem.resident_bytes(tallies) / 2**20
+    """Memory (MiB) that a simulation takes on each device that works on it; see `needed_memory`."""
+    return needed_memory(domain, settings, device).megabytes
 
 
 def check_sources(domain: Domain, source: Source | Sequence[Source]) -> tuple[Source, ...]:

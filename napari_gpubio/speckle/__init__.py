@@ -6,6 +6,11 @@ From frames to maps in one call::
     maps = speckle.contrast(frames, speckle.ContrastSettings(window=7, exposure_ms=5))
     maps.contrast, maps.index, maps.mask
 
+of a stack of any length, from file to file::
+
+    with speckle.io.MapFile("k.tif") as k, speckle.io.MapFile("flow.tif", "index") as flow:
+        speckle.contrast(speckle.io.open_frames("frames.tif"), into=[k, flow])
+
 and frame by frame::
 
     with speckle.ContrastStream(speckle.ContrastSettings(), shape=(1040, 1392), dtype="uint16") as stream:
@@ -17,6 +22,7 @@ and `samples`.
 """
 
 from napari_gpubio.speckle import io, live, mesi, pulsatility
+from napari_gpubio.speckle.memory import needed_memory
 from napari_gpubio.speckle.model import ContrastMaps
 from napari_gpubio.speckle.regions import region_curves
 from napari_gpubio.speckle.registration import register
@@ -35,6 +41,7 @@ __all__ = [
     "live",
     "measure_dark",
     "mesi",
+    "needed_memory",
     "pulsatility",
     "region_curves",
     "register",

@@ -1,8 +1,10 @@
 """Command ``napari-gpubio speckle``: contrast and flow of a stack of frames."""
 
 import argparse
+import threading
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
@@ -17,14 +19,18 @@ from napari_gpubio.core.command_line import (
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.report import tell, wrote
 from napari_gpubio.core.steps import drive
-from napari_gpubio.speckle.io import TIFF_SUFFIXES, read_regions, write_maps
+from napari_gpubio.speckle.io import TIFF_SUFFIXES, MapFile, read_regions
 from napari_gpubio.speckle.mesi import cli as mesi
 from napari_gpubio.speckle.options import add_frames, add_noise, frames_of, read_noise
 from napari_gpubio.speckle.region_options import add_region_options, region_tables, write_region_tables
-from napari_gpubio.speckle.regions import region_curves
-from napari_gpubio.speckle.registration import register
-from napari_gpubio.speckle.run import baseline_k2, contrast_steps
+from napari_gpubio.speckle.regions import CurveTaker
+from napari_gpubio.speckle.registration import ClearingTaker, register_steps
+from napari_gpubio.speckle.run import baseline_k2_steps, contrast_steps
 from napari_gpubio.speckle.settings import ContrastSettings, NoiseModel
+from napari_gpubio.speckle.stored import part_of
+
+if TYPE_CHECKING:
+    from napari_gpubio.speckle.model import MapTaker
 
 _EXAMPLES = """examples:
   napari-gpubio speckle frames.tif --contrast k.tif --index-out sfi.tif --window 7 --exposure-ms 5
@@ -32,7 +38,8 @@ _EXAMPLES = """examples:
   napari-gpubio speckle frames.tif --index relative --baseline 0 50 --index-out flow.tif
   napari-gpubio speckle frames.tif --regions labels.tif --fps 120 --curves curves.csv --pulsatility pulse.csv
 
-Ctrl-C ends a run early: finished maps are written, the others are NaN."""
+Frames are read, and maps written, a few at a time: a stack may be larger than the memory.
+Ctrl-C ends a run early: the files have the maps that were finished."""
 Array = npt.NDArray[Any]
 
 
@@ -69,21 +76,24 @@ def run(options: argparse.Namespace) -> int:
     check_outputs(outputs | tables, inputs, force=options.force)
     settings, noise = read_settings(options, ContrastSettings()), read_noise(options)
     frames = frames_of(options)
-    regions = {} if options.regions is None else read_regions(options.regions, frames.shape[-2:])
-    registered = register(frames) if options.register else None
-    frames = frames if registered is None else registered.frames
-    with stop_at_interrupt() as stop:
-        baseline = _baseline(frames, settings, noise, options)
-        steps = contrast_steps(frames, settings, noise=noise, baseline=baseline, device=options.device, stop=stop)
+    regions = {} if options.regions is None else read_regions(options.regions, (frames.shape[-2], frames.shape[-1]))
+    with stop_at_interrupt() as stop, ExitStack() as files:
+        registered = drive(register_steps(frames, stop=stop), draw_progress) if options.register else None
+        frames = frames if registered is None else registered.frames
+        baseline = _baseline(frames, settings, noise, options, stop)
+        curves = CurveTaker(regions)
+        into: list[MapTaker] = [files.enter_context(MapFile(path, which)) for which, path in outputs.items()]
+        into += [curves] if regions else []
+        into = into if registered is None else [ClearingTaker(registered, into)]
+        steps = contrast_steps(
+            frames, settings, noise=noise, baseline=baseline, device=options.device, into=into, stop=stop
+        )
         maps = drive(steps, draw_progress)
-    if registered is not None:
-        registered.clear_outside(maps)
     tell((*maps.notes, *(() if registered is None else registered.notes)))
-    for which, path in outputs.items():
-        write_maps(path, maps, which)
+    for path in outputs.values():
         wrote(path)
     if regions:
-        for line in write_region_tables(options, tables, region_curves(maps, regions)):
+        for line in write_region_tables(options, tables, curves.curves):
             print(line)
     return 0 if maps.complete else STOPPED
 
@@ -104,7 +114,9 @@ def _outputs(options: argparse.Namespace, *, has_regions: bool) -> dict[str, Pat
     return outputs
 
 
-def _baseline(frames: Any, settings: ContrastSettings, noise: NoiseModel, options: argparse.Namespace) -> Array | None:
+def _baseline(
+    frames: Any, settings: ContrastSettings, noise: NoiseModel, options: argparse.Namespace, stop: threading.Event
+) -> Array | None:
     """Return the mean of K² over the frames of the baseline, for the relative index."""
     if settings.index != "relative":
         if options.baseline is not None:
@@ -113,4 +125,5 @@ def _baseline(frames: Any, settings: ContrastSettings, noise: NoiseModel, option
     first, last = options.baseline or (0, len(frames) - 1)
     if frames.ndim != 3 or not 0 <= first <= last < len(frames):
         raise InvalidInput(f"--baseline is {first} {last}; the stack has shape {frames.shape}")
-    return baseline_k2(frames[first : last + 1], settings, noise=noise, device=options.device)
+    part = part_of(frames, first, last + 1)
+    return drive(baseline_k2_steps(part, settings, noise=noise, device=options.device, stop=stop), draw_progress)

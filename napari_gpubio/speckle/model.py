@@ -3,13 +3,14 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.speckle.settings import ContrastSettings
+from napari_gpubio.speckle.stored import forget_pages
 
 EDGE = 1  # the window reaches over the border
 ZERO_MEAN = 2  # its mean is not positive, so there is no contrast
@@ -67,7 +68,7 @@ class FrameStack:
     Parameters
     ----------
     frames
-        One frame (Y, X) or a stack (T, Y, X): NumPy, dask, zarr, a memory map, or a sequence of frames.
+        One frame (Y, X) or a stack (T, Y, X): NumPy, dask, zarr, a memory map, stored frames, or a sequence of frames.
 
     Attributes
     ----------
@@ -86,6 +87,12 @@ class FrameStack:
         self.black: set[int] = set()
         self._largest: dict[int, tuple[float, int, int]] = {}  # by first frames: value, how many have it, of all
 
+    @property
+    def window_bytes(self) -> int:
+        """Bytes of memory for a pixel of each frame of a window: those that are read, and copies as doubles."""
+        is_there = isinstance(self._array, np.ndarray)  # or mapped
+        return 2 * self.dtype.itemsize * (not is_there) + 17 * (self.dtype.kind == "f")
+
     def load(self, first: int, end: int) -> Array:
         """Return the frames ``first`` to ``end - 1``, shape (T, Y, X), C order, of `dtype`.
 
@@ -94,6 +101,7 @@ class FrameStack:
         InvalidInput
             If the frames cannot be read, or have values that cannot be used.
         """
+        forget_pages(self._array)  # those of the frames before
         try:
             frames = np.asarray(self._array[first:end])
         except (OSError, ValueError) as error:  # a network drive that was disconnected; chunks of different sizes
@@ -262,6 +270,19 @@ class ContrastMaps:
         return replace(self, signed=self.signed[which], index=index, mask=mask)
 
 
+class MapTaker(Protocol):
+    """Takes maps a few at a time as they are computed, such as a file; see `napari_gpubio.speckle.contrast_steps`."""
+
+    def take(self, first: int, maps: ContrastMaps) -> None:
+        """Take the maps (N, Y, X) from the one numbered ``first`` on, which are valid until this returns.
+
+        They come once, but in any order from several GPUs, and again if a GPU had too little memory.
+        """
+
+    def finish(self, made: ContrastMaps, count: int) -> None:
+        """Take what is said of the maps, of which there are ``count``: those before the stop if there was one."""
+
+
 class MapMean:
     """The mean of the finite values of maps that come one after another, pixel by pixel."""
 
@@ -282,3 +303,11 @@ class MapMean:
     def mean(self) -> npt.NDArray[np.float64]:
         """Return the mean so far; NaN where no map had a value."""
         return np.divide(self._sum, self._used, out=np.full(self._sum.shape, np.nan), where=self._used > 0)
+
+    def take(self, first: int, maps: ContrastMaps) -> None:
+        """Add K² of maps that come in order, those again that came already left out; see `MapTaker`."""
+        for one in maps.squared[self.count - first :]:
+            self.add(one)
+
+    def finish(self, made: ContrastMaps, count: int) -> None:
+        """Do nothing."""

@@ -2,14 +2,12 @@
 
 import argparse
 from pathlib import Path
-from typing import Any
-
-import numpy.typing as npt
 
 from napari_gpubio.core.command_line import add_settings, read_settings
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.speckle.io import read_frames
+from napari_gpubio.speckle.io import open_frames
 from napari_gpubio.speckle.settings import NoiseModel, measure_dark
+from napari_gpubio.speckle.stored import Frames
 
 _NOISE = NoiseModel()
 
@@ -22,9 +20,9 @@ def add_frames(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("--plane", type=int, help="which plane along z of the file, from 0")
 
 
-def frames_of(options: argparse.Namespace) -> npt.NDArray[Any]:
-    """Read the frames that the options of `add_frames` name."""
-    return read_frames(options.frames_in, channel=options.channel, plane=options.plane)
+def frames_of(options: argparse.Namespace) -> Frames:
+    """Open the frames that the options of `add_frames` name."""
+    return open_frames(options.frames_in, channel=options.channel, plane=options.plane)
 
 
 def add_noise(verb: argparse.ArgumentParser) -> None:
@@ -43,7 +41,7 @@ def read_noise(options: argparse.Namespace) -> NoiseModel:
     """
     if options.dark is None:
         return read_settings(options, _NOISE)
-    measured = measure_dark(read_frames(options.dark), gain=options.gain)
+    measured = measure_dark(open_frames(options.dark), gain=options.gain)
     if options.dark_adu or options.read_noise_adu:
         raise InvalidInput("--dark measures level and noise; leave --dark-adu and --read-noise-adu out")
     return measured

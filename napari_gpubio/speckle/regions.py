@@ -95,22 +95,71 @@ def region_curves(
     InvalidInput
         If a region has another shape, or no pixel.
     """
-    shape, curves = maps.signed.shape[-2:], []
-    for name, given in regions.items():
-        pixels = np.asarray(given)
-        if pixels.shape != shape:
-            raise InvalidInput(f"region {name!r} has shape {pixels.shape} and a map {shape}; draw it on the maps")
-        if not pixels.any():
-            raise InvalidInput(f"region {name!r} is empty; mark at least one pixel")
-        mean, used = mean_k2(maps[..., pixels != 0], skip)
-        curves.append(
+    taker = CurveTaker(regions, skip=skip)
+    taker.take(0, maps)
+    taker.finish(maps, len(maps))
+    return taker.curves
+
+
+class CurveTaker:
+    """Averages K² over regions of maps as they are computed; see `region_curves`, `contrast_steps` and their ``into``.
+
+    Parameters
+    ----------
+    regions, skip
+        As of `region_curves`.
+
+    Attributes
+    ----------
+    curves
+        The time courses, when the run has ended.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from napari_gpubio import speckle
+    >>> from napari_gpubio.speckle.regions import CurveTaker
+    >>> frames = np.random.default_rng(0).integers(1, 255, (40, 32, 32), np.uint8)
+    >>> taker = CurveTaker({"all": np.ones((32, 32))})
+    >>> made = speckle.contrast(frames, into=[taker], device="cpu")
+    >>> taker.curves[0].k2.shape
+    (40,)
+    """
+
+    def __init__(self, regions: Mapping[str, npt.ArrayLike], *, skip: int | None = None) -> None:
+        self._regions = {name: np.asarray(pixels) for name, pixels in regions.items()}
+        self._skip = skip
+        self._means: dict[str, list[tuple[int, Array, Array]]] = {name: [] for name in self._regions}
+        self.curves: tuple[RegionCurve, ...] = ()
+
+    def take(self, first: int, maps: ContrastMaps) -> None:
+        """Average over some maps; see `napari_gpubio.speckle.model.MapTaker`."""
+        shape = maps.signed.shape[-2:]
+        for name, pixels in self._regions.items():
+            if pixels.shape != shape:
+                raise InvalidInput(f"region {name!r} has shape {pixels.shape} and a map {shape}; draw it on the maps")
+            if not pixels.any():
+                raise InvalidInput(f"region {name!r} is empty; mark at least one pixel")
+            self._means[name].append((first, *mean_k2(maps[..., pixels != 0], self._skip)))
+
+    def finish(self, made: ContrastMaps, count: int) -> None:
+        """Put the time courses together."""
+        s = made.settings
+        self.curves = tuple(
             RegionCurve(
-                name=name, k2=mean, used=used, skipped=np.count_nonzero(pixels) - used,
-                exposure_ms=maps.settings.exposure_ms, beta=maps.settings.beta, frames=maps.settings.depth,
-                step=maps.settings.step,
+                name=name, k2=k2, used=used, skipped=np.count_nonzero(pixels) - used, exposure_ms=s.exposure_ms,
+                beta=s.beta, frames=s.depth, step=s.step,
             )
+            for name, pixels in self._regions.items()
+            for k2, used in [self._in_order(name, count)]
         )  # fmt: skip
-    return tuple(curves)
+
+    def _in_order(self, name: str, count: int) -> tuple[Array, Array]:
+        """K² and pixels of a region in each map."""
+        k2, used = np.full(count, np.nan), np.zeros(count, np.int64)
+        for first, mean, pixels in self._means[name]:
+            k2[first : first + len(mean)], used[first : first + len(mean)] = mean, pixels
+        return k2, used
 
 
 def mean_k2(inside: ContrastMaps, skip: int | None = None) -> tuple[Array, Array]:
@@ -123,7 +172,7 @@ def mean_k2(inside: ContrastMaps, skip: int | None = None) -> tuple[Array, Array
     skip
         As in `region_curves`.
     """
-    k2 = np.atleast_2d(inside.squared).astype(np.float64)
+    k2 = np.atleast_2d(inside.squared).astype(np.float64, order="C")  # each map is summed alike, however many there are
     good = np.isfinite(k2)
     if inside.mask is not None:
         chosen = (LEFT_OUT if inside.noise_subtracted else ALL) if skip is None else skip

@@ -6,7 +6,7 @@ Shifts are whole pixels, since interpolation would lower the contrast.
 import functools
 import math
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +14,8 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step, drive
-from napari_gpubio.speckle.model import EDGE, ContrastMaps, FrameStack
+from napari_gpubio.speckle.model import EDGE, ContrastMaps, FrameStack, MapTaker
+from napari_gpubio.speckle.stored import StoredFrames
 
 Array = npt.NDArray[Any]
 LARGEST_SHIFT = 1.0 / 3.0  # of an edge of what is compared: beyond it frames overlap too little
@@ -64,6 +65,24 @@ class Registered(NamedTuple):
                 values[..., outside] = np.nan
         if maps.mask is not None:
             maps.mask[..., outside] |= EDGE
+
+
+class ClearingTaker:
+    """Clears maps of registered frames outside, and hands them on; see `Registered.clear_outside` and `MapTaker`."""
+
+    def __init__(self, registered: Registered, into: Sequence[MapTaker]) -> None:
+        self._registered, self._into = registered, into
+
+    def take(self, first: int, maps: ContrastMaps) -> None:
+        """Clear some maps and hand them on."""
+        self._registered.clear_outside(maps)
+        for taker in self._into:
+            taker.take(first, maps)
+
+    def finish(self, made: ContrastMaps, count: int) -> None:
+        """Hand on what is said of them."""
+        for taker in self._into:
+            taker.finish(made, count)
 
 
 class ShiftFinder:
@@ -213,25 +232,14 @@ def shift_frame(frame: Array, shift: tuple[int, int]) -> Array:
     return moved
 
 
-class ShiftedFrames:
-    """A stack whose frames are shifted by whole pixels when they are read.
+def _shifted(stack: FrameStack, shifts: npt.NDArray[np.int64]) -> StoredFrames:
+    """Return frames that are shifted by whole pixels, (T, 2) rows and columns, when they are read."""
 
-    Parameters
-    ----------
-    stack
-        The frames.
-    shifts
-        Rows and columns for each frame, (T, 2).
-    """
+    def read(first: int, end: int) -> Array:
+        pairs = zip(stack.load(first, end), shifts[first:end].tolist(), strict=True)
+        return np.stack([shift_frame(*one) for one in pairs]) if end > first else np.empty((0, *stack.shape))
 
-    def __init__(self, stack: FrameStack, shifts: npt.NDArray[np.int64]) -> None:
-        self._stack, self._shifts = stack, shifts
-        self.shape, self.dtype = (stack.count, *stack.shape), stack.dtype
-
-    def __getitem__(self, which: slice) -> Array:
-        first, end, _ = which.indices(self.shape[0])
-        shifts = self._shifts[first:end].tolist()
-        return np.stack([shift_frame(*one) for one in zip(self._stack.load(first, end), shifts, strict=True)])
+    return StoredFrames((stack.count, *stack.shape), stack.dtype, read)
 
 
 def register(frames: Any, reference: npt.ArrayLike | None = None) -> Registered:
@@ -239,7 +247,7 @@ def register(frames: Any, reference: npt.ArrayLike | None = None) -> Registered:
     found = drive(register_steps(frames, reference))
     moved = np.empty(found.frames.shape, found.frames.dtype)
     for n in range(len(moved)):  # one at a time: the stack may be as large as the memory that is left
-        moved[n] = found.frames[n : n + 1][0]
+        moved[n] = found.frames[n]
     return found._replace(frames=moved)
 
 
@@ -275,4 +283,4 @@ def register_steps(
         if shift is None:
             unmatched.append(n)
         yield Step(n + 1, stack.count, "registration")
-    return Registered(ShiftedFrames(stack, shifts), shifts, tuple(unmatched))
+    return Registered(_shifted(stack, shifts), shifts, tuple(unmatched))

@@ -2,7 +2,7 @@
 
 import dataclasses
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,14 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.core.timing import RunClock
 from napari_gpubio.speckle.kernels.contrast.problem import Maps, Problem, Recipe, make_problem
-from napari_gpubio.speckle.model import ContrastMaps, FrameStack, MapMean, checked_values, kernel_dtype
+from napari_gpubio.speckle.model import (
+    ContrastMaps,
+    FrameStack,
+    MapMean,
+    MapTaker,
+    checked_values,
+    kernel_dtype,
+)
 from napari_gpubio.speckle.settings import ContrastSettings, NoiseModel
 
 Array = npt.NDArray[Any]
@@ -33,6 +40,7 @@ def contrast(
     noise: NoiseModel | None = None,
     baseline: npt.ArrayLike | None = None,
     device: str | Device = "auto",
+    into: Sequence[MapTaker] = (),
     progress: Callable[[Step], object] | None = None,
 ) -> ContrastMaps:
     """Compute speckle contrast; see `contrast_steps` for the arguments.
@@ -47,7 +55,8 @@ def contrast(
     >>> float(maps.contrast[4, 4])  # one bright pixel among N: K is the root of N
     5.0
     """
-    return drive(contrast_steps(frames, settings, noise=noise, baseline=baseline, device=device), progress)
+    steps = contrast_steps(frames, settings, noise=noise, baseline=baseline, device=device, into=into)
+    return drive(steps, progress)
 
 
 def contrast_steps(
@@ -57,6 +66,7 @@ def contrast_steps(
     noise: NoiseModel | None = None,
     baseline: npt.ArrayLike | None = None,
     device: str | Device = "auto",
+    into: Sequence[MapTaker] = (),
     stop: threading.Event | None = None,
 ) -> Generator[Step, None, ContrastMaps]:
     """Compute speckle contrast K = σ/⟨I⟩ of a frame or a stack, and an index of flow, step by step.
@@ -67,8 +77,8 @@ def contrast_steps(
     Parameters
     ----------
     frames
-        One frame (Y, X) or a stack (T, Y, X): a NumPy, dask or zarr array, a memory map, or a list of frames, read a
-        few frames at a time.
+        One frame (Y, X) or a stack (T, Y, X): a NumPy, dask or zarr array, a memory map, a file's (`io.open_frames`),
+        or a list of frames, read a few frames at a time.
     settings
         See `ContrastSettings`.
     noise
@@ -77,22 +87,37 @@ def contrast_steps(
         K² of the baseline, one number or a map (Y, X), for the index ``relative``; see `baseline_k2`.
     device
         See `napari_gpubio.core.device.choose_device`.
+    into
+        What takes the maps as they are computed, a few at a time, such as `io.MapFile` and `regions.CurveTaker`. They
+        are then not kept, and the result has none of them, shape (0, Y, X), but all that is said of them: a stack of
+        any length needs the memory of a few maps, and of a window of frames.
     stop
-        Set it to stop early; the other maps are then NaN, and ``complete`` is False.
+        Set it to stop early; the other maps are then NaN, or not handed on, and ``complete`` is False.
 
     Raises
     ------
     InvalidInput
-        If the frames cannot be used, the window does not fit, or its sums would not be exact.
+        If the frames cannot be used, the window does not fit, its sums would not be exact, or there is too little
+        memory.
     """
     settings, clock = settings or ContrastSettings(), RunClock()
     stack = FrameStack(frames)
     noise = noise or NoiseModel()
-    _check_memory(stack, settings, noise)
-    problem = make_problem(stack, settings, noise, baseline)
-    chosen = choose_device(device)
+    _check_memory(stack, settings, noise, keeps=not into)
+    chosen, handed = choose_device(device), threading.Lock()
+
+    def hand_on(first: int, maps: Maps) -> None:
+        made = _made(problem.recipe, *maps)
+        with handed:  # each GPU has a thread
+            for taker in into:
+                taker.take(first, made)
+
+    problem = make_problem(stack, settings, noise, baseline, hand_on if into else None)
     yield from _advance(problem, chosen, stop)
-    return _maps(problem, chosen, clock.seconds)
+    maps = _maps(problem, chosen, clock.seconds)
+    for taker in into:
+        taker.finish(maps, int(np.count_nonzero(problem.reached)))  # those that a stopped run has come to, without gaps
+    return maps
 
 
 def baseline_k2(
@@ -123,21 +148,28 @@ def baseline_k2_steps(
     The mean over all maps that have a value at a pixel, shape (Y, X); NaN where none has.
     """
     squared = dataclasses.replace(settings or ContrastSettings(), index="squared", mask=False)
-    maps = yield from contrast_steps(frames, squared, noise=noise, device=device, stop=stop)
-    mean = MapMean()
-    for one in maps.squared.reshape(-1, *maps.squared.shape[-2:]):
-        mean.add(one)
-    return mean.mean()
+    mean, chosen = MapMean(), choose_device(device)
+    one = Device(chosen.kind, chosen.indices[:1])  # sums in double precision depend on the order
+    yield from contrast_steps(frames, squared, noise=noise, device=one, into=[mean], stop=stop)
+    return mean.mean() if mean.count else np.full(FrameStack(frames).shape, np.nan)
 
 
-def _check_memory(stack: FrameStack, settings: ContrastSettings, noise: NoiseModel) -> None:
-    """Raise InvalidInput if the maps do not fit in memory; those without noise have their K beside its sign."""
-    each = 8 + settings.mask + 4 * noise.has_noise
-    needed = settings.count(stack.count) * int(np.prod(stack.shape)) * each
-    if needed > (free := free_memory_bytes(CPU)):
+def _check_memory(stack: FrameStack, settings: ContrastSettings, noise: NoiseModel, *, keeps: bool) -> None:
+    """Raise InvalidInput if the maps, or a window of frames, do not fit in memory.
+
+    Maps without noise have their K beside its sign.
+    """
+    pixels, free = int(np.prod(stack.shape)), free_memory_bytes(CPU)
+    needed = settings.count(stack.count) * pixels * (8 + settings.mask + 4 * noise.has_noise) if keeps else 0
+    if needed > free:
         raise InvalidInput(
-            f"the maps need {needed / 2**30:.1f} GiB and {free / 2**30:.1f} GiB of memory are free; use a part of the "
-            "frames, or choose blocks"
+            f"the maps need {needed / 2**30:.1f} GiB and {free / 2**30:.1f} GiB of memory are free; write them to "
+            "files as they are computed (into=), use a part of the frames, or choose blocks"
+        )
+    if (window := min(settings.depth, stack.count) * pixels * stack.window_bytes) > free:
+        raise InvalidInput(
+            f"the {settings.depth} frames of a window need {window / 2**30:.1f} GiB and {free / 2**30:.1f} GiB of "
+            "memory are free; choose fewer frames"
         )
 
 
@@ -147,7 +179,7 @@ def _advance(problem: Problem, device: Device, stop: threading.Event | None) -> 
     try:
         first = max(1, _FIRST_PIXELS // int(np.prod(problem.stack.shape)))
         for done in advance_in_chunks(runs, problem.items, stop=stop, first_chunk=first):
-            yield Step(done, problem.items, _MESSAGE, make_preview=lambda: _newest(problem))
+            yield Step(done, problem.items, _MESSAGE, None if problem.hand_on else lambda: _newest(problem))
     finally:
         for run in runs:
             run.close()
@@ -167,10 +199,12 @@ def _made(recipe: Recipe, signed: Array, index: Array | None, mask: Array | None
 
 def _maps(problem: Problem, device: Device, seconds: float) -> ContrastMaps:
     """Return the result; maps that were not computed are cleared."""
-    problem.maps.clear(~problem.reached)
+    keeps = problem.hand_on is None
+    if keeps:
+        problem.maps.clear(~problem.reached)
     return _made(
         problem.recipe,
-        *(problem.maps.one(0) if problem.stack.is_single else problem.maps),
+        *(problem.maps.one(0) if problem.stack.is_single and keeps else problem.maps),
         parameters=_parameters(problem, device, seconds),
         notes=_notes(problem),
         complete=bool(problem.reached.all()),
@@ -195,6 +229,9 @@ def _notes(problem: Problem) -> tuple[str, ...]:
     s, stack = problem.recipe.settings, problem.stack
     left = stack.count - ((problem.items - 1) * s.step + s.depth)
     notes = [f"the last {left} of {stack.count} frames do not fill a block and were left out"] if left else []
+    if problem.hand_on is not None and not problem.reached.all():
+        done = int(np.count_nonzero(problem.reached))
+        notes.append(f"the run was stopped after {done} of {problem.items} maps, and what was written has these")
     if problem.recipe.is_real and s.mask and not s.saturation:
         notes.append("floating-point frames have no known saturation level; give it to mark saturated pixels")
     top, share = stack.largest

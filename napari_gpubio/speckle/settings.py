@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.parameters import check_params, check_unused, param
+from napari_gpubio.speckle.stored import each_frame
 
 MODES = ("spatial", "temporal", "spatio-temporal")
 EDGES = ("valid", "reflect", "shrink", "zero")
@@ -211,13 +212,13 @@ class NoiseModel:
         return uniform_filter(variance, width, mode="reflect") + _QUANTISATION * self.quantization
 
 
-def measure_dark(frames: npt.ArrayLike, *, gain: float = 0.0) -> NoiseModel:
+def measure_dark(frames: Any, *, gain: float = 0.0) -> NoiseModel:
     """Make a noise model from frames taken in the dark.
 
     Parameters
     ----------
     frames
-        Shape (T, Y, X), at least two frames.
+        Shape (T, Y, X), at least two frames, which are read one at a time.
     gain
         ADU per electron, where it is known.
 
@@ -226,14 +227,14 @@ def measure_dark(frames: npt.ArrayLike, *, gain: float = 0.0) -> NoiseModel:
     InvalidInput
         If they are not a stack of finite numbers.
     """
-    stack = np.asarray(frames)
+    stack = frames if hasattr(frames, "ndim") else np.asarray(frames)
     if stack.ndim != 3 or len(stack) < 2 or stack.dtype.kind not in "uif":
         raise InvalidInput(f"the dark frames have shape {stack.shape}; give a stack (frames, y, x) of two or more")
     mean, squares = np.zeros(stack.shape[1:]), np.zeros(stack.shape[1:])
-    for frame in stack:  # one at a time: a stack of doubles would need much memory
+    for frame in each_frame(stack):  # a stack of doubles would need much memory
         mean += frame
     mean /= len(stack)
-    for frame in stack:
+    for frame in each_frame(stack):
         squares += np.square(frame - mean)
     return NoiseModel(gain=gain, dark_map=mean, variance_map=squares / (len(stack) - 1))
 

@@ -48,7 +48,7 @@ from napari_gpubio.tracts.fods.run import deconvolve, deconvolve_steps, find_pea
 from napari_gpubio.tracts.fods.tissues import estimate_tissue_responses, estimate_tissue_responses_steps
 from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
 from napari_gpubio.tracts.routes import ConnectSettings, Routes, connect, connect_steps, geodesics_between
-from napari_gpubio.tracts.run import track, track_steps, track_to_file
+from napari_gpubio.tracts.run import needed_memory, track, track_steps, track_to_file
 from napari_gpubio.tracts.settings import Directions, StopReason, TrackSettings
 from napari_gpubio.tracts.tensors.run import fit_steps, fit_tensors
 from napari_gpubio.tracts.tensors.settings import FitSettings
@@ -99,6 +99,7 @@ __all__ = [
     "geodesics_between",
     "io",
     "maps",
+    "needed_memory",
     "noise",
     "normalize_tissues",
     "phantom",

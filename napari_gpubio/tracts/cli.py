@@ -29,7 +29,7 @@ from napari_gpubio.tracts.fods.axis_check import check_axes, check_fods
 from napari_gpubio.tracts.fods.model import FixelField, FodField
 from napari_gpubio.tracts.io.dwi import read_volume
 from napari_gpubio.tracts.io.fixels import read_fixels
-from napari_gpubio.tracts.io.tractograms import tractogram_target
+from napari_gpubio.tracts.io.tractograms import STREAMED_SUFFIXES, tractogram_suffix, tractogram_target
 from napari_gpubio.tracts.model import TensorField
 from napari_gpubio.tracts.noise import cli as noise
 from napari_gpubio.tracts.routes import cli as routes
@@ -41,7 +41,6 @@ from napari_gpubio.tracts.tensors.run import check_same_grid
 from napari_gpubio.tracts.uncertainty import cli as uncertainty
 
 _MAPS = ("FA", "MD", "DEC")
-STREAMED = (".trx", ".tck")
 FIBERS_OF_A_CLICK = 100
 USUAL_IN_FODS = ("method", "kind", "count", "step_mm", "min_length_mm", "max_length_mm")  # differ from tensors
 
@@ -146,7 +145,7 @@ def _write_fibers(field: Field, options: argparse.Namespace) -> int:
     directions, settings = _settings(field, options)
     with stop_at_interrupt() as stop:
         how: dict[str, Any] = {"device": options.device, "stop": stop}
-        if options.out.suffix in STREAMED:
+        if tractogram_suffix(options.out) in STREAMED_SUFFIXES:
             steps = track_to_file_steps(str(options.out), field, seeds, directions, settings, **how)
             written = drive(steps, draw_progress)
         else:

@@ -1,7 +1,9 @@
 """Fiber tracking on any device: seeds and settings in, a tractogram out."""
 
 import dataclasses
+import itertools
 import threading
+from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from functools import partial
 from importlib import import_module
@@ -14,6 +16,7 @@ from napari_gpubio import __version__
 from napari_gpubio.core.chunks import advance_in_chunks, advance_in_pieces, within_memory
 from napari_gpubio.core.device import CPU, Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.memory import Memory
 from napari_gpubio.core.parameters import check_unused
 from napari_gpubio.core.space import voxel_sizes_mm
 from napari_gpubio.core.steps import Step, drive
@@ -44,6 +47,7 @@ PROBLEMS: dict[str, type[FiberProblem]] = {
     **dict.fromkeys(LIFTED_METHODS, LiftedProblem),
     **dict.fromkeys(FIXEL_METHODS, FixelProblem),
 }
+MOST_AHEAD = 2  # blocks of each processor that are finished, or begun, before one that comes before them is
 _BLOCKS_EACH, _LEAST_BLOCK, _LARGEST_BLOCK = 8, 64, 20_000  # for a worker; fibers that it traces at a time
 
 
@@ -176,19 +180,22 @@ def track_to_file_steps(  # noqa: PLR0913 - what a user may know of a run
     client: Any = None,
     stop: threading.Event | None = None,
 ) -> Generator[Step, None, int]:
-    """Trace fibers and write them to a ``.trx`` or ``.tck`` file as they come, never holding all of them.
+    """Trace fibers and write them to a ``.trx``, ``.tck`` or ``.trk`` file as they come, never holding all of them.
+
+    In memory are the fibers that are traced at a time, on each of several GPUs up to `MOST_AHEAD` times as many.
 
     Parameters are those of `track_steps`, and ``client``: a ``dask.distributed.Client`` whose workers trace blocks of
     fibers, each on ``device``; what a worker that dies was at, another one does again. The fibers are the same, in the
-    same order. If it is stopped, the file has what was done. Returns the number of fibers written.
+    same order. If it is stopped, the file has what was done, and says so where its format can. Returns the number of
+    fibers written.
     """
     from napari_gpubio.tracts.io import TractogramWriter
 
     problem = make_problem(field, seeds_mm, directions, settings, target=target, only_target=only_target)
-    launch, written = problem.launch, 0
+    launch, done = problem.launch, 0
     if client is None:
         chosen = choose_device(device)
-        name, chunks = chosen.describe(), chunks_of(problem, chosen, stop)
+        name, chunks = chosen.describe(), chunks_of(problem, chosen, stop, most_ahead=MOST_AHEAD)
     else:
         name, chunks = "workers of a Dask cluster", _chunks_of_workers(problem, str(device), client)
     parameters = _parameters(problem, name, len(launch), 0.0)
@@ -197,15 +204,21 @@ def track_to_file_steps(  # noqa: PLR0913 - what a user may know of a run
         following = 0
         for done, fresh in chunks:
             waiting |= {piece.start: piece for piece in fresh}
+            fresh.clear()  # no name may keep fibers while the next ones are traced
             while following in waiting:  # several GPUs finish in any order; the file keeps the order of the launch
-                piece = waiting.pop(following)
-                writer.append(piece.fibers)
-                written += len(piece.fibers)
-                following += piece.launched
+                following += _append(writer, waiting.pop(following))
             yield Step(done, len(launch), "tracing fibers")
             if stop is not None and stop.is_set():
                 break
-    return written
+        if done < len(launch):
+            writer.append(dataclasses.replace(_in_order(problem, []), complete=False))
+        return writer.fibers
+
+
+def _append(writer: Any, piece: Piece) -> int:
+    """Write the fibers of a piece; return how many were launched."""
+    writer.append(piece.fibers)
+    return piece.launched
 
 
 def make_problem(
@@ -245,6 +258,21 @@ def make_problem(
     return PROBLEMS[settings.method](field, launch, settings, target=target, only_target=only_target)
 
 
+def needed_memory(
+    field: Field,
+    seeds_mm: npt.ArrayLike,
+    directions: Directions | None = None,
+    settings: TrackSettings | None = None,
+    *,
+    device: str | Device = "auto",
+) -> Memory:
+    """Memory that `track` takes besides the field and the fibers: what is made of the field, and kept with it.
+
+    Arguments are those of `track_steps`; a run in the same field with the same method needs none of it again.
+    """
+    return make_problem(field, seeds_mm, directions, settings).memory(choose_device(device))
+
+
 def check_method(method: str, *, in_fods: bool, in_fixels: bool = False) -> None:
     """Raise InvalidInput unless a method is one of tensors, of FODs, or of fixels."""
     all_methods = {"tensors": TENSOR_METHODS, "FODs": FOD_METHODS + LIFTED_METHODS, "fixels": FIXEL_METHODS}
@@ -260,11 +288,16 @@ def trace_problem(problem: FiberProblem, device: Device) -> Tractogram:
     return _in_order(problem, [piece for _, fresh in chunks_of(problem, device, None) for piece in fresh])
 
 
-def chunks_of(problem: FiberProblem, device: Device, stop: threading.Event | None) -> Iterator[tuple[int, list[Piece]]]:
-    """Drive one run on each device; yield the number done and the new fibers after each chunk."""
+def chunks_of(
+    problem: FiberProblem, device: Device, stop: threading.Event | None, *, most_ahead: int = 0
+) -> Iterator[tuple[int, list[Piece]]]:
+    """Drive one run on each device; yield the number done and the new fibers after each chunk.
+
+    ``most_ahead``: see `advance_in_chunks`.
+    """
     runs = make_runs(problem, device)
     try:
-        for done in advance_in_chunks(runs, len(problem.launch), stop=stop, first_chunk=512):
+        for done in advance_in_chunks(runs, len(problem.launch), stop=stop, first_chunk=512, most_ahead=most_ahead):
             yield done, _pieces_of(problem, runs)
     finally:
         for run in runs:
@@ -272,24 +305,23 @@ def chunks_of(problem: FiberProblem, device: Device, stop: threading.Event | Non
 
 
 def _chunks_of_workers(problem: FiberProblem, device: str, client: Any) -> Iterator[tuple[int, list[Piece]]]:
-    """As `chunks_of`, by the workers of a Dask cluster: blocks of fibers, in any order."""
-    from distributed import as_completed
-
+    """As `chunks_of`, by the workers of a Dask cluster: blocks of fibers, in their order, so that one is here."""
     total = len(problem.launch)
     size = min(max(-(-total // (_BLOCKS_EACH * max(1, len(client.nthreads())))), _LEAST_BLOCK), _LARGEST_BLOCK)
     # on every worker, so that it is not lost with one; under a name of its own, since one that was just let go hangs
     shared = client.scatter(problem, broadcast=True, hash=False)
-    blocks = [(start, min(start + size, total)) for start in range(0, total, size)]
-    tasks = [client.submit(_trace_block, shared, block, device, pure=False, retries=5) for block in blocks]
-    done = 0
+    blocks = ((start, min(start + size, total)) for start in range(0, total, size))
+    most, done, tasks = MOST_AHEAD * max(1, sum(client.nthreads().values())), 0, deque[Any]()
     try:
-        for task in as_completed(tasks):
-            pieces = task.result()
-            task.release()  # the worker need not keep it
+        while done < total:
+            for block in itertools.islice(blocks, most - len(tasks)):
+                tasks.append(client.submit(_trace_block, shared, block, device, pure=False, retries=5))
+            pieces = tasks[0].result()
+            tasks.popleft().release()  # the worker need not keep it
             done += sum(piece.launched for piece in pieces)
             yield done, pieces
     finally:
-        client.cancel(tasks)
+        client.cancel(list(tasks))
 
 
 def _trace_block(problem: FiberProblem, block: tuple[int, int], device: str) -> list[Piece]:
@@ -321,7 +353,7 @@ def make_runs(problem: FiberProblem, device: Device) -> list[Any]:
         check_unused(problem.settings, ("texture",), "a CPU has no texture unit")
         return [backend.Run(problem, device=CPU)]
     each = [Device("cuda", (i,)) for i in device.indices]
-    needed = problem.resident_bytes
+    needed = problem.memory(device).total
     return [
         within_memory(partial(backend.Run, problem, device=gpu), gpu, needed, "fiber tracking in this volume")
         for gpu in each

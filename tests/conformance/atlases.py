@@ -197,3 +197,19 @@ def _(folder):
 def _(folder):
     (folder / "b.xml").write_text('<!DOCTYPE a [<!ENTITY b "c">]><atlas><label index="1">&b;</label></atlas>')
     return io.read_atlas(save(folder / "a.nii", LABELS), folder / "b.xml")
+
+
+@ROWS.row("read_atlas", "a file of a table's name beside it: a cell of 200,000 letters", Did.ASSUMED, "a.csv", "limit")
+def _(folder):
+    (folder / "a.csv").write_text(f"ID,Name\n17,{'a' * 200_000}\n")
+    read, names = atlas(folder)
+    assert names == {17: "17", 53: "53"}
+    return read
+
+
+@ROWS.row("read_atlas", "a file of a table's name beside it: 30 MB", Did.ASSUMED, "a.tsv", "30,000,000 bytes")
+def _(folder):
+    (folder / "a.tsv").write_bytes(b"17\tLeft\n".ljust(30_000_000))
+    read, names = atlas(folder)
+    assert names == {17: "17", 53: "53"}
+    return read

@@ -425,3 +425,14 @@ def _(folder):
         file.move("nirs", "nirs1")
         file.copy("nirs1", "nirs2")
     return is_probe(optodes_of(load_hdf5(path, PATTERNS)))
+
+
+@ROWS.row("read_snirf", "a link to another file", Did.REFUSED, "nirs/probe leads to another file", "other.h5")
+def _(folder):
+    import h5py
+
+    path = snirf(folder)
+    with h5py.File(path, "a") as file:
+        file.move("nirs/probe", "nirs/own")
+        file["nirs/probe"] = h5py.ExternalLink("other.h5", "/nirs/probe")
+    return light.io.read_snirf(path)

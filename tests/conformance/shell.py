@@ -1,5 +1,6 @@
 """The command line: what stands in the way of its files and of its text."""
 
+import dataclasses
 import io
 import json
 import subprocess
@@ -15,7 +16,7 @@ import pytest
 from napari_gpubio.cli import make_parser
 from napari_gpubio.core.files import sample_path
 from napari_gpubio.core.report import PIPE_CLOSED
-from napari_gpubio.light.io import load_result
+from napari_gpubio.light.io import load_result, save_result
 from napari_gpubio.tracts.connectome import Connectome, connectome_steps
 from napari_gpubio.tracts.io import read_atlas, read_tractogram
 from tests.conformance import Did, Rows
@@ -320,6 +321,27 @@ def _(folder):
 def _(folder):
     run(folder, *head(folder), "--result", "r.npz", "--detector", 4, 0, 0, 3)
     run(folder, "light", "--resume", "r.npz", "--trajectories", "r.npz", "--force", "--device", "cpu")
+
+
+def unfinished(folder: Path) -> tuple[object, ...]:
+    """A result of a run that did not come to its end; returns the words of the run."""
+    words = *head(folder), "--result", "r.npz"
+    run(folder, *words)
+    with chdir(folder):
+        save_result("r.npz", dataclasses.replace(load_result("r.npz"), complete=False))
+    return words
+
+
+@ROWS.row("napari-gpubio light --result", "a result whose run did not come to its end", Did.READ, "Energy balance")
+def _(folder):
+    run(folder, *unfinished(folder))
+    with chdir(folder):
+        assert load_result("r.npz").complete
+
+
+@ROWS.row("napari-gpubio light --result", "a result that was begun with another seed", Did.REFUSED, "other seed: 1")
+def _(folder):
+    run(folder, *unfinished(folder), "--seed", 5)
 
 
 @ROWS.row("napari-gpubio connectome --npz", "a connectome that was interrupted", Did.READ)

@@ -11,7 +11,7 @@ import pytest
 
 from napari_gpubio.core.archives import array_names, opened_npz
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import json_of
+from napari_gpubio.core.foreign import json_of
 from napari_gpubio.core.layer_files import get_reader, read_layers
 
 GOOD = {"volume": np.ones((2, 3, 4)), "affine": np.eye(4), "about": np.array("{}")}

@@ -50,6 +50,20 @@ class Numbers(Recorder):
         super().advance(start, count)
 
 
+class Racing(Recorder):
+    """A run that keeps, for each item that it begins, how far the oldest one that is not finished is behind."""
+
+    def __init__(self, unfinished, **facts):
+        super().__init__(**facts)
+        self.unfinished, self.behind = unfinished, []
+
+    def advance(self, start, count):
+        self.unfinished.add(start)
+        self.behind.append(start - min(self.unfinished))
+        super().advance(start, count)
+        self.unfinished.discard(start)
+
+
 class Broken(Recorder):
     """A run that fails."""
 
@@ -284,3 +298,12 @@ def test_an_error_in_one_run_comes_out(advance, workers):
     with pytest.raises(ZeroDivisionError, match="broken"):
         list(advance(runs, 10**6, first_chunk=10))
     assert not package_threads()
+
+
+def test_no_run_gets_further_ahead_than_it_may(in_chunks_of):
+    in_chunks_of(1)
+    unfinished = set()
+    slow, quick = runs = Racing(unfinished, seconds_per_item=0.1), Racing(unfinished)
+    assert list(advance_in_chunks(runs, 20, most_ahead=2))[-1] == 20
+    assert covered(slow, quick) == list(range(20))
+    assert max(quick.behind) < 2 * len(runs)

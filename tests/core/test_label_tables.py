@@ -1,5 +1,8 @@
 """Names of labels, as other programs write them."""
 
+import csv
+import os
+
 import pytest
 from hypothesis import given
 
@@ -209,3 +212,62 @@ def test_damaged_tables(tmp_path, name):
 def test_numbers_and_sides_that_tell_names_apart_are_kept(tmp_path, name, text, names):
     (tmp_path / name).write_text(text)
     assert read_label_names(tmp_path / name) == names
+
+
+# -- what lies beside a volume by the name of a table, and is none -----------------------------------------------------
+
+
+def put_pipe(path):
+    os.mkfifo(path)
+
+
+def put_device(path):
+    path.symlink_to("/dev/zero")
+
+
+def put_large(path):
+    path.write_text(TABLES["bids.tsv"])
+    os.truncate(path, 3 << 30)
+
+
+def put_long_field(path):
+    path.write_text(f"index\tname\n1\t{'a' * (csv.field_size_limit() + 1)}\n")
+
+
+def put_unreadable(path):
+    path.symlink_to(path.name)  # a loop, which leads nowhere and is passed over
+
+
+@pytest.mark.parametrize(
+    ("put", "fact"),
+    [
+        (put_pipe, "pipe"),
+        (put_device, "device"),
+        (put_large, "3,221,225,472 bytes"),
+        (put_long_field, "field limit"),
+        (put_unreadable, ""),
+    ],
+)
+@pytest.mark.parametrize(("volume", "table"), [("a.nii.gz", "a_labels.tsv"), ("s_dseg.nii.gz", "s_dseg.tsv")])
+def test_what_cannot_be_read_is_noted_and_labels_keep_their_numbers(tmp_path, put, fact, volume, table):
+    if os.name == "nt" and put in (put_pipe, put_device, put_unreadable):
+        pytest.skip("Windows has no such files")
+    put(tmp_path / table)
+    with noted() as notes:
+        assert names_of_labels(tmp_path / volume, {1, 2}) == {}
+    assert len(notes) == bool(fact)
+    assert all(says(note, table, fact, "not taken for the names") for note in notes)
+    if fact:
+        with pytest.raises(InvalidInput, match=f"{table}.*{fact}|device.*{fact}"):
+            names_of_labels(tmp_path / volume, {1, 2}, tmp_path / table)
+
+
+def test_the_longest_names_of_volumes_have_no_tables(tmp_path):
+    """With an ending more, they are longer than a name may be."""
+    assert names_of_labels(tmp_path / f"{'a' * 248}.nii.gz", {1}) == {}
+
+
+def test_a_row_of_a_million_cells_beside_a_million_rows_is_no_table(tmp_path):
+    (tmp_path / "a.csv").write_text("1," * 1_000_000 + "\n" + "2,b\n" * 1_000_000)
+    with pytest.raises(InvalidInput, match=r"a\.csv names no label"):
+        read_label_names(tmp_path / "a.csv")

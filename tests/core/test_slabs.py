@@ -28,3 +28,13 @@ def test_errors_reach_the_caller(monkeypatch):
     monkeypatch.setattr(slabs, "_LEAST_VALUES", 1)
     with pytest.raises(ZeroDivisionError):
         slabs.in_slabs(lambda slab: 1 // (1 - int(slab[0])), np.arange(9))
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.uint16])
+def test_a_table_is_looked_up_plane_by_plane(kind):
+    table = np.arange(300, dtype=np.float32) / 7
+    indices = np.random.default_rng(0).integers(0, 256, (5, 4, 3)).astype(kind)
+    np.testing.assert_array_equal(slabs.looked_up(table, indices), table[indices])
+    room = np.zeros((7, 6, 5), np.float32)
+    slabs.looked_up(table, indices, room[1:-1, 1:-1, 1:-1])
+    np.testing.assert_array_equal(room, np.pad(table[indices], 1))

@@ -125,6 +125,7 @@ def test_the_same_grid_is_the_same_to_a_micrometer():
         (np.full((4, 4), np.nan), "not finite"),
         (np.diag([np.inf, 1.0, 1.0, 1.0]), "not finite"),
         (np.diag([1.0, 1.0, 0.0, 1.0]), "cannot be inverted"),
+        (np.diag([1.0, 1.0, 1e-310, 1.0]), "cannot be inverted"),  # whose square is 0
     ],
 )
 def test_a_bad_affine_is_refused(matrix, sentence):

@@ -12,7 +12,7 @@ from napari_gpubio.core import command_line, timing
 from napari_gpubio.core.command_line import stop_at_interrupt
 from napari_gpubio.core.errors import OutOfMemory
 from napari_gpubio.core.report import reporting
-from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.core.steps import Step, drive, with_step
 from napari_gpubio.core.timing import RunClock, compiling
 
 
@@ -23,6 +23,17 @@ def work(total, closed):
         return "result"
     finally:
         closed.append(True)
+
+
+def test_a_step_after_each_part_but_the_last():
+    def parts():
+        yield
+        yield
+        return "result"
+
+    seen, step = [], Step(3, 3, "making")
+    assert drive(with_step(parts(), step), seen.append) == "result"
+    assert seen == [step, step]
 
 
 def test_drive_returns_the_result_and_shows_every_step():

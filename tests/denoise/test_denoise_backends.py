@@ -9,7 +9,7 @@ from napari_gpubio.core import kernels
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import InvalidInput, OutOfGpuMemory
 from napari_gpubio.denoise import DenoiseSettings, denoise, denoise_fluence, denoise_steps
-from napari_gpubio.denoise.kernels.anlm import cpu, gpu, problem
+from napari_gpubio.denoise.kernels.anlm import cpu, gpu, problem, tally
 from napari_gpubio.denoise.kernels.fluence import cpu as fluence_cpu
 from napari_gpubio.denoise.kernels.fluence import gpu as fluence_gpu
 from tests.cuda_on_cpu import loader
@@ -96,9 +96,19 @@ def test_planes_have_the_bits_of_their_backend(fake_gpu, shape, variance):
 def test_slabs_have_the_bits_of_the_whole(fake_gpu, monkeypatch, options):
     fake_gpu()
     monkeypatch.setattr(gpu, "CHOSEN_BYTES", 1)
-    monkeypatch.setattr(gpu, "MIXED_VOXELS", 1)
     settings = DenoiseSettings(search_radius=1, **options)
-    check_backends(problem_of(steps_and_noise((71, 5, 30), seed=8) / 100, settings))
+    p = problem_of(steps_and_noise((71, 5, 30), seed=8) / 100, settings)
+    run = cpu.Run(p)
+    run.advance(0, p.bricks)
+    whole = run.finish()
+    assert len(list(tally.mixed_slabs(p.shape))) == 1
+    monkeypatch.setattr(tally, "MIXED_VOXELS", 1)
+    assert len(list(tally.mixed_slabs(p.shape))) == 3
+    for slab in ((0, p.bricks), *((brick, 1) for brick in range(p.bricks))):
+        run.advance(*slab)
+        for found, expected in zip(run.finish(), whole, strict=True):
+            np.testing.assert_array_equal(found, expected)
+    check_backends(p)
 
 
 def check_small_volume():

@@ -1,6 +1,7 @@
 """The verb ``light``: the numbers are those of the API, files are complete, and a run can be stopped and resumed."""
 
 import csv
+import dataclasses
 import json
 import signal
 import zlib
@@ -14,7 +15,7 @@ from napari_gpubio.core.command_line import STOPPED
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.tensor_components import FRAMES, PLACES, axes_of, rotate_tensors
 from napari_gpubio.core.volumes import write_volume
-from napari_gpubio.light import cli
+from napari_gpubio.light import batches, cli
 from napari_gpubio.light.anisotropy import FiberCalibration, with_fibers
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.guide import diffusion_guide
@@ -26,8 +27,10 @@ from napari_gpubio.light.source import Source, emitting_volume
 from napari_gpubio.light.spectrum import spectrum, spectrum_media
 from napari_gpubio.light.summary import NumberRow
 from napari_gpubio.light.tissue import media_at_wavelengths
+from tests.killed_runs import killed
 from tests.light.result_samples import layered_domain
 from tests.light.shell import light, parsed
+from tests.light.voxel_samples import check_same_bits
 
 HEAD = layered_domain((8, 9, 10), 2.0)  # of `head_files`
 QUICK = ("--device", "cpu", "--photons", "2000", "--batches", "4")
@@ -224,6 +227,54 @@ def test_an_interrupt_keeps_what_was_done(head_files, monkeypatch, capsys):
     assert "stopping; what was done is kept" in printed.err
     assert f"{found.launched:,}" in printed.out
     np.testing.assert_array_equal(np.asarray(nib.load("f.nii.gz").dataobj), found.fluence)
+
+
+def test_a_killed_run_goes_on_with_what_was_kept(head_files, monkeypatch, capsys, in_chunks_of):
+    in_chunks_of(90)
+    monkeypatch.setattr(batches, "PREVIEW_SECONDS", 0.0)
+    with killed(monkeypatch, cli, after=8):
+        run_head(*PLACE, "--result", "r.npz")
+    part = load_result("r.npz")
+    assert 0 < part.launched < 2000
+    monkeypatch.setattr(cli, "draw_progress", lambda step: steps.append(step.done))
+    steps = []
+    assert run_head(*PLACE, "--result", "r.npz", "--out", "f.nii.gz") == 0
+    assert steps[0] == part.launched
+    assert "goes on with r.npz" in capsys.readouterr().err
+    run_head(*PLACE, "--result", "whole.npz")
+    check_same_bits(load_result("r.npz"), load_result("whole.npz"))
+    with pytest.raises(InvalidInput, match=r"there is already r\.npz"):  # it is complete
+        run_head(*PLACE, "--result", "r.npz")
+
+
+@pytest.mark.parametrize(
+    ("other", "sentence"),
+    [
+        (("--seed", "5"), "other seed: 1, and this run has 5"),
+        (
+            ("--position", "0", "0", "2"),
+            r"other source 1 position_mm: \(0.0, 0.0, 1.0\), and this run has \(0.0, 0.0, 2.0\)",
+        ),
+        (("other.nii.gz",), r"other labels: .*head\.nii\.gz, and this run has .*other\.nii\.gz"),
+        (("--properties", "other.csv"), "other media 1 mua_per_mm: .*, and this run has 0.5"),
+        (("--detector", "4", "0", "0", "3"), "other detector 1 .*: none, and this run has"),
+    ],
+)
+def test_a_killed_run_goes_on_with_its_own_inputs_only(head_files, monkeypatch, in_chunks_of, other, sentence):
+    in_chunks_of(90)
+    monkeypatch.setattr(batches, "PREVIEW_SECONDS", 0.0)
+    with killed(monkeypatch, cli, after=6):
+        run_head(*PLACE, "--result", "r.npz")
+    write_volume("other.nii.gz", HEAD.labels[..., ::-1], HEAD.affine)
+    write_table("other.csv", (dataclasses.replace(HEAD.media[0], mua_per_mm=0.5), *HEAD.media[1:]))
+    labels, *more = other if other[0] == "other.nii.gz" else ("head.nii.gz", *other)
+    given = {"--properties": ("head.csv",), "--position": PLACE[1:4]}
+    words = [word for name, values in given.items() if name not in more for word in (name, *values)]
+    before = (head_files / "r.npz").read_bytes()
+    for force in ((), ("--force",)):
+        with pytest.raises(InvalidInput, match=sentence):
+            light(labels, *words, *more, *PLACE[4:], *QUICK, "--result", "r.npz", *force)
+    assert (head_files / "r.npz").read_bytes() == before
 
 
 # -- bad input --------------------------------------------------------------------------------------------------------

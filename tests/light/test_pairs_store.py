@@ -1,13 +1,16 @@
 """The store of fluences: voxels by label, sums over labels and shells, and rows, against plain sums."""
 
 import functools
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
 from napari_gpubio.core.chunks import advance_in_chunks
-from napari_gpubio.core.device import Device
+from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.light.batches import joined
+from napari_gpubio.light.kernels.pairs import cpu
 from napari_gpubio.light.kernels.pairs import store as pairs_store
 from napari_gpubio.light.kernels.pairs.gpu import GroupRun
 from napari_gpubio.light.kernels.pairs.store import FluenceStore, Rows, TissueVoxels
@@ -132,6 +135,35 @@ def test_lack_of_memory_after_tracing_traces_no_photon_twice(fake_gpu):
     for batch, tally in expected.items():
         assert tally.any()
         np.testing.assert_array_equal(found[batch], tally)
+
+
+@pytest.mark.parametrize(("device", "run_of"), [(CPU, cpu.GroupRun), (Device("cuda", (0,)), GroupRun)])
+@pytest.mark.parametrize("photons", [37, 120, 150, 239])
+def test_an_optode_goes_on_in_the_middle_of_a_group(one_gpu, device, run_of, photons):
+    problem = VoxelProblem(scene(), PENCIL, settings(240, batches=4))
+
+    def tallies(*, begun):
+        kept = {}
+
+        def keep(batch, tally):
+            kept[batch] = np.array(tally.get() if hasattr(tally, "get") else tally)
+
+        run = run_of(problem, keep, device=device)
+        for piece in joined([problem.batch_range(batch) for batch in range(4)], run.span):
+            ends = [*range(piece[0], piece[1], 40), piece[1]]
+            for start, stop in pairwise(sorted({*ends, photons} if piece[0] <= photons <= piece[1] else ends)):
+                run.advance(start, stop - start)
+                if begun and stop == photons:
+                    path = run.open_path()
+                    run = run_of(problem, keep, device=device)
+                    run.go_on(photons, path)
+        return kept, path if begun else None
+
+    (found, path), (expected, _) = tallies(begun=True), tallies(begun=False)
+    assert (path is None) == (photons % 60 == 0)
+    for batch in range(4):
+        assert expected[batch].any()
+        np.testing.assert_array_equal(found[batch], expected[batch])
 
 
 def test_tallies_that_32_bits_cannot_count_are_refused(fake_gpu, monkeypatch):

@@ -68,6 +68,18 @@ def test_a_stopped_run_goes_on_to_the_same_bits(pieces, whole, where, after):
 
 
 @ON_DEVICES
+@pytest.mark.parametrize("after", [1, 4])
+def test_looking_at_a_run_that_goes_on_changes_nothing(pieces, whole, monkeypatch, where, after):
+    """Also where it goes on in the middle of the first batch, which its previews complete."""
+    monkeypatch.setattr(work, "PREVIEW_SECONDS", 0.0)
+    monkeypatch.setattr(work, "LONGEST_WAIT_SECONDS", 0.0)
+    seen, part = [], stopped(where, after)
+    steps = simulate_steps(DOMAIN, SOURCE, SETTINGS, detectors=DETECTORS, device=where, resume=part)
+    check_same_bits(drive(steps, lambda step: seen.append(step.preview)), whole)
+    assert len([one for one in seen if one is not None]) > 3
+
+
+@ON_DEVICES
 def test_another_device_may_go_on(pieces, whole, where):
     for other in DEVICES:
         check_same_bits(run(other, resume=stopped(where, 9)), whole)

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.steps import drive
 from napari_gpubio.light.batches import joined, mean_error
 from napari_gpubio.light.detectors import Detector
+from napari_gpubio.light.kernels.voxels import tally as tallies_module
 from napari_gpubio.light.kernels.voxels.problem import ENERGY_PARTS
 from napari_gpubio.light.kernels.voxels.tally import DetectedList, OpenBatch, VoxelTally, assemble
 from tests.light.test_voxel_problem import SHAPE, problem
@@ -174,6 +176,19 @@ def test_a_voxel_that_only_the_last_photons_reached_has_an_error():
     for place in ((1, 2, 3), (2, 1, 0)):
         assert result.fluence_error[place] == pytest.approx(result.fluence[place], rel=0.02)
     assert result.energy.absorbed.error == pytest.approx(result.energy.absorbed.value / np.sqrt(2), rel=0.02)
+
+
+def test_volumes_that_are_made_in_parts_have_the_bits_of_the_whole(monkeypatch):
+    settings = {"photons": 1650, "halves": True, "time_gates_ns": (0.0, 1.0, 5.0), "exit_map": True}
+    p = problem(make_domain((9, 5, 4)), **settings)
+    part, _ = batches_of(p, [103] * 16 + [2])
+    whole, steps = assemble(p, part, {}), []
+    for name, voxels in (("VOXELS_AT_ONCE", 20), ("_VOXELS_OF_PART", 320)):
+        monkeypatch.setattr(tallies_module, name, voxels)
+    made = drive(tallies_module.assemble_parts(p, part, {}), steps.append)
+    assert len(steps) == 2  # between planes 0 to 3, 4 to 7, and 8
+    for name in ("gates", "gates_error", "fluence_error", "half_fluences", "escaped_weight"):
+        np.testing.assert_array_equal(getattr(made, name), getattr(whole, name))
 
 
 def test_one_whole_batch_has_no_error():

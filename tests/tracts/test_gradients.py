@@ -105,7 +105,7 @@ def test_three_volumes_are_read_as_three_rows(files):
         (GOOD_BVAL, GOOD_BVEC.replace("1", "1e30"), "longer than 1000"),
         (GOOD_BVAL, "0 1 0\n0 0 1\n0 0 0\n", "3 rows of 3 numbers; for the image's 4 volumes it needs 3 rows of 4"),
         (GOOD_BVAL, "0 1 0 0\n0 0 1\n0 0 0 1\n", "rows of 4, 3, 4 numbers"),
-        (b"\x00\x80", GOOD_BVEC, "a.bval is not a text file"),
+        (b"\x00\x80", GOOD_BVEC, "a.bval is not a text in UTF-8"),
     ],
 )
 def test_refused(files, bval, bvec, sentence):

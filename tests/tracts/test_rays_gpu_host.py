@@ -2,13 +2,15 @@
 
 import dataclasses
 import threading
+import time
+import weakref
 
 import numpy as np
 import pytest
 
 from napari_gpubio.core.device import choose_device
 from napari_gpubio.core.errors import InvalidInput, OutOfGpuMemory
-from napari_gpubio.tracts import track
+from napari_gpubio.tracts import run, track
 from napari_gpubio.tracts.io.tractograms import read_tractogram
 from napari_gpubio.tracts.kernels.rays import gpu
 from napari_gpubio.tracts.run import track_to_file
@@ -38,6 +40,32 @@ def test_gpus_give_the_fibers_of_the_cpu(fake_gpu, in_chunks_of, device):
     used = {where for where, name, *_ in pretended.log if name == "trace_cubic"}
     assert used == set(choose_device(device).indices)
     assert fibers.parameters["device"].startswith("cuda:")
+
+
+def test_blocks_of_several_gpus_do_not_pile_up(fake_gpu, in_chunks_of, monkeypatch, tmp_path):
+    """The first GPU is slow, and what others have finished waits for it: few blocks, whatever there is to do."""
+    fake_gpu(count=3)
+    in_chunks_of(5)
+    expected = tracked_on_the_cpu()
+    held, most, finish, advance = [], [], run._piece, gpu.Run.advance
+
+    def slow(self, start, count):
+        time.sleep(0.1 if self.device.indices == (0,) else 0.0)
+        advance(self, start, count)
+
+    def piece(problem, part):
+        made = finish(problem, part)
+        held.append(weakref.ref(made.fibers))
+        most.append(sum(one() is not None for one in held))
+        return made
+
+    monkeypatch.setattr(gpu.Run, "advance", slow)
+    monkeypatch.setattr(run, "_piece", piece)
+    path = tmp_path / "fibers.trx"
+    track_to_file(str(path), fresh(brain()), SEEDS, FAN, TRACK, device="cuda:0,1,2")
+    check_same_fibers(read_tractogram(path), expected)
+    assert len(held) > 6 * run.MOST_AHEAD
+    assert max(most) <= 3 * run.MOST_AHEAD + 3
 
 
 def test_a_second_run_finds_its_volumes_ready(fake_gpu):

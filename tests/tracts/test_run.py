@@ -4,6 +4,8 @@ import dataclasses
 import functools
 import json
 import threading
+import tracemalloc
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -21,9 +23,14 @@ from napari_gpubio.tracts import (
     track_steps,
     track_to_file,
 )
+from napari_gpubio.tracts import (
+    run as tracking,
+)
 from napari_gpubio.tracts.checks import LENGTH_CHECK
+from napari_gpubio.tracts.io import trx
 from napari_gpubio.tracts.io.tractograms import read_tractogram
 from napari_gpubio.tracts.phantom import load_brain_phantom
+from napari_gpubio.tracts.run import track_to_file_steps
 from napari_gpubio.tracts.seeds import ball
 from tests import runs
 from tests.tracts.tractogram_samples import check_same_fibers
@@ -171,7 +178,7 @@ def test_two_runs_at_once_do_not_disturb_each_other(in_chunks_of):
 # -- to a file --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("suffix", [".trx", ".tck"])
+@pytest.mark.parametrize("suffix", [".trx", ".tck", ".trk"])
 @pytest.mark.parametrize("count", [13, 10**6])
 def test_fibers_written_as_they_come_are_those_of_a_run(tmp_path, in_chunks_of, suffix, count):
     in_chunks_of(count)
@@ -182,11 +189,54 @@ def test_fibers_written_as_they_come_are_those_of_a_run(tmp_path, in_chunks_of, 
     found = read_tractogram(path)
     np.testing.assert_array_equal(found.offsets, whole().offsets)
     np.testing.assert_allclose(found.points, whole().points, atol=0 if suffix == ".trx" else 1e-4)
-    if suffix == ".trx":
+    if suffix != ".tck":
         assert set(found.per_fiber) == NUMBERS
         np.testing.assert_array_equal(found.per_fiber["drift"], whole().per_fiber["drift"])
         np.testing.assert_array_equal(found.per_point["fa"], whole().per_point["fa"])
-    assert found.parameters["tracking"] == dataclasses.asdict(SETTINGS)
+    if suffix != ".trk":
+        assert found.parameters["tracking"] == dataclasses.asdict(SETTINGS)
+
+
+@pytest.mark.parametrize("suffix", [".trx", ".tck", ".trk"])
+def test_no_more_than_two_blocks_are_held(tmp_path, monkeypatch, in_chunks_of, suffix):
+    in_chunks_of(10)
+    held, most, finish = list[weakref.ref](), list[int](), tracking._piece
+
+    def piece(problem, part):
+        made = finish(problem, part)
+        held.append(weakref.ref(made.fibers))
+        most.append(sum(one() is not None for one in held))
+        return made
+
+    monkeypatch.setattr(tracking, "_piece", piece)
+    track_to_file(tmp_path / f"fibers{suffix}", brain(), SEEDS, FAN, SETTINGS, device="cpu")
+    assert len(held) == ALL // 10
+    assert max(most) <= 2
+
+
+@pytest.mark.parametrize("suffix", [".trx", ".tck", ".trk"])
+def test_four_times_the_fibers_take_no_more_memory(tmp_path, monkeypatch, in_chunks_of, suffix):
+    in_chunks_of(10)
+    monkeypatch.setattr(trx, "BLOCK", 1 << 12)  # that is copied at a time
+    peaks = []
+    for repeats in (1, 1, 4):  # the first one fills caches
+        tracemalloc.start()
+        track_to_file(tmp_path / f"fibers{suffix}", brain(), np.tile(SEEDS, (repeats, 1)), FAN, SETTINGS, device="cpu")
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    more = 3 * whole().points.nbytes  # without their numbers
+    assert peaks[2] - peaks[1] < 0.3 * more
+
+
+def test_a_file_of_a_run_that_was_stopped_says_so(tmp_path, in_chunks_of):
+    in_chunks_of(10)
+    stop, path = threading.Event(), tmp_path / "fibers.tck"
+    steps = track_to_file_steps(str(path), brain(), SEEDS, FAN, SETTINGS, device="cpu", stop=stop)
+    written = runs.stopped(steps, stop, after=3)
+    found = read_tractogram(path)
+    assert 0 < written == len(found) < len(whole())
+    assert not found.complete
+    np.testing.assert_array_equal(found.points, whole().points[: len(found.points)])
 
 
 def test_a_run_that_fails_leaves_no_file(tmp_path, in_chunks_of):

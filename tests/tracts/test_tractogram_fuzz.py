@@ -13,7 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.reading import noted
 from napari_gpubio.tracts.io import read_tractogram, write_tractogram
+from napari_gpubio.tracts.io.blocks import open_blocks
 from napari_gpubio.tracts.io.vtk import write_vtk
 from napari_gpubio.tracts.model import Tractogram
 from tests.fuzzing import fuzzed, refusal
@@ -256,6 +258,42 @@ def test_a_header_of_trx_that_makes_no_sense_costs_no_fibers(tmp_path, good, cha
     read = read_tractogram(tmp_path / "a.trx")
     assert sentence in " ".join(read.notes)
     np.testing.assert_array_equal(read.points, made().points)
+
+
+@pytest.mark.parametrize(
+    ("member", "sentence"),
+    [
+        ("positions.3.float32", "all 3 fibers have points that are not finite"),
+        ("offsets.uint64", "all 3 fibers have offsets that are not in order"),
+        ("groups/a.uint32", "group 'a' names 2 fibers that are not there"),
+        ("dpv/fa.float32", ""),
+    ],
+)
+@pytest.mark.parametrize("mapped", [False, True])
+def test_members_of_trx_that_are_minus_one_throughout(tmp_path, good, caplog, member, sentence, mapped):
+    """Bytes 255: NaN, -1, or the largest number, which as an index is -1."""
+    path, members = tmp_path / "a.trx", unpacked(good["a.trx"])
+    path.write_bytes(packed(members | {member: b"\xff" * len(members[member])}))
+    with noted() as told:
+        try:
+            if mapped:
+                with open_blocks(path) as blocks:
+                    told += blocks.part(0, len(blocks)).notes
+            else:
+                told += read_tractogram(path).notes
+        except InvalidInput as error:
+            told.append(str(error))
+    assert any(sentence in text for text in told) or not sentence
+    assert not caplog.records
+
+
+def test_half_characters_of_a_header_are_told_in_whole_ones(tmp_path, good):
+    """JSON may hold a half of a pair of UTF-16, which no terminal and no file of text takes."""
+    members = unpacked(good["a.trx"])
+    header = json.dumps(json.loads(members["header.json"]) | {"NB_VERTICES": "\ud800"}).encode()
+    (tmp_path / "a.trx").write_bytes(packed(members | {"header.json": header}))
+    assert "NB_VERTICES = \\ud800" in " ".join(read_tractogram(tmp_path / "a.trx").notes)
+    assert str(InvalidInput("\ud800")) == "\\ud800"
 
 
 def test_trx_with_members_it_does_not_know(tmp_path, good):

@@ -263,16 +263,17 @@ class _Gates:
         images[where] = new if self._mask is None else np.where(self._mask, new, old)
         return images
 
-    def _keep(self, run: Any, where: Any, _: int) -> None:
+    def _keep(self, run: Any, where: Any, _: int) -> tuple[()]:
         """Store a denoised gate in its own unit; outside the mask nothing changes."""
         found, factor = run.snapshot(), self._first.dtype.type(run.problem.scale)
         values, error, raw_error = (scaled(x, factor) for x in (found.values, found.error, found.raw_error))
         found = Smoothed(values, found.scale, error, raw_error)
         if self._first.ndim == 3 and self._mask is None:
             self._kept = found  # not copied: new pages take longer than the numbers on them
-            return
+            return ()
         for kept, new in zip(self._so_far(), found, strict=True):
             np.copyto(kept[where], new, where=True if self._mask is None else self._mask)
+        return ()
 
 
 def _open(problem: FluenceProblem, device: Device) -> Any:

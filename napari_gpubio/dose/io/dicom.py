@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import existing_file
+from napari_gpubio.core.files import existing_file, is_stream
 from napari_gpubio.core.reading import note, reads_file
 from napari_gpubio.dose.model import PATIENT_KEYS
 
@@ -89,6 +89,8 @@ def _set_syntax(dataset: Any) -> None:
 def is_dicom(path: Path) -> bool:
     """Whether a file begins as DICOM files do, or as their datasets (group 8) where nothing stands before them."""
     try:
+        if is_stream(path):
+            return False
         with path.open("rb") as file:
             head = file.read(132)
     except OSError:

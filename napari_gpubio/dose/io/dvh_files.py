@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import atomic_write, existing_file, json_of
+from napari_gpubio.core.files import atomic_write, existing_file
+from napari_gpubio.core.foreign import existing_json, existing_table
 from napari_gpubio.core.reading import note, reads_file
 from napari_gpubio.dose.io.dicom import items_of, numbers, pixels_of, pydicom, read_dataset, required, text_of
 from napari_gpubio.dose.metrics.curve import Dvh, DvhResult
@@ -296,7 +297,7 @@ def read_json(path: str | Path) -> DvhResult:
     """
     file = existing_file(path)
     try:
-        stored = json_of(file.read_text(encoding="utf-8"), file.name)
+        stored = existing_json(file)
         dvhs = tuple(_read_described(one) for one in _field(stored, "structures", list))
         complete = _field(stored, "complete", bool)
         return DvhResult(dvhs=dvhs, parameters=_field(stored, "parameters", dict), complete=complete)
@@ -319,15 +320,14 @@ def read_curves_csv(path: str | Path) -> tuple[Dvh, ...]:
     points: dict[str, list[tuple[float, float]]] = {}
     units: dict[str, str] = {}
     try:
-        with file.open(newline="", encoding="utf-8") as lines:
-            rows = csv.DictReader(lines, restval="")
-            if missing := {"structure", "dose", "unit", "volume_cc"} - set(rows.fieldnames or ()):
-                raise ValueError(f"no column {', '.join(sorted(missing))}")
-            for row in rows:
-                points.setdefault(row["structure"], []).append((float(row["dose"]), float(row["volume_cc"])))
-                units.setdefault(row["structure"], row["unit"])
+        titles, rows = existing_table(file)
+        if missing := {"structure", "dose", "unit", "volume_cc"} - set(titles):
+            raise ValueError(f"no column {', '.join(sorted(missing))}")
+        for row in rows:
+            points.setdefault(row["structure"], []).append((float(row["dose"]), float(row["volume_cc"])))
+            units.setdefault(row["structure"], row["unit"])
         return tuple(_curve_through(name, units[name], *np.array(own).T) for name, own in points.items())
-    except (ValueError, csv.Error) as error:
+    except ValueError as error:
         raise InvalidInput(f"{file.name} holds no curves ({error}); give a file that write_curves_csv made") from error
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import existing_text
+from napari_gpubio.core.foreign import existing_text
 from napari_gpubio.core.reading import reads_file
 from napari_gpubio.dose.metrics.curve import Dvh
 from napari_gpubio.dose.metrics.metric import Metric, MetricValue, evaluate_metric

@@ -8,7 +8,7 @@ From a probe file and a segmented head to sparse matrices, with errors::
     model.matrix(760)  # mean path lengths, mm, pairs by voxels
 """
 
-from napari_gpubio.light.forward.io import Surface, write_adot, write_model, write_npz
+from napari_gpubio.light.forward.io import Surface, read_unfinished, write_adot, write_model, write_npz
 from napari_gpubio.light.forward.model import (
     Head,
     Pair,
@@ -39,6 +39,7 @@ __all__ = [
     "head_tissues",
     "place",
     "read_probe",
+    "read_unfinished",
     "register",
     "write_adot",
     "write_model",

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.command_line import (
@@ -13,20 +12,25 @@ from napari_gpubio.core.command_line import (
     add_settings,
     check_outputs,
     draw_progress,
+    is_same_file,
     read_settings,
     stop_at_interrupt,
 )
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.files import existing_file
+from napari_gpubio.core.foreign import existing_numbers
+from napari_gpubio.core.keeping import Keeper, left_by
 from napari_gpubio.core.numbers import number_text
 from napari_gpubio.core.report import measured, tell, wrote
 from napari_gpubio.core.steps import drive
 from napari_gpubio.core.volumes import lies_on_grid, read_volume
-from napari_gpubio.light.forward.io import check_format, write_model
+from napari_gpubio.light.forward.io import check_format, read_unfinished, write_model, write_npz
 from napari_gpubio.light.forward.model import Head, Probe, TabulatedTissue, head_names, head_tissues, read_probe
 from napari_gpubio.light.forward.place import FARTHEST_MM, Placement, place, register
 from napari_gpubio.light.forward.result import ForwardModel
 from napari_gpubio.light.forward.run import forward_model_steps
 from napari_gpubio.light.forward.settings import ForwardSettings
+from napari_gpubio.light.forward.work import State
 from napari_gpubio.light.io.table import read_table
 from napari_gpubio.light.tissue import HEAD_TABLES
 
@@ -38,7 +42,8 @@ _EXAMPLE = """example:
 
   napari-gpubio forward sub-01_optodes.tsv head.nii.gz --media 760 head760.csv --media 850 head850.csv --out model.npz
 
-Ctrl-C ends a run early: pairs whose optodes are done are written (.npz)."""
+What is done is kept every 8 s beside --out (.npz; of model.nc in model_unfinished.npz), and Ctrl-C adds pairs whose
+optodes are done. The same command goes on with it, also after a kill."""
 
 
 def add_verb(verbs: Any) -> None:
@@ -81,29 +86,36 @@ def add_verb(verbs: Any) -> None:
     add_settings(verb, ForwardSettings(), "simulation")
     verb.add_argument("--device", default="auto", help="auto, cpu, cuda:0, cuda:all")
     verb.add_argument("--out", type=Path, required=True, help="model: .nc (cedalion, xarray) or .npz (NumPy, SciPy)")
+    verb.add_argument(
+        "--resume", type=Path, metavar="FILE.npz", help="unfinished model to go on with (default: that of --out)"
+    )
     verb.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Run the command."""
     check_format(options.out)
-    inputs = {name: getattr(options, name) for name in ("probe", "affine", "mask", "atlas")}
-    unfinished = {} if options.out.suffix.lower() == ".npz" else {"the .npz of a stopped run": _unfinished(options.out)}
-    check_outputs({"--out": options.out, **unfinished}, inputs | {"labels": options.labels_file}, force=options.force)
+    kept = _unfinished(options.out)
+    earlier = _earlier(options, kept)
+    goes_on = earlier is not None and is_same_file(kept, options.resume or kept)
+    _check_outputs(options, kept, goes_on=goes_on)
     given = read_settings(options, ForwardSettings(wavelengths_nm=tuple(options.wavelengths or ())))
     probe, head = _probe(options), _head(options)
     placement = _placement(options, probe, head, given)
     mask, atlas = _on_head(head, options.mask, "mask"), _on_head(head, options.atlas, "atlas")
+    keep = Keeper(kept, write_npz, draw_progress, goes_on=goes_on)
     with stop_at_interrupt() as stop:
         steps = forward_model_steps(
-            head, placement, given, labels=options.labels, mask=mask, device=options.device, stop=stop
-        )  # fmt: skip
-        model = drive(steps, draw_progress)
+            head, placement, given, labels=options.labels, mask=mask, device=options.device, resume=earlier, stop=stop
+        )
+        model = drive(steps, keep)
     tell(model.notes)
-    out = options.out if model.complete else _unfinished(options.out)
+    out = options.out if model.complete else kept
     if out != options.out:
         tell(["an unfinished model is written as .npz, which says which pairs are done"])
     write_model(out, model, **({"parcels": atlas} if atlas is not None and out.suffix.lower() == ".nc" else {}))
+    if kept != out and (keep.has_saved or goes_on):
+        kept.unlink(missing_ok=True)
     print("\n".join(_table_lines(model)))
     measured(channels=model.channels, separations_mm=model.separations_mm)
     measured(labels=model.labels, label_names=model.label_names)
@@ -117,6 +129,25 @@ def run(options: argparse.Namespace) -> int:
 def _unfinished(path: Path) -> Path:
     """The file of a model that was stopped: .npz, which says what is missing, under a name of its own beside .nc."""
     return path if path.suffix.lower() == ".npz" else path.with_name(f"{path.stem}_unfinished.npz")
+
+
+def _earlier(options: argparse.Namespace, kept: Path) -> State | None:
+    """What to go on with: that of ``--resume``, or what a run that did not end has left beside ``--out``."""
+    if options.resume is None:
+        return left_by(kept, read_unfinished)
+    if (found := read_unfinished(existing_file(options.resume))) is None:
+        raise InvalidInput(f"{options.resume.name} is no unfinished model; leave --resume out to begin anew")
+    return found
+
+
+def _check_outputs(options: argparse.Namespace, kept: Path, *, goes_on: bool) -> None:
+    """Find out before the run whether its files can be written."""
+    inputs: dict[str, Path | None] = {name: getattr(options, name) for name in ("probe", "affine", "mask", "atlas")}
+    inputs |= {"labels": options.labels_file}
+    inputs["--resume"] = None if goes_on else options.resume
+    unfinished = {} if kept == options.out else {"the .npz of a stopped run": kept}
+    outputs = {"--out": options.out, **unfinished}
+    check_outputs(outputs, inputs, force=options.force, continued=kept if goes_on else None)
 
 
 def _on_head(head: Head, path: Path | None, what: str) -> Array | None:
@@ -134,11 +165,7 @@ def _probe(options: argparse.Namespace) -> Probe:
     if options.landmark and options.affine is not None:
         raise InvalidInput("both --landmark and --affine are given; give one of them")
     if options.affine is not None:
-        try:
-            matrix = np.loadtxt(options.affine)
-        except (OSError, ValueError) as error:
-            raise InvalidInput(f"{options.affine.name} is not a text file of 4 x 4 numbers ({error})") from error
-        return register(probe, affine=matrix)
+        return register(probe, affine=existing_numbers(options.affine))
     if not options.landmark:
         if options.scale:
             raise InvalidInput("--scale is of the landmarks; give them: --landmark NAME X Y Z, three at least")
@@ -156,20 +183,21 @@ def _head(options: argparse.Namespace) -> Head:
     if sum(map(bool, (options.head_table, options.tissue, options.media))) != 1:
         raise InvalidInput("give the tissues of the labels: one of --head-table, --tissue and --media")
     labels, affine = read_volume(options.labels_file)
+    volume = {"labels": labels, "affine": affine, "path": options.labels_file}
     if options.head_table:
-        return Head(labels=labels, affine=affine, tissues=head_tissues(options.head_table), names=head_names())
+        return Head(**volume, tissues=head_tissues(options.head_table), names=head_names())
     if options.media:
         tables = {_wavelength(nm): read_table(path) for nm, path in options.media}
         if len(tables) < len(options.media):
             raise InvalidInput("--media gives a wavelength twice; leave one of the tables out")
-        return Head(labels=labels, affine=affine, tissues=TabulatedTissue.of_tables(tables))
+        return Head(**volume, tissues=TabulatedTissue.of_tables(tables))
     pairs = [text.partition("=") for text in options.tissue]
     if wrong := [label for label, sign, _ in pairs if not (sign and label.strip().isdigit())]:
         raise InvalidInput(f"--tissue {wrong[0]!r} is not LABEL=PRESET, such as 4='gray matter (Cassano 2019)'")
     tissues = {int(label): name.strip() for label, _, name in pairs}
     if len(tissues) < len(pairs):
         raise InvalidInput("--tissue gives a label twice; leave one of its presets out")
-    return Head(labels=labels, affine=affine, tissues=tissues)
+    return Head(**volume, tissues=tissues)
 
 
 def _wavelength(text: str) -> float:

@@ -9,6 +9,7 @@ the vertices of surfaces.
 netCDF-4 files are HDF5 with scales for dimensions, and are written by h5py alone: install ``napari-gpubio[snirf]``.
 """
 
+import dataclasses
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -17,16 +18,21 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core.archives import array_names, opened_npz
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write
+from napari_gpubio.core.foreign import json_of
 from napari_gpubio.core.space import apply_affine
 from napari_gpubio.light.forward.model import labels_named
-from napari_gpubio.light.forward.result import ForwardModel
+from napari_gpubio.light.forward.result import ForwardModel, WavelengthModel
+from napari_gpubio.light.forward.work import State
 
 Array = npt.NDArray[Any]
 _BRAIN = ("brain", "gray", "grey", "white", "cortex", "cerebell")
 _COMPRESSED_BYTES = 64 << 20  # more is written as it is
 _NO_VARIABLE = "This is a netCDF dimension but not a netCDF variable."
+_STATE = "state_"  # begins the names of arrays that a stopped run goes on with
+_BY_WAVELENGTH = tuple(field.name for field in dataclasses.fields(WavelengthModel) if field.name != "wavelength_nm")
 SUFFIXES = (".nc", ".npz")
 
 
@@ -256,17 +262,64 @@ def write_npz(path: str | Path, model: ForwardModel) -> None:
 
     Its columns are the voxels ``a["voxels"]``, flat indices in an array of the shape ``a["volume_shape"]`` with the
     affine ``a["affine"]``. ``label_paths_mm_760`` and ``label_errors_mm_760`` have a column for each of ``labels``. A
-    large model is not compressed, which would take minutes and save little.
+    large model is not compressed, which would take minutes and save little. One that was stopped has what it can go on
+    with, too, which `read_unfinished` reads.
 
     Raises
     ------
     InvalidInput
         If the file cannot be written.
     """
+    arrays: dict[str, Any] = dict(_arrays(model))
+    if not model.complete:
+        size = model.parameters["photons"] // model.settings.groups
+        arrays |= {f"{_STATE}{name}": array for name, array in model.state.to_arrays(size).items()}
+    small = model.complete and sum(array.nbytes for array in arrays.values()) < _COMPRESSED_BYTES
     with atomic_write(path) as part, part.open("wb") as file:
-        arrays: dict[str, Any] = dict(_arrays(model))
-        small = sum(array.nbytes for array in arrays.values()) < _COMPRESSED_BYTES
         (np.savez_compressed if small else np.savez)(file, **arrays)  # none of them is of objects
+
+
+def read_unfinished(path: str | Path) -> State | None:
+    """Read what a run that was stopped or killed has left in a file of `write_npz`; None if the file is another one.
+
+    Raises
+    ------
+    InvalidInput
+        If the file is damaged.
+    """
+    if f"{_STATE}whole" not in array_names(path):
+        return None
+    with opened_npz(path) as file:
+        file.check_size()
+        about = json_of(str(file.array("about")), Path(path).name)
+        try:
+            arrays = {n.removeprefix(_STATE): file.array(n) for n in file.names if n.startswith(_STATE)}
+            whole = [float(nm) for nm in file.array("wavelengths_nm")[: int(arrays["whole"])]]
+            parts = [
+                WavelengthModel(wavelength_nm=nm, **{name: file.array(f"{name}_{nm:g}") for name in _BY_WAVELENGTH})
+                for nm in whole
+            ]
+            state = State.from_arrays(about["inputs"], parts, arrays)
+            state.seconds = float(about["seconds"])
+            if len(parts) != arrays["whole"]:
+                raise ValueError(f"{len(parts)} wavelengths are there")
+            _check_parts(parts, len(file.array("channels")))
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            if isinstance(error, InvalidInput):
+                raise
+            raise InvalidInput(f"{Path(path).name} is no unfinished model of this program; remove it") from error
+    return state
+
+
+def _check_parts(parts: Iterable[WavelengthModel], pairs: int) -> None:
+    """ValueError if arrays of a wavelength do not fit together."""
+    for part in parts:
+        ends = part.row_starts
+        by_pair = [getattr(part, name) for name in _BY_WAVELENGTH if name not in ("row_starts", "columns", "values")]
+        fits = ends.shape == (pairs + 1,) and (np.diff(ends) >= 0).all() and ends[0] == 0
+        fits = fits and part.done.all() and part.columns.shape == part.values.shape == (ends[-1],)
+        if not fits or any(array.shape[:1] != (pairs,) for array in by_pair):
+            raise ValueError(f"arrays at {part.wavelength_nm:g} nm do not fit {pairs} pairs")
 
 
 def _arrays(model: ForwardModel) -> Iterator[tuple[str, Array]]:
@@ -285,7 +338,5 @@ def _arrays(model: ForwardModel) -> Iterator[tuple[str, Array]]:
     yield "affine", np.asarray(model.head.affine, np.float64)
     yield "matrix_shape", np.array([len(model.pairs), len(model.voxels)])
     for part in model.parts:
-        for name in ("row_starts", "columns", "values", "kept", "detected", "detected_error", "label_paths_mm"):
-            yield f"{name}_{part.wavelength_nm:g}", getattr(part, name)
-        for name in ("label_errors_mm", "label_deviations_mm", "reached", "close", "done"):
+        for name in _BY_WAVELENGTH:
             yield f"{name}_{part.wavelength_nm:g}", getattr(part, name)

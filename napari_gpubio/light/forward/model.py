@@ -46,6 +46,8 @@ class Probe:
         Positions of named landmarks in the same coordinate system: ``Nz``, ``LPA``, ``RPA``, ``Cz`` ...
     notes
         What a person should know.
+    path
+        The file it was read from.
 
     Raises
     ------
@@ -70,6 +72,7 @@ class Probe:
     pairs: tuple[Pair, ...] | None = None
     landmarks_mm: Mapping[str, tuple[float, float, float]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    path: Path | None = None
 
     def __post_init__(self) -> None:
         for kind in ("source", "detector"):
@@ -191,6 +194,7 @@ def read_probe(path: str | Path) -> Probe:
         pairs=tuple(Pair(*pair) for pair in found.pairs) or None,
         landmarks_mm=found.landmarks_mm,
         notes=tuple(note for note in found.notes if "register" not in note),
+        path=file,
     )
 
 
@@ -253,6 +257,8 @@ class Head:
         What each label is called, where it is not as its tissue.
     outside_n
         Refractive index of what surrounds the head.
+    path
+        The file of the labels.
 
     Raises
     ------
@@ -273,6 +279,7 @@ class Head:
     tissues: Mapping[int, Recipe]
     names: Mapping[int, str] = field(default_factory=dict)
     outside_n: float = 1.0
+    path: Path | None = None
 
     def __post_init__(self) -> None:
         from napari_gpubio.light.tissue import preset_recipe

@@ -98,7 +98,7 @@ class ForwardModel:
     notes
         What to know about the numbers, for the user.
     state
-        What a stopped run is resumed from; it stays on its device.
+        What a stopped run goes on with; it stays on its device, and files of such models have it.
     """
 
     head: Head

@@ -5,6 +5,7 @@ take S + D simulations, not S times D. Their fluence stays on the device (`napar
 """
 
 import dataclasses
+import functools
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Any
@@ -15,6 +16,7 @@ import numpy.typing as npt
 from napari_gpubio import __version__
 from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.keeping import Inputs, check_inputs
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.core.timing import RunClock
 from napari_gpubio.light.forward.model import Head, Probe, labels_named
@@ -39,7 +41,7 @@ def forward_model(
     labels: Iterable[int | str] | None = None,
     mask: Array | None = None,
     device: str | Device = "auto",
-    resume: ForwardModel | None = None,
+    resume: ForwardModel | State | None = None,
     progress: Callable[[Step], object] | None = None,
 ) -> ForwardModel:
     """Forward model of a probe on a head; see `forward_model_steps`, whose end this returns.
@@ -72,7 +74,7 @@ def forward_model_steps(
     labels: Iterable[int | str] | None = None,
     mask: Array | None = None,
     device: str | Device = "auto",
-    resume: ForwardModel | None = None,
+    resume: ForwardModel | State | None = None,
     stop: threading.Event | None = None,
 ) -> Generator[Step, None, ForwardModel]:
     """Simulate every optode of a probe at every wavelength, and make the rows of all pairs, step by step.
@@ -93,16 +95,16 @@ def forward_model_steps(
     device
         See `napari_gpubio.core.device.choose_device`; several GPUs share the optodes, the first holds their fluence.
     resume
-        A model that was stopped, of the same head, probe and settings, in the same process: only optodes that it lacks
-        are simulated.
+        A model that was stopped, or what `read_unfinished` has read of its file, of the same head, probe and settings:
+        only photons that it lacks are traced.
     stop
         Set it to stop early; pairs whose optodes are done have their rows, and ``complete`` is False.
 
     Raises
     ------
     InvalidInput
-        If an optode is not at the scalp, a tissue is not known at a wavelength, no voxel is chosen, or there is too
-        little memory.
+        If an optode is not at the scalp, a tissue is not known at a wavelength, no voxel is chosen, ``resume`` is of
+        something else, or there is too little memory.
     """
     settings, chosen_device = settings or ForwardSettings(), choose_device(device)
     wavelengths = _wavelengths(probe.probe if isinstance(probe, Placement) else probe, settings)
@@ -117,8 +119,9 @@ def forward_model_steps(
         voxels=voxels, wanted=labels_named(first, labels), mask=mask,
     )  # fmt: skip
     columns = chosen_columns(voxels, first, work.wanted, mask)
-    state = _state_of(resume, work.key(wavelengths, domains))
-    clock, notes = RunClock(_seconds(resume)), [*placement.probe.notes, _CLOSE]
+    state = _state_of(resume, work.inputs(wavelengths, domains))
+    clock, notes = RunClock(state.seconds), [*placement.probe.notes, _CLOSE]
+    so_far = functools.partial(_result, work, state, (), clock, notes, complete=False)
     total = work.photons * len(work.optodes) * len(wavelengths)
     message = f"photons of {len(work.optodes)} optodes"
     for wavelength, domain in zip(wavelengths, domains, strict=True):
@@ -126,15 +129,16 @@ def forward_model_steps(
             continue
         before = work.photons * len(work.optodes) * len(state.parts)
         for done in work.simulate(domain, state):
-            yield Step(before + done, total, f"{message} at {wavelength:g} nm")
+            yield Step(before + done, total, f"{message} at {wavelength:g} nm", make_preview=so_far)
         whole = len(state.open_store.done) == len(work.optodes)
-        yield Step(before + work.photons * len(state.open_store.done), total, f"products of pairs at {wavelength:g} nm")
+        done = work.photons * len(state.open_store.done)
+        yield Step(before + done, total, f"products of pairs at {wavelength:g} nm", make_preview=so_far)
         part = work.products(domain, state, columns, wavelength)
         if not whole:
-            return _result(work, state, part, clock, notes)
+            return _result(work, state, (part,), clock, notes, complete=False)
         state.parts[wavelength] = part
         state.close_store()
-    return _result(work, state, None, clock, notes)
+    return _result(work, state, (), clock, notes, complete=True)
 
 
 def chosen_columns(
@@ -172,26 +176,28 @@ def _wavelengths(probe: Probe, settings: ForwardSettings) -> tuple[float, ...]:
     return wavelengths
 
 
-def _state_of(resume: ForwardModel | None, key: str) -> State:
+def _state_of(resume: ForwardModel | State | None, inputs: Inputs) -> State:
     if resume is None:
-        return State(key)
-    if not isinstance(resume.state, State):
-        raise InvalidInput("the model to resume has no state; only one that was stopped in this process has")
-    if resume.state.key != key:
-        raise InvalidInput("the model to resume is of another head, probe, settings or device; begin anew")
-    return resume.state
-
-
-def _seconds(resume: ForwardModel | None) -> float:
-    return 0.0 if resume is None else float(resume.parameters.get("seconds", 0.0))
+        return State(inputs)
+    state = resume.state if isinstance(resume, ForwardModel) else resume
+    if not isinstance(state, State):
+        raise InvalidInput("the model to resume has no state; only one that was stopped has")
+    check_inputs("model", state.inputs, inputs)
+    return state
 
 
 def _result(
-    work: Work, state: State, unfinished: WavelengthModel | None, clock: RunClock, notes: list[str]
+    work: Work,
+    state: State,
+    unfinished: tuple[WavelengthModel, ...],
+    clock: RunClock,
+    notes: list[str],
+    *,
+    complete: bool,
 ) -> ForwardModel:
-    domain, voxels, complete = work.domain, work.voxels, unfinished is None
+    domain, voxels = work.domain, work.voxels
+    state.seconds = round(clock.seconds, 3)
     columns = chosen_columns(voxels, domain, work.wanted, work.mask)
-    parts = (*state.parts.values(), *(() if unfinished is None else (unfinished,)))
     model = ForwardModel(
         head=work.head,
         placement=work.placement,
@@ -199,7 +205,7 @@ def _result(
         labels=domain.labels_present,
         label_names=tuple(domain.medium(label).name for label in domain.labels_present),
         voxels=voxels.flat if columns is None else voxels.flat[columns],
-        parts=parts,
+        parts=(*state.parts.values(), *unfinished),
         settings=work.settings,
         complete=complete,
         parameters={
@@ -208,12 +214,14 @@ def _result(
             "photons": work.photons,
             "optodes": len(work.optodes),
             "device": work.device.describe(),
-            "seconds": round(clock.seconds, 3),
+            "seconds": state.seconds,
+            **({} if complete else {"inputs": state.inputs}),
         },
         notes=tuple(notes),
         state=None if complete else state,
     )
-    return dataclasses.replace(model, notes=(*model.notes, *_coarse(work), *_findings(model)))
+    findings = _findings(model) if model.parts else ()
+    return dataclasses.replace(model, notes=(*model.notes, *_coarse(work), *findings))
 
 
 def _coarse(work: Work) -> Iterator[str]:

@@ -1,13 +1,13 @@
 """The work of a forward model at one wavelength: the simulation of each optode, and the products of all pairs."""
 
 import functools
-import hashlib
 import threading
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,8 @@ import numpy.typing as npt
 from napari_gpubio.core.chunks import advance_in_pieces, within_memory
 from napari_gpubio.core.device import CPU, Device, free_gpu_pool, free_memory_bytes
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.files import fingerprint
+from napari_gpubio.core.keeping import Inputs, inputs_of
 from napari_gpubio.core.numbers import memory_text, position_text
 from napari_gpubio.light.batches import FIRST_CHUNK, joined
 from napari_gpubio.light.forward.model import Head
@@ -25,7 +27,7 @@ from napari_gpubio.light.forward.settings import ForwardSettings
 from napari_gpubio.light.jacobians.reciprocity import Shell, shells_around
 from napari_gpubio.light.kernels.pairs.store import FluenceStore, TissueVoxels
 from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
-from napari_gpubio.light.model import OUTSIDE, Domain
+from napari_gpubio.light.model import OUTSIDE, Domain, Medium
 from napari_gpubio.light.run import check_source
 from napari_gpubio.light.source import Source, Vector
 from napari_gpubio.light.surface import above_surface, label_at
@@ -34,16 +36,30 @@ Array = npt.NDArray[Any]
 _WAIT_SECONDS = 0.1  # between looks at the photons that are done
 _ONE_LAUNCH = 1 << 24  # photons of a GPU's first chunk: an optode takes a fraction of a second
 _INWARD_MM = 1e-6
+_NOTE_SECONDS = 1.0  # between notes of how far an optode is, for a file
+
+
+class Begun(NamedTuple):
+    """What is done of an optode that is not whole: photons, and the tally of those of the last group, if it is open."""
+
+    photons: int
+    path: Array | None
+
+
+_NOTHING = Begun(0, None)
 
 
 @dataclass(eq=False)
 class State:
     """What is done: whole wavelengths, and the fluence of the optodes of the one that is not whole."""
 
-    key: str
+    inputs: Mapping[str, Any]  # what the model is made of, see `napari_gpubio.core.keeping`
     parts: dict[float, WavelengthModel] = field(default_factory=dict)
     store: FluenceStore | None = None
     shells: dict[int, tuple[Shell, ...]] = field(default_factory=dict)  # of optodes, at that wavelength
+    begun: dict[int, Begun] = field(default_factory=dict)
+    read: dict[int, Array] = field(default_factory=dict)  # whole groups of optodes, of a file, before a store is open
+    seconds: float = 0.0
 
     @property
     def open_store(self) -> FluenceStore:
@@ -58,6 +74,35 @@ class State:
             self.store.close()
         self.store = None
         self.shells.clear()
+        self.begun.clear()
+
+    def to_arrays(self, group_size: int) -> dict[str, Array]:
+        """How many wavelengths are whole, and what is done at the next one, as named arrays, for a file."""
+        found: dict[str, Array] = {"whole": np.array(len(self.parts))}
+        begun = dict(self.begun)  # before what is done, since threads go on with both
+        if (store := self.store) is not None:
+            done = set(store.done)
+            groups = dict.fromkeys(done, store.values.shape[1])
+            groups |= {optode: one.photons // group_size for optode, one in begun.items() if optode not in done}
+            with store.here():
+                found |= {f"fluence_{optode}": store.host(store.values[optode, :n]) for optode, n in groups.items()}
+            for optode in groups.keys() - done:
+                found[f"photons_{optode}"] = np.array(begun[optode].photons)
+                if (path := begun[optode].path) is not None:
+                    found[f"path_{optode}"] = path
+        return found
+
+    @classmethod
+    def from_arrays(cls, inputs: Any, parts: Sequence[WavelengthModel], arrays: Mapping[str, Array]) -> "State":
+        """Undo `to_arrays`; what does not fit its run is found by `Work.simulate`."""
+
+        def by_optode(kind: str) -> dict[int, Array]:
+            return {int(name.removeprefix(kind)): array for name, array in arrays.items() if name.startswith(kind)}
+
+        fluence, paths = by_optode("fluence_"), by_optode("path_")
+        begun = {optode: Begun(int(photons), paths.get(optode)) for optode, photons in by_optode("photons_").items()}
+        read = {optode: fluence[optode] for optode in fluence | begun}
+        return cls(inputs, {part.wavelength_nm: part for part in parts}, begun=begun, read=read)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -98,23 +143,25 @@ class Work:
         detectors = {len(probe.sources) + pair.detector for pair in probe.all_pairs}
         return *sorted(sources), *sorted(detectors)
 
-    def key(self, wavelengths: Sequence[float], domains: Sequence[Domain]) -> str:
-        """Fingerprint of everything that a model depends on."""
-        s, p = self.settings, self.placement
-        words: tuple[Any, ...] = (
-            repr(s),
-            self.photons,
-            self.device.kind,
-            tuple(wavelengths),
-            p.probe.all_pairs,
-            self.wanted,
-            [d.media for d in domains],
-        )
-        words += ("smooth entry",) if "pencil" in (s.sources, s.detectors) else ()  # earlier ones do not fit
-        found = hashlib.sha256(repr((*words, self.head.outside_n)).encode())
-        for array in (domains[0].labels, domains[0].affine, p.probe.positions_mm, p.directions, self.mask):
-            found.update(b"" if array is None else np.ascontiguousarray(array).tobytes())
-        return found.hexdigest()
+    def inputs(self, wavelengths: Sequence[float], domains: Sequence[Domain]) -> Inputs:
+        """All that a model depends on."""
+        head, probe, first = self.head, self.placement.probe, domains[0]
+        places = probe.positions_mm, self.placement.directions, probe.all_pairs
+        return {
+            "labels": (str(head.path or ""), fingerprint(first.labels, first.affine)),
+            **{
+                f"label {medium.label} at {nm:g} nm": (_optics(medium), repr(medium))
+                for nm, domain in zip(wavelengths, domains, strict=True)
+                for medium in domain.media
+            },
+            "probe": (str(probe.path or ""), fingerprint(*places)),
+            "columns": (f"labels {', '.join(map(str, self.wanted))}", fingerprint(self.wanted, self.mask)),
+            **inputs_of(self.settings),
+            **inputs_of(tuple(wavelengths), "wavelengths"),
+            **inputs_of(self.photons, "number of photons"),
+            **inputs_of(head.outside_n, "index outside"),
+            **inputs_of(self.device.kind, "kind of device"),
+        }
 
     def source(self, domain: Domain, optode: int) -> Source:
         """The source that stands for an optode."""
@@ -137,10 +184,12 @@ class Work:
         first = self._problem(domain, self.optodes[0], None)
         if state.store is None:
             state.store = self._new_store(first)
+            self._put_what_was_read(state, first.tally_size)
         waiting = [optode for optode in self.optodes if optode not in state.store.done]
         ready = self.photons * (len(self.optodes) - len(waiting))
         devices = [Device("cuda", (index,)) for index in self.device.indices] if self.device.is_gpu else [CPU]
-        photons, halt = dict.fromkeys(waiting, 0), threading.Event()
+        photons = {optode: state.begun.get(optode, _NOTHING).photons for optode in waiting}
+        halt = threading.Event()
         busy: dict[Future[None], Device] = {}
         with ThreadPoolExecutor(len(devices) + 1, thread_name_prefix="napari-gpubio") as pool:
             shells = pool.submit(self._find_shells, domain, state.shells, halt)
@@ -153,7 +202,7 @@ class Work:
                     for one in free[: len(waiting)]:
                         optode = waiting.pop(0)
                         task = pool.submit(
-                            self._trace, self._problem(domain, optode, first), optode, state.store, one, photons, halt
+                            self._trace, self._problem(domain, optode, first), optode, state, one, photons, halt
                         )
                         busy[task] = one
                     for task in wait(busy, timeout=_WAIT_SECONDS, return_when=FIRST_COMPLETED).done:
@@ -180,6 +229,30 @@ class Work:
         make = functools.partial(self.backend.store, self.voxels, rows, groups, self.device)
         return self._made(make, self.device, size, "the fluence of all optodes")
 
+    def _put_what_was_read(self, state: State, tally_size: int) -> None:
+        """Put into a new store what a file has of an earlier run; InvalidInput if it does not fit."""
+        store, size = state.open_store, self.settings.group_size(self.device.kind)
+        with store.here():
+            for optode in list(state.read):
+                values = state.read.pop(optode)
+                photons, path = state.begun.get(optode, Begun(self.photons, None))
+                is_open = photons % size > 0
+                if (
+                    optode not in self.optodes
+                    or not 0 <= photons <= self.photons
+                    or values.shape != (photons // size, len(self.voxels))
+                    or (path is None) == is_open
+                    or (path is not None and (path.shape != (tally_size,) or path.dtype != np.uint64))
+                ):
+                    raise InvalidInput(
+                        f"what the model to go on with has of optode {optode} does not fit its run; the file is "
+                        "damaged: remove it to begin anew"
+                    )
+                store.values[optode, : len(values)] = store.xp.asarray(values, np.float32)
+                if photons == self.photons:
+                    store.done.add(optode)
+                    state.begun.pop(optode, None)
+
     @staticmethod
     def _made(make: Callable[[], Any], device: Device, needed: int, what: str) -> Any:
         return within_memory(make, device, needed, what) if device.is_gpu else make()
@@ -197,12 +270,13 @@ class Work:
         self,
         problem: VoxelProblem,
         optode: int,
-        store: FluenceStore,
+        state: State,
         device: Device,
         photons: dict[int, int],
         halt: threading.Event,
     ) -> None:  # fmt: skip
-        """Trace all photons of an optode, unless the work is stopped before."""
+        """Trace the photons of an optode that are not done, unless the work is stopped before."""
+        store, begun = state.open_store, state.begun.get(optode, _NOTHING)
         quantum = problem.fluence_of_quantum(problem.batch_size)
 
         def keep(group: int, tally: Any) -> None:
@@ -212,13 +286,20 @@ class Work:
         run = self._made(make, device, self.backend.run_bytes(problem), "light transport in this volume")
         first_chunk = _ONE_LAUNCH if device.is_gpu else FIRST_CHUNK[device.kind]
         try:
-            pieces = joined([problem.batch_range(batch) for batch in range(problem.batch_count)], run.span)
-            for traced in advance_in_pieces([run], pieces, stop=halt, first_chunk=first_chunk):
-                photons[optode] = traced
+            run.go_on(*begun)
+            ranges = [problem.batch_range(batch) for batch in range(problem.batch_count)]
+            rest = [(max(start, begun.photons), stop) for start, stop in ranges if stop > begun.photons]
+            noted = time.monotonic()
+            for traced in advance_in_pieces([run], joined(rest, run.span), stop=halt, first_chunk=first_chunk):
+                photons[optode] = begun.photons + traced
+                if time.monotonic() - noted > _NOTE_SECONDS:
+                    state.begun[optode] = Begun(photons[optode], run.open_path())
+                    noted = time.monotonic()
             if photons[optode] == problem.settings.photons:
                 store.done.add(optode)
+                state.begun.pop(optode, None)
             else:
-                photons[optode] = 0  # an optode that is not whole is done again
+                state.begun[optode] = Begun(photons[optode], run.open_path())
         finally:
             run.close()
 
@@ -241,7 +322,7 @@ class Work:
             chosen=columns,
             threshold=self.settings.threshold,
         )
-        with self.backend.on(store):
+        with store.here():
             return wavelength_model(made, store, wavelength)
 
     def shells_of(self, domain: Domain, optode: int) -> tuple[Shell, ...]:
@@ -267,6 +348,10 @@ def inside_at(domain: Domain, point: Array, direction: Array) -> Array:
         if label_at(domain.labels, domain.affine, inside) != OUTSIDE:
             return np.asarray(inside)
     raise InvalidInput(f"there is no tissue below the optode at {position_text(point)}; check the labels there")
+
+
+def _optics(medium: Medium) -> str:
+    return f"mua {medium.mua_per_mm:g}/mm, mus {medium.mus_per_mm:g}/mm, g {medium.g:g}, n {medium.n:g}"
 
 
 def _vector(values: Array) -> Vector:

@@ -33,7 +33,7 @@ from napari_gpubio.light.layers.settings import LayeredSettings
 from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.napari_io import DECADES, decade_limits, error_layer, fluence_layer, log_name
 from napari_gpubio.light.result import LightResult
-from napari_gpubio.light.run import needed_memory_mb, simulate_steps
+from napari_gpubio.light.run import needed_memory, simulate_steps
 from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.source import AnySource, Source
 from napari_gpubio.light.statistics import PER_PHOTON, FluenceUnit
@@ -210,8 +210,8 @@ def needed_memory_steps(
 ) -> Generator[Step, None, str]:
     """Estimate how much memory a run needs; returns a sentence."""
     yield Step(0, 1, "reading the labels …")
-    megabytes = needed_memory_mb(domains.of(volume), settings, device)
-    return f"Needs about {memory_text(megabytes * 2**20)} of memory."
+    memory = needed_memory(domains.of(volume), settings, device, previews=True)
+    return f"Needs about {memory_text(memory.total)} of memory."
 
 
 # -- layers -----------------------------------------------------------------------------------------------------------

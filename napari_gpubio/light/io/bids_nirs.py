@@ -5,7 +5,6 @@ and coordinate system, and has landmarks. A ``*_channels.tsv`` beside it says wh
 together, and at which wavelengths.
 """
 
-import csv
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import existing_text, json_of
+from napari_gpubio.core.foreign import existing_json, existing_table
 from napari_gpubio.core.reading import reads_file
 from napari_gpubio.light.io.snirf import Optodes, placed_optodes
 
@@ -45,7 +44,7 @@ def read_optodes_tsv(path: str | Path) -> Optodes:
     system = _beside(table, "_coordsystem.json")
     described: Mapping[str, Any] = {}
     if system is not None:
-        described = json_of(existing_text(system), system.name)
+        described = existing_json(system)
         if not isinstance(described, dict):
             raise InvalidInput(f"{system.name} is not a JSON object; write it again")
     unit, notes = _unit(described, system)
@@ -66,8 +65,7 @@ def read_optodes_tsv(path: str | Path) -> Optodes:
 
 
 def _rows(path: Path) -> list[dict[str, str]]:
-    text = existing_text(path).lstrip("\ufeff")
-    rows = csv.DictReader(text.splitlines(), delimiter="\t")
+    _, rows = existing_table(path, "\t")
     return [{str(key): str(value or "") for key, value in row.items()} for row in rows]
 
 

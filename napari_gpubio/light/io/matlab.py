@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import existing_file
+from napari_gpubio.core.foreign import existing_map
 
 Array = npt.NDArray[Any]
 _HEADER, _ORDERS = 128, {b"IM": "<", b"MI": ">"}
@@ -26,7 +26,7 @@ _COMPLEX = 0x800
 _DEEPEST = 8  # structs in structs
 _BEGINNING = 1 << 10  # of a packed matrix, which has its name
 _MOST_BYTES = 1 << 26  # of a matrix that is wanted
-_MOST_AXES = 32
+_MOST_AXES, _MOST_ELEMENTS = 32, 1_000_000
 _DAMAGED = "a matrix in it is incomplete or damaged; copy or export the file again"
 
 
@@ -45,7 +45,7 @@ def read_matlab(path: str | Path, wanted: Collection[str]) -> dict[str, Any]:
     InvalidInput
         If the file is missing or of another kind, or a matrix of these is damaged.
     """
-    data = memoryview(existing_file(path).read_bytes())
+    data = memoryview(existing_map(path))
     if bytes(data[:4]) == b"\x89HDF" or bytes(data[:10]) == b"MATLAB 7.3":
         raise InvalidInput("it is a file of MATLAB 7.3, which is HDF5; save it there with -v7")
     order = _ORDERS.get(bytes(data[_HEADER - 2 : _HEADER]))
@@ -72,10 +72,12 @@ def _inflated(element: memoryview, most: int) -> memoryview:
 
 
 def _elements(data: memoryview, order: str) -> Iterator[tuple[int, memoryview]]:
-    """Type and bytes of elements that follow each other; the last one may be cut, and so are its bytes."""
+    """Type and bytes of elements that follow each other, up to zeros; the last one may be cut, and so are its bytes."""
     at = 0
-    while at + 8 <= len(data):
-        kind, size = struct.unpack_from(f"{order}II", data, at)
+    for _ in range(_MOST_ELEMENTS):
+        kind, size = struct.unpack_from(f"{order}II", data, at) if at + 8 <= len(data) else (0, 0)
+        if not kind:
+            return
         if small := kind >> 16:
             yield kind & 0xFFFF, data[at + 4 : at + 4 + min(small, 4)]
             at += 8
@@ -120,4 +122,4 @@ def _matrix(data: memoryview, order: str, depth: int = 0) -> Any:
 def _numbers(part: tuple[int, memoryview], order: str) -> Array:
     kind, element = part
     dtype = np.dtype(order + _TYPES.get(kind, "u1"))
-    return np.frombuffer(element, dtype, len(element) // dtype.itemsize)
+    return np.frombuffer(element, dtype, len(element) // dtype.itemsize).copy()

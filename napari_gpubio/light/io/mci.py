@@ -26,7 +26,8 @@ from decimal import Decimal
 from pathlib import Path
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import atomic_write, existing_file
+from napari_gpubio.core.files import atomic_write
+from napari_gpubio.core.foreign import MOST_WHOLE, existing_text
 from napari_gpubio.core.reading import reads_file
 from napari_gpubio.light.layers.model import MOST_LAYERS, THICKEST_MM, Layer, LayeredMedium
 from napari_gpubio.light.layers.settings import LayeredSettings
@@ -49,14 +50,12 @@ class DataLines:
     """
 
     def __init__(self, path: str | Path) -> None:
-        self.path = existing_file(path)
+        self.path = Path(path)
         self.number = 0
         self.words: list[str] = []
         self.comment = ""
-        try:
-            self.text = self.path.read_text(encoding="utf-8-sig", errors="replace")
-        except OSError as error:
-            raise InvalidInput(f"{self.path.name} cannot be read ({error.strerror}); check its permissions") from error
+        text = existing_text(path, MOST_WHOLE, other="latin-1")
+        self.text = text.replace("\r\n", "\n").replace("\r", "\n")
         self._lines = iter(self.text.removesuffix("\n").split("\n"))
 
     def advance(self) -> bool:

@@ -14,7 +14,16 @@ from napari_gpubio import __version__
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.parameters import idle_names
 from napari_gpubio.light.detectors import AnyDetector, DetectedPhotons, Detector, FaceDetector
-from napari_gpubio.light.io.archive import LAYERS, VOXELS, Array, entry, opened_archive, within, write_archive
+from napari_gpubio.light.io.archive import (
+    LAYERS,
+    VOXELS,
+    Array,
+    entry,
+    header_of,
+    opened_archive,
+    within,
+    write_archive,
+)
 from napari_gpubio.light.kernels.layers.problem import LayeredProblem
 from napari_gpubio.light.kernels.layers.tally import LayerTally
 from napari_gpubio.light.kernels.voxels.tally import VoxelTally
@@ -119,7 +128,7 @@ def _estimate(described: Mapping[str, Any], name: str) -> Estimate:
     return Estimate(*(math.nan if part.get(key) is None else float(entry(part, key, Real)) for key in Estimate._fields))
 
 
-def save_result(path: str | Path, result: LightResult, *, resumable: bool = True, compress: bool = False) -> None:
+def save_result(path: str | Path, result: LightResult, *, resumable: bool = True, compress: bool | None = None) -> None:
     """Save a result in one file; an older file is replaced only when the new one is complete.
 
     Parameters
@@ -132,8 +141,9 @@ def save_result(path: str | Path, result: LightResult, *, resumable: bool = True
         Save the tallies too, from which the run can be resumed and results be merged; they are two thirds of the file
         or more.
     compress
-        Make the file three times smaller or more, and the saving four to ten times slower: half a second or a minute
-        and a half, for a head or for a large grid with ten time gates.
+        True makes the file three times smaller or more, and the saving four to ten times slower: half a second or a
+        minute and a half, for a head or for a large grid with ten time gates. By default that is done with arrays
+        most of whose numbers are equal, as where little light has come, which takes no longer; False: never.
 
     Raises
     ------
@@ -154,6 +164,18 @@ def load_result(path: str | Path) -> LightResult:
     """
     with opened_archive(path, VOXELS) as (described, arrays):
         return _result(described, arrays)
+
+
+def load_unfinished(path: str | Path) -> LightResult | None:
+    """Load a result that `save_result` saved of a run that did not come to its end, to go on with it.
+
+    None if the file is anything else, or has no state; of a complete one no more than its text is read. InvalidInput
+    as of `load_result`.
+    """
+    if header_of(path, VOXELS).get("complete") is not False:
+        return None
+    found = load_result(path)
+    return None if found.state is None else found
 
 
 def _arrays(result: LightResult, *, resumable: bool) -> Iterator[tuple[str, Array]]:
@@ -272,7 +294,7 @@ def _about_run(described: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def save_layered_result(
-    path: str | Path, result: LayeredResult, *, resumable: bool = True, compress: bool = False
+    path: str | Path, result: LayeredResult, *, resumable: bool = True, compress: bool | None = None
 ) -> None:
     """Save a layered result in one file; an older file is replaced only when the new one is complete.
 

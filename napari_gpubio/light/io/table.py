@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import atomic_write, existing_text, json_of
+from napari_gpubio.core.files import atomic_write
+from napari_gpubio.core.foreign import existing_json, existing_text
 from napari_gpubio.core.reading import reads_file
 from napari_gpubio.light.model import Medium
 
@@ -147,7 +148,7 @@ def _named(header: list[str], cells: list[str], place: str, file_name: str, sepa
 
 
 def _json_rows(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    rows = json_of(existing_text(path), path.name)
+    rows = existing_json(path)
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise InvalidInput(f"{path.name} is not a list of objects; give [{{{', '.join(map(repr, COLUMNS))}}}, …]")
     for number, row in enumerate(rows, 1):

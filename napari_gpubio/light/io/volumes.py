@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import existing_file
+from napari_gpubio.core.foreign import MOST_WHOLE, existing_bytes
 from napari_gpubio.core.label_volumes import as_labels
 from napari_gpubio.core.layer_files import companions, write_described
 from napari_gpubio.core.quantity import GUIDE, HALVES, QUANTITY, STANDARD_ERROR, Quantity
@@ -137,9 +137,10 @@ def read_irradiance(path: str | Path) -> npt.NDArray[np.float64]:
     """
     from PIL import Image
 
-    file = existing_file(path)
+    file = Path(path)
+    data = io.BytesIO(existing_bytes(file, MOST_WHOLE))  # so that Pillow reads no more than there is
     try:
-        with Image.open(io.BytesIO(file.read_bytes())) as image:  # which has no more bytes than the file
+        with Image.open(data) as image:
             check_expansion(file, image.width * image.height * np.dtype(np.float64).itemsize)
             if np.ptp(np.asarray(image.convert("RGB")), axis=2).any():
                 note("it is in colors; their luminance, as PIL has it, is taken as irradiance")

@@ -12,11 +12,12 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import existing_file
-from napari_gpubio.core.reading import members, note, reads_file
+from napari_gpubio.core.reading import members, note, reads_file, untold
 from napari_gpubio.core.volumes import check_memory
 from napari_gpubio.speckle.io.samples import Choice
-from napari_gpubio.speckle.io.tiff import READ_TIFF_SUFFIXES, read_tiff
-from napari_gpubio.speckle.io.video import VIDEO_SUFFIXES, read_video
+from napari_gpubio.speckle.io.tiff import READ_TIFF_SUFFIXES, in_memory, open_tiff, read_tiff
+from napari_gpubio.speckle.io.video import VIDEO_SUFFIXES, open_video
+from napari_gpubio.speckle.stored import Frames, StoredFrames
 
 Array = npt.NDArray[Any]
 _HEADER = np.dtype([("height", "<u2"), ("width", "<u2"), ("frames", "<u2"), ("exposure", "<u2")])
@@ -51,27 +52,55 @@ def read_frames(path: str | os.PathLike[str], *, channel: int | None = None, pla
     InvalidInput
         If the file cannot be read, or does not hold frames of intensities.
     """
-    choice = Choice(channel=channel, plane=plane)
-    if Path(path).is_dir():
-        return _read_folder(Path(path), choice)
+    return in_memory(Path(path), _opened(Path(path), Choice(channel=channel, plane=plane), whole=True))
+
+
+@reads_file
+def open_frames(path: str | os.PathLike[str], *, channel: int | None = None, plane: int | None = None) -> Frames:
+    """Open a stack of frames of any length, as `read_frames`, which stay in their file until they are needed.
+
+    What `read_frames` would have in memory is looked through here, since what is damaged is left out, and is read once
+    more later: frames that are compressed, videos, folders.
+
+    Returns
+    -------
+    A memory map, or `napari_gpubio.speckle.stored.StoredFrames`, which `napari_gpubio.speckle.contrast_steps` takes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from napari_gpubio import speckle
+    >>> maps = speckle.contrast(np.random.default_rng(0).integers(1, 255, (9, 32, 32), np.uint8), device="cpu")
+    >>> speckle.io.write_maps("k.tif", maps)
+    >>> speckle.io.open_frames("k.tif").shape
+    (9, 32, 32)
+    """
+    return _opened(Path(path), Choice(channel=channel, plane=plane), whole=False)
+
+
+def _opened(path: Path, choice: Choice, *, whole: bool) -> Frames:
+    """Open frames; ``whole``: what is not mapped is read at once."""
+    if path.is_dir():
+        return _open_folder(path, choice, whole=whole)
     file = existing_file(path)
     if is_raw(file):
         choice.check_only("channel", "plane")
         return read_raw(file)
     if file.suffix.lower() in VIDEO_SUFFIXES:
-        return read_video(file, choice)
+        return open_video(file, choice, whole=whole)
     if file.suffix.lower() not in READ_TIFF_SUFFIXES:
         raise InvalidInput(
             f"{file.name} is neither .tif, nor a video ({', '.join(VIDEO_SUFFIXES)}), nor a raw file .00000; save the "
             "frames as TIFF"
         )
-    return read_tiff(file, choice)
+    return open_tiff(file, choice, whole=whole)
 
 
-def _read_folder(folder: Path, choice: Choice) -> Array:
+def _open_folder(folder: Path, choice: Choice, *, whole: bool) -> Frames:
     """The frames of TIFF files of one frame each, in the natural order of their names."""
     files = [file for file in folder.iterdir() if file.suffix.lower() in READ_TIFF_SUFFIXES and file.name[0] != "."]
     files.sort(key=lambda file: natural_order(file.name))
+    kinds: dict[str, tuple[tuple[int, ...], np.dtype[Any]]] = {}
     found: dict[str, Array] = {}
     with members({file.name for file in files}):
         for file in files:
@@ -82,21 +111,29 @@ def _read_folder(folder: Path, choice: Choice) -> Array:
                 continue
             if frame.ndim != 2:
                 raise InvalidInput(f"{file.name} in it has {len(frame)} frames; give it, or a folder of single frames")
-            if not found:
-                check_memory(folder, frame.nbytes * len(files))
-            found[file.name] = np.array(frame)  # a file stays open as long as it is mapped
-    if not found:
+            if whole:
+                if not found:
+                    check_memory(folder, frame.nbytes * len(files))
+                found[file.name] = np.array(frame)  # a file stays open as long as it is mapped
+            kinds[file.name] = frame.shape, frame.dtype
+    if not kinds:
         raise InvalidInput(f"it is a folder in which no TIFF file can be read ({len(files)} are there); give frames")
-    kind, _ = Counter((frame.shape, frame.dtype) for frame in found.values()).most_common(1)[0]
-    kept = {name: frame for name, frame in found.items() if (frame.shape, frame.dtype) == kind}
-    if lost := [file.name for file in files if file.name not in kept]:
+    kind, _ = Counter(kinds.values()).most_common(1)[0]
+    names = [name for name, one in kinds.items() if one == kind]
+    if lost := [file.name for file in files if kinds.get(file.name) != kind]:
         named = ", ".join(lost[:_MOST_NAMED]) + (", …" if len(lost) > _MOST_NAMED else "")
         note(f"{len(lost)} of {len(files)} files ({named}) are damaged, or of another size or type; they are left out")
-    names = list(kept)
-    note(f"{len(kept)} files are taken as frames in the natural order of their names, {names[0]} to {names[-1]}")
+    note(f"{len(names)} files are taken as frames in the natural order of their names, {names[0]} to {names[-1]}")
     if len(names) > 1 and not _count_evenly(names):
         note("no number in their names goes up evenly; frames may be missing, of several channels or in another order")
-    return np.stack(list(kept.values()))
+    if whole:
+        return np.stack([found[name] for name in names])
+
+    def read(first: int, end: int) -> Array:
+        with untold():
+            return np.stack([_read_member(folder / name, choice) for name in names[first:end]])
+
+    return StoredFrames((len(names), *kind[0]), kind[1], read)
 
 
 def _count_evenly(names: list[str]) -> bool:

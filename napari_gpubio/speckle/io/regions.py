@@ -1,6 +1,5 @@
 """Regions of maps: images of labels, shapes that napari saved, and files of this package."""
 
-import csv
 import json
 import os
 from collections.abc import Mapping
@@ -11,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import atomic_write, existing_file, json_of
+from napari_gpubio.core.files import atomic_write, existing_file
+from napari_gpubio.core.foreign import existing_table, json_of
 from napari_gpubio.core.reading import reads_file
 from napari_gpubio.core.volumes import NIFTI_SUFFIXES, one_volume, read_array
 from napari_gpubio.speckle.io.tiff import READ_TIFF_SUFFIXES, read_tiff
@@ -107,12 +107,11 @@ def _shapes(file: Path, shape: tuple[int, int]) -> dict[str, npt.NDArray[np.bool
     """Return the pixels of the shapes of napari's table."""
     corners: dict[str, tuple[str, list[list[float]]]] = {}
     try:
-        with file.open(encoding="utf-8", newline="") as stream:
-            for row in csv.DictReader(stream):
-                axes = sorted(key for key in row if str(key).startswith("axis-"))[-2:]
-                kind, vertices = corners.setdefault(row["index"], (row["shape-type"], []))
-                vertices.append([float(row[axis]) for axis in axes])
-    except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
+        for row in existing_table(file)[1]:
+            axes = sorted(key for key in row if str(key).startswith("axis-"))[-2:]
+            kind, vertices = corners.setdefault(row["index"], (row["shape-type"], []))
+            vertices.append([float(row[axis]) for axis in axes])
+    except (ValueError, KeyError, TypeError) as error:
         text = f"{file.name} is no table of shapes as napari saves it ({error}); save the layer again"
         raise InvalidInput(text) from error
     if not corners:

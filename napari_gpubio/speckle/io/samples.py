@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.reading import note
+from napari_gpubio.speckle.stored import Frames, each_frame, turned
 
 Array = npt.NDArray[Any]
 _MIN_IS_WHITE, _RGB, _PALETTE, _YCBCR, _FILTERS = 0, 2, 3, 6, 32803  # photometric interpretations of TIFF
@@ -49,8 +50,8 @@ class Choice:
                 self.take(what, 1)
 
 
-def gray_frames(frames: Array, page: Any, choice: Choice, *, is_imagej: bool, colors: bool) -> Array:
-    """Return frames (T, Y, X) of pages of TIFF.
+def gray_frames(frames: Frames, page: Any, choice: Choice, *, is_imagej: bool, colors: bool) -> Frames:
+    """Return frames (T, Y, X) of pages of TIFF, which stay in their file if they are there.
 
     Parameters
     ----------
@@ -74,7 +75,7 @@ def gray_frames(frames: Array, page: Any, choice: Choice, *, is_imagej: bool, co
     if meaning in _NO_INTENSITY:
         raise InvalidInput(f"its pixels are {_NO_INTENSITY[meaning]}, not intensities; give gray frames")
     if frames.dtype.kind == "b":
-        frames = frames.astype(np.uint8)
+        frames = turned(frames, lambda some: some.astype(np.uint8), copies=True)
     if frames.dtype.kind not in "uif":
         raise InvalidInput(f"it holds {frames.dtype} of shape {page.shape}; give gray frames")
     if name.startswith(_MAY_LOSE):
@@ -86,44 +87,51 @@ def gray_frames(frames: Array, page: Any, choice: Choice, *, is_imagej: bool, co
     if "S" in page.axes:
         if page.axes.index("S") == 0 and meaning == _RGB:
             note("its colors are in planes of their own, as tifffile writes 3 or 4 frames without photometric=")
-        frames = np.moveaxis(frames, 1 + page.axes.index("S"), -1)
+        axis = 1 + page.axes.index("S")
+        frames = turned(frames, lambda some: np.moveaxis(some, axis, -1))
         frames = one_sample(frames, page.samplesperpixel - len(page.extrasamples), choice, colors=colors)
     if meaning == _MIN_IS_WHITE and not is_imagej and frames.dtype.kind == "u":
         top = frames.dtype.type(2**page.bitspersample - 1)
-        frames = top - frames
+        frames = turned(frames, lambda some: top - some, copies=True)
         note(f"0 is white in this file; values are subtracted from {top}")
     return frames
 
 
-def one_sample(samples: Array, bright: int, choice: Choice, *, colors: bool = True) -> Array:
-    """Return one of the samples of pixels, shape (…, S), the first ``bright`` of which are channels or colors.
+def one_sample(samples: Frames, bright: int, choice: Choice, *, colors: bool = True) -> Frames:
+    """Return one of the samples of pixels, shape (T, Y, X, S), the first ``bright`` of which are channels or colors.
 
     Raises
     ------
     InvalidInput
         If they are colors that differ, and these are not allowed.
     """
+    taken = _which_sample(samples, bright, choice, colors=colors)
+    return turned(samples, lambda some: some[..., taken])
+
+
+def _which_sample(samples: Frames, bright: int, choice: Choice, *, colors: bool) -> int:
     if choice.channel is not None:
-        return samples[..., choice.take("channel", samples.shape[-1])]
+        return choice.take("channel", samples.shape[-1])
     if extra := samples.shape[-1] - bright:
         note(f"{extra} extra sample{'s' * (extra > 1)} of each pixel (opacity, for instance) left out")
     if bright <= 1:
-        return samples[..., 0]
-    if all(np.array_equal(samples[..., 0], samples[..., other]) for other in range(1, bright)):
+        return 0
+    if all(np.array_equal(one[..., 0], one[..., other]) for one in each_frame(samples) for other in range(1, bright)):
         note(f"its {bright} colors are equal; one of them is taken")
-        return samples[..., 0]
+        return 0
     if not colors:
         raise InvalidInput("it is in colors; save it in gray")
-    brightest = int(np.argmax([samples[..., color].mean(dtype=np.float64) for color in range(bright)]))
+    sums = sum(one[..., :bright].sum(axis=(0, 1), dtype=np.float64) for one in each_frame(samples))
+    brightest = int(np.argmax(sums))
     word = _COLORS[brightest] if bright == len(_COLORS) else f"channel {brightest}"
     note(
         f"it is in {bright} colors; the brightest ({word}) is taken, and channel= takes another one; contrast is too "
         "low where the camera interpolated colors"
     )
-    return samples[..., brightest]
+    return brightest
 
 
-def calibrated(frames: Array, description: str) -> Array:
+def calibrated(frames: Frames, description: str) -> Frames:
     """Frames as ImageJ's calibration has them, which is how it stores negative integers; only a line is applied."""
     fields = dict(_CALIBRATION.findall(description))
     try:
@@ -137,10 +145,11 @@ def calibrated(frames: Array, description: str) -> Array:
         return frames
     note(f"ImageJ's calibration of its values was applied: {offset:g} + {slope:g} x")
     if slope == 1 and offset.is_integer() and frames.dtype.kind in "ui" and abs(offset) < 2**31:
-        whole = frames.astype(np.int64) + int(offset)
-        is_small = whole.size and whole.min() >= 0 and whole.max() <= np.iinfo(np.uint16).max
-        return whole.astype(np.uint16 if is_small else np.float32)
-    return (offset + slope * frames.astype(np.float64)).astype(np.float32)
+        most = np.iinfo(np.uint16).max
+        is_small = all(one.min() >= -offset and one.max() <= most - offset for one in each_frame(frames))
+        kind = np.uint16 if is_small else np.float32
+        return turned(frames, lambda some: (some.astype(np.int64) + int(offset)).astype(kind), copies=True)
+    return turned(frames, lambda some: (offset + slope * some.astype(np.float64)).astype(np.float32), copies=True)
 
 
 def lost_text(lost: Sequence[int], count: int) -> str:

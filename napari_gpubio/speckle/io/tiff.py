@@ -19,10 +19,11 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.reading import note, reads_file
+from napari_gpubio.core.reading import note, reading, reads_file
 from napari_gpubio.core.volumes import check_expansion
 from napari_gpubio.speckle.io.samples import Choice, calibrated, gray_frames, lost_text
 from napari_gpubio.speckle.io.tiff_pages import AS_IT_IS, TiffLook, check_pages, is_whole, pixels_of
+from napari_gpubio.speckle.stored import Frames, StoredFrames
 
 Array = npt.NDArray[Any]
 TIFF_SUFFIXES = (".tif", ".tiff")  # that are written
@@ -50,17 +51,20 @@ class _Stack:
     offset: int | None = None  # where the data of all pages follow each other
 
 
-def read_tiff(file: Path, choice: Choice | None = None, *, colors: bool = True) -> Array:
-    """Read gray frames, shape (T, Y, X), or a single one (Y, X).
+def open_tiff(file: Path, choice: Choice | None = None, *, colors: bool = True, whole: bool = False) -> Frames:
+    """Open gray frames, shape (T, Y, X), or a single one (Y, X), which stay in the file: mapped, or read when needed.
 
     Parameters
     ----------
     file
-        An existing file. Contiguous frames are memory-mapped.
+        An existing file.
     choice
         The channel and the plane to take, where the file has several.
     colors
         Whether colors may be turned to gray.
+    whole
+        Whether pages that do not follow each other are read at once. Otherwise those that are compressed are all looked
+        at here, since damaged ones are left out, and read again when they are needed.
 
     Raises
     ------
@@ -69,11 +73,23 @@ def read_tiff(file: Path, choice: Choice | None = None, *, colors: bool = True) 
     """
     choice = choice or Choice()
     with _opened(file, choice) as (tiff, stack, numbers, cut_after):
-        frames, lost = _read_stack(file, tiff, stack, numbers)
+        frames, lost = _read_stack(file, tiff, stack, numbers, whole=whole)
         _note_lost(lost, len(numbers), cut_after)
         frames = gray_frames(frames, stack.key, choice, is_imagej=tiff.is_imagej, colors=colors)
         frames = calibrated(frames, tiff.pages[0].description) if tiff.is_imagej else frames
-    return frames[0] if len(numbers) == 1 else frames
+        return frames[0] if len(numbers) == 1 else frames
+
+
+def read_tiff(file: Path, choice: Choice | None = None, *, colors: bool = True) -> Array:
+    """Read gray frames, as `open_tiff`; those that follow each other are memory-mapped."""
+    return in_memory(file, open_tiff(file, choice, colors=colors, whole=True))
+
+
+def in_memory(file: Path, frames: Frames) -> Array:
+    """Read frames that are stored; InvalidInput if they do not fit in memory. Others stay mapped."""
+    if isinstance(frames, StoredFrames):
+        check_expansion(file, frames.nbytes)
+    return np.asarray(frames)
 
 
 @reads_file
@@ -185,12 +201,24 @@ def _mapped(file: Path) -> _Stack | None:
         follows = all(page.dataoffsets[0] == first.dataoffsets[0] + first.nbytes for page in second)
         if any(page.is_shaped for page in second) or not (follows or _is_described(tiff)):  # appended, or apart
             return None
+        if not _is_described(tiff):
+            return _following(_pages(tiff))
         (series,) = tiff.series  # raises if there are several
         count = len(series)
         offset = _offset(series, tiff)
         if offset is not None and len(tiff.pages) == count >= math.prod(_described(tiff, [series.keyframe])[1]):
             return _Stack(series, *_axes(series), series.keyframe, offset)
     return None
+
+
+def _following(pages: list[Any]) -> _Stack | None:
+    """Pages that are alike and follow each other, as tifffile finds them, which compares each page with all others."""
+    first, begin = pages[0], pages[0].dataoffsets[0]
+    is_one = all(
+        _kind(page) == _kind(first) and page.is_memmappable and page.dataoffsets[0] == begin + number * first.nbytes
+        for number, page in enumerate(pages)
+    )
+    return _Stack(pages, "I", (len(pages),), first, begin) if is_one else None
 
 
 def _offset(series: Any, tiff: Any) -> int | None:
@@ -338,7 +366,9 @@ def _mapped_frames(file: Path, stack: _Stack) -> int:
     return min(max(end - begin, 0) // max(page.nbytes, 1), math.prod(stack.shape))
 
 
-def _read_stack(file: Path, tiff: Any, stack: _Stack, numbers: npt.NDArray[np.int64]) -> tuple[Array, list[int]]:
+def _read_stack(
+    file: Path, tiff: Any, stack: _Stack, numbers: npt.NDArray[np.int64], *, whole: bool
+) -> tuple[Frames, list[int]]:
     """The frames of a stack that are in the file, shape (frames, *page), and the places of those that are not."""
     page, lost = stack.key, _lost(file, stack, numbers)
     left = np.delete(numbers, lost)
@@ -347,14 +377,37 @@ def _read_stack(file: Path, tiff: Any, stack: _Stack, numbers: npt.NDArray[np.in
         mapped = np.memmap(file, dtype, "r", stack.offset, (_mapped_frames(file, stack), *page.shape))
         if len(left) == len(mapped):
             return np.asarray(mapped), lost
-        check_expansion(file, len(left) * page.nbytes)
-        return np.asarray(mapped[left]), lost
-    check_expansion(file, len(numbers) * page.nbytes)
-    read = {number: _read_page(stack, number) for number in left.tolist()}
-    found = [frame for frame in read.values() if frame is not None]
-    if not found:
+        return StoredFrames((len(left), *page.shape), dtype, lambda first, end: mapped[left[first:end]]), lost
+    found = list[Array]()
+    if whole:
+        check_expansion(file, len(numbers) * page.nbytes)
+    if whole or page.compression != 1:  # what is there of others can be read
+        kept = list[int]()
+        for number in left.tolist():
+            if (frame := _read_page(stack, number)) is not None:
+                kept.append(number)
+                found += [frame] if whole else []
+        lost = np.flatnonzero(~np.isin(numbers, kept)).tolist()
+        left = np.array(kept, np.int64)
+    if not len(left):
         raise InvalidInput(f"{file.name} has none of its {len(numbers)} frames whole; copy or export it again")
-    return np.stack(found), [place for place, number in enumerate(numbers.tolist()) if read.get(number) is None]
+    if whole:
+        return np.stack(found), lost
+
+    def read(first: int, end: int) -> Array:
+        with reading(file):
+            return _read_pages(stack, left[first:end].tolist())
+
+    return StoredFrames((len(left), *page.shape), page.dtype, read), lost
+
+
+def _read_pages(stack: _Stack, numbers: list[int]) -> Array:
+    pages = list[Array]()
+    for number in numbers:
+        if (page := _read_page(stack, number)) is None:
+            raise InvalidInput(f"page {number} could be read when the file was opened and now cannot; check its disk")
+        pages.append(page)
+    return np.stack(pages)
 
 
 def _page(stack: _Stack, number: int) -> Any | None:

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.files import is_stream
 from napari_gpubio.core.volumes import check_expansion
 
 Array = npt.NDArray[Any]
@@ -93,6 +94,8 @@ def check_pages(file: Path) -> tuple[int, bool]:
     Returns the number of pages, and whether their chain has its end in the file. InvalidInput if it comes back to one
     of them, or a tag states more bytes than the file has.
     """
+    if is_stream(file):
+        raise InvalidInput(f"{file.name} is a pipe, a device or a socket; give a file on a disk")
     size = file.stat().st_size
     with file.open("rb") as stream:
         begin = stream.read(16)

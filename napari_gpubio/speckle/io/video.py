@@ -3,8 +3,11 @@
 Needs PyAV: ``pip install "napari-gpubio[video]"``.
 """
 
+import itertools
 import re
 import threading
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,11 +19,12 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.reading import note
 from napari_gpubio.core.volumes import check_expansion
 from napari_gpubio.speckle.io.samples import Choice, one_sample
+from napari_gpubio.speckle.stored import Frames, StoredFrames
 
 Array = npt.NDArray[Any]
 VIDEO_SUFFIXES = (".avi", ".mp4", ".mov", ".mkv")
 _LOSSLESS = ("rawvideo", "ffv1", "huffyuv", "ffvhuff", "utvideo", "png", "v210", "magicyuv", "lagarith", "qtrle")
-_DEEP = "gray16le"  # of more than 8 bits
+_DEEP, _DEEP_RGB = "gray16le", "rgb48le"  # of more than 8 bits
 _DEEP_COLORS = re.compile(r"(?:p|rgb|bgr|rgba)(?:9|10|12|14|16|48|64)(?:le|be)$")
 _UNSTATED, _TELEVISION = 0, 1  # FFmpeg's numbers for ranges of brightness
 _BRIGHTNESS = ("yuv4", "yuva", "nv", "uyvy", "yuyv", "yvyu")  # kinds of pixels that are brightness and two differences
@@ -36,7 +40,8 @@ class _Video:
     codec: str
     count: int  # of frames, 0: not known
     tick_s: float
-    frames: list[Array] = field(default_factory=list)
+    frames: list[Array] = field(default_factory=list)  # if they are kept
+    shapes: list[tuple[int, ...]] = field(default_factory=list)
     places: list[int | None] = field(default_factory=list)  # of frames in time, ticks
     damaged: set[int | None] = field(default_factory=set)  # places of frames that are not as they were written
     end_s: float | None = None  # of the last frame
@@ -50,11 +55,11 @@ class _Video:
         """The kind that its pixels are turned into, of 8 or 16 bits."""
         if self.is_gray:
             return "gray" if self.kind == "gray" else _DEEP
-        return "rgb48le" if _DEEP_COLORS.search(self.kind) else "rgb24"
+        return _DEEP_RGB if _DEEP_COLORS.search(self.kind) else "rgb24"
 
 
-def read_video(file: Path, choice: Choice) -> Array:
-    """Read frames, shape (T, Y, X), uint8 or uint16.
+def open_video(file: Path, choice: Choice, *, whole: bool) -> Frames:
+    """Open frames, shape (T, Y, X), uint8 or uint16.
 
     Frames that the decoder finds damaged, and those that are decoded from them, are left out and counted.
 
@@ -64,6 +69,9 @@ def read_video(file: Path, choice: Choice) -> Array:
         An existing file.
     choice
         The color to take, where they differ.
+    whole
+        Whether all frames are read at once; otherwise they are decoded here to find those that are damaged, and again,
+        one after another, when they are needed.
 
     Raises
     ------
@@ -80,7 +88,7 @@ def read_video(file: Path, choice: Choice) -> Array:
         before = av.logging.get_level()
         av.logging.set_level(av.logging.ERROR)  # damage that FFmpeg covers with other pixels is only logged
         try:
-            video = _decoded(file, log)
+            video = _decoded(file, log, keeps=whole)
         except InvalidInput:
             raise
         except Exception as error:  # PyAV raises many kinds on damaged files
@@ -88,22 +96,70 @@ def read_video(file: Path, choice: Choice) -> Array:
             raise InvalidInput(f"{file.name} cannot be decoded as a video ({why}); copy it again") from error
         finally:
             av.logging.set_level(before)
-    whole = [number for number, place in enumerate(video.places) if place not in video.damaged]
-    whole = whole or list(range(len(video.places)))  # there are no better ones
-    frames = [video.frames[number] for number in whole]
-    if len({frame.shape for frame in frames}) != 1:
-        raise InvalidInput(f"{file.name} has {len(frames)} frames, which are not of one size; save them again")
-    _note_times(video, len(frames), [place for number in whole if (place := video.places[number]) is not None])
+    good = [number for number, place in enumerate(video.places) if place not in video.damaged]
+    good = good or list(range(len(video.places)))  # there are no better ones
+    shapes = {video.shapes[number] for number in good}
+    if len(shapes) != 1:
+        raise InvalidInput(f"{file.name} has {len(good)} frames, which are not of one size; save them again")
+    _note_times(video, len(good), [place for number in good if (place := video.places[number]) is not None])
     if video.codec not in _LOSSLESS:
         note(f"its frames are compressed by {video.codec}, which changes speckle contrast where it loses detail")
     if video.is_gray and video.kind not in ("gray", _DEEP):
         note(f"its values ({video.kind}) are scaled to 16 bits")
     choice.check_only("plane", *(["channel"] if video.is_gray else []))
-    stack = np.stack(frames)
+    dtype = np.uint16 if video.shown in (_DEEP, _DEEP_RGB) else np.uint8
+    stack: Frames = (
+        np.stack([video.frames[number] for number in good])
+        if whole
+        else StoredFrames((len(good), *shapes.pop()), dtype, _Forwards(file, video.shown, good).read)
+    )
     return stack if video.is_gray else one_sample(stack, stack.shape[-1], choice)
 
 
-def _decoded(file: Path, log: list[Any]) -> _Video:
+class _Forwards:
+    """Frames of a video that is decoded from one to the next, and from its beginning for what comes before them.
+
+    Parameters
+    ----------
+    file
+        The video.
+    shown
+        Kind of pixels.
+    numbers
+        Those of the frames, as they are decoded.
+    """
+
+    def __init__(self, file: Path, shown: str, numbers: list[int]) -> None:
+        self._file, self._shown, self._numbers = file, shown, numbers
+        self._place, self._frames = 0, self._decode()
+
+    def read(self, first: int, end: int) -> Array:
+        """Return frames."""
+        if first < self._place:
+            self._place, self._frames = 0, self._decode()
+        found = list(itertools.islice(self._frames, first - self._place, end - self._place))
+        self._place = end
+        return np.stack([frame.to_ndarray(format=self._shown) for frame in found])
+
+    def _decode(self) -> Iterator[Any]:
+        import av
+
+        wanted = set(self._numbers)
+        with av.open(str(self._file)) as container:
+            stream = container.streams.video[0]
+            stream.codec_context.thread_count = 1
+            number = 0
+            for packet in container.demux(stream):
+                found = list[Any]()
+                with suppress(av.FFmpegError):  # it is one of those that are left out
+                    found = packet.decode()
+                for frame in found:
+                    if number in wanted:
+                        yield frame
+                    number += 1
+
+
+def _decoded(file: Path, log: list[Any], *, keeps: bool) -> _Video:
     """Decode what can be decoded; ``log`` has what FFmpeg tells of the rest."""
     import av
 
@@ -127,17 +183,20 @@ def _decoded(file: Path, log: list[Any]) -> _Video:
                 if is_spoiled and packet.size:  # the last packet is an empty one
                     video.damaged.add(packet.pts)
                 for frame in found:
-                    video.frames.append(frame.to_ndarray(format=video.shown))
+                    pixels = frame.to_ndarray(format=video.shown)
+                    video.shapes.append(pixels.shape)
                     video.places.append(frame.pts)
-                    check_expansion(file, video.frames[-1].nbytes * len(video.frames))
+                    if keeps:
+                        video.frames.append(pixels)
+                        check_expansion(file, pixels.nbytes * len(video.frames))
         except av.FFmpegError as error:
-            if not video.frames:
+            if not video.places:
                 raise
             log.append((0, container.format.name, str(error)))
-        if not video.frames:
+        if not video.places:
             raise ValueError("no frame can be decoded")
         for text in dict.fromkeys(text.strip()[:100] for _, name, text in log if name == container.format.name):
-            note(f"it is damaged or cut off, and {len(video.frames)} frames could be read ({text})")
+            note(f"it is damaged or cut off, and {len(video.places)} frames could be read ({text})")
         if video.kind.startswith(_BRIGHTNESS) and context.color_range == _UNSTATED:
             note("it does not say how bright its values are; 16 is taken as black and 235 as white, as is usual")
         elif video.is_gray and context.color_range == _TELEVISION:
@@ -151,7 +210,7 @@ def _note_times(video: _Video, count: int, places: list[int]) -> None:
     steps = np.diff(seconds)
     step = float(np.median(steps)) if len(steps) else 0.0
     odd = np.abs(steps - step) > min(1.01 * video.tick_s, 0.5 * step) + _UNEVEN * step  # ticks are rounded
-    declared, damaged = video.count, 0 if count == len(video.frames) else len(video.damaged)
+    declared, damaged = video.count, 0 if count == len(video.places) else len(video.damaged)
     if not declared and step and odd.mean() < _UNEVEN and video.end_s is not None:  # gaps, not frames of any length
         declared = round((video.end_s - seconds[0]) / step)
     if (total := max(declared, count + damaged)) > count:

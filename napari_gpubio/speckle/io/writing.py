@@ -4,8 +4,10 @@ import csv
 import json
 import os
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -14,42 +16,101 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write
 from napari_gpubio.core.text import delimited
 from napari_gpubio.speckle.io.tiff import TIFF_SUFFIXES
+from napari_gpubio.speckle.io.tiff_writer import PageFile
 from napari_gpubio.speckle.model import NAMES, ContrastMaps
 from napari_gpubio.speckle.pulsatility import Pulsatility
 from napari_gpubio.speckle.regions import RegionCurve
+
+if TYPE_CHECKING:
+    from io import RawIOBase
 
 Array = npt.NDArray[Any]
 
 
 def write_maps(path: str | os.PathLike[str], maps: ContrastMaps, which: str = "contrast") -> None:
-    """Write maps as TIFF, readable by ImageJ; their parameters are in its description (JSON).
+    """Write maps that are in memory as TIFF; see `MapFile`, whose parameters and errors these are."""
+    with MapFile(path, which) as file:
+        stack = maps[np.newaxis] if maps.signed.ndim == 2 else maps
+        file.take(0, stack)
+        file.finish(maps, len(stack))
+
+
+class MapFile:
+    """A TIFF file of maps, written as they are computed; it appears when all is well at the end of the ``with`` block.
+
+    It is readable by ImageJ (from 4 GB on by its Bio-Formats); how the maps were made is in its description (JSON).
+    Of a run that is stopped it has the maps that were finished, and ``"complete": false``. A run that is stopped before
+    its first map leaves none.
 
     Parameters
     ----------
     path
         A ``.tif`` file.
-    maps
-        Result of a run.
     which
         ``"contrast"``, ``"index"`` (both float32) or ``"mask"`` (uint8).
 
     Raises
     ------
     InvalidInput
-        If the maps have no such part, or the file cannot be written.
-    """
-    import tifffile
+        If the maps have no such part, none came, or the file cannot be written.
 
-    array: npt.NDArray[Any] | None = getattr(maps, which)
-    if array is None:
-        raise InvalidInput(f"the maps have no {which}; choose it in the settings")
-    if Path(path).suffix.lower() not in TIFF_SUFFIXES:
-        raise InvalidInput(f"{Path(path).name} does not end in .tif; give it this ending")
-    about = {**maps.parameters, "map": which, "unit": maps.unit if which == "index" else ""}
-    if which == "mask":
-        about["bits"] = {name: bit for bit, name in NAMES.items()}
-    with atomic_write(path) as part:
-        tifffile.imwrite(part, array, description=json.dumps(about), metadata=None, photometric="minisblack")
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from napari_gpubio import speckle
+    >>> frames = np.random.default_rng(0).integers(1, 255, (40, 32, 32), np.uint8)
+    >>> with speckle.io.MapFile("k.tif") as k, speckle.io.MapFile("flow.tif", "index") as flow:
+    ...     made = speckle.contrast(frames, into=[k, flow], device="cpu")
+    >>> len(made), speckle.io.read_frames("flow.tif").shape
+    (0, (40, 32, 32))
+    """
+
+    def __init__(self, path: str | os.PathLike[str], which: str = "contrast") -> None:
+        if Path(path).suffix.lower() not in TIFF_SUFFIXES:
+            raise InvalidInput(f"{Path(path).name} does not end in .tif; give it this ending")
+        self.path, self.which = Path(path), which
+        self._pages: PageFile | None = None
+        self._file: RawIOBase | None = None
+        self._is_finished = False
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            part = stack.enter_context(atomic_write(self.path))
+            self._file = stack.enter_context(part.open("r+b", buffering=0))
+            stack.push(self._check_finished)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.__exit__(kind, error, trace)
+
+    def take(self, first: int, maps: ContrastMaps) -> None:
+        """Write some maps; see `napari_gpubio.speckle.model.MapTaker`."""
+        values: Array | None = getattr(maps, self.which)
+        if values is None:
+            raise InvalidInput(f"the maps have no {self.which}; choose it in the settings")
+        if self._file is None:
+            raise InvalidInput(f"{self.path.name} is not open; use it as `with MapFile(...) as file:`")
+        if self._pages is None:
+            self._pages = PageFile(self._file, values.shape[1:], values.dtype)
+        self._pages.write(first, values)
+
+    def finish(self, made: ContrastMaps, count: int) -> None:
+        """Write how they were made, and where each of them lies."""
+        if self._pages is None or not count:
+            return
+        about = {**made.parameters, "map": self.which, "unit": made.unit if self.which == "index" else ""}
+        about |= {} if made.complete else {"complete": False}
+        if self.which == "mask":
+            about["bits"] = {name: bit for bit, name in NAMES.items()}
+        self._pages.finish(count, json.dumps(about))
+        self._is_finished = True
+
+    def _check_finished(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None and not self._is_finished:
+            raise InvalidInput(f"there are no maps for {self.path.name}, and it is not written; run to the first map")
 
 
 def write_curves_csv(

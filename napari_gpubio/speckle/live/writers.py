@@ -12,6 +12,7 @@ import numpy as np
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import check_folder
+from napari_gpubio.speckle.io.tiff_writer import BIG, directory, write_at
 from napari_gpubio.speckle.live.frame import Frame, Pixels
 
 TIFF_SUFFIXES, ZARR_SUFFIX = (".tif", ".tiff"), ".zarr"
@@ -67,10 +68,7 @@ def open_writer(path: Path, first: Pixels, about: Mapping[str, Any]) -> FrameWri
     return BigTiffWriter(path, first, about)
 
 
-_HEADER = struct.pack("<2sHHHQ", b"II", 43, 8, 0, 16)  # little-endian, BigTIFF, 8-byte offsets; the first page at 16
-_FIRST_LINK: Final = 8  # where the header holds the offset of the first page
-_ASCII, _SHORT, _LONG, _RATIONAL, _LONG8 = 2, 3, 4, 5, 16
-_ENTRY = struct.Struct("<HHQ8s")
+_FIRST_LINK: Final = len(BIG.header)  # where the header holds the offset of the first page
 
 
 def open_raw(path: Path) -> RawIOBase:
@@ -95,7 +93,7 @@ class BigTiffWriter:
         self._file = open_raw(path)
         self._end = 0
         self._link = _FIRST_LINK
-        self._write(_HEADER[:8] + bytes(8))  # no pages yet
+        self._write(BIG.header + bytes(8))  # no pages yet
 
     def append(self, pixels: Pixels) -> None:
         """Append a frame, or raise OSError and leave the chain unchanged."""
@@ -103,13 +101,13 @@ class BigTiffWriter:
         try:
             place = self._write(np.ascontiguousarray(pixels, self._type))
             self._write(bytes(-self._end % 8))
-            directory, link = self._directory(place)
-            page = self._write(directory)
-            self._write_at(self._link, struct.pack("<Q", page))
+            tags, link = directory(BIG, self._end, place, self._shape, self._type, self._description)
+            page = self._write(tags)
+            write_at(self._file, self._link, struct.pack("<Q", page))
         except OSError:
             self._end = whole
             raise
-        self._link = page + link
+        self._link, self._description = page + link, b""
 
     def sync(self) -> None:
         """Flush everything to the disk."""
@@ -123,53 +121,11 @@ class BigTiffWriter:
             finally:
                 self._file.close()
 
-    def _directory(self, place: int) -> tuple[bytes, int]:
-        """Return the tags of a page whose pixels are at an offset, and where in these bytes the next page's offset is.
-
-        The description, if there is one, follows them.
-        """
-        height, width = self._shape
-        description, self._description = self._description, b""
-        entries = [
-            _entry(256, _LONG, width),
-            _entry(257, _LONG, height),
-            _entry(258, _SHORT, 8 * self._type.itemsize),
-            _entry(259, _SHORT, 1),  # not compressed
-            _entry(262, _SHORT, 1),  # black is zero
-            _entry(273, _LONG8, place),
-            _entry(277, _SHORT, 1),  # samples per pixel
-            _entry(278, _LONG, height),  # rows of the one strip
-            _entry(279, _LONG8, height * width * self._type.itemsize),
-            _entry(282, _RATIONAL, 1, 1),  # a resolution, which TIFF requires, without unit
-            _entry(283, _RATIONAL, 1, 1),
-            _entry(296, _SHORT, 1),
-            _entry(339, _SHORT, 1),  # unsigned integers
-        ]
-        link = 8 + _ENTRY.size * (len(entries) + bool(description))
-        if description:
-            entries.insert(5, _ENTRY.pack(270, _ASCII, len(description), struct.pack("<Q", self._end + link + 8)))
-        return struct.pack("<Q", len(entries)) + b"".join(entries) + bytes(8) + description, link
-
     def _write(self, data: Any) -> int:
         """Write at the end; return the offset."""
         place = self._end
-        self._end += self._write_at(place, data)
+        self._end += write_at(self._file, place, data)
         return place
-
-    def _write_at(self, place: int, data: Any) -> int:
-        """Write everything, even if the system accepts less at a time."""
-        view = memoryview(data).cast("B")
-        self._file.seek(place)
-        written = 0
-        while written < len(view):
-            written += self._file.write(view[written:]) or 0
-        return written
-
-
-def _entry(tag: int, kind: int, *values: int) -> bytes:
-    """Return a tag whose value fits in its entry."""
-    form = {_SHORT: "<H6x", _LONG: "<L4x", _LONG8: "<Q", _RATIONAL: "<LL"}[kind]
-    return _ENTRY.pack(tag, kind, 1, struct.pack(form, *values))
 
 
 class ZarrWriter:

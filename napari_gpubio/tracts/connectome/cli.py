@@ -1,11 +1,8 @@
 """The command-line verbs ``connectome`` and ``geodesics``: a tractogram or tensors and an atlas in, matrices out."""
 
 import argparse
-import time
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from napari_gpubio.core.command_line import (
     STOPPED,
@@ -16,8 +13,10 @@ from napari_gpubio.core.command_line import (
     stop_at_interrupt,
 )
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.foreign import MOST_WHOLE, existing_numbers
+from napari_gpubio.core.keeping import Keeper, left_by
 from napari_gpubio.core.report import measured, tell, warn, wrote
-from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.core.steps import drive
 from napari_gpubio.tracts.arguments import add_field, add_fods, add_reference, read_field, read_fod_field
 from napari_gpubio.tracts.connectome.geodesic import FAN, TRACKING, geodesic_connectome
 from napari_gpubio.tracts.connectome.model import COUNT, LENGTH, Connectome
@@ -34,7 +33,6 @@ _EXAMPLES = """examples:
 _GEODESICS = """example:
   napari-gpubio geodesics dwi.nii.gz aparc+aseg.nii.gz --of alignment_fa --statistic max --out s.csv --best best.trx
 """
-_SAVE_EVERY_S = 8.0
 
 
 def add_verbs(verbs: Any) -> None:
@@ -48,7 +46,7 @@ def _add_connectome(verbs: Any) -> None:
         "connectome",
         help="count the fibers between the regions of an atlas",
         description="Find which regions each fiber connects, and write a matrix, with the conventions of MRtrix. "
-        "With --npz an interrupted run goes on where it was.",
+        "With --npz what is done is kept every 8 s, and at Ctrl-C: the same command goes on where it was.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog=_EXAMPLES,
     )
@@ -95,9 +93,7 @@ def run(options: argparse.Namespace) -> int:
     """Make the connectome, and write what the options name."""
     if options.out is None and options.npz is None and not options.json:
         raise InvalidInput("there is nothing to write; give --out for a matrix, --npz for all of it, or --json")
-    known = Connectome.load(options.npz) if options.npz is not None and options.npz.is_file() else None
-    if known is not None and known.complete:
-        known = None  # it is of another run, and made anew
+    known = left_by(options.npz, Connectome.unfinished)
     inputs = {name: getattr(options, name) for name in ("input", "atlas", "weights", "reference")}
     continued = None if known is None else options.npz
     check_outputs({"--out": options.out, "--npz": options.npz}, inputs, force=options.force, continued=continued)
@@ -161,15 +157,7 @@ def _connectome(options: argparse.Namespace, known: Connectome | None) -> Connec
     """Make it, or go on with one that was interrupted; what is done is saved every few seconds, and at Ctrl-C."""
     settings, reference = read_settings(options, ConnectomeSettings()), options.reference
     atlas, fibers = read_atlas(options.atlas, reference=reference), source_of(options.input, reference)
-    saved = time.monotonic()
-
-    def keep(step: Step) -> None:
-        nonlocal saved
-        draw_progress(step)
-        if options.npz is not None and time.monotonic() - saved > _SAVE_EVERY_S:
-            step.preview.save(options.npz, compress=False)
-            saved = time.monotonic()
-
+    keep = Keeper(options.npz, _save_quickly, draw_progress, goes_on=known is not None)
     with stop_at_interrupt() as stop:
         found = drive(connectome_steps(fibers, atlas, settings, known=known, stop=stop), keep)
     if options.npz is not None:
@@ -178,8 +166,9 @@ def _connectome(options: argparse.Namespace, known: Connectome | None) -> Connec
     return found
 
 
+def _save_quickly(path: Path, found: Connectome) -> None:
+    found.save(path, compress=False)
+
+
 def _weights(path: Path) -> Any:
-    try:
-        return np.loadtxt(path, comments="#", ndmin=1).ravel()
-    except (OSError, ValueError) as error:
-        raise InvalidInput(f"the weights {path.name} cannot be read; give a text file of numbers") from error
+    return existing_numbers(path, MOST_WHOLE).ravel()

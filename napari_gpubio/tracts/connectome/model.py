@@ -2,7 +2,7 @@
 
 import csv
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from napari_gpubio.core.archives import opened_npz
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import atomic_write, existing_file, json_of
+from napari_gpubio.core.files import atomic_write, existing_file
+from napari_gpubio.core.foreign import json_of
 from napari_gpubio.tracts.model import Tractogram
 
 Array = npt.NDArray[Any]
@@ -164,23 +165,30 @@ class Connectome:
             raise InvalidInput(f"{path.name}: {problem}; the file is damaged: make it anew")
         return found
 
+    @classmethod
+    def unfinished(cls, path: str | Path) -> "Connectome | None":
+        """Read what `save` wrote of a run that was stopped or killed; None of a complete one, which is made anew."""
+        found = cls.load(path)
+        return None if found.complete else found
+
     def problem(self) -> str:
         """Return what makes it no connectome, as a sentence; empty if it is one."""
+        return next((sentence for is_right, sentence in self._facts() if not is_right), "")
+
+    def _facts(self) -> Iterator[tuple[bool, str]]:
+        """Whether it is right, and a sentence if not; each rests on those before it."""
         regions, pairs, fibers = len(self.names), self.pairs, self.fibers
-        lengths = self.numbers.get(LENGTH)
-        count = 0 if lengths is None else lengths.size
-        facts = (
-            (isinstance(self.parameters, dict) and isinstance(self.complete, bool), "its description is not its own"),
-            (lengths is not None and lengths.ndim == 1, f"its fibers have no {LENGTH}"),
-            (_whole(self.labels, self.voxels, pairs, fibers), "labels, voxels, pairs or fibers are no integers"),
-            (self.labels.shape == self.voxels.shape == (regions,), f"{regions} names are not those of all labels"),
-            (pairs.shape == (*fibers.shape, 2) and fibers.ndim == 1, f"pairs of shape {pairs.shape} do not fit fibers"),
-            (_within(pairs, -1, regions), "a pair has a region that is none of its names"),
-            (_within(fibers, 0, count), f"a pair has a fiber that is none of {count:,}"),
-            (_fit(self.numbers.values(), count), "not every fiber has each number"),
-            (lengths is not None and bool(np.isfinite(lengths).all()), "a fiber has no finite length"),
-        )
-        return next((sentence for is_right, sentence in facts if not is_right), "")
+        lengths = self.numbers.get(LENGTH, np.empty(()))
+        count = lengths.size
+        yield isinstance(self.parameters, dict) and isinstance(self.complete, bool), "its description is not its own"
+        yield lengths.ndim == 1, f"its fibers have no {LENGTH}"
+        yield _whole(self.labels, self.voxels, pairs, fibers), "labels, voxels, pairs or fibers are no integers"
+        yield self.labels.shape == self.voxels.shape == (regions,), f"{regions} names are not those of all labels"
+        yield pairs.shape == (*fibers.shape, 2) and fibers.ndim == 1, f"pairs of shape {pairs.shape} do not fit fibers"
+        yield _within(pairs, -1, regions), "a pair has a region that is none of its names"
+        yield _within(fibers, 0, count), f"a pair has a fiber that is none of {count:,}"
+        yield _fit(self.numbers.values(), count), "not every fiber has each number"
+        yield bool(np.isfinite(lengths).all()), "a fiber has no finite length"
 
     def save_csv(self, path: str | Path, matrix: npt.NDArray[np.float64]) -> None:
         """Write a matrix as CSV, with the names of the regions in the first row and column; NaN is left empty."""

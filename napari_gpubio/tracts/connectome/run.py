@@ -3,15 +3,15 @@
 import dataclasses
 import functools
 import threading
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio import __version__
-from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import existing_file, fingerprint
+from napari_gpubio.core.keeping import Inputs, check_inputs
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.tracts.connectome.assignment import Assigner
 from napari_gpubio.tracts.connectome.model import LENGTH, Connectome
@@ -21,7 +21,6 @@ from napari_gpubio.tracts.model import Tractogram
 from napari_gpubio.tracts.regions import Atlas
 
 Array = npt.NDArray[Any]
-Inputs = dict[str, tuple[str, str]]  # name of the file and fingerprint, by what it is
 
 
 def connectome(
@@ -82,7 +81,9 @@ def connectome_steps(
     settings = settings or ConnectomeSettings()
     assigner = Assigner(atlas, settings)
     inputs = _inputs(fibers, atlas, assigner)
-    parts = [] if known is None else [_same_run(known, inputs)]
+    parts = [] if known is None else [known]
+    for part in parts:
+        check_inputs("connectome", part.parameters.get("inputs"), inputs)
     done = sum(len(part.numbers[LENGTH]) for part in parts)
     for total, block in blocks_of(fibers, done):
         pairs, owners = assigner.pairs(block)
@@ -113,21 +114,6 @@ def _inputs(fibers: Source, atlas: Atlas, assigner: Assigner) -> Inputs:
         own = str(fibers), fingerprint(existing_file(fibers))
     chosen = repr(assigner.settings)
     return {"fibers": own, "regions": (str(atlas.path or ""), made), "settings": (chosen, chosen)}
-
-
-def _same_run(known: Connectome, inputs: Inputs) -> Connectome:
-    """Return what is known, if it was made of these inputs."""
-    earlier = known.parameters.get("inputs")
-    if not isinstance(earlier, Mapping) or set(earlier) != set(inputs):
-        raise InvalidInput("the connectome to go on with does not say what it was made of; remove it to begin anew")
-    for what, (name, now) in inputs.items():
-        before = dict(zip(("name", "print"), earlier[what], strict=False))
-        if before.get("print") != now:
-            raise InvalidInput(
-                f"the connectome to go on with was begun with other {what}: {before.get('name') or 'of no file'}, and "
-                f"this run has {name or 'what is of no file'}; remove it, or choose another name, to begin anew"
-            )
-    return known
 
 
 def _part(

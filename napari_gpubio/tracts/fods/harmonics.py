@@ -156,6 +156,18 @@ def paired(coefficients: Array) -> Array:
     return out
 
 
+def pair_count(lmax: int) -> int:
+    """Return the numbers that `paired` makes of the coefficients of an order."""
+    return 2 * sum(lmax // 2 - (m + 1) // 2 + 1 for m in range(lmax + 1))
+
+
+def paired_in_mask(coefficients: Array, mask: npt.NDArray[np.bool_], out: Array) -> None:
+    """Write `paired` coefficients (X, Y, Z, N): zero outside the mask and where they are not finite, plane by plane."""
+    for given, inside, pairs in zip(coefficients, mask, out, strict=True):
+        fods = np.where(inside[..., np.newaxis], given, 0.0)
+        pairs[...] = paired(np.nan_to_num(fods, posinf=0.0, neginf=0.0))
+
+
 def recurrence(lmax: int) -> npt.NDArray[np.float64]:
     """Constants of the recurrence of Legendre functions by m, then by l >= m, shape (T, 2).
 

@@ -1,5 +1,6 @@
 """Responses: the signal of one kind of tissue, as zonal harmonics for each shell; text files in MRtrix's format."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import atomic_write, existing_file
+from napari_gpubio.core.files import atomic_write
+from napari_gpubio.core.foreign import existing_text
 from napari_gpubio.core.reading import reads_file
 from napari_gpubio.tracts.model import B0_LIMIT
 
@@ -154,33 +156,35 @@ def read_response(path: str | Path) -> Response:
     Raises
     ------
     InvalidInput
-        If the file is missing or has words that are no numbers, or rows of different lengths.
+        If the file is missing or has words that are no finite numbers, or rows of different lengths.
     """
-    path = existing_file(path)
+    path = Path(path)
     rows, bvals = list[list[float]](), tuple[int, ...]()
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+    for number, line in enumerate(existing_text(path, other="latin-1").splitlines(), 1):
+        place = f"line {number} of {path.name}"
         text, _, comment = line.partition("#")
         if comment.strip().lower().startswith(_SHELLS):
-            bvals = _shells_of(comment.strip()[len(_SHELLS) :], path.name)
-        try:
-            rows += [[float(word) for word in text.replace(",", " ").split()]] if text.strip() else []
-        except ValueError:
-            raise InvalidInput(
-                f"{path.name} has the line {line[:60]!r}; a response has numbers only, a row for each shell"
-            ) from None
+            bvals = tuple(map(round, _numbers(comment.strip()[len(_SHELLS) :], place)))
+        rows += [_numbers(text, place)] if text.strip() else []
     if not rows or len({len(row) for row in rows}) > 1:
         lengths = sorted({len(row) for row in rows})
         raise InvalidInput(f"{path.name} has {len(rows)} rows of {lengths} numbers; all rows need the same number")
     return Response(coefficients=np.array(rows), bvals=bvals if len(bvals) == len(rows) else (), path=path)
 
 
-def _shells_of(text: str, name: str) -> tuple[int, ...]:
-    try:
-        return tuple(round(float(word)) for word in text.replace(",", " ").split())
-    except ValueError:
-        raise InvalidInput(
-            f"{name} has the shells {text.strip()[:60]!r}; give b-values, or leave the line out"
-        ) from None
+def _numbers(text: str, place: str) -> list[float]:
+    found = list[float]()
+    for word in text.replace(",", " ").split():
+        try:
+            found.append(float(word))
+        except ValueError:
+            found.append(math.nan)
+        if not math.isfinite(found[-1]):
+            raise InvalidInput(
+                f"{place} has {word[:40]!r}, which is no finite number; a response has a row of numbers for each "
+                f"shell, and b-values behind {_SHELLS!r}"
+            )
+    return found
 
 
 def write_response(path: str | Path, response: Response) -> None:

@@ -37,7 +37,7 @@ from napari_gpubio.tracts.io.validation import (
 from napari_gpubio.tracts.model import Tractogram
 
 Source = Tractogram | str | PathLike[str]
-BLOCK = 100_000  # fibers read together
+BLOCK = 20_000  # fibers read together: less than a second of work with any of them
 _ROWS = 1 << 22  # points looked at together
 
 

@@ -14,7 +14,7 @@ What ``.fz`` adds is less well documented, and read as follows: where there is a
 values of its voxels only, in their order; ``NAME.slope`` and ``NAME.inter`` give ``value * slope + inter``.
 """
 
-import gzip
+import mmap
 import struct
 import zlib
 from collections.abc import Mapping, Sequence
@@ -24,8 +24,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core.archives import unpacked_gzip
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import existing_file
+from napari_gpubio.core.files import existing_file, is_gzip
+from napari_gpubio.core.foreign import existing_map
 from napari_gpubio.core.reading import note
 from napari_gpubio.core.space import checked_affine
 from napari_gpubio.core.volumes import check_expansion, damaged
@@ -33,13 +35,12 @@ from napari_gpubio.core.volumes import check_expansion, damaged
 Array = npt.NDArray[Any]
 Affine = npt.NDArray[np.float64]
 Content = Mapping[str, Array]
+Bytes = bytes | bytearray | mmap.mmap
 DSI_STUDIO_SUFFIXES = (".fib.gz", ".fib", ".fz")
 _MOST_FIBERS = 20  # DSI Studio writes 5 or fewer
 _OF_FIBERS = [f"{kind}{n}" for kind in ("fa", "index", "dir") for n in range(_MOST_FIBERS)]
 _SCALES = [f"{name}.{part}" for name in _OF_FIBERS for part in ("slope", "inter")]
 _WANTED = ("dimension", "voxel_size", "trans", "odf_vertices", "mask", *_OF_FIBERS, *_SCALES)
-_GZIP = b"\x1f\x8b"
-_BLOCK = 1 << 22  # bytes
 _CODES = ("f8", "f4", "i4", "i2", "u2", "u1")
 _TYPES = {10 * n + kind: (code, kind == 0) for n, code in enumerate(_CODES) for kind in range(3)}  # 1: text, 2: sparse
 _BIG_ENDIAN = 1000  # is added to the number of a type
@@ -105,29 +106,20 @@ def _fiber(
     return directions, amplitudes
 
 
-def unpacked(path: Path) -> bytes:
+def unpacked(path: Path) -> Bytes:
     """Return the bytes of a file, or those inside of a gzip file as far as its size and the memory allow.
 
     Of a stream that is cut off, what is there, with a note.
     """
-    with path.open("rb") as stream:
-        if stream.read(2) != _GZIP:
-            return path.read_bytes()
-    pieces, size = [], 0
+    if not is_gzip(path):
+        return existing_map(path)
     try:
-        with gzip.open(path, "rb") as packed:
-            while piece := packed.read1(_BLOCK):
-                pieces.append(piece)
-                size += len(piece)
-                check_expansion(path, size)
-    except EOFError:
-        note(f"the gzip stream is cut off after {size} unpacked bytes; what they hold was read")
+        return unpacked_gzip(path, lambda size: check_expansion(path, size))
     except (OSError, zlib.error) as error:
         raise damaged(path, error) from error
-    return b"".join(pieces)
 
 
-def matrices(data: bytes, path: Path, wanted: Sequence[str]) -> dict[str, Array]:
+def matrices(data: Bytes, path: Path, wanted: Sequence[str]) -> dict[str, Array]:
     """Return the matrices of a MATLAB file of version 4 that are wanted and there, by name.
 
     A row or column that is cut off has the numbers that are there. What cannot be read is left out; notes tell both.
@@ -145,7 +137,8 @@ def matrices(data: bytes, path: Path, wanted: Sequence[str]) -> dict[str, Array]
         if at + _HEAD_BYTES > len(data) or kind not in _TYPES:
             break
         rows, columns, imaginary, length = struct.unpack_from(f"{order}4i", data, at + 4)
-        if min(rows, columns) < 0 or imaginary not in (0, 1) or not 0 < length <= _LONGEST_NAME:
+        longest = min(_LONGEST_NAME, len(data) - at - _HEAD_BYTES)
+        if min(rows, columns) < 0 or imaginary not in (0, 1) or not 0 < length <= longest:
             break
         start, count, (code, is_real) = at + _HEAD_BYTES + length, rows * columns, _TYPES[kind]
         name = data[at + _HEAD_BYTES : start].partition(b"\0")[0].decode("latin1")
@@ -205,10 +198,10 @@ def _mask(content: Content, shape: tuple[int, int, int], file: str) -> npt.NDArr
     """Voxels whose values a file holds, the first index fastest, or None if it holds all."""
     if "mask" not in content:
         return None
-    mask = content["mask"].ravel(order="F") != 0
+    mask = content["mask"]
     if mask.size != np.prod(shape):
         raise InvalidInput(f"mask of {file} has {mask.size} values for the dimension {shape}; copy the file again")
-    return mask
+    return np.asarray(mask.ravel(order="F") != 0)
 
 
 def _volume(

@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import atomic_write, flush_to_disk, text_of
+from napari_gpubio.core.files import atomic_write, flush_to_disk
+from napari_gpubio.core.foreign import existing_text
 from napari_gpubio.core.reading import reading
 from napari_gpubio.core.space import fsl_axes
 from napari_gpubio.tracts.model import B0_LIMIT
@@ -236,12 +237,7 @@ def _scale_of(vectors: Floats) -> float:
 
 def _table(path: Path, count: int) -> tuple[list[list[float]], tuple[str, ...]]:
     """Rows of numbers of a text file, which should be so many in all, and notes on how they were made to be."""
-    if not path.is_file():
-        raise InvalidInput(f"the gradient file {path} does not exist; check the path")
-    try:
-        text = text_of(path.read_bytes()).replace(";", " ")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"{path.name} is not a text file ({error}); give a bval or bvec file") from error
+    text = existing_text(path).replace(";", " ")
     rows = _rows(text.replace(",", " "), path.name)
     if not rows:
         raise InvalidInput(f"{path.name} is empty; give a bval or bvec file")

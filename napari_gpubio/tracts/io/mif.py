@@ -27,7 +27,8 @@ Header = dict[str, list[str]]
 MIF_SUFFIXES = (".mif", ".mif.gz", ".mih")
 _MAGIC = b"mrtrix image"
 _END = re.compile(rb"\r?\n *END[ \r]*\n")
-_LONGEST_HEADER = 1 << 24
+_LONGEST_HEADER, _PIECE = 1 << 24, 1 << 16
+_NO_TEXT = bytes(1 << 10)  # behind which no header goes on
 _MOST_AXES = 16
 _SMALLEST_MM, _LARGEST_MM = 1e-6, 1e6  # of a voxel
 _CODES = {
@@ -128,15 +129,13 @@ def _open(path: Path) -> IO[bytes]:
 
 def _read_header(path: Path) -> tuple[Header, int]:
     """Return the header's lines and the number of bytes it takes."""
-    text = b""
+    text, end = b"", None
     try:
         with _open(path) as stream:
-            while not (end := _END.search(text)) and len(text) < _LONGEST_HEADER:
-                if not (piece := stream.read(1 << 16)):
-                    end = _END.search(text + b"\n")
-                    break
-                text += piece
-                if not text.startswith(_MAGIC[: len(text)]):
+            while len(text) < _LONGEST_HEADER:
+                text += (piece := stream.read(_PIECE))
+                end = _END.search(text if piece else text + b"\n", max(0, len(text) - 2 * _PIECE))
+                if end or not piece or not text.startswith(_MAGIC[: len(text)]) or text.endswith(_NO_TEXT):
                     break
     except (OSError, EOFError, zlib.error) as error:
         raise damaged(path, error) from error

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import existing_text, json_of
+from napari_gpubio.core.foreign import existing_json
 from napari_gpubio.core.reading import note
 from napari_gpubio.core.volumes import stem_of
 from napari_gpubio.tracts.fods.frames import FRAMES
@@ -21,7 +21,7 @@ _REFERENCES = {"xyz": "world", "ijk": "voxel", "bvec": "fsl"}
 
 def json_facts(path: Path) -> dict[str, Any]:
     """What a JSON file says; nothing if it holds no object, InvalidInput if it is no JSON."""
-    facts = json_of(existing_text(path), path.name)
+    facts = existing_json(path)
     return facts if isinstance(facts, dict) else {}
 
 

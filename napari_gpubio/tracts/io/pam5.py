@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.hdf5 import DAMAGE, read_hdf5
+from napari_gpubio.core.hdf5 import DAMAGE, opened_hdf5, read_hdf5
 from napari_gpubio.core.reading import note
 from napari_gpubio.core.space import checked_affine
 from napari_gpubio.core.volumes import check_expansion, damaged
@@ -45,9 +45,11 @@ def read_pam5_peaks(path: Path) -> tuple[Array, Array, Affine]:
     """
     found = _read(path, ("peak_dirs",), ("affine", "peak_values"))
     directions = found["peak_dirs"]
-    if "peak_values" not in found:
+    if "peak_values" in found or not directions.ndim:
+        values = found.get("peak_values", directions)
+    else:
         note("it has no peak_values; amplitudes are the lengths of its directions")
-    values = found.get("peak_values", np.linalg.norm(directions, axis=-1))
+        values = np.linalg.norm(directions, axis=-1)
     if directions.ndim != 5 or directions.shape[4] != 3 or values.shape != directions.shape[:4]:
         raise InvalidInput(
             f"{path.name} has peak_dirs of shape {directions.shape} and peak_values of shape {values.shape}; they "
@@ -124,11 +126,9 @@ def _read(path: Path, needed: Sequence[str], optional: Sequence[str] = ()) -> di
 
 def _large(path: Path, place: str) -> Array:
     """Read a dataset that is too large for `read_hdf5`, which has looked through the file, in this process."""
-    import h5py
-
     try:
-        with h5py.File(path, "r") as root:
-            dataset = root[place]
+        with opened_hdf5(path) as find:
+            dataset = find(place)
             check_expansion(path, dataset.size * dataset.dtype.itemsize)
             return np.asarray(dataset[()])
     except DAMAGE as error:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import json_of
+from napari_gpubio.core.foreign import json_of
 from napari_gpubio.core.reading import note
 from napari_gpubio.tracts.io.validation import Grid, offsets_of, reference_grid, unique_names
 from napari_gpubio.tracts.model import Tractogram

@@ -75,9 +75,9 @@ def _place(
 
 def _fibers(track: Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
     """Points of each fiber (F,), and all points (P, 3) in voxels."""
-    data = np.ascontiguousarray(track.ravel(order="F").astype(np.uint8))
+    data = np.ascontiguousarray(track.ravel(order="F").astype(np.uint8, copy=False))
     starts, counts, at, damage = array("q"), array("q"), 0, ""
-    view = memoryview(data.tobytes())
+    view = data.data
     while at < len(view) and not damage:
         count = int.from_bytes(view[at : at + 4], "little")
         end = at + _HEAD + count - 3
@@ -108,7 +108,7 @@ def _fibers(track: Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64
 
 def _columns(content: dict[str, Array], fibers: int) -> dict[str, Array]:
     """Color (a number of 24 bits) and group of each fiber, where a file has as many as fibers."""
-    found = {name: content[name].ravel(order="F") for name in ("color", "cluster") if name in content}
+    found = {name: content[name].flatten(order="F") for name in ("color", "cluster") if name in content}
     if odd := [name for name, values in found.items() if len(values) not in (fibers, 1)]:
         note(f"{' and '.join(odd)} have another number of values than the {fibers} fibers and were left out")
     columns: dict[str, Array] = {name: values for name, values in found.items() if len(values) == fibers}

@@ -9,6 +9,7 @@ numbers is a zero byte and the number of them behind the name.
 
 import logging
 import struct
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from nibabel.streamlines.trk import (
 )
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.reading import note
+from napari_gpubio.core.reading import note, untold
 from napari_gpubio.core.space import checked_affine, voxel_sizes_mm
 from napari_gpubio.tracts.io.parsed import FormatWriter, Parsed, Provenance, columns_of, numeric_columns
 from napari_gpubio.tracts.io.validation import (
@@ -214,7 +215,8 @@ class TrkWriter(FormatWriter):
 
     def append(self, part: Tractogram) -> None:
         """Write points with scalars, and properties."""
-        scalars, properties = _columns(part.per_point, "point"), _columns(part.per_fiber, "fiber")
+        with untold() if self.fibers else nullcontext():
+            scalars, properties = _columns(part.per_point, "point"), _columns(part.per_fiber, "fiber")
         if not self.fibers:
             self._name_columns(scalars, properties)
         block = np.concatenate([part.points, *scalars.values()], axis=1, dtype="<f4", casting="unsafe")

@@ -13,9 +13,11 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core.archives import opened_zip
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import json_of
+from napari_gpubio.core.foreign import MOST_TEXT, json_of
 from napari_gpubio.core.reading import note
+from napari_gpubio.core.volumes import check_memory
 from napari_gpubio.tracts.io.parsed import columns_of
 from napari_gpubio.tracts.io.validation import BLOCK, DAMAGED, check_expansion, checked_magic
 from napari_gpubio.tracts.model import GROUP
@@ -63,6 +65,7 @@ class _File:
         """Return its bytes; InvalidInput if there are fewer than its list of contents tells."""
         if mapped and self.size and self.offset is not None:
             return np.memmap(self.path, np.uint8, "r", self.offset(), (self.size,))
+        check_memory(self.path, self.size)
         values, at = np.empty(self.size, np.uint8), 0
         with self.open() as stream:
             while at < self.size and (block := stream.read(min(BLOCK, self.size - at))):
@@ -84,7 +87,7 @@ def opened(path: Path) -> Iterator[list[_File]]:
         return
     with path.open("rb") as stream:
         checked_magic(stream.read(4), b"PK", "trx (zip)")
-    with zipfile.ZipFile(path) as archive:
+    with opened_zip(path) as archive:
         infos = {info.filename: info for info in archive.infolist() if not info.filename.endswith("/")}
         check_expansion(sum(info.file_size for info in infos.values()), path.stat().st_size)
         yield [_packed(archive, info, path) for info in infos.values()]
@@ -126,6 +129,8 @@ class Members:
         """Return the JSON header."""
         if (file := self._left.pop("header.json", None)) is None:
             raise InvalidInput("a trx file holds a header.json, this one does not; is it a tractogram?")
+        if file.size > MOST_TEXT:
+            raise InvalidInput(f"header.json has {file.size:,} bytes, over {MOST_TEXT:,}; export the file again")
         header = json_of(file.read(mapped=False).tobytes(), "header.json")
         if not isinstance(header, dict):
             raise InvalidInput("header.json is no table of names and values; export the file again")

@@ -31,7 +31,8 @@ def tracks_of(path: Path) -> Path:
     for name in (f"{stem}.tck", f"{stem}.tck.gz"):
         if (found := path.with_name(name)).is_file():
             return found
-    same = [] if stamp is None else [tck for tck in sorted(path.parent.glob("*.tck")) if _stamp(tck) == stamp]
+    others = [] if stamp is None else filter(Path.is_file, sorted(path.parent.glob("*.tck")))
+    same = [tracks for tracks in others if _stamp(tracks) == stamp]
     if not same:
         raise InvalidInput(
             f"track scalars belong to a tck file, and there is none beside {path.name} with its name or its timestamp; "

@@ -19,11 +19,12 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core import reading as core_reading
+from napari_gpubio.core.archives import unpacked_gzip
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import existing_file, is_gzip
 from napari_gpubio.core.reading import note
 from napari_gpubio.core.space import checked_affine
-from napari_gpubio.core.volumes import has_orientation, nifti_affine, open_nifti
+from napari_gpubio.core.volumes import check_memory, has_orientation, nifti_affine, open_nifti
 from napari_gpubio.tracts.io.mif import MIF_SUFFIXES, read_mif
 from napari_gpubio.tracts.places import check_voxels
 
@@ -77,8 +78,8 @@ def reading(path: Path, damage: tuple[type[Exception], ...]) -> Iterator[None]:
 def format_of(path: Path, suffix: str) -> str:
     """Return the suffix of the format of a file by how it begins, noted if its name has another ``suffix``, or that."""
     begin, packed = b"", False
-    with suppress(*DAMAGED):  # a folder, or what its reader will name
-        packed = is_gzip(path)
+    with suppress(*DAMAGED, InvalidInput):  # a folder, a pipe, or what its reader will name
+        packed = is_gzip(existing_file(path))
         with gzip.open(path) if packed else path.open("rb") as stream:
             begin = stream.read(_ENOUGH)
     kinds = [kind for kind, beginnings in _BEGINNINGS.items() if begin.startswith(beginnings)]
@@ -91,19 +92,17 @@ def format_of(path: Path, suffix: str) -> str:
 def load_bytes(path: Path) -> bytes | bytearray:
     """Read a whole file, unpacked if it is compressed; of one that is cut off, what is there.
 
-    InvalidInput if it unpacks to more than 64 MB and more than 100 times its size.
+    InvalidInput if it unpacks to more than 64 MB and more than 100 times its size, does not fit into the memory, or
+    begins with zeros, as no tractogram does.
     """
-    if not is_gzip(path):
-        return path.read_bytes()
-    packed, unpacked = path.stat().st_size, bytearray()
-    with gzip.open(path, "rb") as stream:
-        try:
-            while block := stream.read1(BLOCK):
-                unpacked += block
-                check_expansion(len(unpacked), packed)
-        except EOFError:
-            note(f"the gzip stream is cut off after {len(unpacked)} unpacked bytes; what they hold was read")
-    return unpacked
+    packed = path.stat().st_size
+    if is_gzip(path):
+        return unpacked_gzip(path, lambda unpacked: check_expansion(unpacked, packed))
+    with path.open("rb") as stream:
+        if not (begin := stream.read(_ENOUGH)).strip(b"\0"):
+            raise InvalidInput(f"it begins with {len(begin)} zeros, as no tractogram does; copy or export it again")
+    check_memory(path, packed)
+    return path.read_bytes()
 
 
 def check_expansion(unpacked: int, packed: int) -> None:

@@ -1,6 +1,7 @@
 """The verb ``napari-gpubio forward``: from files to files, and its refusals."""
 
 import signal
+import time
 
 import numpy as np
 import pytest
@@ -8,8 +9,10 @@ import pytest
 from napari_gpubio.cli import main
 from napari_gpubio.core.command_line import STOPPED
 from napari_gpubio.core.volumes import write_volume
-from napari_gpubio.light.forward import cli
+from napari_gpubio.light.forward import cli, work
 from napari_gpubio.light.io.table import write_table
+from napari_gpubio.light.kernels.pairs import cpu
+from tests.killed_runs import killed
 from tests.light.forward.samples import block, medium, probe
 
 OPTODES = "name\ttype\tx\ty\tz\n"
@@ -98,6 +101,90 @@ def test_a_probe_far_off_can_be_projected(folder, capsys):
     assert "projected onto it" in capsys.readouterr().err
 
 
+def arrays(path):
+    """All numbers of a model; what is told of its run is left out."""
+    with np.load(path) as found:
+        return {name: found[name] for name in found.files if name != "about"}
+
+
+WAVELENGTHS = ("--wavelengths", "760", "850")
+
+
+@pytest.fixture
+def slow_chunks(monkeypatch, in_chunks_of):
+    """Each optode takes many chunks and looks, so that a run is seen in the middle of it."""
+    in_chunks_of(150)
+    monkeypatch.setattr(work, "_WAIT_SECONDS", 0.005)
+    monkeypatch.setattr(work, "_NOTE_SECONDS", 0.0)
+    usual = cpu.GroupRun.open_path
+
+    def open_path(self):
+        time.sleep(0.02)
+        return usual(self)
+
+    monkeypatch.setattr(cpu.GroupRun, "open_path", open_path)
+
+
+@pytest.mark.parametrize("whole_wavelengths", [0, 1])
+def test_a_killed_run_goes_on_with_what_was_kept(folder, capsys, monkeypatch, slow_chunks, whole_wavelengths):
+    whole, out = folder / "whole.npz", folder / "model.npz"
+
+    def is_in_an_optode():
+        kept = arrays(out) if out.exists() else {"state_whole": -1}
+        return kept["state_whole"] == whole_wavelengths and any(name.startswith("state_path") for name in kept)
+
+    with killed(monkeypatch, cli, when=is_in_an_optode):
+        run(folder, *WAVELENGTHS, "--out", str(out))
+    assert run(folder, *WAVELENGTHS, "--out", str(out)) == 0
+    assert "goes on with model.npz" in capsys.readouterr().err
+    assert run(folder, *WAVELENGTHS, "--out", str(whole)) == 0
+    found, expected = arrays(out), arrays(whole)
+    assert set(found) == set(expected)
+    for name, values in expected.items():
+        np.testing.assert_array_equal(found[name], values, err_msg=name)
+
+
+def test_a_killed_run_goes_on_with_its_own_inputs_only(folder, capsys, monkeypatch):
+    with killed(monkeypatch, cli, after=2):
+        run(folder, *WAVELENGTHS, "--out", str(folder / "model.npz"))
+    kept = (folder / "model.npz").read_bytes()
+    write_volume(folder / "roll.nii.gz", np.roll(block().labels, 1, axis=2), block().affine)
+    (folder / "head.nii.gz").rename(folder / "mine.nii.gz")
+    (folder / "roll.nii.gz").rename(folder / "head.nii.gz")
+    for more, sentence in (
+        ((*WAVELENGTHS, "--project"), "begun with other labels: "),
+        (("--wavelengths", "760", "--project"), "begun with other "),
+        ((*WAVELENGTHS, "--project", "--resume", str(folder / "model.npz")), "begun with other labels: "),
+        ((*WAVELENGTHS, "--resume", str(folder / "head.nii.gz")), "head.nii.gz is no unfinished model"),
+    ):
+        assert run(folder, *more, "--out", str(folder / "model.npz")) == 2
+        assert sentence in capsys.readouterr().err
+    assert (folder / "model.npz").read_bytes() == kept
+    (folder / "mine.nii.gz").rename(folder / "head.nii.gz")
+    words = ("--resume", str(folder / "model.npz"), "--out", str(folder / "other.npz"))
+    assert run(folder, *WAVELENGTHS, *words) == 0
+    assert (folder / "model.npz").read_bytes() == kept
+
+
+def test_a_damaged_unfinished_model_is_refused(folder, capsys, monkeypatch, slow_chunks):
+    out = folder / "model.npz"
+    with killed(monkeypatch, cli, when=lambda: out.exists() and any("path_1" in name for name in arrays(out))):
+        run(folder, *WAVELENGTHS, "--out", str(out))
+    good = {**arrays(out), "about": np.load(out)["about"]}
+    optode = "state_fluence_0"  # which is whole
+    for changes in (
+        {optode: good[optode][:, 1:]},
+        {optode.replace("fluence", "photons"): np.array(3)},
+        {"state_photons_77": np.array(3)},
+        {"state_whole": np.array(2)},
+        {"about": np.array("{}")},
+    ):
+        np.savez(out, **(good | changes))
+        assert run(folder, *WAVELENGTHS, "--out", str(out)) == 2
+        told = capsys.readouterr().err
+        assert "model.npz is no unfinished model" in told or "the file is damaged" in told
+
+
 def test_what_a_stopped_run_has_done_is_kept_beside_the_netcdf_file(folder, capsys, monkeypatch):
     pytest.importorskip("h5py")
     steps = []
@@ -113,3 +200,6 @@ def test_what_a_stopped_run_has_done_is_kept_beside_the_netcdf_file(folder, caps
     assert not (folder / "model.nc").exists()
     with np.load(folder / "model_unfinished.npz") as found:
         assert not found["done_760"].all()
+    assert run(folder, "--wavelengths", "760", "--out", str(folder / "model.nc")) == 0
+    assert (folder / "model.nc").exists()
+    assert not (folder / "model_unfinished.npz").exists()

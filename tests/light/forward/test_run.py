@@ -200,8 +200,14 @@ def test_another_model_cannot_be_resumed(found):
     except StopIteration as end:
         stopped = end.value
     assert not stopped.parts[0].done.any()
-    with pytest.raises(InvalidInput, match="another head, probe, settings or device"):
-        forward_model(block(top_mua=(0.01, 0.01)), probe(), FEW, device="cpu", resume=stopped)
+    for head, given, settings, other in (
+        (block(top_mua=(0.01, 0.01)), probe(), FEW, "other label 1 at 760 nm: mua 0.02/mm, .* has mua 0.01/mm"),
+        (block(), probe(pairs=None), FEW, "other probe: no file .*, and this run has no file"),
+        (block(), probe(), dataclasses.replace(FEW, seed=8), "other seed: 1, and this run has 8"),
+        (dataclasses.replace(block(), labels=block().labels[..., ::-1]), probe(), FEW, "other labels: no file"),
+    ):
+        with pytest.raises(InvalidInput, match=f"the model to go on with was begun with {other}"):
+            forward_model(head, given, settings, device="cpu", resume=stopped)
 
 
 # -- what cannot be ---------------------------------------------------------------------------------------------------

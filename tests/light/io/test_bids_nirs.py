@@ -57,6 +57,8 @@ def test_without_a_unit_positions_are_millimeters(tmp_path):
         ({"system": "{"}, "not valid JSON"),
         ({"system": "[]"}, "not a JSON object"),
         ({"table": "\n"}, "no column"),
+        ({"table": TABLE + "a" * 200_000}, "no table .*field larger than field limit"),
+        ({"channels": CHANNELS + "a" * 200_000}, "channels.tsv is no table .*field larger than field limit"),
         ({"table": TABLE.replace("D2", "D1")}, "row 3 is another detector of the name 'D1'"),
         ({"channels": CHANNELS.replace("\tS1\tD2\t850", "\tS1\tD7\t850")}, "channels.tsv: row 2 .*'D7'"),
         ({"channels": CHANNELS.replace("\tS1\t", "\tT1\t")}, "row 1 has the source 'T1'"),

@@ -21,6 +21,7 @@ from napari_gpubio.core.parameters import replaced
 from napari_gpubio.light import layers
 from napari_gpubio.light.detectors import Detector, FaceDetector
 from napari_gpubio.light.io import load_layered_result, load_result, save_layered_result, save_result
+from napari_gpubio.light.io.archive import VOXELS, write_archive
 from napari_gpubio.light.io.mco import read_mco, write_mco
 from napari_gpubio.light.layers.beams import Beam, convolved
 from napari_gpubio.light.layers.model import Layer, LayeredMedium
@@ -160,6 +161,26 @@ def test_everything_comes_back(tmp_path, name, make, compress):
     with zipfile.ZipFile(tmp_path / "r.npz") as file:
         methods = {member.compress_type for member in file.infolist()}
     assert methods == {zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED}
+
+
+@pytest.mark.parametrize(
+    ("compress", "packed"), [(False, set()), (None, {"zeros"}), (True, {"zeros", "steps", "few"})], ids=str
+)
+def test_arrays_are_compressed_where_that_pays(tmp_path, compress, packed):
+    size, random = 1 << 18, np.random.default_rng(0)
+    arrays = {
+        "zeros": np.where(np.arange(size) < size // 50, random.random(size), 0.0),
+        "steps": random.integers(0, 256, size).astype(np.uint16),  # half of it
+        "noise": random.random(size),
+        "few": np.zeros(10),
+    }
+    write_archive(tmp_path / "r.npz", VOXELS, {}, arrays.items(), compress=compress)
+    with zipfile.ZipFile(tmp_path / "r.npz") as file:
+        members = {member.filename.removesuffix(".npy"): member.compress_type for member in file.infolist()}
+    assert {name for name in arrays if members[name] == zipfile.ZIP_DEFLATED} == packed
+    with np.load(tmp_path / "r.npz") as found:
+        for name, array in arrays.items():
+            np.testing.assert_array_equal(found[name], array)
 
 
 def test_the_tallies_can_be_left_out(verb, tmp_path):

@@ -152,6 +152,64 @@ def test_damaged_files(tmp_path):
     assert refused > 100
 
 
+def link_to_another_file(group, name, other):
+    group[name] = h5py.ExternalLink(other, "/secret")
+
+
+def link_by_way_of_another_file(group, name, other):
+    group["elsewhere"] = h5py.ExternalLink(other, "/")
+    group["first"] = h5py.SoftLink("elsewhere/secret")
+    group[name] = h5py.SoftLink(f"{group.name}/first")
+
+
+def numbers_in_another_file(group, name, other):
+    group.create_dataset(name, (1, 3), "f8", external=[(other, 0, 24)])
+
+
+def numbers_of_another_dataset(group, name, other):
+    layout = h5py.VirtualLayout((1, 3), "f8")
+    layout[:] = h5py.VirtualSource(other, "secret", (1, 3))
+    group.create_virtual_dataset(name, layout)
+
+
+@pytest.mark.parametrize(
+    "put", [link_to_another_file, link_by_way_of_another_file, numbers_in_another_file, numbers_of_another_dataset]
+)
+def test_what_lies_in_another_file_is_never_read(tmp_path, put):
+    path, other = write(tmp_path / "a.snirf"), tmp_path / "other.h5"
+    with h5py.File(other, "w") as file:
+        file["secret"] = np.ones((1, 3))
+    with h5py.File(path, "a") as file:
+        del file["nirs/probe/sourcePos3D"]
+        put(file["nirs/probe"], "sourcePos3D", str(other))
+        file["nirs/probe/sourcePos3D"][()]  # the library does
+    with pytest.raises(InvalidInput, match=r"^a\.snirf: .*nirs/probe/.*another file.*which is never read"):
+        read_snirf(path)
+
+
+def test_links_within_a_file_are_followed(tmp_path):
+    path = write(tmp_path / "a.snirf")
+    expected = read_snirf(path)
+    with h5py.File(path, "a") as file:
+        file.move("nirs/probe", "nirs/moved")
+        file["nirs/probe"] = h5py.SoftLink("moved")
+        file.move("nirs/moved/sourcePos3D", "places")
+        file["nirs/moved/sourcePos3D"] = h5py.SoftLink("/./places")
+    found = read_snirf(path)
+    np.testing.assert_array_equal(found.source_positions_mm, expected.source_positions_mm)
+    with h5py.File(path, "a") as file:
+        del file["nirs/probe"]
+        file["nirs/probe"] = h5py.SoftLink("/nirs/probe")
+    with pytest.raises(InvalidInput, match="no group /nirs/probe"):
+        read_snirf(path)
+
+
+def test_long_values_are_not_read(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("text", (1,), "S100000000", chunks=(1,))
+    assert load_hdf5(tmp_path / "a.h5", ["text"]).sizes == {"/text": 1}
+
+
 def test_a_file_whose_reading_does_not_end(tmp_path):
     data = bytearray(write(tmp_path / "endless.snirf").read_bytes())
     data[2184] = 152  # h5py 3.16 with HDF5 2.0 never comes back from that

@@ -26,10 +26,12 @@ from napari_gpubio.tracts.connectome import (
     geodesic_connectome,
     geodesic_connectome_steps,
 )
+from napari_gpubio.tracts.connectome import cli as connectome_cli
 from napari_gpubio.tracts.io import blocks
 from napari_gpubio.tracts.io.blocks import open_blocks
 from napari_gpubio.tracts.model import Tractogram
 from napari_gpubio.tracts.regions import Atlas
+from tests.killed_runs import killed
 
 FIBERS, ATLAS = sample_path("brain_phantom/bundles.trk"), sample_path("brain_phantom/atlas.nii.gz")
 
@@ -212,6 +214,29 @@ def test_a_run_goes_on_with_the_same_inputs_only(fibers, atlas, monkeypatch, tmp
         drive(connectome_steps(mine, atlas, known=dataclasses.replace(known, parameters={})))
 
 
+def test_a_killed_run_goes_on_with_what_was_kept(fibers, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(blocks, "BLOCK", 40)
+    fibers.save(tmp_path / "mine.tck")
+    dataclasses.replace(fibers, points=fibers.points * np.float32([-1, 1, 1])).save(tmp_path / "theirs.tck")
+
+    def run(name, out):
+        return cli.main(["connectome", str(tmp_path / name), str(ATLAS), "--npz", str(tmp_path / out)])
+
+    with killed(monkeypatch, connectome_cli, after=2):
+        run("mine.tck", "c.npz")
+    assert len(Connectome.unfinished(tmp_path / "c.npz").numbers["length_mm"]) == 80
+    assert run("theirs.tck", "c.npz") == 2
+    told = capsys.readouterr().err
+    assert "begun with other fibers: " in told
+    assert "mine.tck, and this run has " in told
+    assert run("mine.tck", "c.npz") == run("mine.tck", "whole.npz") == 0
+    assert "goes on with c.npz" in capsys.readouterr().err
+    found, whole = (Connectome.load(tmp_path / name) for name in ("c.npz", "whole.npz"))
+    np.testing.assert_array_equal(found.pairs, whole.pairs)
+    np.testing.assert_array_equal(found.numbers["length_mm"], whole.numbers["length_mm"])
+    assert Connectome.unfinished(tmp_path / "c.npz") is None
+
+
 @pytest.mark.parametrize("first", [True, False])
 def test_a_block_that_meets_no_region_keeps_its_numbers(fibers, atlas, monkeypatch, first):
     monkeypatch.setattr(blocks, "BLOCK", len(fibers))
@@ -300,6 +325,11 @@ WRONG = {
     "fiber 99": {"fibers": np.arange(5) + 99},
     "fewer labels": {"labels": np.arange(1)},
     "pairs of reals": {"pairs": np.zeros((5, 2))},
+    "pairs of text": {"pairs": np.full((5, 2), "a")},
+    "pairs without columns": {"pairs": np.full(5, "a")},
+    "lengths of text": {"number length_mm": np.array(list("abcde"))},
+    "lengths without a row": {"number length_mm": np.array(1.0)},
+    "no labels": {"labels": None},
     "no lengths": {"number length_mm": None},
     "other numbers": {"number fa": np.ones(4)},
     "numbers of text": {"number fa": np.array(list("abcde"))},

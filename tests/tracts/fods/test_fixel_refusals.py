@@ -137,8 +137,11 @@ def test_other_versions_of_matlab_and_bombs(tmp_path):
     [
         ({"peak_values": np.zeros((4, 5, 6, 2))}, r"peak_dirs of shape \(4, 5, 6, 3, 3\) and peak_values"),
         ({"peak_dirs": None}, "has no peak_dirs"),
+        ({"peak_dirs": 1.0}, r"peak_dirs of shape \(\)"),
+        ({"peak_dirs": 1.0, "peak_values": None}, r"peak_dirs of shape \(\)"),
         ({"affine": np.zeros((4, 4))}, "the affine cannot be inverted"),
         ({"peak_dirs": b"text"}, "real numbers are needed"),
+        ({"peak_dirs": h5py.ExternalLink("b.h5", "/x")}, r"peaks\.pam5: /pam/peak_dirs leads to another file, 'b\.h5'"),
     ],
 )
 def test_files_of_dipy_that_are_refused(changes, sentence, tmp_path):
@@ -154,6 +157,12 @@ def test_files_of_dipy_that_are_refused(changes, sentence, tmp_path):
         file["x"] = 1
     with pytest.raises(InvalidInput, match="no group 'pam'"):
         read_fixels(path)
+
+
+def test_a_file_of_dsi_studio_that_ends_within_a_name(tmp_path):
+    (tmp_path / "a.fib").write_bytes(np.array([10, 1, 0, 0, 900], "<i4").tobytes() + b"fa0")
+    with pytest.raises(InvalidInput, match=r"a\.fib has no dimension"):
+        read_fixels(tmp_path / "a.fib")
 
 
 def test_writing_that_is_refused(tmp_path):

@@ -318,7 +318,19 @@ def test_responses_are_written_and_read(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "problem"), [("# Shells: 0\n", "0 rows"), ("1 2\n3\n", "same number"), ("1 -1 x\n", "no|numbers")]
+    ("text", "problem"),
+    [
+        ("# Shells: 0\n", "0 rows"),
+        ("1 2\n3\n", "same number"),
+        ("1 -1 x\n", "^line 1 of wm.txt has 'x', which is no finite number"),
+        ("# Shells: 0,1000\n1 0\n2 inf\n", "^line 3 of wm.txt has 'inf'"),
+        ("1 nan\n", "^line 1 of wm.txt has 'nan'"),
+        ("\n1 -1e999\n", "^line 2 of wm.txt has '-1e999'"),
+        ("# Shells: 0,inf\n1 0\n2 1\n", "^line 1 of wm.txt has 'inf'"),
+        ("# Shells: 1e400\n1 0\n", "^line 1 of wm.txt has '1e400'"),
+        ("# Shells: nan\n1 0\n", "^line 1 of wm.txt has 'nan'"),
+        ("# Shells: 0 b\n1 0\n", "^line 1 of wm.txt has 'b'"),
+    ],
 )
 def test_files_that_hold_no_response_are_told(tmp_path, text, problem):
     (tmp_path / "wm.txt").write_text(text)

@@ -9,8 +9,25 @@ import numpy.typing as npt
 from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.core.jit import kernel, run_blocks
 from napari_gpubio.denoise.kernels.anlm.candidates import Layout, Rule, Scratch, Tiles, visit_candidates
-from napari_gpubio.denoise.kernels.anlm.problem import NOTHING, TINY, Box, Float, Problem, Triple, range_boxes
-from napari_gpubio.denoise.kernels.anlm.tally import Arrays, Filtered, Operations, Partial, finish
+from napari_gpubio.denoise.kernels.anlm.problem import (
+    NOTHING,
+    TINY,
+    Box,
+    Float,
+    Problem,
+    Triple,
+    planes_of,
+    range_boxes,
+)
+from napari_gpubio.denoise.kernels.anlm.tally import (
+    HALO,
+    Arrays,
+    Filtered,
+    Operations,
+    Partial,
+    finish_slab,
+    mixed_slabs,
+)
 
 Array = npt.NDArray[Any]
 _F = np.float32
@@ -24,12 +41,10 @@ class Run:
     def __init__(self, problem: Problem, *, device: Device = CPU) -> None:
         self.device = device
         self._problem = problem
-        halo = _halo_of(problem)
-        mean, variance = measure_moments(problem)
-        self._values, self._mean = mirrored(problem.values, halo), mirrored(mean, halo)
-        self._variance = np.pad(variance, [(n, n) for n in halo], constant_values=-1.0)
+        self._free_slab()
         self._weights = problem.patch_weights
-        self._partial = Partial.empty(problem)
+        self._partial: Any = Partial.empty(problem)
+        self._begun = np.zeros(problem.shape[0], bool)  # planes of it
 
     def bytes_per_item(self) -> int:
         """Nothing beyond what is resident."""
@@ -37,6 +52,9 @@ class Run:
 
     def advance(self, start: int, count: int) -> None:
         """Filter the bricks ``start`` to ``start + count - 1``."""
+        planes = planes_of(self._problem.shape, start, count)
+        self._begin(*planes)
+        self._lay_out(*planes)
         run_blocks(self._filter_bricks, count, start)
         self._partial.done.append((start, count))
 
@@ -47,6 +65,7 @@ class Run:
 
     def snapshot(self) -> Partial:
         """Sums and estimates of the bricks that are done."""
+        self._begin(0, len(self._begun))
         return self._partial
 
     def merge(self, other: Partial) -> None:
@@ -55,12 +74,51 @@ class Run:
 
     def finish(self) -> Filtered:
         """Correct for Rician bias and mix the patches, in all of the volume."""
+        found = self.room()
+        for slab in mixed_slabs(self._problem.shape):
+            self.finish_slab(slab, found)
+        return found
+
+    def room(self) -> Filtered:
+        """Memory for the finished volume."""
+        return Filtered(*(np.empty(self._problem.shape, np.float32) for _ in Filtered._fields))
+
+    def finish_slab(self, slab: slice, out: Filtered) -> None:
+        """As `finish`, some planes of the volume."""
+        self._free_slab()
+        self._begin(max(slab.start - HALO, 0), slab.stop + HALO)
         p, partial = self._problem, self._partial
-        arrays = Arrays(p.values, p.usable, partial.sums, partial.estimates, p.known())
-        return finish(p, arrays, Operations(filter_axis, interpolate))
+        arrays = Arrays(p.values, p.usable, partial.sums, partial.estimates)
+        for array, there in zip(finish_slab(p, arrays, slab, Operations(filter_axis, interpolate)), out, strict=True):
+            there[slab] = array
 
     def close(self) -> None:
-        """Nothing to free on the CPU."""
+        """Let the arrays go."""
+        self._free_slab()
+        self._partial = None
+
+    def _begin(self, begin: int, end: int) -> None:
+        """Write what planes hold before a brick is done, unless that is there: pages of new memory take their time."""
+        for plane in begin + np.flatnonzero(~self._begun[begin:end]):
+            self._partial.begin(self._problem, plane)
+        self._begun[begin:end] = True
+
+    def _free_slab(self) -> None:
+        """Free what is laid out for some planes; it is made again when needed."""
+        self._planes = 0, 0
+        self._slab: tuple[Float, ...] = ()
+
+    def _lay_out(self, begin: int, end: int) -> None:
+        """Values, local means and variances of some planes, with a halo; variance -1 beyond the volume."""
+        if self._planes[0] <= begin and end <= self._planes[1]:
+            return
+        p, halo = self._problem, _halo_of(self._problem)
+        first = max(begin - halo[0], 0)
+        mean, variance = measure_moments(p, slice(first, end + halo[0]))
+        inner = slice(begin - first, end - first)
+        values, mean = mirrored(p.values, halo, slice(begin, end)), mirrored(mean, halo, inner)
+        self._slab = values, mean, mirrored(variance, halo, inner, mode="constant", constant_values=-1.0)
+        self._planes = begin, end
 
     def _filter_bricks(self, start: int, stop: int, first: int) -> None:
         for brick in range(first + start, first + stop):
@@ -71,7 +129,7 @@ class Run:
         """Both passes over the candidates of one brick."""
         p, weights = self._problem, self._weights
         layout = _layout_of(p, box)
-        values, mean, variance = (_tile(volume, box, layout) for volume in (self._values, self._mean, self._variance))
+        values, mean, variance = (_tile(volume, box, layout, self._planes[0]) for volume in self._slab)
         averaged = values * values if p.settings.is_rician else values
         tiles, rule, scratch = Tiles(values, averaged, mean, variance), _rule_of(p), _scratch_of(layout)
         length = layout.size[1] * layout.pitch
@@ -103,12 +161,13 @@ def _estimates(p: Problem, box: Box, differences: Float, weights: Float, largest
     return np.where(p.usable[box] != 0, estimates, own)
 
 
-def measure_moments(p: Problem) -> tuple[Float, Float]:
-    """Local mean and variance of each voxel."""
-    mean, variance = np.empty_like(p.values), np.empty_like(p.values)
-    least = max(1, _BLOCK_VOXELS // p.values[0].size)
-    padded = mirrored(p.values, p.windows.box)
-    run_blocks(local_moments, p.shape[0], padded, p.usable, mean, variance, least=least)
+def measure_moments(p: Problem, planes: slice = slice(None)) -> tuple[Float, Float]:
+    """Local mean and variance of each voxel of some planes."""
+    usable = p.usable[planes]
+    mean, variance = (np.empty(usable.shape, np.float32) for _ in range(2))
+    least = max(1, _BLOCK_VOXELS // usable[0].size)
+    padded = mirrored(p.values, p.windows.box, planes)
+    run_blocks(local_moments, len(usable), padded, usable, mean, variance, least=least)
     return mean, variance
 
 
@@ -139,9 +198,12 @@ def _halo_of(problem: Problem) -> Triple:
     return x, y, z
 
 
-def mirrored(values: Float, halo: Triple) -> Float:
-    """A volume with a halo, mirrored at its borders."""
-    return np.pad(values, [(n, n) for n in halo], mode="symmetric")
+def mirrored(values: Float, halo: Triple, planes: slice = slice(None), **beyond: Any) -> Float:
+    """Some planes of a volume with a halo, mirrored at its borders unless something else is ``beyond``, as `np.pad`."""
+    begin, end, _ = planes.indices(len(values))
+    read = slice(max(begin - halo[0], 0), end + halo[0])
+    missing = halo[0] - (begin - read.start), max(end + halo[0] - len(values), 0)
+    return np.pad(values[read], [missing, *((n, n) for n in halo[1:])], **(beyond or {"mode": "symmetric"}))
 
 
 def _layout_of(problem: Problem, box: Box) -> Layout:
@@ -161,9 +223,10 @@ def _rule_of(p: Problem) -> Rule:
     return Rule(a, b_with_c, anything, p.settings.center == "largest", p.maximum, p.floor, p.cutoff, p.offsets)
 
 
-def _tile(volume: Float, box: Box, layout: Layout) -> Float:
-    """A brick of a volume that has a halo, in flat planes."""
+def _tile(volume: Float, box: Box, layout: Layout, first: int) -> Float:
+    """A brick of a volume that has a halo and begins with the plane ``first``, in flat planes."""
     x, y, z = (axis.start or 0 for axis in box)
+    x -= first
     planes, rows, pitch = (size + 2 * halo for size, halo in zip(layout.size, layout.halo, strict=True))
     tile = np.zeros((planes, 2 * layout.margin + rows * pitch), np.float32)
     inner = tile[:, layout.margin : layout.margin + rows * pitch].reshape(planes, rows, pitch)

@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,7 +11,7 @@ from napari_gpubio.core.device import Device, host_room, shared_memory_bytes, to
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.kernels import POINTER, kernel, struct, struct_layout
 from napari_gpubio.denoise.kernels.anlm.problem import BRICK, NOTHING, Problem, brick_counts, planes_of
-from napari_gpubio.denoise.kernels.anlm.tally import HALO, Arrays, Filtered, Operations, Partial, finish
+from napari_gpubio.denoise.kernels.anlm.tally import Arrays, Filtered, Operations, Partial, finish_slab, mixed_slabs
 
 THREADS, ROWS, SIMD_WIDTH, RADIUS = 512, 16, 32, 2  # of a block; as in the kernel
 
@@ -82,7 +81,6 @@ def build_of(problem: Problem, limit_bytes: int) -> Build:
 SOURCE = Path(__file__).with_name("anlm.cu")
 MOST_VOXELS = 2**31 - 1  # since their numbers have 32 bits
 CHOSEN_BYTES = 128 << 20  # for the candidates of the bricks that are filtered together
-MIXED_VOXELS = 4 << 20  # that are mixed together
 
 SLAB = struct_layout(
     dict.fromkeys(("values", "usable", "moments", "weights", "chosen", "sums", "estimates"), POINTER)
@@ -105,7 +103,7 @@ class Run:
         self._kernels: dict[str, Any] = {}
         self._taps: dict[int, tuple[Any, Any]] = {}
         self._build = build_of(problem, shared_memory_bytes(device))
-        self._slab = _slab_of(problem, self._build.column)
+        self._slab = slab_of(problem, self._build.column)
         self._moments = self._chosen = None
         self._measured = 0, 0  # planes that the moments are those of
         with cupy.cuda.Device(device.indices[0]):
@@ -118,7 +116,7 @@ class Run:
         import cupy
 
         p, patches = self._problem, len(self._problem.windows.patches)
-        sums = p.known_sums(cupy)
+        sums = p.known_sums(xp=cupy)
         if sums is None:
             sums = cupy.full((patches, *p.shape), np.float32(NOTHING))
         values = cupy.square(self._values) if p.settings.is_rician else self._values
@@ -141,16 +139,10 @@ class Run:
         with cupy.cuda.Device(self.device.indices[0]) as here:
             for first in range(start, start + count, self._slab):
                 bricks = min(self._slab, start + count - first)
-                self._measure(*self._planes_read(first, bricks))
+                self._measure(*planes_read(self._problem, first, bricks))
                 self._filter(first, bricks)
             here.synchronize()
         self._done.append((start, count))
-
-    def _planes_read(self, first: int, bricks: int) -> tuple[int, int]:
-        """Planes that the candidates of so many bricks and their patches touch."""
-        begin, end = planes_of(self._problem.shape, first, bricks)
-        reach = self._problem.windows.search[0] + RADIUS
-        return max(begin - reach, 0), min(end + reach, self._problem.shape[0])
 
     def _measure(self, begin: int, end: int) -> None:
         """Local mean and variance of these planes, and -1 for the variance of voxels that are not usable."""
@@ -253,32 +245,26 @@ class Run:
         """Correct for Rician bias and mix the patches, in all of the volume."""
         import cupy
 
-        self._free_slabs()
         with cupy.cuda.Device(self.device.indices[0]):
-            found = Filtered(*(host_room(self._problem.shape, np.float32) for _ in Filtered._fields))
-            for begin, end in self._mixed_slabs():
-                self._finish_planes(begin, end, Filtered(*(array[begin:end] for array in found)))
+            found = self.room()
+            for slab in mixed_slabs(self._problem.shape):
+                self.finish_slab(slab, found)
         return found
 
-    def _mixed_slabs(self) -> Iterator[tuple[int, int]]:
-        """Planes that are mixed together, from an even one on, since even and odd ones have taps of their own."""
-        nx, ny, nz = self._problem.shape
-        planes = max(2 * HALO, MIXED_VOXELS // (ny * nz) // 2 * 2)
-        for begin in range(0, nx, planes):
-            yield begin, min(begin + planes, nx)
+    def room(self) -> Filtered:
+        """Memory for the finished volume."""
+        return Filtered(*(host_room(self._problem.shape, np.float32) for _ in Filtered._fields))
 
-    def _finish_planes(self, begin: int, end: int, out: Filtered) -> None:
-        """Some planes, made with as many beside them as reach into them."""
+    def finish_slab(self, slab: slice, out: Filtered) -> None:
+        """As `finish`, some planes of the volume."""
         import cupy
 
-        first = max(begin - HALO, 0)
-        read = slice(first, end + HALO)
-        known = self._problem.known(read, cupy)
-        arrays = Arrays(self._values[read], self._usable[read], self._sums[:, read], self._estimates[:, read], known)
-        inner = slice(begin - first, end - first)
-        operations = Operations(self.filter_axis, _interpolate, cupy)
-        for array, there in zip(finish(self._problem, arrays, operations), out, strict=True):
-            to_host(array[inner], there)
+        self._free_slabs()
+        with cupy.cuda.Device(self.device.indices[0]):
+            arrays = Arrays(self._values, self._usable, self._sums, self._estimates)
+            operations = Operations(self.filter_axis, _interpolate, cupy)
+            for array, there in zip(finish_slab(self._problem, arrays, slab, operations), out, strict=True):
+                to_host(array, there[slab])
 
     def filter_axis(self, array: Any, axis: int, taps: Any) -> Any:
         """Filter along lines of an axis; ``taps`` has a row for even, one for odd positions, beyond the ends is 0."""
@@ -310,7 +296,14 @@ def _interpolate(places: Any, known: Any, values: Any) -> Any:
     return cupy.interp(places, known, values).astype(np.float32)
 
 
-def _slab_of(problem: Problem, column: int) -> int:
+def planes_read(problem: Problem, first: int, bricks: int) -> tuple[int, int]:
+    """Planes that the candidates of so many bricks and their patches touch."""
+    begin, end = planes_of(problem.shape, first, bricks)
+    reach = problem.windows.search[0] + RADIUS
+    return max(begin - reach, 0), min(end + reach, problem.shape[0])
+
+
+def slab_of(problem: Problem, column: int) -> int:
     """Bricks that are filtered together: whole layers, where there is room for the candidates of one."""
     fit = max(1, CHOSEN_BYTES // (4 * chosen_words(problem, column)))
     layer = math.prod(brick_counts(problem.shape)[1:])

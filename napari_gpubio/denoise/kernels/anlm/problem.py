@@ -199,20 +199,14 @@ class Problem:
         weights = (np.array(self.windows.patches)[:, :, None] >= distances) * (1.0 if self.variance is None else known)
         return np.ascontiguousarray(weights, np.float32)
 
-    @property
-    def resident_bytes(self) -> int:
-        """About what a GPU keeps: values, mask, sums and estimates of each patch; and slabs of some 200 MB at most."""
-        slabs = min(self.values.size * 40, 200 << 20)
-        return self.values.size * (4 * (1 + 2 * len(self.windows.patches)) + 1) + slabs
-
     def known(self, planes: slice = slice(None), xp: Any = np) -> Any:
         """Known variance of the noise in some planes, or None."""
         if isinstance(self.variance, NoiseGrid):
             return xp.square(self.variance.sigma(planes, xp))
         return None if self.variance is None else xp.asarray(self.variance[planes])
 
-    def known_sums(self, xp: Any = np) -> Any:
-        """Sums of squares that stand for a known variance, shape (patches, X, Y, Z), or None.
+    def known_sums(self, planes: slice = slice(None), xp: Any = np) -> Any:
+        """Sums of squares that stand for a known variance in some planes, shape (patches, X, Y, Z), or None.
 
         The least of many differences, which measures noise that is not known, is too small wherever it is small by
         chance and holds whatever no candidate has in common with the voxel: fine anatomy counts as noise. A known
@@ -225,7 +219,7 @@ class Problem:
         chosen on simulated folds of 4 to 10 voxels, smooth fields, steps, the sample head, and a T1 template, at
         signal / noise 10 to 40; strengths of 3.5 and of 2.5 are within 0.5 dB of these.
         """
-        variance = self.known(xp=xp)
+        variance = self.known(planes, xp)
         if variance is None:
             return None
         sizes = np.prod(1.0 + 2.0 * self.patch_weights.sum(axis=2, dtype=np.float64), axis=1)

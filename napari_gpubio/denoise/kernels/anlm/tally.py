@@ -169,12 +169,16 @@ class Partial:
 
     @staticmethod
     def empty(problem: Problem) -> "Partial":
-        """No brick done: known noise, or none; the values as they are."""
-        sums = problem.known_sums()
-        if sums is None:
-            sums = np.full((len(problem.windows.patches), *problem.shape), NOTHING, np.float32)
-        values = np.square(problem.values) if problem.settings.is_rician else problem.values
-        return Partial(sums, np.stack([values] * len(sums)))
+        """Memory for all planes, each of which is to be begun."""
+        shape = len(problem.windows.patches), *problem.shape
+        return Partial(np.empty(shape, np.float32), np.empty(shape, np.float32))
+
+    def begin(self, problem: Problem, plane: int) -> None:
+        """Write what a plane holds before a brick is done: known noise, or none; the values as they are."""
+        planes = slice(plane, plane + 1)
+        sums, values = problem.known_sums(planes), problem.values[planes]
+        self.sums[:, planes] = NOTHING if sums is None else sums
+        self.estimates[:, planes] = np.square(values) if problem.settings.is_rician else values
 
     def merge(self, other: "Partial", problem: Problem) -> None:
         """Take over the bricks that another has done."""
@@ -220,6 +224,26 @@ class Operations(NamedTuple):
     filter_axis: FilterAxis  # filters along lines of one axis
     interpolate: Interpolate  # looks places up in a table, between its entries along straight lines
     xp: Any = np  # NumPy or CuPy
+
+
+MIXED_VOXELS = 4 << 20  # that are mixed together
+
+
+def mixed_slabs(shape: tuple[int, ...]) -> Iterator[slice]:
+    """Planes that are mixed together, from an even one on, since even and odd ones have taps of their own."""
+    planes = max(2 * HALO, MIXED_VOXELS // (shape[1] * shape[2]) // 2 * 2)
+    for begin in range(0, shape[0], planes):
+        yield slice(begin, min(begin + planes, shape[0]))
+
+
+def finish_slab(problem: Problem, arrays: Arrays, slab: slice, operations: Operations) -> Filtered:
+    """Some planes of what `finish` makes of a volume, made with as many beside them as reach into them."""
+    first = max(slab.start - HALO, 0)
+    read, inner = slice(first, slab.stop + HALO), slice(slab.start - first, slab.stop - first)
+    values, usable, sums, estimates, _ = arrays
+    known = problem.known(read, operations.xp)
+    part = Arrays(values[read], usable[read], sums[:, read], estimates[:, read], known)
+    return Filtered(*(array[inner] for array in finish(problem, part, operations)))
 
 
 def finish(problem: Problem, arrays: Arrays, operations: Operations) -> Filtered:

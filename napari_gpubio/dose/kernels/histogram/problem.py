@@ -7,7 +7,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.jit import thread_count
+from napari_gpubio.core.memory import Memory
 from napari_gpubio.core.space import voxel_sizes_mm
 from napari_gpubio.dose.countable import countable
 from napari_gpubio.dose.kernels.histogram.dose_grid import Bins, ScaledDose, c_ordered, make_bins, scaled_dose
@@ -68,11 +71,15 @@ class Problem:
         """Number of tasks of all works."""
         return sum(work.items for work in self.works)
 
-    @property
-    def resident_bytes(self) -> int:
-        """About what a GPU keeps."""
-        counts = 8 * len(self.organs) * (2 * int(self.bins.rule.bins) + 6 + self.extreme_rows)
-        return 4 * self.grid.source.size + counts + sum(work.nbytes for work in self.works)
+    def memory(self, device: Device) -> Memory:
+        """The scaled dose, contours and points (on a GPU labels, too), and counts: of each thread, on a GPU twice."""
+        organs, bins = len(self.organs), int(self.bins.rule.bins)
+        works = (work.nbytes for work in self.works if device.is_gpu or not isinstance(work, LabelWork))
+        inputs = 4 * self.grid.source.size + sum(works)
+        if device.is_gpu:
+            return Memory(inputs=inputs, tallies=8 * organs * (2 * (bins + 4) + self.extreme_rows))
+        each = 8 * (bins + 3) + 12  # counts, sums and extremes
+        return Memory(inputs=inputs, tallies=organs * (thread_count() * each + 12 * (self.extreme_rows - 1)))
 
     def pieces(self, start: int, count: int) -> list[tuple[int, int, int]]:
         """Work, first task in it, and number of tasks, for the tasks ``start`` to ``start + count - 1`` of all."""

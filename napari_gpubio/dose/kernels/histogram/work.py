@@ -34,8 +34,12 @@ class ContourWork:
 
     @property
     def nbytes(self) -> int:
-        """Of the slices, rows and edges, and of about four crossings a row."""
-        return int(self.slices.table.nbytes + 12 * len(self.owner) + self.slices.edges.nbytes + 32 * len(self.owner))
+        """Of the slices, rows, edges, and crossings of both: an edge crosses as many rows as it is high."""
+        table, edges = self.slices.table, self.slices.edges
+        heights = np.concatenate([[0.0], np.cumsum(edges[:, 1] - edges[:, 0])])
+        within = heights[table["edge_end"]] - heights[table["edge_first"]]
+        crossings = np.divide(within, table["y_step"], out=np.zeros(len(table)), where=table["y_step"] > 0).sum()
+        return int(table.nbytes + 12 * len(self.owner) + edges.nbytes + 8 * crossings)
 
     @property
     def items(self) -> int:

@@ -6,6 +6,7 @@ of its lengths. Packed tables (SOA) and extensions of later drafts are refused.
 """
 
 from collections.abc import Callable
+from mmap import mmap
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ class _DamagedError(Exception):
     """What stands in the bytes is not what the format has there."""
 
 
-def decode_bjdata(data: bytes, name: str) -> Any:
+def decode_bjdata(data: bytes | mmap, name: str) -> Any:
     """Return what binary JSON holds: dicts, lists, texts, numbers; packed arrays of numbers as arrays.
 
     Raises
@@ -48,7 +49,7 @@ def decode_bjdata(data: bytes, name: str) -> Any:
 class _Reader:
     """The bytes, and how far they have been read."""
 
-    def __init__(self, data: bytes, order: str) -> None:
+    def __init__(self, data: bytes | mmap, order: str) -> None:
         self._data, self._order, self._at = memoryview(data), order, 0
 
     def whole(self) -> Any:

@@ -19,8 +19,9 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import existing_file
+from napari_gpubio.core.foreign import existing_map
 from napari_gpubio.core.reading import note, reads_file
-from napari_gpubio.core.volumes import NIFTI_SUFFIXES, check_declared_size, check_expansion, one_volume, read_volume
+from napari_gpubio.core.volumes import NIFTI_SUFFIXES, check_declared_size, one_volume, read_volume
 from napari_gpubio.light.io.mcx.bjdata import decode_bjdata
 from napari_gpubio.light.io.mcx.jdata import (
     Section,
@@ -373,11 +374,8 @@ def _shapes_file(path: Path, form: str, dim: Sequence[int] | None, *, from_zero:
 
 def _jnifti(path: Path) -> Array:
     """The array of a JNIfTI file, as text or binary."""
-    if path.name.lower().endswith(".bnii"):
-        check_expansion(path, path.stat().st_size)
-        root = decode_bjdata(path.read_bytes(), path.name)
-    else:
-        root = load_json(path)
+    is_binary = path.name.lower().endswith(".bnii")
+    root = decode_bjdata(existing_map(path), path.name) if is_binary else load_json(path)
     data = Section("", root if isinstance(root, dict) else {}).get("NIFTIData")
     if isinstance(data, np.ndarray):
         return data.astype(data.dtype.newbyteorder("="))

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import existing_file
+from napari_gpubio.core.foreign import existing_bytes
 from napari_gpubio.light.io.mcx.domain import MOST_ROWS
 
 _MOST_BYTES = 1 << 20
@@ -26,11 +26,9 @@ def load_inp(path: str | Path) -> dict[str, Any]:
     InvalidInput
         If the file is missing, too long or not text, or a line lacks numbers.
     """
-    file = existing_file(path)
-    if file.stat().st_size > _MOST_BYTES:
-        raise InvalidInput(f"{file.name} has {file.stat().st_size} bytes; an MCX input file of lines is much shorter")
+    file = Path(path)
     try:
-        lines = _Lines(file.read_bytes().decode("utf-8-sig"))
+        lines = _Lines(existing_bytes(file, _MOST_BYTES).decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise InvalidInput(f"{file.name} is not text; an MCX input file of lines (.inp) is needed") from error
     session = {"ID": file.stem, "Photons": lines.whole("the number of photons"), "RNGSeed": lines.whole("the seed")}

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.device import CPU, free_memory_bytes
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import existing_file, json_of
+from napari_gpubio.core.foreign import MOST_WHOLE, existing_bytes, json_of
 from napari_gpubio.core.reading import note
 
 Array = npt.NDArray[Any]
@@ -185,8 +185,7 @@ _WHOLE_LIMIT = 2**63
 
 def load_json(path: str | Path) -> dict[str, Any]:
     """Load a JSON file that holds an object; anything else is refused."""
-    file = existing_file(path)
-    data = file.read_bytes()
+    file, data = Path(path), existing_bytes(path, MOST_WHOLE)
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:

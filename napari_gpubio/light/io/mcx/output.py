@@ -83,6 +83,11 @@ class McxCase(LightCase):
         return len(self.patterns) if self.patterns is not None else len(self.sources) if self.separately else 1
 
     @property
+    def is_one_run(self) -> bool:
+        """Whether it is a run with one result, which can be gone on with and traced again."""
+        return self.patterns is None and not self.separately
+
+    @property
     def replays(self) -> bool:
         """Whether detected photons are to be traced again for its volume."""
         return self.output_type in REPLAYS
@@ -101,7 +106,7 @@ class McxCase(LightCase):
                 f"Session.OutputType is {self.output_type!r}, which is of detected photons, and there are no "
                 "detectors; give Optode.Detector"
             )
-        if (self.replays or self.trajectories) and (self.separately or self.patterns is not None):
+        if (self.replays or self.trajectories) and not self.is_one_run:
             raise InvalidInput(
                 "photons of one source, or of all together, can be traced again, not those of separate sources or of "
                 "patterns; take another OutputType and no DebugFlag M or T, or --srcid 0 or one source"
@@ -116,7 +121,7 @@ class McxCase(LightCase):
                 f"Session.OutputFormat is {self.output_format!r}, which is not written here; choose "
                 f"{' or '.join(_FORMATS)}"
             )
-        if self.output_format == "nii" and (self.separately or self.patterns is not None):
+        if self.output_format == "nii" and not self.is_one_run:
             raise InvalidInput(
                 "Session.OutputFormat is 'nii', which holds no volumes of several sources or patterns; choose jnii"
             )

@@ -1,11 +1,10 @@
 """Fluence of optodes on the CPU: groups of photons are the batches of a run, kept apart instead of added up."""
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from napari_gpubio.core.device import CPU, Device
-from napari_gpubio.light.kernels.pairs.store import FluenceStore, TissueVoxels
+from napari_gpubio.light.kernels.pairs.store import Array, FluenceStore, TissueVoxels
 from napari_gpubio.light.kernels.voxels import cpu
 from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
 
@@ -19,6 +18,16 @@ class GroupRun(cpu.Run):
         super().__init__(problem, device=device)
         self._keep = keep
 
+    def go_on(self, photons: int, path: Array | None) -> None:
+        """Begin behind so many photons, with the tally of those of the group that is not whole; None: there is none."""
+        if path is not None:
+            self.tally[:] = path
+            self._done = [(photons // self.span * self.span, photons)]
+
+    def open_path(self) -> Array | None:
+        """The tally of the group that is not whole, copied, or None."""
+        return self.tally.copy() if self._done else None
+
     def _close(self, batch: int) -> None:
         self._keep(batch, self.tally)
         self._clear()
@@ -28,12 +37,6 @@ def store(voxels: TissueVoxels, optodes: int, groups: int, device: Device) -> Fl
     """An empty store."""
     del device
     return FluenceStore(voxels, optodes, groups)
-
-
-def on(store: FluenceStore) -> AbstractContextManager[Any]:
-    """What encloses work with a store."""
-    del store
-    return nullcontext()
 
 
 def run_bytes(problem: VoxelProblem) -> int:

@@ -24,6 +24,25 @@ class GroupRun(gpu.Run):
         super().__init__(problem, device=device, slots=slots, copies=problem.copies(slots))
         self._keep = keep
 
+    def go_on(self, photons: int, path: Array | None) -> None:
+        """As that of ``cpu.py``."""
+        import cupy
+
+        if path is not None:
+            size = self._problem.batch_size
+            batch = photons // size
+            self._open[batch] = [(batch * size, photons)]
+            with cupy.cuda.Device(self.device.indices[0]):
+                self._tally[batch % self._slots, 0] = cupy.asarray(path)
+
+    def open_path(self) -> Array | None:
+        """As that of ``cpu.py``."""
+        import cupy
+
+        with self._busy, cupy.cuda.Device(self.device.indices[0]):
+            slots = [self._tally[batch % self._slots] for batch in self._open]
+            return to_host(slots[0].sum(axis=0)) if slots else None
+
     def _fold(self, first: int, count: int) -> None:
         """Keep whole batches apart, and clear their slots."""
         for batch in range(first, first + count):
@@ -65,6 +84,13 @@ class GpuStore(FluenceStore):
         """As the base class."""
         return array if isinstance(array, np.ndarray) else to_host(array, out)
 
+    def here(self) -> AbstractContextManager[Any]:
+        """As the base class; the store may be of an earlier run on another GPU."""
+        import cupy
+
+        context: AbstractContextManager[Any] = cupy.cuda.Device(self.device.indices[0])
+        return context
+
     def _cells(self) -> Any:
         import cupy
 
@@ -77,15 +103,6 @@ class GpuStore(FluenceStore):
 def store(voxels: TissueVoxels, optodes: int, groups: int, device: Device) -> FluenceStore:
     """An empty store on the first GPU of a device."""
     return GpuStore(voxels, optodes, groups, device)
-
-
-def on(store: FluenceStore) -> AbstractContextManager[Any]:
-    """What encloses work with a store, which may be of an earlier run on another GPU."""
-    import cupy
-
-    assert isinstance(store, GpuStore)  # of this backend
-    context: AbstractContextManager[Any] = cupy.cuda.Device(store.device.indices[0])
-    return context
 
 
 def run_bytes(problem: VoxelProblem) -> int:

@@ -6,6 +6,7 @@ sources with all detectors is then one product of matrices, and a row of a Jacob
 """
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -217,6 +218,10 @@ class FluenceStore:
             return np.asarray(array)
         out[...] = array
         return out
+
+    def here(self) -> AbstractContextManager[Any]:
+        """What encloses work with the store's arrays."""
+        return nullcontext()
 
     def close(self) -> None:
         """Let the device arrays go."""

@@ -24,8 +24,9 @@ class Run:
         self.device = device
         self.span = problem.batch_size
         self._problem = problem
-        self._whole = VoxelTally.empty(problem)
-        self.tally = np.zeros(problem.tally_size, np.uint64)
+        self._whole: Any = VoxelTally.empty(problem)
+        self.tally: Any = np.zeros(problem.tally_size, np.uint64)
+        self._is_shared = False  # with what a snapshot has returned
         self._energy = np.zeros(problem.energy_size, np.uint64)
         self._scene = scene_of(problem)
         self._done: list[tuple[int, int]] = []
@@ -36,21 +37,25 @@ class Run:
 
     def advance(self, start: int, count: int) -> None:
         """Trace the photons ``start`` to ``start + count - 1``, all of one batch."""
+        if self._is_shared:
+            self._whole, self.tally, self._is_shared = self._whole.copy(), self.tally.copy(), False
         batch = start // self.span
         if self._done and self._done[0][0] // self.span != batch:
             self._whole.merge_open(self._done[0][0] // self.span, self._open_batch())
-            self._clear()
+            self.tally = np.zeros_like(self.tally)  # the other one is that batch's now
+            self._begin()
         self._trace(start, count)
         self._done = joined([*self._done, (start, start + count)])
         if sum(b - a for a, b in self._done) == self.span:
             self._close(batch)
 
     def snapshot(self) -> VoxelTally:
-        """Tallies so far, copied; the run goes on."""
-        copy = self._whole.copy()
+        """Tallies so far; if the run goes on, it is with copies of its own, which the last ones do not need."""
+        self._is_shared = True
+        whole = self._whole.shared()
         if self._done:
-            copy.merge_open(self._done[0][0] // self.span, self._open_batch())
-        return copy
+            whole.merge_open(self._done[0][0] // self.span, self._open_batch())
+        return whole
 
     def paths(self) -> Any:
         """Weight times path of all photons so far, flat, in quanta of the tally."""
@@ -58,7 +63,8 @@ class Run:
         return sum(parts, start=self._whole.sums + self.tally)
 
     def close(self) -> None:
-        """Nothing to free on the CPU."""
+        """Let the arrays go."""
+        self._whole = self.tally = None
 
     def _trace(self, start: int, count: int) -> None:
         p = self._problem
@@ -86,13 +92,17 @@ class Run:
     def _close(self, batch: int) -> None:
         absorbed = fold(self._problem, self.tally, self._whole.sums, self._whole.squares)
         self._whole.batches[batch] = np.concatenate([self._energy, absorbed])
-        self._clear()
+        self._begin()  # folding has cleared the tally
 
     def _open_batch(self) -> OpenBatch:
-        return OpenBatch(list(self._done), self.tally.copy(), self._energy.copy())
+        return OpenBatch(list(self._done), self.tally, self._energy.copy())
 
     def _clear(self) -> None:
         self.tally[:] = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        """Begin another batch, with a tally that is cleared."""
         self._energy[:] = 0
         self._done = []
 

@@ -18,7 +18,6 @@ Floats = npt.NDArray[np.float32]
 _L = np.uint64
 _WORD = 18446744073709551616.0  # 2^64
 _CELLS_AT_LEAST = 65536  # to fold, worth a call: half a millisecond
-_VOXELS_AT_LEAST = 1 << 18  # to write: a quarter of a millisecond
 
 
 class Absorbers(NamedTuple):
@@ -241,9 +240,10 @@ def _absorbers(problem: VoxelProblem) -> Absorbers:
 def write_fluence(
     problem: VoxelProblem, batches: int, launched: int, tallies: tuple[Words, Words, Words], out: tuple[Floats, Floats]
 ) -> None:
-    """Write the fluence of one gate and its standard error to ``out``.
+    """Write the fluence of some planes in one gate, and its standard error, to ``out``.
 
-    ``tallies`` are those of all photons launched, of those in whole batches, and the sums of the batches' squares.
+    ``tallies`` are those of all photons launched, of those in whole batches, and the sums of the batches' squares, flat
+    and with the rim: one more plane on either side.
     """
     size = problem.batch_size
     rest = launched - batches * size
@@ -251,7 +251,7 @@ def write_fluence(
     spread = Spread(
         total=writable(tallies[0]),
         whole=writable(tallies[1]),
-        squares=writable(tallies[2]).ravel(),
+        squares=writable(tallies[2]),
         ny=ny,
         nz=nz,
         per_photon=problem.fluence_of_quantum(launched),
@@ -264,4 +264,4 @@ def write_fluence(
         mean=out[0],
         error=out[1],
     )
-    run_blocks(mean_and_error, problem.size[0], spread, least=max(1, _VOXELS_AT_LEAST // (ny * nz)))
+    mean_and_error(0, len(out[0]), spread)

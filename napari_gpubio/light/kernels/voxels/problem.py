@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core.slabs import looked_up
 from napari_gpubio.light.batches import BatchedProblem
 from napari_gpubio.light.detectors import AnyDetector, Detector
 from napari_gpubio.light.kernels.voxels.source_table import PackedSource, SourceTable, source_table
@@ -104,9 +105,10 @@ class VoxelProblem(BatchedProblem):
     @cached_property
     def rows(self) -> Array:
         """Media row of every voxel of the padded grid, flat, uint8 or uint16."""
-        ranks = self.domain.ranks
-        rows = np.full(self.padded, EDGE, ranks.dtype if self.media_rows <= 256 else np.uint16)
-        np.add(ranks, (ranks > OUTSIDE) * rows.dtype.type(FIRST_MEDIUM - 1), out=rows[1:-1, 1:-1, 1:-1])
+        table = np.full(1 << 16, OUTSIDE, np.uint8 if self.media_rows <= 256 else np.uint16)
+        table[list(self.label_of_row)] = np.arange(FIRST_MEDIUM, self.media_rows)
+        rows = np.full(self.padded, EDGE, table.dtype)
+        looked_up(table, self.domain.labels, rows[1:-1, 1:-1, 1:-1])
         return rows.ravel()
 
     @cached_property
@@ -140,9 +142,11 @@ class VoxelProblem(BatchedProblem):
     def _continuous(self, values: Array | None, column: int) -> npt.NDArray[np.float32]:
         if not self.domain.is_continuous:
             return np.zeros(0, np.float32)
-        if values is None:
-            return self.media[self.rows, column]
-        return np.pad(values, 1).ravel()
+        return self._of_media(column).ravel() if values is None else np.pad(values, 1).ravel()
+
+    def _of_media(self, column: int) -> npt.NDArray[np.float32]:
+        """A column of the media table for every voxel of the padded grid."""
+        return looked_up(self.media[:, column], self.rows.reshape(self.padded))
 
     @cached_property
     def g(self) -> npt.NDArray[np.float32]:
@@ -166,10 +170,10 @@ class VoxelProblem(BatchedProblem):
         """A volume, or the labels' numbers in its place; the table's where there is no tissue."""
         if not self.has_own_g_or_n:
             return np.zeros(0, np.float32)
-        of_rows = self.media[self.rows, column]
-        if values is None:
-            return of_rows
-        return np.where(self.rows < FIRST_MEDIUM, of_rows, np.pad(values, 1).ravel())
+        found, inside = self._of_media(column), (slice(1, -1),) * 3
+        if values is not None:
+            np.copyto(found[inside], values, where=self.rows.reshape(self.padded)[inside] >= FIRST_MEDIUM)
+        return found.ravel()
 
     @cached_property
     def phase(self) -> npt.NDArray[np.float32]:
@@ -378,11 +382,14 @@ class VoxelProblem(BatchedProblem):
         tables = (self.media, *(self.tensors or ()), *patterns)
         return self.cells * per_cell + sum(table.nbytes for table in tables)
 
+    @property
+    def state_bytes(self) -> int:
+        """Bytes of what whole batches leave: sums, squares, and exits."""
+        return 8 * (self.tally_size + 2 * self.square_size + self.exit_cells)
+
     def resident_bytes(self, tallies: int = 1) -> int:
         """Bytes that a run keeps: what photons meet, shares, tallies, sums and squares, and exits."""
-        per_cell = 8 * ((1 + tallies) * self.halves * self.gates + 2 * self.square_gates)
-        per_cell = (per_cell + 8 * bool(self.settings.exit_map)) * self.patterns
+        alike = self.energy_size * 8 * self.batch_count
         if self.shares is not None:  # tallies of one pattern are copied for folding
-            per_cell += 8 * tallies * self.halves * self.gates
-        alike = self.energy_size * 8 * self.batch_count + (0 if self.shares is None else self.shares.nbytes)
-        return self.cells * per_cell + alike + self.grid_bytes
+            alike += self.shares.nbytes + 8 * tallies * self.tally_size // self.patterns
+        return self.grid_bytes + self.state_bytes + 8 * tallies * self.tally_size + alike

@@ -1,13 +1,14 @@
 """The integer tallies of a voxel simulation, and the result that they make."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core.steps import drive
 from napari_gpubio.light.batches import BatchPart, Ranges, Tally, Words, joined, mean_error
 from napari_gpubio.light.detectors import DetectedPhotons
 from napari_gpubio.light.kernels.voxels.problem import (
@@ -27,6 +28,9 @@ from napari_gpubio.light.result import EnergyBalance, Estimate, LightResult
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float32]
+_VOLUMES = ("sums", "squares", "exits")
+VOXELS_AT_ONCE = 1 << 18  # of which volumes are made: enough for a call of compiled code, little memory
+_VOXELS_OF_PART = 1 << 24  # of all gates and halves, between two steps: half a second on one core
 
 
 @dataclass(eq=False)
@@ -93,7 +97,8 @@ class VoxelTally(Tally):
     def empty(cls, problem: VoxelProblem) -> "VoxelTally":
         """Return the tallies of no photons, to be written."""
         none = cls.none(problem)
-        none.sums, none.squares = np.zeros(none.sums.shape, np.uint64), np.zeros(none.squares.shape, np.uint64)
+        for name in _VOLUMES:
+            setattr(none, name, np.zeros(getattr(none, name).shape, np.uint64))
         return none
 
     @classmethod
@@ -104,7 +109,7 @@ class VoxelTally(Tally):
             key=problem.key,
             sums=np.broadcast_to(np.uint64(0), problem.tally_size),
             squares=np.broadcast_to(np.uint64(0), (problem.square_size, 2)),
-            exits=np.zeros(problem.exit_cells, np.uint64),
+            exits=np.broadcast_to(np.uint64(0), problem.exit_cells),
             detected=DetectedList.none(problem),
         )
 
@@ -116,14 +121,16 @@ class VoxelTally(Tally):
 
     def copy(self) -> "VoxelTally":
         """Return a copy that further photons do not change."""
+        copy = self.shared()
+        for name in _VOLUMES:
+            if (array := getattr(self, name)).flags.writeable:  # those of `none` never change
+                setattr(copy, name, array.copy())
+        return copy
+
+    def shared(self) -> "VoxelTally":
+        """Return the same tallies, to which more can be added where the arrays of this one are not changed any more."""
         return dataclasses.replace(
-            self,
-            sums=self.sums.copy(),
-            squares=self.squares.copy(),
-            exits=self.exits.copy(),
-            detected=dataclasses.replace(self.detected),
-            batches=dict(self.batches),
-            open=dict(self.open),
+            self, detected=dataclasses.replace(self.detected), batches=dict(self.batches), open=dict(self.open)
         )
 
     def add(self, other: "VoxelTally", problem: VoxelProblem) -> None:
@@ -136,7 +143,10 @@ class VoxelTally(Tally):
             self._add_squares(other.squares)
         else:  # these are zero, and to write large new arrays takes longer than a million photons
             self.sums, self.squares = other.sums, other.squares
-        self.exits += other.exits
+        if self.exits.flags.writeable:
+            self.exits += other.exits
+        else:
+            self.exits = other.exits
         self.batches |= other.batches
         for batch, part in other.open.items():
             self.merge_open(batch, part)
@@ -161,8 +171,7 @@ class VoxelTally(Tally):
         from napari_gpubio.light.kernels.voxels.fold import fold
 
         part = self.open.pop(batch)
-        if not self.sums.flags.writeable:  # those of `none`
-            self.sums, self.squares = self.sums.copy(), self.squares.copy()
+        self.sums, self.squares = self.sums.copy(), self.squares.copy()  # they may be a run's, or those of `none`
         path = part.path.copy()  # a copy of this tally may share it, and folding clears it
         self.batches[batch] = np.concatenate([part.energy, fold(problem, path, self.sums, self.squares)])
 
@@ -222,8 +231,15 @@ def assemble(
     problem: VoxelProblem, tally: VoxelTally, parameters: Mapping[str, Any], weights: LaunchedWeights | None = None
 ) -> LightResult:
     """Turn the tallies of the photons that are done into a result; of energy, per launched weight where it is given."""
+    return drive(assemble_parts(problem, tally, parameters, weights))
+
+
+def assemble_parts(
+    problem: VoxelProblem, tally: VoxelTally, parameters: Mapping[str, Any], weights: LaunchedWeights | None = None
+) -> Generator[Any, None, LightResult]:
+    """As `assemble`, of a large volume part by part."""
     launched = tally.photons
-    gates, gates_error, fluence_error, halves = _volumes(problem, tally, launched)
+    gates, gates_error, fluence_error, halves = yield from _volumes(problem, tally, launched)
     energy, absorbed = _energy(problem, tally, launched, weights)
     return LightResult(
         domain=problem.domain,
@@ -248,49 +264,67 @@ def assemble(
 # -- fluence ----------------------------------------------------------------------------------------------------------
 
 
-def _volumes(problem: VoxelProblem, tally: VoxelTally, launched: int) -> tuple[Floats, Floats, Floats, Floats | None]:
-    """Fluence of the gates and its error, shape (X, Y, Z, G), error of all gates together, and the half buffers."""
+def _volumes(
+    problem: VoxelProblem, tally: VoxelTally, launched: int
+) -> Generator[None, None, tuple[Floats, Floats, Floats, Floats | None]]:
+    """Fluence of the gates and its error, shape (X, Y, Z, G), error of all gates together, and the half buffers.
+
+    Some planes at a time, since sums of tallies take twice as much as the fluence.
+    """
+    from napari_gpubio.core.jit import run_blocks
     from napari_gpubio.light.kernels.voxels.fold import write_fluence
 
-    shape, size = (problem.halves, problem.gates, problem.cells), problem.size
-    whole = np.ascontiguousarray(tally.sums).reshape(shape)  # those of no photons are no whole array
-    total = whole
-    for batch in tally.open.values():
-        total = total + batch.path.reshape(shape)
-    squares = np.ascontiguousarray(tally.squares).reshape(problem.square_gates, problem.cells, 2)
-    means, errors = (np.empty((problem.gates, *size), np.float32) for _ in range(2))
+    size, gates = problem.size, problem.gates
+    means, errors = (np.empty((gates, *size), np.float32) for _ in range(2))
+    halves = np.empty((2, gates, *size), np.float32) if problem.halves > 1 else None
+    fluence_error = errors[0] if gates == 1 else np.empty(size, np.float32)
+    shape = (problem.halves, gates, *problem.padded)
+    whole, squares = tally.sums.reshape(shape), tally.squares.reshape(problem.square_gates, *problem.padded, 2)
+    rest = [batch.path.reshape(shape) for batch in tally.open.values()]
 
-    def write(gates: slice, part: int, mean: Floats, error: Floats) -> None:
-        tallies = _added(total[:, gates]), _added(whole[:, gates]), squares[part]
+    def write(planes: slice, gates: slice, part: int, mean: Floats, error: Floats) -> None:
+        around = slice(planes.start, planes.stop + 2)  # with the rim
+        in_whole = _added(whole[:, gates, around])
+        total = sum((_added(path[:, gates, around]) for path in rest), start=in_whole)
+        tallies = total, in_whole, np.ascontiguousarray(squares[part, around]).ravel()
         write_fluence(problem, len(tally.batches), launched, tallies, (mean, error))
 
-    for g in range(problem.gates):
-        write(slice(g, g + 1), g, means[g], errors[g])
-    fluence_error = errors[0]
-    if problem.gates > 1:
-        fluence_error = np.empty(size, np.float32)
-        write(slice(None), -1, np.empty(size, np.float32), fluence_error)
-    halves = _halves(problem, total, launched) if problem.halves > 1 else None
-    return np.moveaxis(means, 0, -1), np.moveaxis(errors, 0, -1), fluence_error, halves
+    def write_planes(first: int, stop: int) -> None:
+        step = max(1, VOXELS_AT_ONCE // (size[1] * size[2]))
+        for planes in (slice(x, min(x + step, stop)) for x in range(first, stop, step)):
+            for g in range(gates):
+                write(planes, slice(g, g + 1), g, means[g, planes], errors[g, planes])
+                if halves is not None:
+                    inside = (slice(None), g, slice(planes.start + 1, planes.stop + 1), slice(1, -1), slice(1, -1))
+                    both = sum((path[inside] for path in rest), start=whole[inside])
+                    factor = 2.0 * problem.fluence_of_quantum(launched)
+                    np.multiply(both, factor, out=halves[:, g, planes], casting="same_kind")
+            if gates > 1:
+                error = fluence_error[planes]
+                write(planes, slice(None), -1, np.empty_like(error), error)
+
+    of_part = _VOXELS_OF_PART // (gates * problem.halves)
+    least, together = (max(1, voxels // (size[1] * size[2])) for voxels in (VOXELS_AT_ONCE, of_part))
+    for begin in range(0, size[0], together):
+        if begin:
+            yield
+        count = min(together, size[0] - begin)
+        run_blocks(lambda first, stop, begin=begin: write_planes(begin + first, begin + stop), count, least=least)
+    moved = None if halves is None else np.moveaxis(halves, 1, -1)
+    return np.moveaxis(means, 0, -1), np.moveaxis(errors, 0, -1), fluence_error, moved
 
 
-def _added(parts: Array) -> Array:
-    """Sum over halves and gates; the part itself where there is but one, because copying it takes time."""
-    cells = parts.shape[-1]
-    return parts.reshape(cells) if parts.size == cells else parts.sum(axis=(0, 1))
-
-
-def _halves(problem: VoxelProblem, total: Array, launched: int) -> Floats:
-    """Fluence of even and of odd photons, shape (2, X, Y, Z, G)."""
-    inside = total.reshape(2, problem.gates, *problem.padded)[:, :, 1:-1, 1:-1, 1:-1]
-    return np.moveaxis((inside * (2.0 * problem.fluence_of_quantum(launched))).astype(np.float32), 1, -1)
+def _added(parts: Array) -> Words:
+    """Sum over halves and gates, flat; where there is but one it is not copied, which takes time."""
+    return (np.ascontiguousarray(parts) if parts.shape[:2] == (1, 1) else parts.sum(axis=(0, 1))).ravel()
 
 
 def _escaped(problem: VoxelProblem, tally: VoxelTally, launched: int) -> Floats | None:
     if not problem.exit_cells:
         return None
     inside = tally.exits.reshape(problem.padded)[1:-1, 1:-1, 1:-1]
-    return (inside / (problem.energy_scale * max(1, launched))).astype(np.float32)
+    out = np.empty(problem.size, np.float32)
+    return np.divide(inside, problem.energy_scale * max(1, launched), out=out, casting="same_kind")
 
 
 # -- energy -----------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.core.jit import run_blocks
 from napari_gpubio.speckle.indices import decay_table
 from napari_gpubio.speckle.kernels.contrast import windows
-from napari_gpubio.speckle.kernels.contrast.problem import ICT, Array, Maps, Problem, Recipe
+from napari_gpubio.speckle.kernels.contrast.problem import ICT, Array, Maps, Problem, Recipe, batches
 from napari_gpubio.speckle.settings import EDGES
 
 LEAST_PIXELS = 1 << 15  # of a block: 0.05 ms, below which a second thread costs more than it saves
@@ -69,24 +69,32 @@ class Maker:
 
         return fill
 
-    def fill(self, frames: Array, maps: Maps) -> None:
-        """Fill the maps of frames; the first map belongs to the first ``depth`` frames."""
+    @property
+    def slides(self) -> bool:
+        """Whether the sums of a map follow from those of the map before it."""
+        return not self.recipe.is_real and self.recipe.settings.depth > self.recipe.settings.step
+
+    def fill(self, frames: Array, maps: Maps, *, goes_on: bool = False) -> None:
+        """Fill the maps of frames; the first map belongs to the first ``depth`` frames.
+
+        ``goes_on``: the map before them was the last one filled, `slides`, and its first frame comes before the others.
+        """
         if self.recipe.is_real:
             self._fill_from_samples(frames, maps)
         elif self.recipe.settings.depth == 1:
             self._run(self._fill_rows(frames, self._sums, maps), len(maps.contrast) * self.recipe.shape[0])
         else:
-            self._fill_from_frames(frames, maps)
+            self._fill_from_frames(frames, maps, goes_on=goes_on)
 
-    def _fill_from_frames(self, frames: Array, maps: Maps) -> None:
+    def _fill_from_frames(self, frames: Array, maps: Maps, *, goes_on: bool) -> None:
         depth, step = self.recipe.settings.depth, self.recipe.settings.step
-        self.forget()
         for n in range(len(maps.contrast)):
-            if n and step == depth:
+            is_fresh = not self.slides or (n == 0 and not goes_on)
+            if is_fresh:
                 self.forget()
-            new = depth if n == 0 or step == depth else 1
-            for k in range(n * step + depth - new, n * step + depth):
-                self.change(frames, k, k - depth if new == 1 else -1)
+            end = goes_on + n * step + depth
+            for k in range(end - depth if is_fresh else end - 1, end):
+                self.change(frames, k, -1 if is_fresh else k - depth)
             self.finish(maps.part(n, n + 1))
 
     def forget(self) -> None:
@@ -156,12 +164,18 @@ def with_margins(frames: Array, recipe: Recipe) -> npt.NDArray[np.float64]:
     return np.pad(signal, margins, constant_values=np.nan if edges == EDGES[2] else 0.0)
 
 
+def bytes_of_map(recipe: Recipe) -> int:
+    """Return the memory of a map, and of the frames that only it needs; real ones are copied as doubles."""
+    each = recipe.dtype.itemsize + 9 * recipe.is_real
+    return recipe.bytes_of_map + recipe.settings.step * int(np.prod(recipe.shape)) * each
+
+
 class Run:
     """A stack on the CPU; items are maps."""
 
     def __init__(self, problem: Problem, *, device: Device = CPU) -> None:
         self.device = device
-        self._problem, self._maker = problem, Maker(problem.recipe)
+        self._problem, self._maker, self._end = problem, Maker(problem.recipe), -1
 
     def bytes_per_item(self) -> int:
         """Return 1: memory of the CPU is not limited here."""
@@ -169,8 +183,13 @@ class Run:
 
     def advance(self, start: int, count: int) -> None:
         """Compute the maps ``start`` to ``start + count - 1``."""
-        self._maker.fill(self._problem.load(start, count), self._problem.maps.part(start, start + count))
-        self._problem.reached[start : start + count] = True
+        p = self._problem
+        for first, many in batches(start, count, bytes_of_map(p.recipe)):
+            goes_on = self._maker.slides and first == self._end
+            maps = p.room(first, many)
+            self._maker.fill(p.load(first - goes_on, many + goes_on), maps, goes_on=goes_on)
+            self._end = first + many
+            p.put(first, maps)
 
     def snapshot(self) -> Maps:
         """Views of all maps; see ``Problem.reached``."""

@@ -8,7 +8,14 @@ import numpy as np
 from napari_gpubio.core.device import Device, processor_count
 from napari_gpubio.core.kernels import POINTER, kernel, struct, struct_layout
 from napari_gpubio.speckle.indices import decay_table
-from napari_gpubio.speckle.kernels.contrast.problem import ICT, NO_INDEX, Array, Maps, Problem, Recipe
+from napari_gpubio.speckle.kernels.contrast.problem import (
+    BATCH_BYTES,
+    ICT,
+    Array,
+    Maps,
+    Problem,
+    Recipe,
+)
 from napari_gpubio.speckle.settings import EDGES
 
 _HERE = Path(__file__).parent
@@ -22,7 +29,6 @@ _PIXELS = {1: "unsigned char", 2: "unsigned short"}
 _BITS = 32
 IEEE = 0  # whether divisions and roots are rounded to nearest, which is slower; else they are within 1 ulp of it
 _I = np.int32
-BATCH_BYTES = 64 << 20  # of device memory for a batch of maps and their frames
 _STREAMS = 2  # batches in flight: one is copied while another is computed
 
 
@@ -172,12 +178,20 @@ class Maker:
         )  # fmt: skip
         self._launch(_DIRECT, "fill_directly", (-(-count * rows * width // _THREADS),), stack, self._finishing(maps))
 
-    def bytes_per_map(self) -> int:
-        """Return the device memory of one map, its sums over frames, and the frames that only it needs."""
-        s, pixels = self.recipe.settings, int(np.prod(self.recipe.shape))
-        maps = 4 + 4 * (self.recipe.rule.kind != NO_INDEX) + int(s.mask)
-        sums = 0 if s.mode != "spatio-temporal" or self.recipe.is_real else 20
-        return pixels * (maps + sums + s.step * self.recipe.dtype.itemsize)
+
+def sum_bytes(recipe: Recipe) -> int:
+    """Return the bytes of a pixel's sums over frames: of samples, squares, and saturated samples."""
+    dark, wide = (f"{name}=1" in defines_of(recipe) for name in ("DARK", "WIDE"))
+    return (8 if dark else 4) + (8 if wide else 4) + 4 * recipe.settings.mask
+
+
+def batches_of(recipe: Recipe, items: int) -> tuple[int, int]:
+    """Return how many maps are computed together, and how many batches of them are in flight."""
+    s, pixels = recipe.settings, int(np.prod(recipe.shape))
+    sums = 0 if s.mode != "spatio-temporal" or recipe.is_real else 20
+    each = recipe.bytes_of_map + pixels * (sums + s.step * recipe.dtype.itemsize)
+    most = min(items, max(1, BATCH_BYTES // each))
+    return most, min(_STREAMS, -(-items // most))
 
 
 class MapBuffer(NamedTuple):
@@ -203,8 +217,7 @@ def map_buffer(whole: Any, recipe: Recipe, count: int) -> MapBuffer:
 
 def bytes_of(recipe: Recipe, count: int) -> int:
     """Return the bytes of a number of maps."""
-    per_pixel = 4 + 4 * (recipe.settings.index != "none") + recipe.settings.mask
-    return count * int(np.prod(recipe.shape)) * per_pixel
+    return count * recipe.bytes_of_map
 
 
 def pinned(count: int, dtype: Any = np.uint8) -> Array:
@@ -218,19 +231,20 @@ def pinned(count: int, dtype: Any = np.uint8) -> Array:
 class _Batch:
     """A stream with its own memory for a batch of maps."""
 
-    def __init__(self, recipe: Recipe, most: int) -> None:
+    def __init__(self, problem: Problem, most: int) -> None:
         import cupy
 
+        recipe = problem.recipe
         s = recipe.settings
-        self._recipe, self._most = recipe, most
+        self._problem, self._recipe, self._most = problem, recipe, most
         self._stream = cupy.cuda.Stream(non_blocking=True)
         self._frames = cupy.empty(((most - 1) * s.step + s.depth, *recipe.shape), recipe.dtype)
         self._device, self._host = cupy.empty(bytes_of(recipe, most), np.uint8), pinned(bytes_of(recipe, most))
-        self._target: Maps | None = None
+        self._begun: tuple[int, int] | None = None  # number of the first map, and of all
 
-    def begin(self, maker: Maker, frames: Array, target: Maps) -> None:
-        """Start to copy and process frames; `end` waits for it and stores the maps in the target."""
-        self._target, count = target, len(target.contrast)
+    def begin(self, maker: Maker, frames: Array, first: int, count: int) -> None:
+        """Start to copy and process frames; `end` waits for it and hands the maps over."""
+        self._begun = first, count
         size = bytes_of(self._recipe, count)
         with self._stream:
             on_device = self._frames[: len(frames)]
@@ -240,15 +254,12 @@ class _Batch:
 
     def end(self) -> None:
         """Wait for the batch, if one was started."""
-        if self._target is None:
+        if self._begun is None:
             return
+        (first, count), self._begun = self._begun, None
         self._stream.synchronize()
-        count = len(self._target.contrast)
         made = map_buffer(self._host[: bytes_of(self._recipe, count)], self._recipe, count).maps
-        for source, place in zip(made, self._target, strict=True):
-            if place is not None:
-                np.copyto(place, source)
-        self._target = None
+        self._problem.put(first, made)
 
 
 class Run:
@@ -261,9 +272,8 @@ class Run:
         self._problem = problem
         with cupy.cuda.Device(device.indices[0]):
             self._maker: Any = Maker(problem.recipe, device)
-            self._most = min(problem.items, max(1, BATCH_BYTES // self._maker.bytes_per_map()))
-            batches = min(_STREAMS, -(-problem.items // self._most))
-            self._batches = [_Batch(problem.recipe, self._most) for _ in range(batches)]
+            self._most, batches = batches_of(problem.recipe, problem.items)
+            self._batches = [_Batch(problem, self._most) for _ in range(batches)]
 
     def bytes_per_item(self) -> int:
         """Return 1: there is no memory beyond what is resident."""
@@ -280,10 +290,9 @@ class Run:
                 batch = self._batches[number % len(self._batches)]
                 frames = p.load(first, maps)
                 batch.end()
-                batch.begin(self._maker, frames, p.maps.part(first, first + maps))
+                batch.begin(self._maker, frames, first, maps)
             for batch in self._batches:
                 batch.end()
-        p.reached[start : start + count] = True
 
     def snapshot(self) -> Maps:
         """Views of all maps; see ``Problem.reached``."""

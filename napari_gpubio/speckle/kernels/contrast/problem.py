@@ -1,5 +1,6 @@
 """Frames, settings and maps as both backends use them."""
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -23,6 +24,7 @@ KINDS = {
 }
 _TOPS = {"inf": np.inf, "nan": np.nan, "clip": float(np.finfo(np.float32).max)}
 _EXACT_IN_DOUBLE, _EXACT_IN_64_BITS = 2**53, 2**63 - 1
+BATCH_BYTES = 64 << 20  # of maps that are computed together, and their frames
 
 
 class Rule(NamedTuple):
@@ -164,6 +166,12 @@ class Recipe:
             low=np.float32(s.low_signal * self.unit),
         )
 
+    @property
+    def bytes_of_map(self) -> int:
+        """Bytes of K, index and mask of a map."""
+        each = 4 + 4 * (self.settings.index != "none") + self.settings.mask
+        return int(np.prod(self.shape)) * each
+
     def empty_maps(self, count: int) -> "Maps":
         """Allocate maps."""
         shape = (count, *self.shape)
@@ -198,12 +206,16 @@ class Maps(NamedTuple):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Problem:
-    """A stack and its maps (items, Y, X), which are the items of a run; ``reached`` marks those that were computed."""
+    """A stack and its maps, which are the items of a run; ``reached`` marks those that were computed.
+
+    ``maps`` holds all of them (items, Y, X), or none where ``hand_on`` takes each batch with the number of its first.
+    """
 
     recipe: Recipe
     stack: FrameStack
     maps: Maps
     reached: npt.NDArray[np.bool_]
+    hand_on: Callable[[int, Maps], None] | None = None
 
     @property
     def items(self) -> int:
@@ -215,12 +227,40 @@ class Problem:
         s = self.recipe.settings
         return self.stack.load(start * s.step, (start + count - 1) * s.step + s.depth)
 
+    def room(self, start: int, count: int) -> Maps:
+        """Return memory for maps, where they stay if all are kept."""
+        return self.maps.part(start, start + count) if self.hand_on is None else self.recipe.empty_maps(count)
+
+    def put(self, start: int, made: Maps) -> None:
+        """Take the maps from ``start`` on, which are computed; afterwards their memory may be used again."""
+        count = len(made.contrast)
+        if self.hand_on is not None:
+            self.hand_on(start, made)
+        else:
+            for source, place in zip(made, self.maps.part(start, start + count), strict=True):
+                if place is not None and not np.may_share_memory(source, place):
+                    np.copyto(place, source)
+        self.reached[start : start + count] = True
+
+
+def batches(start: int, count: int, bytes_each: int) -> Iterator[tuple[int, int]]:
+    """Yield first item and number of the batches of `BATCH_BYTES` that a chunk of items is computed in."""
+    most = max(1, BATCH_BYTES // bytes_each)
+    for first in range(start, start + count, most):
+        yield first, min(most, start + count - first)
+
 
 def make_problem(
-    stack: FrameStack, settings: ContrastSettings, noise: NoiseModel, baseline: npt.ArrayLike | None = None
+    stack: FrameStack,
+    settings: ContrastSettings,
+    noise: NoiseModel,
+    baseline: npt.ArrayLike | None = None,
+    hand_on: Callable[[int, Maps], None] | None = None,
 ) -> Problem:
-    """Check a stack against the settings (InvalidInput), and allocate its maps."""
+    """Check a stack against the settings (InvalidInput), and allocate its maps, unless they are handed on."""
     check_window(settings, stack.shape, stack.count)
     recipe = Recipe(settings=settings, noise=noise, shape=stack.shape, dtype=stack.dtype, baseline=baseline)
     items = settings.count(stack.count)
-    return Problem(recipe, stack, recipe.empty_maps(items), np.zeros(items, np.bool_))
+    return Problem(
+        recipe, stack, recipe.empty_maps(items if hand_on is None else 0), np.zeros(items, np.bool_), hand_on
+    )

@@ -7,7 +7,9 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.memory import Memory
 from napari_gpubio.core.space import apply_affine
 from napari_gpubio.tracts.regions import AnyRegion, distances_mm, voxels_on
 from napari_gpubio.tracts.seeds import Launch
@@ -90,9 +92,8 @@ class FiberProblem:
         """The field that rays are traced in."""
         return self.field
 
-    @property
-    def resident_bytes(self) -> int:
-        """About what a GPU must hold."""
+    def memory(self, device: Device) -> Memory:
+        """What is kept with the field once it is prepared, and taken while it is; besides fibers."""
         raise NotImplementedError
 
     @property

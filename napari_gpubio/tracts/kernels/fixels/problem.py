@@ -8,6 +8,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core.device import Device
+from napari_gpubio.core.memory import Memory
 from napari_gpubio.tracts.fods.model import FixelField
 from napari_gpubio.tracts.kernels.fibers.problem import FiberProblem, Rays
 
@@ -76,10 +78,9 @@ class FixelProblem(FiberProblem):
         """The fixels in an order of their own: sums are rounded alike, and draws are the same, for any storage."""
         return self.field.ordered()
 
-    @property
-    def resident_bytes(self) -> int:
+    def memory(self, device: Device) -> Memory:  # noqa: ARG002 - the same everywhere
         """The fixels and the mask."""
-        return self.fixels.nbytes + int(np.prod(self.volume.shape))
+        return Memory(inputs=self.fixels.nbytes + int(np.prod(self.volume.shape)))
 
     @property
     def fixels(self) -> Array:

@@ -1,5 +1,6 @@
 """Geodesics of positions and directions in a field of FODs, made ready for a backend."""
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
@@ -7,7 +8,15 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.tracts.fods.harmonics import coefficient_count, half_sphere, harmonics
+from napari_gpubio.core.device import Device
+from napari_gpubio.core.memory import Memory
+from napari_gpubio.tracts.fods.harmonics import (
+    coefficient_count,
+    half_sphere,
+    harmonics,
+    pair_count,
+    paired_in_mask,
+)
 from napari_gpubio.tracts.fods.model import FodField
 from napari_gpubio.tracts.kernels.fibers.problem import FiberProblem, Rays
 
@@ -91,10 +100,11 @@ class LiftedProblem(FiberProblem):
         """Largest order of the harmonics that are used."""
         return min(self.field.lmax, self.settings.lifted_lmax // 2 * 2)
 
-    @property
-    def resident_bytes(self) -> int:
-        """The FODs and the mask."""
-        return self.pairs.nbytes + int(np.prod(self.field.shape))
+    def memory(self, device: Device) -> Memory:  # noqa: ARG002 - the same everywhere
+        """The FODs, with a voxel more on every side, and the mask."""
+        padded = math.prod(n + 2 for n in self.field.shape)
+        fods = padded * pair_count(self.lmax) * np.dtype(self.real).itemsize
+        return Memory(inputs=fods + math.prod(self.field.shape))
 
     @property
     def pairs(self) -> Array:
@@ -103,10 +113,10 @@ class LiftedProblem(FiberProblem):
         return np.asarray(self.field.cache.get(key, self._make_pairs))
 
     def _make_pairs(self) -> Array:
-        from napari_gpubio.tracts.fods.harmonics import paired
-
-        fods = np.where(self.field.mask[..., None], self._coefficients, 0.0)
-        return np.pad(paired(np.nan_to_num(fods, posinf=0.0, neginf=0.0)).astype(self.real), [*[(1, 1)] * 3, (0, 0)])
+        shape = tuple(n + 2 for n in self.field.shape)
+        pairs = np.zeros((*shape, pair_count(self.lmax)), self.real)
+        paired_in_mask(self._coefficients, self.field.mask, pairs[1:-1, 1:-1, 1:-1])
+        return pairs
 
     @property
     def _coefficients(self) -> Array:

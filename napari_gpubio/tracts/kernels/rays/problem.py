@@ -10,7 +10,9 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.memory import Memory
 from napari_gpubio.core.tensor_components import fractional_anisotropy
 from napari_gpubio.tracts.kernels.fibers.problem import FiberProblem
 from napari_gpubio.tracts.model import TensorField
@@ -24,6 +26,7 @@ CUBIC, LINEAR, VANAART, EUDX = 0, 1, 2, 3
 MARGIN_VOXELS = 3  # how far tensors are continued beyond the mask: a cubic spline reads two voxels away
 _FEWEST = 4  # voxels along an axis; thinner volumes get some more
 _QUANTA = 2.0**40  # of the largest tensor component: sums of whole numbers do not depend on their order
+_ADAPTIVE, _ADAPTIVE_INSIDE = 232, 869  # bytes of each voxel, and of those in the mask besides, measured
 
 
 class RayGrid(NamedTuple):
@@ -94,11 +97,25 @@ class RayProblem(FiberProblem):
         """Whether the GPU's texture unit interpolates."""
         return self.settings.texture and self.kind == VANAART
 
-    @property
-    def resident_bytes(self) -> int:
-        """About what a GPU must hold while the field is made: it, the tensors, their eigen-decomposition, the guide."""
-        numbers = {VANAART: 72, EUDX: 0}.get(self.kind, 36)
-        return int(np.prod(self.volume.shape)) * (numbers * np.dtype(self.real).itemsize + 17)
+    def memory(self, device: Device) -> Memory:
+        """The field, guide and mask; on the CPU eigenvectors and scaled tensors, too; and all while it is made.
+
+        While the field is made there are the tensors' eigenvalues and eigenvectors, the dual metric, itself, and of
+        van Aart's method the metric with its differences.
+        """
+        shape, given, real = self.volume.shape, self.volume.tensors.itemsize, np.dtype(self.real).itemsize
+        voxels = math.prod(shape)
+        field = real * {VANAART: 24, EUDX: 0}.get(self.kind, 6) * voxels
+        making = field and real * (21 + 24 * (self.kind == VANAART)) * voxels
+        if self.kind == CUBIC:  # padded
+            field = field // voxels * math.prod(n + 3 for n in shape)
+        tensors = (6 * (real if device.is_gpu else given) * voxels) if field else 0
+        kept = field + tensors + voxels * (17 + 12 * given * (not device.is_gpu))  # 16 bytes of it in the guide
+        copies = (self.kind != LINEAR) + (self.kind != VANAART and not device.is_gpu)  # on the CPU with spare memory
+        making += tensors + field * copies
+        if self.settings.metric == "adaptive" and not device.is_gpu:  # its equations, before the field is made
+            making = max(making, _ADAPTIVE * voxels + _ADAPTIVE_INSIDE * int(np.count_nonzero(self.volume.mask)))
+        return Memory(inputs=kept, scratch=max(0, making - kept))
 
     @cached_property
     def euclid(self) -> npt.NDArray[np.float64]:
@@ -184,11 +201,11 @@ class RayProblem(FiberProblem):
         return np.asarray(self.prepared("guide", self._make_guide, metric=False))
 
     def _make_guide(self) -> npt.NDArray[np.float32]:
-        eigen = self.volume.eigen
-        guide = np.zeros((*self.volume.shape, 4), np.float32)
-        guide[..., :3] = eigen.vectors[..., 0, :] @ self.to_voxel[:3, :3].T
-        guide[..., 3] = fractional_anisotropy(eigen.values)
-        guide[~self.volume.mask] = 0
+        eigen, guide = self.volume.eigen, np.zeros((*self.volume.shape, 4), np.float32)
+        for plane, values, vectors in zip(guide, eigen.values, eigen.vectors, strict=True):  # one by one saves memory
+            plane[..., :3] = vectors[..., 0, :] @ self.to_voxel[:3, :3].T
+            plane[..., 3] = fractional_anisotropy(values)
+        np.copyto(guide, 0, where=~self.volume.mask[..., np.newaxis])
         return guide
 
     @property

@@ -8,7 +8,9 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.tracts.fods.harmonics import paired, recurrence
+from napari_gpubio.core.device import Device
+from napari_gpubio.core.memory import Memory
+from napari_gpubio.tracts.fods.harmonics import pair_count, paired_in_mask, recurrence
 from napari_gpubio.tracts.fods.model import FodField
 from napari_gpubio.tracts.kernels.fibers.problem import FiberProblem, Rays
 from napari_gpubio.tracts.settings import USUAL_ANGLE_DEG
@@ -73,10 +75,10 @@ class StreamlineProblem(FiberProblem):
     kernels: ClassVar[str] = "streamlines"
     field: FodField
 
-    @property
-    def resident_bytes(self) -> int:
+    def memory(self, device: Device) -> Memory:  # noqa: ARG002 - the same everywhere
         """The FODs and the mask."""
-        return int(np.prod(self.field.shape)) * (self.pairs.shape[3] * np.dtype(self.real).itemsize + 1)
+        each = pair_count(self.field.lmax) * np.dtype(self.real).itemsize + 1
+        return Memory(inputs=math.prod(self.field.shape) * each)
 
     @property
     def pairs(self) -> Array:
@@ -84,8 +86,9 @@ class StreamlineProblem(FiberProblem):
         return np.asarray(self.field.cache.get(("pairs", self.settings.precision), self._make_pairs))
 
     def _make_pairs(self) -> Array:
-        fods = np.where(self.field.mask[..., np.newaxis], self.field.coefficients, 0.0)
-        return np.ascontiguousarray(paired(np.nan_to_num(fods, posinf=0.0, neginf=0.0)), self.real)
+        pairs = np.empty((*self.field.shape, pair_count(self.field.lmax)), self.real)
+        paired_in_mask(self.field.coefficients, self.field.mask, pairs)
+        return pairs
 
     def rays(self, start: int, count: int) -> Rays:
         """Where fibers begin; directions are in world axes, zero where they are drawn."""

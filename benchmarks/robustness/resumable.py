@@ -1,0 +1,133 @@
+"""Runs of the verbs that can be interrupted: their input, their words, and a fingerprint of what they write."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from robustness.writers import fingerprint
+
+LONGEST = 20.0  # times what a campaign at random moments takes, for kills at the program's own times of saving
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """A run of a verb.
+
+    Parameters
+    ----------
+    prepare
+        Makes its input in a folder, for a run so many times as long, and returns its words.
+    out
+        Its file.
+    read
+        Fingerprint of the numbers in that.
+    goes_on
+        Whether the same words go on with what a kill has left; else they begin anew, and Ctrl-C leaves what was done.
+    """
+
+    prepare: Callable[[Path, float], list[str]]
+    out: str
+    read: Callable[[Path], str]
+    goes_on: bool = True
+
+
+def _connectome(folder: Path, longer: float) -> list[str]:
+    from napari_gpubio.core.files import sample_path
+    from napari_gpubio.tracts.io import read_tractogram
+    from napari_gpubio.tracts.model import Tractogram
+
+    fibers = read_tractogram(sample_path("brain_phantom/bundles.trk"))
+    Tractogram.join([fibers] * int(200 * longer)).save(folder / "brain.tck")
+    atlas = str(sample_path("brain_phantom/atlas.nii.gz"))
+    return ["connectome", "brain.tck", atlas, "--assignment", "all voxels", "--npz", "out.npz"]
+
+
+def _read_connectome(path: Path) -> str:
+    from napari_gpubio.tracts.connectome import Connectome
+
+    found = Connectome.load(path)
+    if not found.complete:
+        raise RuntimeError("the connectome is not complete")
+    return fingerprint(found.labels, found.voxels, found.pairs, found.fibers, *found.numbers.values())
+
+
+def _light(folder: Path, longer: float) -> list[str]:
+    from napari_gpubio.core.volumes import write_volume
+    from napari_gpubio.light.io import write_table
+    from napari_gpubio.light.phantom.benchmarks import benchmark
+
+    case = benchmark("cube60")
+    write_volume(folder / "cube.nii.gz", case.domain.labels, case.domain.affine)
+    write_table(folder / "cube.csv", case.domain.media)
+    place = map(str, (*case.source.position_mm, "--direction", *case.source.direction))
+    photons = str(int(20_000 * longer))
+    words = ["light", "cube.nii.gz", "--properties", "cube.csv", "--position", *place, "--photons", photons]
+    return [*words, "--halves", "--detector-face=-k", "--result", "out.npz", "--device", "cpu"]
+
+
+def _read_light(path: Path) -> str:
+    from napari_gpubio.light.io import load_result
+
+    found = load_result(path)
+    if not found.complete:
+        raise RuntimeError("the result is not complete")
+    photons = found.detected.photon, found.detected.path_mm, found.detected.weight  # in order; in the state, in any
+    state = sorted(found.state.to_arrays().items())
+    tallies = [array for name, array in state if not name.startswith("detected")]
+    return fingerprint(found.gates, found.gates_error, found.half_fluences, str(found.energy), *photons, *tallies)
+
+
+def _forward(folder: Path, longer: float) -> list[str]:
+    from napari_gpubio.core.volumes import write_volume
+
+    labels = np.ones((44, 30, 18), np.uint8)
+    labels[:, :, 5:] = 2
+    write_volume(folder / "head.nii.gz", labels, np.eye(4))
+    optodes = "S1 source 14 15 0|S2 source 14 19 0|D1 detector 25 15 0|D2 detector 29 15 0"
+    rows = ["name type x y z", *optodes.split("|")]
+    (folder / "sub-1_optodes.tsv").write_text("\n".join(row.replace(" ", "\t") for row in rows) + "\n")
+    (folder / "sub-1_coordsystem.json").write_text('{"NIRSCoordinateUnits": "mm"}')
+    words = ["forward", "sub-1_optodes.tsv", "head.nii.gz", "--wavelengths", "760", "850", "--device", "cpu"]
+    tissues = ["--tissue", "1=skin (Cassano 2019)", "--tissue", "2=gray matter (Cassano 2019)"]
+    return [*words, *tissues, "--photons", str(int(1_000 * longer)), "--groups", "4", "--out", "out.npz"]
+
+
+def _read_forward(path: Path) -> str:
+    with np.load(path) as found:
+        if any(name.startswith("state") for name in found.files):
+            raise RuntimeError("the model is not complete")
+        return fingerprint(*(found[name] for name in sorted(found.files) if name != "about"))
+
+
+def _tracts(folder: Path, longer: float) -> list[str]:
+    from napari_gpubio.core.files import sample_path
+
+    del folder
+    words = ["tracts", str(sample_path("brain_phantom/dwi.nii.gz")), "--white-matter", "--fa", "0.6", "--device", "cpu"]
+    return [*words, "--kind", "principal", "--per-voxel", str(int(longer)), "--out", "out.tck"]
+
+
+def _read_tracts(path: Path) -> str:
+    from napari_gpubio.tracts.io import read_tractogram
+
+    found = read_tractogram(path)
+    return fingerprint(found.points, found.offsets)
+
+
+VERBS = {
+    "connectome --npz": Verb(_connectome, "out.npz", _read_connectome),
+    "light --result": Verb(_light, "out.npz", _read_light),
+    "forward --out": Verb(_forward, "out.npz", _read_forward),
+    "tracts --out": Verb(_tracts, "out.tck", _read_tracts, goes_on=False),
+}
+
+
+def is_part(path: Path, whole: Path) -> bool:
+    """Whether a tractogram has the first fibers of another one, and nothing else."""
+    from napari_gpubio.tracts.io import read_tractogram
+
+    part, all_of_them = read_tractogram(path), read_tractogram(whole)
+    first = all_of_them.part(0, len(part))
+    return bool(np.array_equal(part.points, first.points) and np.array_equal(part.offsets, first.offsets))

@@ -1,0 +1,94 @@
+"""Memory is known before: what runs of every engine say that they need, and take, in volumes of three sizes."""
+
+import sys
+
+import numpy as np
+import pytest
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.memory import Memory, fuller
+from tests import memory_samples
+from tests.memory_samples import CASES, MIB, Measured, Work, on_cpu, on_gpu
+
+SIZES = (48, 64, 96)
+SMALL = (24, 32, 40)  # for a GPU that is pretended
+TOLERANCE = 0.1
+FLOOR = 3 * MIB  # of a process: pages of code, blocks that the allocator keeps
+BOUNDS = {
+    "speckle, real numbers"
+}  # told is the most: how many frames are copied together depends on the time they take
+
+
+def check(measured: Measured, floor: int = 0) -> None:
+    allowed = TOLERANCE * measured.told + floor
+    assert measured.taken <= measured.told + allowed, measured
+    if measured.name not in BOUNDS:
+        assert measured.taken >= measured.told - allowed, measured
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells the most memory of a process")
+@pytest.mark.parametrize("name", CASES)
+def test_a_process_takes_what_was_told(name):
+    for measured in on_cpu(name, SIZES):
+        check(measured, FLOOR)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_pretended_gpu_holds_what_was_told(name, fake_gpu, monkeypatch):
+    pretended = fake_gpu(total_bytes=4 << 30)
+    most, take = [0], pretended.take
+
+    def counted(nbytes):
+        device = take(nbytes)
+        most[0] = max(most[0], pretended.used_bytes[device])
+        return device
+
+    monkeypatch.setattr(pretended, "take", counted)
+    for size in SMALL:
+        work = CASES[name](size)
+        before = most[0] = pretended.used_bytes.get(0, 0)
+        told = work.told("cuda").total
+        work.run("cuda")
+        check(Measured(name, size, told, most[0] - before))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", CASES)
+def test_a_gpu_holds_what_was_told(name):
+    for size in SIZES:
+        check(on_gpu(name, size), FLOOR)
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name.startswith("light")])
+def test_light_takes_little_more_than_its_tallies_and_results(name):
+    memory, voxels = CASES[name](64).told("cpu"), 64**3
+    assert memory.results + memory.tallies > 32 * voxels
+    assert memory.total <= 1.1 * voxels + 1.3 * (memory.results + memory.tallies)  # labels of a byte, with a rim
+
+
+def test_the_parts_are_added():
+    memory = Memory(inputs=1 << 20, tallies=2 << 20, results=3 << 20, scratch=4 << 20)
+    assert (memory.total, memory.megabytes) == (10 << 20, 10.0)
+    assert fuller(Memory(inputs=5), memory, Memory(results=7)) is memory
+
+
+def test_too_little_memory_is_refused_with_the_sizes(monkeypatch):
+    monkeypatch.setattr("napari_gpubio.core.memory.free_memory_bytes", lambda device: 3 << 20)
+    Memory(results=3 << 20).check("this", "take less")
+    with pytest.raises(InvalidInput, match=r"^denoising this image needs about \d+ MB and 3 MB are free; take a part"):
+        CASES["denoise"](64).run("cpu")
+    with pytest.raises(InvalidInput, match=r"^counting this dose needs about \d+ MB and 3 MB are free; take a coarser"):
+        CASES["dose"](96).run("cpu")
+
+
+def test_what_is_measured_is_what_is_allocated(monkeypatch):
+    """A case that says half of what it takes is found out."""
+
+    def work(size):
+        return Work(lambda device: Memory(results=4 * size**3), lambda device: np.ones((size,) * 3, np.float64))
+
+    monkeypatch.setitem(memory_samples.CASES, "wrong", work)
+    measured = memory_samples.here("wrong", 256)
+    assert measured.ratio == pytest.approx(2.0, rel=0.1)
+    with pytest.raises(AssertionError):
+        check(measured, FLOOR)
