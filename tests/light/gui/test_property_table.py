@@ -34,7 +34,7 @@ from tests.sentences import says
 
 
 def test_without_labels_it_says_what_to_do(empty_table):
-    texts = [w.text().replace("\u2011", "-") for w in empty_table.findChildren(property_table.QLabel) if w.isVisible()]
+    texts = [w.text().replace("\u2011", "-") for w in empty_table.findChildren(property_table.Label) if w.isVisible()]
     assert texts == [NO_LABELS[0].upper() + NO_LABELS[1:]]
     assert not empty_table.view.isVisible()
     with pytest.raises(InvalidInput, match="choose a Labels layer"):

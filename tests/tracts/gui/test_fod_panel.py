@@ -271,7 +271,7 @@ def test_bad_input_is_told_and_loses_nothing(viewer, panel, qtbot, tmp_path):
     assert "no diffusion scan" in panel.message
     (tmp_path / "words.txt").write_text("one two three")
     panel.response_box.open([tmp_path / "words.txt"])
-    assert "numbers only" in panel.message
+    assert "has 'one', which is no finite number" in panel.message
     with qtbot.waitSignal(panel.run_finished, timeout=60_000):
         panel.open_fods(tmp_path / "gone.nii.gz")
     assert "gone.nii.gz" in panel.message
