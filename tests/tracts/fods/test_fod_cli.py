@@ -313,5 +313,5 @@ def test_a_response_of_few_directions(tmp_path):
 
 def test_shells_that_are_no_numbers(tmp_path):
     (tmp_path / "wm.txt").write_text("# Shells: a,b\n1 -1\n")
-    with pytest.raises(InvalidInput, match="line 1 of wm.txt has 'a', which is no finite number"):
+    with pytest.raises(InvalidInput, match=r"line 1 of wm\.txt has 'a', which is no finite number"):
         read_response(tmp_path / "wm.txt")
