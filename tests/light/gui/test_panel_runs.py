@@ -104,10 +104,12 @@ def test_a_quick_run_shows_something_however_fast_the_mouse_moves(viewer, panel,
     panel.voxels.place_source(LEFT)
     mouse, start = Mouse(viewer), on_screen(panel.voxels.controller.optodes.source.position_mm)
     mouse.press(start)
-    for step in range(10):
-        mouse.move(moved(start, 0.0, 0.2 * step, 0.0))
+    for step in range(250):
+        mouse.move(moved(start, 0.0, 0.2 * (step % 20), 0.0))
         qtbot.wait(20)
-    moves_shown = len({shown.source.position_mm for shown, _ in shows})
+        moves_shown = len({shown.source.position_mm for shown, _ in shows})
+        if moves_shown >= 2:
+            break
     mouse.release(moved(start, 0.0, 4.0, 0.0))
     panel.findChild(QuickRuns).cancel()
     settle(qtbot, panel)
