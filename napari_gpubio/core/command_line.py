@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.files import check_folder, is_stream
 from napari_gpubio.core.parameters import param_info, replaced
-from napari_gpubio.core.report import is_quiet, print_error
+from napari_gpubio.core.report import Report, is_quiet, print_error, running_verb
 from napari_gpubio.core.steps import Step
 
 if TYPE_CHECKING:
@@ -80,7 +80,8 @@ class Progress:
     """
 
     def __init__(self) -> None:
-        self._due = math.inf  # when the next line is written, and infinite before the first step
+        self._verb: Report | None = None  # that is running
+        self._due = math.inf  # when its next line is written, and infinite before its first step
 
     def __call__(self, step: Step) -> None:
         """Show a step."""
@@ -89,7 +90,9 @@ class Progress:
         if sys.stderr.isatty():
             self._draw(step)
             return
-        now = time.monotonic()
+        now, verb = time.monotonic(), running_verb()
+        if verb is not self._verb:
+            self._verb, self._due = verb, math.inf
         if now >= self._due:
             print_error(f"{step.message}: {100 * step.fraction:.0f} %, {step.done} of {step.total}")
         if now >= self._due or math.isinf(self._due):

@@ -121,6 +121,11 @@ def is_quiet() -> bool:
     return report is not None and report.is_quiet
 
 
+def running_verb() -> Report | None:
+    """What the running verb writes, which no other one shares; None outside of one."""
+    return _report.get()
+
+
 @contextmanager
 def reporting(options: argparse.Namespace) -> Iterator[None]:
     """Run a verb with the options of `add_common` inside; its results are printed when it has ended, also in an error.

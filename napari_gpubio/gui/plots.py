@@ -50,7 +50,7 @@ class ThemedPlot(pyqtgraph.PlotWidget):
 
     def setLabel(self, axis: str, text: str, **options: Any) -> None:
         """pyqtgraph: label an axis, here with the text letter by letter."""
-        self.plotItem.setLabel(axis, html.escape(text), **options)
+        self.plotItem.setLabel(axis, html.escape(text, quote=False), **options)
 
     def add_band(self, x: Array, low: Array, high: Array, color: str, **options: Any) -> None:
         """Fill what lies between two curves (each of shape (N,)); there is a gap where one of them is not finite.

@@ -30,7 +30,8 @@ OPTIONS = {
 def check(values, options, *, mask=None, sigma=None, voxel_size_mm=(1, 1, 1), device="cpu"):
     settings = DenoiseSettings(**{"search_radius": 2, **options})
     windows = make_windows(settings, voxel_size_mm)
-    calibration, disagreement = calibrate(windows, settings), disagreement_of(windows, settings)
+    calibration, is_mixed = calibrate(windows, settings), len(windows.patches) == 2
+    disagreement = disagreement_of(windows, settings) if is_mixed else 0.0
     reference = Reference(values, settings, windows, calibration, mask, sigma, disagreement)
     image, noise = reference.run()
     found = denoise(values, settings, mask=mask, noise=sigma, voxel_size_mm=voxel_size_mm, device=device)

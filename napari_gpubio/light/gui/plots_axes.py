@@ -86,7 +86,7 @@ class LogPlot(ThemedPlot):
         style = Qt.PenStyle.DashLine if dashed else Qt.PenStyle.SolidLine
         marks = {"symbol": "o", "symbolSize": 4, "symbolBrush": color, "symbolPen": None} if dots else {}
         pen = pyqtgraph.mkPen(color, width=1.5, style=style)
-        markup = name and html.escape(name).replace("\n", "<br>")
+        markup = name and html.escape(name, quote=False).replace("\n", "<br>")
         self.plot(x, logarithm, pen=pen, name=markup, connect="finite", **marks)
         if np.isfinite(logarithm).any():
             self._top = max(self._top, float(np.nanmax(logarithm)))

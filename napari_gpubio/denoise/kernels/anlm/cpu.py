@@ -70,6 +70,7 @@ class Run:
 
     def merge(self, other: Partial) -> None:
         """Take over bricks that another run has done."""
+        self._begin(0, len(self._begun))
         self._partial.merge(other, self._problem)
 
     def finish(self) -> Filtered:

@@ -152,7 +152,7 @@ def test_napari_opens_lines_but_no_other_file_of_that_name(read, tmp_path):
     ("name", "data", "named"),
     [
         ("study.mcxp", b"[]", "project of MCX Studio"),
-        ("long.inp", b"1\n" * (1 << 20), "much shorter"),
+        ("long.inp", b"1\n" * (1 << 20), "no more than"),
         ("binary.inp", b"\xff\xfe\x00\x01", "not text"),
     ],
 )
