@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from common import Row, argument_parser, header, header_lines, line, publish, result_path, table
 
 from napari_gpubio.core.device import choose_device
-from tests.memory_samples import CASES, MIB, Measured, on_cpu, on_gpu
+from tests.memory_samples import CASES, GPU_CASES, MIB, Measured, on_cpu, on_gpu
 
 SIZES = (64, 128, 192)  # voxels along an axis; frames of speckle have 4 x 4 times as many pixels
 
@@ -22,8 +22,8 @@ def main() -> None:
     options = parser.parse_args()
     device, sizes = choose_device(options.device), [int(size) for size in options.sizes.split(",")]
     facts = header(quick=False)
-    rows = []
-    for measured in _measured([name for name in CASES if options.cases in name], sizes, options.device):
+    rows, known = [], GPU_CASES if device.is_gpu else CASES
+    for measured in _measured([name for name in known if options.cases in name], sizes, options.device):
         rows.append(_row(measured))
         print(_line(rows[-1]), flush=True)
     text = ["# Memory, told before and taken", "", *header_lines(facts), f"Device: {device.describe()}.", ""]

@@ -1,7 +1,7 @@
 """The command line: ``napari-gpubio demo | check | bench | info | warm``, and a verb for each engine."""
 
 import argparse
-import importlib
+import importlib.util
 import os
 import subprocess
 import sys
@@ -14,6 +14,7 @@ from napari_gpubio.core.checks import run_check, run_speed
 from napari_gpubio.core.command_line import STOPPED, Parser, check_outputs
 from napari_gpubio.core.device import choose_device, gpu_problem, list_devices, machine
 from napari_gpubio.core.errors import GpuBioError, memory_in_words
+from napari_gpubio.core.operations.commands import add_verbs
 from napari_gpubio.core.report import (
     PIPE_CLOSED,
     add_common,
@@ -94,7 +95,14 @@ def make_parser() -> argparse.ArgumentParser:
     info.set_defaults(run=_info)
 
     for engine in ENGINES:
-        importlib.import_module(f"napari_gpubio.{engine}.cli").add_verb(verbs)
+        for part in ("cli", "operations"):
+            if importlib.util.find_spec(name := f"napari_gpubio.{engine}.{part}") is None:
+                continue
+            module = importlib.import_module(name)
+            if part == "cli":
+                module.add_verb(verbs)
+            else:
+                add_verbs(verbs, module)
     add_common(verbs.choices)
     return parser
 

@@ -141,6 +141,13 @@ def clipboard_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
+def nothing_is_kept() -> None:
+    """No test gets what an earlier one has made."""
+    if (stores := sys.modules.get("napari_gpubio.core.operations.stores")) is not None:
+        stores.STORE.clear()
+
+
+@pytest.fixture(autouse=True)
 def no_held_keys(request: pytest.FixtureRequest) -> None:
     """Shift and Ctrl of the last test's clicks are up: Qt holds them down until another event tells otherwise."""
     if "qtbot" in request.fixturenames:

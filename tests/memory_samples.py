@@ -121,9 +121,8 @@ def tracking(size: int, *, whole: bool = True, **more: Any) -> Work:
 
     tensors = np.zeros((size, size, size, 6))
     tensors[...] = 1.7e-3, 3e-4, 3e-4, 0.0, 0.0, 0.0
-    middle = np.arange(size) - (size - 1) / 2
-    ball = sum(np.square(axis) for axis in np.ix_(middle, middle, middle)) < (0.4 * size) ** 2
-    field = TensorField(tensors=tensors, affine=np.eye(4), mask=np.ones_like(ball) if whole else ball)
+    inside = ball(size)
+    field = TensorField(tensors=tensors, affine=np.eye(4), mask=np.ones_like(inside) if whole else inside)
     arguments = field, [(size / 2,) * 3], Directions(count=4), TrackSettings(**more)
     return Work(
         lambda device: needed_memory(*arguments, device=device), lambda device: track(*arguments, device=device)
@@ -142,6 +141,151 @@ def fods(size: int) -> Work:
     arguments = field, [(size / 2,) * 3], Directions(kind="fod", count=4)
     return Work(
         lambda device: needed_memory(*arguments, device=device), lambda device: track(*arguments, device=device)
+    )
+
+
+def ball(size: int) -> Any:
+    """A ball in a cube."""
+    middle = np.arange(size) - (size - 1) / 2
+    return sum(np.square(axis) for axis in np.ix_(middle, middle, middle)) < (0.4 * size) ** 2
+
+
+def scan(size: int, volumes: int, *, kind: Any = np.float32, where: Any = 1, b0: int = 2) -> Any:
+    """A noisy series of one tensor, in some voxels or all, with two shells."""
+    from napari_gpubio.tracts.fods.harmonics import half_sphere
+    from napari_gpubio.tracts.model import DiffusionScan
+
+    bvals = np.repeat([0.0, 1000.0, 2000.0], [b0, (volumes - b0) // 2, (volumes - b0 + 1) // 2])
+    directions = np.concatenate([np.zeros((b0, 3)), *(half_sphere(np.count_nonzero(bvals == b)) for b in (1e3, 2e3))])
+    signals = 1000.0 * np.exp(-bvals * (4e-4 + 1e-3 * directions[:, 2] ** 2))
+    noise = np.random.default_rng(0).normal(0.0, 10.0, (size, size, size, 1))
+    return DiffusionScan(
+        data=np.abs(signals * np.broadcast_to(where, noise.shape[:3])[..., np.newaxis] + noise).astype(kind),
+        bvals=bvals,
+        directions=directions,
+        affine=np.diag([2.0, 2.0, 2.0, 1.0]),
+    )
+
+
+def tensors(size: int, *, volumes: int = 14, kind: Any = np.float32, whole: bool = True, **more: Any) -> Work:
+    """Tensors of a whole scan, or of a brain in it, whose mask is to be found."""
+    from napari_gpubio.tracts.tensors.run import fit_tensors, needed_memory
+    from napari_gpubio.tracts.tensors.settings import FitSettings
+
+    mask = np.ones((size,) * 3, bool) if whole else None
+    series = scan(size, volumes, kind=kind, where=1 if whole else ball(size))
+    arguments = series, mask, FitSettings(estimator="ols", **more)
+    return Work(
+        lambda device: needed_memory(*arguments, device=device), lambda device: fit_tensors(*arguments, device=device)
+    )
+
+
+def deconvolution(size: int, *, tissues: int = 1, own: bool = False, lmax: int = 2, **more: Any) -> Work:
+    """FODs of a whole scan, as fast as can be, with the response of a tensor, those of tissues, or the scan's own."""
+    from napari_gpubio.tracts.fods.response import Response
+    from napari_gpubio.tracts.fods.run import deconvolve, needed_memory
+    from napari_gpubio.tracts.fods.settings import CsdSettings
+
+    series, mask = scan(size, 32), np.ones((size,) * 3, bool)
+    fiber = np.array([[3500.0, 0.0, 0.0], [2200.0, -600.0, 80.0], [1500.0, -700.0, 150.0]])
+    responses = [Response(coefficients=fiber), Response(coefficients=np.array([[3500.0], [2400.0], [1700.0]]))]
+    settings = CsdSettings(lmax=lmax, constraint_directions=60, **({} if tissues > 1 else {"iterations": 1}), **more)
+    arguments = series, None if own else responses[:tissues], mask, settings
+    return Work(
+        lambda device: needed_memory(*arguments, device=device), lambda device: deconvolve(*arguments, device=device)
+    )
+
+
+def noise(size: int, *, kind: Any = np.float32, **more: Any) -> Work:
+    """A scan without noise in every eighth voxel."""
+    from napari_gpubio.tracts.noise.run import denoise_scan, needed_memory
+    from napari_gpubio.tracts.noise.settings import NoiseSettings
+
+    mask = np.zeros((size,) * 3, bool)
+    mask[:, :, ::8] = True
+    arguments = scan(size, 12, kind=kind), mask, NoiseSettings(window=3, precision="single", **more)
+    return Work(
+        lambda device: needed_memory(*arguments, device=device), lambda device: denoise_scan(*arguments, device=device)
+    )
+
+
+def connectome(size: int, *, share: int = 2, points: int = 8, **more: Any) -> Work:
+    """Fibers of a share of the voxels, between two regions; whatever the device, it is the CPU's work."""
+    from napari_gpubio.tracts.connectome.run import connectome, needed_memory
+    from napari_gpubio.tracts.connectome.settings import ConnectomeSettings
+    from napari_gpubio.tracts.model import Tractogram
+    from napari_gpubio.tracts.regions import Atlas
+
+    labels = np.ones((size,) * 3, np.uint8)
+    labels[size // 2 :] = 7
+    count = size**3 // share
+    way = np.linspace(0.1, 0.9, points)[:, np.newaxis] * [size - 1.0, size / 2.0, size / 2.0]
+    fibers = Tractogram(
+        points=np.tile(way.astype(np.float32), (count, 1)),
+        offsets=np.arange(count + 1) * len(way),
+        affine=np.eye(4),
+        shape=labels.shape,
+        per_fiber={"mean_fa": np.full(count, 0.5, np.float32)},
+    )
+    arguments = fibers, Atlas(labels=labels, affine=np.eye(4)), ConnectomeSettings(**more)
+    return Work(lambda _: needed_memory(*arguments), lambda _: connectome(*arguments))
+
+
+def layers(size: int, **more: Any) -> Work:
+    """A slab with many bins."""
+    from napari_gpubio.light import layers as planar
+
+    slab = planar.LayeredMedium(layers=(planar.Layer(n=1.0, mua_per_mm=0.01, mus_per_mm=1.0, thickness_mm=100.0),))
+    bins = {"radial_bins": 8 * size, "depth_bins": 8 * size, "dr_mm": 0.05, "dz_mm": 0.05}
+    settings = planar.LayeredSettings(**{"photons": 160, **bins, **more})
+    return Work(
+        lambda device: planar.needed_memory(slab, settings, device),
+        lambda device: planar.simulate(slab, settings, device=device),
+    )
+
+
+def guide(size: int, **volumes: float) -> Work:
+    """The guide of a cube with two labels, or with volumes of coefficients that have these values."""
+    from napari_gpubio.light.guide import diffusion_guide, guide_memory
+    from napari_gpubio.light.model import Domain, Medium
+    from napari_gpubio.light.source import Source
+
+    media = [Medium(label=n, name=f"{n}", mua_per_mm=0.01, mus_per_mm=1.0, g=0.0, n=1.2 + 0.1 * n) for n in (1, 2)]
+    labels = np.ones((size,) * 3, np.uint8)
+    labels[:, :, size // 2 :] = 2
+    own = {name: np.full(labels.shape, value, np.float32) for name, value in volumes.items()}
+    domain = Domain(labels=labels, affine=np.eye(4), media=tuple(media), **own)
+    source = Source(position_mm=(size / 2, size / 2, 0.0))
+    return Work(
+        lambda device: guide_memory(domain, device=device),
+        lambda device: diffusion_guide(domain, source, device=device),
+    )
+
+
+def replay(size: int, **more: Any) -> Work:
+    """Photons that have come to every voxel before they were detected on two faces."""
+    from napari_gpubio.light.detectors import FaceDetector
+    from napari_gpubio.light.jacobians import replay as work
+    from napari_gpubio.light.model import Domain, Medium
+    from napari_gpubio.light.run import simulate
+    from napari_gpubio.light.settings import LightSettings
+    from napari_gpubio.light.source import Source
+
+    medium = Medium(label=1, name="clear", mua_per_mm=1e-5, mus_per_mm=0.1, g=0.0, n=1.0)
+    domain = Domain(labels=np.ones((size,) * 3, np.uint8), affine=np.eye(4), media=(medium,))
+    source = Source(kind="isotropic", position_mm=(size / 2,) * 3)
+    settings, faces = LightSettings(photons=12_000), (FaceDetector(face="-k"), FaceDetector(face="+i"))
+    made: dict[str, Any] = {}
+
+    def result(device: str) -> Any:
+        """Of the processor that traces the photons again; it is made before memory is measured, when it is told."""
+        if device not in made:
+            made[device] = simulate(domain, source, settings, detectors=faces, device=device)
+        return made[device]
+
+    return Work(
+        lambda device: work.replay_memory(result(device), **more),
+        lambda device: work.replay(result(device), device=device, **more),
     )
 
 
@@ -167,7 +311,28 @@ CASES: dict[str, Callable[[int], Work]] = {
     "tracking, in a mask": lambda size: tracking(size, whole=False),
     "tracking, adaptive metric": lambda size: tracking(size, whole=False, metric="adaptive"),
     "tracking, FODs": fods,
+    "tensors": tensors,
+    "tensors, many volumes": lambda size: tensors(size, volumes=40),
+    "tensors, a shell of whole numbers": lambda size: tensors(size, volumes=40, kind=np.int16, shells=(0, 1000)),
+    "tensors, of a brain": lambda size: tensors(size, volumes=50, whole=False),
+    "FODs": lambda size: deconvolution(size, lmax=6, precision="single"),
+    "FODs, several tissues": lambda size: deconvolution(size, tissues=2),
+    "FODs, no response": lambda size: deconvolution(size, own=True),
+    "noise": noise,
+    "noise, whole numbers": lambda size: noise(size, kind=np.int16),
+    "noise, magnitudes": lambda size: noise(size, rician=True),
+    "connectome": connectome,
+    "connectome, end voxels": lambda size: connectome(size, assignment="end voxels"),
+    "connectome, all voxels": lambda size: connectome(size, share=64, points=40, assignment="all voxels"),
+    "layers": layers,
+    "layers without a map": lambda size: layers(size, absorption=False, angle_bins=4 * size),
+    "guide": guide,
+    "guide of volumes": lambda size: guide(size, mua_per_mm=0.01, g=0.1),
+    "replay": replay,
+    "replay of times": lambda size: replay(size, of=("mua",), mean_time=True, detectors=[0]),
 }
+
+GPU_CASES = [name for name in CASES if not name.startswith("connectome")]
 
 
 def on_cpu(name: str, sizes: Sequence[int]) -> list[Measured]:

@@ -21,7 +21,7 @@ from scipy import ndimage
 from denoise import peers
 from napari_gpubio.core.device import Device
 from napari_gpubio.denoise.run import denoise
-from napari_gpubio.denoise.settings import DenoiseSettings
+from napari_gpubio.denoise.settings import DenoiseSettings, Mixed
 
 TEMPLATE = "datasets/data/mni_icbm152_t1_tal_nlin_sym_09a_converted.nii.gz"
 CROP = (slice(68, 128), slice(86, 146), slice(64, 124))  # the middle
@@ -29,7 +29,7 @@ BRIGHTNESS, PEAK = 5 / 6, 255.0
 LEAST_SIGMA, MOST_SIGMA, STEEPNESS = 4.3, 12.0, 1.2  # the noise rises along x and y, away from a coil
 TARGET = 39.37
 SIGMA_OF_ONE_COIL = 13.0  # DIPY's estimate with N = 1, which is for background and far too large here
-BEST: dict[str, Any] = {"noise_model": "rician", "cutoff": 3.0, "center": "largest", "mixing": "mean"}
+BEST: dict[str, Any] = {"noise_model": "rician", "cutoff": 3.0, "center": "largest", "patches": Mixed(mixing="mean")}
 OURS: dict[str, dict[str, Any]] = {
     "anlm, Rician": {"noise_model": "rician"},
     "anlm, Rician, largest center": {"noise_model": "rician", "center": "largest"},

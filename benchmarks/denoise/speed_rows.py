@@ -24,7 +24,7 @@ from napari_gpubio.denoise.kernels.anlm import gpu
 from napari_gpubio.denoise.kernels.anlm.memory import memory_of
 from napari_gpubio.denoise.kernels.anlm.problem import Problem, make_problem, scale_of
 from napari_gpubio.denoise.run import denoise, make_runs
-from napari_gpubio.denoise.settings import DenoiseSettings
+from napari_gpubio.denoise.settings import DenoiseSettings, Large, Small
 
 TARGETS = {  # seconds: 100^3 and 256^3 with data resident on one H200, and on two cores of a CPU
     ("cuda", 100): 5e-3,
@@ -50,8 +50,8 @@ SMALL, LARGE = 100, 256  # voxels along each axis
 RADII = (1, 2, 3, 4, 5)
 SETTINGS: dict[str, dict[str, Any]] = {
     "defaults": {},
-    "small patch alone": {"patches": "small"},
-    "large patch alone": {"patches": "large"},
+    "small patch alone": {"patches": Small()},
+    "large patch alone": {"patches": Large()},
     "no pre-selection": {"preselection": "none"},
     "cut-off 3, largest center": {"cutoff": 3.0, "center": "largest"},
     "Rician": {"noise_model": "rician"},

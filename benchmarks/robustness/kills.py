@@ -64,13 +64,16 @@ def campaign(verb: Verb, number: int, kills: int, seconds: float) -> dict[str, A
         words = verb.prepare(folder, 1.0)
         _warm(words)
         lasts = _process([*words, "--force"])
+        expected, names = verb.read(Path(verb.out)), {*_names(), "told"}
         whole = folder / f"whole{Path(verb.out).suffix}"
-        shutil.move(verb.out, whole)
-        expected, names = verb.read(whole), {*_names(), verb.out, "told"}
+        if not verb.goes_on:
+            shutil.copy(verb.out, whole)
+            names |= {whole.name}
         for _ in range(kills):
             if time.monotonic() - begun > seconds:
                 break
-            Path(verb.out).unlink(missing_ok=True)
+            for path in Path().glob(verb.out):
+                path.unlink()
             _process(words, number, random.uniform(0.0, _OVER * lasts))
             outcome = _again(verb, words, whole, expected)
             outcomes[outcome] += 1
@@ -115,12 +118,14 @@ def _again(verb: Verb, words: list[str], whole: Path, expected: str) -> str:
 
 
 def lost_seconds(verb: Verb) -> float:
-    """Seconds of work that a kill loses where a verb saves at its own times; the killed run has saved at least once."""
+    """Seconds of work that a kill loses where a verb saves at its own times; not known if the run ends before it."""
     with tempfile.TemporaryDirectory(prefix="kills-") as name, chdir(name):
         words = verb.prepare(Path(name), LONGEST)
-        _process(words, signal.SIGKILL, random.uniform(12.0, 30.0), own_times=True)
+        moment = random.uniform(12.0, 30.0)
+        if _process(words, signal.SIGKILL, moment, own_times=True) < moment:
+            return float("nan")
         killed = time.time()
-        return killed - Path(verb.out).stat().st_mtime if Path(verb.out).exists() else float("nan")
+        return killed - max((path.stat().st_mtime for path in Path().glob(verb.out)), default=float("nan"))
 
 
 def _process(words: list[str], number: int = 0, moment: float | None = None, *, own_times: bool = False) -> float:

@@ -14,7 +14,7 @@ from PIL import Image
 
 from napari_gpubio import dose, light
 from napari_gpubio.core import layer_files, volumes
-from napari_gpubio.denoise import io as denoise_io
+from napari_gpubio.core.operations.volumes import open_volume
 from napari_gpubio.dose import io as dose_io
 from napari_gpubio.dose import metrics
 from napari_gpubio.dose import reader as dose_reader
@@ -305,7 +305,7 @@ def _nifti(kind: str = "f4") -> Callable[[Path], object]:
 
 _UNREADABLE = ("InvalidInput", "Unreadable")
 READERS: dict[str, Reader] = {
-    "image .nii": Reader("a.nii", _nifti(), denoise_io.read_image, change_bytes),
+    "image .nii": Reader("a.nii", _nifti(), open_volume, change_bytes),
     "volume .nii.gz": Reader("a.nii.gz", _packed_volume, volumes.read_volume, inside_gzip(change_bytes)),
     "layer .nii": Reader("a.nii", _described, _of_napari(tracts_napari), change_bytes),
     "layer .nii, JSON beside it": Reader("a.json", _described, _volume_beside, change_json, names=False),

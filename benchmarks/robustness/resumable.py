@@ -1,8 +1,10 @@
 """Runs of the verbs that can be interrupted: their input, their words, and a fingerprint of what they write."""
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +22,7 @@ class Verb:
     prepare
         Makes its input in a folder, for a run so many times as long, and returns its words.
     out
-        Its file.
+        Its file, or a pattern of several.
     read
         Fingerprint of the numbers in that.
     goes_on
@@ -53,6 +55,11 @@ def _read_connectome(path: Path) -> str:
     return fingerprint(found.labels, found.voxels, found.pairs, found.fibers, *found.numbers.values())
 
 
+def _photons(longer: float) -> int:
+    """Photons of a run so many times as long, most of which is its start if it is short."""
+    return int(20_000 * longer**1.7)
+
+
 def _light(folder: Path, longer: float) -> list[str]:
     from napari_gpubio.core.volumes import write_volume
     from napari_gpubio.light.io import write_table
@@ -62,7 +69,7 @@ def _light(folder: Path, longer: float) -> list[str]:
     write_volume(folder / "cube.nii.gz", case.domain.labels, case.domain.affine)
     write_table(folder / "cube.csv", case.domain.media)
     place = map(str, (*case.source.position_mm, "--direction", *case.source.direction))
-    photons = str(int(20_000 * longer))
+    photons = str(_photons(longer))
     words = ["light", "cube.nii.gz", "--properties", "cube.csv", "--position", *place, "--photons", photons]
     return [*words, "--halves", "--detector-face=-k", "--result", "out.npz", "--device", "cpu"]
 
@@ -77,6 +84,41 @@ def _read_light(path: Path) -> str:
     state = sorted(found.state.to_arrays().items())
     tallies = [array for name, array in state if not name.startswith("detected")]
     return fingerprint(found.gates, found.gates_error, found.half_fluences, str(found.energy), *photons, *tallies)
+
+
+_MCX = {
+    "Session": {"ID": "case", "RNGSeed": 1, "DoSaveVolume": False, "DoPartialPath": False},
+    "Forward": {"T0": 0, "T1": 5e-9, "Dt": 5e-9},
+    "Domain": {"OriginType": 1, "LengthUnit": 1, "Media": [[0, 0, 1, 1], [0.005, 1, 0.01, 1.37]], "Dim": [60, 60, 60]},
+    "Shapes": [{"Grid": {"Tag": 1, "Size": [60, 60, 60]}}],
+}
+
+
+def _mcx(folder: Path, photons: int, source: dict[str, Any]) -> list[str]:
+    content = {**_MCX, "Session": _MCX["Session"] | {"Photons": photons}, "Optode": {"Source": source}}
+    (folder / "case.json").write_text(json.dumps(content), encoding="utf-8")
+    return ["light", "case.json", "--result", "out.npz", "--device", "cpu"]
+
+
+def _light_each(folder: Path, longer: float) -> list[str]:
+    places = [[29, 29, 0], [9, 29, 0], [49, 29, 0]]
+    words = _mcx(folder, _photons(longer), {"Type": "pencil", "Pos": places, "Dir": [[0, 0, 1]] * 3})
+    return [*words, "--srcid", "-1"]
+
+
+def _light_patterns(folder: Path, longer: float) -> list[str]:
+    pattern = {"Nx": 2, "Ny": 2, "Data": [1, 0, 0, 1, 0, 1, 1, 0]}  # two values of each pixel
+    corner = {"Pos": [20, 20, 0], "Dir": [0, 0, 1], "Param1": [20, 0, 0, 2], "Param2": [0, 20, 0, 2]}
+    return _mcx(folder, _photons(longer), {"Type": "pattern", **corner, "Pattern": pattern, "SrcNum": 2})
+
+
+def _read_several(path: Path) -> str:
+    from napari_gpubio.light.io import load_result
+
+    found = [load_result(one) for one in sorted(Path().glob(path.name))]
+    if not found or not all(result.complete for result in found):
+        raise RuntimeError("a result is not complete")
+    return fingerprint(*(part for result in found for part in (result.gates, result.gates_error, str(result.energy))))
 
 
 def _forward(folder: Path, longer: float) -> list[str]:
@@ -119,6 +161,8 @@ def _read_tracts(path: Path) -> str:
 VERBS = {
     "connectome --npz": Verb(_connectome, "out.npz", _read_connectome),
     "light --result": Verb(_light, "out.npz", _read_light),
+    "light --result, sources": Verb(_light_each, "out_[123].npz", _read_several),
+    "light --result, patterns": Verb(_light_patterns, "out_[12].npz", _read_several),
     "forward --out": Verb(_forward, "out.npz", _read_forward),
     "tracts --out": Verb(_tracts, "out.tck", _read_tracts, goes_on=False),
 }

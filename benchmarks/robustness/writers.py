@@ -15,9 +15,9 @@ import numpy as np
 from napari_gpubio import dose, light, speckle, tracts
 from napari_gpubio.core import layer_files
 from napari_gpubio.core.napari_io import KEY
+from napari_gpubio.core.operations import volumes
 from napari_gpubio.core.quantity import GUIDE, HALVES, QUANTITY, STANDARD_ERROR, Quantity
 from napari_gpubio.core.volumes import read_volume
-from napari_gpubio.denoise import io as images
 from napari_gpubio.dose import samples
 from napari_gpubio.dose.io import dvh_files
 from napari_gpubio.light.io import results
@@ -194,18 +194,18 @@ def _read_text(path: Path) -> Parts:
 
 
 # -- denoise ----------------------------------------------------------------------------------------------------------
-def _image(version: int) -> images.NiftiImage:
+def _image(version: int) -> volumes.Volume:
     import nibabel as nib
 
     values = np.random.default_rng(version).random((60, 60, 60), np.float32)
     header = nib.Nifti1Header()
     header.set_data_shape(values.shape)
     header["descrip"] = f"version {version}".encode()
-    return images.NiftiImage(array=values, affine=np.eye(4), header=header, path=Path("like.nii"))
+    return volumes.Volume(array=values, affine=np.eye(4), header=header)
 
 
 def _read_image(path: Path) -> Parts:
-    found = images.read_image(path)
+    found = volumes.open_volume(path)
     return {"image": fingerprint(found.array), "header": fingerprint(bytes(found.header["descrip"]))}
 
 
@@ -220,9 +220,7 @@ WRITERS: dict[str, Writer] = {
     "tck": _bare("fibers.tck"),
     "vtk": _tractogram("fibers.vtk"),
     "gradient table": Writer("scan.bval", _gradients, _write_gradients, _read_gradients),
-    "denoised image": Writer(
-        "clean.nii.gz", _image, lambda path, image: images.write_image(path, image.array, image), _read_image
-    ),
+    "denoised image": Writer("clean.nii.gz", _image, lambda path, image: volumes.save_volume(image, path), _read_image),
     "DVH curves CSV": Writer(
         "curves.csv", _histograms, dvh_files.write_curves_csv, partial(_read_curves, dvh_files.read_curves_csv)
     ),

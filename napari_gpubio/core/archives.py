@@ -7,6 +7,7 @@ memory is taken.
 import io
 import lzma
 import math
+import shutil
 import struct
 import sys
 import tokenize
@@ -74,6 +75,11 @@ class Archive:
                 _check_characters(array)
                 return array
 
+    def unpack(self, name: str, path: Path) -> None:
+        """Write a member to a file; InvalidInput if it is damaged."""
+        with _damage_to(self._path), self._archive.open(name) as source, path.open("wb") as target:
+            shutil.copyfileobj(source, target)
+
     def check_size(self) -> None:
         """Refuse what does not fit into the memory, or grows as only a zip bomb does."""
         check_expansion(self._path, sum(member.file_size for member in self.members.values()))
@@ -115,6 +121,16 @@ class _Contents(io.BufferedReader):
         if size is not None and size > self.most:
             raise zipfile.BadZipFile(f"its list of contents claims {size:,} bytes")
         return super().read(size)
+
+
+def read_npy(path: Path) -> Array:
+    """Return the array of a ``.npy`` file; InvalidInput if it is missing, damaged, or holds objects."""
+    with _damage_to(path), existing_file(path).open("rb") as stream:
+        _check_header(stream, path.stat().st_size)
+        stream.seek(0)
+        array: Array = np.lib.format.read_array(stream, allow_pickle=False)
+        _check_characters(array)
+        return array
 
 
 def unpacked_gzip(path: Path, check: Callable[[int], object]) -> bytearray:

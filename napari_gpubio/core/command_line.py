@@ -11,7 +11,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -82,6 +82,7 @@ class Progress:
     def __init__(self) -> None:
         self._verb: Report | None = None  # that is running
         self._due = math.inf  # when its next line is written, and infinite before its first step
+        self._drawn = 0  # characters of the line on the terminal, which the next one covers
 
     def __call__(self, step: Step) -> None:
         """Show a step."""
@@ -102,7 +103,9 @@ class Progress:
         filled = int(_WIDTH * step.fraction)
         bar = "#" * filled + "." * (_WIDTH - filled)
         end = "\n" if step.done >= step.total else ""
-        sys.stderr.write(f"\r{step.message} [{bar}] {step.done}/{step.total}{end}")
+        text = f"{step.message} [{bar}] {step.done}/{step.total}"
+        sys.stderr.write(f"\r{text:{self._drawn}}{end}")
+        self._drawn = 0 if end else len(text)
         sys.stderr.flush()
 
 
@@ -154,12 +157,21 @@ class _StoreOnce(argparse._StoreAction):
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser of a verb: paths are given once."""
+    """A parser of a verb: paths are given once. ``prepare`` adds options once the arguments are known."""
+
+    prepare: "Callable[[Parser, Sequence[str]], None] | None" = None
 
     def __init__(self, *arguments: Any, **keywords: Any) -> None:
         super().__init__(*arguments, **keywords)
         for name in (None, "store"):
             self.register("action", name, _StoreOnce)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As of argparse."""
+        if self.prepare is not None:
+            prepare, self.prepare = self.prepare, None
+            prepare(self, [*(sys.argv[1:] if args is None else args)])
+        return super().parse_known_args(args, namespace)
 
 
 class Writing:
@@ -196,7 +208,7 @@ def check_outputs(
     *,
     force: bool,
     folders: Mapping[str, tuple[Path | None, Iterable[str]]] | None = None,
-    continued: Path | None = None,
+    continued: Path | Collection[Path] | None = None,
 ) -> None:
     """Check before a run that its files can be written without replacing each other, what they are made from, or more.
 
@@ -209,7 +221,7 @@ def check_outputs(
     folders
         Folders that are made where they are missing, likewise, each with the names of the files that come into it.
     continued
-        File of an earlier run that this one goes on with, which may be replaced.
+        File, or files, of an earlier run that this one goes on with, which may be replaced.
 
     Raises
     ------
@@ -228,7 +240,8 @@ def check_outputs(
             wanted |= {f"{file} of {name}": folder / file for file in files}
         _check_apart(wanted | {name: folder for name, (folder, _) in made.items()}, inputs)
         there = [path for path in wanted.values() if path.exists() and not is_stream(path)]
-        kept = [path for path in there if not is_same_file(path, continued)]
+        own = [continued] if isinstance(continued, Path) else continued or ()
+        kept = [path for path in there if not any(is_same_file(path, one) for one in own)]
     except OSError as error:  # a name that is too long, a folder that may not be entered
         raise InvalidInput(f"{str(error.filename)[:200]} cannot be written ({error.strerror})") from error
     if kept and not force:

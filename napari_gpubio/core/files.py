@@ -30,6 +30,10 @@ logger = logging.getLogger(__name__)
 _LEAST_FREE = 64 << 20  # bytes of the disk of a cache
 _PACKAGE = Path(__file__).resolve().parent.parent
 _GZIP, _LEAST_GZIP, _BLOCK = b"\x1f\x8b", 18, 1 << 20  # bytes
+WHOLE_BYTES = 64 << 20  # larger files are known by their size and samples, until somebody asks for all of it
+SAMPLED = "sampled:"  # how the checksum of such a file begins
+_SAMPLE, _SAMPLES = 1 << 16, 64  # bytes of one, and how many
+_checksums: dict[tuple[str, int, int, int], str] = {}  # of files, by path, size, time and inode
 _PART = ".part-"  # a temporary file's name goes on with its computer and process
 _parts_in_use: set[str] = set()  # names of those of this process
 _OWNER = re.compile(rf"{re.escape(_PART)}[0-9a-f]+-(\d{{1,9}})-")
@@ -223,6 +227,37 @@ def checksum(path: Path) -> str:
             while block := file.read(_BLOCK):
                 crc, size = zlib.crc32(block, crc), size + len(block)
     return f"{crc:08x}-{size}"
+
+
+def file_checksum(path: str | os.PathLike[str], *, whole: bool = False) -> str:
+    """Return the SHA-256 of a file's content; of a large one of its size and 64 samples, unless the whole is wanted.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> file = pathlib.Path(tempfile.mkdtemp(), "a.txt")
+    >>> _ = file.write_text("abc")
+    >>> file_checksum(file)[:15]
+    'sha256:ba7816bf'
+    """
+    path = existing_file(path)
+    state = path.stat()
+    key = (os.fspath(path.absolute()), state.st_size, state.st_mtime_ns, state.st_ino)
+    is_sampled = state.st_size > WHOLE_BYTES and not whole
+    if key in _checksums and not (whole and _checksums[key].startswith(SAMPLED)):
+        return _checksums[key]
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        if is_sampled:
+            digest.update(state.st_size.to_bytes(8, "little"))
+            for n in range(_SAMPLES):
+                file.seek(n * (state.st_size - _SAMPLE) // (_SAMPLES - 1))
+                digest.update(file.read(_SAMPLE))
+        else:
+            while block := file.read(_BLOCK):
+                digest.update(block)
+    found = f"{SAMPLED if is_sampled else 'sha256:'}{digest.hexdigest()}"
+    return found if whole and state.st_size > WHOLE_BYTES else _checksums.setdefault(key, found)
 
 
 def fingerprint(*parts: Any) -> str:

@@ -35,6 +35,7 @@ class Keeper:
         The file; None saves nothing.
     save
         Writes a step's preview, which is what is done so far, to a path, where an older file stays until that is whole.
+        If it returns steps, these are shown, too.
     show
         Shows the step.
     goes_on
@@ -51,7 +52,7 @@ class Keeper:
     def __init__(
         self,
         path: Path | None,
-        save: Callable[[Path, Any], object],
+        save: Callable[[Path, Any], Iterator[Step] | None],
         show: Callable[[Step], object],
         *,
         goes_on: bool = False,
@@ -69,7 +70,10 @@ class Keeper:
         if self.path is not None and step.make_preview is not None and time.monotonic() >= self._due:
             begun = time.monotonic()
             try:
-                self._save(self.path, step.preview)
+                for part in step.preview_steps():
+                    self._show(part)
+                for part in self._save(self.path, step.preview) or ():
+                    self._show(part)
                 self.has_saved = True
             except InvalidInput as error:  # the run may have hours of work in its memory
                 warn(f"{error}. The run goes on")

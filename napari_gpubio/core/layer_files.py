@@ -30,8 +30,9 @@ from napari_gpubio.core.volumes import NIFTI_SUFFIXES, nifti_written, read_array
 logger = logging.getLogger(__name__)
 Array = npt.NDArray[Any]
 STRUCTURES, MEDIA = "structures", "media"  # names of labels; their optical properties, as plain data
+RECORD = "record"  # of the operation that made a volume, as plain data
 NPZ = ".npz"
-_PLAIN = (UNIT, "meaning", "factor", STRUCTURES, MEDIA, "outside_n", "hidden", "parameters")  # beside the quantity
+_PLAIN = (UNIT, "meaning", "factor", STRUCTURES, MEDIA, "outside_n", "hidden", "parameters", RECORD)
 _HALF_NAMES = ("half_1", "half_2")
 _COMPANIONS = (STANDARD_ERROR, *_HALF_NAMES, GUIDE)
 _KIND, _AXIS, _DISPLAY, _COLORS = "kind", "first_axis", "display", "colors"
@@ -152,6 +153,15 @@ def write_described(
         if name not in arrays and was.get(name) == named[name]:
             path.with_name(named[name]).unlink(missing_ok=True)
     return sidecar
+
+
+def describe(path: Path, about: Mapping[str, Any]) -> None:
+    """Write beside a volume that is there what it says of its numbers; keys of other programs stay."""
+    sidecar = sidecar_path(path)
+    ours = {**_plain(about), _CHECKSUMS: {path.name: checksum(path)}}
+    with atomic_write(sidecar) as part:
+        text = json.dumps({**_read_json(sidecar), KEY: ours}, indent=1, ensure_ascii=False)
+        part.write_text(text + "\n", encoding="utf-8")
 
 
 def _text_beside(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -280,6 +290,8 @@ def read_described(path: str | Path, shape: tuple[int, ...]) -> dict[str, Any]:
     ours = _description(path, _read_json(sidecar_path(path)).get(KEY))
     if not ours:
         return {}
+    if RECORD in ours and _is_other(path, ours):  # another program has written the volume since
+        del ours[RECORD]
     arrays: dict[str, Array] = {}
     for name in _COMPANIONS:
         if ours.get(name) != f"{_stem(path)}_{name}.nii.gz":

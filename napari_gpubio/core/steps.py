@@ -28,7 +28,7 @@ class Step:
     message
         What is being done, for a status line.
     make_preview
-        Makes a partial result to show, or None.
+        Makes a partial result to show, or None; it may be a generator, which yields after every part of the work.
     """
 
     done: int
@@ -42,7 +42,16 @@ class Step:
 
         So a script that shows no preview does not wait for it either.
         """
-        return None if self.make_preview is None else self.make_preview()
+        return drive(self.preview_steps())
+
+    def preview_steps(self) -> Generator["Step", None, Any]:
+        """Make the preview, unless it was made before, with a step after every part but the last, and return it."""
+        if "preview" not in self.__dict__:
+            made = None if self.make_preview is None else self.make_preview()
+            if isinstance(made, Generator):
+                made = yield from with_step(made, dataclasses.replace(self, make_preview=None))
+            self.__dict__["preview"] = made
+        return self.__dict__["preview"]
 
     def showing(self, preview: Any) -> "Step":
         """Return the same step with another preview, or with None."""
@@ -54,15 +63,15 @@ class Step:
         return self.done / self.total if self.total else 1.0
 
 
-def with_step(parts: Generator[Any, None, Result], step: Step) -> Generator[Step, None, Result]:
-    """Yield a step after each part of some work but the last; returns what the work does."""
+def with_step(parts: Generator[Any, None, Result], step: Step | Callable[[Any], Step]) -> Generator[Step, None, Result]:
+    """Yield a step after each part of some work but the last, or one made of what it yields; returns what it does."""
     while True:
         try:
-            next(parts)
+            found = next(parts)
         except StopIteration as end:
             result: Result = end.value
             return result
-        yield step
+        yield step if isinstance(step, Step) else step(found)
 
 
 def drive(steps: Generator[Step, None, Result], progress: Callable[[Step], object] | None = None) -> Result:
@@ -86,6 +95,7 @@ def drive(steps: Generator[Step, None, Result], progress: Callable[[Step], objec
                 step = next(steps)
                 if progress is not None:
                     progress(step)
+                del step  # and its preview, which may be large
     except StopIteration as end:
         result: Result = end.value
         return result

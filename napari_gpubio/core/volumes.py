@@ -4,7 +4,7 @@ import gzip
 import math
 import struct
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -101,18 +101,32 @@ def _is_oriented(image: Any) -> bool:
 def lies_on_grid(
     path: str | Path, shape: tuple[int, ...], affine: Affine, other_shape: tuple[int, ...], other_affine: Affine
 ) -> bool:
-    """Return whether the volume of a file, as it was read, lies on another grid; only the first three axes count.
+    """Return whether the volume of a file, as it was read, lies on another grid; see `fits_grid`."""
+    name = Path(path).name
+    return fits_grid(name, shape, affine, other_shape, other_affine, is_oriented=lambda: has_orientation(path))
+
+
+def fits_grid(
+    name: str,
+    shape: tuple[int, ...],
+    affine: Affine,
+    other_shape: tuple[int, ...],
+    other_affine: Affine,
+    *,
+    is_oriented: Callable[[], bool],
+) -> bool:
+    """Return whether a volume with a name lies on another grid; only the first three axes count.
 
     Where one of both has no orientation, the only way to know where its voxels lie is by their indices: with as many
-    voxels it does, and a note says so.
+    voxels it does, and a note says so. ``is_oriented``: whether the first one has one.
     """
     if same_grid(shape, affine, other_shape, other_affine):
         return True
     if not as_many_voxels(shape, affine, other_shape, other_affine):
         return False
-    if has_orientation(path) == _has_place(other_shape, other_affine):
+    if is_oriented() == _has_place(other_shape, other_affine):
         return False
-    note(f"{Path(path).name} and its image are taken voxel by voxel, since one of them has no orientation")
+    note(f"{name} and its image are taken voxel by voxel, since one of them has no orientation")
     return True
 
 

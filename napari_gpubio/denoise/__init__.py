@@ -7,9 +7,9 @@ From a noisy volume to a clean one in one call::
 
 and from file to file, with the header kept::
 
-    image = io.read_image("t1.nii.gz")
-    result = denoise(image.array, DenoiseSettings(noise_model="rician"), voxel_size_mm=image.voxel_size_mm)
-    io.write_image("t1_clean.nii.gz", result.image, image)
+    image = open_volume("t1.nii.gz")
+    result = denoise_volume(image, DenoiseSettings(noise_model="rician"))
+    save_volume(result.denoised, "t1_clean.nii.gz")
 
 The noise of a diffusion scan is that of its scanner, found across its volumes::
 
@@ -21,23 +21,35 @@ Fluence whose even and odd photons were kept apart is denoised better::
     result = denoise_fluence(*halves, labels=head.labels)
 """
 
-from napari_gpubio.denoise import io, noise, samples
+from napari_gpubio.core.operations.volumes import Volume, open_volume, save_volume
+from napari_gpubio.denoise import noise, samples, values
 from napari_gpubio.denoise.fluence import FluenceResult, FluenceSettings, denoise_fluence, denoise_fluence_steps
 from napari_gpubio.denoise.model import DenoiseResult
 from napari_gpubio.denoise.run import denoise, denoise_steps, needed_memory
-from napari_gpubio.denoise.settings import DenoiseSettings
+from napari_gpubio.denoise.settings import DenoiseSettings, Large, Mixed, Small
+from napari_gpubio.denoise.volumes import DenoisedVolume, Selection, denoise_volume, denoise_volume_steps
 
 __all__ = [
     "DenoiseResult",
     "DenoiseSettings",
+    "DenoisedVolume",
     "FluenceResult",
     "FluenceSettings",
+    "Large",
+    "Mixed",
+    "Selection",
+    "Small",
+    "Volume",
     "denoise",
     "denoise_fluence",
     "denoise_fluence_steps",
     "denoise_steps",
-    "io",
+    "denoise_volume",
+    "denoise_volume_steps",
     "needed_memory",
     "noise",
+    "open_volume",
     "samples",
+    "save_volume",
+    "values",
 ]

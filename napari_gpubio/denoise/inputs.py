@@ -82,7 +82,7 @@ def check_windows(windows: Windows, shape: Sequence[int], axes: str = AXES) -> N
         if length < least:
             raise InvalidInput(
                 f"the image has {length} voxels along {axis} and a patch {least}; give a larger volume"
-                + ("" if patch < 2 else ", or choose patches='small'")
+                + ("" if patch < 2 else ", or choose patches=Small()")
             )
         if search >= length:
             raise InvalidInput(

@@ -1,6 +1,5 @@
 """Results of denoising, and how they were made."""
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +9,7 @@ import numpy.typing as npt
 
 from napari_gpubio import __version__
 from napari_gpubio.core.device import Device
+from napari_gpubio.core.operations.files import plain
 from napari_gpubio.core.timing import RunClock
 
 
@@ -49,7 +49,7 @@ def provenance(settings: Any, voxel_size_mm: Sequence[float], device: Device, cl
     """Provenance of a result as JSON can hold it: software, settings, grid, device, seconds without compilation."""
     return {
         "software": f"napari-gpubio {__version__}",
-        "denoising": dataclasses.asdict(settings),
+        "denoising": plain(settings),
         "voxel_size_mm": list(voxel_size_mm),
         "device": device.describe(),
         "seconds": round(clock.seconds, 4),

@@ -5,6 +5,7 @@ is a volume (x, y, 1).
 """
 
 import dataclasses
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,11 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import carried, grid_of, stored_array, volume_of
-from napari_gpubio.core.quantity import Quantity, quantity_of
+from napari_gpubio.core.operations.records import Output
+from napari_gpubio.core.operations.volumes import Volume, source_of
+from napari_gpubio.core.quantity import Quantity, guide_of, halves_of, quantity_of
 from napari_gpubio.core.space import layer_matrix, same_grid, voxel_sizes_mm, world_order
 from napari_gpubio.core.world_aligned import WorldAligned
-from napari_gpubio.denoise.io import from_log10
 
 Array = npt.NDArray[Any]
 Box = tuple[slice, slice, slice]
@@ -39,32 +41,14 @@ class Part:
         return array.transpose(*np.argsort(self.axes), *range(3, array.ndim))
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Values:
-    """Numbers of a layer, shape (X, Y, Z) or (X, Y, Z, N), and whether they are decimal logarithms of what is meant."""
-
-    array: Any
-    is_log: bool = False
-
-    def cut(self, part: Part) -> "Values":
-        """Return a part of a volume, or of some volumes of a series."""
-        where = part.box if self.array.ndim == 3 else (*part.box, part.volumes or slice(None))
-        axes = (*part.axes, *range(3, self.array.ndim))
-        return dataclasses.replace(self, array=self.array[where].transpose(axes))
-
-    def linear(self) -> Array:
-        """Return what is meant; takes a moment for large volumes."""
-        array = np.asarray(self.array)
-        return from_log10(array) if self.is_log else array
-
-
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class LayerVolume:
     """An image layer as it was when it was read; the layer itself may be gone since."""
 
     name: str
     key: str  # the layer's own, which no other has, whatever their names
-    values: Values
+    array: Any  # as its file has it, shape (X, Y, Z) or (X, Y, Z, N)
+    is_log: bool  # whether it holds decimal logarithms of what is meant
     affine: Array  # voxel to world, mm, of the stored order
     order: tuple[int, int, int]  # of the stored axes in which they follow x, y, z: how the layer shows them
     is_oblique: bool  # shown along the world's axes, which are not those of the stored array
@@ -81,17 +65,12 @@ class LayerVolume:
     @property
     def shape(self) -> tuple[int, ...]:
         """Of the stored array."""
-        return tuple(self.values.array.shape)
+        return tuple(self.array.shape)
 
     @property
     def voxel_size_mm(self) -> tuple[float, ...]:
         """Edge lengths of a voxel along the stored axes."""
         return tuple(map(float, voxel_sizes_mm(self.affine)))
-
-    def cut(self, part: Part) -> "LayerVolume":
-        """Return a part; its ``shown`` and ``place`` are still those of the whole."""
-        affine = self.affine[:, [*part.axes, 3]]
-        return dataclasses.replace(self, values=self.values.cut(part), affine=affine)
 
     @property
     def is_plane(self) -> bool:
@@ -127,7 +106,8 @@ def layer_volume(layer: Any, *, is_log: bool) -> LayerVolume:
     return LayerVolume(
         name=layer.name,
         key=key_of(layer),
-        values=layer_values(layer, is_log=is_log),
+        array=array_of(layer),
+        is_log=is_log,
         affine=np.asarray(affine),
         order=(0, 1, 2) if own is None else world_order(np.asarray(own)),
         is_oblique=isinstance(layer.data, WorldAligned),
@@ -143,14 +123,40 @@ def layer_volume(layer: Any, *, is_log: bool) -> LayerVolume:
     )
 
 
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class LayerSource:
+    """A layer as operations take it, and the file that it was read from, as far as that is known."""
+
+    volume: Volume
+    path: Path | None
+
+    def output(self) -> Output[Volume]:
+        """Return the operation that it comes from; the file is read, or the array looked through and copied."""
+        return source_of(self.volume, self.path)
+
+
+def layer_source(layer: Any, array: Any = None) -> LayerSource:
+    """Read where a layer comes from; ``array``: what is meant by it, if that is not what it stores."""
+    affine, _ = layer_grid(layer)
+    values, quantity = np.asarray(array_of(layer) if array is None else array), quantity_of(layer)
+    if quantity is None and holds_log(layer):
+        quantity = Quantity("values", scale="log10")
+    halves, guide = halves_of(layer), guide_of(layer)
+    path = carried(layer, "path") or layer.source.path
+    volume = Volume(
+        array=values,
+        affine=np.asarray(affine),
+        name=layer.name,
+        quantity=quantity,
+        halves=halves if halves is not None and halves.shape[1:] == values.shape else None,
+        guide=guide if guide is not None and guide.shape == values.shape else None,
+    )
+    return LayerSource(volume, None if path is None else Path(path))
+
+
 def key_of(layer: Any) -> str:
     """Return the identifier of a layer, which no other has."""
     return str(layer.unique_id)
-
-
-def layer_values(layer: Any, *, is_log: bool | None = None) -> Values:
-    """Return the numbers of an image layer; ``is_log`` None: as the layer says."""
-    return Values(array_of(layer), holds_log(layer) if is_log is None else is_log)
 
 
 def array_of(layer: Any) -> Any:

@@ -12,7 +12,7 @@ from napari_gpubio.core.files import sample_path
 from napari_gpubio.core.napari_io import LayerData, volume_layer
 from napari_gpubio.core.quantity import Quantity, quantity_metadata
 from napari_gpubio.core.volumes import read_array
-from napari_gpubio.denoise.io import to_log10
+from napari_gpubio.denoise.values import to_log10
 
 Array = npt.NDArray[Any]
 _FLUENCE = "fluence_pair.nii.gz"

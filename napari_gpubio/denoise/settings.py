@@ -1,28 +1,56 @@
 """Settings of the adaptive non-local means filter."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
-from napari_gpubio.core.parameters import check_params, param
+from napari_gpubio.core.operations.records import Settings, part
+from napari_gpubio.core.parameters import param
 
-PATCHES = {"mixed": (1, 2), "small": (1,), "large": (2,)}
 PRESELECTIONS = ("seed", "coupe", "itk", "none")
 NOISE_MODELS = ("gaussian", "rician", "rician-simple")
-MIXINGS = ("auto", "wavelet", "mean")
 NOISE_SOURCES = ("detail", "patches")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DenoiseSettings:
+@dataclass(frozen=True, kw_only=True)
+class Mixed(Settings):
+    """Patches of radius 1 and of radius 2, whose images are mixed."""
+
+    radii: ClassVar[tuple[int, ...]] = (1, 2)
+    mixing: str = param(
+        "auto",
+        "Mixing",
+        "How both patches become one image. Automatic: the large one, and the small one where both differ by more than "
+        "noise; by wavelets where the noise is measured by patches. By wavelet sub-bands: fine detail from the large "
+        "one and the rest from the small one, as in Yuan et al. 2018. The mean of both is 0.3 dB better than wavelets "
+        "on MRI whose noise is measured by patches.",
+        choices=("auto", "wavelet", "mean"),
+        advanced=True,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Small(Settings):
+    """Patches of radius 1."""
+
+    radii: ClassVar[tuple[int, ...]] = (1,)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Large(Settings):
+    """Patches of radius 2."""
+
+    radii: ClassVar[tuple[int, ...]] = (2,)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DenoiseSettings(Settings):
     """Adaptive non-local means (Yuan et al. 2018, after Manjon et al. 2010 and Coupe et al. 2008).
 
     Radii are in voxels of the finest axis; along coarser axes they are shorter, so that they mean the same length.
     """
 
-    patches: str = param(
-        "mixed",
-        "Patches",
-        "Compare patches of radius 1 (small), of radius 2 (large), or of both and mix them.",
-        choices=tuple(PATCHES),
+    patches: Mixed | Small | Large = part(
+        "Patches", "Compare patches of radius 1, of radius 2, or of both and mix them.", default=Mixed()
     )
     search_radius: int = param(
         3, "Search radius", "How far away similar patches are searched for.", unit="voxels", minimum=1, maximum=15
@@ -30,8 +58,8 @@ class DenoiseSettings:
     noise_model: str = param(
         "gaussian",
         "Noise",
-        "Gaussian (Monte Carlo, CT), Rician with Koay's correction (magnitude MRI), or Rician with the plain "
-        "subtraction of Yuan et al. 2018.",
+        "Gaussian (Monte Carlo, CT), or Rician (magnitude MRI): with Koay's correction, or with the plain subtraction "
+        "of Yuan et al. 2018.",
         choices=NOISE_MODELS,
     )
     noise_from: str = param(
@@ -42,17 +70,6 @@ class DenoiseSettings:
         "any case.",
         choices=NOISE_SOURCES,
         advanced=True,
-    )
-    mixing: str = param(
-        "auto",
-        "Mixing",
-        "How both patches become one image. Automatic: the large one, and the small one where both differ by more than "
-        "noise; by wavelets where the noise is measured by patches. By wavelet sub-bands: fine detail from the large "
-        "one and the rest from the small one, as in Yuan et al. 2018. The mean of both is 0.3 dB better than wavelets "
-        "on MRI whose noise is measured by patches.",
-        choices=MIXINGS,
-        advanced=True,
-        where={"patches": ("mixed",)},
     )
     preselection: str = param(
         "seed",
@@ -87,13 +104,15 @@ class DenoiseSettings:
         advanced=True,
     )
 
-    def __post_init__(self) -> None:
-        check_params(self)
-
     @property
     def radii(self) -> tuple[int, ...]:
         """Patch radii along the finest axis, in voxels."""
-        return PATCHES[self.patches]
+        return self.patches.radii
+
+    @property
+    def mixing(self) -> str:
+        """How two patches become one image."""
+        return self.patches.mixing if isinstance(self.patches, Mixed) else "auto"
 
     @property
     def is_rician(self) -> bool:

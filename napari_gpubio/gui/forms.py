@@ -1,7 +1,7 @@
 """A form made from a settings dataclass: one row for each `param` field, the advanced ones folded away."""
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -19,6 +19,7 @@ from qtpy.QtWidgets import (
 )
 from superqt import QCollapsible
 
+from napari_gpubio.core.operations.records import alternatives, hints, kind_of, part_info
 from napari_gpubio.core.parameters import ParamInfo, param_info, replaced, without_effect
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.fields import NumberBox
@@ -38,6 +39,9 @@ _FEWEST_DIGITS = 4  # that a number can be typed with
 class ParamForm(QWidget, Generic[Settings]):
     """Show and edit an instance of a settings dataclass; the fields in ``skip`` are not shown and keep their values.
 
+    A part that is one of several classes of settings is a row with their names, and the rows of the chosen one. What
+    was set in the others is kept, and comes back with them.
+
     What is not shown has no say: rows of settings without effect are hidden, and these settings have their defaults;
     those that a panel hides have the values that the form was given. What was typed there comes back with the row.
     """
@@ -50,17 +54,36 @@ class ParamForm(QWidget, Generic[Settings]):
         self._widgets: dict[str, Any] = {}
         self._rows: dict[str, tuple[QFormLayout, int]] = {}
         self._hidden: set[str] = set()  # by the panel
+        self._classes: dict[str, dict[str, type]] = {}  # of parts: their alternatives by the names of these
+        self._owners: dict[str, tuple[str, set[str]]] = {}  # of a part's settings: which part, and alternatives
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
-        shown = [(f.name, param_info(f)) for f in dataclasses.fields(settings) if f.name not in skip]
-        plain = [(name, info) for name, info in shown if info is not None and not info.advanced]
-        advanced = [(name, info) for name, info in shown if info is not None and info.advanced]
-        layout.addWidget(self._rows_of(plain))
-        if advanced:
+        rows = [row for field in dataclasses.fields(settings) if field.name not in skip for row in self._found(field)]
+        layout.addWidget(self._rows_of([row for row in rows if not row[1].advanced]))
+        if advanced := [row for row in rows if row[1].advanced]:
             folded = Folded("Advanced", self)
             folded.fold(self._rows_of(advanced))
             layout.addWidget(folded)
         self._show_fitting_rows()
+
+    def _found(self, field: dataclasses.Field[Any]) -> Iterator[tuple[str, ParamInfo, Any]]:
+        """Rows of a field: its name, what is known of it, and its value."""
+        value = getattr(self._settings, field.name)
+        if (info := param_info(field)) is not None:
+            yield field.name, info, value
+        if (told := part_info(field)) is None or not (classes := alternatives(hints(type(self._settings))[field.name])):
+            return
+        self._classes[field.name] = {kind_of(cls): cls for cls in classes}
+        choices = tuple(self._classes[field.name])
+        yield field.name, ParamInfo(label=told.label, help=told.help, choices=choices), kind_of(value)
+        for kind, cls in self._classes[field.name].items():
+            for own in dataclasses.fields(cls):
+                if (info := param_info(own)) is None:
+                    continue
+                is_new = own.name not in self._owners
+                self._owners.setdefault(own.name, (field.name, set()))[1].add(kind)
+                if is_new:
+                    yield own.name, info, getattr(value, own.name, own.default)
 
     def value(self, **beside: Any) -> Settings:
         """Return the settings as the form shows them, with what ``beside`` says of fields that it does not show.
@@ -75,14 +98,24 @@ class ParamForm(QWidget, Generic[Settings]):
         return replaced(self._settings, **beside, **{name: shown[name] for name in shown if name not in idle})
 
     def _shown(self) -> dict[str, Any]:
-        return {name: widget.value for name, widget in self._widgets.items() if name not in self._hidden}
+        """Values of the fields that the panel does not hide."""
+        values = {name: widget.value for name, widget in self._widgets.items() if name not in self._hidden}
+        shown = {name: value for name, value in values.items() if name not in self._owners}
+        for part, classes in self._classes.items():
+            if part in shown:
+                cls = classes[shown[part]]
+                names = {field.name for field in dataclasses.fields(cls)}
+                shown[part] = cls(**{name: value for name, value in values.items() if name in names & {*self._owners}})
+        return shown
 
     def set_value(self, settings: Settings) -> None:
         """Show other settings; ``changed`` is emitted once."""
         self._settings = settings
         with QSignalBlocker(self):
             for name, widget in self._widgets.items():
-                widget.value = getattr(settings, name)
+                part, _ = self._owners.get(name, ("", set()))
+                value = getattr(getattr(settings, part) if part else settings, name, widget.value)
+                widget.value = kind_of(value) if name in self._classes else value
         self._on_change()
 
     def widget(self, name: str) -> Any:
@@ -96,6 +129,7 @@ class ParamForm(QWidget, Generic[Settings]):
 
     def _show_fitting_rows(self) -> None:
         hidden = self._hidden.union(without_effect(self._settings, **self._shown()))
+        hidden |= {name for name, (part, kinds) in self._owners.items() if self._widgets[part].value not in kinds}
         for name, (layout, row) in self._rows.items():
             layout.setRowVisible(row, name not in hidden)
 
@@ -103,15 +137,15 @@ class ParamForm(QWidget, Generic[Settings]):
         self._show_fitting_rows()
         self.changed.emit()
 
-    def _rows_of(self, rows: list[tuple[str, ParamInfo]]) -> QWidget:
+    def _rows_of(self, rows: list[tuple[str, ParamInfo, Any]]) -> QWidget:
         part = QWidget(self)
         layout = aligned_form(part)
-        for name, info in rows:
-            self._add_row(layout, name, info)
+        for row in rows:
+            self._add_row(layout, *row)
         return part
 
-    def _add_row(self, layout: QFormLayout, name: str, info: ParamInfo) -> None:
-        widget = _input(getattr(self._settings, name), info)
+    def _add_row(self, layout: QFormLayout, name: str, info: ParamInfo, value: Any) -> None:
+        widget = _input(value, info)
         widget.native.setToolTip(info.help)
         widget.changed.connect(self._on_change)
         self._widgets[name] = widget

@@ -14,6 +14,8 @@ from qtpy.QtWidgets import QApplication, QPushButton, QWidget
 from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.files import atomic_write
 from napari_gpubio.core.numbers import seconds_text
+from napari_gpubio.core.operations.records import Operation
+from napari_gpubio.core.operations.scripts import names_of_held, script
 from napari_gpubio.core.steps import Step
 from napari_gpubio.core.text import comment
 from napari_gpubio.core.timing import RunClock
@@ -38,6 +40,14 @@ class RunForm:
     def script(self, saved: Mapping[str, Path]) -> str:
         """Return a Python script that does what the inputs describe; ``saved``: files of painted layers, by name."""
         raise NotImplementedError
+
+    def operation(self) -> Operation | None:
+        """Return the operation that a script is of; None where `script` writes it."""
+        return None
+
+    def script_files(self) -> dict[str, str]:
+        """Files that a script of an operation writes, by the names of its results."""
+        return {}
 
     def painted_layers(self) -> list[Any]:
         """Input layers that no file holds as they are; a script needs them saved beside it."""
@@ -338,14 +348,32 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
     def copy_script(self) -> None:
         """Put the script on the clipboard; if inputs were painted, save it with them beside it."""
         try:
-            painted = self.run_form.painted_layers()
-            text = self._script_with(painted) if painted else self.run_form.script({})
+            if (operation := self.run_form.operation()) is not None:
+                text = self._script_of(operation)
+            else:
+                painted = self.run_form.painted_layers()
+                text = self._script_with(painted) if painted else self.run_form.script({})
         except (GpuBioError, OSError) as error:
             self.show_error(f"The script could not be created: {error}")
             return
         if text:
             QApplication.clipboard().setText(text)
             self.show_status("script copied to the clipboard")
+
+    def _script_of(self, operation: Operation) -> str:
+        """The script of an operation; arrays that no file holds are saved beside it, where the user wants it."""
+        held = names_of_held(operation)
+        title = f"Save the script, and {', '.join(held)} beside it"
+        chosen = save_path(self, title, "Python (*.py)", name="script.py") if held else None
+        if held and chosen is None:
+            return ""
+        how: dict[str, Any] = {"device": self.device, "save": self.run_form.script_files()}
+        if chosen is None:
+            return script(operation, **how)
+        text = script(operation, folder=chosen.parent, **how)
+        with atomic_write(chosen) as part:
+            part.write_text(text, encoding="utf-8")
+        return text
 
     def _script_with(self, painted: list[Any]) -> str:
         names = ", ".join(layer.name for layer in painted)

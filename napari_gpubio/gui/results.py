@@ -56,7 +56,7 @@ class ResultFiles(QObject):
         return bool(self._jobs)
 
     def write(self, path: Path, write: Callable[[Path], Any]) -> None:
-        """Call ``write(path)`` in a worker; a text that it returns becomes the status."""
+        """Call ``write(path)`` in a worker, and take the steps that it may return; a text becomes the status."""
         saved = f"saved {path.name}"
         self._start(path, "saved", write, lambda it: self.status_changed.emit(it if isinstance(it, str) else saved))
 
@@ -99,9 +99,15 @@ class ResultFiles(QObject):
     def _start(self, path: Path, what: str, act: Callable[[Path], Any], then: Callable[[Any], Any]) -> None:
         job = Job(lambda _stop: _one_step(path, what, act), self)
         self._jobs.add(job)
+        text = f"{path.name} is being {what} …"
+        job.stepped.connect(functools.partial(self._on_stepped, job, text))
         job.finished.connect(functools.partial(self._on_finished, job, then))
-        self.status_changed.emit(f"{path.name} is being {what} …")
+        self.status_changed.emit(text)
         job.start()
+
+    def _on_stepped(self, job: Job, text: str, step: Step) -> None:
+        if step.done and job in self._jobs:
+            self.status_changed.emit(f"{text} {100 * step.fraction:.0f} %")
 
     def _on_finished(self, job: Job, then: Callable[[Any], Any], outcome: Outcome) -> None:
         if job not in self._jobs:
@@ -118,7 +124,8 @@ class ResultFiles(QObject):
 def _one_step(path: Path, what: str, act: Callable[[Path], Any]) -> Generator[Step, None, Any]:
     yield Step(0, 1, what)
     try:
-        return act(path)
+        found = act(path)
+        return (yield from found) if isinstance(found, Generator) else found
     except (GpuBioError, OSError) as error:
         raise InvalidInput(f"{path.name} could not be {what}: {error}") from error
 

@@ -22,7 +22,7 @@ from napari_gpubio.light.fluorescence import FluorescenceResult, Fluorophore, fl
 from napari_gpubio.light.jacobians.adjoint import adjoint_jacobians
 from napari_gpubio.light.jacobians.model import Channel, Jacobian, Jacobians
 from napari_gpubio.light.jacobians.modulation import modulation_gates_ns
-from napari_gpubio.light.jacobians.replay import replay, replay_steps
+from napari_gpubio.light.jacobians.replay import replay, replay_memory, replay_steps
 from napari_gpubio.light.jacobians.sensitivity import Sensitivity, sensitivity
 from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.patterns import PatternResult, simulate_patterns, simulate_patterns_steps
@@ -78,6 +78,7 @@ __all__ = [
     "needed_memory_mb",
     "phantom",
     "replay",
+    "replay_memory",
     "replay_steps",
     "reweighted",
     "sensitivity",

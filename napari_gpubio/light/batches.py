@@ -78,9 +78,13 @@ class BatchedProblem:
 
     def trace_all(self, run: "Run") -> None:
         """Trace all photons on one run, which then holds their tallies."""
-        pieces = joined([self.batch_range(batch) for batch in range(self.batch_count)], run.span)
-        for _ in advance_in_pieces([run], pieces, first_chunk=FIRST_CHUNK[run.device.kind]):
+        for _ in self.trace_parts(run):
             pass
+
+    def trace_parts(self, run: "Run") -> Iterator[int]:
+        """As `trace_all`; yields the number of photons done after each chunk."""
+        pieces = joined([self.batch_range(batch) for batch in range(self.batch_count)], run.span)
+        return advance_in_pieces([run], pieces, first_chunk=FIRST_CHUNK[run.device.kind])
 
 
 @dataclass(eq=False)
@@ -268,19 +272,18 @@ def photon_steps(
             "seconds": round(clock.seconds, 4),
         }
 
-    def result_of(tallies: Any) -> Any:
-        return backend.assemble(problem, tallies, parameters())
+    def parts_of(tallies: Any) -> Generator[None, None, Any]:
+        if backend.assemble_parts is None:
+            return backend.assemble(problem, tallies, parameters())
+        return (yield from backend.assemble_parts(problem, tallies, parameters()))
 
     previews = Previews()
     for done, so_far in progress:
         make_preview = None
         if previews.due() and already + done < total:
-            make_preview = functools.partial(previews.make, so_far, result_of)
+            make_preview = functools.partial(previews.make, so_far, parts_of)
         yield Step(already + done, total, "photons", make_preview=make_preview)
-    if backend.assemble_parts is None:
-        return result_of(tally)
-    parts = backend.assemble_parts(problem, tally, parameters())
-    return (yield from with_step(parts, Step(tally.photons, total, "making volumes")))
+    return (yield from with_step(parts_of(tally), Step(tally.photons, total, "making volumes")))
 
 
 def traced(
@@ -355,7 +358,9 @@ def resumed(problem: AnyProblem, result: Any, kind: type[Tally]) -> AnyProblem:
         raise InvalidInput("the result to resume has no saved state; save results with it to resume them")
     problem = dataclasses.replace(problem, batch_size=state.batch_size)
     if state.key != problem.key:
-        other = difference(_inputs(result), _inputs(problem)) or "what is simulated, the seed or the settings differ"
+        left_out = ("pattern",) if hasattr(result, "results") else ()  # each of these has its own
+        before, now = (_inputs(one, left_out) for one in (getattr(result, "results", (result,))[0], problem))
+        other = difference(before, now) or "what is simulated, the seed or the settings differ"
         raise InvalidInput(
             f"the result to resume is of another simulation ({other}); only the number of photons may be raised, "
             "beyond 2^31 not past the next power of 2"
@@ -367,15 +372,15 @@ def resumed(problem: AnyProblem, result: Any, kind: type[Tally]) -> AnyProblem:
     return problem
 
 
-def _inputs(run: Any) -> Inputs:
-    """All that a problem, or a result of one, is made of; nothing of results for many patterns."""
+def _inputs(run: Any, left_out: tuple[str, ...]) -> Inputs:
+    """All that a problem, or a result of one, is made of, but for some fields of its sources."""
     found: dict[str, tuple[str, str]] = {}
     for name in ("domain", "medium", "settings"):
         if hasattr(run, name):
             found |= inputs_of(getattr(run, name), without=_NO_INPUTS)
     if hasattr(run, "domain"):
         found["labels"] = str(run.domain.path or ""), found["labels"][1]
-        found |= inputs_of(all_sources(run.sources), "source", without=_NO_INPUTS)
+        found |= inputs_of(all_sources(run.sources), "source", without=_NO_INPUTS + left_out)
         found |= inputs_of(tuple(run.detectors), "detector", without=_NO_INPUTS)
     return found
 
@@ -406,10 +411,12 @@ class Previews:
         """Whether it is time for the next one."""
         return time.perf_counter() >= self._next
 
-    def make(self, so_far: Callable[[], Any], assemble: Callable[[Any], Any]) -> Any:
-        """Make a preview, and put off the next one by what it took."""
+    def make(
+        self, so_far: Callable[[], Any], assemble: Callable[[Any], Generator[None, None, Any]]
+    ) -> Generator[None, None, Any]:
+        """Make a preview part by part, and put off the next one by what it took."""
         begun = time.perf_counter()
-        result = assemble(so_far())
+        result = yield from assemble(so_far())
         ended = time.perf_counter()
         self._next = ended + min(max(PREVIEW_SECONDS, 9.0 * (ended - begun)), LONGEST_WAIT_SECONDS)
         return result

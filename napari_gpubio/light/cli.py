@@ -34,7 +34,7 @@ from napari_gpubio.light.findings import findings
 from napari_gpubio.light.forward import cli as forward
 from napari_gpubio.light.guide import guided_steps
 from napari_gpubio.light.io.mcx.output import McxCase
-from napari_gpubio.light.io.results import load_result, load_unfinished, save_result
+from napari_gpubio.light.io.results import load_each_unfinished, load_result, load_unfinished, save_result_steps
 from napari_gpubio.light.io.volumes import write_fluence
 from napari_gpubio.light.jacobians.cli import add_replay, check_replay, jacobian_outputs, run_replay
 from napari_gpubio.light.layers import cli as mcml
@@ -115,9 +115,12 @@ def run(options: argparse.Namespace) -> int:
     case = mcx_case(options)
     earlier = _earlier(options, case)
     goes_on = options.result is not None and is_same_file(options.result, options.resume or options.result)
-    _check_outputs(options, case, goes_on=goes_on and earlier is not None)
+    _check_outputs(options, case, goes_on=goes_on and any(earlier))
     by_wavelength = media_by_wavelength(options)
-    results = _simulate(options, by_wavelength, earlier) if case is None else simulate_case(options, case, earlier)
+    if case is None:
+        results = _simulate(options, by_wavelength, *earlier)
+    else:
+        results = simulate_case(options, case, earlier, _result_files(options, case))
     tables = []
     for number, result in enumerate(results, 1):
         rows = number_rows(result, unit=unit, threshold=options.threshold)
@@ -130,8 +133,8 @@ def run(options: argparse.Namespace) -> int:
             note(f"{finding.status}: {finding.sentence}")
     measured(results=tables)
     writing = Writing()
-    for result, suffix in zip(results, _suffixes(len(results)), strict=True):
-        _write(result, suffix, unit, options, writing)
+    for result, suffix in reversed(list(zip(results, _suffixes(len(results)), strict=True))):
+        _write(result, suffix, unit, options, writing)  # the first file is what a run for patterns goes on with
     complete = all(result.complete for result in results)
     if case is not None:
         complete &= write_case(options, case, results, writing)
@@ -146,12 +149,21 @@ def run(options: argparse.Namespace) -> int:
 # -- what is simulated ------------------------------------------------------------------------------------------------
 
 
-def _earlier(options: argparse.Namespace, case: McxCase | None) -> LightResult | None:
-    """The result to go on with: that of ``--resume``, or what a run that did not end has left as ``--result``."""
+def _earlier(options: argparse.Namespace, case: McxCase | None) -> tuple[LightResult | None, ...]:
+    """The results to go on with: that of ``--resume``, or what a run that did not end has left as ``--result``."""
     if options.resume is not None:
         _check_resume(options)
-        return load_result(options.resume)
-    return left_by(options.result, load_unfinished) if case is None or case.is_one_run else None
+        return (load_result(options.resume),)
+    files = _result_files(options, case)
+    if case is not None and case.separately:
+        return load_each_unfinished(files)
+    return (left_by(files[0], load_unfinished),) if files else (None,)
+
+
+def _result_files(options: argparse.Namespace, case: McxCase | None) -> list[Path]:
+    """The files of ``--result``, one for each result."""
+    suffixes = _suffixes(1 if case is None else case.results)
+    return [] if options.result is None else [_numbered(options.result, suffix) for suffix in suffixes]
 
 
 def _simulate(
@@ -171,7 +183,8 @@ def _simulate(
         settings = dataclasses.replace(earlier.settings, photons=photons)
         how["detectors"] = earlier.detectors
         case = earlier.domain, earlier.source, settings
-    keep = Keeper(options.result, save_result, draw_progress, goes_on=earlier is not None and options.resume is None)
+    goes_on = earlier is not None and options.resume is None
+    keep = Keeper(options.result, save_result_steps, draw_progress, goes_on=goes_on)
     with stop_at_interrupt() as stop:
         steps = simulate_steps(*case, stop=stop, **how)
         return (drive(guided_steps(steps, device=options.device), keep),)
@@ -222,7 +235,7 @@ def _check_outputs(options: argparse.Namespace, case: McxCase | None, *, goes_on
     inputs |= {"labels": options.labels} if case is None else {f"input {path.name}": path for path in case.inputs}
     outputs |= {} if case is None else mcx_outputs(case)
     inputs["--resume"] = None if goes_on else options.resume
-    check_outputs(outputs, inputs, force=options.force, continued=options.result if goes_on else None)
+    check_outputs(outputs, inputs, force=options.force, continued=_result_files(options, case) if goes_on else None)
 
 
 def _suffixes(results: int) -> list[str]:
@@ -233,7 +246,7 @@ def _suffixes(results: int) -> list[str]:
 def _write(result: LightResult, suffix: str, unit: FluenceUnit, options: argparse.Namespace, writing: Writing) -> None:
     """Write every requested file of a result, with something more in its name where there are several results."""
     writers: list[tuple[Path | None, Callable[[Path], object]]] = [
-        (options.result, lambda path: save_result(path, result)),
+        (options.result, lambda path: drive(save_result_steps(path, result), draw_progress)),
         (options.out, lambda path: write_fluence(path, result, unit=unit, gates=options.each_gate)),
         (
             options.numbers,

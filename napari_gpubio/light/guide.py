@@ -22,10 +22,13 @@ import numpy.typing as npt
 
 from napari_gpubio.core.chunks import within_memory
 from napari_gpubio.core.device import Device, choose_device
-from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.core.errors import GpuBioError, InvalidInput
+from napari_gpubio.core.memory import Memory, fuller
+from napari_gpubio.core.reading import note
+from napari_gpubio.core.steps import Step, drive, with_step
 from napari_gpubio.light.batches import check_memory
 from napari_gpubio.light.kernels.diffusion.solver import Solver, along
+from napari_gpubio.light.kernels.voxels.memory import needed_memory as memory_of
 from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
 from napari_gpubio.light.model import Domain
 from napari_gpubio.light.result import LightResult
@@ -40,7 +43,9 @@ _LEAST_ABSORPTION, _LEAST_SCATTERING = 1e-6, 1e-3  # 1/mm: diffusion needs some 
 _LEAST = 1e-15  # of the guide's largest value, which is about what the solver resolves
 _STEEPEST = 20.0  # decay across a voxel, beyond which it makes no difference
 _DECAYS = 2048
-_BYTES_PER_VOXEL = 150  # matrix, vectors and what they are made of, with all coarser grids
+# At the fullest moment, where the equations are set up: what conductances and sinks are made of, of labels, or of
+# coefficients that vary freely. What the solver takes later, with all coarser grids, is less.
+_BYTES_BY_LABEL, _BYTES_BY_VOXEL = 105.6, 148.9
 
 
 def diffusion_guide(
@@ -73,24 +78,56 @@ def diffusion_guide(
     >>> bool((guide[head.labels > 0] > 0).all())
     True
     """
+    return drive(with_step(_parts(domain, source, settings, device), Step(0, 1)))
+
+
+def _parts(
+    domain: Domain, source: AnySource, settings: LightSettings | None, device: str | Device
+) -> Generator[float, None, npt.NDArray[np.float32]]:
+    """Do `diffusion_guide`; on the CPU the share that is done is yielded after every part."""
     if domain.is_anisotropic:
         raise InvalidInput(
             "the guide of a denoiser takes scattering as alike in all directions, and this tissue has scattering "
             "tensors; denoise without it"
         )
     settings, chosen = settings or LightSettings(), choose_device(device)
-    needed_bytes = _BYTES_PER_VOXEL * domain.labels.size
+    needed_bytes = guide_memory(domain, settings, device=chosen).total
     sources = check_sources(domain, source)
     check_memory(needed_bytes, chosen, "take larger voxels, or close other programs")
     if not chosen.is_gpu:
         from napari_gpubio.light.kernels.diffusion.cpu import CpuSolver
 
-        return np.asarray(_guide(np, CpuSolver, domain, sources, settings, chosen))
+        return np.asarray((yield from _guide(np, CpuSolver, domain, sources, settings, chosen)))
     from napari_gpubio.light.kernels.diffusion.gpu import on_gpu
 
     only = Device("cuda", chosen.indices[:1])
-    make = functools.partial(_guide, domain=domain, sources=sources, settings=settings, device=only)
+
+    def make(xp: Any, solver: Callable[..., Solver]) -> Any:
+        return drive(with_step(_guide(xp, solver, domain, sources, settings, only), Step(0, 1)))
+
     return within_memory(functools.partial(on_gpu, only, make), only, needed_bytes, "the guide of a denoiser")
+
+
+def guide_memory(domain: Domain, settings: LightSettings | None = None, *, device: str | Device = "auto") -> Memory:
+    """Memory that the guide of a domain takes on a device; parameters as of `diffusion_guide`.
+
+    Examples
+    --------
+    >>> from napari_gpubio import light
+    >>> head = light.phantom.load_head_phantom()
+    >>> guide_memory(head, device="cpu").results == 4 * head.labels.size
+    True
+    """
+    chosen = choose_device(device)
+    voxels, given = domain.labels.size, (domain.g is not None) + (domain.n is not None)
+    each = _BYTES_BY_VOXEL + 4 * given if domain.is_continuous else _BYTES_BY_LABEL
+    equations = Memory(results=4 * voxels, scratch=round(each * voxels))
+    if not chosen.is_gpu:
+        return equations
+    absorbing, direct = _without_scattering(domain, (Source(),), settings or LightSettings())
+    problem = VoxelProblem(absorbing, Source(), direct)
+    unscattered = memory_of(problem, Device("cuda", chosen.indices[:1]))  # of batches that are traced together
+    return fuller(equations, dataclasses.replace(unscattered, results=2 * 8 * problem.tally_size))
 
 
 def with_guide(result: LightResult, *, device: str | Device = "auto") -> LightResult:
@@ -111,11 +148,15 @@ def with_guide(result: LightResult, *, device: str | Device = "auto") -> LightRe
 
 
 def guide_steps(result: LightResult, *, device: str | Device = "auto") -> Generator[Step, None, LightResult]:
-    """Do `with_guide`; the one step that is yielded says what is done, if anything is to do."""
+    """Do `with_guide`; the steps say what is done, if anything is to do."""
+
+    def step(share: float) -> Step:
+        return Step(int(100 * share), 100, "solving the diffusion equation, which guides the denoiser;")
+
     if result.guide is not None:
         return result
-    yield Step(0, 1, "solving the diffusion equation, which guides the denoiser;")
-    found = diffusion_guide(result.domain, result.source, result.settings, device=device)
+    yield step(0.0)
+    found = yield from with_step(_parts(result.domain, result.source, result.settings, device), step)
     return dataclasses.replace(result, guide=found)
 
 
@@ -124,12 +165,17 @@ def guided_steps(
 ) -> Generator[Step, None, LightResult]:
     """Take the steps of a simulation, and solve the guide of what it gives if there is one.
 
-    There is none if it was stopped, has no halves, or scattering tensors.
+    There is none if it was stopped, has no halves, or scattering tensors; nor, with a note, if the memory does not
+    suffice, lest the simulation be lost.
     """
     result = yield from steps
     if not result.complete or result.half_fluences is None or result.domain.is_anisotropic:
         return result
-    return (yield from guide_steps(result, device=device))
+    try:
+        return (yield from guide_steps(result, device=device))
+    except GpuBioError as error:
+        note(f"the result has no guide for a denoiser: {error}")
+        return result
 
 
 def _guide(
@@ -139,22 +185,28 @@ def _guide(
     sources: tuple[Source, ...],
     settings: LightSettings,
     device: Device,
-) -> Any:
+) -> Generator[float, None, Any]:
     """The guide with the arrays (NumPy or CuPy) and the solver of a backend."""
     absorbing, direct = _without_scattering(domain, sources, settings)
-    unscattered = _traced(VoxelProblem(absorbing, sources[0], direct, others=sources[1:]), device)
+    unscattered = yield from _traced(VoxelProblem(absorbing, sources[0], direct, others=sources[1:]), device)
     grid = _Grid.of(xp, domain, settings)
+    yield 0.0
     emission = grid.place(grid.scattering) * unscattered * domain.voxel_volume_mm3
-    diffuse = solver(*_matrix(xp, grid, domain, settings)).solve(emission)
+    sink, faces = yield from _matrix(xp, grid, domain, settings)
+    equations = solver(sink, faces)
+    del sink, faces
+    diffuse = yield from equations.solve_parts(emission)
+    del equations
     guide = diffuse * grid.place(grid.n**2) + unscattered
     return xp.where(grid.ranks > 0, xp.maximum(guide, _LEAST * guide.max()), 0.0).astype(np.float32)
 
 
-def _traced(problem: VoxelProblem, device: Device) -> Any:
+def _traced(problem: VoxelProblem, device: Device) -> Generator[float, None, Any]:
     """Fluence of a simulation of one gate per launched photon, as an array of the device that it stays on."""
     (run,) = make_runs(problem, device)
     try:
-        problem.trace_all(run)
+        for _ in problem.trace_parts(run):
+            yield 0.0
         paths = run.paths()
     finally:
         run.close()
@@ -285,23 +337,28 @@ def conductances(domain: Domain, settings: LightSettings) -> tuple[Array, tuple[
         meets the outside, and for the last one.
     """
     grid = _Grid.of(np, domain, settings)
-    _, found = _matrix(np, grid, domain, settings)
+    _, found = drive(with_step(_matrix(np, grid, domain, settings), Step(0, 1)))
     return np.asarray(grid.place(grid.n**2)), found
 
 
-def _matrix(xp: Any, grid: _Grid, domain: Domain, settings: LightSettings) -> tuple[Any, tuple[Any, Any, Any]]:
+def _matrix(
+    xp: Any, grid: _Grid, domain: Domain, settings: LightSettings
+) -> Generator[float, None, tuple[Any, tuple[Any, Any, Any]]]:
     """Sinks and conductances of the diffusion equation for fluence / n^2, times the volume of a voxel."""
     inside = grid.ranks > 0
     area_mm2 = domain.voxel_volume_mm3 / domain.voxel_sizes_mm
     sink = xp.where(inside, grid.place(grid.absorption * grid.n**2), 0.0) * domain.voxel_volume_mm3
     steps, conductances = _IndexSteps.of(xp, grid, domain, settings), []
     for axis in range(3):
+        yield 0.0
         half, area = grid.place(grid.resistance(xp, domain.voxel_sizes_mm[axis])), area_mm2[axis]
         lower, upper = along(axis, slice(-1)), along(axis, slice(1, None))
         between = half[lower] + half[upper] + steps.between[steps.kinds[lower], steps.kinds[upper]]
+        yield 0.0
         conductance = xp.zeros(half.shape)
         conductance[lower] = xp.where(inside[lower] & inside[upper], area / between, 0.0)
         conductances.append(conductance)
+        yield 0.0
         to_outside = area / (half + steps.surface)
         sink[lower] += xp.where(inside[lower] & ~inside[upper], to_outside[lower], 0.0)
         sink[upper] += xp.where(inside[upper] & ~inside[lower], to_outside[upper], 0.0)

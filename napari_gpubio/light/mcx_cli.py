@@ -2,7 +2,8 @@
 
 import argparse
 import dataclasses
-from collections.abc import Sequence
+import functools
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +11,15 @@ from napari_gpubio.core.command_line import Writing, draw_progress, stop_at_inte
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.keeping import Keeper
 from napari_gpubio.core.report import tell, warn, wrote
-from napari_gpubio.core.steps import drive
+from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.light.arguments import MCX_SUFFIXES, given_case
 from napari_gpubio.light.guide import guided_steps
 from napari_gpubio.light.io.mcx.cases import read_mcx
 from napari_gpubio.light.io.mcx.output import MOST_TRAJECTORIES, McxCase, McxReplayed, output_paths, write_mcx_output
-from napari_gpubio.light.io.results import save_result
+from napari_gpubio.light.io.results import save_result_steps
 from napari_gpubio.light.jacobians.cli import wants_replay
 from napari_gpubio.light.jacobians.replay import replay_steps
-from napari_gpubio.light.patterns import simulate_patterns_steps
+from napari_gpubio.light.patterns import PatternResult, simulate_patterns_steps
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.run import simulate_each_steps, simulate_steps
 from napari_gpubio.light.source import all_sources
@@ -58,27 +59,64 @@ def mcx_outputs(case: McxCase) -> dict[str, Path]:
     return {f"the {what} of MCX": path for what, path in output_paths(Path(), case).items() if are_wanted[what]}
 
 
-def simulate_case(options: argparse.Namespace, case: McxCase, earlier: LightResult | None) -> tuple[LightResult, ...]:
+def simulate_case(
+    options: argparse.Namespace, case: McxCase, earlier: Sequence[LightResult | None], files: Sequence[Path]
+) -> tuple[LightResult, ...]:
     """Run a case; Ctrl-C ends it with what was done. There is a result for each pattern, or separate source.
 
-    ``earlier`` is what to go on with, of a case that is one run.
+    ``earlier`` is what to go on with: a result of each separate source, or one. What is done is kept in ``files`` by
+    time: each separate source in its own, all patterns together in the first.
     """
     for source in case.sources:
         if problem := source_problem(case.domain.labels, case.domain.affine, source):
             warn(problem)
     with stop_at_interrupt() as stop:
         how: dict[str, Any] = {"detectors": case.detectors, "device": options.device, "stop": stop}
+        kept: dict[str, Any] = {"show": draw_progress, "goes_on": any(earlier)}
+        path = files[0] if files else None
         if case.patterns is not None:
-            source = all_sources(case.source)[0]
-            steps = simulate_patterns_steps(case.domain, source, case.patterns, case.settings, **how)
-            return drive(steps, draw_progress).results
+            source, begun = all_sources(case.source)[0], _begun(*earlier)
+            steps = simulate_patterns_steps(case.domain, source, case.patterns, case.settings, resume=begun, **how)
+            found = drive(steps, Keeper(path, _save_patterns, **kept))
+            return found.results if found.complete else (_with_all_tallies(found), *found.results[1:])
         if case.separately:  # they share the photons out, as in MCX
             photons = max(1, case.settings.photons // len(case.sources))
             settings = dataclasses.replace(case.settings, photons=photons)
-            return drive(simulate_each_steps(case.domain, case.sources, settings, **how), draw_progress)
-        run = simulate_steps(case.domain, case.source, case.settings, resume=earlier, **how)
-        keep = Keeper(options.result, save_result, draw_progress, goes_on=earlier is not None)
-        return (drive(guided_steps(run, device=options.device), keep),)
+            each = simulate_each_steps(case.domain, case.sources, settings, resume=earlier, **how)
+            return drive(each, Keeper(path, functools.partial(_save_each, files, set()), **kept))
+        run = simulate_steps(case.domain, case.source, case.settings, resume=earlier[0], **how)
+        return (drive(guided_steps(run, device=options.device), Keeper(path, save_result_steps, **kept)),)
+
+
+def _save_patterns(path: Path, result: PatternResult) -> Generator[Step, None, None]:
+    """Save what patterns have so far, to go on with."""
+    return save_result_steps(path, _with_all_tallies(result))
+
+
+def _with_all_tallies(result: PatternResult) -> LightResult:
+    """The result of the first pattern, with the tallies of all."""
+    return dataclasses.replace(result.results[0], state=result.state)
+
+
+def _begun(saved: LightResult | None) -> PatternResult | None:
+    """What patterns go on with, of what was saved."""
+    if saved is None:
+        return None
+    run = {name: getattr(saved, name) for name in ("launched", "complete", "parameters", "state")}
+    return PatternResult(results=(saved,), **run)
+
+
+def _save_each(
+    files: Sequence[Path], whole: set[Path], _path: Path, results: Sequence[LightResult | None]
+) -> Generator[Step, None, None]:
+    """Save results of separate sources, but for those of ``whole``, which it adds to; older files of others go."""
+    for path, result in zip(files, results, strict=True):
+        if result is None:
+            path.unlink(missing_ok=True)
+    for path, result in zip(files, results, strict=True):
+        if result is not None and path not in whole:
+            yield from save_result_steps(path, result)
+            whole |= {path} if result.complete else set()
 
 
 def write_case(options: argparse.Namespace, case: McxCase, results: Sequence[LightResult], writing: Writing) -> bool:

@@ -147,10 +147,11 @@ def simulate_each_steps(
     *,
     detectors: Sequence[Detector] = (),
     device: str | Device = "auto",
+    resume: Sequence[LightResult | None] = (),
     client: Any = None,
     stop: threading.Event | None = None,
 ) -> Generator[Step, None, tuple[LightResult, ...]]:
-    """Simulate each of some sources alone, step by step.
+    """Simulate each of some sources alone, step by step; a preview has None for each source that is not begun.
 
     Parameters
     ----------
@@ -158,6 +159,8 @@ def simulate_each_steps(
         As of `simulate_steps`; every source has as many photons as the settings say.
     sources
         The sources; their weights do not matter.
+    resume
+        An earlier result of each source, or None: only the photons that they lack are traced.
 
     Returns
     -------
@@ -171,25 +174,36 @@ def simulate_each_steps(
         As of `simulate_steps`, before any photon is traced where it is about a source.
     """
     settings, sources = settings or LightSettings(), check_sources(domain, sources)
-    results: list[LightResult] = []
-    for number, source in enumerate(sources):
-        own = dataclasses.replace(settings, seed=(settings.seed + number) % 2**64)
-        steps = simulate_steps(domain, source, own, detectors=detectors, device=device, client=client, stop=stop)
-        results.append((yield from _after(steps, number, len(sources), settings.photons)))
-    return tuple(results)
+    results: list[LightResult | None] = [*resume] or [None] * len(sources)
+    owns = [dataclasses.replace(settings, seed=(settings.seed + n) % 2**64) for n in range(len(sources))]
+    for one, own, earlier in zip(sources, owns, results, strict=True):  # before photons of others are traced
+        resumed(VoxelProblem(domain, one, own, tuple(detectors)), earlier, VoxelTally)
+    for number, (one, own) in enumerate(zip(sources, owns, strict=True)):
+        how: dict[str, Any] = {"detectors": detectors, "device": device, "resume": results[number]}
+        steps = simulate_steps(domain, one, own, **how, client=client, stop=stop)
+        results[number] = yield from _among(steps, number, results, settings.photons)
+    return tuple(result for result in results if result is not None)
 
 
-def _after(
-    steps: Generator[Step, None, LightResult], number: int, count: int, photons: int
+def _among(
+    steps: Generator[Step, None, LightResult], number: int, results: Sequence[LightResult | None], photons: int
 ) -> Generator[Step, None, LightResult]:
-    """The steps of one of several simulations, counted from the beginning of the first."""
+    """The steps of one of several simulations, counted from the beginning of the first; previews have all results."""
+    count = len(results)
+
+    def preview(step: Step) -> Generator[Step, None, tuple[LightResult | None, ...]]:
+        return (*results[:number], (yield from step.preview_steps()), *results[number + 1 :])
+
     while True:
         try:
             step = next(steps)
         except StopIteration as end:
             return end.value
-        done, total = number * photons + step.done, count * photons
-        yield Step(done, total, f"{step.message}, source {number + 1} of {count}")
+        make = None if step.make_preview is None else functools.partial(preview, step)
+        yield Step(
+            number * photons + step.done, count * photons, f"{step.message}, source {number + 1} of {count}", make
+        )
+        del step
 
 
 def needed_memory(

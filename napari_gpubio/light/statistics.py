@@ -266,13 +266,12 @@ def _relative_error(result: LightResult, label: int) -> float:
 
 
 def _tally(labels: Array, fluence: Array, threshold: np.float32) -> tuple[Array, Array, Array, Array]:
-    """Of each label: voxels, sum of the fluence, voxel of the highest, voxels that reach the threshold."""
-    counts = np.bincount(labels)
-    sums, above = np.bincount(labels, weights=fluence), np.bincount(labels[fluence >= threshold], minlength=len(counts))
-    highest, places = np.full(len(counts), -np.inf, fluence.dtype), np.full(len(counts), -1)
-    np.maximum.at(highest, labels, fluence)
-    voxels = np.flatnonzero(fluence == highest[labels])[::-1]
-    places[labels[voxels]] = voxels  # the first voxel is written last
+    """Of each label: voxels, sum of the fluence, first voxel of the highest, voxels that reach the threshold."""
+    from napari_gpubio.light.kernels.voxels.fold import add_by_label, writable
+
+    size = 1 + int(labels.max())
+    sums, highest, (counts, places, above) = np.zeros(size), np.full(size, -np.inf), np.zeros((3, size), np.int64)
+    add_by_label(writable(labels), writable(fluence), threshold, counts, sums, highest, places, above)
     return counts, sums, places, above
 
 

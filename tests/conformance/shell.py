@@ -233,7 +233,7 @@ TRACTS = ("tracts", str(DWI), "--seed", 0, -5, 22, "--device", "cpu")
 row_of_kept("dose", "a table that is there", dose_files, "t.csv", "--table", "t.csv")
 row_of_kept("dose --json FILE", "histograms that are there", dose_files, "h.json", "--json", "h.json")
 row_of_kept("denoise", "a result that is there", image, "out.nii", "--out", "out.nii")
-row_of_kept("denoise", "a residual that is there", image, "r.nii", "--out", "out.nii", "--residual", "r.nii")
+row_of_kept("denoise", "a residual that is there", image, "r.nii", "--out", "out.nii", "--residual-out", "r.nii")
 row_of_kept("speckle", "a map that is there", frames, "k.tif", "--contrast", "k.tif")
 row_of_kept("speckle", "a table of regions that is there", frames, "c.csv", "--contrast", "k.tif", "--regions", "l.tif",
             "--curves", "c.csv")  # fmt: skip
@@ -287,7 +287,7 @@ def _(folder):
 
 @ROWS.row("napari-gpubio denoise", "two outputs of one name", Did.REFUSED, "same file", "out.nii")
 def _(folder):
-    run(folder, *image(folder), "--out", "out.nii", "--residual", "out.nii")
+    run(folder, *image(folder), "--out", "out.nii", "--residual-out", "out.nii")
 
 
 @ROWS.row("napari-gpubio tracts", "a folder of the name of its file", Did.REFUSED, "cc.trk", "folder")

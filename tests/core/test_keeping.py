@@ -63,6 +63,22 @@ def test_a_step_without_a_preview_is_waited_for(clock, tmp_path):
     assert keep.has_saved
 
 
+def test_steps_of_making_and_saving_are_shown(clock, tmp_path):
+    def make():
+        yield
+        return "preview"
+
+    def save(_, preview):
+        yield Step(1, 2, f"{preview} saved")
+
+    shown = []
+    keep = Keeper(tmp_path / "a.npz", save, shown.append)
+    clock[0] += 9
+    keep(Step(5, 100, "photons", make_preview=make))
+    assert [(step.done, step.message) for step in shown] == [(5, "photons"), (5, "photons"), (1, "preview saved")]
+    assert keep.has_saved
+
+
 def test_a_full_disk_does_not_end_the_run(clock, tmp_path):
     def fail(*_):
         raise InvalidInput("a.npz could not be written (No space left on device)")

@@ -16,6 +16,7 @@ from napari_gpubio.core.files import atomic_write
 from napari_gpubio.denoise import DenoiseSettings
 from napari_gpubio.denoise.kernels.anlm.gpu import BUILDS
 from napari_gpubio.denoise.kernels.anlm.gpu import defines_of as anlm_defines
+from napari_gpubio.denoise.settings import Large, Small
 from napari_gpubio.light.kernels.layers import gpu as layered_gpu
 from napari_gpubio.light.kernels.layers.problem import LayeredProblem
 from napari_gpubio.light.kernels.voxels.gpu import defines_of
@@ -77,8 +78,8 @@ ANLM = [
     for settings, sizes in (
         (DenoiseSettings(), (1, 1, 1)),
         (DenoiseSettings(), (1, 1, 2)),
-        (DenoiseSettings(patches="small", preselection="coupe"), (1, 1, 1)),
-        (DenoiseSettings(patches="large", preselection="itk", center="largest"), (1, 1, 1)),
+        (DenoiseSettings(patches=Small(), preselection="coupe"), (1, 1, 1)),
+        (DenoiseSettings(patches=Large(), preselection="itk", center="largest"), (1, 1, 1)),
         (DenoiseSettings(noise_model="rician", preselection="none"), (1, 1, 1)),
     )
 ]

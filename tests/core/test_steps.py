@@ -4,6 +4,7 @@ import argparse
 import signal
 import threading
 import time
+import weakref
 
 import numpy as np
 import pytest
@@ -34,6 +35,32 @@ def test_a_step_after_each_part_but_the_last():
     seen, step = [], Step(3, 3, "making")
     assert drive(with_step(parts(), step), seen.append) == "result"
     assert seen == [step, step]
+
+
+def test_a_preview_may_be_made_in_steps_once():
+    def parts():
+        made.append("begun")
+        yield
+        yield
+        return "preview"
+
+    made, seen, step = [], [], Step(3, 9, "photons", make_preview=parts)
+    assert drive(step.preview_steps(), seen.append) == step.preview == drive(step.preview_steps()) == "preview"
+    assert made == ["begun"]
+    assert seen == [Step(3, 9, "photons")] * 2
+    assert Step(3, 9, make_preview=parts).preview == "preview"
+    assert drive(Step(3, 9).preview_steps()) is None
+
+
+def test_a_preview_that_nobody_holds_is_gone_before_the_next_step():
+    def steps():
+        yield Step(1, 2, make_preview=lambda: np.zeros(3))
+        alive.append(shown[0]() is not None)
+        yield Step(2, 2)
+
+    shown, alive = [], []
+    drive(steps(), lambda step: step.done == 1 and shown.append(weakref.ref(step.preview)))
+    assert alive == [False]
 
 
 def test_drive_returns_the_result_and_shows_every_step():

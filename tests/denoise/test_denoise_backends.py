@@ -12,6 +12,7 @@ from napari_gpubio.denoise import DenoiseSettings, denoise, denoise_fluence, den
 from napari_gpubio.denoise.kernels.anlm import cpu, gpu, problem, tally
 from napari_gpubio.denoise.kernels.fluence import cpu as fluence_cpu
 from napari_gpubio.denoise.kernels.fluence import gpu as fluence_gpu
+from napari_gpubio.denoise.settings import Large, Small
 from tests.cuda_on_cpu import loader
 from tests.cuda_on_cpu.structs import struct_in
 from tests.denoise.fluence import test_fluence_backends as fluence
@@ -25,12 +26,12 @@ GPU = Device("cuda", (0,))
 SHAPE = (5, 13, 29)  # not whole blocks of the kernel along any axis
 OPTIONS = {
     "mixed": {},
-    "small": {"patches": "small", "search_radius": 2},
-    "large": {"patches": "large", "preselection": "itk", "center": "largest"},
-    "coupe": {"patches": "small", "preselection": "coupe", "skip_zeros": True},
+    "small": {"patches": Small(), "search_radius": 2},
+    "large": {"patches": Large(), "preselection": "itk", "center": "largest"},
+    "coupe": {"patches": Small(), "preselection": "coupe", "skip_zeros": True},
     "cut-off": {"preselection": "none", "cutoff": 3.0, "center": "largest"},
     "rician": {"noise_model": "rician"},
-    "rician-simple": {"noise_model": "rician-simple", "patches": "large"},
+    "rician-simple": {"noise_model": "rician-simple", "patches": Large()},
 }
 
 
@@ -72,7 +73,7 @@ def test_every_build_has_the_same_bits(fake_gpu, monkeypatch, one):
     check_backends(problem_of(steps_and_noise(SHAPE, seed=1) / 100, DenoiseSettings(search_radius=1)))
 
 
-@pytest.mark.parametrize("options", [{}, {"noise_model": "rician", "patches": "large"}], ids=["mixed", "large"])
+@pytest.mark.parametrize("options", [{}, {"noise_model": "rician", "patches": Large()}], ids=["mixed", "large"])
 def test_masks_known_noise_and_long_voxels_have_the_bits_of_their_backend(fake_gpu, options):
     fake_gpu()
     rng = np.random.default_rng(2)
@@ -170,7 +171,7 @@ def test_several_gpus_give_the_bits_of_one_cpu(fake_gpu, in_chunks_of):
 def test_closing_frees_all_gpus(fake_gpu, in_chunks_of):
     pretended = fake_gpu(count=3)
     in_chunks_of(1)
-    settings = DenoiseSettings(search_radius=1, patches="small")
+    settings = DenoiseSettings(search_radius=1, patches=Small())
     check_closing_frees(pretended, denoise_steps(np.ones((17, 25, 5)), settings, device="cuda:all"))
 
 
@@ -182,7 +183,7 @@ def test_too_little_gpu_memory_is_reported_with_numbers(fake_gpu, run, what):
 
 
 def test_the_widest_search_fits_in_shared_memory(fake_gpu):
-    narrow = problem_of(np.ones((16, 16, 16)), DenoiseSettings(patches="small", search_radius=1))
+    narrow = problem_of(np.ones((16, 16, 16)), DenoiseSettings(patches=Small(), search_radius=1))
     widest = problem.make_windows(DenoiseSettings(search_radius=15))
     wide = type(narrow)(**{**vars(narrow), "windows": widest, "calibration": (1.0, 1.0)})
     assert gpu.build_of(wide, 227 * 1024) == (2, 4)

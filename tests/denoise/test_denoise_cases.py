@@ -10,6 +10,7 @@ from napari_gpubio.core.device import choose_device
 from napari_gpubio.denoise import DenoiseSettings, checks
 from napari_gpubio.denoise.reference import denoise_directly, mix_directly
 from napari_gpubio.denoise.run import denoise
+from napari_gpubio.denoise.settings import Small
 from tests.denoise.reference import Reference
 from tests.denoise.samples import problem_of, steps_and_noise
 
@@ -39,7 +40,7 @@ def test_a_filter_that_does_nothing_fails(check, monkeypatch):
 
 
 def denoise_nothing(image):
-    result = denoise(np.ones((5, 5, 5)), DenoiseSettings(patches="small", search_radius=1), device="cpu")
+    result = denoise(np.ones((5, 5, 5)), DenoiseSettings(patches=Small(), search_radius=1), device="cpu")
     return dataclasses.replace(result, image=np.asarray(image), noise=np.zeros(np.shape(image)))
 
 

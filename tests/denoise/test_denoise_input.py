@@ -5,6 +5,7 @@ import pytest
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.denoise import DenoiseSettings, denoise
+from napari_gpubio.denoise.settings import Small
 
 GOOD = np.random.default_rng(0).random((8, 9, 10)) + 1.0
 
@@ -35,10 +36,10 @@ BAD = {
         {"settings": DenoiseSettings(noise_model="rician")},
         r"negative values \(the least is -0.25\).*noise_model='gaussian'",
     ),
-    "smaller than the patch": (GOOD[:4], {}, r"4 voxels along x and a patch 5; .*patches='small'"),
+    "smaller than the patch": (GOOD[:4], {}, r"4 voxels along x and a patch 5; .*patches=Small\(\)"),
     "smaller than the box": (
         GOOD[:2],
-        {"settings": DenoiseSettings(patches="small")},
+        {"settings": DenoiseSettings(patches=Small())},
         r"2 voxels along x and a patch 3",
     ),
     "search too wide": (

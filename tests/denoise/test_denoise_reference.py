@@ -5,25 +5,26 @@ import pytest
 
 from napari_gpubio.denoise import DenoiseSettings, denoise
 from napari_gpubio.denoise.kernels.anlm.problem import calibrate, disagreement_of, make_windows
+from napari_gpubio.denoise.settings import Large, Mixed, Small
 from tests.denoise.reference import Reference
 from tests.denoise.samples import steps_and_noise
 
 SHAPE = (5, 9, 7)
 OPTIONS = {
-    "small": {"patches": "small"},
-    "large": {"patches": "large", "search_radius": 1},
+    "small": {"patches": Small()},
+    "large": {"patches": Large(), "search_radius": 1},
     "mixed": {"search_radius": 1},
-    "mean of both": {"search_radius": 1, "mixing": "mean"},
-    "wide search": {"patches": "small", "search_radius": 3},
-    "coupe": {"patches": "small", "preselection": "coupe"},
-    "itk": {"patches": "small", "preselection": "itk"},
-    "no pre-selection": {"patches": "small", "preselection": "none"},
-    "largest center": {"patches": "small", "center": "largest"},
-    "cut-off": {"patches": "small", "cutoff": 1.5, "center": "largest"},
-    "skip zeros": {"patches": "small", "skip_zeros": True},
+    "mean of both": {"search_radius": 1, "patches": Mixed(mixing="mean")},
+    "wide search": {"patches": Small(), "search_radius": 3},
+    "coupe": {"patches": Small(), "preselection": "coupe"},
+    "itk": {"patches": Small(), "preselection": "itk"},
+    "no pre-selection": {"patches": Small(), "preselection": "none"},
+    "largest center": {"patches": Small(), "center": "largest"},
+    "cut-off": {"patches": Small(), "cutoff": 1.5, "center": "largest"},
+    "skip zeros": {"patches": Small(), "skip_zeros": True},
     "rician": {"search_radius": 1, "noise_model": "rician"},
     "rician-simple": {"search_radius": 1, "noise_model": "rician-simple"},
-    "rician, skip zeros": {"patches": "small", "noise_model": "rician", "skip_zeros": True, "center": "largest"},
+    "rician, skip zeros": {"patches": Small(), "noise_model": "rician", "skip_zeros": True, "center": "largest"},
 }
 
 
@@ -47,7 +48,7 @@ def test_every_option_is_the_reference(options):
     check(steps_and_noise(SHAPE, seed=1, empty=0.05), options)
 
 
-SMALL, NEAR = {"patches": "small"}, {"search_radius": 1}
+SMALL, NEAR = {"patches": Small()}, {"search_radius": 1}
 MASK = np.random.default_rng(6).random(SHAPE) < 0.7
 SIGMA = 2.0 + 3.0 * np.random.default_rng(7).random(SHAPE)
 INPUTS = {

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from napari_gpubio.denoise import DenoiseSettings, denoise, denoise_steps
+from napari_gpubio.denoise.settings import Small
 from tests.denoise.samples import steps_and_noise
 from tests.runs import check_threads_change_nothing, finished, stopped
 
 QUICK = DenoiseSettings(search_radius=1)
-SINGLE = DenoiseSettings(search_radius=2, patches="small")
+SINGLE = DenoiseSettings(search_radius=2, patches=Small())
 
 
 @pytest.mark.parametrize(

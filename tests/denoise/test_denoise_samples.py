@@ -125,4 +125,4 @@ def test_the_layers_of_the_fluence(pair):
     for layer, values in ((half_a, pair.half_a), (half_b, pair.half_b), (truth, pair.truth)):
         assert layer.name.endswith("log10 1/mm²")
         assert quantity_of(layer).text == "log10 fluence (1/mm²)"
-        np.testing.assert_allclose(denoise.io.from_log10(volume_of(layer)), values, rtol=1e-5)
+        np.testing.assert_allclose(denoise.values.from_log10(volume_of(layer)), values, rtol=1e-5)

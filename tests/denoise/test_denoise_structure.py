@@ -5,6 +5,7 @@ import pytest
 
 from napari_gpubio.denoise import DenoiseSettings, denoise
 from napari_gpubio.denoise.reference import denoise_directly
+from napari_gpubio.denoise.settings import Mixed, Small
 from tests.denoise.samples import PEAK, folds, magnitudes, steps_and_noise
 
 # dB: 0.3 less than what this filter reaches on other seeds, and more than plain non-local means with the true sigma (of
@@ -96,7 +97,7 @@ def test_pixels_of_a_plane_may_be_long_and_it_may_be_a_series():
     np.testing.assert_allclose(both[:, :, 0, 1], alone, rtol=1e-5)
 
 
-@pytest.mark.parametrize("patches", ["small", "mixed"])
+@pytest.mark.parametrize("patches", [Small(), Mixed()], ids=["small", "mixed"])
 def test_white_noise_of_a_plane_is_measured_by_patches(patches):
     values = 100 + 3 * np.random.default_rng(4).normal(size=(60, 70))
     noise = denoise(values, DenoiseSettings(noise_from="patches", patches=patches), device="cpu").noise[6:-6, 6:-6]

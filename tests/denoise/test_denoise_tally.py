@@ -16,6 +16,7 @@ from napari_gpubio.denoise.kernels.anlm.problem import (
 from napari_gpubio.denoise.kernels.anlm.tally import koay, koay_table, mean_around, rician_variance, without_bias
 from napari_gpubio.denoise.reference import analysis, mix_directly
 from napari_gpubio.denoise.samples import noisy_head
+from napari_gpubio.denoise.settings import Large, Mixed, Small
 
 SHAPE = (9, 12, 7)
 
@@ -104,7 +105,7 @@ def test_simulated_calibration_is_the_measured_one(search_radius, shape):
     assert simulate_disagreement(windows, "seed") == pytest.approx(disagreement_of(windows, settings), rel=0.06)
 
 
-@pytest.mark.parametrize("options", [{}, {"patches": "small", "search_radius": 2}, {"preselection": "coupe"}])
+@pytest.mark.parametrize("options", [{}, {"patches": Small(), "search_radius": 2}, {"preselection": "coupe"}])
 @pytest.mark.parametrize("sigma", [0.5, 20.0])
 def test_white_noise_is_measured(options, sigma):
     image = 1000.0 + sigma * np.random.default_rng(3).normal(size=(28, 28, 28))
@@ -205,7 +206,7 @@ def error_of(head, options, **known):
     return np.mean(np.square(denoise(noisy, settings, device="cpu", **known).image - truth))
 
 
-FOR_MRI = {"cutoff": 3.0, "center": "largest", "mixing": "mean"}
+FOR_MRI = {"cutoff": 3.0, "center": "largest", "patches": Mixed(mixing="mean")}
 
 
 @pytest.mark.parametrize("options", [{}, {"cutoff": 3.0, "center": "largest"}, FOR_MRI], ids=["seed", "cut", "mean"])
@@ -228,7 +229,7 @@ def test_the_strength_for_a_known_noise_is_near_the_best(head, monkeypatch):
 def test_the_mean_of_both_patches_is_better_than_bands_of_each(head):
     bands, mean, small, large = (
         error_of(head, {"noise_from": "patches", "cutoff": 3.0, "center": "largest", **options})
-        for options in ({}, {"mixing": "mean"}, {"patches": "small"}, {"patches": "large"})
+        for options in ({}, {"patches": Mixed(mixing="mean")}, {"patches": Small()}, {"patches": Large()})
     )
     assert mean < 0.98 * bands
     assert mean < min(small, large)

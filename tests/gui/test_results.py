@@ -10,6 +10,7 @@ from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.steps import Step
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.number_table import Number, NumberTable
 from napari_gpubio.gui.results import ResultBox
@@ -192,6 +193,19 @@ def test_in_a_window_of_napari(viewer, qtbot, tmp_path):
     finish(qtbot, box)
     assert (tmp_path / "a.txt").read_text() == "1"
     box.detach()
+
+
+def test_a_file_that_is_written_in_steps_says_how_far_it_is(qtbot, tmp_path, box):
+    def write(path):
+        yield Step(1, 4)
+        path.write_text("all")
+        return "written"
+
+    box.files.write(tmp_path / "a.txt", write)
+    finish(qtbot, box)
+    reports = ["a.txt is being saved …", "a.txt is being saved … 25 %", "", "written"]
+    assert box.reports == [("status", text) for text in reports]
+    assert (tmp_path / "a.txt").read_text() == "all"
 
 
 def test_a_panel_that_closes_lets_files_come_to_their_end(qtbot, tmp_path):

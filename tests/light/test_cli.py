@@ -322,7 +322,7 @@ def test_a_file_that_cannot_be_written_does_not_keep_the_others_from_it(head_fil
     def fail(*_args, **_keywords):
         raise InvalidInput("r.npz could not be written (No space left on device)")
 
-    monkeypatch.setattr(cli, "save_result", fail)
+    monkeypatch.setattr(cli, "save_result_steps", fail)
     with pytest.raises(InvalidInput, match="No space left"):
         run_head(*PLACE, "--result", "r.npz", "--out", "f.nii.gz")
     assert nib.load("f.nii.gz").shape == HEAD.shape

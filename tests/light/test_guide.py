@@ -9,7 +9,10 @@ from scipy.sparse.linalg import spsolve
 
 from napari_gpubio import light
 from napari_gpubio.core import jit
-from napari_gpubio.light import theory
+from napari_gpubio.core.memory import Memory
+from napari_gpubio.core.reading import noted
+from napari_gpubio.core.steps import drive
+from napari_gpubio.light import guide, theory
 from napari_gpubio.light.guide import diffusion_guide
 from napari_gpubio.light.kernels.diffusion.cpu import CpuSolver
 from napari_gpubio.light.kernels.diffusion.gpu import GpuSolver
@@ -204,6 +207,27 @@ def test_any_source_lights_all_tissue_and_nothing_outside(source):
     assert guide.dtype == np.float32
     assert (guide[labels > 0] > 0).all()
     assert not guide[labels == 0].any()
+
+
+def test_the_guide_says_how_far_it_is():
+    domain, settings, steps = cube(16), light.LightSettings(photons=100, halves=True), []
+    result = light.simulate(domain, beam(domain), settings, device="cpu")
+    found = drive(guide.guide_steps(result, device="cpu"), steps.append).guide
+    np.testing.assert_array_equal(found, diffusion_guide(domain, beam(domain), settings, device="cpu"))
+    done = [step.done for step in steps]
+    assert done == sorted(done)
+    assert done[0] == 0
+    assert len(set(done)) > 5
+    assert 80 <= done[-1] <= 100
+
+
+def test_a_result_whose_guide_does_not_fit_is_kept(monkeypatch):
+    monkeypatch.setattr(guide, "guide_memory", lambda *_, **__: Memory(scratch=1 << 60))
+    domain, settings = cube(8), light.LightSettings(photons=100, halves=True)
+    with noted() as notes:
+        result = drive(guide.guided_steps(light.simulate_steps(domain, beam(domain), settings, device="cpu")))
+    assert (result.complete, result.guide) == (True, None)
+    assert notes[0].startswith("the result has no guide for a denoiser: the simulation needs about")
 
 
 def test_the_guide_on_a_gpu_is_that_of_the_cpu(fake_gpu):

@@ -13,10 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
+from napari_gpubio.core.steps import Step, drive, with_step
 from napari_gpubio.light import batches as work
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.kernels.layers import cpu as layered_cpu
 from napari_gpubio.light.kernels.voxels import cpu
+from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
 from napari_gpubio.light.layers.result import LayeredResult
 from napari_gpubio.light.model import Medium
 from napari_gpubio.light.result import LightResult
@@ -144,6 +146,7 @@ def test_previews_take_a_tenth_of_the_time_at_most(monkeypatch):
     monkeypatch.setattr(work.time, "perf_counter", lambda: clock[0])
 
     def slow(seconds):
+        yield
         clock[0] += seconds
         return "preview"
 
@@ -153,7 +156,8 @@ def test_previews_take_a_tenth_of_the_time_at_most(monkeypatch):
         assert not previews.due()
         clock[0] += 0.002
         assert previews.due()
-        assert previews.make(lambda: takes, slow) == "preview"  # noqa: B023 - called at once
+        made = previews.make(lambda: takes, slow)  # noqa: B023 - called at once
+        assert drive(with_step(made, Step(0, 1))) == "preview"
         clock[0] += wait - 0.001
         assert not previews.due()
         clock[0] += 0.002
@@ -356,3 +360,23 @@ def test_of_detectors_that_overlap_the_first_one_catches():
     both = [Detector(position_mm=(4, 4, 0), radius_mm=2.0, name=name) for name in "ab"]
     result = simulate(DOMAIN, SOURCE, SETTINGS, detectors=both, device="cpu")
     assert set(result.detected.detector) == {0}
+
+
+def test_tallies_are_copied_only_where_somebody_holds_what_a_snapshot_returned():
+    run = cpu.Run(VoxelProblem(DOMAIN, SOURCE, dataclasses.replace(SETTINGS, photons=1000, batches=2)))
+
+    def places():
+        return run.tally.ctypes.data, run._whole.sums.ctypes.data
+
+    kept, held = {}, np.zeros(0)
+    for start in range(0, 1000, 100):
+        before, part = places(), run.snapshot()
+        if start == 300:
+            held = part.open[0].path[5:]
+            expected = held.copy()
+        del part
+        run.advance(start, 100)
+        kept[start] = places() == before
+    assert [start for start, value in kept.items() if not value] == [300]
+    assert held.any()
+    np.testing.assert_array_equal(held, expected)

@@ -74,7 +74,7 @@ def test_the_guide_is_solved_once_and_kept_in_files(result, clean, tmp_path, mon
     monkeypatch.setattr("napari_gpubio.light.guide.diffusion_guide", None)
     loaded = light.io.load_result(tmp_path / "r.npz")
     np.testing.assert_array_equal(workflows.clean_fluence(loaded, device="cpu").image, clean.image)
-    np.testing.assert_array_equal(denoise.io.read_image(tmp_path / "f_guide.nii.gz").array, guided.guide)
+    np.testing.assert_array_equal(denoise.open_volume(tmp_path / "f_guide.nii.gz").array, guided.guide)
 
 
 def test_it_is_nearer_to_many_photons(result, clean):

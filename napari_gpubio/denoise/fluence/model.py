@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.parameters import check_params, param
+from napari_gpubio.core.operations.records import Settings
+from napari_gpubio.core.parameters import param
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FluenceSettings:
+@dataclass(frozen=True, kw_only=True)
+class FluenceSettings(Settings):
     """Smoothing on several scales, chosen voxel by voxel from two half-buffers."""
 
     largest_scale: float = param(
@@ -56,9 +57,6 @@ class FluenceSettings:
         maximum=2**31 - 1,
         advanced=True,
     )
-
-    def __post_init__(self) -> None:
-        check_params(self)
 
 
 PROVABLE_TIMES = 15.0  # `photon_multiplier` that two halves can prove; what is above is an upper bound

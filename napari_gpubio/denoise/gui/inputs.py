@@ -4,13 +4,22 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import numpy as np
 from napari.layers import Image, Labels
 from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QCheckBox, QHBoxLayout, QSpinBox, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import carried
-from napari_gpubio.denoise.napari_io import LayerVolume, holds_log, key_of, layer_volume, mask_of
+from napari_gpubio.denoise.napari_io import (
+    LayerSource,
+    LayerVolume,
+    holds_log,
+    key_of,
+    layer_source,
+    layer_volume,
+    mask_of,
+)
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.forms import Folded, aligned_form, muted_label, row_label
 from napari_gpubio.gui.labels import Label
@@ -71,13 +80,13 @@ class ImageBox(QWidget):
         """Read the image; InvalidInput if there is none."""
         return layer_volume(self.layer_box.needed(NO_IMAGE), is_log=self.log.isChecked())
 
-    def read_mask(self, image: LayerVolume) -> Any | None:
-        """Return the mask, shape (X, Y, Z), or None; InvalidInput if it lies on another grid than the image."""
-        layer = self.mask_box.layer
-        if layer is None:
-            return None
-        image.check_same_grid(layer, "mask")
-        return mask_of(layer)
+    def sources(self, image: LayerVolume) -> dict[str, LayerSource]:
+        """Where the image and its mask come from; InvalidInput if the mask lies on another grid."""
+        found, mask = {"image": layer_source(self.layer)}, self.mask_box.layer
+        if mask is None:
+            return found
+        image.check_same_grid(mask, "mask")
+        return {**found, "mask": layer_source(mask, mask_of(mask).astype(np.uint8))}
 
     def keep_choice(self, *_: Any) -> None:
         """Treat the image as the user's own choice, since it is denoised: its result hides it."""

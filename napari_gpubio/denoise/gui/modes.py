@@ -2,7 +2,6 @@
 
 import math
 from abc import abstractmethod
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,8 +16,8 @@ from napari_gpubio.core.napari_io import carried, stored_array, volume_of
 from napari_gpubio.core.quantity import guide_of, halves_of
 from napari_gpubio.denoise.fluence import FluenceSettings
 from napari_gpubio.denoise.gui.inputs import is_image, other_half, why_no_image, why_no_volume
-from napari_gpubio.denoise.gui.request import AnlmRecipe, FluenceRecipe, Recipe
-from napari_gpubio.denoise.napari_io import LayerVolume, Values, key_of, layer_values
+from napari_gpubio.denoise.napari_io import LayerSource, LayerVolume, key_of, layer_source
+from napari_gpubio.denoise.operations import Denoise, DenoiseFluence
 from napari_gpubio.denoise.settings import DenoiseSettings
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.fields import ElidedComboBox
@@ -45,8 +44,7 @@ class Mode(QWidget):
 
     title: ClassVar[str]
     tip: ClassVar[str]
-    verb: ClassVar[str]  # of the API
-    recipe: ClassVar[type[Recipe]]
+    verb: ClassVar[type[Denoise | DenoiseFluence]]
     changed = Signal()
 
     def __init__(self, viewer: Any, form: ParamForm[Any], parent: QWidget | None = None) -> None:
@@ -67,21 +65,22 @@ class Mode(QWidget):
     def set_image(self, layer: Any | None) -> None:
         """Set the image that was chosen; a mode may choose what belongs to it."""
 
-    def read_recipe(self, image: LayerVolume) -> Recipe:
-        """Read the settings and inputs, in the GUI thread.
+    def read(self, image: LayerVolume) -> tuple[dict[str, Any], dict[str, LayerSource]]:
+        """Read settings and numbers, and inputs, by the fields of the operation; in the GUI thread.
 
         Raises
         ------
         InvalidInput
             If something is missing or does not fit the image.
         """
-        inputs = self.inputs()
-        second = inputs.get("second")
-        for keyword, given in inputs.items():
-            if not isinstance(given, float):
-                image.check_same_grid(given, _LAYER_NAMES[keyword])
-                inputs[keyword] = Values(label_volume(given)) if keyword == "labels" else layer_values(given)
-        return self.recipe(settings=self.form.value(), inputs=inputs, partner="" if second is None else second.name)
+        fields, sources = {"settings": self.form.value()}, dict[str, LayerSource]()
+        for name, given in self.inputs().items():
+            if isinstance(given, float):
+                fields["sigma"] = given
+                continue
+            image.check_same_grid(given, _LAYER_NAMES[name])
+            sources[name] = layer_source(given, label_volume(given) if name == "labels" else None)
+        return fields, sources
 
     def _emit_changed(self, *_: Any) -> None:
         self.changed.emit()
@@ -92,7 +91,7 @@ class AnlmMode(Mode):
 
     title = "adaptive non-local means"
     tip = "Weighted means of voxels whose surroundings look alike (Yuan et al. 2018)"
-    verb, recipe = "denoise", AnlmRecipe
+    verb = Denoise
 
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__(viewer, ParamForm(DenoiseSettings()), parent)
@@ -149,7 +148,7 @@ class FluenceMode(Mode):
 
     title = "fluence (two half-buffers)"
     tip = "Monte Carlo fluence, smoothed voxel by voxel as far as two halves of the photons allow"
-    verb, recipe = "denoise_fluence", FluenceRecipe
+    verb = DenoiseFluence
 
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         form = ParamForm(FluenceSettings(), skip=("cap",))  # mu_eff is not known here, so that there is no cap
@@ -195,15 +194,6 @@ class FluenceMode(Mode):
     def has_own_guide(self) -> bool:
         """Whether the image carries the guide of its run, beside both halves."""
         return self.has_own_halves and self._guide is not None
-
-    def read_recipe(self, image: LayerVolume) -> Recipe:
-        """Read the settings and inputs; halves that the image carries are inputs too."""
-        recipe = super().read_recipe(image)
-        if self._halves is None:
-            return recipe
-        first, second = (Values(half) for half in self._halves)
-        guide = {"guide": Values(self._guide)} if self.has_own_guide else {}
-        return replace(recipe, inputs={**recipe.inputs, "first": first, "second": second, **guide})
 
     def set_image(self, layer: Any | None) -> None:
         """Choose the other half of another image, by its name."""

@@ -1,28 +1,26 @@
 """The dock widget "Denoise": choose a volume, see its slice denoised at once, run, compare before and after."""
 
 import threading
-from collections.abc import Generator, Mapping
-from pathlib import Path
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
-from napari.layers import Labels
 from qtpy.QtGui import QKeySequence, QShortcut
 from qtpy.QtWidgets import QCheckBox, QWidget
 
-from napari_gpubio.core.napari_io import save_layer
+from napari_gpubio.core.operations.records import Operation
 from napari_gpubio.core.steps import Step
 from napari_gpubio.denoise.gui.inputs import ImageBox
 from napari_gpubio.denoise.gui.modes import MODES, FluenceMode, Mode
 from napari_gpubio.denoise.gui.preview import LivePreview
 from napari_gpubio.denoise.gui.request import Request
-from napari_gpubio.denoise.gui.results import AFTER, BEFORE, KEY_TEXT, DenoisedBox, ResultLayers
+from napari_gpubio.denoise.gui.results import AFTER, BEFORE, KEY_TEXT, DenoisedBox, ResultLayers, texts_of
 from napari_gpubio.denoise.gui.run import Denoised, run_steps
-from napari_gpubio.denoise.gui.script import painted, save_image, script_text
 from napari_gpubio.denoise.napari_io import key_of
 from napari_gpubio.gui.connections import Connection, connect_all
 from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.forms import RowLabel, aligned_form, notes_text, row_label, row_of, text_button
 from napari_gpubio.gui.panel import EnginePanel
+from napari_gpubio.gui.script import file_name
 
 if TYPE_CHECKING:
     import napari.viewer
@@ -47,6 +45,7 @@ class DenoisePanel(EnginePanel):
         self.result_box = DenoisedBox(self)
         self.results = self.own(ResultLayers(viewer))
         self.preview = LivePreview(viewer, self._request, self.must_warm_up, self)
+        self._done: Denoised | None = None  # that is shown, of the image that is chosen
         self.preview_button = text_button(
             "Preview this slice", f"Denoise the slice on screen; {KEY_TEXT} hides and shows the preview", self
         )
@@ -120,7 +119,9 @@ class DenoisePanel(EnginePanel):
             mode.set_image(layer)
             if isinstance(mode, FluenceMode) and mode.has_own_halves and not self.running:
                 self.mode_box.setCurrentIndex(number)
-        self.result_box.setVisible(layer is not None and key_of(layer) == self.results.source)
+        is_shown = layer is not None and key_of(layer) == self.results.source
+        self.result_box.setVisible(is_shown)
+        self._done = self._done if is_shown else None
 
     def _on_change(self) -> None:
         if self.image_box.layer is not None and not self.running:
@@ -141,15 +142,15 @@ class DenoisePanel(EnginePanel):
 
     def _request(self) -> Request:
         """Take down everything that a run needs, in the GUI thread."""
-        image = self.image_box.read_image()
-        return Request(
-            image=image,
-            recipe=self.mode.read_recipe(image),
-            volumes=self.image_box.volumes,
-            mask=self.image_box.read_mask(image),
-            skips_gaps=self.image_box.gaps.isChecked(),
-            device=self.device,
-        )
+        image, chosen = self.image_box.read_image(), self.image_box.volumes
+        fields, sources = self.mode.read(image)
+        fields |= {
+            "volumes": None if chosen is None else (chosen.start, chosen.stop - 1),
+            "log10": self.image_box.log.isChecked(),
+            "skip_gaps": self.image_box.gaps.isChecked(),
+        }
+        sources |= self.image_box.sources(image)
+        return Request(image=image, verb=self.mode.verb, fields=fields, sources=sources, device=self.device)
 
     def make_steps(self, stop: threading.Event) -> Generator[Step, None, Denoised]:
         """Read the inputs and return the run."""
@@ -162,11 +163,12 @@ class DenoisePanel(EnginePanel):
         """Show the layers of a result, its numbers and notes."""
         self.preview.remove()
         self.live_box.setChecked(False)
+        self._done = result
         self.results.show_result(result)
         self.result_box.show_result(result)
         self.show_only(AFTER)
         if not result.result.complete:
-            self.show_status(result.request.recipe.texts.stopped)
+            self.show_status(texts_of(result.request).stopped)
         if result.result.notes:
             self.show_note(notes_text(result.result.notes))
 
@@ -184,21 +186,18 @@ class DenoisePanel(EnginePanel):
             self.show_only(AFTER if self.results.visible_part() == BEFORE else BEFORE)
 
     def _on_keep(self) -> None:
+        self._done = None
         name = self.results.keep()
         self.result_box.hide()
         self.show_status(f"{name} is kept" if name else "")
 
     # -- the script -----------------------------------------------------------------------------------------------
 
-    def script(self, saved: Mapping[str, Path]) -> str:
-        """Return a script that denoises the image as the panel would, and writes it with its header."""
-        return script_text(self.image_box, self.mode, saved, self.device)
+    def operation(self) -> Operation:
+        """Return the operation of the result that is shown, or of a run with the inputs as they stand."""
+        return self._request().operation() if self._done is None else self._done.operation
 
-    def painted_layers(self) -> list[Any]:
-        """Input layers that no file holds as they are."""
-        return painted(self.image_box, self.mode)
-
-    def save_painted(self, layer: Any, folder: Path) -> Path:
-        """Save an input layer as NIfTI into a folder."""
-        is_volume = layer.ndim > 2 and (layer is self.image_box.mask_box.layer or isinstance(layer, Labels))
-        return save_layer(layer, folder) if is_volume else save_image(layer, folder)
+    def script_files(self) -> dict[str, str]:
+        """Files that a script writes."""
+        name = file_name(self._request().image.name if self._done is None else self._done.request.image.name)
+        return {"denoised": f"denoised {name}.nii.gz", "noise": f"noise of {name}.nii.gz"}

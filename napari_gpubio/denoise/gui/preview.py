@@ -96,11 +96,11 @@ class NoiseOfWhole:
 
     def of(self, request: Request, volume: int) -> Noise:
         """The noise that a run would find, see `Request.find_noise`."""
-        array = np.asarray(request.image.values.array)
-        mask = None if request.mask is None else request.mask.tobytes()
+        array, mask = np.asarray(request.image.array), request.selection.mask
         place = array.__array_interface__["data"], array.shape, array.strides
-        where = request.is_across_volumes or volume, request.recipe.settings.is_rician
-        key = request.image.key, place, request.image.values.is_log, request.skips_gaps, mask, where
+        where = request.is_across_volumes or volume, request.settings.is_rician, request.selection.skip_gaps
+        inside = None if mask is None else mask.array.tobytes()
+        key = request.image.key, place, request.image.is_log, inside, where
         if self._known is None or self._known[0] != key:
             self._known = key, request.find_noise(volume)
         return self._known[1]
@@ -122,16 +122,14 @@ def preview_steps(
     box = shown.around(image.shape)
     part = Part(box, slice(shown.volume, shown.volume + 1), shown.axes)
     block = request.cut(part)
-    values, mask = block.linear()
-    before = block.before(values)
-    denoised = np.asarray(values if before is None else before)
-    if np.any(denoised) and (mask is None or mask.any()):
-        result = yield from block.filter_steps(values, mask, stop)
-        if not result.complete:
+    denoised = block.unchanged()
+    if denoised is None:
+        found = yield from block.steps(stop)
+        if not found.complete:
             return None
-        denoised = result.image
+        denoised = found.denoised.array
     inner = tuple(slice(p.start - b.start, p.stop - b.start) for p, b in zip(shown.part, box, strict=True))
-    data = image.shown(request.as_shown(part.back(denoised)[inner]))
+    data = image.shown(part.back(denoised)[inner])
     first = [shown.part[image.stored_axis(axis)].start for axis in (-3, -2, -1)]
     place = place_of_part(image.place, (shown.volume, *first)[-len(image.place["scale"]) :])
     speed = shown.cost(image.shape) / (time.perf_counter() - begun)
@@ -262,7 +260,7 @@ class LivePreview(QObject):
         ndim = len(image.shape)
         if dims.ndisplay == 3 or image.is_oblique:
             return None
-        reach = request.recipe.reach(image.voxel_size_mm)
+        reach = request.reach()
         if image.is_plane:
             x, y, z = (slice(0, n) for n in image.shape)
             return ShownSlice(2, (x, y, z), reach), None
@@ -281,7 +279,7 @@ class LivePreview(QObject):
         place = [0.0, 0.0, 0.0]
         for axis in (-3, -2, -1):
             place[image.stored_axis(axis)] = middle[axis]
-        near = request.recipe.near(image.voxel_size_mm)
+        near = request.reach(near=True)
         return shown, shown.middle((place[0], place[1], place[2]), image.shape, near, cost)
 
     def _index(self, request: Request, point: Any) -> tuple[float, ...]:

@@ -1,289 +1,204 @@
-"""A request of the panel, read in the GUI thread: what is denoised, and how; a worker takes its steps."""
+"""A run of the panel, read in the GUI thread: what is denoised, and how; a worker takes its steps."""
 
 import dataclasses
-import math
 import threading
-from abc import ABC, abstractmethod
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from napari_gpubio.core.operations.records import Operation
+from napari_gpubio.core.operations.volumes import Volume
 from napari_gpubio.core.steps import Step
-from napari_gpubio.denoise.fluence import FluenceResult, FluenceSettings, denoise_fluence_steps
-from napari_gpubio.denoise.fluence.model import PROVABLE_TIMES
-from napari_gpubio.denoise.inputs import checked_mask
-from napari_gpubio.denoise.io import in_place, mean_of_halves, to_log10, without_gaps
 from napari_gpubio.denoise.kernels.anlm.problem import Triple, make_windows
-from napari_gpubio.denoise.level import find_level
-from napari_gpubio.denoise.model import DenoiseResult
-from napari_gpubio.denoise.napari_io import EVERYTHING, Array, LayerVolume, Part, Values
-from napari_gpubio.denoise.noise import SeriesNoise, estimate, is_across_volumes
-from napari_gpubio.denoise.run import denoise_steps
+from napari_gpubio.denoise.napari_io import Array, LayerSource, LayerVolume, Part
+from napari_gpubio.denoise.noise import SeriesNoise, is_across_volumes
+from napari_gpubio.denoise.operations import Denoise, DenoiseFluence
 from napari_gpubio.denoise.settings import DenoiseSettings
+from napari_gpubio.denoise.values import from_log10, mean_of_halves, to_log10
+from napari_gpubio.denoise.volumes import (
+    DenoisedVolume,
+    Mask,
+    Selection,
+    denoise_volume_steps,
+    linear_values,
+    noise_of_whole,
+)
 
-Result = DenoiseResult | FluenceResult
-Noise = SeriesNoise | Values | None
+Noise = SeriesNoise | Volume | float | None
 # Largest scales around a voxel: what lies farther away changes fluence of 100 000 photons by < 2 %.
 _FLUENCE_REACH = 2.5
 
 
-_AT_MOST = "≤"
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class ResultTexts:
-    """Texts about the results of a mode."""
-
-    noise_title: str  # name of the layer of the noise, with a place for that of the image
-    noise: str  # what that layer holds
-    gain: str
-    gain_tip: str  # where the gain comes from
-    times: str  # what so many times more of would do the same without a filter
-    about: str = "≈"  # before the gain: about so much, or at most
-    trusted_times: float = math.inf  # beyond which it is at most
-    stopped: str  # status after a run that was stopped
-
-    def before_gain(self, times: float) -> str:
-        """What stands before a gain that is worth so many times as many photons."""
-        return _AT_MOST if times > self.trusted_times else self.about
-
-
-_ANLM_TEXTS = ResultTexts(
-    noise_title="noise σ of {}",
-    noise="standard deviation of the noise",
-    gain="Gain (estimate)",
-    times="photons or averages",
-    gain_tip=(
-        "From how much of a little added noise the filter removes in one block of the image; uncertain by about 1 dB. "
-        "A change in bias is not included."
-    ),
-    stopped="stopped; the rest of the image is unchanged",
-)
-_FLUENCE_TEXTS = ResultTexts(
-    noise_title="noise left in {}",
-    noise="standard error that is left",
-    gain="Gain",
-    times="photons",
-    gain_tip=(
-        "From the noise before, and the noise and bias that are left, as the two halves show them, over voxels with "
-        "more signal than noise; bright voxels count more. More than 15 times the photons is an upper bound: halves "
-        "cannot show an error that is so much smaller than the noise."
-    ),
-    trusted_times=PROVABLE_TIMES,
-    stopped="stopped; wider windows were not tried",
-)
-_FLUENCE_ALONE_TEXTS = dataclasses.replace(
-    _FLUENCE_TEXTS,
-    noise="remaining standard error, at least",
-    gain="Gain, at most",
-    gain_tip=(
-        "From the noise before and after, estimated from the single volume, which reveals only part of what remains: "
-        "on the sample, whose truth is known, the gain is about 5 dB less."
-    ),
-    about=_AT_MOST,
-)
-
-
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Recipe(ABC):
-    """How an image is denoised: settings, and the inputs beside the image by their keywords in the API.
+class Request:
+    """Everything that one run needs: an operation whose inputs are still layers.
 
-    Of an image that carries both halves of its photons these are ``first`` and ``second``.
+    Parameters
+    ----------
+    image
+        How the image is shown.
+    verb, fields
+        The operation, and its fields but for the inputs.
+    sources
+        Its inputs, by the names of their fields.
+    device
+        As the API takes it.
     """
 
-    settings: Any
-    inputs: Mapping[str, float | Values | SeriesNoise]
-    partner: str = ""  # name of the layer that is the other half of the image; empty if the image is the whole
-    is_part: bool = False  # whether the inputs are those of a part of the image
+    image: LayerVolume
+    verb: type[Denoise | DenoiseFluence]
+    fields: dict[str, Any]
+    sources: dict[str, LayerSource]
+    device: str
+
+    def operation(self) -> Operation:
+        """Return the operation of the run; where its inputs come from is looked for, which takes a moment."""
+        inputs: dict[str, Any] = {name: one.output() for name, one in self.sources.items()}
+        return self.verb(**inputs, **self.fields)
+
+    @property
+    def settings(self) -> Any:
+        """Those of the filter."""
+        return self.fields["settings"]
+
+    @property
+    def partner(self) -> str:
+        """Name of the layer that is the other half of the image; empty if the image is the whole."""
+        return self.sources["second"].volume.name if "second" in self.sources else ""
 
     @property
     def has_halves(self) -> bool:
         """Whether there are two halves: the image and another layer, or both beside the image."""
-        return "second" in self.inputs
+        carries = self.verb is DenoiseFluence and self.sources["image"].volume.halves is not None
+        return carries or "second" in self.sources
 
     @property
-    @abstractmethod
-    def texts(self) -> ResultTexts:
-        """Texts about its results."""
+    def selection(self) -> Selection:
+        """Which values are denoised."""
+        chosen = {name: self.fields.get(name) for name in ("volumes", "log10")}
+        return Selection(mask=self._volumes.get("mask"), skip_gaps=self.fields.get("skip_gaps", False), **chosen)
 
-    @abstractmethod
-    def reach(self, voxel_size_mm: tuple[float, ...]) -> Triple:
-        """How many voxels around a voxel its result depends on, along each axis; what changes little aside."""
+    @property
+    def _volumes(self) -> dict[str, Volume]:
+        return {name: one.volume for name, one in self.sources.items()}
 
-    def near(self, voxel_size_mm: tuple[float, ...]) -> Triple:
-        """How many of them a first preview needs."""
-        return self.reach(voxel_size_mm)
+    def steps(self, stop: threading.Event) -> Generator[Step, None, DenoisedVolume]:
+        """Denoise what there is, beside all operations; for parts of an image."""
+        given = {name: one for name, one in self._volumes.items() if name not in ("image", "mask")}
+        noise = self.fields.get("sigma", given.pop("noise", None))
+        image = self._volumes["image"]
+        known: dict[str, Any] = {"noise": noise, **given, "device": self.device, "stop": stop}
+        return without_previews(denoise_volume_steps(image, self.settings, self.selection, **known))
 
-    def cut(self, part: Part) -> "Recipe":
-        """Return the recipe for a part of the image."""
-        inputs = {name: value.cut(part) if isinstance(value, Values) else value for name, value in self.inputs.items()}
-        return dataclasses.replace(self, inputs=inputs, is_part=self.is_part or part.box != EVERYTHING)
+    # -- parts ----------------------------------------------------------------------------------------------------
 
-    def steps(self, values: Array, **known: Any) -> Generator[Step, None, Result]:
-        """Denoise linear values of shape (X, Y, Z) or (X, Y, Z, N) by the API, which takes what else is known."""
-        for name, value in self.inputs.items():
-            if name != "first":  # those are the values
-                known[name] = value.linear() if isinstance(value, Values) else value
-        if isinstance(self.settings, DenoiseSettings):
-            return (yield from denoise_steps(values, settings=self.settings, **known))
-        second = known.get("second")
-        if self.is_part and second is not None and not (values.any() and second.any()):
-            # no photon of one half came here; elsewhere there may be some
-            return _as_it_is(mean_of_halves(values, second))
-        return (yield from denoise_fluence_steps(values, settings=self.settings, **known))
+    def cut(self, part: Part) -> "Request":
+        """Return the same for a part of the image."""
+        sources = {name: LayerSource(_cut(one.volume, part), None) for name, one in self.sources.items()}
+        fields = {**self.fields, "volumes": None}
+        return dataclasses.replace(self, sources=sources, fields=fields)
 
-    def before(self, values: Array) -> Array | None:
-        """Return the mean of the image and its other half, if there is one of the same shape: that is denoised."""
-        if not isinstance(second := self.inputs.get("second"), Values) or "first" in self.inputs:
+    def linear(self) -> tuple[Array, Mask | None]:
+        """Values and mask as the filter takes them."""
+        return linear_values(self._volumes["image"], self.selection)
+
+    def with_values(self, values: Array, mask: Mask | None) -> "Request":
+        """Return the same with other values, which are linear, and another mask."""
+        image = self._volumes["image"]
+        sources = {name: one for name, one in self.sources.items() if name != "mask"}
+        sources["image"] = LayerSource(image.like(values), None)
+        if mask is not None:
+            sources["mask"] = LayerSource(image.like(mask.astype(np.uint8)), None)
+        return dataclasses.replace(self, sources=sources, fields={**self.fields, "log10": False, "skip_gaps": False})
+
+    def unchanged(self) -> Array | None:
+        """Return what is denoised, as the layer shows it, where there is nothing to denoise; else None."""
+        image, second, mask = (self._volumes.get(name) for name in ("image", "second", "mask"))
+        assert image is not None
+        halves = image.halves if self.has_halves else None
+        both = [image.array, *([] if second is None else [second.array]), *([] if halves is None else halves)]
+        if all(map(np.any, both)) and (mask is None or mask.array.any()):
             return None
-        other = second.linear()
-        return mean_of_halves(values, other) if other.shape == values.shape else None
+        if second is None or second.array.shape != image.array.shape:
+            return image.array
+        if not self.fields["log10"]:
+            return mean_of_halves(image.array, second.array)
+        return to_log10(mean_of_halves(from_log10(image.array), from_log10(second.array)))
 
-
-class AnlmRecipe(Recipe):
-    """Adaptive non-local means; the noise is shown as it was before."""
-
-    __slots__ = ()
+    # -- noise ----------------------------------------------------------------------------------------------------
 
     @property
-    def texts(self) -> ResultTexts:
-        """Texts about its results."""
-        return _ANLM_TEXTS
+    def is_across_volumes(self) -> bool:
+        """Whether the noise is one number that all volumes of a series are needed for."""
+        return self._is_open and is_across_volumes(self.settings, self.image.shape)
 
-    def reach(self, voxel_size_mm: tuple[float, ...]) -> Triple:
-        """Search, patch, and the box in which residuals are taken."""
-        return self._beside(voxel_size_mm, patches=1)
+    @property
+    def needs_noise(self) -> bool:
+        """Whether there is a noise to be found in more than a part of the image."""
+        return self._is_open and (self.is_across_volumes or self.settings.noise_from == "detail")
 
-    def near(self, voxel_size_mm: tuple[float, ...]) -> Triple:
-        """All candidates; patches that go beyond are mirrored, which changes a result by some 2 % of the noise."""
-        return self._beside(voxel_size_mm, patches=0)
+    @property
+    def _is_open(self) -> bool:
+        is_known = "noise" in self.sources or self.fields.get("sigma") is not None
+        return isinstance(self.settings, DenoiseSettings) and not is_known
 
-    def _beside(self, voxel_size_mm: tuple[float, ...], *, patches: int) -> Triple:
-        """Candidates, with so many patches around them, and at a border room for a patch."""
-        windows = make_windows(self.settings, voxel_size_mm)
+    def find_noise(self, volume: int) -> Noise:
+        """Find the noise that a run would, of one of the volumes; None if patches tell it."""
+        return noise_of_whole(self._volumes["image"], self.settings, self.selection, volume)
+
+    def with_noise(self, noise: Noise) -> "Request":
+        """Return the same with a noise that is known, or with none but that of patches."""
+        if isinstance(noise, Volume):
+            return dataclasses.replace(self, sources={**self.sources, "noise": LayerSource(noise, None)})
+        known = {"sigma": noise}
+        if noise is None:
+            known = {"settings": dataclasses.replace(self.settings, noise_from="patches")}
+        return dataclasses.replace(self, fields={**self.fields, **known})
+
+    # -- how far it reaches ---------------------------------------------------------------------------------------
+
+    def reach(self, *, near: bool = False) -> Triple:
+        """How many voxels around a voxel its result depends on, along each axis, but for what changes little.
+
+        ``near``: how many of them a first preview needs; patches that go beyond are mirrored, which changes a result by
+        some 2 % of the noise.
+        """
+        sizes = self.image.voxel_size_mm
+        if not isinstance(self.settings, DenoiseSettings):  # with less than the widest window scales would be missing
+            widest = _FLUENCE_REACH * self.settings.largest_scale * min(sizes)
+            x, y, z = (int(np.ceil(widest / size)) for size in sizes)
+            return x, y, z
+        windows = make_windows(self.settings, sizes)
         x, y, z = (
-            max(search + box + patches * patch, 2 * max(patch, box), 1)
+            max(search + box + (not near) * patch, 2 * max(patch, box), 1)
             for search, patch, box in zip(windows.search, windows.largest_patch, windows.box, strict=True)
         )
         return x, y, z
 
 
-class FluenceRecipe(Recipe):
-    """Fluence; the noise is shown as it is after denoising, and from one buffer only part of it is known."""
-
-    __slots__ = ()
-
-    @property
-    def texts(self) -> ResultTexts:
-        """Texts about its results."""
-        return _FLUENCE_TEXTS if self.has_halves else _FLUENCE_ALONE_TEXTS
-
-    def reach(self, voxel_size_mm: tuple[float, ...]) -> Triple:
-        """Nearly all of the widest window; with less, whole scales would be missing."""
-        settings: FluenceSettings = self.settings
-        widest = _FLUENCE_REACH * settings.largest_scale * min(voxel_size_mm)
-        x, y, z = (int(np.ceil(widest / size)) for size in voxel_size_mm)
-        return x, y, z
+def without_previews(steps: Generator[Step, None, Any]) -> Generator[Step, None, Any]:
+    """Take the same steps, of which the GUI thread makes no previews meanwhile."""
+    try:
+        while True:
+            yield next(steps).showing(None)
+    except StopIteration as end:
+        return end.value
+    finally:
+        steps.close()
 
 
-def _as_it_is(image: Array) -> FluenceResult:
-    """The result where there is nothing to denoise."""
-    zero = np.zeros_like(image)
-    return FluenceResult(image=image, noise=zero, raw_noise=zero, scale_mm=np.zeros(image.shape, np.float32))
+def _cut(volume: Volume, part: Part) -> Volume:
+    """A part of a volume, with what it carries."""
 
+    def cut(array: Array) -> Array:
+        where = part.box if array.ndim == 3 else (*part.box, part.volumes or slice(None))
+        return array[where].transpose(*part.axes, *range(3, array.ndim))
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Request:
-    """Everything that one run needs."""
-
-    image: LayerVolume
-    recipe: Recipe
-    volumes: slice | None  # of a series; None: all of them
-    mask: npt.NDArray[np.bool_] | None  # voxels to denoise, shape (X, Y, Z)
-    skips_gaps: bool  # whether voxels that are not finite are left out, instead of being an error
-    device: str
-
-    def cut(self, part: Part) -> "Request":
-        """Return the same for a part of the image."""
-        return dataclasses.replace(
-            self,
-            image=self.image.cut(part),
-            recipe=self.recipe.cut(part),
-            volumes=None,
-            mask=None if self.mask is None else self.mask[part.box].transpose(part.axes),
-        )
-
-    def linear(self) -> tuple[Array, npt.NDArray[np.bool_] | None]:
-        """Values and mask as the filter takes them."""
-        first = self.recipe.inputs.get("first")
-        given = first if isinstance(first, Values) else self.image.values
-        values = given.cut(Part(volumes=self.volumes)).linear()
-        return without_gaps(values, self.mask) if self.skips_gaps else (values, self.mask)
-
-    @property
-    def is_across_volumes(self) -> bool:
-        """Whether the noise is one number that all volumes of a series are needed for."""
-        settings = self.recipe.settings
-        is_open = isinstance(settings, DenoiseSettings) and "noise" not in self.recipe.inputs
-        return is_open and is_across_volumes(settings, self.image.shape)
-
-    def estimate_noise(self) -> SeriesNoise:
-        """Estimate the noise from all volumes of the series, whichever are denoised; takes a second."""
-        values, mask = dataclasses.replace(self, volumes=None).linear()
-        return estimate(values, mask=mask)
-
-    @property
-    def needs_noise(self) -> bool:
-        """Whether there is a noise to be found in more than a part of the image."""
-        settings = self.recipe.settings
-        is_open = isinstance(settings, DenoiseSettings) and "noise" not in self.recipe.inputs
-        return is_open and (self.is_across_volumes or settings.noise_from == "detail")
-
-    def find_noise(self, volume: int) -> Noise:
-        """Find the noise that a run would: across the volumes, or a map of one of them; None if patches tell it."""
-        if self.is_across_volumes:
-            return self.estimate_noise()
-        values, mask = dataclasses.replace(self, volumes=slice(volume, volume + 1)).linear()
-        values = values.reshape(values.shape[:3])
-        if not np.isfinite(values).all() or not np.any(values):  # of which the filter tells
-            return None
-        level = find_level(values, checked_mask(mask, values.shape), is_rician=self.recipe.settings.is_rician)
-        return None if level.sigma is None else Values(level.sigma)
-
-    def with_noise(self, noise: Noise) -> "Request":
-        """Return the same with a noise that is known, or with none but that of patches."""
-        if noise is None:
-            settings = dataclasses.replace(self.recipe.settings, noise_from="patches")
-            return dataclasses.replace(self, recipe=dataclasses.replace(self.recipe, settings=settings))
-        recipe = dataclasses.replace(self.recipe, inputs={**self.recipe.inputs, "noise": noise})
-        return dataclasses.replace(self, recipe=recipe)
-
-    def filter_steps(
-        self, values: Array, mask: npt.NDArray[np.bool_] | None, stop: threading.Event
-    ) -> Generator[Step, None, Result]:
-        """Denoise values of the image's shape; without previews, which the GUI thread would make meanwhile."""
-        recipe = self.recipe.cut(Part(volumes=self.volumes))
-        known = {"mask": mask, "voxel_size_mm": self.image.voxel_size_mm, "device": self.device, "stop": stop}
-        steps = recipe.steps(values, **known)
-        try:
-            while True:
-                yield next(steps).showing(None)
-        except StopIteration as end:
-            result: Result = end.value
-            return result
-        finally:
-            steps.close()
-
-    def before(self, values: Array) -> Array | None:
-        """Return what is denoised, if that is not the image itself but made of it and other inputs."""
-        return self.recipe.cut(Part(volumes=self.volumes)).before(values)
-
-    def as_shown(self, linear: Array) -> Array:
-        """Return linear values as the input's layer shows them."""
-        return to_log10(linear) if self.image.values.is_log else linear
-
-    def in_place(self, before: Array, denoised: Array) -> Array:
-        """Return the whole image, with the denoised volumes in their place, and gaps as they were."""
-        return in_place(before, denoised, self.volumes, keeps_gaps=self.skips_gaps and not self.image.values.is_log)
+    return dataclasses.replace(
+        volume,
+        array=cut(volume.array),
+        affine=volume.affine[:, [*part.axes, 3]],
+        halves=None if volume.halves is None else np.stack([cut(half) for half in volume.halves]),
+        guide=None if volume.guide is None else cut(volume.guide),
+    )

@@ -1,6 +1,7 @@
 """A result in the panel: its layers, which of them is seen, and its numbers."""
 
 import dataclasses
+import math
 from functools import partial
 from typing import Any
 
@@ -9,11 +10,16 @@ from napari.utils.colormaps import Colormap
 from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QButtonGroup, QHBoxLayout, QPushButton, QWidget
 
+from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.napari_io import KEY, carried
+from napari_gpubio.core.operations.files import graph
 from napari_gpubio.core.quantity import QUANTITY, Quantity, Scale, quantity_metadata
+from napari_gpubio.denoise.fluence.model import PROVABLE_TIMES
 from napari_gpubio.denoise.gui.inputs import PANEL, both_halves
+from napari_gpubio.denoise.gui.request import Request
 from napari_gpubio.denoise.gui.run import Denoised, number_texts
 from napari_gpubio.denoise.napari_io import Array, LayerVolume, key_of
+from napari_gpubio.denoise.operations import Denoise
 from napari_gpubio.gui.forms import text_button
 from napari_gpubio.gui.number_table import Number
 from napari_gpubio.gui.results import ResultBox
@@ -22,6 +28,7 @@ BEFORE, AFTER, RESIDUAL, NOISE, SCALE = "before", "after", "residual", "noise", 
 _INPUT = "input"  # the image, where not it but the mean of both halves was denoised
 _PARTS = (AFTER, RESIDUAL, NOISE, SCALE, BEFORE)
 _WORD = "denoise {}"  # under which a layer carries its part
+_OUTPUTS = {AFTER: "denoised", RESIDUAL: "residual", NOISE: "noise", SCALE: "scale"}  # of the operation
 _TITLES = {AFTER: "denoised {}", RESIDUAL: "residual {}", SCALE: "scale (mm) of {}", BEFORE: "{}"}
 # Keys under which a result carries its image, the image's other half, and the meaning of its noise.
 _SOURCE, _PARTNER, _NOISE = "source", "partner", "noise"
@@ -40,6 +47,70 @@ _TIPS = {
 _GROUP = f"Result  ({KEY_TEXT}: before / after)"
 _NOISE_TIP = "Median over voxels with more signal than noise"
 _TIMES_TIP = "10 to the power of gain / 10: so many times as many would do the same unfiltered"
+
+
+_AT_MOST = "≤"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ResultTexts:
+    """Texts about the results of a mode."""
+
+    noise_title: str  # name of the layer of the noise, with a place for that of the image
+    noise: str  # what that layer holds
+    gain: str
+    gain_tip: str  # where the gain comes from
+    times: str  # what so many times more of would do the same without a filter
+    about: str = "≈"  # before the gain: about so much, or at most
+    trusted_times: float = math.inf  # beyond which it is at most
+    stopped: str  # status after a run that was stopped
+
+    def before_gain(self, times: float) -> str:
+        """What stands before a gain that is worth so many times as many photons."""
+        return _AT_MOST if times > self.trusted_times else self.about
+
+
+_ANLM_TEXTS = ResultTexts(
+    noise_title="noise σ of {}",
+    noise="standard deviation of the noise",
+    gain="Gain (estimate)",
+    times="photons or averages",
+    gain_tip=(
+        "From how much of a little added noise the filter removes in one block of the image; uncertain by about 1 dB. "
+        "A change in bias is not included."
+    ),
+    stopped="stopped; the rest of the image is unchanged",
+)
+_FLUENCE_TEXTS = ResultTexts(
+    noise_title="noise left in {}",
+    noise="standard error that is left",
+    gain="Gain",
+    times="photons",
+    gain_tip=(
+        "From the noise before, and the noise and bias that are left, as the two halves show them, over voxels with "
+        "more signal than noise; bright voxels count more. More than 15 times the photons is an upper bound: halves "
+        "cannot show an error that is so much smaller than the noise."
+    ),
+    trusted_times=PROVABLE_TIMES,
+    stopped="stopped; wider windows were not tried",
+)
+_FLUENCE_ALONE_TEXTS = dataclasses.replace(
+    _FLUENCE_TEXTS,
+    noise="remaining standard error, at least",
+    gain="Gain, at most",
+    gain_tip=(
+        "From the noise before and after, estimated from the single volume, which reveals only part of what remains: "
+        "on the sample, whose truth is known, the gain is about 5 dB less."
+    ),
+    about=_AT_MOST,
+)
+
+
+def texts_of(request: Request) -> ResultTexts:
+    """Return the texts about the results of a run."""
+    if request.verb is Denoise:
+        return _ANLM_TEXTS
+    return _FLUENCE_TEXTS if request.has_halves else _FLUENCE_ALONE_TEXTS
 
 
 class ResultLayers:
@@ -143,9 +214,9 @@ class ResultLayers:
 
 def _name(part: str, done: Denoised) -> str:
     """Name of a new layer."""
-    image, recipe = done.request.image, done.request.recipe
-    title = recipe.texts.noise_title if part == NOISE else _TITLES[part]
-    return title.format(both_halves(image.name, recipe.partner) if recipe.partner else image.name)
+    image, partner = done.request.image, done.request.partner
+    title = texts_of(done.request).noise_title if part == NOISE else _TITLES[part]
+    return title.format(both_halves(image.name, partner) if partner else image.name)
 
 
 def _display_of(part: str, image: LayerVolume, limits: tuple[float, float] | None) -> dict[str, Any]:
@@ -165,26 +236,28 @@ def _carried(part: str, done: Denoised) -> dict[str, Any]:
     metadata |= {
         PANEL: _WORD.format(part),
         _SOURCE: image.key,
-        _PARTNER: done.request.recipe.partner,
-        _NOISE: done.request.recipe.texts.noise,
+        _PARTNER: done.request.partner,
+        _NOISE: texts_of(done.request).noise,
         "parameters": dict(done.result.parameters),
     }
+    if (output := _OUTPUTS.get(part)) is not None:
+        metadata[RECORD] = {**graph(done.operation), "output": output}
     if part == SCALE:
         metadata |= {"unit": "mm", "factor": 1.0}
     elif part == AFTER and (scan := _scan_with(image.carried.get("scan"), done.stored)) is not None:
         metadata["scan"] = scan
     error = done.standard_error if part == AFTER else None
-    quantity = _quantity_of_part(part, image, done.request.recipe.texts.noise)
+    quantity = _quantity_of_part(part, image, texts_of(done.request).noise)
     return metadata if quantity is None else {**metadata, **quantity_metadata(quantity, standard_error=error)}
 
 
 def _quantity_of_part(part: str, image: LayerVolume, noise: str) -> Quantity | None:
     """What the numbers of a layer mean; None for an image of which that is not known either."""
-    scale: Scale = "log10" if image.values.is_log else "linear"
+    scale: Scale = "log10" if image.is_log else "linear"
     if part == NOISE:
         return Quantity(noise, image.unit, scale)
     if part == RESIDUAL:
-        return Quantity("input minus denoised", "" if image.values.is_log else image.unit)
+        return Quantity("input minus denoised", "" if image.is_log else image.unit)
     if part == SCALE:
         return Quantity("standard deviation of the window", "mm")
     if image.quantity is None:
@@ -245,10 +318,10 @@ class DenoisedBox(ResultBox):
 
     def show_result(self, done: Denoised) -> None:
         """Show the numbers of a result."""
-        texts, image = done.request.recipe.texts, done.request.image
+        texts, image = texts_of(done.request), done.request.image
         shown = number_texts(done.numbers, image, texts.times, texts.before_gain(done.numbers.times))
         rows = (
-            ("noise", "Noise / signal" if image.values.is_log else "Noise σ", _NOISE_TIP),
+            ("noise", "Noise / signal" if image.is_log else "Noise σ", _NOISE_TIP),
             ("before", "Signal / noise before", _NOISE_TIP),
             ("gain", texts.gain, texts.gain_tip),
             ("times", "As good as", f"{_TIMES_TIP}. {texts.gain_tip}"),

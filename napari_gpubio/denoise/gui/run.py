@@ -8,13 +8,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core import operations
 from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.numbers import short_number
+from napari_gpubio.core.operations.records import Operation
 from napari_gpubio.core.steps import Step
 from napari_gpubio.denoise.fluence import FluenceResult
-from napari_gpubio.denoise.gui.request import Request, Result
-from napari_gpubio.denoise.io import in_place
+from napari_gpubio.denoise.gui.request import Request, without_previews
+from napari_gpubio.denoise.model import DenoiseResult
 from napari_gpubio.denoise.napari_io import Array, Box, LayerVolume, Part
+from napari_gpubio.denoise.values import in_place
+from napari_gpubio.denoise.volumes import DenoisedVolume
 
 UNKNOWN = "not known"
 _NAN = float("nan")
@@ -42,7 +46,8 @@ class Denoised:
     """Result of a run, ready to be shown: arrays with the axes of the input's layer and its logarithm."""
 
     request: Request
-    result: Result
+    operation: Operation
+    result: DenoiseResult | FluenceResult
     clean: Array
     residual: Array  # what was denoised minus the denoised image
     noise: Array
@@ -57,45 +62,33 @@ class Denoised:
 def run_steps(request: Request, stop: threading.Event) -> Generator[Step, None, Denoised]:
     """Denoise what is requested, and make the layers of it."""
     yield Step(0, 1, "reading the image")
-    if request.is_across_volumes:
-        request = request.with_noise(request.estimate_noise())
-    values, mask = request.linear()
-    result = yield from request.filter_steps(values, mask, stop)
-    numbers = yield from _numbers_steps(request, result, stop)
-    return _denoised(request, request.before(values), result, numbers)
-
-
-def _denoised(request: Request, whole: Array | None, result: Result, numbers: Numbers) -> Denoised:
-    image, scale = request.image, result.scale_mm if isinstance(result, FluenceResult) else None
-    before = np.asarray(image.values.array)
-    if whole is not None:
-        before = request.in_place(before, request.as_shown(whole))
-    clean = request.in_place(before, request.as_shown(result.image))
-    noise = request.in_place(np.zeros_like(clean), request.as_shown(result.noise))
-    if scale is not None:
-        scale = image.shown(request.in_place(np.zeros(before.shape, scale.dtype), scale))
-    with np.errstate(invalid="ignore"):
-        residual = (before - clean).astype(np.float32)
+    operation = request.operation()
+    found: DenoisedVolume = yield from without_previews(
+        operations.run_steps(operation, device=request.device, stop=stop)
+    )
+    numbers = yield from _numbers_steps(request, found, stop)
+    image, before = request.image, found.before
+    is_known = isinstance(found.result, FluenceResult) and found.has_halves
     return Denoised(
         request=request,
-        result=result,
-        clean=image.shown(clean),
-        residual=image.shown(residual),
-        noise=image.shown(noise),
-        before=None if whole is None else image.shown(before),
-        scale=scale,
-        stored=clean,
-        standard_error=_error_left(request, result),
-        residual_limit=_limit(residual),
+        operation=operation,
+        result=found.result,
+        clean=image.shown(found.denoised.array),
+        residual=image.shown(found.residual.array),
+        noise=image.shown(found.noise.array),
+        before=None if before is None else image.shown(before.array),
+        scale=None if found.scale is None else image.shown(found.scale.array),
+        stored=found.denoised.array,
+        standard_error=_error_left(request, found) if is_known else None,
+        residual_limit=_limit(found.residual.array),
         numbers=numbers,
     )
 
 
-def _error_left(request: Request, result: Result) -> Array | None:
-    """Standard error of the denoised image where both halves show it, of the whole image's shape."""
-    if not (isinstance(result, FluenceResult) and request.recipe.has_halves):
-        return None
-    return in_place(np.full(request.image.shape, np.nan, np.float32), result.noise, request.volumes, keeps_gaps=False)
+def _error_left(request: Request, found: DenoisedVolume) -> Array:
+    """Standard error of the denoised image on the linear scale, of the whole image's shape."""
+    nowhere = np.full(request.image.shape, np.nan, np.float32)
+    return in_place(nowhere, found.result.noise, _volumes(request), keeps_gaps=False)
 
 
 def _limit(residual: Array) -> float:
@@ -107,17 +100,20 @@ def _limit(residual: Array) -> float:
 # -- numbers ----------------------------------------------------------------------------------------------------------
 
 
-def _numbers_steps(request: Request, result: Result, stop: threading.Event) -> Generator[Step, None, Numbers]:
+def _numbers_steps(request: Request, found: DenoisedVolume, stop: threading.Event) -> Generator[Step, None, Numbers]:
     """Compute the numbers of a result: from two halves, or from the answer of the filter to added noise."""
+    result = found.result
     if isinstance(result, FluenceResult):
         yield Step(1, 1, "the numbers")
-        left = result.noise if request.recipe.has_halves else None
+        left = result.noise if found.has_halves else None
         return _numbers_of(result.image, result.raw_noise, result.snr_gain_db, left)
     gain_db = _NAN
     if result.complete:
         yield Step(1, 1, "estimating the gain")
+        if request.is_across_volumes:
+            request = request.with_noise(result.parameters["sigma"])
         block = _block_of(request, result)
-        gain_db = yield from _gain_steps(block, stop, magnitudes=request.recipe.settings.is_rician)
+        gain_db = yield from _gain_steps(block, stop, magnitudes=request.settings.is_rician)
     return _numbers_of(result.image, result.noise, gain_db)
 
 
@@ -148,7 +144,7 @@ def number_texts(
 
     ``times`` names what more of would do the same without a filter; ``about`` stands before the gain.
     """
-    if image.values.is_log:
+    if image.is_log:
         amounts, unit = (100 * numbers.relative_noise, 100 * numbers.relative_left), "%"
     else:
         amounts, unit = (numbers.noise, numbers.left), image.unit
@@ -175,27 +171,35 @@ _CORRELATING = 0.53  # voxels: a Gaussian of this width correlates next neighbor
 _NEAR = 2.0  # voxels: over which powers are averaged
 
 
-def _block_of(request: Request, result: Result) -> Request:
+def _block_of(request: Request, result: DenoiseResult) -> Request:
     """The same for a block in the middle of the signal, of the first volume of a series."""
     image, noise = _first(result.image), _first(result.noise)
-    is_clear = image > noise if request.mask is None else (image > noise) & request.mask
-    first = request.volumes.start if request.volumes is not None else 0
+    mask, volumes = request.linear()[1], _volumes(request)
+    is_clear = image > noise if mask is None else (image > noise) & mask
+    first = 0 if volumes is None else volumes.start
     return request.cut(Part(_box_around(is_clear), slice(first, first + 1)))
+
+
+def _volumes(request: Request) -> slice | None:
+    """The volumes of a series that are denoised, None if that is all."""
+    volumes = request.fields.get("volumes")
+    return None if volumes is None else slice(volumes[0], volumes[1] + 1)
 
 
 def _gain_steps(block: Request, stop: threading.Event, *, magnitudes: bool) -> Generator[Step, None, float]:
     """Estimate the gain in dB on a block; NaN where it is not known; magnitudes stay positive."""
     values, mask = block.linear()
     try:
-        plain = yield from block.filter_steps(values, mask, stop)
+        plain = (yield from block.with_values(values, mask).steps(stop)).result
         noise, image = _first(plain.noise), _first(plain.image)
-        added = _AMOUNT * noise * _probe(noise.shape, correlated=block.image.values.is_log)
+        added = _AMOUNT * noise * _probe(noise.shape, correlated=block.image.is_log)
         noisier = (values + added.reshape(values.shape)).astype(plain.image.dtype)
-        shaken = yield from block.filter_steps(np.abs(noisier) if magnitudes else noisier, mask, stop)
+        shaken = block.with_values(np.abs(noisier) if magnitudes else noisier, mask)
+        after = (yield from shaken.steps(stop)).result
     except GpuBioError:  # the block is too small for the windows, for instance
         return _NAN
-    left = (_first(shaken.image).astype(np.float64) - image) / _AMOUNT
-    return _gain_db(noise.astype(np.float64), left, image) if shaken.complete else _NAN
+    left = (_first(after.image).astype(np.float64) - image) / _AMOUNT
+    return _gain_db(noise.astype(np.float64), left, image) if after.complete else _NAN
 
 
 def _gain_db(noise: Array, left: Array, image: Array) -> float:

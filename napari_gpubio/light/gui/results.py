@@ -24,7 +24,7 @@ from napari_gpubio.light.findings import Finding, findings
 from napari_gpubio.light.gui.display import Strength
 from napari_gpubio.light.gui.plots import LAYERS, VOXELS, PlotController
 from napari_gpubio.light.gui.request import Displayed
-from napari_gpubio.light.io import save_result, write_fluence
+from napari_gpubio.light.io import save_result_steps, write_fluence
 from napari_gpubio.light.io.mco import write_mco
 from napari_gpubio.light.io.results import load_layered_result, save_layered_result
 from napari_gpubio.light.layers.result import LayeredResult
@@ -102,8 +102,8 @@ class LightResultBox(ResultBox, Generic[Result]):
         """Return the files of the Export menu."""
         raise NotImplementedError
 
-    def save(self, path: Path, displayed: Displayed[Result]) -> None:
-        """Save a result with all that continuing it needs."""
+    def save(self, path: Path, displayed: Displayed[Result]) -> Generator[Step, None, None] | None:
+        """Save a result with all that continuing it needs, or return the steps in which it is saved."""
         raise NotImplementedError
 
     def load(self, path: Path) -> Any:
@@ -228,8 +228,8 @@ class LightResultBox(ResultBox, Generic[Result]):
     def _ask_to_write(self, title: str, filters: str, name: str, write: Write) -> None:
         displayed = self.displayed
 
-        def write_displayed(path: Path) -> None:
-            write(path, displayed)
+        def write_displayed(path: Path) -> Any:
+            return write(path, displayed)
 
         self.files.ask_to_write(title, filters, name, lambda: write_displayed)
 
@@ -278,9 +278,9 @@ class VoxelResultBox(LightResultBox[LightResult]):
             ("Fluence as NIfTI…", "fluence.nii.gz", "NIfTI (*.nii.gz *.nii)", self._fluence_writer),
         )
 
-    def save(self, path: Path, displayed: Displayed[LightResult]) -> None:
+    def save(self, path: Path, displayed: Displayed[LightResult]) -> Generator[Step, None, None]:
         """Save a result with all that continuing it needs."""
-        save_result(path, displayed.result)
+        return save_result_steps(path, displayed.result)
 
     def load(self, path: Path) -> list[LayerData]:
         """Load labels and fluence of a saved result as layers."""

@@ -4,11 +4,11 @@ import json
 import reprlib
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -17,11 +17,13 @@ from napari_gpubio.core.archives import Archive, opened_npz
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write
 from napari_gpubio.core.foreign import json_of
+from napari_gpubio.core.steps import Step
 
 Array = npt.NDArray[Any]
 _TEXT = "result.json"
 _FAST = 1  # level of DEFLATE; higher ones take several times as long and gain little on noisy numbers
 _PIECES, _PIECE = 16, 4096  # numbers of an array that are tried
+_BLOCK = 16 << 20  # bytes between two steps: half a second where they are compressed
 # What is left of them, at most, where compression pays. It takes ten times as long as writing; no longer where most
 # numbers are equal, such as in gates and places that no light has come to.
 _LEFT = {True: 0.9, None: 0.2}
@@ -48,15 +50,15 @@ TRAJECTORIES = Kind(
 )
 
 
-def write_archive(
+def write_archive_steps(
     path: str | Path,
     kind: Kind,
     header: Mapping[str, Any],
     arrays: Iterable[tuple[str, Array]],
     *,
     compress: bool | None,
-) -> None:
-    """Write a result file: ``header``, which JSON can hold, as its text, and named arrays.
+) -> Generator[Step, None, None]:
+    """Write a result file: ``header``, which JSON can hold, as its text, and named arrays, with a step every 16 MB.
 
     ``compress``: arrays that a sample says become smaller by a tenth, or if None those that do so as fast as they are
     written, to a fifth.
@@ -68,7 +70,9 @@ def write_archive(
     """
     if Path(path).suffix.lower() != ".npz":
         raise InvalidInput(f"{Path(path).name} does not end in .npz; give it this ending")
-    named = dict(arrays)
+    named = {name: np.asarray(array) for name, array in arrays}
+    done = told = 0
+    total = sum(array.nbytes for array in named.values())
     about = {"format": kind.format, "version": kind.version, "arrays": list(named), **header}
     text = json.dumps(about, indent=1, allow_nan=False)
     methods = {False: zipfile.ZIP_STORED, True: zipfile.ZIP_DEFLATED}
@@ -78,9 +82,24 @@ def write_archive(
     ):
         archive.writestr(_TEXT, text)
         for name, array in named.items():
-            archive.compression = methods[_pays(np.asarray(array), compress)]
+            archive.compression = methods[_pays(array, compress)]
             with archive.open(f"{name}.npy", "w", force_zip64=True) as stream:
-                np.lib.format.write_array(stream, np.asarray(array), allow_pickle=False)
+                np.lib.format.write_array_header_1_0(stream, np.lib.format.header_data_from_array_1_0(array))
+                for block in _blocks(array):
+                    stream.write(block)
+                    done += len(block)
+                    if told + _BLOCK <= done < total:
+                        told = done
+                        yield Step(done >> 20, total >> 20, f"MB of {Path(path).name} saved")
+
+
+def _blocks(array: Array) -> Iterator[bytes]:
+    """The numbers of an array in the order in which its header says that they follow."""
+    order: Literal["C", "F"] = "F" if array.flags.fnc else "C"
+    flags: Any = ["external_loop", "buffered", "zerosize_ok"]
+    blocks: Any = np.nditer(array, flags, order=order, buffersize=max(1, _BLOCK // max(1, array.itemsize)))
+    for block in blocks:
+        yield block.tobytes()
 
 
 def _pays(array: Array, compress: bool | None) -> bool:  # noqa: FBT001 - as it was given

@@ -12,7 +12,8 @@ from napari_gpubio import __version__
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.layer_files import companions, write_described
 from napari_gpubio.core.quantity import QUANTITY, STANDARD_ERROR, Quantity
-from napari_gpubio.light.io.archive import JACOBIANS, Array, entry, opened_archive, within, write_archive
+from napari_gpubio.core.steps import drive
+from napari_gpubio.light.io.archive import JACOBIANS, Array, entry, opened_archive, within, write_archive_steps
 from napari_gpubio.light.io.results import as_json, domain_arrays, domain_fields, domain_from, fields_of
 from napari_gpubio.light.jacobians.model import Channel, Jacobian, Jacobians
 
@@ -39,7 +40,7 @@ def save_jacobians(path: str | Path, jacobians: Jacobians, *, compress: bool = T
         If the name ends otherwise, the folder does not exist or may not be written, or the disk is full.
     """
     header = {name: as_json(value) for name, value in describe_jacobians(jacobians).items()}
-    write_archive(path, JACOBIANS, header, _arrays(jacobians), compress=compress)
+    drive(write_archive_steps(path, JACOBIANS, header, _arrays(jacobians), compress=compress))
 
 
 def load_jacobians(path: str | Path) -> Jacobians:

@@ -3,7 +3,7 @@
 import dataclasses
 import math
 import reprlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -13,6 +13,7 @@ import numpy as np
 from napari_gpubio import __version__
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.parameters import idle_names
+from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.light.detectors import AnyDetector, DetectedPhotons, Detector, FaceDetector
 from napari_gpubio.light.io.archive import (
     LAYERS,
@@ -22,7 +23,7 @@ from napari_gpubio.light.io.archive import (
     header_of,
     opened_archive,
     within,
-    write_archive,
+    write_archive_steps,
 )
 from napari_gpubio.light.kernels.layers.problem import LayeredProblem
 from napari_gpubio.light.kernels.layers.tally import LayerTally
@@ -129,7 +130,14 @@ def _estimate(described: Mapping[str, Any], name: str) -> Estimate:
 
 
 def save_result(path: str | Path, result: LightResult, *, resumable: bool = True, compress: bool | None = None) -> None:
-    """Save a result in one file; an older file is replaced only when the new one is complete.
+    """Save a result in one file; see `save_result_steps`."""
+    drive(save_result_steps(path, result, resumable=resumable, compress=compress))
+
+
+def save_result_steps(
+    path: str | Path, result: LightResult, *, resumable: bool = True, compress: bool | None = None
+) -> Generator[Step, None, None]:
+    """Save a result in one file, block by block; an older file is replaced only when the new one is complete.
 
     Parameters
     ----------
@@ -151,7 +159,7 @@ def save_result(path: str | Path, result: LightResult, *, resumable: bool = True
         If the name ends otherwise, the folder does not exist or may not be written, or the disk is full.
     """
     header = {**describe(result), "parameters": as_json(result.parameters)}
-    write_archive(path, VOXELS, header, _arrays(result, resumable=resumable), compress=compress)
+    return write_archive_steps(path, VOXELS, header, _arrays(result, resumable=resumable), compress=compress)
 
 
 def load_result(path: str | Path) -> LightResult:
@@ -176,6 +184,18 @@ def load_unfinished(path: str | Path) -> LightResult | None:
         return None
     found = load_result(path)
     return None if found.state is None else found
+
+
+def load_each_unfinished(paths: Sequence[Path]) -> tuple[LightResult | None, ...]:
+    """Load the results of a run for each of these files that did not come to its end; None for one that is missing.
+
+    Nothing if all of them are complete, or there are none.
+    """
+    there = [path for path in paths if path.is_file()]
+    complete = [header_of(path, VOXELS).get("complete") for path in there]
+    if False in complete or (True in complete and len(there) < len(paths)):
+        return tuple(load_result(path) if path in there else None for path in paths)
+    return ()
 
 
 def _arrays(result: LightResult, *, resumable: bool) -> Iterator[tuple[str, Array]]:
@@ -315,9 +335,8 @@ def save_layered_result(
     InvalidInput
         If the name ends otherwise, the folder does not exist or may not be written, or the disk is full.
     """
-    write_archive(
-        path, LAYERS, _describe_layered(result), _layered_arrays(result, resumable=resumable), compress=compress
-    )
+    arrays = _layered_arrays(result, resumable=resumable)
+    drive(write_archive_steps(path, LAYERS, _describe_layered(result), arrays, compress=compress))
 
 
 def load_layered_result(path: str | Path) -> LayeredResult:

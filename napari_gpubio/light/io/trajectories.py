@@ -8,7 +8,8 @@ import numpy as np
 
 from napari_gpubio import __version__
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.light.io.archive import TRAJECTORIES, Array, entry, opened_archive, within, write_archive
+from napari_gpubio.core.steps import drive
+from napari_gpubio.light.io.archive import TRAJECTORIES, Array, entry, opened_archive, within, write_archive_steps
 from napari_gpubio.light.io.results import as_json, domain_arrays, domain_fields, domain_from
 from napari_gpubio.light.trajectory import KINDS, Trajectories
 
@@ -43,9 +44,8 @@ def save_trajectories(path: str | Path, trajectories: Trajectories, *, compress:
     arrays = [(f"domain/{name}", getattr(trajectories.domain, name)) for name in domain_arrays()]
     arrays += [(f"vertices/{name}", getattr(trajectories, name)) for name in _ARRAYS]
     present = [(name, array) for name, array in arrays if array is not None]
-    write_archive(
-        path, TRAJECTORIES, {name: as_json(value) for name, value in header.items()}, present, compress=compress
-    )
+    plain = {name: as_json(value) for name, value in header.items()}
+    drive(write_archive_steps(path, TRAJECTORIES, plain, present, compress=compress))
 
 
 def load_trajectories(path: str | Path) -> Trajectories:

@@ -31,6 +31,7 @@ from napari_gpubio import __version__
 from napari_gpubio.core.chunks import advance_in_pieces, within_memory
 from napari_gpubio.core.device import CPU, Device, choose_device
 from napari_gpubio.core.errors import GpuUnavailable, InvalidInput
+from napari_gpubio.core.memory import Memory
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.core.timing import RunClock
 from napari_gpubio.light.batches import FIRST_CHUNK, check_memory
@@ -123,9 +124,63 @@ def replay_steps(
         processor is of another kind than the run's, a photon goes another way than in the run, or there is too little
         memory.
     """
+    clock, chosen = RunClock(0.0), device_for(result, device)
+    problem, launched, notes = _problem(
+        result, of, mean_time=mean_time, gates_ns=gates_ns, frequency_mhz=frequency_mhz, detectors=detectors
+    )
+    on_host = problem.memory(len(of), is_traced=not chosen.is_gpu)
+    check_memory(on_host.total, CPU, "take fewer detectors, gates or coefficients, or larger voxels")
+    done: dict[int, DetectorPart] = {}
+    for count in _traced(problem, chosen, done, stop):
+        yield Step(count, len(problem.arrivals), "photons traced again")
+    parameters = {
+        "software": f"napari-gpubio {__version__}",
+        "method": "replay",
+        "of": list(of),
+        "mean_time": mean_time,
+        "gates_ns": None if gates_ns is None else [float(edge) for edge in gates_ns],
+        "frequency_mhz": frequency_mhz,
+        "photons_launched": launched,
+        "photons_detected": len(problem.arrivals),
+        "settings": dataclasses.asdict(result.settings),
+        "device": chosen.describe(),
+        "seconds": round(clock.seconds, 4),
+    }
+    return assembled(result, problem, done, tuple(of), notes, parameters)
+
+
+def replay_memory(
+    result: LightResult,
+    *,
+    of: Sequence[str] = ("mua", "mus"),
+    mean_time: bool = False,
+    gates_ns: Sequence[float] | None = None,
+    frequency_mhz: float | None = None,
+    detectors: Sequence[int | str] | None = None,
+    device: str | Device = "auto",
+) -> Memory:
+    """Memory that a replay takes on each device that works on it, part by part; parameters as of `replay_steps`.
+
+    Besides the list of photons. Most where detected light has come to all of the volume.
+    """
+    problem, _, _ = _problem(
+        result, of, mean_time=mean_time, gates_ns=gates_ns, frequency_mhz=frequency_mhz, detectors=detectors
+    )
+    return problem.gpu_memory if device_for(result, device).is_gpu else problem.memory(len(of))
+
+
+def _problem(
+    result: LightResult,
+    of: Sequence[str],
+    *,
+    mean_time: bool,
+    gates_ns: Sequence[float] | None,
+    frequency_mhz: float | None,
+    detectors: Sequence[int | str] | None,
+) -> tuple[ReplayProblem, int, tuple[str, ...]]:
+    """What is to be traced, photons launched for it, and notes."""
     check_request(of, gates_ns, frequency_mhz)
-    clock = RunClock(0.0)
-    voxels, chosen = problem_of(result), device_for(result, device)
+    voxels = problem_of(result)
     photons, launched, notes = usable_photons(result)
     wanted = detectors_of(result, detectors)
     arrivals = Arrivals(photons, wanted, launched)
@@ -141,27 +196,7 @@ def replay_steps(
         by_mua="mua" in of,
         by_mus="mus" in of or "musp" in of,
     )
-    volumes = problem.volumes + len(problem.measurements) * len(of)  # as they are summed, and as they are returned
-    needed = 8 * volumes * len(wanted) * int(np.prod(voxels.size))
-    needed += 0 if chosen.is_gpu else problem.resident_bytes
-    check_memory(needed, CPU, "take fewer detectors, gates or coefficients, or larger voxels")
-    done: dict[int, DetectorPart] = {}
-    for count in _traced(problem, chosen, done, stop):
-        yield Step(count, len(arrivals), "photons traced again")
-    parameters = {
-        "software": f"napari-gpubio {__version__}",
-        "method": "replay",
-        "of": list(of),
-        "mean_time": mean_time,
-        "gates_ns": None if gates_ns is None else [float(edge) for edge in gates_ns],
-        "frequency_mhz": frequency_mhz,
-        "photons_launched": launched,
-        "photons_detected": len(arrivals),
-        "settings": dataclasses.asdict(result.settings),
-        "device": chosen.describe(),
-        "seconds": round(clock.seconds, 4),
-    }
-    return assembled(result, problem, done, tuple(of), notes, parameters)
+    return problem, launched, notes
 
 
 def _traced(

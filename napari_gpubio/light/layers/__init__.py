@@ -5,7 +5,7 @@ from napari_gpubio.light.layers.model import Layer, LayeredMedium
 from napari_gpubio.light.layers.phantom import voxel_phantom
 from napari_gpubio.light.layers.presets import LayeredPreset, preset, preset_names
 from napari_gpubio.light.layers.result import Estimates, LayeredResult
-from napari_gpubio.light.layers.run import simulate, simulate_steps
+from napari_gpubio.light.layers.run import needed_memory, simulate, simulate_steps
 from napari_gpubio.light.layers.settings import LayeredSettings
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "LayeredResult",
     "LayeredSettings",
     "convolved",
+    "needed_memory",
     "preset",
     "preset_names",
     "simulate",

@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import os
 import threading
 from collections.abc import Callable, Generator, Mapping
 from typing import Any
@@ -12,6 +11,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.chunks import within_memory
 from napari_gpubio.core.device import CPU, Device, choose_device
+from napari_gpubio.core.memory import Memory
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.core.timing import compiling
 from napari_gpubio.light.batches import Backend, check_memory, error_of_squares, photon_steps, resumed
@@ -79,13 +79,39 @@ def simulate_steps(
     """
     problem = resumed(LayeredProblem(medium, settings or LayeredSettings()), resume, LayerTally)
     if client is None:
-        needed = problem.resident_bytes + 8 * problem.tally_size * problem.tallies(os.cpu_count() or 1)
-        check_memory(needed, choose_device(device), "take fewer bins or batches")
+        chosen = choose_device(device)
+        check_memory(_memory_of(problem, chosen).total, chosen, "take fewer bins or batches")
     backend = Backend(make_runs=make_runs, assemble=assemble, empty=LayerTally.empty)
     described = {"medium": _medium_as_json(problem.medium)}
     return (
         yield from photon_steps(backend, problem, described, device=device, resume=resume, client=client, stop=stop)
     )
+
+
+def needed_memory(
+    medium: LayeredMedium, settings: LayeredSettings | None = None, device: str | Device = "auto"
+) -> Memory:
+    """Memory that a simulation takes on each device that works on it, part by part.
+
+    Examples
+    --------
+    >>> from napari_gpubio.light import layers
+    >>> slab = layers.LayeredMedium(layers=(layers.Layer(mua_per_mm=1, thickness_mm=0.2),))
+    >>> memory = layers.needed_memory(slab, layers.LayeredSettings(radial_bins=100, depth_bins=100), "cpu")
+    >>> memory.tallies > 16 * 8 * 100 * 100  # of each batch
+    True
+    """
+    return _memory_of(LayeredProblem(medium, settings or LayeredSettings()), choose_device(device))
+
+
+def _memory_of(problem: LayeredProblem, device: Device) -> Memory:
+    if device.is_gpu:
+        from napari_gpubio.light.kernels.layers.gpu import memory_of
+
+        return memory_of(problem, device)
+    from napari_gpubio.core.jit import thread_count
+
+    return problem.memory(thread_count())
 
 
 def _medium_as_json(medium: LayeredMedium) -> dict[str, Any]:

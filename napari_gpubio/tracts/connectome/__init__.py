@@ -12,7 +12,7 @@ The conventions are those of MRtrix's tck2connectome::
 
 from napari_gpubio.tracts.connectome.geodesic import geodesic_connectome, geodesic_connectome_steps
 from napari_gpubio.tracts.connectome.model import Connectome
-from napari_gpubio.tracts.connectome.run import connectome, connectome_steps
+from napari_gpubio.tracts.connectome.run import connectome, connectome_steps, needed_memory
 from napari_gpubio.tracts.connectome.settings import ConnectomeSettings, GeodesicSettings
 
 __all__ = [
@@ -23,4 +23,5 @@ __all__ = [
     "connectome_steps",
     "geodesic_connectome",
     "geodesic_connectome_steps",
+    "needed_memory",
 ]

@@ -25,8 +25,9 @@ class Assigner:
     def __init__(self, atlas: Atlas, settings: ConnectomeSettings) -> None:
         self.settings = settings
         self.labels = np.array(list(atlas.voxel_counts), np.int64)
-        place = np.searchsorted(self.labels, atlas.labels) + 1
-        self._nodes = np.where(atlas.labels != 0, place, 0).astype(np.int32)
+        self._nodes = np.empty(atlas.labels.shape, np.int32)
+        for nodes, labels in zip(self._nodes, atlas.labels, strict=True):  # by planes, for places take twice as much
+            nodes[...] = np.where(labels != 0, np.searchsorted(self.labels, labels) + 1, 0)
         self._affine, self._is_oriented = atlas.affine, atlas.is_oriented
         self._place = atlas.labels.shape, atlas.affine, "the atlas" if atlas.path is None else atlas.path.name
         self._to_voxel = tuple(np.linalg.inv(atlas.affine)[:3].ravel().tolist())

@@ -1,7 +1,6 @@
 """Connectomes of tractograms, in memory or in a file of any size."""
 
 import dataclasses
-import functools
 import threading
 from collections.abc import Callable, Generator, Sequence
 from typing import Any
@@ -12,15 +11,17 @@ import numpy.typing as npt
 from napari_gpubio import __version__
 from napari_gpubio.core.files import existing_file, fingerprint
 from napari_gpubio.core.keeping import Inputs, check_inputs
+from napari_gpubio.core.memory import Memory, fuller
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.tracts.connectome.assignment import Assigner
 from napari_gpubio.tracts.connectome.model import LENGTH, Connectome
 from napari_gpubio.tracts.connectome.settings import ConnectomeSettings
-from napari_gpubio.tracts.io.blocks import Source, blocks_of
+from napari_gpubio.tracts.io.blocks import BLOCK, Source, blocks_of
 from napari_gpubio.tracts.model import Tractogram
 from napari_gpubio.tracts.regions import Atlas
 
 Array = npt.NDArray[Any]
+_EACH_FIBER, _EACH_POINT = 64, 52  # bytes of a block, measured, while ends, or all points, are looked up
 
 
 def connectome(
@@ -81,21 +82,63 @@ def connectome_steps(
     settings = settings or ConnectomeSettings()
     assigner = Assigner(atlas, settings)
     inputs = _inputs(fibers, atlas, assigner)
-    parts = [] if known is None else [known]
-    for part in parts:
-        check_inputs("connectome", part.parameters.get("inputs"), inputs)
-    done = sum(len(part.numbers[LENGTH]) for part in parts)
+    if known is not None:
+        check_inputs("connectome", known.parameters.get("inputs"), inputs)
+    done = 0 if known is None else len(known.numbers[LENGTH])
+    waiting, found = [known] if known is not None and done else [], None
     for total, block in blocks_of(fibers, done):
         pairs, owners = assigner.pairs(block)
+        if found is None:  # the nodes of the atlas are there
+            needed = dataclasses.replace(_memory(fibers, total, block, len(pairs), atlas, settings), inputs=0)
+            needed.check("this connectome", "make it of fewer fibers, or close other programs")
         lengths = {LENGTH: block.lengths_mm()}
         numbers = {name: np.asarray(values) for name, values in block.per_fiber.items() if np.ndim(values) == 1}
-        parts.append(_part(atlas, assigner, pairs, owners + done, numbers | lengths, inputs))
+        waiting.append(_part(atlas, assigner, pairs, owners + done, numbers | lengths, inputs))
+        found = found or _Growing(waiting[0], total)
+        while waiting:
+            found.add(waiting.pop(0))
         done += len(block)
-        so_far = functools.partial(joined, tuple(parts), complete=False)
-        yield Step(done, total, "assigning fibers to regions", make_preview=so_far)
+        yield Step(done, total, "assigning fibers to regions").showing(found.connectome(complete=False))
         if stop is not None and stop.is_set() and done < total:
-            return joined(parts, complete=False)
-    return joined(parts or [empty_connectome(atlas, assigner)], complete=True)
+            return found.connectome(complete=False)
+    if found is None:
+        return dataclasses.replace(known or empty_connectome(atlas, assigner), complete=True)
+    return found.connectome(complete=True)
+
+
+def needed_memory(fibers: Source, atlas: Atlas, settings: ConnectomeSettings | None = None) -> Memory:
+    """Memory that `connectome` takes besides fibers in memory and the atlas; see `connectome_steps` for the arguments.
+
+    The first block of fibers is looked at: the others are taken to have as many points and pairs. Of a file, what the
+    system keeps of it is not in it, nor where its fibers end. Geodesics take what `napari_gpubio.tracts.needed_memory`
+    says of their tracking; their number is not known before.
+
+    Examples
+    --------
+    >>> from napari_gpubio import tracts
+    >>> from napari_gpubio.core.files import sample_path
+    >>> atlas = tracts.io.read_atlas(sample_path("brain_phantom/atlas.nii.gz"))
+    >>> memory = tracts.connectome.needed_memory(sample_path("brain_phantom/bundles.trk"), atlas)
+    >>> memory.inputs == 4 * atlas.labels.size
+    True
+    """
+    settings, (total, block) = settings or ConnectomeSettings(), next(blocks_of(fibers))
+    return _memory(fibers, total, block, len(Assigner(atlas, settings).pairs(block)[0]), atlas, settings)
+
+
+def _memory(
+    fibers: Source, total: int, block: Tractogram, pairs: int, atlas: Atlas, settings: ConnectomeSettings
+) -> Memory:
+    """See `needed_memory`; of the fibers their number, a block, and the number of its pairs."""
+    nodes, copied = 4 * atlas.labels.size, (not atlas.labels.flags.c_contiguous) * atlas.labels.nbytes
+    numbers = [values for name, values in block.per_fiber.items() if np.ndim(values) == 1 and name != LENGTH]
+    each = 8 + sum(np.asarray(values).dtype.itemsize for values in numbers)  # its length, too
+    tables = [block.points, *map(np.asarray, (*block.per_point.values(), *block.per_fiber.values()))]
+    read = 0 if isinstance(fibers, Tractogram) else sum(table.nbytes for table in tables)
+    visits = (settings.assignment == "all voxels") * _EACH_POINT * len(block.points)
+    results = each * total + 16 * _share(total, pairs, len(block))
+    looking = _EACH_FIBER * min(total, BLOCK) + read + visits
+    return fuller(Memory(inputs=nodes, results=results, scratch=looking), Memory(inputs=nodes, scratch=copied))
 
 
 def empty_connectome(atlas: Atlas, assigner: Assigner) -> Connectome:
@@ -134,6 +177,59 @@ def _part(
             **({} if inputs is None else {"inputs": inputs}),
         },
     )
+
+
+def _share(fibers: int, pairs: int, of: int) -> int:
+    """How many pairs fibers have, if there are so many of some."""
+    return -(-fibers * pairs // max(1, of))
+
+
+class _Rows:
+    """Rows that are added behind each other; what was taken of them before stays as it is."""
+
+    def __init__(self, like: Array, room: int) -> None:
+        self._array, self._count = np.empty((room, *like.shape[1:]), like.dtype), 0
+
+    @property
+    def rows(self) -> Array:
+        """All that were added."""
+        return self._array[: self._count]
+
+    def add(self, rows: Array) -> None:
+        """Add some; where there is no room, with a copy of all."""
+        count, kind = self._count + len(rows), np.result_type(self._array, rows)
+        if count > len(self._array) or kind != self._array.dtype:
+            room = len(self._array) if count <= len(self._array) else 2 * count
+            wider = np.empty((room, *rows.shape[1:]), kind)
+            wider[: self._count] = self.rows
+            self._array = wider
+        self._array[self._count : count] = rows
+        self._count = count
+
+
+class _Growing:
+    """A connectome of so many fibers, part by part; numbers that not all parts have are left out."""
+
+    def __init__(self, like: Connectome, count: int) -> None:
+        self._like = like
+        pairs = _share(count, len(like.pairs), len(like.numbers[LENGTH]))
+        self._pairs, self._fibers = _Rows(like.pairs, pairs), _Rows(like.fibers, pairs)
+        self._numbers = {name: _Rows(values, count) for name, values in like.numbers.items()}
+
+    def add(self, part: Connectome) -> None:
+        """Add the fibers that come next."""
+        self._pairs.add(part.pairs)
+        self._fibers.add(part.fibers)
+        self._numbers = {name: rows for name, rows in self._numbers.items() if name in part.numbers}
+        for name, rows in self._numbers.items():
+            rows.add(part.numbers[name])
+
+    def connectome(self, *, complete: bool) -> Connectome:
+        """What was added so far, not copied."""
+        numbers = {name: rows.rows for name, rows in self._numbers.items()}
+        return dataclasses.replace(
+            self._like, pairs=self._pairs.rows, fibers=self._fibers.rows, numbers=numbers, complete=complete
+        )
 
 
 def joined(parts: Sequence[Connectome], *, complete: bool) -> Connectome:

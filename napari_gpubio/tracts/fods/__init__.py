@@ -4,6 +4,7 @@ from napari_gpubio.tracts.fods.axis_check import AxisCheck, check_axes, check_fo
 from napari_gpubio.tracts.fods.harmonics import BASES
 from napari_gpubio.tracts.fods.model import FixelField, FodField
 from napari_gpubio.tracts.fods.response import Response, read_response, write_response
+from napari_gpubio.tracts.fods.run import needed_memory
 from napari_gpubio.tracts.fods.settings import CsdSettings, PeakSettings, ResponseSettings, TissueSettings
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "TissueSettings",
     "check_axes",
     "check_fods",
+    "needed_memory",
     "read_response",
     "write_response",
 ]

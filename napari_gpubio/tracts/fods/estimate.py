@@ -11,6 +11,7 @@ import numpy.typing as npt
 from napari_gpubio import __version__
 from napari_gpubio.core.device import CPU, Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.memory import Memory
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.core.timing import RunClock
 from napari_gpubio.tracts.fods.harmonics import half_sphere, harmonics, lmax_of, orders
@@ -22,8 +23,7 @@ from napari_gpubio.tracts.kernels.multitissue.problem import constrained_problem
 from napari_gpubio.tracts.kernels.peaks.problem import PeakProblem
 from napari_gpubio.tracts.model import DiffusionScan, TensorField
 from napari_gpubio.tracts.tensors.maps import fa_map
-from napari_gpubio.tracts.tensors.run import check_same_grid, checked_mask, fit_steps, usable_rows
-from napari_gpubio.tracts.voxels import signals_of
+from napari_gpubio.tracts.tensors.run import check_same_grid, checked_mask, fit_steps, usable_signals
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
@@ -120,6 +120,18 @@ def estimate_response_steps(
     return Response(coefficients=response[np.newaxis], bvals=(bval,), parameters=parameters, complete=complete)
 
 
+def estimate_memory(scan: DiffusionScan, inside: npt.NDArray[np.bool_], shell: int) -> Memory:
+    """Memory that `deconvolve` takes until it has a response: tensors of the voxels of a mask, and the usual search.
+
+    Of all voxels tensors, their eigenvalues and eigenvectors, and FA are kept; of candidates the amplitudes of lobes.
+    """
+    volumes, count = shell_volumes(scan, shell)[1], int(np.count_nonzero(inside))
+    candidates = min(count, _CANDIDATES * ResponseSettings().voxels)
+    lobes = 33 * _LOBE_DIRECTIONS * min(candidates, _ROWS)  # cosines, weights, and what they are compared with
+    kept = Memory(inputs=(58 + 96) * inside.size, tallies=(4 * len(volumes) + 24 + 8) * count)
+    return dataclasses.replace(kept, scratch=lobes + 10 * inside.size)  # FA and two masks
+
+
 def check_whole(field: TensorField, scan: DiffusionScan) -> None:
     """Raise InvalidInput unless tensors are those of the whole of a scan."""
     check_same_grid(field, scan.shape, scan.affine, "the scan")
@@ -165,10 +177,8 @@ class SingleFibers:
         inside = mask & field.mask
         self._fa = fa_map(field)
         self._principal = field.eigen.vectors[..., 0, :]
-        signals = signals_of(scan.data, inside, volumes)
-        usable = usable_rows(signals)
-        inside[inside] = usable
-        self._signals, self._inside = signals[usable], inside
+        self._signals, _ = usable_signals(scan, inside, volumes)
+        self._inside = inside
         self._voxels = np.argwhere(inside)
         self._bright = np.ones(len(self._voxels)) if unweighted is None else np.maximum(unweighted[inside], 1e-30)
         self.chosen_voxels, self.chosen_axes = np.empty((0, 3), np.int64), np.empty((0, 3))

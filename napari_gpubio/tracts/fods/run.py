@@ -1,6 +1,7 @@
 """FODs from a diffusion scan by constrained spherical deconvolution, and their peaks, on any device."""
 
 import dataclasses
+import math
 import threading
 from collections.abc import Callable, Generator, Sequence
 from typing import Any
@@ -9,13 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio import __version__
-from napari_gpubio.core.device import Device, choose_device
+from napari_gpubio.core.device import CPU, Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.memory import Memory, fuller
 from napari_gpubio.core.parameters import check_unused
 from napari_gpubio.core.rows import finite_rows
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.core.timing import RunClock
-from napari_gpubio.tracts.fods.estimate import estimate_response_steps, shell_volumes
+from napari_gpubio.tracts.fods.estimate import estimate_memory, estimate_response_steps, shell_volumes
 from napari_gpubio.tracts.fods.harmonics import (
     coefficient_count,
     constraint_rows,
@@ -28,11 +30,12 @@ from napari_gpubio.tracts.fods.response import TISSUES, Response, check_tissues
 from napari_gpubio.tracts.fods.rows import deconvolved_rows, search_steps
 from napari_gpubio.tracts.fods.settings import OF_ONE_TISSUE, CsdSettings, PeakSettings
 from napari_gpubio.tracts.kernels.csd.problem import CsdProblem, check_directions, csd_problem, largest_lmax
-from napari_gpubio.tracts.kernels.multitissue.problem import constrained_problem
+from napari_gpubio.tracts.kernels.multitissue.problem import ConstrainedProblem, constrained_problem
 from napari_gpubio.tracts.kernels.peaks.problem import PeakProblem
 from napari_gpubio.tracts.model import DiffusionScan
-from napari_gpubio.tracts.tensors.run import checked_mask, fit_steps, usable_rows
-from napari_gpubio.tracts.voxels import signals_of, volume_of
+from napari_gpubio.tracts.tensors.run import checked_mask, fit_steps, fullest_moment, unread, usable_signals
+from napari_gpubio.tracts.tensors.run import needed_memory as fit_memory
+from napari_gpubio.tracts.voxels import volume_of
 
 Array = npt.NDArray[Any]
 
@@ -90,45 +93,33 @@ def deconvolve_steps(
         response is of another scan.
     """
     chosen, clock = choose_device(device), RunClock()
-    if responses is not None and not _are_responses(responses):
-        raise InvalidInput(
-            f"responses is {str(responses)[:60]!r}; give a Response, or those of tissues, as "
-            "tracts.fods.read_response reads them from a file"
-        )
+    given = None if responses is None else _listed(responses)
     inside, notes = checked_mask(scan, mask), list(scan.notes)
     if settings is None:
         lmax, more = usual_lmax(scan)
         settings, notes = CsdSettings(lmax=lmax), notes + more
-    if responses is None:
-        tensors = yield from fit_steps(scan, inside, device=chosen, stop=stop)
-        if not tensors.complete:
-            return _nothing(scan, settings)
-        estimate = estimate_response_steps(scan, inside, shell=settings.shell, field=tensors, device=chosen, stop=stop)
-        responses = yield from estimate
+    tissues = given or (yield from _own_response(scan, inside, settings, chosen, stop))
+    if not tissues:
+        return _nothing(scan, settings)
+    if given is None:
         notes.append("the response was estimated from the voxels of highest FA")
-    tissues = [responses] if isinstance(responses, Response) else list(responses)
     check_tissues(tissues)
     notes += dict.fromkeys(note for tissue in tissues for note in tissue.notes)
     several = len(tissues) > 1
     if several:
         check_unused(settings, OF_ONE_TISSUE, "several tissues are deconvolved together, with all shells")
-    volumes = np.arange(len(scan.bvals)) if several else shell_volumes(scan, settings.shell)[1]
-    signals = signals_of(scan.data, inside, volumes)
-    usable = usable_rows(signals)
-    if not usable.all():
-        notes.append(f"{(~usable).sum()} voxels of the mask without a usable signal (zero or not finite) were left out")
-        inside[inside], signals = usable, signals[usable]
-    solve = _several_tissues if several else _one_tissue
-    fods, done, more = yield from solve(scan, signals, volumes, tissues, settings, chosen, stop)
+    _check_memory(scan, tissues, inside, settings)
+    fods, done, more = yield from _solved(scan, inside, tissues, settings, chosen, stop)
     notes += more
     if settings.lmax > tissues[0].lmax:
         notes.append(
             f"the response has the order {tissues[0].lmax} only, so what the FODs have beyond it, up to "
             f"{settings.lmax}, comes from the condition that amplitudes are positive"
         )
-    if not several and coefficient_count(settings.lmax) > len(volumes):
+    directions = len(_volumes_of(scan, tissues, settings))
+    if not several and coefficient_count(settings.lmax) > directions:
         notes.append(
-            f"{coefficient_count(settings.lmax)} coefficients from {len(volumes)} directions (super-resolution): "
+            f"{coefficient_count(settings.lmax)} coefficients from {directions} directions (super-resolution): "
             "the condition that amplitudes are positive decides about the finest detail"
         )
     parameters = {
@@ -139,7 +130,73 @@ def deconvolve_steps(
         "seconds": round(clock.seconds, 4),
     }
     field = _field(scan, inside, fods, coefficient_count(settings.lmax), tissues, notes)
-    return dataclasses.replace(field, parameters=parameters, complete=done == len(signals))
+    return dataclasses.replace(field, parameters=parameters, complete=done == len(fods))
+
+
+def needed_memory(
+    scan: DiffusionScan,
+    responses: Response | Sequence[Response] | None = None,
+    mask: Array | None = None,
+    settings: CsdSettings | None = None,
+    *,
+    device: str | Device = "auto",
+) -> Memory:
+    """Memory that `deconvolve` takes besides the scan: of the CPU's, or on each of some GPUs.
+
+    Arguments are those of `deconvolve_steps`; without a mask one is made, which itself takes less. Without responses
+    it is that of the fit of tensors and the search for single fibers, too.
+
+    Examples
+    --------
+    >>> from napari_gpubio import tracts
+    >>> scan = tracts.phantom.load_brain_phantom()
+    >>> memory = tracts.fods.needed_memory(scan, settings=tracts.CsdSettings(lmax=6), device="cpu")
+    >>> memory.megabytes > 10
+    True
+    """
+    chosen, inside = choose_device(device), checked_mask(scan, mask)
+    settings = settings or CsdSettings(lmax=usual_lmax(scan)[0])
+    if responses is None:
+        bval, _ = shell_volumes(scan, settings.shell)
+        like = Response(coefficients=np.array([[1.0, -1.0]]), bvals=(bval,))
+        moments = fit_memory(scan, inside, device=chosen), needed_memory(scan, like, inside, settings, device=chosen)
+        return fuller(*moments, *(() if chosen.is_gpu else (estimate_memory(scan, inside, settings.shell),)))
+    tissues = _listed(responses)
+    check_tissues(tissues)
+    volumes, count, voxels = _volumes_of(scan, tissues, settings), int(np.count_nonzero(inside)), math.prod(scan.shape)
+    problem = _problem_of(scan, np.empty((0, len(volumes)), np.float32), volumes, tissues, settings)
+    solving = dataclasses.replace(problem, signals=unread(count, len(volumes))).memory(chosen)
+    if chosen.is_gpu:
+        return solving
+    row = 4 * problem.coefficients
+    return fullest_moment(scan, inside, volumes, solving, Memory(results=(row + 1) * voxels, scratch=(row + 1) * count))
+
+
+def _check_memory(
+    scan: DiffusionScan, responses: Sequence[Response] | None, inside: Array, settings: CsdSettings
+) -> None:
+    """Raise InvalidInput if the host has too little memory, which a run on a GPU takes as much of."""
+    needed = needed_memory(scan, responses, inside, settings, device=CPU)
+    needed.check("deconvolving this scan", "give the mask of a smaller part, a smaller lmax, or close other programs")
+
+
+def _own_response(
+    scan: DiffusionScan, inside: Array, settings: CsdSettings, device: Device, stop: threading.Event | None
+) -> Generator[Step, None, list[Response]]:
+    """The response of a single fiber, estimated from the scan; none if the fit of the tensors was stopped."""
+    _check_memory(scan, None, inside, settings)
+    field = yield from fit_steps(scan, inside, device=device, stop=stop)
+    if not field.complete:
+        return []
+    found = yield from estimate_response_steps(
+        scan, inside, shell=settings.shell, field=field, device=device, stop=stop
+    )
+    return [found]
+
+
+def _volumes_of(scan: DiffusionScan, tissues: list[Response], settings: CsdSettings) -> npt.NDArray[np.intp]:
+    """Indices of the volumes that are deconvolved: all of them for several tissues, else a shell."""
+    return np.arange(len(scan.bvals)) if len(tissues) > 1 else shell_volumes(scan, settings.shell)[1]
 
 
 def usual_lmax(scan: DiffusionScan, shell: int = 0) -> tuple[int, list[str]]:
@@ -181,33 +238,52 @@ def _nothing(scan: DiffusionScan, settings: CsdSettings) -> FodField:
     return FodField(coefficients=coefficients, mask=mask, affine=scan.affine, path=scan.path, complete=False)
 
 
-def _are_responses(given: Any) -> bool:
-    """Whether this is a response or a list of some."""
+def _listed(given: Response | Sequence[Response]) -> list[Response]:
+    """Return a response, or some, as a list; InvalidInput if it is something else."""
     several = [given] if isinstance(given, Response) else list(given) if isinstance(given, Sequence) else []
-    return bool(several) and all(isinstance(one, Response) for one in several)
+    if not several or not all(isinstance(one, Response) for one in several):
+        raise InvalidInput(
+            f"responses is {str(given)[:60]!r}; give a Response, or those of tissues, as "
+            "tracts.fods.read_response reads them from a file"
+        )
+    return several
 
 
-Solved = Generator[Step, None, tuple[Array, int, list[str]]]
-
-
-def _one_tissue(
+def _solved(
     scan: DiffusionScan,
-    signals: Array,
-    volumes: Array,
+    inside: npt.NDArray[np.bool_],
     tissues: list[Response],
     settings: CsdSettings,
     device: Device,
     stop: threading.Event | None,
-) -> Solved:
-    """FODs (M, N) of one shell, NaN where there is none, how many were done, and notes."""
-    problem = shell_problem(scan, volumes, signals, tissues[0], settings)
-    rows, took, done = yield from deconvolved_rows("csd", problem, device, stop)
-    unsettled = np.count_nonzero(took[:done] >= settings.iterations)
-    note = (
-        f"{unsettled} voxels did not settle within {settings.iterations} iterations, and were left as they were then; "
-        "ask for more, or for a smaller lmax"
-    )
-    return rows, done, [note] if unsettled else []
+) -> Generator[Step, None, tuple[Array, int, list[str]]]:
+    """FODs and densities (M, N + tissues - 1), NaN where there are none; how many were done; notes.
+
+    Voxels without usable signals go from the mask; signals are gone with the frame.
+    """
+    volumes = _volumes_of(scan, tissues, settings)
+    signals, skipped = usable_signals(scan, inside, volumes)
+    notes = []
+    if skipped:
+        notes.append(f"{skipped} voxels of the mask without a usable signal (zero or not finite) were left out")
+    problem = _problem_of(scan, signals, volumes, tissues, settings)
+    kernels = "csd" if isinstance(problem, CsdProblem) else "multitissue"
+    rows, took, done = yield from deconvolved_rows(kernels, problem, device, stop)
+    if isinstance(problem, CsdProblem) and (unsettled := np.count_nonzero(took[:done] >= settings.iterations)):
+        notes.append(
+            f"{unsettled} voxels did not settle within {settings.iterations} iterations, and were left as they were "
+            "then; ask for more, or for a smaller lmax"
+        )
+    return rows, done, notes
+
+
+def _problem_of(
+    scan: DiffusionScan, signals: Array, volumes: Array, tissues: list[Response], settings: CsdSettings
+) -> CsdProblem | ConstrainedProblem:
+    """The deconvolution of signals (M, V), which those of several tissues are scaled for in place."""
+    if len(tissues) > 1:
+        return _tissues_problem(scan, signals, volumes, tissues, settings)
+    return shell_problem(scan, volumes, signals, tissues[0], settings)
 
 
 def shell_problem(
@@ -219,16 +295,10 @@ def shell_problem(
     return csd_problem(signals, scan.directions[volumes], response.of_shell(bval, shells), settings)
 
 
-def _several_tissues(
-    scan: DiffusionScan,
-    signals: Array,
-    volumes: Array,
-    tissues: list[Response],
-    settings: CsdSettings,
-    device: Device,
-    stop: threading.Event | None,
-) -> Solved:
-    """FODs and densities (M, N + tissues - 1) of all shells, NaN where there are none; how many were done; notes."""
+def _tissues_problem(
+    scan: DiffusionScan, signals: Array, volumes: Array, tissues: list[Response], settings: CsdSettings
+) -> ConstrainedProblem:
+    """The deconvolution of signals (M, V) of all shells into FODs and densities; it scales them in place."""
     shells = scan.shells()
     if len(tissues) > min(3, len(shells)):
         raise InvalidInput(
@@ -245,9 +315,8 @@ def _several_tissues(
     for number in range(len(tissues) - 1):
         constraints[settings.constraint_directions + number, count + number] = 1.0
     scale = float(np.abs(forward).max())
-    problem = constrained_problem(signals / scale, forward / scale, constraints)
-    rows, _, done = yield from deconvolved_rows("multitissue", problem, device, stop)
-    return rows, done, []
+    np.divide(signals, scale, out=signals)
+    return constrained_problem(signals, forward / scale, constraints)
 
 
 def _forward(scan: DiffusionScan, volumes: Array, tissues: list[Response], lmax: int) -> npt.NDArray[np.float64]:

@@ -5,7 +5,7 @@ MPPCA may be covered by patents (US 10,698,065); check before commercial use.
 
 from napari_gpubio.tracts.noise.model import DenoisedScan, ResidualRatios
 from napari_gpubio.tracts.noise.rician import gaussian_noise, rician_corrected
-from napari_gpubio.tracts.noise.run import denoise_scan, denoise_steps
+from napari_gpubio.tracts.noise.run import denoise_scan, denoise_steps, needed_memory
 from napari_gpubio.tracts.noise.settings import NoiseSettings
 
 __all__ = [
@@ -15,5 +15,6 @@ __all__ = [
     "denoise_scan",
     "denoise_steps",
     "gaussian_noise",
+    "needed_memory",
     "rician_corrected",
 ]

@@ -42,6 +42,11 @@ def neighbor_correlations(data: Array, mask: npt.NDArray[np.bool_]) -> npt.NDArr
     return np.array([_correlation(np.moveaxis(images, axis, 0), np.moveaxis(inside, axis, 0)) for axis in range(3)])
 
 
+def correlation_bytes(mask: npt.NDArray[np.bool_], volumes: int) -> int:
+    """Bytes that `neighbor_correlations` takes: signals of the voxels that it looks at, in both precisions."""
+    return 12 * volumes * int(np.count_nonzero(mask[:, :, _middle_planes(mask)]))
+
+
 def _weakest_components(rows: Array) -> Array:
     """Orthonormal directions (N, K) along which signals (M, N) have the least power, by inverse iteration.
 

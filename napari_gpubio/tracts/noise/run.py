@@ -14,12 +14,13 @@ from napari_gpubio import __version__
 from napari_gpubio.core.chunks import advance_in_chunks, within_memory
 from napari_gpubio.core.device import CPU, Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.memory import Memory, fuller
 from napari_gpubio.core.rows import copy_rows
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.core.timing import RunClock
 from napari_gpubio.tracts.kernels.mppca.problem import PcaProblem, pca_problem
 from napari_gpubio.tracts.model import DiffusionScan
-from napari_gpubio.tracts.noise.correlation import neighbor_correlations
+from napari_gpubio.tracts.noise.correlation import correlation_bytes, neighbor_correlations
 from napari_gpubio.tracts.noise.model import DenoisedScan
 from napari_gpubio.tracts.noise.rician import dark_notes, gaussian_noise
 from napari_gpubio.tracts.noise.settings import NoiseSettings
@@ -27,8 +28,8 @@ from napari_gpubio.tracts.tensors.run import checked_mask
 
 Array = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
-_FIRST_CHUNK = 1 << 27  # the size of matrices to the third, times their number
 _ALIKE = 0.1  # a correlation of neighbors above it is a warning; of white noise it is within 0.01 of 0
+_CORRECTING = 32  # bytes of a voxel, measured, while the noise of both channels is found
 _EVEN = 2.0  # a noise level that varies by more over the mask, between its 5th and 95th percentiles, is a warning
 
 
@@ -93,6 +94,8 @@ def denoise_steps(
     settings = settings or NoiseSettings()
     chosen, clock = choose_device(device), RunClock()
     window = settings.edges(scan.shape, scan.data.shape[3])
+    needed = needed_memory(scan, mask, settings, device=CPU)  # a run on a GPU takes as much of the host's
+    needed.check("denoising this scan", "denoise a part of it, or close other programs")
     signals, usable, nonzero = _signals_by_voxel(scan.data)
     data = signals if usable.all() else np.where(np.isfinite(signals), signals, np.float32(0))
     inside = nonzero if mask is None else checked_mask(scan, mask)
@@ -108,8 +111,7 @@ def denoise_steps(
     runs = _runs(problem, chosen)
     total, done = len(problem.voxels), 0
     try:
-        first_chunk = max(16, _FIRST_CHUNK // problem.size**3)
-        for done in advance_in_chunks(runs, total, stop=stop, first_chunk=first_chunk):
+        for done in advance_in_chunks(runs, total, stop=stop, first_chunk=problem.first_chunk):
             output.gather(runs)
             yield Step(done, total, "denoising")
     finally:
@@ -142,6 +144,53 @@ def denoise_steps(
         },
         complete=done == total,
     )
+
+
+def needed_memory(
+    scan: DiffusionScan,
+    mask: Array | None = None,
+    settings: NoiseSettings | None = None,
+    *,
+    device: str | Device = "auto",
+) -> Memory:
+    """Memory that `denoise_scan` takes besides the scan: of the CPU's, or on each of some GPUs.
+
+    Arguments are those of `denoise_steps`; without a mask it is that of all voxels, and with signals that are not
+    finite another copy of the scan is taken. On a GPU it is the most, see `PcaProblem.memory`.
+
+    Examples
+    --------
+    >>> from napari_gpubio import tracts
+    >>> scan = tracts.phantom.load_brain_phantom()
+    >>> memory = tracts.noise.needed_memory(scan, device="cpu")
+    >>> memory.results == scan.data.size * 4 + scan.data[..., 0].size * 7  # the series, noise, ranks and the mask
+    True
+    """
+    settings, chosen, voxels = settings or NoiseSettings(), choose_device(device), math.prod(scan.shape)
+    inside = np.broadcast_to(np.bool_(1), scan.shape) if mask is None else checked_mask(scan, mask)
+    count = int(np.count_nonzero(inside))
+    problem = PcaProblem(
+        data=np.broadcast_to(np.float32(0), scan.data.shape),
+        voxels=np.broadcast_to(np.int32(0), (count, 3)),
+        window=settings.edges(scan.shape, scan.data.shape[3]),
+        exact=settings.estimator == "exp2",
+        scale=1.0,
+        real=np.float64 if settings.precision == "double" else np.float32,
+    )
+    memory = problem.memory(chosen)
+    if chosen.is_gpu:
+        return memory
+    given = _is_by_voxel(scan.data) * problem.data.nbytes  # used as they are
+    kept = dataclasses.replace(
+        memory,
+        inputs=memory.inputs - given + 2 * voxels + 8 * count,
+        tallies=0,
+        results=problem.data.nbytes + 7 * voxels,
+        scratch=0,
+    )
+    after = max(correlation_bytes(inside, problem.volumes), settings.rician * _CORRECTING * voxels)
+    denoising = dataclasses.replace(kept, tallies=memory.tallies, scratch=memory.scratch)
+    return fuller(denoising, dataclasses.replace(kept, scratch=after))
 
 
 class _Output:
@@ -184,7 +233,7 @@ def _signals_by_voxel(data: Array) -> tuple[npt.NDArray[np.float32], Mask, Mask]
     """
     from napari_gpubio.core.jit import run_blocks
 
-    as_it_is = data.dtype == np.float32 and data.flags.c_contiguous
+    as_it_is = _is_by_voxel(data)
     signals = data if as_it_is else np.empty(data.shape, np.float32)
     usable, nonzero = np.empty(data.shape[:3], bool), np.empty(data.shape[:3], bool)
 
@@ -201,6 +250,11 @@ def _signals_by_voxel(data: Array) -> tuple[npt.NDArray[np.float32], Mask, Mask]
     return signals, usable, nonzero
 
 
+def _is_by_voxel(data: Array) -> bool:
+    """Whether signals are in single precision, and those of a voxel side by side."""
+    return bool(data.dtype == np.float32 and data.flags.c_contiguous)
+
+
 def _runs(problem: PcaProblem, device: Device) -> list[Any]:
     if not device.is_gpu:
         from napari_gpubio.tracts.kernels.mppca import cpu
@@ -210,7 +264,7 @@ def _runs(problem: PcaProblem, device: Device) -> list[Any]:
 
     each = [Device("cuda", (i,)) for i in device.indices]
     return [
-        within_memory(partial(gpu.Run, problem, device=one), one, gpu.needed_bytes(problem, one), "denoising the scan")
+        within_memory(partial(gpu.Run, problem, device=one), one, problem.memory(one).total, "denoising the scan")
         for one in each
     ]
 

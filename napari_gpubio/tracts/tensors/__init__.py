@@ -3,6 +3,7 @@
 from napari_gpubio.tracts.tensors.gradient_check import GradientCheck, check_gradients, corrected_scan
 from napari_gpubio.tracts.tensors.maps import ellipsoids, nearby_voxels, scalar_map, slice_voxels
 from napari_gpubio.tracts.tensors.mask import brain_mask
+from napari_gpubio.tracts.tensors.run import needed_memory
 
 __all__ = [
     "GradientCheck",
@@ -11,6 +12,7 @@ __all__ = [
     "corrected_scan",
     "ellipsoids",
     "nearby_voxels",
+    "needed_memory",
     "scalar_map",
     "slice_voxels",
 ]

@@ -1,6 +1,7 @@
 """Fit tensors to a diffusion scan, on any device."""
 
 import dataclasses
+import math
 import threading
 from collections.abc import Callable, Generator
 from functools import partial
@@ -13,6 +14,7 @@ from napari_gpubio import __version__
 from napari_gpubio.core.chunks import advance_in_chunks, within_memory
 from napari_gpubio.core.device import CPU, Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.memory import Memory, fuller
 from napari_gpubio.core.rows import finite_rows, row_sums
 from napari_gpubio.core.space import same_grid, voxel_sizes_mm
 from napari_gpubio.core.steps import Step, drive
@@ -27,6 +29,7 @@ from napari_gpubio.tracts.voxels import signals_of, volume_of
 
 Array = npt.NDArray[Any]
 _UM2_PER_MS = 1e-3  # mm^2/s
+_ROWS = 1 << 16  # voxels whose signals are moved together
 
 
 def fit_tensors(
@@ -73,29 +76,82 @@ def fit_steps(
     chosen, clock = choose_device(device), RunClock()
     volumes = select_volumes(scan, settings.shells)
     inside = checked_mask(scan, mask)
-    signals = signals_of(scan.data, inside, volumes)
-    usable = usable_rows(signals)
-    if not usable.all():
-        signals = signals[usable]
-        inside[inside] = usable
-    problem = fit_problem(signals, scan.bvals[volumes], scan.directions[volumes], settings)
-    runs = _runs(problem, chosen)
-    try:
-        total, done = len(problem.signals), 0
-        for done in advance_in_chunks(runs, total, stop=stop, first_chunk=8192):
-            yield Step(done, total, "fitting tensors")
-        coefficients, raised = _merged(runs)
-    finally:
-        for run in runs:
-            run.close()
-    field = _field(scan, inside, coefficients, raised, settings, int((~usable).sum()))
+    needed = needed_memory(scan, inside, settings, device=CPU)  # a run on a GPU takes as much of the host's
+    needed.check("fitting tensors to this scan", "give the mask of a smaller part, or close other programs")
+    coefficients, raised, skipped, done = yield from _fitted(scan, inside, volumes, settings, chosen, stop)
+    field = _field(scan, inside, coefficients, raised, settings, skipped)
     parameters = {
         "software": f"napari-gpubio {__version__}",
         "fit": dataclasses.asdict(settings),
         "device": chosen.describe(),
         "seconds": round(clock.seconds, 4),
     }
-    return dataclasses.replace(field, parameters=parameters, complete=done == total)
+    return dataclasses.replace(field, parameters=parameters, complete=done == len(raised))
+
+
+def needed_memory(
+    scan: DiffusionScan,
+    mask: Array | None = None,
+    settings: FitSettings | None = None,
+    *,
+    device: str | Device = "auto",
+) -> Memory:
+    """Memory that `fit_tensors` takes besides the scan: of the CPU's, or on each of some GPUs.
+
+    Arguments are those of `fit_steps`; without a mask one is made, which itself takes less. The parts of volumes in
+    which no voxel of the mask lies are counted, too; the system may never make them.
+
+    Examples
+    --------
+    >>> from napari_gpubio import tracts
+    >>> scan = tracts.phantom.load_brain_phantom()
+    >>> memory = tracts.tensors.needed_memory(scan, device="cpu")
+    >>> memory.results == 58 * scan.data[..., 0].size  # tensors, signals at b = 0, repaired voxels and the mask
+    True
+    """
+    settings, chosen, inside = settings or FitSettings(), choose_device(device), checked_mask(scan, mask)
+    volumes, count, voxels = select_volumes(scan, settings.shells), int(np.count_nonzero(inside)), math.prod(scan.shape)
+    none = np.empty((0, len(volumes)), np.float32)
+    problem = fit_problem(none, scan.bvals[volumes], scan.directions[volumes], settings)
+    fitting = dataclasses.replace(problem, signals=unread(count, len(volumes))).memory(chosen)
+    if chosen.is_gpu:
+        return fitting
+    placing = Memory(results=58 * voxels, scratch=67 * count)  # coefficients, signals at b = 0, three marks
+    return fullest_moment(scan, inside, volumes, fitting, placing)
+
+
+def unread(*shape: int) -> npt.NDArray[np.float32]:
+    """Signals that are not there yet, of a shape."""
+    return np.broadcast_to(np.float32(0), shape)
+
+
+def fullest_moment(scan: DiffusionScan, inside: Array, volumes: Array, *moments: Memory) -> Memory:
+    """The fullest of a run's moments, with the mask, or that in which the signals of a mask are taken from a scan."""
+    from napari_gpubio.core.jit import thread_count
+
+    planes = np.sort(np.count_nonzero(inside, axis=(1, 2)))
+    some = len(volumes) < scan.data.shape[3]
+    row = scan.data.dtype.itemsize * (scan.data.shape[3] + some * len(volumes))
+    taking = Memory(inputs=4 * len(volumes) * int(planes.sum()), scratch=row * int(planes[-thread_count() :].sum()))
+    fullest = fuller(taking, *moments)
+    return dataclasses.replace(fullest, scratch=fullest.scratch + inside.size)
+
+
+def usable_signals(
+    scan: DiffusionScan, inside: npt.NDArray[np.bool_], volumes: npt.NDArray[np.intp]
+) -> tuple[npt.NDArray[np.float32], int]:
+    """Signals (M, V) of some volumes in the voxels of a mask, from which the unusable ones go; and their number."""
+    signals = signals_of(scan.data, inside, volumes)
+    usable = usable_rows(signals)
+    if usable.all():
+        return signals, 0
+    inside[inside] = usable
+    count = 0
+    for start in range(0, len(usable), _ROWS):  # in place, for a copy would take as much again
+        some = signals[start : start + _ROWS][usable[start : start + _ROWS]]
+        signals[count : count + len(some)] = some
+        count += len(some)
+    return signals[:count], len(usable) - count
 
 
 def select_volumes(scan: DiffusionScan, shells: tuple[int, ...]) -> npt.NDArray[np.intp]:
@@ -138,9 +194,35 @@ def _runs(problem: FitProblem, device: Device) -> list[Any]:
         return [cpu.Run(problem, device=CPU)]
     from napari_gpubio.tracts.kernels.tensors import gpu
 
-    needed = problem.signals.nbytes + 57 * len(problem.signals)
     each = [Device("cuda", (i,)) for i in device.indices]
-    return [within_memory(partial(gpu.Run, problem, device=one), one, needed, "the tensor fit") for one in each]
+    return [
+        within_memory(partial(gpu.Run, problem, device=one), one, problem.memory(one).total, "the tensor fit")
+        for one in each
+    ]
+
+
+def _fitted(
+    scan: DiffusionScan,
+    inside: npt.NDArray[np.bool_],
+    volumes: npt.NDArray[np.intp],
+    settings: FitSettings,
+    device: Device,
+    stop: threading.Event | None,
+) -> Generator[Step, None, tuple[Array, Array, int, int]]:
+    """Coefficients (M, 7), NaN where none were found; which voxels had low signals; how many had none.
+
+    Then how many were done. The signals are gone with the frame.
+    """
+    signals, skipped = usable_signals(scan, inside, volumes)
+    problem = fit_problem(signals, scan.bvals[volumes], scan.directions[volumes], settings)
+    runs, total, done = _runs(problem, device), len(signals), 0
+    try:
+        for done in advance_in_chunks(runs, total, stop=stop, first_chunk=8192):
+            yield Step(done, total, "fitting tensors")
+        return *_merged(runs), skipped, done
+    finally:
+        for run in runs:
+            run.close()
 
 
 def _merged(runs: list[Any]) -> tuple[Array, Array]:
@@ -160,7 +242,8 @@ def _field(
     mask = volume_of(fitted, inside)
     if not fitted.all():
         coefficients = coefficients[fitted]
-    tensors = coefficients[:, :6] * _UM2_PER_MS
+    tensors = coefficients[:, :6]
+    tensors *= _UM2_PER_MS  # in place, for a copy would take as much again
     s0 = np.exp(np.minimum(coefficients[:, 6], 80.0))
     repaired = np.zeros(len(tensors), bool)
     if settings.repair:

@@ -3,7 +3,7 @@
 import pytest
 from napari.utils._proxies import PublicOnlyProxy
 
-from napari_gpubio.denoise.gui import request
+from napari_gpubio.denoise import volumes
 from napari_gpubio.denoise.gui.modes import FluenceMode
 from tests.denoise.gui.panel_samples import add_panel
 from tests.dock_widgets import Held, until_the_end
@@ -24,7 +24,7 @@ def panel(viewer, qtbot):
 @pytest.fixture
 def held(monkeypatch):
     """Holds every run back after its first bricks until ``go`` is set."""
-    yield from Held(monkeypatch, request, "denoise_steps").until_the_end()
+    yield from Held(monkeypatch, volumes, "denoise_steps").until_the_end()
 
 
 @pytest.fixture

@@ -79,13 +79,13 @@ def settle(qtbot, panel):
 
 
 def run_script_here(panel, folder, monkeypatch):
-    """Copy the script, save what it needs beside it, and run it in this process; returns its text and its result."""
+    """Copy the script, save what it needs beside it, and run it in this process; returns its text."""
     (folder / "scripts").mkdir(exist_ok=True)
     save_scripts_as(monkeypatch, folder / "scripts" / "script.py")
     monkeypatch.chdir(folder)
-    text, names = script_of(panel), {}
-    exec(text, names)
-    return text, names["result"]
+    text = script_of(panel)
+    exec(text, {})
+    return text
 
 
 def part_button(panel, part):

@@ -28,7 +28,7 @@ def guide():
 def add_fluence(viewer, scale, affine=AFFINE, held=None, name="light", **more):
     held = halves() if held is None else held
     mean = (held[0] + held[1]) / 2
-    values = denoise.io.to_log10(mean) if scale == "log10" else mean
+    values = denoise.values.to_log10(mean) if scale == "log10" else mean
     told = quantity_metadata(Quantity("fluence", "1/mm2", scale), halves=held) | more
     return add_volume(viewer, values, affine, name, metadata=told)
 
@@ -39,7 +39,7 @@ def expected(affine=AFFINE, **known):
 
 
 def shown(image, scale):
-    return denoise.io.to_log10(image) if scale == "log10" else image
+    return denoise.values.to_log10(image) if scale == "log10" else image
 
 
 @pytest.mark.parametrize("scale", ["log10", "linear"])
@@ -68,9 +68,9 @@ def test_a_saved_fluence_is_opened_and_continued_and_so_is_its_result(viewer, pa
     run(qtbot, panel)
     clean = viewer.layers["denoised light"]
     assert np.array_equal(volume_of(clean), shown(expected(SAGITTAL).image, "log10"), equal_nan=True)
-    text, _ = run_script_here(panel, tmp_path, monkeypatch)
+    text = run_script_here(panel, tmp_path, monkeypatch)
     assert "light_half_1.nii.gz" in text
-    written = denoise.io.read_image(tmp_path / "denoised light.nii.gz")
+    written = denoise.open_volume(tmp_path / "denoised light.nii.gz")
     assert np.array_equal(written.array, stored_array(clean), equal_nan=True)
 
 
@@ -79,7 +79,7 @@ def test_the_script_saves_halves_that_are_in_no_file(viewer, panel, qtbot, tmp_p
     add_fluence(viewer, "linear")
     run(qtbot, panel)
     run_script_here(panel, tmp_path, monkeypatch)
-    written = denoise.io.read_image(tmp_path / "denoised light.nii.gz")
+    written = denoise.open_volume(tmp_path / "denoised light.nii.gz")
     assert np.array_equal(written.array, stored_array(viewer.layers["denoised light"]))
 
 
@@ -93,7 +93,7 @@ def test_the_guide_is_used_by_itself_and_in_the_script(viewer, panel, qtbot, tmp
     assert np.array_equal(volume_of(viewer.layers["denoised light"]), image)
     assert not np.array_equal(image, expected().image)
     run_script_here(panel, tmp_path, monkeypatch)
-    written = denoise.io.read_image(tmp_path / "denoised light.nii.gz")
+    written = denoise.open_volume(tmp_path / "denoised light.nii.gz")
     assert np.array_equal(written.array, stored_array(viewer.layers["denoised light"]))
 
 
@@ -128,7 +128,7 @@ def test_the_mode_of_other_images_stays(viewer, panel):
 
 
 def test_halves_of_another_shape_are_not_used(viewer, panel):
-    values = denoise.io.to_log10(halves()[0])
+    values = denoise.values.to_log10(halves()[0])
     told = quantity_metadata(Quantity("fluence", "1/mm2", "log10"), halves=halves()[:, 1:])
     add_volume(viewer, values, metadata=told, name="light")
     assert not panel.modes[1].has_own_halves
@@ -171,7 +171,7 @@ def test_labels_of_another_grid_are_refused(viewer, panel, qtbot):
 
 
 def test_a_fluence_without_unit_or_affine_is_denoised_and_says_nothing_it_does_not_know(viewer, panel, qtbot):
-    values = denoise.io.to_log10(halves()[0])
+    values = denoise.values.to_log10(halves()[0])
     viewer.add_image(values.T, name="log10 of something")
     assert panel.image_box.log.isChecked()
     run(qtbot, panel, patches="small")

@@ -7,7 +7,7 @@ from scipy.ndimage import gaussian_filter
 from napari_gpubio import denoise
 from napari_gpubio.core.napari_io import stored_array, volume_of
 from napari_gpubio.core.quantity import Quantity, quantity_of
-from napari_gpubio.denoise.gui import request
+from napari_gpubio.denoise import volumes
 from tests.denoise.gui.panel_samples import (
     AFFINE,
     BOTH,
@@ -44,7 +44,7 @@ def test_from_the_sample_to_clean_fluence(viewer, panel, qtbot):
     run(qtbot, panel)
     pair = denoise.samples.fluence_pair()
     clean, _, noise, _ = made(viewer, "fluence half A + B, log10 1/mm²")
-    images = (pair.half_a + pair.half_b) / 2, denoise.io.from_log10(volume_of(clean))
+    images = (pair.half_a + pair.half_b) / 2, denoise.values.from_log10(volume_of(clean))
     raw, left = (gaussian_filter(np.square(image.astype(float) - pair.truth), 2) for image in images)
     truth_db = np.median(10 * np.log10(raw / left)[pair.truth**2 > raw])
     assert truth_db > 9
@@ -113,7 +113,7 @@ def test_what_another_mode_does_not_have_is_left_to_the_user(viewer, panel, qtbo
 
 def test_stopping_keeps_what_was_tried(viewer, panel, qtbot, monkeypatch):
     add_halves(viewer)
-    held = Held(monkeypatch, request, "denoise_fluence_steps")
+    held = Held(monkeypatch, volumes, "denoise_fluence_steps")
     panel.run_button.click()
     held.wait(qtbot)
     panel.run_button.click()
@@ -150,18 +150,19 @@ def test_one_buffer_is_denoised_with_a_sentence(viewer, panel, qtbot):
 @pytest.mark.daily
 def test_the_script_of_logarithms_gives_the_same(viewer, panel, qtbot, tmp_path, monkeypatch):
     quantity = {"quantity": "log10 fluence"}
-    add_volume(viewer, denoise.io.to_log10(ODD), SAGITTAL, "fluence odd", metadata=quantity, visible=False)
-    image = add_volume(viewer, denoise.io.to_log10(EVEN), SAGITTAL, "fluence even", metadata=quantity)
+    add_volume(viewer, denoise.values.to_log10(ODD), SAGITTAL, "fluence odd", metadata=quantity, visible=False)
+    image = add_volume(viewer, denoise.values.to_log10(EVEN), SAGITTAL, "fluence even", metadata=quantity)
     panel.mode.labels_box.choose(add_labels(viewer, image, (EVEN > 0.1).astype(int)))
     run(qtbot, panel, largest_scale=4.0)
-    text, result = run_script_here(panel, tmp_path, monkeypatch)
-    assert "FluenceSettings(largest_scale=4.0), second=second, labels=labels" in text
+    text = run_script_here(panel, tmp_path, monkeypatch)
+    for part in ("settings=FluenceSettings(largest_scale=4.0)", "second=fluence_odd", "labels=tissue", "log10=True"):
+        assert part in text
     clean, _, noise, scale = made(viewer)
     for path, layer in (("denoised fluence even", clean), ("noise of fluence even", noise)):
-        written = denoise.io.read_image(tmp_path / f"{path}.nii.gz").array
+        written = denoise.open_volume(tmp_path / f"{path}.nii.gz").array
         assert np.array_equal(written, stored_array(layer), equal_nan=True)
-    assert np.array_equal(volume_of(scale), result.scale_mm)  # no logarithm
-    whole = denoise.io.from_log10(volume_of(viewer.layers[BOTH]))
+    assert volume_of(scale).max() > 1  # no logarithm
+    whole = denoise.values.from_log10(volume_of(viewer.layers[BOTH]))
     np.testing.assert_allclose(whole, (EVEN + ODD) / 2, rtol=1e-5)
     assert " % " not in number(panel, "Noise")
     assert number(panel, "Noise").endswith(" %")
@@ -178,6 +179,6 @@ def test_the_script_of_one_buffer_and_some_gates(viewer, panel, qtbot, tmp_path,
         panel.mode.second_box.activated.emit(second)
         run(qtbot, panel)
         run_script_here(panel, tmp_path, monkeypatch)
-        written = denoise.io.read_image(tmp_path / "denoised fluence even.nii.gz").array
+        written = denoise.open_volume(tmp_path / "denoised fluence even.nii.gz").array
         assert np.array_equal(written, stored_array(viewer.layers[f"denoised {name}"]))
         assert not stored_array(viewer.layers[f"residual {name}"])[..., 0].any()

@@ -28,7 +28,7 @@ from tests.denoise.gui.panel_samples import (
 from tests.dock_widgets import button
 from tests.sentences import says
 
-SMALL = denoise.DenoiseSettings(patches="small")
+SMALL = denoise.DenoiseSettings(patches=denoise.Small())
 
 
 @pytest.mark.daily
@@ -100,14 +100,14 @@ def test_a_layer_that_is_not_ours_is_taken_by_its_own_transform(viewer, panel, q
 def test_fluence_is_filtered_as_it_is_and_shown_as_its_logarithm(viewer, panel, qtbot):
     linear = 1e-12 * noisy()
     linear[:3] = 0
-    shown = denoise.io.to_log10(linear)
+    shown = denoise.values.to_log10(linear)
     add_volume(viewer, shown, metadata={"quantity": "log10 fluence", "unit": "1/mm²"}, contrast_limits=(-14, -9))
     assert panel.image_box.log.isChecked()
     run(qtbot, panel, patches="small")
-    expected = denoise.denoise(denoise.io.from_log10(shown), SMALL, voxel_size_mm=(1, 1, 2), device="cpu")
+    expected = denoise.denoise(denoise.values.from_log10(shown), SMALL, voxel_size_mm=(1, 1, 2), device="cpu")
     clean, residual, noise = result_layers(viewer)
-    assert np.array_equal(volume_of(clean), denoise.io.to_log10(expected.image), equal_nan=True)
-    assert np.array_equal(volume_of(noise), denoise.io.to_log10(expected.noise), equal_nan=True)
+    assert np.array_equal(volume_of(clean), denoise.values.to_log10(expected.image), equal_nan=True)
+    assert np.array_equal(volume_of(noise), denoise.values.to_log10(expected.noise), equal_nan=True)
     assert clean.contrast_limits == [-14, -9]
     assert quantity_of(clean) == Quantity("fluence", "1/mm²", "log10", "denoised: scan")
     assert np.isnan(volume_of(residual)[0]).all()

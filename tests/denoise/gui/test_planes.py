@@ -52,8 +52,11 @@ def test_the_script(viewer, panel, plane, tmp_path, monkeypatch):
     inside[:9] = 0
     panel.image_box.mask_box.choose(viewer.add_labels(inside, name="mask", **PLACE))
     panel.image_box.layer_box.choose(plane)
-    _, result = run_script_here(panel, tmp_path, monkeypatch)
-    np.testing.assert_allclose(np.squeeze(result.image), expected_of(plane, mask=inside.T).T, rtol=1e-4)
+    run_script_here(panel, tmp_path, monkeypatch)
+    (made,) = tmp_path.glob("denoised *.nii.gz")
+    np.testing.assert_allclose(
+        np.squeeze(denoise.open_volume(made).array), expected_of(plane, mask=inside.T).T, rtol=1e-4
+    )
 
 
 def test_the_preview_of_a_volume_has_the_noise_of_all_of_it(viewer, panel, qtbot):

@@ -144,7 +144,7 @@ def test_the_volume_of_a_series_that_is_on_screen(viewer, exact, qtbot):
     layer = look(qtbot, exact)
     assert layer.data.shape == (1, 1, 18, 20)
     assert np.allclose(layer.data_to_world((0, 0, 0, 0))[:2], (2, 7))
-    settings = denoise.DenoiseSettings(patches="small", preselection="none")
+    settings = denoise.DenoiseSettings(patches=denoise.Small(), preselection="none")
     expected = denoise.denoise(noisy(seed=2), settings, device="cpu").image
     np.testing.assert_allclose(layer.data[0, 0], expected[:, :, 7].T, rtol=1e-5)
 

@@ -9,9 +9,10 @@ from scipy.ndimage import gaussian_filter
 from napari_gpubio import denoise
 from napari_gpubio.core.napari_io import volume_layer
 from napari_gpubio.core.steps import drive
-from napari_gpubio.denoise.gui.request import AnlmRecipe, Request
+from napari_gpubio.denoise.gui.request import Request
 from napari_gpubio.denoise.gui.run import Numbers, number_texts, run_steps
-from napari_gpubio.denoise.napari_io import layer_volume
+from napari_gpubio.denoise.napari_io import layer_source, layer_volume
+from napari_gpubio.denoise.operations import Denoise
 
 NAN = float("nan")
 
@@ -22,14 +23,9 @@ def denoised(array, affine, settings, name="scan", **metadata):
     data, keywords, _ = volume_layer(array, affine, name, metadata=metadata)
     layer = image_class(data, **keywords)
     image = layer_volume(layer, is_log="quantity" in metadata)
-    request = Request(
-        image=image,
-        recipe=AnlmRecipe(settings=settings, inputs={}),
-        volumes=None,
-        mask=None,
-        skips_gaps=False,
-        device="cpu",
-    )
+    fields = {"settings": settings, "log10": image.is_log}
+    sources = {"image": layer_source(layer)}
+    request = Request(image=image, verb=Denoise, fields=fields, sources=sources, device="cpu")
     return drive(run_steps(request, threading.Event()))
 
 
@@ -47,7 +43,9 @@ def test_the_gain_on_a_head_with_rician_noise():
 def test_the_gain_on_fluence_whose_noise_is_correlated():
     """With noise that is independent between voxels the estimate would be 3 dB too large here."""
     pair = denoise.samples.fluence_pair()
-    done = denoised(denoise.io.to_log10(pair.half_a), pair.affine, denoise.DenoiseSettings(), quantity="log10 fluence")
+    done = denoised(
+        denoise.values.to_log10(pair.half_a), pair.affine, denoise.DenoiseSettings(), quantity="log10 fluence"
+    )
     raw, left = (gaussian_filter(np.square(x.astype(float) - pair.truth), 2) for x in (pair.half_a, done.result.image))
     is_clear = pair.truth**2 > raw
     truth_db = np.median(10 * np.log10(raw / left)[is_clear])

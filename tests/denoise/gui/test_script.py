@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 from napari_gpubio import denoise
-from napari_gpubio.core.napari_io import stored_array
-from napari_gpubio.denoise.gui import panel as panel_module
-from napari_gpubio.denoise.gui.modes import MODES, AnlmMode
-from napari_gpubio.denoise.gui.request import AnlmRecipe
+from napari_gpubio.core import operations
+from napari_gpubio.core.napari_io import carried, stored_array
+from napari_gpubio.core.operations import OpenVolume, from_graph
+from napari_gpubio.denoise.operations import Denoise
 from tests.denoise.gui.panel_samples import (
     AFFINE,
     SAGITTAL,
@@ -19,6 +19,7 @@ from tests.denoise.gui.panel_samples import (
     run,
     run_script_here,
     series,
+    use,
 )
 from tests.dock_widgets import run_script, script_of
 
@@ -49,7 +50,8 @@ def test_the_script_gives_the_same_and_keeps_the_header(viewer, panel, qtbot, tm
     panel.mode.number.setText("3.5")
     run(qtbot, panel, patches="small", noise_model="rician")
     text = script_of(panel)
-    assert "DenoiseSettings(patches='small', noise_model='rician'), noise=3.5" in text
+    assert "DenoiseSettings(patches=Small(), noise_model='rician')" in text
+    assert "sigma=3.5" in text
     run_script(text, tmp_path)
     clean, noise = written(tmp_path)
     assert same(clean, result_layers(viewer)[0])
@@ -77,13 +79,13 @@ def test_inputs_without_a_file_are_saved_beside_the_script(viewer, panel, qtbot,
     panel.image_box.first.setValue(1)
     panel.image_box.gaps.setChecked(True)
     run(qtbot, panel, patches="small")
-    text, _ = run_script_here(panel, tmp_path, monkeypatch)
-    for part in ("SHA-256", "noise=noise", "mask=mask", "without_gaps"):
+    text = run_script_here(panel, tmp_path, monkeypatch)
+    for part in ("noise=levels", "mask=mask", "volumes=(1, 2)", "skip_gaps=True"):
         assert part in text
     clean, noise = written(tmp_path, "series")
     layer, _, noise_layer = result_layers(viewer, "series")
     assert same(clean, layer)
-    assert np.array_equal(np.asarray(noise.dataobj), stored_array(noise_layer)[..., 1:])
+    assert same(noise, noise_layer)
     kept = (mask == 0) | ~np.isfinite(array).all(axis=3)
     assert np.array_equal(stored_array(layer)[kept], array[kept], equal_nan=True)
 
@@ -105,33 +107,31 @@ def test_a_script_without_an_image_is_a_sentence(panel):
     assert "there is no image" in panel.message
 
 
-# -- modes ------------------------------------------------------------------------------------------------------------
-
-
-class HalvedRecipe(AnlmRecipe):
-    """Denoises, and halves."""
-
-    def steps(self, values, **known):
-        result = yield from super().steps(values, **known)
-        result.image[:] *= 0.5
-        return result
-
-
-class Halved(AnlmMode):
-    """A mode of another kind."""
-
-    title, recipe = "halves", HalvedRecipe
-
-
-def test_another_mode_is_one_more_class(viewer, qtbot, monkeypatch, request):
-    monkeypatch.setattr(panel_module, "MODES", (*MODES, Halved))
-    panel = request.getfixturevalue("panel")
-    add_volume(viewer, affine=np.eye(4))
-    assert panel.mode is panel.modes[0]
-    panel.mode_box.setCurrentText("halves")
-    assert isinstance(panel.mode, Halved)
-    assert panel.modes[0].isHidden()
-    assert not panel.mode.isHidden()
+def test_the_script_is_that_of_the_result_whatever_happens_to_the_panel_and_its_layers(
+    viewer, panel, qtbot, tmp_path, monkeypatch
+):
+    image = add_volume(viewer)
+    mask = viewer.add_labels(np.ones(image.data.shape, int), name="mask", scale=image.scale, affine=image.affine)
+    panel.image_box.mask_box.choose(mask)
     run(qtbot, panel, patches="small")
-    plain = denoise.denoise(noisy(), denoise.DenoiseSettings(patches="small"), device="cpu").image
-    assert np.array_equal(stored_array(result_layers(viewer)[0]), 0.5 * plain)
+    shown = stored_array(result_layers(viewer)[0]).copy()
+    use(panel, patches="large")
+    mask.data[:5] = 0
+    mask.refresh()
+    text = run_script_here(panel, tmp_path, monkeypatch)
+    assert "patches=Small()" in text
+    np.testing.assert_array_equal(np.asarray(written(tmp_path)[0].dataobj), shown)
+    viewer.layers.remove("mask")
+    assert script_of(panel).splitlines()[-1] == text.splitlines()[-1]
+
+
+def test_layers_carry_the_record_of_what_they_are(viewer, panel, qtbot, tmp_path):
+    add_volume(viewer, metadata=saved(noisy(), tmp_path / "scan.nii.gz"))
+    run(qtbot, panel, patches="small")
+    clean, residual, _ = (carried(layer, "record") for layer in result_layers(viewer))
+    (opened, found) = from_graph({name: clean[name] for name in clean if name != "output"}).values()
+    assert (clean["output"], residual["output"]) == ("denoised", "residual")
+    assert opened == OpenVolume.at(tmp_path / "scan.nii.gz")
+    assert found == Denoise(image=opened, settings=denoise.DenoiseSettings(patches=denoise.Small()), log10=False)
+    made = operations.run(found, device="cpu", store=operations.Store()).denoised
+    assert np.array_equal(made.array, stored_array(result_layers(viewer)[0]))

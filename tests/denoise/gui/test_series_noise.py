@@ -5,7 +5,17 @@ import pytest
 
 from napari_gpubio import denoise
 from napari_gpubio.core.napari_io import stored_array
-from tests.denoise.gui.panel_samples import SHAPE, add_series, look, noisy, number, result_layers, run, use
+from tests.denoise.gui.panel_samples import (
+    SHAPE,
+    add_series,
+    look,
+    noisy,
+    number,
+    result_layers,
+    run,
+    run_script_here,
+    use,
+)
 from tests.denoise.gui.test_script import same, saved, written
 from tests.dock_widgets import script_of, shown_by_script
 
@@ -35,24 +45,25 @@ def test_the_run_the_note_and_the_script(viewer, panel, qtbot, tmp_path, monkeyp
 
 
 @pytest.mark.daily
-def test_the_script_of_all_volumes_needs_no_line_more(viewer, panel, tmp_path):
+def test_the_noise_of_some_volumes_is_that_of_all(viewer, panel, qtbot, tmp_path, monkeypatch):
     add_series(viewer, scan(), metadata=saved(scan(), tmp_path / "series.nii.gz"))
-    use(panel, noise_model="rician")
-    assert "noise.estimate" not in script_of(panel)
-    panel.image_box.last.setValue(4)
-    assert "denoise.noise.estimate(image.array, mask=None)" in script_of(panel)
-    panel.image_box.gaps.setChecked(True)
-    assert "denoise.noise.estimate(series, mask=inside)" in script_of(panel)
-    use(panel, noise_model="gaussian")
-    assert "noise.estimate" not in script_of(panel)
+    panel.image_box.last.setValue(1)
+    run(qtbot, panel, noise_model="rician", patches="small")
+    text = run_script_here(panel, tmp_path, monkeypatch)
+    assert "volumes=(0, 1)" in text
+    made = denoise.open_volume(tmp_path / "denoised series.nii.gz").array
+    assert np.array_equal(made, stored_array(viewer.layers["denoised series"]))
+    found = denoise.noise.estimate(scan())
+    settings = denoise.DenoiseSettings(noise_model="rician", patches=denoise.Small())
+    size = denoise.open_volume(tmp_path / "series.nii.gz").voxel_size_mm
+    expected = denoise.denoise(scan()[..., :2], settings, noise=found, voxel_size_mm=size, device="cpu").image
+    assert np.array_equal(made[..., :2], expected)
 
 
 def test_the_preview_has_the_noise_of_the_series_which_is_found_once(viewer, panel, qtbot, monkeypatch):
     calls = []
     estimate = denoise.noise.estimate
-    monkeypatch.setattr(
-        "napari_gpubio.denoise.gui.request.estimate", lambda *a, **k: calls.append(1) or estimate(*a, **k)
-    )
+    monkeypatch.setattr("napari_gpubio.denoise.volumes.estimate", lambda *a, **k: calls.append(1) or estimate(*a, **k))
     add_series(viewer, scan(), affine=np.eye(4))
     use(panel, noise_model="rician", patches="small")
     shown = look(qtbot, panel).data.copy()

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import io
 import json
 import math
 import threading
@@ -18,10 +19,18 @@ from hypothesis import strategies as st
 from napari_gpubio.core import volumes
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.parameters import replaced
+from napari_gpubio.core.steps import drive
 from napari_gpubio.light import layers
 from napari_gpubio.light.detectors import Detector, FaceDetector
-from napari_gpubio.light.io import load_layered_result, load_result, save_layered_result, save_result
-from napari_gpubio.light.io.archive import VOXELS, write_archive
+from napari_gpubio.light.io import (
+    archive,
+    load_layered_result,
+    load_result,
+    save_layered_result,
+    save_result,
+    save_result_steps,
+)
+from napari_gpubio.light.io.archive import VOXELS, write_archive_steps
 from napari_gpubio.light.io.mco import read_mco, write_mco
 from napari_gpubio.light.layers.beams import Beam, convolved
 from napari_gpubio.light.layers.model import Layer, LayeredMedium
@@ -174,13 +183,48 @@ def test_arrays_are_compressed_where_that_pays(tmp_path, compress, packed):
         "noise": random.random(size),
         "few": np.zeros(10),
     }
-    write_archive(tmp_path / "r.npz", VOXELS, {}, arrays.items(), compress=compress)
+    drive(write_archive_steps(tmp_path / "r.npz", VOXELS, {}, arrays.items(), compress=compress))
     with zipfile.ZipFile(tmp_path / "r.npz") as file:
         members = {member.filename.removesuffix(".npy"): member.compress_type for member in file.infolist()}
     assert [name for name in arrays if members[name] == zipfile.ZIP_DEFLATED] == packed
     with np.load(tmp_path / "r.npz") as found:
         for name, array in arrays.items():
             np.testing.assert_array_equal(found[name], array)
+
+
+ORDERS = {
+    "C": lambda: np.arange(6000.0).reshape(10, 20, 30),
+    "Fortran": lambda: np.asfortranarray(np.arange(6000.0).reshape(10, 20, 30)),
+    "neither": lambda: np.moveaxis(np.arange(6000, dtype=np.uint16).reshape(10, 20, 30), 0, -1)[::2],
+    "one number": lambda: np.array(5),
+    "nothing": lambda: np.zeros((0, 3)),
+    "text": lambda: np.array("key"),
+}
+
+
+@pytest.mark.parametrize("compress", [False, True])
+@pytest.mark.parametrize("order", ORDERS)
+def test_blocks_are_what_numpy_writes(tmp_path, monkeypatch, order, compress):
+    monkeypatch.setattr(archive, "_BLOCK", 1000)
+    array, expected = ORDERS[order](), io.BytesIO()
+    np.lib.format.write_array(expected, array, allow_pickle=False)
+    steps = []
+    drive(write_archive_steps(tmp_path / "r.npz", VOXELS, {}, [("a", array)], compress=compress), steps.append)
+    with zipfile.ZipFile(tmp_path / "r.npz") as file:
+        assert file.read("a.npy") == expected.getvalue()
+    assert max(0, array.nbytes // 1000 - 2) <= len(steps) < max(1, -(-array.nbytes // 1000))  # some blocks are shorter
+    assert all(step.message == "MB of r.npz saved" for step in steps)
+
+
+def test_a_result_that_is_no_longer_saved_leaves_the_old_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(archive, "_BLOCK", 1000)
+    save_result(tmp_path / "r.npz", sample_result((6, 5, 4)))
+    before = (tmp_path / "r.npz").read_bytes()
+    saving = save_result_steps(tmp_path / "r.npz", sample_result((6, 5, 4)))
+    next(saving)
+    saving.close()
+    assert [path.name for path in tmp_path.iterdir()] == ["r.npz"]
+    assert (tmp_path / "r.npz").read_bytes() == before
 
 
 def test_the_tallies_can_be_left_out(verb, tmp_path):

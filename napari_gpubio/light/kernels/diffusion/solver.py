@@ -11,10 +11,14 @@ coarser levels and backwards after them, which keeps the cycle symmetric. It is 
 to residuals only; the solution itself is in double precision.
 """
 
+import math
 from abc import ABC, abstractmethod
+from collections.abc import Generator
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from napari_gpubio.core.steps import Step, drive, with_step
 
 RED, BLACK = 0, 1  # voxels whose indices add up to an even or an odd number
 _COARSEST = 4  # voxels along the longest axis of the last level
@@ -61,9 +65,14 @@ class Solver(ABC):
         while max(self.levels[-1].shape) > _COARSEST:
             self.levels.append(_coarser(xp, self.levels[-1]))
         self._rooms = [tuple(xp.zeros(level.shape, np.float32) for _ in range(2)) for level in self.levels]
+        self._share = 0.0  # of the digits of the solution that are right
 
     def solve(self, source: Any, tolerance: float = 1e-12) -> Any:
-        """Return x, float64, shape (X, Y, Z).
+        """Return x, float64, shape (X, Y, Z); see `solve_parts`."""
+        return drive(with_step(self.solve_parts(source, tolerance), Step(0, 1)))
+
+    def solve_parts(self, source: Any, tolerance: float = 1e-12) -> Generator[float, None, Any]:
+        """Return x, float64, shape (X, Y, Z); yields about the share that is done after every pass over the voxels.
 
         Parameters
         ----------
@@ -74,7 +83,8 @@ class Solver(ABC):
         """
         xp = self.xp
         x, r = xp.zeros(source.shape), xp.array(source, np.float64)
-        z = self._preconditioned(r)
+        self._share = 0.0
+        z = yield from self._preconditioned(r)
         p, product = z.astype(np.float64), xp.empty_like(r)
         rz = self._dot(r, z)
         enough = tolerance**2 * rz
@@ -82,20 +92,23 @@ class Solver(ABC):
             if rz <= enough:
                 break
             step = rz / self._multiply(p, product)
+            yield self._share
             self._step_along(step, p, product, x, r)
-            z = self._preconditioned(r)
+            z = yield from self._preconditioned(r)
             before, rz = rz, self._dot(r, z)
             self._turn(rz / before, z, p)
+            if rz > enough:  # as it falls by as many powers of ten with every cycle
+                self._share = max(0.0, 1.0 - math.log(enough / rz) / math.log(tolerance**2))
         return x
 
-    def _preconditioned(self, residual: Any) -> Any:
+    def _preconditioned(self, residual: Any) -> Generator[float, None, Any]:
         """One cycle for a residual, float32."""
         x, b = self._rooms[0]
         b[...] = residual
-        self._cycle(0)
+        yield from self._cycle(0)
         return x
 
-    def _cycle(self, n: int) -> None:
+    def _cycle(self, n: int) -> Generator[float, None, None]:
         """Approximate the solution of a level: from and to its rooms."""
         level, (x, b) = self.levels[n], self._rooms[n]
         x[...] = 0
@@ -105,12 +118,14 @@ class Solver(ABC):
             return
         for color in (RED, BLACK):
             self._relax(level, color, x, b)
+            yield self._share
         coarser, its_b = self._rooms[n + 1]
         self._restrict(level, x, b, its_b)
-        self._cycle(n + 1)
+        yield from self._cycle(n + 1)
         self._prolong(coarser, x)
         for color in (BLACK, RED):
             self._relax(level, color, x, b)
+            yield self._share
 
     @abstractmethod
     def _relax(self, level: Level, color: int, x: Any, b: Any) -> None:

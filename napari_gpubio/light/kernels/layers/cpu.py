@@ -39,7 +39,8 @@ class Run:
         return self._done.copy()
 
     def close(self) -> None:
-        """Nothing to free on the CPU."""
+        """Let the arrays go."""
+        self._tallies = np.zeros((0, 0), np.uint64)
 
 
 def scene_of(problem: LayeredProblem) -> Scene:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.device import Device, processor_count, shared_memory_of_processor, to_host
 from napari_gpubio.core.kernels import POINTER, kernel, struct, struct_layout
+from napari_gpubio.core.memory import Memory
 from napari_gpubio.light.kernels.layers.problem import SCALE, LayeredProblem, per_mm
 from napari_gpubio.light.kernels.layers.tally import BatchTally, LayerTally
 
@@ -247,6 +248,13 @@ class Run:
         chosen["COLLECT"] = settings.edge == "collect" or not settings.absorption
         defines = (f"THREADS={_THREADS}", *(f"{key}={int(value)}" for key, value in chosen.items()))
         return kernel(_SOURCE, name, defines=defines, fast=True)
+
+
+def memory_of(problem: LayeredProblem, device: Device) -> Memory:
+    """What a run takes on each of some GPUs while it traces all batches: tallies, their copies, packets under way."""
+    p = problem
+    blocks = min(processor_count(device) * _BLOCKS_PER_PROCESSOR, -(-p.settings.photons // _THREADS))
+    return Memory(tallies=p.gpu_bytes, scratch=2 * 4 * PACKET_WORDS * _THREADS * blocks)
 
 
 def numbers_of(problem: LayeredProblem) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.memory import Memory, fuller
 from napari_gpubio.light.detectors import DetectedPhotons
 from napari_gpubio.light.kernels.replay.measurements import GROUPS, Arrivals, Measurement
 from napari_gpubio.light.kernels.voxels.problem import DETECTED_NUMBERS, FIRST_MEDIUM, LIGHT_MM_PER_NS, VoxelProblem
@@ -150,6 +151,23 @@ class ReplayProblem:
         """Bytes that a run keeps: tallies of groups, sums over them, their derivatives, and the grid."""
         per_cell = 8 * (self.volumes * (self.slots + 4) + 1) + 8 * self.volumes
         return self.voxels.cells * per_cell + self.voxels.grid_bytes
+
+    @property
+    def gpu_memory(self) -> Memory:
+        """What a run takes on a GPU, besides the list of photons."""
+        grid = self.voxels.grid_bytes
+        return Memory(inputs=grid, tallies=self.resident_bytes - grid)
+
+    def memory(self, coefficients: int, *, is_traced: bool = True) -> Memory:
+        """What a run on the CPU takes for derivatives by so many coefficients, or what is made of those of a GPU.
+
+        It is most where the last detector is done, or where Jacobians are made of all.
+        """
+        voxels = math.prod(self.voxels.size) * self.arrivals.detectors
+        found, grid = 8 * self.volumes * voxels, self.voxels.grid_bytes
+        made = Memory(inputs=grid, results=8 * len(self.measurements) * coefficients * voxels, scratch=found)
+        traced = Memory(inputs=grid, tallies=self.resident_bytes - grid, results=found)
+        return fuller(made, traced) if is_traced else made
 
     @property
     def bytes_per_item(self) -> int:

@@ -1,5 +1,6 @@
 """Photons through voxels on all CPU cores (Numba), the counterpart of ``gpu.py``; the physics is in ``trace.py``."""
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from napari_gpubio.light.kernels.voxels.trace import Tallies, trace_photons
 
 _PHOTONS_AT_LEAST = 16  # worth a call
 _BLOCKS_PER_THREAD = 16
+_OWNERS = max(map(sys.getrefcount, [np.zeros(1)])) + 1  # of an array in a list and one place more
 
 
 class Run:
@@ -26,7 +28,7 @@ class Run:
         self._problem = problem
         self._whole: Any = VoxelTally.empty(problem)
         self.tally: Any = np.zeros(problem.tally_size, np.uint64)
-        self._is_shared = False  # with what a snapshot has returned
+        self._is_shared = False  # with what a snapshot has returned, if that is still there
         self._energy = np.zeros(problem.energy_size, np.uint64)
         self._scene = scene_of(problem)
         self._done: list[tuple[int, int]] = []
@@ -38,7 +40,7 @@ class Run:
     def advance(self, start: int, count: int) -> None:
         """Trace the photons ``start`` to ``start + count - 1``, all of one batch."""
         if self._is_shared:
-            self._whole, self.tally, self._is_shared = self._whole.copy(), self.tally.copy(), False
+            self._part_from_snapshots()
         batch = start // self.span
         if self._done and self._done[0][0] // self.span != batch:
             self._whole.merge_open(self._done[0][0] // self.span, self._open_batch())
@@ -96,6 +98,13 @@ class Run:
 
     def _open_batch(self) -> OpenBatch:
         return OpenBatch(list(self._done), self.tally, self._energy.copy())
+
+    def _part_from_snapshots(self) -> None:
+        """Copy the arrays that a snapshot has returned and somebody still holds; in large volumes it takes seconds."""
+        self._is_shared = False
+        owned = [self._whole.sums, self._whole.squares, self._whole.exits, self.tally]
+        if max(map(sys.getrefcount, owned)) > _OWNERS:
+            self._whole, self.tally = self._whole.copy(), self.tally.copy()
 
     def _clear(self) -> None:
         self.tally[:] = 0

@@ -205,6 +205,20 @@ def mean_and_error(start, stop, spread):
                 error[k] = math.sqrt(variance / freedom * photons) * per_photon
 
 
+@kernel
+def add_by_label(labels, fluence, threshold, counts, sums, highest, places, above):
+    """Count voxels by label, add their fluence up, find the first of the highest, count those from a threshold on."""
+    for voxel in range(len(labels)):
+        label, value = labels[voxel], fluence[voxel]
+        counts[label] += 1
+        sums[label] += value
+        if value > highest[label]:
+            highest[label] = value
+            places[label] = voxel
+        if value >= threshold:
+            above[label] += 1
+
+
 # -- called by host code ----------------------------------------------------------------------------------------------
 
 

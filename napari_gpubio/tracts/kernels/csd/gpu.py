@@ -69,7 +69,7 @@ class Run:
 
     def bytes_per_item(self) -> int:
         """Bytes that one voxel takes on the device: its signals and its FOD."""
-        return 4 * (len(self._problem.forward) + self._problem.coefficients) + 1
+        return self._problem.voxel_bytes
 
     def advance(self, start: int, count: int) -> None:
         """Deconvolve the voxels ``start`` to ``start + count - 1``."""

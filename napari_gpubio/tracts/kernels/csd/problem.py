@@ -6,7 +6,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core.chunks import items_within_memory
+from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.memory import Memory
 from napari_gpubio.core.rows import row_sums
 from napari_gpubio.tracts.fods.harmonics import (
     coefficient_count,
@@ -66,6 +69,19 @@ class CsdProblem:
     def coefficients(self) -> int:
         """Number of unknowns, N."""
         return int(self.forward.shape[1])
+
+    @property
+    def voxel_bytes(self) -> int:
+        """Bytes of the signals of a voxel, of its FOD, and of the number of its iterations."""
+        return 4 * (self.signals.shape[1] + self.coefficients) + 1
+
+    def memory(self, device: Device) -> Memory:
+        """Signals, FODs and tables; on a GPU those of a chunk, at most: how long it is depends on the time it takes."""
+        count, result = self.signals.shape[0], self.voxel_bytes - 4 * self.signals.shape[1]
+        tables = sum(each.nbytes for each in (self.forward, self.gram, self.full, self.start)) + 2 * self.penalty.nbytes
+        if device.is_gpu:
+            count = min(count, items_within_memory(device, self.voxel_bytes))
+        return Memory(inputs=tables + count * (self.voxel_bytes - result), results=count * result)
 
     @property
     def full(self) -> Array:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core.chunks import items_within_memory
 from napari_gpubio.core.device import (
     Device,
     free_memory_bytes,
@@ -16,6 +17,7 @@ from napari_gpubio.core.device import (
     to_host,
 )
 from napari_gpubio.core.kernels import POINTER, kernel, struct, struct_layout
+from napari_gpubio.core.memory import Memory
 from napari_gpubio.tracts.kernels.mppca.problem import Denoised, PcaProblem, rotation_room, sweep_room
 
 SOURCE = Path(__file__).with_name("mppca.cu")
@@ -44,10 +46,20 @@ def defines_of(real: Any, in_shared: bool) -> tuple[str, ...]:
     return f"REAL={'double' if real == np.float64 else 'float'}", f"MATRIX_IN_SHARED={int(in_shared)}"
 
 
-def needed_bytes(problem: PcaProblem, device: Device) -> int:
-    """About how much memory a run takes at least: the planes of one window, and the memory of its blocks."""
-    plan = _Plan(problem, device)
-    return problem.voxels.nbytes + plan.blocks * plan.scratch_bytes + problem.window[0] * problem.data[:1].nbytes
+def memory_of(problem: PcaProblem, device: Device) -> Memory:
+    """What a run takes at most: all planes that there is room for, the longest chunk, and the memory of its blocks."""
+    plan, plane, each = _Plan(problem, device), problem.data[:1].nbytes, 4 * problem.volumes + 8
+    planes = min(len(problem.data), max(problem.window[0], _room(device) // plane))
+    return Memory(
+        inputs=problem.voxels.nbytes + 4 * problem.window_voxels + planes * plane,
+        tallies=each * min(len(problem.voxels), items_within_memory(device, each)),
+        scratch=plan.blocks * plan.scratch_bytes,
+    )
+
+
+def _room(device: Device) -> int:
+    """Bytes for the series."""
+    return int(RESIDENT_SHARE * free_memory_bytes(device))
 
 
 class Run:
@@ -105,7 +117,7 @@ class Run:
         first, last = (self._window_of(n) for n in (start, start + count - 1))
         if first[0] < self._first or first[1] > self._last:
             self._planes, self._last = None, 0  # before the memory is used again, and in case there is too little
-            room = int(RESIDENT_SHARE * free_memory_bytes(self.device)) // p.data[:1].nbytes
+            room = _room(self.device) // p.data[:1].nbytes
             end = min(len(p.data), max(first[1], first[0] + room))
             self._planes = cupy.asarray(p.data[first[0] : end])
             self._first, self._last = first[0], end

@@ -21,7 +21,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core.device import Device
+from napari_gpubio.core.memory import Memory
+
 Array = npt.NDArray[Any]
+FIRST_CHUNK = 1 << 27  # the size of matrices to the third, times their number
 SWEEPS = 4  # room for so many QL sweeps an eigenvalue on average, in each of them one rotation an eigenvalue on average
 
 
@@ -67,6 +71,28 @@ class PcaProblem:
     def size(self) -> int:
         """Size of the Gram matrix, r."""
         return min(self.volumes, self.window_voxels)
+
+    @property
+    def first_chunk(self) -> int:
+        """Voxels of the first chunk; others are as long as a tenth of a second is."""
+        return max(16, FIRST_CHUNK // self.size**3)
+
+    def memory(self, device: Device) -> Memory:
+        """The series, the voxels, what is found in those of a chunk, and what threads, or blocks of a GPU, need.
+
+        Of the GPU's chunks the longest one is told, and of its series what there is room for.
+        """
+        if device.is_gpu:
+            from napari_gpubio.tracts.kernels.mppca import gpu
+
+            return gpu.memory_of(self, device)
+        from napari_gpubio.core.jit import thread_count
+        from napari_gpubio.tracts.kernels.mppca.projection import make_scratch
+
+        each = sum(array.nbytes for array in make_scratch(self))
+        chunk = min(len(self.voxels), self.first_chunk) * (4 * self.volumes + 6)
+        inputs = self.data.nbytes + self.voxels.nbytes
+        return Memory(inputs=inputs, tallies=chunk, scratch=thread_count() * each)
 
 
 def pca_problem(

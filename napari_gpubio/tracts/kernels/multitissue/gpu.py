@@ -52,7 +52,7 @@ class Run:
 
     def bytes_per_item(self) -> int:
         """Bytes that one voxel takes on the device: its signals and its solution."""
-        return 4 * (len(self._problem.white) + self._problem.coefficients) + 2
+        return self._problem.voxel_bytes
 
     def advance(self, start: int, count: int) -> None:
         """Solve the voxels ``start`` to ``start + count - 1``."""

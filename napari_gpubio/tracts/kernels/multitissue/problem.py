@@ -6,6 +6,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core.chunks import items_within_memory
+from napari_gpubio.core.device import Device
+from napari_gpubio.core.memory import Memory
+
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
 
@@ -40,6 +44,19 @@ class ConstrainedProblem:
     def coefficients(self) -> int:
         """Number of unknowns, N."""
         return int(self.white.shape[1])
+
+    @property
+    def voxel_bytes(self) -> int:
+        """Bytes of the signals of a voxel, of its solution, and of the number of constraints that it took up."""
+        return 4 * (self.signals.shape[1] + self.coefficients) + 2
+
+    def memory(self, device: Device) -> Memory:
+        """Signals, solutions and tables; on a GPU those of a chunk, at most: how long it is depends on the time."""
+        count, result = self.signals.shape[0], self.voxel_bytes - 4 * self.signals.shape[1]
+        if device.is_gpu:
+            count = min(count, items_within_memory(device, self.voxel_bytes))
+        tables = self.white.nbytes + 2 * self.normals.nbytes + self.back.nbytes
+        return Memory(inputs=tables + count * (self.voxel_bytes - result), results=count * result)
 
 
 def constrained_problem(signals: Array, forward: Array, constraints: Array, ridge: float = 1e-10) -> ConstrainedProblem:

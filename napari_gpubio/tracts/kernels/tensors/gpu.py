@@ -60,7 +60,10 @@ class Run:
 
         self.device = device
         with cupy.cuda.Device(device.indices[0]):
-            self._signals = cupy.ascontiguousarray(cupy.asarray(problem.signals).T)
+            self._signals = cupy.empty(problem.signals.shape[::-1], np.float32)
+            for first in range(0, len(problem.signals), problem.rows_at_once):
+                some = slice(first, first + problem.rows_at_once)
+                self._signals[:, some] = cupy.asarray(problem.signals[some]).T
             self._design = cupy.asarray(problem.design)
             self._solver = cupy.asarray(problem.solver)
             self._out = cupy.full((len(problem.signals), 7), np.nan)

@@ -6,10 +6,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.memory import Memory, fuller
 from napari_gpubio.tracts.tensors.settings import FitSettings
 
 Array = npt.NDArray[Any]
+UPLOAD_BYTES = 8 << 20  # of signals that a GPU turns round at a time
 _LARGEST_CONDITION = 100.0  # of the matrix with columns of length 1; 8 to 20 with b = 0 and 1000, 50 with 950 and 1050
 
 
@@ -42,6 +45,20 @@ class FitProblem:
     def rounds(self) -> int:
         """Number of weighted fits after the ordinary one."""
         return self.iterations + 1 if self.weighted else 0
+
+    @property
+    def rows_at_once(self) -> int:
+        """Voxels whose signals a GPU turns round at a time."""
+        return max(1, UPLOAD_BYTES // (4 * len(self.design)))
+
+    def memory(self, device: Device) -> Memory:
+        """Signals, and of each voxel seven coefficients and whether its signals were raised; see `UPLOAD_BYTES`."""
+        count, each = self.signals.shape[0], 4 * self.signals.shape[1]
+        inputs = each * count + self.design.nbytes + self.solver.nbytes
+        fitting = Memory(inputs=inputs, results=57 * count)
+        if not device.is_gpu:
+            return fitting
+        return fuller(Memory(inputs=each * count, scratch=each * min(count, self.rows_at_once)), fitting)
 
 
 def design_matrix(bvals: Array, directions: Array) -> npt.NDArray[np.float64]:

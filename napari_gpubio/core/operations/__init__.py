@@ -1,0 +1,94 @@
+"""Operations: one record for everything that the program does.
+
+From an operation follow its script, its verb on the command line, its form, its JSON, the sessions that hold it, undo,
+and whether a picture is what a panel says. Here is what these share; the operations of an engine are in its
+``operations.py``.
+"""
+
+from napari_gpubio.core.files import file_checksum
+from napari_gpubio.core.operations.files import from_graph, graph, read_record, schema, write_record
+from napari_gpubio.core.operations.records import (
+    File,
+    Held,
+    Operation,
+    Output,
+    Ref,
+    Settings,
+    Told,
+    ancestry,
+    difference,
+    given,
+    part,
+    substituted,
+    verbs,
+)
+from napari_gpubio.core.operations.scripts import script
+from napari_gpubio.core.operations.sessions import (
+    History,
+    Shown,
+    State,
+    files_of,
+    open_session,
+    rerun,
+    save_session,
+    show,
+    stale,
+)
+from napari_gpubio.core.operations.stores import (
+    STORE,
+    Kind,
+    Store,
+    array_checksum,
+    digest,
+    file,
+    register_kind,
+    run,
+    run_steps,
+    save,
+)
+from napari_gpubio.core.operations.volumes import HeldVolume, OpenVolume, Volume
+
+__all__ = [
+    "STORE",
+    "File",
+    "Held",
+    "HeldVolume",
+    "History",
+    "Kind",
+    "OpenVolume",
+    "Operation",
+    "Output",
+    "Ref",
+    "Settings",
+    "Shown",
+    "State",
+    "Store",
+    "Told",
+    "Volume",
+    "ancestry",
+    "array_checksum",
+    "difference",
+    "digest",
+    "file",
+    "file_checksum",
+    "files_of",
+    "from_graph",
+    "given",
+    "graph",
+    "open_session",
+    "part",
+    "read_record",
+    "register_kind",
+    "rerun",
+    "run",
+    "run_steps",
+    "save",
+    "save_session",
+    "schema",
+    "script",
+    "show",
+    "stale",
+    "substituted",
+    "verbs",
+    "write_record",
+]

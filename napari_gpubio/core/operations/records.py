@@ -1,0 +1,559 @@
+"""Records of what the program does: an operation holds its settings, and for each input the operation that made it.
+
+A record is frozen and has no data in it, nor a device. Two of them are equal exactly if they make the same: `id` is a
+hash of the settings and of the ids of the inputs. Since an input is an operation and not a layer, nothing that happens
+to a layer can change a result.
+
+An operation is a frozen dataclass whose fields are inputs (`given`), settings (`napari_gpubio.core.parameters.param`)
+and parts (`part`): other settings, one of several classes of settings, files, or tuples.
+"""
+
+import dataclasses
+import functools
+import hashlib
+import importlib.util
+import math
+import numbers
+import re
+import threading
+import types
+import typing
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar, Union
+
+import numpy as np
+
+from napari_gpubio.core.device import Device
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.parameters import check_params, param_info
+from napari_gpubio.core.steps import Step
+
+T = TypeVar("T")
+Upgrade = Callable[[dict[str, Any]], dict[str, Any]]
+_INPUT, _PART = "operation input", "operation part"
+_DIGITS, _SHOWN = 24, 60  # of an id, and characters of a value in a sentence
+CHECKSUM = re.compile(r"(sha256|sampled):[0-9a-f]{64}|[0-9a-f]{32}")
+_VERB = re.compile(r"[a-z][a-z0-9-]*")
+_verbs: dict[str, type["Operation"]] = {}
+
+
+@dataclass(frozen=True)
+class File:
+    """A file that is read: what it is by its content, and where it was last seen, which makes no difference.
+
+    Parameters
+    ----------
+    path
+        Of the file.
+    checksum
+        Of its content, as `napari_gpubio.core.operations.file_checksum` tells it.
+    """
+
+    path: str = dataclasses.field(compare=False)
+    checksum: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.path, str) or not self.path or "\0" in self.path:
+            raise InvalidInput(f"the path of a file is {str(self.path)[:_SHOWN]!r}; give its name")
+        _check_checksum(self.checksum)
+
+
+@dataclass(frozen=True)
+class Held:
+    """An array that no file holds, such as painted labels, by its checksum; see `Store.hold`."""
+
+    checksum: str
+
+    def __post_init__(self) -> None:
+        _check_checksum(self.checksum)
+
+
+def _check_checksum(text: Any) -> None:
+    """An empty one would be that of every other file."""
+    if not isinstance(text, str) or not CHECKSUM.fullmatch(text):
+        raise InvalidInput(f"the checksum is {str(text)[:_SHOWN]!r}, which is none; take it from the file or the array")
+
+
+@dataclass(frozen=True)
+class Output(Generic[T]):
+    """One of the results of an operation: what a layer shows, and what the input of another operation refers to.
+
+    Parameters
+    ----------
+    of
+        The operation.
+    name
+        One of its `Operation.makes`.
+
+    Raises
+    ------
+    InvalidInput
+        If it has no such result.
+    """
+
+    of: "Operation"
+    name: str
+
+    def __post_init__(self) -> None:
+        if self.name not in self.of.makes:
+            known = ", ".join(self.of.makes)
+            raise InvalidInput(f"{self.of.verb} has no result {str(self.name)[:_SHOWN]!r}; it has {known}")
+
+    @property
+    def kind(self) -> type:
+        """What it is."""
+        return self.of.makes[self.name]
+
+    @property
+    def id(self) -> str:
+        """Name that no other output has."""
+        return f"{self.of.id}.{self.name}"
+
+
+@dataclass(frozen=True)
+class InputInfo:
+    """What a form and a command line must know of an input."""
+
+    label: str
+    help: str
+    kind: type
+    optional: bool
+    many: bool
+
+
+@dataclass(frozen=True)
+class PartInfo:
+    """What they must know of a part."""
+
+    label: str
+    help: str
+    unit: str = ""
+    advanced: bool = False
+
+
+def given(label: str, help: str, *, optional: bool = False) -> Any:  # noqa: A002 - the field's own word
+    """Give an operation an input, of the type ``Ref[Kind]``, ``Ref[Kind] | None``, or ``tuple[Ref[Kind], ...]``.
+
+    Parameters
+    ----------
+    label, help
+        Short name and one sentence, both shown to the user.
+    optional
+        Whether it may be left out: it is None then, or ().
+    """
+    missing = _Left() if optional else dataclasses.MISSING
+    return dataclasses.field(default=missing, metadata={_INPUT: (label, help)})
+
+
+class _Left:
+    """Default of an optional input, which becomes None or ()."""
+
+
+def part(label: str, help: str, *, default: Any = dataclasses.MISSING, **info: Any) -> Any:  # noqa: A002
+    """Give a record a field that is no single value: settings, one of several classes of them, a file, a tuple.
+
+    Parameters
+    ----------
+    label, help
+        Short name and one sentence, both shown to the user.
+    default
+        The default, if it has one.
+    **info
+        ``unit``, ``advanced``; see `PartInfo`.
+    """
+    return dataclasses.field(default=default, metadata={_PART: PartInfo(label, help, **info)})
+
+
+def input_infos(cls: type) -> Mapping[str, InputInfo]:
+    """Inputs of a class of operations by their fields."""
+    return _input_infos(cls)
+
+
+@functools.cache
+def _input_infos(cls: type) -> Mapping[str, InputInfo]:
+    return {
+        field.name: InputInfo(
+            label=field.metadata[_INPUT][0],
+            help=field.metadata[_INPUT][1],
+            kind=_reference(hints(cls)[field.name], f"{cls.__name__}.{field.name}"),
+            optional=isinstance(field.default, _Left),
+            many=typing.get_origin(hints(cls)[field.name]) is tuple,
+        )
+        for field in dataclasses.fields(cls)
+        if _INPUT in field.metadata
+    }
+
+
+def record_fields(record: Any) -> tuple[dataclasses.Field[Any], ...]:
+    """Fields of a record, or of a class of records."""
+    return dataclasses.fields(record)
+
+
+def part_info(field: dataclasses.Field[Any]) -> PartInfo | None:
+    """Return what `part` recorded for a field, or None."""
+    return field.metadata.get(_PART)
+
+
+def _reference(hint: Any, where: str) -> type:
+    """Kind of an input by its type."""
+    members = typing.get_args(hint)
+    if typing.get_origin(hint) is tuple:
+        members = typing.get_args(members[0])
+    kinds = [typing.get_args(one)[0] for one in members if typing.get_origin(one) is Output]
+    if len(kinds) != 1:
+        raise TypeError(f"{where} is {hint}; an input is Ref[Kind], Ref[Kind] | None or tuple[Ref[Kind], ...]")
+    kind: type = kinds[0]
+    return kind
+
+
+class Told(NamedTuple):
+    """What a verb tells of a result: lines of text, and for ``--json`` numbers by names with their units."""
+
+    lines: tuple[str, ...] = ()
+    numbers: Mapping[str, Any] = {}
+
+
+class Settings:
+    """Base of settings: limits are checked when they are made, and NumPy's numbers and lists become Python's."""
+
+    def __post_init__(self) -> None:
+        for field in record_fields(self):
+            if part_info(field) is not None or (field.default is None and param_info(field) is not None):
+                value = converted(getattr(self, field.name), hints(type(self))[field.name], field.name)
+                object.__setattr__(self, field.name, value)
+        check_params(self)
+        self.check()
+
+    def check(self) -> None:
+        """Raise InvalidInput if settings do not fit each other; no data is read."""
+
+
+class Operation(Settings):
+    """Base of all operations, which are frozen dataclasses.
+
+    A subclass says in its class line its ``verb``, which is its name in files and on the command line, what it
+    ``makes`` (its results by name, the main one first) and the ``version`` of its fields. ``upgrades`` turn the fields
+    of a version, as plain data, into those of the next. The results are attributes of what its steps return, or if
+    there is but one, that itself.
+    """
+
+    verb: ClassVar[str] = ""  # of a base of others
+    makes: ClassVar[Mapping[str, type]]
+    version: ClassVar[int]
+    upgrades: ClassVar[Mapping[int, Upgrade]] = {}
+    examples: ClassVar[tuple[str, ...]] = ()  # commands, for its help
+
+    def __init_subclass__(cls, verb: str = "", makes: Mapping[str, type] | None = None, version: int = 1) -> None:
+        super().__init_subclass__()
+        cls.verb, cls.version = verb, version
+        if makes is not None:
+            cls.makes = types.MappingProxyType(dict(makes))
+        cls.__eq__, cls.__hash__, cls.__repr__ = Operation.__eq__, Operation.__hash__, Operation.__repr__  # type: ignore[method-assign]
+        if not verb:  # a base of others
+            return
+        if not _VERB.fullmatch(verb) or not cls.makes or [*cls.upgrades] != [*range(1, version)]:
+            raise TypeError(f"{cls.__name__} needs a verb in small letters, results, and upgrades from each version")
+        known = _verbs.setdefault(verb, cls)
+        if (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
+            raise TypeError(f"{known.__name__} and {cls.__name__} are both {verb!r}")
+        _verbs[verb] = cls
+
+    def __post_init__(self) -> None:
+        for name, info in input_infos(type(self)).items():
+            object.__setattr__(self, name, _checked_input(name, getattr(self, name), info))
+        super().__post_init__()
+        for _, ref in self.inputs():  # so that a long ancestry is never walked by recursion
+            assert ref.of.id
+
+    def steps(self, data: Any, *, device: Device, stop: threading.Event | None) -> Generator[Step, None, Any]:
+        """Do it, step by step; returns what it makes.
+
+        Parameters
+        ----------
+        data
+            Has the values of inputs under the names of their fields: a value, None, or a tuple of them; and of parts
+            that are files a path, of held arrays the array.
+        device, stop
+            As of every ``x_steps``.
+        """
+        raise NotImplementedError
+
+    def told(self, result: Any) -> Told:  # noqa: ARG002 - for those that tell something
+        """What is to be told of a result on the command line."""
+        return Told()
+
+    @property
+    def title(self) -> str:
+        """What people call it: the name of what is read, or its verb."""
+        return self.verb
+
+    def output(self, name: str = "") -> Output[Any]:
+        """Return one of its results, the main one by default."""
+        return Output(self, name or next(iter(self.makes)))
+
+    def inputs(self) -> Iterator[tuple[str, Output[Any]]]:
+        """Fields with what they refer to."""
+        for name, info in input_infos(type(self)).items():
+            value = getattr(self, name)
+            yield from ((name, one) for one in (value if info.many else (value,)) if one is not None)
+
+    @functools.cached_property
+    def id(self) -> str:
+        """Hash of the record; where files lie is not in it, but what is in them."""
+        told = [(f.name, _told(getattr(self, f.name))) for f in record_fields(self)]
+        text = repr((self.verb, self.version, told))  # exact for every number
+        return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:_DIGITS]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Operation) and self.id == other.id
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    def __repr__(self) -> str:
+        return f"<{self.verb} {self.id}>"
+
+
+Ref = Output[T] | Operation  # of an input: an output, or an operation whose main output is meant
+
+
+class Reading(Operation):
+    """Base of operations that only read: they have ``read`` in the place of steps."""
+
+    def read(self, data: Any) -> Any:
+        """Return what the operation makes; ``data`` as of `Operation.steps`."""
+        raise NotImplementedError
+
+    def steps(self, data: Any, **_: Any) -> Generator[Step, None, Any]:
+        """Read it."""
+        yield Step(0, 1, "reading")
+        return self.read(data)
+
+
+def _checked_input(name: str, value: Any, info: InputInfo) -> Any:
+    if isinstance(value, _Left):
+        return () if info.many else None
+    if not info.many:
+        return None if value is None and info.optional else _checked_output(name, value, info)
+    if not isinstance(value, Iterable):
+        raise InvalidInput(f"{name} is {_shown(value)}; give a list of operations")
+    found = tuple(_checked_output(name, one, info) for one in value)
+    if not found and not info.optional:
+        raise InvalidInput(f"{name} is empty; give at least one")
+    return found
+
+
+def _checked_output(name: str, value: Any, info: InputInfo) -> Output[Any]:
+    output = value.output() if isinstance(value, Operation) else value
+    if not isinstance(output, Output):
+        raise InvalidInput(f"{name} is {_shown(value)}; give an operation that makes {info.label.lower()}")
+    if not issubclass(output.kind, info.kind):
+        raise InvalidInput(
+            f"{name} takes {words_of(info.kind)}; the result {output.name!r} of {output.of.verb} is "
+            f"{words_of(output.kind)}"
+        )
+    return output
+
+
+def words_of(kind: type) -> str:
+    """Name of a class as words: ``tensor field`` of ``TensorField``."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", kind.__name__).lower()
+
+
+def _told(value: Any) -> Any:
+    """A value as its hash sees it: plain, and with the names of its fields and of its class."""
+    if isinstance(value, Output):
+        return "output", value.id
+    if isinstance(value, tuple):
+        return tuple(map(_told, value))
+    if dataclasses.is_dataclass(value):
+        fields = dataclasses.fields(value)
+        return kind_of(value), [(f.name, _told(getattr(value, f.name))) for f in fields if f.compare]
+    return value
+
+
+# -- types ------------------------------------------------------------------------------------------------------------
+
+
+def hints(cls: type) -> Mapping[str, Any]:
+    """Types of the fields of a dataclass."""
+    return _hints(cls)
+
+
+@functools.cache
+def _hints(cls: type) -> Mapping[str, Any]:
+    return typing.get_type_hints(cls)
+
+
+def kind_of(settings: Any) -> str:
+    """Name of a class of settings among its alternatives: its ``kind``, or the name of the class in small letters."""
+    cls = settings if isinstance(settings, type) else type(settings)
+    kind: str = cls.__dict__.get("kind", cls.__name__.lower())
+    return kind
+
+
+def alternatives(hint: Any) -> tuple[type, ...]:
+    """Return the classes of settings that a part may have: those of a union, or one; () of another type."""
+    members = typing.get_args(hint) if is_union(hint) else (hint,)
+    classes = (one for one in members if isinstance(one, type) and issubclass(one, Settings))
+    return tuple(one for one in classes if not issubclass(one, Operation))  # those are inputs
+
+
+def is_union(hint: Any) -> bool:
+    """Whether a type is one of several."""
+    return typing.get_origin(hint) in (Union, types.UnionType)
+
+
+_SCALARS: dict[type, tuple[Any, str]] = {
+    bool: ((bool, np.bool_), "True or False"),
+    int: (numbers.Integral, "an integer"),
+    float: (numbers.Real, "a finite number"),
+    str: (str, "a text"),
+}
+
+
+def converted(value: Any, hint: Any, where: str) -> Any:
+    """Return a value as its type has it: NumPy's numbers as Python's, lists and arrays as tuples, integers as floats.
+
+    Raises
+    ------
+    InvalidInput
+        If it is of another type, or a number that is not finite; ``where`` it is.
+    """
+    if is_union(hint):
+        members = typing.get_args(hint)
+        if value is None and type(None) in members:
+            return None
+        if classes := alternatives(hint):
+            return _one_of(value, classes, where)
+        return converted(value, next(one for one in members if one is not type(None)), where)
+    if typing.get_origin(hint) is tuple:
+        return _as_tuple(value, typing.get_args(hint), where)
+    if hint not in _SCALARS:
+        return _one_of(value, (hint,), where)
+    kinds, words = _SCALARS[hint]
+    is_truth = isinstance(value, (bool, np.bool_))
+    if not isinstance(value, kinds) or (is_truth and hint is not bool):
+        raise InvalidInput(f"{where} is {_shown(value)}; give {words}")
+    try:
+        made = hint(value)
+    except OverflowError:
+        made = math.inf
+    if hint is float and not math.isfinite(made):
+        raise InvalidInput(f"{where} is {_shown(value)}; give {words}")
+    return made + 0.0 if hint is float else made  # -0.0 equals 0.0, and would have another id
+
+
+def _as_tuple(value: Any, members: tuple[Any, ...], where: str) -> tuple[Any, ...]:
+    values = value.tolist() if isinstance(value, np.ndarray) else value
+    if not isinstance(values, (list, tuple)):
+        raise InvalidInput(f"{where} is {_shown(value)}; give a list")
+    if members[-1] is Ellipsis:
+        members = (members[0],) * len(values)
+    if len(values) != len(members):
+        raise InvalidInput(f"{where} has {len(values)} values; give {len(members)}")
+    return tuple(
+        converted(one, hint, f"{where}[{n}]") for n, (one, hint) in enumerate(zip(values, members, strict=True))
+    )
+
+
+def _one_of(value: Any, classes: tuple[type, ...], where: str) -> Any:
+    if type(value) not in classes:
+        known = " or ".join(one.__name__ for one in classes)
+        raise InvalidInput(f"{where} is {_shown(value)}; give {known}")
+    return value
+
+
+def _shown(value: Any) -> str:
+    return type(value).__name__ if dataclasses.is_dataclass(value) else repr(value)[:_SHOWN]
+
+
+# -- operations together ----------------------------------------------------------------------------------------------
+
+
+def verbs() -> Mapping[str, type[Operation]]:
+    """Every operation that there is, by its verb; the engines are imported for it."""
+    from napari_gpubio import ENGINES
+
+    for engine in ENGINES:
+        name = f"napari_gpubio.{engine}.operations"
+        if importlib.util.find_spec(name) is not None:
+            importlib.import_module(name)
+    return types.MappingProxyType(_verbs)
+
+
+def verb_named(name: str) -> type[Operation] | None:
+    """Return the operation with a verb, or None."""
+    return _verbs.get(name) or verbs().get(name)
+
+
+def ancestry(*operations: Operation) -> list[Operation]:
+    """Return operations and all that they need, each once and after what it needs."""
+    found: dict[str, Operation] = {}
+    waiting = [(one, False) for one in reversed(operations)]
+    while waiting:
+        one, ready = waiting.pop()
+        if one.id in found:
+            continue
+        if ready:
+            found[one.id] = one
+        else:
+            waiting.append((one, True))
+            waiting += [(ref.of, False) for _, ref in reversed([*one.inputs()])]
+    return list(found.values())
+
+
+def difference(old: Any, new: Any) -> Iterator[tuple[str, Any, Any]]:
+    """Where two records differ: the path of the field, and both values; nothing if they are equal."""
+    waiting = [("", old, new)]
+    while waiting:
+        path, old, new = waiting.pop()
+        if old == new:
+            continue
+        if isinstance(old, Output) and isinstance(new, Output) and old.name == new.name:
+            waiting.append((path, old.of, new.of))
+        elif isinstance(old, tuple) and isinstance(new, tuple) and len(old) == len(new):
+            waiting += [(f"{path}[{n}]", *both) for n, both in reversed([*enumerate(zip(old, new, strict=True))])]
+        elif type(old) is type(new) and isinstance(old, Settings):
+            names = [f.name for f in record_fields(old) if f.compare]
+            dot = f"{path}." if path else ""
+            waiting += [(f"{dot}{name}", getattr(old, name), getattr(new, name)) for name in reversed(names)]
+        else:
+            yield path, old, new
+
+
+def changed_fields(record: Any) -> list[dataclasses.Field[Any]]:
+    """Fields of a record that differ from their defaults; those that have none are among them."""
+    return [f for f in dataclasses.fields(record) if not _is_default(getattr(record, f.name), f.default)]
+
+
+def _is_default(value: Any, default: Any) -> bool:
+    if isinstance(default, _Left):
+        return value in (None, ())
+    return default is not dataclasses.MISSING and value == default
+
+
+def substituted(operation: Operation, old: Operation, new: Operation) -> Operation:
+    """Return an operation with another one in the place of one of its ancestors, or of itself.
+
+    Raises
+    ------
+    InvalidInput
+        If the new one does not make what is taken of the old one.
+    """
+    made: dict[str, Operation] = {}
+    for one in ancestry(operation):
+        changes = {
+            name: tuple(map(functools.partial(_moved, made), value))
+            if isinstance(value, tuple)
+            else _moved(made, value)
+            for name in input_infos(type(one))
+            if (value := getattr(one, name)) is not None
+        }
+        made[one.id] = new if one == old else dataclasses.replace(one, **changes) if changes else one  # type: ignore[type-var]
+    return made[operation.id]
+
+
+def _moved(made: Mapping[str, Operation], ref: Output[Any]) -> Output[Any]:
+    return Output(made[ref.of.id], ref.name)

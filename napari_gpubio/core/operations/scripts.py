@@ -1,0 +1,141 @@
+"""Copy as Python: a script that builds the very record of a result, with all that it needs, and runs it."""
+
+import keyword
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from napari_gpubio.core.files import atomic_write
+from napari_gpubio.core.operations.records import (
+    File,
+    Held,
+    Operation,
+    Output,
+    Settings,
+    ancestry,
+    changed_fields,
+)
+from napari_gpubio.core.operations.stores import STORE, Store
+from napari_gpubio.core.text import one_line
+
+_HERE = "napari_gpubio.core.operations"
+_WIDTH = 100
+
+
+def script(
+    output: Operation | Output[Any],
+    *,
+    device: str = "auto",
+    folder: Path | None = None,
+    names: Mapping[str, str] | None = None,
+    store: Store = STORE,
+    save: Mapping[str, str] | None = None,
+) -> str:
+    """Return Python that makes a result: a line for each operation that it needs, with what differs from the defaults.
+
+    Parameters
+    ----------
+    output
+        What is wanted.
+    device
+        To run it on.
+    folder
+        Where arrays that no file holds are written to; the working folder by default.
+    names
+        Of results, by the ids of their operations, such as those of layers.
+    store
+        Holds these arrays.
+    save
+        Files that the script is to write results to, by the names of the results; none by default, where it ends with
+        the result.
+    """
+    wanted = output.of if isinstance(output, Output) else output
+    writer = _Writer(folder or Path(), store, names or {})
+    lines = [writer.line(one) for one in ancestry(wanted)]
+    outputs = {path: wanted.output(name) for name, path in (save or {}).items()}
+    for path, one in outputs.items():
+        lines.append(f"{writer.use('save', _HERE)}({writer.reference(one)}, {path!r}, device={device!r})")
+    if not outputs:
+        what = writer.reference(output if isinstance(output, Output) else output.output())
+        lines.append(f"result = {writer.use('run', _HERE)}({what}, device={device!r})")
+    return "\n".join([*writer.imports(), "", *lines, ""])
+
+
+def names_of_held(operation: Operation) -> list[str]:
+    """Return the names of what an operation needs and no file holds, each once."""
+    held = [one for one in ancestry(operation) if any(isinstance(v, Held) for v in vars(one).values())]
+    return list(dict.fromkeys(one_line(one.title) for one in held))
+
+
+class _Writer:
+    """Code of records; remembers names and imports."""
+
+    def __init__(self, folder: Path, store: Store, names: Mapping[str, str]) -> None:
+        self._folder, self._store, self._given = folder, store, names
+        self._names: dict[str, str] = {}
+        self._used: dict[str, set[str]] = {}
+
+    def use(self, name: str, module: str) -> str:
+        self._used.setdefault(module, set()).add(name)
+        return name
+
+    def imports(self) -> list[str]:
+        numpy = ["import numpy as np"] if "np" in self._used.pop("numpy", set()) else []
+        return numpy + [
+            f"from {module} import {', '.join(sorted(names))}" for module, names in sorted(self._used.items())
+        ]
+
+    def line(self, operation: Operation) -> str:
+        """The assignment of an operation to a name of its own."""
+        wish = _identifier(self._given.get(operation.id, "") or operation.title)
+        taken, name, n = {*self._names.values()}, wish, 2
+        while name in taken:
+            name, n = f"{wish}_{n}", n + 1
+        code = f"{name} = {self._record(operation)}"
+        self._names[operation.id] = name
+        return code
+
+    def reference(self, output: Output[Any]) -> str:
+        name = self._names[output.of.id]
+        return name if output == output.of.output() else f"{name}.output({output.name!r})"
+
+    def _record(self, record: Any) -> str:
+        cls = type(record)
+        given = [f"{f.name}={self._code(getattr(record, f.name))}" for f in changed_fields(record)]
+        name = self.use(cls.__name__, cls.__module__)
+        short = f"{name}({', '.join(given)})"
+        if not isinstance(record, Operation) or len(short) < _WIDTH:
+            return short
+        return f"{name}(\n    " + ",\n    ".join(given) + ",\n)"
+
+    def _code(self, value: Any) -> str:
+        if isinstance(value, Output):
+            return self.reference(value)
+        if isinstance(value, File):
+            return f"{self.use('file', _HERE)}({value.path!r}, {value.checksum!r})"
+        if isinstance(value, Held):
+            path = self._folder / f"{value.checksum}.npy"
+            if not path.exists():
+                with atomic_write(path) as part:
+                    np.save(part, self._store.array(value), allow_pickle=False)
+            self.use("np", "numpy")
+            return f"{self.use('STORE', _HERE)}.hold(np.load({os.fspath(path)!r}))"
+        if isinstance(value, Settings):
+            return self._record(value)
+        if isinstance(value, tuple):
+            return f"({', '.join(map(self._code, value))}{',' * (len(value) == 1)})"
+        return repr(value)
+
+
+def _identifier(text: str) -> str:
+    """A text as the name of a variable, which no text can leave."""
+    plain = re.sub(r"\W+", "_", one_line(text).casefold(), flags=re.ASCII).strip("_")[:40]
+    plain = plain if plain[:1].isalpha() else f"step_{plain}" if plain else "step"
+    return f"{plain}_" if keyword.iskeyword(plain) or plain in _RESERVED else plain
+
+
+_RESERVED = ("np", "file", "run", "save", "result", "STORE")

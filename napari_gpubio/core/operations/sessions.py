@@ -1,0 +1,460 @@
+"""Sessions: layers, each with the operation that made it, drafts of panels, and views; saved, reopened, rerun, undone.
+
+A session is a folder, or a zip archive of it: ``session.json`` with the graph of operations, what is shown and how, and
+the drafts; ``arrays/`` with what no file holds, by checksum; ``files/`` with those that were embedded. Nothing in it is
+code, and opening one runs nothing.
+"""
+
+import atexit
+import dataclasses
+import functools
+import json
+import math
+import os
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Any
+
+import numpy as np
+
+from napari_gpubio import __version__
+from napari_gpubio.core.archives import opened_npz, read_npy
+from napari_gpubio.core.device import Device, choose_device
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.files import SAMPLED, atomic_folder, atomic_write, file_checksum
+from napari_gpubio.core.foreign import existing_json
+from napari_gpubio.core.operations.files import MOST_BYTES, from_graph, graph
+from napari_gpubio.core.operations.records import (
+    File,
+    Held,
+    Operation,
+    Output,
+    Settings,
+    ancestry,
+    difference,
+    kind_of,
+    record_fields,
+)
+from napari_gpubio.core.operations.stores import (
+    STORE,
+    Store,
+    array_checksum,
+    digest,
+    run,
+)
+from napari_gpubio.core.reading import reading
+from napari_gpubio.core.steps import Step
+
+FORMAT, VERSION = "napari-gpubio session", 1
+_TEXT, _ARRAYS, _FILES = "session", "arrays", "files"
+_MOST_ROWS, _SHOWN, _DEEPEST = 10_000, 60, 4
+_ROW: dict[str, type] = {"name": str, "device": str, "digest": str, "complete": bool, "software": str}
+_PLAIN = (str, int, float, bool, type(None))
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What a layer carries: what it shows, what came out, and how it looks.
+
+    Parameters
+    ----------
+    output
+        The operation, and which of its results.
+    name
+        Of the layer.
+    device
+        What it was made on.
+    digest
+        Checksum of all that makes the result what it is; see `napari_gpubio.core.operations.digest`.
+    complete
+        Whether all of it was done.
+    software
+        The version of the program that made it.
+    display
+        How it is drawn: names and plain values. It is no part of what was computed.
+    """
+
+    output: Output[Any]
+    name: str
+    device: str
+    digest: str
+    complete: bool = True
+    software: str = __version__
+    display: tuple[tuple[str, Any], ...] = ()
+
+
+@dataclass(frozen=True)
+class State:
+    """All that undo can bring back; a change makes another state, which shares all that stays.
+
+    Parameters
+    ----------
+    shown
+        Layers, in their order.
+    drafts
+        Of panels: their names, and the operations that they hold.
+    view
+        Names and plain values.
+    """
+
+    shown: tuple[Shown, ...] = ()
+    drafts: tuple[tuple[str, Operation], ...] = ()
+    view: tuple[tuple[str, Any], ...] = ()
+
+    def without(self, name: str) -> "State":
+        """Return the same without a layer; nothing else changes."""
+        return dataclasses.replace(self, shown=tuple(one for one in self.shown if one.name != name))
+
+    def with_shown(self, shown: Shown) -> "State":
+        """Return the same with a layer, in the place of the one of its name."""
+        if all(one.name != shown.name for one in self.shown):
+            return dataclasses.replace(self, shown=(*self.shown, shown))
+        return dataclasses.replace(self, shown=tuple(shown if one.name == shown.name else one for one in self.shown))
+
+    def with_draft(self, panel: str, draft: Operation) -> "State":
+        """Return the same with another draft of a panel."""
+        return dataclasses.replace(self, drafts=tuple({**dict(self.drafts), panel: draft}.items()))
+
+    def offered(self, kind: type) -> dict[str, Output[Any]]:
+        """Return the results of a kind by the names of their layers."""
+        return {one.name: one.output for one in self.shown if issubclass(one.output.kind, kind)}
+
+
+class History:
+    """States in order, between which `undo` and `redo` move. A drag is one state, made when it ends."""
+
+    def __init__(self, state: State | None = None) -> None:
+        self._states, self._at = [state or State()], 0
+
+    @property
+    def state(self) -> State:
+        """The one that is shown."""
+        return self._states[self._at]
+
+    def move(self, state: State) -> None:
+        """Go on from here; what was undone is dropped. A state that is equal is none."""
+        if state != self.state:
+            self._states[self._at + 1 :] = [state]
+            self._at += 1
+
+    def undo(self) -> State:
+        """Go back by one state, if there is one."""
+        self._at = max(self._at - 1, 0)
+        return self.state
+
+    def redo(self) -> State:
+        """Go forward by one state, if there is one."""
+        self._at = min(self._at + 1, len(self._states) - 1)
+        return self.state
+
+
+def show(output: Operation | Output[Any], name: str, *, device: str | Device = "auto", store: Store = STORE) -> Shown:
+    """Make a result, and return what a layer of it carries."""
+    wanted, chosen = output if isinstance(output, Output) else output.output(), choose_device(device)
+    value = run(wanted, device=chosen, store=store)
+    return Shown(wanted, name, chosen.kind, digest(value), complete=getattr(value, "complete", True))
+
+
+def stale(shown: Output[Any], draft: Operation) -> list[str]:
+    """Why a result is not what the draft of its panel would make now, such as ``step_mm: 0.5 -> 0.25``; [] if it is."""
+    if type(shown.of) is not type(draft):
+        return []
+    return [f"{path}: {_text(old)} -> {_text(new)}" for path, old, new in difference(shown.of, draft)]
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, Output):
+        return value.of.title
+    return kind_of(value) if isinstance(value, Settings) else repr(value)[:_SHOWN]
+
+
+# -- saving -----------------------------------------------------------------------------------------------------------
+
+
+def save_session(path: str | Path, state: State, store: Store = STORE, *, embed: Collection[File] = ()) -> None:
+    """Write a session; an older one stays until the new one is complete.
+
+    Parameters
+    ----------
+    path
+        Ends in ``.zip`` for an archive; else a folder that is new or empty.
+    state, store
+        What is saved, and where its arrays are.
+    embed
+        Files that are copied into it, so that it needs nothing else.
+
+    Raises
+    ------
+    InvalidInput
+        If it cannot be written, or a file that is to be embedded is not what it was.
+    """
+    path, every = Path(path), _operations(state)
+    home = path.parent.absolute()
+    data = _data_of(state, every, home)
+    text = json.dumps(data, indent=1, allow_nan=False, ensure_ascii=False)
+    arrays = {checksum: store.array(Held(checksum)) for checksum in sorted(_held(every))}
+    files = {_inside(one): Path(one.path) for one in embed}
+    for one in embed:
+        if file_checksum(one.path, whole=not one.checksum.startswith(SAMPLED)) != one.checksum:
+            raise InvalidInput(f"{Path(one.path).name} has changed and cannot be embedded as it was; restore it")
+    if path.suffix.lower() == ".zip":
+        with atomic_write(path) as part, zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr(f"{_TEXT}.json", text.encode(errors="surrogatepass"))
+            for checksum, array in arrays.items():
+                with archive.open(f"{_ARRAYS}/{checksum}.npy", "w", force_zip64=True) as stream:
+                    np.lib.format.write_array(stream, array, allow_pickle=False)
+            for inside, source in files.items():
+                archive.write(source, inside)
+        return
+    with atomic_folder(path) as folder:
+        (folder / _ARRAYS).mkdir()
+        (folder / f"{_TEXT}.json").write_text(text, encoding="utf-8", errors="surrogatepass")
+        for checksum, array in arrays.items():
+            np.save(folder / _ARRAYS / f"{checksum}.npy", array, allow_pickle=False)
+        for inside, source in files.items():
+            (folder / inside).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, folder / inside)
+
+
+def _operations(state: State) -> list[Operation]:
+    return [*(one.output.of for one in state.shown), *(draft for _, draft in state.drafts)]
+
+
+def _data_of(state: State, every: list[Operation], home: Path) -> dict[str, Any]:
+    rows = [
+        {"operation": one.output.of.id, "output": one.output.name}
+        | {field.name: getattr(one, field.name) for field in dataclasses.fields(one)[1:-1]}
+        | {"display": dict(one.display)}
+        for one in state.shown
+    ]
+    drafts = {panel: draft.id for panel, draft in state.drafts}
+    operations = _with_paths(graph(*every), lambda one: _relative(one["path"], home))
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "graph": operations,
+        "shown": rows,
+        "drafts": drafts,
+        "view": dict(state.view),
+    }
+
+
+def _relative(path: str, home: Path) -> str:
+    """A path as seen from the session's folder, if it lies below that; with slashes, which every system takes."""
+    full = Path(path).absolute()
+    return full.relative_to(home).as_posix() if full.is_relative_to(home) else os.fspath(full)
+
+
+def _inside(one: File) -> str:
+    """Name of an embedded file in a session: its own, in a folder that is named by its checksum."""
+    return f"{_FILES}/{one.checksum.replace(':', '-')}/{PureWindowsPath(PurePosixPath(one.path).name).name}"
+
+
+def _values(operations: Sequence[Operation], kind: type) -> Iterator[Any]:
+    """Values of a type in operations and all that they need, also in their parts and in tuples."""
+    for one in ancestry(*operations):
+        waiting: list[Any] = [getattr(one, field.name) for field in record_fields(one)]
+        while waiting:
+            value = waiting.pop()
+            if isinstance(value, kind):
+                yield value
+            elif isinstance(value, tuple):
+                waiting += value
+            elif isinstance(value, Settings) and not isinstance(value, Operation):
+                waiting += [getattr(value, field.name) for field in record_fields(value)]
+
+
+def files_of(*operations: Operation) -> list[File]:
+    """Return the files that operations and all that they need are made from, each once."""
+    return list(dict.fromkeys(_values(operations, File)))
+
+
+def _held(operations: Sequence[Operation]) -> set[str]:
+    return {one.checksum for one in _values(operations, Held)}
+
+
+# -- opening ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A session that was opened.
+
+    Parameters
+    ----------
+    state
+        What was saved.
+    missing
+        Files that are not where they were, or have changed, or that lie elsewhere and were not allowed; by path, why.
+    """
+
+    state: State
+    missing: Mapping[str, str]
+
+
+def open_session(path: str | Path, store: Store = STORE, *, allow: Collection[str | Path] = ()) -> Opened:
+    """Read a session; nothing is run, and nothing in it is code.
+
+    Parameters
+    ----------
+    path
+        A folder or an archive.
+    store
+        Gets its arrays.
+    allow
+        Further folders and files that it may name. Without, those are the folder in which it lies and what is below
+        that. Links that lead elsewhere are not followed, and files of the network never read.
+
+    Raises
+    ------
+    InvalidInput
+        If it is damaged or of a newer program.
+    """
+    path = Path(path)
+    folder = path if path.is_dir() else _unpacked(path)
+    with reading(path):
+        data = existing_json(folder / f"{_TEXT}.json", MOST_BYTES)
+        roots = [path.parent, folder, *map(Path, allow)]
+        return _opened(data, folder, path.parent.absolute(), [root.resolve() for root in roots], store)
+
+
+def _unpacked(path: Path) -> Path:
+    """Folder with what an archive has in the places of a session; it goes when the program ends."""
+    with opened_npz(path) as archive:
+        archive.check_size()
+        folder = Path(tempfile.mkdtemp(dir=_temporary_folder()))
+        for name in archive.members:
+            parts = name.split("/")
+            is_ours = name == f"{_TEXT}.json" or (parts[0], len(parts)) in ((_ARRAYS, 2), (_FILES, 3))
+            if is_ours and all(_is_plain_name(one) for one in parts):
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                archive.unpack(name, folder / name)
+    return folder
+
+
+@functools.cache
+def _temporary_folder() -> str:
+    folder = tempfile.mkdtemp(prefix="napari-gpubio-session-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def _is_plain_name(name: str) -> bool:
+    """Whether a name is that of a file or folder in the one before it, on every system."""
+    return name not in ("", ".", "..") and not set(name) & set('/\\:*?"<>|\0')
+
+
+def _opened(data: Any, folder: Path, home: Path, roots: Sequence[Path], store: Store) -> Opened:
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        raise InvalidInput(f"this is no session; its format would be {FORMAT!r}")
+    if type(data.get("version")) is not int or data["version"] != VERSION:
+        raise InvalidInput(
+            f"the session has version {str(data.get('version'))[:_SHOWN]} and this program reads {VERSION}; update "
+            "napari-gpubio"
+        )
+    missing: dict[str, str] = {}
+
+    def found(row: Mapping[str, Any]) -> str:
+        try:
+            return os.fspath(_found(File(**row), folder, home, roots))
+        except (InvalidInput, OSError, ValueError) as error:
+            missing[str(row["path"])] = str(error)
+            return str(row["path"])
+
+    made = from_graph(_with_paths(data.get("graph"), found))
+    for checksum in sorted(_held([*made.values()])):
+        array = read_npy(folder / _ARRAYS / f"{checksum}.npy")
+        if array_checksum(array) != checksum:
+            raise InvalidInput(f"its array {checksum[:8]} is not what it was when it was saved; open another copy")
+        store.hold(array)
+    rows, drafts = data.get("shown"), _mapping(data, "drafts")
+    if not isinstance(rows, list) or len(rows) > _MOST_ROWS:
+        raise InvalidInput(f"its layers are no list of at most {_MOST_ROWS}")
+    strange = next((panel for panel, one in drafts.items() if not isinstance(one, str) or one not in made), None)
+    if strange is not None:
+        raise InvalidInput(f"the draft of {strange[:_SHOWN]!r} is not among its operations")
+    shown = tuple(_shown(row, made) for row in rows)
+    state = State(shown, tuple((panel, made[one]) for panel, one in drafts.items()), _plain_items(data, "view"))
+    return Opened(state, missing)
+
+
+def _with_paths(data: Any, path_of: Callable[[Mapping[str, Any]], str]) -> Any:
+    """A graph with other paths of its files; operations are not known by them."""
+    if isinstance(data, dict):
+        if set(data) == {"path", "checksum"} and isinstance(data["path"], str):
+            return {**data, "path": path_of(data)}
+        return {key: _with_paths(value, path_of) for key, value in data.items()}
+    return [_with_paths(one, path_of) for one in data] if isinstance(data, list) else data
+
+
+def _found(one: File, folder: Path, home: Path, roots: Sequence[Path]) -> Path:
+    """Where a file is now; InvalidInput if it is not there, has changed, or may not be read."""
+    inside = folder / _inside(one)
+    if one.path.startswith(("//", "\\\\")) or "://" in one.path:
+        raise InvalidInput("it lies in the network; copy it, and open the copy")
+    path = inside if inside.is_file() else home / one.path
+    real = path.resolve()
+    if not any(real == root or real.is_relative_to(root) for root in roots):
+        raise InvalidInput("it lies outside the session's folder; allow it, or move it there")
+    if not real.is_file():
+        raise InvalidInput("it is not there; put it back, or choose where it is now")
+    if file_checksum(real, whole=not one.checksum.startswith(SAMPLED)) != one.checksum:
+        raise InvalidInput("it has changed since the session was saved; restore it")
+    return real
+
+
+def _mapping(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    value = data.get(name)
+    if not isinstance(value, dict) or len(value) > _MOST_ROWS:
+        raise InvalidInput(f"its {name} is {str(value)[:_SHOWN]}; it must be an object")
+    return value
+
+
+def _plain_items(data: Mapping[str, Any], name: str) -> tuple[tuple[str, Any], ...]:
+    """Names and plain values, lists of them as tuples."""
+    return tuple((key, _plain_value(value, f"{name}.{key[:_SHOWN]}")) for key, value in _mapping(data, name).items())
+
+
+def _plain_value(value: Any, where: str, depth: int = 0) -> Any:
+    if isinstance(value, list) and depth < _DEEPEST:
+        return tuple(_plain_value(one, where, depth + 1) for one in value)
+    if not isinstance(value, _PLAIN) or (isinstance(value, float) and not math.isfinite(value)):
+        raise InvalidInput(
+            f"its {where} is {str(value)[:_SHOWN]}; it must be a text, a finite number or a list of them"
+        )
+    return value
+
+
+def _shown(row: Any, made: Mapping[str, Operation]) -> Shown:
+    known = {"operation": str, "output": str, "display": dict} | _ROW
+    if (
+        not isinstance(row, dict)
+        or {*row} != {*known}
+        or any(type(row[key]) is not kind for key, kind in known.items())
+    ):
+        raise InvalidInput(f"one of its layers is {str(row)[:_SHOWN]}, which is damaged")
+    if row["operation"] not in made:
+        raise InvalidInput(f"the operation of its layer {row['name'][:_SHOWN]!r} is not in it")
+    output: Output[Any] = Output(made[row["operation"]], row["output"])
+    return Shown(output=output, display=_plain_items(row, "display"), **{key: row[key] for key in _ROW})
+
+
+def rerun(
+    state: State, *, device: str | Device = "auto", progress: Callable[[Step], object] | None = None
+) -> Iterator[tuple[Shown, str]]:
+    """Make every complete result of a state again, from nothing.
+
+    Yields
+    ------
+    shown, digest
+        The layer, and the digest of what came out now: of one kind of device the same.
+    """
+    store = Store()
+    store.adopt_arrays(STORE)
+    for one in state.shown:
+        if one.complete:
+            yield one, digest(run(one.output, device=device, store=store, progress=progress))

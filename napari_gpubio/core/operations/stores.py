@@ -1,0 +1,372 @@
+"""Where values live: arrays by checksum, results by the operations that made them; and the one way to run one."""
+
+import dataclasses
+import hashlib
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Generator, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import psutil
+
+from napari_gpubio.core.device import Device, choose_device
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.files import SAMPLED, file_checksum
+from napari_gpubio.core.operations.records import (
+    File,
+    Held,
+    Operation,
+    Output,
+    Reading,
+    ancestry,
+    input_infos,
+    record_fields,
+    words_of,
+)
+from napari_gpubio.core.steps import Step, drive
+
+Array = npt.NDArray[Any]
+T = TypeVar("T")
+_DIGITS = 32
+_MOST_BYTES, _SHARE = 8 << 30, 0.25  # of results that a store keeps, at most: bytes, and of the memory
+_WAITING_SECONDS = 0.1
+
+
+# -- checksums --------------------------------------------------------------------------------------------------------
+
+
+def file(path: str | os.PathLike[str], checksum: str = "") -> File:
+    """Return a file as it is now.
+
+    Parameters
+    ----------
+    path
+        Of the file.
+    checksum
+        That it had earlier.
+
+    Raises
+    ------
+    InvalidInput
+        If it is missing, or has changed since it had the checksum.
+    """
+    now = file_checksum(path, whole=bool(checksum) and not checksum.startswith(SAMPLED))
+    if checksum and now != checksum:
+        raise InvalidInput(
+            f"{Path(path).name} has changed: its checksum was {checksum[:15]} and is {now[:15]}; restore it, or begin "
+            "with the new file"
+        )
+    return File(path=os.fspath(path), checksum=now)
+
+
+def array_checksum(array: Array) -> str:
+    """Return the checksum of an array: type, shape, order in memory, along which samples are numbered, and content."""
+    order = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
+    digest = hashlib.sha256(f"{array.dtype.str}{array.shape}{order}".encode())
+    digest.update(np.ascontiguousarray(array.T if order == "F" else array).view(np.uint8).reshape(-1).data)
+    return digest.hexdigest()[:_DIGITS]
+
+
+# -- kinds of results -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Kind(Generic[T]):
+    """What a type of results can do.
+
+    Parameters
+    ----------
+    type
+        The type.
+    counts
+        Its parts that make it what it is: arrays, numbers and texts, and tuples, mappings and dataclasses of these.
+    endings
+        Of the files that it is written to.
+    write
+        Writes a value to a path; the last argument is the operation's record as plain data.
+    opens
+        Operation that opens such a file, made from its path.
+    """
+
+    type: type[T]
+    counts: Callable[[T], tuple[Any, ...]]
+    endings: tuple[str, ...] = ()
+    write: Callable[[T, Path, Mapping[str, Any]], object] | None = None
+    opens: Callable[[Path], Operation] | None = None
+
+
+_kinds: dict[type, Kind[Any]] = {}
+
+
+def register_kind(kind: Kind[Any]) -> None:
+    """Make a type of results known."""
+    _kinds[kind.type] = kind
+
+
+def kind_registered(type_: type) -> Kind[Any]:
+    """Return what a type of results, or a type that it is a kind of, can do.
+
+    Raises
+    ------
+    TypeError
+        If nobody has registered it.
+    """
+    for base in type_.__mro__:
+        if base in _kinds:
+            return _kinds[base]
+    raise TypeError(f"{type_.__name__} is no registered kind of result")
+
+
+def digest(value: Any) -> str:
+    """Return the checksum of all that makes a value what it is; what is told about it does not count."""
+    found = hashlib.sha256()
+    for one in _leaves(kind_registered(type(value)).counts(value)):
+        found.update(array_checksum(one).encode() if isinstance(one, np.ndarray) else repr(one).encode())
+        found.update(b"\0")
+    return found.hexdigest()[:_DIGITS]
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    """Arrays, numbers and texts of a value, with the names under which they stand."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        value = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        for key in sorted(value, key=str):
+            yield str(key)
+            yield from _leaves(value[key])
+    elif isinstance(value, (tuple, list)):
+        yield len(value)
+        for one in value:
+            yield from _leaves(one)
+    elif isinstance(value, np.generic):
+        yield value.item()
+    else:
+        yield value
+
+
+def _nbytes(value: Any) -> int:
+    """Bytes of the arrays of a result."""
+    return sum(one.nbytes for one in _leaves(value) if isinstance(one, np.ndarray))
+
+
+# -- values -----------------------------------------------------------------------------------------------------------
+
+
+class Store:
+    """Arrays and results of a program; results are kept for each kind of device, whose bits differ.
+
+    Parameters
+    ----------
+    budget
+        Bytes of results that are kept; beyond them, what was used longest ago goes, and is made again when needed. By
+        default a quarter of the memory, and 8 GB at most.
+    """
+
+    def __init__(self, budget: int | None = None) -> None:
+        usual = min(_MOST_BYTES, int(_SHARE * psutil.virtual_memory().total))
+        self.budget = usual if budget is None else budget
+        self.runs = 0  # how many operations were done
+        self._arrays: dict[str, Array] = {}
+        self._results: OrderedDict[tuple[str, str], tuple[Any, int]] = OrderedDict()
+        self._lock = threading.Lock()
+        self._making: dict[tuple[str, str], threading.Lock] = {}
+
+    def hold(self, array: Array) -> Held:
+        """Keep a copy of an array, which may be painted on later."""
+        checksum = array_checksum(array)
+        if checksum not in self._arrays:
+            kept = array.copy(order="K")
+            kept.flags.writeable = False
+            with self._lock:
+                self._arrays.setdefault(checksum, kept)
+        return Held(checksum)
+
+    def array(self, held: Held) -> Array:
+        """Return an array that is held; InvalidInput if there is none."""
+        if held.checksum not in self._arrays:
+            raise InvalidInput(
+                f"the array {held.checksum[:8]} is not here; open the session, or load the array, that it came with"
+            )
+        return self._arrays[held.checksum]
+
+    def adopt_arrays(self, other: "Store") -> None:
+        """Hold what another store holds, too."""
+        self._arrays |= other._arrays
+
+    def keep(self, operation: Operation, kind: str, result: Any) -> None:
+        """Keep what an operation made on a kind of device; what is read is the same on all of them."""
+        size = _nbytes(result)
+        with self._lock:
+            self._results[_key(operation, kind)] = result, size
+            total = sum(bytes_ for _, bytes_ in self._results.values())
+            while total > self.budget and len(self._results) > 1:
+                _, (_, freed) = self._results.popitem(last=False)
+                total -= freed
+
+    def result(self, operation: Operation, kind: str) -> Any:
+        """Return what an operation made on a kind of device, or None if it is not kept."""
+        with self._lock:
+            if (found := self._results.get(_key(operation, kind))) is None:
+                return None
+            self._results.move_to_end(_key(operation, kind))
+            return found[0]
+
+    def clear(self) -> None:
+        """Forget all results."""
+        with self._lock:
+            self._results.clear()
+
+    def making(self, operation: Operation, kind: str) -> threading.Lock:
+        """Lock of whoever makes the result of an operation."""
+        with self._lock:
+            return self._making.setdefault(_key(operation, kind), threading.Lock())
+
+
+def _key(operation: Operation, kind: str) -> tuple[str, str]:
+    return operation.id, "" if isinstance(operation, Reading) else kind
+
+
+STORE = Store()
+
+
+def run_steps(
+    output: Operation | Output[Any],
+    *,
+    device: str | Device = "auto",
+    store: Store = STORE,
+    stop: threading.Event | None = None,
+) -> Generator[Step, None, Any]:
+    """Do an operation, after those that it needs and whose results are not kept; returns what it makes.
+
+    Of an `Operation`, that is all that it makes; of an `Output`, one result.
+
+    Parameters
+    ----------
+    output
+        What is wanted.
+    device, stop
+        As of every ``x_steps``. A result of which a part was done is returned, but not kept; where it is one that
+        another operation needs, nothing is made of it, and None is returned.
+    store
+        Where results are kept.
+
+    Raises
+    ------
+    InvalidInput
+        As of the operations; or if a file has changed since.
+    """
+    wanted, chosen = (output.of if isinstance(output, Output) else output), choose_device(device)
+    needed, here = _needed(wanted, chosen.kind, store)
+    for one in needed:
+        made = yield from _made(one, here, chosen, store, stop)
+        if one != wanted and (made is None or not getattr(made, "complete", True)):
+            return None
+        here[one.id] = made
+    made = here[wanted.id]
+    return _named(output, made) if isinstance(output, Output) else made
+
+
+def _needed(wanted: Operation, kind: str, store: Store) -> tuple[list[Operation], dict[str, Any]]:
+    """Operations that are to be done, each after what it needs; and results that are kept, by their operations' ids."""
+    kept, missing, waiting = dict[str, Any](), {wanted.id}, [wanted]
+    while waiting:
+        one = waiting.pop()
+        if (result := store.result(one, kind)) is not None:
+            kept[one.id] = result
+        else:
+            new = [ref.of for _, ref in one.inputs() if ref.of.id not in missing]
+            missing |= {other.id for other in new}
+            waiting += new
+    return [one for one in ancestry(wanted) if one.id in missing and one.id not in kept], kept
+
+
+def _made(
+    operation: Operation, here: Mapping[str, Any], device: Device, store: Store, stop: threading.Event | None
+) -> Generator[Step, None, Any]:
+    """The result of an operation whose inputs are here; one at a time makes it, and others wait."""
+    making = store.making(operation, device.kind)
+    while not making.acquire(timeout=_WAITING_SECONDS):
+        if stop is not None and stop.is_set():
+            return None
+        yield Step(0, 1, f"waiting for another {operation.verb}")
+    try:
+        if (kept := store.result(operation, device.kind)) is not None:
+            return kept
+        result = yield from operation.steps(_data(operation, here, store), device=device, stop=stop)
+        store.runs += 1
+        if getattr(result, "complete", True):
+            store.keep(operation, device.kind, result)
+        return result
+    finally:
+        making.release()
+
+
+def run(
+    output: Operation | Output[Any],
+    *,
+    device: str | Device = "auto",
+    store: Store = STORE,
+    progress: Callable[[Step], object] | None = None,
+) -> Any:
+    """Do an operation and return what it makes; see `run_steps`, whose end this returns."""
+    return drive(run_steps(output, device=device, store=store), progress)
+
+
+def save(
+    output: Operation | Output[Any], path: str | Path, *, device: str | Device = "auto", store: Store = STORE
+) -> None:
+    """Write a result to a file, with its record; it is made if it is not kept.
+
+    Raises
+    ------
+    InvalidInput
+        As of the operations, or if the file cannot be written.
+    """
+    wanted = output if isinstance(output, Output) else output.output()
+    write_value(run(wanted, device=device, store=store), path, wanted)
+
+
+def write_value(value: Any, path: str | Path, output: Output[Any]) -> None:
+    """Write a result, which an operation has made, with its record; InvalidInput if the file cannot be written."""
+    from napari_gpubio.core.operations.files import graph
+
+    kind = kind_registered(type(value))
+    if kind.write is None:
+        raise InvalidInput(f"{words_of(kind.type)} is written to no file; write what is made of it")
+    kind.write(value, Path(path), {**graph(output.of), "output": output.name})
+
+
+def _data(operation: Operation, here: Mapping[str, Any], store: Store) -> SimpleNamespace:
+    """Values of an operation's inputs, files and arrays, under the names of its fields."""
+    inputs, found = input_infos(type(operation)), dict[str, Any]()
+    for field in record_fields(operation):
+        value = getattr(operation, field.name)
+        if field.name in inputs:
+            refs = value if isinstance(value, tuple) else (value,)
+            values = tuple(None if ref is None else _named(ref, here[ref.of.id]) for ref in refs)
+            found[field.name] = values if inputs[field.name].many else values[0]
+        else:
+            found[field.name] = _opened(value, store)
+    return SimpleNamespace(**found)
+
+
+def _opened(value: Any, store: Store) -> Any:
+    """Paths of files, which have not changed, and arrays that are held; None of other settings."""
+    if isinstance(value, File):
+        return Path(file(value.path, value.checksum).path)
+    if isinstance(value, Held):
+        return store.array(value)
+    if isinstance(value, tuple) and value and all(isinstance(one, (File, Held)) for one in value):
+        return tuple(_opened(one, store) for one in value)
+    return None
+
+
+def _named(ref: Output[Any], result: Any) -> Any:
+    """What a result holds under a name."""
+    return result if result is None or len(ref.of.makes) == 1 else getattr(result, ref.name)

@@ -1,0 +1,303 @@
+"""Volumes as values of operations, and the operations that every engine takes them from: a file, or a held array."""
+
+import dataclasses
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio import __version__
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.files import atomic_write, check_folder
+from napari_gpubio.core.layer_files import RECORD, describe, described_files, read_described
+from napari_gpubio.core.operations.records import File, Held, Output, Reading, part
+from napari_gpubio.core.operations.stores import STORE, Kind, Store, file, register_kind, run
+from napari_gpubio.core.parameters import param
+from napari_gpubio.core.quantity import GUIDE, HALVES, QUANTITY, Quantity
+from napari_gpubio.core.reading import note, reads_file, untold
+from napari_gpubio.core.space import checked_affine, same_grid, voxel_sizes_mm
+from napari_gpubio.core.volumes import (
+    NIFTI_SUFFIXES,
+    fits_grid,
+    has_orientation,
+    nifti_affine,
+    nifti_array,
+    open_nifti,
+    stem_of,
+)
+
+Array = npt.NDArray[Any]
+Row = tuple[float, float, float, float]
+_NO_IMAGES = ("label", "vector", "symmetric matrix", "displacement vector", "general matrix")  # intents of NIfTI
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Volume:
+    """A plane, a volume, or a series of volumes, with its place and meaning.
+
+    Parameters
+    ----------
+    array
+        Shape (X, Y), (X, Y, Z) or (X, Y, Z, N), in the order of its file.
+    affine
+        Voxel to world, mm.
+    name
+        As people know it, such as that of its file.
+    quantity
+        What the numbers mean, if that is known.
+    halves
+        The linear values of two halves of the data, shape (2, ...), if they are known.
+    guide
+        The linear values without noise, as theory has them, if they are known.
+    header
+        Of the file, as nibabel has it, or None: for files that are written in its likeness.
+    oriented
+        Whether the file says which side is left; its place is an assumption if it does not.
+    """
+
+    array: Array
+    affine: npt.NDArray[np.float64]
+    name: str = "volume"
+    quantity: Quantity | None = None
+    halves: Array | None = None
+    guide: Array | None = None
+    header: Any = None
+    oriented: bool = True
+
+    @property
+    def voxel_size_mm(self) -> tuple[float, ...]:
+        """Edge lengths of a voxel along the axes of the array."""
+        return tuple(map(float, voxel_sizes_mm(self.affine)))
+
+    def like(self, array: Array, **changes: Any) -> "Volume":
+        """Return another array in the place of this one; what was known of the numbers is not known of its."""
+        return dataclasses.replace(self, array=array, **{"quantity": None, "halves": None, "guide": None, **changes})
+
+
+def array_on_grid(volume: Volume, image: Volume) -> Array:
+    """Return the array of a volume that lies on the grid of an image.
+
+    Raises
+    ------
+    InvalidInput
+        If it lies elsewhere. Where one of both has no orientation, it need only have as many voxels.
+    """
+    shapes = [one.array.shape + (1,) * (3 - one.array.ndim) for one in (volume, image)]  # a plane is one layer
+    if not fits_grid(
+        volume.name, shapes[0], volume.affine, shapes[1], image.affine, is_oriented=lambda: volume.oriented
+    ):
+        raise InvalidInput(
+            f"{volume.name} has shape {volume.array.shape[:3]} and {image.name} {image.array.shape[:3]}, or it lies "
+            "elsewhere; resample it to the image's grid"
+        )
+    return volume.array
+
+
+@reads_file
+def open_volume(path: str | Path) -> Volume:
+    """Read a volume with its header, and what a file beside it says; further axes of length 1 are dropped.
+
+    Raises
+    ------
+    InvalidInput
+        If the file is missing, damaged, of another kind or too large for the memory.
+    """
+    path = Path(path)
+    opened = open_nifti(path)
+    array = nifti_array(opened, path)
+    intent = opened.header.get_intent()[0] if hasattr(opened.header, "get_intent") else ""
+    if intent in _NO_IMAGES:
+        note(f"its header says that it holds a {intent}, not an image; its values are taken as those of an image")
+    if array.ndim > 3:
+        array = array.reshape(array.shape[:3] + tuple(n for n in array.shape[3:] if n > 1))
+    is_nifti = path.name.lower().endswith(NIFTI_SUFFIXES)
+    about = read_described(path, array.shape).get("metadata", {}) if is_nifti else {}
+    known = {name: about.get(name) for name in (QUANTITY, HALVES, GUIDE)}
+    return Volume(
+        array=array,
+        affine=nifti_affine(opened),
+        name=path.name,
+        header=opened.header,
+        oriented=has_orientation(path),
+        **known,
+    )
+
+
+def save_volume(volume: Volume, path: str | Path, record: Mapping[str, Any] | None = None) -> None:
+    """Write a volume in the likeness of the file that it came from, whose affine, units and time step are kept.
+
+    Parameters
+    ----------
+    volume
+        Of any shape that there is.
+    path
+        Ends in ``.nii`` or ``.nii.gz``. What the numbers mean, and the record, go into a JSON file beside it.
+    record
+        The operation that made it, as plain data.
+
+    Raises
+    ------
+    InvalidInput
+        If the name ends otherwise, the folder is missing, or the file cannot be written.
+    """
+    import nibabel as nib
+
+    path = Path(path)
+    check_volume_path(path)
+    values, affine, header = np.asarray(volume.array), None, None if volume.header is None else volume.header.copy()
+    if not isinstance(header, nib.Nifti1Header):  # of another format, whose image is in mm here
+        affine, header = volume.affine, nib.Nifti1Header()
+        header.set_xyzt_units("mm")
+    header.set_data_dtype(values.dtype)
+    kind = nib.Nifti2Image if isinstance(header, nib.Nifti2Header) else nib.Nifti1Image
+    if record is not None:
+        header["descrip"] = f"{volume.name}, napari-gpubio {__version__}".encode("ascii", "replace")[:79]
+    with atomic_write(path) as file_:
+        nib.save(kind(values, affine, header), file_)
+    about = {QUANTITY: volume.quantity, RECORD: record}
+    if about := {name: value for name, value in about.items() if value is not None}:
+        describe(path, about)
+
+
+def check_volume_path(path: Path) -> None:
+    """Raise InvalidInput if a volume cannot be written to a path, by its ending or its folder."""
+    if not path.name.lower().endswith(NIFTI_SUFFIXES):
+        raise InvalidInput(f"{path.name} does not end in .nii or .nii.gz; give it one of these endings")
+    check_folder(path)
+
+
+def record_beside(path: str | Path) -> Mapping[str, Any] | None:
+    """Return the record that `save_volume` left beside a file, if the file is still the one that it is of."""
+    found = read_described(path, ()).get("metadata", {}).get(RECORD)
+    return found if isinstance(found, Mapping) else None
+
+
+@dataclass(frozen=True)
+class OpenVolume(Reading, verb="open-volume", makes={"volume": Volume}):
+    """Open a volume with what lies beside it: its meaning, both halves of its data, and its guide."""
+
+    file: File = part("File", "NIfTI image: a plane, a volume or a series.")
+    beside: tuple[File, ...] = part("Beside it", "Files that say more of it.", default=())
+
+    @property
+    def title(self) -> str:
+        """Name of the file."""
+        return stem_of(Path(self.file.path))
+
+    @classmethod
+    def at(cls, path: str | Path) -> "OpenVolume":
+        """Return the operation that opens a file as it is now."""
+        path, others = Path(path), list[Path]()
+        if path.name.lower().endswith(NIFTI_SUFFIXES) and read_described(path, ()):
+            others = [one for one in described_files(path).values() if one != path and one.is_file()]
+        return cls(file=file(path), beside=tuple(map(file, others)))
+
+    def read(self, data: Any) -> Volume:
+        """Read it."""
+        return open_volume(data.file)
+
+
+@dataclass(frozen=True)
+class HeldVolume(Reading, verb="held-volume", makes={"volume": Volume}):
+    """A volume that no file holds, such as painted labels or an array from Python."""
+
+    array: Held = part("Array", "The values.")
+    affine: tuple[Row, Row, Row, Row] = part("Affine", "Voxel to world, row by row.", unit="mm")
+    name: str = param("volume", "Name", "As people know it.")
+    quantity: tuple[str, str, str] = part(
+        "Quantity", "Name, unit and scale of what the numbers mean.", default=("", "", "linear")
+    )
+    halves: Held | None = part("Halves", "Linear values of two halves of the data.", default=None)
+    guide: Held | None = part("Guide", "Linear values without noise.", default=None)
+
+    @property
+    def title(self) -> str:
+        """Name of the volume."""
+        return self.name
+
+    @classmethod
+    def of(cls, volume: Volume, store: Store = STORE) -> "HeldVolume":
+        """Return the operation of a volume as it is now, whose array is copied."""
+        known = volume.quantity
+        quantity = ("", "", "linear") if known is None else (known.name, known.unit, known.scale)
+        affine: Any = np.asarray(volume.affine, float)
+        halves, guide = (None if one is None else store.hold(one) for one in (volume.halves, volume.guide))
+        return cls(
+            array=store.hold(volume.array),
+            affine=affine,
+            name=volume.name,
+            quantity=quantity,
+            halves=halves,
+            guide=guide,
+        )
+
+    def check(self) -> None:
+        """Raise InvalidInput if the affine or the quantity is none."""
+        checked_affine(self.affine)
+        if any(self.quantity[:2]):
+            self._quantity()
+
+    def _quantity(self) -> Quantity | None:
+        name, unit, scale = self.quantity
+        return Quantity(name, unit, cast("Any", scale)) if name else None
+
+    def read(self, data: Any) -> Volume:
+        """Take it from where it is held."""
+        return Volume(
+            array=data.array,
+            affine=np.array(self.affine),
+            name=self.name,
+            quantity=self._quantity(),
+            halves=data.halves,
+            guide=data.guide,
+        )
+
+
+def source_of(volume: Volume, path: Path | None, store: Store = STORE) -> Output[Volume]:
+    """Return where a volume comes from: a file, if it holds exactly that, or else the array as it is now.
+
+    Parameters
+    ----------
+    volume
+        As a layer shows it.
+    path
+        The file that it was read from, as far as that is known.
+    store
+        Gets what was read, or a copy of the array.
+    """
+    if path is not None and path.is_file():
+        with suppress(InvalidInput), untold():  # a file that has become something else since
+            opened = OpenVolume.at(path)
+            if _is_same(run(opened, device="cpu", store=store), volume):
+                return opened.output()
+    return HeldVolume.of(volume, store).output()
+
+
+def _is_same(one: Volume, other: Volume) -> bool:
+    if not same_grid(one.array.shape, one.affine, other.array.shape, other.affine):
+        return False
+    logs = [volume.quantity is not None and volume.quantity.is_log for volume in (one, other)]
+    pairs = ((one.array, other.array), (one.halves, other.halves), (one.guide, other.guide))
+    return logs[0] == logs[1] and all(_is_equal(*both) for both in pairs)
+
+
+def _is_equal(one: Array | None, other: Array | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    real = one.dtype.kind == "f" and other.dtype.kind == "f"
+    return one.dtype == other.dtype and np.array_equal(one, other, equal_nan=real)
+
+
+register_kind(
+    Kind(
+        Volume,
+        counts=lambda one: (one.array, one.affine, one.quantity, one.halves, one.guide),
+        endings=NIFTI_SUFFIXES,
+        write=lambda volume, path, record: save_volume(volume, path, record),
+        opens=OpenVolume.at,
+    )
+)

@@ -1,0 +1,212 @@
+"""What runs, once; what is kept; and checksums."""
+
+import dataclasses
+import threading
+
+import numpy as np
+import pytest
+
+from napari_gpubio.core import files
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.operations import (
+    STORE,
+    HeldVolume,
+    OpenVolume,
+    Output,
+    Store,
+    Volume,
+    array_checksum,
+    digest,
+    file,
+    file_checksum,
+    run,
+    run_steps,
+    save,
+)
+from napari_gpubio.core.operations.volumes import open_volume, record_beside
+from napari_gpubio.core.quantity import Quantity
+from napari_gpubio.core.volumes import write_volume
+from tests.core.operations.toys import Join, Smooth, Trace, Uphill
+
+
+@pytest.fixture
+def store():
+    return Store()
+
+
+@pytest.fixture
+def image(store):
+    return HeldVolume.of(Volume(array=np.arange(60.0).reshape(3, 4, 5), affine=np.eye(4)), store)
+
+
+def test_what_is_needed_runs_once(store, image):
+    smooth = Smooth(image=image)
+    joined = Join(paths=(Trace(field=smooth), Trace(field=smooth.output("rest"), count=3)))
+    result = run(joined, store=store, device="cpu")
+    assert result.points.shape == (10, 3)
+    assert store.runs == 5
+    run(Trace(field=smooth, count=7), store=store, device="cpu")
+    assert store.runs == 6
+    run(joined, store=store, device="cpu")
+    assert store.runs == 6
+
+
+def test_one_result_of_several(store, image):
+    smooth = Smooth(image=image)
+    both = run(smooth, store=store, device="cpu")
+    rest = run(smooth.output("rest"), store=store, device="cpu")
+    assert rest is both.rest
+    np.testing.assert_allclose(both.smooth.array + rest.array, np.arange(60.0).reshape(3, 4, 5))
+
+
+def test_a_result_that_was_let_go_is_made_again_with_the_same_bits(image, store):
+    first = digest(run(Trace(field=Smooth(image=image), method=Uphill()), store=store, device="cpu"))
+    store.clear()
+    assert digest(run(Trace(field=Smooth(image=image), method=Uphill()), store=store, device="cpu")) == first
+
+
+def test_the_budget_holds(image):
+    store = Store(budget=2 * 60 * 8 + 100)
+    store.hold(np.arange(60.0).reshape(3, 4, 5))
+    for radius in range(4):
+        run(Smooth(image=image, radius=radius), store=store, device="cpu")
+    assert store.result(Smooth(image=image, radius=3), "cpu") is not None
+    assert store.result(Smooth(image=image, radius=0), "cpu") is None
+    run(Trace(field=Smooth(image=image, radius=0)), store=store, device="cpu")  # made again as it is needed
+
+
+def test_a_stopped_result_is_returned_and_nothing_is_built_on_it(store, image):
+    stop = threading.Event()
+    joined = Join(paths=(Trace(field=image, count=50),))
+    steps = run_steps(joined.paths[0], store=store, device="cpu", stop=stop)
+    for _ in range(5):
+        next(steps)
+    stop.set()
+    with pytest.raises(StopIteration) as end:
+        next(steps)
+    assert not end.value.value.complete
+    assert store.result(joined.paths[0].of, "cpu") is None
+    steps = run_steps(joined, store=store, device="cpu", stop=stop)
+    with pytest.raises(StopIteration) as end:
+        next(steps)
+    assert end.value.value is None
+
+
+def test_several_threads_make_a_result_once(store, image):
+    traced, found = Trace(field=Smooth(image=image), count=500, method=Uphill()), []
+    threads = [
+        threading.Thread(target=lambda: found.append(digest(run(traced, store=store, device="cpu")))) for _ in range(6)
+    ]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join(30)
+    assert len(found) == 6
+    assert len({*found}) == 1
+    assert store.runs == 3
+
+
+def test_a_generator_that_is_closed_lets_others_in(store, image):
+    steps = run_steps(Trace(field=image), store=store, device="cpu")
+    next(steps)
+    next(steps)
+    steps.close()
+    assert len(run(Trace(field=image), store=store, device="cpu").points) == 6
+
+
+def test_held_arrays_are_copies_that_cannot_be_changed(store):
+    array = np.zeros((3, 3))
+    held = store.hold(array)
+    array[:] = 1
+    assert store.array(held).sum() == 0
+    with pytest.raises(ValueError, match="read-only"):
+        store.array(held)[0] = 1
+    with pytest.raises(InvalidInput, match="is not here"):
+        Store().array(held)
+
+
+def test_checksums_of_arrays():
+    array = np.arange(6).reshape(2, 3)
+    different = [array, array.astype(np.int32), array.T, array.reshape(3, 2), np.asfortranarray(array), array + 1]
+    assert len({array_checksum(one) for one in different}) == 6
+    assert array_checksum(array[:, ::-1][:, ::-1]) == array_checksum(array)
+    assert array_checksum(np.zeros((0, 3))) != array_checksum(np.zeros((3, 0)))
+
+
+def test_checksums_of_files(tmp_path, monkeypatch):
+    path = tmp_path / "a.bin"
+    path.write_bytes(b"abc")
+    assert file_checksum(path) == "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    known = file(path)
+    path.write_bytes(b"abcd")
+    with pytest.raises(InvalidInput, match=r"a.bin has changed: its checksum was sha256:ba7816bf and is"):
+        file(path, known.checksum)
+    monkeypatch.setattr(files, "WHOLE_BYTES", 1 << 20)
+    path.write_bytes(bytes(3 << 20))
+    sampled = file_checksum(path)
+    assert sampled.startswith("sampled:")
+    whole = file_checksum(path, whole=True)
+    assert whole.startswith("sha256:")
+    assert file(path, whole).checksum == whole
+    assert file(path, sampled).checksum == sampled
+    with path.open("r+b") as stream:
+        stream.seek(2 << 20)
+        stream.write(bytes(range(256)) * 300)
+    assert file_checksum(path) != sampled
+    with pytest.raises(InvalidInput, match="does not exist"):
+        file(tmp_path / "none")
+
+
+def test_an_operation_whose_file_has_changed_is_refused(tmp_path, store):
+    path = tmp_path / "a.nii.gz"
+    write_volume(path, np.ones((3, 4, 5), np.float32), np.eye(4))
+    opened = OpenVolume.at(path)
+    assert run(opened, store=store, device="cpu").array.sum() == 60
+    write_volume(path, np.zeros((3, 4, 5), np.float32), np.eye(4))
+    with pytest.raises(InvalidInput, match=r"a.nii.gz has changed"):
+        run(opened, store=Store(), device="cpu")
+    assert OpenVolume.at(path) != opened
+
+
+def test_a_volume_and_its_record_come_back_from_a_file(tmp_path, store):
+    path, out = tmp_path / "a.nii.gz", tmp_path / "b.nii.gz"
+    affine = np.diag([1.0, 2.0, 3.0, 1.0])
+    write_volume(path, np.ones((3, 4, 5), np.float32), affine)
+    smooth = Smooth(image=OpenVolume.at(path))
+    save(smooth, out, store=store, device="cpu")
+    record = record_beside(out)
+    assert [*record["operations"]][-1] == smooth.id
+    assert record["output"] == "smooth"
+    again = OpenVolume.at(out)
+    assert [one.path for one in again.beside] == [str(tmp_path / "b.json")]
+    volume = run(again, store=store, device="cpu")
+    np.testing.assert_array_equal(volume.affine, affine)
+    np.testing.assert_allclose(volume.array, 1)
+    write_volume(out, np.zeros((3, 4, 5), np.float32), affine)  # by another program
+    assert record_beside(out) is None
+
+
+def test_what_a_held_volume_means_is_part_of_it(store):
+    array, affine = np.zeros((2, 2, 2)), np.eye(4)
+    plain = HeldVolume.of(Volume(array=array, affine=affine), store)
+    dose = HeldVolume.of(Volume(array=array, affine=affine, quantity=Quantity("absorbed dose", "Gy")), store)
+    assert plain != dose
+    assert run(dose, store=store, device="cpu").quantity == Quantity("absorbed dose", "Gy")
+    with pytest.raises(InvalidInput, match="not a known unit"):
+        dataclasses.replace(dose, quantity=("dose", "furlong", "linear"))
+    with pytest.raises(InvalidInput, match="affine"):
+        dataclasses.replace(dose, affine=np.zeros((4, 4)))
+
+
+def test_what_has_no_file_is_refused_in_a_sentence(tmp_path, store, image):
+    with pytest.raises(InvalidInput, match="path3 is written to no file"):
+        save(Trace(field=image), tmp_path / "a.nii", store=store, device="cpu")
+    with pytest.raises(InvalidInput, match=r"a.png does not end in .nii"):
+        save(Smooth(image=image), tmp_path / "a.png", store=store, device="cpu")
+
+
+def test_an_image_of_odd_shape(tmp_path):
+    write_volume(tmp_path / "a.nii", np.ones((3, 4, 5, 2), np.float32), np.eye(4))
+    assert open_volume(tmp_path / "a.nii").array.shape == (3, 4, 5, 2)
+    assert STORE.budget > 0
+    assert Output(OpenVolume.at(tmp_path / "a.nii"), "volume").kind is Volume
