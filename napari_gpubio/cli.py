@@ -14,6 +14,7 @@ from napari_gpubio.core.checks import run_check, run_speed
 from napari_gpubio.core.command_line import STOPPED, Parser, check_outputs
 from napari_gpubio.core.device import choose_device, gpu_problem, list_devices, machine
 from napari_gpubio.core.errors import GpuBioError, memory_in_words
+from napari_gpubio.core.operations import session_verbs
 from napari_gpubio.core.operations.commands import add_verbs
 from napari_gpubio.core.report import (
     PIPE_CLOSED,
@@ -94,6 +95,7 @@ def make_parser() -> argparse.ArgumentParser:
     info = verbs.add_parser("info", help="devices, versions, and why a GPU is not used")
     info.set_defaults(run=_info)
 
+    session_verbs.add_verbs(verbs)
     for engine in ENGINES:
         for part in ("cli", "operations"):
             if importlib.util.find_spec(name := f"napari_gpubio.{engine}.{part}") is None:

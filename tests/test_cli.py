@@ -64,7 +64,24 @@ def test_info_has_versions_and_devices(capsys, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "verb", ["demo", "check", "bench", "info", "tracts", "light", "mcml", "denoise", "dose", "speckle", "mesi"]
+    "verb",
+    [
+        "demo",
+        "check",
+        "bench",
+        "info",
+        "run",
+        "compare",
+        "show",
+        "tracts",
+        "light",
+        "mcml",
+        "denoise",
+        "denoise-fluence",
+        "dose",
+        "speckle",
+        "mesi",
+    ],
 )
 def test_every_verb_has_help(capsys, verb):
     status, printed, _ = exits(capsys, verb, "--help")

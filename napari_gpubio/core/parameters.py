@@ -35,7 +35,7 @@ class ParamInfo:
     where: tuple[Condition, ...] = ()
 
 
-def param(default: Any, label: str, help: str, **info: Any) -> Any:  # noqa: A002 - the field's own word
+def param(default: Any, label: str, help: str, *, compare: bool = True, **info: Any) -> Any:  # noqa: A002 - its word
     """Give a dataclass field with a label, a help sentence, and optionally unit, limits, choices.
 
     Parameters
@@ -44,6 +44,8 @@ def param(default: Any, label: str, help: str, **info: Any) -> Any:  # noqa: A00
         The default value; its type is the parameter's type.
     label, help
         Short name and one sentence, both shown to the user.
+    compare
+        Whether settings with another value are other ones; not so of a name, which makes no difference.
     **info
         ``unit``, ``minimum`` (allowed), ``above`` (not allowed itself), ``maximum``, ``step``, ``choices``,
         ``advanced``; see `ParamInfo`. ``where``: the values of other fields with which the parameter has an effect,
@@ -53,7 +55,8 @@ def param(default: Any, label: str, help: str, **info: Any) -> Any:  # noqa: A00
         info["choices"] = tuple(info["choices"])
     if isinstance(info.get("where"), Mapping):
         info["where"] = (info["where"],)
-    return dataclasses.field(default=default, metadata={_KEY: ParamInfo(label=label, help=help, **info)})
+    metadata = {_KEY: ParamInfo(label=label, help=help, **info)}
+    return dataclasses.field(default=default, compare=compare, metadata=metadata)
 
 
 def param_info(field: dataclasses.Field[Any]) -> ParamInfo | None:
@@ -97,7 +100,7 @@ def applies(settings: Any, name: str) -> bool:
     )
 
 
-def without_effect(settings: Any, **changes: Any) -> tuple[str, ...]:
+def without_effect(settings: Any, /, **changes: Any) -> tuple[str, ...]:
     """Return the names of the parameters that have no effect once other values are set, which are not checked here."""
     values = {field.name: getattr(settings, field.name) for field in dataclasses.fields(settings)}
     return idle_names(type(settings), values | changes)
@@ -112,7 +115,7 @@ def idle_names(kind: type, values: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(field.name for field in fields if not applies(draft, field.name))
 
 
-def replaced(settings: Settings, **changes: Any) -> Settings:
+def replaced(settings: Settings, /, **changes: Any) -> Settings:
     """Return settings with other values; of the rest, what has no effect any more gets its default.
 
     Raises

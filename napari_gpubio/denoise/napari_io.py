@@ -5,17 +5,15 @@ is a volume (x, y, 1).
 """
 
 import dataclasses
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.napari_io import carried, grid_of, stored_array, volume_of
-from napari_gpubio.core.operations.records import Output
-from napari_gpubio.core.operations.volumes import Volume, source_of
-from napari_gpubio.core.quantity import Quantity, guide_of, halves_of, quantity_of
+from napari_gpubio.core.napari_io import carried, volume_of
+from napari_gpubio.core.operations.layers import array_of, layer_grid, place_of
+from napari_gpubio.core.quantity import Quantity, quantity_of
 from napari_gpubio.core.space import layer_matrix, same_grid, voxel_sizes_mm, world_order
 from napari_gpubio.core.world_aligned import WorldAligned
 
@@ -123,74 +121,14 @@ def layer_volume(layer: Any, *, is_log: bool) -> LayerVolume:
     )
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class LayerSource:
-    """A layer as operations take it, and the file that it was read from, as far as that is known."""
-
-    volume: Volume
-    path: Path | None
-
-    def output(self) -> Output[Volume]:
-        """Return the operation that it comes from; the file is read, or the array looked through and copied."""
-        return source_of(self.volume, self.path)
-
-
-def layer_source(layer: Any, array: Any = None) -> LayerSource:
-    """Read where a layer comes from; ``array``: what is meant by it, if that is not what it stores."""
-    affine, _ = layer_grid(layer)
-    values, quantity = np.asarray(array_of(layer) if array is None else array), quantity_of(layer)
-    if quantity is None and holds_log(layer):
-        quantity = Quantity("values", scale="log10")
-    halves, guide = halves_of(layer), guide_of(layer)
-    path = carried(layer, "path") or layer.source.path
-    volume = Volume(
-        array=values,
-        affine=np.asarray(affine),
-        name=layer.name,
-        quantity=quantity,
-        halves=halves if halves is not None and halves.shape[1:] == values.shape else None,
-        guide=guide if guide is not None and guide.shape == values.shape else None,
-    )
-    return LayerSource(volume, None if path is None else Path(path))
-
-
 def key_of(layer: Any) -> str:
     """Return the identifier of a layer, which no other has."""
     return str(layer.unique_id)
 
 
-def array_of(layer: Any) -> Any:
-    """Return the array of a layer as its file has it, of a plane (X, Y, 1)."""
-    return layer.data.T[..., np.newaxis] if layer.ndim == 2 else stored_array(layer)
-
-
 def mask_of(layer: Any) -> npt.NDArray[np.bool_]:
     """Return where a volume or a plane is not 0, shape (X, Y, Z) or (X, Y, 1)."""
     return np.asarray((array_of(layer) if layer.ndim == 2 else volume_of(layer)) != 0)
-
-
-def layer_grid(layer: Any) -> tuple[Array, tuple[int, ...]]:
-    """Voxel to world in mm, and shape; a plane is as thick as its pixels are long."""
-    if layer.ndim != 2:
-        return grid_of(layer)
-    matrix = layer_matrix(place_of(layer), 2)
-    affine = np.eye(4)
-    affine[:2, :2], affine[:2, 3] = matrix[1::-1, 1::-1], matrix[1::-1, 2]
-    affine[2, 2] = max(np.linalg.norm(matrix[:2, :2], axis=0))
-    return affine, (*layer.data.shape[::-1], 1)
-
-
-def holds_log(layer: Any) -> bool:
-    """Whether a layer holds decimal logarithms, by what it carries; where that is nothing, by its name."""
-    quantity = quantity_of(layer)
-    return _LOG in layer.name if quantity is None else quantity.is_log
-
-
-def place_of(layer: Any) -> dict[str, Any]:
-    """Keywords that put another layer of the same shape where this one is."""
-    place = {name: getattr(layer, name) for name in _PLACE}
-    place["affine"] = np.array(layer.affine.affine_matrix)
-    return {**place, "axis_labels": layer.axis_labels, "units": layer.units}
 
 
 def place_of_part(place: dict[str, Any], first: tuple[int, ...]) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from qtpy.QtWidgets import (
 )
 from superqt import QCollapsible
 
+from napari_gpubio.core.operations.records import Settings as Record
 from napari_gpubio.core.operations.records import alternatives, hints, kind_of, part_info
 from napari_gpubio.core.parameters import ParamInfo, param_info, replaced, without_effect
 from napari_gpubio.gui import theme
@@ -36,14 +37,18 @@ _MOST = 2**31 - 1  # that a whole-number input of Qt can hold
 _FEWEST_DIGITS = 4  # that a number can be typed with
 
 
+Way = tuple[str, ...]  # of fields, to a setting
+
+
 class ParamForm(QWidget, Generic[Settings]):
     """Show and edit an instance of a settings dataclass; the fields in ``skip`` are not shown and keep their values.
 
-    A part that is one of several classes of settings is a row with their names, and the rows of the chosen one. What
-    was set in the others is kept, and comes back with them.
+    A part with settings of its own has rows of its own. One that is one of several classes of settings is a row with
+    their names, and the rows of the chosen one. What was set in the others is kept, and comes back with them.
 
     What is not shown has no say: rows of settings without effect are hidden, and these settings have their defaults;
-    those that a panel hides have the values that the form was given. What was typed there comes back with the row.
+    those that a panel hides have the values that the form was given. What was typed there comes back with the row. And
+    widgets only show: a number that nobody has edited is not rounded to what a widget can hold.
     """
 
     changed = Signal()
@@ -51,14 +56,13 @@ class ParamForm(QWidget, Generic[Settings]):
     def __init__(self, settings: Settings, *, skip: tuple[str, ...] = (), parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._settings = settings
-        self._widgets: dict[str, Any] = {}
-        self._rows: dict[str, tuple[QFormLayout, int]] = {}
+        self._widgets: dict[Way, Any] = {}  # by the fields that lead to them
+        self._shown_values: dict[Way, Any] = {}  # what widgets were given
+        self._rows: dict[Way, tuple[QFormLayout, int]] = {}
         self._hidden: set[str] = set()  # by the panel
-        self._classes: dict[str, dict[str, type]] = {}  # of parts: their alternatives by the names of these
-        self._owners: dict[str, tuple[str, set[str]]] = {}  # of a part's settings: which part, and alternatives
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
-        rows = [row for field in dataclasses.fields(settings) if field.name not in skip for row in self._found(field)]
+        rows = [row for row in self._found(type(settings), settings, ()) if row[0][0] not in skip]
         layout.addWidget(self._rows_of([row for row in rows if not row[1].advanced]))
         if advanced := [row for row in rows if row[1].advanced]:
             folded = Folded("Advanced", self)
@@ -66,24 +70,24 @@ class ParamForm(QWidget, Generic[Settings]):
             layout.addWidget(folded)
         self._show_fitting_rows()
 
-    def _found(self, field: dataclasses.Field[Any]) -> Iterator[tuple[str, ParamInfo, Any]]:
-        """Rows of a field: its name, what is known of it, and its value."""
-        value = getattr(self._settings, field.name)
-        if (info := param_info(field)) is not None:
-            yield field.name, info, value
-        if (told := part_info(field)) is None or not (classes := alternatives(hints(type(self._settings))[field.name])):
-            return
-        self._classes[field.name] = {kind_of(cls): cls for cls in classes}
-        choices = tuple(self._classes[field.name])
-        yield field.name, ParamInfo(label=told.label, help=told.help, choices=choices), kind_of(value)
-        for kind, cls in self._classes[field.name].items():
-            for own in dataclasses.fields(cls):
-                if (info := param_info(own)) is None:
-                    continue
-                is_new = own.name not in self._owners
-                self._owners.setdefault(own.name, (field.name, set()))[1].add(kind)
-                if is_new:
-                    yield own.name, info, getattr(value, own.name, own.default)
+    def _found(self, cls: type, record: Any, before: Way) -> Iterator[tuple[Way, ParamInfo, Any]]:
+        """Rows of a class of settings: where they belong, what is known of them, and their values."""
+        for field in dataclasses.fields(cls):
+            path, value = (*before, field.name), getattr(record, field.name, field.default)
+            if (info := param_info(field)) is not None:
+                if value is not None:
+                    yield path, info, value
+                continue
+            classes = alternatives(hints(cls)[field.name])
+            told = part_info(field)
+            if told is not None and len(classes) > 1:
+                yield path, ParamInfo(label=told.label, help=told.help, choices=tuple(map(kind_of, classes))), value
+            known = {path}
+            for one in classes:
+                for row in self._found(one, value if isinstance(value, one) else None, path):
+                    if row[0] not in known:  # one of several alternatives that inherit it
+                        known.add(row[0])
+                        yield row
 
     def value(self, **beside: Any) -> Settings:
         """Return the settings as the form shows them, with what ``beside`` says of fields that it does not show.
@@ -93,34 +97,51 @@ class ParamForm(QWidget, Generic[Settings]):
         InvalidInput
             If the dataclass refuses them.
         """
-        shown = self._shown()
+        shown = self._values(type(self._settings), self._settings, ())
         idle = without_effect(self._settings, **beside, **shown)
         return replaced(self._settings, **beside, **{name: shown[name] for name in shown if name not in idle})
 
-    def _shown(self) -> dict[str, Any]:
-        """Values of the fields that the panel does not hide."""
-        values = {name: widget.value for name, widget in self._widgets.items() if name not in self._hidden}
-        shown = {name: value for name, value in values.items() if name not in self._owners}
-        for part, classes in self._classes.items():
-            if part in shown:
-                cls = classes[shown[part]]
-                names = {field.name for field in dataclasses.fields(cls)}
-                shown[part] = cls(**{name: value for name, value in values.items() if name in names & {*self._owners}})
-        return shown
+    def _values(self, cls: type, record: Any, before: Way) -> dict[str, Any]:
+        """Values of the fields of a class that the form shows and the panel does not hide."""
+        values = {}
+        for field in dataclasses.fields(cls):
+            path = (*before, field.name)
+            own: Any = getattr(record, field.name, None)
+            if path in self._widgets and param_info(field) is not None and field.name not in self._hidden:
+                values[field.name] = self._edited(path)
+            elif classes := alternatives(hints(cls)[field.name]):
+                one = self._chosen(path, classes)
+                own = own if type(own) is one else None
+                parts = self._values(one, own, path)
+                values[field.name] = one(**parts) if own is None else dataclasses.replace(own, **parts)
+        return values
+
+    def _edited(self, path: Way) -> Any:
+        """The value of a widget, or what it was given where nobody has changed it."""
+        value, (shown, given) = self._widgets[path].value, self._shown_values[path]
+        return given if value == shown else value
+
+    def _chosen(self, path: Way, classes: tuple[type, ...]) -> type:
+        """The chosen one of some alternatives."""
+        if path not in self._widgets:
+            return classes[0]
+        return next(one for one in classes if kind_of(one) == self._widgets[path].value)
 
     def set_value(self, settings: Settings) -> None:
         """Show other settings; ``changed`` is emitted once."""
         self._settings = settings
         with QSignalBlocker(self):
-            for name, widget in self._widgets.items():
-                part, _ = self._owners.get(name, ("", set()))
-                value = getattr(getattr(settings, part) if part else settings, name, widget.value)
-                widget.value = kind_of(value) if name in self._classes else value
+            for path in self._widgets:
+                value: Any = settings
+                for name in path:
+                    value = getattr(value, name, None)
+                if value is not None:
+                    self._show_value(path, value)
         self._on_change()
 
     def widget(self, name: str) -> Any:
         """The input of one field: one of magicgui's, or a `NumberInput`."""
-        return self._widgets[name]
+        return {path[-1]: widget for path, widget in self._widgets.items()}[name]
 
     def set_row_visible(self, name: str, *, visible: bool) -> None:
         """Hide one row, or show it again where its setting has an effect."""
@@ -128,30 +149,46 @@ class ParamForm(QWidget, Generic[Settings]):
         self._show_fitting_rows()
 
     def _show_fitting_rows(self) -> None:
-        hidden = self._hidden.union(without_effect(self._settings, **self._shown()))
-        hidden |= {name for name, (part, kinds) in self._owners.items() if self._widgets[part].value not in kinds}
-        for name, (layout, row) in self._rows.items():
-            layout.setRowVisible(row, name not in hidden)
+        shown = self._values(type(self._settings), self._settings, ())
+        hidden = self._hidden.union(without_effect(self._settings, **shown))
+        for path, (layout, row) in self._rows.items():
+            layout.setRowVisible(row, path[0] not in hidden and path[-1] not in hidden and self._is_of_chosen(path))
+
+    def _is_of_chosen(self, path: Way) -> bool:
+        """Whether a row is of the chosen ones among the alternatives that it lies in."""
+        cls = type(self._settings)
+        for n, name in enumerate(path):
+            if name not in cls.__dataclass_fields__:
+                return False
+            if classes := alternatives(hints(cls)[name]):
+                cls = self._chosen(path[: n + 1], classes)
+        return True
 
     def _on_change(self, *_: Any) -> None:
         self._show_fitting_rows()
         self.changed.emit()
 
-    def _rows_of(self, rows: list[tuple[str, ParamInfo, Any]]) -> QWidget:
+    def _rows_of(self, rows: list[tuple[Way, ParamInfo, Any]]) -> QWidget:
         part = QWidget(self)
         layout = aligned_form(part)
         for row in rows:
             self._add_row(layout, *row)
         return part
 
-    def _add_row(self, layout: QFormLayout, name: str, info: ParamInfo, value: Any) -> None:
-        widget = _input(value, info)
+    def _add_row(self, layout: QFormLayout, path: Way, info: ParamInfo, value: Any) -> None:
+        widget = _input(kind_of(value) if isinstance(value, Record) else value, info)
+        self._widgets[path] = widget
+        self._show_value(path, value)
         widget.native.setToolTip(info.help)
         widget.changed.connect(self._on_change)
-        self._widgets[name] = widget
         label = row_label(f"{info.label} ({info.unit})" if info.unit else info.label, info.help, self)
-        self._rows[name] = (layout, layout.rowCount())
+        self._rows[path] = (layout, layout.rowCount())
         layout.addRow(label, widget.native)
+
+    def _show_value(self, path: Way, value: Any) -> None:
+        widget = self._widgets[path]
+        widget.value = kind_of(value) if isinstance(value, Record) else value
+        self._shown_values[path] = widget.value, value
 
 
 def aligned_form(owner: QWidget) -> QFormLayout:

@@ -15,7 +15,6 @@ from napari_gpubio.core.parameters import (
     replaced,
     without_effect,
 )
-from napari_gpubio.denoise import DenoiseSettings
 from napari_gpubio.dose import DvhSettings
 from napari_gpubio.light.forward.settings import ForwardSettings
 from napari_gpubio.light.layers.settings import LayeredSettings
@@ -143,7 +142,7 @@ def test_a_run_refuses_what_it_has_no_use_for():
 @pytest.mark.parametrize(
     "kind",
     [
-        ConnectSettings, ConnectomeSettings, ContrastSettings, DenoiseSettings, Directions, DvhSettings, FitSettings,
+        ConnectSettings, ConnectomeSettings, ContrastSettings, Directions, DvhSettings, FitSettings,
         ForwardSettings, LayeredSettings, ResponseSettings, Source, TrackSettings,
     ],
 )  # fmt: skip

@@ -9,6 +9,8 @@ from qtpy.QtWidgets import QApplication, QLabel
 from superqt import QCollapsible
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.operations.records import Settings as Record
+from napari_gpubio.core.operations.records import part
 from napari_gpubio.core.parameters import check_params, param
 from napari_gpubio.gui.forms import ParamForm, notes_text
 from napari_gpubio.tracts.seeds import SeedSettings
@@ -187,3 +189,63 @@ def test_the_form_gives_back_exactly_the_settings_it_was_given(form_of, settings
 )
 def test_notes_are_sentences_that_name_a_file_once(notes, text):
     assert notes_text(notes) == text
+
+
+@dataclass(frozen=True, kw_only=True)
+class Coarse(Record):
+    """One way."""
+
+    step: float = param(1.0, "Step", "How far.", unit="mm")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fine(Coarse):
+    """Another way, with what both have."""
+
+    turns: int = param(3, "Turns", "How often.", minimum=0, maximum=9, advanced=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inner(Record):
+    """Settings in settings."""
+
+    way: Coarse | Fine = part("Way", "Which way.", default=Coarse())
+    wide: bool = param(False, "Wide", "Whether it is.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outer(Record):
+    """Settings with a part that there is but one class of, and that is called as forms call theirs."""
+
+    settings: Inner = part("Inside", "What lies inside.", default=Inner())
+    size: float = param(1.5, "Size", "How large.")
+
+
+def shown_rows(form):
+    return [path[-1] for path, (layout, row) in form._rows.items() if layout.isRowVisible(row)]
+
+
+def test_parts_have_rows_of_their_own_and_alternatives_those_of_the_chosen_one(qtbot):
+    form = ParamForm(Outer())
+    qtbot.addWidget(form)
+    assert form.value() == Outer()
+    assert shown_rows(form) == ["way", "step", "wide", "size"]
+    form.widget("way").value = "fine"
+    form.widget("step").value = 0.5
+    form.widget("turns").value = 7
+    assert shown_rows(form) == ["way", "step", "wide", "size", "turns"]
+    assert form.value() == Outer(settings=Inner(way=Fine(step=0.5, turns=7)))
+    form.widget("way").value = "coarse"
+    assert form.value() == Outer(settings=Inner(way=Coarse(step=0.5)))
+    form.widget("way").value = "fine"
+    assert form.value().settings.way.turns == 7  # which comes back with its row
+
+
+def test_other_settings_are_shown_and_come_back_exactly(qtbot):
+    form = ParamForm(Outer())
+    qtbot.addWidget(form)
+    other = Outer(settings=Inner(way=Fine(step=0.1 + 0.2, turns=1), wide=True), size=1e-17)
+    with qtbot.waitSignal(form.changed):
+        form.set_value(other)
+    assert form.value() == other
+    assert form.widget("way").value == "fine"

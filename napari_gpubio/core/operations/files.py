@@ -263,10 +263,10 @@ def _schema_of_field(field: dataclasses.Field[Any], hint: Any) -> dict[str, Any]
             "enum": info.choices and [*info.choices],
         }
         own = {key: value for key, value in limits.items() if value is not None}
-        if hint is int and "anyOf" in found:
+        if hint is int and (info.maximum is None or info.maximum > _LARGEST):
             found["anyOf"][0] |= own
         else:
-            found |= own
+            found = ({"type": "integer"} if hint is int else found) | own
     told = info or part_info(field)
     return {"description": told.help, **found} if told else found
 

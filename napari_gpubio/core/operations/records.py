@@ -301,7 +301,7 @@ class Operation(Settings):
     @functools.cached_property
     def id(self) -> str:
         """Hash of the record; where files lie is not in it, but what is in them."""
-        told = [(f.name, _told(getattr(self, f.name))) for f in record_fields(self)]
+        told = [(f.name, _told(getattr(self, f.name))) for f in record_fields(self) if f.compare]
         text = repr((self.verb, self.version, told))  # exact for every number
         return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:_DIGITS]
 
@@ -474,13 +474,18 @@ def _shown(value: Any) -> str:
 
 def verbs() -> Mapping[str, type[Operation]]:
     """Every operation that there is, by its verb; the engines are imported for it."""
+    _import_engines()
+    return types.MappingProxyType(_verbs)
+
+
+@functools.cache
+def _import_engines() -> None:
     from napari_gpubio import ENGINES
 
     for engine in ENGINES:
         name = f"napari_gpubio.{engine}.operations"
         if importlib.util.find_spec(name) is not None:
             importlib.import_module(name)
-    return types.MappingProxyType(_verbs)
 
 
 def verb_named(name: str) -> type[Operation] | None:
@@ -534,6 +539,13 @@ def _is_default(value: Any, default: Any) -> bool:
     return default is not dataclasses.MISSING and value == default
 
 
+def replaced_fields(operation: Operation, changes: Mapping[str, Any]) -> Operation:
+    """Return an operation with other values of some fields."""
+    record: Any = operation
+    made: Operation = dataclasses.replace(record, **changes)
+    return made
+
+
 def substituted(operation: Operation, old: Operation, new: Operation) -> Operation:
     """Return an operation with another one in the place of one of its ancestors, or of itself.
 
@@ -551,7 +563,7 @@ def substituted(operation: Operation, old: Operation, new: Operation) -> Operati
             for name in input_infos(type(one))
             if (value := getattr(one, name)) is not None
         }
-        made[one.id] = new if one == old else dataclasses.replace(one, **changes) if changes else one  # type: ignore[type-var]
+        made[one.id] = new if one == old else replaced_fields(one, changes)
     return made[operation.id]
 
 

@@ -135,6 +135,16 @@ class History:
         """The one that is shown."""
         return self._states[self._at]
 
+    @property
+    def is_first(self) -> bool:
+        """Whether there is no state with anything in it before."""
+        return self._at <= 1
+
+    @property
+    def is_last(self) -> bool:
+        """Whether there is no state after."""
+        return self._at == len(self._states) - 1
+
     def move(self, state: State) -> None:
         """Go on from here; what was undone is dropped. A state that is equal is none."""
         if state != self.state:

@@ -207,7 +207,7 @@ class HeldVolume(Reading, verb="held-volume", makes={"volume": Volume}):
 
     array: Held = part("Array", "The values.")
     affine: tuple[Row, Row, Row, Row] = part("Affine", "Voxel to world, row by row.", unit="mm")
-    name: str = param("volume", "Name", "As people know it.")
+    name: str = param("volume", "Name", "As people know it.", compare=False)
     quantity: tuple[str, str, str] = part(
         "Quantity", "Name, unit and scale of what the numbers mean.", default=("", "", "linear")
     )
@@ -282,10 +282,11 @@ def _is_same(one: Volume, other: Volume) -> bool:
         return False
     logs = [volume.quantity is not None and volume.quantity.is_log for volume in (one, other)]
     pairs = ((one.array, other.array), (one.halves, other.halves), (one.guide, other.guide))
-    return logs[0] == logs[1] and all(_is_equal(*both) for both in pairs)
+    return logs[0] == logs[1] and all(is_equal(*both) for both in pairs)
 
 
-def _is_equal(one: Array | None, other: Array | None) -> bool:
+def is_equal(one: Array | None, other: Array | None) -> bool:
+    """Whether two arrays are there and have the same numbers, or neither is."""
     if one is None or other is None:
         return one is other
     real = one.dtype.kind == "f" and other.dtype.kind == "f"

@@ -11,15 +11,8 @@ from qtpy.QtWidgets import QCheckBox, QHBoxLayout, QSpinBox, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import carried
-from napari_gpubio.denoise.napari_io import (
-    LayerSource,
-    LayerVolume,
-    holds_log,
-    key_of,
-    layer_source,
-    layer_volume,
-    mask_of,
-)
+from napari_gpubio.core.operations.layers import LayerSource, holds_log, layer_source
+from napari_gpubio.denoise.napari_io import LayerVolume, key_of, layer_volume, mask_of
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.forms import Folded, aligned_form, muted_label, row_label
 from napari_gpubio.gui.labels import Label

@@ -13,10 +13,11 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.label_volumes import holds_labels, label_volume
 from napari_gpubio.core.layer_files import MEDIA
 from napari_gpubio.core.napari_io import carried, stored_array, volume_of
+from napari_gpubio.core.operations.layers import LayerSource, layer_source
 from napari_gpubio.core.quantity import guide_of, halves_of
 from napari_gpubio.denoise.fluence import FluenceSettings
 from napari_gpubio.denoise.gui.inputs import is_image, other_half, why_no_image, why_no_volume
-from napari_gpubio.denoise.napari_io import LayerSource, LayerVolume, key_of, layer_source
+from napari_gpubio.denoise.napari_io import LayerVolume, key_of
 from napari_gpubio.denoise.operations import Denoise, DenoiseFluence
 from napari_gpubio.denoise.settings import DenoiseSettings
 from napari_gpubio.gui.connections import connect_all

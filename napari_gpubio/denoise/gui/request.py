@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from napari_gpubio.core.operations.layers import LayerSource
 from napari_gpubio.core.operations.records import Operation
 from napari_gpubio.core.operations.volumes import Volume
 from napari_gpubio.core.steps import Step
 from napari_gpubio.denoise.kernels.anlm.problem import Triple, make_windows
-from napari_gpubio.denoise.napari_io import Array, LayerSource, LayerVolume, Part
+from napari_gpubio.denoise.napari_io import Array, LayerVolume, Part
 from napari_gpubio.denoise.noise import SeriesNoise, is_across_volumes
 from napari_gpubio.denoise.operations import Denoise, DenoiseFluence
 from napari_gpubio.denoise.settings import DenoiseSettings

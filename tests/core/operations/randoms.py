@@ -1,6 +1,7 @@
 """Random records of any operation, made from its fields alone."""
 
 import dataclasses
+import functools
 import random
 import typing
 from typing import Any
@@ -23,11 +24,13 @@ from napari_gpubio.core.parameters import param_info
 _TRIES = 50
 
 
+@functools.cache
 def _makers(kind: type) -> list[tuple[type[Operation], str]]:
     """Operations that make a kind of result, and its name."""
     return [(cls, name) for cls in verbs().values() for name, made in cls.makes.items() if issubclass(made, kind)]
 
 
+@functools.cache
 def _heights() -> dict[type[Operation], int]:
     """Length of the shortest ancestry of an operation of each class."""
     heights: dict[type[Operation], int] = {}

@@ -28,7 +28,7 @@ def test_random_scripts_build_equal_records(tmp_path, monkeypatch):
     path.write_text("abc")
     store = Store()
     records = Records(5, store, [path])
-    for n in range(150):
+    for n in range(99):
         output = records.operation(TOYS[n % 3]).output()
         text = script(output, folder=tmp_path, store=store)
         found = _executed(text, monkeypatch)

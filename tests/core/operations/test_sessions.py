@@ -240,7 +240,7 @@ def test_hostile_archives_get_a_sentence(folder, tmp_path):
         _write(tmp_path / "a.zip", data, path, **{array: content})
         with pytest.raises(InvalidInput, match=sentence):
             open_session(tmp_path / "a.zip", Store())
-    _write(tmp_path / "bomb.zip", b" " * (1 << 30), path)
+    _write(tmp_path / "bomb.zip", b" " * (300 << 20), path)
     with pytest.raises(InvalidInput, match=r"bomb.zip"):
         open_session(tmp_path / "bomb.zip", Store())
     _write(
@@ -262,18 +262,18 @@ def test_mutants_of_sessions_are_opened_or_refused(folder, tmp_path):
     store, chance = Store(), random.Random(2)
     save_session(folder / "s.zip", some_state(folder, store), store)
     data, outcomes = _data(folder / "s.zip"), {True: 0, False: 0}
-    for _ in range(300):
+    for _ in range(100):
         _write(folder / "m.zip", _mutant(data, chance), folder / "s.zip")
         try:
             open_session(folder / "m.zip", Store())
             outcomes[True] += 1
         except InvalidInput:
             outcomes[False] += 1
-    assert min(outcomes.values()) > 20, outcomes
+    assert min(outcomes.values()) > 5, outcomes
 
 
 def test_random_sessions_come_back_and_run_to_the_same_bits(folder):
-    for seed in range(12):
+    for seed in range(8):
         store = Store()
         records = Records(seed, store, [folder / "raw" / "t1.nii.gz"])
         shown = []

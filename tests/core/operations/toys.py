@@ -110,12 +110,13 @@ class Trace(Operation, verb="toy-trace", makes={"path": Path3}):
     def steps(self, data: Any, *, device: Any, stop: Any) -> Generator[Step, None, Path3]:
         """Step by step."""
         random, points = np.random.default_rng(self.seed), [np.array(self.start_mm)]
+        nothing = 0 * data.field.array.sum()
         for n in range(self.count):
             if stop is not None and stop.is_set():
                 return Path3(np.array(points), complete=False)
             yield Step(n, self.count, "tracing")
             way = self.method.direction if isinstance(self.method, Straight) else random.normal(size=3)
-            points.append(points[-1] + self.method.step_mm * np.array(way) + 0 * data.field.array.sum())
+            points.append(points[-1] + self.method.step_mm * np.array(way) + nothing)
         return Path3(np.array(points), notes=("a note",))
 
 

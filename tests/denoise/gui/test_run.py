@@ -8,10 +8,11 @@ from scipy.ndimage import gaussian_filter
 
 from napari_gpubio import denoise
 from napari_gpubio.core.napari_io import volume_layer
+from napari_gpubio.core.operations.layers import layer_source
 from napari_gpubio.core.steps import drive
 from napari_gpubio.denoise.gui.request import Request
 from napari_gpubio.denoise.gui.run import Numbers, number_texts, run_steps
-from napari_gpubio.denoise.napari_io import layer_source, layer_volume
+from napari_gpubio.denoise.napari_io import layer_volume
 from napari_gpubio.denoise.operations import Denoise
 
 NAN = float("nan")

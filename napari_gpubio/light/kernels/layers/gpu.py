@@ -203,9 +203,9 @@ class Run:
             self._launch(batches, photons=count, cycles=cycles)
         while copies > 1:  # in place, since there may be no more memory, and photons are under way
             half = copies // 2
-            copied[:half] += copied[copies - half : copies]
+            _add(copied[:half], copied[copies - half : copies])
             copies -= half
-        tallies[: len(ranges)] += copied[0]
+        _add(tallies[: len(ranges)], copied[0])
 
     def _finish(self) -> None:
         """Trace packets under way to their ends."""
@@ -248,6 +248,13 @@ class Run:
         chosen["COLLECT"] = settings.edge == "collect" or not settings.absorption
         defines = (f"THREADS={_THREADS}", *(f"{key}={int(value)}" for key, value in chosen.items()))
         return kernel(_SOURCE, name, defines=defines, fast=True)
+
+
+def _add(target: Any, other: Any) -> None:
+    """Add to an array in its place: ``target[:n] += other`` copies what it then assigns to itself."""
+    import cupy
+
+    cupy.add(target, other, out=target)
 
 
 def memory_of(problem: LayeredProblem, device: Device) -> Memory:

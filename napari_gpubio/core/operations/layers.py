@@ -1,0 +1,130 @@
+"""Layers as values of operations, without importing napari: what a layer shows, and where that comes from.
+
+A layer holds the axes (n, z, y, x), a volume (x, y, z, n) in the order of its file; see `core.space`. A plane (y, x) is
+a volume (x, y, 1).
+"""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.layer_files import RECORD
+from napari_gpubio.core.napari_io import (
+    LayerData,
+    carried,
+    grid_of,
+    series_layer,
+    stored_array,
+    volume_layer,
+)
+from napari_gpubio.core.operations.files import from_graph, graph
+from napari_gpubio.core.operations.records import Output
+from napari_gpubio.core.operations.stores import STORE, Store
+from napari_gpubio.core.operations.volumes import Volume, is_equal, source_of
+from napari_gpubio.core.quantity import Quantity, guide_of, halves_of, quantity_metadata, quantity_of
+from napari_gpubio.core.space import layer_matrix
+
+Array = npt.NDArray[Any]
+_LOG = "log10"
+_PLACE = ("scale", "translate", "rotate", "shear")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class LayerSource:
+    """A layer as operations take it, and the file that it was read from, as far as that is known."""
+
+    volume: Volume
+    path: Path | None
+    record: Output[Any] | None = None  # what it was made by, if it still shows that
+
+    def output(self, store: Store = STORE) -> Output[Any]:
+        """Return what it comes from: the operation that made it, a file, or its array, which is copied.
+
+        That takes a moment: the file is read, or the array looked through.
+        """
+        if self.record is not None and (made := store.result(self.record.of, "cpu")) is not None:
+            value = made if len(self.record.of.makes) == 1 else getattr(made, self.record.name)
+            if isinstance(value, Volume) and is_equal(value.array, self.volume.array):
+                return self.record
+        return source_of(self.volume, self.path, store)
+
+
+def layer_source(layer: Any, array: Any = None) -> LayerSource:
+    """Read where a layer comes from; ``array``: what is meant by it, if that is not what it stores."""
+    affine, _ = layer_grid(layer)
+    values, quantity = np.asarray(array_of(layer) if array is None else array), quantity_of(layer)
+    if quantity is None and holds_log(layer):
+        quantity = Quantity("values", scale="log10")
+    halves, guide = halves_of(layer), guide_of(layer)
+    path = carried(layer, "path") or layer.source.path
+    volume = Volume(
+        array=values,
+        affine=np.asarray(affine),
+        name=layer.name,
+        quantity=quantity,
+        halves=halves if halves is not None and halves.shape[1:] == values.shape else None,
+        guide=guide if guide is not None and guide.shape == values.shape else None,
+    )
+    return LayerSource(volume, None if path is None else Path(path), record_of(layer) if array is None else None)
+
+
+def record_of(layer: Any) -> Output[Any] | None:
+    """Return the result that a layer says it shows, or None."""
+    held = carried(layer, RECORD)
+    if not isinstance(held, dict):
+        return None
+    try:
+        made = [*from_graph({name: value for name, value in held.items() if name != "output"}).values()]
+        return made[-1].output(str(held.get("output")))
+    except (InvalidInput, IndexError):  # of another version of the program, or damaged
+        return None
+
+
+def record_metadata(output: Output[Any]) -> dict[str, Any]:
+    """Return what a layer carries of the result that it shows."""
+    return {RECORD: {**graph(output.of), "output": output.name}}
+
+
+def layer_of(volume: Volume, output: Output[Any], **keywords: Any) -> LayerData:
+    """Return the layer of a volume or a series that is a result."""
+    metadata = record_metadata(output)
+    if volume.quantity is not None:
+        metadata |= quantity_metadata(volume.quantity, halves=volume.halves, guide=volume.guide)
+    array = volume.array if volume.array.ndim > 2 else volume.array[..., np.newaxis]
+    keywords["metadata"] = metadata
+    if array.ndim == 3:
+        return volume_layer(array, volume.affine, volume.name, **keywords)
+    return series_layer(array, volume.affine, volume.name, "volume", **keywords)
+
+
+def array_of(layer: Any) -> Any:
+    """Return the array of a layer as its file has it, of a plane (X, Y, 1)."""
+    return layer.data.T[..., np.newaxis] if layer.ndim == 2 else stored_array(layer)
+
+
+def layer_grid(layer: Any) -> tuple[Array, tuple[int, ...]]:
+    """Voxel to world in mm, and shape; a plane is as thick as its pixels are long."""
+    if layer.ndim != 2:
+        return grid_of(layer)
+    matrix = layer_matrix(place_of(layer), 2)
+    affine = np.eye(4)
+    affine[:2, :2], affine[:2, 3] = matrix[1::-1, 1::-1], matrix[1::-1, 2]
+    affine[2, 2] = max(np.linalg.norm(matrix[:2, :2], axis=0))
+    return affine, (*layer.data.shape[::-1], 1)
+
+
+def holds_log(layer: Any) -> bool:
+    """Whether a layer holds decimal logarithms, by what it carries; where that is nothing, by its name."""
+    quantity = quantity_of(layer)
+    return _LOG in layer.name if quantity is None else quantity.is_log
+
+
+def place_of(layer: Any) -> dict[str, Any]:
+    """Keywords that put another layer of the same shape where this one is."""
+    place = {name: getattr(layer, name) for name in _PLACE}
+    place["affine"] = np.array(layer.affine.affine_matrix)
+    return {**place, "axis_labels": layer.axis_labels, "units": layer.units}

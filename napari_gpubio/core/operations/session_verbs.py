@@ -1,0 +1,138 @@
+"""The command line's verbs for records and sessions: run what they hold again, compare, and show it."""
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from napari_gpubio.core.command_line import STOPPED, check_outputs, draw_progress
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.operations.commands import RECORD_ENDING
+from napari_gpubio.core.operations.files import read_record
+from napari_gpubio.core.operations.records import Operation, Output, Settings, ancestry, changed_fields, difference
+from napari_gpubio.core.operations.sessions import Shown, State, open_session, rerun
+from napari_gpubio.core.operations.stores import STORE, kind_registered, run, write_value
+from napari_gpubio.core.report import measured, show_at_once, warn, wrote
+from napari_gpubio.core.text import one_line
+
+_SHOWN = 12  # digits of a digest
+
+
+def add_verbs(verbs: Any) -> None:
+    """Add ``run``, ``compare`` and ``show`` to the command line."""
+    for name, about, do in (
+        ("run", "make what a record or a session holds again, and write it", _run),
+        ("compare", "make a session again and say which layers differ, or where two records do", _compare),
+        ("show", "say what a record or a session holds, without running it", _show),
+    ):
+        verb = verbs.add_parser(name, help=about, description=f"{about[:1].upper()}{about[1:]}.", allow_abbrev=False)
+        verb.add_argument("file", type=Path, help=f"record ({RECORD_ENDING}), or session (folder, .zip)")
+        if name == "compare":
+            verb.add_argument("other", type=Path, nargs="?", help="another record")
+        about = "folder or file that a session may name though it lies elsewhere; may be repeated"
+        verb.add_argument("--allow", type=Path, action="append", default=[], metavar="PATH", help=about)
+        if name == "run":
+            verb.add_argument("--out", type=Path, required=True, help="folder for the results")
+        if name != "show":
+            verb.add_argument("--device", default="auto", help="auto, cpu, cuda:0, cuda:all")
+        verb.set_defaults(run=do)
+
+
+def _opened(options: argparse.Namespace) -> State:
+    """What a file holds: a session, or a record, whose results have no digests to compare."""
+    path: Path = options.file
+    if path.suffix.lower() == RECORD_ENDING and not path.is_dir():
+        operation = read_record(path)
+        return State(
+            tuple(Shown(operation.output(name), f"{operation.title} {name}", "", "") for name in operation.makes)
+        )
+    opened = open_session(path, STORE, allow=options.allow)
+    for name, why in opened.missing.items():
+        warn(f"{name}: {why}")
+    return opened.state
+
+
+def _run(options: argparse.Namespace) -> int:
+    state = _opened(options)
+    names = {path.name: one for one, path in _paths(state, options.out)}
+    check_outputs({}, {"the file": options.file}, force=options.force, folders={"--out": (options.out, names)})
+    options.out.mkdir(exist_ok=True)
+    for one, path in _paths(state, options.out):
+        value = run(one.output, device=options.device, progress=draw_progress)
+        if value is None:
+            return STOPPED
+        write_value(value, path, one.output)
+        wrote(path)
+    return 0
+
+
+def _paths(state: State, folder: Path) -> Iterator[tuple[Shown, Path]]:
+    """Results that can be written, with names that no two of them share."""
+    taken = set[str]()
+    for one in state.shown:
+        kind = kind_registered(one.output.kind)
+        if kind.write is None:
+            continue
+        plain = "".join(c if c.isalnum() or c in " -_." else "_" for c in one_line(one.name)).strip(" .") or "result"
+        name, n = f"{plain}{kind.endings[-1]}", 2
+        while name.casefold() in taken:
+            name, n = f"{plain} {n}{kind.endings[-1]}", n + 1
+        taken.add(name.casefold())
+        yield one, folder / name
+
+
+def _compare(options: argparse.Namespace) -> int:
+    if options.other is not None:
+        found = [*difference(read_record(options.file), read_record(options.other))]
+        for path, old, new in found:
+            show_at_once(f"{path or 'verb'}: {_words(old)} -> {_words(new)}")
+        measured(differences=[path for path, _, _ in found])
+        return int(bool(found))
+    state, same = _opened(options), dict[str, bool]()
+    if any(not one.digest for one in state.shown):
+        raise InvalidInput(
+            f"{options.file.name} is a record, which has no results; give a second record to compare with"
+        )
+    for one, now in rerun(state, device=options.device, progress=draw_progress):
+        same[one.name] = now == one.digest
+        told = "same" if same[one.name] else f"differs ({one.digest[:_SHOWN]}, now {now[:_SHOWN]}; {one.software})"
+        show_at_once(f"{one_line(one.name)}: {told}")
+    measured(same=same)
+    return int(not all(same.values()))
+
+
+def _show(options: argparse.Namespace) -> int:
+    state = _opened(options)
+    numbers: dict[str, int] = {}
+    for one in ancestry(*(shown.output.of for shown in state.shown), *(draft for _, draft in state.drafts)):
+        numbers[one.id] = len(numbers) + 1
+        show_at_once(f"{numbers[one.id]:3}  {one.verb}  {', '.join(_told_fields(one, numbers))}".rstrip())
+    for shown in state.shown:
+        part = "" if shown.complete else ", stopped before its end"
+        where = f" on {shown.device}" if shown.device else ""
+        show_at_once(f"{one_line(shown.name)}: {shown.output.name} of {numbers[shown.output.of.id]}{where}{part}")
+    for panel, draft in state.drafts:
+        show_at_once(f"{one_line(panel)}: draft {numbers[draft.id]}")
+    measured(operations=len(numbers), layers=[one.name for one in state.shown])
+    return 0
+
+
+def _told_fields(record: Any, numbers: dict[str, int]) -> Iterator[str]:
+    """Inputs by their numbers, and settings that differ from their defaults."""
+
+    def words(value: Any) -> str:
+        if isinstance(value, Output):
+            return f"{numbers[value.of.id]}{'' if value == value.of.output() else f' ({value.name})'}"
+        if isinstance(value, tuple):
+            return f"[{', '.join(map(words, value))}]"
+        if isinstance(value, Settings):
+            return f"{type(value).__name__}({', '.join(_told_fields(value, numbers))})"
+        return one_line(getattr(value, "path", None) or repr(value))
+
+    return (f"{field.name} {words(getattr(record, field.name))}" for field in changed_fields(record))
+
+
+def _words(value: Any) -> str:
+    return (
+        f"{value.of.verb}" if isinstance(value, Output) else value.verb if isinstance(value, Operation) else repr(value)
+    )

@@ -1,0 +1,171 @@
+"""A dock widget for any operation: its form, Run, results as layers, and whether they are what the form says now."""
+
+import threading
+from collections.abc import Generator
+from typing import Any, ClassVar, NamedTuple
+
+from qtpy.QtWidgets import QCheckBox, QWidget
+
+from napari_gpubio.core.errors import GpuBioError
+from napari_gpubio.core.napari_io import KEY
+from napari_gpubio.core.operations.layers import layer_of, record_metadata
+from napari_gpubio.core.operations.records import Operation, replaced_fields
+from napari_gpubio.core.operations.sessions import History, State, stale
+from napari_gpubio.core.operations.stores import run_steps
+from napari_gpubio.core.operations.volumes import Volume
+from napari_gpubio.core.steps import Step
+from napari_gpubio.gui.connections import Debouncer
+from napari_gpubio.gui.forms import muted_label, notes_text, row_of, text_button
+from napari_gpubio.gui.operation_form import OperationForm
+from napari_gpubio.gui.panel import EnginePanel
+from napari_gpubio.gui.script import file_name
+
+
+class Made(NamedTuple):
+    """An operation, and what it made."""
+
+    operation: Operation
+    result: Any
+
+
+class OperationPanel(EnginePanel):
+    """Base of the dock widgets of operations; a subclass says of which one: ``class Panel(OperationPanel, of=Verb)``.
+
+    Results are layers that carry their operation. They stay as they are whatever becomes of the form and its layers:
+    where the form says something else by now, a line tells what. With *live*, an edit of the form runs it, and nothing
+    else does.
+    """
+
+    of: ClassVar[type[Operation]]
+
+    def __init_subclass__(cls, *, of: type[Operation], **more: Any) -> None:
+        super().__init_subclass__(**more)
+        cls.of = of
+
+    def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
+        super().__init__(viewer, run_text="Run", parent=parent)
+        self.form = OperationForm(viewer, self.of, self)
+        self.history = History()
+        self._made: Operation | None = None  # what the layers show
+        self._layers: dict[str, Any] = {}  # of the results, by their names
+        self.stale_label = muted_label(self)
+        self.live_box = QCheckBox("live", self)
+        self.live_box.setToolTip("Run again after each edit of these rows")
+        self.undo_button = text_button("Undo", "Back to the settings and result of before", self, self.undo)
+        self.redo_button = text_button("Redo", "Forward again", self, self.redo)
+        self.inputs.addWidget(self.form)
+        self.inputs.addWidget(self.stale_label)
+        self.inputs.addLayout(row_of(None, self.live_box, self.undo_button, self.redo_button))
+        self._debouncer = Debouncer(self._run_live, self)
+        self.form.changed.connect(self._on_change)
+        self.own(self.form)
+        self._show_state()
+
+    # -- running --------------------------------------------------------------------------------------------------
+
+    def make_steps(self, stop: threading.Event) -> Generator[Step, None, Made]:
+        """Read the form and return the run."""
+        return self._steps(*self.form.read(), self.device, stop)
+
+    def _steps(self, given: Any, settings: Any, device: str, stop: threading.Event) -> Generator[Step, None, Made]:
+        yield Step(0, 1, "reading the inputs")
+        draft = self.form.draft(given, settings)
+        return Made(draft, (yield from run_steps(draft, device=device, stop=stop)))
+
+    def show_result(self, made: Made) -> None:
+        """Show the results as layers, and note them in the history."""
+        if made.result is None:
+            self.show_status("stopped")
+            return
+        self._show_made(made)
+        self.history.move(State(drafts=((self.of.verb, made.operation),)))
+        self._show_state()
+        if notes := getattr(made.result, "notes", ()):
+            self.show_note(notes_text(notes))
+
+    def _show_made(self, made: Made) -> None:
+        self._made = made.operation
+        names = [name for name, kind in made.operation.makes.items() if issubclass(kind, Volume)]
+        for name in names:
+            value = made.result if len(made.operation.makes) == 1 else getattr(made.result, name)
+            self._show_layer(name, value, made.operation, visible=name == names[0])
+
+    def _show_layer(self, name: str, value: Volume, operation: Operation, *, visible: bool) -> None:
+        """Show a volume in the layer of the one before, if that is still there and has its shape, or in a new one."""
+        data, keywords, kind = layer_of(value, operation.output(name))
+        layer = self._layers.get(name)
+        if layer is not None and layer in self.viewer.layers and layer.data.shape == data.shape:
+            layer.data = data
+            layer.metadata[KEY] = {**layer.metadata[KEY], **record_metadata(operation.output(name))}
+            return
+        active = self.viewer.layers.selection.active
+        add = self.viewer.add_labels if kind == "labels" else self.viewer.add_image
+        self._layers[name] = add(data, visible=visible, **keywords)
+        self.viewer.layers.selection.active = active
+
+    # -- the draft ------------------------------------------------------------------------------------------------
+
+    def _on_change(self, *_: Any) -> None:
+        self._show_state()
+        if self.live_box.isChecked():
+            self._debouncer.request()
+
+    def _run_live(self) -> None:
+        if self.live_box.isChecked():
+            self.run_again()
+
+    def _show_state(self) -> None:
+        why = self.why_stale()
+        self.stale_label.setVisible(bool(why))
+        self.stale_label.setText("" if not why else f"The result was made with other settings: {'; '.join(why)}")
+        states = self.history.is_first, self.history.is_last
+        for button, is_end in zip((self.undo_button, self.redo_button), states, strict=True):
+            button.setEnabled(not is_end)
+
+    def why_stale(self) -> list[str]:
+        """Return why the result is not what the form would make now; [] if it is, or there is none."""
+        if self._made is None:
+            return []
+        try:
+            settings = self.form.own_settings()
+        except GpuBioError as error:
+            return [str(error)]
+        inputs = [f"{name} is another one" for name in self.form.boxes if not self.form.shows(name, self._made)]
+        return [*inputs, *stale(self._made.output(), replaced_fields(self._made, settings))]
+
+    def undo(self) -> None:
+        """Go back to what was made before."""
+        self._go_to(self.history.undo())
+
+    def redo(self) -> None:
+        """Go forward again."""
+        self._go_to(self.history.redo())
+
+    def _go_to(self, state: State) -> None:
+        if self.running or not state.drafts:
+            return
+        (_, operation), *_ = state.drafts
+        is_live = self.live_box.isChecked()
+        self.live_box.setChecked(False)  # what was made is shown, and not run again
+        self.form.show(operation)
+        self.live_box.setChecked(is_live)
+        self.run_other(lambda stop: self._again(operation, stop), self._show_again)
+
+    def _again(self, operation: Operation, stop: threading.Event) -> Generator[Step, None, Made]:
+        return Made(operation, (yield from run_steps(operation, device=self.device, stop=stop)))
+
+    def _show_again(self, made: Made) -> None:
+        if made.result is not None:
+            self._show_made(made)
+        self._show_state()
+
+    # -- the script -----------------------------------------------------------------------------------------------
+
+    def operation(self) -> Operation:
+        """Return the operation of the result that is shown, or of a run with the form as it stands."""
+        return self.form.draft(*self.form.read()) if self._made is None else self._made
+
+    def script_files(self) -> dict[str, str]:
+        """Files that a script writes: the main result."""
+        name, kind = next(iter(self.of.makes.items()))
+        return {name: f"{file_name(f'{self.of.verb} {name}')}.nii.gz"} if issubclass(kind, Volume) else {}

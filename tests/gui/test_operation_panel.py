@@ -1,0 +1,321 @@
+"""A sixth engine, in twenty lines: its record, panel, verb, script, session and undo need no other line anywhere."""
+
+import dataclasses
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from qtpy.QtWidgets import QApplication
+
+from napari_gpubio.core.command_line import Parser
+from napari_gpubio.core.napari_io import carried, volume_layer, volume_of
+from napari_gpubio.core.operations import (
+    STORE,
+    HeldVolume,
+    Operation,
+    Ref,
+    Settings,
+    State,
+    Store,
+    Volume,
+    from_graph,
+    given,
+    open_session,
+    part,
+    rerun,
+    save_session,
+    show,
+)
+from napari_gpubio.core.operations.commands import add_verb
+from napari_gpubio.core.operations.layers import record_of
+from napari_gpubio.core.parameters import param
+from napari_gpubio.core.report import add_common
+from napari_gpubio.core.steps import Step
+from napari_gpubio.core.volumes import read_volume, write_volume
+from napari_gpubio.gui.operation_panel import OperationPanel
+from tests.dock_widgets import docked, press_and_wait, save_scripts_as, script_of, until_the_end, wait_until
+
+
+@dataclass(frozen=True)
+class Absolute(Settings):
+    """A value."""
+
+    value: float = param(0.5, "Value", "Voxels above it are kept.", minimum=-1e6, maximum=1e6)
+
+
+@dataclass(frozen=True)
+class Share(Settings):
+    """A share of the largest value."""
+
+    percent: float = param(50.0, "Share", "Of the largest value.", unit="%", minimum=0.0, maximum=100.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Threshold(Operation, verb="threshold", makes={"kept": Volume, "dropped": Volume}):
+    """Keep the voxels of an image that are bright."""
+
+    image: Ref[Volume] = given("Image", "Image to threshold.")
+    mask: Ref[Volume] | None = given("Mask", "Where.", optional=True)
+    level: Absolute | Share = part("Level", "From where on.", default=Absolute())
+    fill: float = param(0.0, "Fill", "Value of the others.")
+
+    def steps(self, data, *, device, stop):
+        yield Step(0, 1, "thresholding")
+        image, level = data.image.array, self.level
+        above = image >= (level.value if isinstance(level, Absolute) else level.percent / 100 * image.max())
+        above &= True if data.mask is None else data.mask.array != 0
+        kept, dropped = (data.image.like(np.where(one, image, self.fill)) for one in (above, ~above))
+        return Kept(kept, dropped)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What threshold makes."""
+
+    kept: Volume
+    dropped: Volume
+
+
+class ThresholdPanel(OperationPanel, of=Threshold):
+    """Its dock widget."""
+
+
+@pytest.fixture
+def panel(viewer, qtbot):
+    panel = docked(viewer, ThresholdPanel(viewer), "Threshold")
+    panel.choose_device("cpu")
+    yield from until_the_end(qtbot, viewer, panel)
+
+
+AFFINE = np.diag([2.0, 1.0, 1.0, 1.0])
+VALUES = np.random.default_rng(0).random((6, 5, 4)).astype(np.float32)
+
+
+def add(viewer, values=VALUES, name="t1", **keywords):
+    data, keywords, _ = volume_layer(values, AFFINE, name, **keywords)
+    return viewer.add_image(data, **keywords)
+
+
+def use(panel, **values):
+    for name, value in values.items():
+        panel.form.settings.widget(name).value = value
+
+
+def run(qtbot, panel, **values):
+    use(panel, **values)
+    press_and_wait(qtbot, panel, panel.run_button)
+
+
+def kept(panel):
+    return volume_of(panel._layers["kept"])
+
+
+def test_a_run_and_what_its_layers_carry(viewer, panel, qtbot):
+    add(viewer)
+    run(qtbot, panel, value=0.25)
+    np.testing.assert_array_equal(kept(panel), np.where(VALUES >= 0.25, VALUES, 0))
+    assert [layer.visible for layer in viewer.layers] == [True, True, False]
+    record = record_of(panel._layers["dropped"])
+    assert record.name == "dropped"
+    assert record.of.level == Absolute(value=0.25)
+    assert record.of == panel.operation()
+    run(qtbot, panel, level="share", percent=20.0)
+    assert len(viewer.layers) == 3  # changed in their place
+    np.testing.assert_array_equal(kept(panel), np.where(np.float32(0.2) * VALUES.max() <= VALUES, VALUES, 0))
+    run(qtbot, panel, level="absolute")
+    assert panel.operation().level == Absolute(value=0.25)  # what was set there comes back
+
+
+def test_rows_of_the_chosen_alternative_only(viewer, panel):
+    rows = panel.form.settings
+    shown = {path[-1] for path, (layout, row) in rows._rows.items() if layout.isRowVisible(row)}
+    assert shown == {"level", "value", "fill"}
+    use(panel, level="share")
+    shown = {path[-1] for path, (layout, row) in rows._rows.items() if layout.isRowVisible(row)}
+    assert shown == {"level", "percent", "fill"}
+
+
+def test_a_number_that_nobody_edits_is_not_rounded(viewer, panel, qtbot):
+    image = HeldVolume.of(Volume(array=VALUES, affine=AFFINE), STORE)
+    exact = Threshold(image=image, level=Absolute(value=0.1 + 0.2), fill=1e-17)
+    panel.form.show(exact)
+    assert panel.operation() == exact
+    run(qtbot, panel)
+    assert record_of(panel._layers["kept"]).of == exact
+
+
+# -- inputs are bound by identity -------------------------------------------------------------------------------------
+
+
+def test_nothing_that_happens_to_layers_runs_or_changes_anything(viewer, panel, qtbot):
+    image, other, mask = add(viewer), add(viewer, VALUES + 1, "t2"), add(viewer, VALUES > 0.5, "mask")
+    panel.form.boxes["image"].choose(image)
+    panel.form.boxes["mask"].choose(mask)
+    panel.live_box.setChecked(True)
+    run(qtbot, panel)
+    before, runs = record_of(panel._layers["kept"]).of, STORE.runs
+    for change in (
+        lambda: setattr(other, "name", "t1 [1]"),
+        lambda: setattr(image, "name", "renamed"),
+        lambda: viewer.layers.move(0, 3),
+        lambda: setattr(image, "visible", False),
+        lambda: viewer.layers.remove("t1 [1]"),
+        lambda: viewer.layers.remove("renamed"),
+        lambda: viewer.layers.remove("mask"),
+        lambda: add(viewer, VALUES + 2, "t1"),
+    ):
+        change()
+        qtbot.wait(30)
+        assert panel.form.boxes["image"].chosen == image
+        assert panel.form.boxes["mask"].chosen == mask
+        assert not panel.running
+    assert STORE.runs == runs
+    assert panel.form.boxes["image"].currentText() == "renamed (no layer)"
+    assert panel.why_stale() == []
+    run(qtbot, panel)  # what was chosen is still there
+    assert record_of(panel._layers["kept"]).of == before
+
+
+def test_live_runs_follow_edits_of_the_form(viewer, panel, qtbot):
+    add(viewer)
+    run(qtbot, panel)
+    panel.live_box.setChecked(True)
+    with qtbot.waitSignal(panel.run_finished):
+        use(panel, value=0.75)
+    np.testing.assert_array_equal(kept(panel), np.where(VALUES >= 0.75, VALUES, 0))
+
+
+def test_what_is_painted_on_is_another_input(viewer, panel, qtbot):
+    add(viewer)
+    labels = viewer.add_labels(np.ones(VALUES.T.shape, int), name="mask", scale=(1, 1, 2))
+    panel.form.boxes["mask"].choose(labels)
+    run(qtbot, panel, value=0.0)
+    first = panel.operation()
+    viewer.dims.set_current_step(0, 0)
+    labels.data_setitem((np.array([0]), np.array([0]), np.array([0])), 0)
+    assert panel.why_stale() == ["mask is another one"]
+    run(qtbot, panel)
+    assert panel.operation().mask != first.mask
+    assert kept(panel)[0, 0, 0] == 0
+    panel.undo()
+    wait_until(qtbot, lambda: not panel.running)
+    assert kept(panel)[0, 0, 0] == VALUES[0, 0, 0]  # with the mask as it was
+
+
+# -- stale, undo ------------------------------------------------------------------------------------------------------
+
+
+def test_why_a_result_is_not_what_the_form_says(viewer, panel, qtbot):
+    first, second = add(viewer), add(viewer, VALUES + 1, "t2")
+    panel.form.boxes["image"].choose(first)
+    assert panel.stale_label.isHidden()
+    run(qtbot, panel)
+    use(panel, fill=3.0)
+    assert panel.why_stale() == ["fill: 0.0 -> 3.0"]
+    assert "fill: 0.0 -> 3.0" in panel.stale_label.text()
+    use(panel, fill=0.0, level="share")
+    assert panel.why_stale() == ["level: absolute -> share"]
+    use(panel, level="absolute")
+    assert panel.stale_label.isHidden()
+    panel.form.boxes["image"].choose(second)
+    assert panel.why_stale() == ["image is another one"]
+
+
+def test_undo_and_redo_run_nothing_again(viewer, panel, qtbot):
+    add(viewer)
+    for value in (0.25, 0.5, 0.75):
+        run(qtbot, panel, value=value)
+    runs = STORE.runs
+    for button, value in (("undo", 0.5), ("undo", 0.25), ("redo", 0.5)):
+        getattr(panel, f"{button}_button").click()
+        wait_until(qtbot, lambda: not panel.running)
+        assert panel.form.settings.widget("value").value == value
+        np.testing.assert_array_equal(kept(panel), np.where(value <= VALUES, VALUES, 0))
+        assert panel.why_stale() == []
+    assert STORE.runs == runs
+    run(qtbot, panel, value=0.9)
+    assert not panel.redo_button.isEnabled()
+
+
+def test_settings_edited_during_a_run_do_not_touch_it(viewer, panel, qtbot, monkeypatch):
+    add(viewer)
+    use(panel, value=0.25)
+    steps = panel.make_steps
+
+    def edited(stop):
+        made = steps(stop)
+        use(panel, value=0.75)
+        viewer.layers.remove("t1")
+        return made
+
+    monkeypatch.setattr(panel, "make_steps", edited)
+    run(qtbot, panel)
+    np.testing.assert_array_equal(kept(panel), np.where(VALUES >= 0.25, VALUES, 0))
+    assert panel.operation().level == Absolute(value=0.25)
+    assert panel.why_stale() == ["level.value: 0.25 -> 0.75"]
+
+
+# -- script, session, verb --------------------------------------------------------------------------------------------
+
+
+def test_the_script_gives_what_is_on_screen(viewer, panel, qtbot, tmp_path, monkeypatch):
+    write_volume(tmp_path / "t1.nii.gz", VALUES, AFFINE)
+    add(viewer, metadata={"path": str(tmp_path / "t1.nii.gz")})
+    run(qtbot, panel, level="share")
+    text = script_of(panel)
+    assert "level=Share()" in text
+    monkeypatch.chdir(tmp_path)
+    exec(text, {})
+    np.testing.assert_array_equal(read_volume(tmp_path / "threshold kept.nii.gz")[0], kept(panel))
+
+
+def test_the_script_saves_what_no_file_holds_beside_it(viewer, panel, qtbot, tmp_path, monkeypatch):
+    add(viewer)
+    run(qtbot, panel)
+    save_scripts_as(monkeypatch, tmp_path / "script.py")
+    text = script_of(panel)
+    assert (tmp_path / "script.py").read_text() == text == QApplication.clipboard().text()
+    assert len([*tmp_path.glob("*.npy")]) == 1
+    monkeypatch.chdir(tmp_path)
+    exec(text, {})
+    np.testing.assert_array_equal(read_volume(tmp_path / "threshold kept.nii.gz")[0], kept(panel))
+
+
+def test_a_session_of_its_layers(viewer, panel, qtbot, tmp_path):
+    add(viewer)
+    run(qtbot, panel, value=0.25)
+    record = record_of(panel._layers["kept"])
+    draft = dataclasses.replace(record.of, fill=2.0)
+    save_session(tmp_path / "s.zip", State((show(record, "kept", device="cpu"),), (("threshold", draft),)))
+    store = Store()
+    opened = open_session(tmp_path / "s.zip", store)
+    assert dict(opened.state.drafts)["threshold"] == draft
+    ((shown, found),) = rerun(opened.state, device="cpu")
+    assert shown.digest == found
+    held = carried(panel._layers["kept"], "record")
+    assert [*from_graph({name: one for name, one in held.items() if name != "output"}).values()][-1] == record.of
+
+
+def test_its_verb(tmp_path, capsys):
+    write_volume(tmp_path / "t1.nii.gz", VALUES, AFFINE)
+    parser = Parser(prog="napari-gpubio")
+    verbs = parser.add_subparsers()
+    add_verb(verbs, Threshold)
+    add_common(verbs.choices)
+    words = ["threshold", str(tmp_path / "t1.nii.gz"), "--level", "share", "--percent", "25", "--out"]
+    options = parser.parse_args([*words, str(tmp_path / "out.nii")])
+    assert options.run(options) == 0
+    expected = np.where(np.float32(0.25) * VALUES.max() <= VALUES, VALUES, 0)
+    np.testing.assert_array_equal(read_volume(tmp_path / "out.nii")[0], expected)
+
+
+def test_bad_input_is_a_sentence_and_loses_nothing(viewer, panel, qtbot):
+    panel.run_button.click()
+    assert "there is no image; open one, and choose it" in panel.message
+    add(viewer)
+    run(qtbot, panel, value=0.25)
+    before = kept(panel).copy()
+    panel.form.boxes["mask"].choose(viewer.add_labels(np.ones((3, 3, 3), int), name="small"))
+    run(qtbot, panel)
+    assert panel.message
+    np.testing.assert_array_equal(kept(panel), before)
