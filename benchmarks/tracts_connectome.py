@@ -22,7 +22,16 @@ from tracts_dissection import first, whole_brain
 from napari_gpubio import tracts
 from napari_gpubio.core.device import choose_device
 from napari_gpubio.core.files import sample_path
-from napari_gpubio.tracts.connectome import ConnectomeSettings, GeodesicSettings, connectome, geodesic_connectome
+from napari_gpubio.tracts.connectome import (
+    AllVoxels,
+    Backwards,
+    ConnectomeSettings,
+    EndVoxels,
+    GeodesicSettings,
+    Radial,
+    connectome,
+    geodesic_connectome,
+)
 from napari_gpubio.tracts.model import Tractogram
 
 ATLAS = sample_path("brain_phantom/atlas.nii.gz")
@@ -30,12 +39,14 @@ MAPPED = 2000  # fibers whose density is compared
 FINE_MM = 0.01  # between their points
 WAYS: dict[str, tuple[ConnectomeSettings, list[str], dict[str, Any], list[str]]] = {
     "radial search, 4 mm": (ConnectomeSettings(), [], {}, []),
-    "radial search, 2 mm": (ConnectomeSettings(radius_mm=2.0), ["-assignment_radial_search", "2"], {}, []),
-    "end voxels": (ConnectomeSettings(assignment="end voxels"), ["-assignment_end_voxels"], {}, []),
-    "search backwards, 10 mm": (
-        ConnectomeSettings(assignment="backwards", backwards_mm=10.0), ["-assignment_reverse_search", "10"], {}, [],
+    "radial search, 2 mm": (
+        ConnectomeSettings(assignment=Radial(radius_mm=2.0)), ["-assignment_radial_search", "2"], {}, [],
     ),
-    "all voxels": (ConnectomeSettings(assignment="all voxels"), ["-assignment_all_voxels"], {}, []),
+    "end voxels": (ConnectomeSettings(assignment=EndVoxels()), ["-assignment_end_voxels"], {}, []),
+    "search backwards, 10 mm": (
+        ConnectomeSettings(assignment=Backwards(backwards_mm=10.0)), ["-assignment_reverse_search", "10"], {}, [],
+    ),
+    "all voxels": (ConnectomeSettings(assignment=AllVoxels()), ["-assignment_all_voxels"], {}, []),
     "mean length": (ConnectomeSettings(), [], {"of": "length_mm"}, ["-scale_length", "-stat_edge", "mean"]),
     "per volume of regions": (ConnectomeSettings(), [], {"per_node_volume": True}, ["-scale_invnodevol"]),
     "per length": (ConnectomeSettings(), [], {"per_length": True}, ["-scale_invlength"]),

@@ -170,11 +170,11 @@ def scan(size: int, volumes: int, *, kind: Any = np.float32, where: Any = 1, b0:
 def tensors(size: int, *, volumes: int = 14, kind: Any = np.float32, whole: bool = True, **more: Any) -> Work:
     """Tensors of a whole scan, or of a brain in it, whose mask is to be found."""
     from napari_gpubio.tracts.tensors.run import fit_tensors, needed_memory
-    from napari_gpubio.tracts.tensors.settings import FitSettings
+    from napari_gpubio.tracts.tensors.settings import FitSettings, OrdinaryLeastSquares
 
     mask = np.ones((size,) * 3, bool) if whole else None
     series = scan(size, volumes, kind=kind, where=1 if whole else ball(size))
-    arguments = series, mask, FitSettings(estimator="ols", **more)
+    arguments = series, mask, FitSettings(estimator=OrdinaryLeastSquares(), **more)
     return Work(
         lambda device: needed_memory(*arguments, device=device), lambda device: fit_tensors(*arguments, device=device)
     )

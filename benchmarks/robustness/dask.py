@@ -99,7 +99,7 @@ def _connectome() -> str:
     from napari_gpubio.tracts.model import Tractogram
 
     fibers = Tractogram.join([io.read_tractogram(sample_path("brain_phantom/bundles.trk"))] * 600)
-    settings = connectome.ConnectomeSettings(assignment="all voxels")
+    settings = connectome.ConnectomeSettings(assignment=connectome.AllVoxels())
     found = connectome.connectome(fibers, io.read_atlas(sample_path("brain_phantom/atlas.nii.gz")), settings)
     return fingerprint(found.pairs, found.fibers, *found.numbers.values())
 

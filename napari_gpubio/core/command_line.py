@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.files import check_folder, is_stream
-from napari_gpubio.core.parameters import param_info, replaced
+from napari_gpubio.core.parameters import ParamInfo, param_info, replaced
 from napari_gpubio.core.report import Report, is_quiet, print_error, running_verb
+from napari_gpubio.core.settings import alternatives, hints, kind_of, part_info, record_fields
 from napari_gpubio.core.steps import Step
 
 if TYPE_CHECKING:
@@ -30,22 +31,47 @@ Settings = TypeVar("Settings", bound="DataclassInstance")
 
 
 def add_settings(parser: argparse.ArgumentParser, settings: Any, title: str, *, without: Collection[str] = ()) -> None:
-    """Add an option for each parameter of a settings instance, whose values are the defaults, but for some names."""
+    """Add an option for each parameter of a settings instance, whose values are the defaults, but for some names.
+
+    Of a part that is one of several classes of settings, an option that chooses one, and those of all of them.
+    """
     group = parser.add_argument_group(title)
     for field in dataclasses.fields(settings):
-        info = param_info(field)
-        if info is None or field.name in without:
+        value, info = getattr(settings, field.name), param_info(field)
+        if field.name in without:
             continue
-        option, default = "--" + field.name.replace("_", "-"), getattr(settings, field.name)
-        unit = f" [{info.unit}]" if info.unit else ""
-        text = f"{info.help.replace('%', '%%')}{unit.replace('%', '%%')} (default: {default})"
-        if isinstance(default, bool):
-            group.add_argument(
-                option, dest=field.name, action=argparse.BooleanOptionalAction, default=default, help=text
-            )
-        else:
-            kind = integer if isinstance(default, int) else type(default)
-            group.add_argument(option, dest=field.name, type=kind, default=default, choices=info.choices, help=text)
+        if info is not None:
+            _add_option(group, field.name, info, value, value)
+        elif len(classes := alternatives(hints(type(settings))[field.name])) > 1:
+            told = part_info(field)
+            assert told is not None
+            kinds = tuple(map(kind_of, classes))
+            info = ParamInfo(label=told.label, help=told.help, choices=kinds)
+            _add_option(group, field.name, info, kind_of(value), kind_of(value))
+            own = {one.name: one for cls in classes for one in record_fields(cls) if param_info(one) is not None}
+            for name, one in own.items():
+                default = getattr(value, name, one.default)
+                _add_option(group, name, param_info(one), default, None, dest=_dest(field.name, name))
+
+
+def _dest(part: str, name: str) -> str:
+    """Where a setting of a part is among the arguments; None there was not given."""
+    return f"{part}.{name}"
+
+
+def _add_option(group: Any, name: str, info: Any, usual: Any, default: Any, dest: str = "") -> None:
+    """Add the option of a parameter; its help tells what is ``usual``."""
+    option = "--" + name.replace("_", "-")
+    unit = f" [{info.unit}]" if info.unit else ""
+    text = f"{info.help.replace('%', '%%')}{unit.replace('%', '%%')} (default: {usual})"
+    how: dict[str, Any] = {"dest": dest or name, "default": default, "help": text}
+    if isinstance(usual, bool):
+        group.add_argument(option, action=argparse.BooleanOptionalAction, **how)
+    else:
+        kind = integer if isinstance(usual, int) else type(usual)
+        group.add_argument(
+            option, type=kind, choices=info.choices, metavar=None if info.choices else name.upper(), **how
+        )
 
 
 def read_settings(namespace: argparse.Namespace, settings: Settings) -> Settings:
@@ -54,11 +80,36 @@ def read_settings(namespace: argparse.Namespace, settings: Settings) -> Settings
     Raises
     ------
     InvalidInput
-        If a value is out of range.
+        If a value is out of range, or is of an alternative that is not chosen.
     """
-    names = [f.name for f in dataclasses.fields(settings) if param_info(f) is not None]
-    given = {name: value for name in names if (value := getattr(namespace, name)) is not None}
-    return replaced(settings, **{name: value for name, value in given.items() if value != getattr(settings, name)})
+    changes = {}
+    for field in dataclasses.fields(settings):
+        usual, value = getattr(settings, field.name), getattr(namespace, field.name, None)
+        if value is None:
+            continue
+        if param_info(field) is None:
+            classes = alternatives(hints(type(settings))[field.name])
+            if len(classes) < 2:
+                continue
+            value = _read_part(namespace, field.name, value, usual, classes)
+        if value != usual:
+            changes[field.name] = value
+    return replaced(settings, **changes)
+
+
+def _read_part(namespace: argparse.Namespace, part: str, kind: str, usual: Any, classes: Sequence[type]) -> Any:
+    chosen: Any = next(cls for cls in classes if kind_of(cls) == kind)
+    given: dict[str, Any] = {}
+    for cls in classes:
+        for field in record_fields(cls):
+            value = getattr(namespace, _dest(part, field.name), None)
+            if value is None:
+                continue
+            if field.name not in chosen.__dataclass_fields__:
+                option = "--" + field.name.replace("_", "-")
+                raise InvalidInput(f"{option} is an option of --{part} {kind_of(cls)!r}; choose that, or leave it out")
+            given[field.name] = value
+    return dataclasses.replace(usual, **given) if type(usual) is chosen else chosen(**given)
 
 
 def given_options(namespace: argparse.Namespace, usual: Mapping[str, Any]) -> list[str]:

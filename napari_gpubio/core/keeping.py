@@ -15,6 +15,7 @@ import numpy as np
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import fingerprint
 from napari_gpubio.core.report import tell, warn
+from napari_gpubio.core.settings import Settings, kind_of
 from napari_gpubio.core.steps import Step
 
 Inputs = Mapping[str, tuple[str, str]]  # of all that a run is made of: name and fingerprint, by what it is
@@ -119,6 +120,8 @@ def inputs_of(value: Any, name: str = "", *, without: Collection[str] = ()) -> I
 
 
 def _parts(value: Any, name: str, without: Collection[str]) -> Iterator[tuple[str, tuple[str, str]]]:
+    if isinstance(value, Settings) and name:  # one of several alternatives, perhaps
+        yield name, (kind_of(value), fingerprint(kind_of(value)))
     if dataclasses.is_dataclass(value):
         for field in dataclasses.fields(value):
             if field.name not in without:

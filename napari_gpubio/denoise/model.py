@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from napari_gpubio import __version__
 from napari_gpubio.core.device import Device
-from napari_gpubio.core.operations.files import plain
+from napari_gpubio.core.settings import plain
 from napari_gpubio.core.timing import RunClock
 
 

@@ -7,9 +7,15 @@ from typing import Any
 import numpy as np
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.operations.records import Operation, Ref, Told, given, part
+from napari_gpubio.core.operations.records import (
+    Operation,
+    Ref,
+    Told,
+    given,
+)
 from napari_gpubio.core.operations.volumes import Volume
 from napari_gpubio.core.parameters import check_unused, param
+from napari_gpubio.core.settings import part
 from napari_gpubio.core.steps import Step
 from napari_gpubio.denoise.fluence.model import PROVABLE_TIMES, FluenceSettings
 from napari_gpubio.denoise.settings import DenoiseSettings

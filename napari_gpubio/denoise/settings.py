@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from napari_gpubio.core.operations.records import Settings, part
 from napari_gpubio.core.parameters import param
+from napari_gpubio.core.settings import Settings, part
 
 PRESELECTIONS = ("seed", "coupe", "itk", "none")
 NOISE_MODELS = ("gaussian", "rician", "rician-simple")

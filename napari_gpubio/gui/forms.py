@@ -19,9 +19,9 @@ from qtpy.QtWidgets import (
 )
 from superqt import QCollapsible
 
-from napari_gpubio.core.operations.records import Settings as Record
-from napari_gpubio.core.operations.records import alternatives, hints, kind_of, part_info
 from napari_gpubio.core.parameters import ParamInfo, param_info, replaced, without_effect
+from napari_gpubio.core.settings import Settings as Record
+from napari_gpubio.core.settings import alternatives, hints, kind_of, part_info
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.fields import NumberBox
 from napari_gpubio.gui.labels import Label

@@ -14,12 +14,10 @@ from napari_gpubio.core.operations.records import (
     InputInfo,
     Operation,
     Output,
-    Settings,
-    hints,
     input_infos,
-    record_fields,
 )
 from napari_gpubio.core.operations.volumes import Volume
+from napari_gpubio.core.settings import Settings, hints, record_fields
 from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.forms import ParamForm, aligned_form, row_label
 from napari_gpubio.gui.layers import LayerListener

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.napari_io import saved_path
+from napari_gpubio.core.settings import Settings
 from napari_gpubio.core.volumes import read_array
 
 
@@ -23,11 +24,12 @@ class ScriptStep:
 
 def call_text(module: str, settings: Any) -> str:
     """Return the code that makes a settings instance, with only what differs from the defaults."""
-    parts = [
-        f"{field.name}={getattr(settings, field.name)!r}"
-        for field in dataclasses.fields(settings)
-        if field.init and getattr(settings, field.name) != field.default
-    ]
+    parts = []
+    for field in dataclasses.fields(settings):
+        value = getattr(settings, field.name)
+        if field.init and value != field.default:
+            text = call_text(module, value) if isinstance(value, Settings) else repr(value)
+            parts.append(f"{field.name}={text}")
     return f"{module}.{type(settings).__name__}({', '.join(parts)})"
 
 

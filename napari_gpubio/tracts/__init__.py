@@ -51,7 +51,7 @@ from napari_gpubio.tracts.routes import ConnectSettings, Routes, connect, connec
 from napari_gpubio.tracts.run import needed_memory, track, track_steps, track_to_file
 from napari_gpubio.tracts.settings import Directions, StopReason, TrackSettings
 from napari_gpubio.tracts.tensors.run import fit_steps, fit_tensors
-from napari_gpubio.tracts.tensors.settings import FitSettings
+from napari_gpubio.tracts.tensors.settings import FitSettings, OrdinaryLeastSquares, WeightedLeastSquares
 from napari_gpubio.tracts.uncertainty import Bootstrap, BootstrapSettings, bootstrap, bootstrap_steps
 
 if TYPE_CHECKING:
@@ -69,6 +69,7 @@ __all__ = [
     "FitSettings",
     "FixelField",
     "FodField",
+    "OrdinaryLeastSquares",
     "PeakSettings",
     "Response",
     "ResponseSettings",
@@ -78,6 +79,7 @@ __all__ = [
     "TissueSettings",
     "TrackSettings",
     "Tractogram",
+    "WeightedLeastSquares",
     "bootstrap",
     "bootstrap_steps",
     "bundles",

@@ -9,13 +9,13 @@ from qtpy.QtWidgets import QApplication, QLabel
 from superqt import QCollapsible
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.operations.records import Settings as Record
-from napari_gpubio.core.operations.records import part
 from napari_gpubio.core.parameters import check_params, param
+from napari_gpubio.core.settings import Settings as Record
+from napari_gpubio.core.settings import part
 from napari_gpubio.gui.forms import ParamForm, notes_text
 from napari_gpubio.tracts.seeds import SeedSettings
 from napari_gpubio.tracts.settings import Directions, TrackSettings
-from napari_gpubio.tracts.tensors.settings import FitSettings
+from napari_gpubio.tracts.tensors.settings import FitSettings, OrdinaryLeastSquares, WeightedLeastSquares
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,8 +166,8 @@ def test_useful_numbers_can_be_typed(form_of, name, typed):
         Directions(kind="sphere", count=77, both_ways=False),
         Directions(kind="cone", count=77, cone_half_angle_deg=12.5),
         FitSettings(),
-        FitSettings(estimator="ols", floor_mm2_per_s=1e-5, shells=(0, 1000)),
-        FitSettings(iterations=0, repair=False),
+        FitSettings(estimator=OrdinaryLeastSquares(), floor_mm2_per_s=1e-5, shells=(0, 1000)),
+        FitSettings(estimator=WeightedLeastSquares(iterations=0), repair=False),
         SeedSettings(radius_mm=1.5, points=1),
     ],
     ids=lambda s: type(s).__name__,

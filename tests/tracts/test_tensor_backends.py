@@ -13,6 +13,7 @@ from napari_gpubio.tracts import FitSettings, fit_tensors
 from napari_gpubio.tracts.kernels.tensors import cpu, gpu
 from napari_gpubio.tracts.kernels.tensors.problem import fit_problem
 from napari_gpubio.tracts.phantom import load_brain_phantom
+from napari_gpubio.tracts.tensors.settings import OrdinaryLeastSquares, WeightedLeastSquares
 from tests.cuda_on_cpu import loader
 from tests.cuda_on_cpu.structs import struct_in
 from tests.runs import check_same_methods
@@ -24,9 +25,9 @@ MIB = 2**20
 ORDERS = [loader.NATURAL, loader.REVERSED, 5]
 CHANGE = np.random.default_rng(7).normal(size=(3, 3))
 SETTINGS = {
-    "ols": FitSettings(estimator="ols"),
-    "wls": FitSettings(iterations=0),
-    "reweighted": FitSettings(iterations=2),
+    "ols": FitSettings(estimator=OrdinaryLeastSquares()),
+    "wls": FitSettings(estimator=WeightedLeastSquares(iterations=0)),
+    "reweighted": FitSettings(estimator=WeightedLeastSquares(iterations=2)),
 }
 ALL_SETTINGS = pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
 BOTH_REALS = pytest.mark.parametrize("real", [np.float32, np.float64])

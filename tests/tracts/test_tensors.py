@@ -17,6 +17,7 @@ from napari_gpubio.tracts.kernels.tensors.problem import fit_problem
 from napari_gpubio.tracts.phantom import load_brain_phantom
 from napari_gpubio.tracts.phantom.brain import spread_directions
 from napari_gpubio.tracts.tensors.mask import brain_mask
+from napari_gpubio.tracts.tensors.settings import OrdinaryLeastSquares, WeightedLeastSquares
 from tests.tracts.tensor_samples import AFFINES, axes_of, matrices, six, turned
 
 # -- golden fits ------------------------------------------------------------------------------------------------------
@@ -29,10 +30,10 @@ def volume(path):
 @pytest.mark.parametrize(
     ("reference", "settings"),
     [
-        ("mrtrix_dwi2tensor_ols", FitSettings(estimator="ols", repair=False)),
-        ("mrtrix_dwi2tensor_wls_it0", FitSettings(iterations=0, repair=False)),
-        ("mrtrix_dwi2tensor_mask", FitSettings(iterations=2, repair=False)),
-        ("mrtrix_dwi2tensor", FitSettings(iterations=2, repair=False)),
+        ("mrtrix_dwi2tensor_ols", FitSettings(estimator=OrdinaryLeastSquares(), repair=False)),
+        ("mrtrix_dwi2tensor_wls_it0", FitSettings(estimator=WeightedLeastSquares(iterations=0), repair=False)),
+        ("mrtrix_dwi2tensor_mask", FitSettings(estimator=WeightedLeastSquares(iterations=2), repair=False)),
+        ("mrtrix_dwi2tensor", FitSettings(estimator=WeightedLeastSquares(iterations=2), repair=False)),
     ],
 )
 def test_mrtrix_gets_the_same_tensors(shared_data, device, reference, settings):
@@ -58,12 +59,12 @@ def test_dipy_gets_the_same_tensors(shared_data, device):
     table = gradients.gradient_table(scan.bvals, bvecs=scan.directions)
     theirs = dti.TensorModel(table, fit_method="OLS").fit(scan.data[mask].astype(float)).quadratic_form
     assert np.linalg.eigvalsh(theirs).min() > 1e-5  # where DIPY repairs nothing
-    ours = fit_tensors(scan, mask, FitSettings(estimator="ols", repair=False), device=device)
+    ours = fit_tensors(scan, mask, FitSettings(estimator=OrdinaryLeastSquares(), repair=False), device=device)
     assert mask.sum() > 100
     assert np.abs(ours.tensors[mask] - six(theirs)).max() < 1e-10
 
 
-@pytest.mark.parametrize("estimator", ["ols", "wls"])
+@pytest.mark.parametrize("estimator", [OrdinaryLeastSquares(), WeightedLeastSquares()], ids=["ols", "wls"])
 def test_slicer_gets_the_same_tensors_in_world_axes(shared_data, device, estimator):
     """A helix with long voxels and a rotated frame; seven volumes, so every estimator has the same answer."""
     folder = shared_data / "dwi" / "helix"
@@ -111,7 +112,7 @@ def scan_of(data, b=B, gradients=GRADIENTS):
 EVERYWHERE = np.ones((4, 3, 4), bool)
 
 
-@pytest.mark.parametrize("estimator", ["ols", "wls"])
+@pytest.mark.parametrize("estimator", [OrdinaryLeastSquares(), WeightedLeastSquares()], ids=["ols", "wls"])
 @pytest.mark.parametrize("affine", AFFINES.values(), ids=AFFINES)
 def test_noise_free_tensors_come_back_from_files_in_every_frame(tmp_path, device, affine, estimator):
     nib.save(nib.Nifti1Image(signals().astype(np.float32), affine), tmp_path / "dwi.nii.gz")

@@ -13,12 +13,10 @@ from napari_gpubio.core.operations.records import (
     Operation,
     Output,
     Ref,
-    Settings,
     Told,
     ancestry,
     difference,
     given,
-    part,
     substituted,
     verbs,
 )
@@ -47,6 +45,7 @@ from napari_gpubio.core.operations.stores import (
     save,
 )
 from napari_gpubio.core.operations.volumes import HeldVolume, OpenVolume, Volume
+from napari_gpubio.core.settings import Settings, part
 
 __all__ = [
     "STORE",

@@ -30,20 +30,14 @@ from napari_gpubio.core.operations.records import (
     InputInfo,
     Operation,
     Output,
-    Settings,
-    alternatives,
-    hints,
     input_infos,
-    is_union,
-    kind_of,
-    part_info,
-    record_fields,
     words_of,
 )
 from napari_gpubio.core.operations.stores import file, kind_registered, run_steps, write_value
 from napari_gpubio.core.operations.volumes import Volume
 from napari_gpubio.core.parameters import param_info
 from napari_gpubio.core.report import measured, tell, wrote
+from napari_gpubio.core.settings import Settings, alternatives, hints, is_union, kind_of, part_info, record_fields
 from napari_gpubio.core.steps import drive
 
 RECORD_ENDING = ".json"

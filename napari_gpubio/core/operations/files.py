@@ -20,28 +20,30 @@ from napari_gpubio.core.operations.records import (
     Held,
     Operation,
     Output,
-    Settings,
-    alternatives,
     ancestry,
-    hints,
     input_infos,
-    is_union,
-    kind_of,
-    part_info,
     verb_named,
     verbs,
 )
 from napari_gpubio.core.parameters import param_info
+from napari_gpubio.core.settings import (
+    LARGEST,
+    alternatives,
+    hints,
+    is_union,
+    kind_of,
+    part_info,
+    plain_fields,
+)
 
 FORMAT, VERSION = "napari-gpubio operations", 1
 MOST_OPERATIONS, MOST_BYTES = 10_000, 64 << 20  # of one file
-_LARGEST = 2**53  # beyond which integers are texts: other programs read them as floating-point numbers
 _SHOWN = 60
 
 
 def to_data(operation: Operation) -> dict[str, Any]:
     """Return an operation as plain data; its inputs by the ids of their operations."""
-    return {"verb": operation.verb, "version": operation.version, **_fields_of(operation)}
+    return {"verb": operation.verb, "version": operation.version, **plain_fields(operation)}
 
 
 def graph(*operations: Operation) -> dict[str, Any]:
@@ -94,28 +96,6 @@ def read_record(path: str | Path) -> Operation:
     if not made:
         raise InvalidInput(f"{Path(path).name} holds no operation")
     return [*made.values()][-1]
-
-
-# -- to plain data ----------------------------------------------------------------------------------------------------
-
-
-def _fields_of(record: Any) -> dict[str, Any]:
-    return {field.name: plain(getattr(record, field.name)) for field in dataclasses.fields(record)}
-
-
-def plain(value: Any) -> Any:
-    """Return a value of a record as JSON holds it; settings with the name of their class."""
-    if isinstance(value, Output):
-        return {"operation": value.of.id, "output": value.name}
-    if isinstance(value, (File, Held)):
-        return _fields_of(value)
-    if isinstance(value, Settings):
-        return {"kind": kind_of(value), **_fields_of(value)}
-    if isinstance(value, tuple):
-        return [plain(one) for one in value]
-    if type(value) is int and abs(value) > _LARGEST:
-        return str(value)
-    return value
 
 
 # -- from plain data --------------------------------------------------------------------------------------------------
@@ -191,7 +171,7 @@ def _value(data: Any, hint: Any, where: str) -> Any:
         return _members(data, hint, where)
     if hint is int and isinstance(data, str) and data.removeprefix("-").isascii() and data.removeprefix("-").isdigit():
         number = int(data[:_SHOWN])
-        if abs(number) > _LARGEST and str(number) == data:
+        if abs(number) > LARGEST and str(number) == data:
             return number
     return data
 
@@ -263,7 +243,7 @@ def _schema_of_field(field: dataclasses.Field[Any], hint: Any) -> dict[str, Any]
             "enum": info.choices and [*info.choices],
         }
         own = {key: value for key, value in limits.items() if value is not None}
-        if hint is int and (info.maximum is None or info.maximum > _LARGEST):
+        if hint is int and (info.maximum is None or info.maximum > LARGEST):
             found["anyOf"][0] |= own
         else:
             found = ({"type": "integer"} if hint is int else found) | own

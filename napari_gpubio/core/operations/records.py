@@ -12,26 +12,22 @@ import dataclasses
 import functools
 import hashlib
 import importlib.util
-import math
-import numbers
 import re
 import threading
 import types
 import typing
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar, Union
-
-import numpy as np
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.parameters import check_params, param_info
+from napari_gpubio.core.settings import Settings, hints, kind_of, record_fields, shown_value
 from napari_gpubio.core.steps import Step
 
 T = TypeVar("T")
 Upgrade = Callable[[dict[str, Any]], dict[str, Any]]
-_INPUT, _PART = "operation input", "operation part"
+_INPUT = "operation input"
 _DIGITS, _SHOWN = 24, 60  # of an id, and characters of a value in a sentence
 CHECKSUM = re.compile(r"(sha256|sampled):[0-9a-f]{64}|[0-9a-f]{32}")
 _VERB = re.compile(r"[a-z][a-z0-9-]*")
@@ -105,6 +101,10 @@ class Output(Generic[T]):
         """What it is."""
         return self.of.makes[self.name]
 
+    def to_plain(self) -> dict[str, str]:
+        """Return it as JSON holds it: the operation by its id."""
+        return {"operation": self.of.id, "output": self.name}
+
     @property
     def id(self) -> str:
         """Name that no other output has."""
@@ -120,16 +120,6 @@ class InputInfo:
     kind: type
     optional: bool
     many: bool
-
-
-@dataclass(frozen=True)
-class PartInfo:
-    """What they must know of a part."""
-
-    label: str
-    help: str
-    unit: str = ""
-    advanced: bool = False
 
 
 def given(label: str, help: str, *, optional: bool = False) -> Any:  # noqa: A002 - the field's own word
@@ -148,21 +138,6 @@ def given(label: str, help: str, *, optional: bool = False) -> Any:  # noqa: A00
 
 class _Left:
     """Default of an optional input, which becomes None or ()."""
-
-
-def part(label: str, help: str, *, default: Any = dataclasses.MISSING, **info: Any) -> Any:  # noqa: A002
-    """Give a record a field that is no single value: settings, one of several classes of them, a file, a tuple.
-
-    Parameters
-    ----------
-    label, help
-        Short name and one sentence, both shown to the user.
-    default
-        The default, if it has one.
-    **info
-        ``unit``, ``advanced``; see `PartInfo`.
-    """
-    return dataclasses.field(default=default, metadata={_PART: PartInfo(label, help, **info)})
 
 
 def input_infos(cls: type) -> Mapping[str, InputInfo]:
@@ -185,16 +160,6 @@ def _input_infos(cls: type) -> Mapping[str, InputInfo]:
     }
 
 
-def record_fields(record: Any) -> tuple[dataclasses.Field[Any], ...]:
-    """Fields of a record, or of a class of records."""
-    return dataclasses.fields(record)
-
-
-def part_info(field: dataclasses.Field[Any]) -> PartInfo | None:
-    """Return what `part` recorded for a field, or None."""
-    return field.metadata.get(_PART)
-
-
 def _reference(hint: Any, where: str) -> type:
     """Kind of an input by its type."""
     members = typing.get_args(hint)
@@ -214,21 +179,6 @@ class Told(NamedTuple):
     numbers: Mapping[str, Any] = {}
 
 
-class Settings:
-    """Base of settings: limits are checked when they are made, and NumPy's numbers and lists become Python's."""
-
-    def __post_init__(self) -> None:
-        for field in record_fields(self):
-            if part_info(field) is not None or (field.default is None and param_info(field) is not None):
-                value = converted(getattr(self, field.name), hints(type(self))[field.name], field.name)
-                object.__setattr__(self, field.name, value)
-        check_params(self)
-        self.check()
-
-    def check(self) -> None:
-        """Raise InvalidInput if settings do not fit each other; no data is read."""
-
-
 class Operation(Settings):
     """Base of all operations, which are frozen dataclasses.
 
@@ -238,6 +188,7 @@ class Operation(Settings):
     there is but one, that itself.
     """
 
+    are_parts = False
     verb: ClassVar[str] = ""  # of a base of others
     makes: ClassVar[Mapping[str, type]]
     version: ClassVar[int]
@@ -337,7 +288,7 @@ def _checked_input(name: str, value: Any, info: InputInfo) -> Any:
     if not info.many:
         return None if value is None and info.optional else _checked_output(name, value, info)
     if not isinstance(value, Iterable):
-        raise InvalidInput(f"{name} is {_shown(value)}; give a list of operations")
+        raise InvalidInput(f"{name} is {shown_value(value)}; give a list of operations")
     found = tuple(_checked_output(name, one, info) for one in value)
     if not found and not info.optional:
         raise InvalidInput(f"{name} is empty; give at least one")
@@ -347,7 +298,7 @@ def _checked_input(name: str, value: Any, info: InputInfo) -> Any:
 def _checked_output(name: str, value: Any, info: InputInfo) -> Output[Any]:
     output = value.output() if isinstance(value, Operation) else value
     if not isinstance(output, Output):
-        raise InvalidInput(f"{name} is {_shown(value)}; give an operation that makes {info.label.lower()}")
+        raise InvalidInput(f"{name} is {shown_value(value)}; give an operation that makes {info.label.lower()}")
     if not issubclass(output.kind, info.kind):
         raise InvalidInput(
             f"{name} takes {words_of(info.kind)}; the result {output.name!r} of {output.of.verb} is "
@@ -374,99 +325,6 @@ def _told(value: Any) -> Any:
 
 
 # -- types ------------------------------------------------------------------------------------------------------------
-
-
-def hints(cls: type) -> Mapping[str, Any]:
-    """Types of the fields of a dataclass."""
-    return _hints(cls)
-
-
-@functools.cache
-def _hints(cls: type) -> Mapping[str, Any]:
-    return typing.get_type_hints(cls)
-
-
-def kind_of(settings: Any) -> str:
-    """Name of a class of settings among its alternatives: its ``kind``, or the name of the class in small letters."""
-    cls = settings if isinstance(settings, type) else type(settings)
-    kind: str = cls.__dict__.get("kind", cls.__name__.lower())
-    return kind
-
-
-def alternatives(hint: Any) -> tuple[type, ...]:
-    """Return the classes of settings that a part may have: those of a union, or one; () of another type."""
-    members = typing.get_args(hint) if is_union(hint) else (hint,)
-    classes = (one for one in members if isinstance(one, type) and issubclass(one, Settings))
-    return tuple(one for one in classes if not issubclass(one, Operation))  # those are inputs
-
-
-def is_union(hint: Any) -> bool:
-    """Whether a type is one of several."""
-    return typing.get_origin(hint) in (Union, types.UnionType)
-
-
-_SCALARS: dict[type, tuple[Any, str]] = {
-    bool: ((bool, np.bool_), "True or False"),
-    int: (numbers.Integral, "an integer"),
-    float: (numbers.Real, "a finite number"),
-    str: (str, "a text"),
-}
-
-
-def converted(value: Any, hint: Any, where: str) -> Any:
-    """Return a value as its type has it: NumPy's numbers as Python's, lists and arrays as tuples, integers as floats.
-
-    Raises
-    ------
-    InvalidInput
-        If it is of another type, or a number that is not finite; ``where`` it is.
-    """
-    if is_union(hint):
-        members = typing.get_args(hint)
-        if value is None and type(None) in members:
-            return None
-        if classes := alternatives(hint):
-            return _one_of(value, classes, where)
-        return converted(value, next(one for one in members if one is not type(None)), where)
-    if typing.get_origin(hint) is tuple:
-        return _as_tuple(value, typing.get_args(hint), where)
-    if hint not in _SCALARS:
-        return _one_of(value, (hint,), where)
-    kinds, words = _SCALARS[hint]
-    is_truth = isinstance(value, (bool, np.bool_))
-    if not isinstance(value, kinds) or (is_truth and hint is not bool):
-        raise InvalidInput(f"{where} is {_shown(value)}; give {words}")
-    try:
-        made = hint(value)
-    except OverflowError:
-        made = math.inf
-    if hint is float and not math.isfinite(made):
-        raise InvalidInput(f"{where} is {_shown(value)}; give {words}")
-    return made + 0.0 if hint is float else made  # -0.0 equals 0.0, and would have another id
-
-
-def _as_tuple(value: Any, members: tuple[Any, ...], where: str) -> tuple[Any, ...]:
-    values = value.tolist() if isinstance(value, np.ndarray) else value
-    if not isinstance(values, (list, tuple)):
-        raise InvalidInput(f"{where} is {_shown(value)}; give a list")
-    if members[-1] is Ellipsis:
-        members = (members[0],) * len(values)
-    if len(values) != len(members):
-        raise InvalidInput(f"{where} has {len(values)} values; give {len(members)}")
-    return tuple(
-        converted(one, hint, f"{where}[{n}]") for n, (one, hint) in enumerate(zip(values, members, strict=True))
-    )
-
-
-def _one_of(value: Any, classes: tuple[type, ...], where: str) -> Any:
-    if type(value) not in classes:
-        known = " or ".join(one.__name__ for one in classes)
-        raise InvalidInput(f"{where} is {_shown(value)}; give {known}")
-    return value
-
-
-def _shown(value: Any) -> str:
-    return type(value).__name__ if dataclasses.is_dataclass(value) else repr(value)[:_SHOWN]
 
 
 # -- operations together ----------------------------------------------------------------------------------------------

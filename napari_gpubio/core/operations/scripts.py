@@ -15,11 +15,11 @@ from napari_gpubio.core.operations.records import (
     Held,
     Operation,
     Output,
-    Settings,
     ancestry,
     changed_fields,
 )
 from napari_gpubio.core.operations.stores import STORE, Store
+from napari_gpubio.core.settings import Settings
 from napari_gpubio.core.text import one_line
 
 _HERE = "napari_gpubio.core.operations"

@@ -9,10 +9,17 @@ from napari_gpubio.core.command_line import STOPPED, check_outputs, draw_progres
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.operations.commands import RECORD_ENDING
 from napari_gpubio.core.operations.files import read_record
-from napari_gpubio.core.operations.records import Operation, Output, Settings, ancestry, changed_fields, difference
+from napari_gpubio.core.operations.records import (
+    Operation,
+    Output,
+    ancestry,
+    changed_fields,
+    difference,
+)
 from napari_gpubio.core.operations.sessions import Shown, State, open_session, rerun
 from napari_gpubio.core.operations.stores import STORE, kind_registered, run, write_value
 from napari_gpubio.core.report import measured, show_at_once, warn, wrote
+from napari_gpubio.core.settings import Settings
 from napari_gpubio.core.text import one_line
 
 _SHOWN = 12  # digits of a digest

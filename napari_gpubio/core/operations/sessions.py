@@ -33,11 +33,8 @@ from napari_gpubio.core.operations.records import (
     Held,
     Operation,
     Output,
-    Settings,
     ancestry,
     difference,
-    kind_of,
-    record_fields,
 )
 from napari_gpubio.core.operations.stores import (
     STORE,
@@ -47,6 +44,7 @@ from napari_gpubio.core.operations.stores import (
     run,
 )
 from napari_gpubio.core.reading import reading
+from napari_gpubio.core.settings import Settings, kind_of, record_fields
 from napari_gpubio.core.steps import Step
 
 FORMAT, VERSION = "napari-gpubio session", 1

@@ -26,9 +26,9 @@ from napari_gpubio.core.operations.records import (
     Reading,
     ancestry,
     input_infos,
-    record_fields,
     words_of,
 )
+from napari_gpubio.core.settings import record_fields
 from napari_gpubio.core.steps import Step, drive
 
 Array = npt.NDArray[Any]

@@ -14,11 +14,17 @@ from napari_gpubio import __version__
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write, check_folder
 from napari_gpubio.core.layer_files import RECORD, describe, described_files, read_described
-from napari_gpubio.core.operations.records import File, Held, Output, Reading, part
+from napari_gpubio.core.operations.records import (
+    File,
+    Held,
+    Output,
+    Reading,
+)
 from napari_gpubio.core.operations.stores import STORE, Kind, Store, file, register_kind, run
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.quantity import GUIDE, HALVES, QUANTITY, Quantity
 from napari_gpubio.core.reading import note, reads_file, untold
+from napari_gpubio.core.settings import part
 from napari_gpubio.core.space import checked_affine, same_grid, voxel_sizes_mm
 from napari_gpubio.core.volumes import (
     NIFTI_SUFFIXES,

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.operations.records import Settings
 from napari_gpubio.core.parameters import param
+from napari_gpubio.core.settings import Settings
 
 
 @dataclass(frozen=True, kw_only=True)

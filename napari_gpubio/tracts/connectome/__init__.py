@@ -13,12 +13,23 @@ The conventions are those of MRtrix's tck2connectome::
 from napari_gpubio.tracts.connectome.geodesic import geodesic_connectome, geodesic_connectome_steps
 from napari_gpubio.tracts.connectome.model import Connectome
 from napari_gpubio.tracts.connectome.run import connectome, connectome_steps, needed_memory
-from napari_gpubio.tracts.connectome.settings import ConnectomeSettings, GeodesicSettings
+from napari_gpubio.tracts.connectome.settings import (
+    AllVoxels,
+    Backwards,
+    ConnectomeSettings,
+    EndVoxels,
+    GeodesicSettings,
+    Radial,
+)
 
 __all__ = [
+    "AllVoxels",
+    "Backwards",
     "Connectome",
     "ConnectomeSettings",
+    "EndVoxels",
     "GeodesicSettings",
+    "Radial",
     "connectome",
     "connectome_steps",
     "geodesic_connectome",

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.space import voxel_sizes_mm
-from napari_gpubio.tracts.connectome.settings import ConnectomeSettings
+from napari_gpubio.tracts.connectome.settings import AllVoxels, Backwards, ConnectomeSettings, EndVoxels, Radial
 from napari_gpubio.tracts.model import Tractogram
 from napari_gpubio.tracts.places import check_place
 from napari_gpubio.tracts.regions import Atlas
@@ -38,32 +38,37 @@ class Assigner:
         InvalidInput if it is not known how the atlas lies to the fibers.
         """
         check_place(fibers, *self._place, is_oriented=self._is_oriented)
-        find = {"radial": self._radial, "end voxels": self._end_voxels, "backwards": self._backwards}
-        if self.settings.assignment == "all voxels":
+        way = self.settings.assignment
+        if isinstance(way, AllVoxels):
             return self._all(fibers)
         has_points = np.flatnonzero(fibers.counts > 0)
         found = np.full((len(fibers), 2), -1, np.int32)
         if len(has_points):
             some = fibers if len(has_points) == len(fibers) else fibers.select(has_points)
-            found[has_points] = np.sort(find[self.settings.assignment](some) - 1, axis=1)
+            found[has_points] = np.sort(self._found(some, way) - 1, axis=1)
         return found, np.arange(len(fibers))
 
-    def nearest(self, points_mm: Array, *, but: int | None = None) -> Array:
+    def nearest(self, points_mm: Array, radius_mm: float, *, but: int) -> Array:
         """Return the place in ``labels`` of the voxel nearest to each point (N, 3), -1 if none is within the radius.
 
         ``but``: a place that does not count.
         """
-        nodes = self._nodes if but is None else np.where(self._nodes == but + 1, 0, self._nodes)
-        return self._near(np.ascontiguousarray(points_mm, np.float32), nodes) - 1
+        nodes = np.where(self._nodes == but + 1, 0, self._nodes)
+        return self._near(np.ascontiguousarray(points_mm, np.float32), nodes, radius_mm) - 1
 
-    def _radial(self, fibers: Tractogram) -> Array:
-        return self._near(np.ascontiguousarray(_ends(fibers)), self._nodes).reshape(-1, 2)
+    def _found(self, fibers: Tractogram, way: Radial | EndVoxels | Backwards) -> Array:
+        """Nodes of both ends of each fiber, (N, 2)."""
+        if isinstance(way, Backwards):
+            return self._backwards(fibers, way.backwards_mm)
+        ends = np.ascontiguousarray(_ends(fibers))
+        nodes = self._near(ends, self._nodes, way.radius_mm) if isinstance(way, Radial) else self._at(ends)
+        return nodes.reshape(-1, 2)
 
-    def _near(self, points: Array, nodes: Array) -> Array:
+    def _near(self, points: Array, nodes: Array, radius: float) -> Array:
         from napari_gpubio.core.jit import run_blocks
         from napari_gpubio.tracts.kernels.nodes import find_nearest
 
-        radius, sizes = self.settings.radius_mm, voxel_sizes_mm(self._affine)
+        sizes = voxel_sizes_mm(self._affine)
         linear = self._affine[:3, :3]
         corners = np.stack(np.meshgrid(*[(-0.5, 0.5)] * 3, indexing="ij"), -1).reshape(-1, 3) @ linear.T
         reach = float(np.linalg.norm(corners, axis=1).max())
@@ -79,17 +84,14 @@ class Assigner:
         run_blocks(find_nearest, len(points), points, nodes, transforms, around, limits, found, least=_LEAST)
         return found
 
-    def _end_voxels(self, fibers: Tractogram) -> Array:
-        return self._at(np.ascontiguousarray(_ends(fibers))).reshape(-1, 2)
-
-    def _backwards(self, fibers: Tractogram) -> Array:
+    def _backwards(self, fibers: Tractogram, way_mm: float) -> Array:
         from napari_gpubio.core.jit import read_only, run_blocks
         from napari_gpubio.tracts.kernels.nodes import find_backwards
 
         found = np.empty((len(fibers), 2), np.int32)
         run_blocks(
             find_backwards, len(fibers), read_only(np.ascontiguousarray(fibers.points)), read_only(fibers.offsets),
-            self._nodes, self._to_voxel, float(self.settings.backwards_mm), found, least=_LEAST,
+            self._nodes, self._to_voxel, float(way_mm), found, least=_LEAST,
         )  # fmt: skip
         return found
 

@@ -15,7 +15,7 @@ from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.tracts.connectome.assignment import Assigner
 from napari_gpubio.tracts.connectome.model import SCORE, Connectome
 from napari_gpubio.tracts.connectome.run import empty_connectome, joined
-from napari_gpubio.tracts.connectome.settings import ConnectomeSettings, GeodesicSettings
+from napari_gpubio.tracts.connectome.settings import ConnectomeSettings, GeodesicSettings, Radial
 from napari_gpubio.tracts.fods.crossings import crossing_notes
 from napari_gpubio.tracts.fods.model import FodField
 from napari_gpubio.tracts.kernels.rays.problem import RayProblem, check_tensors
@@ -95,7 +95,8 @@ def geodesic_connectome_steps(
     """
     if len(atlas) < 2:
         raise InvalidInput(f"the atlas has {len(atlas)} region; a connectome needs two at least")
-    assigner = Assigner(atlas, ConnectomeSettings(radius_mm=2.0 * float(voxel_sizes_mm(field.affine).max())))
+    near = Radial(radius_mm=2.0 * float(voxel_sizes_mm(field.affine).max()))
+    assigner = Assigner(atlas, ConnectomeSettings(assignment=near))
     check_place(field, atlas.labels.shape, atlas.affine, "the atlas", is_oriented=atlas.is_oriented)
     settings = settings or GeodesicSettings()
     directions = directions or FAN
@@ -115,7 +116,7 @@ def geodesic_connectome_steps(
             )
             launch = make_launch(field, seeds, directions.of_method(tracking.method, FAN)).one_way()
             fibers = trace_problem(RayProblem(field, launch, tracking, target=others, only_target=True), chosen)
-            parts.append(_of_region(parts[0], assigner, place, fibers, count))
+            parts.append(_of_region(parts[0], _nearest(assigner, fibers, place, near.radius_mm), place, fibers, count))
             best.append(_best(fibers, parts[-1], settings.best_per_pair))
             count += len(fibers)
         done += 1
@@ -132,9 +133,13 @@ def _seeds(field: TensorField, atlas: Atlas, label: int, most: int) -> Array:
     return points[:: -(-max(len(points), 1) // most)]
 
 
-def _of_region(like: Connectome, assigner: Assigner, place: int, fibers: Tractogram, first: int) -> Connectome:
-    """The pairs of a region's fibers: it, and the region whose voxel is nearest to the last point."""
-    other = assigner.nearest(fibers.points[fibers.offsets[1:] - 1], but=place)
+def _nearest(assigner: Assigner, fibers: Tractogram, place: int, radius_mm: float) -> Array:
+    """The region whose voxel is nearest to the last point of each fiber, but for its own."""
+    return assigner.nearest(fibers.points[fibers.offsets[1:] - 1], radius_mm, but=place)
+
+
+def _of_region(like: Connectome, other: Array, place: int, fibers: Tractogram, first: int) -> Connectome:
+    """The pairs of a region's fibers: it, and the other one of each."""
     pairs = np.sort(np.stack([np.full(len(fibers), place), other], axis=1), axis=1).astype(np.int32)
     numbers = {name: np.asarray(values) for name, values in fibers.per_fiber.items()}
     return dataclasses.replace(like, pairs=pairs, fibers=first + np.arange(len(fibers)), numbers=numbers)

@@ -12,10 +12,11 @@ from napari_gpubio import __version__
 from napari_gpubio.core.files import existing_file, fingerprint
 from napari_gpubio.core.keeping import Inputs, check_inputs
 from napari_gpubio.core.memory import Memory, fuller
+from napari_gpubio.core.settings import plain
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.tracts.connectome.assignment import Assigner
 from napari_gpubio.tracts.connectome.model import LENGTH, Connectome
-from napari_gpubio.tracts.connectome.settings import ConnectomeSettings
+from napari_gpubio.tracts.connectome.settings import AllVoxels, ConnectomeSettings
 from napari_gpubio.tracts.io.blocks import BLOCK, Source, blocks_of
 from napari_gpubio.tracts.model import Tractogram
 from napari_gpubio.tracts.regions import Atlas
@@ -135,7 +136,7 @@ def _memory(
     each = 8 + sum(np.asarray(values).dtype.itemsize for values in numbers)  # its length, too
     tables = [block.points, *map(np.asarray, (*block.per_point.values(), *block.per_fiber.values()))]
     read = 0 if isinstance(fibers, Tractogram) else sum(table.nbytes for table in tables)
-    visits = (settings.assignment == "all voxels") * _EACH_POINT * len(block.points)
+    visits = isinstance(settings.assignment, AllVoxels) * _EACH_POINT * len(block.points)
     results = each * total + 16 * _share(total, pairs, len(block))
     looking = _EACH_FIBER * min(total, BLOCK) + read + visits
     return fuller(Memory(inputs=nodes, results=results, scratch=looking), Memory(inputs=nodes, scratch=copied))
@@ -173,7 +174,7 @@ def _part(
         parameters={
             "software": f"napari-gpubio {__version__}",
             "atlas": str(atlas.path or ""),
-            "connectome": dataclasses.asdict(assigner.settings),
+            "connectome": plain(assigner.settings),
             **({} if inputs is None else {"inputs": inputs}),
         },
     )

@@ -16,6 +16,7 @@ from napari_gpubio.core.device import CPU, Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.memory import Memory, fuller
 from napari_gpubio.core.rows import finite_rows, row_sums
+from napari_gpubio.core.settings import plain
 from napari_gpubio.core.space import same_grid, voxel_sizes_mm
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.core.timing import RunClock
@@ -82,7 +83,7 @@ def fit_steps(
     field = _field(scan, inside, coefficients, raised, settings, skipped)
     parameters = {
         "software": f"napari-gpubio {__version__}",
-        "fit": dataclasses.asdict(settings),
+        "fit": plain(settings),
         "device": chosen.describe(),
         "seconds": round(clock.seconds, 4),
     }

@@ -1,27 +1,41 @@
 """Settings of the tensor fit."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
-from napari_gpubio.core.parameters import check_params, param
+from napari_gpubio.core.parameters import param
+from napari_gpubio.core.settings import Settings, part
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FitSettings:
-    """How tensors are fitted to the logarithm of the signals."""
+@dataclass(frozen=True, kw_only=True)
+class WeightedLeastSquares(Settings):
+    """Weighted by the signals, then by the predicted signals."""
 
-    estimator: str = param(
-        "wls",
-        "Estimator",
-        "Least squares weighted by the signals, then by the predicted signals (wls), or ordinary least squares (ols).",
-        choices=("wls", "ols"),
-    )
+    kind: ClassVar[str] = "wls"
     iterations: int = param(
         2,
         "Reweightings",
-        "How often wls fits again, weighted by the signals that the last fit predicts.",
+        "How often it fits again, weighted by the signals that the last fit predicts.",
         minimum=0,
         maximum=20,
-        where={"estimator": ("wls",)},
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class OrdinaryLeastSquares(Settings):
+    """All signals count alike."""
+
+    kind: ClassVar[str] = "ols"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitSettings(Settings):
+    """How tensors are fitted to the logarithm of the signals."""
+
+    estimator: WeightedLeastSquares | OrdinaryLeastSquares = part(
+        "Estimator",
+        "Least squares weighted by the signals, then by the predicted signals (wls), or ordinary least squares (ols).",
+        default=WeightedLeastSquares(),
     )
     floor_mm2_per_s: float = param(
         1e-6,
@@ -36,7 +50,6 @@ class FitSettings:
     repair: bool = param(
         True, "Repair tensors", "Make every tensor positive definite, which tracking requires.", advanced=True
     )
-    shells: tuple[int, ...] = ()
-
-    def __post_init__(self) -> None:
-        check_params(self)
+    shells: tuple[int, ...] = part(
+        "Shells", "b-values of the volumes that are fitted; all of them by default.", unit="s/mm²", default=()
+    )

@@ -11,7 +11,7 @@ from napari_gpubio.tracts.kernels.bootstrap.problem import DrawProblem
 from napari_gpubio.tracts.kernels.tensors.problem import design_matrix
 from napari_gpubio.tracts.model import DiffusionScan
 from napari_gpubio.tracts.tensors.run import fit_tensors, select_volumes
-from napari_gpubio.tracts.tensors.settings import FitSettings
+from napari_gpubio.tracts.tensors.settings import FitSettings, WeightedLeastSquares
 
 Array = npt.NDArray[Any]
 Box = tuple[slice, slice, slice]
@@ -67,7 +67,10 @@ def draw_problem(
     coefficients = np.column_stack([tensors / _UM2_PER_MS, np.log(np.maximum(field.s0[inside], _LEAST_S0))])
     signals = part.data[inside][:, volumes]
     design = design_matrix(scan.bvals[volumes], scan.directions[volumes])
-    weighted, shifts = fit.estimator == "wls", np.empty((len(tensors), len(volumes), 6), np.float32)
+    weighted, shifts = (
+        isinstance(fit.estimator, WeightedLeastSquares),
+        np.empty((len(tensors), len(volumes), 6), np.float32),
+    )
     for first in range(0, len(tensors), _BLOCK):
         rows = slice(first, first + _BLOCK)
         of_rows = residual_shifts(signals[rows], design, coefficients[rows], weighted=weighted, leverage=leverage)

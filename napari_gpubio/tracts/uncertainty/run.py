@@ -14,6 +14,7 @@ import numpy.typing as npt
 from napari_gpubio import __version__
 from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.parameters import check_unused
+from napari_gpubio.core.settings import plain
 from napari_gpubio.core.space import apply_affine
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.core.timing import RunClock
@@ -190,7 +191,7 @@ def _made_by(field: TensorField | FodField, fit: FitSettings) -> dict[str, Any]:
     """How the field was made, and is made in every repeat."""
     if isinstance(field, FodField):
         return {name: field.parameters[name] for name in ("deconvolution", "responses")}
-    return {"fit": dataclasses.asdict(fit)}
+    return {"fit": plain(fit)}
 
 
 def _long_enough(fibers: Tractogram, settings: TrackSettings) -> Tractogram:

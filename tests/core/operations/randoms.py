@@ -10,16 +10,9 @@ import numpy as np
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.operations import HeldVolume, Operation, Output, Store, Volume, file, verbs
-from napari_gpubio.core.operations.records import (
-    File,
-    Held,
-    alternatives,
-    hints,
-    input_infos,
-    is_union,
-    record_fields,
-)
+from napari_gpubio.core.operations.records import File, Held, input_infos
 from napari_gpubio.core.parameters import param_info
+from napari_gpubio.core.settings import alternatives, hints, is_union, record_fields
 
 _TRIES = 50
 

@@ -16,8 +16,15 @@ from napari_gpubio.core.operations import (
     stale,
     substituted,
 )
-from napari_gpubio.core.operations.records import File, Held, Operation, Settings, changed_fields, given, part
+from napari_gpubio.core.operations.records import (
+    File,
+    Held,
+    Operation,
+    changed_fields,
+    given,
+)
 from napari_gpubio.core.parameters import param
+from napari_gpubio.core.settings import Settings, part
 from tests.core.operations.toys import Join, Plain, Smooth, Straight, Trace, Uphill, Weighted
 
 CHECKSUM = "sha256:" + 64 * "0"

@@ -18,9 +18,13 @@ from napari_gpubio.core.steps import drive
 from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.tracts import fit_tensors, io, phantom
 from napari_gpubio.tracts.connectome import (
+    AllVoxels,
+    Backwards,
     Connectome,
     ConnectomeSettings,
+    EndVoxels,
     GeodesicSettings,
+    Radial,
     connectome,
     connectome_steps,
     geodesic_connectome,
@@ -69,9 +73,9 @@ def reference(shared_data):
     ("name", "settings", "options"),
     [
         ("count", {}, {}),
-        ("radius2", {"radius_mm": 2.0}, {}),
-        ("end_voxels", {"assignment": "end voxels"}, {}),
-        ("reverse", {"assignment": "backwards", "backwards_mm": 10.0}, {}),
+        ("radius2", {"assignment": Radial(radius_mm=2.0)}, {}),
+        ("end_voxels", {"assignment": EndVoxels()}, {}),
+        ("reverse", {"assignment": Backwards(backwards_mm=10.0)}, {}),
         ("invnodevol", {}, {"per_node_volume": True}),
         ("length", {}, {"of": "length_mm"}),
         ("invlength_invnodevol", {}, {"per_node_volume": True, "per_length": True}),
@@ -109,7 +113,7 @@ def two_regions():
 
 def test_ends_belong_to_the_nearest_voxel_that_is_near_enough(two_regions):
     lines = tractogram(line((2.9, 4, 4), (5.2, 4, 4)), line((3.1, 4, 4), (5.2, 4, 4)), line((1, 4, 4), (7, 4, 4)))
-    found = connectome(lines, two_regions, ConnectomeSettings(radius_mm=2.0))
+    found = connectome(lines, two_regions, ConnectomeSettings(assignment=Radial(radius_mm=2.0)))
     assert found.pairs.tolist() == [[0, 1], [-1, 1], [0, 1]]
     assert found.fibers_of(7, 4).tolist() == [0, 2]
     assert found.fibers_at(7).tolist() == [0, 1, 2]
@@ -123,11 +127,11 @@ def test_ends_belong_to_the_nearest_voxel_that_is_near_enough(two_regions):
 
 def test_all_regions_on_the_way_and_fibers_without_points(two_regions):
     lines = tractogram(line((1, 4, 4), (4, 4, 4), (7, 4, 4)), np.zeros((0, 3), np.float32), line((1, 1, 1)))
-    passed = connectome(lines, two_regions, ConnectomeSettings(assignment="all voxels"))
+    passed = connectome(lines, two_regions, ConnectomeSettings(assignment=AllVoxels()))
     np.testing.assert_array_equal(passed.matrix(), [[1, 1], [1, 1]])
-    for assignment in ("radial", "end voxels", "backwards"):
+    for assignment in (Radial(), EndVoxels(), Backwards()):
         found = connectome(lines, two_regions, ConnectomeSettings(assignment=assignment))
-        last = [-1, 0] if assignment == "backwards" else [0, 0]  # a point is the way back of one end only
+        last = [-1, 0] if isinstance(assignment, Backwards) else [0, 0]  # a point is the way back of one end only
         assert found.pairs.tolist() == [[0, 1], [-1, -1], last]
 
 
@@ -151,7 +155,7 @@ def test_which_points_belong_to_the_ways_back_is_as_in_mrtrix(points, first, las
     lines = np.stack([along, np.ones_like(along), np.ones_like(along)], axis=2).astype(np.float32)
     offsets = np.arange(points + 1) * points
     fibers = Tractogram(points=lines.reshape(-1, 3), offsets=offsets, affine=np.eye(4), shape=labels.shape)
-    settings = ConnectomeSettings(assignment="backwards", backwards_mm=way)
+    settings = ConnectomeSettings(assignment=Backwards(backwards_mm=way))
     pairs = connectome(fibers, Atlas(labels=labels, affine=np.eye(4)), settings).pairs
     assert np.flatnonzero((pairs == 0).any(axis=1)).tolist() == first + last
 
@@ -186,7 +190,7 @@ def test_a_run_that_was_stopped_goes_on(fibers, atlas, monkeypatch, tmp_path):
     for of in ("count", "length_mm"):
         np.testing.assert_array_equal(rest.matrix(of), whole.matrix(of))
     with pytest.raises(InvalidInput, match=r"begun with other settings: .*radius_mm=4.0.*this run has .*radius_mm=1.0"):
-        drive(connectome_steps(fibers, atlas, ConnectomeSettings(radius_mm=1.0), known=known))
+        drive(connectome_steps(fibers, atlas, ConnectomeSettings(assignment=Radial(radius_mm=1.0)), known=known))
 
 
 def test_a_run_goes_on_with_the_same_inputs_only(fibers, atlas, monkeypatch, tmp_path):
@@ -242,7 +246,7 @@ def test_a_block_that_meets_no_region_keeps_its_numbers(fibers, atlas, monkeypat
     monkeypatch.setattr(blocks, "BLOCK", len(fibers))
     far = dataclasses.replace(fibers, points=fibers.points + np.float32(500))
     both = Tractogram.join([far, fibers] if first else [fibers, far])
-    settings = ConnectomeSettings(assignment="all voxels")
+    settings = ConnectomeSettings(assignment=AllVoxels())
     found, alone = connectome(both, atlas, settings), connectome(fibers, atlas, settings)
     assert len(found.numbers["length_mm"]) == len(both)
     for how in ({}, {"of": "length_mm"}, {"per_length": True}):

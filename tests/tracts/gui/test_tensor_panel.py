@@ -14,6 +14,7 @@ from napari_gpubio.core.napari_io import KEY, volume_of
 from napari_gpubio.core.space import apply_affine, world_to_viewer
 from napari_gpubio.tracts.gui import TensorPanel
 from napari_gpubio.tracts.napari_io import field_of, map_layer
+from napari_gpubio.tracts.tensors.settings import OrdinaryLeastSquares
 from tests.dock_widgets import (
     button,
     close,
@@ -82,7 +83,7 @@ def test_settings_reach_the_fit_and_travel_with_its_maps(proxy, fit_panel, qtbot
     layer = layer_named(proxy, "FA")
     for word in ("ols", "cpu", "napari-gpubio", "seconds"):
         assert word in repr(layer.metadata[KEY])
-    expected = tracts.fit_tensors(sticks(), None, tracts.FitSettings(estimator="ols"), device="cpu")
+    expected = tracts.fit_tensors(sticks(), None, tracts.FitSettings(estimator=OrdinaryLeastSquares()), device="cpu")
     assert np.array_equal(field_of(layer).tensors, expected.tensors)
 
 
@@ -172,7 +173,7 @@ def test_the_script_gives_the_same_fa(proxy, fit_panel, qtbot, tmp_path, monkeyp
     fit_panel.form.widget("iterations").value = 1
     fit(qtbot, fit_panel)
     text = script_of(fit_panel)
-    assert "FitSettings(iterations=1)" in text
+    assert "FitSettings(estimator=tracts.WeightedLeastSquares(iterations=1))" in text
     made = shown_by_script(text, tmp_path, monkeypatch)
     assert fit_panel.check_label.text() in capsys.readouterr().out
     assert np.array_equal(volume_of(layer_named(made, "FA")), volume_of(layer_named(proxy, "FA")))

@@ -11,6 +11,7 @@ from napari_gpubio.tracts import DiffusionScan, FitSettings, fit_tensors
 from napari_gpubio.tracts.kernels.bootstrap import cpu
 from napari_gpubio.tracts.kernels.tensors.problem import design_matrix
 from napari_gpubio.tracts.phantom.brain import rician, spread_directions
+from napari_gpubio.tracts.tensors.settings import OrdinaryLeastSquares, WeightedLeastSquares
 from napari_gpubio.tracts.uncertainty.residuals import draw_problem
 
 TENSOR = np.array([1.4, 0.5, 0.4, 0.25, 0.1, -0.05]) * 1e-3  # mm^2/s
@@ -58,7 +59,7 @@ def spread():
     return fa(problem.tensors), np.stack([fa(run.draw(n)) for n in range(400)])
 
 
-@pytest.mark.parametrize("estimator", ["wls", "ols"])
+@pytest.mark.parametrize("estimator", [WeightedLeastSquares(), OrdinaryLeastSquares()], ids=["wls", "ols"])
 @pytest.mark.parametrize(("leverage", "power"), [("hc2", 0.5), ("hc3", 1.0)])
 def test_a_repeat_is_a_fit_of_the_prediction_with_signed_residuals(estimator, leverage, power):
     scan, fit = noisy_scan(2), FitSettings(estimator=estimator, repair=False)
@@ -67,7 +68,9 @@ def test_a_repeat_is_a_fit_of_the_prediction_with_signed_residuals(estimator, le
     repeat, sign = cpu.Run(problem).draw(3), signs(problem, 3)
     for n in (0, 17, 399):
         predicted = design @ [*field.tensors.reshape(-1, 6)[n] * 1e3, np.log(field.s0.ravel()[n])]
-        weights = np.exp(predicted - predicted.max()) if estimator == "wls" else np.ones(len(design))
+        weights = (
+            np.exp(predicted - predicted.max()) if isinstance(estimator, WeightedLeastSquares) else np.ones(len(design))
+        )
         q, _ = np.linalg.qr(weights[:, None] * design)
         residuals = (np.log(scan.data.reshape(400, -1)[n]) - predicted) / (1 - (q**2).sum(axis=1)) ** power
         data = weights * (predicted + sign[n] * residuals)

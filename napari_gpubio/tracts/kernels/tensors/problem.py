@@ -9,7 +9,7 @@ import numpy.typing as npt
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.memory import Memory, fuller
-from napari_gpubio.tracts.tensors.settings import FitSettings
+from napari_gpubio.tracts.tensors.settings import FitSettings, WeightedLeastSquares
 
 Array = npt.NDArray[Any]
 UPLOAD_BYTES = 8 << 20  # of signals that a GPU turns round at a time
@@ -90,6 +90,6 @@ def fit_problem(signals: Array, bvals: Array, directions: Array, settings: FitSe
         signals=np.ascontiguousarray(signals, np.float32),
         design=design,
         solver=np.ascontiguousarray(np.linalg.pinv(design)),
-        weighted=settings.estimator == "wls",
-        iterations=settings.iterations,
+        weighted=isinstance(settings.estimator, WeightedLeastSquares),
+        iterations=getattr(settings.estimator, "iterations", 0),
     )
