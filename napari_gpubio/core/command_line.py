@@ -7,6 +7,7 @@ import argparse
 import dataclasses
 import math
 import os
+import re
 import signal
 import sys
 import threading
@@ -121,6 +122,7 @@ def given_options(namespace: argparse.Namespace, usual: Mapping[str, Any]) -> li
 STOPPED = 130  # the exit status of a program that was interrupted
 _WIDTH = 30
 _LINE_SECONDS = 10.0  # between lines of progress where there is no terminal
+_MOST_NUMBERS = 1_000_000  # in a range
 _MOST_NAMED = 4  # files, in a sentence
 
 
@@ -193,6 +195,15 @@ def integer(text: str) -> int:
     if any(letter in text.lower() for letter in ".e") and float(text).is_integer():
         return int(float(text))
     return int(text)
+
+
+def whole_numbers(text: str) -> list[int]:
+    """Return the numbers that an option lists: ``0-2,7`` for 0, 1, 2, 7."""
+    ranges = [re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", part.strip()) for part in text.split(",")]
+    ends = [(int(found[1]), int(found[2] or found[1])) for found in ranges if found]
+    if len(ends) < len(ranges) or any(last < first or last - first > _MOST_NUMBERS for first, last in ends):
+        raise argparse.ArgumentTypeError(f"{text!r} lists no numbers; write numbers and ranges, as in 0-5,8")
+    return sorted({number for first, last in ends for number in range(first, last + 1)})
 
 
 class _StoreOnce(argparse._StoreAction):

@@ -1,13 +1,12 @@
 """Arguments that several verbs share: how a scan is read, where tensors come from, and how a region is written."""
 
 import argparse
-import re
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.command_line import add_settings, draw_progress, read_settings
+from napari_gpubio.core.command_line import add_settings, draw_progress, read_settings, whole_numbers
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.reading import note
 from napari_gpubio.core.report import tell, warn
@@ -27,7 +26,6 @@ from napari_gpubio.tracts.tensors.gradient_check import GradientCheck, check_gra
 from napari_gpubio.tracts.tensors.run import fit_tensors
 from napari_gpubio.tracts.tensors.settings import FitSettings
 
-_MOST_VOLUMES = 1_000_000
 REGION_HELP = """A region is a mask (roi.nii.gz), a label of an atlas by its number or name (aparc.nii.gz:17,
 aparc.nii.gz:Left-Hippocampus), sphere:X,Y,Z,RADIUS, or box:X0,Y0,Z0,X1,Y1,Z1, in world mm."""
 
@@ -37,18 +35,9 @@ def add_scan_options(verb: argparse.ArgumentParser) -> None:
     group = verb.add_argument_group("diffusion scan")
     group.add_argument("--bval", type=Path, help="b-values, or MRtrix's table x, y, z, b (default: beside the scan)")
     group.add_argument("--bvec", type=Path, help="directions (default: beside the scan)")
-    group.add_argument("--volumes", type=volume_numbers, help="those to read, from 0, as in 0-5,8 (default: all)")
+    group.add_argument("--volumes", type=whole_numbers, help="those to read, from 0, as in 0-5,8 (default: all)")
     text = f"volumes up to this b-value are not weighted [s/mm^2] (default: {B0_LIMIT:g})"
     group.add_argument("--b0-limit", type=float, default=B0_LIMIT, help=text)
-
-
-def volume_numbers(text: str) -> list[int]:
-    """Numbers of volumes that an argument lists: ``0-2,7`` for 0, 1, 2, 7."""
-    ranges = [re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", part.strip()) for part in text.split(",")]
-    ends = [(int(found[1]), int(found[2] or found[1])) for found in ranges if found]
-    if len(ends) < len(ranges) or any(last < first or last - first > _MOST_VOLUMES for first, last in ends):
-        raise argparse.ArgumentTypeError(f"{text!r} lists no volumes; write numbers and ranges, as in 0-5,8")
-    return sorted({number for first, last in ends for number in range(first, last + 1)})
 
 
 def read_scan(options: argparse.Namespace) -> DiffusionScan:

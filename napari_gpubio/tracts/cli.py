@@ -31,7 +31,6 @@ from napari_gpubio.tracts.io.dwi import read_volume
 from napari_gpubio.tracts.io.fixels import read_fixels
 from napari_gpubio.tracts.io.tractograms import STREAMED_SUFFIXES, tractogram_suffix, tractogram_target
 from napari_gpubio.tracts.model import TensorField
-from napari_gpubio.tracts.noise import cli as noise
 from napari_gpubio.tracts.routes import cli as routes
 from napari_gpubio.tracts.run import check_method, track_steps, track_to_file_steps
 from napari_gpubio.tracts.seeds import WHITE_MATTER_FA, Field, ball, label_points, white_matter_points
@@ -79,7 +78,6 @@ def add_verb(verbs: Any) -> None:
         run=run, error=verb.error, **dict.fromkeys(USUAL_IN_FODS)
     )  # None: tensors and FODs have their own
     fods.add_verbs(verbs)
-    noise.add_verb(verbs)
     dissection.add_verb(verbs)
     uncertainty.add_verb(verbs)
     routes.add_verb(verbs)

@@ -155,7 +155,7 @@ def test_two_halves_of_a_run(tmp_path, halves, capsys):
     assert np.array_equal(load(out), expected.image)
     assert np.array_equal(load(sigma), expected.noise)
     assert np.array_equal(load(residual), (even + odd) / 2 - expected.image)
-    assert f"gain of signal / noise: at most {expected.snr_gain_db:.1f} dB" in capsys.readouterr().err
+    assert f"gain of signal / noise: at most {expected.snr_gain_db:.1f} dB" in capsys.readouterr().out
     border = save(tmp_path / "labels.nii", labels)
     options = ["--labels", border, "--mueff-per-mm", "0.1", "--largest-scale", "3", "--no-flat", "--force"]
     assert call_fluence(path, "--second", second, "-o", out, *options) == 0
@@ -184,9 +184,9 @@ def test_a_single_buffer_and_its_noise(tmp_path, halves, capsys):
     known = {"voxel_size_mm": (1, 1, 2), "device": "cpu"}
     expected = denoise.denoise_fluence(even, None, denoise.FluenceSettings(seed=5), **known)
     assert np.array_equal(load(out), expected.image)
-    message = capsys.readouterr().err
-    assert "there is one buffer only: its noise was measured" in message
-    assert f"at most {expected.snr_gain_db:.1f} dB" in message
+    printed = capsys.readouterr()
+    assert "there is one buffer only: its noise was measured" in printed.err
+    assert f"at most {expected.snr_gain_db:.1f} dB" in printed.out
     assert call_fluence(path, "--sigma", "0.1", "-o", out, "--force") == 0
     assert np.array_equal(load(out), denoise.denoise_fluence(even, noise=0.1, **known).image)
 

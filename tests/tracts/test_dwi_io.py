@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core import volumes
+from napari_gpubio.core.command_line import whole_numbers
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.tracts.arguments import add_scan_options, read_scan, volume_numbers
+from napari_gpubio.tracts.arguments import add_scan_options, read_scan
 from napari_gpubio.tracts.io.dwi import find_gradient_files, read_dwi
 from tests.sentences import says
 from tests.tracts.tensor_samples import AFFINES, TURN, axes_of
@@ -190,13 +191,13 @@ def test_real_brain(shared_data):
     ("text", "numbers"), [("3", [3]), ("0-2,7", [0, 1, 2, 7]), ("7, 0-1,1", [0, 1, 7]), ("4-4", [4])]
 )
 def test_volumes_are_listed_as_numbers_and_ranges(text, numbers):
-    assert volume_numbers(text) == numbers
+    assert whole_numbers(text) == numbers
 
 
 @pytest.mark.parametrize("text", ["", "a", "1-", "-1", "3-1", "1;2", "0-99999999", "1.5"])
 def test_what_lists_no_volumes_is_refused(text):
     with pytest.raises(ArgumentTypeError, match="as in 0-5,8"):
-        volume_numbers(text)
+        whole_numbers(text)
 
 
 def test_the_shell_reads_a_scan_as_the_api_does(tmp_path):

@@ -9,6 +9,7 @@ import dataclasses
 import functools
 import inspect
 import re
+import sys
 import typing
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -22,6 +23,7 @@ from napari_gpubio.core.command_line import (
     draw_progress,
     integer,
     stop_at_interrupt,
+    whole_numbers,
 )
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.operations.files import read_record, write_record
@@ -33,6 +35,7 @@ from napari_gpubio.core.operations.records import (
     input_infos,
     words_of,
 )
+from napari_gpubio.core.operations.sessions import files_of
 from napari_gpubio.core.operations.stores import file, kind_registered, run_steps, write_value
 from napari_gpubio.core.operations.volumes import Volume
 from napari_gpubio.core.parameters import param_info
@@ -41,7 +44,7 @@ from napari_gpubio.core.settings import Settings, alternatives, hints, is_union,
 from napari_gpubio.core.steps import drive
 
 RECORD_ENDING = ".json"
-_OUT, _RECORD = "out", "record"
+_RECORD, _READ = "record", "read"
 
 
 class _Option(NamedTuple):
@@ -105,6 +108,10 @@ def _prepare(operation: type[Operation], verb: Parser, arguments: Sequence[str])
     for option in every:
         if _is_chosen(option, chosen):
             _add_option(verb, option, first, shows_all=shows_all)
+    if reads := _reading_options(operation):
+        how = verb.add_argument_group(f"how {_first(operation).upper()} is read")
+        for option in reads:
+            _add_option(how, option, "", shows_all=shows_all)
     files = verb.add_argument_group(f"results, to files (inputs may be files, or records {RECORD_ENDING})")
     for name, flags in _outputs(operation).items():
         words = words_of(operation.makes[name])
@@ -127,6 +134,14 @@ def _options(operation: type[Operation]) -> list[_Option]:
         _Option(path, owner, field, _flag("-".join(path[-2:] if len(places[field.name]) > 1 else path[-1:])))
         for path, owner, field in found
     ]
+
+
+def _reading_options(operation: type[Operation]) -> list[_Option]:
+    """Fields of the operation that opens the first input, but for its file and what lies beside that."""
+    info = input_infos(operation).get(_first(operation))
+    opens: Any = None if info is None else kind_registered(info.kind).opens
+    fields = [] if opens is None else [field for field in record_fields(opens) if field.name not in ("file", "beside")]
+    return [_Option((_READ, field.name), opens, field, _flag(field.name)) for field in fields]
 
 
 def _walk(cls: type, before: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], type, dataclasses.Field[Any]]]:
@@ -185,7 +200,7 @@ def _first(operation: type[Operation]) -> str:
     return next((f.name for f in fields if f.name in inputs or hints(operation)[f.name] is File), "")
 
 
-def _add_option(verb: Parser, option: _Option, first: str, *, shows_all: bool) -> None:
+def _add_option(verb: Any, option: _Option, first: str, *, shows_all: bool) -> None:
     field, hint = option.field, hints(option.owner)[option.field.name]
     inputs = input_infos(option.owner) if issubclass(option.owner, Operation) else {}
     how = _how(field, hint, inputs.get(field.name), shows_all=shows_all)
@@ -222,6 +237,8 @@ def _how(field: dataclasses.Field[Any], hint: Any, info: InputInfo | None, *, sh
         return {"type": integer if hint is int else hint, "choices": choices, "help": text, **named}
     members = typing.get_args(hint)
     count = "+" if members[-1:] == (Ellipsis,) else len(members)
+    if members == (int, Ellipsis):
+        return {"type": whole_numbers, "metavar": "NUMBERS", "help": text}
     if typing.get_origin(hint) is tuple and members[0] in _WORDS:
         word = told.unit.upper() or _WORDS[members[0]]
         metavar = word if count == "+" else (word,) * len(members)
@@ -263,23 +280,36 @@ def _made(
         elif value is None or value == []:
             continue
         elif info := inputs.get(field.name):
-            given[field.name] = tuple(_opened(one, info) for one in value) if info.many else _opened(value, info)
+            read = _read_with(cls, values) if field.name == _first(cls) else {}
+            opened = tuple(_opened(one, info, read) for one in (value if info.many else (value,)))
+            given[field.name] = opened if info.many else opened[0]
         else:
             given[field.name] = _setting(value, hints(cls)[field.name])
     return cls(**given)
 
 
+def _read_with(operation: type[Operation], values: Mapping[str, Any]) -> dict[str, Any]:
+    """What the options say of how the first input is read."""
+    found = {}
+    for option in _reading_options(operation):
+        if (value := values.get(".".join(option.path))) is not None:
+            found[option.field.name] = _setting(value, hints(option.owner)[option.field.name])
+    return found
+
+
 def _setting(value: Any, hint: Any) -> Any:
-    if hint is File:
+    if hint is File or (is_union(hint) and File in typing.get_args(hint)):
         return file(value)
     if isinstance(value, list):
         return tuple(map(file, value)) if File in typing.get_args(hint) else tuple(value)
     return value
 
 
-def _opened(path: str, info: InputInfo) -> Operation | Output[Any]:
-    """The operation that opens a file, or that a record describes."""
+def _opened(path: str, info: InputInfo, read: Mapping[str, Any]) -> Operation | Output[Any]:
+    """The operation that opens a file, in a way, or that a record describes."""
     if path.lower().endswith(RECORD_ENDING):
+        if read:
+            raise InvalidInput(f"{Path(path).name} is a record, which says how it is read; leave {', '.join(read)} out")
         return read_record(path)
     opens = kind_registered(info.kind).opens
     if opens is None:
@@ -287,7 +317,8 @@ def _opened(path: str, info: InputInfo) -> Operation | Output[Any]:
             f"{info.label.lower()} is {Path(path).name}; give the record ({RECORD_ENDING}) of an operation that makes "
             f"{words_of(info.kind)}"
         )
-    return opens(Path(path))
+    opened: Operation = opens.at(Path(path), **read)
+    return opened
 
 
 def _run(operation: type[Operation], chosen: Mapping[tuple[str, ...], type], options: argparse.Namespace) -> int:
@@ -300,29 +331,32 @@ def _run(operation: type[Operation], chosen: Mapping[tuple[str, ...], type], opt
         raise InvalidInput(f"nothing is to be written; give {' or '.join(outputs)}")
     for flag, (name, path) in outputs.items():
         check_endings({flag: path}, kind_registered(operation.makes[name]).endings)
-    names = [field.name for field in record_fields(operation)]
-    read = {
-        name: Path(values[name]) for name in names if isinstance(values.get(name), str) and _is_path(operation, name)
-    }
-    check_outputs({**wanted, "--record": record}, read, force=options.force)
     made: Operation = _made(operation, values, chosen)
+    beside = {
+        f"{what} of {flag}": other
+        for flag, path in wanted.items()
+        for what, other in kind_registered(operation.makes[outputs[flag][0]]).beside(path).items()
+    }
+    read = {Path(one.path).name: Path(one.path) for one in files_of(made)}
+    check_outputs({**wanted, **beside, "--record": record}, read, force=options.force)
     with stop_at_interrupt() as stop:
         result = drive(run_steps(made, device=options.device, stop=stop), draw_progress)
     if result is None:
         return STOPPED
+    if operation.keeps_parts and not result.complete:
+        tell([f"nothing was written, since {operation.keeps_parts}"])
+        return STOPPED
     tell(getattr(result, "notes", ()))
     told = made.told(result)
-    tell(told.lines)
+    for line in told.lines:
+        sys.stdout.write(f"{line}\n")
     measured(**told.numbers)
     for name, path in outputs.values():
         if path is not None:
             write_value(result if len(made.makes) == 1 else getattr(result, name), path, made.output(name))
-            wrote(path)
+            for one in (path, *kind_registered(made.makes[name]).beside(path).values()):
+                wrote(one)
     if record is not None:
         write_record(record, made)
         wrote(record)
     return 0 if getattr(result, "complete", True) else STOPPED
-
-
-def _is_path(operation: type[Operation], name: str) -> bool:
-    return name in input_infos(operation) or hints(operation)[name] is File

@@ -159,8 +159,9 @@ def _ref(data: Any, where: str, made: Mapping[str, Operation]) -> Output[Any]:
 def _value(data: Any, hint: Any, where: str) -> Any:
     """Data as what a constructor takes: objects become records; it checks the rest itself."""
     if isinstance(data, Mapping):
-        if hint in (File, Held):
-            return _record(hint, data, where, {})
+        members = typing.get_args(hint) if is_union(hint) else (hint,)
+        if own := next((one for one in (File, Held) if one in members), None):
+            return _record(own, data, where, {})
         by_kind = {kind_of(cls): cls for cls in alternatives(hint)}
         if (kind := _text(data, "kind")) not in by_kind:
             known = f"; choose one of {', '.join(by_kind)}" if by_kind else ", which has no object as its value"

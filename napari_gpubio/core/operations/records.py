@@ -194,6 +194,7 @@ class Operation(Settings):
     version: ClassVar[int]
     upgrades: ClassVar[Mapping[int, Upgrade]] = {}
     examples: ClassVar[tuple[str, ...]] = ()  # commands, for its help
+    keeps_parts: ClassVar[str] = ""  # why a stopped run writes no files, if it does not
 
     def __init_subclass__(cls, verb: str = "", makes: Mapping[str, type] | None = None, version: int = 1) -> None:
         super().__init_subclass__()

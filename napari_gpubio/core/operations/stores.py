@@ -90,15 +90,18 @@ class Kind(Generic[T]):
         Of the files that it is written to.
     write
         Writes a value to a path; the last argument is the operation's record as plain data.
+    beside
+        The files that are written beside one, by what they are.
     opens
-        Operation that opens such a file, made from its path.
+        Operation that opens such a file: its ``at`` takes the path, and what its other fields are.
     """
 
     type: type[T]
     counts: Callable[[T], tuple[Any, ...]]
     endings: tuple[str, ...] = ()
     write: Callable[[T, Path, Mapping[str, Any]], object] | None = None
-    opens: Callable[[Path], Operation] | None = None
+    beside: Callable[[Path], Mapping[str, Path]] = lambda _: {}
+    opens: Any = None  # a class of operations
 
 
 _kinds: dict[type, Kind[Any]] = {}

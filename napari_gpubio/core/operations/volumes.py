@@ -305,6 +305,6 @@ register_kind(
         counts=lambda one: (one.array, one.affine, one.quantity, one.halves, one.guide),
         endings=NIFTI_SUFFIXES,
         write=lambda volume, path, record: save_volume(volume, path, record),
-        opens=OpenVolume.at,
+        opens=OpenVolume,
     )
 )

@@ -3,13 +3,14 @@
 from dataclasses import dataclass
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.parameters import check_params, param
+from napari_gpubio.core.parameters import param
+from napari_gpubio.core.settings import Settings
 
 FEWEST = 10  # volumes, and voxels of a window: the eigenvalues that noise and signal are told apart by
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NoiseSettings:
+@dataclass(frozen=True, kw_only=True)
+class NoiseSettings(Settings):
     """How a diffusion scan is denoised."""
 
     window: int = param(
@@ -45,8 +46,8 @@ class NoiseSettings:
         advanced=True,
     )
 
-    def __post_init__(self) -> None:
-        check_params(self)
+    def check(self) -> None:
+        """Raise InvalidInput if the window is none."""
         if self.window and (self.window < 3 or self.window % 2 == 0):
             raise InvalidInput(f"window is {self.window} voxels; give an odd number from 3 on, or 0 for a fitting one")
 

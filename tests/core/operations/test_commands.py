@@ -52,7 +52,7 @@ def test_from_file_to_files(tmp_path, path, capsys):
     assert read_record(record) == expected
     np.testing.assert_allclose(read_volume(out)[0], run(expected, device="cpu").smooth.array)
     np.testing.assert_allclose(read_volume(rest)[0], run(expected, device="cpu").rest.array)
-    assert capsys.readouterr().out.split() == [str(out), str(rest), str(record)]
+    assert capsys.readouterr().out.split() == ["mean", "29.5", str(out), str(rest), str(record)]
 
 
 def test_records_are_inputs_and_numbers_are_told(tmp_path, path, capsys):
@@ -87,7 +87,7 @@ def test_records_are_inputs_and_numbers_are_told(tmp_path, path, capsys):
         (["toy-trace", "IN", "--count", "0", "--record", "OUT"], "count is 0; it must be at least 1"),
         (["toy-smooth", "IN"], "nothing is to be written; give --out or --rest-out"),
         (["toy-smooth", "IN", "--out", "OUT"], "does not end in .nii or .nii.gz"),
-        (["toy-smooth", "IN", "--out", "IN", "--force"], "--out and image are the same file"),
+        (["toy-smooth", "IN", "--out", "IN", "--force"], "--out and in.nii.gz are the same file"),
         (["toy-smooth", "IN.none", "--out", "OUT.nii"], "IN.none does not exist"),
         (["toy-join", "IN", "--record", "OUT"], r"give the record \(.json\) of an operation that makes path3"),
         (["toy-smooth", "RECORD", "--out", "OUT.nii"], "image takes volume; the result 'path' of toy-trace is path3"),

@@ -19,6 +19,8 @@ from napari_gpubio.core.operations import (
     digest,
     file,
     file_checksum,
+    from_graph,
+    graph,
     run,
     run_steps,
     save,
@@ -196,6 +198,15 @@ def test_what_a_held_volume_means_is_part_of_it(store):
         dataclasses.replace(dose, quantity=("dose", "furlong", "linear"))
     with pytest.raises(InvalidInput, match="affine"):
         dataclasses.replace(dose, affine=np.zeros((4, 4)))
+
+
+def test_halves_and_guide_are_held_too(store):
+    array = np.arange(8.0).reshape(2, 2, 2)
+    volume = Volume(array=array, affine=np.eye(4), halves=np.stack([array, array + 1]), guide=array + 2)
+    held = HeldVolume.of(volume, store)
+    assert [*from_graph(graph(held)).values()] == [held]
+    assert digest(run(held, store=store, device="cpu")) == digest(volume)
+    assert HeldVolume.of(volume.like(array), store) != held
 
 
 def test_what_has_no_file_is_refused_in_a_sentence(tmp_path, store, image):

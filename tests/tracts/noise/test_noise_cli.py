@@ -6,10 +6,13 @@ import pytest
 
 from napari_gpubio.core.command_line import STOPPED
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.operations import Store, read_record
+from napari_gpubio.core.operations import run as run_operation
 from napari_gpubio.core.volumes import write_volume
+from napari_gpubio.tracts import operations
 from napari_gpubio.tracts.io.dwi import read_dwi
 from napari_gpubio.tracts.io.gradients import write_fsl_gradients
-from napari_gpubio.tracts.noise import NoiseSettings, cli, denoise_scan
+from napari_gpubio.tracts.noise import NoiseSettings, denoise_scan
 from tests.shell import run_verb
 from tests.tracts.noise.samples import noisy, scan_of
 
@@ -33,7 +36,7 @@ def test_everything_is_written(given, capsys):
     mask[1:6, 1:5] = 1
     write_volume(folder / "mask.nii.gz", mask, scan.affine)
     files = {name: folder / f"{name}.nii.gz" for name in ("noise", "residual", "rank")}
-    options = [word for name, path in files.items() for word in (f"--{name}", path)]
+    options = [word for name, path in files.items() for word in (f"--{name}-out", path)]
     out = folder / "clean.nii.gz"
     assert run(folder / "dwi.nii.gz", "--mask", folder / "mask.nii.gz", "--out", out, "--rician", *options) == 0
     expected = denoise_scan(scan, mask > 0, NoiseSettings(rician=True), device="cpu")
@@ -63,27 +66,45 @@ def test_notes_are_told(given, capsys):
     [
         (["--out", "dwi.nii"], "bval file"),  # whose tables would replace those of the scan
         (["--out", "dwi.nii.gz"], "same file"),
-        (["--out", "clean.nii.gz", "--noise", "clean.nii.gz"], "same file"),
+        (["--out", "clean.nii.gz", "--noise-out", "clean.nii.gz"], "same file"),
         (["--out", "clean.mif"], r"\.nii"),
-        (["--out", "clean.nii.gz", "--rank", "rank.txt"], r"--rank is rank\.txt"),
+        (["--out", "clean.nii.gz", "--rank-out", "rank.txt"], r"--rank-out is rank\.txt"),
     ],
 )
 def test_files_that_cannot_be_written_are_told_before_the_run(given, words, problem, monkeypatch):
     folder, _ = given
-    monkeypatch.setattr(cli, "denoise_steps", None)
+    monkeypatch.setattr(operations, "denoise_steps", None)
     with pytest.raises(InvalidInput, match=problem):
         run(folder / "dwi.nii.gz", *(word if word.startswith("--") else folder / word for word in words))
 
 
 def test_nothing_is_written_of_a_stopped_run(given, monkeypatch, capsys):
     folder, _ = given
-    whole = cli.denoise_steps
+    whole = operations.denoise_steps
 
     def stopping(*arguments, stop, **options):
         stop.set()
         return whole(*arguments, stop=stop, **options)
 
-    monkeypatch.setattr(cli, "denoise_steps", stopping)
+    monkeypatch.setattr(operations, "denoise_steps", stopping)
     assert run(folder / "dwi.nii.gz", "--out", folder / "clean.nii.gz") == STOPPED
     assert not (folder / "clean.nii.gz").exists()
     assert "nothing was written" in capsys.readouterr().err
+
+
+def test_how_the_scan_is_read_is_part_of_the_record(given, tmp_path):
+    folder, _ = given
+    read = "--volumes", "0-10,15", "--b0-limit", "20"
+    words = folder / "dwi.nii.gz", "--out", folder / "clean.nii.gz", "--record", tmp_path / "r.json", "--window", 3
+    assert run(*words, *read) == 0
+    record = read_record(tmp_path / "r.json")
+    scan = operations.OpenScan.at(folder / "dwi.nii.gz", volumes=(*range(11), 15), b0_limit=20)
+    assert record == operations.Mppca(scan=scan, settings=NoiseSettings(window=3))
+    assert scan.bval.path == str(folder / "dwi.bval")
+    assert read_dwi(folder / "clean.nii.gz").data.shape[3] == 12
+    again = operations.OpenScan.at(folder / "clean.nii.gz")
+    made = run_operation(again, device="cpu", store=Store())
+    np.testing.assert_array_equal(made.data, run_operation(record.output("scan"), device="cpu", store=Store()).data)
+    (folder / "dwi.bvec").write_text((folder / "dwi.bvec").read_text().replace("0.", "0.1", 1))
+    with pytest.raises(InvalidInput, match=r"dwi\.bvec has changed"):
+        run_operation(record, device="cpu", store=Store())
