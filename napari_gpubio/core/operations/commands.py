@@ -258,7 +258,7 @@ def _help(text: str, default: str, *, shows_all: bool) -> str:
 
 
 def _default(field: dataclasses.Field[Any]) -> str:
-    if field.default in (dataclasses.MISSING, None, (), False):
+    if field.default == () or any(field.default is one for one in (dataclasses.MISSING, None, False)):  # 0.0 == False
         return ""
     value = kind_of(field.default) if isinstance(field.default, Settings) else field.default
     return f" (default: {' '.join(map(str, value)) if isinstance(value, tuple) else value})"
