@@ -9,7 +9,7 @@ save, or of a volume that another program has changed since, are known and left 
 import json
 import logging
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,8 @@ from napari_gpubio.core.napari_io import KEY, LayerData, series_layer, stored_vo
 from napari_gpubio.core.quantity import GUIDE, HALVES, QUANTITY, STANDARD_ERROR, UNIT, Quantity, ascii_unit
 from napari_gpubio.core.reading import reads_file
 from napari_gpubio.core.space import checked_affine
-from napari_gpubio.core.volumes import NIFTI_SUFFIXES, nifti_written, read_array, volume_image
+from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.core.volumes import NIFTI_SUFFIXES, nifti_steps, read_array, volume_image
 
 logger = logging.getLogger(__name__)
 Array = npt.NDArray[Any]
@@ -105,6 +106,19 @@ def write_described(
     *,
     beside: Mapping[str, Any] | None = None,
 ) -> Path:
+    """Write a volume and what belongs to it; see `write_described_steps`, whose end this returns."""
+    return drive(write_described_steps(path, array, affine, about, arrays, beside=beside))
+
+
+def write_described_steps(
+    path: str | Path,
+    array: Array,
+    affine: Array,
+    about: Mapping[str, Any],
+    arrays: Mapping[str, Array],
+    *,
+    beside: Mapping[str, Any] | None = None,
+) -> Generator[Step, None, Path]:
     """Write a volume as NIfTI, what it says of its numbers beside it, and its standard error, halves and guide.
 
     Parameters
@@ -135,14 +149,11 @@ def write_described(
     with ExitStack() as renaming:  # what was entered last is renamed first, and nothing before all of it is written
         last = renaming.enter_context(atomic_write(sidecar))
         parts = list[Path]()
-        for name, values in arrays.items():
-            image = volume_image(values, affine)
-            written = nifti_written(path.with_name(named[name]), image, f"{name} of {path.name}")
-            parts.append(renaming.enter_context(written))
-            sums[named[name]] = checksum(parts[-1])
-        written = nifti_written(path, volume_image(array, affine), _header_text(about.get(QUANTITY)))
-        parts.append(renaming.enter_context(written))
-        sums[path.name] = checksum(parts[-1])
+        volumes = [(named[name], values, f"{name} of {path.name}") for name, values in arrays.items()]
+        for name, values, words in (*volumes, (path.name, array, _header_text(about.get(QUANTITY)))):
+            parts.append(renaming.enter_context(atomic_write(path.with_name(name))))
+            yield from nifti_steps(parts[-1], name, volume_image(values, affine), words)
+            sums[name] = checksum(parts[-1])
         first = renaming.enter_context(atomic_write(sidecar))
         for part, more in ((first, {_BEFORE: was}), (last, {})):  # if this ends in between, `_description` knows which
             held = {**text, **(beside or {}), KEY: {**ours, **more}}

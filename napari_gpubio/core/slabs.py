@@ -3,14 +3,17 @@
 NumPy lets other threads run while it computes, and one core does not use the memory of a machine fully.
 """
 
-from collections.abc import Callable
-from typing import Any
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 _LEAST_VALUES = 1 << 18  # worth a thread: a tenth of a millisecond
+_TILE = 8  # voxels
+SLAB = 1 << 22  # values between two steps: a few tenths of a second
 
 
 def in_slabs(do: Callable[..., Any], *arrays: Array) -> list[Any]:
@@ -31,6 +34,55 @@ def in_slabs(do: Callable[..., Any], *arrays: Array) -> list[Any]:
     first = arrays[0]
     run_blocks(one, len(first), least=max(1, _LEAST_VALUES * len(first) // max(1, first.size)))
     return [found[start] for start in sorted(found)]
+
+
+def slabs_of(shape: Sequence[int], each: int = 1) -> Iterator[slice]:
+    """Give the parts of the first axis of an array that have `SLAB` values, or one plane if that has more.
+
+    ``each``: values that each of them stands for.
+
+    Examples
+    --------
+    >>> list(slabs_of((5, 2048, 1024)))
+    [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
+    """
+    planes = max(1, SLAB * shape[0] // max(1, each * math.prod(shape)))
+    for start in range(0, shape[0], planes):
+        yield slice(start, min(start + planes, shape[0]))
+
+
+def in_c_order(volume: Array) -> Array:
+    """Return a volume (X, Y, Z) in C order, by tiles: five times as fast as NumPy, which is at odds with the cache.
+
+    Examples
+    --------
+    >>> in_c_order(np.ones((2, 3, 4), order="F")).flags.c_contiguous
+    True
+    """
+    if volume.flags.c_contiguous:
+        return volume
+    found = np.empty(volume.shape, volume.dtype)
+    for x in range(0, len(volume), _TILE):
+        for z in range(0, volume.shape[2], _TILE):
+            tile = slice(x, x + _TILE), slice(None), slice(z, z + _TILE)
+            found[tile] = volume[tile]
+    return found
+
+
+def blocks_of(
+    array: Array, order: Literal["C", "F"], values: int, kind: npt.DTypeLike | None = None
+) -> Iterator[bytes]:
+    """Give the numbers of an array in an order, at most so many at a time; ``kind``: their type in another byte order.
+
+    Examples
+    --------
+    >>> [list(block) for block in blocks_of(np.array([[1, 2, 3], [4, 5, 6]], np.uint8), "F", 4)]
+    [[1, 4, 2, 5], [3, 6]]
+    """
+    flags: Any = ["external_loop", "buffered", "zerosize_ok"]
+    blocks: Any = np.nditer(array, flags, op_dtypes=[kind], casting="equiv", order=order, buffersize=max(1, values))
+    for block in blocks:
+        yield block.tobytes()
 
 
 def looked_up(table: Array, indices: Array, out: Array | None = None) -> Array:

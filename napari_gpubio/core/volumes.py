@@ -4,8 +4,7 @@ import gzip
 import math
 import struct
 import zlib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,9 @@ from napari_gpubio.core.device import CPU, free_memory_bytes
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write, existing_file, is_gzip
 from napari_gpubio.core.reading import note, reads_file
+from napari_gpubio.core.slabs import blocks_of
 from napari_gpubio.core.space import as_many_voxels, checked_affine, is_affine, same_grid, voxel_sizes_mm
+from napari_gpubio.core.steps import Step, drive
 
 Array = npt.NDArray[Any]
 Affine = npt.NDArray[np.float64]
@@ -33,6 +34,7 @@ _NO_ORIENTATION = (
     "the header gives no orientation (its codes of it are 0): which side is left, and the place, are assumed"
 )
 _MOST_GZIP_SHRINKS = 1100  # DEFLATE codes at most 258 bytes in 2 bits: a factor of 1032
+_BLOCK = 16 << 20  # bytes between two steps: half a second where they are compressed
 _ALWAYS_UNPACKED = 256 * 2**20  # bytes
 _MOST_EXPANSION = 250  # volumes that are nearly empty grow so much; DEFLATE itself can do four times that
 # What gzip and NumPy raise on a damaged file; `_read_errors` adds nibabel's own.
@@ -193,24 +195,35 @@ def volume_image(array: Array, affine: npt.ArrayLike) -> Any:
 
 def save_nifti(path: str | Path, image: Any, description: str = "") -> None:
     """Write a nibabel image atomically, in mm and with its affine as both sform and (without shear) qform."""
-    with nifti_written(path, image, description):
-        pass
-
-
-@contextmanager
-def nifti_written(path: str | Path, image: Any, description: str = "") -> Iterator[Path]:
-    """Write an image as `save_nifti` beside its place, and give that path; it is renamed when the block ends well."""
     if not str(path).lower().endswith(NIFTI_SUFFIXES):
         raise InvalidInput(f"{Path(path).name} does not end in .nii or .nii.gz; give it one of these endings")
-    import nibabel as nib
+    with atomic_write(path) as part:
+        drive(nifti_steps(part, Path(path).name, image, description))
+
+
+def nifti_steps(file: Path, name: str, image: Any, description: str = "") -> Generator[Step, None, None]:
+    """Write an image, whose array has the type of its header, to a file with a step every 16 MB, as nibabel would.
+
+    ``name``: that of the file as the user knows it.
+    """
+    from nibabel.openers import ImageOpener
 
     image.set_sform(image.affine, code="scanner")
     image.set_qform(image.affine, code="scanner")
     image.header.set_xyzt_units("mm")
     image.header["descrip"] = description.encode("ascii", "replace")[:79]
-    with atomic_write(path) as part:
-        nib.save(image, part)
-        yield part
+    image.update_header()
+    header, array = image.header.copy(), np.asanyarray(image.dataobj)
+    header.set_slope_inter(1.0, 0.0)
+    done, total = 0, array.nbytes
+    with ImageOpener(file, "wb") as stream:  # of .gz at its fastest level
+        header.write_to(stream)
+        stream.seek(header.get_data_offset())
+        for block in blocks_of(array, "F", _BLOCK // array.itemsize, header.get_data_dtype()):
+            stream.write(block)
+            done += len(block)
+            if done < total:
+                yield Step(done >> 20, total >> 20, f"MB of {name} saved")
 
 
 @reads_file

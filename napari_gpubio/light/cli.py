@@ -35,7 +35,7 @@ from napari_gpubio.light.forward import cli as forward
 from napari_gpubio.light.guide import guided_steps
 from napari_gpubio.light.io.mcx.output import McxCase
 from napari_gpubio.light.io.results import load_each_unfinished, load_result, load_unfinished, save_result_steps
-from napari_gpubio.light.io.volumes import write_fluence
+from napari_gpubio.light.io.volumes import write_fluence_steps
 from napari_gpubio.light.jacobians.cli import add_replay, check_replay, jacobian_outputs, run_replay
 from napari_gpubio.light.layers import cli as mcml
 from napari_gpubio.light.mcx_cli import mcx_case, mcx_outputs, simulate_case, write_case
@@ -247,7 +247,10 @@ def _write(result: LightResult, suffix: str, unit: FluenceUnit, options: argpars
     """Write every requested file of a result, with something more in its name where there are several results."""
     writers: list[tuple[Path | None, Callable[[Path], object]]] = [
         (options.result, lambda path: drive(save_result_steps(path, result), draw_progress)),
-        (options.out, lambda path: write_fluence(path, result, unit=unit, gates=options.each_gate)),
+        (
+            options.out,
+            lambda path: drive(write_fluence_steps(path, result, unit=unit, gates=options.each_gate), draw_progress),
+        ),
         (
             options.numbers,
             lambda path: write_csv(path, number_rows(result, unit=unit, threshold=options.threshold)),

@@ -25,6 +25,7 @@ from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.memory import Memory, fuller
 from napari_gpubio.core.reading import note
+from napari_gpubio.core.slabs import slabs_of
 from napari_gpubio.core.steps import Step, drive, with_step
 from napari_gpubio.light.batches import check_memory
 from napari_gpubio.light.kernels.diffusion.solver import Solver, along
@@ -43,9 +44,9 @@ _LEAST_ABSORPTION, _LEAST_SCATTERING = 1e-6, 1e-3  # 1/mm: diffusion needs some 
 _LEAST = 1e-15  # of the guide's largest value, which is about what the solver resolves
 _STEEPEST = 20.0  # decay across a voxel, beyond which it makes no difference
 _DECAYS = 2048
-# At the fullest moment, where the equations are set up: what conductances and sinks are made of, of labels, or of
-# coefficients that vary freely. What the solver takes later, with all coarser grids, is less.
-_BYTES_BY_LABEL, _BYTES_BY_VOXEL = 105.6, 148.9
+# Of a voxel: what the solver takes with all coarser grids; before that the equations, and what they are made of slab by
+# slab, of labels, or of coefficients that vary freely.
+_BYTES_SOLVED, _BYTES_SET_UP, _BYTES_BY_LABEL, _BYTES_BY_VOXEL = 73, 21, 61, 108
 
 
 def diffusion_guide(
@@ -119,12 +120,14 @@ def guide_memory(domain: Domain, settings: LightSettings | None = None, *, devic
     True
     """
     chosen = choose_device(device)
-    voxels, given = domain.labels.size, (domain.g is not None) + (domain.n is not None)
-    each = _BYTES_BY_VOXEL + 4 * given if domain.is_continuous else _BYTES_BY_LABEL
-    equations = Memory(results=4 * voxels, scratch=round(each * voxels))
+    voxels, each = domain.labels.size, _BYTES_BY_VOXEL if domain.is_continuous else _BYTES_BY_LABEL
+    slab = domain.labels[: next(slabs_of(domain.shape)).stop + 1].size
+    scratch = max(_BYTES_SOLVED * voxels, _BYTES_SET_UP * voxels + each * slab)
+    equations = Memory(results=4 * voxels, scratch=scratch)
     if not chosen.is_gpu:
         return equations
-    absorbing, direct = _without_scattering(domain, (Source(),), settings or LightSettings())
+    setting_up = _without_scattering(domain, (Source(),), settings or LightSettings())
+    absorbing, direct = drive(with_step(setting_up, Step(0, 1)))
     problem = VoxelProblem(absorbing, Source(), direct)
     unscattered = memory_of(problem, Device("cuda", chosen.indices[:1]))  # of batches that are traced together
     return fuller(equations, dataclasses.replace(unscattered, results=2 * 8 * problem.tally_size))
@@ -187,36 +190,52 @@ def _guide(
     device: Device,
 ) -> Generator[float, None, Any]:
     """The guide with the arrays (NumPy or CuPy) and the solver of a backend."""
-    absorbing, direct = _without_scattering(domain, sources, settings)
-    unscattered = yield from _traced(VoxelProblem(absorbing, sources[0], direct, others=sources[1:]), device)
-    grid = _Grid.of(xp, domain, settings)
-    yield 0.0
-    emission = grid.place(grid.scattering) * unscattered * domain.voxel_volume_mm3
-    sink, faces = yield from _matrix(xp, grid, domain, settings)
-    equations = solver(sink, faces)
-    del sink, faces
-    diffuse = yield from equations.solve_parts(emission)
-    del equations
-    guide = diffuse * grid.place(grid.n**2) + unscattered
-    return xp.where(grid.ranks > 0, xp.maximum(guide, _LEAST * guide.max()), 0.0).astype(np.float32)
+    unscattered = yield from _traced(xp, domain, sources, settings, device)
+    equations = solver(*(yield from _matrix(xp, domain, settings, np.float32)))
+    emission = xp.empty(domain.shape)
+    for planes in slabs_of(domain.shape):
+        grid = _Grid.of(xp, domain, settings, planes)
+        emission[planes] = grid.place(grid.scattering) * unscattered[planes] * domain.voxel_volume_mm3
+        yield 0.0
+    del grid  # of the last planes
+    guide = yield from equations.solve_parts(emission)
+    del equations, emission
+    largest = 0.0
+    for planes in slabs_of(domain.shape):
+        grid = _Grid.of(xp, domain, settings, planes)
+        guide[planes] = guide[planes] * grid.place(grid.n**2) + unscattered[planes]
+        largest = max(largest, float(guide[planes].max()))
+        yield 1.0
+    for planes in slabs_of(domain.shape):
+        is_tissue = xp.asarray(domain.ranks[planes]) > 0
+        unscattered[planes] = xp.where(is_tissue, xp.maximum(guide[planes], _LEAST * largest), 0.0)
+        yield 1.0
+    return unscattered
 
 
-def _traced(problem: VoxelProblem, device: Device) -> Generator[float, None, Any]:
-    """Fluence of a simulation of one gate per launched photon, as an array of the device that it stays on."""
+def _traced(
+    xp: Any, domain: Domain, sources: tuple[Source, ...], settings: LightSettings, device: Device
+) -> Generator[float, None, Any]:
+    """Fluence of unscattered light per launched photon, as an array of the device that it stays on."""
+    absorbing, direct = yield from _without_scattering(domain, sources, settings)
+    problem = VoxelProblem(absorbing, sources[0], direct, others=sources[1:])
     (run,) = make_runs(problem, device)
     try:
+        yield 0.0
         for _ in problem.trace_parts(run):
             yield 0.0
-        paths = run.paths()
+        fluence = xp.empty(problem.size, np.float32)
+        for planes in slabs_of(problem.size):
+            fluence[planes] = run.paths(planes)[0] * problem.fluence_of_quantum(problem.settings.photons)
+            yield 0.0
     finally:
         run.close()
-    inside = paths.reshape(problem.padded)[1:-1, 1:-1, 1:-1]
-    return (inside * problem.fluence_of_quantum(problem.settings.photons)).astype(np.float32)
+    return fluence
 
 
 def _without_scattering(
     domain: Domain, sources: tuple[Source, ...], settings: LightSettings
-) -> tuple[Domain, LightSettings]:
+) -> Generator[float, None, tuple[Domain, LightSettings]]:
     """A simulation in which what would be scattered, as far as that turns it, is absorbed."""
     media = tuple(
         dataclasses.replace(medium, mua_per_mm=medium.mua_per_mm + medium.musp_per_mm, mus_per_mm=0.0)
@@ -224,8 +243,10 @@ def _without_scattering(
     )
     lost = None
     if domain.is_continuous:
-        absorption, scattering = _coefficients(np, domain, domain.ranks)
-        lost = absorption + scattering
+        lost = np.empty(domain.shape, np.float32)
+        for planes in slabs_of(domain.shape):
+            lost[planes] = sum(_coefficients(np, domain, planes))
+            yield 0.0
     absorbing = domain.with_optics(media, mua_per_mm=lost)
     longest = float(np.linalg.norm(domain.voxel_sizes_mm * domain.shape))
     highest = max(medium.n for medium in domain.media) if domain.n is None else float(domain.n.max())
@@ -248,24 +269,24 @@ def _without_scattering(
 class _Grid(NamedTuple):
     """Optical properties by rank of the label, or by voxel where they are given so; `place` puts them in the grid."""
 
-    ranks: Any  # shape (X, Y, Z)
+    ranks: Any  # shape (x, Y, Z), of some planes
     n: Any
     absorption: Any
     scattering: Any  # reduced
     place: Callable[[Any], Any]
 
     @classmethod
-    def of(cls, xp: Any, domain: Domain, settings: LightSettings) -> "_Grid":
-        """The grid of a domain as arrays of a device; rank 0 is the outside."""
-        ranks = xp.asarray(domain.ranks)
+    def of(cls, xp: Any, domain: Domain, settings: LightSettings, planes: slice) -> "_Grid":
+        """Planes of the grid of a domain as arrays of a device; rank 0 is the outside."""
+        ranks = xp.asarray(domain.ranks[planes])
         media = [domain.medium(label) for label in domain.labels_present]
         n = np.array([domain.outside_n, *(medium.n for medium in media)])
         n = xp.asarray(n if settings.refraction else np.ones_like(n))
-        absorption, scattering = _coefficients(xp, domain, ranks)
+        absorption, scattering = _coefficients(xp, domain, planes)
         if domain.is_continuous:
             own = n[ranks]
             if domain.n is not None and settings.refraction:
-                own = xp.where(ranks > 0, xp.asarray(domain.n, np.float64), own)
+                own = xp.where(ranks > 0, xp.asarray(domain.n[planes], np.float64), own)
             return cls(ranks, own, absorption, scattering, lambda values: values)
         return cls(ranks, n, absorption, scattering, lambda values: values[ranks])
 
@@ -280,8 +301,8 @@ class _Grid(NamedTuple):
         return edge_mm / 2 / (diffusion * self.n**2)
 
 
-def _coefficients(xp: Any, domain: Domain, ranks: Any) -> tuple[Any, Any]:
-    """mu_a and mu_s', 1/mm, by rank of the label, or by voxel in continuous media; never quite 0."""
+def _coefficients(xp: Any, domain: Domain, planes: slice) -> tuple[Any, Any]:
+    """mu_a and mu_s', 1/mm, by rank of the label, or by voxel of planes in continuous media; never quite 0."""
     media = [domain.medium(label) for label in domain.labels_present]
     absorption, scattering, turned = (
         xp.asarray(np.array([1.0, *values]))
@@ -292,7 +313,8 @@ def _coefficients(xp: Any, domain: Domain, ranks: Any) -> tuple[Any, Any]:
         )
     )
     if domain.is_continuous:
-        own = [None if values is None else xp.asarray(values, np.float64) for values in _volumes(domain)]
+        ranks = xp.asarray(domain.ranks[planes])
+        own = [None if values is None else xp.asarray(values[planes], np.float64) for values in _volumes(domain)]
         absorption = absorption[ranks] if own[0] is None else own[0]
         scattering = scattering[ranks] if own[1] is None else own[1]
         turned = turned[ranks] if own[2] is None else 1.0 - own[2]
@@ -336,39 +358,56 @@ def conductances(domain: Domain, settings: LightSettings) -> tuple[Array, tuple[
         launched photon is the conductance times the step of the fluence over the square of the index. 0 where a voxel
         meets the outside, and for the last one.
     """
-    grid = _Grid.of(np, domain, settings)
-    _, found = drive(with_step(_matrix(np, grid, domain, settings), Step(0, 1)))
+    _, found = drive(with_step(_matrix(np, domain, settings, np.float64), Step(0, 1)))
+    grid = _Grid.of(np, domain, settings, slice(None))
     return np.asarray(grid.place(grid.n**2)), found
 
 
 def _matrix(
-    xp: Any, grid: _Grid, domain: Domain, settings: LightSettings
+    xp: Any, domain: Domain, settings: LightSettings, kind: type[np.floating[Any]]
 ) -> Generator[float, None, tuple[Any, tuple[Any, Any, Any]]]:
-    """Sinks and conductances of the diffusion equation for fluence / n^2, times the volume of a voxel."""
+    """Sinks and conductances of the diffusion equation for fluence / n^2, times the volume of a voxel; of a kind."""
+    steps = yield from _IndexSteps.of(xp, domain, settings)
+    sink, x, y, z = (xp.empty(domain.shape, kind) for _ in range(4))
+    for planes in slabs_of(domain.shape):
+        around = slice(max(planes.start - 1, 0), planes.stop + 1)  # with those that light comes from and goes to
+        own = slice(planes.start - around.start, planes.stop - around.start)
+        grid = _Grid.of(xp, domain, settings, around)
+        kinds = steps.kinds(xp, domain, around)
+        found = yield from _matrix_of(xp, grid, kinds, steps, domain, settings)
+        for whole, part in zip((sink, x, y, z), found, strict=True):
+            whole[planes] = part[own]
+    return sink, (x, y, z)
+
+
+def _matrix_of(
+    xp: Any, grid: _Grid, kinds: Any, steps: "_IndexSteps", domain: Domain, settings: LightSettings
+) -> Generator[float, None, tuple[Any, Any, Any, Any]]:
+    """Sinks and conductances of some planes, as if there were no others."""
     inside = grid.ranks > 0
     area_mm2 = domain.voxel_volume_mm3 / domain.voxel_sizes_mm
     sink = xp.where(inside, grid.place(grid.absorption * grid.n**2), 0.0) * domain.voxel_volume_mm3
-    steps, conductances = _IndexSteps.of(xp, grid, domain, settings), []
+    conductances = []
     for axis in range(3):
         yield 0.0
         half, area = grid.place(grid.resistance(xp, domain.voxel_sizes_mm[axis])), area_mm2[axis]
         lower, upper = along(axis, slice(-1)), along(axis, slice(1, None))
-        between = half[lower] + half[upper] + steps.between[steps.kinds[lower], steps.kinds[upper]]
+        between = half[lower] + half[upper] + steps.between[kinds[lower], kinds[upper]]
         yield 0.0
         conductance = xp.zeros(half.shape)
         conductance[lower] = xp.where(inside[lower] & inside[upper], area / between, 0.0)
         conductances.append(conductance)
         yield 0.0
-        to_outside = area / (half + steps.surface)
+        to_outside = area / (half + steps.surface[kinds])
         sink[lower] += xp.where(inside[lower] & ~inside[upper], to_outside[lower], 0.0)
         sink[upper] += xp.where(inside[upper] & ~inside[lower], to_outside[upper], 0.0)
         for place, rule in zip((slice(1), slice(-1, None)), settings.faces[2 * axis : 2 * axis + 2], strict=True):
             face = along(axis, place)
             if rule not in ("mirror", "cyclic"):  # through which as much comes back
                 surface = steps.open_surface if rule == "escape" else steps.surface
-                sink[face] += xp.where(inside[face], area / (half + surface)[face], 0.0)
+                sink[face] += xp.where(inside[face], area / (half[face] + surface[kinds[face]]), 0.0)
     x, y, z = conductances
-    return sink, (x, y, z)
+    return sink, x, y, z
 
 
 _MOST_LEVELS = 64  # of the refractive index
@@ -377,34 +416,46 @@ _MOST_LEVELS = 64  # of the refractive index
 class _IndexSteps(NamedTuple):
     """What steps of the refractive index add to resistances, mm."""
 
-    kinds: Any  # number of each voxel's index, shape (X, Y, Z)
+    levels: Any  # of the index where it is given by voxel, or None
+    kind_of: Any  # by rank, or by number of the level from 1; 0 is outside
     between: Any  # of two kinds, shape (K, K)
-    surface: Any  # of a voxel's face to the outside, shape (X, Y, Z)
+    surface: Any  # of a voxel's face to the outside, by kind
     open_surface: Any  # the same where nothing is reflected
 
     @classmethod
-    def of(cls, xp: Any, grid: _Grid, domain: Domain, settings: LightSettings) -> "_IndexSteps":
+    def of(cls, xp: Any, domain: Domain, settings: LightSettings) -> Generator[float, None, "_IndexSteps"]:
         """Those of a domain."""
-        ranks, present = grid.ranks, [domain.outside_n, *(domain.medium(label).n for label in domain.labels_present)]
-        if domain.n is not None:
-            levels, level_of = _levels(domain.labels, domain.n)
-            ranks, present = xp.asarray(level_of), [domain.outside_n, *levels]
+        levels, present = None, [domain.outside_n, *(domain.medium(label).n for label in domain.labels_present)]
         if not settings.refraction:
             present = [1.0] * len(present)
+        elif domain.n is not None:
+            levels = yield from _levels(domain.labels, domain.n)
+            present = [domain.outside_n, *levels]
         different, kind_of_rank = np.unique(present, return_inverse=True)
-        crossing = np.array([[diffuse_transmission(a, b) for b in different] for a in different])
+        crossing = np.empty((len(different), len(different)))
+        for row, a in zip(crossing, different, strict=True):
+            row[:] = [diffuse_transmission(a, b) for b in different]
+            yield 0.0
         between = 4 * (1 - (crossing + crossing.T) / 2) / (crossing * different[:, None] ** 2)
         out = crossing[:, kind_of_rank[0]]
-        kinds = xp.asarray(kind_of_rank)[ranks]
         surface, open_surface = (2 * (2 - share) / (share * different**2) for share in (out, np.ones_like(out)))
-        return cls(kinds, xp.asarray(between), xp.asarray(surface)[kinds], xp.asarray(open_surface)[kinds])
+        return cls(levels, *(xp.asarray(table) for table in (kind_of_rank, between, surface, open_surface)))
+
+    def kinds(self, xp: Any, domain: Domain, planes: slice) -> Any:
+        """Number of the index of each voxel of some planes."""
+        if self.levels is None or domain.n is None:
+            return self.kind_of[xp.asarray(domain.ranks[planes])]
+        middles = (self.levels[1:] + self.levels[:-1]) / 2
+        level = np.where(domain.labels[planes] > 0, 1 + np.searchsorted(middles, domain.n[planes]), 0)
+        return self.kind_of[xp.asarray(level)]
 
 
-def _levels(labels: Array, n: Array) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
-    """Levels of the index, a few where it varies freely, and the number of each voxel's from 1; 0 outside."""
-    inside = labels > 0
-    levels = np.unique(n[inside]).astype(np.float64)
-    if len(levels) > _MOST_LEVELS:
-        levels = np.linspace(levels[0], levels[-1], _MOST_LEVELS)
-    middles = (levels[1:] + levels[:-1]) / 2
-    return levels, np.where(inside, 1 + np.searchsorted(middles, n), 0)
+def _levels(labels: Array, n: Array) -> Generator[float, None, npt.NDArray[np.float64]]:
+    """Levels of the index in tissue, a few where it varies freely."""
+    found, are_many = np.zeros(0), False
+    for planes in slabs_of(n.shape):
+        found = np.union1d(found, n[planes][labels[planes] > 0])
+        if len(found) > _MOST_LEVELS:
+            found, are_many = found[[0, -1]], True
+        yield 0.0
+    return np.linspace(found[0], found[-1], _MOST_LEVELS) if are_many else found

@@ -1,15 +1,18 @@
 """Files of layers: what the numbers mean, their errors and the names of labels come back, by any way of saving."""
 
+import errno
 import json
 
 import nibabel as nib
 import numpy as np
 import pytest
 
+from napari_gpubio.core import volumes
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.layer_files import get_reader, read_layers, sidecar_path, write_image
+from napari_gpubio.core.layer_files import get_reader, read_layers, sidecar_path, write_described_steps, write_image
 from napari_gpubio.core.napari_io import KEY, carried, grid_of, volume_layer, volume_of
 from napari_gpubio.core.quantity import Quantity, guide_of, halves_of, quantity_metadata, quantity_of, standard_error_of
+from napari_gpubio.core.steps import drive
 from napari_gpubio.core.world_aligned import WorldAligned
 from napari_gpubio.tracts.napari_io import read_layers as read_nifti_layers
 from tests.volume_samples import AFFINES, VOLUME, built
@@ -108,6 +111,37 @@ def test_a_damaged_sidecar_says_nothing_and_the_volume_opens(tmp_path, text):
     np.testing.assert_array_equal(volume_of(layer), VOLUME)
     assert quantity_of(layer) is None
     assert standard_error_of(layer) is None
+
+
+@pytest.mark.parametrize("name", ["a.nii.gz", "a.nii"])
+def test_volumes_are_written_block_by_block_as_nibabel_writes_them(tmp_path, monkeypatch, name):
+    monkeypatch.setattr(volumes, "_BLOCK", 40)
+    values, path, steps = VOLUME.astype(np.float32), tmp_path / name, []
+    drive(write_described_steps(path, values, STRAIGHT, {}, {"half_1": values + 1}), steps.append)
+    files = {f"MB of {file} saved": file for file in ("a_half_1.nii.gz", name)}
+    assert list(dict.fromkeys(step.message for step in steps)) == list(files)
+    assert len(steps) >= 2 * (values.nbytes // 40 - 1)
+    for file in files.values():
+        image = nib.load(tmp_path / file)
+        nib.save(nib.Nifti1Image(image.dataobj.get_unscaled(), None, image.header), tmp_path / f"nibabel_{file}")
+        assert (tmp_path / file).read_bytes() == (tmp_path / f"nibabel_{file}").read_bytes()
+
+
+@pytest.mark.parametrize("ended", ["closed", "failed"])
+def test_a_save_that_does_not_end_leaves_the_older_files(tmp_path, monkeypatch, ended):
+    monkeypatch.setattr(volumes, "_BLOCK", 40)
+    values, path = VOLUME.astype(np.float32), tmp_path / "a.nii.gz"
+    drive(write_described_steps(path, values, STRAIGHT, {}, {"half_1": values}))
+    before = {file: file.read_bytes() for file in tmp_path.iterdir()}
+    saving = write_described_steps(path, values + 1, STRAIGHT, {}, {"half_1": values + 1})
+    while "a.nii.gz" not in next(saving).message:
+        assert len(list(tmp_path.iterdir())) > len(before)
+    if ended == "closed":
+        saving.close()
+    else:
+        with pytest.raises(InvalidInput, match=r"^a\.nii\.gz could not be written \(No space"):
+            saving.throw(OSError(errno.ENOSPC, "No space left"))
+    assert {file: file.read_bytes() for file in tmp_path.iterdir()} == before
 
 
 def test_an_error_of_another_shape_is_left_out(tmp_path):

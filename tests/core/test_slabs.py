@@ -30,6 +30,25 @@ def test_errors_reach_the_caller(monkeypatch):
         slabs.in_slabs(lambda slab: 1 // (1 - int(slab[0])), np.arange(9))
 
 
+@pytest.mark.parametrize("shape", [(5, 4, 3), (1, 30, 2), (7, 1, 1)])
+@pytest.mark.parametrize("size", [1, 24, 1 << 22])
+def test_parts_of_an_axis_are_in_order_and_complete(monkeypatch, shape, size):
+    monkeypatch.setattr(slabs, "SLAB", size)
+    parts = list(slabs.slabs_of(shape))
+    assert [n for part in parts for n in range(part.start, part.stop)] == list(range(shape[0]))
+    assert all(np.empty(shape)[part].size <= size or part.stop - part.start == 1 for part in parts)
+    assert len(list(slabs.slabs_of(shape, each=size))) == shape[0]
+
+
+@pytest.mark.parametrize("shape", [(3, 2, 5), (8, 9, 16), (17, 3, 9)])
+def test_a_volume_is_put_in_c_order_by_tiles(shape):
+    values = np.random.default_rng(0).random(shape)
+    for given in (values, np.asfortranarray(values), np.asfortranarray(values)[::-1, :, ::2]):
+        found = slabs.in_c_order(given)
+        np.testing.assert_array_equal(found, given)
+        assert found.flags.c_contiguous
+
+
 @pytest.mark.parametrize("kind", [np.uint8, np.uint16])
 def test_a_table_is_looked_up_plane_by_plane(kind):
     table = np.arange(300, dtype=np.float32) / 7

@@ -430,7 +430,7 @@ def test_what_can_be_written_is_written(head_files, monkeypatch):
     def fail(path, *_, **__):
         raise InvalidInput(f"{path.name} could not be written (No space left on device)")
 
-    monkeypatch.setattr(cli, "write_fluence", fail)
+    monkeypatch.setattr(cli, "write_fluence_steps", fail)
     with pytest.raises(InvalidInput, match=r"f\.nii\.gz"):
         run_head(*PLACE, *DETECTOR, "--out", "f.nii.gz", "--result", "r.npz", "--trajectories", "t.npz")
     assert (head_files / "r.npz").is_file()

@@ -8,10 +8,10 @@ from scipy.sparse import coo_array, diags_array
 from scipy.sparse.linalg import spsolve
 
 from napari_gpubio import light
-from napari_gpubio.core import jit
+from napari_gpubio.core import jit, slabs
 from napari_gpubio.core.memory import Memory
 from napari_gpubio.core.reading import noted
-from napari_gpubio.core.steps import drive
+from napari_gpubio.core.steps import Step, drive, with_step
 from napari_gpubio.light import guide, theory
 from napari_gpubio.light.guide import diffusion_guide
 from napari_gpubio.light.kernels.diffusion.cpu import CpuSolver
@@ -219,6 +219,31 @@ def test_the_guide_says_how_far_it_is():
     assert done[0] == 0
     assert len(set(done)) > 5
     assert 80 <= done[-1] <= 100
+
+
+@pytest.mark.parametrize("by_voxel", [False, True])
+def test_planes_one_by_one_give_the_same_and_a_step_each(monkeypatch, by_voxel):
+    monkeypatch.setattr(guide, "_MOST_LEVELS", 4)
+    labels = with_vessel(12).labels.copy()
+    labels[:, 9:] = 0
+    rng = np.random.default_rng(0)
+    limits = {"mua_per_mm": (0.01, 0.1), "mus_per_mm": (1, 10), "g": (0, 0.9), "n": (1.3, 1.5)} if by_voxel else {}
+    own = {name: rng.uniform(*pair, labels.shape) for name, pair in limits.items()}
+    domain = cube(labels=labels, media=(TISSUE, BLOOD), **own)
+    settings = light.LightSettings(faces=("mirror", "escape") * 3)
+
+    def made():
+        steps = []
+        parts = guide._parts(domain, light.Source(position_mm=(6, 6, 4)), settings, "cpu")
+        found = drive(with_step(parts, lambda share: Step(int(100 * share), 100)), steps.append)
+        return (found, *guide.conductances(domain, settings)[1]), len(steps)
+
+    whole, few = made()
+    monkeypatch.setattr(slabs, "SLAB", 1)
+    planes, many = made()
+    np.testing.assert_array_equal(planes, whole)
+    passes = 19 if by_voxel else 17  # over all planes
+    assert many - few >= passes * (len(labels) - 1)
 
 
 def test_a_result_whose_guide_does_not_fit_is_kept(monkeypatch):

@@ -29,7 +29,9 @@ def test_paths_of_a_run_are_those_of_its_tallies(one_gpu, photons):
         tallies = run.snapshot()
         expected = sum((part.path for part in tallies.open.values()), start=tallies.sums)
         assert tallies.photons == photons
-        np.testing.assert_array_equal(read(run.paths()), expected)
+        volumes = expected.reshape(-1, *problem.padded)[:, 1:-1, 1:-1, 1:-1]
+        for planes in (slice(0, problem.size[0]), slice(3, 5)):
+            np.testing.assert_array_equal(read(run.paths(planes)), volumes[:, planes])
 
 
 def test_numba_threads_change_nothing(request):

@@ -24,7 +24,7 @@ from napari_gpubio.light.findings import Finding, findings
 from napari_gpubio.light.gui.display import Strength
 from napari_gpubio.light.gui.plots import LAYERS, VOXELS, PlotController
 from napari_gpubio.light.gui.request import Displayed
-from napari_gpubio.light.io import save_result_steps, write_fluence
+from napari_gpubio.light.io import save_result_steps, write_fluence_steps
 from napari_gpubio.light.io.mco import write_mco
 from napari_gpubio.light.io.results import load_layered_result, save_layered_result
 from napari_gpubio.light.layers.result import LayeredResult
@@ -309,7 +309,7 @@ class VoxelResultBox(LightResultBox[LightResult]):
 
     def _fluence_writer(self) -> Write:
         unit = self.unit
-        return lambda path, shown: write_fluence(path, shown.result, unit=unit)
+        return lambda path, shown: write_fluence_steps(path, shown.result, unit=unit)
 
 
 class LayerResultBox(LightResultBox[LayeredResult]):

@@ -15,7 +15,13 @@ from napari_gpubio.light.io.results import (
 from napari_gpubio.light.io.snirf import Optodes, read_snirf
 from napari_gpubio.light.io.table import read_table, write_table
 from napari_gpubio.light.io.trajectories import load_trajectories, save_trajectories
-from napari_gpubio.light.io.volumes import read_diffusion_tensors, read_domain, read_irradiance, write_fluence
+from napari_gpubio.light.io.volumes import (
+    read_diffusion_tensors,
+    read_domain,
+    read_irradiance,
+    write_fluence,
+    write_fluence_steps,
+)
 
 __all__ = [
     "MciRun",
@@ -39,6 +45,7 @@ __all__ = [
     "save_result_steps",
     "save_trajectories",
     "write_fluence",
+    "write_fluence_steps",
     "write_jacobian",
     "write_mci",
     "write_mco",

@@ -17,6 +17,7 @@ from napari_gpubio.core.archives import Archive, opened_npz
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write
 from napari_gpubio.core.foreign import json_of
+from napari_gpubio.core.slabs import blocks_of
 from napari_gpubio.core.steps import Step
 
 Array = npt.NDArray[Any]
@@ -85,21 +86,13 @@ def write_archive_steps(
             archive.compression = methods[_pays(array, compress)]
             with archive.open(f"{name}.npy", "w", force_zip64=True) as stream:
                 np.lib.format.write_array_header_1_0(stream, np.lib.format.header_data_from_array_1_0(array))
-                for block in _blocks(array):
+                order: Literal["C", "F"] = "F" if array.flags.fnc else "C"  # as the header says
+                for block in blocks_of(array, order, _BLOCK // max(1, array.itemsize)):
                     stream.write(block)
                     done += len(block)
                     if told + _BLOCK <= done < total:
                         told = done
                         yield Step(done >> 20, total >> 20, f"MB of {Path(path).name} saved")
-
-
-def _blocks(array: Array) -> Iterator[bytes]:
-    """The numbers of an array in the order in which its header says that they follow."""
-    order: Literal["C", "F"] = "F" if array.flags.fnc else "C"
-    flags: Any = ["external_loop", "buffered", "zerosize_ok"]
-    blocks: Any = np.nditer(array, flags, order=order, buffersize=max(1, _BLOCK // max(1, array.itemsize)))
-    for block in blocks:
-        yield block.tobytes()
 
 
 def _pays(array: Array, compress: bool | None) -> bool:  # noqa: FBT001 - as it was given

@@ -1,7 +1,7 @@
 """Labels from NIfTI, a source's pattern from an image, and fluence to NIfTI with a JSON file beside it."""
 
 import io
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,11 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.foreign import MOST_WHOLE, existing_bytes
 from napari_gpubio.core.label_volumes import as_labels
-from napari_gpubio.core.layer_files import companions, write_described
+from napari_gpubio.core.layer_files import companions, write_described_steps
 from napari_gpubio.core.quantity import GUIDE, HALVES, QUANTITY, STANDARD_ERROR, Quantity
 from napari_gpubio.core.reading import note, reads_file
+from napari_gpubio.core.slabs import in_c_order
+from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.core.tensor_components import FRAMES, PLACES, axes_of, flat_components, rotate_tensors
 from napari_gpubio.core.volumes import check_expansion, lies_on_grid, read_array, read_volume
 from napari_gpubio.light.io.foreign import check_labels_file
@@ -63,6 +65,7 @@ def read_domain(
     path = Path(path)
     check_labels_file(path)
     labels, stored = read_volume(path)
+    labels = in_c_order(labels)
     whole, about = as_labels(labels)
     if whole is not None and about:
         note(about)
@@ -81,7 +84,7 @@ def _on_grid(path: str | Path | None, shape: tuple[int, ...], affine: Array, lab
     values, own_affine = read_volume(path)
     if not lies_on_grid(path, values.shape, own_affine, shape, affine):
         raise InvalidInput(f"{Path(path).name} is on a different grid from the labels of {labels_name}; resample it")
-    return values
+    return in_c_order(values)
 
 
 @reads_file
@@ -161,6 +164,18 @@ def write_fluence(
     gates: bool = False,
     hide_uncertain: bool = False,
 ) -> Path:
+    """Write fluence as NIfTI; see `write_fluence_steps`, whose end this returns."""
+    return drive(write_fluence_steps(path, result, unit=unit, gates=gates, hide_uncertain=hide_uncertain))
+
+
+def write_fluence_steps(
+    path: str | Path,
+    result: LightResult,
+    *,
+    unit: FluenceUnit = PER_PHOTON,
+    gates: bool = False,
+    hide_uncertain: bool = False,
+) -> Generator[Step, None, Path]:
     """Write fluence as NIfTI (float32), all parameters as JSON beside it, and its standard error, halves and guide.
 
     All are there in the end or neither; older files are replaced only when the new ones are complete.
@@ -200,7 +215,10 @@ def write_fluence(
         "factor": unit.factor,
         **describe(result),
     }
-    held = fluence_arrays(result, unit, gates=gates)
+    arrays = companions(fluence_arrays(result, PER_PHOTON, gates=gates))
+    for number, (name, plain) in enumerate(arrays.items() if unit.factor != 1 else ()):
+        yield Step(number, len(arrays), f"volumes in {unit.name}")
+        arrays[name] = plain * np.float32(unit.factor)
     about = {
         "kind": "image",
         QUANTITY: Quantity(word, unit.name, source=f"light, {result.launched:,} photons"),
@@ -210,7 +228,7 @@ def write_fluence(
         **({"first_axis": "time gate"} if gates else {}),
         **({"hidden": HIDDEN} if hide_uncertain else {}),
     }
-    return write_described(path, values, result.domain.affine, about, companions(held), beside=described)
+    return (yield from write_described_steps(path, values, result.domain.affine, about, arrays, beside=described))
 
 
 def fluence_word(unit: FluenceUnit) -> str:

@@ -9,7 +9,8 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.light.io import read_domain, write_fluence
+from napari_gpubio.core.steps import drive
+from napari_gpubio.light.io import read_domain, write_fluence, write_fluence_steps
 from napari_gpubio.light.model import Medium
 from napari_gpubio.light.statistics import fluence_units
 from tests.light.result_samples import sample_result
@@ -49,6 +50,17 @@ def test_time_gates_are_the_fourth_dimension_in_the_users_unit(tmp_path, result,
     sidecar = json.loads((tmp_path / "f.json").read_text(encoding="utf-8"))
     assert (sidecar["unit"], sidecar["factor"]) == (name, pytest.approx(factor))
     assert sidecar["settings"]["time_gates_ns"] == [0.0, 0.5, 1.0, 5.0]
+
+
+def test_each_volume_that_is_scaled_is_a_step(tmp_path, result):
+    halves = np.stack([result.gates, 2 * result.gates])
+    whole = dataclasses.replace(result, half_fluences=halves, guide=3 * result.fluence)
+    steps = []
+    unit = fluence_units(power_mw=2.5)[-1]
+    assert drive(write_fluence_steps(tmp_path / "f.nii", whole, unit=unit), steps.append) == tmp_path / "f.json"
+    assert [step.done for step in steps] == [0, 1, 2, 3]
+    found = np.asarray(nib.load(tmp_path / "f_guide.nii.gz").dataobj)
+    np.testing.assert_array_equal(found, 3 * result.fluence * np.float32(2.5))
 
 
 def test_the_sidecar_has_all_parameters(tmp_path, result):

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from napari_gpubio.core.slabs import slabs_of
 from napari_gpubio.core.steps import Step, drive, with_step
 
 RED, BLACK = 0, 1  # voxels whose indices add up to an even or an odd number
@@ -56,15 +57,13 @@ class Solver(ABC):
     sink
         Shape (X, Y, Z), not negative.
     conductances
-        Along x, y and z: three arrays of the same shape, not negative, of which the last plane is not read.
+        Along x, y and z: three arrays of the same shape, not negative. Arrays of float32 are kept as they are given,
+        but for the last plane, which is set to 0.
     """
 
     def __init__(self, xp: Any, sink: Any, conductances: tuple[Any, Any, Any]) -> None:
-        self.xp = xp
-        self.levels = [_level(xp, sink, conductances)]
-        while max(self.levels[-1].shape) > _COARSEST:
-            self.levels.append(_coarser(xp, self.levels[-1]))
-        self._rooms = [tuple(xp.zeros(level.shape, np.float32) for _ in range(2)) for level in self.levels]
+        self.xp, self._given = xp, (sink, conductances)
+        self.levels = list[Level]()  # when they are needed, since they take long
         self._share = 0.0  # of the digits of the solution that are right
 
     def solve(self, source: Any, tolerance: float = 1e-12) -> Any:
@@ -81,12 +80,20 @@ class Solver(ABC):
         tolerance
             The norm of the residual, as the preconditioner weighs it, relative to that of b.
         """
+        if not self.levels:
+            yield from self._set_up()
         xp = self.xp
-        x, r = xp.zeros(source.shape), xp.array(source, np.float64)
+        x, r, p, product = (xp.empty(source.shape) for _ in range(4))
         self._share = 0.0
+        for planes in slabs_of(source.shape, each=2):  # memory takes longest where it is touched for the first time
+            x[planes], r[planes], product[planes] = 0, source[planes], 0
+            yield self._share
         z = yield from self._preconditioned(r)
-        p, product = z.astype(np.float64), xp.empty_like(r)
+        for planes in slabs_of(source.shape):
+            p[planes] = z[planes]
+            yield self._share
         rz = self._dot(r, z)
+        yield self._share
         enough = tolerance**2 * rz
         for _ in range(_MOST_ITERATIONS):
             if rz <= enough:
@@ -94,6 +101,7 @@ class Solver(ABC):
             step = rz / self._multiply(p, product)
             yield self._share
             self._step_along(step, p, product, x, r)
+            yield self._share
             z = yield from self._preconditioned(r)
             before, rz = rz, self._dot(r, z)
             self._turn(rz / before, z, p)
@@ -101,10 +109,19 @@ class Solver(ABC):
                 self._share = max(0.0, 1.0 - math.log(enough / rz) / math.log(tolerance**2))
         return x
 
+    def _set_up(self) -> Generator[float, None, None]:
+        """Make all levels, and room for the solution and the right side of each."""
+        levels = [(yield from _level(self.xp, *self._given))]
+        while max(levels[-1].shape) > _COARSEST:
+            levels.append((yield from _coarser(self.xp, levels[-1])))
+        self._rooms = [tuple(self.xp.zeros(level.shape, np.float32) for _ in range(2)) for level in levels]
+        self.levels = levels
+
     def _preconditioned(self, residual: Any) -> Generator[float, None, Any]:
         """One cycle for a residual, float32."""
         x, b = self._rooms[0]
         b[...] = residual
+        yield self._share
         yield from self._cycle(0)
         return x
 
@@ -112,6 +129,7 @@ class Solver(ABC):
         """Approximate the solution of a level: from and to its rooms."""
         level, (x, b) = self.levels[n], self._rooms[n]
         x[...] = 0
+        yield self._share
         if n == len(self.levels) - 1:
             for color in (RED, BLACK) * _SWEEPS + (BLACK, RED) * _SWEEPS:
                 self._relax(level, color, x, b)
@@ -164,27 +182,36 @@ def along(axis: int, part: slice | int) -> tuple[slice | int, ...]:
 _LAST, _BUT_LAST, _BUT_FIRST = slice(-1, None), slice(-1), slice(1, None)
 
 
-def _level(xp: Any, sink: Any, conductances: tuple[Any, Any, Any]) -> Level:
-    sink = xp.array(sink, np.float32)
-    diagonal, faces = sink.copy(), []
-    for axis, given in enumerate(conductances):
-        face = xp.array(given, np.float32)
+def _level(xp: Any, sink: Any, conductances: tuple[Any, Any, Any]) -> Generator[float, None, Level]:
+    sink, cx, cy, cz = (xp.asarray(given, np.float32) for given in (sink, *conductances))
+    diagonal = xp.empty_like(sink)
+    for axis, face in enumerate((cx, cy, cz)):
         face[along(axis, _LAST)] = 0
-        diagonal += face
-        diagonal[along(axis, _BUT_FIRST)] += face[along(axis, _BUT_LAST)]
-        faces.append(face)
-    cx, cy, cz = faces
-    return Level(sink, cx, cy, cz, xp.where(diagonal > 0, diagonal, np.float32(1)))
+    for planes in slabs_of(sink.shape):
+        before = min(planes.start, 1)  # the plane from which light comes, too
+        here = slice(planes.start - before, planes.stop)
+        total = sink[here].copy()
+        for axis, face in enumerate((cx, cy, cz)):
+            total += face[here]
+            total[along(axis, _BUT_FIRST)] += face[here][along(axis, _BUT_LAST)]
+        diagonal[planes] = xp.where(total > 0, total, np.float32(1))[before:]
+        yield 0.0
+    return Level(sink, cx, cy, cz, diagonal)
 
 
-def _coarser(xp: Any, level: Level) -> Level:
-    faces = []
-    for axis, face in enumerate((level.cx, level.cy, level.cz)):
-        between, odd = xp.zeros_like(face), along(axis, slice(1, None, 2))
-        between[odd] = np.float32(0.5) * face[odd]  # the others lie inside
-        faces.append(_joined(xp, between))
-    cx, cy, cz = faces
-    return _level(xp, _joined(xp, level.sink), (cx, cy, cz))
+def _coarser(xp: Any, level: Level) -> Generator[float, None, Level]:
+    shape = tuple(-(-length // 2) for length in level.shape)
+    sink, cx, cy, cz = (xp.empty(shape, np.float32) for _ in range(4))
+    for planes in slabs_of(shape, each=8):
+        finer = slice(2 * planes.start, 2 * planes.stop)
+        sink[planes] = _joined(xp, level.sink[finer])
+        for axis, (coarse, fine) in enumerate(zip((cx, cy, cz), level[1:4], strict=True)):
+            face, odd = fine[finer], along(axis, slice(1, None, 2))
+            between = xp.zeros_like(face)
+            between[odd] = np.float32(0.5) * face[odd]  # the others lie inside
+            coarse[planes] = _joined(xp, between)
+        yield 0.0
+    return (yield from _level(xp, sink, (cx, cy, cz)))
 
 
 def _joined(xp: Any, values: Any) -> Any:

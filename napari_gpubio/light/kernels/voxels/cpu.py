@@ -59,10 +59,11 @@ class Run:
             whole.merge_open(self._done[0][0] // self.span, self._open_batch())
         return whole
 
-    def paths(self) -> Any:
-        """Weight times path of all photons so far, flat, in quanta of the tally."""
-        parts = (part.path for part in self._whole.open.values())
-        return sum(parts, start=self._whole.sums + self.tally)
+    def paths(self, planes: slice) -> Any:
+        """Weight times path of all photons so far in some planes, as of `VoxelProblem.inside`, in quanta."""
+        inside = self._problem.inside(planes)
+        open_ = (part.path for part in self._whole.open.values())
+        return sum(map(inside, (self.tally, *open_)), start=inside(self._whole.sums))
 
     def close(self) -> None:
         """Let the arrays go."""

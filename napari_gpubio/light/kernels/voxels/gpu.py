@@ -127,13 +127,14 @@ class Run:
                 part.merge_open(batch, self._open_batch(batch))
         return part
 
-    def paths(self) -> Any:
-        """Weight times path of all photons so far, flat, in quanta of the tally, as an array of the GPU."""
+    def paths(self, planes: slice) -> Any:
+        """Weight times path of all photons so far in some planes, as of `VoxelProblem.inside`, on the GPU."""
         import cupy
 
         with self._busy, cupy.cuda.Device(self.device.indices[0]):
+            inside = self._problem.inside(planes)
             parts = (cupy.asarray(part.path) for part in self._parts.values())
-            return sum(parts, start=self._sums + self._tally.sum(axis=(0, 1)))
+            return sum(map(inside, (self._sums, *parts)), start=inside(self._tally).sum(axis=(0, 1)))
 
     def close(self) -> None:
         """Let the device arrays go."""

@@ -2,7 +2,7 @@
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -81,6 +81,11 @@ class VoxelProblem(BatchedProblem):
         """Dimensions with the rim of one voxel."""
         x, y, z = self.domain.shape
         return x + 2, y + 2, z + 2
+
+    def inside(self, planes: slice) -> Callable[[Any], Any]:
+        """Return what takes planes out of tallies (..., T), without the rim: (..., halves * gates, X, Y, Z)."""
+        part = slice(planes.start + 1, planes.stop + 1), slice(1, -1), slice(1, -1)
+        return lambda tally: tally.reshape(*tally.shape[:-1], -1, *self.padded)[(..., *part)]
 
     @property
     def cells(self) -> int:
