@@ -209,25 +209,29 @@ def noise(size: int, *, kind: Any = np.float32, **more: Any) -> Work:
     )
 
 
-def connectome(size: int, *, share: int = 2, points: int = 8, **more: Any) -> Work:
+def connectome(size: int, *, share: int = 2, points: int = 8, way: str = "Radial") -> Work:
     """Fibers of a share of the voxels, between two regions; whatever the device, it is the CPU's work."""
+    from napari_gpubio.tracts.connectome import settings
     from napari_gpubio.tracts.connectome.run import connectome, needed_memory
-    from napari_gpubio.tracts.connectome.settings import ConnectomeSettings
     from napari_gpubio.tracts.model import Tractogram
     from napari_gpubio.tracts.regions import Atlas
 
     labels = np.ones((size,) * 3, np.uint8)
     labels[size // 2 :] = 7
     count = size**3 // share
-    way = np.linspace(0.1, 0.9, points)[:, np.newaxis] * [size - 1.0, size / 2.0, size / 2.0]
+    line = np.linspace(0.1, 0.9, points)[:, np.newaxis] * [size - 1.0, size / 2.0, size / 2.0]
     fibers = Tractogram(
-        points=np.tile(way.astype(np.float32), (count, 1)),
-        offsets=np.arange(count + 1) * len(way),
+        points=np.tile(line.astype(np.float32), (count, 1)),
+        offsets=np.arange(count + 1) * len(line),
         affine=np.eye(4),
         shape=labels.shape,
         per_fiber={"mean_fa": np.full(count, 0.5, np.float32)},
     )
-    arguments = fibers, Atlas(labels=labels, affine=np.eye(4)), ConnectomeSettings(**more)
+    arguments = (
+        fibers,
+        Atlas(labels=labels, affine=np.eye(4)),
+        settings.ConnectomeSettings(assignment=getattr(settings, way)()),
+    )
     return Work(lambda _: needed_memory(*arguments), lambda _: connectome(*arguments))
 
 
@@ -322,8 +326,8 @@ CASES: dict[str, Callable[[int], Work]] = {
     "noise, whole numbers": lambda size: noise(size, kind=np.int16),
     "noise, magnitudes": lambda size: noise(size, rician=True),
     "connectome": connectome,
-    "connectome, end voxels": lambda size: connectome(size, assignment="end voxels"),
-    "connectome, all voxels": lambda size: connectome(size, share=64, points=40, assignment="all voxels"),
+    "connectome, end voxels": lambda size: connectome(size, way="EndVoxels"),
+    "connectome, all voxels": lambda size: connectome(size, share=64, points=40, way="AllVoxels"),
     "layers": layers,
     "layers without a map": lambda size: layers(size, absorption=False, angle_bins=4 * size),
     "guide": guide,

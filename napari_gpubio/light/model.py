@@ -7,7 +7,7 @@ takes the index of a voxel's center to the world.
 
 import copy
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -165,9 +165,9 @@ class Domain:
                 "give one"
             )
 
-    def _check_volumes(self) -> None:
+    def _check_volumes(self, names: Iterable[str] = tuple(VOXEL_LIMITS)) -> None:
         self._check_one_scattering()
-        for name in VOXEL_LIMITS:
+        for name in names:
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, self._checked_volume(name))
 
@@ -278,7 +278,7 @@ class Domain:
         other = copy.copy(self)  # with what it has cached
         for name, value in {"media": tuple(media), "mua_per_mm": mua_per_mm, "mus_per_mm": mus_per_mm}.items():
             object.__setattr__(other, name, value)
-        other._check_volumes()
+        other._check_volumes([name for name in VOXEL_LIMITS if getattr(other, name) is not getattr(self, name)])
         return other
 
     def with_tensors(self, mus_tensor_per_mm: Array | None, scattering_model: str = PRODUCT) -> "Domain":

@@ -9,7 +9,7 @@ from napari_gpubio.core.space import same_grid
 from napari_gpubio.core.volumes import read_volume
 from napari_gpubio.tracts import maps
 from napari_gpubio.tracts.bundles import profile
-from napari_gpubio.tracts.connectome import Connectome, ConnectomeSettings, connectome
+from napari_gpubio.tracts.connectome import Connectome, ConnectomeSettings, EndVoxels, connectome
 from napari_gpubio.tracts.dissection import dissect, through
 from napari_gpubio.tracts.io import read_atlas, read_tractogram, write_tractogram
 from napari_gpubio.tracts.io.blocks import open_blocks
@@ -25,7 +25,7 @@ SHAPE = (24, 30, 20)
 AFFINE = np.array([[-2.0, 0, 0, 21], [0, 2, 0, -30], [0, 0, 2.5, -12], [0, 0, 0, 1]])  # of no program's own choice
 VOXELS = [np.outer(np.ones(9), (4 + n, 0, 6)) + np.outer(np.arange(9), (0, 3, 0)) for n in range(4)]
 LINES = [(voxels @ AFFINE[:3, :3].T + AFFINE[:3, 3]).astype(np.float32) for voxels in VOXELS]
-EXACT = ConnectomeSettings(assignment="end voxels")
+EXACT = ConnectomeSettings(assignment=EndVoxels())
 
 
 def labels():

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from napari.components import ViewerModel
 from qtpy.QtWidgets import QApplication
 
 from napari_gpubio.core.command_line import Parser
@@ -78,6 +79,12 @@ class Kept:
 
 class ThresholdPanel(OperationPanel, of=Threshold):
     """Its dock widget."""
+
+
+@pytest.fixture
+def viewer(napari_in_tests):
+    """A viewer without a window."""
+    return ViewerModel()
 
 
 @pytest.fixture
