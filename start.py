@@ -1,7 +1,7 @@
 """From a fresh clone to a running program in one command; needs nothing but Python 3.11 or newer.
 
     python3 start.py demo [--headless]            install into .venv, then show the plugin on sample data
-    python3 start.py test [--all] [pytest args]   install into .venv, then run the tests: 5 to 6 minutes on two cores
+    python3 start.py test [--all] [pytest args]   install into .venv, then run the tests: 5 minutes on two cores
 
 The first call installs (some minutes, some hundred MB) and compiles (under a minute); later calls start at once.
 Delete .venv to start over. Without --all one case in seven of a test is run, and one slow test in seven;

@@ -1,7 +1,7 @@
 """Which tests are run, and in what order.
 
 Without ``--all`` a test function runs one case of its parametrization in seven, at least one, and those marked ``long``
-wait. Slow ones (``slow_tests.csv``) take turns, one in seven of a file, except for those marked ``daily``: a kernel's
+wait. Slow ones (``slow_tests.csv``) take turns, one in fourteen of a file, except for those marked ``daily``: a kernel's
 bits, an engine's checks, one way through each panel, scripts copied from it. All this follows from a seed, today's
 number unless ``--seed`` gives one. What the user names, a file or a test, is run whole.
 """
@@ -18,7 +18,7 @@ import pytest
 from tests.harness.times import slow_tests
 
 DAYS = 7  # between the turns of a case
-SLOW_DAYS = 7  # between those of a slow test
+SLOW_DAYS = 14  # between those of a slow test
 _SECONDS = 0.03  # of a test that is not slow
 
 
