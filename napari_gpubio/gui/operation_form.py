@@ -187,6 +187,11 @@ class OperationForm(QWidget):
             return not refs and chosen is None
         return chosen == refs[0] or (self._layers.get(refs[0].id) == chosen and not self.boxes[name].is_edited)
 
+    def subject(self, made: Operation) -> Any:
+        """Return the layer that the first input of an operation was read from; its result if no layer is known."""
+        first = next((ref for _, ref in made.inputs()), None)
+        return None if first is None else self._layers.get(first.id, first)
+
     def show(self, draft: Operation) -> None:
         """Show another draft: its settings, and for its inputs the layers that show them, if there are any."""
         with QSignalBlocker(self):

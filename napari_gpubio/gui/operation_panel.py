@@ -4,11 +4,12 @@ import threading
 from collections.abc import Generator
 from typing import Any, ClassVar, NamedTuple
 
+import numpy as np
 from qtpy.QtWidgets import QCheckBox, QWidget
 
 from napari_gpubio.core.errors import GpuBioError
-from napari_gpubio.core.napari_io import KEY
-from napari_gpubio.core.operations.layers import layer_of, record_metadata
+from napari_gpubio.core.napari_io import KEY, carried
+from napari_gpubio.core.operations.layers import layer_of
 from napari_gpubio.core.operations.records import Operation, replaced_fields
 from napari_gpubio.core.operations.sessions import History, State, stale
 from napari_gpubio.core.operations.stores import run_steps
@@ -47,7 +48,7 @@ class OperationPanel(EnginePanel):
         self.form = OperationForm(viewer, self.of, self)
         self.history = History()
         self._made: Operation | None = None  # what the layers show
-        self._layers: dict[str, Any] = {}  # of the results, by their names
+        self._layers: dict[tuple[str, Any], Any] = {}  # of the results, by their names and what they are of
         self.stale_label = muted_label(self)
         self.live_box = QCheckBox("live", self)
         self.live_box.setToolTip("Run again after each edit of these rows")
@@ -91,16 +92,22 @@ class OperationPanel(EnginePanel):
             self._show_layer(name, value, made.operation, visible=name == names[0])
 
     def _show_layer(self, name: str, value: Volume, operation: Operation, *, visible: bool) -> None:
-        """Show a volume in the layer of the one before, if that is still there and has its shape, or in a new one."""
+        """Show a volume in the layer of one before, of the same input and grid, if that is there, or in a new one."""
         data, keywords, kind = layer_of(value, operation.output(name))
-        layer = self._layers.get(name)
-        if layer is not None and layer in self.viewer.layers and layer.data.shape == data.shape:
+        carries, about = keywords["metadata"][KEY], (name, self.form.subject(operation))
+        layer = self._layers.get(about)
+        if (
+            layer is not None
+            and layer in self.viewer.layers
+            and layer.data.shape == data.shape
+            and np.array_equal(carried(layer, "affine"), carries["affine"])
+        ):
             layer.data = data
-            layer.metadata[KEY] = {**layer.metadata[KEY], **record_metadata(operation.output(name))}
+            layer.metadata[KEY] = carries
             return
         active = self.viewer.layers.selection.active
         add = self.viewer.add_labels if kind == "labels" else self.viewer.add_image
-        self._layers[name] = add(data, visible=visible, **keywords)
+        self._layers[about] = add(data, visible=visible, **keywords)
         self.viewer.layers.selection.active = active
 
     # -- the draft ------------------------------------------------------------------------------------------------
@@ -164,6 +171,10 @@ class OperationPanel(EnginePanel):
     def operation(self) -> Operation:
         """Return the operation of the result that is shown, or of a run with the form as it stands."""
         return self.form.draft(*self.form.read()) if self._made is None else self._made
+
+    def layer_of(self, name: str) -> Any | None:
+        """Return the layer of a result that was made last, or None."""
+        return None if self._made is None else self._layers.get((name, self.form.subject(self._made)))
 
     def script_files(self) -> dict[str, str]:
         """Files that a script writes: the main result."""

@@ -114,7 +114,7 @@ def run(qtbot, panel, **values):
 
 
 def kept(panel):
-    return volume_of(panel._layers["kept"])
+    return volume_of(panel.layer_of("kept"))
 
 
 def test_a_run_and_what_its_layers_carry(viewer, panel, qtbot):
@@ -122,7 +122,7 @@ def test_a_run_and_what_its_layers_carry(viewer, panel, qtbot):
     run(qtbot, panel, value=0.25)
     np.testing.assert_array_equal(kept(panel), np.where(VALUES >= 0.25, VALUES, 0))
     assert [layer.visible for layer in viewer.layers] == [True, True, False]
-    record = record_of(panel._layers["dropped"])
+    record = record_of(panel.layer_of("dropped"))
     assert record.name == "dropped"
     assert record.of.level == Absolute(value=0.25)
     assert record.of == panel.operation()
@@ -148,7 +148,7 @@ def test_a_number_that_nobody_edits_is_not_rounded(viewer, panel, qtbot):
     panel.form.show(exact)
     assert panel.operation() == exact
     run(qtbot, panel)
-    assert record_of(panel._layers["kept"]).of == exact
+    assert record_of(panel.layer_of("kept")).of == exact
 
 
 # -- inputs are bound by identity -------------------------------------------------------------------------------------
@@ -160,7 +160,7 @@ def test_nothing_that_happens_to_layers_runs_or_changes_anything(viewer, panel, 
     panel.form.boxes["mask"].choose(mask)
     panel.live_box.setChecked(True)
     run(qtbot, panel)
-    before, runs = record_of(panel._layers["kept"]).of, STORE.runs
+    before, runs = record_of(panel.layer_of("kept")).of, STORE.runs
     for change in (
         lambda: setattr(other, "name", "t1 [1]"),
         lambda: setattr(image, "name", "renamed"),
@@ -180,7 +180,24 @@ def test_nothing_that_happens_to_layers_runs_or_changes_anything(viewer, panel, 
     assert panel.form.boxes["image"].currentText() == "renamed (no layer)"
     assert panel.why_stale() == []
     run(qtbot, panel)  # what was chosen is still there
-    assert record_of(panel._layers["kept"]).of == before
+    assert record_of(panel.layer_of("kept")).of == before
+
+
+def test_a_result_is_not_shown_in_the_layer_of_another_image_or_place(viewer, panel, qtbot):
+    first = add(viewer)
+    second = viewer.add_image(VALUES.T + 1, name="t2", affine=first.affine.affine_matrix * [2, 1, 1, 1])
+    of_first, of_second = [], []
+    for image, layers in ((first, of_first), (second, of_second), (first, of_first), (second, of_second)):
+        panel.form.boxes["image"].choose(image)
+        run(qtbot, panel, value=0.25)
+        layers.append(panel.layer_of("kept"))
+        np.testing.assert_array_equal(kept(panel), np.where(image.data.T >= 0.25, image.data.T, 0))
+        np.testing.assert_array_equal(layers[-1].affine.affine_matrix, image.affine.affine_matrix)
+    assert of_first[0] == of_first[1] != of_second[0] == of_second[1]
+    second.scale = (1, 1, 5)
+    run(qtbot, panel)
+    assert panel.layer_of("kept") not in (of_first[0], of_second[0])
+    assert volume_of(of_second[0]).sum() == kept(panel).sum()  # the earlier one stays
 
 
 def test_live_runs_follow_edits_of_the_form(viewer, panel, qtbot):
@@ -291,7 +308,7 @@ def test_the_script_saves_what_no_file_holds_beside_it(viewer, panel, qtbot, tmp
 def test_a_session_of_its_layers(viewer, panel, qtbot, tmp_path):
     add(viewer)
     run(qtbot, panel, value=0.25)
-    record = record_of(panel._layers["kept"])
+    record = record_of(panel.layer_of("kept"))
     draft = dataclasses.replace(record.of, fill=2.0)
     save_session(tmp_path / "s.zip", State((show(record, "kept", device="cpu"),), (("threshold", draft),)))
     store = Store()
@@ -299,7 +316,7 @@ def test_a_session_of_its_layers(viewer, panel, qtbot, tmp_path):
     assert dict(opened.state.drafts)["threshold"] == draft
     ((shown, found),) = rerun(opened.state, device="cpu")
     assert shown.digest == found
-    held = carried(panel._layers["kept"], "record")
+    held = carried(panel.layer_of("kept"), "record")
     assert [*from_graph({name: one for name, one in held.items() if name != "output"}).values()][-1] == record.of
 
 

@@ -1,9 +1,9 @@
 """Which tests are run, and in what order.
 
-Without ``--all`` a test function runs one case of its parametrization in seven, at least one, and those marked ``long``
-wait. Slow ones (``slow_tests.csv``) take turns, one in fourteen of a file, except for those marked ``daily``: a kernel's
-bits, an engine's checks, one way through each panel, scripts copied from it. All this follows from a seed, today's
-number unless ``--seed`` gives one. What the user names, a file or a test, is run whole.
+Without ``--all`` a test function runs one case of its parametrization in seven, at least one, and those marked
+``long`` wait. Slow ones (``slow_tests.csv``) take turns, one in fourteen of a file, except for those marked ``daily``:
+a kernel's bits, an engine's checks, one way through each panel, scripts copied from it. All this follows from a seed,
+today's number unless ``--seed`` gives one. What the user names, a file or a test, is run whole.
 """
 
 import datetime

@@ -84,14 +84,9 @@ def record_of(layer: Any) -> Output[Any] | None:
         return None
 
 
-def record_metadata(output: Output[Any]) -> dict[str, Any]:
-    """Return what a layer carries of the result that it shows."""
-    return {RECORD: {**graph(output.of), "output": output.name}}
-
-
 def layer_of(volume: Volume, output: Output[Any], **keywords: Any) -> LayerData:
     """Return the layer of a volume or a series that is a result."""
-    metadata = record_metadata(output)
+    metadata: dict[str, Any] = {RECORD: {**graph(output.of), "output": output.name}}
     if volume.quantity is not None:
         metadata |= quantity_metadata(volume.quantity, halves=volume.halves, guide=volume.guide)
     array = volume.array if volume.array.ndim > 2 else volume.array[..., np.newaxis]

@@ -3,13 +3,15 @@
 import dataclasses
 import hashlib
 import os
+import tempfile
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
+from weakref import WeakValueDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -67,10 +69,16 @@ def file(path: str | os.PathLike[str], checksum: str = "") -> File:
 
 def array_checksum(array: Array) -> str:
     """Return the checksum of an array: type, shape, order in memory, along which samples are numbered, and content."""
-    order = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
+    order, content = _content(array)
     digest = hashlib.sha256(f"{array.dtype.str}{array.shape}{order}".encode())
-    digest.update(np.ascontiguousarray(array.T if order == "F" else array).view(np.uint8).reshape(-1).data)
+    digest.update(content)
     return digest.hexdigest()[:_DIGITS]
+
+
+def _content(array: Array) -> tuple[Literal["C", "F"], memoryview]:
+    """Order of an array in memory, and its bytes in that order."""
+    order: Literal["C", "F"] = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
+    return order, np.ascontiguousarray(array.T if order == "F" else array).view(np.uint8).reshape(-1).data
 
 
 # -- kinds of results -------------------------------------------------------------------------------------------------
@@ -161,14 +169,24 @@ def _nbytes(value: Any) -> int:
 # -- values -----------------------------------------------------------------------------------------------------------
 
 
+def _in_file(array: Array) -> Array:
+    """The same array in a file, which goes when nobody has it any more, or the program ends, in whatever way."""
+    order, content = _content(array)
+    with tempfile.TemporaryFile(prefix="napari-gpubio-") as stream:
+        stream.write(content)
+        stream.flush()
+        return np.memmap(stream, array.dtype, "r", shape=array.shape, order=order)
+
+
 class Store:
     """Arrays and results of a program; results are kept for each kind of device, whose bits differ.
 
     Parameters
     ----------
     budget
-        Bytes of results that are kept; beyond them, what was used longest ago goes, and is made again when needed. By
-        default a quarter of the memory, and 8 GB at most.
+        Bytes of results that are kept; beyond them, what was used longest ago goes, and is made again when needed. As
+        much is kept in memory of arrays; beyond that, they wait in temporary files. By default a quarter of the memory,
+        and 8 GB at most.
     """
 
     def __init__(self, budget: int | None = None) -> None:
@@ -178,7 +196,7 @@ class Store:
         self._arrays: dict[str, Array] = {}
         self._results: OrderedDict[tuple[str, str], tuple[Any, int]] = OrderedDict()
         self._lock = threading.Lock()
-        self._making: dict[tuple[str, str], threading.Lock] = {}
+        self._making: WeakValueDictionary[tuple[str, str], threading.Lock] = WeakValueDictionary()
 
     def hold(self, array: Array) -> Held:
         """Keep a copy of an array, which may be painted on later."""
@@ -188,7 +206,21 @@ class Store:
             kept.flags.writeable = False
             with self._lock:
                 self._arrays.setdefault(checksum, kept)
+                self._put_away()
         return Held(checksum)
+
+    def _put_away(self) -> None:
+        """Move what was held first to files, until the rest is within the budget."""
+        inside = {name: one for name, one in self._arrays.items() if one.nbytes and not isinstance(one, np.memmap)}
+        excess = sum(one.nbytes for one in inside.values()) - self.budget
+        for name, array in [*inside.items()][:-1]:  # the last one is about to be used
+            if excess <= 0:
+                return
+            try:
+                self._arrays[name] = _in_file(array)
+            except OSError:  # no room there either: it stays where it is
+                return
+            excess -= array.nbytes
 
     def array(self, held: Held) -> Array:
         """Return an array that is held; InvalidInput if there is none."""

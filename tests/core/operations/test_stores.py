@@ -1,6 +1,7 @@
 """What runs, once; what is kept; and checksums."""
 
 import dataclasses
+import errno
 import threading
 
 import numpy as np
@@ -10,6 +11,7 @@ from napari_gpubio.core import files
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.operations import (
     STORE,
+    Held,
     HeldVolume,
     OpenVolume,
     Output,
@@ -75,6 +77,34 @@ def test_the_budget_holds(image):
     assert store.result(Smooth(image=image, radius=3), "cpu") is not None
     assert store.result(Smooth(image=image, radius=0), "cpu") is None
     run(Trace(field=Smooth(image=image, radius=0)), store=store, device="cpu")  # made again as it is needed
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_arrays_beyond_the_budget_wait_in_files(order):
+    store = Store(budget=1000)
+    arrays = [np.asarray(np.arange(60.0).reshape(3, 4, 5) + n, order=order) for n in range(4)]
+    held = [store.hold(array) for array in [np.zeros((0, 3)), *arrays]][1:]
+    kept = [store.array(one) for one in held]
+    assert [isinstance(one, np.memmap) for one in kept] == [True, True, False, False]  # 480 bytes each
+    for array, one, checksum in zip(arrays, kept, held, strict=True):
+        np.testing.assert_array_equal(one, array)
+        assert Held(array_checksum(one)) == checksum
+        assert not one.flags.writeable
+    assert store.hold(arrays[0]) == held[0]
+    image = HeldVolume.of(Volume(array=arrays[0], affine=np.eye(4)), store)
+    np.testing.assert_array_equal(run(image, store=store).array, arrays[0])
+
+
+def test_arrays_stay_in_memory_where_no_file_has_room(monkeypatch):
+    def full(**_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("tempfile.TemporaryFile", full)
+    store = Store(budget=100)
+    arrays = [np.arange(60.0) + n for n in range(3)]
+    held = [store.hold(array) for array in arrays]
+    for one, array in zip(held, arrays, strict=True):
+        np.testing.assert_array_equal(store.array(one), array)
 
 
 def test_a_stopped_result_is_returned_and_nothing_is_built_on_it(store, image):
