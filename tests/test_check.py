@@ -11,6 +11,8 @@ import pytest
 from napari_gpubio import cli, tracts
 from napari_gpubio.core.checks import Check, Finding, Speed, z_score_finding
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.denoise import checks as denoise_cases
+from napari_gpubio.light import checks as light_cases
 from napari_gpubio.speckle import checks as speckle_cases
 from napari_gpubio.tracts import checks as cases
 
@@ -154,6 +156,17 @@ def test_the_speed_cases_count_what_they_do():
     fit = next(speed for speed in cases.SPEEDS if speed.name.startswith("weighted tensor fit"))
     field = tracts.fit_tensors(tracts.phantom.load_brain_phantom(), device="cpu")
     assert (fit.unit, fit.prepare(cli.choose_device("cpu"))()) == ("voxels", float(field.mask.sum()))
+
+
+@pytest.mark.parametrize("speed", cases.SPEEDS, ids=lambda speed: speed.name)
+def test_fibers_are_timed(speed):
+    assert speed.prepare(cli.choose_device("cpu"))() > 0
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("speed", [*light_cases.SPEEDS, *denoise_cases.SPEEDS], ids=lambda speed: speed.name)
+def test_light_and_filters_are_timed(speed):
+    assert speed.prepare(cli.choose_device("cpu"))() > 0
 
 
 @pytest.mark.usefixtures("one_engine")

@@ -123,7 +123,8 @@ LENGTH_CHECK = Check(name="maximum length of whole fibers", source="definition",
 def _tracking_speed(settings: TrackSettings) -> Callable[[Device], Callable[[], float]]:
     def prepare(device: Device) -> Callable[[], float]:
         field = fit_tensors(load_brain_phantom(), device=device)
-        directions = Directions(count=1000, cone_half_angle_deg=20.0).of_method(settings.method)
+        fan = Directions(count=1000, cone_half_angle_deg=20.0)
+        directions = fan.of_method(settings.method, fan)
         seeds = ball((0.0, -5.0, 22.0), 2.0 if directions.per_seed == 1 else 0.0, 1000 // directions.per_seed)
 
         def work() -> float:
