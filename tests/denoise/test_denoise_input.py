@@ -71,7 +71,7 @@ def test_bad_input_is_refused_with_a_sentence(image, options, sentence):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"patches": "huge"}, r"patches is 'huge'; choose one of 'mixed', 'small', 'large'"),
+        ({"patches": "huge"}, r"patches is 'huge'; give Mixed or Small or Large"),
         ({"search_radius": 0}, r"search_radius is 0 voxels; it must be at least 1 voxels"),
         ({"search_radius": 2.5}, r"search_radius is 2.5; give an integer"),
         ({"noise_model": "poisson"}, r"noise_model is 'poisson'"),
