@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.napari_io import carried
+from napari_gpubio.core.steps import drive
 from napari_gpubio.light.gui import LightPanel, request
 from napari_gpubio.light.gui.display import DecadeBar, Strength
 from napari_gpubio.light.gui.mode import Mode
@@ -270,7 +271,7 @@ def test_the_legend_shows_powers_of_ten_and_the_unit(viewer, ready, qtbot):
 def test_a_saved_result_is_opened_with_its_inputs(viewer, quiet, qtbot, tmp_path):
     run(qtbot, quiet)
     saved, path = result(viewer), tmp_path / "mine.npz"
-    quiet.voxels.results.save(path, quiet.voxels.results.displayed)
+    drive(quiet.voxels.results.save(path, quiet.voxels.results.displayed))
     viewer.layers.clear()
     settle(qtbot, quiet)
     quiet.voxels.results.open_result(path)
