@@ -25,18 +25,30 @@ from napari_gpubio.core.command_line import (
     stop_at_interrupt,
     whole_numbers,
 )
+from napari_gpubio.core.device import choose_device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.operations.files import read_record, write_record
 from napari_gpubio.core.operations.records import (
     File,
+    Held,
     InputInfo,
     Operation,
     Output,
+    Reading,
+    ancestry,
     input_infos,
     words_of,
 )
 from napari_gpubio.core.operations.sessions import files_of
-from napari_gpubio.core.operations.stores import file, kind_registered, run_steps, write_value
+from napari_gpubio.core.operations.stores import (
+    STORE,
+    Conversion,
+    conversion_to,
+    file,
+    kind_registered,
+    run_steps,
+    write_value,
+)
 from napari_gpubio.core.operations.volumes import Volume
 from napari_gpubio.core.parameters import param_info
 from napari_gpubio.core.report import measured, tell, wrote
@@ -69,17 +81,24 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
 
 
 def add_verbs(verbs: Any, module: Any) -> None:
-    """Add the verbs of all operations of a module to the command line; see `add_verb`."""
+    """Add the verbs of all operations of a module, or of a package that has their modules; see `add_verb`."""
     for one in vars(module).values():
-        if isinstance(one, type) and issubclass(one, Operation) and one.verb and one.__module__ == module.__name__:
+        is_verb = isinstance(one, type) and issubclass(one, Operation) and one.verb
+        if is_verb and f"{one.__module__}.".startswith(f"{module.__name__}.") and not _takes_held(one):
             add_verb(verbs, one)
+
+
+def _takes_held(operation: type[Operation]) -> bool:
+    """Whether it is of arrays that no file holds."""
+    return any(Held in (hint, *typing.get_args(hint)) for hint in hints(operation).values())
 
 
 def add_verb(verbs: Any, operation: type[Operation]) -> None:
     """Add the verb of an operation to the command line's parser of verbs; its options are made when it is used."""
-    verb = verbs.add_parser(
+    named = {} if issubclass(operation, Reading) else {"help": _paragraphs(operation)[0].rstrip(".")}
+    verb = verbs.add_parser(  # those that open files are not listed: all others do that, too
         operation.verb,
-        help=_paragraphs(operation)[0].rstrip("."),
+        **named,
         usage=f"%(prog)s {_first(operation).upper()} [options]",
         formatter_class=_Formatter,
         allow_abbrev=False,
@@ -137,11 +156,58 @@ def _options(operation: type[Operation]) -> list[_Option]:
 
 
 def _reading_options(operation: type[Operation]) -> list[_Option]:
-    """Fields of the operation that opens the first input, but for its file and what lies beside that."""
+    """Fields of the operations that open the first input, or make it, but for those that are options already."""
     info = input_infos(operation).get(_first(operation))
-    opens: Any = None if info is None else kind_registered(info.kind).opens
-    fields = [] if opens is None else [field for field in record_fields(opens) if field.name not in ("file", "beside")]
-    return [_Option((_READ, field.name), opens, field, _flag(field.name)) for field in fields]
+    taken = {one.flag for one in _options(operation)}
+    fields = (
+        {} if info is None else {name: one for way in reversed(_ways(info.kind)) for name, one in way.fields().items()}
+    )
+    found = [_Option((_READ, name), owner, field, _flag(name)) for name, (owner, field) in fields.items()]
+    return [one for one in found if one.flag not in taken]
+
+
+class _Way(NamedTuple):
+    """How a file becomes an input: what opens it, and what makes the input of that."""
+
+    opens: type[Reading]
+    conversion: Conversion | None = None
+
+    def fields(self) -> dict[str, tuple[type[Operation], dataclasses.Field[Any]]]:
+        """What can be said of it, but for the file, what lies beside it, and settings in parts."""
+        opens: type[Operation] = self.opens
+        found = {field.name: (opens, field) for field in record_fields(opens)}
+        if self.conversion is not None:
+            cls = self.conversion.operation
+            parts = [field for field in record_fields(cls) if not alternatives(hints(cls)[field.name])]
+            found |= {field.name: (cls, field) for field in parts if field.name != self.conversion.field}
+        return {name: one for name, one in found.items() if name not in ("file", "beside")}
+
+    def made(self, path: Path, told: Mapping[str, Any]) -> Operation:
+        """The operation that makes the input of a file."""
+        values: dict[type, dict[str, Any]] = {}
+        for name, (cls, field) in self.fields().items():
+            if name in told:
+                info, value = input_infos(cls).get(name), told[name]
+                values.setdefault(cls, {})[name] = (
+                    _opened(value, info, {}) if info is not None else _setting(value, hints(cls)[field.name])
+                )
+        opens: Any = self.opens
+        opened: Operation = opens.at(path, **values.get(self.opens, {}))
+        if self.conversion is None:
+            return opened
+        cls = self.conversion.operation
+        source, made = (words_of(one) for one in (opened.output().kind, next(iter(cls.makes.values()))))
+        tell([f"{path.name} is a {source}, of which {cls.verb} makes the {made}; that verb has all of its settings"])
+        return cls(**{self.conversion.field: opened}, **values.get(cls, {}))
+
+
+def _ways(kind: type) -> list[_Way]:
+    opens, conversion = kind_registered(kind).opens, conversion_to(kind)
+    ways = [] if opens is None else [_Way(opens)]
+    if conversion is not None:
+        source = kind_registered(input_infos(conversion.operation)[conversion.field].kind)
+        ways.append(_Way(source.opens, conversion))
+    return ways
 
 
 def _walk(cls: type, before: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], type, dataclasses.Field[Any]]]:
@@ -290,11 +356,8 @@ def _made(
 
 def _read_with(operation: type[Operation], values: Mapping[str, Any]) -> dict[str, Any]:
     """What the options say of how the first input is read."""
-    found = {}
-    for option in _reading_options(operation):
-        if (value := values.get(".".join(option.path))) is not None:
-            found[option.field.name] = _setting(value, hints(option.owner)[option.field.name])
-    return found
+    found = {one.field.name: values.get(".".join(one.path)) for one in _reading_options(operation)}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def _setting(value: Any, hint: Any) -> Any:
@@ -306,19 +369,22 @@ def _setting(value: Any, hint: Any) -> Any:
 
 
 def _opened(path: str, info: InputInfo, read: Mapping[str, Any]) -> Operation | Output[Any]:
-    """The operation that opens a file, in a way, or that a record describes."""
+    """The operation that opens a file, in a way, or makes the input of it, or that a record describes."""
     if path.lower().endswith(RECORD_ENDING):
         if read:
             raise InvalidInput(f"{Path(path).name} is a record, which says how it is read; leave {', '.join(read)} out")
         return read_record(path)
-    opens = kind_registered(info.kind).opens
-    if opens is None:
+    if not (ways := _ways(info.kind)):
         raise InvalidInput(
             f"{info.label.lower()} is {Path(path).name}; give the record ({RECORD_ENDING}) of an operation that makes "
             f"{words_of(info.kind)}"
         )
-    opened: Operation = opens.at(Path(path), **read)
-    return opened
+    fitting = [way for way in ways if read.keys() <= way.fields().keys()]
+    if not fitting:
+        raise InvalidInput(f"{' and '.join(map(_flag, read))} are of files of different kinds; give those of one kind")
+    plain, other = fitting[0], fitting[-1]
+    is_other = other is not plain and other.conversion is not None and other.conversion.takes(Path(path))
+    return (other if is_other else plain).made(Path(path), read)
 
 
 def _run(operation: type[Operation], chosen: Mapping[tuple[str, ...], type], options: argparse.Namespace) -> int:
@@ -339,14 +405,16 @@ def _run(operation: type[Operation], chosen: Mapping[tuple[str, ...], type], opt
     }
     read = {Path(one.path).name: Path(one.path) for one in files_of(made)}
     check_outputs({**wanted, **beside, "--record": record}, read, force=options.force)
+    device = choose_device(options.device)
     with stop_at_interrupt() as stop:
-        result = drive(run_steps(made, device=options.device, stop=stop), draw_progress)
+        result = drive(run_steps(made, device=device, stop=stop), draw_progress)
     if result is None:
         return STOPPED
     if operation.keeps_parts and not result.complete:
         tell([f"nothing was written, since {operation.keeps_parts}"])
         return STOPPED
-    tell(getattr(result, "notes", ()))
+    for one in ancestry(made):
+        tell(getattr(result if one == made else STORE.result(one, device.kind), "notes", ()))
     told = made.told(result)
     for line in told.lines:
         sys.stdout.write(f"{line}\n")
