@@ -1,5 +1,16 @@
 """The verbs of tracts: operations on diffusion scans, tensors, orientation distributions, regions and fibers."""
 
+from napari_gpubio.tracts.operations.deconvolution import (
+    Deconvolve,
+    DeconvolveTissues,
+    EstimateResponse,
+    EstimateTissueResponses,
+    FindPeaks,
+    OpenResponse,
+    Peaks,
+    TissueFods,
+    TissueResponses,
+)
 from napari_gpubio.tracts.operations.fibers import OpenTractogram
 from napari_gpubio.tracts.operations.fods import OpenFixels, OpenFods
 from napari_gpubio.tracts.operations.held import (
@@ -18,6 +29,11 @@ from napari_gpubio.tracts.operations.tensors import FittedTensors, FitTensors, O
 
 __all__ = [
     "BoxRegion",
+    "Deconvolve",
+    "DeconvolveTissues",
+    "EstimateResponse",
+    "EstimateTissueResponses",
+    "FindPeaks",
     "FitTensors",
     "FittedTensors",
     "HeldAtlas",
@@ -32,10 +48,14 @@ __all__ = [
     "OpenFixels",
     "OpenFods",
     "OpenRegion",
+    "OpenResponse",
     "OpenScan",
     "OpenTensors",
     "OpenTractogram",
+    "Peaks",
     "ScanWithoutNoise",
     "SphereRegion",
     "TensorsWithMaps",
+    "TissueFods",
+    "TissueResponses",
 ]

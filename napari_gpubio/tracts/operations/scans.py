@@ -31,7 +31,13 @@ class OpenScan(Reading, verb="open-scan", makes={"scan": DiffusionScan}):
         "Volumes", "Those to read, counted from 0, as in 0-5,8; all by default.", default=()
     )
     b0_limit: float = param(
-        B0_LIMIT, "b0 limit", "Volumes up to this b-value are not weighted.", unit="s/mm²", minimum=0.0, maximum=1e5
+        B0_LIMIT,
+        "b0 limit",
+        "Volumes up to this b-value are not weighted.",
+        unit="s/mm²",
+        minimum=0.0,
+        maximum=1e5,
+        advanced=True,
     )
 
     @property
