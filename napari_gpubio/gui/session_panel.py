@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Generator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from qtpy.QtWidgets import QCheckBox, QTreeWidget, QTreeWidgetItem, QWidget
 
@@ -17,6 +17,9 @@ from napari_gpubio.gui.forms import muted_label, notes_text, row_of, text_button
 from napari_gpubio.gui.labels import tip_of
 from napari_gpubio.gui.panel import EnginePanel, panels_of
 from napari_gpubio.gui.session_window import show_layers, show_view, shown_steps, take_layers, view_of
+
+if TYPE_CHECKING:
+    import napari.viewer
 
 _FILTER = "napari-gpubio session (*.zip)"
 _HEADINGS = ("Layer", "Made by", "")
@@ -41,7 +44,7 @@ class SessionPanel(EnginePanel):
         The napari viewer.
     """
 
-    def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
+    def __init__(self, viewer: "napari.viewer.Viewer", parent: QWidget | None = None) -> None:
         super().__init__(viewer, run_text="Make results", parent=parent)
         self._waiting: list[Shown] = []
         self._outside: list[Path] = []  # folders with files that the session names, and may not read
