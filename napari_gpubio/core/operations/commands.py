@@ -128,7 +128,7 @@ def _prepare(operation: type[Operation], verb: Parser, arguments: Sequence[str])
         if _is_chosen(option, chosen):
             _add_option(verb, option, first, shows_all=shows_all)
     if reads := _reading_options(operation):
-        how = verb.add_argument_group(f"how {_first(operation).upper()} is read")
+        how = verb.add_argument_group("how files are read")
         for option in reads:
             _add_option(how, option, "", shows_all=shows_all)
     files = verb.add_argument_group(f"results, to files (inputs may be files, or records {RECORD_ENDING})")
@@ -156,12 +156,13 @@ def _options(operation: type[Operation]) -> list[_Option]:
 
 
 def _reading_options(operation: type[Operation]) -> list[_Option]:
-    """Fields of the operations that open the first input, or make it, but for those that are options already."""
-    info = input_infos(operation).get(_first(operation))
-    taken = {one.flag for one in _options(operation)}
-    fields = (
-        {} if info is None else {name: one for way in reversed(_ways(info.kind)) for name, one in way.fields().items()}
-    )
+    """Fields of the operations that open inputs, or make the first one, but for those that are options already."""
+    first, taken = _first(operation), {one.flag for one in _options(operation)}
+    fields: dict[str, tuple[type[Operation], dataclasses.Field[Any]]] = {}
+    for name, info in input_infos(operation).items():
+        for way in _ways(info.kind):
+            if way.conversion is None or name == first:
+                fields = way.fields() | fields
     found = [_Option((_READ, name), owner, field, _flag(name)) for name, (owner, field) in fields.items()]
     return [one for one in found if one.flag not in taken]
 
@@ -189,7 +190,7 @@ class _Way(NamedTuple):
             if name in told:
                 info, value = input_infos(cls).get(name), told[name]
                 values.setdefault(cls, {})[name] = (
-                    _opened(value, info, {}) if info is not None else _setting(value, hints(cls)[field.name])
+                    _Reading({}).opened(value, info) if info is not None else _setting(value, hints(cls)[field.name])
                 )
         opens: Any = self.opens
         opened: Operation = opens.at(path, **values.get(self.opens, {}))
@@ -202,11 +203,10 @@ class _Way(NamedTuple):
 
 
 def _ways(kind: type) -> list[_Way]:
-    opens, conversion = kind_registered(kind).opens, conversion_to(kind)
-    ways = [] if opens is None else [_Way(opens)]
+    ways, conversion = [_Way(one) for one in kind_registered(kind).opening], conversion_to(kind)
     if conversion is not None:
         source = kind_registered(input_infos(conversion.operation)[conversion.field].kind)
-        ways.append(_Way(source.opens, conversion))
+        ways += [_Way(one, conversion) for one in source.opening]
     return ways
 
 
@@ -336,6 +336,8 @@ def _default(field: dataclasses.Field[Any]) -> str:
 def _made(
     cls: type, values: Mapping[str, Any], chosen: Mapping[tuple[str, ...], type], before: tuple[str, ...] = ()
 ) -> Any:
+    """Settings, or an operation, whose inputs are opened."""
+    read = _Reading(_read_with(cls, values)) if issubclass(cls, Operation) else None
     inputs = input_infos(cls) if issubclass(cls, Operation) else {}
     given = dict[str, Any]()
     for field in dataclasses.fields(cls):
@@ -346,16 +348,20 @@ def _made(
         elif value is None or value == []:
             continue
         elif info := inputs.get(field.name):
-            read = _read_with(cls, values) if field.name == _first(cls) else {}
-            opened = tuple(_opened(one, info, read) for one in (value if info.many else (value,)))
+            assert read is not None
+            opened = tuple(
+                read.opened(one, info, is_first=field.name == _first(cls)) for one in (value if info.many else (value,))
+            )
             given[field.name] = opened if info.many else opened[0]
         else:
             given[field.name] = _setting(value, hints(cls)[field.name])
+    if read is not None:
+        read.check()
     return cls(**given)
 
 
 def _read_with(operation: type[Operation], values: Mapping[str, Any]) -> dict[str, Any]:
-    """What the options say of how the first input is read."""
+    """What the options say of how files are read."""
     found = {one.field.name: values.get(".".join(one.path)) for one in _reading_options(operation)}
     return {name: value for name, value in found.items() if value is not None}
 
@@ -368,23 +374,48 @@ def _setting(value: Any, hint: Any) -> Any:
     return value
 
 
-def _opened(path: str, info: InputInfo, read: Mapping[str, Any]) -> Operation | Output[Any]:
-    """The operation that opens a file, in a way, or makes the input of it, or that a record describes."""
-    if path.lower().endswith(RECORD_ENDING):
-        if read:
-            raise InvalidInput(f"{Path(path).name} is a record, which says how it is read; leave {', '.join(read)} out")
-        return read_record(path)
-    if not (ways := _ways(info.kind)):
-        raise InvalidInput(
-            f"{info.label.lower()} is {Path(path).name}; give the record ({RECORD_ENDING}) of an operation that makes "
-            f"{words_of(info.kind)}"
-        )
-    fitting = [way for way in ways if read.keys() <= way.fields().keys()]
-    if not fitting:
-        raise InvalidInput(f"{' and '.join(map(_flag, read))} are of files of different kinds; give those of one kind")
-    plain, other = fitting[0], fitting[-1]
-    is_other = other is not plain and other.conversion is not None and other.conversion.takes(Path(path))
-    return (other if is_other else plain).made(Path(path), read)
+class _Reading:
+    """Opens inputs as options say; each option must be of use for one of them."""
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        self._options, self._unused = options, set(options)
+        self._records: list[str] = []
+
+    def opened(self, path: str, info: InputInfo, *, is_first: bool = False) -> Operation | Output[Any]:
+        """Return the operation that opens a file, or makes the input of it, or that a record describes."""
+        if path.lower().endswith(RECORD_ENDING):
+            self._records.append(Path(path).name)
+            return read_record(path)
+        every = _ways(info.kind)
+        plain = [way for way in every if way.conversion is None and way.opens.opens(path)][:1]
+        ways = plain + [way for way in every if way.conversion is not None]
+        if not ways:
+            raise InvalidInput(
+                f"{info.label.lower()} is {Path(path).name}; give the record ({RECORD_ENDING}) of an operation that "
+                f"makes {words_of(info.kind)}"
+            )
+        told = {name: value for name, value in self._options.items() if _has(ways if is_first else plain, name)}
+        fitting = [way for way in ways if told.keys() <= way.fields().keys()]
+        if not fitting:
+            flags = " and ".join(map(_flag, told))
+            raise InvalidInput(f"{flags} are of files of different kinds; give those of one kind")
+        self._unused -= told.keys()
+        first, last = fitting[0], fitting[-1]
+        is_last = last is not first and last.conversion is not None and last.conversion.takes(Path(path))
+        return (last if is_last else first).made(Path(path), told)
+
+    def check(self) -> None:
+        """Raise InvalidInput if an option is of no use."""
+        if not self._unused:
+            return
+        flags = ", ".join(_flag(name) for name in sorted(self._unused))
+        why = f"{self._records[0]} is a record, which says how it is read" if self._records else "no file is read so"
+        raise InvalidInput(f"{why}; leave {flags} out")
+
+
+def _has(ways: Sequence[_Way], name: str) -> bool:
+    """Whether something can be said of one of some ways."""
+    return any(name in way.fields() for way in ways)
 
 
 def _run(operation: type[Operation], chosen: Mapping[tuple[str, ...], type], options: argparse.Namespace) -> int:
@@ -393,7 +424,7 @@ def _run(operation: type[Operation], chosen: Mapping[tuple[str, ...], type], opt
     outputs = {flags[0]: (name, values[_dest(name)]) for name, flags in _outputs(operation).items()}
     wanted = {flag: path for flag, (_, path) in outputs.items() if path is not None}
     record = options.record
-    if not wanted and record is None and outputs:
+    if not wanted and record is None and outputs and not operation.needs_no_file:
         raise InvalidInput(f"nothing is to be written; give {' or '.join(outputs)}")
     for flag, (name, path) in outputs.items():
         check_endings({flag: path}, kind_registered(operation.makes[name]).endings)
@@ -427,4 +458,4 @@ def _run(operation: type[Operation], chosen: Mapping[tuple[str, ...], type], opt
     if record is not None:
         write_record(record, made)
         wrote(record)
-    return 0 if getattr(result, "complete", True) else STOPPED
+    return told.status if getattr(result, "complete", True) else STOPPED

@@ -101,7 +101,8 @@ class Kind(Generic[T]):
     beside
         The files that are written beside one, by what they are.
     opens
-        Operation that opens such a file: its ``at`` takes the path, and what its other fields are.
+        Operation that opens such a file, or several, of which the first that `Reading.opens` a path is taken: its
+        ``at`` takes the path, and what its other fields are.
     shows
         Where the function is that makes layers of it, as ``module:name``, so that nothing of napari is imported before:
         it takes the value, the `Output` that it is, and the name, and returns napari's layer data. Empty where it is
@@ -113,8 +114,13 @@ class Kind(Generic[T]):
     endings: tuple[str, ...] = ()
     write: Callable[[T, Path, Mapping[str, Any]], object] | None = None
     beside: Callable[[Path], Mapping[str, Path]] = lambda _: {}
-    opens: Any = None  # a class of operations
+    opens: Any = None  # a class of operations, or several
     shows: str = ""
+
+    @property
+    def opening(self) -> tuple[Any, ...]:
+        """Operations that open such files."""
+        return self.opens if isinstance(self.opens, tuple) else () if self.opens is None else (self.opens,)
 
 
 @dataclass(frozen=True)
