@@ -21,9 +21,7 @@ from napari_gpubio.core.space import voxel_sizes_mm
 from napari_gpubio.core.steps import drive
 from napari_gpubio.core.volumes import lies_on_grid, write_volume
 from napari_gpubio.tracts.arguments import add_field, read_field, read_fod_field, tell_check
-from napari_gpubio.tracts.bundles import cli as bundles
 from napari_gpubio.tracts.connectome import cli as connectome
-from napari_gpubio.tracts.dissection import cli as dissection
 from napari_gpubio.tracts.fods.axis_check import check_axes, check_fods
 from napari_gpubio.tracts.fods.model import FixelField, FodField
 from napari_gpubio.tracts.io.dwi import read_volume
@@ -76,11 +74,9 @@ def add_verb(verbs: Any) -> None:
     verb.set_defaults(
         run=run, error=verb.error, **dict.fromkeys(USUAL_IN_FODS)
     )  # None: tensors and FODs have their own
-    dissection.add_verb(verbs)
     uncertainty.add_verb(verbs)
     routes.add_verb(verbs)
     connectome.add_verbs(verbs)
-    bundles.add_verb(verbs)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -7,6 +7,7 @@ its name, and brings the options of that class only: the arguments are looked th
 import argparse
 import dataclasses
 import functools
+import glob
 import inspect
 import re
 import sys
@@ -27,6 +28,7 @@ from napari_gpubio.core.command_line import (
 )
 from napari_gpubio.core.device import choose_device
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.keeping import Keeper, left_by
 from napari_gpubio.core.operations.files import read_record, write_record
 from napari_gpubio.core.operations.records import (
     File,
@@ -35,6 +37,7 @@ from napari_gpubio.core.operations.records import (
     Operation,
     Output,
     Reading,
+    Words,
     ancestry,
     input_infos,
     words_of,
@@ -78,6 +81,11 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
         if isinstance(action, argparse.BooleanOptionalAction):  # what changes the default
             return action.option_strings[bool(action.default)]
         return super()._format_action_invocation(action)
+
+    def _format_args(self, action: argparse.Action, default_metavar: str) -> str:
+        """``FILE ...`` in the place of ``FILE [FILE ...]``."""
+        some = action.nargs == argparse.ONE_OR_MORE and isinstance(action.metavar, str)
+        return f"{action.metavar} ..." if some else super()._format_args(action, default_metavar)
 
 
 def add_verbs(verbs: Any, module: Any) -> None:
@@ -134,7 +142,8 @@ def _prepare(operation: type[Operation], verb: Parser, arguments: Sequence[str])
     files = verb.add_argument_group(f"results, to files (inputs may be files, or records {RECORD_ENDING})")
     for name, flags in _outputs(operation).items():
         words = words_of(operation.makes[name])
-        text = name.replace("_", " ") if operation.makes[name] is Volume else f"{name.replace('_', ' ')}, {words}"
+        text = name.replace("_", " ")
+        text = text if operation.makes[name] is Volume or text == words else f"{text}, {words}"
         files.add_argument(*flags, dest=_dest(name), type=Path, metavar="FILE", help=text)
     files.add_argument("--record", type=Path, metavar="FILE", dest=_RECORD, help="what was done, as JSON")
     verb.add_argument("--device", default="auto", help="auto, cpu, cuda:0, cuda:all")
@@ -189,9 +198,8 @@ class _Way(NamedTuple):
         for name, (cls, field) in self.fields().items():
             if name in told:
                 info, value = input_infos(cls).get(name), told[name]
-                values.setdefault(cls, {})[name] = (
-                    _Reading({}).opened(value, info) if info is not None else _setting(value, hints(cls)[field.name])
-                )
+                made = _Reading({}).opened(value, info) if info is not None else _setting(value, hints(cls)[field.name])
+                values.setdefault(cls, {})[name] = cls.words[name].value(value) if name in cls.words else made
         opens: Any = self.opens
         opened: Operation = opens.at(path, **values.get(self.opens, {}))
         if self.conversion is None:
@@ -269,27 +277,39 @@ def _first(operation: type[Operation]) -> str:
 def _add_option(verb: Any, option: _Option, first: str, *, shows_all: bool) -> None:
     field, hint = option.field, hints(option.owner)[option.field.name]
     inputs = input_infos(option.owner) if issubclass(option.owner, Operation) else {}
-    how = _how(field, hint, inputs.get(field.name), shows_all=shows_all)
+    how = _how(field, hint, inputs.get(field.name), shows_all=shows_all, words=_words_of(option))
     dest = ".".join(option.path)
     if option.path == (first,):
         needed = how.pop("required", False)
         how["nargs"] = {(True, True): "+", (True, False): "*", (False, False): "?"}.get(("nargs" in how, needed))
+        how.pop("action", None)
         verb.add_argument(dest, **{**how, "metavar": first.upper()})
         return
     verb.add_argument(option.flag, dest=dest, **how)
 
 
-def _how(field: dataclasses.Field[Any], hint: Any, info: InputInfo | None, *, shows_all: bool) -> dict[str, Any]:
+def _words_of(option: _Option) -> Words | None:
+    """How a command says the field of an operation, if not in the usual way."""
+    return option.owner.words.get(option.field.name) if issubclass(option.owner, Operation) else None
+
+
+def _how(
+    field: dataclasses.Field[Any], hint: Any, info: InputInfo | None, *, shows_all: bool, words: Words | None = None
+) -> dict[str, Any]:
     """Keywords of argparse for a field."""
     needed = field.default is dataclasses.MISSING
     if info is not None:
-        text = _help(info.help, "" if info.kind is Volume else f" [{words_of(info.kind)}]", shows_all=shows_all)
-        return {"metavar": "FILE", "required": not info.optional, "help": text, **({"nargs": "+"} if info.many else {})}
+        kind = f" [{words_of(info.kind)}]" if shows_all and info.kind is not Volume else ""
+        text = _help(info.help, kind, shows_all=shows_all)
+        many = {"nargs": "+", "action": "extend"} if info.many else {}
+        return {"metavar": "FILE", "required": not info.optional, "help": text, **many}
     told = param_info(field) or part_info(field)
     if told is None:
         raise TypeError(f"{field.name} has neither param nor part, so that nobody knows what it is")
     text = _help(told.help, _default(field), shows_all=shows_all)
     text = argparse.SUPPRESS if told.advanced and not shows_all else text
+    if words is not None:
+        return {"action": "append", "nargs": len(words.names), "metavar": words.names, "help": text}
     if classes := alternatives(hint):
         return {"choices": [kind_of(one) for one in classes], "help": text}
     hint = next((one for one in typing.get_args(hint) if one is not type(None)), hint) if is_union(hint) else hint
@@ -324,7 +344,9 @@ def _help(text: str, default: str, *, shows_all: bool) -> str:
 
 
 def _default(field: dataclasses.Field[Any]) -> str:
-    if field.default == () or any(field.default is one for one in (dataclasses.MISSING, None, False)):  # 0.0 == False
+    if field.default in ((), "") or any(
+        field.default is one for one in (dataclasses.MISSING, None, False)
+    ):  # 0.0 == False
         return ""
     value = kind_of(field.default) if isinstance(field.default, Settings) else field.default
     return f" (default: {' '.join(map(str, value)) if isinstance(value, tuple) else value})"
@@ -349,10 +371,11 @@ def _made(
             continue
         elif info := inputs.get(field.name):
             assert read is not None
-            opened = tuple(
-                read.opened(one, info, is_first=field.name == _first(cls)) for one in (value if info.many else (value,))
-            )
+            paths = [path for one in value for path in _files_named(one)] if info.many else [value]
+            opened = tuple(read.opened(one, info, is_first=field.name == _first(cls)) for one in paths)
             given[field.name] = opened if info.many else opened[0]
+        elif issubclass(cls, Operation) and field.name in cls.words:
+            given[field.name] = cls.words[field.name].value(value)
         else:
             given[field.name] = _setting(value, hints(cls)[field.name])
     if read is not None:
@@ -364,6 +387,15 @@ def _read_with(operation: type[Operation], values: Mapping[str, Any]) -> dict[st
     """What the options say of how files are read."""
     found = {one.field.name: values.get(".".join(one.path)) for one in _reading_options(operation)}
     return {name: value for name, value in found.items() if value is not None}
+
+
+def _files_named(word: str) -> list[str]:
+    """The file, or those that a pattern names where the shell has not done so, as on Windows."""
+    if not any(one in word for one in "*?") or Path(word).exists():
+        return [word]
+    if not (found := sorted(glob.glob(word, recursive=True))):  # noqa: PTH207 - absolute ones, too
+        raise InvalidInput(f"no file is called {word!r}; check the path")
+    return found
 
 
 def _setting(value: Any, hint: Any) -> Any:
@@ -435,11 +467,25 @@ def _run(operation: type[Operation], chosen: Mapping[tuple[str, ...], type], opt
         for what, other in kind_registered(operation.makes[outputs[flag][0]]).beside(path).items()
     }
     read = {Path(one.path).name: Path(one.path) for one in files_of(made)}
-    check_outputs({**wanted, **beside, "--record": record}, read, force=options.force)
+    kept = next((path for name, path in outputs.values() if name == operation.continues), None)
+    known = _left(operation, kept)
+    continued = None if known is None else kept
+    check_outputs({**wanted, **beside, "--record": record}, read, force=options.force, continued=continued)
     device = choose_device(options.device)
+    keep = Keeper(kept, functools.partial(_keep, made), draw_progress, goes_on=known is not None)
     with stop_at_interrupt() as stop:
-        result = drive(run_steps(made, device=device, stop=stop), draw_progress)
+        result = drive(run_steps(made, device=device, stop=stop, known=known), keep)
     if result is None:
+        return STOPPED
+    if operation.continues and not result.complete:
+        if kept is not None:
+            _keep(made, kept, made.output(operation.continues).value_in(result))
+        tell(
+            [
+                "stopped early; "
+                + ("nothing was kept, for it has no file" if kept is None else "the same command goes on")
+            ]
+        )
         return STOPPED
     if operation.keeps_parts and not result.complete:
         tell([f"nothing was written, since {operation.keeps_parts}"])
@@ -459,3 +505,14 @@ def _run(operation: type[Operation], chosen: Mapping[tuple[str, ...], type], opt
         write_record(record, made)
         wrote(record)
     return told.status if getattr(result, "complete", True) else STOPPED
+
+
+def _left(operation: type[Operation], path: Path | None) -> Any:
+    """What an earlier run has left in the file of a result, if it did not come to its end."""
+    load = kind_registered(operation.makes[operation.continues]).unfinished if operation.continues else None
+    return None if load is None else left_by(path, load)
+
+
+def _keep(operation: Operation, path: Path, value: Any) -> None:
+    """Write what is done."""
+    write_value(value, path, operation.output(operation.continues))

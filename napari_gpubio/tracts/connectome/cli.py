@@ -1,35 +1,24 @@
-"""The command-line verbs ``connectome`` and ``geodesics``: a tractogram or tensors and an atlas in, matrices out."""
+"""The command-line verb ``geodesics``: tensors and an atlas in, matrices out."""
 
 import argparse
 from pathlib import Path
 from typing import Any
 
 from napari_gpubio.core.command_line import (
-    STOPPED,
     add_settings,
     check_outputs,
     draw_progress,
     read_settings,
-    stop_at_interrupt,
 )
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.foreign import MOST_WHOLE, existing_numbers
-from napari_gpubio.core.keeping import Keeper, left_by
-from napari_gpubio.core.report import measured, tell, warn, wrote
-from napari_gpubio.core.steps import drive
+from napari_gpubio.core.report import measured, tell, wrote
 from napari_gpubio.tracts.arguments import add_field, add_fods, add_reference, read_field, read_fod_field
 from napari_gpubio.tracts.connectome.geodesic import FAN, TRACKING, geodesic_connectome
-from napari_gpubio.tracts.connectome.model import COUNT, LENGTH, Connectome
-from napari_gpubio.tracts.connectome.run import connectome_steps
-from napari_gpubio.tracts.connectome.settings import ConnectomeSettings, GeodesicSettings
+from napari_gpubio.tracts.connectome.model import COUNT, Connectome
+from napari_gpubio.tracts.connectome.settings import GeodesicSettings
 from napari_gpubio.tracts.io.atlases import read_atlas
-from napari_gpubio.tracts.io.blocks import source_of
 from napari_gpubio.tracts.io.tractograms import tractogram_target
 
-_EXAMPLES = """examples:
-  napari-gpubio connectome brain.trx aparc+aseg.nii.gz --out counts.csv
-  napari-gpubio connectome brain.tck aparc+aseg.nii.gz --of length_mm --statistic mean --out lengths.csv --npz brain.npz
-"""
 _GEODESICS = """example:
   napari-gpubio geodesics dwi.nii.gz aparc+aseg.nii.gz --of alignment_fa --statistic max --out s.csv --best best.trx
 """
@@ -37,26 +26,7 @@ _GEODESICS = """example:
 
 def add_verbs(verbs: Any) -> None:
     """Add the verbs to the command line."""
-    _add_connectome(verbs)
     _add_geodesics(verbs)
-
-
-def _add_connectome(verbs: Any) -> None:
-    verb = verbs.add_parser(
-        "connectome",
-        help="count the fibers between the regions of an atlas",
-        description="Find which regions each fiber connects, and write a matrix, with the conventions of MRtrix. "
-        "With --npz what is done is kept every 8 s, and at Ctrl-C: the same command goes on where it was.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog=_EXAMPLES,
-    )
-    verb.add_argument(
-        "input", type=Path, help="tractogram (.trk, .tck, .trx, .vtk, .tt.gz, ...); tck and trx may be of any size"
-    )
-    _add_matrix(verb)
-    verb.add_argument("--weights", type=Path, help="text file with a weight for each fiber, as SIFT2 writes it")
-    add_settings(verb, ConnectomeSettings(), "assignment")
-    verb.set_defaults(run=run)
 
 
 def _add_geodesics(verbs: Any) -> None:
@@ -89,25 +59,6 @@ def _add_matrix(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("--npz", type=Path, help="npz of the whole connectome, from which every matrix can be made")
 
 
-def run(options: argparse.Namespace) -> int:
-    """Make the connectome, and write what the options name."""
-    if options.out is None and options.npz is None and not options.json:
-        raise InvalidInput("there is nothing to write; give --out for a matrix, --npz for all of it, or --json")
-    known = left_by(options.npz, Connectome.unfinished)
-    inputs = {name: getattr(options, name) for name in ("input", "atlas", "weights", "reference")}
-    continued = None if known is None else options.npz
-    check_outputs({"--out": options.out, "--npz": options.npz}, inputs, force=options.force, continued=continued)
-    weights = None if options.weights is None else _weights(options.weights)
-    found = _connectome(options, known)
-    if not found.complete:
-        done = f"stopped after {len(found.numbers[LENGTH]):,} fibers"
-        kept = "nothing was kept; with --npz it would be" if options.npz is None else "the same command goes on"
-        warn(f"{done}; {kept}")
-        return STOPPED
-    _write(options, found, weights)
-    return 0
-
-
 def run_geodesics(options: argparse.Namespace) -> int:
     """Shoot the geodesics, and write what the options name."""
     if options.out is None and options.npz is None and options.best is None and not options.json:
@@ -131,18 +82,17 @@ def run_geodesics(options: argparse.Namespace) -> int:
     if options.best is not None and found.best is not None:
         found.best.save(options.best)
         wrote(options.best)
-    _write(options, found, None)
+    _write(options, found)
     return 0
 
 
-def _write(options: argparse.Namespace, found: Connectome, weights: Any) -> None:
+def _write(options: argparse.Namespace, found: Connectome) -> None:
     """Write the matrix that the options name, and tell how much was found."""
     matrix = found.matrix(
         options.of,
         statistic=options.statistic,
         per_node_volume=options.per_node_volume,
         per_length=options.per_length,
-        weights=weights,
     )
     fibers = len(found.numbers["length_mm"])
     print(f"{found.assigned:,} connections of {fibers:,} fibers, {len(found)} regions")
@@ -151,24 +101,3 @@ def _write(options: argparse.Namespace, found: Connectome, weights: Any) -> None
     if options.out is not None:
         found.save_csv(options.out, matrix)
         wrote(options.out)
-
-
-def _connectome(options: argparse.Namespace, known: Connectome | None) -> Connectome:
-    """Make it, or go on with one that was interrupted; what is done is saved every few seconds, and at Ctrl-C."""
-    settings, reference = read_settings(options, ConnectomeSettings()), options.reference
-    atlas, fibers = read_atlas(options.atlas, reference=reference), source_of(options.input, reference)
-    keep = Keeper(options.npz, _save_quickly, draw_progress, goes_on=known is not None)
-    with stop_at_interrupt() as stop:
-        found = drive(connectome_steps(fibers, atlas, settings, known=known, stop=stop), keep)
-    if options.npz is not None:
-        found.save(options.npz)
-        wrote(options.npz)
-    return found
-
-
-def _save_quickly(path: Path, found: Connectome) -> None:
-    found.save(path, compress=False)
-
-
-def _weights(path: Path) -> Any:
-    return existing_numbers(path, MOST_WHOLE).ravel()

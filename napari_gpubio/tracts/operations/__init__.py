@@ -1,5 +1,7 @@
 """The verbs of tracts: operations on diffusion scans, tensors, orientation distributions, regions and fibers."""
 
+from napari_gpubio.tracts.operations.bundles import MeasureBundles, OpenBundle
+from napari_gpubio.tracts.operations.connectome import MakeConnectome, MatrixSettings, OpenConnectome
 from napari_gpubio.tracts.operations.deconvolution import (
     Deconvolve,
     DeconvolveTissues,
@@ -11,7 +13,8 @@ from napari_gpubio.tracts.operations.deconvolution import (
     TissueFods,
     TissueResponses,
 )
-from napari_gpubio.tracts.operations.fibers import OpenTractogram
+from napari_gpubio.tracts.operations.dissection import Dissect, Dissected, Range
+from napari_gpubio.tracts.operations.fibers import FiberFile, Fibers, OpenFibers, OpenTractogram
 from napari_gpubio.tracts.operations.fods import OpenFixels, OpenFods
 from napari_gpubio.tracts.operations.held import (
     HeldAtlas,
@@ -31,8 +34,12 @@ __all__ = [
     "BoxRegion",
     "Deconvolve",
     "DeconvolveTissues",
+    "Dissect",
+    "Dissected",
     "EstimateResponse",
     "EstimateTissueResponses",
+    "FiberFile",
+    "Fibers",
     "FindPeaks",
     "FitTensors",
     "FittedTensors",
@@ -43,8 +50,14 @@ __all__ = [
     "HeldScan",
     "HeldTensors",
     "HeldTractogram",
+    "MakeConnectome",
+    "MatrixSettings",
+    "MeasureBundles",
     "Mppca",
     "OpenAtlas",
+    "OpenBundle",
+    "OpenConnectome",
+    "OpenFibers",
     "OpenFixels",
     "OpenFods",
     "OpenRegion",
@@ -53,6 +66,7 @@ __all__ = [
     "OpenTensors",
     "OpenTractogram",
     "Peaks",
+    "Range",
     "ScanWithoutNoise",
     "SphereRegion",
     "TensorsWithMaps",
