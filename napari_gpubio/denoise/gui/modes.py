@@ -159,8 +159,7 @@ class FluenceMode(Mode):
         self.alone = muted_label(self, _ALONE)
         self._image_key = ""
         self._halves, self._guide, self._media = None, None, None  # as the image carries them
-        self._is_own_choice, self._are_own_labels = False, False  # the user's
-        others = LayerListener(viewer, _may_belong, layers_changed=self._choose_what_belongs)
+        others = LayerListener(viewer, _may_belong, layers_added=self._choose_what_belongs)
         self.parts = [self.second_box, self.labels_box, others]
         self._rows = aligned_form(None)
         for text, tip, widget in (
@@ -174,8 +173,6 @@ class FluenceMode(Mode):
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addLayout(self._rows)
         layout.addWidget(self.form)
-        self.second_box.activated.connect(self._on_own_choice)
-        self.labels_box.activated.connect(self._on_own_labels)
         self.second_box.currentIndexChanged.connect(self._show_alone)
         signals = (self.form.changed, self.second_box.currentIndexChanged, self.labels_box.currentIndexChanged)
         connect_all((signal, self._emit_changed) for signal in signals)
@@ -201,24 +198,20 @@ class FluenceMode(Mode):
         key = "" if layer is None else key_of(layer)
         if key and key == self._image_key:
             return
-        self._image_key, self._is_own_choice, self._are_own_labels = key, False, False
+        self._image_key = key
         self._media = None if layer is None else carried(layer, MEDIA)
         self._halves, self._guide = (None, None) if layer is None else _carried_on_grid(layer)
         self._rows.setRowVisible(self.second_box, not self.has_own_halves)
         self._show_alone()
         self.second_box.setCurrentIndex(0)
+        for box in (self.second_box, self.labels_box):
+            box.unsettle()
         self._choose_what_belongs()
-
-    def _on_own_choice(self, *_: Any) -> None:
-        self._is_own_choice = True
 
     def _show_alone(self, *_: Any) -> None:
         own = _OWN_GUIDE if self.has_own_guide else _OWN_HALVES
         self.alone.setText(own if self.has_own_halves else _ALONE)
         self._rows.setRowVisible(self.alone, self.has_own_halves or self.second_box.layer is None)
-
-    def _on_own_labels(self, *_: Any) -> None:
-        self._are_own_labels = True
 
     def _choose_what_belongs(self) -> None:
         self._choose_other_half()
@@ -227,24 +220,24 @@ class FluenceMode(Mode):
     def _choose_labels(self) -> None:
         """Choose the labels of the run that the guide is of, which its optical properties tell, unless some are."""
         self.labels_box.refresh()
-        if self._are_own_labels or self.labels_box.layer is not None or not self.has_own_guide or not self._media:
+        if self.labels_box.layer is not None or not self.has_own_guide or not self._media:
             return
         for layer in self.viewer.layers:
             is_of_run = isinstance(layer, Labels) and carried(layer, MEDIA) == self._media
             if is_of_run and volume_of(layer).shape == self._guide.shape:
-                self.labels_box.choose(layer)
+                self.labels_box.suggest(layer)
                 return
 
     def _choose_other_half(self) -> None:
         """Choose the layer whose name is that of the other half, unless one is chosen or the user wants none."""
         self.second_box.refresh()
-        if self._is_own_choice or self.second_box.layer is not None:
+        if self.second_box.layer is not None:
             return
         halves = {layer.name: layer for layer in self.viewer.layers if is_image(layer)}
         image = next((layer for layer in halves.values() if key_of(layer) == self._image_key), None)
         others = {name: layer for name, layer in halves.items() if layer is not image}
         if image is not None and (name := other_half(image.name, others)) is not None:
-            self.second_box.choose(others[name])
+            self.second_box.suggest(others[name])
 
 
 def _why_no_labels(layer: Any) -> str | None:
