@@ -24,6 +24,7 @@ from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.forms import ParamForm, aligned_form, muted_label, row_label
 from napari_gpubio.gui.layers import VOLUME, LayerBox, LayerListener, why_not_array
+from napari_gpubio.gui.operation_form import choose_output
 
 ESTIMATED, NUMBER, MAP = "estimated from the image", "a number", "a map"
 _LEVEL_TIP = (
@@ -52,6 +53,7 @@ class Mode(QWidget):
         super().__init__(parent)
         self.viewer, self.form = viewer, form
         self.parts: list[Any] = []
+        self.boxes: dict[str, LayerBox] = {}  # of layers that are inputs beside the image, by their fields
 
     @abstractmethod
     def inputs(self) -> dict[str, Any]:
@@ -82,6 +84,12 @@ class Mode(QWidget):
             image.check_same_grid(given, _LAYER_NAMES[name])
             sources[name] = layer_source(given, label_volume(given) if name == "labels" else None)
         return fields, sources
+
+    def show_draft(self, operation: Any) -> bool:
+        """Show an operation of the mode's verb; returns whether layers show all its inputs."""
+        self.form.set_value(operation.settings)
+        found = [choose_output(box, self.viewer, getattr(operation, name)) for name, box in self.boxes.items()]
+        return all(found)
 
     def _emit_changed(self, *_: Any) -> None:
         self.changed.emit()
@@ -124,6 +132,13 @@ class AnlmMode(Mode):
             raise InvalidInput("there is no noise map; open one as an image layer, or have the noise estimated")
         return {"noise": layer} if kind == MAP else {}
 
+    def show_draft(self, operation: Denoise) -> bool:
+        """Show an operation of the mode's verb; returns whether layers show all its inputs."""
+        self.boxes = {} if operation.noise is None else {"noise": self.map_box}
+        self.number.setText("" if operation.sigma is None else repr(operation.sigma))
+        self.level.setCurrentText(MAP if self.boxes else ESTIMATED if operation.sigma is None else NUMBER)
+        return super().show_draft(operation)
+
     def _number(self) -> float:
         text = self.number.text().strip()
         try:
@@ -156,6 +171,7 @@ class FluenceMode(Mode):
         super().__init__(viewer, form, parent)
         self.second_box = LayerBox(viewer, why_no_image, nothing="none: there is one buffer", parent=self)
         self.labels_box = LayerBox(viewer, _why_no_labels, nothing="none", parent=self)
+        self.boxes = {"second": self.second_box, "labels": self.labels_box}
         self.alone = muted_label(self, _ALONE)
         self._image_key = ""
         self._halves, self._guide, self._media = None, None, None  # as the image carries them
