@@ -2,9 +2,10 @@
 
 import dataclasses
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
-from napari_gpubio.core.parameters import check_params, param
+from napari_gpubio.core.parameters import param
+from napari_gpubio.core.settings import Settings, part
 
 if TYPE_CHECKING:
     from napari_gpubio.dose.model import Dose
@@ -18,10 +19,11 @@ INTERPOLATIONS = ("slab", "shape")
 CAPS = ("half", "none")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DvhSettings:
-    """Conventions and accuracy of dose-volume histograms."""
+@dataclass(frozen=True, kw_only=True)
+class ByAccuracy(Settings):
+    """As many samples in each structure as an accuracy takes."""
 
+    kind: ClassVar[str] = "accuracy"
     accuracy_percent: float = param(
         0.05,
         "Accuracy",
@@ -30,18 +32,27 @@ class DvhSettings:
         minimum=0.002,
         maximum=10.0,
         step=0.01,
-        where={"spacing_mm": (0.0,)},
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class BySpacing(Settings):
+    """Samples at the same distance in all structures."""
+
+    kind: ClassVar[str] = "spacing"
     spacing_mm: float = param(
-        0.0,
-        "Spacing",
-        "Distance between samples in all structures; 0: chosen for each structure from the accuracy.",
-        unit="mm",
-        minimum=0.0,
-        maximum=100.0,
-        step=0.1,
-        advanced=True,
+        1.0, "Spacing", "Distance between samples in all structures.", unit="mm", above=0.0, maximum=100.0, step=0.1
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DvhSettings(Settings):
+    """Conventions and accuracy of dose-volume histograms."""
+
+    sampling: ByAccuracy | BySpacing = part(
+        "Samples", "How far apart the samples of structures are: chosen for each from an accuracy, or given.",
+        default=ByAccuracy(),
+    )  # fmt: skip
     outside: str = param(
         "zero",
         "Outside the dose",
@@ -95,8 +106,10 @@ class DvhSettings:
         advanced=True,
     )
 
-    def __post_init__(self) -> None:
-        check_params(self)
+    @property
+    def spacing_mm(self) -> float | None:
+        """Distance between samples, None where it is chosen for each structure."""
+        return self.sampling.spacing_mm if isinstance(self.sampling, BySpacing) else None
 
     def resolved(self, dose: "Dose") -> "DvhSettings":
         """Return these settings with what is ``"auto"`` decided for a dose."""

@@ -50,8 +50,9 @@ def surface_histograms(
         Contours or labels, or several of them. Both ends of a structure of contours, half a slice beyond the first and
         last one, belong to its surface.
     settings
-        Of these ``outside``, ``caps``, ``within_voxels`` and ``any_frame`` are used, and ``spacing_mm`` as edge of the
-        voxels that contours are drawn with; 0: a 160th of the structure's largest extent.
+        Of these ``outside``, ``caps``, ``within_voxels`` and ``any_frame`` are used, and the distance of samples as
+        edge of the voxels that contours are drawn with; where it is chosen by accuracy, a 160th of the structure's
+        largest extent.
 
     Raises
     ------

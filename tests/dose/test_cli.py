@@ -73,7 +73,7 @@ def test_volumes_and_labels_from_nifti(files, capsys):
     write_volume("dose.nii.gz", dose.values.astype(np.float32), dose.affine)
     write_volume("labels.nii.gz", (dose.values > 20).astype(np.uint8), dose.affine)
     metrics = ("--metric", "Min[J/cm2]", "--metric", "Volume[cc]")
-    options = ("--unit", "J/cm2", "--label", "1=hot", *metrics, "--spacing-mm", "2")
+    options = ("--unit", "J/cm2", "--label", "1=hot", *metrics, "--sampling", "spacing", "--spacing-mm", "2")
     assert run("dose.nii.gz", "labels.nii.gz", *options) == 0
     name, least, volume = capsys.readouterr().out.splitlines()[1].split()
     assert name == "hot"
