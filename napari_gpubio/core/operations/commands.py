@@ -109,7 +109,7 @@ def _prepare(operation: type[Operation], verb: Parser, arguments: Sequence[str])
         if _is_chosen(option, chosen):
             _add_option(verb, option, first, shows_all=shows_all)
     if reads := _reading_options(operation):
-        how = verb.add_argument_group(f"how {_first(operation).upper()} is read")
+        how = verb.add_argument_group("how files are read")
         for option in reads:
             _add_option(how, option, "", shows_all=shows_all)
     files = verb.add_argument_group(f"results, to files (inputs may be files, or records {RECORD_ENDING})")
@@ -137,11 +137,14 @@ def _options(operation: type[Operation]) -> list[_Option]:
 
 
 def _reading_options(operation: type[Operation]) -> list[_Option]:
-    """Fields of the operation that opens the first input, but for its file and what lies beside that."""
-    info = input_infos(operation).get(_first(operation))
-    opens: Any = None if info is None else kind_registered(info.kind).opens
-    fields = [] if opens is None else [field for field in record_fields(opens) if field.name not in ("file", "beside")]
-    return [_Option((_READ, field.name), opens, field, _flag(field.name)) for field in fields]
+    """Fields of the operations that open inputs, each once, but for their files and what lies beside those."""
+    found: dict[str, _Option] = {}
+    for info in input_infos(operation).values():
+        for opens in kind_registered(info.kind).opening:
+            for field in record_fields(opens):
+                if field.name not in ("file", "beside"):
+                    found.setdefault(field.name, _Option((_READ, field.name), opens, field, _flag(field.name)))
+    return list(found.values())
 
 
 def _walk(cls: type, before: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], type, dataclasses.Field[Any]]]:
@@ -270,6 +273,8 @@ def _default(field: dataclasses.Field[Any]) -> str:
 def _made(
     cls: type, values: Mapping[str, Any], chosen: Mapping[tuple[str, ...], type], before: tuple[str, ...] = ()
 ) -> Any:
+    """Settings, or an operation, whose inputs are opened."""
+    read = _Reading(_read_with(cls, values)) if issubclass(cls, Operation) else None
     inputs = input_infos(cls) if issubclass(cls, Operation) else {}
     given = dict[str, Any]()
     for field in dataclasses.fields(cls):
@@ -280,16 +285,18 @@ def _made(
         elif value is None or value == []:
             continue
         elif info := inputs.get(field.name):
-            read = _read_with(cls, values) if field.name == _first(cls) else {}
-            opened = tuple(_opened(one, info, read) for one in (value if info.many else (value,)))
+            assert read is not None
+            opened = tuple(read.opened(one, info) for one in (value if info.many else (value,)))
             given[field.name] = opened if info.many else opened[0]
         else:
             given[field.name] = _setting(value, hints(cls)[field.name])
+    if read is not None:
+        read.check()
     return cls(**given)
 
 
 def _read_with(operation: type[Operation], values: Mapping[str, Any]) -> dict[str, Any]:
-    """What the options say of how the first input is read."""
+    """What the options say of how files are read."""
     found = {}
     for option in _reading_options(operation):
         if (value := values.get(".".join(option.path))) is not None:
@@ -305,20 +312,36 @@ def _setting(value: Any, hint: Any) -> Any:
     return value
 
 
-def _opened(path: str, info: InputInfo, read: Mapping[str, Any]) -> Operation | Output[Any]:
-    """The operation that opens a file, in a way, or that a record describes."""
-    if path.lower().endswith(RECORD_ENDING):
-        if read:
-            raise InvalidInput(f"{Path(path).name} is a record, which says how it is read; leave {', '.join(read)} out")
-        return read_record(path)
-    opens = kind_registered(info.kind).opens
-    if opens is None:
-        raise InvalidInput(
-            f"{info.label.lower()} is {Path(path).name}; give the record ({RECORD_ENDING}) of an operation that makes "
-            f"{words_of(info.kind)}"
-        )
-    opened: Operation = opens.at(Path(path), **read)
-    return opened
+class _Reading:
+    """Opens inputs as options say; each option must be of use for one of them."""
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        self._options, self._unused = options, set(options)
+        self._records: list[str] = []
+
+    def opened(self, path: str, info: InputInfo) -> Operation | Output[Any]:
+        """Return the operation that opens a file, or that a record describes."""
+        if path.lower().endswith(RECORD_ENDING):
+            self._records.append(Path(path).name)
+            return read_record(path)
+        opens: Any = next((one for one in kind_registered(info.kind).opening if one.opens(path)), None)
+        if opens is None:
+            raise InvalidInput(
+                f"{info.label.lower()} is {Path(path).name}; give the record ({RECORD_ENDING}) of an operation that "
+                f"makes {words_of(info.kind)}"
+            )
+        own = {name: value for name, value in self._options.items() if name in opens.__dataclass_fields__}
+        self._unused -= set(own)
+        made: Operation = opens.at(Path(path), **own)
+        return made
+
+    def check(self) -> None:
+        """Raise InvalidInput if an option is of no use."""
+        if not self._unused:
+            return
+        flags = ", ".join(_flag(name) for name in sorted(self._unused))
+        why = f"{self._records[0]} is a record, which says how it is read" if self._records else "no file is read so"
+        raise InvalidInput(f"{why}; leave {flags} out")
 
 
 def _run(operation: type[Operation], chosen: Mapping[tuple[str, ...], type], options: argparse.Namespace) -> int:
@@ -327,7 +350,7 @@ def _run(operation: type[Operation], chosen: Mapping[tuple[str, ...], type], opt
     outputs = {flags[0]: (name, values[_dest(name)]) for name, flags in _outputs(operation).items()}
     wanted = {flag: path for flag, (_, path) in outputs.items() if path is not None}
     record = options.record
-    if not wanted and record is None and outputs:
+    if not wanted and record is None and outputs and not operation.needs_no_file:
         raise InvalidInput(f"nothing is to be written; give {' or '.join(outputs)}")
     for flag, (name, path) in outputs.items():
         check_endings({flag: path}, kind_registered(operation.makes[name]).endings)
@@ -359,4 +382,4 @@ def _run(operation: type[Operation], chosen: Mapping[tuple[str, ...], type], opt
     if record is not None:
         write_record(record, made)
         wrote(record)
-    return 0 if getattr(result, "complete", True) else STOPPED
+    return told.status if getattr(result, "complete", True) else STOPPED

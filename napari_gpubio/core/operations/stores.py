@@ -101,7 +101,8 @@ class Kind(Generic[T]):
     beside
         The files that are written beside one, by what they are.
     opens
-        Operation that opens such a file: its ``at`` takes the path, and what its other fields are.
+        Operation that opens such a file, or several, of which the first that `Reading.opens` a path is taken: its
+        ``at`` takes the path, and what its other fields are.
     """
 
     type: type[T]
@@ -109,7 +110,12 @@ class Kind(Generic[T]):
     endings: tuple[str, ...] = ()
     write: Callable[[T, Path, Mapping[str, Any]], object] | None = None
     beside: Callable[[Path], Mapping[str, Path]] = lambda _: {}
-    opens: Any = None  # a class of operations
+    opens: Any = None  # a class of operations, or several
+
+    @property
+    def opening(self) -> tuple[Any, ...]:
+        """Operations that open such files."""
+        return self.opens if isinstance(self.opens, tuple) else () if self.opens is None else (self.opens,)
 
 
 _kinds: dict[type, Kind[Any]] = {}
