@@ -112,7 +112,7 @@ def run(options: argparse.Namespace) -> int:
     _show_table(result, request)
     _write(options, result, request, numbers)
     if options.surfaces is not None:
-        surfaces = surface_histograms(dose, structures, settings)
+        surfaces = surface_histograms(dose, structures, settings.of_surfaces)
         tell(note for one in surfaces for note in one.notes)
         write_surfaces_csv(options.surfaces, surfaces)
     results = evaluate_constraints(constraints, result, reference_dose=reference_dose, everything=everything)

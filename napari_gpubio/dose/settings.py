@@ -2,10 +2,10 @@
 
 import dataclasses
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from napari_gpubio.core.parameters import param
-from napari_gpubio.core.settings import Settings, part
+from napari_gpubio.core.settings import Settings, part, record_fields
 
 if TYPE_CHECKING:
     from napari_gpubio.dose.model import Dose
@@ -46,13 +46,9 @@ class BySpacing(Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DvhSettings(Settings):
-    """Conventions and accuracy of dose-volume histograms."""
+class _Reading(Settings):
+    """How doses are read in structures."""
 
-    sampling: ByAccuracy | BySpacing = part(
-        "Samples", "How far apart the samples of structures are: chosen for each from an accuracy, or given.",
-        default=ByAccuracy(),
-    )  # fmt: skip
     outside: str = param(
         "zero",
         "Outside the dose",
@@ -60,34 +56,11 @@ class DvhSettings(Settings):
         "accepted (refuse). It is reported in any case.",
         choices=OUTSIDE,
     )
-    interpolation: str = param(
-        "slab",
-        "Between contours",
-        "Each contour extends halfway to its neighbors (slab), or its shape is interpolated to theirs (shape). Slabs "
-        "narrow smoothly towards a first or last contour of nearly no area.",
-        choices=INTERPOLATIONS,
-    )
     caps: str = param(
         "half",
         "End caps",
         "How far the first and last contours of a structure extend beyond their planes: half a slice, or not at all.",
         choices=CAPS,
-        advanced=True,
-    )
-    bins: int = param(
-        4096,
-        "Number of bins",
-        "Dose bins between the least and the largest dose; curves are interpolated inside a bin.",
-        minimum=10,
-        maximum=8192,
-        advanced=True,
-    )
-    bin_scale: str = param(
-        AUTO,
-        "Bins",
-        "Bins of equal width (linear), or of nearly equal ratio over as many decades as the dose has, with the volume "
-        "of no dose counted apart (logarithmic). Auto: logarithmic for light, linear for all else.",
-        choices=BIN_SCALES,
         advanced=True,
     )
     within_voxels: str = param(
@@ -106,14 +79,77 @@ class DvhSettings(Settings):
         advanced=True,
     )
 
+    def resolved(self, dose: "Dose") -> Self:
+        """Return these settings with what is ``"auto"`` decided for a dose."""
+        if self.within_voxels != AUTO:
+            return self
+        return dataclasses.replace(self, within_voxels=CONSTANT if _is_light(dose) else INTERPOLATED)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DvhSettings(_Reading):
+    """Conventions and accuracy of dose-volume histograms."""
+
+    sampling: ByAccuracy | BySpacing = part(
+        "Samples", "How far apart the samples of structures are: chosen for each from an accuracy, or given.",
+        default=ByAccuracy(),
+    )  # fmt: skip
+    interpolation: str = param(
+        "slab",
+        "Between contours",
+        "Each contour extends halfway to its neighbors (slab), or its shape is interpolated to theirs (shape). Slabs "
+        "narrow smoothly towards a first or last contour of nearly no area.",
+        choices=INTERPOLATIONS,
+    )
+    bins: int = param(
+        4096,
+        "Number of bins",
+        "Dose bins between the least and the largest dose; curves are interpolated inside a bin.",
+        minimum=10,
+        maximum=8192,
+        advanced=True,
+    )
+    bin_scale: str = param(
+        AUTO,
+        "Bins",
+        "Bins of equal width (linear), or of nearly equal ratio over as many decades as the dose has, with the volume "
+        "of no dose counted apart (logarithmic). Auto: logarithmic for light, linear for all else.",
+        choices=BIN_SCALES,
+        advanced=True,
+    )
+
     @property
     def spacing_mm(self) -> float | None:
         """Distance between samples, None where it is chosen for each structure."""
         return self.sampling.spacing_mm if isinstance(self.sampling, BySpacing) else None
 
-    def resolved(self, dose: "Dose") -> "DvhSettings":
+    def resolved(self, dose: "Dose") -> Self:
         """Return these settings with what is ``"auto"`` decided for a dose."""
-        is_light = dose.is_light and dose.least >= 0
-        scale = (LOGARITHMIC if is_light else LINEAR) if self.bin_scale == AUTO else self.bin_scale
-        within = (CONSTANT if is_light else INTERPOLATED) if self.within_voxels == AUTO else self.within_voxels
-        return dataclasses.replace(self, bin_scale=scale, within_voxels=within)
+        chosen = super().resolved(dose)
+        if self.bin_scale != AUTO:
+            return chosen
+        return dataclasses.replace(chosen, bin_scale=LOGARITHMIC if _is_light(dose) else LINEAR)
+
+    @property
+    def of_surfaces(self) -> "SurfaceSettings":
+        """What of these settings also holds for dose-surface histograms."""
+        shared = {field.name: getattr(self, field.name) for field in record_fields(_Reading)}
+        return SurfaceSettings(resolution_mm=self.spacing_mm, **shared)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SurfaceSettings(_Reading):
+    """Conventions of dose-surface histograms."""
+
+    resolution_mm: float | None = param(
+        None,
+        "Resolution",
+        "Edge of the voxels that contours are drawn with; a 160th of the structure's largest extent by default.",
+        unit="mm",
+        above=0.0,
+    )
+
+
+def _is_light(dose: "Dose") -> bool:
+    """Whether a dose is counted as light."""
+    return dose.is_light and dose.least >= 0
