@@ -65,6 +65,10 @@ class Dose:
         not known.
     is_oriented
         Whether it is known where the voxels lie; else ``affine`` is an assumption of the file's reader.
+    halves
+        The doses of two halves of the photons of a Monte Carlo run, of the same shape, where they are known.
+    standard_error
+        Of each voxel, of the same shape, where it is known.
 
     Attributes
     ----------
@@ -84,6 +88,8 @@ class Dose:
     beams: tuple[int, ...] = ()
     patient: str = ""
     is_oriented: bool = True
+    halves: tuple[Array, Array] | None = None
+    standard_error: Array | None = None
     least: float = field(init=False)
     largest: float = field(init=False)
 

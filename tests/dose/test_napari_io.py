@@ -19,7 +19,6 @@ from napari_gpubio.dose.napari_io import (
     contours_of,
     dose_layer,
     dose_of,
-    errors_of,
     labels_layer,
     labels_of,
     unit_of,
@@ -124,13 +123,13 @@ def test_a_layer_hands_on_what_it_knows_of_its_errors():
     )
     data, keywords, _ = dose_layer(Dose(values=values, affine=np.eye(4), unit="1/mm2"), "light", metadata=more)
     layer = Image(data, **keywords)
-    dose = dose_of(layer, "1/cm2")
-    found = errors_of(layer, dose)
+    found = dose_of(layer, "1/cm2")
     np.testing.assert_allclose(found.halves[1], 110 * values, rtol=1e-6)
     np.testing.assert_allclose(found.standard_error, 10 * values, rtol=1e-6)
-    assert errors_of(Image(values), dose) == (None, None)
+    other = dose_of(Image(values), "1/cm2")
+    assert (other.halves, other.standard_error) == (None, None)
     layer.metadata["napari_gpubio"]["halves"] = np.ones((2, 3, 3, 3))  # of another grid
-    assert errors_of(layer, dose).halves is None
+    assert dose_of(layer, "1/cm2").halves is None
 
 
 @pytest.mark.parametrize(
