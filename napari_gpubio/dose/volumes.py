@@ -72,7 +72,7 @@ def dose_of_volume(
             chosen if factor == 1 else chosen * factor
         )
 
-    halves = [fitting(half) for half in ([] if volume.halves is None else volume.halves)]
+    halves = [one for half in ([] if volume.halves is None else volume.halves) if (one := fitting(half)) is not None]
     name = known.name if known else quantity
     return Dose(
         values=values,
@@ -82,7 +82,7 @@ def dose_of_volume(
         frame_of_reference=frame_of_reference,
         name=volume.name if frame is None else f"{volume.name} [{frame}]",
         is_oriented=is_oriented and volume.oriented,
-        halves=(halves[0], halves[1]) if len(halves) == 2 and all(half is not None for half in halves) else None,
+        halves=(halves[0], halves[1]) if len(halves) == 2 else None,
         standard_error=None if standard_error is None else fitting(standard_error),
     )
 
