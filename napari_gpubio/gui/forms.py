@@ -2,11 +2,9 @@
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from magicgui.widgets import CheckBox, ComboBox, SpinBox
 from qtpy.QtCore import QEvent, QSignalBlocker, QSize, Qt, Signal
 from qtpy.QtWidgets import (
     QButtonGroup,
@@ -23,8 +21,8 @@ from napari_gpubio.core.parameters import ParamInfo, param_info, replaced, witho
 from napari_gpubio.core.settings import Settings as Record
 from napari_gpubio.core.settings import alternatives, hints, kind_of, part_info
 from napari_gpubio.gui import theme
-from napari_gpubio.gui.fields import NumberBox
 from napari_gpubio.gui.labels import Label
+from napari_gpubio.gui.param_inputs import param_input
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -33,11 +31,11 @@ Settings = TypeVar("Settings", bound="DataclassInstance")
 SPACING = 6  # pixels between widgets side by side
 _FOLDED_MARGIN = 3  # pixels
 LABEL_WIDTH = 130  # pixels, so that the rows of several forms line up
-_MOST = 2**31 - 1  # that a whole-number input of Qt can hold
-_FEWEST_DIGITS = 4  # that a number can be typed with
+_ELSEWHERE = object()  # value of a setting of an alternative that is not chosen
 
 
 Way = tuple[str, ...]  # of fields, to a setting
+_Row = tuple[Way, ParamInfo, Any, Any]
 
 
 class ParamForm(QWidget, Generic[Settings]):
@@ -70,18 +68,18 @@ class ParamForm(QWidget, Generic[Settings]):
             layout.addWidget(folded)
         self._show_fitting_rows()
 
-    def _found(self, cls: type, record: Any, before: Way) -> Iterator[tuple[Way, ParamInfo, Any]]:
-        """Rows of a class of settings: where they belong, what is known of them, and their values."""
+    def _found(self, cls: type, record: Any, before: Way) -> Iterator[_Row]:
+        """Rows of a class of settings: where they belong, what is known of them, their values and types."""
         for field in dataclasses.fields(cls):
             path, value = (*before, field.name), getattr(record, field.name, field.default)
             if (info := param_info(field)) is not None:
-                if value is not None:
-                    yield path, info, value
+                yield path, info, value, hints(cls)[field.name]
                 continue
             classes = alternatives(hints(cls)[field.name])
             told = part_info(field)
             if told is not None and len(classes) > 1:
-                yield path, ParamInfo(label=told.label, help=told.help, choices=tuple(map(kind_of, classes))), value
+                choices = tuple(map(kind_of, classes))
+                yield path, ParamInfo(label=told.label, help=told.help, choices=choices), value, str
             known = {path}
             for one in classes:
                 for row in self._found(one, value if isinstance(value, one) else None, path):
@@ -134,13 +132,13 @@ class ParamForm(QWidget, Generic[Settings]):
             for path in self._widgets:
                 value: Any = settings
                 for name in path:
-                    value = getattr(value, name, None)
-                if value is not None:
+                    value = getattr(value, name, _ELSEWHERE)
+                if value is not _ELSEWHERE:
                     self._show_value(path, value)
         self._on_change()
 
     def widget(self, name: str) -> Any:
-        """The input of one field: one of magicgui's, or a `NumberInput`."""
+        """The input of one field: one of magicgui's, or of `napari_gpubio.gui.param_inputs`."""
         return {path[-1]: widget for path, widget in self._widgets.items()}[name]
 
     def set_row_visible(self, name: str, *, visible: bool) -> None:
@@ -168,15 +166,15 @@ class ParamForm(QWidget, Generic[Settings]):
         self._show_fitting_rows()
         self.changed.emit()
 
-    def _rows_of(self, rows: list[tuple[Way, ParamInfo, Any]]) -> QWidget:
+    def _rows_of(self, rows: list[_Row]) -> QWidget:
         part = QWidget(self)
         layout = aligned_form(part)
         for row in rows:
             self._add_row(layout, *row)
         return part
 
-    def _add_row(self, layout: QFormLayout, path: Way, info: ParamInfo, value: Any) -> None:
-        widget = _input(kind_of(value) if isinstance(value, Record) else value, info)
+    def _add_row(self, layout: QFormLayout, path: Way, info: ParamInfo, value: Any, hint: Any) -> None:
+        widget = param_input(kind_of(value) if isinstance(value, Record) else value, info, hint)
         self._widgets[path] = widget
         self._show_value(path, value)
         widget.native.setToolTip(info.help)
@@ -371,45 +369,3 @@ class Folded(QCollapsible):
         """Qt: the least room; wide enough for what is folded away, so that the panel need not grow for it."""
         hint = super().minimumSizeHint()
         return QSize(max(hint.width(), self.content().minimumSizeHint().width() + 2 * _FOLDED_MARGIN), hint.height())
-
-
-def _input(value: Any, info: ParamInfo) -> Any:
-    """Make the input that suits a value."""
-    if info.choices is not None:
-        return ComboBox(value=value, choices=list(info.choices))
-    if isinstance(value, bool):
-        return CheckBox(value=value, text="")
-    low = info.minimum if info.minimum is not None else info.above
-    if isinstance(value, int):
-        limits = {"min": int(low) if low is not None else -_MOST, "max": min(int(info.maximum or _MOST), _MOST)}
-        return SpinBox(value=value, step=int(info.step or 1), **limits)
-    return NumberInput(value, low if low is not None else -1e9, info.maximum or 1e9, info.step or _step_for(value))
-
-
-class NumberInput:
-    """A number field with the attributes that magicgui's inputs have; it keeps and shows the digits that count."""
-
-    def __init__(self, value: float, low: float, high: float, step: float) -> None:
-        self.min, self.max, self.step = low, high, step
-        decimals = max(_digits(step) + 2, _FEWEST_DIGITS)  # finer values than a click on the arrows makes can be typed
-        self.native = NumberBox(low, high, value, decimals, step=step, arrows=True)
-        self.changed = self.native.edited
-
-    @property
-    def value(self) -> float:
-        """The number."""
-        return float(self.native.value())
-
-    @value.setter
-    def value(self, value: float) -> None:
-        self.native.setValue(value)
-
-
-def _digits(value: float) -> int:
-    """Digits behind the point."""
-    return max(0, -int(Decimal(repr(float(value))).normalize().as_tuple().exponent))
-
-
-def _step_for(value: float) -> float:
-    """A tenth of the value's order of magnitude."""
-    return 10.0 ** (int(f"{abs(value) or 1.0:e}".split("e")[1]) - 1)

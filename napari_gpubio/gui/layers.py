@@ -167,11 +167,15 @@ def why_not_array(layer: Any, kinds: Any, axes: Container[int], needed: str = "a
 
 
 class LayerBox(ElidedComboBox):
-    """Choose one of the viewer's layers.
+    """Choose one of the viewer's layers. What was chosen stays, whatever is renamed, hidden, moved or deleted.
 
     ``why_not`` returns None for a layer that can be chosen. Others are listed below with the reason that it returns; an
     empty text leaves a layer out, for which nobody would look here. ``nothing`` is the text of a first entry that
     stands for no layer, None where one must be chosen; ``empty`` is shown while there is no entry.
+
+    Where one must be chosen, the newest layer that is seen is taken as a suggestion. As long as the user has neither
+    clicked on a layer nor run anything with it (`settle`), one that is opened later may take its place if it is gone or
+    hidden.
     """
 
     def __init__(
@@ -184,16 +188,20 @@ class LayerBox(ElidedComboBox):
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
-        self._nothing, self._why_not, self._is_user_choice = nothing, why_not, False
+        self._viewer, self._nothing, self._why_not = viewer, nothing, why_not
+        self._chosen: Any = None
+        self._is_settled = False
+        self._known: list[Any] = []  # the layers that could be chosen when they were listed last
         self._listener = LayerListener(viewer, lambda layer: why_not(layer) is None, layers_changed=self._fill)
         self._refused = LayerListener(viewer, lambda layer: bool(why_not(layer)), layers_changed=self._fill)
         self.setPlaceholderText(empty)
         self.activated.connect(self._on_activated)
+        self.currentIndexChanged.connect(self._on_index)
 
     @property
     def layer(self) -> Any | None:
-        """The chosen layer, or None."""
-        return self.currentData()
+        """The chosen layer, which the viewer may have no more, or None."""
+        return self._chosen
 
     def needed(self, otherwise: str) -> Any:
         """Return the chosen layer.
@@ -225,44 +233,75 @@ class LayerBox(ElidedComboBox):
             self.setCurrentIndex(index)
 
     def suggest(self, layer: Any) -> None:
-        """Choose a layer, unless the user has chosen one that is still there."""
-        if not self._is_user_choice:
+        """Choose a layer, unless the user has settled for one."""
+        if not self._is_settled:
             self.choose(layer)
+
+    def settle(self, *_: Any) -> None:
+        """Take what is chosen as the user's own choice, which nothing but a click changes from now on."""
+        self._is_settled = self._is_settled or self._chosen is not None
 
     def detach(self) -> None:
         """Stop following the viewer, and hold none of its layers."""
         self._refused.detach()
         self._listener.detach()
-        self._is_user_choice = False
-        self.clear()
+        self._is_settled, self._chosen, self._known = False, None, []
+        with QSignalBlocker(self):
+            self.clear()
 
     def _on_activated(self, _: int) -> None:
-        self._is_user_choice = True
+        self._is_settled = True
+
+    def _on_index(self, index: int) -> None:
+        self._chosen = self.itemData(index) if index >= 0 else None
 
     def _index_of(self, layer: Any) -> int:
         """Where a layer is in the list; two proxies of one layer are equal."""
         return next((index for index in range(self.count()) if self.itemData(index) == layer), -1)
 
     def _fill(self) -> None:
-        """List the layers, the newest first; it is chosen if the one that was is gone."""
-        chosen = self.layer
+        """List the layers, the newest first; Qt would choose another row where the chosen one has gone or moved."""
+        before, layers = self._chosen, [*reversed(self._listener.layers)]
+        self._chosen = self._suggested(layers)
+        self._known = layers
         with QSignalBlocker(self):
             self.clear()
             if self._nothing is not None:
                 self.addItem(self._nothing, None)
-            for layer in reversed(self._listener.layers):
+            for layer in layers:
                 self.addItem(layer.name, layer)
-            index = max(self._index_of(chosen), 0) if self.count() else -1
+            if self._chosen is not None and self._index_of(self._chosen) < 0:
+                self.addItem(f"{self._name_of(self._chosen)} ({self._why_not_listed()})", self._chosen)
+            index = self._index_of(self._chosen) if self.count() else -1
             self._list_refused()
             self.setCurrentIndex(index)
-            self._is_user_choice = self._is_user_choice and self.layer == chosen
-        if self.layer != chosen:
+        if self._chosen != before:
             self.currentIndexChanged.emit(self.currentIndex())
+
+    def _suggested(self, layers: list[Any]) -> Any:
+        """What is chosen now that these layers can be: what was, but for a suggestion that does not hold."""
+        chosen = self._chosen
+        if self._is_settled or self._nothing is not None:
+            return chosen
+        is_listed, is_new = chosen in layers, any(layer not in self._known for layer in layers)
+        is_gone = chosen is not None and chosen not in self._viewer.layers
+        if (is_listed and (chosen.visible or not is_new)) or (is_gone and not is_new):
+            return chosen
+        seen = [layer for layer in layers if layer.visible]
+        return next(iter(seen or layers), chosen if is_gone else None) if seen or not is_listed else chosen
+
+    def _name_of(self, chosen: Any) -> str:
+        return str(chosen.name)
+
+    def _why_not_listed(self) -> str:
+        return self._why_not(self._chosen) or "other use" if self._chosen in self._viewer.layers else "no layer"
 
     def _list_refused(self) -> None:
         """List the layers that cannot be chosen below the others, with the reason."""
         model = self.model()
         for layer in reversed(self._refused.layers):
+            if layer == self._chosen:
+                continue
             text = f"{layer.name} ({self._why_not(layer)})"
             self.addItem(text, _REFUSED)
             self.setItemData(self.count() - 1, tip_of(text), Qt.ItemDataRole.ToolTipRole)

@@ -8,7 +8,6 @@ from napari.layers import Image, Labels
 from qtpy.QtCore import QSignalBlocker, Signal
 from qtpy.QtWidgets import QVBoxLayout, QWidget
 
-from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.operations.layers import LayerSource, layer_source, record_of
 from napari_gpubio.core.operations.records import (
     InputInfo,
@@ -18,13 +17,11 @@ from napari_gpubio.core.operations.records import (
 )
 from napari_gpubio.core.operations.volumes import Volume
 from napari_gpubio.core.settings import Settings, hints, record_fields
-from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.forms import ParamForm, aligned_form, row_label
-from napari_gpubio.gui.layers import LayerListener
+from napari_gpubio.gui.layers import LayerBox, LayerListener
 
 Source = LayerSource | Output[Any]
 Given = Mapping[str, tuple[Source, ...]]  # of inputs, by their fields
-_GONE = "{} (no layer)"
 
 
 def offers(layer: Any, kind: type) -> bool:
@@ -44,70 +41,64 @@ def source_shown(layer: Any) -> Source:
     return layer_source(layer)
 
 
-class InputBox(ElidedComboBox):
-    """What an input refers to: a layer, or a result that no layer shows any more.
-
-    What was chosen stays, whatever is renamed, moved or deleted; only a click changes it. The first suitable layer is
-    taken while nothing has been chosen yet.
-    """
+class InputBox(LayerBox):
+    """What an input refers to: a layer, or a result that no layer shows any more."""
 
     edited = Signal()
 
     def __init__(self, viewer: Any, info: InputInfo, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._info, self._chosen = info, None
-        self.is_edited = False  # whether what is chosen has been painted on since it was read
-        self._listener = LayerListener(
-            viewer, lambda layer: offers(layer, info.kind), layers_changed=self._fill, data_changed=self._on_data
+        label = info.label.lower()
+        nothing = "none" if info.optional else None
+        super().__init__(
+            viewer,
+            lambda layer: None if offers(layer, info.kind) else "",
+            nothing=nothing,
+            empty=f"no {label}",
+            parent=parent,
         )
-        self.setPlaceholderText(f"no {info.label.lower()}")
+        self._label = label
+        self.is_edited = False  # whether what is chosen has been painted on since it was read
+        self._data = LayerListener(viewer, lambda layer: offers(layer, info.kind), data_changed=self._on_data)
         self.setToolTip(info.help)
-        self.activated.connect(self._on_activated)
-        self.attach, self.detach = self._listener.attach, self._listener.detach
+        self.currentIndexChanged.connect(lambda *_: self.edited.emit())
 
     @property
     def chosen(self) -> Any | None:
-        """The layer that was chosen, which the viewer may have no more, a result, or None."""
+        """The layer or the result that was chosen, or None."""
         return self._chosen
 
+    @property
+    def layer(self) -> Any | None:
+        """The chosen layer; None where a result was chosen that no layer shows."""
+        return None if isinstance(self._chosen, Output) else self._chosen
+
+    def attach(self) -> None:
+        """Follow the viewer's layers."""
+        super().attach()
+        self._data.attach()
+
+    def detach(self) -> None:
+        """Stop following the viewer, and hold none of its layers."""
+        self._data.detach()
+        super().detach()
+
     def choose(self, chosen: Any | None) -> None:
-        """Choose a layer of the list, a result, or nothing."""
+        """Choose a layer, a result, or nothing."""
         self._chosen = chosen
+        self.settle()
         self._fill()
         self.edited.emit()
 
     def sources(self) -> tuple[Source, ...]:
         """Read where it comes from; InvalidInput if nothing is chosen that must be."""
-        if self._chosen is None:
-            if self._info.optional:
-                return ()
-            raise InvalidInput(f"there is no {self._info.label.lower()}; open one, and choose it")
-        return (self._chosen if isinstance(self._chosen, Output) else source_shown(self._chosen),)
+        if isinstance(self._chosen, Output):
+            return (self._chosen,)
+        if self._chosen is None and self._nothing is not None:
+            return ()
+        return (source_shown(self.needed(f"there is no {self._label}; open one, and choose it")),)
 
-    def _fill(self) -> None:
-        """List what there is; Qt would choose another row where the text of the chosen one is gone."""
-        layers = [*reversed(self._listener.layers)]
-        is_first = self._chosen is None and not self._info.optional and layers
-        if is_first:
-            self._chosen = next((layer for layer in layers if layer.visible), layers[0])
-        with QSignalBlocker(self):
-            self.clear()
-            if self._info.optional:
-                self.addItem("none", None)
-            for layer in layers:
-                self.addItem(layer.name, layer)
-            chosen = self._chosen
-            if chosen is not None and all(layer != chosen for layer in layers):
-                self.addItem(_GONE.format(chosen.of.title if isinstance(chosen, Output) else chosen.name), chosen)
-            rows = [row for row in range(self.count()) if self.itemData(row) == chosen]
-            self.setCurrentIndex(rows[0] if rows else -1)
-        if is_first:
-            self.edited.emit()
-
-    def _on_activated(self, row: int) -> None:
-        if self.itemData(row) != self._chosen:
-            self._chosen = self.itemData(row)
-            self.edited.emit()
+    def _name_of(self, chosen: Any) -> str:
+        return chosen.of.title if isinstance(chosen, Output) else super()._name_of(chosen)
 
     def _on_data(self, layer: Any, _: Any) -> None:
         if layer == self._chosen:

@@ -1,7 +1,8 @@
 """A dock widget for any operation: its form, Run, results as layers, and whether they are what the form says now."""
 
+import functools
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -88,7 +89,7 @@ class OperationPanel(EnginePanel):
         self._made = made.operation
         names = [name for name, kind in made.operation.makes.items() if issubclass(kind, Volume)]
         for name in names:
-            value = made.result if len(made.operation.makes) == 1 else getattr(made.result, name)
+            value = made.operation.output(name).value_in(made.result)
             self._show_layer(name, value, made.operation, visible=name == names[0])
 
     def _show_layer(self, name: str, value: Volume, operation: Operation, *, visible: bool) -> None:
@@ -171,6 +172,18 @@ class OperationPanel(EnginePanel):
     def operation(self) -> Operation:
         """Return the operation of the result that is shown, or of a run with the form as it stands."""
         return self.form.draft(*self.form.read()) if self._made is None else self._made
+
+    def take_draft(self) -> Callable[[], Operation]:
+        """Read the form, and return what makes an operation of it."""
+        given, settings = self.form.read()
+        return functools.partial(self.form.draft, given, settings)
+
+    def show_draft(self, operation: Operation) -> bool:
+        """Show an operation of the panel's own verb in its form."""
+        if not isinstance(operation, self.of):
+            return False
+        self.form.show(operation)
+        return True
 
     def layer_of(self, name: str) -> Any | None:
         """Return the layer of a result that was made last, or None."""

@@ -4,6 +4,7 @@ import functools
 import logging
 import threading
 import time
+import weakref
 from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from qtpy.QtWidgets import QApplication, QPushButton, QWidget
 from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.files import atomic_write
 from napari_gpubio.core.numbers import seconds_text
-from napari_gpubio.core.operations.records import Operation
+from napari_gpubio.core.operations.records import Operation, Output
 from napari_gpubio.core.operations.scripts import names_of_held, script
 from napari_gpubio.core.steps import Step
 from napari_gpubio.core.text import comment
@@ -22,6 +23,7 @@ from napari_gpubio.core.timing import RunClock
 from napari_gpubio.gui.file_dialogs import save_path
 from napari_gpubio.gui.jobs import Job, MakeSteps, Outcome
 from napari_gpubio.gui.labels import Label
+from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.panel_frame import PanelFrame
 from napari_gpubio.gui.processors import BackgroundWarmup, DevicePicker
 from napari_gpubio.gui.progress import PreviewPacer
@@ -48,6 +50,17 @@ class RunForm:
     def script_files(self) -> dict[str, str]:
         """Files that a script of an operation writes, by the names of its results."""
         return {}
+
+    def take_draft(self) -> Callable[[], Operation] | None:
+        """Read the inputs, in the GUI thread, and return what makes an operation of them, which may take a moment.
+
+        None where the panel has no operation; InvalidInput if the inputs cannot be used.
+        """
+        return None
+
+    def show_draft(self, operation: Operation) -> bool:  # noqa: ARG002 - for those that can
+        """Show an operation as the inputs, if the panel can; returns whether it does."""
+        return False
 
     def painted_layers(self) -> list[Any]:
         """Input layers that no file holds as they are; a script needs them saved beside it."""
@@ -111,6 +124,7 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
         self._runs_when_warm = False
         self._warmup_status = ""
         self._add_buttons()
+        _open.add(self)
 
     def _add_buttons(self) -> None:
         self._device = DevicePicker(self)
@@ -167,6 +181,8 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
             other, self._other = self._other, None
             make, display = other or (self.run_form.make_steps, self.run_display)
             steps = make(stop)
+            for box in self.findChildren(LayerBox):
+                box.settle()
         except GpuBioError as error:
             self.show_error(str(error))
             self._refusal = self.message
@@ -227,6 +243,7 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
 
     def teardown(self) -> None:
         """Stop every run, disconnect from the viewer, and release it; called when the panel is closed."""
+        _open.discard(self)
         self._device.teardown()
         self._warmup.stop()
         self._end_waiting()
@@ -349,28 +366,32 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
         """Put the script on the clipboard; if inputs were painted, save it with them beside it."""
         try:
             if (operation := self.run_form.operation()) is not None:
-                text = self._script_of(operation)
+                text = self.script_of(operation)
             else:
                 painted = self.run_form.painted_layers()
                 text = self._script_with(painted) if painted else self.run_form.script({})
         except (GpuBioError, OSError) as error:
             self.show_error(f"The script could not be created: {error}")
             return
+        self.put_on_clipboard(text)
+
+    def put_on_clipboard(self, text: str) -> None:
+        """Put a script on the clipboard, unless it is empty."""
         if text:
             QApplication.clipboard().setText(text)
             self.show_status("script copied to the clipboard")
 
-    def _script_of(self, operation: Operation) -> str:
-        """The script of an operation; arrays that no file holds are saved beside it, where the user wants it."""
-        held = names_of_held(operation)
+    def script_of(self, *outputs: Operation | Output[Any]) -> str:
+        """Return the script of results; arrays that no file holds are saved beside it, where the user wants it."""
+        held = names_of_held(*(one.of if isinstance(one, Output) else one for one in outputs))
         title = f"Save the script, and {', '.join(held)} beside it"
         chosen = save_path(self, title, "Python (*.py)", name="script.py") if held else None
         if held and chosen is None:
             return ""
         how: dict[str, Any] = {"device": self.device, "save": self.run_form.script_files()}
         if chosen is None:
-            return script(operation, **how)
-        text = script(operation, folder=chosen.parent, **how)
+            return script(*outputs, **how)
+        text = script(*outputs, folder=chosen.parent, **how)
         with atomic_write(chosen) as part:
             part.write_text(text, encoding="utf-8")
         return text
@@ -389,6 +410,14 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
         with atomic_write(path) as part:
             part.write_text(text, encoding="utf-8")
         return text
+
+
+_open: "weakref.WeakSet[EnginePanel]" = weakref.WeakSet()  # that have not been closed
+
+
+def panels_of(viewer: Any) -> list[EnginePanel]:
+    """Return the panels of a viewer that are open, by their names."""
+    return sorted((one for one in _open if one.viewer == viewer), key=lambda one: type(one).__name__)
 
 
 def heading(text: str, parent: QWidget) -> Label:

@@ -249,3 +249,35 @@ def test_other_settings_are_shown_and_come_back_exactly(qtbot):
         form.set_value(other)
     assert form.value() == other
     assert form.widget("way").value == "fine"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Open(Record):
+    """Settings that may be left to the program."""
+
+    step: float | None = param(None, "Step", "How far; else half a voxel.", unit="mm", above=0.0, maximum=10.0)
+    turns: int | None = param(None, "Turns", "How often; else as often as needed.", minimum=2)
+    order: str | None = param(None, "Order", "Which; else what the file says.", choices=("first", "last"))
+    is_log: bool | None = param(None, "log10", "Whether; else what the file says.")
+    seed: int = param(7, "Seed", "Of random numbers.", minimum=0)
+
+
+def test_what_is_left_to_the_program_has_a_check_box(qtbot):
+    form = ParamForm(Open())
+    qtbot.addWidget(form)
+    assert shown_rows(form) == ["step", "turns", "order", "is_log", "seed"]
+    assert form.value() == Open()
+    for name, value in (("step", 0.5), ("turns", 3), ("order", "last"), ("is_log", False)):
+        row = form.widget(name)
+        assert not row.given.native.isEnabled()
+        row.auto.click()
+        assert row.given.native.isEnabled()
+        with qtbot.waitSignal(form.changed):
+            row.given.value = value
+        assert getattr(form.value(), name) == value
+    exact = Open(step=0.1 + 0.2, is_log=True)
+    form.set_value(exact)
+    assert form.value() == exact
+    with qtbot.waitSignal(form.changed):
+        form.widget("step").auto.click()
+    assert form.value() == Open(is_log=True)

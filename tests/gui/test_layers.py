@@ -273,19 +273,47 @@ def test_a_list_with_an_entry_for_no_layer(viewer, make_box):
     assert box.layer is None
     box.choose(region)
     assert box.layer is region
+    box.chosen.clear()
     viewer.layers.remove(region)
+    assert (box.layer, box.currentText(), box.chosen) == (region, "region (no layer)", [])
+    box.setCurrentIndex(0)
     assert box.layer is None
-    assert box.currentText() == "the whole volume"
+    add_labels(viewer, "other")
+    assert names(box) == ["the whole volume", "other"]
 
 
-def test_of_a_removed_layer_another_takes_the_place(viewer, make_box):
-    box = make_box()
+@pytest.mark.parametrize("seen_as", [lambda viewer: viewer, PublicOnlyProxy])
+@pytest.mark.parametrize("renamed", [False, True])
+def test_what_was_chosen_stays_when_it_is_removed(viewer, make_box, seen_as, renamed):
+    """Qt would choose another row where the text of the chosen one is gone."""
     first, second = add_labels(viewer, "first", "second")
+    box = make_box(seen_as(viewer))
+    box.choose(first)
+    box.settle()
+    box.chosen.clear()
+    if renamed:
+        second.name, first.name = "x", "second"
+    viewer.layers.move(0, 2)
+    second.visible = first.visible = False
     viewer.layers.remove(first)
-    assert names(box) == ["second"]
-    viewer.layers.clear()
-    assert (box.count(), box.currentIndex()) == (0, -1)
-    assert box.chosen == [first, second, None]
+    viewer.layers.remove(second)
+    third = add_labels(viewer, "third")
+    assert (box.layer, box.currentText(), box.chosen) == (first, f"{first.name} (no layer)", [])
+    box.choose(third)
+    add_labels(viewer, "fourth")
+    assert (names(box), box.chosen) == (["fourth", "third"], [third])
+
+
+def test_a_suggestion_gives_way_to_what_is_opened_when_it_is_gone_or_hidden(viewer, make_box):
+    box = make_box()
+    truth = viewer.add_labels(np.zeros(SHAPE, int), name="truth", visible=False)
+    assert box.layer is truth
+    noisy = add_labels(viewer, "noisy")
+    assert box.layer is noisy
+    viewer.layers.remove(noisy)
+    assert box.currentText() == "noisy (no layer)", "a removal chooses nothing"
+    third = add_labels(viewer, "third")
+    assert (box.layer, box.chosen) == (third, [truth, noisy, third])
 
 
 def test_layers_that_do_not_fit_are_listed_with_the_reason_and_cannot_be_chosen(viewer, make_box):
@@ -303,7 +331,8 @@ def test_layers_that_do_not_fit_are_listed_with_the_reason_and_cannot_be_chosen(
     flat.name = "thin"
     assert names(box)[1] == "thin (2-D; a volume is needed)"
     viewer.layers.remove(region)
-    assert (box.layer, box.currentIndex()) == (None, -1)
+    assert names(box) == ["region (no layer)", "thin (2-D; a volume is needed)", "T1 (an image)"]
+    assert box.layer is region
 
 
 @pytest.mark.parametrize(

@@ -452,7 +452,7 @@ def _run(operation: type[Operation], chosen: Mapping[tuple[str, ...], type], opt
     measured(**told.numbers)
     for name, path in outputs.values():
         if path is not None:
-            write_value(result if len(made.makes) == 1 else getattr(result, name), path, made.output(name))
+            write_value(made.output(name).value_in(result), path, made.output(name))
             for one in (path, *kind_registered(made.makes[name]).beside(path).values()):
                 wrote(one)
     if record is not None:

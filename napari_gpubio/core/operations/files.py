@@ -77,6 +77,22 @@ def from_graph(data: Any) -> dict[str, Operation]:
     return made
 
 
+def record_of_output(output: Output[Any]) -> dict[str, Any]:
+    """Return a result as layers and files carry it: the graph of its operation, and its name."""
+    return {**graph(output.of), "output": output.name}
+
+
+def output_of_record(data: Any) -> Output[Any] | None:
+    """Return the result that a record is of; None if it is damaged, or of another version of the program."""
+    if not isinstance(data, Mapping):
+        return None
+    try:
+        made = [*from_graph({name: value for name, value in data.items() if name != "output"}).values()]
+        return made[-1].output(str(data.get("output")))
+    except (InvalidInput, IndexError):
+        return None
+
+
 def write_record(path: str | Path, *operations: Operation) -> None:
     """Write operations with all that they need as JSON; an older file stays until the new one is complete."""
     text = json.dumps(graph(*operations), indent=1, allow_nan=False, ensure_ascii=False)

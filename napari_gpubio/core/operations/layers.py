@@ -5,6 +5,7 @@ a volume (x, y, 1).
 """
 
 import dataclasses
+import importlib
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,9 @@ from napari_gpubio.core.napari_io import (
     stored_array,
     volume_layer,
 )
-from napari_gpubio.core.operations.files import from_graph, graph
-from napari_gpubio.core.operations.records import Output
-from napari_gpubio.core.operations.stores import STORE, Store
+from napari_gpubio.core.operations.files import output_of_record, record_of_output
+from napari_gpubio.core.operations.records import Output, words_of
+from napari_gpubio.core.operations.stores import STORE, Store, kind_registered
 from napari_gpubio.core.operations.volumes import Volume, is_equal, source_of
 from napari_gpubio.core.quantity import Quantity, guide_of, halves_of, quantity_metadata, quantity_of
 from napari_gpubio.core.space import layer_matrix
@@ -46,8 +47,8 @@ class LayerSource:
 
         That takes a moment: the file is read, or the array looked through.
         """
-        if self.record is not None and (made := store.result(self.record.of, "cpu")) is not None:
-            value = made if len(self.record.of.makes) == 1 else getattr(made, self.record.name)
+        if self.record is not None and (kept := store.last_result(self.record.of)) is not None:
+            value = self.record.value_in(kept[1])
             if isinstance(value, Volume) and is_equal(value.array, self.volume.array):
                 return self.record
         return source_of(self.volume, self.path, store)
@@ -74,19 +75,12 @@ def layer_source(layer: Any, array: Any = None) -> LayerSource:
 
 def record_of(layer: Any) -> Output[Any] | None:
     """Return the result that a layer says it shows, or None."""
-    held = carried(layer, RECORD)
-    if not isinstance(held, dict):
-        return None
-    try:
-        made = [*from_graph({name: value for name, value in held.items() if name != "output"}).values()]
-        return made[-1].output(str(held.get("output")))
-    except (InvalidInput, IndexError):  # of another version of the program, or damaged
-        return None
+    return output_of_record(carried(layer, RECORD))
 
 
 def layer_of(volume: Volume, output: Output[Any], **keywords: Any) -> LayerData:
     """Return the layer of a volume or a series that is a result."""
-    metadata: dict[str, Any] = {RECORD: {**graph(output.of), "output": output.name}}
+    metadata: dict[str, Any] = {RECORD: record_of_output(output)}
     if volume.quantity is not None:
         metadata |= quantity_metadata(volume.quantity, halves=volume.halves, guide=volume.guide)
     array = volume.array if volume.array.ndim > 2 else volume.array[..., np.newaxis]
@@ -94,6 +88,20 @@ def layer_of(volume: Volume, output: Output[Any], **keywords: Any) -> LayerData:
     if array.ndim == 3:
         return volume_layer(array, volume.affine, volume.name, **keywords)
     return series_layer(array, volume.affine, volume.name, "volume", **keywords)
+
+
+def layers_of_volume(volume: Volume, output: Output[Any], name: str) -> list[LayerData]:
+    """Return the layer of a volume under a name; see `Kind.shows`."""
+    return [layer_of(dataclasses.replace(volume, name=name), output)]
+
+
+def shown_as(value: Any, output: Output[Any], name: str) -> list[LayerData]:
+    """Return the layers of a result, as its kind has them; InvalidInput if it is shown in no layer."""
+    module, _, function = kind_registered(type(value)).shows.partition(":")
+    if not function:
+        raise InvalidInput(f"{words_of(type(value))} is shown in no layer; open its panel, and run it there")
+    made: list[LayerData] = getattr(importlib.import_module(module), function)(value, output, name)
+    return made
 
 
 def array_of(layer: Any) -> Any:

@@ -101,6 +101,10 @@ class Output(Generic[T]):
         """What it is."""
         return self.of.makes[self.name]
 
+    def value_in(self, made: Any) -> Any:
+        """Return this one of all that the operation made."""
+        return made if made is None or len(self.of.makes) == 1 else getattr(made, self.name)
+
     def to_plain(self) -> dict[str, str]:
         """Return it as JSON holds it: the operation by its id."""
         return {"operation": self.of.id, "output": self.name}

@@ -27,19 +27,18 @@ _WIDTH = 100
 
 
 def script(
-    output: Operation | Output[Any],
-    *,
+    *outputs: Operation | Output[Any],
     device: str = "auto",
     folder: Path | None = None,
     names: Mapping[str, str] | None = None,
     store: Store = STORE,
     save: Mapping[str, str] | None = None,
 ) -> str:
-    """Return Python that makes a result: a line for each operation that it needs, with what differs from the defaults.
+    """Return Python that makes results: a line for each operation that they need, with what differs from the defaults.
 
     Parameters
     ----------
-    output
+    *outputs
         What is wanted.
     device
         To run it on.
@@ -50,24 +49,26 @@ def script(
     store
         Holds these arrays.
     save
-        Files that the script is to write results to, by the names of the results; none by default, where it ends with
-        the result.
+        Files that the script is to write results of the first operation to, by the names of the results; none by
+        default, where it ends with what is wanted.
     """
-    wanted = output.of if isinstance(output, Output) else output
+    wanted = [one if isinstance(one, Output) else one.output() for one in outputs]
     writer = _Writer(folder or Path(), store, names or {})
-    lines = [writer.line(one) for one in ancestry(wanted)]
-    outputs = {path: wanted.output(name) for name, path in (save or {}).items()}
-    for path, one in outputs.items():
+    lines = [writer.line(one) for one in ancestry(*(one.of for one in wanted))]
+    saved = {path: wanted[0].of.output(name) for name, path in (save or {}).items()}
+    for path, one in saved.items():
         lines.append(f"{writer.use('save', _HERE)}({writer.reference(one)}, {path!r}, device={device!r})")
-    if not outputs:
-        what = writer.reference(output if isinstance(output, Output) else output.output())
-        lines.append(f"result = {writer.use('run', _HERE)}({what}, device={device!r})")
+    if not saved:
+        run = writer.use("run", _HERE)
+        asked = [writer.result(one) for one in outputs]
+        made = [f"{run}({one}, device={device!r})" for one in asked]
+        lines.append(f"result = {made[0]}" if len(made) == 1 else "results = [\n    " + ",\n    ".join(made) + ",\n]")
     return "\n".join([*writer.imports(), "", *lines, ""])
 
 
-def names_of_held(operation: Operation) -> list[str]:
-    """Return the names of what an operation needs and no file holds, each once."""
-    held = [one for one in ancestry(operation) if any(isinstance(v, Held) for v in vars(one).values())]
+def names_of_held(*operations: Operation) -> list[str]:
+    """Return the names of what operations need and no file holds, each once."""
+    held = [one for one in ancestry(*operations) if any(isinstance(v, Held) for v in vars(one).values())]
     return list(dict.fromkeys(one_line(one.title) for one in held))
 
 
@@ -102,6 +103,12 @@ class _Writer:
     def reference(self, output: Output[Any]) -> str:
         name = self._names[output.of.id]
         return name if output == output.of.output() else f"{name}.output({output.name!r})"
+
+    def result(self, wanted: Operation | Output[Any]) -> str:
+        """What is run: all that an operation makes, or one of its results."""
+        if isinstance(wanted, Output) and len(wanted.of.makes) > 1:
+            return f"{self._names[wanted.of.id]}.output({wanted.name!r})"
+        return self.reference(wanted if isinstance(wanted, Output) else wanted.output())
 
     def _record(self, record: Any) -> str:
         cls = type(record)
@@ -138,4 +145,4 @@ def _identifier(text: str) -> str:
     return f"{plain}_" if keyword.iskeyword(plain) or plain in _RESERVED else plain
 
 
-_RESERVED = ("np", "file", "run", "save", "result", "STORE")
+_RESERVED = ("np", "file", "run", "save", "result", "results", "STORE")

@@ -51,6 +51,7 @@ FORMAT, VERSION = "napari-gpubio session", 1
 _TEXT, _ARRAYS, _FILES = "session", "arrays", "files"
 _MOST_ROWS, _SHOWN, _DEEPEST = 10_000, 60, 4
 _ROW: dict[str, type] = {"name": str, "device": str, "digest": str, "complete": bool, "software": str}
+_UNREAD = "not opened: "  # begins the path of a file that a session may not read
 _PLAIN = (str, int, float, bool, type(None))
 
 
@@ -253,7 +254,7 @@ def _data_of(state: State, every: list[Operation], home: Path) -> dict[str, Any]
 
 def _relative(path: str, home: Path) -> str:
     """A path as seen from the session's folder, if it lies below that; with slashes, which every system takes."""
-    full = Path(path).absolute()
+    full = Path(path.removeprefix(_UNREAD)).absolute()
     return full.relative_to(home).as_posix() if full.is_relative_to(home) else os.fspath(full)
 
 
@@ -298,6 +299,7 @@ class Opened:
         What was saved.
     missing
         Files that are not where they were, or have changed, or that lie elsewhere and were not allowed; by path, why.
+        What needs them cannot be run.
     """
 
     state: State
@@ -371,7 +373,7 @@ def _opened(data: Any, folder: Path, home: Path, roots: Sequence[Path], store: S
             return os.fspath(_found(File(**row), folder, home, roots))
         except (InvalidInput, OSError, ValueError) as error:
             missing[str(row["path"])] = str(error)
-            return str(row["path"])
+            return f"{_UNREAD}{home / row['path']}"  # so that nothing that is run reads it
 
     made = from_graph(_with_paths(data.get("graph"), found))
     for checksum in sorted(_held([*made.values()])):

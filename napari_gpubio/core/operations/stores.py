@@ -103,6 +103,10 @@ class Kind(Generic[T]):
     opens
         Operation that opens such a file, or several, of which the first that `Reading.opens` a path is taken: its
         ``at`` takes the path, and what its other fields are.
+    shows
+        Where the function is that makes layers of it, as ``module:name``, so that nothing of napari is imported before:
+        it takes the value, the `Output` that it is, and the name, and returns napari's layer data. Empty where it is
+        shown in no layer.
     """
 
     type: type[T]
@@ -111,6 +115,7 @@ class Kind(Generic[T]):
     write: Callable[[T, Path, Mapping[str, Any]], object] | None = None
     beside: Callable[[Path], Mapping[str, Path]] = lambda _: {}
     opens: Any = None  # a class of operations, or several
+    shows: str = ""
 
     @property
     def opening(self) -> tuple[Any, ...]:
@@ -288,6 +293,12 @@ class Store:
             self._results.move_to_end(_key(operation, kind))
             return found[0]
 
+    def last_result(self, operation: Operation) -> tuple[str, Any] | None:
+        """Return what an operation made on whatever kind of device was used last, and that kind; None if not kept."""
+        with self._lock:
+            found = [(kind, made) for (id_, kind), (made, _) in self._results.items() if id_ == operation.id]
+        return found[-1] if found else None
+
     def clear(self) -> None:
         """Forget all results."""
         with self._lock:
@@ -340,7 +351,7 @@ def run_steps(
             return None
         here[one.id] = made
     made = here[wanted.id]
-    return _named(output, made) if isinstance(output, Output) else made
+    return output.value_in(made) if isinstance(output, Output) else made
 
 
 def _needed(wanted: Operation, kind: str, store: Store) -> tuple[list[Operation], dict[str, Any]]:
@@ -405,12 +416,12 @@ def save(
 
 def write_value(value: Any, path: str | Path, output: Output[Any]) -> None:
     """Write a result, which an operation has made, with its record; InvalidInput if the file cannot be written."""
-    from napari_gpubio.core.operations.files import graph
+    from napari_gpubio.core.operations.files import record_of_output
 
     kind = kind_registered(type(value))
     if kind.write is None:
         raise InvalidInput(f"{words_of(kind.type)} is written to no file; write what is made of it")
-    kind.write(value, Path(path), {**graph(output.of), "output": output.name})
+    kind.write(value, Path(path), record_of_output(output))
 
 
 def _data(operation: Operation, here: Mapping[str, Any], store: Store) -> SimpleNamespace:
@@ -420,7 +431,7 @@ def _data(operation: Operation, here: Mapping[str, Any], store: Store) -> Simple
         value = getattr(operation, field.name)
         if field.name in inputs:
             refs = value if isinstance(value, tuple) else (value,)
-            values = tuple(None if ref is None else _named(ref, here[ref.of.id]) for ref in refs)
+            values = tuple(None if ref is None else ref.value_in(here[ref.of.id]) for ref in refs)
             found[field.name] = values if inputs[field.name].many else values[0]
         else:
             found[field.name] = _opened(value, store)
@@ -436,8 +447,3 @@ def _opened(value: Any, store: Store) -> Any:
     if isinstance(value, tuple) and any(isinstance(one, (File, Held, tuple)) for one in value):
         return tuple(_opened(one, store) for one in value)
     return None
-
-
-def _named(ref: Output[Any], result: Any) -> Any:
-    """What a result holds under a name."""
-    return result if result is None or len(ref.of.makes) == 1 else getattr(result, ref.name)

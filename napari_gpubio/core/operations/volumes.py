@@ -306,5 +306,6 @@ register_kind(
         endings=NIFTI_SUFFIXES,
         write=lambda volume, path, record: save_volume(volume, path, record),
         opens=OpenVolume,
+        shows="napari_gpubio.core.operations.layers:layers_of_volume",
     )
 )

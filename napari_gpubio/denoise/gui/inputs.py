@@ -12,7 +12,7 @@ from qtpy.QtWidgets import QCheckBox, QHBoxLayout, QSpinBox, QWidget
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.core.operations.layers import LayerSource, holds_log, layer_source
-from napari_gpubio.denoise.napari_io import LayerVolume, key_of, layer_volume, mask_of
+from napari_gpubio.denoise.napari_io import LayerVolume, layer_volume, mask_of
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.forms import Folded, aligned_form, muted_label, row_label
 from napari_gpubio.gui.labels import Label
@@ -39,14 +39,10 @@ class ImageBox(QWidget):
         self.first, self.last = QSpinBox(self), QSpinBox(self)
         self.sizes = muted_label(self)
         self._viewer = viewer
-        self._own_choice = ""  # key of the image that the user has chosen
-        images = LayerListener(
-            viewer, is_image, layers_changed=self._prefer_visible, place_changed=lambda _: self._show_sizes()
-        )
+        images = LayerListener(viewer, is_image, place_changed=lambda _: self._show_sizes())
         self.parts = (self.layer_box, self.mask_box, images)
         self._fill()
         self.layer_box.currentIndexChanged.connect(self._on_layer)
-        self.layer_box.activated.connect(self.keep_choice)
         signals = [self.mask_box.currentIndexChanged, self.log.toggled, self.gaps.toggled]
         signals += [self.first.valueChanged, self.last.valueChanged]
         connect_all((signal, lambda *_: self.changed.emit()) for signal in signals)
@@ -81,10 +77,6 @@ class ImageBox(QWidget):
         image.check_same_grid(mask, "mask")
         return {**found, "mask": layer_source(mask, mask_of(mask).astype(np.uint8))}
 
-    def keep_choice(self, *_: Any) -> None:
-        """Treat the image as the user's own choice, since it is denoised: its result hides it."""
-        self._own_choice = "" if self.layer is None else key_of(self.layer)
-
     def _fill(self) -> None:
         self._rows = aligned_form(self)
         self._series = QWidget(self)
@@ -115,15 +107,6 @@ class ImageBox(QWidget):
             self._rows.addRow(row_label(text, tip, self), widget)
         self.gaps.setToolTip("Leave voxels that are NaN or infinite out of every average; they are left unchanged")
         self._rows.addRow(more)
-
-    def _prefer_visible(self) -> None:
-        """Unless the user has chosen the image, take one that is seen: samples come with hidden truths."""
-        self.layer_box.refresh()
-        if self.layer is not None and (self.layer.visible or key_of(self.layer) == self._own_choice):
-            return
-        seen = [layer for layer in self._viewer.layers if layer.visible and is_image(layer)]
-        if seen:
-            self.layer_box.suggest(seen[-1])
 
     def _on_layer(self, *_: Any) -> None:
         """Show the properties of another image."""

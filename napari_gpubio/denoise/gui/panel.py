@@ -1,7 +1,7 @@
 """The dock widget "Denoise": choose a volume, see its slice denoised at once, run, compare before and after."""
 
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
 from qtpy.QtGui import QKeySequence, QShortcut
@@ -156,7 +156,6 @@ class DenoisePanel(EnginePanel):
         """Read the inputs and return the run."""
         steps = run_steps(self._request(), stop)
         self.preview.cancel()
-        self.image_box.keep_choice()
         return steps
 
     def show_result(self, result: Denoised) -> None:
@@ -196,6 +195,10 @@ class DenoisePanel(EnginePanel):
     def operation(self) -> Operation:
         """Return the operation of the result that is shown, or of a run with the inputs as they stand."""
         return self._request().operation() if self._done is None else self._done.operation
+
+    def take_draft(self) -> Callable[[], Operation]:
+        """Read the inputs, and return what makes an operation of them."""
+        return self._request().operation
 
     def script_files(self) -> dict[str, str]:
         """Files that a script writes."""

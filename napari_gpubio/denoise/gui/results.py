@@ -12,7 +12,7 @@ from qtpy.QtWidgets import QButtonGroup, QHBoxLayout, QPushButton, QWidget
 
 from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.napari_io import KEY, carried
-from napari_gpubio.core.operations.files import graph
+from napari_gpubio.core.operations.files import record_of_output
 from napari_gpubio.core.quantity import QUANTITY, Quantity, Scale, quantity_metadata
 from napari_gpubio.denoise.fluence.model import PROVABLE_TIMES
 from napari_gpubio.denoise.gui.inputs import PANEL, both_halves
@@ -241,7 +241,7 @@ def _carried(part: str, done: Denoised) -> dict[str, Any]:
         "parameters": dict(done.result.parameters),
     }
     if (output := _OUTPUTS.get(part)) is not None:
-        metadata[RECORD] = {**graph(done.operation), "output": output}
+        metadata[RECORD] = record_of_output(done.operation.output(output))
     if part == SCALE:
         metadata |= {"unit": "mm", "factor": 1.0}
     elif part == AFTER and (scan := _scan_with(image.carried.get("scan"), done.stored)) is not None:

@@ -225,7 +225,9 @@ def test_only_images_that_are_no_results_are_denoised_preferably_those_that_are_
     box = panel.image_box.layer_box
     assert [box.itemText(row) for row in range(box.count()) if box.model().item(row).isEnabled()] == ["scan"]
     assert isinstance(panel.image_box.layer, Image)
-    viewer.layers.clear()
+
+
+def test_an_image_that_is_seen_is_suggested(viewer, panel):
     add_volume(viewer, name="truth", visible=False)
     add_volume(viewer, name="noisy")
     assert panel.image_box.layer.name == "noisy"

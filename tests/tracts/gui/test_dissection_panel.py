@@ -122,8 +122,10 @@ def test_an_empty_result_and_a_missing_region_are_told(viewer, panel, settle):
     settle()
     assert "No fiber fits" in panel.results.findings
     viewer.layers.remove(atlas(viewer))
+    assert not panel.running, "the rule keeps its region"
+    panel.add_rule(Rule())
     panel.run()
-    assert "rule 1" in panel.message
+    assert "rule 2" in panel.message
 
 
 def test_without_fibers_the_panel_says_what_to_open(viewer, qtbot):

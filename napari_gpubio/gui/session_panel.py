@@ -1,0 +1,209 @@
+"""The dock widget "Session": save what the viewer shows with all that made it, open it again, and make the results."""
+
+import threading
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from qtpy.QtWidgets import QCheckBox, QTreeWidget, QTreeWidgetItem, QWidget
+
+from napari_gpubio.core.errors import GpuBioError
+from napari_gpubio.core.operations.records import Operation, Reading
+from napari_gpubio.core.operations.sessions import Opened, Shown, State, files_of, open_session, save_session
+from napari_gpubio.core.operations.stores import run_steps
+from napari_gpubio.core.steps import Step
+from napari_gpubio.gui.file_dialogs import open_path, save_path
+from napari_gpubio.gui.forms import muted_label, notes_text, row_of, text_button
+from napari_gpubio.gui.labels import tip_of
+from napari_gpubio.gui.panel import EnginePanel, panels_of
+from napari_gpubio.gui.session_window import show_layers, show_view, shown_steps, take_layers, view_of
+
+_FILTER = "napari-gpubio session (*.zip)"
+_HEADINGS = ("Layer", "Made by", "")
+_SHOWN, _WAITING = "shown", "not made yet"
+
+
+class Made(NamedTuple):
+    """Results of a session that were made, in its order, and those that could not be, with the reason."""
+
+    values: list[tuple[Shown, Any]]
+    failed: dict[str, str]
+
+
+class SessionPanel(EnginePanel):
+    """Save and open a session: layers with the operations that made them, drafts of panels, and the view.
+
+    Opening one reads its files and arrays and runs nothing; *Make results* makes what is listed as not made yet.
+
+    Parameters
+    ----------
+    viewer
+        The napari viewer.
+    """
+
+    def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
+        super().__init__(viewer, run_text="Make results", parent=parent)
+        self._waiting: list[Shown] = []
+        self._outside: list[Path] = []  # folders with files that the session names, and may not read
+        self._path: Path | None = None
+        self.save_button = text_button("Save session…", "Layers, what made them, and the view, as one file", self)
+        self.open_button = text_button("Open session…", "Add the layers of a session to this viewer", self)
+        self.embed_box = QCheckBox("with the files that were opened", self)
+        self.embed_box.setToolTip("Copy the scans and tables into the session, so that it opens on any machine")
+        self.allow_button = text_button("Allow these folders", "Read the files that lie outside the session", self)
+        self.allow_button.hide()
+        self.tree = QTreeWidget(self)
+        self.tree.setHeaderLabels(_HEADINGS)
+        self.tree.setRootIsDecorated(False)
+        self.inputs.addLayout(row_of(self.save_button, self.open_button))
+        self.inputs.addWidget(self.embed_box)
+        self.inputs.addWidget(self.tree)
+        self.inputs.addWidget(self.allow_button)
+        self.inputs.addWidget(muted_label(self, "A session holds no results: they are made again, with the same bits."))
+        self.save_button.clicked.connect(self._on_save)
+        self.open_button.clicked.connect(self._on_open)
+        self.allow_button.clicked.connect(self._on_allow)
+        self._show_waiting()
+
+    # -- saving ---------------------------------------------------------------------------------------------------
+
+    def _on_save(self) -> None:
+        path = save_path(self, "Save session", _FILTER, name="session.zip")
+        if path is not None:
+            self.save(path)
+
+    def save(self, path: Path) -> None:
+        """Save what the viewer shows, with the drafts of its panels; files are looked through in a worker."""
+        taken, others = take_layers(self.viewer)
+        view, embeds, waiting = view_of(self.viewer), self.embed_box.isChecked(), tuple(self._waiting)
+        drafts, problems = _drafts(self.viewer)
+
+        def make(_: threading.Event) -> Generator[Step, None, State]:
+            shown = yield from shown_steps(taken)
+            state = State((*shown, *waiting), tuple((name, make()) for name, make in drafts), view)
+            yield Step(1, 1, f"writing {path.name}")
+            operations = [one.output.of for one in state.shown]
+            save_session(path, state, embed=files_of(*operations) if embeds else ())
+            return state
+
+        def show(state: State) -> None:
+            self.show_status(f"saved {len(state.shown)} layers as {path.name}")
+            if notes := [*(f"the layer {name!r} is of another kind and not saved" for name in others), *problems]:
+                self.show_note(notes_text(notes))
+
+        self.run_other(make, show)
+
+    def copy_script(self) -> None:
+        """Put a script on the clipboard that makes all that the viewer shows, and what the session has beside it."""
+        taken, waiting = take_layers(self.viewer)[0], [one.output for one in self._waiting]
+        if not taken and not waiting:
+            self.show_error("there is no layer that a script could make; open a file, or a session")
+            return
+        self.run_other(
+            lambda _: shown_steps(taken),
+            lambda shown: self.put_on_clipboard(self.script_of(*(one.output for one in shown), *waiting)),
+        )
+
+    # -- opening --------------------------------------------------------------------------------------------------
+
+    def _on_open(self) -> None:
+        path = open_path(self, "Open session", _FILTER)
+        if path is not None:
+            self.open(path)
+
+    def _on_allow(self) -> None:
+        if self._path is not None:
+            self.open(self._path, allow=self._outside)
+
+    def open(self, path: Path, *, allow: list[Path] | None = None) -> None:
+        """Open a session: its files and arrays are shown, and the results listed that are to be made."""
+
+        def make(stop: threading.Event) -> Generator[Step, None, tuple[Opened, Made]]:
+            yield Step(0, 1, f"reading {path.name}")
+            opened = open_session(path, allow=allow or ())
+            read = [one for one in opened.state.shown if isinstance(one.output.of, Reading)]
+            return opened, (yield from self._made_steps(read, "cpu", stop))
+
+        self.run_other(make, lambda found: self._show_opened(path, *found))
+
+    def _show_opened(self, path: Path, opened: Opened, read: Made) -> None:
+        self._path, here = path, {id(one) for one, _ in read.values}
+        for one, value in read.values:
+            show_layers(self.viewer, one, value)
+        self._waiting = [one for one in opened.state.shown if id(one) not in here]
+        show_view(self.viewer, opened.state.view)
+        kept = _show_drafts(self.viewer, opened.state)
+        self._outside = sorted({Path(name).parent for name, why in opened.missing.items() if "outside" in why})
+        self.allow_button.setVisible(bool(self._outside))
+        self._show_waiting()
+        notes = [f"{name}: {why}" for name, why in {**opened.missing, **read.failed}.items()]
+        notes += [f"the settings of {name} are in the session; open its panel, and open the session again to see them"
+                  for name in kept]  # fmt: skip
+        if notes:
+            self.show_note(notes_text(notes))
+        self.show_status(f"{len(read.values)} layers are shown, {len(self._waiting)} are not made yet")
+
+    def _show_waiting(self) -> None:
+        """List what the session shows and what is still to be made."""
+        self.tree.clear()
+        for one in self._waiting:
+            item = QTreeWidgetItem([one.name, f"{one.output.of.verb}: {one.output.name}", _WAITING])
+            item.setToolTip(0, tip_of(f"{one.output.of.title}, made on {one.device} by napari-gpubio {one.software}"))
+            self.tree.addTopLevelItem(item)
+        for column in range(len(_HEADINGS)):
+            self.tree.resizeColumnToContents(column)
+        self.tree.setVisible(bool(self._waiting))
+        self.run_button.setEnabled(bool(self._waiting) or self.running)
+
+    # -- results --------------------------------------------------------------------------------------------------
+
+    def make_steps(self, stop: threading.Event) -> Generator[Step, None, Made]:
+        """Return the run that makes the results of the session that are not made yet."""
+        return self._made_steps(tuple(self._waiting), self.device, stop)
+
+    def _made_steps(self, every: Any, device: str, stop: threading.Event) -> Generator[Step, None, Made]:
+        made = Made([], {})
+        for one in every:
+            try:
+                value = yield from run_steps(one.output, device=device, stop=stop)
+            except GpuBioError as error:
+                made.failed[one.name] = str(error)
+                continue
+            if value is None or not getattr(value, "complete", True) or stop.is_set():
+                break
+            made.values.append((one, value))
+        return made
+
+    def show_result(self, result: Made) -> None:
+        """Show what was made as layers; the rest stays listed."""
+        for one, value in result.values:
+            try:
+                show_layers(self.viewer, one, value)
+            except GpuBioError as error:
+                result.failed[one.name] = str(error)
+        done = {id(one) for one, _ in result.values}
+        self._waiting = [one for one in self._waiting if id(one) not in done]
+        self._show_waiting()
+        if result.failed:
+            self.show_note(notes_text([f"{name}: {why}" for name, why in result.failed.items()]))
+
+
+def _drafts(viewer: Any) -> tuple[list[tuple[str, Callable[[], Operation]]], list[str]]:
+    """The drafts of a viewer's panels as functions that make them, and why some have none."""
+    found, problems = list[tuple[str, Callable[[], Operation]]](), list[str]()
+    for panel in panels_of(viewer):
+        name = type(panel).__name__
+        try:
+            draft = panel.take_draft()
+        except GpuBioError as error:
+            problems.append(f"the settings of {name} are not saved: {error}")
+            continue
+        if draft is not None:
+            found.append((name, draft))
+    return found, problems
+
+
+def _show_drafts(viewer: Any, state: State) -> list[str]:
+    """Show drafts in the panels that are open; returns the names of those that are not."""
+    panels = {type(panel).__name__: panel for panel in panels_of(viewer)}
+    return [name for name, draft in state.drafts if name not in panels or not panels[name].show_draft(draft)]

@@ -1,0 +1,195 @@
+"""Sessions in the window: saved, opened in another viewer, results made again, drafts, views, and what is missing."""
+
+import numpy as np
+import pytest
+from napari.components import ViewerModel
+
+from napari_gpubio.core.napari_io import stored_array
+from napari_gpubio.core.operations import STORE
+from napari_gpubio.core.operations.layers import record_of
+from napari_gpubio.core.volumes import write_volume
+from napari_gpubio.gui.session_panel import SessionPanel
+from napari_gpubio.gui.views import camera_of
+from tests.dock_widgets import docked, press_and_wait, save_scripts_as, script_of, until_the_end, wait_until
+from tests.gui.sixth_engine import AFFINE, VALUES, Absolute, ThresholdPanel, add, kept, run, use
+
+
+@pytest.fixture
+def viewer(napari_in_tests):
+    """A viewer without a window."""
+    return ViewerModel()
+
+
+@pytest.fixture
+def panel(viewer, qtbot):
+    """A panel with an image from no file, and a painted mask."""
+    panel = docked(viewer, ThresholdPanel(viewer), "Threshold")
+    panel.choose_device("cpu")
+    add(viewer)
+    labels = viewer.add_labels((VALUES > 0.3).T.astype(np.uint8), name="painted", scale=(1, 1, 2))
+    panel.form.boxes["mask"].choose(labels)
+    run(qtbot, panel, value=0.5)
+    yield from until_the_end(qtbot, viewer, panel)
+
+
+@pytest.fixture
+def session(viewer, panel, qtbot):
+    yield from until_the_end(qtbot, viewer, SessionPanel(viewer))
+
+
+@pytest.fixture
+def make_other(qtbot):
+    """A function that makes a panel of sessions in another viewer."""
+    panels = []
+
+    def make(viewer=None):
+        panels.append(SessionPanel(viewer or ViewerModel()))
+        panels[-1].choose_device("cpu")
+        qtbot.addWidget(panels[-1])
+        return panels[-1]
+
+    yield make
+    for panel in panels:
+        panel.teardown()
+
+
+def after(qtbot, panel, act, *arguments, **options):
+    with qtbot.waitSignal(panel.run_finished, timeout=60_000):
+        act(*arguments, **options)
+
+
+def open_in(qtbot, panel, path, **options):
+    STORE.clear()
+    after(qtbot, panel, panel.open, path, **options)
+    return panel.viewer
+
+
+def test_what_is_saved_comes_back_and_results_are_made_again(viewer, panel, session, make_other, qtbot, tmp_path):
+    layer = panel.layer_of("kept")
+    layer.opacity, layer.contrast_limits, layer.name = 0.25, (0.0, 0.5), "bright"
+    layer.colormap = "viridis"
+    viewer.layers["painted"].contour = 2
+    viewer.dims.ndisplay = 3
+    camera_of(viewer).angles = (10.0, 20.0, 30.0)
+    after(qtbot, session, session.save, tmp_path / "s.zip")
+    assert "4 layers" in session.status
+    other = make_other()
+    runs = STORE.runs
+    opened = open_in(qtbot, other, tmp_path / "s.zip")
+    assert [one.name for one in opened.layers] == ["t1", "painted"]
+    assert opened.layers["painted"].contour == 2
+    np.testing.assert_array_equal(stored_array(opened.layers["t1"]), VALUES)
+    assert (opened.dims.ndisplay, camera_of(opened).angles) == (3, (10.0, 20.0, 30.0))
+    assert STORE.runs == runs + 2, "only what is read was done"
+    press_and_wait(qtbot, other, other.run_button)
+    made = opened.layers["bright"]
+    assert (made.opacity, made.contrast_limits, made.colormap.name) == (0.25, [0.0, 0.5], "viridis")
+    np.testing.assert_array_equal(stored_array(made), kept(panel))
+    assert record_of(made) == record_of(layer)
+    assert not other.run_button.isEnabled()
+
+
+def test_drafts_come_back_in_panels_that_are_open(viewer, panel, session, make_other, qtbot, tmp_path):
+    use(panel, level="share", percent=12.5)
+    after(qtbot, session, session.save, tmp_path / "s.zip")
+    other = make_other()
+    open_in(qtbot, other, tmp_path / "s.zip")
+    assert "ThresholdPanel" in other.message
+    shows = ThresholdPanel(other.viewer)
+    qtbot.addWidget(shows)
+    open_in(qtbot, other, tmp_path / "s.zip")
+    assert shows.form.settings.widget("percent").value == 12.5
+    assert shows.form.boxes["image"].currentText() == "t1 (no layer)", "the result, which no layer has to show"
+    run(qtbot, shows)
+    np.testing.assert_array_equal(kept(shows), np.where((VALUES > 0.3) & (VALUES.max() / 8 <= VALUES), VALUES, 0))
+    shows.teardown()
+
+
+def test_files_that_lie_elsewhere_are_named_and_read_when_allowed(viewer, session, make_other, qtbot, tmp_path):
+    (tmp_path / "scans").mkdir()
+    (tmp_path / "sessions").mkdir()
+    write_volume(tmp_path / "scans" / "scan.nii.gz", VALUES, AFFINE)
+    add(viewer, name="scan", metadata={"path": str(tmp_path / "scans" / "scan.nii.gz")})
+    after(qtbot, session, session.save, tmp_path / "sessions" / "s.zip")
+    other = make_other()
+    opened = open_in(qtbot, other, tmp_path / "sessions" / "s.zip")
+    assert "scan" not in opened.layers
+    assert "scan.nii.gz: it lies outside" in other.message
+    after(qtbot, other, other.allow_button.click)
+    np.testing.assert_array_equal(stored_array(opened.layers["scan"]), VALUES)
+    session.embed_box.setChecked(True)
+    after(qtbot, session, session.save, tmp_path / "sessions" / "e.zip")
+    (tmp_path / "scans" / "scan.nii.gz").unlink()
+    other = make_other()
+    assert "scan" in open_in(qtbot, other, tmp_path / "sessions" / "e.zip").layers
+    assert other.allow_button.isHidden()
+
+
+def test_what_a_session_cannot_hold_is_named(viewer, panel, session, qtbot, tmp_path):
+    viewer.add_points(np.zeros((1, 3)), name="landmarks")
+    panel.form.boxes["image"].choose(None)
+    after(qtbot, session, session.save, tmp_path / "s.zip")
+    assert "landmarks" in session.message
+    assert "ThresholdPanel" in session.message
+
+
+@pytest.mark.parametrize("damage", ["no file", "no session", "cut"])
+def test_what_is_no_session_gets_a_sentence_and_changes_nothing(viewer, panel, session, qtbot, tmp_path, damage):
+    path = tmp_path / "s.zip"
+    if damage == "cut":
+        after(qtbot, session, session.save, path)
+        path.write_bytes(path.read_bytes()[:-40])
+    elif damage == "no session":
+        path.write_bytes(b"PK\x05\x06" + bytes(18))
+    before = [*viewer.layers]
+    after(qtbot, session, session.open, path)
+    assert "s.zip" in session.message
+    assert [*viewer.layers] == before
+
+
+def test_a_stopped_run_of_results_keeps_what_was_made(viewer, panel, session, make_other, qtbot, tmp_path, monkeypatch):
+    use(panel, value=0.75)
+    viewer.layers.remove(panel.layer_of("dropped"))
+    panel._layers.clear()  # the next result gets a layer of its own
+    run(qtbot, panel)
+    after(qtbot, session, session.save, tmp_path / "s.zip")
+    other = make_other()
+    opened = open_in(qtbot, other, tmp_path / "s.zip")
+    steps = type(panel.operation()).steps
+
+    def stopping(operation, data, **run_):
+        yield from ()
+        if operation.level == Absolute(value=0.75):
+            run_["stop"].set()
+        return (yield from steps(operation, data, **run_))
+
+    monkeypatch.setattr(type(panel.operation()), "steps", stopping)
+    press_and_wait(qtbot, other, other.run_button)
+    levels = [record_of(layer).of.level.value for layer in opened.layers[2:]]
+    assert levels == [0.5]
+    assert other.run_button.isEnabled(), "the rest is still to be made"
+
+
+def test_the_script_of_a_session_makes_every_layer(viewer, panel, session, qtbot, tmp_path, monkeypatch):
+    save_scripts_as(monkeypatch, tmp_path / "script.py")
+    with qtbot.waitSignal(session.run_finished, timeout=60_000):
+        script_of(session)
+    text = (tmp_path / "script.py").read_text()
+    monkeypatch.chdir(tmp_path)
+    found = {}
+    exec(text, found)
+    image, painted, bright, dropped = found["results"]
+    np.testing.assert_array_equal(image.array, VALUES)
+    np.testing.assert_array_equal(painted.array, VALUES > 0.3)
+    np.testing.assert_array_equal(bright.array, kept(panel))
+    np.testing.assert_array_equal(bright.array + dropped.array, VALUES)
+
+
+def test_a_session_that_nothing_was_opened_for(make_other, qtbot, tmp_path):
+    empty = make_other()
+    assert not empty.run_button.isEnabled()
+    empty.copy_script()
+    assert "open a file" in empty.message
+    after(qtbot, empty, empty.save, tmp_path / "s.zip")
+    wait_until(qtbot, lambda: not empty.running)
+    assert (tmp_path / "s.zip").is_file()
