@@ -14,7 +14,7 @@ from napari_gpubio.dose.bands import DvhBand, band_of, border_doses
 from napari_gpubio.dose.io.rtplan import Plan
 from napari_gpubio.dose.metrics.constraints import Constraint, ConstraintResult, evaluate_constraints
 from napari_gpubio.dose.metrics.curve import Dvh, DvhResult
-from napari_gpubio.dose.metrics.metric import Metric, MetricValue, evaluate_metric
+from napari_gpubio.dose.metrics.metric import Metric, MetricTable, MetricValue, metric_table
 from napari_gpubio.dose.metrics.metric_text import parse_metric
 from napari_gpubio.dose.metrics.parameters import dose_factor
 from napari_gpubio.dose.model import Dose, Structures, listed, note_reference
@@ -24,13 +24,6 @@ from napari_gpubio.dose.structures.labels import LabelStructures
 
 _USUAL = ("Volume[cc]", "Mean", "D95%", "D50%", "D2%")
 _OF_LIGHT = (*_USUAL, "Zero[%]")
-
-
-class MetricTable(NamedTuple):
-    """Metrics of structures: a row for each, with a value for each metric."""
-
-    metrics: tuple[Metric, ...]
-    rows: tuple[tuple[str, tuple[MetricValue, ...]], ...]
 
 
 class DvhSequence(NamedTuple):
@@ -49,8 +42,8 @@ class Evaluation:
     ----------
     curves
         Histograms of all structures in all doses.
-    bands
-        Of them, for doses whose errors are known.
+    borders
+        The bands of them, for doses whose errors are known.
     metrics
         Of all structures.
     constraints
@@ -62,7 +55,7 @@ class Evaluation:
     """
 
     curves: DvhResult
-    bands: tuple[DvhBand, ...]
+    borders: tuple[DvhBand, ...]
     metrics: MetricTable
     constraints: tuple[ConstraintResult, ...]
     reference_dose: float | None
@@ -71,14 +64,13 @@ class Evaluation:
     notes: tuple[str, ...] = ()
 
     @property
-    def low(self) -> DvhResult:
-        """The lower borders of the bands."""
-        return dataclasses.replace(self.curves, dvhs=tuple(band.low for band in self.bands))
-
-    @property
-    def high(self) -> DvhResult:
-        """The upper borders of the bands."""
-        return dataclasses.replace(self.curves, dvhs=tuple(band.high for band in self.bands))
+    def bands(self) -> DvhResult:
+        """The borders of the bands, of each structure the lower one and the upper one."""
+        borders = ((one, name) for one in self.borders for name in ("low", "high"))
+        made = tuple(
+            dataclasses.replace(getattr(one, name), name=f"{one.middle.name}, {name}") for one, name in borders
+        )
+        return dataclasses.replace(self.curves, dvhs=made)
 
     @property
     def sequence(self) -> DvhSequence:
@@ -151,9 +143,9 @@ def evaluate_steps(  # noqa: PLR0913 - what may be asked of plans
         everything = None
         if any(one.needs_everything for one in (*asked, *(one.metric for one in constraints))):
             everything = (yield from whole_dose_steps(dose, chosen, device=device, stop=stop)).scaled(scale)
+        table = metric_table(result, asked, reference_dose=reference, everything=everything)
+        rows += [(_named(name, number), values) for name, values in table.rows]
         own = [dataclasses.replace(one, name=_named(one.name, number)) for one in result]
-        for one, plain in zip(own, result, strict=True):  # a metric may be for one structure, by its name
-            rows.append((one.name, tuple(evaluate_metric(m, plain, reference, everything=everything) for m in asked)))
         met += evaluate_constraints(constraints, result, reference_dose=reference, everything=everything)
         results.append(dataclasses.replace(result, dvhs=tuple(own)))
         bands += [band_of(basis, *three) for three in zip(own, *both, strict=True)] if both else []
@@ -165,7 +157,7 @@ def evaluate_steps(  # noqa: PLR0913 - what may be asked of plans
     notes = [*told, *(text for dose in doses for text in dose.notes), *(text for one in curves for text in one.notes)]
     return Evaluation(
         curves=curves,
-        bands=tuple(bands),
+        borders=tuple(bands),
         metrics=MetricTable(tuple(asked), tuple(rows)),
         constraints=tuple(met),
         reference_dose=reference,

@@ -14,7 +14,7 @@ from napari_gpubio.core.reading import note
 from napari_gpubio.core.space import checked_affine, voxel_sizes_mm
 from napari_gpubio.dose.metrics.parameters import dose_factor, same_kind
 from napari_gpubio.dose.structures.contours import ContourStructure
-from napari_gpubio.dose.structures.labels import LabelStructures, PointStructure
+from napari_gpubio.dose.structures.labels import AnyStructures, LabelStructures, PointStructure
 
 Array = npt.NDArray[Any]
 Structures: TypeAlias = ContourStructure | LabelStructures | PointStructure
@@ -211,12 +211,16 @@ def note_reference(dose: Dose, reference: float, source: str) -> None:
 
 
 def listed(structures: Structures | Iterable[Structures]) -> list[Structures]:
-    """One structure, or several of them (a sequence, a structure set), as a list; or InvalidInput."""
+    """One structure, or several of them (a sequence, structure sets), as a list; or InvalidInput."""
     if isinstance(structures, Structures):
         return [structures]
-    found = list(structures) if isinstance(structures, Iterable) else [structures]
-    for one in found:
-        if not isinstance(one, Structures):
+    found: list[Structures] = []
+    for one in structures if isinstance(structures, Iterable) else [structures]:
+        if isinstance(one, AnyStructures) and isinstance(one, Iterable):
+            found += one
+        elif isinstance(one, Structures):
+            found.append(one)
+        else:
             raise InvalidInput(
                 f"{type(one).__name__} {str(one)[:40]!r} is no structure; give contours, labels or points, several of "
                 "them, or a structure set"

@@ -27,7 +27,7 @@ class ByAccuracy(Settings):
     accuracy_percent: float = param(
         0.05,
         "Accuracy",
-        "Largest sampling error of a curve (approximate), in % of the structure's volume.",
+        "Largest sampling error of a curve. About, in % of the structure's volume.",
         unit="%",
         minimum=0.002,
         maximum=10.0,
@@ -55,6 +55,7 @@ class _Reading(Settings):
         "Volume outside the dose grid: counted with no dose (zero), left out of curve and volume (exclude), or not "
         "accepted (refuse). It is reported in any case.",
         choices=OUTSIDE,
+        advanced=True,
     )
     caps: str = param(
         "half",
@@ -91,14 +92,14 @@ class DvhSettings(_Reading):
     """Conventions and accuracy of dose-volume histograms."""
 
     sampling: ByAccuracy | BySpacing = part(
-        "Samples", "How far apart the samples of structures are: chosen for each from an accuracy, or given.",
-        default=ByAccuracy(),
+        "Samples", "How far apart they are. Chosen for each structure from an accuracy, or given.",
+        default=ByAccuracy(), advanced=True,
     )  # fmt: skip
     interpolation: str = param(
         "slab",
         "Between contours",
-        "Each contour extends halfway to its neighbors (slab), or its shape is interpolated to theirs (shape). Slabs "
-        "narrow smoothly towards a first or last contour of nearly no area.",
+        "How contours become a volume. Each extends halfway to its neighbors (slab), or its shape is interpolated to "
+        "theirs (shape). Slabs narrow smoothly towards a first or last contour of nearly no area.",
         choices=INTERPOLATIONS,
     )
     bins: int = param(

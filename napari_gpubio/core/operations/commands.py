@@ -79,6 +79,11 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
             return action.option_strings[bool(action.default)]
         return super()._format_action_invocation(action)
 
+    def _format_args(self, action: argparse.Action, default_metavar: str) -> str:
+        if action.nargs == argparse.ONE_OR_MORE:  # argparse writes the word twice
+            return f"{action.metavar or default_metavar} ..."
+        return super()._format_args(action, default_metavar)
+
 
 def add_verbs(verbs: Any, module: Any) -> None:
     """Add the verbs of all operations of a module, or of a package that has their modules; see `add_verb`."""
@@ -324,7 +329,8 @@ def _help(text: str, default: str, *, shows_all: bool) -> str:
 
 
 def _default(field: dataclasses.Field[Any]) -> str:
-    if field.default == () or any(field.default is one for one in (dataclasses.MISSING, None, False)):  # 0.0 == False
+    nothing = (dataclasses.MISSING, None, False)  # by identity, since 0.0 == False
+    if field.default in ((), "") or any(field.default is one for one in nothing):
         return ""
     value = kind_of(field.default) if isinstance(field.default, Settings) else field.default
     return f" (default: {' '.join(map(str, value)) if isinstance(value, tuple) else value})"
