@@ -78,7 +78,7 @@ def dose(size: int) -> Work:
     """Two organs as labels and one as contours, in a dose that falls off."""
     from napari_gpubio.dose.model import Dose
     from napari_gpubio.dose.run import dvh, needed_memory
-    from napari_gpubio.dose.settings import DvhSettings
+    from napari_gpubio.dose.settings import BySpacing, DvhSettings
     from napari_gpubio.dose.structures.contours import contour_structure
     from napari_gpubio.dose.structures.labels import LabelStructures
 
@@ -92,7 +92,7 @@ def dose(size: int) -> Work:
         LabelStructures(labels=labels, affine=np.eye(4), structures={1: "left", 2: "right"}),
         contour_structure("round", loops),
     ]
-    given, settings = Dose(values=values, affine=np.eye(4), unit="Gy"), DvhSettings(spacing_mm=0.5)
+    given, settings = Dose(values=values, affine=np.eye(4), unit="Gy"), DvhSettings(sampling=BySpacing(spacing_mm=0.5))
     return Work(
         lambda device: needed_memory(given, structures, settings, device=device),
         lambda device: dvh(given, structures, settings, device=device),

@@ -14,7 +14,6 @@ from napari_gpubio.core.parameters import (
     replaced,
     without_effect,
 )
-from napari_gpubio.dose import DvhSettings
 from napari_gpubio.light.forward.settings import ForwardSettings
 from napari_gpubio.light.layers.settings import LayeredSettings
 from napari_gpubio.speckle import ContrastSettings
@@ -139,7 +138,7 @@ def test_a_run_refuses_what_it_has_no_use_for():
 @pytest.mark.parametrize(
     "kind",
     [
-        ConnectSettings, ContrastSettings, Directions, DvhSettings, FitSettings,
+        ConnectSettings, ContrastSettings, Directions, FitSettings,
         ForwardSettings, LayeredSettings, ResponseSettings, TrackSettings,
     ],
 )  # fmt: skip

@@ -34,11 +34,13 @@ from napari_gpubio.core.operations.sessions import (
 )
 from napari_gpubio.core.operations.stores import (
     STORE,
+    Conversion,
     Kind,
     Store,
     array_checksum,
     digest,
     file,
+    register_conversion,
     register_kind,
     run,
     run_steps,
@@ -49,6 +51,7 @@ from napari_gpubio.core.settings import Settings, part
 
 __all__ = [
     "STORE",
+    "Conversion",
     "File",
     "Held",
     "HeldVolume",
@@ -77,6 +80,7 @@ __all__ = [
     "open_session",
     "part",
     "read_record",
+    "register_conversion",
     "register_kind",
     "rerun",
     "run",

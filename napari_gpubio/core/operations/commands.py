@@ -25,18 +25,30 @@ from napari_gpubio.core.command_line import (
     stop_at_interrupt,
     whole_numbers,
 )
+from napari_gpubio.core.device import choose_device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.operations.files import read_record, write_record
 from napari_gpubio.core.operations.records import (
     File,
+    Held,
     InputInfo,
     Operation,
     Output,
+    Reading,
+    ancestry,
     input_infos,
     words_of,
 )
 from napari_gpubio.core.operations.sessions import files_of
-from napari_gpubio.core.operations.stores import file, kind_registered, run_steps, write_value
+from napari_gpubio.core.operations.stores import (
+    STORE,
+    Conversion,
+    conversion_to,
+    file,
+    kind_registered,
+    run_steps,
+    write_value,
+)
 from napari_gpubio.core.operations.volumes import Volume
 from napari_gpubio.core.parameters import param_info
 from napari_gpubio.core.report import measured, tell, wrote
@@ -67,19 +79,31 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
             return action.option_strings[bool(action.default)]
         return super()._format_action_invocation(action)
 
+    def _format_args(self, action: argparse.Action, default_metavar: str) -> str:
+        if action.nargs == argparse.ONE_OR_MORE:  # argparse writes the word twice
+            return f"{action.metavar or default_metavar} ..."
+        return super()._format_args(action, default_metavar)
+
 
 def add_verbs(verbs: Any, module: Any) -> None:
-    """Add the verbs of all operations of a module to the command line; see `add_verb`."""
+    """Add the verbs of all operations of a module, or of a package that has their modules; see `add_verb`."""
     for one in vars(module).values():
-        if isinstance(one, type) and issubclass(one, Operation) and one.verb and one.__module__ == module.__name__:
+        is_verb = isinstance(one, type) and issubclass(one, Operation) and one.verb
+        if is_verb and f"{one.__module__}.".startswith(f"{module.__name__}.") and not _takes_held(one):
             add_verb(verbs, one)
+
+
+def _takes_held(operation: type[Operation]) -> bool:
+    """Whether it is of arrays that no file holds."""
+    return any(Held in (hint, *typing.get_args(hint)) for hint in hints(operation).values())
 
 
 def add_verb(verbs: Any, operation: type[Operation]) -> None:
     """Add the verb of an operation to the command line's parser of verbs; its options are made when it is used."""
-    verb = verbs.add_parser(
+    named = {} if issubclass(operation, Reading) else {"help": _paragraphs(operation)[0].rstrip(".")}
+    verb = verbs.add_parser(  # those that open files are not listed: all others do that, too
         operation.verb,
-        help=_paragraphs(operation)[0].rstrip("."),
+        **named,
         usage=f"%(prog)s {_first(operation).upper()} [options]",
         formatter_class=_Formatter,
         allow_abbrev=False,
@@ -109,7 +133,7 @@ def _prepare(operation: type[Operation], verb: Parser, arguments: Sequence[str])
         if _is_chosen(option, chosen):
             _add_option(verb, option, first, shows_all=shows_all)
     if reads := _reading_options(operation):
-        how = verb.add_argument_group(f"how {_first(operation).upper()} is read")
+        how = verb.add_argument_group("how files are read")
         for option in reads:
             _add_option(how, option, "", shows_all=shows_all)
     files = verb.add_argument_group(f"results, to files (inputs may be files, or records {RECORD_ENDING})")
@@ -137,11 +161,58 @@ def _options(operation: type[Operation]) -> list[_Option]:
 
 
 def _reading_options(operation: type[Operation]) -> list[_Option]:
-    """Fields of the operation that opens the first input, but for its file and what lies beside that."""
-    info = input_infos(operation).get(_first(operation))
-    opens: Any = None if info is None else kind_registered(info.kind).opens
-    fields = [] if opens is None else [field for field in record_fields(opens) if field.name not in ("file", "beside")]
-    return [_Option((_READ, field.name), opens, field, _flag(field.name)) for field in fields]
+    """Fields of the operations that open inputs, or make the first one, but for those that are options already."""
+    first, taken = _first(operation), {one.flag for one in _options(operation)}
+    fields: dict[str, tuple[type[Operation], dataclasses.Field[Any]]] = {}
+    for name, info in input_infos(operation).items():
+        for way in _ways(info.kind):
+            if way.conversion is None or name == first:
+                fields = way.fields() | fields
+    found = [_Option((_READ, name), owner, field, _flag(name)) for name, (owner, field) in fields.items()]
+    return [one for one in found if one.flag not in taken]
+
+
+class _Way(NamedTuple):
+    """How a file becomes an input: what opens it, and what makes the input of that."""
+
+    opens: type[Reading]
+    conversion: Conversion | None = None
+
+    def fields(self) -> dict[str, tuple[type[Operation], dataclasses.Field[Any]]]:
+        """What can be said of it, but for the file, what lies beside it, and settings in parts."""
+        opens: type[Operation] = self.opens
+        found = {field.name: (opens, field) for field in record_fields(opens)}
+        if self.conversion is not None:
+            cls = self.conversion.operation
+            parts = [field for field in record_fields(cls) if not alternatives(hints(cls)[field.name])]
+            found |= {field.name: (cls, field) for field in parts if field.name != self.conversion.field}
+        return {name: one for name, one in found.items() if name not in ("file", "beside")}
+
+    def made(self, path: Path, told: Mapping[str, Any]) -> Operation:
+        """The operation that makes the input of a file."""
+        values: dict[type, dict[str, Any]] = {}
+        for name, (cls, field) in self.fields().items():
+            if name in told:
+                info, value = input_infos(cls).get(name), told[name]
+                values.setdefault(cls, {})[name] = (
+                    _Reading({}).opened(value, info) if info is not None else _setting(value, hints(cls)[field.name])
+                )
+        opens: Any = self.opens
+        opened: Operation = opens.at(path, **values.get(self.opens, {}))
+        if self.conversion is None:
+            return opened
+        cls = self.conversion.operation
+        source, made = (words_of(one) for one in (opened.output().kind, next(iter(cls.makes.values()))))
+        tell([f"{path.name} is a {source}, of which {cls.verb} makes the {made}; that verb has all of its settings"])
+        return cls(**{self.conversion.field: opened}, **values.get(cls, {}))
+
+
+def _ways(kind: type) -> list[_Way]:
+    ways, conversion = [_Way(one) for one in kind_registered(kind).opening], conversion_to(kind)
+    if conversion is not None:
+        source = kind_registered(input_infos(conversion.operation)[conversion.field].kind)
+        ways += [_Way(one, conversion) for one in source.opening]
+    return ways
 
 
 def _walk(cls: type, before: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], type, dataclasses.Field[Any]]]:
@@ -258,7 +329,8 @@ def _help(text: str, default: str, *, shows_all: bool) -> str:
 
 
 def _default(field: dataclasses.Field[Any]) -> str:
-    if field.default == () or any(field.default is one for one in (dataclasses.MISSING, None, False)):  # 0.0 == False
+    nothing = (dataclasses.MISSING, None, False)  # by identity, since 0.0 == False
+    if field.default in ((), "") or any(field.default is one for one in nothing):
         return ""
     value = kind_of(field.default) if isinstance(field.default, Settings) else field.default
     return f" (default: {' '.join(map(str, value)) if isinstance(value, tuple) else value})"
@@ -270,6 +342,8 @@ def _default(field: dataclasses.Field[Any]) -> str:
 def _made(
     cls: type, values: Mapping[str, Any], chosen: Mapping[tuple[str, ...], type], before: tuple[str, ...] = ()
 ) -> Any:
+    """Settings, or an operation, whose inputs are opened."""
+    read = _Reading(_read_with(cls, values)) if issubclass(cls, Operation) else None
     inputs = input_infos(cls) if issubclass(cls, Operation) else {}
     given = dict[str, Any]()
     for field in dataclasses.fields(cls):
@@ -280,21 +354,22 @@ def _made(
         elif value is None or value == []:
             continue
         elif info := inputs.get(field.name):
-            read = _read_with(cls, values) if field.name == _first(cls) else {}
-            opened = tuple(_opened(one, info, read) for one in (value if info.many else (value,)))
+            assert read is not None
+            opened = tuple(
+                read.opened(one, info, is_first=field.name == _first(cls)) for one in (value if info.many else (value,))
+            )
             given[field.name] = opened if info.many else opened[0]
         else:
             given[field.name] = _setting(value, hints(cls)[field.name])
+    if read is not None:
+        read.check()
     return cls(**given)
 
 
 def _read_with(operation: type[Operation], values: Mapping[str, Any]) -> dict[str, Any]:
-    """What the options say of how the first input is read."""
-    found = {}
-    for option in _reading_options(operation):
-        if (value := values.get(".".join(option.path))) is not None:
-            found[option.field.name] = _setting(value, hints(option.owner)[option.field.name])
-    return found
+    """What the options say of how files are read."""
+    found = {one.field.name: values.get(".".join(one.path)) for one in _reading_options(operation)}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def _setting(value: Any, hint: Any) -> Any:
@@ -305,20 +380,48 @@ def _setting(value: Any, hint: Any) -> Any:
     return value
 
 
-def _opened(path: str, info: InputInfo, read: Mapping[str, Any]) -> Operation | Output[Any]:
-    """The operation that opens a file, in a way, or that a record describes."""
-    if path.lower().endswith(RECORD_ENDING):
-        if read:
-            raise InvalidInput(f"{Path(path).name} is a record, which says how it is read; leave {', '.join(read)} out")
-        return read_record(path)
-    opens = kind_registered(info.kind).opens
-    if opens is None:
-        raise InvalidInput(
-            f"{info.label.lower()} is {Path(path).name}; give the record ({RECORD_ENDING}) of an operation that makes "
-            f"{words_of(info.kind)}"
-        )
-    opened: Operation = opens.at(Path(path), **read)
-    return opened
+class _Reading:
+    """Opens inputs as options say; each option must be of use for one of them."""
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        self._options, self._unused = options, set(options)
+        self._records: list[str] = []
+
+    def opened(self, path: str, info: InputInfo, *, is_first: bool = False) -> Operation | Output[Any]:
+        """Return the operation that opens a file, or makes the input of it, or that a record describes."""
+        if path.lower().endswith(RECORD_ENDING):
+            self._records.append(Path(path).name)
+            return read_record(path)
+        every = _ways(info.kind)
+        plain = [way for way in every if way.conversion is None and way.opens.opens(path)][:1]
+        ways = plain + [way for way in every if way.conversion is not None]
+        if not ways:
+            raise InvalidInput(
+                f"{info.label.lower()} is {Path(path).name}; give the record ({RECORD_ENDING}) of an operation that "
+                f"makes {words_of(info.kind)}"
+            )
+        told = {name: value for name, value in self._options.items() if _has(ways if is_first else plain, name)}
+        fitting = [way for way in ways if told.keys() <= way.fields().keys()]
+        if not fitting:
+            flags = " and ".join(map(_flag, told))
+            raise InvalidInput(f"{flags} are of files of different kinds; give those of one kind")
+        self._unused -= told.keys()
+        first, last = fitting[0], fitting[-1]
+        is_last = last is not first and last.conversion is not None and last.conversion.takes(Path(path))
+        return (last if is_last else first).made(Path(path), told)
+
+    def check(self) -> None:
+        """Raise InvalidInput if an option is of no use."""
+        if not self._unused:
+            return
+        flags = ", ".join(_flag(name) for name in sorted(self._unused))
+        why = f"{self._records[0]} is a record, which says how it is read" if self._records else "no file is read so"
+        raise InvalidInput(f"{why}; leave {flags} out")
+
+
+def _has(ways: Sequence[_Way], name: str) -> bool:
+    """Whether something can be said of one of some ways."""
+    return any(name in way.fields() for way in ways)
 
 
 def _run(operation: type[Operation], chosen: Mapping[tuple[str, ...], type], options: argparse.Namespace) -> int:
@@ -327,7 +430,7 @@ def _run(operation: type[Operation], chosen: Mapping[tuple[str, ...], type], opt
     outputs = {flags[0]: (name, values[_dest(name)]) for name, flags in _outputs(operation).items()}
     wanted = {flag: path for flag, (_, path) in outputs.items() if path is not None}
     record = options.record
-    if not wanted and record is None and outputs:
+    if not wanted and record is None and outputs and not operation.needs_no_file:
         raise InvalidInput(f"nothing is to be written; give {' or '.join(outputs)}")
     for flag, (name, path) in outputs.items():
         check_endings({flag: path}, kind_registered(operation.makes[name]).endings)
@@ -339,14 +442,16 @@ def _run(operation: type[Operation], chosen: Mapping[tuple[str, ...], type], opt
     }
     read = {Path(one.path).name: Path(one.path) for one in files_of(made)}
     check_outputs({**wanted, **beside, "--record": record}, read, force=options.force)
+    device = choose_device(options.device)
     with stop_at_interrupt() as stop:
-        result = drive(run_steps(made, device=options.device, stop=stop), draw_progress)
+        result = drive(run_steps(made, device=device, stop=stop), draw_progress)
     if result is None:
         return STOPPED
     if operation.keeps_parts and not result.complete:
         tell([f"nothing was written, since {operation.keeps_parts}"])
         return STOPPED
-    tell(getattr(result, "notes", ()))
+    for one in ancestry(made):
+        tell(getattr(result if one == made else STORE.result(one, device.kind), "notes", ()))
     told = made.told(result)
     for line in told.lines:
         sys.stdout.write(f"{line}\n")
@@ -359,4 +464,4 @@ def _run(operation: type[Operation], chosen: Mapping[tuple[str, ...], type], opt
     if record is not None:
         write_record(record, made)
         wrote(record)
-    return 0 if getattr(result, "complete", True) else STOPPED
+    return told.status if getattr(result, "complete", True) else STOPPED

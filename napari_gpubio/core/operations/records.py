@@ -177,10 +177,11 @@ def _reference(hint: Any, where: str) -> type:
 
 
 class Told(NamedTuple):
-    """What a verb tells of a result: lines of text, and for ``--json`` numbers by names with their units."""
+    """What a verb tells of a result: lines of text, for ``--json`` numbers by names, and the exit status."""
 
     lines: tuple[str, ...] = ()
     numbers: Mapping[str, Any] = {}
+    status: int = 0
 
 
 class Operation(Settings):
@@ -199,6 +200,7 @@ class Operation(Settings):
     upgrades: ClassVar[Mapping[int, Upgrade]] = {}
     examples: ClassVar[tuple[str, ...]] = ()  # commands, for its help
     keeps_parts: ClassVar[str] = ""  # why a stopped run writes no files, if it does not
+    needs_no_file: ClassVar[bool] = False  # whether a command may write none, since it tells its result
 
     def __init_subclass__(cls, verb: str = "", makes: Mapping[str, type] | None = None, version: int = 1) -> None:
         super().__init_subclass__()
@@ -276,6 +278,11 @@ Ref = Output[T] | Operation  # of an input: an output, or an operation whose mai
 
 class Reading(Operation):
     """Base of operations that only read: they have ``read`` in the place of steps."""
+
+    @classmethod
+    def opens(cls, path: str) -> bool:  # noqa: ARG003 - for those of several that open a kind
+        """Whether it opens a file, by its name."""
+        return True
 
     def read(self, data: Any) -> Any:
         """Return what the operation makes; ``data`` as of `Operation.steps`."""

@@ -101,7 +101,8 @@ class Kind(Generic[T]):
     beside
         The files that are written beside one, by what they are.
     opens
-        Operation that opens such a file: its ``at`` takes the path, and what its other fields are.
+        Operation that opens such a file, or several, of which the first that `Reading.opens` a path is taken: its
+        ``at`` takes the path, and what its other fields are.
     shows
         Where the function is that makes layers of it, as ``module:name``, so that nothing of napari is imported before:
         it takes the value, the `Output` that it is, and the name, and returns napari's layer data. Empty where it is
@@ -113,16 +114,51 @@ class Kind(Generic[T]):
     endings: tuple[str, ...] = ()
     write: Callable[[T, Path, Mapping[str, Any]], object] | None = None
     beside: Callable[[Path], Mapping[str, Path]] = lambda _: {}
-    opens: Any = None  # a class of operations
+    opens: Any = None  # a class of operations, or several
     shows: str = ""
+
+    @property
+    def opening(self) -> tuple[Any, ...]:
+        """Operations that open such files."""
+        return self.opens if isinstance(self.opens, tuple) else () if self.opens is None else (self.opens,)
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """What a verb does that needs one kind of result and gets a file of another.
+
+    Parameters
+    ----------
+    operation
+        A class of operations, whose main result is the kind that is needed.
+    field
+        Its input that the file is opened for.
+    takes
+        Whether a file is of the other kind.
+    """
+
+    operation: type[Operation]
+    field: str
+    takes: Callable[[Path], bool]
 
 
 _kinds: dict[type, Kind[Any]] = {}
+_conversions: dict[type, Conversion] = {}
 
 
 def register_kind(kind: Kind[Any]) -> None:
     """Make a type of results known."""
     _kinds[kind.type] = kind
+
+
+def register_conversion(conversion: Conversion) -> None:
+    """Let verbs that need the main result of an operation take the files of its input."""
+    _conversions[next(iter(conversion.operation.makes.values()))] = conversion
+
+
+def conversion_to(type_: type) -> Conversion | None:
+    """Return what makes a type of results of files of another, or None."""
+    return _conversions.get(type_)
 
 
 def kind_registered(type_: type) -> Kind[Any]:
@@ -408,6 +444,6 @@ def _opened(value: Any, store: Store) -> Any:
         return Path(file(value.path, value.checksum).path)
     if isinstance(value, Held):
         return store.array(value)
-    if isinstance(value, tuple) and value and all(isinstance(one, (File, Held)) for one in value):
+    if isinstance(value, tuple) and any(isinstance(one, (File, Held, tuple)) for one in value):
         return tuple(_opened(one, store) for one in value)
     return None

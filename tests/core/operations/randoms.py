@@ -98,8 +98,9 @@ class Records:
             return None if self.random.random() < 0.3 else self._value(field, members[0])
         if typing.get_origin(hint) is tuple:
             members = typing.get_args(hint)
-            count = self.random.randint(0, 3) if members[-1] is Ellipsis else len(members)
-            return tuple(self._value(field, members[0]) for _ in range(count))
+            if members[-1] is Ellipsis:
+                members = members[:1] * self.random.randint(0, 3)
+            return tuple(self._value(field, one) for one in members)
         if hint is File:
             return file(self.random.choice(self.paths))
         if hint is Held:

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from napari_gpubio.core.operations import HeldVolume, OpenVolume, Store, Volume, digest, run, script, stores
+from napari_gpubio.core.operations import HeldVolume, OpenVolume, Output, Store, Volume, digest, run, script, stores
 from napari_gpubio.core.volumes import write_volume
 from tests.core.operations.randoms import Records
 from tests.core.operations.toys import Join, Smooth, Trace, Uphill, Weighted
@@ -20,7 +20,7 @@ def _executed(text, monkeypatch):
     found = []
     monkeypatch.setattr("napari_gpubio.core.operations.run", lambda output, **_: found.append(output))
     exec(compile(text, "script", "exec"), {})
-    return found[0]
+    return found[0].of if isinstance(found[0], Output) else found[0]
 
 
 def test_random_scripts_build_equal_records(tmp_path, monkeypatch):
@@ -32,8 +32,8 @@ def test_random_scripts_build_equal_records(tmp_path, monkeypatch):
         output = records.operation(TOYS[n % 3]).output()
         text = script(output, folder=tmp_path, store=store)
         found = _executed(text, monkeypatch)
-        assert (found.of if hasattr(found, "of") else found) == output.of
-    assert (found.of if hasattr(found, "of") else found).id == output.of.id
+        assert found == output.of
+    assert found.id == output.of.id
 
 
 def test_a_script_reads_well(tmp_path):
