@@ -25,7 +25,7 @@ from tracts_accuracy import CEILING, capped
 from napari_gpubio.core.philox import uniform
 from napari_gpubio.core.space import apply_affine, voxel_sizes_mm
 from napari_gpubio.core.tensor_components import fractional_anisotropy
-from napari_gpubio.tracts.fods import FixelField, FodField, ResponseSettings
+from napari_gpubio.tracts.fods import FixelField, FodField, Tournier
 from napari_gpubio.tracts.fods.estimate import estimate_response
 from napari_gpubio.tracts.fods.run import deconvolve, find_peaks
 from napari_gpubio.tracts.io.dwi import read_mask
@@ -184,9 +184,7 @@ FANS: dict[str, Tracer] = {
 # ------------------------------------------------------------------------------------------------- where fibers cross
 def crossing_methods(brain: Brain) -> dict[str, Tracer]:
     """Methods that know several directions in a voxel: one fiber from each seed, which the FOD begins."""
-    response = estimate_response(
-        brain.scan, brain.field.mask, ResponseSettings(method="tournier"), field=brain.field, device="cpu"
-    )
+    response = estimate_response(brain.scan, brain.field.mask, Tournier(), field=brain.field, device="cpu")
     fods = deconvolve(brain.scan, response, brain.field.mask, device="cpu")
     fixels = find_peaks(fods, device="cpu")
     streamlines = {

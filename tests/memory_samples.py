@@ -184,12 +184,13 @@ def deconvolution(size: int, *, tissues: int = 1, own: bool = False, lmax: int =
     """FODs of a whole scan, as fast as can be, with the response of a tensor, those of tissues, or the scan's own."""
     from napari_gpubio.tracts.fods.response import Response
     from napari_gpubio.tracts.fods.run import deconvolve, needed_memory
-    from napari_gpubio.tracts.fods.settings import CsdSettings
+    from napari_gpubio.tracts.fods.settings import CsdSettings, MultiTissueSettings
 
     series, mask = scan(size, 32), np.ones((size,) * 3, bool)
     fiber = np.array([[3500.0, 0.0, 0.0], [2200.0, -600.0, 80.0], [1500.0, -700.0, 150.0]])
     responses = [Response(coefficients=fiber), Response(coefficients=np.array([[3500.0], [2400.0], [1700.0]]))]
-    settings = CsdSettings(lmax=lmax, constraint_directions=60, **({} if tissues > 1 else {"iterations": 1}), **more)
+    kind, quick = (MultiTissueSettings, {}) if tissues > 1 else (CsdSettings, {"iterations": 1})
+    settings = kind(lmax=lmax, constraint_directions=60, **quick, **more)
     arguments = series, None if own else responses[:tissues], mask, settings
     return Work(
         lambda device: needed_memory(*arguments, device=device), lambda device: deconvolve(*arguments, device=device)

@@ -11,7 +11,7 @@ from napari_gpubio.core.checks import Check, Finding, Speed, WarmUp
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.parameters import replaced
-from napari_gpubio.tracts.fods import FodField, ResponseSettings
+from napari_gpubio.tracts.fods import FodField, HighestFa
 from napari_gpubio.tracts.fods import checks as fod_checks
 from napari_gpubio.tracts.fods.estimate import estimate_response
 from napari_gpubio.tracts.fods.run import deconvolve
@@ -247,7 +247,7 @@ def _track_once() -> None:
 def _small_fods() -> FodField:
     """FODs there, with their response."""
     scan, field = _small_scan(), _small_field()
-    response = estimate_response(scan, field.mask, ResponseSettings(voxels=10), field=field, device="cpu")
+    response = estimate_response(scan, field.mask, HighestFa(voxels=10), field=field, device="cpu")
     return deconvolve(scan, response, field.mask, device="cpu")
 
 

@@ -24,7 +24,6 @@ from napari_gpubio.tracts.arguments import add_field, read_field, read_fod_field
 from napari_gpubio.tracts.bundles import cli as bundles
 from napari_gpubio.tracts.connectome import cli as connectome
 from napari_gpubio.tracts.dissection import cli as dissection
-from napari_gpubio.tracts.fods import cli as fods
 from napari_gpubio.tracts.fods.axis_check import check_axes, check_fods
 from napari_gpubio.tracts.fods.model import FixelField, FodField
 from napari_gpubio.tracts.io.dwi import read_volume
@@ -77,7 +76,6 @@ def add_verb(verbs: Any) -> None:
     verb.set_defaults(
         run=run, error=verb.error, **dict.fromkeys(USUAL_IN_FODS)
     )  # None: tensors and FODs have their own
-    fods.add_verbs(verbs)
     dissection.add_verb(verbs)
     uncertainty.add_verb(verbs)
     routes.add_verb(verbs)

@@ -245,8 +245,8 @@ row_of_kept("bootstrap", "one of its files in the folder", lambda _: ("bootstrap
             "--out", "out")  # fmt: skip
 row_of_kept("mppca", "the bvec file beside the result", lambda _: ("mppca", str(DWI)), "clean.bvec",
             "--out", "clean.nii.gz")  # fmt: skip
-row_of_kept("response", "one of its files", lambda _: ("response", str(DWI), "--method", "tissues"), "csf.txt",
-            "--out", "wm.txt", "csf.txt")  # fmt: skip
+row_of_kept("tissue-responses", "one of its files", lambda _: ("tissue-responses", str(DWI)), "csf.txt",
+            "--out", "wm.txt", "--csf-out", "csf.txt")  # fmt: skip
 row_of_kept("dissect", "a map that is there", fibers, "n.nii.gz", "--out", "out.trx", "--density", "n.nii.gz")
 row_of_kept("connect", "a table that is there", lambda _: ("connect", str(DWI), "sphere:0,0,0,5", "sphere:9,0,0,5"),
             "r.csv", "--table", "r.csv")  # fmt: skip

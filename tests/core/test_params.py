@@ -18,7 +18,6 @@ from napari_gpubio.light.forward.settings import ForwardSettings
 from napari_gpubio.light.layers.settings import LayeredSettings
 from napari_gpubio.speckle import ContrastSettings
 from napari_gpubio.tracts import Directions, TrackSettings
-from napari_gpubio.tracts.fods import ResponseSettings
 from napari_gpubio.tracts.routes.settings import ConnectSettings
 from napari_gpubio.tracts.tensors.settings import FitSettings
 
@@ -139,7 +138,7 @@ def test_a_run_refuses_what_it_has_no_use_for():
     "kind",
     [
         ConnectSettings, ContrastSettings, Directions, FitSettings,
-        ForwardSettings, LayeredSettings, ResponseSettings, TrackSettings,
+        ForwardSettings, LayeredSettings, TrackSettings,
     ],
 )  # fmt: skip
 def test_no_alternative_takes_settings_of_another(kind):

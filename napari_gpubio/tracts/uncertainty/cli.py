@@ -64,7 +64,7 @@ def add_verb(verbs: Any) -> None:
     verb.add_argument("--deconvolve", action="store_true", help="draw and track in FODs of one tissue, not in tensors")
     verb.add_argument("--response", type=Path, help="of a single fiber, for --deconvolve; by default estimated")
     others = [field.name for field in dataclasses.fields(CsdSettings) if field.name not in _OF_DECONVOLUTION]
-    add_settings(verb, CsdSettings(), "deconvolution", without=others)
+    add_settings(verb, CsdSettings(lmax=8), "deconvolution", without=others)
     add_settings(verb, BootstrapSettings(), "bootstrap")
     add_settings(verb, FitSettings(), "tensor fit")
     add_settings(verb, _ONE_FIBER_A_SEED, "directions")

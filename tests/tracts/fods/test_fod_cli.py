@@ -13,17 +13,18 @@ from napari_gpubio.tracts import (
     CsdSettings,
     DiffusionScan,
     Directions,
+    HighestFa,
     PeakSettings,
     Response,
-    ResponseSettings,
     TrackSettings,
     arguments,
     deconvolve,
     estimate_response,
     find_peaks,
+    operations,
     track,
 )
-from napari_gpubio.tracts.fods import cli, read_response, write_response
+from napari_gpubio.tracts.fods import read_response, write_response
 from napari_gpubio.tracts.fods.harmonics import from_mrtrix
 from napari_gpubio.tracts.io import read_dwi, read_fixels, read_fods, read_tractogram, write_fods
 from napari_gpubio.tracts.io.dwi import read_volume
@@ -64,7 +65,7 @@ def one_fiber(tmp_path_factory):
 @pytest.fixture(scope="module")
 def wm(one_fiber):
     """The file of the scan's response."""
-    response = estimate_response(read_dwi(one_fiber / "dwi.nii.gz"), settings=ResponseSettings(method="fa", voxels=50))
+    response = estimate_response(read_dwi(one_fiber / "dwi.nii.gz"), settings=HighestFa(voxels=50))
     write_response(one_fiber / "wm.txt", response)
     return one_fiber / "wm.txt"
 
@@ -87,8 +88,7 @@ def test_from_a_scan_to_fibers(one_fiber, tmp_path, capsys):
     assert response.lmax == 6
     assert "100 voxels" in capsys.readouterr().out
 
-    words = ["--lmax", 6, "--out", fod, "--peaks", peaks, "--fixels", tmp_path / "fixels", "--least-fraction", 0.3]
-    assert run("fod", dwi, "--mask", mask, "--response", wm, *words) == 0
+    assert run("fod", dwi, "--mask", mask, "--response", wm, "--lmax", 6, "--out", fod) == 0
     printed = capsys.readouterr()
     assert "agree with the tensors" in printed.err
     assert "1,008 FODs of order 6" in printed.out
@@ -97,12 +97,12 @@ def test_from_a_scan_to_fibers(one_fiber, tmp_path, capsys):
     written = read_fods(fod)
     np.testing.assert_array_equal(written.coefficients, expected.coefficients)
     fixels = find_peaks(expected, PeakSettings(least_fraction=0.3), device="cpu")
+    words = "--out", peaks, "--fixels-out", tmp_path / "fixels", "--least-fraction", 0.3
+    assert run("peaks", fod, *words) == 0
+    assert f"{len(fixels.directions):,} peaks" in capsys.readouterr().out
     for path in (peaks, tmp_path / "fixels"):
         np.testing.assert_array_equal(read_fixels(path).counts, fixels.counts)
-
-    again = tmp_path / "again.nii.gz"
-    assert run("peaks", fod, "--out", again, "--least-fraction", 0.3) == 0
-    np.testing.assert_allclose(read_fixels(again).directions, fixels.directions, atol=1e-6)
+        np.testing.assert_allclose(read_fixels(path).directions, fixels.directions, atol=1e-6)
 
     out = tmp_path / "fibers.trk"
     assert run("tracts", "--fods", fod, "--white-matter", "--method", "sd_stream", "--out", out) == 0
@@ -117,37 +117,41 @@ def test_the_response_may_be_left_out_and_tissues_need_several(one_fiber, tmp_pa
     assert run("fod", dwi, "--mask", mask, "--out", tmp_path / "fod.mif", "--lmax", 4) == 0
     assert "estimated" in capsys.readouterr().err
     assert read_fods(tmp_path / "fod.mif").lmax == 4
-    for word in (["--normalize"], ["--tissues", tmp_path / "densities"]):
-        with pytest.raises(InvalidInput, match="several tissues"):
-            run("fod", dwi, "--mask", mask, "--out", tmp_path / "other.mif", *word)
+    write_response(tmp_path / "wm.txt", Response(coefficients=[[1000.0, 0.0], [500.0, -100.0]], bvals=(0, 2000)))
+    for count in (1, 4):
+        with pytest.raises(InvalidInput, match=f"there are {count} responses"):
+            run("tissue-fods", dwi, "--responses", *count * [tmp_path / "wm.txt"], "--out", tmp_path / "other.mif")
 
 
 def test_tissues_are_written_and_normalized(tissues, tmp_path, capsys):
     dwi, mask = tissues / "dwi.nii.gz", tissues / "mask.nii.gz"
     wm, csf = tmp_path / "wm.txt", tmp_path / "csf.txt"
-    assert run("response", dwi, "--mask", mask, "--method", "tissues", "--shrink", 1, "--out", wm, csf) == 0
+    words = "--mask", mask, "--tissues", "two", "--shrink", 1, "--out", wm, "--csf-out", csf
+    assert run("tissue-responses", dwi, *words) == 0
     assert [len(read_response(path).coefficients) for path in (wm, csf)] == [2, 2]
-    words = ["--response", wm, csf, "--normalize", "--tissues", tmp_path / "densities", "--lmax", 6]
-    assert run("fod", dwi, "--mask", mask, "--out", tmp_path / "fod.nii.gz", *words) == 0
+    maps = [word for name in ("wm", "csf") for word in (f"--{name}-out", tmp_path / f"{name}.nii.gz")]
+    words = ["--responses", wm, csf, "--normalize", *maps, "--lmax", 6]
+    assert run("tissue-fods", dwi, "--mask", mask, "--out", tmp_path / "fod.nii.gz", *words) == 0
     assert "smooth field" in capsys.readouterr().err
-    total = sum(read_volume(tmp_path / "densities" / f"{name}.nii.gz")[0] for name in ("wm", "csf"))
+    total = sum(read_volume(tmp_path / f"{name}.nii.gz")[0] for name in ("wm", "csf"))
     assert np.median(total[total > 0]) == pytest.approx(1 / np.sqrt(4 * np.pi), rel=0.05)
 
 
-def test_what_does_not_apply_is_refused_before_the_run(tissues, one_fiber, tmp_path):
+def test_what_does_not_apply_is_refused_before_the_run(tissues, tmp_path):
     dwi, small = tissues / "dwi.nii.gz", tmp_path / "small.nii.gz"
     mask, affine = read_volume(tissues / "mask.nii.gz")
     write_volume(small, (np.cumsum(mask > 0).reshape(mask.shape) <= 200) & (mask > 0), affine)
     wm, csf = tmp_path / "wm.txt", tmp_path / "csf.txt"
     write_response(wm, Response(coefficients=[[1000.0, 0.0], [500.0, -100.0]], bvals=(0, 2800)))
     write_response(csf, Response(coefficients=[[1000.0], [50.0]], bvals=(0, 2800)))
-    words = ["fod", dwi, "--mask", small, "--response", wm, csf, "--out", tmp_path / "fod.nii.gz"]
-    with pytest.raises(InvalidInput, match="200 voxels, and --normalize needs 500"):
+    words = ["tissue-fods", dwi, "--mask", small, "--responses", wm, csf, "--out", tmp_path / "fod.nii.gz"]
+    with pytest.raises(InvalidInput, match="200 voxels, and to normalize takes 500"):
         run(*words, "--normalize")
-    with pytest.raises(InvalidInput, match=r"shell is 2800 .* several tissues are deconvolved together, with all sh"):
-        run(*words, "--shell", 2800)
-    with pytest.raises(InvalidInput, match="--shell is 2800; the responses of tissues are of all shells"):
-        run("response", dwi, "--method", "tissues", "--shell", 2800, "--out", tmp_path / "a.txt", tmp_path / "b.txt")
+    for verb in (words, ["tissue-responses", dwi, "--out", tmp_path / "a.txt"]):  # which are of all shells
+        with pytest.raises(SystemExit):
+            run(*verb, "--shell", 2800)
+    with pytest.raises(InvalidInput, match="--gray-percent is an option of three"):
+        run("tissue-responses", dwi, "--tissues", "two", "--gray-percent", 3, "--out", tmp_path / "a.txt")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["csf.txt", "small.nii.gz", "wm.txt"]
 
 
@@ -189,23 +193,20 @@ def test_fods_have_their_own_usual_settings(tmp_path):
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (["response", "dwi.nii.gz", "--out", "a.txt", "b.txt"], "fa needs 1"),
-        (["response", "dwi.nii.gz", "--method", "tissues", "--out", "a.txt"], r"needs 2 .*or 3"),
         (["response", "dwi.nii.gz", "--out", "dwi.bval"], "same file"),
-        (["fod", "dwi.nii.gz", "--out", "fod.trk"], "no known ending"),
-        (["fod", "dwi.nii.gz", "--response", "a", "b", "--out", "fod.nii", "--tissues", "dwi.bval"], "which is a file"),
+        (["fod", "dwi.nii.gz", "--out", "fod.trk"], "does not end in"),
         (["tracts", "dwi.nii.gz", "--seed", "0", "0", "0", "--out", "fibers.xyz"], "tractograms are written as"),
         (["tracts", "dwi.nii.gz", "--seed", "0", "0", "0", "--out", "nowhere/fibers.tck"], "does not exist"),
         (["bootstrap", "dwi.nii.gz", "--seed", "0", "0", "0", "--out", "dwi.bval"], "which is a file"),
         (["fod", "dwi.nii.gz", "--out", "dwi.nii.gz"], "same file"),
-        (["fod", "dwi.nii.gz", "--out", "fod.nii", "--fixels", "."], "already"),
-        (["fod", "dwi.nii.gz", "--out", "fod.nii", "--response", "a", "b", "c", "d"], "4 files"),
-        (["peaks", "fod.nii.gz"], "nothing to write"),
+        (["peaks", "dwi.nii.gz", "--fixels-out", "."], "is a folder"),
+        (["peaks", "dwi.nii.gz"], "nothing is to be written"),
         (["tracts", "--fods", "fod.nii.gz", "--maps", "maps"], "--maps"),
     ],
 )
 def test_what_cannot_be_done_is_printed_before_the_run(one_fiber, words, problem, monkeypatch):
-    monkeypatch.setattr(cli, "read_scan", None)
+    monkeypatch.setattr(arguments, "read_scan", None)
+    monkeypatch.setattr(operations.scans, "read_dwi", None)
     files = (".txt", ".gz", ".nii", ".trk", ".bval", ".tck", ".xyz", ".")
     with pytest.raises(InvalidInput, match=problem):
         run(words[0], *(one_fiber / word if word.endswith(files) else word for word in words[1:]))
@@ -219,7 +220,7 @@ def test_tracts_need_a_scan_or_fods(capsys):
 
 def test_ctrl_c_keeps_what_was_done(one_fiber, wm, tmp_path, monkeypatch, capsys, in_chunks_of):
     in_chunks_of(100)
-    real = cli.deconvolve_steps
+    real = operations.deconvolution.deconvolve_steps
 
     def interrupted(*given, stop, **words):
         result = None
@@ -235,15 +236,12 @@ def test_ctrl_c_keeps_what_was_done(one_fiber, wm, tmp_path, monkeypatch, capsys
             yield step
         return result
 
-    monkeypatch.setattr(cli, "deconvolve_steps", interrupted)
+    monkeypatch.setattr(operations.deconvolution, "deconvolve_steps", interrupted)
     dwi, out = one_fiber / "dwi.nii.gz", tmp_path / "fod.nii.gz"
-    words = ["--mask", one_fiber / "mask.nii.gz", "--response", wm, "--out", out, "--peaks", tmp_path / "peaks.nii.gz"]
+    words = ["--mask", one_fiber / "mask.nii.gz", "--response", wm, "--out", out]
     assert run("fod", dwi, *words) == STOPPED
     assert 0 < read_fods(out).mask.sum() < 1008
-    printed = capsys.readouterr().err
-    assert f"only {read_fods(out).mask.sum():,} of 1,008 voxels have FODs" in printed
-    assert "peaks were not searched" in printed
-    assert not (tmp_path / "peaks.nii.gz").exists()
+    assert f"only {read_fods(out).mask.sum():,} of 1,008 voxels have FODs" in capsys.readouterr().err
 
 
 def test_a_response_is_written_with_its_shells(tmp_path):
@@ -253,7 +251,8 @@ def test_a_response_is_written_with_its_shells(tmp_path):
 
 def test_fixels_are_tracked_and_few_fibers_are_told(one_fiber, wm, tmp_path, capsys):
     dwi, fod, fixels = one_fiber / "dwi.nii.gz", tmp_path / "fod.nii.gz", tmp_path / "fixels"
-    assert run("fod", dwi, "--response", wm, "--lmax", 4, "--out", fod, "--fixels", fixels) == 0
+    assert run("fod", dwi, "--response", wm, "--lmax", 4, "--out", fod) == 0
+    assert run("peaks", fod, "--out", fixels) == 0
     out, seed = tmp_path / "fibers.tck", ("--seed", -6, 10, 6)
     assert run("tracts", dwi, "--fixels", fixels, *seed, "--out", out) == 0
     usual = TrackSettings.usual("fixel_geodesic", [2.0] * 3)
@@ -277,7 +276,8 @@ def fixels_grid(folder):
 
 def test_a_wrong_gradient_table_is_called_out(one_fiber, tmp_path, monkeypatch, capsys):
     wrong = SimpleNamespace(ok=False, message="The gradient table looks wrong.")
-    monkeypatch.setattr(arguments, "check_gradients", lambda _: wrong)
+    for module in (arguments, operations.deconvolution):
+        monkeypatch.setattr(module, "check_gradients", lambda _: wrong)
     dwi, wm, out = one_fiber / "dwi.nii.gz", tmp_path / "wm.txt", tmp_path / "fod.nii.gz"
     assert run("response", dwi, "--voxels", 50, "--out", wm) == 0
     assert wrong.message in capsys.readouterr().err
@@ -303,7 +303,7 @@ def test_a_scan_without_b0_volumes_has_fods_that_are_not_checked(one_fiber, wm, 
 
 
 def test_a_response_of_few_directions(tmp_path):
-    scan, settings = coarse_brain(), ResponseSettings(voxels=100, lmax=4)
+    scan, settings = coarse_brain(), HighestFa(voxels=100, lmax=4)
     few = np.r_[np.flatnonzero(scan.is_b0)[:1], np.flatnonzero(~scan.is_b0)[:12]]
     small = dataclasses.replace(scan, data=scan.data[..., few], bvals=scan.bvals[few], directions=scan.directions[few])
     first, second = estimate_response(small, settings=settings, device="cpu").coefficients[0, :2]

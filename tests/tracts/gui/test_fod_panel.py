@@ -49,7 +49,7 @@ def field(scan):
 @pytest.fixture(scope="module")
 def fods(scan, field):
     """FODs of the scan, of the response of few voxels."""
-    settings = tracts.ResponseSettings(method="fa", voxels=100, lmax=4)
+    settings = tracts.HighestFa(voxels=100, lmax=4)
     response = tracts.estimate_response(scan, settings=settings, field=field)
     return tracts.deconvolve(scan, response, field.mask, tracts.CsdSettings(lmax=4))
 
