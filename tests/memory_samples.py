@@ -47,11 +47,11 @@ def light(size: int, **more: Any) -> Work:
     from napari_gpubio.light.model import Domain, Medium
     from napari_gpubio.light.run import needed_memory, simulate
     from napari_gpubio.light.settings import LightSettings
-    from napari_gpubio.light.source import Source
+    from napari_gpubio.light.sources import Isotropic
 
     medium = Medium(label=1, name="clear", mua_per_mm=1e-5, mus_per_mm=0.1, g=0.0, n=1.0)
     domain = Domain(labels=np.ones((size,) * 3, np.uint8), affine=np.eye(4), media=(medium,))
-    source = Source(kind="isotropic", position_mm=(size / 2,) * 3)
+    source = Isotropic(position_mm=(size / 2,) * 3)
     settings = LightSettings(**{"photons": 2 * size * 6, "batches": 6, "faces": ("mirror",) * 6, **more})
     return Work(
         lambda device: needed_memory(domain, settings, device),
@@ -78,7 +78,7 @@ def dose(size: int) -> Work:
     """Two organs as labels and one as contours, in a dose that falls off."""
     from napari_gpubio.dose.model import Dose
     from napari_gpubio.dose.run import dvh, needed_memory
-    from napari_gpubio.dose.settings import DvhSettings
+    from napari_gpubio.dose.settings import BySpacing, DvhSettings
     from napari_gpubio.dose.structures.contours import contour_structure
     from napari_gpubio.dose.structures.labels import LabelStructures
 
@@ -92,7 +92,7 @@ def dose(size: int) -> Work:
         LabelStructures(labels=labels, affine=np.eye(4), structures={1: "left", 2: "right"}),
         contour_structure("round", loops),
     ]
-    given, settings = Dose(values=values, affine=np.eye(4), unit="Gy"), DvhSettings(spacing_mm=0.5)
+    given, settings = Dose(values=values, affine=np.eye(4), unit="Gy"), DvhSettings(sampling=BySpacing(spacing_mm=0.5))
     return Work(
         lambda device: needed_memory(given, structures, settings, device=device),
         lambda device: dvh(given, structures, settings, device=device),
@@ -253,14 +253,14 @@ def guide(size: int, **volumes: float) -> Work:
     """The guide of a cube with two labels, or with volumes of coefficients that have these values."""
     from napari_gpubio.light.guide import diffusion_guide, guide_memory
     from napari_gpubio.light.model import Domain, Medium
-    from napari_gpubio.light.source import Source
+    from napari_gpubio.light.sources import Pencil
 
     media = [Medium(label=n, name=f"{n}", mua_per_mm=0.01, mus_per_mm=1.0, g=0.0, n=1.2 + 0.1 * n) for n in (1, 2)]
     labels = np.ones((size,) * 3, np.uint8)
     labels[:, :, size // 2 :] = 2
     own = {name: np.full(labels.shape, value, np.float32) for name, value in volumes.items()}
     domain = Domain(labels=labels, affine=np.eye(4), media=tuple(media), **own)
-    source = Source(position_mm=(size / 2, size / 2, 0.0))
+    source = Pencil(position_mm=(size / 2, size / 2, 0.0))
     return Work(
         lambda device: guide_memory(domain, device=device),
         lambda device: diffusion_guide(domain, source, device=device),
@@ -274,11 +274,11 @@ def replay(size: int, **more: Any) -> Work:
     from napari_gpubio.light.model import Domain, Medium
     from napari_gpubio.light.run import simulate
     from napari_gpubio.light.settings import LightSettings
-    from napari_gpubio.light.source import Source
+    from napari_gpubio.light.sources import Isotropic
 
     medium = Medium(label=1, name="clear", mua_per_mm=1e-5, mus_per_mm=0.1, g=0.0, n=1.0)
     domain = Domain(labels=np.ones((size,) * 3, np.uint8), affine=np.eye(4), media=(medium,))
-    source = Source(kind="isotropic", position_mm=(size / 2,) * 3)
+    source = Isotropic(position_mm=(size / 2,) * 3)
     settings, faces = LightSettings(photons=12_000), (FaceDetector(face="-k"), FaceDetector(face="+i"))
     made: dict[str, Any] = {}
 

@@ -25,12 +25,12 @@ from napari_gpubio.dose.kernels.histogram.problem import make_problem
 from napari_gpubio.dose.model import Dose
 from napari_gpubio.dose.resident import ResidentDvh
 from napari_gpubio.dose.run import dvh
-from napari_gpubio.dose.settings import DvhSettings
+from napari_gpubio.dose.settings import ByAccuracy, BySpacing, DvhSettings
 from napari_gpubio.dose.structures.contours import contour_structure
 
-DEFAULT, FINE = DvhSettings(), DvhSettings(accuracy_percent=0.01)
-ONE_EACH = DvhSettings(spacing_mm=1.0)  # the middle of each voxel of 1 mm
-LIKE_THE_PATENT = DvhSettings(spacing_mm=PATENT_SPACING_MM, bins=100)
+DEFAULT, FINE = DvhSettings(), DvhSettings(sampling=ByAccuracy(accuracy_percent=0.01))
+ONE_EACH = DvhSettings(sampling=BySpacing(spacing_mm=1.0))  # the middle of each voxel of 1 mm
+LIKE_THE_PATENT = DvhSettings(sampling=BySpacing(spacing_mm=PATENT_SPACING_MM), bins=100)
 MANY = {"cpu": 20, "cuda": 200}  # repeats of what takes milliseconds
 
 

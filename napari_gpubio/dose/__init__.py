@@ -18,12 +18,14 @@ from napari_gpubio.dose.model import Dose
 from napari_gpubio.dose.plans import difference_of_doses, sum_of_doses
 from napari_gpubio.dose.resident import ResidentDvh
 from napari_gpubio.dose.run import dvh, dvh_steps, needed_memory, whole_dose, whole_dose_steps
-from napari_gpubio.dose.settings import DvhSettings
+from napari_gpubio.dose.settings import ByAccuracy, BySpacing, DvhSettings, SurfaceSettings
 from napari_gpubio.dose.structures.contours import ContourStructure, contour_structure
 from napari_gpubio.dose.structures.labels import LabelStructures, PointStructure
 from napari_gpubio.dose.surfaces import surface_histograms
 
 __all__ = [
+    "ByAccuracy",
+    "BySpacing",
     "ContourStructure",
     "Dose",
     "Dvh",
@@ -35,6 +37,7 @@ __all__ = [
     "PointStructure",
     "ResidentDvh",
     "SurfaceHistogram",
+    "SurfaceSettings",
     "contour_structure",
     "difference_of_doses",
     "dvh",

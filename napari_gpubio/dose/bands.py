@@ -136,7 +136,8 @@ def shifted_doses(dose: Dose, standard_error: npt.ArrayLike, errors: float = 1.0
     low = dose.values - sigma
     if dose.least >= 0:
         low = np.maximum(low, 0.0)
-    return dataclasses.replace(dose, values=low), dataclasses.replace(dose, values=dose.values + sigma)
+    none: dict[str, Any] = {"halves": None, "standard_error": None}
+    return dataclasses.replace(dose, values=low, **none), dataclasses.replace(dose, values=dose.values + sigma, **none)
 
 
 def half_doses(dose: Dose, halves: tuple[npt.ArrayLike, npt.ArrayLike]) -> tuple[Dose, Dose]:
@@ -145,7 +146,24 @@ def half_doses(dose: Dose, halves: tuple[npt.ArrayLike, npt.ArrayLike]) -> tuple
     for half in (first, second):
         if half.shape != dose.values.shape:
             raise InvalidInput(f"a half of the photons has shape {half.shape} and the dose {dose.values.shape}")
-    return dataclasses.replace(dose, values=first), dataclasses.replace(dose, values=second)
+    none: dict[str, Any] = {"halves": None, "standard_error": None}
+    return dataclasses.replace(dose, values=first, **none), dataclasses.replace(dose, values=second, **none)
+
+
+def border_doses(dose: Dose) -> tuple[str, tuple[Dose, ...]]:
+    """Return what the bands of a dose are made from: their basis, and two doses; nothing where no errors are known."""
+    if dose.halves is not None:
+        return HALVES, half_doses(dose, dose.halves)
+    if dose.standard_error is not None:
+        return TOGETHER, shifted_doses(dose, dose.standard_error)
+    return "", ()
+
+
+def band_of(basis: str, middle: Dvh, first: Dvh, second: Dvh) -> DvhBand:
+    """Return the band of a histogram from those of `border_doses`."""
+    if basis == HALVES:
+        return band_of_halves(middle, first, second)
+    return DvhBand(low=first, middle=middle, high=second, basis=basis)
 
 
 def band_of_halves(middle: Dvh, first: Dvh, second: Dvh, *, errors: float = 1.0) -> DvhBand:

@@ -14,7 +14,7 @@ from napari_gpubio.core.reading import note
 from napari_gpubio.core.space import checked_affine, voxel_sizes_mm
 from napari_gpubio.dose.metrics.parameters import dose_factor, same_kind
 from napari_gpubio.dose.structures.contours import ContourStructure
-from napari_gpubio.dose.structures.labels import LabelStructures, PointStructure
+from napari_gpubio.dose.structures.labels import AnyStructures, LabelStructures, PointStructure
 
 Array = npt.NDArray[Any]
 Structures: TypeAlias = ContourStructure | LabelStructures | PointStructure
@@ -65,6 +65,10 @@ class Dose:
         not known.
     is_oriented
         Whether it is known where the voxels lie; else ``affine`` is an assumption of the file's reader.
+    halves
+        The doses of two halves of the photons of a Monte Carlo run, of the same shape, where they are known.
+    standard_error
+        Of each voxel, of the same shape, where it is known.
 
     Attributes
     ----------
@@ -84,6 +88,8 @@ class Dose:
     beams: tuple[int, ...] = ()
     patient: str = ""
     is_oriented: bool = True
+    halves: tuple[Array, Array] | None = None
+    standard_error: Array | None = None
     least: float = field(init=False)
     largest: float = field(init=False)
 
@@ -205,12 +211,16 @@ def note_reference(dose: Dose, reference: float, source: str) -> None:
 
 
 def listed(structures: Structures | Iterable[Structures]) -> list[Structures]:
-    """One structure, or several of them (a sequence, a structure set), as a list; or InvalidInput."""
+    """One structure, or several of them (a sequence, structure sets), as a list; or InvalidInput."""
     if isinstance(structures, Structures):
         return [structures]
-    found = list(structures) if isinstance(structures, Iterable) else [structures]
-    for one in found:
-        if not isinstance(one, Structures):
+    found: list[Structures] = []
+    for one in structures if isinstance(structures, Iterable) else [structures]:
+        if isinstance(one, AnyStructures) and isinstance(one, Iterable):
+            found += one
+        elif isinstance(one, Structures):
+            found.append(one)
+        else:
             raise InvalidInput(
                 f"{type(one).__name__} {str(one)[:40]!r} is no structure; give contours, labels or points, several of "
                 "them, or a structure set"

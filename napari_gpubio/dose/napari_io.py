@@ -21,26 +21,25 @@ from napari_gpubio.core.napari_io import (
     stored_array,
     volume_layer,
 )
+from napari_gpubio.core.operations.volumes import Volume
 from napari_gpubio.core.quantity import (
     UNIT,
     Quantity,
     Scale,
-    checked_unit,
     halves_of,
-    is_unit,
     quantity_metadata,
     quantity_of,
     standard_error_of,
-    to_linear,
 )
 from napari_gpubio.core.reading import note
-from napari_gpubio.dose.metrics.parameters import dose_factor, same_kind
-from napari_gpubio.dose.model import Dose, is_turned
+from napari_gpubio.dose.metrics.parameters import same_kind
+from napari_gpubio.dose.model import Dose
 from napari_gpubio.dose.structures.contours import Color, ContourStructure, contour_structure, emptied
 from napari_gpubio.dose.structures.labels import LabelStructures
 from napari_gpubio.dose.structures.overlaps import UNION, XOR
 from napari_gpubio.dose.structures.planes import planar_frame
 from napari_gpubio.dose.structures.raster import thickness_along
+from napari_gpubio.dose.volumes import dose_of_volume, factor_to
 
 Array = npt.NDArray[Any]
 FRAME, PATIENT = "frame_of_reference", "patient"  # under which a layer carries them
@@ -56,7 +55,6 @@ CUT_OUT = "cut_out"  # names of structures whose loops cut out what two of them 
 PRESCRIPTION, PRESCRIPTIONS = "prescription", "prescriptions"  # in Gy; all of a plan, and where each was found
 PLAN = "plan"  # the `napari_gpubio.dose.io.Plan` that a layer is the dose of, or of beams of it
 CT_NUMBER = "CT number"  # the quantity of a CT, which is no dose
-_LARGEST_LOGARITHM = 38.0  # of a float32
 
 
 # -- doses ------------------------------------------------------------------------------------------------------------
@@ -124,26 +122,36 @@ def dose_of(layer: Any, unit: str, *, frame: int | None = None, scale: Scale | N
     InvalidInput
         If the values cannot be a dose, or the unit is missing, not known, or of another kind than the layer's.
     """
-    if not unit.strip():
-        raise InvalidInput(
-            f"the unit of {layer.name!r} is not known; type it, for instance Gy or J/cm2 (it is never guessed)"
-        )
-    known, factor = quantity_of(layer), unit_scale(layer, unit)
     summation, plans, beams = carried(layer, TREATMENT) or ("", (), ())
-    values = _linear(layer, _stored_volume(layer, frame), scale_of(layer) or scale or "linear")
-    return Dose(
-        values=values if factor == 1 else values * factor,
-        affine=affine_mm(layer),
-        unit=unit.strip(),
-        quantity=known.name if known else "",
+    dose = dose_of_volume(
+        volume_of_dose(layer, scale),
+        unit,
+        frame=frame,
+        standard_error=standard_error_of(layer),
+        values_unit=unit_of(layer),
         frame_of_reference=str(carried(layer, FRAME) or ""),
-        name=layer.name,
-        notes=tuple(carried(layer, "notes") or ()),
+        is_oriented=is_oriented(layer),
+    )
+    return dataclasses.replace(
+        dose,
+        notes=tuple(dict.fromkeys((*(carried(layer, "notes") or ()), *dose.notes))),
         summation=summation,
         plans=tuple(plans),
         beams=tuple(beams),
         patient=str(carried(layer, PATIENT) or ""),
-        is_oriented=is_oriented(layer),
+    )
+
+
+def volume_of_dose(layer: Any, scale: Scale | None = None) -> Volume:
+    """Return an image layer as the volume that a dose is made of; arguments and errors as of `dose_of`."""
+    if layer.ndim not in (3, 4) or getattr(layer, "rgb", False):
+        raise InvalidInput(f"layer {layer.name!r} has {layer.ndim} dimensions; choose a dose with three, or a series")
+    return Volume(
+        array=np.asarray(stored_array(layer)),
+        affine=affine_mm(layer),
+        name=layer.name,
+        quantity=quantity_of(layer) or Quantity("values", scale=scale or "linear"),
+        halves=halves_of(layer),
     )
 
 
@@ -161,63 +169,7 @@ def unit_scale(layer: Any, unit: str) -> float:
     InvalidInput
         If the unit is not known, or measures something else than the one that the layer carries.
     """
-    wanted, own = checked_unit(unit), unit_of(layer)
-    if not own or not is_unit(own) or checked_unit(own) == wanted:
-        return 1.0
-    if not same_kind(own, wanted):
-        raise InvalidInput(f"the values of {layer.name!r} are in {own}, which cannot be given in {wanted}; use {own}")
-    return dose_factor(own, wanted)
-
-
-def _linear(layer: Any, values: Array, scale: Scale) -> Array:
-    """The values that a layer's logarithms stand for; 0 where they are NaN or -infinity."""
-    if scale == "linear":
-        return values
-    if values.dtype.kind == "f" and not np.isfinite(values).any():
-        raise InvalidInput(
-            f"none of the {values.size} voxels of {layer.name!r} holds a number; choose another image, or make it anew"
-        )
-    if (largest := float(np.nanmax(values))) > _LARGEST_LOGARITHM:
-        raise InvalidInput(
-            f"{layer.name!r} holds values up to {largest:.4g}, too large for decimal logarithms; choose linear"
-        )
-    return to_linear(values, Quantity("values", scale=scale))
-
-
-class DoseErrors(NamedTuple):
-    """What a layer knows of the uncertainty of its dose, in the same unit and shape (X, Y, Z)."""
-
-    halves: tuple[Array, Array] | None = None  # doses of two halves of the photons
-    standard_error: Array | None = None
-
-
-def errors_of(layer: Any, dose: Dose, *, frame: int | None = None) -> DoseErrors:
-    """Return the uncertainty that a layer carries of its dose, as far as it has the dose's shape."""
-    factor = unit_scale(layer, dose.unit)
-
-    def fitting(array: Array) -> Array | None:
-        chosen = array if frame is None or array.ndim == 3 else array[..., frame]
-        if chosen.shape != dose.values.shape or not np.isfinite(chosen).all():
-            return None
-        order = np.asfortranarray if is_turned(dose.values) else np.ascontiguousarray  # so that samples lie as there
-        return order(chosen * factor if factor != 1 else chosen)
-
-    halves, error = halves_of(layer), standard_error_of(layer)
-    found = [] if halves is None or len(halves) != 2 else [fitting(half) for half in halves]
-    pair = (found[0], found[1]) if found and found[0] is not None and found[1] is not None else None
-    return DoseErrors(halves=pair, standard_error=None if error is None else fitting(error))
-
-
-def _stored_volume(layer: Any, frame: int | None) -> Array:
-    """One volume (X, Y, Z) of a layer, as its file has it; a view where that is possible."""
-    array = stored_array(layer)
-    if array.ndim not in (3, 4) or getattr(layer, "rgb", False):
-        raise InvalidInput(f"layer {layer.name!r} has {array.ndim} dimensions; choose a dose with three, or a series")
-    if array.ndim == 4:
-        if frame is None or not 0 <= frame < array.shape[3]:
-            raise InvalidInput(f"{layer.name!r} has {array.shape[3]} volumes; choose one of them, not {frame}")
-        array = array[..., frame]
-    return np.asarray(array)
+    return factor_to(unit, unit_of(layer), layer.name)
 
 
 # -- labels -----------------------------------------------------------------------------------------------------------

@@ -9,11 +9,12 @@ from napari_gpubio import __version__
 from napari_gpubio.core.chunks import advance_in_chunks, within_memory
 from napari_gpubio.core.device import CPU, Device, choose_device
 from napari_gpubio.core.memory import Memory
+from napari_gpubio.core.settings import plain_fields
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.core.timing import RunClock
 from napari_gpubio.dose.metrics.curve import Dvh, DvhResult
 from napari_gpubio.dose.model import Dose, Structures, listed
-from napari_gpubio.dose.settings import DvhSettings
+from napari_gpubio.dose.settings import BySpacing, DvhSettings
 from napari_gpubio.dose.structures.labels import whole_grid
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ def provenance(dose: Dose, settings: DvhSettings, device: Device, seconds: float
     """How histograms were made, as results carry it."""
     return {
         "software": f"napari-gpubio {__version__}",
-        "histograms": dataclasses.asdict(settings),
+        "histograms": plain_fields(settings),
         "dose": dose.name,
         "quantity": dose.quantity,
         "unit": dose.unit,
@@ -205,6 +206,6 @@ def whole_dose_steps(
     finest = float(dose.voxel_sizes_mm.min()) / _PARTS
     spacing = min(chosen.spacing_mm or finest, finest)
     everything = whole_grid(dose.values.shape, dose.affine)
-    fine = dataclasses.replace(chosen, spacing_mm=spacing)
+    fine = dataclasses.replace(chosen, sampling=BySpacing(spacing_mm=spacing))
     result = yield from dvh_steps(dose, everything, fine, device=device, stop=stop)
     return result.dvhs[0]

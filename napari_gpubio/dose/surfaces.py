@@ -21,7 +21,7 @@ from napari_gpubio.core.space import apply_affine, voxel_sizes_mm
 from napari_gpubio.dose.countable import countable
 from napari_gpubio.dose.metrics.surface import SurfaceHistogram
 from napari_gpubio.dose.model import Dose, Structures, listed
-from napari_gpubio.dose.settings import CONSTANT, DvhSettings
+from napari_gpubio.dose.settings import CONSTANT, SurfaceSettings
 from napari_gpubio.dose.structures.algebra import Region, label_region, regions_on_grid
 from napari_gpubio.dose.structures.contours import Color, ContourStructure
 from napari_gpubio.dose.structures.labels import LabelStructures
@@ -38,7 +38,7 @@ _MM2_PER_CM2 = 100.0
 
 
 def surface_histograms(
-    dose: Dose, structures: Structures | Iterable[Structures], settings: DvhSettings | None = None
+    dose: Dose, structures: Structures | Iterable[Structures], settings: SurfaceSettings | None = None
 ) -> tuple[SurfaceHistogram, ...]:
     """Dose-surface histograms of structures.
 
@@ -50,8 +50,7 @@ def surface_histograms(
         Contours or labels, or several of them. Both ends of a structure of contours, half a slice beyond the first and
         last one, belong to its surface.
     settings
-        Of these ``outside``, ``caps``, ``within_voxels`` and ``any_frame`` are used, and ``spacing_mm`` as edge of the
-        voxels that contours are drawn with; 0: a 160th of the structure's largest extent.
+        Conventions; see `SurfaceSettings`.
 
     Raises
     ------
@@ -70,12 +69,12 @@ def surface_histograms(
     >>> round(found.mean, 6), round(found.area_cm2, 1)
     (2.0, 5.2)
     """
-    chosen = (settings or DvhSettings()).resolved(dose)
+    chosen = (settings or SurfaceSettings()).resolved(dose)
     known = countable(listed(structures), dose, any_frame=chosen.any_frame)
     return tuple(one for structure in known for one in _of_structure(dose, structure, chosen))
 
 
-def _of_structure(dose: Dose, structure: Structures, settings: DvhSettings) -> Iterable[SurfaceHistogram]:
+def _of_structure(dose: Dose, structure: Structures, settings: SurfaceSettings) -> Iterable[SurfaceHistogram]:
     if isinstance(structure, LabelStructures):
         for name in structure.names:
             yield _histogram(dose, label_region(structure, name), settings)
@@ -85,17 +84,17 @@ def _of_structure(dose: Dose, structure: Structures, settings: DvhSettings) -> I
         raise InvalidInput(f"{structure.name!r} is made of points, which have no surface; give contours or labels")
 
 
-def _of_contours(dose: Dose, structure: ContourStructure, settings: DvhSettings) -> SurfaceHistogram:
+def _of_contours(dose: Dose, structure: ContourStructure, settings: SurfaceSettings) -> SurfaceHistogram:
     if not structure.planes:
         return _nothing(dose, structure.name, (*structure.notes, f"{structure.name!r} is empty"), structure.color)
     points = np.concatenate(structure.world_loops)
-    edge = settings.spacing_mm or max(float(np.ptp(points, axis=0).max()) / _VOXELS, _LEAST_MM)
+    edge = settings.resolution_mm or max(float(np.ptp(points, axis=0).max()) / _VOXELS, _LEAST_MM)
     (region,) = regions_on_grid([structure], resolution_mm=edge, interpolation="shape", caps=settings.caps)
     return _histogram(dose, region, settings, structure.color, structure.notes)
 
 
 def _histogram(
-    dose: Dose, region: Region, settings: DvhSettings, color: Color | None = None, notes: Sequence[str] = ()
+    dose: Dose, region: Region, settings: SurfaceSettings, color: Color | None = None, notes: Sequence[str] = ()
 ) -> SurfaceHistogram:
     width = _WIDTH * float(voxel_sizes_mm(region.affine).max())
     points, areas = _surface(region, width)
@@ -162,7 +161,7 @@ def _places_in_voxels(count: int) -> Array:
     return np.asarray(np.modf((np.arange(count)[:, None] + 0.5) * _IRRATIONAL)[0] - 0.5)
 
 
-def _doses_at(dose: Dose, points: Array, settings: DvhSettings) -> tuple[Array, npt.NDArray[np.bool_]]:
+def _doses_at(dose: Dose, points: Array, settings: SurfaceSettings) -> tuple[Array, npt.NDArray[np.bool_]]:
     """Dose at points, 0 outside the grid, and which lie inside."""
     from scipy.ndimage import map_coordinates
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from pydicom.dataset import Dataset
 
-from napari_gpubio.dose import Dose, DvhSettings, LabelStructures, dvh
+from napari_gpubio.dose import BySpacing, Dose, DvhSettings, LabelStructures, dvh
 from napari_gpubio.dose.io import read_rtstruct
 from tests.conformance import Did, Rows
 from tests.dose.dicom_files import FRAME, edited, save_structures
@@ -25,7 +25,12 @@ def structures_file(folder: Path, structures, change=lambda dataset: None) -> Pa
 
 
 def counted(structures, **settings):
-    return dvh(UNIFORM, list(structures), DvhSettings(spacing_mm=0.5, any_frame=True, **settings), device="cpu")
+    return dvh(
+        UNIFORM,
+        list(structures),
+        DvhSettings(sampling=BySpacing(spacing_mm=0.5), any_frame=True, **settings),
+        device="cpu",
+    )
 
 
 def volumes(structures, **settings) -> dict[str, float]:
@@ -284,7 +289,7 @@ def _(folder):
 
     found = read_rtstruct(structures_file(folder, [("PTV", LARGE), ("new", SMALL)], change))
     dose = Dose(values=UNIFORM.values, affine=UNIFORM.affine, unit="Gy", frame_of_reference=FRAME)
-    result = dvh(dose, found, DvhSettings(spacing_mm=0.5), device="cpu")
+    result = dvh(dose, found, DvhSettings(sampling=BySpacing(spacing_mm=0.5)), device="cpu")
     assert result["PTV"].volume_cc == pytest.approx(4.8, rel=2e-3)
     assert result["new"].is_empty
     return result["new"]

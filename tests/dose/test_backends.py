@@ -9,7 +9,7 @@ import pytest
 from napari_gpubio.core import kernels
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import OutOfGpuMemory
-from napari_gpubio.dose import Dose, DvhSettings, LabelStructures, LiveDvh, ResidentDvh, dvh, dvh_steps
+from napari_gpubio.dose import BySpacing, Dose, DvhSettings, LabelStructures, LiveDvh, ResidentDvh, dvh, dvh_steps
 from napari_gpubio.dose.kernels.histogram import cpu, gpu, sampling, slices, work
 from napari_gpubio.dose.kernels.histogram.problem import make_problem
 from napari_gpubio.dose.samples import treatment_dose, treatment_structures
@@ -22,7 +22,7 @@ from tests.runs import check_closing_frees, check_same_methods
 pytestmark = pytest.mark.daily
 
 GPU = Device("cuda", (0,))
-SETTINGS = DvhSettings(spacing_mm=1.7)
+SETTINGS = DvhSettings(sampling=BySpacing(spacing_mm=1.7))
 
 
 def same(expected, found):
@@ -55,10 +55,10 @@ def check_backends(problem):
     "settings",
     [
         SETTINGS,
-        DvhSettings(spacing_mm=1.7, bins=100),
-        DvhSettings(spacing_mm=1.7, bins=8192),
-        DvhSettings(spacing_mm=1.7, bin_scale="logarithmic"),
-        DvhSettings(spacing_mm=3.0, interpolation="shape"),
+        DvhSettings(sampling=BySpacing(spacing_mm=1.7), bins=100),
+        DvhSettings(sampling=BySpacing(spacing_mm=1.7), bins=8192),
+        DvhSettings(sampling=BySpacing(spacing_mm=1.7), bin_scale="logarithmic"),
+        DvhSettings(sampling=BySpacing(spacing_mm=3.0), interpolation="shape"),
     ],
     ids=["linear", "100 bins", "8192 bins", "logarithmic", "shape"],
 )
@@ -88,13 +88,13 @@ def test_crossings_are_the_same(fake_gpu):
 def test_the_order_of_threads_changes_nothing(fake_gpu, order):
     fake_gpu()
     with loader.thread_order(order):
-        check_backends(make_problem(*random_case(4), DvhSettings(spacing_mm=3.0)))
+        check_backends(make_problem(*random_case(4), DvhSettings(sampling=BySpacing(spacing_mm=3.0))))
 
 
 def test_the_kernels_have_no_undefined_behavior(fake_gpu, monkeypatch, capfd):
     fake_gpu()
     monkeypatch.setattr(loader, "compile_text", functools.partial(loader.compile_text, sanitize=True))
-    check_backends(make_problem(*random_case(5), DvhSettings(spacing_mm=3.0, bins=100)))
+    check_backends(make_problem(*random_case(5), DvhSettings(sampling=BySpacing(spacing_mm=3.0), bins=100)))
     assert "runtime error" not in capfd.readouterr().err
 
 
@@ -124,7 +124,7 @@ def test_long_rows_and_many_strips_have_the_bits_too(fake_gpu):
     labels[:, :, 130] = 5
     dose = Dose(values=rng.random((3, 12, 150)).astype(np.float32), affine=affine_of((1, 1, 2)), unit="Gy")
     parts = LabelStructures(labels=labels, affine=affine_of(1.0))
-    runs, _ = counted_by_both(dose, [parts], DvhSettings(spacing_mm=1.0, bins=100))
+    runs, _ = counted_by_both(dose, [parts], DvhSettings(sampling=BySpacing(spacing_mm=1.0), bins=100))
     expected = runs[0].snapshot()
     np.testing.assert_array_equal((expected.counts.sum(axis=1) + expected.outside), np.bincount(labels.ravel())[1:])
     box = (0, 2, 3, 10, 33, 290)
@@ -158,7 +158,7 @@ def test_too_little_gpu_memory_is_an_error_with_numbers(fake_gpu):
 
 
 def test_counts_of_a_task_fit_in_32_bits():
-    problem = make_problem(*random_case(1), DvhSettings(spacing_mm=0.2))
+    problem = make_problem(*random_case(1), DvhSettings(sampling=BySpacing(spacing_mm=0.2)))
     rows = next(part for part in problem.works if isinstance(part, work.ContourWork))
     units = slices.units_of(rows.slices)
     most = max(units[first:end].sum() for first, end, _ in rows.tasks)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.dose import Dose, DvhSettings, dvh, dvh_band, dvh_band_of_halves
+from napari_gpubio.dose import BySpacing, Dose, DvhSettings, dvh, dvh_band, dvh_band_of_halves
 from napari_gpubio.dose.bands import band_of_halves
 from napari_gpubio.dose.structures import whole_grid
 from tests.dose.samples import affine_of
@@ -103,7 +103,7 @@ def test_what_does_not_belong_to_the_dose_is_refused():
 
 
 def test_the_middle_is_the_histogram_of_all_photons():
-    dose, settings = light(truth()), DvhSettings(spacing_mm=0.5)
+    dose, settings = light(truth()), DvhSettings(sampling=BySpacing(spacing_mm=0.5))
     (band,) = dvh_band_of_halves(dose, (truth(), truth()), ORGAN, settings, device="cpu")
     (expected,) = dvh(dose, ORGAN, settings, device="cpu")
     np.testing.assert_array_equal(band.middle.doses, expected.doses)

@@ -7,7 +7,7 @@ from napari.layers import Layer
 from napari_gpubio.core.checks import run_check, run_speed
 from napari_gpubio.core.device import CPU
 from napari_gpubio.core.napari_io import carried
-from napari_gpubio.dose import DvhSettings, dvh
+from napari_gpubio.dose import ByAccuracy, DvhSettings, dvh
 from napari_gpubio.dose.checks import CHECKS, SPEEDS
 from napari_gpubio.dose.closed_forms import ball_around_source
 from napari_gpubio.dose.gui import checks as cases
@@ -89,7 +89,9 @@ def test_the_light_dose_is_that_of_lamberts_function():
     layers = made(light_layers())
     dose = dose_of(layers["light dose"], unit_of(layers["light dose"]))
     assert (dose.unit, carried(layers["light dose"], "energy_j")) == ("J/cm²", 1.0)
-    result = dvh(dose, labels_of(layers["organs"]), DvhSettings(accuracy_percent=0.02), device="cpu")
+    result = dvh(
+        dose, labels_of(layers["organs"]), DvhSettings(sampling=ByAccuracy(accuracy_percent=0.02)), device="cpu"
+    )
     for fluence in (0.05, 0.2, 0.5, 1.0, 3.0):
         inner = float(ball_around_source(fluence, INNER_MM, STRENGTH, MU_EFF_PER_MM)) / 1000
         outer = float(ball_around_source(fluence, OUTER_MM, STRENGTH, MU_EFF_PER_MM)) / 1000

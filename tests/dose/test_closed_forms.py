@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from napari_gpubio.dose import Dose, DvhSettings, LabelStructures, closed_forms, contour_structure, dvh
+from napari_gpubio.dose import ByAccuracy, Dose, DvhSettings, LabelStructures, closed_forms, contour_structure, dvh
 from napari_gpubio.dose.closed_forms import (
     CASES,
     nelms_curve_errors_percent,
@@ -194,7 +194,7 @@ def test_stacks_of_discs(name, direction):
     """Doses within 0.03 Gy in a gradient of 1 Gy/mm; clinical systems are accepted within 0.11."""
     found = dvh(DOSES[direction], drawn(STACKS[name]), device="cpu")["stack"]
     expected = truth(STACKS[name], DIRECTIONS[direction])
-    assert worst_percent(found, expected) < DvhSettings().accuracy_percent
+    assert worst_percent(found, expected) < ByAccuracy().accuracy_percent
     assert found.volume_cc == pytest.approx(expected[0], rel=1e-4)
     assert found.mean == pytest.approx(40.0, abs=1e-3)
     volumes = np.array([0.99, 0.95, 0.5, 0.05, 0.01, 0.03 / expected[0]]) * expected[0]
@@ -208,7 +208,7 @@ def test_the_accuracy_is_kept_and_costs_samples(direction):
     structures = [drawn(discs) for discs in STACKS.values()]
     truths = [truth(discs, DIRECTIONS[direction]) for discs in STACKS.values()]
     for accuracy in (1.0, 0.2, 0.1, 0.01):
-        settings = DvhSettings(accuracy_percent=accuracy)
+        settings = DvhSettings(sampling=ByAccuracy(accuracy_percent=accuracy))
         results = [dvh(DOSES[direction], structure, settings, device="cpu")["stack"] for structure in structures]
         for result, expected in zip(results, truths, strict=True):
             assert worst_percent(result, expected) < accuracy

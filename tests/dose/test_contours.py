@@ -8,7 +8,7 @@ import pytest
 from scipy.ndimage import map_coordinates
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.dose import Dose, DvhSettings, contour_structure, dvh
+from napari_gpubio.dose import ByAccuracy, BySpacing, Dose, DvhSettings, contour_structure, dvh
 from napari_gpubio.dose.structures.outlines import gaps_of, slab_bounds
 from napari_gpubio.dose.structures.planes import one_slice_each
 from napari_gpubio.dose.structures.shapes import zero_level
@@ -17,7 +17,7 @@ from tests.dose.samples import PLANES, ROTATION, affine_of, at, check_same, circ
 from tests.sentences import says
 
 DOSE = linear_dose((0.3, 0.5, 0.7))
-SETTINGS = DvhSettings(spacing_mm=0.7)
+SETTINGS = DvhSettings(sampling=BySpacing(spacing_mm=0.7))
 
 
 def run(structure, settings=SETTINGS, dose=DOSE):
@@ -62,14 +62,19 @@ def test_points_on_the_lines_of_samples():
     for loop in (square(10.0), square(10.0)[::-1], square(7.5, (2.5, 0.0))):
         half = (loop[:, 0].max() - loop[:, 0].min()) / 2
         for spacing in (0.5, 1.0, 2.5, 5.0):
-            found = run(stack([loop], PLANES), DvhSettings(spacing_mm=spacing))
+            found = run(stack([loop], PLANES), DvhSettings(sampling=BySpacing(spacing_mm=spacing)))
             assert found.volume_cc == pytest.approx(4 * half**2 * 14 / 1000, rel=1e-4)
 
 
 def test_a_vertex_on_a_row_counts_once():
     diamond = np.array([[0.0, -8.0], [8.0, 0.0], [0.0, 8.0], [-8.0, 0.0]])
     for spacing in (16.0, 8.0, 4.0, 2.0, 1.0):  # the middle row of an odd number meets two vertices
-        assert run(stack([diamond], [0.0], thickness_mm=1.0), DvhSettings(spacing_mm=spacing)).volume_cc > 0.1
+        assert (
+            run(
+                stack([diamond], [0.0], thickness_mm=1.0), DvhSettings(sampling=BySpacing(spacing_mm=spacing))
+            ).volume_cc
+            > 0.1
+        )
 
 
 @pytest.mark.parametrize(
@@ -114,7 +119,7 @@ def test_slabs_and_caps():
     structure = stack([square(5)], [0.0, 2.0, 4.0, 7.0])
     np.testing.assert_allclose(slab_bounds(structure), [[-1, 1, 3, 5.5], [1, 3, 5.5, 8.5]])
     np.testing.assert_allclose(slab_bounds(structure, "none"), [[0, 1, 3, 5.5], [1, 3, 5.5, 7]])
-    found = run(structure, DvhSettings(spacing_mm=0.7, caps="none"))
+    found = run(structure, DvhSettings(sampling=BySpacing(spacing_mm=0.7), caps="none"))
     assert found.volume_cc == pytest.approx(0.7, rel=1e-4)
     assert run(stack([square(5)], [0.0], thickness_mm=3.0)).volume_cc == pytest.approx(0.3, rel=1e-4)
 
@@ -125,7 +130,7 @@ def test_missing_planes_part_a_structure():
     np.testing.assert_allclose(low, [-1, 1, 3, 11, 13])
     np.testing.assert_allclose(high, [1, 3, 5, 13, 15])
     for interpolation in ("slab", "shape"):
-        found = run(structure, DvhSettings(spacing_mm=0.7, interpolation=interpolation))
+        found = run(structure, DvhSettings(sampling=BySpacing(spacing_mm=0.7), interpolation=interpolation))
         assert found.volume_cc == pytest.approx(1.0, rel=5e-3)
         assert found.notes == ("'organ' has 1 gaps of up to 8 mm among contours 2 mm apart and is counted in 2 parts",)
 
@@ -158,7 +163,7 @@ def test_planes_of_any_orientation(axes):
         (lambda: contour_structure("organ", [at(circle(9), 2e6)]), "coordinate of 2e.06 mm"),
         (lambda: run(stack([square(5)], [0.0])), r"'organ' has contours in a single plane.*give thickness_mm"),
         (
-            lambda: run(stack([circle(30)], PLANES), DvhSettings(spacing_mm=0.01)),
+            lambda: run(stack([circle(30)], PLANES), DvhSettings(sampling=BySpacing(spacing_mm=0.01))),
             "choose a larger spacing_mm or accuracy",
         ),
     ],
@@ -294,7 +299,7 @@ def test_random_points_in_rough_shapes_agree(seed):
     rng = np.random.default_rng(seed)
     dose = Dose(values=rng.random((9, 9, 9)) * 50, affine=affine_of((3.0, 3.5, 2.5), (-12, -14, -10)), unit="Gy")
     loops = [star(seed), circle(3.0), star(seed + 10, 7) * 0.8]
-    settings = DvhSettings(accuracy_percent=0.01, outside="exclude")
+    settings = DvhSettings(sampling=ByAccuracy(accuracy_percent=0.01), outside="exclude")
     found = run(stack(loops, PLANES, overlaps="xor"), settings, dose)
     count, low, high = 250_000, np.array([-12.0, -12.0, -7.0]), np.array([12.0, 12.0, 7.0])
     points = low + rng.random((count, 3)) * (high - low)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.dose import Dose, Dvh, DvhSettings, dvh
+from napari_gpubio.dose import BySpacing, Dose, Dvh, DvhSettings, dvh
 from napari_gpubio.dose.structures import inside, whole_grid
 from tests.dose.samples import PLANES, affine_of, circle, linear_dose, random_case, stack, uniform_dose
 from tests.fuzzing import fuzzed
@@ -72,7 +72,9 @@ def test_a_bed_of_noise_is_an_error_function():
     shape, sigma = (60, 60, 60), 1.5
     values = 30 + sigma * np.random.default_rng(3).normal(size=shape)
     dose = Dose(values=values, affine=np.eye(4), unit="Gy")
-    found = dvh(dose, whole_grid(shape, np.eye(4)), DvhSettings(spacing_mm=1.0), device="cpu")["everything"]
+    found = dvh(dose, whole_grid(shape, np.eye(4)), DvhSettings(sampling=BySpacing(spacing_mm=1.0)), device="cpu")[
+        "everything"
+    ]
     levels = np.linspace(27, 33, 20)
     share = 0.5 * erfc((levels - 30) / (sigma * np.sqrt(2)))
     z = (found.percent_at(levels) / 100 - share) / np.sqrt(share * (1 - share) / values.size)
@@ -83,7 +85,7 @@ def test_a_bed_of_noise_is_an_error_function():
 @given(st.integers(0, 10_000), st.sampled_from([1.2, 3.0]), st.sampled_from(["linear", "logarithmic"]))
 def test_laws_of_all_histograms(seed, spacing, bin_scale):
     dose, structures = random_case(seed)
-    settings = DvhSettings(spacing_mm=spacing, bin_scale=bin_scale)
+    settings = DvhSettings(sampling=BySpacing(spacing_mm=spacing), bin_scale=bin_scale)
     for found in dvh(dose, structures, settings, device="cpu"):
         assert (np.diff(found.doses) >= 0).all()
         assert (np.diff(found.volumes_cc) <= 0).all()
@@ -109,7 +111,7 @@ def test_100_bins_and_4096_bins_agree_within_a_bin():
 def test_ratio_bins_are_fine_where_doses_are_small():
     values = np.geomspace(1e-5, 10.0, 1000).reshape(10, 10, 10)
     dose = Dose(values=values, affine=affine_of(1.0), unit="mW/mm2")
-    settings = DvhSettings(bin_scale="logarithmic", spacing_mm=1.0)
+    settings = DvhSettings(bin_scale="logarithmic", sampling=BySpacing(spacing_mm=1.0))
     found = dvh(dose, whole_grid((10, 10, 10), np.eye(4)), settings, device="cpu")["everything"]
     for percent in (99, 90, 50, 10, 1):
         assert found.dose_at_percent(percent) == pytest.approx(np.quantile(values, 1 - percent / 100), rel=0.02)

@@ -5,7 +5,7 @@ import pytest
 from scipy.ndimage import map_coordinates
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.dose import Dose, DvhSettings, LabelStructures, PointStructure, dvh
+from napari_gpubio.dose import ByAccuracy, BySpacing, Dose, DvhSettings, LabelStructures, PointStructure, dvh
 from napari_gpubio.dose.structures import whole_grid
 from tests.dose.samples import ROTATION, affine_of, linear_dose
 
@@ -15,7 +15,7 @@ VALUES = RNG.random(SHAPE) * 50
 LABELS = RNG.integers(0, 4, SHAPE).astype(np.uint8)
 AFFINE = affine_of((2.0, 3.0, 2.5), (5, -7, 11), ROTATION)
 DOSE = Dose(values=VALUES, affine=AFFINE, unit="Gy")
-ONE_EACH = DvhSettings(spacing_mm=4.0)  # larger than a voxel: its center is the only sample
+ONE_EACH = DvhSettings(sampling=BySpacing(spacing_mm=4.0))  # larger than a voxel: its center is the only sample
 
 
 def labels_of(array, affine=AFFINE, **more):
@@ -40,7 +40,7 @@ def test_voxels_on_the_dose_grid_are_counted_one_by_one(lower):
 
 
 def test_histograms_are_numpys():
-    settings = DvhSettings(spacing_mm=4.0, bins=100)
+    settings = DvhSettings(sampling=BySpacing(spacing_mm=4.0), bins=100)
     found = dvh(DOSE, labels_of(LABELS), settings, device="cpu")["label 2"]
     values = VALUES[LABELS == 2]
     counts, edges = np.histogram(values, bins=100, range=(0, VALUES.max()))
@@ -91,7 +91,10 @@ def test_parts_of_voxels_follow_the_accuracy():
     expected = np.clip((52 - levels) / 24, 0, 1)
     one, many = (
         np.abs(dvh(dose, coarse, settings, device="cpu")["everything"].volume_at(levels) / 55.296 - expected).max()
-        for settings in (DvhSettings(spacing_mm=6.0), DvhSettings(accuracy_percent=0.05))
+        for settings in (
+            DvhSettings(sampling=BySpacing(spacing_mm=6.0)),
+            DvhSettings(sampling=ByAccuracy(accuracy_percent=0.05)),
+        )
     )
     assert one > 0.1
     assert many < 0.0005
@@ -137,7 +140,10 @@ def test_a_dose_of_one_slice():
         (lambda: PointStructure(name="p", points=np.full((3, 3), np.inf), volume_cc=1.0), "not finite"),
         (lambda: PointStructure(name="p", points=np.zeros((3, 3)), volume_cc=0.0), "give a positive volume"),
         (lambda: dvh(DOSE, []), "there is no structure"),
-        (lambda: dvh(DOSE, labels_of(LABELS), DvhSettings(spacing_mm=0.002)), "samples a voxel, 0.002 mm apart"),
+        (
+            lambda: dvh(DOSE, labels_of(LABELS), DvhSettings(sampling=BySpacing(spacing_mm=0.002))),
+            "samples a voxel, 0.002 mm apart",
+        ),
         (lambda: DvhSettings(bins=5), "bins is 5; it must be at least 10"),
     ],
 )

@@ -7,7 +7,7 @@ import pytest
 
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.dose import Dose, DvhSettings, LabelStructures, LiveDvh, dvh
+from napari_gpubio.dose import BySpacing, Dose, DvhSettings, LabelStructures, LiveDvh, dvh
 from napari_gpubio.dose.io import write_metrics_csv
 from napari_gpubio.dose.kernels.histogram import cpu, gpu
 from napari_gpubio.dose.kernels.histogram.problem import make_problem
@@ -182,7 +182,7 @@ def test_kernels_have_the_bits_of_their_backend(fake_gpu, within_voxels):
     values = dose.values**8
     values[:4] = 0.0
     dose = dataclasses.replace(dose, values=values, unit="J/cm2")
-    settings = DvhSettings(spacing_mm=1.3, bin_scale="logarithmic", within_voxels=within_voxels)
+    settings = DvhSettings(sampling=BySpacing(spacing_mm=1.3), bin_scale="logarithmic", within_voxels=within_voxels)
     check_same(*(dvh(dose, structures, settings, device=device) for device in ("cuda", "cpu")))
     problem = make_problem(dose, structures, settings)
     runs = cpu.Run(problem), gpu.Run(problem, device=Device("cuda", (0,)))

@@ -8,12 +8,12 @@ import pytest
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import drive
-from napari_gpubio.dose import Dose, DvhSettings, LabelStructures, LiveDvh, ResidentDvh, dvh
+from napari_gpubio.dose import BySpacing, Dose, DvhSettings, LabelStructures, LiveDvh, ResidentDvh, dvh
 from napari_gpubio.dose.kernels.histogram import counting
 from tests.dose.samples import affine_of, check_same, circle, random_case, stack
 
 SHAPE = (12, 10, 14)
-SETTINGS = DvhSettings(spacing_mm=1.0)
+SETTINGS = DvhSettings(sampling=BySpacing(spacing_mm=1.0))
 NAMES = {1: "one", 2: "two", 7: "not there yet"}
 
 
@@ -67,7 +67,7 @@ def test_extremes_are_found_again_when_their_voxel_is_erased(fake_gpu, device):
     labels = rng.integers(1, 3, shape).astype(np.uint8)
     dose, parts = Dose(values=values, affine=np.eye(4), unit="Gy"), LabelStructures(labels=labels, affine=np.eye(4))
     now, erased = labels.copy(), 0
-    with LiveDvh(dose, parts, DvhSettings(spacing_mm=1.0), device=device) as live:
+    with LiveDvh(dose, parts, DvhSettings(sampling=BySpacing(spacing_mm=1.0)), device=device) as live:
         for find in [np.min, np.max] * 12:
             place = place_of(values, now == 1, find)
             live.paint(place, np.full((1, 1, 1), 2 * (erased % 2)))  # to nothing, and to the other label
@@ -124,7 +124,7 @@ def test_a_lost_extreme_is_looked_for_only_where_it_may_have_been_that_of_all(sh
         values[place] = value
     dose = Dose(values=values, affine=np.eye(4), unit="Gy")
     parts = LabelStructures(labels=np.ones(shape, np.uint8), affine=np.eye(4))
-    with LiveDvh(dose, parts, DvhSettings(spacing_mm=1.0), device="cpu") as live:
+    with LiveDvh(dose, parts, DvhSettings(sampling=BySpacing(spacing_mm=1.0)), device="cpu") as live:
         for place, least, unsure in steps:
             live.paint(place, np.zeros((1, 1, 1), int))
             assert live.dvhs()[0].least == pytest.approx(least)
@@ -226,7 +226,7 @@ def test_steps_give_the_same(in_chunks_of):
     assert live.complete
     result = live.result()
     check_same(result, dvh(dose, structures_of(labels), SETTINGS, device="cpu"))
-    assert result.parameters["histograms"]["spacing_mm"] == 1.0
+    assert result.parameters["histograms"]["sampling"]["spacing_mm"] == 1.0
     assert result.parameters["unit"] == "Gy"
 
 
@@ -243,7 +243,7 @@ def test_stopped_early_it_is_incomplete_and_cannot_be_painted(in_chunks_of):
 
 # -- structures laid out once: one dose after another -----------------------------------------------------------------
 
-COARSE = DvhSettings(spacing_mm=1.7)
+COARSE = DvhSettings(sampling=BySpacing(spacing_mm=1.7))
 
 
 def other_dose(dose, seed, kind=np.float64, *, turned=False, factor=1.0):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.dose import Dose, Dvh, DvhSettings, dvh, whole_dose
+from napari_gpubio.dose import BySpacing, Dose, Dvh, DvhSettings, dvh, whole_dose
 from napari_gpubio.dose.io import write_metrics_csv
 from napari_gpubio.dose.metrics import (
     compare,
@@ -257,7 +257,9 @@ def test_small_isodoses_are_resolved(shift):
     dose = Dose(values=30 * np.exp(-(x**2 + y**2 + z**2) / (2 * 3.0**2)), affine=affine, unit="Gy")
     level = 30 * np.exp(-0.5)  # at 3 mm
     grid = whole_grid(dose.values.shape, affine)
-    coarse, finest = (dvh(dose, grid, DvhSettings(spacing_mm=mm), device="cpu").dvhs[0] for mm in (2.0, 0.125))
+    coarse, finest = (
+        dvh(dose, grid, DvhSettings(sampling=BySpacing(spacing_mm=mm)), device="cpu").dvhs[0] for mm in (2.0, 0.125)
+    )
     found, true = float(whole_dose(dose, device="cpu").volume_at(level)), float(finest.volume_at(level))
     assert found == pytest.approx(true, rel=0.06)
     assert abs(float(coarse.volume_at(level)) - true) > 0.15 * true

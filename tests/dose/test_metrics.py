@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.dose import Dose, Dvh, DvhSettings, dvh, dvh_band
+from napari_gpubio.dose import BySpacing, Dose, Dvh, DvhSettings, dvh, dvh_band
 from napari_gpubio.dose.metrics import (
     bed,
     compare,
@@ -219,7 +219,12 @@ def test_the_band_of_an_error():
     dose = linear_dose((0, 0, 1.0))
     error = np.full(dose.values.shape, 0.5)
     (band,) = dvh_band(
-        dose, error, stack([circle(10.0)], PLANES), DvhSettings(spacing_mm=1.0), errors=2.0, device="cpu"
+        dose,
+        error,
+        stack([circle(10.0)], PLANES),
+        DvhSettings(sampling=BySpacing(spacing_mm=1.0)),
+        errors=2.0,
+        device="cpu",
     )
     for percent in (2, 50, 98):
         middle = band.middle.dose_at_percent(percent)

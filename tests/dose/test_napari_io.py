@@ -12,14 +12,13 @@ from napari_gpubio.core.napari_io import KEY, affine_mm, has_length_unit, series
 from napari_gpubio.core.quantity import Quantity, quantity_metadata
 from napari_gpubio.core.reading import ReadingNote, noted
 from napari_gpubio.core.space import apply_affine
-from napari_gpubio.dose import Dose, DvhSettings, LabelStructures, dvh, sum_of_doses
+from napari_gpubio.dose import BySpacing, Dose, DvhSettings, LabelStructures, dvh, sum_of_doses
 from napari_gpubio.dose.io import Plan, read_rtstruct
 from napari_gpubio.dose.napari_io import (
     contours_layer,
     contours_of,
     dose_layer,
     dose_of,
-    errors_of,
     labels_layer,
     labels_of,
     unit_of,
@@ -124,13 +123,13 @@ def test_a_layer_hands_on_what_it_knows_of_its_errors():
     )
     data, keywords, _ = dose_layer(Dose(values=values, affine=np.eye(4), unit="1/mm2"), "light", metadata=more)
     layer = Image(data, **keywords)
-    dose = dose_of(layer, "1/cm2")
-    found = errors_of(layer, dose)
+    found = dose_of(layer, "1/cm2")
     np.testing.assert_allclose(found.halves[1], 110 * values, rtol=1e-6)
     np.testing.assert_allclose(found.standard_error, 10 * values, rtol=1e-6)
-    assert errors_of(Image(values), dose) == (None, None)
+    other = dose_of(Image(values), "1/cm2")
+    assert (other.halves, other.standard_error) == (None, None)
     layer.metadata["napari_gpubio"]["halves"] = np.ones((2, 3, 3, 3))  # of another grid
-    assert errors_of(layer, dose).halves is None
+    assert dose_of(layer, "1/cm2").halves is None
 
 
 @pytest.mark.parametrize(
@@ -190,7 +189,7 @@ def test_contours_come_back_in_their_places(affine):
     found = contours_of(layer, dose)
     assert [one.name for one in found] == ["ring", "ball"]
     assert found[0].color == (10, 200, 30)
-    settings = DvhSettings(spacing_mm=0.3)
+    settings = DvhSettings(sampling=BySpacing(spacing_mm=0.3))
     pairs = (dvh(dose, structures, settings, device="cpu") for structures in (found, [ring, ball]))
     for a, b in zip(*pairs, strict=True):
         assert a.volume_cc == pytest.approx(b.volume_cc, rel=1e-4)
@@ -208,7 +207,7 @@ def test_rectangles_and_ellipses_have_their_areas():
     dose = uniform_dose(2.0, (30, 30, 30), 1.0)
     for kind, area in (("rectangle", 60.0), ("ellipse", np.pi * 15.0)):
         layer = Shapes([BOX], shape_type=kind, name=kind)
-        (found,) = dvh(dose, contours_of(layer, dose), DvhSettings(spacing_mm=0.05), device="cpu")
+        (found,) = dvh(dose, contours_of(layer, dose), DvhSettings(sampling=BySpacing(spacing_mm=0.05)), device="cpu")
         assert found.name == kind
         assert found.volume_cc == pytest.approx(area / 1000, rel=2e-3)  # 1 mm thick, as a slice of the dose
         assert any("single plane and is taken to be 1 mm thick" in note for note in found.notes)

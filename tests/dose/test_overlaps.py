@@ -5,7 +5,7 @@ import pytest
 from napari.layers import Shapes
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.dose import DvhSettings, contour_structure, dvh
+from napari_gpubio.dose import BySpacing, DvhSettings, contour_structure, dvh
 from napari_gpubio.dose.io import read_rtstruct
 from napari_gpubio.dose.napari_io import contours_layer, contours_of
 from napari_gpubio.dose.structures.overlaps import inside_loop, overlapping, united
@@ -18,7 +18,12 @@ C_OPEN_RIGHT = np.array([[-8, -8], [2, -8], [2, -5], [-5, -5], [-5, 5], [2, 5], 
 
 
 def area_of(loops, **more):
-    found = dvh(linear_dose((0, 0, 1.0)), stack(loops, PLANES, **more), DvhSettings(spacing_mm=0.5), device="cpu")
+    found = dvh(
+        linear_dose((0, 0, 1.0)),
+        stack(loops, PLANES, **more),
+        DvhSettings(sampling=BySpacing(spacing_mm=0.5)),
+        device="cpu",
+    )
     return 1000 * found["organ"].volume_cc / DEPTH, found["organ"].notes
 
 

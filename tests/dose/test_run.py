@@ -11,7 +11,7 @@ import pytest
 from napari_gpubio.core import device as devices
 from napari_gpubio.core import jit, warmup
 from napari_gpubio.core.errors import GpuUnavailable, InvalidInput
-from napari_gpubio.dose import Dose, DvhSettings, contour_structure, dvh, dvh_steps
+from napari_gpubio.dose import BySpacing, Dose, DvhSettings, contour_structure, dvh, dvh_steps
 from napari_gpubio.dose.io import read_rtdose
 from napari_gpubio.dose.structures import whole_grid
 from tests.dose.samples import (
@@ -30,7 +30,7 @@ from tests.runs import finished, stopped
 
 DOSE = linear_dose((0.2, 0.3, 0.4))
 ORGAN = stack([circle(15.0)], PLANES)
-FINE = DvhSettings(spacing_mm=0.3)
+FINE = DvhSettings(sampling=BySpacing(spacing_mm=0.3))
 # The dose reaches from -1 to 39 mm along x (half a voxel beyond its centers); the structure from 29 to 49.
 HALF_OUT = contour_structure("organ", [at(square(10.0, (39.0, 19.0)), z) for z in (15.0, 17.0, 19.0)])
 KINDS = {"contours": HALF_OUT, "labels": whole_grid((10, 10, 3), affine_of(2.0, (30, 10, 15)), "organ")}
@@ -110,7 +110,7 @@ def test_a_structure_far_away():
 def test_no_dose_lies_between_negative_and_positive_ones():
     values = np.where(np.arange(20)[:, None, None] < 16, -1.0, 1.0) * np.ones((20, 20, 20))
     dose = Dose(values=values, affine=affine_of(2.0), unit="Gy")
-    organ = dvh(dose, KINDS["labels"], DvhSettings(spacing_mm=2.0), device="cpu")["organ"]
+    organ = dvh(dose, KINDS["labels"], DvhSettings(sampling=BySpacing(spacing_mm=2.0)), device="cpu")["organ"]
     assert organ.percent_at(-1.0) == 100.0
     assert organ.percent_at(0.5) == pytest.approx(40.0, abs=0.1)
     assert organ.percent_at(-0.5) == pytest.approx(90.0, abs=0.1)
@@ -134,7 +134,7 @@ def test_without_pydicom_the_message_names_it(monkeypatch, tmp_path):
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_the_number_of_threads_changes_nothing(monkeypatch, threads):
     dose, structures = random_case(2)
-    fine = DvhSettings(spacing_mm=0.4)
+    fine = DvhSettings(sampling=BySpacing(spacing_mm=0.4))
     expected = dvh(dose, structures, fine, device="cpu")
     monkeypatch.setattr(jit, "thread_count", lambda: threads)
     check_same(dvh(dose, structures, fine, device="cpu"), expected)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.dose import DvhSettings, LabelStructures, PointStructure, contour_structure, surface_histograms
+from napari_gpubio.dose import LabelStructures, PointStructure, SurfaceSettings, contour_structure, surface_histograms
 from napari_gpubio.dose.io import write_surfaces_csv
 from tests.dose.samples import affine_of, at, circle, linear_dose, stack, uniform_dose
 
@@ -56,20 +56,20 @@ def test_oblique_and_uniform():
     turned = linear_dose((0.6, 0.0, 0.8))
     (found,) = surface_histograms(turned, ball_of_contours())
     assert found.percent_at(40.0) == pytest.approx(50.0, abs=1.5)
-    (found,) = surface_histograms(uniform_dose(7.0), ball_of_labels(2.0), DvhSettings(outside="exclude"))
+    (found,) = surface_histograms(uniform_dose(7.0), ball_of_labels(2.0), SurfaceSettings(outside="exclude"))
     assert (found.least, found.largest, found.mean) == pytest.approx((7.0, 7.0, 7.0))
 
 
 def test_outside_of_the_dose():
     small = linear_dose((0, 0, 1.0), half=5.0)  # and half a voxel
     (zero,) = surface_histograms(small, ball_of_labels())
-    (excluded,) = surface_histograms(small, ball_of_labels(), DvhSettings(outside="exclude"))
+    (excluded,) = surface_histograms(small, ball_of_labels(), SurfaceSettings(outside="exclude"))
     assert zero.outside_cm2 == excluded.outside_cm2 > 0
     assert zero.area_cm2 == pytest.approx(excluded.area_cm2 + zero.outside_cm2)
     assert "counted with no dose" in zero.notes[0]
     assert "left out" in excluded.notes[0]
     with pytest.raises(InvalidInput, match="of the surface of 'ball' lie outside the dose grid"):
-        surface_histograms(small, ball_of_labels(), DvhSettings(outside="refuse"))
+        surface_histograms(small, ball_of_labels(), SurfaceSettings(outside="refuse"))
 
 
 def test_what_has_no_surface():

@@ -83,9 +83,9 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
         return super()._format_action_invocation(action)
 
     def _format_args(self, action: argparse.Action, default_metavar: str) -> str:
-        """``FILE ...`` in the place of ``FILE [FILE ...]``."""
-        some = action.nargs == argparse.ONE_OR_MORE and isinstance(action.metavar, str)
-        return f"{action.metavar} ..." if some else super()._format_args(action, default_metavar)
+        if action.nargs == argparse.ONE_OR_MORE:  # argparse writes the word twice
+            return f"{action.metavar or default_metavar} ..."
+        return super()._format_args(action, default_metavar)
 
 
 def add_verbs(verbs: Any, module: Any) -> None:
@@ -344,9 +344,8 @@ def _help(text: str, default: str, *, shows_all: bool) -> str:
 
 
 def _default(field: dataclasses.Field[Any]) -> str:
-    if field.default in ((), "") or any(
-        field.default is one for one in (dataclasses.MISSING, None, False)
-    ):  # 0.0 == False
+    nothing = (dataclasses.MISSING, None, False)  # by identity, since 0.0 == False
+    if field.default in ((), "") or any(field.default is one for one in nothing):
         return ""
     value = kind_of(field.default) if isinstance(field.default, Settings) else field.default
     return f" (default: {' '.join(map(str, value)) if isinstance(value, tuple) else value})"

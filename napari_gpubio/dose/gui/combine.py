@@ -14,7 +14,7 @@ from napari_gpubio.core.reading import NOTES, noted
 from napari_gpubio.core.steps import Step
 from napari_gpubio.dose.gui.request import Plan, unit_note
 from napari_gpubio.dose.model import OF_BEAMS, Dose
-from napari_gpubio.dose.napari_io import PLAN, dose_layer, errors_of, of_plan
+from napari_gpubio.dose.napari_io import PLAN, dose_layer, of_plan
 from napari_gpubio.dose.plans import difference_of_doses, sum_of_doses
 from napari_gpubio.gui.forms import text_button
 from napari_gpubio.gui.jobs import LatestJob, Outcome
@@ -99,8 +99,7 @@ def _doses(plans: Sequence[Plan]) -> Iterator[Dose]:
     for number, plan in enumerate(plans):
         dose = plan.dose()
         notes = [taken] if taken and number else []
-        known = errors_of(plan.layer, dose, frame=plan.frame)
-        if known.halves is not None or known.standard_error is not None:
+        if dose.halves is not None or dose.standard_error is not None:
             notes.append(f"{dose.name!r} carries its statistical error, which sums and differences do not")
         yield dataclasses.replace(dose, notes=(*dose.notes, *notes))
 

@@ -145,7 +145,7 @@ class ExportButton(QPushButton):
             notes: dict[str, None] = {}
             for (_, target), dose in zip(targets(path), live.doses, strict=True):
                 scaled = dose if factor == 1 else dataclasses.replace(dose, values=dose.values * factor)
-                found = surface_histograms(scaled, own, live.request.settings)
+                found = surface_histograms(scaled, own, live.request.settings.of_surfaces)
                 write_surfaces_csv(target, found)
                 notes |= dict.fromkeys(note for one in found for note in one.notes)
             return "; ".join([f"written: {path.name}", *notes])

@@ -13,11 +13,11 @@ from napari.layers import Shapes
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.quantity import Scale
 from napari_gpubio.core.steps import Step
-from napari_gpubio.dose.bands import HALVES, TOGETHER, DvhBand, band_of_halves, half_doses, shifted_doses
+from napari_gpubio.dose.bands import DvhBand, band_of, border_doses
 from napari_gpubio.dose.live import LiveDvh
-from napari_gpubio.dose.metrics.curve import Dvh, DvhResult
+from napari_gpubio.dose.metrics.curve import DvhResult
 from napari_gpubio.dose.model import Dose
-from napari_gpubio.dose.napari_io import contours_of, dose_of, errors_of, labels_of, unit_of
+from napari_gpubio.dose.napari_io import contours_of, dose_of, labels_of, unit_of
 from napari_gpubio.dose.settings import CONSTANT, DvhSettings
 from napari_gpubio.dose.structures.contours import ContourStructure
 from napari_gpubio.dose.structures.labels import LabelStructures
@@ -106,7 +106,7 @@ class LiveHistograms:
         found: list[tuple[DvhBand, ...]] = []
         for result, pair, basis in zip(results, self.error_dvhs, self.bases, strict=True):
             made = zip(result, *(dvh.dvhs() for dvh in pair), strict=True) if pair else ()
-            found.append(tuple(_band(basis, *three) for three in made))
+            found.append(tuple(band_of(basis, *three) for three in made))
         return tuple(found)
 
     def volume_number(self, layer: Any) -> int:
@@ -117,12 +117,6 @@ class LiveHistograms:
         """Free what is kept on the device."""
         for dvh in self.all_dvhs:
             dvh.close()
-
-
-def _band(basis: str, own: Dvh, first: Dvh, second: Dvh) -> DvhBand:
-    if basis == HALVES:
-        return band_of_halves(own, first, second)
-    return DvhBand(low=first, middle=own, high=second, basis=basis)
 
 
 def frame_at(layer: Any, point: Any) -> int | None:
@@ -141,7 +135,7 @@ def run_steps(request: Request, stop: threading.Event) -> Generator[Step, None, 
     doses = tuple(plan.dose() for plan in request.plans)
     _check_units(doses)
     own, found = structures_of(request.layers, doses[0])
-    bases, pairs = zip(*(error_doses(*one) for one in zip(request.plans, doses, strict=True)), strict=True)
+    bases, pairs = zip(*map(border_doses, doses), strict=True)
     opened: list[LiveDvh] = []
     try:
         for dose, plan_dose in _with_plans(doses, pairs):
@@ -170,16 +164,6 @@ def _with_plans(doses: Sequence[Dose], pairs: Sequence[Sequence[Dose]]) -> Itera
     yield from zip(doses, doses, strict=True)
     for dose, pair in zip(doses, pairs, strict=True):
         yield from ((one, dose) for one in pair)
-
-
-def error_doses(plan: Plan, dose: Dose) -> tuple[str, tuple[Dose, ...]]:
-    """Return what the band of a plan is made from: its kind, and two doses; nothing where its layer has no errors."""
-    known = errors_of(plan.layer, dose, frame=plan.frame)
-    if known.halves is not None:
-        return HALVES, half_doses(dose, known.halves)
-    if known.standard_error is not None:
-        return TOGETHER, shifted_doses(dose, known.standard_error)
-    return "", ()
 
 
 def unit_note(plans: Sequence[Plan]) -> str:

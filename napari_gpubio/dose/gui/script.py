@@ -10,12 +10,12 @@ from napari.layers import Shapes
 from napari_gpubio.core.files import atomic_write
 from napari_gpubio.core.napari_io import affine_mm, save_layer, saved_path, stored_array
 from napari_gpubio.core.volumes import nifti_affine, open_nifti, write_volume
-from napari_gpubio.dose.bands import HALVES
-from napari_gpubio.dose.gui.request import Plan, Request, error_doses, structures_of
+from napari_gpubio.dose.bands import HALVES, border_doses
+from napari_gpubio.dose.gui.request import Plan, Request, structures_of
 from napari_gpubio.dose.metrics.constraints import Constraint
 from napari_gpubio.dose.metrics.metric import Metric
 from napari_gpubio.dose.model import is_turned
-from napari_gpubio.dose.napari_io import contours_of, errors_of, labels_of, scale_of, unit_scale
+from napari_gpubio.dose.napari_io import contours_of, labels_of, scale_of, unit_scale
 from napari_gpubio.dose.structures.overlaps import UNION
 from napari_gpubio.gui.script import call_text, file_name, nifti_file_of
 
@@ -28,7 +28,7 @@ def unsaved_layers(request: Request) -> list[Any]:
 
 def carries_errors(plan: Plan) -> bool:
     """Whether the curves of a plan have bands."""
-    return bool(error_doses(plan, plan.dose())[0])
+    return bool(border_doses(plan.dose())[0])
 
 
 def dose_file(layer: Any) -> Path | None:
@@ -42,9 +42,10 @@ def save_layer_for_script(layer: Any, folder: Path, request: Request) -> Path:
         path = folder / f"{file_name(layer.name)}.nii.gz"
         write_volume(path, stored_array(layer), affine_mm(layer))
         plan = next(plan for plan in request.plans if plan.layer == layer)
-        known = errors_of(layer, plan.dose(), frame=plan.frame)
-        if known.halves is not None or known.standard_error is not None:
-            _save_npz(_errors_file(path), {name: one for name, one in known._asdict().items() if one is not None})
+        made = plan.dose()
+        known = {"halves": made.halves, "standard_error": made.standard_error}
+        if border_doses(made)[0]:
+            _save_npz(_errors_file(path), {name: one for name, one in known.items() if one is not None})
         return path
     if not isinstance(layer, Shapes):
         return save_layer(layer, folder)
@@ -117,7 +118,7 @@ def _dose_lines(name: str, plan: Plan, saved: Mapping[str, Path]) -> list[str]:
 def _band_lines(name: str, plan: Plan, saved: Mapping[str, Path], device: str, factor: float) -> list[str]:
     """Lines that make the bands of a plan and write both borders, where its layer carries errors."""
     path = saved.get(plan.layer.name)
-    basis = error_doses(plan, plan.dose())[0]
+    basis = border_doses(plan.dose())[0]
     if not basis or path is None:
         return []
     made, key = ("dvh_band_of_halves", "halves") if basis == HALVES else ("dvh_band", "standard_error")

@@ -17,7 +17,7 @@ from napari_gpubio.core.foreign import existing_json, existing_table
 from napari_gpubio.core.reading import note, reads_file
 from napari_gpubio.dose.io.dicom import items_of, numbers, pixels_of, pydicom, read_dataset, required, text_of
 from napari_gpubio.dose.metrics.curve import Dvh, DvhResult
-from napari_gpubio.dose.metrics.metric import Metric, evaluate_metric
+from napari_gpubio.dose.metrics.metric import Metric, MetricTable, metric_table
 from napari_gpubio.dose.metrics.surface import SurfaceHistogram
 
 Array = npt.NDArray[np.float64]
@@ -238,14 +238,15 @@ def write_metrics_csv(
     InvalidInput
         If the file cannot be written.
     """
-    known = tuple(dvhs)
-    unit = known[0].unit if known else ""
+    write_metric_table(path, metric_table(dvhs, metrics, reference_dose=reference_dose, everything=everything))
+
+
+def write_metric_table(path: str | Path, table: MetricTable) -> None:
+    """Write a table as of `write_metrics_csv`; InvalidInput if the file cannot be written."""
     with atomic_write(path) as part, part.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow(["structure", *(str(metric.in_unit(unit)) for metric in metrics)])
-        for dvh in known:
-            found = (evaluate_metric(metric, dvh, reference_dose, everything=everything) for metric in metrics)
-            writer.writerow([dvh.name, *(one.cell for one in found)])
+        writer.writerow(["structure", *map(str, table.metrics)])
+        writer.writerows([name, *(one.cell for one in values)] for name, values in table.rows)
 
 
 def write_surfaces_csv(path: str | Path, surfaces: Iterable[SurfaceHistogram]) -> None:

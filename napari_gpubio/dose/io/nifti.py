@@ -12,7 +12,8 @@ from pathlib import Path
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.label_volumes import as_labels
 from napari_gpubio.core.layer_files import STRUCTURES, read_described
-from napari_gpubio.core.quantity import QUANTITY, ascii_unit, checked_unit, to_linear
+from napari_gpubio.core.operations.volumes import Volume
+from napari_gpubio.core.quantity import HALVES, QUANTITY, STANDARD_ERROR, ascii_unit
 from napari_gpubio.core.reading import note, reads_file
 from napari_gpubio.core.volumes import (
     has_orientation,
@@ -23,9 +24,9 @@ from napari_gpubio.core.volumes import (
     read_volume,
     write_volume,
 )
-from napari_gpubio.dose.metrics.parameters import dose_factor
 from napari_gpubio.dose.model import Dose, note_values
 from napari_gpubio.dose.structures.labels import LabelStructures
+from napari_gpubio.dose.volumes import dose_of_volume
 
 _STATED = re.compile(r"dose in (\S+)")
 
@@ -51,25 +52,24 @@ def read_dose(path: str | Path, *, unit: str | None = None) -> Dose:
     image = open_nifti(file)
     description = bytes(image.header["descrip"].tobytes()).rstrip(b"\0 ").decode("ascii", "replace")
     stated = _STATED.fullmatch(description)
-    known = read_described(file, image.shape).get("metadata", {}).get(QUANTITY)
+    about = read_described(file, image.shape).get("metadata", {})
+    known = about.get(QUANTITY)
     own = (known.unit if known else "") or (stated[1] if stated else "")
     if not (unit or own):
         raise InvalidInput(
             f"{file.name} does not state the unit of its dose; give it with unit= (--unit), for instance Gy"
         )
-    values = to_linear(one_volume(nifti_array(image, file), file.name), known)
-    factor = dose_factor(own, checked_unit(unit)) if unit and own else 1.0
-    values = values if factor == 1 else values * factor
-    quantity = known.name if known else ""
-    note_values(values, unit or own, quantity)
-    return Dose(
-        values=values,
+    volume = Volume(
+        array=one_volume(nifti_array(image, file), file.name),
         affine=nifti_affine(image),
-        unit=unit or own,
-        quantity=quantity,
         name=file.name,
-        is_oriented=has_orientation(file),
+        quantity=known,
+        halves=about.get(HALVES),
+        oriented=has_orientation(file),
     )
+    dose = dose_of_volume(volume, unit or own, standard_error=about.get(STANDARD_ERROR), values_unit=own)
+    note_values(dose.values, dose.unit, dose.quantity)
+    return dose
 
 
 def write_dose(path: str | Path, dose: Dose) -> None:

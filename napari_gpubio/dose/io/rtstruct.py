@@ -25,6 +25,7 @@ from napari_gpubio.dose.io.dicom import (
     value_of,
 )
 from napari_gpubio.dose.structures.contours import Color, ContourStructure, contour_structure, emptied
+from napari_gpubio.dose.structures.labels import AnyStructures
 from napari_gpubio.dose.structures.overlaps import UNION, XOR
 from napari_gpubio.dose.structures.slices import with_slices
 
@@ -35,7 +36,7 @@ _TO_RAS = np.diag(LPS_TO_RAS)[:3]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class StructureSet:
+class StructureSet(AnyStructures):
     """The structures of a file.
 
     Parameters

@@ -2,8 +2,9 @@
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -268,6 +269,27 @@ def evaluate_metric(
     is_unlit = value == 0 and metric.is_dose and bool(dvh.zero_cc)
     below = metric.of(_raised(dvh), reference_dose, everything=everything) if is_unlit else math.nan
     return MetricValue(value=value, below=below)
+
+
+class MetricTable(NamedTuple):
+    """Metrics of structures: a row for each, with a value for each metric."""
+
+    metrics: tuple[Metric, ...]
+    rows: tuple[tuple[str, tuple[MetricValue, ...]], ...]
+
+
+def metric_table(
+    dvhs: Iterable[Dvh],
+    metrics: Iterable[Metric],
+    *,
+    reference_dose: float | None = None,
+    everything: Dvh | None = None,
+) -> MetricTable:
+    """Evaluate metrics of all structures of a plan, in the unit of its dose; see `evaluate_metric`."""
+    known = tuple(dvhs)
+    asked = tuple(metric.in_unit(known[0].unit if known else "") for metric in metrics)
+    rows = (tuple(evaluate_metric(m, one, reference_dose, everything=everything) for m in asked) for one in known)
+    return MetricTable(asked, tuple(zip((one.name for one in known), rows, strict=True)))
 
 
 def _raised(dvh: Dvh) -> Dvh:

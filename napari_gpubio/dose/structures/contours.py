@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.dose.structures.labels import AnyStructures
 from napari_gpubio.dose.structures.overlaps import OVERLAPS, UNION, near_copies, overlapping, united
 from napari_gpubio.dose.structures.planes import BENT_MM, FLAT_MM, by_plane, one_slice_each, planar_frame
 
@@ -63,7 +64,7 @@ class Plane(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ContourStructure:
+class ContourStructure(AnyStructures):
     """Closed contours in parallel planes of any orientation; made by `contour_structure`.
 
     Parameters

@@ -15,8 +15,12 @@ _MOST_LABELS = 65535
 _LEAST_VOXELS = 1 << 20  # worth a thread of their own
 
 
+class AnyStructures:
+    """Base of what a dose is counted in: labels, contours, points, and sets of them."""
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
-class LabelStructures:
+class LabelStructures(AnyStructures):
     """Structures that do not overlap, one for each label; overlapping ones come in several label volumes.
 
     Parameters
@@ -119,7 +123,7 @@ def _checked_labels(labels: npt.ArrayLike, largest: int) -> Array:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class PointStructure:
+class PointStructure(AnyStructures):
     """Samples of a structure that somebody else has made.
 
     Parameters

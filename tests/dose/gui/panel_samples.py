@@ -4,7 +4,7 @@ import numpy as np
 from PIL import Image
 
 from napari_gpubio.core.napari_io import series_layer
-from napari_gpubio.dose import Dose, DvhSettings, LabelStructures, dvh
+from napari_gpubio.dose import BySpacing, Dose, DvhSettings, LabelStructures, dvh
 from napari_gpubio.dose.gui import DosePanel
 from napari_gpubio.dose.napari_io import dose_layer, labels_layer
 from napari_gpubio.dose.structures import whole_grid
@@ -14,7 +14,7 @@ SHAPE = (20, 16, 12)
 AFFINE = np.array([[-2.0, 0, 0, 40], [0, 2.0, 0, -10], [0, 0, 3.0, 5], [0, 0, 0, 1]])  # LAS
 SAGITTAL = np.array([[0, 0, 2.0, 5], [2.0, 0, 0, -7], [0, -2.0, 0, 9], [0, 0, 0, 1]])  # stored axes: y, -z, x
 NAMES = {1: "lung", 2: "heart"}
-SETTINGS = DvhSettings(spacing_mm=0.7)  # not chosen from volumes, which painting changes
+SETTINGS = DvhSettings(sampling=BySpacing(spacing_mm=0.7))  # not chosen from volumes, which painting changes
 COLORS = {1: (255, 0, 0), 2: (0, 128, 255)}
 
 

@@ -36,7 +36,7 @@ def test_everything_includes_how_it_was_made(user, panel, tmp_path):
     panel.export.write_everything(tmp_path / "e.json")
     written = json.loads((tmp_path / "e.json").read_text(encoding="utf-8"))
     assert written["parameters"]["scaled_by"] == 2.0
-    assert written["parameters"]["histograms"]["spacing_mm"] == 0.7
+    assert written["parameters"]["histograms"]["sampling"]["spacing_mm"] == 0.7
     assert written["structures"][0]["mean"] == user.curve("lung").mean
     other = json.loads((tmp_path / "e (2nd plan).json").read_text(encoding="utf-8"))
     assert other["structures"][0]["mean"] == user.curve("lung", second=True).mean
@@ -151,7 +151,7 @@ def test_the_script_of_files_makes_curves_and_prints_the_table(user, panel, tmp_
     user.run()
     save_scripts_as(monkeypatch, tmp_path / "script.py")
     text = script_of(panel)
-    assert "dose.DvhSettings(spacing_mm=0.7)" in text
+    assert "BySpacing(spacing_mm=0.7)" in text
     assert "one.scaled(1.5)" in text
     printed = run_script(text, tmp_path)
     check_written(panel, tmp_path)

@@ -35,7 +35,7 @@ from napari_gpubio.dose.kernels.histogram.work import (
     strip_rows_of,
 )
 from napari_gpubio.dose.model import MM3_PER_CC, Dose, Structures
-from napari_gpubio.dose.settings import CONSTANT, DvhSettings
+from napari_gpubio.dose.settings import CONSTANT, ByAccuracy, DvhSettings
 from napari_gpubio.dose.structures.contours import Color, ContourStructure
 from napari_gpubio.dose.structures.labels import LabelStructures, PointStructure
 from napari_gpubio.dose.structures.outlines import edges_of, gap_notes
@@ -145,7 +145,8 @@ class _Layout:
         )
 
     def _spacing(self, volume_mm3: float) -> float:
-        return spacing_for(volume_mm3, self._settings.accuracy_percent, self._voxel_mm)
+        assert isinstance(self._settings.sampling, ByAccuracy)
+        return spacing_for(volume_mm3, self._settings.sampling.accuracy_percent, self._voxel_mm)
 
     def _add_labels(self, structure: LabelStructures) -> None:
         labels, affine = c_ordered(structure.labels, structure.affine)

@@ -1,0 +1,212 @@
+"""Plans evaluated in one go: histograms of one or several doses with their bands, metrics and constraints."""
+
+import dataclasses
+import threading
+from collections.abc import Generator, Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from napari_gpubio.core.device import Device
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.reading import note
+from napari_gpubio.core.steps import Step
+from napari_gpubio.dose.bands import DvhBand, band_of, border_doses
+from napari_gpubio.dose.io.rtplan import Plan
+from napari_gpubio.dose.metrics.constraints import Constraint, ConstraintResult, evaluate_constraints
+from napari_gpubio.dose.metrics.curve import Dvh, DvhResult
+from napari_gpubio.dose.metrics.metric import Metric, MetricTable, MetricValue, metric_table
+from napari_gpubio.dose.metrics.metric_text import parse_metric
+from napari_gpubio.dose.metrics.parameters import dose_factor
+from napari_gpubio.dose.model import Dose, Structures, listed, note_reference
+from napari_gpubio.dose.run import dvh_steps, whole_dose_steps
+from napari_gpubio.dose.settings import DvhSettings
+from napari_gpubio.dose.structures.labels import LabelStructures
+
+_USUAL = ("Volume[cc]", "Mean", "D95%", "D50%", "D2%")
+_OF_LIGHT = (*_USUAL, "Zero[%]")
+
+
+class DvhSequence(NamedTuple):
+    """Histograms for a copy of an RTDOSE file: with the numbers of their structures, and that file, if there is one."""
+
+    dvhs: tuple[Dvh, ...]
+    numbers: dict[str, int]
+    source: str
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Evaluation:
+    """What `evaluate_steps` makes. Structures of the second dose are named ``Heart (dose 2)``, and so on.
+
+    Parameters
+    ----------
+    curves
+        Histograms of all structures in all doses.
+    borders
+        The bands of them, for doses whose errors are known.
+    metrics
+        Of all structures.
+    constraints
+        Results, in the order of the doses.
+    reference_dose
+        What % of dose are of, in the unit of the first dose.
+    notes
+        In sentences.
+    """
+
+    curves: DvhResult
+    borders: tuple[DvhBand, ...]
+    metrics: MetricTable
+    constraints: tuple[ConstraintResult, ...]
+    reference_dose: float | None
+    numbers: dict[str, int]
+    source: str = ""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def bands(self) -> DvhResult:
+        """The borders of the bands, of each structure the lower one and the upper one."""
+        borders = ((one, name) for one in self.borders for name in ("low", "high"))
+        made = tuple(
+            dataclasses.replace(getattr(one, name), name=f"{one.middle.name}, {name}") for one, name in borders
+        )
+        return dataclasses.replace(self.curves, dvhs=made)
+
+    @property
+    def sequence(self) -> DvhSequence:
+        """The histograms for a copy of the file of the dose."""
+        return DvhSequence(self.curves.dvhs, self.numbers, self.source)
+
+    @property
+    def complete(self) -> bool:
+        """Whether everything was counted."""
+        return self.curves.complete
+
+
+def evaluate_steps(  # noqa: PLR0913 - what may be asked of plans
+    doses: Sequence[Dose],
+    structures: Structures | Iterable[Structures],
+    settings: DvhSettings | None = None,
+    *,
+    only: Sequence[str] = (),
+    scale: float = 1.0,
+    metrics: Sequence[Metric] = (),
+    constraints: Sequence[Constraint] = (),
+    reference_dose: float | None = None,
+    plan: Plan | None = None,
+    device: str | Device = "auto",
+    stop: threading.Event | None = None,
+) -> Generator[Step, None, Evaluation]:
+    """Make the histograms of doses, and read metrics and constraints off them, step by step.
+
+    Parameters
+    ----------
+    doses
+        At least one, in one unit.
+    structures, settings, device, stop
+        See `napari_gpubio.dose.dvh_steps`.
+    only
+        Names of the structures that are counted; all by default.
+    scale
+        What doses are multiplied by.
+    metrics
+        By default the volume, the mean, D95%, D50% and D2%, of light also the volume without any.
+    constraints
+        Of each dose.
+    reference_dose
+        What % of dose are of, in the unit of the doses.
+    plan
+        Has the prescription instead.
+
+    Raises
+    ------
+    InvalidInput
+        As of `napari_gpubio.dose.dvh_steps`; or if doses are in several units, a structure is not there, or the
+        plan has no prescription of the dose.
+    """
+    if len(units := dict.fromkeys(dose.unit for dose in doses)) > 1:
+        raise InvalidInput(f"the doses are in {' and '.join(units)}, which cannot share an axis; convert one of them")
+    chosen, first = settings or DvhSettings(), doses[0]
+    parts = _chosen(listed(structures), only)
+    reference, told = _reference(reference_dose, plan, first)
+    asked = [one.in_unit(first.unit) for one in metrics or map(parse_metric, _OF_LIGHT if first.is_light else _USUAL)]
+    results: list[DvhResult] = []
+    bands: list[DvhBand] = []
+    rows: list[tuple[str, tuple[MetricValue, ...]]] = []
+    met: list[ConstraintResult] = []
+    for number, dose in enumerate(doses, 1):
+        result = yield from _scaled(dose, parts, chosen, scale, device, stop)
+        basis, borders = border_doses(dose)
+        both = []
+        for border in borders:
+            both.append((yield from _scaled(border, parts, chosen.resolved(dose), scale, device, stop)))
+        everything = None
+        if any(one.needs_everything for one in (*asked, *(one.metric for one in constraints))):
+            everything = (yield from whole_dose_steps(dose, chosen, device=device, stop=stop)).scaled(scale)
+        table = metric_table(result, asked, reference_dose=reference, everything=everything)
+        rows += [(_named(name, number), values) for name, values in table.rows]
+        own = [dataclasses.replace(one, name=_named(one.name, number)) for one in result]
+        met += evaluate_constraints(constraints, result, reference_dose=reference, everything=everything)
+        results.append(dataclasses.replace(result, dvhs=tuple(own)))
+        bands += [band_of(basis, *three) for three in zip(own, *both, strict=True)] if both else []
+    curves = DvhResult(
+        dvhs=tuple(one for result in results for one in result),
+        parameters={**results[0].parameters, "scaled_by": scale},
+        complete=all(result.complete for result in results),
+    )
+    notes = [*told, *(text for dose in doses for text in dose.notes), *(text for one in curves for text in one.notes)]
+    return Evaluation(
+        curves=curves,
+        borders=tuple(bands),
+        metrics=MetricTable(tuple(asked), tuple(rows)),
+        constraints=tuple(met),
+        reference_dose=reference,
+        numbers={},
+        notes=tuple(dict.fromkeys(notes)),
+    )
+
+
+def _scaled(
+    dose: Dose,
+    structures: Sequence[Structures],
+    settings: DvhSettings,
+    scale: float,
+    device: str | Device,
+    stop: threading.Event | None,
+) -> Generator[Step, None, DvhResult]:
+    result = yield from dvh_steps(dose, structures, settings, device=device, stop=stop)
+    return dataclasses.replace(result, dvhs=tuple(one.scaled(scale) for one in result))
+
+
+def _named(structure: str, number: int) -> str:
+    return structure if number == 1 else f"{structure} (dose {number})"
+
+
+def _chosen(structures: Sequence[Structures], only: Sequence[str]) -> list[Structures]:
+    """The structures with some names; InvalidInput if one is not there."""
+    if not only:
+        return [*structures]
+    names = [name for one in structures for name in (one.names if isinstance(one, LabelStructures) else (one.name,))]
+    if unknown := [name for name in only if name not in names]:
+        raise InvalidInput(f"there is no structure {unknown[0]!r}; there are {', '.join(names)}")
+    found: list[Structures] = []
+    for one in structures:
+        if not isinstance(one, LabelStructures):
+            found += [one] if one.name in only else []
+        elif kept := {n: name for n, name in zip(one.values, one.names, strict=True) if name in only}:
+            found.append(dataclasses.replace(one, structures=kept))
+    return found
+
+
+def _reference(given: float | None, plan: Plan | None, dose: Dose) -> tuple[float | None, list[str]]:
+    """What % of dose are of, in the unit of the dose, and where it was found."""
+    if given is not None:
+        note_reference(dose, given, "the given prescription")
+    if given is not None or plan is None:
+        return given, []
+    prescription = plan.prescription_of(dose)
+    if prescription is None:
+        raise InvalidInput(f"{plan.label!r} has no prescription; give the dose that % are of (--reference-dose)")
+    gray, source = prescription
+    note(text := f"reference dose: {gray:g} Gy ({source})")
+    return gray * dose_factor("Gy", dose.unit), [text]
