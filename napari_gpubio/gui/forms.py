@@ -1,6 +1,7 @@
 """A form made from a settings dataclass: one row for each `param` field, the advanced ones folded away."""
 
 import dataclasses
+import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from decimal import Decimal
 from pathlib import Path
@@ -75,7 +76,7 @@ class ParamForm(QWidget, Generic[Settings]):
         for field in dataclasses.fields(cls):
             path, value = (*before, field.name), getattr(record, field.name, field.default)
             if (info := param_info(field)) is not None:
-                if value is not None:
+                if value is not None or float in typing.get_args(hints(cls)[field.name]):
                     yield path, info, value
                 continue
             classes = alternatives(hints(cls)[field.name])
@@ -135,7 +136,7 @@ class ParamForm(QWidget, Generic[Settings]):
                 value: Any = settings
                 for name in path:
                     value = getattr(value, name, None)
-                if value is not None:
+                if value is not None or isinstance(self._widgets[path], OptionalInput):
                     self._show_value(path, value)
         self._on_change()
 
@@ -383,7 +384,10 @@ def _input(value: Any, info: ParamInfo) -> Any:
     if isinstance(value, int):
         limits = {"min": int(low) if low is not None else -_MOST, "max": min(int(info.maximum or _MOST), _MOST)}
         return SpinBox(value=value, step=int(info.step or 1), **limits)
-    return NumberInput(value, low if low is not None else -1e9, info.maximum or 1e9, info.step or _step_for(value))
+    step, high = info.step or _step_for(value or 1.0), info.maximum or 1e9
+    if value is None and low is not None:  # the number below those that are allowed stands for it
+        return OptionalInput(low if info.minimum is None else low - step, high, step)
+    return NumberInput(value or 0.0, low if low is not None else -1e9, high, step)
 
 
 class NumberInput:
@@ -396,13 +400,31 @@ class NumberInput:
         self.changed = self.native.edited
 
     @property
-    def value(self) -> float:
+    def value(self) -> Any:
         """The number."""
         return float(self.native.value())
 
     @value.setter
-    def value(self, value: float) -> None:
+    def value(self, value: Any) -> None:
         self.native.setValue(value)
+
+
+class OptionalInput(NumberInput):
+    """A number, or none, which the program then chooses."""
+
+    def __init__(self, low: float, high: float, step: float) -> None:
+        super().__init__(low, low, high, step)
+        self.native.setSpecialValueText("automatic")
+
+    @property
+    def value(self) -> Any:
+        """The number, or None."""
+        value = float(self.native.value())
+        return None if value == self.min else value
+
+    @value.setter
+    def value(self, value: Any) -> None:
+        self.native.setValue(self.min if value is None else value)
 
 
 def _digits(value: float) -> int:

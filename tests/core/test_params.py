@@ -20,7 +20,6 @@ from napari_gpubio.light.forward.settings import ForwardSettings
 from napari_gpubio.light.layers.settings import LayeredSettings
 from napari_gpubio.light.source import WITH_PATTERN, Source
 from napari_gpubio.speckle import ContrastSettings
-from napari_gpubio.tracts import Directions, TrackSettings
 from napari_gpubio.tracts.fods import ResponseSettings
 from napari_gpubio.tracts.routes.settings import ConnectSettings
 from napari_gpubio.tracts.tensors.settings import FitSettings
@@ -141,8 +140,8 @@ def test_a_run_refuses_what_it_has_no_use_for():
 @pytest.mark.parametrize(
     "kind",
     [
-        ConnectSettings, ContrastSettings, Directions, DvhSettings, FitSettings,
-        ForwardSettings, LayeredSettings, ResponseSettings, Source, TrackSettings,
+        ConnectSettings, ContrastSettings, DvhSettings, FitSettings,
+        ForwardSettings, LayeredSettings, ResponseSettings, Source,
     ],
 )  # fmt: skip
 def test_no_alternative_takes_settings_of_another(kind):
