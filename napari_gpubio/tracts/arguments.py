@@ -1,15 +1,21 @@
 """Arguments that several verbs share: how a scan is read, where tensors come from, and how a region is written."""
 
 import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.command_line import add_settings, draw_progress, read_settings, whole_numbers
+from napari_gpubio.core.command_line import Parser, add_settings, draw_progress, read_settings, whole_numbers
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.operations import commands
 from napari_gpubio.core.reading import note
 from napari_gpubio.core.report import tell, warn
+from napari_gpubio.core.settings import Settings, part
+from napari_gpubio.tracts.directions import Directions, Usual
 from napari_gpubio.tracts.fods.axis_check import AxisCheck
 from napari_gpubio.tracts.fods.frames import FRAMES
 from napari_gpubio.tracts.fods.harmonics import BASES
@@ -22,9 +28,48 @@ from napari_gpubio.tracts.io.tensor_images import read_tensors
 from napari_gpubio.tracts.model import B0_LIMIT, DiffusionScan, TensorField
 from napari_gpubio.tracts.places import REFERENCE_HELP
 from napari_gpubio.tracts.regions import AnyRegion, Box, Region, Sphere
+from napari_gpubio.tracts.settings import IFOD2, FixelGeodesic, Hamiltonian, InTensors, Method, SDStream
 from napari_gpubio.tracts.tensors.gradient_check import GradientCheck, check_gradients
 from napari_gpubio.tracts.tensors.run import fit_tensors
 from napari_gpubio.tracts.tensors.settings import FitSettings
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tracking(Settings):
+    """Directions and method, as options."""
+
+    directions: Directions = part("Directions", "In which directions fibers leave each seed point.", default=Usual())
+    method: Method = part("Method", "How fibers are traced.", default=Hamiltonian())
+
+
+@dataclass(frozen=True, kw_only=True)
+class InFodsByDefault(Tracking):
+    """The same, in FODs."""
+
+    method: Method = part("Method", "How fibers are traced.", default=IFOD2())
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamsByDefault(Tracking):
+    """The same, in FODs that are drawn again and again."""
+
+    method: Method = part("Method", "How fibers are traced.", default=SDStream())
+
+
+@dataclass(frozen=True, kw_only=True)
+class InFixelsByDefault(Tracking):
+    """The same, in fixels."""
+
+    method: Method = part("Method", "How fibers are traced.", default=FixelGeodesic())
+
+
+@dataclass(frozen=True, kw_only=True)
+class TensorTracking(Settings):
+    """The same in tensors."""
+
+    directions: Directions = part("Directions", "In which directions fibers leave each seed point.", default=Usual())
+    method: InTensors = part("Method", "How fibers are traced.", default=Hamiltonian())
+
 
 REGION_HELP = """A region is a mask (roi.nii.gz), a label of an atlas by its number or name (aparc.nii.gz:17,
 aparc.nii.gz:Left-Hippocampus), sphere:X,Y,Z,RADIUS, or box:X0,Y0,Z0,X1,Y1,Z1, in world mm."""
@@ -128,6 +173,29 @@ def tell_check(check: GradientCheck | AxisCheck) -> None:
         warn(check.message)
     elif not check.sure:
         note(f"{check.message[0].lower()}{check.message[1:].partition('. ')[0]}")
+
+
+def add_tracking(verb: Parser, tracking: Tracking | TensorTracking, **others: Tracking) -> None:
+    """Add the options of directions and method: of the method, only those of the one that is chosen.
+
+    ``others``: what is usual where an option is given.
+    """
+
+    def prepare(verb: Parser, arguments: Sequence[str]) -> None:
+        given = {one.partition("=")[0] for one in arguments}
+        usual = next((one for flag, one in others.items() if f"--{flag}" in given), tracking)
+        chosen = commands._chosen(type(usual), arguments)
+        for option in commands._options(type(usual)):
+            if commands._is_chosen(option, chosen) and option.flag not in verb._option_string_actions:
+                commands._add_option(verb, option, "", shows_all=True)
+        verb.set_defaults(chosen=chosen, tracking=usual)
+
+    verb.prepare = prepare
+
+
+def read_tracking(options: argparse.Namespace) -> Any:
+    """Return directions and method as the options say; what is not given is as `add_tracking` was told."""
+    return commands._made(type(options.tracking), vars(options), options.chosen, (), options.tracking)
 
 
 def add_reference(verb: argparse.ArgumentParser) -> None:

@@ -40,6 +40,7 @@ from napari_gpubio.core.operations.records import (
     Words,
     ancestry,
     input_infos,
+    replaced_fields,
     words_of,
 )
 from napari_gpubio.core.operations.sessions import files_of
@@ -153,7 +154,7 @@ def _prepare(operation: type[Operation], verb: Parser, arguments: Sequence[str])
 # -- options ----------------------------------------------------------------------------------------------------------
 
 
-def _options(operation: type[Operation]) -> list[_Option]:
+def _options(operation: type[Settings]) -> list[_Option]:
     """Every option that there is, each once: of all alternatives of all parts."""
     found, places = [*_walk(operation, ())], dict[str, set[tuple[str, ...]]]()
     for path, _, field in found:
@@ -355,9 +356,13 @@ def _default(field: dataclasses.Field[Any]) -> str:
 
 
 def _made(
-    cls: type, values: Mapping[str, Any], chosen: Mapping[tuple[str, ...], type], before: tuple[str, ...] = ()
+    cls: type,
+    values: Mapping[str, Any],
+    chosen: Mapping[tuple[str, ...], type],
+    before: tuple[str, ...] = (),
+    usual: Any = None,
 ) -> Any:
-    """Settings, or an operation, whose inputs are opened."""
+    """An operation, or settings, of the options that were given; of the rest as ``usual``, if that is of the class."""
     read = _Reading(_read_with(cls, values)) if issubclass(cls, Operation) else None
     inputs = input_infos(cls) if issubclass(cls, Operation) else {}
     given = dict[str, Any]()
@@ -365,7 +370,7 @@ def _made(
         path = (*before, field.name)
         value = values.get(".".join(path))
         if path in chosen:
-            given[field.name] = _made(chosen[path], values, chosen, path)
+            given[field.name] = _made(chosen[path], values, chosen, path, getattr(usual, field.name, field.default))
         elif value is None or value == []:
             continue
         elif info := inputs.get(field.name):
@@ -379,7 +384,8 @@ def _made(
             given[field.name] = _setting(value, hints(cls)[field.name])
     if read is not None:
         read.check()
-    return cls(**given)
+    usual = usual if type(usual) is cls else None
+    return cls(**given) if usual is None else replaced_fields(usual, given)
 
 
 def _read_with(operation: type[Operation], values: Mapping[str, Any]) -> dict[str, Any]:

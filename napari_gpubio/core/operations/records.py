@@ -26,6 +26,7 @@ from napari_gpubio.core.settings import Settings, hints, kind_of, record_fields,
 from napari_gpubio.core.steps import Step
 
 T = TypeVar("T")
+S = TypeVar("S", bound=Settings)
 Upgrade = Callable[[dict[str, Any]], dict[str, Any]]
 _INPUT = "operation input"
 _DIGITS, _SHOWN = 24, 60  # of an id, and characters of a value in a sentence
@@ -426,10 +427,10 @@ def _is_default(value: Any, default: Any) -> bool:
     return default is not dataclasses.MISSING and value == default
 
 
-def replaced_fields(operation: Operation, changes: Mapping[str, Any]) -> Operation:
-    """Return an operation with other values of some fields."""
-    record: Any = operation
-    made: Operation = dataclasses.replace(record, **changes)
+def replaced_fields(record: S, changes: Mapping[str, Any]) -> S:
+    """Return an operation, or settings, with other values of some fields."""
+    old: Any = record
+    made: S = dataclasses.replace(old, **changes)
     return made
 
 

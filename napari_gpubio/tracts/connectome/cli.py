@@ -12,8 +12,17 @@ from napari_gpubio.core.command_line import (
 )
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.report import measured, tell, wrote
-from napari_gpubio.tracts.arguments import add_field, add_fods, add_reference, read_field, read_fod_field
-from napari_gpubio.tracts.connectome.geodesic import FAN, TRACKING, geodesic_connectome
+from napari_gpubio.tracts.arguments import (
+    TensorTracking,
+    add_field,
+    add_fods,
+    add_reference,
+    add_tracking,
+    read_field,
+    read_fod_field,
+    read_tracking,
+)
+from napari_gpubio.tracts.connectome.geodesic import TRACKING, geodesic_connectome
 from napari_gpubio.tracts.connectome.model import COUNT, Connectome
 from napari_gpubio.tracts.connectome.settings import GeodesicSettings
 from napari_gpubio.tracts.io.atlases import read_atlas
@@ -22,6 +31,7 @@ from napari_gpubio.tracts.io.tractograms import tractogram_target
 _GEODESICS = """example:
   napari-gpubio geodesics dwi.nii.gz aparc+aseg.nii.gz --of alignment_fa --statistic max --out s.csv --best best.trx
 """
+_TRACKING = TensorTracking(method=TRACKING)
 
 
 def add_verbs(verbs: Any) -> None:
@@ -42,8 +52,7 @@ def _add_geodesics(verbs: Any) -> None:
     _add_matrix(verb)
     verb.add_argument("--best", type=Path, help="tractogram of the best fibers of each pair")
     add_settings(verb, GeodesicSettings(), "geodesics")
-    add_settings(verb, FAN, "directions")
-    add_settings(verb, TRACKING, "tracking")
+    add_tracking(verb, _TRACKING)
     verb.set_defaults(run=run_geodesics)
 
 
@@ -69,12 +78,10 @@ def run_geodesics(options: argparse.Namespace) -> int:
     inputs = {name: getattr(options, name) for name in ("input", "atlas", "mask", "reference", "fods")}
     check_outputs(outputs, inputs, force=options.force)
     atlas, field = read_atlas(options.atlas, reference=options.reference), read_field(options)
-    settings, fan = read_settings(options, GeodesicSettings()), read_settings(options, FAN)
-    tracking = read_settings(options, TRACKING)
+    settings, tracking = read_settings(options, GeodesicSettings()), read_tracking(options)
     fods = None if options.fods is None else read_fod_field(options, options.fods)
-    found = geodesic_connectome(
-        field, atlas, settings, fan, tracking, fods=fods, device=options.device, progress=draw_progress
-    )
+    chosen = settings, tracking.directions, tracking.method
+    found = geodesic_connectome(field, atlas, *chosen, fods=fods, device=options.device, progress=draw_progress)
     tell(found.notes)
     if options.npz is not None:
         found.save(options.npz)

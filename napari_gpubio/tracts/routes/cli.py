@@ -8,18 +8,20 @@ from napari_gpubio.core.command_line import add_settings, check_outputs, draw_pr
 from napari_gpubio.core.report import measured, tell, wrote
 from napari_gpubio.tracts.arguments import (
     REGION_HELP,
+    TensorTracking,
     add_field,
     add_fods,
     add_reference,
+    add_tracking,
     read_field,
     read_fod_field,
+    read_tracking,
     region_argument,
 )
 from napari_gpubio.tracts.io.tractograms import tractogram_target
 from napari_gpubio.tracts.routes.model import COLUMNS
-from napari_gpubio.tracts.routes.run import FAN, connect
+from napari_gpubio.tracts.routes.run import connect
 from napari_gpubio.tracts.routes.settings import ConnectSettings
-from napari_gpubio.tracts.settings import TrackSettings
 
 _EXAMPLES = f"""{REGION_HELP}
 
@@ -28,6 +30,7 @@ example:
 """
 _SHOWN = ("route", "fibers", "score", "alignment_fa", "length_mm", "weakest_link", "eudx_distance_mm")
 _PRINTED = 10  # rows
+_TRACKING = TensorTracking()
 
 
 def add_verb(verbs: Any) -> None:
@@ -48,8 +51,7 @@ def add_verb(verbs: Any) -> None:
     verb.add_argument("--table", type=Path, help="CSV: one row for each route")
     verb.add_argument("--sort-by", default="score", choices=list(COLUMNS), help="column that ranks the routes")
     add_settings(verb, ConnectSettings(), "connections")
-    add_settings(verb, FAN, "directions")
-    add_settings(verb, TrackSettings(), "tracking")
+    add_tracking(verb, _TRACKING)
     verb.set_defaults(run=run)
 
 
@@ -60,13 +62,11 @@ def run(options: argparse.Namespace) -> int:
     if options.out is not None:
         tractogram_target(options.out)
     check_outputs({"--out": options.out, "--table": options.table}, inputs, force=options.force)
-    settings, fan = read_settings(options, ConnectSettings()), read_settings(options, FAN)
-    tracking = read_settings(options, TrackSettings())
+    settings, tracking = read_settings(options, ConnectSettings()), read_tracking(options)
     field = read_field(options)
     fods = None if options.fods is None else read_fod_field(options, options.fods)
-    routes = connect(
-        field, source, target, settings, fan, tracking, fods=fods, device=options.device, progress=draw_progress
-    )
+    chosen = settings, tracking.directions, tracking.method
+    routes = connect(field, source, target, *chosen, fods=fods, device=options.device, progress=draw_progress)
     print(routes.message)
     tell(routes.notes)
     if len(routes):

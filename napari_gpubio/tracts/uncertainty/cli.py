@@ -18,23 +18,31 @@ from napari_gpubio.core.command_line import (
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.report import measured, tell, wrote
 from napari_gpubio.core.steps import drive
-from napari_gpubio.tracts.arguments import add_scan_options, checked_tensors, fit_scan, read_scan
+from napari_gpubio.tracts.arguments import (
+    StreamsByDefault,
+    Tracking,
+    add_scan_options,
+    add_tracking,
+    checked_tensors,
+    fit_scan,
+    read_scan,
+    read_tracking,
+)
+from napari_gpubio.tracts.directions import Principal
 from napari_gpubio.tracts.fods.model import FodField
 from napari_gpubio.tracts.fods.response import read_response
 from napari_gpubio.tracts.fods.run import deconvolve
 from napari_gpubio.tracts.fods.settings import CsdSettings
 from napari_gpubio.tracts.io.dwi import read_mask
-from napari_gpubio.tracts.model import DiffusionScan, TensorField
-from napari_gpubio.tracts.run import check_method
+from napari_gpubio.tracts.model import DiffusionScan
 from napari_gpubio.tracts.seeds import ball
-from napari_gpubio.tracts.settings import FOD_METHODS, Directions, TrackSettings
+from napari_gpubio.tracts.settings import METHODS, AmplitudeMethod, Method
 from napari_gpubio.tracts.tensors.settings import FitSettings
 from napari_gpubio.tracts.uncertainty.model import FILES
 from napari_gpubio.tracts.uncertainty.run import bootstrap_steps
 from napari_gpubio.tracts.uncertainty.settings import BootstrapSettings
 
-_ONE_FIBER_A_SEED = Directions(kind="principal")
-_USUAL_IN_FODS = ("method", "step_mm", "min_length_mm", "max_length_mm")  # differ from tensors
+_TRACKING = Tracking()
 _OF_DECONVOLUTION = ("lmax", "shell")
 _LEVEL = 0.95  # of the intervals, as in their table
 
@@ -46,7 +54,7 @@ def add_verb(verbs: Any) -> None:
         help="tell how certain fibers are",
         description="Draw the tensors of a scan again from the residuals of their fit, track from seeds in each draw, "
         "and write to a folder where fibers pass, how their numbers spread, and the fibers; or draw fiber orientation "
-        "distributions (--deconvolve), where method, step and lengths that are not given are those of sd_stream.",
+        "distributions (--deconvolve), where the method is sd_stream by default.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="examples:\n  napari-gpubio bootstrap dwi.nii.gz --seed 0 -5 22 --repeats 1000 --out callosum\n"
         "  napari-gpubio bootstrap dwi.nii.gz --deconvolve --response wm.txt --seed 0 -5 22 --out callosum",
@@ -67,9 +75,8 @@ def add_verb(verbs: Any) -> None:
     add_settings(verb, CsdSettings(lmax=8), "deconvolution", without=others)
     add_settings(verb, BootstrapSettings(), "bootstrap")
     add_settings(verb, FitSettings(), "tensor fit")
-    add_settings(verb, _ONE_FIBER_A_SEED, "directions")
-    add_settings(verb, TrackSettings(), "tracking", without=("random_seed",))  # that of the bootstrap serves
-    verb.set_defaults(run=run, **dict.fromkeys(_USUAL_IN_FODS))  # None: tensors and FODs have their own
+    add_tracking(verb, _TRACKING, deconvolve=StreamsByDefault())
+    verb.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -79,18 +86,19 @@ def run(options: argparse.Namespace) -> int:
     inputs = {name: getattr(options, name) for name in ("input", "mask", "response")}
     check_outputs({}, inputs, force=options.force, folders={"--out": (options.out, FILES)})
     if options.deconvolve and options.method is not None:
-        check_method(options.method, in_fods=True)
+        usable = [kind for kind, one in METHODS.items() if one.works_in == "FODs"]
+        if options.method not in usable:
+            raise InvalidInput(f"the method is {options.method!r}, which is not for FODs; choose {', '.join(usable)}")
     scan, fit = read_scan(options), read_settings(options, FitSettings())
     field = _fods(options, scan) if options.deconvolve else fit_scan(options, scan)
     seeds = options.seed
     if options.points > 1:
         seeds = np.concatenate([ball(s, options.radius_mm, options.points, seed=n) for n, s in enumerate(seeds)])
-    directions = read_settings(options, _ONE_FIBER_A_SEED)
-    settings = _track_settings(options, field, directions.kind)
-    resampling = read_settings(options, BootstrapSettings())
+    tracking, resampling = read_tracking(options), read_settings(options, BootstrapSettings())
+    method = _method(options, tracking)
     with stop_at_interrupt() as stop:
         steps = bootstrap_steps(
-            scan, seeds, directions, settings, resampling, fit=fit, field=field, device=options.device, stop=stop
+            scan, seeds, tracking.directions, method, resampling, fit=fit, field=field, device=options.device, stop=stop
         )
         result = drive(steps, draw_progress)
     tell((*field.notes, *result.notes))
@@ -113,13 +121,8 @@ def _fods(options: argparse.Namespace, scan: DiffusionScan) -> FodField:
     return deconvolve(scan, response, mask, settings, device=options.device, progress=draw_progress)
 
 
-def _track_settings(options: argparse.Namespace, field: TensorField | FodField, kind: str) -> TrackSettings:
-    """Settings of the options; what was not given is what is usual in tensors, or in FODs with such voxels.
-
-    The seed of the bootstrap is that of tracking, too, where directions of a ``kind`` are drawn.
-    """
-    usual = TrackSettings()
-    if isinstance(field, FodField):
-        usual = TrackSettings.usual(options.method or "sd_stream", field.voxel_sizes_mm)
-    is_drawn = usual.method in FOD_METHODS or kind == "fod"
-    return read_settings(options if is_drawn else argparse.Namespace(**vars(options) | {"random_seed": None}), usual)
+def _method(options: argparse.Namespace, tracking: Tracking) -> Method:
+    """The method; the seed of the bootstrap is that of tracking, too, where directions are drawn."""
+    method = tracking.method
+    drawn = isinstance(method, AmplitudeMethod) and method.draws_in(method.directions(tracking.directions, Principal()))
+    return dataclasses.replace(method, random_seed=options.random_seed) if drawn else method

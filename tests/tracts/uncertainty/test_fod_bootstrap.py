@@ -17,9 +17,10 @@ from napari_gpubio.core.steps import drive
 from napari_gpubio.tracts import (
     BootstrapSettings,
     DiffusionScan,
-    Directions,
+    FromFod,
+    Principal,
     Response,
-    TrackSettings,
+    SDStream,
     bootstrap,
     bootstrap_steps,
     deconvolve,
@@ -35,6 +36,7 @@ from napari_gpubio.tracts.kernels.bootstrap.signals import draw_signals
 from napari_gpubio.tracts.kernels.peaks.problem import PeakProblem
 from napari_gpubio.tracts.phantom import load_brain_phantom
 from napari_gpubio.tracts.phantom.brain import spread_directions
+from napari_gpubio.tracts.settings import METHODS
 from napari_gpubio.tracts.uncertainty import fod_repeats, profile_interval, repeats
 from napari_gpubio.tracts.uncertainty.fod_repeats import fod_repeats_steps
 from napari_gpubio.tracts.uncertainty.fod_residuals import residual_order, signal_draws, signal_fit
@@ -87,8 +89,8 @@ def fods_in(scan, response=None, mask=None):
 
 def run(scan, field, method="sd_stream", count=None, device="cpu", **changes):
     resampling = BootstrapSettings(**{"repeats": REPEATS, "kept_repeats": 3, **changes})
-    directions = Directions(kind="principal") if count is None else Directions(kind="fod", count=count)
-    settings = TrackSettings(method=method, step_mm=STEPS[method], min_length_mm=4.0)
+    directions = Principal() if count is None else FromFod(count=count)
+    settings = METHODS[method](step_mm=STEPS[method], min_length_mm=4.0, max_length_mm=250.0)
     return bootstrap(scan, SEEDS, directions, settings, resampling, field=field, device=device)
 
 
@@ -244,8 +246,8 @@ def test_a_voxel_without_a_draw_keeps_its_fod(scan, field):
 
 
 def test_the_fibers_of_the_fit_are_those_of_tracking(scan, field, found):
-    settings = TrackSettings(method="sd_stream", step_mm=0.5, min_length_mm=4.0)
-    expected = track(field, SEEDS, Directions(kind="principal"), settings, device="cpu")
+    settings = SDStream(step_mm=0.5, min_length_mm=4.0, max_length_mm=250.0)
+    expected = track(field, SEEDS, Principal(), settings, device="cpu")
     assert len(expected) == 2
     np.testing.assert_array_equal(found.fibers.points, expected.points)
 
@@ -345,7 +347,7 @@ def test_the_verb_draws_fods(tmp_path, capsys):
 
 def refused(scan, field, match, method="sd_stream"):
     with pytest.raises(InvalidInput, match=match):
-        bootstrap(scan, SEEDS, settings=TrackSettings(method=method), field=field, device="cpu")
+        bootstrap(scan, SEEDS, method=METHODS[method](), field=field, device="cpu")
 
 
 def test_fods_that_cannot_be_drawn_again_are_refused(scan, field):

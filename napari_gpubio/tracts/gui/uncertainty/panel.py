@@ -35,7 +35,7 @@ from napari_gpubio.tracts.gui.source import HINT, why_no_fods, why_no_scan
 from napari_gpubio.tracts.gui.uncertainty.script import MAP, Made, probability_name, uncertainty_script
 from napari_gpubio.tracts.model import DiffusionScan, Tractogram
 from napari_gpubio.tracts.napari_io import scan_of
-from napari_gpubio.tracts.settings import FIXEL_METHODS, FOD_METHODS, LIFTED_METHODS
+from napari_gpubio.tracts.settings import METHODS
 from napari_gpubio.tracts.tensors.settings import FitSettings
 from napari_gpubio.tracts.uncertainty import (
     Bootstrap,
@@ -48,7 +48,7 @@ from napari_gpubio.tracts.uncertainty import (
 if TYPE_CHECKING:
     import napari.viewer
 
-IN_FODS = FOD_METHODS + LIFTED_METHODS
+IN_FODS = [kind for kind, one in METHODS.items() if one.works_in == "FODs"]
 NO_TRACKS = "there are no fibers that were tracked here; click in the Fiber tracking panel first"
 NO_SCAN = "there is no diffusion scan whose noise could be drawn again; open the one that the fibers were tracked in"
 NO_FODS = "there are no FODs in which these fibers were tracked; deconvolve the scan in the Fiber orientations panel"
@@ -277,7 +277,7 @@ def _rows(found: Bootstrap) -> list[Number]:
 
 def _findings(found: Bootstrap) -> list[tuple[str, str]]:
     """The notes as sentences; in FODs the first one tells what was done."""
-    described = found.fibers.parameters["tracking"]["method"] in IN_FODS
+    described = found.fibers.parameters["tracking"]["kind"] in IN_FODS
     return [
         ("ok" if described and not number else "warning", f"{note[:1].upper()}{note[1:]}.")
         for number, note in enumerate(found.notes)
@@ -315,12 +315,12 @@ def _why_not_tracked(layer: Any) -> str | None:
     settings = settings_of(layer)
     if settings is None or fibers_of(layer) is None:
         return "not tracked here"
-    return "tracked in fixels" if settings.tracking.method in FIXEL_METHODS else None
+    return "tracked in fixels" if settings.tracking.works_in == "fixels" else None
 
 
 def _in_fods(layer: Any | None) -> bool:
     settings = None if layer is None else settings_of(layer)
-    return settings is not None and settings.tracking.method in IN_FODS
+    return settings is not None and settings.tracking.works_in == "FODs"
 
 
 def _why_not_deconvolved(layer: Any) -> str | None:
