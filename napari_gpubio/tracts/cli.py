@@ -28,18 +28,15 @@ from napari_gpubio.tracts.arguments import (
     read_tracking,
     tell_check,
 )
-from napari_gpubio.tracts.connectome import cli as connectome
 from napari_gpubio.tracts.fods.axis_check import check_axes, check_fods
 from napari_gpubio.tracts.io.dwi import read_volume
 from napari_gpubio.tracts.io.fixels import read_fixels
 from napari_gpubio.tracts.io.tractograms import STREAMED_SUFFIXES, tractogram_suffix, tractogram_target
 from napari_gpubio.tracts.model import TensorField
-from napari_gpubio.tracts.routes import cli as routes
 from napari_gpubio.tracts.run import track_steps, track_to_file_steps
 from napari_gpubio.tracts.seeds import WHITE_MATTER_FA, Field, ball, label_points, white_matter_points
 from napari_gpubio.tracts.tensors.maps import scalar_map
 from napari_gpubio.tracts.tensors.run import check_same_grid
-from napari_gpubio.tracts.uncertainty import cli as uncertainty
 
 _MAPS = ("FA", "MD", "DEC")
 _TRACKING = Tracking()
@@ -75,9 +72,6 @@ def add_verb(verbs: Any) -> None:
     verb.add_argument("--maps", type=Path, help="folder for FA.nii.gz, MD.nii.gz, DEC.nii.gz")
     add_tracking(verb, _TRACKING, fods=InFodsByDefault(), fixels=InFixelsByDefault())
     verb.set_defaults(run=run, error=verb.error)
-    uncertainty.add_verb(verbs)
-    routes.add_verb(verbs)
-    connectome.add_verbs(verbs)
 
 
 def run(options: argparse.Namespace) -> int:

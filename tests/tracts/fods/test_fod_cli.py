@@ -198,7 +198,7 @@ def test_fods_have_their_own_usual_settings(tmp_path):
         (["fod", "dwi.nii.gz", "--out", "fod.trk"], "does not end in"),
         (["tracts", "dwi.nii.gz", "--seed", "0", "0", "0", "--out", "fibers.xyz"], "tractograms are written as"),
         (["tracts", "dwi.nii.gz", "--seed", "0", "0", "0", "--out", "nowhere/fibers.tck"], "does not exist"),
-        (["bootstrap", "dwi.nii.gz", "--seed", "0", "0", "0", "--out", "dwi.bval"], "which is a file"),
+        (["bootstrap", "dwi.nii.gz", "--seed", "0", "0", "0", "--out", "dwi.bval"], "does not end in"),
         (["fod", "dwi.nii.gz", "--out", "dwi.nii.gz"], "same file"),
         (["peaks", "dwi.nii.gz", "--fixels-out", "."], "is a folder"),
         (["peaks", "dwi.nii.gz"], "nothing is to be written"),
@@ -284,8 +284,8 @@ def test_a_wrong_gradient_table_is_called_out(one_fiber, tmp_path, monkeypatch, 
     assert wrong.message in capsys.readouterr().err
     assert run("fod", dwi, "--response", wm, "--lmax", 4, "--out", out) == 0
     assert wrong.message in capsys.readouterr().err
-    words = ["--deconvolve", "--response", wm, "--lmax", 4, "--repeats", 2]
-    assert run("bootstrap", dwi, *words, "--seed", -6, 10, 6, "--out", tmp_path / "spread") == 0
+    words = ["--response", wm, "--deconvolution-lmax", 4, "--repeats", 2, "--out", tmp_path / "spread.nii.gz"]
+    assert run("bootstrap-fods", dwi, *words, "--seed", -6, 10, 6) == 0
     assert wrong.message in capsys.readouterr().err
 
 
@@ -299,8 +299,9 @@ def test_a_scan_without_b0_volumes_has_fods_that_are_not_checked(one_fiber, wm, 
     words = ["--mask", tmp_path / "mask.nii.gz", "--response", wm, "--lmax", 4]
     assert run("fod", tmp_path / "dwi.nii.gz", *words, "--out", tmp_path / "fod.nii.gz") == 0
     assert "not checked, since the scan has no b0 volume" in capsys.readouterr().err
-    words += ["--deconvolve", "--repeats", 2, "--seed", -6, 10, 6, "--out", tmp_path / "spread"]
-    assert run("bootstrap", tmp_path / "dwi.nii.gz", *words) == 0
+    words[-2] = "--deconvolution-lmax"
+    words += ["--repeats", 2, "--seed", -6, 10, 6, "--out", tmp_path / "spread.nii.gz"]
+    assert run("bootstrap-fods", tmp_path / "dwi.nii.gz", *words) == 0
 
 
 def test_a_response_of_few_directions(tmp_path):
