@@ -1,7 +1,7 @@
 """How fast is every speed case in this version beside another one: a folder with the package of each, in turn.
 
-Each process times all cases of `napari-gpubio bench`; versions alternate, so that a busy machine slows both. Least times
-are compared. Needs NumPy, SciPy and Numba, and CuPy on a GPU.
+Each process times all cases of `napari-gpubio bench`; versions alternate, so that a busy machine slows both. Least
+times are compared. Needs NumPy, SciPy and Numba, and CuPy on a GPU.
 """
 
 import json
