@@ -171,7 +171,8 @@ class LayerBox(ElidedComboBox):
 
     ``why_not`` returns None for a layer that can be chosen. Others are listed below with the reason that it returns; an
     empty text leaves a layer out, for which nobody would look here. ``nothing`` is the text of a first entry that
-    stands for no layer, None where one must be chosen; ``empty`` is shown while there is no entry.
+    stands for no layer, None where one must be chosen; ``empty`` is shown while there is no entry. With ``keeps``, a
+    layer that was chosen stays, also when the viewer has it no more: only a click, or `choose`, changes it.
     """
 
     def __init__(
@@ -181,9 +182,11 @@ class LayerBox(ElidedComboBox):
         *,
         nothing: str | None = None,
         empty: str = "no suitable layer",
+        keeps: bool = False,
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
+        self._keeps = keeps
         self._nothing, self._why_not, self._is_user_choice = nothing, why_not, False
         self._listener = LayerListener(viewer, lambda layer: why_not(layer) is None, layers_changed=self._fill)
         self._refused = LayerListener(viewer, lambda layer: bool(why_not(layer)), layers_changed=self._fill)
@@ -252,6 +255,8 @@ class LayerBox(ElidedComboBox):
                 self.addItem(self._nothing, None)
             for layer in reversed(self._listener.layers):
                 self.addItem(layer.name, layer)
+            if self._keeps and chosen is not None and self._index_of(chosen) < 0:
+                self.addItem(f"{chosen.name} (no layer)", chosen)
             index = max(self._index_of(chosen), 0) if self.count() else -1
             self._list_refused()
             self.setCurrentIndex(index)

@@ -46,6 +46,11 @@ def to_data(operation: Operation) -> dict[str, Any]:
     return {"verb": operation.verb, "version": operation.version, **plain_fields(operation)}
 
 
+def plain_output(output: Output[Any]) -> dict[str, Any]:
+    """Return a result as layers and files carry it: all operations that it needs, and its name."""
+    return {**graph(output.of), "output": output.name}
+
+
 def graph(*operations: Operation) -> dict[str, Any]:
     """Return operations and all that they need as plain data."""
     made = {one.id: to_data(one) for one in ancestry(*operations)}

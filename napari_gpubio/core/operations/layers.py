@@ -21,7 +21,7 @@ from napari_gpubio.core.napari_io import (
     stored_array,
     volume_layer,
 )
-from napari_gpubio.core.operations.files import from_graph, graph
+from napari_gpubio.core.operations.files import from_graph, plain_output
 from napari_gpubio.core.operations.records import Output
 from napari_gpubio.core.operations.stores import STORE, Store
 from napari_gpubio.core.operations.volumes import Volume, is_equal, source_of
@@ -86,7 +86,7 @@ def record_of(layer: Any) -> Output[Any] | None:
 
 def layer_of(volume: Volume, output: Output[Any], **keywords: Any) -> LayerData:
     """Return the layer of a volume or a series that is a result."""
-    metadata: dict[str, Any] = {RECORD: {**graph(output.of), "output": output.name}}
+    metadata: dict[str, Any] = {RECORD: plain_output(output)}
     if volume.quantity is not None:
         metadata |= quantity_metadata(volume.quantity, halves=volume.halves, guide=volume.guide)
     array = volume.array if volume.array.ndim > 2 else volume.array[..., np.newaxis]

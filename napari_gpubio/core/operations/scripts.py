@@ -33,7 +33,7 @@ def script(
     folder: Path | None = None,
     names: Mapping[str, str] | None = None,
     store: Store = STORE,
-    save: Mapping[str, str] | None = None,
+    save: Mapping[Any, str] | None = None,
 ) -> str:
     """Return Python that makes a result: a line for each operation that it needs, with what differs from the defaults.
 
@@ -50,13 +50,13 @@ def script(
     store
         Holds these arrays.
     save
-        Files that the script is to write results to, by the names of the results; none by default, where it ends with
-        the result.
+        Files that the script is to write results to, by the names of the results, or by those of other operations;
+        none by default, where it ends with the result.
     """
     wanted = output.of if isinstance(output, Output) else output
     writer = _Writer(folder or Path(), store, names or {})
-    lines = [writer.line(one) for one in ancestry(wanted)]
-    outputs = {path: wanted.output(name) for name, path in (save or {}).items()}
+    outputs = {path: one if isinstance(one, Output) else wanted.output(one) for one, path in (save or {}).items()}
+    lines = [writer.line(one) for one in ancestry(wanted, *(one.of for one in outputs.values()))]
     for path, one in outputs.items():
         lines.append(f"{writer.use('save', _HERE)}({writer.reference(one)}, {path!r}, device={device!r})")
     if not outputs:
