@@ -19,7 +19,6 @@ from napari_gpubio.dose import DvhSettings
 from napari_gpubio.light.forward.settings import ForwardSettings
 from napari_gpubio.light.layers.settings import LayeredSettings
 from napari_gpubio.light.source import WITH_PATTERN, Source
-from napari_gpubio.speckle import ContrastSettings
 from napari_gpubio.tracts import Directions, TrackSettings
 from napari_gpubio.tracts.fods import ResponseSettings
 from napari_gpubio.tracts.routes.settings import ConnectSettings
@@ -141,7 +140,7 @@ def test_a_run_refuses_what_it_has_no_use_for():
 @pytest.mark.parametrize(
     "kind",
     [
-        ConnectSettings, ContrastSettings, Directions, DvhSettings, FitSettings,
+        ConnectSettings, Directions, DvhSettings, FitSettings,
         ForwardSettings, LayeredSettings, ResponseSettings, Source, TrackSettings,
     ],
 )  # fmt: skip

@@ -70,7 +70,7 @@ class StackPage(Page):
     def __init__(self, viewer: Any, parent: QWidget) -> None:
         super().__init__(parent)
         self._viewer, self.files, self._look = viewer, ResultFiles(self), LatestJob(self)
-        self.layer_box = LayerBox(viewer, why_no_frames, empty="open a stack (frames, y, x)", parent=self)
+        self.layer_box = LayerBox(viewer, why_no_frames, empty="open a stack (frames, y, x)", keeps=True, parent=self)
         self.layer_box.setMinimumContentsLength(8)
         self._listener = LayerListener(viewer, is_raw_stack, data_changed=self._on_data)
         self.rate = NumberBox(0.1, 1000.0, _RATE_HZ, 1, self, arrows=True)
