@@ -288,6 +288,22 @@ def test_of_a_removed_layer_another_takes_the_place(viewer, make_box):
     assert box.chosen == [first, second, None]
 
 
+def test_a_list_that_keeps_what_was_chosen(viewer, make_box):
+    box = make_box(keeps=True, nothing="none")
+    first = add_labels(viewer, "first")
+    second = add_labels(viewer, "second")
+    box.choose(first)
+    first.name = "another"
+    viewer.layers.move(0, 2)
+    viewer.layers.remove(first)
+    assert names(box) == ["none", "second", "another (no layer)"]
+    assert (box.layer, box.chosen) == (first, [first])
+    box.setCurrentIndex(1)
+    viewer.layers.remove(second)
+    assert names(box) == ["none", "second (no layer)"]
+    assert box.chosen == [first, second]
+
+
 def test_layers_that_do_not_fit_are_listed_with_the_reason_and_cannot_be_chosen(viewer, make_box):
     box = make_box()
     viewer.add_image(np.zeros(SHAPE), name="T1")
