@@ -181,9 +181,9 @@ def _(folder):
     assert told["files"] == ["out.nii"]
 
 
-@ROWS.row("napari-gpubio speckle --json", "regions without a table to write", Did.READ)
+@ROWS.row("napari-gpubio region-curves --json", "regions without a table to write", Did.READ)
 def _(folder):
-    one, two = numbers(folder, *frames(folder), "--regions", "l.tif", "--fps", 10)["regions"]
+    one, two = numbers(folder, "region-curves", *frames(folder)[1:], "--regions", "l.tif")["regions"]
     np.testing.assert_allclose(one["k2"], [0.25] * 6, rtol=0.3)
     np.testing.assert_allclose(two["k2"], [0.0625] * 6, rtol=0.3)
 
@@ -234,11 +234,11 @@ row_of_kept("dvh", "a table that is there", dose_files, "t.csv", "--metrics-out"
 row_of_kept("dvh", "histograms that are there", dose_files, "h.json", "--out", "h.json")
 row_of_kept("denoise", "a result that is there", image, "out.nii", "--out", "out.nii")
 row_of_kept("denoise", "a residual that is there", image, "r.nii", "--out", "out.nii", "--residual-out", "r.nii")
-row_of_kept("speckle", "a map that is there", frames, "k.tif", "--contrast", "k.tif")
-row_of_kept("speckle", "a table of regions that is there", frames, "c.csv", "--contrast", "k.tif", "--regions", "l.tif",
-            "--curves", "c.csv")  # fmt: skip
-row_of_kept("mesi", "one of the files with its prefix", lambda folder: ("mesi", *frames(folder)[1:2]), "fit_rho.tif",
-            "--exposures-ms", "1,2,3,4,5,6", "--out", "fit")  # fmt: skip
+row_of_kept("speckle", "a map that is there", frames, "k.tif", "--out", "k.tif")
+row_of_kept("region-curves", "a table of regions that is there", lambda folder: ("region-curves", *frames(folder)[1:]),
+            "c.csv", "--regions", "l.tif", "--out", "c.csv")  # fmt: skip
+row_of_kept("mesi", "one of the files beside its map", lambda folder: ("mesi", *frames(folder)[1:2]), "fit_rho.tif",
+            "--exposures-ms", *range(1, 7), "--out", "fit.tif")  # fmt: skip
 row_of_kept("tracts", "a tractogram that is there", lambda _: TRACTS, "cc.trk", "--out", "cc.trk")
 row_of_kept("tracts", "one of the maps in their folder", lambda _: TRACTS, "maps/MD.nii.gz", "--maps", "maps")
 row_of_kept("bootstrap", "one of its files in the folder", lambda _: ("bootstrap", *TRACTS[1:]), "out/repeats.trx",
@@ -384,11 +384,11 @@ def _(folder):
 
 @ROWS.row("napari-gpubio mesi --json", "what its exposures cannot tell", Did.ASSUMED, "exposures")
 def _(folder):
-    words = "mesi", *frames(folder)[1:2], "--exposures-ms", "1,2,3,4,5,6", "--out", "fit", "--device", "cpu"
+    words = "mesi", *frames(folder)[1:2], "--exposures-ms", *range(1, 7), "--out", "fit.tif", "--device", "cpu"
     told = numbers(folder, *words)
     assert told["exposures_ms"] == [1, 2, 3, 4, 5, 6]
     assert told["units"]["tau_ms"] == "ms"
-    assert len(told["files"]) == 8
+    assert len(told["files"]) == 12
 
 
 # -- words of the command line -----------------------------------------------------------------------------------------

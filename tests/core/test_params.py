@@ -16,7 +16,6 @@ from napari_gpubio.core.parameters import (
 )
 from napari_gpubio.light.forward.settings import ForwardSettings
 from napari_gpubio.light.layers.settings import LayeredSettings
-from napari_gpubio.speckle import ContrastSettings
 from napari_gpubio.tracts import Directions, TrackSettings
 from napari_gpubio.tracts.routes.settings import ConnectSettings
 from napari_gpubio.tracts.tensors.settings import FitSettings
@@ -137,7 +136,7 @@ def test_a_run_refuses_what_it_has_no_use_for():
 @pytest.mark.parametrize(
     "kind",
     [
-        ConnectSettings, ContrastSettings, Directions, FitSettings,
+        ConnectSettings, Directions, FitSettings,
         ForwardSettings, LayeredSettings, TrackSettings,
     ],
 )  # fmt: skip

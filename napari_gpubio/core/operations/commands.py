@@ -47,6 +47,7 @@ from napari_gpubio.core.operations.stores import (
     file,
     kind_registered,
     run_steps,
+    write_steps,
     write_value,
 )
 from napari_gpubio.core.operations.volumes import Volume
@@ -430,7 +431,7 @@ def _run(operation: type[Operation], chosen: Mapping[tuple[str, ...], type], opt
     outputs = {flags[0]: (name, values[_dest(name)]) for name, flags in _outputs(operation).items()}
     wanted = {flag: path for flag, (_, path) in outputs.items() if path is not None}
     record = options.record
-    if not wanted and record is None and outputs and not operation.needs_no_file:
+    if not wanted and record is None and outputs and not (operation.needs_no_file or options.json):
         raise InvalidInput(f"nothing is to be written; give {' or '.join(outputs)}")
     for flag, (name, path) in outputs.items():
         check_endings({flag: path}, kind_registered(operation.makes[name]).endings)
@@ -442,9 +443,12 @@ def _run(operation: type[Operation], chosen: Mapping[tuple[str, ...], type], opt
     }
     read = {Path(one.path).name: Path(one.path) for one in files_of(made)}
     check_outputs({**wanted, **beside, "--record": record}, read, force=options.force)
+    written = {outputs[flag][0]: path for flag, path in wanted.items()} if operation.writes_files() else {}
     device = choose_device(options.device)
     with stop_at_interrupt() as stop:
-        result = drive(run_steps(made, device=device, stop=stop), draw_progress)
+        how: dict[str, Any] = {"device": device, "stop": stop}
+        steps = write_steps(made, written, **how) if written else run_steps(made, **how)
+        result = drive(steps, draw_progress)
     if result is None:
         return STOPPED
     if operation.keeps_parts and not result.complete:
@@ -458,7 +462,8 @@ def _run(operation: type[Operation], chosen: Mapping[tuple[str, ...], type], opt
     measured(**told.numbers)
     for name, path in outputs.values():
         if path is not None:
-            write_value(made.output(name).value_in(result), path, made.output(name))
+            if name not in written:
+                write_value(made.output(name).value_in(result), path, made.output(name))
             for one in (path, *kind_registered(made.makes[name]).beside(path).values()):
                 wrote(one)
     if record is not None:
