@@ -18,6 +18,7 @@ import types
 import typing
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from napari_gpubio.core.device import Device
@@ -104,7 +105,7 @@ class Output(Generic[T]):
 
     def value_in(self, made: Any) -> Any:
         """Return this one of all that the operation made."""
-        return made if made is None or len(self.of.makes) == 1 else getattr(made, self.name)
+        return made if made is None or len(self.of.makes) == 1 else self.of.result(made, self.name)
 
     def to_plain(self) -> dict[str, str]:
         """Return it as JSON holds it: the operation by its id."""
@@ -254,6 +255,35 @@ class Operation(Settings):
             As of every ``x_steps``. Of one that `continues`, there is also ``known``: what was done before, or None.
         """
         raise NotImplementedError
+
+    def steps_into(
+        self, data: Any, files: Mapping[str, Path], *, device: Device, stop: threading.Event | None
+    ) -> Generator[Step, None, Any]:
+        """Do it and write results to files as they are made, which need not fit into memory.
+
+        Not every operation can; the command line uses it of those that do.
+
+        Parameters
+        ----------
+        data, device, stop
+            As of `steps`.
+        files
+            Where results go, by their names.
+
+        Returns
+        -------
+        What is told of them: ``notes``, and whether they are ``complete``.
+        """
+        raise NotImplementedError
+
+    @classmethod
+    def writes_files(cls) -> bool:
+        """Whether it has `steps_into`."""
+        return cls.steps_into is not Operation.steps_into
+
+    def result(self, made: Any, name: str) -> Any:
+        """Return a result of several by its name, from what the steps return: its attribute."""
+        return getattr(made, name)
 
     def told(self, result: Any) -> Told:  # noqa: ARG002 - for those that tell something
         """What is to be told of a result on the command line."""

@@ -9,12 +9,18 @@ from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QHBoxLayout, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.napari_io import carried
+from napari_gpubio.core.operations.files import record_of_output
+from napari_gpubio.core.operations.records import Operation, Output
+from napari_gpubio.core.operations.stores import STORE
 from napari_gpubio.core.reading import NOTES, noted
 from napari_gpubio.core.steps import Step
-from napari_gpubio.dose.gui.request import Plan, unit_note
+from napari_gpubio.dose.gui.histograms import Plan, unit_note
 from napari_gpubio.dose.model import OF_BEAMS, Dose
 from napari_gpubio.dose.napari_io import PLAN, dose_layer, of_plan
+from napari_gpubio.dose.operations import DoseDifference, DoseSum
+from napari_gpubio.dose.operations.layers import dose_shown
 from napari_gpubio.dose.plans import difference_of_doses, sum_of_doses
 from napari_gpubio.gui.forms import text_button
 from napari_gpubio.gui.jobs import LatestJob, Outcome
@@ -22,6 +28,7 @@ from napari_gpubio.gui.jobs import LatestJob, Outcome
 _GRID = "as a new dose layer on the grid of the first one; a plan on another grid is interpolated linearly"
 _SUM_TIP = f"The sum of both plans {_GRID}"
 _DIFFERENCE_TIP = f"The first plan minus the second one {_GRID}"
+Combined = tuple[Dose, Output[Dose]]  # with all that is known of the layers, and what a script makes
 _DIVERGING = "PiYG"  # of napari's colormaps, pale at 0
 
 
@@ -58,7 +65,7 @@ class CombineBox(QWidget):
         """End the worker."""
         self._job.abandon()
 
-    def _start(self, make_steps: Callable[[tuple[Plan, ...]], Generator[Step, None, Dose]]) -> None:
+    def _start(self, make_steps: Callable[[tuple[Plan, ...]], Generator[Step, None, Combined]]) -> None:
         try:
             plans = self._plans()
         except InvalidInput as error:
@@ -71,26 +78,39 @@ class CombineBox(QWidget):
         if outcome.error:
             self.error_occurred.emit(outcome.error)
             return
-        dose, metadata = outcome.result, dict[str, Any]()
+        dose, output = outcome.result
+        metadata: dict[str, Any] = {RECORD: record_of_output(output)}
         if dose.summation == OF_BEAMS and dose.unit == "Gy" and len(self._of) == 1 and None not in self._of:
             with noted() as found:
-                metadata = of_plan(dose, *self._of)
+                metadata |= of_plan(dose, *self._of)
             metadata[NOTES] = found
         data, keywords, _ = dose_layer(dose, metadata=metadata, **_display(dose))
         layer = self._viewer.add_image(data, **keywords)
         self.layer_added.emit(layer.name)
 
 
-def _sum_steps(plans: tuple[Plan, ...]) -> Generator[Step, None, Dose]:
+def _sum_steps(plans: tuple[Plan, ...]) -> Generator[Step, None, Combined]:
     yield Step(0, 1, "adding doses")
-    return sum_of_doses(_doses(plans))
+    made = sum_of_doses(_doses(plans))
+    return _kept(made, DoseSum(doses=_shown(plans)))
 
 
-def _difference_steps(plans: tuple[Plan, ...]) -> Generator[Step, None, Dose]:
+def _difference_steps(plans: tuple[Plan, ...]) -> Generator[Step, None, Combined]:
     yield Step(0, 1, "subtracting doses")
     if len(plans) < 2:
         raise InvalidInput("a difference needs two plans; choose another dose as the second plan")
-    return difference_of_doses(*_doses(plans))
+    made, (dose, minus) = difference_of_doses(*_doses(plans)), _shown(plans)
+    return _kept(made, DoseDifference(dose=dose, minus=minus))
+
+
+def _shown(plans: Sequence[Plan]) -> tuple[Output[Dose], ...]:
+    """Where the doses of plans come from."""
+    return tuple(dose_shown(one.layer, one.unit, frame=one.frame, scale=one.scale)[0] for one in plans)
+
+
+def _kept(dose: Dose, operation: Operation) -> Combined:
+    STORE.keep(operation, "cpu", dose)
+    return dose, operation.output()
 
 
 def _doses(plans: Sequence[Plan]) -> Iterator[Dose]:

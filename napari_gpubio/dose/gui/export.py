@@ -18,10 +18,10 @@ from napari_gpubio.core.files import atomic_write
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.dose.gui.controller import CurveController
 from napari_gpubio.dose.gui.curves import Curve, interval_edges, log_start
+from napari_gpubio.dose.gui.histograms import LiveHistograms
 from napari_gpubio.dose.gui.legend import draw_legend, legend_width
 from napari_gpubio.dose.gui.metric_table import MetricTable
 from napari_gpubio.dose.gui.plot import FIGURE_DETAIL, DvhPlot
-from napari_gpubio.dose.gui.request import LiveHistograms, structures_of
 from napari_gpubio.dose.io.dvh_files import write_curves_csv, write_dvh_sequence, write_json, write_surfaces_csv
 from napari_gpubio.dose.io.rtstruct import read_rtstruct
 from napari_gpubio.dose.metrics.curve import DvhResult
@@ -138,10 +138,10 @@ class ExportButton(QPushButton):
     def surface_writer(self) -> Callable[[Path], str]:
         """What writes dose-surface histograms as doses are scaled, in a worker; those of a second plan apart."""
         live, factor = self._require_curves(), self._controller.factor
+        own = live.parts_now()
         targets = self._targets
 
         def write(path: Path) -> str:
-            own, _ = structures_of(live.request.layers, live.doses[0])
             notes: dict[str, None] = {}
             for (_, target), dose in zip(targets(path), live.doses, strict=True):
                 scaled = dose if factor == 1 else dataclasses.replace(dose, values=dose.values * factor)

@@ -1,20 +1,20 @@
 """Inputs of a multi-exposure fit: exposures, settings, and where β comes from."""
 
-from typing import Any, NamedTuple
+import dataclasses
+from typing import Any
 
 from napari.layers import Shapes
 from qtpy.QtCore import Qt, Signal
 from qtpy.QtWidgets import QCheckBox, QLineEdit, QSizePolicy, QWidget
 
-from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.forms import ParamForm, aligned_form, fill_column, muted_label, row_label
 from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.speckle.gui.layers import frames_of, why_no_frames
 from napari_gpubio.speckle.gui.regions import shapes_mask
-from napari_gpubio.speckle.gui.request import Target
-from napari_gpubio.speckle.mesi import MesiRecipe, MesiSettings
+from napari_gpubio.speckle.gui.run import FramesSource
+from napari_gpubio.speckle.mesi import GivenBeta, MesiRecipe, MesiSettings
 from napari_gpubio.speckle.mesi.model import ORDERS, parse_exposures
 
 _HELP = "Separates moving from static scatterers. Run stack performs the fit."
@@ -33,18 +33,7 @@ _REGION_TIP = "Shapes around the static target; all of the image without"
 _ERRORS_TIP = "Add layers of the standard errors of what is fitted"
 NO_TARGET = "there are no frames of a static target; open some, or let β be fitted"
 WHOLE_IMAGE = "the whole image"
-NO_BETA = "β is 0; enter K² of a scatterer at rest, or let β be fitted"
 _SPACING = 3  # pixels
-
-
-class _Beta(NamedTuple):
-    """Rows of the form, and of the target, that a choice of β needs."""
-
-    form: bool
-    target: bool
-
-
-_ROWS = {FITTED: _Beta(False, False), MEASURED: _Beta(False, True), GIVEN: _Beta(True, False)}
 
 
 class MesiBox(QWidget):
@@ -60,15 +49,20 @@ class MesiBox(QWidget):
         for name, tip in ORDERS.items():
             self.order.addItem(name)
             self.order.setItemData(self.order.count() - 1, tip, Qt.ItemDataRole.ToolTipRole)
-        self.beta.addItems(list(_ROWS))
+        self.beta.addItems([FITTED, MEASURED, GIVEN])
         self.target_box = LayerBox(viewer, why_no_frames, empty="no frames", parent=self)
         self.region_box = LayerBox(
-            viewer, lambda layer: None if isinstance(layer, Shapes) else "", nothing=WHOLE_IMAGE, parent=self
+            viewer,
+            lambda layer: None if isinstance(layer, Shapes) else "",
+            nothing=WHOLE_IMAGE,
+            parent=self,
         )
         self.shows_errors = QCheckBox("as layers", self)
         self.shows_errors.setToolTip(_ERRORS_TIP)
-        self.form = ParamForm(MesiSettings(), parent=self)
-        self.form.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)  # not squeezed by the text
+        self.form = ParamForm(MesiSettings(), skip=("beta",), parent=self)
+        self.known = ParamForm(GivenBeta(), parent=self)
+        for form in (self.form, self.known):
+            form.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)  # not squeezed by the text
         text = muted_label(self, _HELP)
         text.setToolTip(_TIP)
         self._rows = rows = aligned_form(None)
@@ -79,11 +73,11 @@ class MesiBox(QWidget):
         rows.addRow(row_label("Static target", _TARGET_TIP, self), self.target_box)
         rows.addRow(row_label("Within", _REGION_TIP, self), self.region_box)
         rows.addRow(row_label("Standard errors", _ERRORS_TIP, self), self.shows_errors)
-        fill_column(self, text, rows, self.form, spacing=_SPACING)
+        fill_column(self, text, rows, self.known, self.form, spacing=_SPACING)
         connect_all((
             (self.beta.currentIndexChanged, self._show_rows),
             *((signal, lambda *_: self.changed.emit()) for signal in (
-                self.exposures.textChanged, self.order.currentIndexChanged, self.form.changed,
+                self.exposures.textChanged, self.order.currentIndexChanged, self.form.changed, self.known.changed,
                 self.beta.currentIndexChanged, self.target_box.currentIndexChanged,
                 self.region_box.currentIndexChanged,
             )),
@@ -92,38 +86,28 @@ class MesiBox(QWidget):
 
     @property
     def recipe(self) -> MesiRecipe:
-        """The fit, with a β of 0 until it is measured.
+        """The fit; InvalidInput if the text is not a list of exposures."""
+        settings = self.form.value()
+        if self.beta.currentText() == GIVEN:
+            settings = dataclasses.replace(settings, beta=self.known.value())
+        exposures = parse_exposures(self.exposures.text())
+        return MesiRecipe(exposures_ms=exposures, order=self.order.currentText(), settings=settings)
+
+    @property
+    def target(self) -> tuple[FramesSource, dict[str, Any]] | None:
+        """The static target that β is measured on, and its pixels by name, nothing for all; None if β is not measured.
 
         Raises
         ------
         InvalidInput
-            If the text is not a list of exposures, or β is given and none is.
+            If it has no frames.
         """
-        exposures = parse_exposures(self.exposures.text())
-        form = self.form.value()
-        if self.beta.currentText() == GIVEN and not form.beta:
-            raise InvalidInput(NO_BETA)
-        return MesiRecipe(exposures_ms=exposures, order=self.order.currentText(), settings=form)
-
-    @property
-    def target(self) -> Target | None:
-        """The static target that β is measured on, or None; raises InvalidInput if it has no frames."""
         if self.beta.currentText() != MEASURED:
             return None
         layer, region = self.target_box.needed(NO_TARGET), self.region_box.layer
-        frames = frames_of(layer)
-        if region is None:
-            return Target(frames=frames, name=layer.name)
-        rows, columns = frames.shape[-2:]
-        mask = shapes_mask(region, layer, (rows, columns))
-        return Target(frames=frames, name=layer.name, region=mask, region_name=region.name)
-
-    @property
-    def layers(self) -> list[Any]:
-        """The layers of the static target and its region, as far as they are used."""
-        if self.beta.currentText() != MEASURED:
-            return []
-        return [layer for layer in (self.target_box.layer, self.region_box.layer) if layer is not None]
+        rows, columns = frames_of(layer).shape[-2:]
+        within = {} if region is None else {region.name: shapes_mask(region, layer, (rows, columns))}
+        return FramesSource.of(layer), within
 
     def attach(self) -> None:
         """Follow the viewer's layers."""
@@ -136,11 +120,7 @@ class MesiBox(QWidget):
         self.region_box.detach()
 
     def _show_rows(self, *_: Any) -> None:
-        """Show the rows that the choice of β needs; a number that is not shown is not used."""
-        needed = _ROWS[self.beta.currentText()]
+        """Show the rows that the choice of β needs."""
         for box in (self.target_box, self.region_box):
-            self._rows.setRowVisible(box, needed.target)
-        for name in ("beta", "beta_error"):
-            self.form.set_row_visible(name, visible=needed.form)
-            if not needed.form:
-                self.form.widget(name).value = 0.0
+            self._rows.setRowVisible(box, self.beta.currentText() == MEASURED)
+        self.known.setVisible(self.beta.currentText() == GIVEN)

@@ -93,9 +93,7 @@ class _Bootstrapping(OfScan):
 
     words: ClassVar[Any] = {"seed": Words(("X", "Y", "Z"), _places)}
 
-    seed: tuple[Point, ...] = part(
-        "Seeds", "Seed, world position; may be given several times.", unit="mm", default=()
-    )
+    seed: tuple[Point, ...] = part("Seeds", "Seed, world position; may be given several times.", unit="mm", default=())
     radius_mm: float = param(0.0, "Radius", "Of the ball of seed points around each seed.", unit="mm", minimum=0.0)
     points: int = param(1, "Points", "Seed points in each ball.", minimum=1, maximum=1_000_000)
 

@@ -31,7 +31,7 @@ class Maker:
 
     def _make_sums(self, maps: int) -> windows.Sums:
         """Allocate sums, which are zero, for a number of maps."""
-        width, dtype, masked = self.recipe.shape[1], self.recipe.work_dtype, self.recipe.settings.mask
+        width, dtype, masked = self.recipe.shape[1], self.recipe.work_dtype, self.recipe.settings.has_mask
         return windows.Sums(
             np.zeros((maps, *self.recipe.shape), dtype),
             np.zeros((maps, *self.recipe.shape), dtype),
@@ -146,7 +146,7 @@ def _read_only(array: Array) -> Array:
 
 def saturated_samples(frames: Array, recipe: Recipe) -> npt.NDArray[np.uint8]:
     """Return which samples of floating-point frames are saturated, with margins; no frame if no level is known."""
-    if not (recipe.settings.mask and recipe.saturated):
+    if not (recipe.settings.has_mask and recipe.saturated):
         return np.empty((0, 0, 0), np.uint8)
     found = (frames >= recipe.saturated).view(np.uint8)
     radius = recipe.settings.width // 2
