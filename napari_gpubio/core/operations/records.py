@@ -303,6 +303,12 @@ Ref = Output[T] | Operation  # of an input: an output, or an operation whose mai
 class Reading(Operation):
     """Base of operations that only read: they have ``read`` in the place of steps."""
 
+    @property
+    def title(self) -> str:
+        """Name of the file, or of what is held."""
+        found = getattr(self, "file", None)
+        return Path(found.path).stem if isinstance(found, File) else getattr(self, "name", self.verb)
+
     def read(self, data: Any) -> Any:
         """Return what the operation makes; ``data`` as of `Operation.steps`."""
         raise NotImplementedError
