@@ -25,7 +25,7 @@ from napari_gpubio.dose.model import Dose, Structures
 from napari_gpubio.dose.napari_io import PATIENT, contours_of, dose_of, labels_of, unit_of
 from napari_gpubio.dose.operations import DoseVolume
 from napari_gpubio.dose.operations.inputs import HeldContours, LabelsOf
-from napari_gpubio.dose.operations.layers import Volumes, contours_shown, dose_shown, labels_shown
+from napari_gpubio.dose.operations.layers import Volumes, dose_shown, labels_shown
 from napari_gpubio.dose.settings import CONSTANT, DvhSettings
 from napari_gpubio.dose.structures.contours import ContourStructure
 from napari_gpubio.dose.structures.labels import LabelStructures
@@ -276,7 +276,7 @@ class _Structures:
                 self._add_labels(layer, labels[layer], [unique(name, layer) for name in labels[layer].names])
 
     def _add_contours(self, layer: Any, own: Sequence[ContourStructure]) -> None:
-        self.operations.append(operation := contours_shown(layer, own))
+        self.operations.append(operation := HeldContours.of(own, layer.name))
         for one, read in zip(own, run(operation, device="cpu"), strict=True):
             self.parts.append(dataclasses.replace(read, color=one.color, notes=one.notes, patient=one.patient))
             self.structures.append(Structure(name=one.name, layer=layer))

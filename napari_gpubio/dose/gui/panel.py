@@ -271,8 +271,8 @@ class DosePanel(EnginePanel):
         return {
             "scale": self.controller.factor,
             "reference_dose": self.controller.reference,
-            "metrics": tuple(map(str, self.table.metrics)),
-            "constraints": tuple(map(str, self.constraints.constraints)),
+            "metrics": self.table.metrics,
+            "constraints": self.constraints.constraints,
         }
 
     def script_files(self) -> dict[str, str]:
