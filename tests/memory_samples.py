@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from napari_gpubio.core.memory import Memory
+from napari_gpubio.tracts.metrics import Adaptive
 from tests.speckle.choices import settings_with
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -113,17 +114,18 @@ def speckle(size: int, *, kind: Any = np.uint16, **more: Any) -> Work:
     )
 
 
-def tracking(size: int, *, whole: bool = True, **more: Any) -> Work:
+def tracking(size: int, method: str = "hamiltonian", *, whole: bool = True, **more: Any) -> Work:
     """A few geodesics or streamlines in tensors of a cube, or a ball."""
+    from napari_gpubio.tracts.directions import Cone
     from napari_gpubio.tracts.model import TensorField
     from napari_gpubio.tracts.run import needed_memory, track
-    from napari_gpubio.tracts.settings import Directions, TrackSettings
+    from napari_gpubio.tracts.settings import METHODS
 
     tensors = np.zeros((size, size, size, 6))
     tensors[...] = 1.7e-3, 3e-4, 3e-4, 0.0, 0.0, 0.0
     inside = ball(size)
     field = TensorField(tensors=tensors, affine=np.eye(4), mask=np.ones_like(inside) if whole else inside)
-    arguments = field, [(size / 2,) * 3], Directions(count=4), TrackSettings(**more)
+    arguments = field, [(size / 2,) * 3], Cone(count=4), METHODS[method](**more)
     return Work(
         lambda device: needed_memory(*arguments, device=device), lambda device: track(*arguments, device=device)
     )
@@ -131,14 +133,14 @@ def tracking(size: int, *, whole: bool = True, **more: Any) -> Work:
 
 def fods(size: int) -> Work:
     """A few streamlines in FODs of order 8."""
+    from napari_gpubio.tracts.directions import FromFod
     from napari_gpubio.tracts.fods.model import FodField
     from napari_gpubio.tracts.run import needed_memory, track
-    from napari_gpubio.tracts.settings import Directions
 
     coefficients = np.zeros((size, size, size, 45), np.float32)
     coefficients[..., 0], coefficients[..., 3] = 0.3, 0.3
     field = FodField(coefficients=coefficients, mask=np.ones((size,) * 3, bool), affine=np.eye(4))
-    arguments = field, [(size / 2,) * 3], Directions(kind="fod", count=4)
+    arguments = field, [(size / 2,) * 3], FromFod(count=4)
     return Work(
         lambda device: needed_memory(*arguments, device=device), lambda device: track(*arguments, device=device)
     )
@@ -314,7 +316,7 @@ CASES: dict[str, Callable[[int], Work]] = {
     "tracking, geodesics": tracking,
     "tracking, van Aart 2011": lambda size: tracking(size, method="vanaart2011"),
     "tracking, in a mask": lambda size: tracking(size, whole=False),
-    "tracking, adaptive metric": lambda size: tracking(size, whole=False, metric="adaptive"),
+    "tracking, adaptive metric": lambda size: tracking(size, whole=False, metric=Adaptive()),
     "tracking, FODs": fods,
     "tensors": tensors,
     "tensors, many volumes": lambda size: tensors(size, volumes=40),

@@ -18,7 +18,7 @@ from napari_gpubio.core.command_line import STOPPED, add_settings, read_settings
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import sample_path
 from napari_gpubio.core.report import add_common, measured, reporting, tell, warn, wrote
-from napari_gpubio.tracts import Directions, FitSettings, TrackSettings
+from napari_gpubio.tracts import Cone, FitSettings, Hamiltonian
 from napari_gpubio.tracts import cli as tracts_cli
 from tests.sentences import says
 from tests.shell import at, command
@@ -205,7 +205,7 @@ def test_fibers_and_maps_of_a_scan(capsys, tmp_path):
     assert cli.main([*arguments, "--out", str(out), "--maps", str(maps)]) == 0
     printed = capsys.readouterr()
     field, found = tracted(), tracts.io.read_tractogram(out)
-    settings = Directions(count=20), TrackSettings(max_length_mm=40.0)
+    settings = Cone(count=20), Hamiltonian(max_length_mm=40.0)
     expected = tracts.track(field, tracts.seeds.ball((0, -5, 22), 2.0, 3), *settings, device="cpu")
     assert f"{len(expected)} fibers in {out}" in printed.out
     np.testing.assert_array_equal(found.offsets, expected.offsets)
@@ -225,8 +225,8 @@ def test_settings_are_options(capsys, tmp_path):
         "--step-mm",
         "1",
         "--no-both-ways",
-        "--kind",
-        "sphere",
+        "--directions",
+        "isotropic",
         "--count",
         "9",
         "--fa-stop",
@@ -234,14 +234,14 @@ def test_settings_are_options(capsys, tmp_path):
     ]
     assert cli.main(["tracts", DWI, *SEED, *QUICK, *options, "--estimator", "ols", "--out", str(out)]) == 0
     parameters = tracts.io.read_tractogram(out).parameters
-    assert parameters["tracking"]["method"] == "vanaart2011"
+    assert parameters["tracking"]["kind"] == "vanaart2011"
     assert (parameters["tracking"]["step_mm"], parameters["tracking"]["max_length_mm"]) == (1.0, 40.0)
-    assert (parameters["directions"]["both_ways"], parameters["directions"]["kind"]) == (False, "sphere")
+    assert (parameters["directions"]["both_ways"], parameters["directions"]["kind"]) == (False, "isotropic")
     assert parameters["launched"] == 9
     assert "9 fibers" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("settings", [Directions(), TrackSettings(), FitSettings()], ids=lambda s: type(s).__name__)
+@pytest.mark.parametrize("settings", [Cone(), Hamiltonian(), FitSettings()], ids=lambda s: type(s).__name__)
 def test_every_parameter_is_an_option_with_its_default(settings):
     parser = argparse.ArgumentParser()
     add_settings(parser, settings, "settings")
@@ -250,7 +250,18 @@ def test_every_parameter_is_an_option_with_its_default(settings):
 
 def test_seeds_from_a_label_volume(capsys, tmp_path):
     out = tmp_path / "bundle.tck"
-    options = ["--labels", LABELS, "--label", "2", "--kind", "principal", "--max-length-mm", "20", "--device", "cpu"]
+    options = [
+        "--labels",
+        LABELS,
+        "--label",
+        "2",
+        "--directions",
+        "principal",
+        "--max-length-mm",
+        "20",
+        "--device",
+        "cpu",
+    ]
     voxels, counts = int((np.asarray(nib.load(LABELS).dataobj) == 2).sum()), []
     for more in ([], ["--per-voxel", "2"]):
         assert cli.main(["tracts", DWI, *options, *more, "--out", str(out), "--force"]) == 0
@@ -266,7 +277,7 @@ def test_fibers_of_a_tensor_image(capsys, tmp_path):
     arguments = ["tracts", str(tmp_path / "tensors.nii.gz"), *SEED, "--count", "10", *QUICK, "--out", str(out)]
     assert cli.main(arguments) == 0
     assert "fibers in" in capsys.readouterr().out
-    expected = tracts.track(field, [(0, -5, 22)], Directions(count=10), TrackSettings(max_length_mm=40.0), device="cpu")
+    expected = tracts.track(field, [(0, -5, 22)], Cone(count=10), Hamiltonian(max_length_mm=40.0), device="cpu")
     found = tracts.io.read_tractogram(out)
     assert len(found) == len(expected) > 0
     np.testing.assert_allclose(found.lengths_mm(), expected.lengths_mm(), rtol=0.02)

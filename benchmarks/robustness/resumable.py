@@ -148,7 +148,7 @@ def _tracts(folder: Path, longer: float) -> list[str]:
 
     del folder
     words = ["tracts", str(sample_path("brain_phantom/dwi.nii.gz")), "--white-matter", "--fa", "0.6", "--device", "cpu"]
-    return [*words, "--kind", "principal", "--per-voxel", str(int(longer)), "--out", "out.tck"]
+    return [*words, "--directions", "principal", "--per-voxel", str(int(longer)), "--out", "out.tck"]
 
 
 def _read_tracts(path: Path) -> str:

@@ -1,33 +1,52 @@
-"""Arguments that several verbs share: how a scan is read, where tensors come from, and how a region is written."""
+"""Arguments of the verb of tracking: how a scan is read, where tensors come from, directions and method."""
 
 import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from napari_gpubio.core.command_line import add_settings, draw_progress, read_settings, whole_numbers
-from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.command_line import Parser, add_settings, draw_progress, read_settings, whole_numbers
+from napari_gpubio.core.operations import commands
 from napari_gpubio.core.reading import note
 from napari_gpubio.core.report import tell, warn
+from napari_gpubio.core.settings import Settings, part
+from napari_gpubio.tracts.directions import Directions, Usual
 from napari_gpubio.tracts.fods.axis_check import AxisCheck
 from napari_gpubio.tracts.fods.frames import FRAMES
 from napari_gpubio.tracts.fods.harmonics import BASES
 from napari_gpubio.tracts.fods.model import FodField
-from napari_gpubio.tracts.io.atlases import read_atlas
 from napari_gpubio.tracts.io.dwi import read_dwi, read_mask
 from napari_gpubio.tracts.io.fods import read_fods
 from napari_gpubio.tracts.io.kinds import is_scan
 from napari_gpubio.tracts.io.tensor_images import read_tensors
 from napari_gpubio.tracts.model import B0_LIMIT, DiffusionScan, TensorField
-from napari_gpubio.tracts.places import REFERENCE_HELP
-from napari_gpubio.tracts.regions import AnyRegion, Box, Region, Sphere
+from napari_gpubio.tracts.settings import IFOD2, FixelGeodesic, Hamiltonian, Method
 from napari_gpubio.tracts.tensors.gradient_check import GradientCheck, check_gradients
 from napari_gpubio.tracts.tensors.run import fit_tensors
 from napari_gpubio.tracts.tensors.settings import FitSettings
 
-REGION_HELP = """A region is a mask (roi.nii.gz), a label of an atlas by its number or name (aparc.nii.gz:17,
-aparc.nii.gz:Left-Hippocampus), sphere:X,Y,Z,RADIUS, or box:X0,Y0,Z0,X1,Y1,Z1, in world mm."""
+
+@dataclass(frozen=True, kw_only=True)
+class Tracking(Settings):
+    """Directions and method, as options."""
+
+    directions: Directions = part("Directions", "In which directions fibers leave each seed point.", default=Usual())
+    method: Method = part("Method", "How fibers are traced.", default=Hamiltonian())
+
+
+@dataclass(frozen=True, kw_only=True)
+class InFodsByDefault(Tracking):
+    """The same, in FODs."""
+
+    method: Method = part("Method", "How fibers are traced.", default=IFOD2())
+
+
+@dataclass(frozen=True, kw_only=True)
+class InFixelsByDefault(Tracking):
+    """The same, in fixels."""
+
+    method: Method = part("Method", "How fibers are traced.", default=FixelGeodesic())
 
 
 def add_scan_options(verb: argparse.ArgumentParser) -> None:
@@ -73,13 +92,6 @@ def add_basis(verb: argparse.ArgumentParser) -> None:
     )
 
 
-def add_fods(verb: argparse.ArgumentParser) -> None:
-    """Add the argument that names FODs beside tensors."""
-    text = "FODs of the same brain: tell on which share of the way they have two directions"
-    verb.add_argument("--fods", type=Path, help=text)
-    add_basis(verb)
-
-
 def read_fod_field(options: argparse.Namespace, path: Path) -> FodField:
     """Read FODs as the options of `add_basis` say, in the mask, and tell what is to be known of them."""
     field = read_fods(path, basis=options.basis, frame=options.frame, mask=options.mask)
@@ -110,18 +122,6 @@ def fit_scan(options: argparse.Namespace, scan: DiffusionScan) -> TensorField:
     return field
 
 
-def checked_tensors(scan: DiffusionScan, mask: npt.NDArray[np.bool_] | None, device: str) -> TensorField | None:
-    """Fit tensors that FODs or responses of a scan are checked with, and warn of a wrong gradient table.
-
-    None if the scan has no b0 volumes, without which there are no tensors.
-    """
-    if not scan.is_b0.any():
-        return None
-    field = fit_tensors(scan, mask, device=device, progress=draw_progress)
-    tell_check(check_gradients(field))
-    return field
-
-
 def tell_check(check: GradientCheck | AxisCheck) -> None:
     """Warn of axes that are wrong, and note where it could not be decided."""
     if not check.ok:
@@ -130,39 +130,24 @@ def tell_check(check: GradientCheck | AxisCheck) -> None:
         note(f"{check.message[0].lower()}{check.message[1:].partition('. ')[0]}")
 
 
-def add_reference(verb: argparse.ArgumentParser) -> None:
-    """Add the argument that gives a place to what tells none."""
-    verb.add_argument("--reference", type=Path, metavar="IMAGE", help=REFERENCE_HELP)
+def add_tracking(verb: Parser, tracking: Tracking, **others: Tracking) -> None:
+    """Add the options of directions and method: of the method, only those of the one that is chosen.
+
+    ``others``: what is usual where an option is given.
+    """
+
+    def prepare(verb: Parser, arguments: Sequence[str]) -> None:
+        given = {one.partition("=")[0] for one in arguments}
+        usual = next((one for flag, one in others.items() if f"--{flag}" in given), tracking)
+        chosen = commands._chosen(type(usual), arguments)
+        for option in commands._options(type(usual)):
+            if commands._is_chosen(option, chosen) and option.flag not in verb._option_string_actions:
+                commands._add_option(verb, option, "", shows_all=True)
+        verb.set_defaults(chosen=chosen, tracking=usual)
+
+    verb.prepare = prepare
 
 
-def region_argument(text: str, reference: Path | None = None) -> AnyRegion:
-    """The region that an argument names; one without an orientation lies voxel by voxel in the reference."""
-    kind, _, rest = text.partition(":")
-    if kind == "sphere":
-        x, y, z, radius = _numbers(text, rest, 4)
-        return Sphere(name=text, center_mm=(x, y, z), radius_mm=radius)
-    if kind == "box":
-        values = _numbers(text, rest, 6)
-        low, high = zip(*(sorted(pair) for pair in zip(values[:3], values[3:], strict=True)), strict=True)
-        return Box(name=text, low_mm=low, high_mm=high)
-    path, colon, key = text.rpartition(":")
-    if colon and path and not Path(text).is_file():
-        return read_atlas(path, reference=reference).region(int(key) if key.lstrip("-").isdigit() else key)
-    atlas = read_atlas(text, reference=reference)
-    voxels = atlas.labels != 0
-    return Region(name=Path(text).name, voxels=voxels, affine=atlas.affine, is_oriented=atlas.is_oriented)
-
-
-def _numbers(text: str, values: str, count: int) -> list[float]:
-    parts = values.split(",")
-    if len(parts) != count:
-        raise InvalidInput(f"{text!r} has {len(parts)} numbers; give {count}, with commas between")
-    return [number_argument(part) for part in parts]
-
-
-def number_argument(text: str) -> float:
-    """A number of an argument."""
-    try:
-        return float(text)
-    except ValueError:
-        raise InvalidInput(f"{text!r} is no number") from None
+def read_tracking(options: argparse.Namespace) -> Any:
+    """Return directions and method as the options say; what is not given is as `add_tracking` was told."""
+    return commands._made(type(options.tracking), vars(options), options.chosen, (), options.tracking)

@@ -8,39 +8,38 @@ import numpy as np
 
 from napari_gpubio.core.command_line import (
     STOPPED,
-    add_settings,
     check_outputs,
     draw_progress,
-    read_settings,
     stop_at_interrupt,
 )
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.parameters import replaced
 from napari_gpubio.core.report import measured, tell, warn, wrote
 from napari_gpubio.core.space import voxel_sizes_mm
 from napari_gpubio.core.steps import drive
 from napari_gpubio.core.volumes import lies_on_grid, write_volume
-from napari_gpubio.tracts.arguments import add_field, read_field, read_fod_field, tell_check
-from napari_gpubio.tracts.bundles import cli as bundles
-from napari_gpubio.tracts.connectome import cli as connectome
-from napari_gpubio.tracts.dissection import cli as dissection
+from napari_gpubio.tracts.arguments import (
+    InFixelsByDefault,
+    InFodsByDefault,
+    Tracking,
+    add_field,
+    add_tracking,
+    read_field,
+    read_fod_field,
+    read_tracking,
+    tell_check,
+)
 from napari_gpubio.tracts.fods.axis_check import check_axes, check_fods
-from napari_gpubio.tracts.fods.model import FixelField, FodField
 from napari_gpubio.tracts.io.dwi import read_volume
 from napari_gpubio.tracts.io.fixels import read_fixels
 from napari_gpubio.tracts.io.tractograms import STREAMED_SUFFIXES, tractogram_suffix, tractogram_target
 from napari_gpubio.tracts.model import TensorField
-from napari_gpubio.tracts.routes import cli as routes
-from napari_gpubio.tracts.run import check_method, track_steps, track_to_file_steps
+from napari_gpubio.tracts.run import track_steps, track_to_file_steps
 from napari_gpubio.tracts.seeds import WHITE_MATTER_FA, Field, ball, label_points, white_matter_points
-from napari_gpubio.tracts.settings import FIXEL_METHODS, FOD_METHODS, Directions, TrackSettings
 from napari_gpubio.tracts.tensors.maps import scalar_map
 from napari_gpubio.tracts.tensors.run import check_same_grid
-from napari_gpubio.tracts.uncertainty import cli as uncertainty
 
 _MAPS = ("FA", "MD", "DEC")
-FIBERS_OF_A_CLICK = 100
-USUAL_IN_FODS = ("method", "kind", "count", "step_mm", "min_length_mm", "max_length_mm")  # differ from tensors
+_TRACKING = Tracking()
 
 
 def add_verb(verbs: Any) -> None:
@@ -49,11 +48,11 @@ def add_verb(verbs: Any) -> None:
         "tracts",
         help="fit tensors and track fibers",
         description="Fit tensors to a diffusion scan (or read a tensor image) and track fibers from seeds; or track in "
-        "fiber orientation distributions (--fods), where method, directions, step and lengths that are not given are "
+        "fiber orientation distributions (--fods), where step and lengths that are not given are "
         "those of MRtrix for the size of the voxels; or track geodesics in fixels (--fixels).",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="examples:\n  napari-gpubio tracts dwi.nii.gz --seed 0 -5 22 --radius-mm 3 --points 100 --out cc.trk\n"
-        "  napari-gpubio tracts dwi.nii.gz --white-matter --per-voxel 4 --kind principal --out brain.trx\n"
+        "  napari-gpubio tracts dwi.nii.gz --white-matter --per-voxel 4 --directions principal --out brain.trx\n"
         "  napari-gpubio tracts --fods fod.nii.gz --seed 0 -5 22 --radius-mm 3 --points 20 --out cc.tck\n"
         "  napari-gpubio tracts --fixels fixels --seed 0 -5 22 --out cc.tck",
     )
@@ -71,16 +70,8 @@ def add_verb(verbs: Any) -> None:
     verb.add_argument("--per-voxel", type=int, default=1, help="seed points in each voxel of the label or white matter")
     verb.add_argument("--out", type=Path, help="tractogram: .trk, .tck, .trx or .vtk")
     verb.add_argument("--maps", type=Path, help="folder for FA.nii.gz, MD.nii.gz, DEC.nii.gz")
-    add_settings(verb, Directions(), "directions")
-    add_settings(verb, TrackSettings(), "tracking")
-    verb.set_defaults(
-        run=run, error=verb.error, **dict.fromkeys(USUAL_IN_FODS)
-    )  # None: tensors and FODs have their own
-    dissection.add_verb(verbs)
-    uncertainty.add_verb(verbs)
-    routes.add_verb(verbs)
-    connectome.add_verbs(verbs)
-    bundles.add_verb(verbs)
+    add_tracking(verb, _TRACKING, fods=InFodsByDefault(), fixels=InFixelsByDefault())
+    verb.set_defaults(run=run, error=verb.error)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -138,42 +129,25 @@ def _write_maps(field: TensorField, folder: Path) -> None:
 def _write_fibers(field: Field, options: argparse.Namespace) -> int:
     """Track, and write the fibers; of a run that is interrupted those that there are."""
     seeds = _seeds(field, options)
-    directions, settings = _settings(field, options)
+    tracking = read_tracking(options)
+    method = tracking.method
     with stop_at_interrupt() as stop:
         how: dict[str, Any] = {"device": options.device, "stop": stop}
         if tractogram_suffix(options.out) in STREAMED_SUFFIXES:
-            steps = track_to_file_steps(str(options.out), field, seeds, directions, settings, **how)
+            steps = track_to_file_steps(str(options.out), field, seeds, tracking.directions, method, **how)
             written = drive(steps, draw_progress)
         else:
-            fibers = drive(track_steps(field, seeds, directions, settings, **how), draw_progress)
+            fibers = drive(track_steps(field, seeds, tracking.directions, method, **how), draw_progress)
             fibers.save(options.out)
             written = len(fibers)
     measured(fibers=written)
     wrote(options.out, f"{written} {'fiber' if written == 1 else 'fibers'} in {options.out}")
     if not written and not stop.is_set():
+        shortest = method.lengths(voxel_sizes_mm(field.affine)).min_length_mm
         warn(
-            f"no fiber is as long as {settings.min_length_mm:g} mm; move the seeds, or lower --min-length-mm, "
-            "--fod-stop or --fa-stop"
+            f"no fiber is as long as {shortest:g} mm; move the seeds, or lower --min-length-mm, --fod-stop or --fa-stop"
         )
     return STOPPED if stop.is_set() else 0
-
-
-def _settings(field: Field, options: argparse.Namespace) -> tuple[Directions, TrackSettings]:
-    """Settings of the options; what was not given is what is usual in tensors, or in FODs with such voxels."""
-    if isinstance(field, FodField):
-        method = options.method or FOD_METHODS[0]
-        check_method(method, in_fods=True)
-        usual = TrackSettings.usual(method, field.voxel_sizes_mm)
-        count = FIBERS_OF_A_CLICK if options.seed and options.points == 1 else 1
-        fan = replaced(Directions(count=count), kind="fod" if method in FOD_METHODS else "principal")
-    elif isinstance(field, FixelField):
-        method = options.method or FIXEL_METHODS[0]
-        check_method(method, in_fods=False, in_fixels=True)
-        usual = TrackSettings.usual(method, voxel_sizes_mm(field.affine))
-        fan = Directions(kind="principal")
-    else:
-        usual, fan = TrackSettings(), Directions()
-    return read_settings(options, fan), read_settings(options, usual)
 
 
 def _seeds(field: Field, options: argparse.Namespace) -> Any:

@@ -17,11 +17,11 @@ from napari_gpubio.core.numbers import position_text
 from napari_gpubio.core.parameters import check_params, param
 from napari_gpubio.core.space import apply_affine
 from napari_gpubio.core.steps import drive
+from napari_gpubio.tracts.directions import Cone, Directions, FromFod, Isotropic, Principal
 from napari_gpubio.tracts.fods.harmonics import coefficient_count
 from napari_gpubio.tracts.fods.model import FixelField, FodField
 from napari_gpubio.tracts.fods.settings import PeakSettings
 from napari_gpubio.tracts.model import TensorField
-from napari_gpubio.tracts.settings import Directions
 
 Array = npt.NDArray[Any]
 Field = TensorField | FodField | FixelField
@@ -219,27 +219,25 @@ class Launch:
         if not self.directions.both_ways:
             return self
         directions = dataclasses.replace(self.directions, both_ways=False)
-        if directions.kind == "sphere":
+        if isinstance(directions, Isotropic):
             return dataclasses.replace(self, directions=directions)
         axes = np.stack([self.axes, -self.axes], axis=1).reshape(-1, 3)
         return Launch(np.repeat(self.points_mm, 2, axis=0), axes, directions)
 
     def some(self, fibers: npt.NDArray[np.int64]) -> "Launch":
         """The fibers with these indices, one way, each as a seed of its own."""
-        return Launch(*self._at(fibers), Directions(kind="principal", both_ways=False))
+        return Launch(*self._at(fibers), Principal(both_ways=False))
 
     def _at(self, fibers: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         d = self.directions
         which, place = np.divmod(fibers, d.per_seed)
-        if d.kind in ("principal", "fod"):  # zero axes: directions are drawn where the fiber is traced
-            return self.points_mm[which], self.axes[which]
-        half_angle = np.pi if d.kind == "sphere" else np.deg2rad(d.cone_half_angle_deg)
-        if d.kind == "sphere" and d.both_ways:
-            half_angle = np.pi / 2  # the other half is tracked backwards
-        fan = cap_directions(d.per_seed, half_angle)[place]
-        if d.kind == "sphere":
-            return self.points_mm[which], fan
-        return self.points_mm[which], _turned(fan, self.axes[which])
+        if isinstance(d, Isotropic):
+            half_angle = np.pi / 2 if d.both_ways else np.pi  # the other half is tracked backwards
+            return self.points_mm[which], cap_directions(d.count, half_angle)[place]
+        if isinstance(d, Cone):
+            fan = cap_directions(d.count, np.deg2rad(d.half_angle_deg))[place]
+            return self.points_mm[which], _turned(fan, self.axes[which])
+        return self.points_mm[which], self.axes[which]  # zero where directions are drawn later
 
 
 def make_launch(field: Field, points_mm: npt.ArrayLike, directions: Directions) -> Launch:
@@ -254,7 +252,7 @@ def make_launch(field: Field, points_mm: npt.ArrayLike, directions: Directions) 
     if not inside.any():
         in_volume = [p for p, v in zip(points, voxel, strict=True) if _in_volume(field, v)]
         raise InvalidInput(_nothing_there(field, in_volume[0] if in_volume else points[0]))
-    if directions.kind == "fod":
+    if isinstance(directions, FromFod):
         axes = np.zeros((np.count_nonzero(inside), 3))
     elif isinstance(field, FodField):
         axes = _largest_peak_at(field, voxel[inside])

@@ -40,7 +40,8 @@ ROWS = Rows("The command line")
 DWI = sample_path("brain_phantom/dwi.nii.gz")
 MINE = b"what was there before"
 VERBS = (
-    "demo", "check", "bench", "warm", "info", "tracts", "response", "fod", "peaks", "mppca", "dissect", "bootstrap",
+    "demo", "check", "bench", "warm", "info", "tracts", "tensors", "response", "tissue-responses",
+    "fod", "tissue-fods", "peaks", "mppca", "dissect", "bootstrap", "bootstrap-fods",
     "connect", "connectome", "geodesics", "bundles", "light", "mcml", "forward", "denoise", "dvh", "speckle", "mesi",
 )  # fmt: skip
 
@@ -241,15 +242,15 @@ row_of_kept("mesi", "one of the files beside its map", lambda folder: ("mesi", *
             "--exposures-ms", *range(1, 7), "--out", "fit.tif")  # fmt: skip
 row_of_kept("tracts", "a tractogram that is there", lambda _: TRACTS, "cc.trk", "--out", "cc.trk")
 row_of_kept("tracts", "one of the maps in their folder", lambda _: TRACTS, "maps/MD.nii.gz", "--maps", "maps")
-row_of_kept("bootstrap", "one of its files in the folder", lambda _: ("bootstrap", *TRACTS[1:]), "out/repeats.trx",
-            "--out", "out")  # fmt: skip
+row_of_kept("bootstrap", "one of its files", lambda _: ("bootstrap", *TRACTS[1:]), "repeats.trx",
+            "--out", "p.nii.gz", "--repeats-out", "repeats.trx")  # fmt: skip
 row_of_kept("mppca", "the bvec file beside the result", lambda _: ("mppca", str(DWI)), "clean.bvec",
             "--out", "clean.nii.gz")  # fmt: skip
 row_of_kept("tissue-responses", "one of its files", lambda _: ("tissue-responses", str(DWI)), "csf.txt",
             "--out", "wm.txt", "--csf-out", "csf.txt")  # fmt: skip
-row_of_kept("dissect", "a map that is there", fibers, "n.nii.gz", "--out", "out.trx", "--density", "n.nii.gz")
-row_of_kept("connect", "a table that is there", lambda _: ("connect", str(DWI), "sphere:0,0,0,5", "sphere:9,0,0,5"),
-            "r.csv", "--table", "r.csv")  # fmt: skip
+row_of_kept("dissect", "a map that is there", fibers, "n.nii.gz", "--out", "out.trx", "--density-out", "n.nii.gz")
+row_of_kept("connect", "a table that is there", lambda _: ("connect", str(DWI), "--source", "sphere:0,0,0,5"), "r.csv",
+            "--target", "sphere:9,0,0,5", "--table-out", "r.csv")  # fmt: skip
 row_of_kept("light", "the JSON file of a volume", head, "f.json", "--out", "f.nii.gz")
 row_of_kept("light", "the errors of a volume", head, "f_standard_error.nii.gz", "--out", "f.nii.gz")
 row_of_kept("light", "a Jacobian of several", head, "j_ln_intensity_musp.nii.gz", "--jacobian", "j.nii.gz",
@@ -267,7 +268,7 @@ def _(folder):
 
 @ROWS.row("napari-gpubio connectome", "a whole connectome that is there", Did.REFUSED, "all.npz", "--force")
 def _(folder):
-    words = *crossing(folder), "--npz", "all.npz"
+    words = *crossing(folder), "--connectome-out", "all.npz"
     run(folder, *words)
     run(folder, *words)
 
@@ -303,7 +304,7 @@ def _(folder):
 
 @ROWS.row("napari-gpubio dissect", "a map whose name no format has", Did.REFUSED, "n.png", ".nii")
 def _(folder):
-    keeps(folder, "other.png", *fibers(folder), "--density", "n.png")
+    keeps(folder, "other.png", *fibers(folder), "--density-out", "n.png")
 
 
 # -- runs that go on ---------------------------------------------------------------------------------------------------
@@ -344,14 +345,14 @@ def _(folder):
     run(folder, *unfinished(folder), "--seed", 5)
 
 
-@ROWS.row("napari-gpubio connectome --npz", "a connectome that was interrupted", Did.READ)
+@ROWS.row("napari-gpubio connectome --connectome-out", "a connectome that was interrupted", Did.READ, "goes on with")
 def _(folder):
     words = crossing(folder)
     with chdir(folder):
         steps = connectome_steps(Path("in.tck"), read_atlas(ATLAS))
         next(steps).preview.save("all.npz")
         assert not Connectome.load("all.npz").complete
-    run(folder, *words, "--npz", "all.npz")
+    run(folder, *words, "--connectome-out", "all.npz")
     assert Connectome.load(folder / "all.npz").complete
 
 

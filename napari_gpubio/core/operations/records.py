@@ -28,6 +28,7 @@ from napari_gpubio.core.steps import Step
 from napari_gpubio.core.volumes import stem_of
 
 T = TypeVar("T")
+S = TypeVar("S", bound=Settings)
 Upgrade = Callable[[dict[str, Any]], dict[str, Any]]
 _INPUT = "operation input"
 _DIGITS, _SHOWN = 24, 60  # of an id, and characters of a value in a sentence
@@ -186,6 +187,21 @@ class Told(NamedTuple):
     status: int = 0
 
 
+class Words(NamedTuple):
+    """How a command says a field for which there is no usual option, each time that its option is given.
+
+    Parameters
+    ----------
+    names
+        Of the words that follow the option, as its help shows them.
+    value
+        Makes the value of the field of all of them: lists of words.
+    """
+
+    names: tuple[str, ...]
+    value: Callable[[list[list[str]]], Any]
+
+
 class Operation(Settings):
     """Base of all operations, which are frozen dataclasses.
 
@@ -203,6 +219,8 @@ class Operation(Settings):
     examples: ClassVar[tuple[str, ...]] = ()  # commands, for its help
     keeps_parts: ClassVar[str] = ""  # why a stopped run writes no files, if it does not
     needs_no_file: ClassVar[bool] = False  # whether a command may write none, since it tells its result
+    continues: ClassVar[str] = ""  # a result whose file keeps what is done, so that the same command goes on with it
+    words: ClassVar[Mapping[str, Words]] = {}  # of fields, where a command says them in a way of their own
 
     def __init_subclass__(cls, verb: str = "", makes: Mapping[str, type] | None = None, version: int = 1) -> None:
         super().__init_subclass__()
@@ -235,7 +253,7 @@ class Operation(Settings):
             Has the values of inputs under the names of their fields: a value, None, or a tuple of them; and of parts
             that are files a path, of held arrays the array.
         device, stop
-            As of every ``x_steps``.
+            As of every ``x_steps``. Of one that `continues`, there is also ``known``: what was done before, or None.
         """
         raise NotImplementedError
 
@@ -446,10 +464,10 @@ def _is_default(value: Any, default: Any) -> bool:
     return default is not dataclasses.MISSING and value == default
 
 
-def replaced_fields(operation: Operation, changes: Mapping[str, Any]) -> Operation:
-    """Return an operation with other values of some fields."""
-    record: Any = operation
-    made: Operation = dataclasses.replace(record, **changes)
+def replaced_fields(record: S, changes: Mapping[str, Any]) -> S:
+    """Return an operation, or settings, with other values of some fields."""
+    old: Any = record
+    made: S = dataclasses.replace(old, **changes)
     return made
 
 

@@ -109,6 +109,8 @@ class Kind(Generic[T]):
         Where the function is that makes layers of it, as ``module:name``, so that nothing of napari is imported before:
         it takes the value, the `Output` that it is, and the name, and returns napari's layer data. Empty where it is
         shown in no layer.
+    unfinished
+        Reads what a run has left in a file before it came to its end; None if it did.
     """
 
     type: type[T]
@@ -118,6 +120,7 @@ class Kind(Generic[T]):
     beside: Callable[[Path], Mapping[str, Path]] = lambda _: {}
     opens: Any = None  # a class of operations, or several
     shows: str = ""
+    unfinished: Callable[[Path], T | None] | None = None
 
     @property
     def opening(self) -> tuple[Any, ...]:
@@ -328,6 +331,7 @@ def run_steps(
     device: str | Device = "auto",
     store: Store = STORE,
     stop: threading.Event | None = None,
+    known: Any = None,
 ) -> Generator[Step, None, Any]:
     """Do an operation, after those that it needs and whose results are not kept; returns what it makes.
 
@@ -342,6 +346,8 @@ def run_steps(
         another operation needs, nothing is made of it, and None is returned.
     store
         Where results are kept.
+    known
+        What an earlier run of it has left, where it `Operation.continues`.
 
     Raises
     ------
@@ -351,7 +357,7 @@ def run_steps(
     wanted, chosen = (output.of if isinstance(output, Output) else output), choose_device(device)
     needed, here = _needed(wanted, chosen.kind, store)
     for one in needed:
-        made = yield from _made(one, here, chosen, store, stop)
+        made = yield from _made(one, here, chosen, store, stop, known if one == wanted else None)
         if one != wanted and (made is None or not getattr(made, "complete", True)):
             return None
         here[one.id] = made
@@ -374,7 +380,12 @@ def _needed(wanted: Operation, kind: str, store: Store) -> tuple[list[Operation]
 
 
 def _made(
-    operation: Operation, here: Mapping[str, Any], device: Device, store: Store, stop: threading.Event | None
+    operation: Operation,
+    here: Mapping[str, Any],
+    device: Device,
+    store: Store,
+    stop: threading.Event | None,
+    known: Any,
 ) -> Generator[Step, None, Any]:
     """The result of an operation whose inputs are here; one at a time makes it, and others wait."""
     making = store.making(operation, device.kind)
@@ -385,7 +396,8 @@ def _made(
     try:
         if (kept := store.result(operation, device.kind)) is not None:
             return kept
-        result = yield from operation.steps(_data(operation, here, store), device=device, stop=stop)
+        more: dict[str, Any] = {"known": known} if operation.continues else {}
+        result = yield from operation.steps(_data(operation, here, store), device=device, stop=stop, **more)
         store.runs += 1
         if getattr(result, "complete", True):
             store.keep(operation, device.kind, result)

@@ -1,5 +1,7 @@
 """The verbs of tracts: operations on diffusion scans, tensors, orientation distributions, regions and fibers."""
 
+from napari_gpubio.tracts.operations.bundles import MeasureBundles, OpenBundle
+from napari_gpubio.tracts.operations.connectome import MakeConnectome, MatrixSettings, OpenConnectome, ShootGeodesics
 from napari_gpubio.tracts.operations.deconvolution import (
     Deconvolve,
     DeconvolveTissues,
@@ -11,7 +13,8 @@ from napari_gpubio.tracts.operations.deconvolution import (
     TissueFods,
     TissueResponses,
 )
-from napari_gpubio.tracts.operations.fibers import OpenTractogram
+from napari_gpubio.tracts.operations.dissection import Dissect, Dissected, Range
+from napari_gpubio.tracts.operations.fibers import FiberFile, Fibers, OpenFibers, OpenTractogram
 from napari_gpubio.tracts.operations.fods import OpenFixels, OpenFods
 from napari_gpubio.tracts.operations.held import (
     HeldAtlas,
@@ -24,15 +27,24 @@ from napari_gpubio.tracts.operations.held import (
 )
 from napari_gpubio.tracts.operations.noise import Mppca, ScanWithoutNoise
 from napari_gpubio.tracts.operations.regions import BoxRegion, OpenAtlas, OpenRegion, SphereRegion
+from napari_gpubio.tracts.operations.routes import ConnectRegions
 from napari_gpubio.tracts.operations.scans import OpenScan
 from napari_gpubio.tracts.operations.tensors import FittedTensors, FitTensors, OpenTensors, TensorsWithMaps
+from napari_gpubio.tracts.operations.uncertainty import BootstrapFods, BootstrapTensors
 
 __all__ = [
+    "BootstrapFods",
+    "BootstrapTensors",
     "BoxRegion",
+    "ConnectRegions",
     "Deconvolve",
     "DeconvolveTissues",
+    "Dissect",
+    "Dissected",
     "EstimateResponse",
     "EstimateTissueResponses",
+    "FiberFile",
+    "Fibers",
     "FindPeaks",
     "FitTensors",
     "FittedTensors",
@@ -43,8 +55,14 @@ __all__ = [
     "HeldScan",
     "HeldTensors",
     "HeldTractogram",
+    "MakeConnectome",
+    "MatrixSettings",
+    "MeasureBundles",
     "Mppca",
     "OpenAtlas",
+    "OpenBundle",
+    "OpenConnectome",
+    "OpenFibers",
     "OpenFixels",
     "OpenFods",
     "OpenRegion",
@@ -53,7 +71,9 @@ __all__ = [
     "OpenTensors",
     "OpenTractogram",
     "Peaks",
+    "Range",
     "ScanWithoutNoise",
+    "ShootGeodesics",
     "SphereRegion",
     "TensorsWithMaps",
     "TissueFods",

@@ -1,7 +1,8 @@
-"""Fibers as values of operations: how they are opened and written."""
+"""Fibers as values of operations: how they are opened and written, whole, or block by block from files of any size."""
 
 import dataclasses
-from collections.abc import Mapping
+from abc import ABC
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,62 @@ from napari_gpubio.core.operations.records import File, Reading
 from napari_gpubio.core.operations.stores import Kind, file, register_kind
 from napari_gpubio.core.settings import part
 from napari_gpubio.tracts.io import trx, tsf
-from napari_gpubio.tracts.io.tractograms import WRITTEN_SUFFIXES, read_tractogram, tractogram_suffix
+from napari_gpubio.tracts.io.blocks import Source, blocks_of, write_blocks
+from napari_gpubio.tracts.io.tractograms import (
+    STREAMED_SUFFIXES,
+    WRITTEN_SUFFIXES,
+    read_tractogram,
+    tractogram_suffix,
+)
 from napari_gpubio.tracts.model import Tractogram
 from napari_gpubio.tracts.operations.regions import REFERENCE
+
+
+class Fibers(ABC):  # noqa: B024 - a tractogram is one, too
+    """Base of fibers: a `Tractogram`, or those of a file of which not more than a block is held."""
+
+
+Fibers.register(Tractogram)
+
+
+@dataclass(frozen=True, eq=False)
+class FiberFile(Fibers):
+    """A file of fibers, which is read block by block.
+
+    Parameters
+    ----------
+    path
+        Of the file.
+    kept
+        Which of its fibers count, shape (F,); None: all.
+    parameters
+        That they get beside their own.
+    """
+
+    path: Path
+    kept: Any = None
+    parameters: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    def blocks(self) -> Iterator[Tractogram]:
+        """Yield the fibers that count, one block after the other."""
+        done = 0
+        for _, block in blocks_of(self.path):
+            kept = block if self.kept is None else block.select(self.kept[done : done + len(block)])
+            done += len(block)
+            yield dataclasses.replace(kept, parameters={**kept.parameters, **self.parameters})
+
+
+def source_of(fibers: Fibers) -> Source:
+    """Return fibers as the functions take them that go through a file block by block."""
+    if isinstance(fibers, FiberFile) and fibers.kept is None:
+        return fibers.path
+    return whole(fibers)
+
+
+def whole(fibers: Any) -> Tractogram:
+    """Return fibers, all of them in memory."""
+    return Tractogram.join([*fibers.blocks()]) if isinstance(fibers, FiberFile) else fibers
+
 
 _HEADER = "header.json"  # of a folder
 
@@ -55,6 +109,22 @@ class OpenTractogram(Reading, verb="open-tractogram", makes={"fibers": Tractogra
         return read_tractogram(self._place(data.file), reference=data.reference)
 
 
+@dataclass(frozen=True, kw_only=True)
+class OpenFibers(OpenTractogram, verb="open-fibers", makes={"fibers": Fibers}):
+    """Open fibers without reading them, where the format allows to go through a file block by block."""
+
+    def read(self, data: Any) -> Any:
+        """Return the file, or all that it holds where that is needed."""
+        path = self._place(data.file)
+        is_read = data.reference is not None or tractogram_suffix(path) not in STREAMED_SUFFIXES
+        return super().read(data) if is_read else FiberFile(path)
+
+
+def _write_blocks(fibers: FiberFile, path: Path, record: Mapping[str, Any]) -> None:
+    own = dataclasses.replace(fibers, parameters={**fibers.parameters, RECORD: dict(record)})
+    write_blocks(path, own.blocks())
+
+
 def _write(fibers: Tractogram, path: Path, record: Mapping[str, Any]) -> None:
     dataclasses.replace(fibers, parameters={**fibers.parameters, RECORD: dict(record)}).save(path)
 
@@ -74,5 +144,14 @@ register_kind(
         endings=WRITTEN_SUFFIXES,
         write=_write,
         opens=OpenTractogram,
+    )
+)
+register_kind(
+    Kind(
+        Fibers,
+        counts=lambda one: (str(one.path), one.kept),
+        endings=WRITTEN_SUFFIXES,
+        write=_write_blocks,
+        opens=OpenFibers,
     )
 )

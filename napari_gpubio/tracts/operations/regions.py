@@ -11,13 +11,10 @@ from napari_gpubio.core.parameters import param
 from napari_gpubio.core.settings import part
 from napari_gpubio.core.volumes import stem_of
 from napari_gpubio.tracts.io.atlases import read_atlas
-from napari_gpubio.tracts.places import REFERENCE_HELP
 from napari_gpubio.tracts.regions import AnyRegion, Atlas, Box, Region, Sphere
 
 Point = tuple[float, float, float]
-REFERENCE = f"{REFERENCE_HELP[0].upper()}{REFERENCE_HELP[1:]}."
-REGION_HELP = """A region is a mask (roi.nii.gz), a label of an atlas by its number or name (aparc.nii.gz:17,
-aparc.nii.gz:Left-Hippocampus), sphere:X,Y,Z,RADIUS, or box:X0,Y0,Z0,X1,Y1,Z1, in world mm."""
+REFERENCE = "Image for the place of what tells none: it has as many voxels, which are taken one by one."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +45,7 @@ class OpenRegion(Reading, verb="open-region", makes={"region": AnyRegion}):
     """Open a region: a mask, or a label of an atlas."""
 
     file: File = part("File", "NIfTI or MRtrix image: a mask, or labels.")
-    label: str = param("", "Label", "Number or name; all voxels that are not 0 by default.")
+    label: str = param("", "Label", "Number or name; all voxels that are not 0 by default.", advanced=True)
     reference: File | None = part("Reference", REFERENCE, default=None)
 
     @property
@@ -77,7 +74,7 @@ class OpenRegion(Reading, verb="open-region", makes={"region": AnyRegion}):
         path, colon, label = text.rpartition(":")
         if not colon or not path or Path(text).is_file():
             path, label = text, ""
-        return cls(file=file(path), label=label, **options)
+        return cls(file=file(path), **{"label": label, **options})
 
     def read(self, data: Any) -> AnyRegion:
         """Read it."""

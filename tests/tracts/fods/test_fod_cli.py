@@ -10,13 +10,14 @@ from napari_gpubio.core.command_line import STOPPED
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.tracts import (
+    IFOD2,
     CsdSettings,
     DiffusionScan,
-    Directions,
+    FixelGeodesic,
+    FromFod,
     HighestFa,
     PeakSettings,
     Response,
-    TrackSettings,
     arguments,
     deconvolve,
     estimate_response,
@@ -105,7 +106,7 @@ def test_from_a_scan_to_fibers(one_fiber, tmp_path, capsys):
         np.testing.assert_allclose(read_fixels(path).directions, fixels.directions, atol=1e-6)
 
     out = tmp_path / "fibers.trk"
-    assert run("tracts", "--fods", fod, "--white-matter", "--method", "sd_stream", "--out", out) == 0
+    assert run("tracts", "--fods", fod, "--white-matter", "--count", 1, "--method", "sd_stream", "--out", out) == 0
     assert len(read_tractogram(out)) > 100
     maps = ("--maps", tmp_path / "maps", "--force")
     assert run("tracts", dwi, "--fods", fod, "--seed", -6, 10, 6, "--out", out, *maps) == 0
@@ -172,7 +173,7 @@ def test_fods_have_their_own_usual_settings(tmp_path):
     write_fods(tmp_path / "fod.nii.gz", field)
     middle, out = (19.0, 11.0, 11.0), tmp_path / "fibers.trx"
     assert run("tracts", "--fods", tmp_path / "fod.nii.gz", "--seed", *middle, "--out", out) == 0
-    usual = track(field, [middle], Directions(kind="fod", count=100), TrackSettings.usual("ifod2", [2.0] * 3))
+    usual = track(field, [middle], FromFod(count=100), IFOD2())
     np.testing.assert_array_equal(read_tractogram(out).points, usual.points)
     words = ("--fods", tmp_path / "fod.nii.gz", "--seed", *middle, "--out", out, "--force")
     assert run("tracts", *words, "--step-mm", 0.5) == 0
@@ -180,13 +181,13 @@ def test_fods_have_their_own_usual_settings(tmp_path):
     assert np.median(spacing) == pytest.approx(0.5, rel=0.05)
     with pytest.raises(InvalidInput, match="'eudx', which is for tensors"):
         run("tracts", *words, "--method", "eudx")
-    assert run("tracts", "--fods", tmp_path / "fod.nii.gz", "--white-matter", "--out", out, "--force") == 0
+    words = ("--fods", tmp_path / "fod.nii.gz", "--count", 1, "--out", out, "--force")
+    assert run("tracts", *words, "--white-matter") == 0
     assert len(read_tractogram(out)) > 0.9 * np.count_nonzero(white_matter(field))
     labels = np.zeros(field.shape, np.uint8)
     labels[8:12, 5:7, 5:7] = 3
     write_volume(tmp_path / "labels.nii.gz", labels, field.affine)
-    words = ["--labels", tmp_path / "labels.nii.gz", "--label", 3]
-    assert run("tracts", "--fods", tmp_path / "fod.nii.gz", *words, "--out", out, "--force") == 0
+    assert run("tracts", *words, "--labels", tmp_path / "labels.nii.gz", "--label", 3) == 0
     assert 1 <= len(read_tractogram(out)) <= 16
 
 
@@ -197,7 +198,7 @@ def test_fods_have_their_own_usual_settings(tmp_path):
         (["fod", "dwi.nii.gz", "--out", "fod.trk"], "does not end in"),
         (["tracts", "dwi.nii.gz", "--seed", "0", "0", "0", "--out", "fibers.xyz"], "tractograms are written as"),
         (["tracts", "dwi.nii.gz", "--seed", "0", "0", "0", "--out", "nowhere/fibers.tck"], "does not exist"),
-        (["bootstrap", "dwi.nii.gz", "--seed", "0", "0", "0", "--out", "dwi.bval"], "which is a file"),
+        (["bootstrap", "dwi.nii.gz", "--seed", "0", "0", "0", "--out", "dwi.bval"], "does not end in"),
         (["fod", "dwi.nii.gz", "--out", "dwi.nii.gz"], "same file"),
         (["peaks", "dwi.nii.gz", "--fixels-out", "."], "is a folder"),
         (["peaks", "dwi.nii.gz"], "nothing is to be written"),
@@ -255,8 +256,8 @@ def test_fixels_are_tracked_and_few_fibers_are_told(one_fiber, wm, tmp_path, cap
     assert run("peaks", fod, "--out", fixels) == 0
     out, seed = tmp_path / "fibers.tck", ("--seed", -6, 10, 6)
     assert run("tracts", dwi, "--fixels", fixels, *seed, "--out", out) == 0
-    usual = TrackSettings.usual("fixel_geodesic", [2.0] * 3)
-    expected = track(read_fixels(fixels), [(-6, 10, 6)], Directions(kind="principal"), usual, device="cpu")
+    usual = FixelGeodesic()
+    expected = track(read_fixels(fixels), [(-6, 10, 6)], None, usual, device="cpu")
     np.testing.assert_allclose(read_tractogram(out, reference=fixels_grid(fixels)).points, expected.points, atol=1e-4)
     capsys.readouterr()
     assert run("tracts", "--fixels", fixels, *seed, "--out", out, "--min-length-mm", 900, "--force") == 0
@@ -283,8 +284,8 @@ def test_a_wrong_gradient_table_is_called_out(one_fiber, tmp_path, monkeypatch, 
     assert wrong.message in capsys.readouterr().err
     assert run("fod", dwi, "--response", wm, "--lmax", 4, "--out", out) == 0
     assert wrong.message in capsys.readouterr().err
-    words = ["--deconvolve", "--response", wm, "--lmax", 4, "--repeats", 2]
-    assert run("bootstrap", dwi, *words, "--seed", -6, 10, 6, "--out", tmp_path / "spread") == 0
+    words = ["--response", wm, "--deconvolution-lmax", 4, "--repeats", 2, "--out", tmp_path / "spread.nii.gz"]
+    assert run("bootstrap-fods", dwi, *words, "--seed", -6, 10, 6) == 0
     assert wrong.message in capsys.readouterr().err
 
 
@@ -298,8 +299,9 @@ def test_a_scan_without_b0_volumes_has_fods_that_are_not_checked(one_fiber, wm, 
     words = ["--mask", tmp_path / "mask.nii.gz", "--response", wm, "--lmax", 4]
     assert run("fod", tmp_path / "dwi.nii.gz", *words, "--out", tmp_path / "fod.nii.gz") == 0
     assert "not checked, since the scan has no b0 volume" in capsys.readouterr().err
-    words += ["--deconvolve", "--repeats", 2, "--seed", -6, 10, 6, "--out", tmp_path / "spread"]
-    assert run("bootstrap", tmp_path / "dwi.nii.gz", *words) == 0
+    words[-2] = "--deconvolution-lmax"
+    words += ["--repeats", 2, "--seed", -6, 10, 6, "--out", tmp_path / "spread.nii.gz"]
+    assert run("bootstrap-fods", tmp_path / "dwi.nii.gz", *words) == 0
 
 
 def test_a_response_of_few_directions(tmp_path):

@@ -43,7 +43,7 @@ def panel(viewer, qtbot, field):
     viewer.add_labels(labels, **keywords)
     made = ConnectPanel(viewer)
     made.directions_form.widget("count").value = 12
-    made.directions_form.widget("cone_half_angle_deg").value = 30.0
+    made.directions_form.widget("half_angle_deg").value = 30.0
     yield from until_the_end(qtbot, viewer, made)
 
 

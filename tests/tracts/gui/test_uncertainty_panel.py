@@ -32,8 +32,8 @@ MADE = BundleSettings(
     region="",
     label=0,
     seeds=SeedSettings(points=1),
-    directions=tracts.Directions(count=5, cone_half_angle_deg=15.0),
-    tracking=tracts.TrackSettings(step_mm=1.0),
+    directions=tracts.Cone(count=5, half_angle_deg=15.0),
+    tracking=tracts.Hamiltonian(step_mm=1.0),
     device="cpu",
 )
 FEW = tracts.BootstrapSettings(repeats=6, kept_repeats=4, margin_mm=6.0)

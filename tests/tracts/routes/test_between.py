@@ -12,9 +12,9 @@ from napari_gpubio.tracts.phantom import closed_forms
 from napari_gpubio.tracts.phantom.brain import voxel_centers
 from napari_gpubio.tracts.regions import Atlas, Sphere
 from napari_gpubio.tracts.routes import geodesics_between
-from napari_gpubio.tracts.settings import TrackSettings
+from napari_gpubio.tracts.settings import Hamiltonian
 
-EXACT = TrackSettings(
+EXACT = Hamiltonian(
     fa_stop=0.0,
     step_mm=0.5,
     max_length_mm=80.0,
