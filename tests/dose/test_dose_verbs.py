@@ -137,6 +137,7 @@ def test_the_prescription_of_a_plan(files, capsys):
         (("dose.dcm", "dose.dcm", "--structures", "rs.dcm", "--sequence-out", "d.dcm"), "not of one such file alone"),
         ((*CASE, "--scale", "2", "--sequence-out", "d.dcm"), "not of one such file alone"),
         ((*CASE, "--unit", "furlong"), "is not a known unit"),
+        ((*CASE, "--unit", "cGy"), "dose.dcm states its doses in Gy, not in cGy"),
     ],
 )
 def test_bad_input_is_a_sentence(files, arguments, sentence):

@@ -22,7 +22,7 @@ from napari_gpubio.dose.bands import DvhBand, band_of, border_doses
 from napari_gpubio.dose.live import LiveDvh
 from napari_gpubio.dose.metrics.curve import DvhResult
 from napari_gpubio.dose.model import Dose, Structures
-from napari_gpubio.dose.napari_io import PATIENT, contours_of, dose_of, labels_of, unit_of
+from napari_gpubio.dose.napari_io import PATIENT, contours_of, labels_of, unit_of
 from napari_gpubio.dose.operations import DoseVolume
 from napari_gpubio.dose.operations.inputs import HeldContours, LabelsOf
 from napari_gpubio.dose.operations.layers import Volumes, dose_shown, labels_shown
@@ -46,10 +46,6 @@ class Plan:
     def name(self) -> str:
         """Of the layer, with the volume where there are several."""
         return self.layer.name if self.frame is None else f"{self.layer.name} [{self.frame}]"
-
-    def dose(self) -> Dose:
-        """Return the dose of the layer; InvalidInput if it holds none."""
-        return dose_of(self.layer, self.unit, frame=self.frame, scale=self.scale)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.layer_files import RECORD, describe
 from napari_gpubio.core.operations.records import File, Held, Reading, Ref, given
 from napari_gpubio.core.operations.stores import STORE, Kind, Store, file, register_kind
@@ -72,7 +73,10 @@ class OpenDose(_OfFile, verb="open-dose", makes={"dose": Dose}):
         """Read it."""
         if is_nifti(data.file):
             return nifti.read_dose(data.file, unit=self.unit or None)
-        return read_rtdose(data.file, unit=self.unit or None)
+        dose = read_rtdose(data.file, unit=self.unit or None)
+        if self.unit and dose.unit != checked_unit(self.unit):
+            raise InvalidInput(f"{data.file.name} states its doses in {dose.unit}, not in {self.unit}; leave unit out")
+        return dose
 
 
 @dataclass(frozen=True, kw_only=True)

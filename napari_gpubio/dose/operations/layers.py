@@ -74,7 +74,8 @@ def dose_shown(
 
 def _keep(operation: Reading, store: Store, **values: Any) -> None:
     """Make what an operation takes of values that are here, whatever device they were made on."""
-    store.keep(operation, "cpu", operation.read(SimpleNamespace(**values)))
+    if store.last_result(operation) is None:
+        store.keep(operation, "cpu", operation.read(SimpleNamespace(**values)))
 
 
 def _made_as_dose(layer: Any, unit: str, volume: Volume, store: Store) -> Output[Dose] | None:
