@@ -483,11 +483,11 @@ def _run(operation: type[Operation], chosen: Mapping[tuple[str, ...], type], opt
         for what, other in kind_registered(operation.makes[outputs[flag][0]]).beside(path).items()
     }
     read = {Path(one.path).name: Path(one.path) for one in files_of(made)}
-    written = {outputs[flag][0]: path for flag, path in wanted.items()} if operation.writes_files() else {}
     kept = next((path for name, path in outputs.values() if name == operation.continues), None)
     known = _left(operation, kept)
     continued = None if known is None else kept
     check_outputs({**wanted, **beside, "--record": record}, read, force=options.force, continued=continued)
+    written = {outputs[flag][0]: path for flag, path in wanted.items()} if operation.writes_files() else {}
     device = choose_device(options.device)
     keep = Keeper(kept, functools.partial(_keep, made), draw_progress, goes_on=known is not None)
     with stop_at_interrupt() as stop:
@@ -499,12 +499,7 @@ def _run(operation: type[Operation], chosen: Mapping[tuple[str, ...], type], opt
     if operation.continues and not result.complete:
         if kept is not None:
             _keep(made, kept, made.output(operation.continues).value_in(result))
-        tell(
-            [
-                "stopped early; "
-                + ("nothing was kept, for it has no file" if kept is None else "the same command goes on")
-            ]
-        )
+        tell([f"stopped early; {'nothing was kept' if kept is None else 'the same command goes on'}"])
         return STOPPED
     if operation.keeps_parts and not result.complete:
         tell([f"nothing was written, since {operation.keeps_parts}"])
