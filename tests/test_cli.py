@@ -84,6 +84,10 @@ def test_info_has_versions_and_devices(capsys, monkeypatch):
         "dose-surface",
         "speckle",
         "mesi",
+        "region-curves",
+        "pulsatility",
+        "register-frames",
+        "measure-dark",
     ],
 )
 def test_every_verb_has_help(capsys, verb):

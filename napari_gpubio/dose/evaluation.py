@@ -36,31 +36,15 @@ class DvhSequence(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Evaluation:
-    """What `evaluate_steps` makes. Structures of the second dose are named ``Heart (dose 2)``, and so on.
+    """What `evaluate_steps` makes. Structures of the second dose are named ``Heart (dose 2)``, and so on."""
 
-    Parameters
-    ----------
-    curves
-        Histograms of all structures in all doses.
-    borders
-        The bands of them, for doses whose errors are known.
-    metrics
-        Of all structures.
-    constraints
-        Results, in the order of the doses.
-    reference_dose
-        What % of dose are of, in the unit of the first dose.
-    notes
-        In sentences.
-    """
-
-    curves: DvhResult
-    borders: tuple[DvhBand, ...]
+    curves: DvhResult  # of all structures in all doses
+    borders: tuple[DvhBand, ...]  # the bands of them, for doses whose errors are known
     metrics: MetricTable
-    constraints: tuple[ConstraintResult, ...]
-    reference_dose: float | None
-    numbers: dict[str, int]
-    source: str = ""
+    constraints: tuple[ConstraintResult, ...]  # in the order of the doses
+    reference_dose: float | None  # what % of dose are of, in the unit of the first dose
+    numbers: dict[str, int] = dataclasses.field(default_factory=dict)  # of structures in their file, by name
+    source: str = ""  # the RTDOSE file of the dose, if there is one
     notes: tuple[str, ...] = ()
 
     @property
@@ -162,7 +146,6 @@ def evaluate_steps(  # noqa: PLR0913 - what may be asked of plans
         metrics=MetricTable(tuple(asked), tuple(rows)),
         constraints=tuple(met),
         reference_dose=reference,
-        numbers={},
         notes=tuple(dict.fromkeys(notes)),
     )
 

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.memory import forget_pages
 from napari_gpubio.speckle.settings import ContrastSettings, Squared
-from napari_gpubio.speckle.stored import forget_pages
 
 EDGE = 1  # the window reaches over the border
 ZERO_MEAN = 2  # its mean is not positive, so there is no contrast

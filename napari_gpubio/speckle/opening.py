@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -17,24 +17,23 @@ from napari_gpubio.speckle.stored import each_frame
 
 
 @dataclass(frozen=True, kw_only=True)
-class OpenFrames(Reading, verb="open-frames", makes={"recording": Recording}):
-    """Open the frames of a camera, which stay in their files until they are needed."""
+class _OfFile(Reading):
+    file: File = part("File", "What is opened.")
 
-    file: File = part("File", "TIFF, folder of TIFF files of one frame each, video, or raw file of UT Austin.")
+    @classmethod
+    def at(cls, path: str | Path, **options: Any) -> Self:
+        """Return the operation that opens a file, or a folder, as it is now."""
+        return cls(file=file(path), **options)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenFrames(_OfFile, verb="open-frames", makes={"recording": Recording}):
+    """Open a TIFF, a folder of them, a video or a raw file of UT Austin; frames stay there until they are needed."""
+
     channel: int | None = param(None, "Channel", "Channel or color of the file, from 0.", minimum=0, maximum=10_000)
     plane: int | None = param(
         None, "Plane", "Plane along z of the file, from 0.", minimum=0, maximum=10_000, advanced=True
     )
-
-    @property
-    def title(self) -> str:
-        """Name of the file."""
-        return Path(self.file.path).stem
-
-    @classmethod
-    def at(cls, path: str | Path, **options: Any) -> "OpenFrames":
-        """Return the operation that opens frames as they are now."""
-        return cls(file=file(path), **options)
 
     def read(self, data: Any) -> Recording:
         """Open them."""
@@ -48,11 +47,6 @@ class HeldFrames(Reading, verb="held-frames", makes={"recording": Recording}):
     array: Held = part("Frames", "Shape (frames, y, x), or (y, x).")
     name: str = param("frames", "Name", "As people know them.", compare=False)
 
-    @property
-    def title(self) -> str:
-        """Name of the frames."""
-        return self.name
-
     @classmethod
     def of(cls, frames: npt.ArrayLike, name: str = "frames", store: Store = STORE) -> "HeldFrames":
         """Return the operation of frames as they are now, which are copied."""
@@ -64,20 +58,8 @@ class HeldFrames(Reading, verb="held-frames", makes={"recording": Recording}):
 
 
 @dataclass(frozen=True, kw_only=True)
-class OpenRegions(Reading, verb="open-regions", makes={"regions": Regions}):
-    """Open regions of maps."""
-
-    file: File = part("File", "Labels (.tif, .nii), or shapes that napari saved (.csv, in pixels).")
-
-    @property
-    def title(self) -> str:
-        """Name of the file."""
-        return Path(self.file.path).stem
-
-    @classmethod
-    def at(cls, path: str | Path) -> "OpenRegions":
-        """Return the operation that opens regions as they are now."""
-        return cls(file=file(path))
+class OpenRegions(_OfFile, verb="open-regions", makes={"regions": Regions}):
+    """Open regions of maps: labels (.tif, .nii), or shapes that napari saved (.csv, in pixels)."""
 
     def read(self, data: Any) -> Regions:
         """Open them."""
@@ -90,11 +72,6 @@ class HeldRegions(Reading, verb="held-regions", makes={"regions": Regions}):
 
     pixels: Held = part("Pixels", "Of each region, shape (regions, y, x): not 0.")
     names: tuple[str, ...] = part("Names", "One for each.")
-
-    @property
-    def title(self) -> str:
-        """What they are."""
-        return "regions"
 
     @classmethod
     def of(cls, regions: Any, store: Store = STORE) -> "HeldRegions":

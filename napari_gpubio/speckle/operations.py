@@ -19,7 +19,7 @@ from napari_gpubio.speckle.io import MapFile, Regions
 from napari_gpubio.speckle.mesi import MesiRecipe, MesiResult
 from napari_gpubio.speckle.mesi.files import UNITS
 from napari_gpubio.speckle.mesi.model import GivenBeta
-from napari_gpubio.speckle.mesi.recording import FrameFit, Target, fit_frames_steps
+from napari_gpubio.speckle.mesi.recording import FrameFit, fit_frames_steps
 from napari_gpubio.speckle.model import ContrastMaps, Recording
 from napari_gpubio.speckle.opening import OpenFrames
 from napari_gpubio.speckle.pulsatility import PulsatilitySettings, region_pulsatility
@@ -277,13 +277,12 @@ class Mesi(_OfFrames, verb="mesi", makes={"fit": MesiResult, **dict.fromkeys(UNI
 
     def steps(self, data: Any, **run: Any) -> Generator[Step, None, FrameFit]:
         """Fit them."""
-        target = None
-        if data.static_target is not None:
-            shape = tuple(data.static_target.frames.shape[-2:])
-            parts = None if data.within is None else [*data.within.on(shape).values()]
-            target = Target(frames=data.static_target, region=None if parts is None else np.any(parts, axis=0))
+        target, region = data.static_target, None
+        if data.within is not None:
+            region = np.any([*data.within.on(tuple(target.frames.shape[-2:])).values()], axis=0)
         windows, noise = WindowSettings(mode=self.mode, mask=self.mask), self._noise(data)
-        return fit_frames_steps(data.recording, self.recipe, windows, noise=noise, target=target, **run)
+        more = {"noise": noise, "target": target, "region": region}
+        return fit_frames_steps(data.recording, self.recipe, windows, **more, **run)
 
     def result(self, made: FrameFit, name: str) -> MesiResult | FitMap:
         """Return the fit, or one of its maps."""

@@ -275,10 +275,10 @@ def _notes(problem: Problem) -> tuple[str, ...]:
     if problem.hand_on is not None and not problem.reached.all():
         done = int(np.count_nonzero(problem.reached))
         notes.append(f"the run was stopped after {done} of {problem.items} maps, and what was written has these")
-    if problem.recipe.is_real and s.has_mask and not s.saturation:
+    if problem.recipe.is_real and s.has_mask and not s.mask.saturation:
         notes.append("floating-point frames have no known saturation level; give it to mark saturated pixels")
     top, share = stack.largest
-    if share > _MOST_SATURATED and (top in _FULL_SCALES or 0 < s.saturation <= top):
+    if share > _MOST_SATURATED and (top in _FULL_SCALES or 0 < s.mask.saturation <= top):
         advice = "" if 0 < problem.recipe.saturated <= top else f"; give saturation={top:.0f} to mark them"
         notes.append(f"{100 * share:.2g} % of samples are saturated ({top:.0f}), so contrast is too low there{advice}")
     if (black := sorted(stack.black)) and stack.count > 1:
@@ -405,7 +405,7 @@ class ContrastStream:
         self._in_window += 1
         full = self._in_window >= self.settings.depth
         made: Maps | None = self._live.push(frame, make_maps=full)
-        if full and self.settings.blocks:
+        if full and self.settings.mode.blocks:
             self._in_window = 0
         if made is None:
             return None

@@ -53,10 +53,16 @@ class _OverFrames(Settings):
 class Spatial(_OverPixels):
     """Contrast over a square of pixels of one frame."""
 
+    frames: ClassVar[int] = 1
+    blocks: ClassVar[bool] = False
+
 
 @dataclass(frozen=True, kw_only=True)
 class Temporal(_OverFrames):
     """Contrast over the frames at one pixel."""
+
+    window: ClassVar[int] = 1
+    edges: ClassVar[str] = EDGES[0]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,6 +186,8 @@ class NoMask(Settings):
     """Mark nothing."""
 
     kind: ClassVar[str] = "none"
+    saturation: ClassVar[int] = 0
+    low_signal: ClassVar[float] = 0.0
 
 
 Mask = Validity | NoMask
@@ -202,27 +210,17 @@ class WindowSettings(Settings):
     @property
     def width(self) -> int:
         """Pixels along an edge of the window; 1 in temporal mode."""
-        return self.mode.window if isinstance(self.mode, _OverPixels) else 1
-
-    @property
-    def edges(self) -> str:
-        """What becomes of windows that extend beyond the border."""
-        return self.mode.edges if isinstance(self.mode, _OverPixels) else "valid"
+        return self.mode.window
 
     @property
     def depth(self) -> int:
         """Frames of a window."""
-        return self.mode.frames if isinstance(self.mode, _OverFrames) else 1
-
-    @property
-    def blocks(self) -> bool:
-        """Whether no two maps have a frame in common."""
-        return isinstance(self.mode, _OverFrames) and self.mode.blocks
+        return self.mode.frames
 
     @property
     def step(self) -> int:
         """Frames from one map to the next."""
-        return self.depth if self.blocks else 1
+        return self.depth if self.mode.blocks else 1
 
     @property
     def samples(self) -> int:
@@ -237,16 +235,6 @@ class WindowSettings(Settings):
     def has_mask(self) -> bool:
         """Whether pixels are marked."""
         return isinstance(self.mask, Validity)
-
-    @property
-    def saturation(self) -> int:
-        """Level from which a pixel counts as saturated; 0: that of the data type."""
-        return self.mask.saturation if isinstance(self.mask, Validity) else 0
-
-    @property
-    def low_signal(self) -> float:
-        """Mean below which a window is marked."""
-        return self.mask.low_signal if isinstance(self.mask, Validity) else 0.0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -135,8 +135,7 @@ def test_a_run_refuses_what_it_has_no_use_for():
 @pytest.mark.parametrize(
     "kind",
     [
-        ConnectSettings, FitSettings,
-        ForwardSettings, LayeredSettings,
+        ConnectSettings, FitSettings, ForwardSettings, LayeredSettings,
     ],
 )  # fmt: skip
 def test_no_alternative_takes_settings_of_another(kind):

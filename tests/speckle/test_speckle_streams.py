@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.memory import forget_pages
 from napari_gpubio.core.reading import noted
 from napari_gpubio.speckle import (
     ContrastSettings,
@@ -26,7 +27,7 @@ from napari_gpubio.speckle.kernels.contrast import gpu, problem
 from napari_gpubio.speckle.live.writers import BigTiffWriter
 from napari_gpubio.speckle.regions import CurveTaker
 from napari_gpubio.speckle.settings import Temporal
-from napari_gpubio.speckle.stored import StoredFrames, forget_pages
+from napari_gpubio.speckle.stored import StoredFrames
 from tests.runs import stopped
 from tests.sentences import says
 from tests.shell import run_verb

@@ -25,6 +25,7 @@ from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.settings import Settings, hints, kind_of, record_fields, shown_value
 from napari_gpubio.core.steps import Step
+from napari_gpubio.core.volumes import stem_of
 
 T = TypeVar("T")
 S = TypeVar("S", bound=Settings)
@@ -326,6 +327,12 @@ Ref = Output[T] | Operation  # of an input: an output, or an operation whose mai
 
 class Reading(Operation):
     """Base of operations that only read: they have ``read`` in the place of steps."""
+
+    @property
+    def title(self) -> str:
+        """Name of the file, or of what is held."""
+        found = getattr(self, "file", None)
+        return stem_of(Path(found.path)) if isinstance(found, File) else getattr(self, "name", self.verb)
 
     @classmethod
     def opens(cls, path: str) -> bool:  # noqa: ARG003 - for those of several that open a kind

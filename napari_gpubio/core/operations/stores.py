@@ -2,7 +2,6 @@
 
 import dataclasses
 import hashlib
-import mmap
 import os
 import tempfile
 import threading
@@ -21,6 +20,7 @@ import psutil
 from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import SAMPLED, file_checksum
+from napari_gpubio.core.memory import map_of
 from napari_gpubio.core.operations.records import (
     File,
     Held,
@@ -212,15 +212,7 @@ def _leaves(value: Any) -> Iterator[Any]:
 
 def _nbytes(value: Any) -> int:
     """Bytes of the arrays of a result that are in memory."""
-    return sum(one.nbytes for one in _leaves(value) if isinstance(one, np.ndarray) and not _is_mapped(one))
-
-
-def _is_mapped(array: Array) -> bool:
-    """Whether an array is in a file."""
-    base: Any = array
-    while isinstance(base, np.ndarray):
-        base = base.base
-    return isinstance(base, mmap.mmap)
+    return sum(one.nbytes for one in _leaves(value) if isinstance(one, np.ndarray) and map_of(one) is None)
 
 
 # -- values -----------------------------------------------------------------------------------------------------------

@@ -15,7 +15,10 @@ from qtpy.QtWidgets import QMenu, QPushButton, QWidget
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.files import atomic_write
+from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.napari_io import carried
+from napari_gpubio.core.operations.files import graph
+from napari_gpubio.core.operations.records import Operation
 from napari_gpubio.dose.gui.controller import CurveController
 from napari_gpubio.dose.gui.curves import Curve, interval_edges, log_start
 from napari_gpubio.dose.gui.histograms import LiveHistograms
@@ -55,9 +58,15 @@ class ExportButton(QPushButton):
     error_occurred = Signal(str)
     file_written = Signal(str)
 
-    def __init__(self, controller: CurveController, table: MetricTable, parent: QWidget | None = None) -> None:
+    def __init__(
+        self,
+        controller: CurveController,
+        table: MetricTable,
+        operation: Callable[[], Operation],
+        parent: QWidget | None = None,
+    ) -> None:
         super().__init__("Export", parent)
-        self._controller, self._table = controller, table
+        self._controller, self._table, self._operation = controller, table, operation
         self.files = ResultFiles(self)  # of what takes a while to compute
         self.files.error_occurred.connect(self.error_occurred)
         menu = QMenu(self)
@@ -112,11 +121,12 @@ class ExportButton(QPushButton):
 
     def write_everything(self, path: Path) -> None:
         """Write curves as they are scaled, how they were made, and the metrics (null where there is no value)."""
-        self._require_curves()
+        record = graph(self._operation()) if self._require_curves() else {}
         for second, target in self._targets(path):
             result = self._controller.results[int(second)]
             parameters = {
                 **result.parameters,
+                RECORD: record,
                 "scaled_by": self._controller.factor,
                 "prescription": self._controller.reference,
                 "metrics": [self._row_of(curve) for curve in self._controller.curves if curve.second == second],

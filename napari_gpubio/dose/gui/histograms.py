@@ -22,10 +22,10 @@ from napari_gpubio.dose.bands import DvhBand, band_of, border_doses
 from napari_gpubio.dose.live import LiveDvh
 from napari_gpubio.dose.metrics.curve import DvhResult
 from napari_gpubio.dose.model import Dose, Structures
-from napari_gpubio.dose.napari_io import PATIENT, contours_of, dose_of, labels_of, unit_of
+from napari_gpubio.dose.napari_io import PATIENT, contours_of, labels_of, unit_of
 from napari_gpubio.dose.operations import DoseVolume
 from napari_gpubio.dose.operations.inputs import HeldContours, LabelsOf
-from napari_gpubio.dose.operations.layers import Volumes, contours_shown, dose_shown, labels_shown
+from napari_gpubio.dose.operations.layers import Volumes, dose_shown, labels_shown
 from napari_gpubio.dose.settings import CONSTANT, DvhSettings
 from napari_gpubio.dose.structures.contours import ContourStructure
 from napari_gpubio.dose.structures.labels import LabelStructures
@@ -46,10 +46,6 @@ class Plan:
     def name(self) -> str:
         """Of the layer, with the volume where there are several."""
         return self.layer.name if self.frame is None else f"{self.layer.name} [{self.frame}]"
-
-    def dose(self) -> Dose:
-        """Return the dose of the layer; InvalidInput if it holds none."""
-        return dose_of(self.layer, self.unit, frame=self.frame, scale=self.scale)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -276,7 +272,7 @@ class _Structures:
                 self._add_labels(layer, labels[layer], [unique(name, layer) for name in labels[layer].names])
 
     def _add_contours(self, layer: Any, own: Sequence[ContourStructure]) -> None:
-        self.operations.append(operation := contours_shown(layer, own))
+        self.operations.append(operation := HeldContours.of(own, layer.name))
         for one, read in zip(own, run(operation, device="cpu"), strict=True):
             self.parts.append(dataclasses.replace(read, color=one.color, notes=one.notes, patient=one.patient))
             self.structures.append(Structure(name=one.name, layer=layer))

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Generator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from napari.layers import Shapes
 from qtpy.QtCore import QTimer
 from qtpy.QtWidgets import QTabWidget, QWidget
 
@@ -62,7 +63,7 @@ class DosePanel(EnginePanel):
         self.table, self.constraints = MetricTable(self), ConstraintTable(self)
         self.empty, self.notes, self.tabs = muted_label(self, EMPTY), muted_label(self), QTabWidget(self)
         self.controller = CurveController(self.plot, self.axes_box, self.scale_box, self.table, self.constraints, self)
-        self.export = ExportButton(self.controller, self.table, self)
+        self.export = ExportButton(self.controller, self.table, self.operation, self)
         self.highlight, self.isodose = Highlight(viewer, self), Isodose(viewer, self)
         self.link = LinkController(self.plot, self.tools, self.controller, self.highlight, self.isodose, self)
         self.listener = RunListener(viewer, self)
@@ -89,6 +90,7 @@ class DosePanel(EnginePanel):
         return [
             # inputs
             (self.inputs_box.dose_changed, self._on_dose),
+            (self.inputs_box.inputs_changed, self._show_rows_of_contours),
             (self.inputs_box.inputs_changed, self._run_later),
             (self.form.changed, self._run_later),
             (self.inputs_box.combine.layer_added, self._on_layer_added),
@@ -147,6 +149,12 @@ class DosePanel(EnginePanel):
             unit = self.inputs_box.unit.text()
             for part in (self.axes_box, self.scale_box, self.table):
                 part.set_unit(unit)
+
+    def _show_rows_of_contours(self) -> None:
+        """Hide the settings of contours where there are labels only, which they would not change."""
+        layers = self.inputs_box.structures.layers
+        for name in ("interpolation", "caps"):
+            self.form.set_row_visible(name, visible=not layers or any(isinstance(one, Shapes) for one in layers))
 
     def _on_layer_added(self, name: str) -> None:
         self.show_status(f"added {name!r}; choose it as the dose for its histograms")
@@ -271,8 +279,8 @@ class DosePanel(EnginePanel):
         return {
             "scale": self.controller.factor,
             "reference_dose": self.controller.reference,
-            "metrics": tuple(map(str, self.table.metrics)),
-            "constraints": tuple(map(str, self.constraints.constraints)),
+            "metrics": self.table.metrics,
+            "constraints": self.constraints.constraints,
         }
 
     def script_files(self) -> dict[str, str]:

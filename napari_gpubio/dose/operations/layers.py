@@ -4,7 +4,7 @@ What a layer shows is what made it, its file, or its values, which are copied. F
 read, and arrays looked through; `known` is what was found before.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -33,8 +33,7 @@ from napari_gpubio.dose.napari_io import (
     unit_of,
     volume_of_dose,
 )
-from napari_gpubio.dose.operations.inputs import DoseOf, HeldContours, LabelsOf, OpenDose
-from napari_gpubio.dose.structures.contours import ContourStructure
+from napari_gpubio.dose.operations.inputs import DoseOf, LabelsOf, OpenDose
 from napari_gpubio.dose.structures.labels import LabelStructures
 
 Volumes = Mapping[Any, Output[Volume]]  # that layers were found to show, by the layer
@@ -75,7 +74,8 @@ def dose_shown(
 
 def _keep(operation: Reading, store: Store, **values: Any) -> None:
     """Make what an operation takes of values that are here, whatever device they were made on."""
-    store.keep(operation, "cpu", operation.read(SimpleNamespace(**values)))
+    if store.last_result(operation) is None:
+        store.keep(operation, "cpu", operation.read(SimpleNamespace(**values)))
 
 
 def _made_as_dose(layer: Any, unit: str, volume: Volume, store: Store) -> Output[Dose] | None:
@@ -151,11 +151,6 @@ def labels_shown(
     )
     _keep(operation, store, volume=value)
     return operation, source
-
-
-def contours_shown(layer: Any, structures: Sequence[ContourStructure], store: Store = STORE) -> HeldContours:
-    """Return the operation of a layer's contours."""
-    return HeldContours.of(structures, layer.name, store)
 
 
 # -- back to layers ---------------------------------------------------------------------------------------------------

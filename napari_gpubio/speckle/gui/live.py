@@ -37,21 +37,7 @@ Array = npt.NDArray[Any]
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class Recipe:
-    """How live maps are made.
-
-    Parameters
-    ----------
-    settings, noise
-        As of `napari_gpubio.speckle.ContrastStream`.
-    exposure_ms
-        That the camera has, or is to be set to.
-    registers
-        Whether frames are shifted onto the first one before contrast is computed.
-    baseline_maps
-        Maps that a baseline is made of.
-    device
-        As the API takes it.
-    """
+    """How live maps are made; see `ContrastStream`. The exposure is what a camera has, or is to be set to."""
 
     settings: ContrastSettings
     noise: Noise = dataclasses.field(default_factory=NoiseModel)

@@ -29,7 +29,7 @@ from napari_gpubio.speckle.gui.regions import RegionController, flow_index
 from napari_gpubio.speckle.gui.run import FramesSource, StackResult, StackRun, run_steps
 from napari_gpubio.speckle.gui.sources import SourceBox, StackPage
 from napari_gpubio.speckle.gui.video import Video, ask_video_path, video_of, write_steps
-from napari_gpubio.speckle.mesi.recording import NOT_SPATIAL, SINGLE_FRAME
+from napari_gpubio.speckle.mesi.recording import NOT_SPATIAL
 from napari_gpubio.speckle.opening import HeldRegions
 from napari_gpubio.speckle.operations import Contrast, Mesi, Pulsatility
 from napari_gpubio.speckle.settings import RelativeFlow, Spatial, WindowSettings
@@ -157,9 +157,6 @@ class SpecklePanel(EnginePanel):
         else:
             if not isinstance(settings.mode, Spatial):
                 raise InvalidInput(NOT_SPATIAL)
-            if count == 1:
-                raise InvalidInput(SINGLE_FRAME)
-            fit.repeats(count)
             fields |= {"recipe": fit, "mode": settings.mode, "mask": settings.mask}
             if (target := box.mesi.target) is not None:
                 sources["static_target"], within = target

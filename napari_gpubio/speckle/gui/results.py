@@ -109,7 +109,7 @@ def add_maps(viewer: Any, result: StackResult) -> Any:
 def add_fit(viewer: Any, result: StackResult, fit: FrameFit) -> Any:
     """Add or update the layers of a multi-exposure fit that has begun; returns the first of them."""
     output, chosen = result.operation.output, None
-    _add_mask(viewer, result, fit.fit.mask, FIT_MASK, output(MASK))
+    _add_mask(viewer, result, fit.fit.mask.copy(), FIT_MASK, output(MASK))  # it may be painted on
     for one in reversed(fitted_maps(fit.recipe.settings, shows_errors=result.run.shows_errors)):
         title = f"{one.title} ({one.unit})" if one.unit else one.title
         values = np.asarray(getattr(fit.fit, one.part))

@@ -76,28 +76,10 @@ def _compared(stored: Any) -> Iterator[Any]:
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class StackRun:
-    """Everything that a run needs, as it was when it began.
+    """Everything that a run needs, as it was when it began: an operation, its fields, and where its inputs come from.
 
-    Parameters
-    ----------
-    verb, fields
-        The operation, and its fields but for the inputs.
-    sources
-        Where its inputs come from, by their fields.
-    within
-        Pixels of the static target by the name of the layer that marks them, or nothing for all.
-    registers
-        Whether frames are shifted onto the first one.
-    place
-        Scale, translation and units of the layer of the frames.
-    rate_hz, exposure_ms
-        Of the frames, for their time course.
-    baseline_maps
-        Maps whose flow is 1 in the time course.
-    device
-        As the API takes it.
-    shows_errors
-        Whether a fit gives layers of standard errors.
+    ``within`` are the pixels of the static target by the name of the layer that marks them, or nothing for all;
+    ``place`` is scale, translation and units of the layer of the frames.
     """
 
     verb: type[Contrast] | type[Mesi]

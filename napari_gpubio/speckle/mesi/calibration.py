@@ -79,7 +79,7 @@ def measure_beta(
     spatial = ContrastSettings(
         mode=given.mode if isinstance(given.mode, Spatial) else Spatial(),
         index=Squared(),
-        mask=Validity(saturation=given.saturation, low_signal=given.low_signal),
+        mask=given.mask if isinstance(given.mask, Validity) else Validity(),
     )
     stack = FrameStack(frames)
     chosen = np.unique(np.linspace(0, stack.count - 1, min(stack.count, _MOST_FRAMES)).round().astype(int))

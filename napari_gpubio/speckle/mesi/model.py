@@ -91,6 +91,7 @@ ORDERS = {
     CYCLES: "All exposures once, then again: 1, 2, 5, 1, 2, 5 ms",
     BLOCKS: "All frames of an exposure, then those of the next: 1, 1, 2, 2, 5, 5 ms",
 }
+_ORDERS = " ".join(f"{name.capitalize()}: {text}." for name, text in ORDERS.items())
 NO_EXPOSURES = "there are no exposures; enter those of the frames in ms, for instance 0.5, 1, 2, 5, 10"
 
 
@@ -99,7 +100,9 @@ class MesiRecipe(Settings):
     """Exposures of a stack, and settings of the fit."""
 
     exposures_ms: tuple[float, ...] = part("Exposures", "Exposures, increasing, each once.", unit="ms")
-    order: str = param(CYCLES, "Several of each", "Order: of several frames of each exposure.", choices=tuple(ORDERS))
+    order: str = param(
+        CYCLES, "Several of each", f"Order: of several frames of each exposure. {_ORDERS}", choices=tuple(ORDERS)
+    )
     settings: MesiSettings = part("Fit", "Model, and what is fitted.", default=MesiSettings())
 
     def repeats(self, frames: int) -> int:

@@ -35,31 +35,10 @@ _FIT_STARTS = "multi-exposure fit (the first on a machine compiles, up to a minu
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Target:
-    """Frames of a static target, and its pixels, booleans (Y, X), or None for all."""
-
-    frames: Any
-    region: npt.NDArray[np.bool_] | None = None
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
 class FrameFit:
-    """A multi-exposure fit of frames.
+    """A fit of frames, with β as it was measured in ``recipe``, and what it was computed from.
 
-    Parameters
-    ----------
-    fit
-        What was fitted.
-    recipe
-        The fit that was requested, with β as it was measured.
-    contrast
-        K at each exposure, shape (exposures, Y, X).
-    maps
-        Maps of K² of each frame.
-    beta
-        What was measured on a static target, or None.
-    was_registered
-        Whether frames were shifted onto the first one.
+    ``contrast`` is K at each exposure, (exposures, Y, X), ``maps`` are those of K² of each frame.
     """
 
     fit: MesiResult
@@ -106,7 +85,8 @@ def fit_frames_steps(
     windows: WindowSettings | None = None,
     *,
     noise: Noise | None = None,
-    target: Target | None = None,
+    target: Any = None,
+    region: npt.ArrayLike | None = None,
     device: str | Device = "auto",
     stop: threading.Event | None = None,
 ) -> Generator[Step, None, FrameFit]:
@@ -122,8 +102,8 @@ def fit_frames_steps(
         Window and mask of K, which is taken over a square of pixels of each frame.
     noise
         Noise of the camera.
-    target
-        What β is measured on, where the fit has none.
+    target, region
+        Frames of a static target, which β is measured on, and its pixels, booleans (Y, X); None for all.
     device, stop
         As of `napari_gpubio.speckle.contrast_steps`; the fit is made on the CPU.
 
@@ -144,7 +124,7 @@ def fit_frames_steps(
     contrast = exposure_contrast(maps, recipe)
     if target is not None:
         yield Step(0, contrast[0].size, "β of the static target")
-        beta = measure_beta(target.frames, settings, noise=noise, region=target.region, device=device)
+        beta = measure_beta(target, settings, noise=noise, region=region, device=device)
         recipe = dataclasses.replace(recipe, settings=beta.applied_to(recipe.settings))
     yield Step(0, contrast[0].size, _FIT_STARTS)
     fit = yield from fit_mesi_steps(contrast, recipe.exposures_ms, recipe.settings, stop=stop)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.operations import run
+from napari_gpubio.core.operations import from_graph, run
 from napari_gpubio.dose import surface_histograms
 from napari_gpubio.dose.io import read_dvh_sequence, read_rtstruct
 from napari_gpubio.dose.napari_io import contours_layer
@@ -39,6 +39,7 @@ def test_everything_includes_how_it_was_made(user, panel, tmp_path):
     assert written["parameters"]["scaled_by"] == 2.0
     assert written["parameters"]["histograms"]["sampling"]["spacing_mm"] == 0.7
     assert written["structures"][0]["mean"] == user.curve("lung").mean
+    assert [*from_graph(written["parameters"]["record"]).values()][-1] == panel.operation()
     other = json.loads((tmp_path / "e (2nd plan).json").read_text(encoding="utf-8"))
     assert other["structures"][0]["mean"] == user.curve("lung", second=True).mean
 

@@ -146,6 +146,20 @@ def test_settings_that_wait_for_a_run_are_not_in_the_record(user, live, qtbot):
     assert draft == live.operation()
 
 
+def test_settings_of_contours_have_rows_where_there_are_contours(user, viewer, live):
+    drawn, labels = viewer.layers["drawn"], viewer.layers["organs"]
+    live.form.widget("interpolation").value = "shape"
+    user.settle()
+    assert live.operation().settings.interpolation == "shape"
+    live.inputs_box.structures.choose(labels)
+    user.settle()
+    assert live.message == ""
+    assert live.operation().settings.interpolation == "slab"
+    live.inputs_box.structures.choose(labels, drawn)
+    user.settle()
+    assert live.operation().settings.interpolation == "shape", "what was chosen comes back with its row"
+
+
 def test_a_dose_of_a_file_is_that_file(user, viewer, panel, tmp_path):
     pixels = np.tile(np.arange(100, 112, dtype=np.uint16) * 50, (5, 10, 1))
     save_dose(tmp_path / "dose.dcm", pixels, spacing=(3.0, 3.0, 4.0))

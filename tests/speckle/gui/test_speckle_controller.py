@@ -94,7 +94,7 @@ def test_camera_facts_come_from_the_stack(viewer, panel):
     facts = {"exposure_ms": 4.0, "saturation_adu": 4095, "dark_adu": 64.0}
     add_stack(viewer, metadata={"napari_gpubio": facts})
     settings = panel.contrast_box.settings
-    assert (settings.index.exposure_ms, settings.saturation) == (4.0, 4095)
+    assert (settings.index.exposure_ms, settings.mask.saturation) == (4.0, 4095)
     assert panel.contrast_box.noise.model.dark_adu == 64.0
     assert says(panel.source_box.stack.description.text(), "6 frames", "56 × 40", "uint16", "4 ms", "64 ADU")
 

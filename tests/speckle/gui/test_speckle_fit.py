@@ -6,7 +6,6 @@ import tifffile
 
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.speckle import ContrastSettings, NoiseModel, contrast
-from napari_gpubio.speckle.gui.fitting import GIVEN, MEASURED
 from napari_gpubio.speckle.gui.inputs import MESI
 from napari_gpubio.speckle.gui.layers import LIVE_MAP
 from napari_gpubio.speckle.gui.results import FIT_MAPS
@@ -33,8 +32,11 @@ def choose_fit(panel, text=TEXT, **settings):
     box.choose_index(MESI)
     box.mesi.exposures.setText(text)
     if "beta" in settings:
-        box.mesi.beta.setCurrentText(GIVEN)
-        box.mesi.known.widget("static_k2").value = settings.pop("beta")
+        settings = {
+            "beta": "given",
+            "static_k2": settings["beta"],
+            **{n: v for n, v in settings.items() if n != "beta"},
+        }
     for name, value in settings.items():
         box.mesi.form.widget(name).value = value
 
@@ -70,7 +72,8 @@ def test_the_correlation_time_is_found(viewer, panel, qtbot):
     add_stack(viewer, FRAMES, metadata={"napari_gpubio": {"exposures_ms": EXPOSURES, "dark_adu": Camera().dark_adu}})
     window = 7
     assert panel.contrast_box.mesi.recipe.exposures_ms == EXPOSURES
-    choose_fit(panel, panel.contrast_box.mesi.exposures.text(), beta=round(window_share(window, CUTOFF), 3))
+    beta = round(window_share(window, CUTOFF), 3)
+    choose_fit(panel, panel.contrast_box.mesi.exposures.text(), beta="given", static_k2=beta)
     panel.contrast_box.mesi.form.widget("fit_rho").value = False
     panel.contrast_box.form.widget("window").value = window
     run(qtbot, panel)
@@ -88,7 +91,7 @@ def test_maps_are_those_of_the_engine_and_the_next_fit_takes_their_place(viewer,
     stack = add_stack(viewer, FRAMES, scale=(1, 2, 2), units=("pixel", "um", "um"))
     noise = NoiseModel(dark_adu=Camera().dark_adu, gain=0.1)
     panel.contrast_box.noise.form.set_value(noise)
-    choose_fit(panel, beta=0.9, fit_noise=True)
+    choose_fit(panel, beta="given", static_k2=0.9, fit_noise=True)
     run(qtbot, panel)
     want = fit_of(FRAMES, MesiSettings(beta=GivenBeta(static_k2=0.9), fit_noise=True), noise)
     for name, part in {"1/τ (1/s)": "ict", "ρ, moving fraction": "rho", "ν, noise term of K²": "noise"}.items():
@@ -171,7 +174,7 @@ def test_the_script_makes_the_same_fit(viewer, panel, qtbot, tmp_path, monkeypat
     panel.source_box.stack.layer_box.setCurrentText("frames")
     choose_fit(panel, fit_noise=True)
     panel.contrast_box.mesi.shows_errors.setChecked(True)
-    panel.contrast_box.mesi.order.setCurrentText(order)
+    panel.contrast_box.mesi.form.widget("order").value = order
     panel.contrast_box.registers.setChecked(True)
     run(qtbot, panel)
     shown_by_script(script_of(panel), tmp_path, monkeypatch)
@@ -196,7 +199,6 @@ def test_beta_is_measured_on_a_static_target(viewer, panel, qtbot, tmp_path, mon
     panel.contrast_box.noise.form.set_value(NoiseModel(dark_adu=Camera().dark_adu))
     choose_fit(panel)
     box = panel.contrast_box.mesi
-    box.beta.setCurrentText(MEASURED)
     box.target_box.setCurrentText("paper")
     viewer.add_shapes([[[8, 70], [8, 150], [90, 150], [90, 70]]], shape_type="polygon", name="within")
     box.region_box.setCurrentText("within")

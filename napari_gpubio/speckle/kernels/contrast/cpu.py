@@ -151,13 +151,13 @@ def saturated_samples(frames: Array, recipe: Recipe) -> npt.NDArray[np.uint8]:
     found = (frames >= recipe.saturated).view(np.uint8)
     radius = recipe.settings.width // 2
     margins = [(0, 0), (radius, radius), (radius, radius)]
-    return np.pad(found, margins, mode="symmetric" if recipe.settings.edges == "reflect" else "constant")
+    return np.pad(found, margins, mode="symmetric" if recipe.settings.mode.edges == "reflect" else "constant")
 
 
 def with_margins(frames: Array, recipe: Recipe) -> npt.NDArray[np.float64]:
     """Return floating-point frames minus their dark level, with margins for windows at borders; NaN for no sample."""
     signal = frames.astype(np.float64) if recipe.dark is None else frames - recipe.dark
-    radius, edges = recipe.settings.width // 2, recipe.settings.edges
+    radius, edges = recipe.settings.width // 2, recipe.settings.mode.edges
     margins = [(0, 0), (radius, radius), (radius, radius)]
     if edges == "reflect":
         return np.pad(signal, margins, mode="symmetric")

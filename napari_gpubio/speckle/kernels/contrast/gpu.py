@@ -72,7 +72,7 @@ def defines_of(recipe: Recipe) -> tuple[str, ...]:
     aligned = int(recipe.shape[1] % _QUAD == 0)
     pixel = f"PIXEL={_PIXELS[recipe.dtype.itemsize]}"
     whole = (*common, pixel, f"DARK={dark}", f"WIDE={wide}", f"MANY={many}", f"ALIGNED={aligned}")
-    return whole if s.width == 1 else (*whole, f"RADIUS={s.width // 2}", f"EDGES={EDGES.index(s.edges)}")
+    return whole if s.width == 1 else (*whole, f"RADIUS={s.width // 2}", f"EDGES={EDGES.index(s.mode.edges)}")
 
 
 class Maker:
@@ -179,7 +179,7 @@ class Maker:
         count = len(maps.contrast)
         stack = struct(
             STRUCTS["RealStack"], values=frames, dark=self._dark, saturation=self.recipe.saturated, width=width,
-            rows=rows, maps=count, radius=s.width // 2, edges=EDGES.index(s.edges), depth=s.depth, step=s.step,
+            rows=rows, maps=count, radius=s.width // 2, edges=EDGES.index(s.mode.edges), depth=s.depth, step=s.step,
         )  # fmt: skip
         self._launch(_DIRECT, "fill_directly", (-(-count * rows * width // _THREADS),), stack, self._finishing(maps))
 

@@ -157,7 +157,7 @@ class Recipe:
     @property
     def saturated(self) -> int:
         """Level from which a pixel counts as saturated; 0 (unknown) for floating-point frames unless one is given."""
-        level = self.settings.saturation
+        level = self.settings.mask.saturation
         return level if level or self.is_real else int(np.iinfo(self.dtype).max)
 
     @property
@@ -167,7 +167,7 @@ class Recipe:
         return Rule(
             radius=np.int64(s.width // 2),
             reach=np.int64(0 if self.is_real else s.width // 2),
-            edges=np.int64(EDGES.index(s.edges)),
+            edges=np.int64(EDGES.index(s.mode.edges)),
             depth=np.int64(s.depth),
             kind=np.int64(KINDS[type(s.index)]),
             whole=np.bool_(not self.is_real),
@@ -175,7 +175,7 @@ class Recipe:
             beta=np.float32(s.index.beta if isinstance(s.index, InverseCorrelationTime) else 1.0),
             top=np.float32(_TOPS[getattr(s.index, "nonfinite", "inf")]),
             gain=np.float32(self.noise.gain * self.unit),
-            low=np.float32(s.low_signal * self.unit),
+            low=np.float32(s.mask.low_signal * self.unit),
         )
 
     @property
