@@ -29,6 +29,7 @@ from napari_gpubio.tracts.operations.noise import Mppca, ScanWithoutNoise
 from napari_gpubio.tracts.operations.regions import BoxRegion, OpenAtlas, OpenRegion, SphereRegion
 from napari_gpubio.tracts.operations.scans import OpenScan
 from napari_gpubio.tracts.operations.tensors import FittedTensors, FitTensors, OpenTensors, TensorsWithMaps
+from napari_gpubio.tracts.operations.tracking import Track, TrackInFixels, TrackInFods
 
 __all__ = [
     "BoxRegion",
@@ -72,4 +73,7 @@ __all__ = [
     "TensorsWithMaps",
     "TissueFods",
     "TissueResponses",
+    "Track",
+    "TrackInFixels",
+    "TrackInFods",
 ]
