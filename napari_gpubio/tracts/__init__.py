@@ -67,7 +67,13 @@ from napari_gpubio.tracts.settings import (
 )
 from napari_gpubio.tracts.tensors.run import fit_steps, fit_tensors
 from napari_gpubio.tracts.tensors.settings import FitSettings, OrdinaryLeastSquares, WeightedLeastSquares
-from napari_gpubio.tracts.uncertainty import Bootstrap, BootstrapSettings, bootstrap, bootstrap_steps
+from napari_gpubio.tracts.uncertainty import (
+    Bootstrap,
+    BootstrapSettings,
+    FodBootstrapSettings,
+    bootstrap,
+    bootstrap_steps,
+)
 
 if TYPE_CHECKING:
     import os
@@ -89,6 +95,7 @@ __all__ = [
     "FitSettings",
     "FixelField",
     "FixelGeodesic",
+    "FodBootstrapSettings",
     "FodField",
     "FromFod",
     "Hamiltonian",

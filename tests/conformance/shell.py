@@ -42,6 +42,7 @@ MINE = b"what was there before"
 VERBS = (
     "demo", "check", "bench", "warm", "info", "track", "track-fods", "track-fixels", "tensors", "response",
     "tissue-responses", "fod", "tissue-fods", "peaks", "mppca", "dissect", "bootstrap",
+    "bootstrap-fods",
     "connect", "connectome", "geodesics", "bundles", "light", "mcml", "forward", "denoise", "dose", "speckle", "mesi",
 )  # fmt: skip
 
@@ -242,15 +243,15 @@ row_of_kept("mesi", "one of the files with its prefix", lambda folder: ("mesi", 
             "--exposures-ms", "1,2,3,4,5,6", "--out", "fit")  # fmt: skip
 row_of_kept("track", "a tractogram that is there", lambda _: TRACK, "cc.trk", "--out", "cc.trk")
 row_of_kept("tensors", "one of their maps", lambda _: ("tensors", str(DWI)), "md.nii.gz", "--md-out", "md.nii.gz")
-row_of_kept("bootstrap", "one of its files in the folder", lambda _: ("bootstrap", *TRACK[1:]), "out/repeats.trx",
-            "--out", "out")  # fmt: skip
+row_of_kept("bootstrap", "one of its files", lambda _: ("bootstrap", *TRACK[1:]), "repeats.trx",
+            "--out", "p.nii.gz", "--repeats-out", "repeats.trx")  # fmt: skip
 row_of_kept("mppca", "the bvec file beside the result", lambda _: ("mppca", str(DWI)), "clean.bvec",
             "--out", "clean.nii.gz")  # fmt: skip
 row_of_kept("tissue-responses", "one of its files", lambda _: ("tissue-responses", str(DWI)), "csf.txt",
             "--out", "wm.txt", "--csf-out", "csf.txt")  # fmt: skip
 row_of_kept("dissect", "a map that is there", fibers, "n.nii.gz", "--out", "out.trx", "--density-out", "n.nii.gz")
-row_of_kept("connect", "a table that is there", lambda _: ("connect", str(DWI), "sphere:0,0,0,5", "sphere:9,0,0,5"),
-            "r.csv", "--table", "r.csv")  # fmt: skip
+row_of_kept("connect", "a table that is there", lambda _: ("connect", str(DWI), "--source", "sphere:0,0,0,5"), "r.csv",
+            "--target", "sphere:9,0,0,5", "--table-out", "r.csv")  # fmt: skip
 row_of_kept("light", "the JSON file of a volume", head, "f.json", "--out", "f.nii.gz")
 row_of_kept("light", "the errors of a volume", head, "f_standard_error.nii.gz", "--out", "f.nii.gz")
 row_of_kept("light", "a Jacobian of several", head, "j_ln_intensity_musp.nii.gz", "--jacobian", "j.nii.gz",

@@ -61,6 +61,7 @@ from napari_gpubio.core.steps import drive
 
 RECORD_ENDING = ".json"
 _RECORD, _READ = "record", "read"
+_MOST_SHOWN = 18  # options in a short help: of more, those of parts and of reading are in the long one alone
 
 
 class _Option(NamedTuple):
@@ -132,14 +133,16 @@ def _prepare(operation: type[Operation], verb: Parser, arguments: Sequence[str])
         if (flag := argument.partition("=")[0]) in strange:
             owners = ", ".join(dict.fromkeys(kind_of(one.owner) for one in every if one.flag == flag))
             raise InvalidInput(f"{flag} is an option of {owners}, which is not chosen; leave it out, or choose it")
-    first = _first(operation)
-    for option in every:
-        if _is_chosen(option, chosen):
-            _add_option(verb, option, first, shows_all=shows_all)
-    if reads := _reading_options(operation):
-        how = verb.add_argument_group("how files are read")
+    first, reads = _first(operation), _reading_options(operation)
+    given = [one for one in every if _is_chosen(one, chosen)]
+    is_long = not shows_all and sum(map(_is_plain, [*given, *reads])) > _MOST_SHOWN
+    for option in given:
+        is_choice = bool(alternatives(hints(option.owner)[option.field.name]))
+        _add_option(verb, option, first, shows_all=shows_all, hides=is_long and len(option.path) > 1 and not is_choice)
+    if reads:
+        how = verb.add_argument_group("how files are read" + ": see --help-all" * is_long)
         for option in reads:
-            _add_option(how, option, "", shows_all=shows_all)
+            _add_option(how, option, "", shows_all=shows_all, hides=is_long)
     files = verb.add_argument_group(f"results, to files (inputs may be files, or records {RECORD_ENDING})")
     for name, flags in _outputs(operation).items():
         words = words_of(operation.makes[name])
@@ -275,11 +278,18 @@ def _first(operation: type[Operation]) -> str:
     return next((f.name for f in fields if f.name in inputs or hints(operation)[f.name] is File), "")
 
 
-def _add_option(verb: Any, option: _Option, first: str, *, shows_all: bool) -> None:
+def _is_plain(option: _Option) -> bool:
+    """Whether a short help would show an option."""
+    told = param_info(option.field) or part_info(option.field)
+    return told is None or not told.advanced
+
+
+def _add_option(verb: Any, option: _Option, first: str, *, shows_all: bool, hides: bool = False) -> None:
     field, hint = option.field, hints(option.owner)[option.field.name]
     inputs = input_infos(option.owner) if issubclass(option.owner, Operation) else {}
     how = _how(field, hint, inputs.get(field.name), shows_all=shows_all, words=_words_of(option))
     dest = ".".join(option.path)
+    how |= {"help": argparse.SUPPRESS} if hides else {}
     if option.path == (first,):
         needed = how.pop("required", False)
         how["nargs"] = {(True, True): "+", (True, False): "*", (False, False): "?"}.get(("nargs" in how, needed))

@@ -1,7 +1,7 @@
 """The verbs of tracts: operations on diffusion scans, tensors, orientation distributions, regions and fibers."""
 
 from napari_gpubio.tracts.operations.bundles import MeasureBundles, OpenBundle
-from napari_gpubio.tracts.operations.connectome import MakeConnectome, MatrixSettings, OpenConnectome
+from napari_gpubio.tracts.operations.connectome import MakeConnectome, MatrixSettings, OpenConnectome, ShootGeodesics
 from napari_gpubio.tracts.operations.deconvolution import (
     Deconvolve,
     DeconvolveTissues,
@@ -27,12 +27,17 @@ from napari_gpubio.tracts.operations.held import (
 )
 from napari_gpubio.tracts.operations.noise import Mppca, ScanWithoutNoise
 from napari_gpubio.tracts.operations.regions import BoxRegion, OpenAtlas, OpenRegion, SphereRegion
+from napari_gpubio.tracts.operations.routes import ConnectRegions
 from napari_gpubio.tracts.operations.scans import OpenScan
 from napari_gpubio.tracts.operations.tensors import FittedTensors, FitTensors, OpenTensors, TensorsWithMaps
 from napari_gpubio.tracts.operations.tracking import Track, TrackInFixels, TrackInFods
+from napari_gpubio.tracts.operations.uncertainty import BootstrapFods, BootstrapTensors
 
 __all__ = [
+    "BootstrapFods",
+    "BootstrapTensors",
     "BoxRegion",
+    "ConnectRegions",
     "Deconvolve",
     "DeconvolveTissues",
     "Dissect",
@@ -69,6 +74,7 @@ __all__ = [
     "Peaks",
     "Range",
     "ScanWithoutNoise",
+    "ShootGeodesics",
     "SphereRegion",
     "TensorsWithMaps",
     "TissueFods",

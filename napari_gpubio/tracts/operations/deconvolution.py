@@ -75,7 +75,7 @@ register_kind(
 
 
 @dataclass(frozen=True, kw_only=True)
-class _OfScan(Operation):
+class OfScan(Operation):
     """What all verbs of scans take here, and how their results are checked."""
 
     scan: Ref[DiffusionScan] = given("Scan", "Diffusion scan: NIfTI with bval and bvec beside it, or .mif.")
@@ -98,7 +98,7 @@ class _OfScan(Operation):
 
 
 @dataclass(frozen=True, kw_only=True)
-class EstimateResponse(_OfScan, verb="response", makes={"response": Response}):
+class EstimateResponse(OfScan, verb="response", makes={"response": Response}):
     """Estimate the signal of a single fiber from a diffusion scan.
 
     A text file in MRtrix's format is written. Responses of tissues: tissue-responses.
@@ -155,7 +155,7 @@ class TissueResponses:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EstimateTissueResponses(_OfScan, verb="tissue-responses", makes=dict.fromkeys(TISSUES, Response)):
+class EstimateTissueResponses(OfScan, verb="tissue-responses", makes=dict.fromkeys(TISSUES, Response)):
     """Estimate the signals of white matter, gray matter and CSF from a diffusion scan.
 
     Text files in MRtrix's format are written, with rows for all shells. With one shell: white matter and CSF (two).
@@ -196,7 +196,7 @@ def _numbers(response: Response) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Deconvolving(_OfScan):
+class _Deconvolving(OfScan):
     """How FODs of a scan are made and checked."""
 
     def _fods(self, data: Any, responses: Any, settings: Any, mask: Any, run: Any) -> Steps:

@@ -45,7 +45,7 @@ class OpenRegion(Reading, verb="open-region", makes={"region": AnyRegion}):
     """Open a region: a mask, or a label of an atlas."""
 
     file: File = part("File", "NIfTI or MRtrix image: a mask, or labels.")
-    label: str = param("", "Label", "Number or name; all voxels that are not 0 by default.")
+    label: str = param("", "Label", "Number or name; all voxels that are not 0 by default.", advanced=True)
     reference: File | None = part("Reference", REFERENCE, default=None)
 
     @property
@@ -74,7 +74,7 @@ class OpenRegion(Reading, verb="open-region", makes={"region": AnyRegion}):
         path, colon, label = text.rpartition(":")
         if not colon or not path or Path(text).is_file():
             path, label = text, ""
-        return cls(file=file(path), label=label, **options)
+        return cls(file=file(path), **{"label": label, **options})
 
     def read(self, data: Any) -> AnyRegion:
         """Read it."""

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from napari_gpubio import __version__
 from napari_gpubio.core.device import Device, choose_device
+from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.parameters import check_unused
 from napari_gpubio.core.settings import plain
 from napari_gpubio.core.space import apply_affine
@@ -30,7 +31,7 @@ from napari_gpubio.tracts.uncertainty.fod_repeats import affine_of, fod_notes, f
 from napari_gpubio.tracts.uncertainty.model import Bootstrap, fiber_numbers
 from napari_gpubio.tracts.uncertainty.repeats import Place, Repeat, Repeats, TensorRepeats
 from napari_gpubio.tracts.uncertainty.residuals import Box, draw_problem
-from napari_gpubio.tracts.uncertainty.settings import BootstrapSettings
+from napari_gpubio.tracts.uncertainty.settings import BootstrapSettings, FodBootstrapSettings
 
 Array = npt.NDArray[Any]
 Done = TypeVar("Done")
@@ -42,7 +43,7 @@ def bootstrap(  # noqa: PLR0913 - what a user may know of a run
     seeds_mm: npt.ArrayLike,
     directions: Directions | None = None,
     method: Method | None = None,
-    resampling: BootstrapSettings | None = None,
+    resampling: FodBootstrapSettings | None = None,
     *,
     fit: FitSettings | None = None,
     field: TensorField | FodField | None = None,
@@ -68,7 +69,7 @@ def bootstrap_steps(  # noqa: PLR0913 - the same
     seeds_mm: npt.ArrayLike,
     directions: Directions | None = None,
     method: Method | None = None,
-    resampling: BootstrapSettings | None = None,
+    resampling: FodBootstrapSettings | None = None,
     *,
     fit: FitSettings | None = None,
     field: TensorField | FodField | None = None,
@@ -103,7 +104,7 @@ def bootstrap_steps(  # noqa: PLR0913 - the same
     method
         Of the tracking, by default `Hamiltonian`, in FODs `SDStream`; see `napari_gpubio.tracts.settings`.
     resampling
-        Number of repeats, residuals, margin, random seed; see `BootstrapSettings`.
+        Number of repeats, residuals, margin, random seed; `BootstrapSettings`, in FODs `FodBootstrapSettings`.
     fit
         Of the tensors; see `FitSettings`.
     field
@@ -127,12 +128,11 @@ def bootstrap_steps(  # noqa: PLR0913 - the same
     """
     if method is None:
         method = SDStream() if isinstance(field, FodField) else Hamiltonian()
-    resampling, fit = resampling or BootstrapSettings(), fit or FitSettings()
+    resampling, fit = _checked(resampling, in_fods=isinstance(field, FodField)), fit or FitSettings()
     if field is not None:
         check_method(method, field)
     notes = fod_notes(scan, field, method) if isinstance(field, FodField) else []
     if isinstance(field, FodField):
-        check_unused(resampling, ("leverage",), "in FODs residuals are divided by the square root of 1 - h")
         check_unused(fit, [one.name for one in dataclasses.fields(fit)], "FODs are deconvolved, not fitted")
     directions, chosen, clock = method.directions(directions, Principal()), choose_device(device), RunClock()
     if field is None:
@@ -148,6 +148,7 @@ def bootstrap_steps(  # noqa: PLR0913 - the same
     if isinstance(field, FodField):
         repeats = yield from fod_repeats_steps(scan, field, box, resampling.random_seed, chosen, stop)
     else:
+        assert isinstance(resampling, BootstrapSettings)
         repeats = _tensor_repeats(scan, field, box, fit, resampling, chosen)
     try:
         trace = partial(_traced, repeats, seeds=seeds, directions=directions, method=method)
@@ -177,8 +178,22 @@ def _traced(repeats: Repeats, number: int, **how: Any) -> tuple[Repeat, Repeat |
     return None if once is None or (is_first and twice is None) else (once, twice)
 
 
+def _checked(resampling: FodBootstrapSettings | None, *, in_fods: bool) -> FodBootstrapSettings:
+    """Return the settings, or the usual ones; InvalidInput if they are those of tensors in FODs, or the reverse."""
+    resampling = resampling or (FodBootstrapSettings() if in_fods else BootstrapSettings())
+    if isinstance(resampling, BootstrapSettings) == in_fods:
+        right, what = ("FodBootstrapSettings", "FODs") if in_fods else ("BootstrapSettings", "tensors")
+        raise InvalidInput(f"resampling is {type(resampling).__name__}; of {what} give {right}")
+    return resampling
+
+
 def _tensor_repeats(
-    scan: DiffusionScan, field: TensorField, box: Box, fit: FitSettings, resampling: BootstrapSettings, device: Device
+    scan: DiffusionScan,
+    field: TensorField,
+    box: Box,
+    fit: FitSettings,
+    resampling: BootstrapSettings,
+    device: Device,
 ) -> TensorRepeats:
     problem, inside = draw_problem(
         scan, field.mask, box, fit, leverage=resampling.leverage, seed=resampling.random_seed
@@ -232,7 +247,7 @@ def _in_order(do: Callable[[int], Done], count: int, threads: int, stop: threadi
 class _Summary:
     """What is known of the repeats so far."""
 
-    def __init__(self, fibers: Tractogram, box: Box, resampling: BootstrapSettings, notes: list[str]) -> None:
+    def __init__(self, fibers: Tractogram, box: Box, resampling: FodBootstrapSettings, notes: list[str]) -> None:
         self.done, self._notes = 0, notes
         self._fibers, self._box, self._resampling = fibers, box, resampling
         self._visits = np.zeros(fibers.shape, np.int32)

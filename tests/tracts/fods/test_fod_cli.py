@@ -18,7 +18,6 @@ from napari_gpubio.tracts import (
     HighestFa,
     PeakSettings,
     Response,
-    arguments,
     deconvolve,
     estimate_response,
     find_peaks,
@@ -197,14 +196,13 @@ def test_fods_have_their_own_usual_settings(tmp_path):
         (["fod", "dwi.nii.gz", "--out", "fod.trk"], "does not end in"),
         (["track", "dwi.nii.gz", "--seed", "0", "0", "0", "--out", "fibers.xyz"], "does not end in"),
         (["track", "dwi.nii.gz", "--seed", "0", "0", "0", "--out", "nowhere/fibers.tck"], "does not exist"),
-        (["bootstrap", "dwi.nii.gz", "--seed", "0", "0", "0", "--out", "dwi.bval"], "which is a file"),
+        (["bootstrap", "dwi.nii.gz", "--seed", "0", "0", "0", "--out", "dwi.bval"], "does not end in"),
         (["fod", "dwi.nii.gz", "--out", "dwi.nii.gz"], "same file"),
         (["peaks", "dwi.nii.gz", "--fixels-out", "."], "is a folder"),
         (["peaks", "dwi.nii.gz"], "nothing is to be written"),
     ],
 )
 def test_what_cannot_be_done_is_printed_before_the_run(one_fiber, words, problem, monkeypatch):
-    monkeypatch.setattr(arguments, "read_scan", None)
     monkeypatch.setattr(operations.scans, "read_dwi", None)
     files = (".txt", ".gz", ".nii", ".trk", ".bval", ".tck", ".xyz", ".")
     with pytest.raises(InvalidInput, match=problem):
@@ -259,15 +257,15 @@ def fixels_grid(folder):
 
 def test_a_wrong_gradient_table_is_called_out(one_fiber, tmp_path, monkeypatch, capsys):
     wrong = SimpleNamespace(ok=False, message="The gradient table looks wrong.")
-    for module in (arguments, operations.deconvolution):
+    for module in (operations.deconvolution, operations.tensors):
         monkeypatch.setattr(module, "check_gradients", lambda _: wrong)
     dwi, wm, out = one_fiber / "dwi.nii.gz", tmp_path / "wm.txt", tmp_path / "fod.nii.gz"
     assert run("response", dwi, "--voxels", 50, "--out", wm) == 0
     assert wrong.message in capsys.readouterr().err
     assert run("fod", dwi, "--response", wm, "--lmax", 4, "--out", out) == 0
     assert wrong.message in capsys.readouterr().err
-    words = ["--deconvolve", "--response", wm, "--lmax", 4, "--repeats", 2]
-    assert run("bootstrap", dwi, *words, "--seed", -6, 10, 6, "--out", tmp_path / "spread") == 0
+    words = ["--response", wm, "--deconvolution-lmax", 4, "--repeats", 2, "--out", tmp_path / "spread.nii.gz"]
+    assert run("bootstrap-fods", dwi, *words, "--seed", -6, 10, 6) == 0
     assert wrong.message in capsys.readouterr().err
 
 
@@ -281,8 +279,9 @@ def test_a_scan_without_b0_volumes_has_fods_that_are_not_checked(one_fiber, wm, 
     words = ["--mask", tmp_path / "mask.nii.gz", "--response", wm, "--lmax", 4]
     assert run("fod", tmp_path / "dwi.nii.gz", *words, "--out", tmp_path / "fod.nii.gz") == 0
     assert "not checked, since the scan has no b0 volume" in capsys.readouterr().err
-    words += ["--deconvolve", "--repeats", 2, "--seed", -6, 10, 6, "--out", tmp_path / "spread"]
-    assert run("bootstrap", tmp_path / "dwi.nii.gz", *words) == 0
+    words[-2] = "--deconvolution-lmax"
+    words += ["--repeats", 2, "--seed", -6, 10, 6, "--out", tmp_path / "spread.nii.gz"]
+    assert run("bootstrap-fods", tmp_path / "dwi.nii.gz", *words) == 0
 
 
 def test_a_response_of_few_directions(tmp_path):

@@ -18,7 +18,7 @@ from napari_gpubio.tracts.settings import METHODS
 from tests.dock_widgets import error_after_run, press_and_wait, script_of, shown_by_script, until_the_end
 
 SEED = (0.0, -5.0, 22.0)
-FEW = tracts.BootstrapSettings(repeats=3, kept_repeats=2, margin_mm=2.0)
+FEW = tracts.FodBootstrapSettings(repeats=3, kept_repeats=2, margin_mm=2.0)
 
 
 @pytest.fixture(scope="module")

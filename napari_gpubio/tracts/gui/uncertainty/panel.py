@@ -40,6 +40,7 @@ from napari_gpubio.tracts.tensors.settings import FitSettings
 from napari_gpubio.tracts.uncertainty import (
     Bootstrap,
     BootstrapSettings,
+    FodBootstrapSettings,
     ProfileInterval,
     bootstrap_steps,
     profile_interval,
@@ -69,7 +70,7 @@ class Inputs:
     scan: DiffusionScan
     fibers: Tractogram
     fods: FodField | None
-    resampling: BootstrapSettings
+    resampling: FodBootstrapSettings
     fit: FitSettings
 
 
@@ -140,6 +141,14 @@ class UncertaintyPanel(EnginePanel):
         """The settings of the fit, which fibers in FODs do not have."""
         return FitSettings() if _in_fods(layer) else self.fit_form.value()
 
+    def _resampling(self, layer: Any) -> FodBootstrapSettings:
+        """The settings of the repeats, of which those in FODs have fewer."""
+        chosen: BootstrapSettings = self.form.value()
+        if not _in_fods(layer):
+            return chosen
+        names = FodBootstrapSettings.__dataclass_fields__
+        return FodBootstrapSettings(**{name: getattr(chosen, name) for name in names})
+
     # -- running --------------------------------------------------------------------------------------------------
 
     def make_steps(self, stop: threading.Event) -> Generator[Step, None, Repeated]:
@@ -154,7 +163,7 @@ class UncertaintyPanel(EnginePanel):
         if scan is None or fibers is None:
             raise InvalidInput(NO_SCAN if scan is None else NO_TRACKS)
         fods = None if fod_layer is None else fods_of(fod_layer)
-        return Inputs(layer, scan_layer, fod_layer, scan, fibers, fods, self.form.value(), self._fit_of(layer))
+        return Inputs(layer, scan_layer, fod_layer, scan, fibers, fods, self._resampling(layer), self._fit_of(layer))
 
     def show_preview(self, preview: Any) -> None:
         """Show the intervals of the repeats so far."""
@@ -212,7 +221,7 @@ class UncertaintyPanel(EnginePanel):
         """Return a script that does the same bootstrap and shows its map and the colored fibers."""
         inputs = self._read_inputs() if self._result is None else self._result.inputs
         fit = self._fit_of(inputs.layer)
-        made = Made(inputs.layer, inputs.scan_layer, inputs.fod_layer, self.form.value(), fit)
+        made = Made(inputs.layer, inputs.scan_layer, inputs.fod_layer, inputs.resampling, fit)
         return uncertainty_script(made, list(self.viewer.layers), self.device, saved)
 
     def painted_layers(self) -> list[Any]:
