@@ -62,5 +62,6 @@ class FromFod(Fan):
     count: int = _count()
 
 
-Directions = Usual | Cone | Isotropic | Principal | FromFod
+ChosenDirections = Usual | Cone | Isotropic | Principal
+Directions = ChosenDirections | FromFod
 CHOSEN = (Cone, Isotropic, Principal)  # of which none is drawn

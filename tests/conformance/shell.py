@@ -40,8 +40,8 @@ ROWS = Rows("The command line")
 DWI = sample_path("brain_phantom/dwi.nii.gz")
 MINE = b"what was there before"
 VERBS = (
-    "demo", "check", "bench", "warm", "info", "tracts", "tensors", "response", "tissue-responses",
-    "fod", "tissue-fods", "peaks", "mppca", "dissect", "bootstrap", "bootstrap-fods",
+    "demo", "check", "bench", "warm", "info", "track", "track-fods", "track-fixels", "tensors", "response",
+    "tissue-responses", "fod", "tissue-fods", "peaks", "mppca", "dissect", "bootstrap", "bootstrap-fods",
     "connect", "connectome", "geodesics", "bundles", "light", "mcml", "forward", "denoise", "dvh", "speckle", "mesi",
 )  # fmt: skip
 
@@ -230,7 +230,7 @@ def row_of_kept(verb: str, trait: str, prepare: Any, name: str, *options: object
         keeps(folder, name, *prepare(folder), *options)
 
 
-TRACTS = ("tracts", str(DWI), "--seed", 0, -5, 22, "--device", "cpu")
+TRACK = ("track", str(DWI), "--seed", 0, -5, 22, "--device", "cpu")
 row_of_kept("dvh", "a table that is there", dose_files, "t.csv", "--metrics-out", "t.csv")
 row_of_kept("dvh", "histograms that are there", dose_files, "h.json", "--out", "h.json")
 row_of_kept("denoise", "a result that is there", image, "out.nii", "--out", "out.nii")
@@ -240,9 +240,9 @@ row_of_kept("region-curves", "a table of regions that is there", lambda folder: 
             "c.csv", "--regions", "l.tif", "--out", "c.csv")  # fmt: skip
 row_of_kept("mesi", "one of the files beside its map", lambda folder: ("mesi", *frames(folder)[1:2]), "fit_rho.tif",
             "--exposures-ms", *range(1, 7), "--out", "fit.tif")  # fmt: skip
-row_of_kept("tracts", "a tractogram that is there", lambda _: TRACTS, "cc.trk", "--out", "cc.trk")
-row_of_kept("tracts", "one of the maps in their folder", lambda _: TRACTS, "maps/MD.nii.gz", "--maps", "maps")
-row_of_kept("bootstrap", "one of its files", lambda _: ("bootstrap", *TRACTS[1:]), "repeats.trx",
+row_of_kept("track", "a tractogram that is there", lambda _: TRACK, "cc.trk", "--out", "cc.trk")
+row_of_kept("tensors", "one of their maps", lambda _: ("tensors", str(DWI)), "md.nii.gz", "--md-out", "md.nii.gz")
+row_of_kept("bootstrap", "one of its files", lambda _: ("bootstrap", *TRACK[1:]), "repeats.trx",
             "--out", "p.nii.gz", "--repeats-out", "repeats.trx")  # fmt: skip
 row_of_kept("mppca", "the bvec file beside the result", lambda _: ("mppca", str(DWI)), "clean.bvec",
             "--out", "clean.nii.gz")  # fmt: skip
@@ -291,10 +291,10 @@ def _(folder):
     run(folder, *image(folder), "--out", "out.nii", "--residual-out", "out.nii")
 
 
-@ROWS.row("napari-gpubio tracts", "a folder of the name of its file", Did.REFUSED, "cc.trk", "folder")
+@ROWS.row("napari-gpubio track", "a folder of the name of its file", Did.REFUSED, "cc.trk", "folder")
 def _(folder):
     (folder / "cc.trk").mkdir()
-    run(folder, *TRACTS, "--out", "cc.trk", "--force")
+    run(folder, *TRACK, "--out", "cc.trk", "--force")
 
 
 @ROWS.row("napari-gpubio dvh", "a name that is too long for the disk", Did.REFUSED, "cannot be written")
@@ -369,9 +369,9 @@ def _(folder):
     return SimpleNamespace(notes=told)
 
 
-@ROWS.row("napari-gpubio tracts --json", "voxels without a signal", Did.LEFT_OUT, "171")
+@ROWS.row("napari-gpubio track --json", "voxels without a signal", Did.LEFT_OUT, "171")
 def _(folder):
-    told = numbers(folder, *TRACTS, "--count", 3, "--max-length-mm", 20, "--out", "cc.trk")
+    told = numbers(folder, *TRACK, "--count", 3, "--max-length-mm", 20, "--out", "cc.trk")
     assert any("171" in note for note in told["notes"])
     assert told["fibers"] == len(read_tractogram(folder / "cc.trk")) > 0
 

@@ -11,7 +11,7 @@ from napari_gpubio.tracts import Principal, TensorField, fit_tensors, track
 from napari_gpubio.tracts.io import read_dwi, read_mask
 from napari_gpubio.tracts.kernels.rays import cpu, gpu
 from napari_gpubio.tracts.kernels.rays import problem as problem_module
-from napari_gpubio.tracts.metrics import Adaptive
+from napari_gpubio.tracts.metrics import Adaptive, Inverse
 from napari_gpubio.tracts.model import DiffusionScan
 from napari_gpubio.tracts.phantom.brain import voxel_centers
 from napari_gpubio.tracts.phantom.closed_forms import ring, ring_field
@@ -115,13 +115,13 @@ def test_a_principal_direction_has_no_sign():
 
 
 def test_geodesics_keep_to_a_ring_that_those_of_the_inverse_leave():
-    assert departures(thin_ring(), "inverse").min() > 3
-    assert departures(thin_ring(), "adaptive").max() < 0.05
+    assert departures(thin_ring(), Inverse()).min() > 3
+    assert departures(thin_ring(), Adaptive()).max() < 0.05
 
 
 def test_geodesics_keep_to_a_noisy_ring():
-    assert departures(noisy_ring(), "inverse").min() > 3
-    adaptive = departures(noisy_ring(), "adaptive")
+    assert departures(noisy_ring(), Inverse()).min() > 3
+    adaptive = departures(noisy_ring(), Adaptive())
     assert adaptive.mean() < 0.3
     assert adaptive.max() < 0.75
 

@@ -302,7 +302,8 @@ def _add_option(verb: Any, option: _Option, first: str, *, shows_all: bool, hide
 
 def _words_of(option: _Option) -> Words | None:
     """How a command says the field of an operation, if not in the usual way."""
-    return option.owner.words.get(option.field.name) if issubclass(option.owner, Operation) else None
+    owner: Any = option.owner
+    return getattr(owner, "words", {}).get(option.field.name)
 
 
 def _how(
@@ -389,8 +390,8 @@ def _made(
             paths = [path for one in value for path in _files_named(one)] if info.many else [value]
             opened = tuple(read.opened(one, info, is_first=field.name == _first(cls)) for one in paths)
             given[field.name] = opened if info.many else opened[0]
-        elif issubclass(cls, Operation) and field.name in cls.words:
-            given[field.name] = cls.words[field.name].value(value)
+        elif words := getattr(cls, "words", {}).get(field.name):
+            given[field.name] = words.value(value)
         else:
             given[field.name] = _setting(value, hints(cls)[field.name])
     if read is not None:

@@ -23,7 +23,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.settings import Settings, hints, kind_of, record_fields, shown_value
+from napari_gpubio.core.settings import Settings, Words, hints, kind_of, record_fields, shown_value
 from napari_gpubio.core.steps import Step
 from napari_gpubio.core.volumes import stem_of
 
@@ -185,21 +185,6 @@ class Told(NamedTuple):
     lines: tuple[str, ...] = ()
     numbers: Mapping[str, Any] = {}
     status: int = 0
-
-
-class Words(NamedTuple):
-    """How a command says a field for which there is no usual option, each time that its option is given.
-
-    Parameters
-    ----------
-    names
-        Of the words that follow the option, as its help shows them.
-    value
-        Makes the value of the field of all of them: lists of words.
-    """
-
-    names: tuple[str, ...]
-    value: Callable[[list[list[str]]], Any]
 
 
 class Operation(Settings):

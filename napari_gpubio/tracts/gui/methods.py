@@ -175,6 +175,7 @@ class MethodForms(QObject):
                 self._kept[self._place] = self.directions.value()
             self._place = place
             with box.changed.blocked():
+                box.choices = []  # it would keep those that are among the new ones in front
                 box.choices = [kind_of(one) for one in method.takes]
             self.directions.set_value(self._kept.get(place) or method.directions(None, self._usual[method.works_in]))
         if isinstance(method, AmplitudeMethod):

@@ -30,6 +30,7 @@ from napari_gpubio.tracts.operations.regions import BoxRegion, OpenAtlas, OpenRe
 from napari_gpubio.tracts.operations.routes import ConnectRegions
 from napari_gpubio.tracts.operations.scans import OpenScan
 from napari_gpubio.tracts.operations.tensors import FittedTensors, FitTensors, OpenTensors, TensorsWithMaps
+from napari_gpubio.tracts.operations.tracking import Track, TrackInFixels, TrackInFods
 from napari_gpubio.tracts.operations.uncertainty import BootstrapFods, BootstrapTensors
 
 __all__ = [
@@ -80,4 +81,7 @@ __all__ = [
     "TensorsWithMaps",
     "TissueFods",
     "TissueResponses",
+    "Track",
+    "TrackInFixels",
+    "TrackInFods",
 ]

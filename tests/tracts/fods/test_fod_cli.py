@@ -1,4 +1,4 @@
-"""``napari-gpubio response``, ``fod``, ``peaks``, and ``tracts --fods``."""
+"""``napari-gpubio response``, ``fod``, ``peaks``, and ``track-fods``."""
 
 import dataclasses
 from types import SimpleNamespace
@@ -18,7 +18,6 @@ from napari_gpubio.tracts import (
     HighestFa,
     PeakSettings,
     Response,
-    arguments,
     deconvolve,
     estimate_response,
     find_peaks,
@@ -106,11 +105,9 @@ def test_from_a_scan_to_fibers(one_fiber, tmp_path, capsys):
         np.testing.assert_allclose(read_fixels(path).directions, fixels.directions, atol=1e-6)
 
     out = tmp_path / "fibers.trk"
-    assert run("tracts", "--fods", fod, "--white-matter", "--count", 1, "--method", "sd_stream", "--out", out) == 0
+    assert run("track-fods", fod, "--seeds", "white-matter", "--count", 1, "--method", "sd_stream", "--out", out) == 0
     assert len(read_tractogram(out)) > 100
-    maps = ("--maps", tmp_path / "maps", "--force")
-    assert run("tracts", dwi, "--fods", fod, "--seed", -6, 10, 6, "--out", out, *maps) == 0
-    assert (tmp_path / "maps" / "FA.nii.gz").is_file()
+    assert run("track-fods", fod, "--tensors", dwi, "--seed", -6, 10, 6, "--out", out, "--force") == 0
 
 
 def test_the_response_may_be_left_out_and_tissues_need_several(one_fiber, tmp_path, capsys):
@@ -162,7 +159,8 @@ def test_wrong_axes_are_printed(one_fiber, wm, tmp_path, capsys):
     field = deconvolve(fods, read_response(wm), np.ones(fods.shape, bool), device="cpu")
     other = dataclasses.replace(field, coefficients=from_mrtrix(field.coefficients, "descoteaux_legacy"))
     write_fods(tmp_path / "turned.nii.gz", other)
-    run("tracts", dwi, "--fods", tmp_path / "turned.nii.gz", "--white-matter", "--out", tmp_path / "fibers.trx")
+    words = "--tensors", dwi, "--seeds", "white-matter", "--count", 1, "--out", tmp_path / "fibers.trx"
+    run("track-fods", tmp_path / "turned.nii.gz", *words)
     printed = capsys.readouterr().err
     assert "warning: The FODs disagree" in printed
     assert "basis='descoteaux_legacy'" in printed
@@ -172,22 +170,22 @@ def test_fods_have_their_own_usual_settings(tmp_path):
     field = straight_bundles([(1, 0, 0)], shape=(20, 12, 12), affine=np.diag([2.0, 2.0, 2.0, 1.0]))
     write_fods(tmp_path / "fod.nii.gz", field)
     middle, out = (19.0, 11.0, 11.0), tmp_path / "fibers.trx"
-    assert run("tracts", "--fods", tmp_path / "fod.nii.gz", "--seed", *middle, "--out", out) == 0
+    assert run("track-fods", tmp_path / "fod.nii.gz", "--seed", *middle, "--out", out) == 0
     usual = track(field, [middle], FromFod(count=100), IFOD2())
     np.testing.assert_array_equal(read_tractogram(out).points, usual.points)
-    words = ("--fods", tmp_path / "fod.nii.gz", "--seed", *middle, "--out", out, "--force")
-    assert run("tracts", *words, "--step-mm", 0.5) == 0
+    words = (tmp_path / "fod.nii.gz", "--seed", *middle, "--out", out, "--force")
+    assert run("track-fods", *words, "--step-mm", 0.5) == 0
     spacing = np.linalg.norm(np.diff(read_tractogram(out)[0], axis=0), axis=1)
     assert np.median(spacing) == pytest.approx(0.5, rel=0.05)
-    with pytest.raises(InvalidInput, match="'eudx', which is for tensors"):
-        run("tracts", *words, "--method", "eudx")
-    words = ("--fods", tmp_path / "fod.nii.gz", "--count", 1, "--out", out, "--force")
-    assert run("tracts", *words, "--white-matter") == 0
+    with pytest.raises(InvalidInput, match="'eudx'; choose one of ifod2"):
+        run("track-fods", *words, "--method", "eudx")
+    words = (tmp_path / "fod.nii.gz", "--count", 1, "--out", out, "--force")
+    assert run("track-fods", *words, "--seeds", "white-matter") == 0
     assert len(read_tractogram(out)) > 0.9 * np.count_nonzero(white_matter(field))
     labels = np.zeros(field.shape, np.uint8)
     labels[8:12, 5:7, 5:7] = 3
     write_volume(tmp_path / "labels.nii.gz", labels, field.affine)
-    assert run("tracts", *words, "--labels", tmp_path / "labels.nii.gz", "--label", 3) == 0
+    assert run("track-fods", *words, "--seeds", "region", "--region", f"{tmp_path / 'labels.nii.gz'}:3") == 0
     assert 1 <= len(read_tractogram(out)) <= 16
 
 
@@ -196,27 +194,19 @@ def test_fods_have_their_own_usual_settings(tmp_path):
     [
         (["response", "dwi.nii.gz", "--out", "dwi.bval"], "same file"),
         (["fod", "dwi.nii.gz", "--out", "fod.trk"], "does not end in"),
-        (["tracts", "dwi.nii.gz", "--seed", "0", "0", "0", "--out", "fibers.xyz"], "tractograms are written as"),
-        (["tracts", "dwi.nii.gz", "--seed", "0", "0", "0", "--out", "nowhere/fibers.tck"], "does not exist"),
+        (["track", "dwi.nii.gz", "--seed", "0", "0", "0", "--out", "fibers.xyz"], "does not end in"),
+        (["track", "dwi.nii.gz", "--seed", "0", "0", "0", "--out", "nowhere/fibers.tck"], "does not exist"),
         (["bootstrap", "dwi.nii.gz", "--seed", "0", "0", "0", "--out", "dwi.bval"], "does not end in"),
         (["fod", "dwi.nii.gz", "--out", "dwi.nii.gz"], "same file"),
         (["peaks", "dwi.nii.gz", "--fixels-out", "."], "is a folder"),
         (["peaks", "dwi.nii.gz"], "nothing is to be written"),
-        (["tracts", "--fods", "fod.nii.gz", "--maps", "maps"], "--maps"),
     ],
 )
 def test_what_cannot_be_done_is_printed_before_the_run(one_fiber, words, problem, monkeypatch):
-    monkeypatch.setattr(arguments, "read_scan", None)
     monkeypatch.setattr(operations.scans, "read_dwi", None)
     files = (".txt", ".gz", ".nii", ".trk", ".bval", ".tck", ".xyz", ".")
     with pytest.raises(InvalidInput, match=problem):
         run(words[0], *(one_fiber / word if word.endswith(files) else word for word in words[1:]))
-
-
-def test_tracts_need_a_scan_or_fods(capsys):
-    with pytest.raises(SystemExit):
-        run("tracts", "--out", "a.trk")
-    assert "--fods" in capsys.readouterr().err
 
 
 def test_ctrl_c_keeps_what_was_done(one_fiber, wm, tmp_path, monkeypatch, capsys, in_chunks_of):
@@ -250,24 +240,14 @@ def test_a_response_is_written_with_its_shells(tmp_path):
     assert (tmp_path / "a.txt").read_text().startswith("# Shells: 1000\n")
 
 
-def test_fixels_are_tracked_and_few_fibers_are_told(one_fiber, wm, tmp_path, capsys):
+def test_fixels_are_tracked_and_checked_with_tensors(one_fiber, wm, tmp_path):
     dwi, fod, fixels = one_fiber / "dwi.nii.gz", tmp_path / "fod.nii.gz", tmp_path / "fixels"
     assert run("fod", dwi, "--response", wm, "--lmax", 4, "--out", fod) == 0
     assert run("peaks", fod, "--out", fixels) == 0
-    out, seed = tmp_path / "fibers.tck", ("--seed", -6, 10, 6)
-    assert run("tracts", dwi, "--fixels", fixels, *seed, "--out", out) == 0
-    usual = FixelGeodesic()
-    expected = track(read_fixels(fixels), [(-6, 10, 6)], None, usual, device="cpu")
+    out = tmp_path / "fibers.tck"
+    assert run("track-fixels", fixels, "--tensors", dwi, "--seed", -6, 10, 6, "--out", out) == 0
+    expected = track(read_fixels(fixels), [(-6, 10, 6)], None, FixelGeodesic(), device="cpu")
     np.testing.assert_allclose(read_tractogram(out, reference=fixels_grid(fixels)).points, expected.points, atol=1e-4)
-    capsys.readouterr()
-    assert run("tracts", "--fixels", fixels, *seed, "--out", out, "--min-length-mm", 900, "--force") == 0
-    assert "no fiber is as long as 900 mm" in capsys.readouterr().err
-    for word in ("--fods", "--mask"):
-        with pytest.raises(SystemExit):
-            run("tracts", "--fixels", fixels, word, fod, *seed, "--out", out)
-    for method in ("hamiltonian", "eudx", "ifod2"):
-        with pytest.raises(InvalidInput, match=f"'{method}', which is for .* in fixels choose fixel_geodesic"):
-            run("tracts", "--fixels", fixels, "--method", method, *seed, "--out", out, "--force")
 
 
 def fixels_grid(folder):
@@ -277,7 +257,7 @@ def fixels_grid(folder):
 
 def test_a_wrong_gradient_table_is_called_out(one_fiber, tmp_path, monkeypatch, capsys):
     wrong = SimpleNamespace(ok=False, message="The gradient table looks wrong.")
-    for module in (arguments, operations.deconvolution):
+    for module in (operations.deconvolution, operations.tensors):
         monkeypatch.setattr(module, "check_gradients", lambda _: wrong)
     dwi, wm, out = one_fiber / "dwi.nii.gz", tmp_path / "wm.txt", tmp_path / "fod.nii.gz"
     assert run("response", dwi, "--voxels", 50, "--out", wm) == 0

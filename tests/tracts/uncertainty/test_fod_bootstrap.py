@@ -303,7 +303,7 @@ def test_a_wider_box_has_the_same_fibers(scan, field):
 def test_by_default_one_deterministic_fiber_leaves_a_seed(scan, field):
     result = bootstrap(scan, SEEDS, resampling=FodBootstrapSettings(repeats=2), field=field, device="cpu")
     assert len(result.fibers) == 2
-    assert result.fibers.parameters["tracking"]["method"] == "sd_stream"
+    assert result.fibers.parameters["tracking"]["kind"] == "sd_stream"
 
 
 def test_a_stop_keeps_the_repeats_that_were_done(scan, field):
