@@ -68,9 +68,8 @@ class OpenRegion(Reading, verb="open-region", makes={"region": AnyRegion}):
             x, y, z, radius = _numbers(text, rest, 4)
             return SphereRegion(center_mm=(x, y, z), radius_mm=radius, name=text)
         if kind == "box":
-            values = _numbers(text, rest, 6)
-            low, high = zip(*(sorted(pair) for pair in zip(values[:3], values[3:], strict=True)), strict=True)
-            return BoxRegion(low_mm=low, high_mm=high, name=text)
+            x0, y0, z0, x1, y1, z1 = _numbers(text, rest, 6)
+            return BoxRegion(corner_mm=(x0, y0, z0), opposite_mm=(x1, y1, z1), name=text)
         path, colon, label = text.rpartition(":")
         if not colon or not path or Path(text).is_file():
             path, label = text, ""
@@ -117,8 +116,8 @@ class SphereRegion(Reading, verb="sphere", makes={"region": AnyRegion}):
 class BoxRegion(Reading, verb="box", makes={"region": AnyRegion}):
     """A box along the axes of the world as a region."""
 
-    low_mm: Point = part("Low corner", "World position.", unit="mm")
-    high_mm: Point = part("High corner", "World position.", unit="mm")
+    corner_mm: Point = part("Corner", "World position.", unit="mm")
+    opposite_mm: Point = part("Opposite corner", "World position.", unit="mm")
     name: str = param("box", "Name", "As people know it.", compare=False)
 
     @property
@@ -132,7 +131,9 @@ class BoxRegion(Reading, verb="box", makes={"region": AnyRegion}):
 
     def read(self, data: Any) -> AnyRegion:  # noqa: ARG002 - it needs none
         """Make it."""
-        return Box(name=self.name, low_mm=self.low_mm, high_mm=self.high_mm)
+        (x0, y0, z0), (x1, y1, z1) = self.corner_mm, self.opposite_mm
+        low, high = (min(x0, x1), min(y0, y1), min(z0, z1)), (max(x0, x1), max(y0, y1), max(z0, z1))
+        return Box(name=self.name, low_mm=low, high_mm=high)
 
 
 def _counts(region: AnyRegion) -> tuple[Any, ...]:
