@@ -3,6 +3,15 @@
 from napari_gpubio.tracts.routes.between import geodesics_between
 from napari_gpubio.tracts.routes.model import Routes, Search
 from napari_gpubio.tracts.routes.run import connect, connect_steps
-from napari_gpubio.tracts.routes.settings import ConnectSettings
+from napari_gpubio.tracts.routes.settings import ConnectSettings, LeaveOut, Solve
 
-__all__ = ["ConnectSettings", "Routes", "Search", "connect", "connect_steps", "geodesics_between"]
+__all__ = [
+    "ConnectSettings",
+    "LeaveOut",
+    "Routes",
+    "Search",
+    "Solve",
+    "connect",
+    "connect_steps",
+    "geodesics_between",
+]

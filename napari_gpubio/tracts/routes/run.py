@@ -22,7 +22,7 @@ from napari_gpubio.tracts.routes.model import NEAREST_BINS, Routes, Search
 from napari_gpubio.tracts.routes.paths import ONE_WAY
 from napari_gpubio.tracts.routes.regions import Goal, Misses, ends_of
 from napari_gpubio.tracts.routes.scores import distances_from_streamlines, route_scores, weakest_links
-from napari_gpubio.tracts.routes.settings import ConnectSettings
+from napari_gpubio.tracts.routes.settings import ConnectSettings, Solve
 from napari_gpubio.tracts.routes.solver import solve
 from napari_gpubio.tracts.run import chunks_of, trace_problem, track
 from napari_gpubio.tracts.seeds import Launch, make_launch
@@ -128,7 +128,7 @@ def connect_steps(  # noqa: PLR0913 - what a user may know of a run
         yield Step(done, len(launch), "tracing fibers").showing([piece.fibers for piece in fresh])
     found.launched = done
     yield from found.trace_near()
-    if settings.solve and isinstance(tracking, TensorGeodesic):
+    if isinstance(settings.near_misses, Solve) and isinstance(tracking, TensorGeodesic):
         yield from found.solve(stop)
     yield Step(0, 1, "comparing routes")
     complete = done == len(launch) and not stop.is_set()
@@ -151,18 +151,20 @@ class _Found:
         self.launched, self.turned, self.solved = 0, 0, 0
         self._goal, self._misses = goal, Misses.none()
         self.seeds_mm = np.unique(problem.launch.points_mm, axis=0)
+        near = settings.near_misses
+        self._near = near if isinstance(near, Solve) else Solve()  # of which only numbers are told
         self._per_seed = len(problem.launch) // len(self.seeds_mm)
 
     def filtered(self) -> RayProblem:
         """The problem of finding the rays that come near the target."""
-        return dataclasses.replace(self.problem, target=self._goal.within(self.settings.near_mm), only_target=True)
+        return dataclasses.replace(self.problem, target=self._goal.within(self._near.near_mm), only_target=True)
 
     def trace_near(self) -> Generator[Step, None, None]:
         """Trace those that come near with all their points: they arrive, or miss the target."""
         rays = np.sort(np.concatenate([np.zeros(0, np.int64), *self.near]))
         fibers = self._traced(rays)
         hits = fibers.per_fiber["stop_reason"] == StopReason.TARGET
-        self._misses = self._goal.misses(fibers.select(~hits)).nearest_of_each_seed(self.settings.per_seed)
+        self._misses = self._goal.misses(fibers.select(~hits)).nearest_of_each_seed(self._near.per_seed)
         self.arrived.append(fibers.select(hits))
         yield Step(len(rays), len(rays), "tracing fibers that come near").showing(self.arrived)
 

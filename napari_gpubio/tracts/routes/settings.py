@@ -1,9 +1,38 @@
 """Settings of connecting two regions."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from napari_gpubio.core.parameters import param
-from napari_gpubio.core.settings import Settings
+from napari_gpubio.core.settings import Settings, part
+
+
+@dataclass(frozen=True, kw_only=True)
+class Solve(Settings):
+    """Near misses are turned until they meet the target (two-point solver)."""
+
+    near_mm: float = param(
+        4.0,
+        "Near miss",
+        "Rays that come so near to the target are turned.",
+        unit="mm",
+        above=0.0,
+        maximum=50.0,
+    )
+    per_seed: int = param(
+        2,
+        "Near misses per seed",
+        "At most so many rays of a seed are turned, the nearest.",
+        minimum=1,
+        maximum=1000,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeaveOut(Settings):
+    """Near misses are left out."""
+
+    kind: ClassVar[str] = "leave_out"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -13,25 +42,8 @@ class ConnectSettings(Settings):
     per_voxel: int = param(
         1, "Seeds per voxel", "Seed points in each voxel of the source; 1 is its center.", minimum=1, maximum=1000
     )
-    solve: bool = param(
-        True, "Solve near misses", "Turn rays that pass near the target until they meet it (two-point solver)."
-    )
-    near_mm: float = param(
-        4.0,
-        "Near miss",
-        "Rays that come so near to the target are turned.",
-        unit="mm",
-        above=0.0,
-        maximum=50.0,
-        where={"solve": (True,)},
-    )
-    per_seed: int = param(
-        2,
-        "Near misses per seed",
-        "At most so many rays of a seed are turned, the nearest.",
-        minimum=1,
-        maximum=1000,
-        where={"solve": (True,)},
+    near_misses: Solve | LeaveOut = part(
+        "Near misses", "Rays that pass near the target are turned until they meet it (solve), or not.", default=Solve()
     )
     route_distance_mm: float = param(
         5.0,

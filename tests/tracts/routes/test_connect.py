@@ -15,7 +15,7 @@ from napari_gpubio.tracts.directions import Cone
 from napari_gpubio.tracts.fods.harmonics import harmonics
 from napari_gpubio.tracts.maps import mask
 from napari_gpubio.tracts.regions import Sphere
-from napari_gpubio.tracts.routes import ConnectSettings
+from napari_gpubio.tracts.routes import ConnectSettings, LeaveOut
 from napari_gpubio.tracts.routes.model import COLUMNS
 from napari_gpubio.tracts.routes.scores import route_scores
 from napari_gpubio.tracts.run import track
@@ -55,7 +55,7 @@ def test_what_the_fan_alone_reaches_is_among_them(routes, field):
 
 
 def test_near_misses_are_turned_until_they_arrive(routes, field):
-    alone = connect(field, LEFT, RIGHT, ConnectSettings(solve=False), FAN, device="cpu")
+    alone = connect(field, LEFT, RIGHT, ConnectSettings(near_misses=LeaveOut()), FAN, device="cpu")
     solved = routes.tractogram.per_fiber["solved"]
     assert alone.tractogram.per_fiber["solved"].sum() == 0
     assert len(routes.tractogram) == len(alone.tractogram) + solved.sum()
@@ -88,7 +88,7 @@ def test_fods_tell_how_much_of_the_way_crosses(field):
             mask=np.ones(field.shape, bool),
             affine=field.affine,
         )
-        found = connect(field, LEFT, RIGHT, ConnectSettings(solve=False), FAN, fods=fods, device="cpu")
+        found = connect(field, LEFT, RIGHT, ConnectSettings(near_misses=LeaveOut()), FAN, fods=fods, device="cpu")
         assert [f"On {share} of the way" in note for note in found.notes] == [True]
 
 
@@ -116,7 +116,7 @@ def test_nothing_found_says_why(field):
 def test_what_both_regions_hold_belongs_to_neither(field):
     found = connect(field, LEFT, NEAR, directions=FAN, device="cpu")
     assert "both regions" in found.notes[0]
-    apart = connect(field, LEFT, RIGHT, ConnectSettings(solve=False), FAN, device="cpu")
+    apart = connect(field, LEFT, RIGHT, ConnectSettings(near_misses=LeaveOut()), FAN, device="cpu")
     assert found.search.seeds < apart.search.seeds
 
 
