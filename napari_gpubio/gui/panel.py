@@ -45,9 +45,13 @@ class RunForm:
         """Return the operation that a script is of; None where `script` writes it."""
         return None
 
-    def script_files(self) -> dict[str, str]:
-        """Files that a script of an operation writes, by the names of its results."""
+    def script_files(self) -> dict[Any, str]:
+        """Files that a script of an operation writes, by the names of its results, or by outputs of other ones."""
         return {}
+
+    def script_end(self) -> str:
+        """Code with which a script of an operation goes on, such as what was done with its result."""
+        return ""
 
     def painted_layers(self) -> list[Any]:
         """Input layers that no file holds as they are; a script needs them saved beside it."""
@@ -367,7 +371,8 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
         chosen = save_path(self, title, "Python (*.py)", name="script.py") if held else None
         if held and chosen is None:
             return ""
-        how: dict[str, Any] = {"device": self.device, "save": self.run_form.script_files()}
+        form = self.run_form
+        how: dict[str, Any] = {"device": self.device, "save": form.script_files(), "end": form.script_end()}
         if chosen is None:
             return script(operation, **how)
         text = script(operation, folder=chosen.parent, **how)

@@ -15,8 +15,6 @@ from napari_gpubio.core.parameters import (
     without_effect,
 )
 from napari_gpubio.dose import DvhSettings
-from napari_gpubio.light.forward.settings import ForwardSettings
-from napari_gpubio.light.layers.settings import LayeredSettings
 from napari_gpubio.speckle import ContrastSettings
 from napari_gpubio.tracts import Directions, TrackSettings
 from napari_gpubio.tracts.fods import ResponseSettings
@@ -140,7 +138,7 @@ def test_a_run_refuses_what_it_has_no_use_for():
     "kind",
     [
         ConnectSettings, ContrastSettings, Directions, DvhSettings, FitSettings,
-        ForwardSettings, LayeredSettings, ResponseSettings, TrackSettings,
+        ResponseSettings, TrackSettings,
     ],
 )  # fmt: skip
 def test_no_alternative_takes_settings_of_another(kind):

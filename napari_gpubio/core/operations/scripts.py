@@ -33,7 +33,8 @@ def script(
     folder: Path | None = None,
     names: Mapping[str, str] | None = None,
     store: Store = STORE,
-    save: Mapping[str, str] | None = None,
+    save: Mapping[Any, str] | None = None,
+    end: str = "",
 ) -> str:
     """Return Python that makes a result: a line for each operation that it needs, with what differs from the defaults.
 
@@ -50,25 +51,31 @@ def script(
     store
         Holds these arrays.
     save
-        Files that the script is to write results to, by the names of the results; none by default, where it ends with
-        the result.
+        Files that the script is to write results to, by the names of the results, or by outputs of other operations;
+        none by default, where it ends with the result.
+    end
+        Code that goes on with the result, which is named ``result``.
     """
     wanted = output.of if isinstance(output, Output) else output
     writer = _Writer(folder or Path(), store, names or {})
-    lines = [writer.line(one) for one in ancestry(wanted)]
-    outputs = {path: wanted.output(name) for name, path in (save or {}).items()}
+    outputs = {path: name if isinstance(name, Output) else wanted.output(name) for name, path in (save or {}).items()}
+    lines = [writer.line(one) for one in ancestry(wanted, *(one.of for one in outputs.values()))]
     for path, one in outputs.items():
         lines.append(f"{writer.use('save', _HERE)}({writer.reference(one)}, {path!r}, device={device!r})")
-    if not outputs:
+    if not outputs or end:
         what = writer.reference(output if isinstance(output, Output) else output.output())
         lines.append(f"result = {writer.use('run', _HERE)}({what}, device={device!r})")
-    return "\n".join([*writer.imports(), "", *lines, ""])
+    return "\n".join([*writer.imports(), "", *lines, *([end] if end else ""), ""])
 
 
 def names_of_held(operation: Operation) -> list[str]:
     """Return the names of what an operation needs and no file holds, each once."""
-    held = [one for one in ancestry(operation) if any(isinstance(v, Held) for v in vars(one).values())]
+    held = [one for one in ancestry(operation) if any(map(_is_held, vars(one).values()))]
     return list(dict.fromkeys(one_line(one.title) for one in held))
+
+
+def _is_held(value: Any) -> bool:
+    return isinstance(value, Held) or (isinstance(value, tuple) and any(isinstance(one, Held) for one in value))
 
 
 class _Writer:
