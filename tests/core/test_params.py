@@ -14,8 +14,6 @@ from napari_gpubio.core.parameters import (
     replaced,
     without_effect,
 )
-from napari_gpubio.light.forward.settings import ForwardSettings
-from napari_gpubio.light.layers.settings import LayeredSettings
 from napari_gpubio.tracts.tensors.settings import FitSettings
 
 
@@ -134,7 +132,7 @@ def test_a_run_refuses_what_it_has_no_use_for():
 @pytest.mark.parametrize(
     "kind",
     [
-        FitSettings, ForwardSettings, LayeredSettings,
+        FitSettings,
     ],
 )  # fmt: skip
 def test_no_alternative_takes_settings_of_another(kind):
