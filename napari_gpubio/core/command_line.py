@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.files import check_folder, is_stream
-from napari_gpubio.core.parameters import ParamInfo, param_info, replaced
+from napari_gpubio.core.parameters import ParamInfo, param_info
 from napari_gpubio.core.report import Report, is_quiet, print_error, running_verb
 from napari_gpubio.core.settings import alternatives, hints, kind_of, part_info, record_fields
 from napari_gpubio.core.steps import Step
@@ -106,7 +106,7 @@ def read_settings(namespace: argparse.Namespace, settings: Settings) -> Settings
             value = _read_part(namespace, type(settings), field.name, value, usual, classes)
         if value != usual:
             changes[field.name] = value
-    return replaced(settings, **changes)
+    return dataclasses.replace(settings, **changes)
 
 
 def _read_part(

@@ -12,7 +12,6 @@ import numpy as np
 
 from napari_gpubio import __version__
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.parameters import idle_names
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.light.detectors import AnyDetector, DetectedPhotons, Detector, FaceDetector
 from napari_gpubio.light.io.archive import (
@@ -97,7 +96,7 @@ def fields_of(thing: Any) -> dict[str, Any]:
 
 
 def _made(kind: type[Made], values: Any) -> Made:
-    """Return a dataclass instance from its fields; what is not described, or had no effect, has its default.
+    """Return a dataclass instance from its fields; what is not described has its default.
 
     Raises
     ------
@@ -112,9 +111,8 @@ def _made(kind: type[Made], values: Any) -> Made:
     for name, field in fields.items():
         if name not in values and field.default is field.default_factory is dataclasses.MISSING:
             raise InvalidInput(f"its {kind.__name__} lacks {name!r}; it was changed: save the result again")
-    idle = idle_names(kind, values)
     try:
-        return kind(**{name: value for name, value in values.items() if name not in idle})
+        return kind(**values)
     except (TypeError, ValueError, OverflowError) as error:  # what NumPy makes of text or lists in place of numbers
         if isinstance(error, InvalidInput):
             raise

@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 
 from napari_gpubio.core import volumes
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.parameters import replaced
 from napari_gpubio.core.steps import drive
 from napari_gpubio.light import layers
 from napari_gpubio.light.detectors import Detector, FaceDetector
@@ -107,7 +106,7 @@ def rich_result():
 
 @functools.cache
 def layered(**changes):
-    return layers.simulate(MEDIUM, replaced(SETTINGS, **changes), device="cpu")
+    return layers.simulate(MEDIUM, dataclasses.replace(SETTINGS, **changes), device="cpu")
 
 
 def as_read(result):
