@@ -28,7 +28,7 @@ from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.scattering_tensors import SCATTERING_MODELS
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.source import Source
+from napari_gpubio.light.sources import Isotropic, Pencil
 from napari_gpubio.light.tissue.presets import head_media
 from napari_gpubio.tracts.phantom.brain import brain_anatomy, grid
 from napari_gpubio.tracts.phantom.sample import brain_phantom
@@ -141,7 +141,7 @@ def _cost_rows(device: Device, photons: int, repeats: int) -> Iterator[Row]:
 
 
 def _trace(domain: Domain, device: Device, photons: int) -> Any:
-    source = Source(position_mm=(30.0, 30.0, 0.0))
+    source = Pencil(position_mm=(30.0, 30.0, 0.0))
     return simulate(domain, source, LightSettings(photons=photons), device=device)
 
 
@@ -153,7 +153,7 @@ def run_brain(report: Report, device: Device, photons: int) -> None:
     isotropic, fibrous, callosum = brain(device)
     place = np.unravel_index(int(np.argmax(callosum)), callosum.shape)
     position = isotropic.affine[:3, :3] @ place + isotropic.affine[:3, 3]
-    source = Source(kind="isotropic", position_mm=(float(position[0]), float(position[1]), float(position[2])))
+    source = Isotropic(position_mm=(float(position[0]), float(position[1]), float(position[2])))
     results = []
     for seed, domain in enumerate((isotropic, fibrous), 1):
         settings = LightSettings(photons=photons, seed=seed)

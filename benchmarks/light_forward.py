@@ -34,7 +34,7 @@ from napari_gpubio.light.model import Medium
 from napari_gpubio.light.phantom.head import head_labels
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.source import Source
+from napari_gpubio.light.sources import Pencil, Source
 from napari_gpubio.light.surface import above_surface, first_tissue, inward_normal
 
 WAVELENGTHS_NM = (760.0, 830.0)
@@ -197,7 +197,7 @@ def run_slab(report: Report, arguments: argparse.Namespace, device: Device) -> N
     photons = int(arguments.exact_photons or EXACT_PHOTONS[device.kind])
     model = forward_model(slab, probe, ForwardSettings(photons=photons // 10, threshold=0.0), device=device)
     detectors = [Detector(position_mm=place, radius_mm=1.0, normal=(0, 0, -1)) for place in places]
-    source = Source(position_mm=(start, row, -1e-3))
+    source = Pencil(position_mm=(start, row, -1e-3))
     compare(report, "slab", "Homogeneous block, mu_a 0.01, mu_s' 1 /mm", model, [(source, detectors)], photons, device)
     voxel_by_voxel(report, model, source, detectors, photons, device)
 
@@ -248,7 +248,7 @@ def run_head(report: Report, arguments: argparse.Namespace, device: Device) -> N
         spots = [model.placement.probe.detector_positions_mm[pair.detector] for pair in pairs if pair.source == index]
         detectors = [Detector(position_mm=tuple(spot), radius_mm=2.0) for spot in spots]
         cases.append(
-            (Source(position_mm=tuple(above_surface(affine, place, normal)), direction=tuple(normal)), detectors)
+            (Pencil(position_mm=tuple(above_surface(affine, place, normal)), direction=tuple(normal)), detectors)
         )
     title = f"Head with CSF, {np.shape(labels)} voxels of {arguments.accuracy_voxel_mm:g} mm, 760 nm"
     compare(report, "head", title, model, cases, photons, device)

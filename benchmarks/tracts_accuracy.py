@@ -20,20 +20,21 @@ from common import Array, Report, Row, header, line, result_path, table, written
 from tracts.brain import load_brain, white_matter_seeds
 
 from napari_gpubio.core.device import CPU, Device, choose_device
+from napari_gpubio.tracts.directions import Principal
 from napari_gpubio.tracts.kernels.tensors.cpu import compose
 from napari_gpubio.tracts.model import TensorField, Tractogram
 from napari_gpubio.tracts.run import track
-from napari_gpubio.tracts.settings import Directions, TrackSettings
+from napari_gpubio.tracts.settings import Hamiltonian, TensorGeodesic, VanAart2011
 
 SEEDS = 600
 PATH_VOXELS = 60.0  # 300 steps of 0.2 voxel
 STEPS_VOXELS = (0.2, 0.1, 0.05)
 PRECISIONS = ("double", "single")
-FORWARD = Directions(kind="principal", both_ways=False)
+FORWARD = Principal(both_ways=False)
 SCHEMES = {
-    "seed's scheme": TrackSettings(method="vanaart2011"),
-    "hamiltonian, linear": TrackSettings(interpolation="linear"),
-    "hamiltonian, cubic": TrackSettings(interpolation="smoothing"),
+    "seed's scheme": VanAart2011(),
+    "hamiltonian, linear": Hamiltonian(interpolation="linear"),
+    "hamiltonian, cubic": Hamiltonian(interpolation="smoothing"),
 }
 DRIFT_COLUMNS = (
     "tensors", "scheme", "integrator", "step (voxel)", "precision", "p50", "p99", "max", "reference p50 / p99",
@@ -54,7 +55,7 @@ REFERENCE = {
 }
 
 
-def at_step(settings: TrackSettings, voxel_mm: float, step_voxels: float, fa_stop: float) -> TrackSettings:
+def at_step(settings: TensorGeodesic, voxel_mm: float, step_voxels: float, fa_stop: float) -> TensorGeodesic:
     """The same path length with another step."""
     steps = round(PATH_VOXELS / step_voxels)
     return replace(

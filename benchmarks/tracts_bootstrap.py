@@ -17,6 +17,7 @@ from common import Array, Report, argument_parser, header, line, result_path, ta
 from napari_gpubio.core.device import CPU, Device, choose_device
 from napari_gpubio.core.tensor_components import fractional_anisotropy
 from napari_gpubio.tracts import maps
+from napari_gpubio.tracts.directions import Principal
 from napari_gpubio.tracts.kernels.bootstrap import cpu
 from napari_gpubio.tracts.kernels.rays.problem import RayProblem
 from napari_gpubio.tracts.kernels.tensors.cpu import eigen_decompose
@@ -24,7 +25,7 @@ from napari_gpubio.tracts.model import DiffusionScan, TensorField
 from napari_gpubio.tracts.phantom.sample import brain_phantom
 from napari_gpubio.tracts.run import make_runs, trace_problem
 from napari_gpubio.tracts.seeds import ball, make_launch
-from napari_gpubio.tracts.settings import Directions, TrackSettings
+from napari_gpubio.tracts.settings import EuDX, Hamiltonian, InTensors
 from napari_gpubio.tracts.tensors.maps import fa_map
 from napari_gpubio.tracts.tensors.repair import repair_rows
 from napari_gpubio.tracts.tensors.run import fit_tensors
@@ -35,8 +36,8 @@ from napari_gpubio.tracts.uncertainty.run import bootstrap
 from napari_gpubio.tracts.uncertainty.settings import BootstrapSettings
 
 CLICKS = {"corpus callosum": (0.0, -5.0, 22.0), "corticospinal tract": (-22.0, -18.0, 20.0)}
-METHODS = {"geodesics": TrackSettings(), "streamlines": TrackSettings(method="eudx")}
-PRINCIPAL = Directions(kind="principal")
+METHODS = {"geodesics": Hamiltonian(), "streamlines": EuDX()}
+PRINCIPAL = Principal()
 SNR, LEVEL, LEAST_FA = 28.0, 0.95, 0.3
 
 
@@ -54,7 +55,7 @@ def speed(report: Report, device: Device, repeats: int) -> None:
             for seeds in (1, 100):
                 points = ball(center, 3.0, seeds) if seeds > 1 else np.array([center])
 
-                def call(count: int, points: Array = points, settings: TrackSettings = settings) -> Any:
+                def call(count: int, points: Array = points, settings: InTensors = settings) -> Any:
                     how = BootstrapSettings(repeats=count)
                     return bootstrap(scan, points, PRINCIPAL, settings, how, field=field, device=device)
 
@@ -96,7 +97,7 @@ def steps(report: Report, device: Device, repeats: int) -> None:
         volume[inside] = tensors
         one = TensorField(tensors=volume, mask=inside, affine=field.affine)
         seeds = timed("seeds", lambda: make_launch(one, points, PRINCIPAL))  # noqa: B023
-        rays = RayProblem(one, seeds, TrackSettings())
+        rays = RayProblem(one, seeds, Hamiltonian())
         beyond = lambda: rays.prepared("tensors", lambda: margin.continued(volume) * 1e3, metric=False)  # noqa: B023, E731
         timed("tensors beyond the mask", beyond)
         if device.is_gpu:

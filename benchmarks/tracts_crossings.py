@@ -12,44 +12,45 @@ from typing import Any, NamedTuple
 import numpy as np
 from common import Array, Report, argument_parser, header, limited_threads, line, result_path, table
 
-from napari_gpubio.tracts import TrackSettings
+from napari_gpubio.tracts import Hamiltonian
 from napari_gpubio.tracts.fods.run import find_peaks
+from napari_gpubio.tracts.metrics import Sharpened
 from napari_gpubio.tracts.phantom.crossings import Crossing, Ring, crossing, radius_after, ring_bundle
+from napari_gpubio.tracts.settings import METHODS, TrackMethod
 from tests.tracts.fods.crossing_samples import fan, shares, shoot
 
 ANGLES = (90, 60, 45, 30)
 JITTERS_DEG = (0.0, 5.0, 10.0, 15.0)  # standard deviation, in each voxel
 RADII = (8, 12, 20, 40)  # of rings, voxels
-UNIT = (1.0, 1.0, 1.0)
 
 
-class Method(NamedTuple):
+class Way(NamedTuple):
     """A way of tracing: its name, which field of a sample it reads, and settings."""
 
     name: str
     field: str
-    settings: TrackSettings
+    settings: TrackMethod
 
 
-def usual(method: str, **changes: Any) -> TrackSettings:
-    return dataclasses.replace(TrackSettings.usual(method, UNIT), min_length_mm=0.0, **changes)
+def usual(method: str, **changes: Any) -> TrackMethod:
+    return METHODS[method](min_length_mm=0.0, **changes)
 
 
-TENSORS = TrackSettings(step_mm=0.25, fa_stop=0.1, min_length_mm=0.0)
-METHODS = (
-    Method("tensor geodesic, D^-1", "tensors", TENSORS),
-    Method("tensor geodesic, D^-3", "tensors", dataclasses.replace(TENSORS, metric="sharpened", sharpening=3.0)),
-    Method("fixel geodesic, true fixels", "fixels", usual("fixel_geodesic")),
-    Method("fixel geodesic, peaks of the FODs", "peaks", usual("fixel_geodesic")),
-    Method("lifted geodesic, guiding cost", "fods", usual("lifted_geodesic")),
-    Method("lifted geodesic, shortest, xi 0.2 per mm", "fods", usual("lifted_geodesic", lifted_cost="shortest")),
-    Method(
+TENSORS = Hamiltonian(step_mm=0.25, fa_stop=0.1, min_length_mm=0.0)
+WAYS = (
+    Way("tensor geodesic, D^-1", "tensors", TENSORS),
+    Way("tensor geodesic, D^-3", "tensors", dataclasses.replace(TENSORS, metric=Sharpened(power=3.0))),
+    Way("fixel geodesic, true fixels", "fixels", usual("fixel_geodesic")),
+    Way("fixel geodesic, peaks of the FODs", "peaks", usual("fixel_geodesic")),
+    Way("lifted geodesic, guiding cost", "fods", usual("lifted_geodesic")),
+    Way("lifted geodesic, shortest, xi 0.2 per mm", "fods", usual("lifted_geodesic", cost="shortest")),
+    Way(
         "lifted geodesic, shortest, xi 0.003 per mm, delta 0.1",
         "fods",
-        usual("lifted_geodesic", lifted_cost="shortest", lifted_stiffness_per_mm=0.003, lifted_delta=0.1),
+        usual("lifted_geodesic", cost="shortest", stiffness_per_mm=0.003, delta=0.1),
     ),
-    Method("SD_STREAM", "fods", usual("sd_stream", precision="double")),
-    Method("iFOD2", "fods", usual("ifod2")),
+    Way("SD_STREAM", "fods", usual("sd_stream", precision="double")),
+    Way("iFOD2", "fods", usual("ifod2")),
 )
 
 
@@ -60,7 +61,7 @@ def field_of(sample: Crossing | Ring, name: str) -> Any:
 def crossings(report: Report, count: int) -> None:
     """Shares of a fan of 10 degrees from the end of A that leave by its far end, and that end in B."""
     found, lines = [], []
-    for method in METHODS:
+    for method in WAYS:
         cells = []
         for angle in ANGLES:
             fibers = fan(field_of(crossing(angle), method.field), count, method.settings)
@@ -82,7 +83,7 @@ def crossings(report: Report, count: int) -> None:
 def jitters(report: Report, count: int) -> None:
     """The same at 60 degrees, where the directions of each voxel are wrong by some degrees."""
     found, lines = [], []
-    for method in METHODS:
+    for method in WAYS:
         cells = []
         for jitter in JITTERS_DEG:
             field = field_of(crossing(60, jitter_deg=jitter), method.field)
@@ -104,7 +105,7 @@ def jitters(report: Report, count: int) -> None:
 def others(report: Report, count: int) -> None:
     """Bundles on which no setting was chosen: other angles, radii, errors and sharper FODs."""
     found, lines = [], []
-    for method in METHODS:
+    for method in WAYS:
         if method.field == "tensors":
             continue
         row: dict[str, Any] = {"method": method.name}
@@ -136,7 +137,7 @@ def others(report: Report, count: int) -> None:
     report.add("others", title, found, *table(columns, lines))
 
 
-def along_a(field: Any, settings: TrackSettings, count: int) -> Any:
+def along_a(field: Any, settings: TrackMethod, count: int) -> Any:
     """Rays along A from within 2 voxels of the middle of its end."""
     starts = np.insert(np.random.default_rng(0).uniform(-2, 2, (count, 2)), 0, -14.0, axis=1)
     return shoot(field, starts, np.tile([1.0, 0.0, 0.0], (count, 1)), settings)
@@ -148,7 +149,7 @@ def slips(report: Report, count: int) -> None:
     torus = ring_bundle(20.0, (57, 57, 15), 5.0, round_section=True).fods
     for stiffness in (0.1, 0.2, 0.4):
         for epsilon in (0.2, 0.3, 0.4):
-            settings = usual("lifted_geodesic", lifted_stiffness_per_mm=stiffness, lifted_epsilon=epsilon)
+            settings = usual("lifted_geodesic", stiffness_per_mm=stiffness, epsilon=epsilon)
             tangential = radius_after(shoot(ring_bundle().fods, (20, 0, 0), (0, 1, 0), settings)[0], 90) / 20 - 1
             radii = quarter_around(torus, 20.0, settings, count)
             far, _ = shares(fan(crossing(60).fods, count, settings), count, 60)
@@ -178,7 +179,7 @@ def slips(report: Report, count: int) -> None:
 def bends(report: Report, count: int) -> None:
     """Rays of any direction near the fibers, from anywhere near the middle of a torus, a quarter around."""
     found, lines = [], []
-    for method in METHODS:
+    for method in WAYS:
         if method.field == "tensors":
             continue
         cells = []
@@ -200,7 +201,7 @@ def bends(report: Report, count: int) -> None:
     report.add("bends", title, found, *table(columns, lines))
 
 
-def quarter_around(field: Any, radius: float, settings: TrackSettings, count: int) -> Array:
+def quarter_around(field: Any, radius: float, settings: TrackMethod, count: int) -> Array:
     """Radii where rays have gone a quarter around."""
     rng = np.random.default_rng(0)
     directions = rng.normal(size=(count, 3)) * np.deg2rad(5.0) + [0, 1, 0]
@@ -216,11 +217,8 @@ def tangents(report: Report, _count: int) -> None:
     found, lines = [], []
     sample = ring_bundle()
     cases = [
-        *(
-            (f"fixel geodesic, p = {power:g}", "fixels", usual("fixel_geodesic", fixel_power=power))
-            for power in (1, 2, 3, 4)
-        ),
-        *(case for case in METHODS if case.field == "fods" and case.name != "iFOD2"),
+        *((f"fixel geodesic, p = {power:g}", "fixels", usual("fixel_geodesic", power=power)) for power in (1, 2, 3, 4)),
+        *(case for case in WAYS if case.field == "fods" and case.name != "iFOD2"),
     ]
     for name, field, settings in cases:
         fibers = shoot(getattr(sample, field), (20, 0, 0), (0, 1, 0), dataclasses.replace(settings, precision="double"))
@@ -235,7 +233,7 @@ def speeds(report: Report, count: int) -> None:
     """Fibers per second on one core, through the crossing at 60 degrees."""
     found, lines = [], []
     with limited_threads(1):
-        for method in METHODS:
+        for method in WAYS:
             field = field_of(crossing(60), method.field)
             fan(field, 20, method.settings)
             begun, used = time.perf_counter(), time.process_time()

@@ -37,8 +37,8 @@ def whole_brain(count: int, device: str) -> Tractogram:
     """So many fibers: those of the phantom's white matter, again and again, each copy a little beside the others."""
     field = tracts.fit_tensors(tracts.phantom.load_brain_phantom(), device=device)
     seeds = tracts.seeds.white_matter_points(field, per_voxel=4)
-    settings = tracts.TrackSettings(method="eudx", step_mm=0.5, points_every=2)
-    fibers = tracts.track(field, seeds, tracts.Directions(kind="principal"), settings, device=device)
+    settings = tracts.EuDX(step_mm=0.5, points_every=2)
+    fibers = tracts.track(field, seeds, tracts.Principal(), settings, device=device)
     copies = -(-count // len(fibers))
     shifts = np.random.default_rng(1).uniform(-SHIFT_MM, SHIFT_MM, (copies, 3)).astype(np.float32)
     points = np.concatenate([fibers.points + shift for shift in shifts])

@@ -48,7 +48,7 @@ from napari_gpubio.tracts.fods.harmonics import half_sphere  # noqa: E402
 from napari_gpubio.tracts.fods.model import FodField  # noqa: E402
 from napari_gpubio.tracts.fods.response import Response, write_response  # noqa: E402
 from napari_gpubio.tracts.fods.run import deconvolve, find_peaks  # noqa: E402
-from napari_gpubio.tracts.fods.settings import CsdSettings, ResponseSettings  # noqa: E402
+from napari_gpubio.tracts.fods.settings import CsdSettings, HighestFa, Tournier, TwoTissues  # noqa: E402
 from napari_gpubio.tracts.fods.tissues import estimate_tissue_responses  # noqa: E402
 from napari_gpubio.tracts.model import DiffusionScan  # noqa: E402
 
@@ -120,15 +120,14 @@ def own_rows(brain: Brain, device: Device) -> tuple[list[dict[str, Any]], dict[s
             fods[name] = work()
     first = next(iter(fods.values()))
     rows.append(timed_row("peaks, lmax 8", device, voxels, partial(find_peaks, first, device=device)))
-    tissues = estimate_tissue_responses(scan, brain.mask, tissues=2, device=device)
+    tissues = estimate_tissue_responses(scan, brain.mask, TwoTissues(), device=device)
     work = partial(deconvolve, scan, tissues, brain.some, device=device)
     rows.append(timed_row("two tissues, lmax 8", device, int(brain.some.sum()), work, 1))
     fods["two tissues, lmax 8"] = work()
-    for method in ("fa", "tournier"):
-        settings = ResponseSettings(method=method)
+    for settings in (HighestFa(), Tournier()):
         work = partial(estimate_response, scan, brain.mask, settings, device=device)
-        rows.append(timed_row(f"response, {method}", device, voxels, work, 1))
-    work = partial(estimate_tissue_responses, scan, brain.mask, tissues=2, device=device)
+        rows.append(timed_row(f"response, {settings.kind}", device, voxels, work, 1))
+    work = partial(estimate_tissue_responses, scan, brain.mask, TwoTissues(), device=device)
     rows.append(timed_row("responses of two tissues", device, voxels, work, 1))
     return rows, fods
 
@@ -260,7 +259,7 @@ def run_brain(report: Report, brain: Brain, device: Device, tournier: bool) -> N
     if device.is_gpu:
         compared += on_the_gpu(brain, fods)
     elif shutil.which("dwi2fod") and importlib.util.find_spec("nibabel"):
-        tissues = estimate_tissue_responses(brain.scan, brain.mask, tissues=2, device=device)
+        tissues = estimate_tissue_responses(brain.scan, brain.mask, TwoTissues(), device=device)
         with tempfile.TemporaryDirectory() as folder:
             more, compared = peer_rows(brain, fods, tissues, Path(folder), tournier)
         rows += more

@@ -18,13 +18,13 @@ from common import Array, Report, argument_parser, header, line, result_path, ta
 
 from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.space import apply_affine
+from napari_gpubio.tracts.directions import Cone, Directions, Principal
 from napari_gpubio.tracts.kernels.tensors.problem import design_matrix
 from napari_gpubio.tracts.model import DiffusionScan
 from napari_gpubio.tracts.phantom.brain import rician
 from napari_gpubio.tracts.phantom.sample import S0_WHITE, brain_phantom
 from napari_gpubio.tracts.run import track
 from napari_gpubio.tracts.seeds import ball
-from napari_gpubio.tracts.settings import Directions
 from napari_gpubio.tracts.tensors.run import fit_tensors
 from napari_gpubio.tracts.uncertainty.fod_repeats import affine_of
 from napari_gpubio.tracts.uncertainty.model import Bootstrap, fiber_numbers
@@ -34,7 +34,7 @@ from napari_gpubio.tracts.uncertainty.settings import BootstrapSettings
 PLACES = {"corticospinal tract": (22.0, -18.0, 12.0), "fronto-occipital fasciculus": (-33.0, -20.0, -4.0)}
 HALF = 8  # voxels of the cube around a place, so that a repeat is quick; fibers end at its sides
 NUMBERS = ("length_mm", "riemannian_length_mm", "drift", "mean_fa", "alignment", "alignment_fa", "speed")
-PRINCIPAL, CONE = Directions(kind="principal"), Directions(count=5, cone_half_angle_deg=15)
+PRINCIPAL, CONE = Principal(), Cone(count=5, half_angle_deg=15)
 METHODS = ("percentiles", "intervals")
 COLUMNS = (("share", 1), ("contains", 0), ("mean_error", 1), ("median_width", 1))
 LEVEL = 0.95

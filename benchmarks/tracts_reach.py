@@ -23,17 +23,19 @@ from tracts.brain import BRAIN, Brain, load_brain
 from tracts_accuracy import CEILING, capped
 
 from napari_gpubio.core.philox import uniform
-from napari_gpubio.core.space import apply_affine, voxel_sizes_mm
+from napari_gpubio.core.space import apply_affine
 from napari_gpubio.core.tensor_components import fractional_anisotropy
-from napari_gpubio.tracts.fods import FixelField, FodField, ResponseSettings
+from napari_gpubio.tracts.directions import Cone, Directions, FromFod, Principal
+from napari_gpubio.tracts.fods import FixelField, FodField, Tournier
 from napari_gpubio.tracts.fods.estimate import estimate_response
 from napari_gpubio.tracts.fods.run import deconvolve, find_peaks
 from napari_gpubio.tracts.io.dwi import read_mask
 from napari_gpubio.tracts.kernels.rays.problem import continued
 from napari_gpubio.tracts.kernels.tensors.cpu import eigen_decompose
+from napari_gpubio.tracts.metrics import Adaptive, Adjugate, Sharpened
 from napari_gpubio.tracts.model import TensorField, Tractogram
 from napari_gpubio.tracts.run import track
-from napari_gpubio.tracts.settings import Directions, TrackSettings
+from napari_gpubio.tracts.settings import METHODS, EuDX, Hamiltonian, TensorMethod, VanAart2011, as_method
 from napari_gpubio.tracts.tensors.maps import fa_map
 
 Cell = dict[str, float]
@@ -42,9 +44,9 @@ Tracer = Callable[[TensorField, Array], Tractogram]
 SEEDS, FA_STOP, IN_BUNDLE = 1000, 0.1, 0.8
 # Which end the seeds lie in. The reference does not say; this choice comes nearest to its figures.
 START = {"CST_left": "e", "CC_2": "b", "CC_7": "b", "AF_left": "b", "CG_left": "e"}
-BASE = TrackSettings(step_mm=0.5, fa_stop=FA_STOP, min_length_mm=0.0)
+BASE = Hamiltonian(step_mm=0.5, fa_stop=FA_STOP, min_length_mm=0.0)
 SCORES = ("alignment_fa", "mean_fod", "mean_amplitude")  # the first that fibers have
-BOTH_WAYS = Directions(kind="principal")
+BOTH_WAYS = Principal()
 # tracts.md, section 2.5: reach %, share of arrivals that are at least 80 % in the bundle, %
 REFERENCE: dict[str, tuple[tuple[float, float], ...]] = {
     "EuDX": ((27.3, 85), (20.5, 95), (19.4, 89), (10.2, 30), (36.7, 61)),
@@ -94,13 +96,18 @@ def per_fiber_share(fibers: Tractogram, region: Array) -> npt.NDArray[np.float64
 # ------------------------------------------------------------------------------------------------------------- methods
 def traced(**changes: Any) -> Tracer:
     """Track both ways along v1 with changes to the base settings."""
-    settings = dataclasses.replace(BASE, **changes)
+    settings = changed(**changes)
     return lambda field, seeds: track(field, seeds, BOTH_WAYS, settings, device="cpu")
+
+
+def changed(method: type[TensorMethod] = Hamiltonian, **changes: Any) -> Any:
+    """The same settings but for some, or of another method."""
+    return dataclasses.replace(as_method(method, BASE), **changes)
 
 
 def tensor_fa_stop(**changes: Any) -> Tracer:
     """The same, but ended where the FA of the interpolated tensor (not the interpolated FA) falls below the stop."""
-    settings = dataclasses.replace(BASE, fa_stop=0.0, **changes)
+    settings = changed(fa_stop=0.0, **changes)
 
     def work(field: TensorField, seeds: Array) -> Tractogram:
         fibers = track(field, seeds, BOTH_WAYS, settings, device="cpu")
@@ -145,48 +152,46 @@ def on_capped(tracer: Tracer) -> Tracer:
 
 def fan(half_angle_deg: float, count: int, **changes: Any) -> Tracer:
     """A cone of directions at each seed instead of v1 alone."""
-    settings = dataclasses.replace(BASE, **changes)
-    directions = Directions(kind="cone", count=count, cone_half_angle_deg=half_angle_deg)
+    settings = changed(**changes)
+    directions = Cone(count=count, half_angle_deg=half_angle_deg)
     return lambda field, seeds: track(field, seeds, directions, settings, device="cpu")
 
 
-EUDX = {"method": "eudx", "integrator": "euler"}
-METHODS: dict[str, Tracer] = {
+EUDX = {"method": EuDX, "integrator": "euler"}
+TRACERS: dict[str, Tracer] = {
     "EuDX": traced(**EUDX),
     "D^-1": traced(),
-    **{f"D^-{p}": traced(metric="sharpened", sharpening=float(p)) for p in (2, 3, 4)},
-    "adjugate": traced(metric="adjugate"),
+    **{f"D^-{p}": traced(metric=Sharpened(power=float(p))) for p in (2, 3, 4)},
+    "adjugate": traced(metric=Adjugate()),
 }
 VARIANTS: dict[str, Tracer] = {
-    "EuDX, RK4": traced(method="eudx", integrator="rk4"),
+    "EuDX, RK4": traced(method=EuDX, integrator="rk4"),
     "EuDX, FA of the interpolated tensor": tensor_fa_stop(**EUDX),
     "EuDX, FA stop 0.2": traced(**EUDX | {"fa_stop": 0.2}),
     "EuDX, DIPY's rule": traced(**EUDX | {"corner_angle_deg": 60.0, "corner_weight": 0.5}),
-    "D^-1, seed's scheme": traced(method="vanaart2011", integrator="rk2"),
+    "D^-1, seed's scheme": traced(method=VanAart2011, integrator="rk2"),
     "D^-1, trilinear": traced(interpolation="linear"),
     "D^-1, step 0.2 mm": traced(step_mm=0.2),
     "D^-1, eigenvalue floor 1e-6": traced(eigenvalue_floor_mm2_per_s=1e-6),
     f"D^-1, eigenvalue ceiling {CEILING:g}": on_capped(traced()),
     "D^-1, FA of the interpolated tensor": tensor_fa_stop(),
     "D^-1, FA stop 0.2": traced(fa_stop=0.2),
-    "adaptive": traced(metric="adaptive"),
-    "adjugate, eigenvalue floor 1e-6": traced(metric="adjugate", eigenvalue_floor_mm2_per_s=1e-6),
-    "adjugate, eigenvalue floor 5e-4": traced(metric="adjugate", eigenvalue_floor_mm2_per_s=5e-4),
+    "adaptive": traced(metric=Adaptive()),
+    "adjugate, eigenvalue floor 1e-6": traced(metric=Adjugate(), eigenvalue_floor_mm2_per_s=1e-6),
+    "adjugate, eigenvalue floor 5e-4": traced(metric=Adjugate(), eigenvalue_floor_mm2_per_s=5e-4),
 }
 FANS: dict[str, Tracer] = {
     "D^-1, 20 directions in 15 degrees": fan(15.0, 20),
-    "D^-2, 20 directions in 15 degrees": fan(15.0, 20, metric="sharpened"),
-    "D^-2, 20 directions in 30 degrees": fan(30.0, 20, metric="sharpened"),
-    "adjugate, 20 directions in 15 degrees": fan(15.0, 20, metric="adjugate"),
+    "D^-2, 20 directions in 15 degrees": fan(15.0, 20, metric=Sharpened()),
+    "D^-2, 20 directions in 30 degrees": fan(30.0, 20, metric=Sharpened()),
+    "adjugate, 20 directions in 15 degrees": fan(15.0, 20, metric=Adjugate()),
 }
 
 
 # ------------------------------------------------------------------------------------------------- where fibers cross
 def crossing_methods(brain: Brain) -> dict[str, Tracer]:
     """Methods that know several directions in a voxel: one fiber from each seed, which the FOD begins."""
-    response = estimate_response(
-        brain.scan, brain.field.mask, ResponseSettings(method="tournier"), field=brain.field, device="cpu"
-    )
+    response = estimate_response(brain.scan, brain.field.mask, Tournier(), field=brain.field, device="cpu")
     fods = deconvolve(brain.scan, response, brain.field.mask, device="cpu")
     fixels = find_peaks(fods, device="cpu")
     streamlines = {
@@ -200,7 +205,7 @@ def crossing_methods(brain: Brain) -> dict[str, Tracer]:
             ("iFOD2 of at most 30 degrees, 10 fibers a seed", "ifod2", {"count": 10, "max_angle_deg": 30.0}),
         )
     }
-    fan = Directions(kind="cone", count=10, cone_half_angle_deg=15.0)
+    fan = Cone(count=10, half_angle_deg=15.0)
     geodesics = {
         f"{label}{suffix}": crossing(field, method, directions)
         for label, field, method in (
@@ -216,9 +221,8 @@ def crossing(
     field: FodField | FixelField, method: str, directions: Directions | None = None, count: int = 1, **changes: Any
 ) -> Tracer:
     """Track in FODs or fixels with a method's usual settings; without directions those drawn from the FOD."""
-    usual = TrackSettings.usual(method, voxel_sizes_mm(field.affine))
-    settings = dataclasses.replace(usual, min_length_mm=0.0, **changes)
-    chosen = directions or Directions(kind="fod", count=count)
+    settings = METHODS[method](min_length_mm=0.0, **changes)
+    chosen = directions or FromFod(count=count)
     return lambda _, seeds: track(field, seeds, chosen, settings, device="cpu")
 
 
@@ -268,7 +272,7 @@ def both_ends(field: TensorField, count: int) -> Iterator[tuple[str, list[Cell]]
     for start in "be":
         bundles = [load_bundle(name, field, start) for name in START]
         for label in ("EuDX", "D^-1"):
-            yield f"{label}, seeds in _{start}", [measured(METHODS[label], field, b, count, 1) for b in bundles]
+            yield f"{label}, seeds in _{start}", [measured(TRACERS[label], field, b, count, 1) for b in bundles]
 
 
 # -------------------------------------------------------------------------------------------------------------- report
@@ -304,7 +308,7 @@ def main() -> None:
     if isinstance(brain, str):
         raise SystemExit(brain)
     draws = 1 if arguments.quick else arguments.draws
-    tables = {} if arguments.crossing else {"The reference's table": rows(brain.field, METHODS, SEEDS, draws)}
+    tables = {} if arguments.crossing else {"The reference's table": rows(brain.field, TRACERS, SEEDS, draws)}
     tables["Where fibers cross"] = rows(brain.field, crossing_methods(brain), SEEDS, draws)
     if not (arguments.quick or arguments.crossing):
         tables["What changes it"] = rows(brain.field, VARIANTS, SEEDS, draws)

@@ -21,23 +21,24 @@ from tracts_reach import BASE, IN_BUNDLE, START, Bundle, Cell, load_bundle, per_
 from napari_gpubio import tracts
 from napari_gpubio.core.device import choose_device
 from napari_gpubio.core.timing import RunClock
+from napari_gpubio.tracts.directions import Directions, Principal
 from napari_gpubio.tracts.model import TensorField
 from napari_gpubio.tracts.regions import Region
 from napari_gpubio.tracts.routes import ConnectSettings, Routes
-from napari_gpubio.tracts.settings import Directions, TrackSettings
+from napari_gpubio.tracts.settings import EuDX, InTensors, as_method
 
 # The score was chosen on the five of START; these were not looked at.
 HELD_OUT = {"CST_right": "e", "CC_1": "b", "CC_6": "b", "AF_right": "b", "CG_right": "e", "IFO_left": "b",
             "ILF_left": "b", "UF_left": "b", "SLF_III_left": "b", "ATR_left": "b"}  # fmt: skip
 SCORES = ("score", "alignment_fa", "alignment", "mean_fa", "speed", "eudx_distance_mm", "length_mm")
 LESS_IS_BETTER = ("eudx_distance_mm", "length_mm")
-ALONE = Directions(kind="principal")
-ROWS: dict[str, tuple[Directions | None, ConnectSettings, TrackSettings]] = {
-    "EuDX": (ALONE, ConnectSettings(), dataclasses.replace(BASE, method="eudx", integrator="euler")),
+ALONE = Principal()
+ROWS: dict[str, tuple[Directions | None, ConnectSettings, InTensors]] = {
+    "EuDX": (ALONE, ConnectSettings(), dataclasses.replace(as_method(EuDX, BASE), integrator="euler")),
     "EuDX, DIPY's rule": (
         ALONE,
         ConnectSettings(),
-        dataclasses.replace(BASE, method="eudx", integrator="euler", corner_angle_deg=60.0, corner_weight=0.5),
+        dataclasses.replace(as_method(EuDX, BASE), integrator="euler", corner_angle_deg=60.0, corner_weight=0.5),
     ),
     "D^-1 along v1": (ALONE, ConnectSettings(solve=False), BASE),
     "D^-1, fan": (None, ConnectSettings(solve=False), BASE),

@@ -29,16 +29,18 @@ from scipy.spatial import cKDTree  # noqa: E402
 from scipy.stats import ks_2samp  # noqa: E402
 
 from napari_gpubio.core.device import CPU, Device, choose_device  # noqa: E402
+from napari_gpubio.core.settings import kind_of  # noqa: E402
 from napari_gpubio.core.space import apply_affine  # noqa: E402
+from napari_gpubio.tracts.directions import FromFod, Principal  # noqa: E402
 from napari_gpubio.tracts.fods.model import FodField  # noqa: E402
 from napari_gpubio.tracts.fods.run import deconvolve  # noqa: E402
 from napari_gpubio.tracts.kernels.streamlines.problem import StreamlineProblem  # noqa: E402
 from napari_gpubio.tracts.model import Tractogram  # noqa: E402
 from napari_gpubio.tracts.run import trace_problem, track  # noqa: E402
 from napari_gpubio.tracts.seeds import Launch  # noqa: E402
-from napari_gpubio.tracts.settings import FOD_METHODS, Directions, TrackSettings  # noqa: E402
+from napari_gpubio.tracts.settings import IFOD1, IFOD2, SDStream  # noqa: E402
 
-ONE = Directions(kind="fod", count=1)
+ONE, STREAMLINES = FromFod(count=1), (IFOD2(), IFOD1(), SDStream())
 CLICK_MM = (24.0, -18.0, 25.0)  # where corona radiata and corpus callosum cross
 DENSITY, TWINS, ON_CPU, ON_GPU = 100_000, 5000, 4000, 200_000
 
@@ -52,13 +54,13 @@ def random_seeds(fods: FodField, count: int) -> Any:
 def speed_rows(fods: FodField, device: Device) -> list[dict[str, Any]]:
     """Streamlines a second of many seeds, and seconds of a click."""
     rows, seeds = [], random_seeds(fods, ON_GPU if device.is_gpu else ON_CPU)
-    for method in FOD_METHODS:
-        settings, kept = TrackSettings.usual(method, fods.voxel_sizes_mm), list[Tractogram]()
+    for settings in STREAMLINES:
+        kept = list[Tractogram]()
         timing = timed_on(device, lambda: kept.append(track(fods, seeds, ONE, settings, device=device)), 2)  # noqa: B023
-        click = partial(track, fods, [CLICK_MM], Directions(kind="fod", count=1000), settings, device=device)
+        click = partial(track, fods, [CLICK_MM], FromFod(count=1000), settings, device=device)
         rows.append(
             {
-                "method": method,
+                "method": kind_of(settings),
                 "streamlines": len(kept[-1]),
                 "seconds": timing.seconds,
                 "per_second": len(kept[-1]) / timing.seconds,
@@ -73,13 +75,12 @@ def speed_rows(fods: FodField, device: Device) -> list[dict[str, Any]]:
 def against_the_cpu(fods: FodField, device: Device) -> list[dict[str, Any]]:
     """How far the streamlines of a GPU are from the CPU's."""
     rows, seeds = [], random_seeds(fods, 20_000)
-    for method in FOD_METHODS:
-        settings = TrackSettings.usual(method, fods.voxel_sizes_mm)
+    for settings in STREAMLINES:
         gpu, cpu = (track(fods, seeds, ONE, settings, device=one) for one in (device, CPU))
         lengths = [fibers.per_fiber["length_mm"] for fibers in (gpu, cpu)]
         rows.append(
             {
-                "what": f"{method}, GPU beside CPU, {len(cpu)} streamlines",
+                "what": f"{kind_of(settings)}, GPU beside CPU, {len(cpu)} streamlines",
                 "density_correlation": correlation(density(gpu), density(cpu), fods),
                 "p_of_lengths": float(ks_2samp(*lengths).pvalue),
             }
@@ -126,7 +127,7 @@ def against_mrtrix(fods: FodField, mask: Path, folder: Path) -> list[dict[str, A
         return read_tractogram(folder / name, reference=(fods.affine, fods.shape)), seconds
 
     theirs, seconds = tckgen("ifod2.tck", "iFOD2", DENSITY)
-    settings = TrackSettings.usual("ifod2", fods.voxel_sizes_mm)
+    settings = IFOD2()
     ours = track(fods, random_seeds(fods, round(1.7 * DENSITY)), ONE, settings, device="cpu")
     ours = ours.part(0, min(len(ours), DENSITY))
     halves = [theirs.part(0, DENSITY // 2), theirs.part(DENSITY // 2, DENSITY)]
@@ -153,9 +154,9 @@ def twin_numbers(fods: FodField, theirs: Tractogram, starts: Any) -> dict[str, f
     """Share of streamlines that are within a voxel of each other over their whole length, and the distance of ends."""
     seeds, places = starts[:, 2:5], starts[:, 1].astype(int)
     directions = [_direction(line_, place) for line_, place in zip(theirs, places, strict=True)]
-    usual = TrackSettings.usual("sd_stream", fods.voxel_sizes_mm)
+    usual = SDStream()
     settings = dataclasses.replace(usual, min_length_mm=0.0)
-    launch = Launch(seeds, np.array(directions), Directions(kind="principal"))
+    launch = Launch(seeds, np.array(directions), Principal())
     ours = trace_problem(StreamlineProblem(fods, launch, settings), CPU)
     edge, near, ends = float(fods.voxel_sizes_mm.max()), [], []
     for seed, fiber in zip(ours.per_fiber["seed"], ours, strict=True):

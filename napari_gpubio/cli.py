@@ -38,7 +38,7 @@ _EXAMPLES = """examples:
   napari-gpubio demo                      the first minute: a brain, a click, its fibers
   napari-gpubio check tracts              published and closed-form cases on this machine
   napari-gpubio bench --json              speeds of this machine, for a script
-  napari-gpubio tracts dwi.nii.gz --seed 0 -5 22 --out callosum.trk
+  napari-gpubio track dwi.nii.gz --seed 0 -5 22 --out callosum.trk
 """
 
 

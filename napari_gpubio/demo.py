@@ -12,9 +12,9 @@ logger = logging.getLogger(__name__)
 CLICKS_MM = {"callosum": (0.0, -5.0, 22.0), "corticospinal": (-22.0, -18.0, 12.0)}
 FILES = ("fibers.png", *(f"{name}.trk" for name in CLICKS_MM))  # of `run_headless`
 RADIUS_MM, POINTS = 3.0, 100
-DIRECTIONS = tracts.Directions(count=10, cone_half_angle_deg=15.0)
+DIRECTIONS = tracts.Cone(count=10, half_angle_deg=15.0)
 READ_PATTERNS = ("*.nii", "*.nii.gz", "*.mif", "*.mif.gz", "*.trk", "*.tck", "*.trx", "*.dcm")
-SETTINGS = tracts.TrackSettings(step_mm=0.55)
+SETTINGS = tracts.Hamiltonian(step_mm=0.55)
 
 
 def run_headless(folder: Path, device: str = "auto") -> list[Path]:

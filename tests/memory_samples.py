@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from napari_gpubio.core.memory import Memory
+from napari_gpubio.tracts.metrics import Adaptive
+from tests.speckle.choices import settings_with
 
 ROOT = Path(__file__).resolve().parents[1]
 MIB = 1 << 20
@@ -47,11 +49,11 @@ def light(size: int, **more: Any) -> Work:
     from napari_gpubio.light.model import Domain, Medium
     from napari_gpubio.light.run import needed_memory, simulate
     from napari_gpubio.light.settings import LightSettings
-    from napari_gpubio.light.source import Source
+    from napari_gpubio.light.sources import Isotropic
 
     medium = Medium(label=1, name="clear", mua_per_mm=1e-5, mus_per_mm=0.1, g=0.0, n=1.0)
     domain = Domain(labels=np.ones((size,) * 3, np.uint8), affine=np.eye(4), media=(medium,))
-    source = Source(kind="isotropic", position_mm=(size / 2,) * 3)
+    source = Isotropic(position_mm=(size / 2,) * 3)
     settings = LightSettings(**{"photons": 2 * size * 6, "batches": 6, "faces": ("mirror",) * 6, **more})
     return Work(
         lambda device: needed_memory(domain, settings, device),
@@ -103,27 +105,27 @@ def speckle(size: int, *, kind: Any = np.uint16, **more: Any) -> Work:
     """A stack of frames of 4 x 4 times as many pixels."""
     from napari_gpubio.speckle.memory import needed_memory
     from napari_gpubio.speckle.run import contrast
-    from napari_gpubio.speckle.settings import ContrastSettings
 
     frames = np.random.default_rng(0).integers(100, 4000, (30, 4 * size, 4 * size)).astype(kind)
-    settings = ContrastSettings(**more)
+    settings = settings_with(**more)
     return Work(
         lambda device: needed_memory(frames, settings, device=device),
         lambda device: contrast(frames, settings, device=device),
     )
 
 
-def tracking(size: int, *, whole: bool = True, **more: Any) -> Work:
+def tracking(size: int, method: str = "hamiltonian", *, whole: bool = True, **more: Any) -> Work:
     """A few geodesics or streamlines in tensors of a cube, or a ball."""
+    from napari_gpubio.tracts.directions import Cone
     from napari_gpubio.tracts.model import TensorField
     from napari_gpubio.tracts.run import needed_memory, track
-    from napari_gpubio.tracts.settings import Directions, TrackSettings
+    from napari_gpubio.tracts.settings import METHODS
 
     tensors = np.zeros((size, size, size, 6))
     tensors[...] = 1.7e-3, 3e-4, 3e-4, 0.0, 0.0, 0.0
     inside = ball(size)
     field = TensorField(tensors=tensors, affine=np.eye(4), mask=np.ones_like(inside) if whole else inside)
-    arguments = field, [(size / 2,) * 3], Directions(count=4), TrackSettings(**more)
+    arguments = field, [(size / 2,) * 3], Cone(count=4), METHODS[method](**more)
     return Work(
         lambda device: needed_memory(*arguments, device=device), lambda device: track(*arguments, device=device)
     )
@@ -131,14 +133,14 @@ def tracking(size: int, *, whole: bool = True, **more: Any) -> Work:
 
 def fods(size: int) -> Work:
     """A few streamlines in FODs of order 8."""
+    from napari_gpubio.tracts.directions import FromFod
     from napari_gpubio.tracts.fods.model import FodField
     from napari_gpubio.tracts.run import needed_memory, track
-    from napari_gpubio.tracts.settings import Directions
 
     coefficients = np.zeros((size, size, size, 45), np.float32)
     coefficients[..., 0], coefficients[..., 3] = 0.3, 0.3
     field = FodField(coefficients=coefficients, mask=np.ones((size,) * 3, bool), affine=np.eye(4))
-    arguments = field, [(size / 2,) * 3], Directions(kind="fod", count=4)
+    arguments = field, [(size / 2,) * 3], FromFod(count=4)
     return Work(
         lambda device: needed_memory(*arguments, device=device), lambda device: track(*arguments, device=device)
     )
@@ -184,12 +186,13 @@ def deconvolution(size: int, *, tissues: int = 1, own: bool = False, lmax: int =
     """FODs of a whole scan, as fast as can be, with the response of a tensor, those of tissues, or the scan's own."""
     from napari_gpubio.tracts.fods.response import Response
     from napari_gpubio.tracts.fods.run import deconvolve, needed_memory
-    from napari_gpubio.tracts.fods.settings import CsdSettings
+    from napari_gpubio.tracts.fods.settings import CsdSettings, MultiTissueSettings
 
     series, mask = scan(size, 32), np.ones((size,) * 3, bool)
     fiber = np.array([[3500.0, 0.0, 0.0], [2200.0, -600.0, 80.0], [1500.0, -700.0, 150.0]])
     responses = [Response(coefficients=fiber), Response(coefficients=np.array([[3500.0], [2400.0], [1700.0]]))]
-    settings = CsdSettings(lmax=lmax, constraint_directions=60, **({} if tissues > 1 else {"iterations": 1}), **more)
+    kind, quick = (MultiTissueSettings, {}) if tissues > 1 else (CsdSettings, {"iterations": 1})
+    settings = kind(lmax=lmax, constraint_directions=60, **quick, **more)
     arguments = series, None if own else responses[:tissues], mask, settings
     return Work(
         lambda device: needed_memory(*arguments, device=device), lambda device: deconvolve(*arguments, device=device)
@@ -252,14 +255,14 @@ def guide(size: int, **volumes: float) -> Work:
     """The guide of a cube with two labels, or with volumes of coefficients that have these values."""
     from napari_gpubio.light.guide import diffusion_guide, guide_memory
     from napari_gpubio.light.model import Domain, Medium
-    from napari_gpubio.light.source import Source
+    from napari_gpubio.light.sources import Pencil
 
     media = [Medium(label=n, name=f"{n}", mua_per_mm=0.01, mus_per_mm=1.0, g=0.0, n=1.2 + 0.1 * n) for n in (1, 2)]
     labels = np.ones((size,) * 3, np.uint8)
     labels[:, :, size // 2 :] = 2
     own = {name: np.full(labels.shape, value, np.float32) for name, value in volumes.items()}
     domain = Domain(labels=labels, affine=np.eye(4), media=tuple(media), **own)
-    source = Source(position_mm=(size / 2, size / 2, 0.0))
+    source = Pencil(position_mm=(size / 2, size / 2, 0.0))
     return Work(
         lambda device: guide_memory(domain, device=device),
         lambda device: diffusion_guide(domain, source, device=device),
@@ -273,11 +276,11 @@ def replay(size: int, **more: Any) -> Work:
     from napari_gpubio.light.model import Domain, Medium
     from napari_gpubio.light.run import simulate
     from napari_gpubio.light.settings import LightSettings
-    from napari_gpubio.light.source import Source
+    from napari_gpubio.light.sources import Isotropic
 
     medium = Medium(label=1, name="clear", mua_per_mm=1e-5, mus_per_mm=0.1, g=0.0, n=1.0)
     domain = Domain(labels=np.ones((size,) * 3, np.uint8), affine=np.eye(4), media=(medium,))
-    source = Source(kind="isotropic", position_mm=(size / 2,) * 3)
+    source = Isotropic(position_mm=(size / 2,) * 3)
     settings, faces = LightSettings(photons=12_000), (FaceDetector(face="-k"), FaceDetector(face="+i"))
     made: dict[str, Any] = {}
 
@@ -313,7 +316,7 @@ CASES: dict[str, Callable[[int], Work]] = {
     "tracking, geodesics": tracking,
     "tracking, van Aart 2011": lambda size: tracking(size, method="vanaart2011"),
     "tracking, in a mask": lambda size: tracking(size, whole=False),
-    "tracking, adaptive metric": lambda size: tracking(size, whole=False, metric="adaptive"),
+    "tracking, adaptive metric": lambda size: tracking(size, whole=False, metric=Adaptive()),
     "tracking, FODs": fods,
     "tensors": tensors,
     "tensors, many volumes": lambda size: tensors(size, volumes=40),

@@ -3,23 +3,18 @@
 import argparse
 import json
 import logging
-import signal
 import subprocess
 import sys
 from pathlib import Path
 
-import nibabel as nib
 import numpy as np
 import pytest
 from PIL import Image
 
 from napari_gpubio import __version__, cli, demo, tracts
-from napari_gpubio.core.command_line import STOPPED, add_settings, read_settings
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import sample_path
 from napari_gpubio.core.report import add_common, measured, reporting, tell, warn, wrote
-from napari_gpubio.tracts import Directions, FitSettings, TrackSettings
-from napari_gpubio.tracts import cli as tracts_cli
 from tests.sentences import says
 from tests.shell import at, command
 
@@ -73,7 +68,7 @@ def test_info_has_versions_and_devices(capsys, monkeypatch):
         "run",
         "compare",
         "show",
-        "tracts",
+        "track",
         "light",
         "mcml",
         "denoise",
@@ -84,6 +79,10 @@ def test_info_has_versions_and_devices(capsys, monkeypatch):
         "dose-surface",
         "speckle",
         "mesi",
+        "region-curves",
+        "pulsatility",
+        "register-frames",
+        "measure-dark",
     ],
 )
 def test_every_verb_has_help(capsys, verb):
@@ -97,9 +96,7 @@ def test_help_and_the_version(capsys):
     assert exits(capsys, "--version")[:2] == (0, f"napari-gpubio {__version__}\n")
 
 
-@pytest.mark.parametrize(
-    "arguments", [[], ["dance"], ["check", "dance"], ["tracts"], ["tracts", DWI, "--step-mm", "x"]]
-)
+@pytest.mark.parametrize("arguments", [[], ["dance"], ["check", "dance"], ["track"], ["track", DWI, "--step-mm", "x"]])
 def test_arguments_that_make_no_sense_have_status_two(capsys, arguments):
     status, _, printed = exits(capsys, *arguments)
     assert status == 2
@@ -191,133 +188,6 @@ def test_a_full_disk_is_told(tmp_path):
     assert len(done.stderr.splitlines()) == 1
 
 
-# -- tracts -----------------------------------------------------------------------------------------------------------
-
-
-def tracted():
-    return tracts.fit_tensors(tracts.phantom.load_brain_phantom(), device="cpu")
-
-
-@pytest.mark.daily
-def test_fibers_and_maps_of_a_scan(capsys, tmp_path):
-    out, maps = tmp_path / "cc.trk", tmp_path / "maps"
-    arguments = ["tracts", DWI, *SEED, "--radius-mm", "2", "--points", "3", "--count", "20", *QUICK]
-    assert cli.main([*arguments, "--out", str(out), "--maps", str(maps)]) == 0
-    printed = capsys.readouterr()
-    field, found = tracted(), tracts.io.read_tractogram(out)
-    settings = Directions(count=20), TrackSettings(max_length_mm=40.0)
-    expected = tracts.track(field, tracts.seeds.ball((0, -5, 22), 2.0, 3), *settings, device="cpu")
-    assert f"{len(expected)} fibers in {out}" in printed.out
-    np.testing.assert_array_equal(found.offsets, expected.offsets)
-    np.testing.assert_allclose(found.points, expected.points, atol=1e-4)
-    for name in ("FA", "MD", "DEC"):
-        assert str(maps / f"{name}.nii.gz") in printed.out
-        image = nib.load(maps / f"{name}.nii.gz")
-        np.testing.assert_allclose(image.affine, field.affine, atol=1e-5)
-        np.testing.assert_array_equal(image.get_fdata(dtype=np.float32), tracts.tensors.scalar_map(field, name))
-
-
-def test_settings_are_options(capsys, tmp_path):
-    out = tmp_path / "cc.trx"
-    options = [
-        "--method",
-        "vanaart2011",
-        "--step-mm",
-        "1",
-        "--no-both-ways",
-        "--kind",
-        "sphere",
-        "--count",
-        "9",
-        "--fa-stop",
-        "0",
-    ]
-    assert cli.main(["tracts", DWI, *SEED, *QUICK, *options, "--estimator", "ols", "--out", str(out)]) == 0
-    parameters = tracts.io.read_tractogram(out).parameters
-    assert parameters["tracking"]["method"] == "vanaart2011"
-    assert (parameters["tracking"]["step_mm"], parameters["tracking"]["max_length_mm"]) == (1.0, 40.0)
-    assert (parameters["directions"]["both_ways"], parameters["directions"]["kind"]) == (False, "sphere")
-    assert parameters["launched"] == 9
-    assert "9 fibers" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("settings", [Directions(), TrackSettings(), FitSettings()], ids=lambda s: type(s).__name__)
-def test_every_parameter_is_an_option_with_its_default(settings):
-    parser = argparse.ArgumentParser()
-    add_settings(parser, settings, "settings")
-    assert read_settings(parser.parse_args([]), settings) == settings
-
-
-def test_seeds_from_a_label_volume(capsys, tmp_path):
-    out = tmp_path / "bundle.tck"
-    options = ["--labels", LABELS, "--label", "2", "--kind", "principal", "--max-length-mm", "20", "--device", "cpu"]
-    voxels, counts = int((np.asarray(nib.load(LABELS).dataobj) == 2).sum()), []
-    for more in ([], ["--per-voxel", "2"]):
-        assert cli.main(["tracts", DWI, *options, *more, "--out", str(out), "--force"]) == 0
-        counts.append(int(capsys.readouterr().out.split(" fibers in")[0].split()[-1]))
-        assert tracts.io.read_tractogram(out).parameters["launched"] <= voxels * len(counts)
-    assert 0.5 * voxels < counts[0] <= voxels < counts[1] <= 2 * voxels
-
-
-def test_fibers_of_a_tensor_image(capsys, tmp_path):
-    field = tracted()
-    tracts.io.write_tensors(tmp_path / "tensors.nii.gz", field)
-    out = tmp_path / "cc.trk"
-    arguments = ["tracts", str(tmp_path / "tensors.nii.gz"), *SEED, "--count", "10", *QUICK, "--out", str(out)]
-    assert cli.main(arguments) == 0
-    assert "fibers in" in capsys.readouterr().out
-    expected = tracts.track(field, [(0, -5, 22)], Directions(count=10), TrackSettings(max_length_mm=40.0), device="cpu")
-    found = tracts.io.read_tractogram(out)
-    assert len(found) == len(expected) > 0
-    np.testing.assert_allclose(found.lengths_mm(), expected.lengths_mm(), rtol=0.02)
-
-
-def test_a_mask_is_used_and_checked(capsys, tmp_path):
-    field = tracted()
-    left = field.mask.copy()
-    left[: left.shape[0] // 2] = False
-    tracts.io.write_volume(tmp_path / "mask.nii.gz", left, field.affine)
-    shifted = field.affine + 5 * np.eye(4, k=3)
-    tracts.io.write_volume(tmp_path / "other.nii.gz", left, shifted)
-    call = ["tracts", DWI, "--maps", str(tmp_path / "maps"), "--device", "cpu", "--force", "--mask"]
-    assert cli.main([*call, str(tmp_path / "mask.nii.gz")]) == 0
-    assert not np.asarray(nib.load(tmp_path / "maps" / "MD.nii.gz").dataobj)[~left].any()
-    capsys.readouterr()
-    assert "lies elsewhere" in fails(capsys, *call, str(tmp_path / "other.nii.gz"))
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (["nowhere.nii.gz", *SEED, "--out", "x.trk"], "nowhere.nii.gz does not exist"),
-        ([DWI, *SEED], "there is nothing to write; give --out"),
-        ([DWI, "--out", "x.trk"], "there are no seeds; give --seed X Y Z"),
-        ([DWI, "--seed", "500", "0", "0", "--out", "x.trk"], "outside the volume"),
-        ([DWI, "--seed", "nan", "0", "0", "--out", "x.trk"], "not finite"),
-        ([DWI, *SEED, "--points", "0", "--out", "x.trk"], "a ball of 0 points"),
-        ([DWI, *SEED, "--points", "5", "--radius-mm", "-1", "--out", "x.trk"], "radius -1.0 mm"),
-        ([DWI, *SEED, "--step-mm", "0", "--out", "x.trk"], "step_mm is 0 mm; it must be greater than 0 mm"),
-        ([DWI, *SEED, "--device", "gpu", "--out", "x.trk"], "device is 'gpu'; choose"),
-        ([DWI, *SEED, "--out", "no/such/folder/x.trk"], "the folder"),
-        ([DWI, *SEED, "--out", "x.docx"], "x.docx"),
-        ([DWI, "--labels", LABELS, "--label", "77", "--out", "x.trk"], "no voxel has label 77"),
-        ([DWI, "--labels", LABELS, "--per-voxel", "0", "--out", "x.trk"], "0"),
-        ([DWI, "--labels", "nowhere.nii", "--out", "x.trk"], "nowhere.nii does not exist"),
-        ([LABELS, *SEED, "--out", "x.trk"], "bundles.nii.gz"),
-    ],
-)
-def test_bad_input_gives_status_two_and_a_sentence(capsys, tmp_path, monkeypatch, arguments, sentence):
-    monkeypatch.chdir(tmp_path)
-    device = () if "--device" in arguments else ("--device", "cpu")
-    assert sentence in fails(capsys, "tracts", *arguments, "--count", "3", *device)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_folder_for_maps_that_is_a_file_is_bad_input(capsys, tmp_path):
-    (tmp_path / "maps").write_text("not a folder")
-    assert "maps" in fails(capsys, "tracts", DWI, "--maps", str(tmp_path / "maps"), "--device", "cpu")
-
-
 # -- demo -------------------------------------------------------------------------------------------------------------
 
 
@@ -356,19 +226,3 @@ def test_a_display_is_known_by_its_variables_on_linux(monkeypatch, variables, th
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     assert cli.has_display() == there
-
-
-@pytest.mark.parametrize("out", ["f.tck", "f.trk"])
-def test_tracking_that_is_interrupted_keeps_its_fibers(tmp_path, monkeypatch, out):
-    """A request to end is taken as Ctrl-C is."""
-    usual = signal.getsignal(signal.SIGTERM)
-
-    def end(step):
-        if step.done and signal.getsignal(signal.SIGTERM) is not usual:  # the second one would end the tests
-            signal.raise_signal(signal.SIGTERM)
-
-    monkeypatch.setattr(tracts_cli, "draw_progress", end)
-    words = ["tracts", DWI, "--white-matter", "--count", "3", "--out", str(tmp_path / out), "--device", "cpu"]
-    assert cli.main(words) == STOPPED
-    assert signal.getsignal(signal.SIGTERM) is usual
-    assert 0 < len(tracts.io.read_tractogram(tmp_path / out)) < 60_000

@@ -17,7 +17,7 @@ from napari_gpubio.light.guide import diffusion_guide
 from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.source import Source
+from napari_gpubio.light.sources import Disk, Isotropic, Pencil, Source
 
 DOMAINS = {
     "vessel": "a pencil beside a vessel of 1/mm, above cerebrospinal fluid",
@@ -66,7 +66,7 @@ def _vessel() -> Scene:
     labels = np.select([z < 14, z < 17], [1, 2], 3).astype(np.uint8)
     labels[(y - 23) ** 2 + (z - 5) ** 2 <= 1.6**2] = 4
     media = _media((0.02, 1.0), (0.004, 0.01), (0.02, 1.5), (1.0, 1.0))
-    return Scene(_domain(labels, media), Source(position_mm=(19.5, 19.5, -1), direction=(0, 0, 1)), (4,), (2,))
+    return Scene(_domain(labels, media), Pencil(position_mm=(19.5, 19.5, -1), direction=(0, 0, 1)), (4,), (2,))
 
 
 def _black() -> Scene:
@@ -74,7 +74,7 @@ def _black() -> Scene:
     labels = np.ones(x.shape, np.uint8)
     labels[22:27, 16:21, 16:21] = 2
     labels[(x - 18) ** 2 + (y - 9) ** 2 + (z - 18) ** 2 <= 14] = 3
-    source = Source(position_mm=(17.5, 18, 18), direction=(0, 0, 1), kind="isotropic")
+    source = Isotropic(position_mm=(17.5, 18, 18), direction=(0, 0, 1))
     return Scene(_domain(labels, _media((0.02, 1.0), (2.0, 1.0), (0.002, 0.02))), source, (2,), (3,))
 
 
@@ -83,7 +83,7 @@ def _disk() -> Scene:
     labels = np.select([z < 6, z < 12, z < 14], [1, 2, 3], 4).astype(np.uint8)
     labels[np.abs((x - y) - 6) ** 2 / 2 + (z - 8) ** 2 <= 2.0**2] = 5
     media = _media((0.018, 1.3, 1.4), (0.015, 1.1, 1.4), (0.003, 0.03, 1.33), (0.03, 1.1, 1.4), (0.3, 1.2, 1.4))
-    source = Source(position_mm=(20, 17, -1), direction=(0, 0, 1), kind="disk", radius_mm=3.0)
+    source = Disk(position_mm=(20, 17, -1), direction=(0, 0, 1), radius_mm=3.0)
     return Scene(_domain(labels, media), source, (5,), (3,))
 
 
@@ -93,7 +93,7 @@ def _sheet() -> Scene:
     labels[(x > 24) & (x < 32) & (z >= 8) & (z < 10)] = 2
     labels[(x - 14) ** 2 + (z - 10) ** 2 <= 2] = 3
     labels[(x - 20) ** 2 + (y - 30) ** 2 + (z - 12) ** 2 <= 25] = 4
-    source = Source(position_mm=(16.2, 19.7, -1), direction=(0.5, 0, 0.866))
+    source = Pencil(position_mm=(16.2, 19.7, -1), direction=(0.5, 0, 0.866))
     media = _media((0.03, 1.2), (1.5, 1.0), (3.0, 1.0), (0.003, 0.05))
     return Scene(_domain(labels, media, (1.0, 1.0, 2.0)), source, (2, 3), (4,))
 
@@ -103,7 +103,7 @@ def _two() -> Scene:
     radius = np.sqrt((x - 18.5) ** 2 + (y - 18.5) ** 2 + (z - 18.5) ** 2)
     labels = np.select([radius < 13, radius < 14.5, radius < 17.5], [1, 3, 2], 0).astype(np.uint8)
     labels[((x - 24) ** 2 + (z - 19) ** 2 <= 2.5**2) & (radius < 13)] = 4
-    source = Source(position_mm=(18.3, 19.1, 17.6), direction=(0, 0, 1), kind="isotropic")
+    source = Isotropic(position_mm=(18.3, 19.1, 17.6), direction=(0, 0, 1))
     media = _media((0.04, 2.0), (0.012, 1.2), (0.004, 0.02), (0.8, 1.5))
     return Scene(_domain(labels, media), source, (4,), (3,))
 

@@ -20,7 +20,7 @@ from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.phantom.benchmarks import benchmark_settings
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.source import Source
+from napari_gpubio.light.sources import Pencil, Source
 
 CUBES = ("B1", "B2", "B3", "B4")
 SCENES = {
@@ -80,7 +80,7 @@ def _head() -> Scene:
     labels = np.select([z < 9, z < gyri - 2, z < gyri + 3], [1, 2, 3], 4).astype(np.uint8)
     labels[(y - 30.0) ** 2 + (z - 13.0) ** 2 <= 1.6**2] = 5
     media = _media((0.019, 0.86), (0.004, 0.01), (0.02, 0.99), (0.08, 4.0), (0.45, 2.0))
-    sources = tuple(Source(position_mm=(x, 29.5, -1), direction=(0, 0, 1)) for x in (19.5, 40.5))
+    sources = tuple(Pencil(position_mm=(x, 29.5, -1), direction=(0, 0, 1)) for x in (19.5, 40.5))
     return Scene(_domain(labels, media), sources, benchmark_settings(), (slice(None),) * 3, (5,))
 
 
@@ -92,7 +92,7 @@ def _absorbers() -> Scene:
     labels[(x - 50) ** 2 + (z - 14) ** 2 <= 2] = 4
     labels[(x - 32) ** 2 + (y - 14) ** 2 + (z - 14) ** 2 <= 36] = 5
     media = _media((0.02, 1.0), (1.0, 1.0), (1.0, 1.0), (1.0, 1.0), (0.002, 0.05))
-    source = Source(position_mm=(31.5, 31.5, -2), direction=(0, 0, 1))
+    source = Pencil(position_mm=(31.5, 31.5, -2), direction=(0, 0, 1))
     domain = _domain(labels, media, (1.0, 1.0, 2.0))
     return Scene(domain, (source,), benchmark_settings(), (slice(None),) * 3, (2, 3, 4))
 

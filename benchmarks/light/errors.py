@@ -18,7 +18,7 @@ from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.source import Source
+from napari_gpubio.light.sources import Pencil
 from napari_gpubio.light.spectrum import spectrum
 from napari_gpubio.light.statistics import detector_numbers, label_fluence, pooled_error
 
@@ -119,7 +119,7 @@ def _media(absorption: float) -> tuple[Medium, ...]:
     )
 
 
-SOURCE = Source(position_mm=(_MIDDLE, _MIDDLE, 0.0))
+SOURCE = Pencil(position_mm=(_MIDDLE, _MIDDLE, 0.0))
 DETECTORS = tuple(Detector(position_mm=(_MIDDLE + d, _MIDDLE, 0.0), radius_mm=2.0, name=f"{d} mm") for d in (4.0, 8.0))
 
 

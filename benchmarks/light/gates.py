@@ -8,7 +8,7 @@ import numpy as np
 from common import line
 
 from napari_gpubio.core.device import Device
-from napari_gpubio.light import Domain, LightSettings, Medium, Source, modulation_gates_ns, simulate
+from napari_gpubio.light import Domain, Isotropic, LightSettings, Medium, modulation_gates_ns, simulate
 from napari_gpubio.light.jacobians.modulation import modulation_weights
 
 Array = np.ndarray[Any, Any]
@@ -30,7 +30,7 @@ def box_rows(device: Device, photons: int) -> Iterator[dict[str, Any]]:
         gates = tuple(np.arange(_COUNT + 1) * gate * 1e-3)
         settings = LightSettings(photons=photons, faces=("mirror",) * 6, time_gates_ns=gates)
         middle = (_BOX_MM - edge) / 2 + 0.1
-        result = simulate(domain, Source(kind="isotropic", position_mm=(middle,) * 3), settings, device=device)
+        result = simulate(domain, Isotropic(position_mm=(middle,) * 3), settings, device=device)
         path = result.gates.sum(axis=(0, 1, 2), dtype=np.float64) * edge**3
         shares = path * N / (LIGHT_MM_PER_NS * gate * 1e-3)
         yield {
@@ -43,7 +43,7 @@ def phase_rows(device: Device, photons: int) -> Iterator[dict[str, Any]]:
     """Phase of light around a source in tissue, in some gates against the same photons in gates of a picosecond."""
     medium = Medium(label=1, mua_per_mm=0.02, mus_per_mm=10.0, g=0.9, n=N)
     domain = Domain(labels=np.ones((15,) * 3, np.uint8), affine=np.eye(4), media=(medium,))
-    source, end = Source(kind="isotropic", position_mm=(7.0, 7.0, 7.0)), 1.0
+    source, end = Isotropic(position_mm=(7.0, 7.0, 7.0)), 1.0
     for frequency in FREQUENCIES_MHZ:
         width = 20.0 / frequency  # ns, a fiftieth of a period
         chosen = {

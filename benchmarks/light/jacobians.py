@@ -14,7 +14,7 @@ from napari_gpubio.light.phantom.head import default_source, load_head_phantom
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.source import Source
+from napari_gpubio.light.sources import Pencil, Source
 from napari_gpubio.light.surface import nearest_surface
 
 LIGHT_MM_PER_NS = 299.792458
@@ -60,7 +60,7 @@ def ring() -> JacobianCase:
         Detector(position_mm=middle, radius_mm=radius, normal=(0, 0, 1), name=name)
         for name, radius in (("inside", 9.0), ("ring", 11.0))
     ]
-    source = Source(position_mm=(60.5, 60.5, -1.0))
+    source = Pencil(position_mm=(60.5, 60.5, -1.0))
     return JacobianCase(
         domain=_block(labels, media), source=source, detectors=tuple(detectors), end_ns=400 / LIGHT_MM_PER_NS
     )
@@ -82,7 +82,7 @@ def slab() -> JacobianCase:
         for y in (6.0, 9.0)
     )
     return JacobianCase(
-        domain=_block(labels, media), source=Source(position_mm=(3.0, 6.0, -0.5)), detectors=detectors, roulette=0.0
+        domain=_block(labels, media), source=Pencil(position_mm=(3.0, 6.0, -0.5)), detectors=detectors, roulette=0.0
     )
 
 
@@ -111,7 +111,7 @@ def cube() -> JacobianCase:
     media = [Medium(label=label, mua_per_mm=0.01, mus_per_mm=1.0, g=0.0, n=1.0) for label in (1, 2, 3)]
     detectors = (Detector(position_mm=(40.0, 30.0, 0.0), radius_mm=2.0),)
     return JacobianCase(
-        domain=_block(labels, media), source=Source(position_mm=(30.0, 30.0, 0.0)), detectors=detectors, roulette=0.0
+        domain=_block(labels, media), source=Pencil(position_mm=(30.0, 30.0, 0.0)), detectors=detectors, roulette=0.0
     )
 
 

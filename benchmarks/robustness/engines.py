@@ -80,11 +80,11 @@ def _fit(device: str, stop: threading.Event) -> Steps:
 
 
 def _track(device: str, stop: threading.Event) -> Steps:
+    from napari_gpubio.tracts.directions import Cone
     from napari_gpubio.tracts.run import track_steps
-    from napari_gpubio.tracts.settings import Directions
 
     seeds = np.random.default_rng(3).uniform(-15.0, 15.0, (5, 3))
-    return track_steps(_field(), seeds, Directions(count=20), device=device, stop=stop)
+    return track_steps(_field(), seeds, Cone(count=20), device=device, stop=stop)
 
 
 def _light(device: str, stop: threading.Event) -> Steps:

@@ -147,8 +147,9 @@ def _tracts(folder: Path, longer: float) -> list[str]:
     from napari_gpubio.core.files import sample_path
 
     del folder
-    words = ["tracts", str(sample_path("brain_phantom/dwi.nii.gz")), "--white-matter", "--fa", "0.6", "--device", "cpu"]
-    return [*words, "--kind", "principal", "--per-voxel", str(int(longer)), "--out", "out.tck"]
+    words = ["track", str(sample_path("brain_phantom/dwi.nii.gz")), "--seeds", "white-matter", "--device", "cpu"]
+    words += ["--least-fa", "0.6"]
+    return [*words, "--directions", "principal", "--per-voxel", str(int(longer)), "--out", "out.tck"]
 
 
 def _read_tracts(path: Path) -> str:
@@ -164,7 +165,7 @@ VERBS = {
     "light --result, sources": Verb(_light_each, "out_[123].npz", _read_several),
     "light --result, patterns": Verb(_light_patterns, "out_[12].npz", _read_several),
     "forward --out": Verb(_forward, "out.npz", _read_forward),
-    "tracts --out": Verb(_tracts, "out.tck", _read_tracts, goes_on=False),
+    "track --out": Verb(_tracts, "out.tck", _read_tracts, goes_on=False),
 }
 
 

@@ -9,6 +9,7 @@ from common import Array, PoolBytes, Row, Stopwatch, Timing, row, skipped, timed
 
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.space import apply_affine
+from napari_gpubio.tracts.directions import Cone, Isotropic
 from napari_gpubio.tracts.kernels.rays import cpu
 from napari_gpubio.tracts.kernels.rays.problem import RayProblem
 from napari_gpubio.tracts.kernels.tensors import cpu as tensors_cpu
@@ -17,7 +18,7 @@ from napari_gpubio.tracts.model import TensorField, Tractogram
 from napari_gpubio.tracts.regions import Sphere
 from napari_gpubio.tracts.run import track
 from napari_gpubio.tracts.seeds import make_launch
-from napari_gpubio.tracts.settings import Directions, TrackSettings
+from napari_gpubio.tracts.settings import Hamiltonian, InTensors
 from napari_gpubio.tracts.tensors.run import fit_tensors
 from napari_gpubio.tracts.tensors.settings import FitSettings
 from tracts.brain import Plan, callosum_box, callosum_click
@@ -31,8 +32,8 @@ CLICK_TARGET = {"cpu": "< 1 s on 2 cores", "cuda": "< 0.1 s on a GPU"}
 def preparation(plan: Plan) -> Iterator[Row]:
     """Rows c: making the volume that the rays read, a million voxels."""
     field = random_field((50, 50, 50) if plan.quick and not plan.device.is_gpu else (100, 100, 100))
-    launch = make_launch(field, [(20.0, 20.0, 20.0)], Directions())
-    for label, settings in (("default scheme", TrackSettings()), ("seed's scheme", FREE)):
+    launch = make_launch(field, [(20.0, 20.0, 20.0)], Cone())
+    for label, settings in (("default scheme", Hamiltonian()), ("seed's scheme", FREE)):
         problem = RayProblem(field, launch, settings)
         for device in plan.devices:
             timing = timed_on(device, lambda p=problem, d=device: _prepare(p, d), plan.repeats)
@@ -83,7 +84,7 @@ def interaction(plan: Plan) -> Iterator[Row]:
         return
     field = plan.brain.field
     click = callosum_click(field)
-    default = TrackSettings()
+    default = Hamiltonian()
     for device in plan.devices:
         timing = timed_on(device, lambda d=device: _first_click(field, click, d), plan.repeats)
         yield _click_row("e first click on a new field, default settings", field, default, device, timing)
@@ -96,13 +97,11 @@ def interaction(plan: Plan) -> Iterator[Row]:
             yield _click_row(f"e click, field ready, {label}", field, settings, device, timing, target=target)
 
 
-def _clicker(field: TensorField, click: Array, settings: TrackSettings, device: Device) -> Callable[[], Tractogram]:
-    return lambda: track(field, click, settings=settings, device=device)
+def _clicker(field: TensorField, click: Array, settings: InTensors, device: Device) -> Callable[[], Tractogram]:
+    return lambda: track(field, click, method=settings, device=device)
 
 
-def _click_row(
-    name: str, field: TensorField, settings: TrackSettings, device: Device, timing: Timing, **more: Any
-) -> Row:
+def _click_row(name: str, field: TensorField, settings: InTensors, device: Device, timing: Timing, **more: Any) -> Row:
     fibers = _clicker(field, callosum_click(field), settings, device)()
     steps = float(len(fibers.points))
     return row(
@@ -120,7 +119,7 @@ def to_target(plan: Plan) -> Iterator[Row]:
     first, extent = callosum_box(field)
     seeds = apply_affine(field.affine, first + np.argwhere(np.ones(extent)))
     ball = Sphere(name="ball", center_mm=tuple(callosum_click(field)[0] + TO_BALL_MM), radius_mm=8.0)
-    directions = Directions(kind="sphere", count=100 if plan.quick else 1000, both_ways=False)
+    directions = Isotropic(count=100 if plan.quick else 1000, both_ways=False)
     settings = replace(CUBIC_RK4, step_mm=STEP_VOXELS * float(field.voxel_sizes_mm.min()), max_steps=2000)
     for device in plan.devices:
         kept: list[Tractogram] = []
@@ -147,7 +146,7 @@ def gpu_memory(plan: Plan) -> Iterator[Row]:
     from napari_gpubio.tracts.kernels.rays import gpu
 
     field = random_field((145, 174, 145))
-    problem = RayProblem(field, make_launch(field, [(70.0, 80.0, 70.0)], Directions()), TrackSettings())
+    problem = RayProblem(field, make_launch(field, [(70.0, 80.0, 70.0)], Cone()), Hamiltonian())
     pool, watch = PoolBytes(plan.device), Stopwatch()
     with watch.running():
         run = gpu.Run(problem, device=plan.device)
@@ -155,5 +154,5 @@ def gpu_memory(plan: Plan) -> Iterator[Row]:
     yield row(
         name, plan.device, watch.timing(), used, "bytes", target="< 1e9 bytes", bytes_used=used,
         bytes_taken_while_preparing=peak, bytes_for_1000_fibers=1000 * run.bytes_per_item(),
-        settings=recorded(TrackSettings()),
+        settings=recorded(Hamiltonian()),
     )  # fmt: skip

@@ -9,9 +9,10 @@ import numpy as np
 from common import Array, Row, limited_threads, row, skipped, thread_counts, threads_told, timed
 
 from napari_gpubio.core.device import CPU
+from napari_gpubio.tracts.directions import Principal
 from napari_gpubio.tracts.model import TensorField
 from napari_gpubio.tracts.run import track
-from napari_gpubio.tracts.settings import Directions, TrackSettings
+from napari_gpubio.tracts.settings import EuDX, InTensors
 from napari_gpubio.tracts.tensors.maps import fa_map
 from tracts.brain import Plan, white_matter_seeds
 from tracts.tracing import recorded
@@ -25,9 +26,7 @@ def peers(plan: Plan) -> Iterator[Row]:
         return
     field = plan.brain.field
     seeds = white_matter_seeds(field, 2000 if plan.quick else 10_000)
-    settings = TrackSettings(
-        method="eudx", integrator="euler", step_mm=0.5, fa_stop=0.1, min_length_mm=0.0, max_length_mm=500.0
-    )
+    settings = EuDX(integrator="euler", step_mm=0.5, fa_stop=0.1, min_length_mm=0.0, max_length_mm=500.0)
     for threads in thread_counts():
         yield _our_eudx(plan, field, seeds, settings, threads)
     for label, threads, work in dipy_trackers(field, seeds):
@@ -41,9 +40,9 @@ def peers(plan: Plan) -> Iterator[Row]:
         )  # fmt: skip
 
 
-def _our_eudx(plan: Plan, field: TensorField, seeds: Array, settings: TrackSettings, threads: int) -> Row:
+def _our_eudx(plan: Plan, field: TensorField, seeds: Array, settings: InTensors, threads: int) -> Row:
     with limited_threads(threads):
-        directions = Directions(kind="principal")
+        directions = Principal()
         timing = timed(lambda: track(field, seeds, directions, settings, device="cpu"), plan.repeats)
         fibers = track(field, seeds, directions, settings, device="cpu")
     return row(

@@ -6,27 +6,22 @@ import numpy as np
 
 from napari_gpubio.core.philox import uniform
 from napari_gpubio.core.space import apply_affine
+from napari_gpubio.tracts.directions import Principal
 from napari_gpubio.tracts.kernels.rays.problem import RayProblem
 from napari_gpubio.tracts.model import TensorField
 from napari_gpubio.tracts.seeds import Launch
-from napari_gpubio.tracts.settings import Directions, TrackSettings
+from napari_gpubio.tracts.settings import Hamiltonian, InTensors, VanAart2011, as_method
 from tracts.brain import callosum_box
 
 SEED_SHAPE = (1024, 64, 64)  # van Aart et al. 2011, section 5
 SEED_FIBERS, SEED_STEPS, STEP_VOXELS = 2048, 4096, 0.2
 STEP_SIZES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5)  # voxels, its figure 6
-FREE = TrackSettings(  # nothing ends a ray but the volume's edge and the number of steps
-    method="vanaart2011",
-    integrator="rk2",
-    step_mm=STEP_VOXELS,
-    fa_stop=0.0,
-    max_length_mm=100_000.0,
-    min_length_mm=0.0,
-    max_steps=SEED_STEPS,
+FREE = VanAart2011(
+    integrator="rk2", step_mm=STEP_VOXELS, fa_stop=0.0, max_length_mm=100_000.0, min_length_mm=0.0, max_steps=SEED_STEPS
 )
-LINEAR_RK2 = replace(FREE, method="hamiltonian", interpolation="linear")
-CUBIC_RK4 = replace(FREE, method="hamiltonian", interpolation="smoothing", integrator="rk4")
-ONE_WAY = Directions(kind="principal", both_ways=False)
+LINEAR_RK2 = replace(as_method(Hamiltonian, FREE), interpolation="linear")
+CUBIC_RK4 = replace(as_method(Hamiltonian, FREE), integrator="rk4")
+ONE_WAY = Principal(both_ways=False)
 
 
 def seed_volume() -> TensorField:
@@ -48,7 +43,7 @@ def random_field(shape: tuple[int, int, int]) -> TensorField:
     return TensorField(tensors=tensors, mask=np.ones(shape, bool), affine=np.eye(4))
 
 
-def seed_problem(field: TensorField, settings: TrackSettings, fibers: int) -> RayProblem:
+def seed_problem(field: TensorField, settings: InTensors, fibers: int) -> RayProblem:
     """Random seeds near the left end, around the axis, all launched along +x."""
     room = field.shape[0] - 6 - 1.05 * settings.step_mm * settings.max_steps
     u = uniform(7, 0, fibers, 3).astype(np.float64)
@@ -68,14 +63,14 @@ def random_box() -> TensorField:
     return TensorField(tensors=tensors * 1e-3, mask=np.ones((48, 48, 48), bool), affine=np.eye(4))
 
 
-def box_problem(field: TensorField, settings: TrackSettings, fibers: int) -> RayProblem:
+def box_problem(field: TensorField, settings: InTensors, fibers: int) -> RayProblem:
     """Seeds in a small box near the left face, along +x."""
     u = uniform(3, 0, fibers, 3).astype(np.float64)
     points = np.array([2.0, 20.0, 20.0]) + u * np.array([3.0, 8.0, 8.0])
     return RayProblem(field, Launch(points, np.tile([1.0, 0.0, 0.0], (fibers, 1)), ONE_WAY), settings, measure=False)
 
 
-def callosum_problem(field: TensorField, settings: TrackSettings, fibers: int) -> RayProblem:
+def callosum_problem(field: TensorField, settings: InTensors, fibers: int) -> RayProblem:
     """Random points of the callosal region, each with one random direction of the sphere."""
     first, extent = callosum_box(field)
     u = uniform(11, 0, fibers, 5).astype(np.float64)

@@ -5,16 +5,18 @@ from typing import Any
 from common import Array, Row, Timing, limited_threads, row, timed, timed_by_events
 
 from napari_gpubio.core.device import Device
+from napari_gpubio.core.settings import kind_of
 from napari_gpubio.tracts.kernels.rays import cpu
 from napari_gpubio.tracts.kernels.rays.problem import RayProblem
-from napari_gpubio.tracts.settings import StopReason, TrackSettings
+from napari_gpubio.tracts.settings import InTensors, StopReason
 
-RECORDED = ("method", "interpolation", "integrator", "step_mm", "fa_stop", "max_steps", "precision", "texture")
+RECORDED = ("interpolation", "integrator", "step_mm", "fa_stop", "max_steps", "precision", "texture")
 
 
-def recorded(settings: TrackSettings, **more: Any) -> dict[str, Any]:
+def recorded(settings: InTensors, **more: Any) -> dict[str, Any]:
     """The settings that matter here, as JSON can hold them."""
-    return {name: getattr(settings, name) for name in RECORDED} | more
+    known = {name: getattr(settings, name) for name in RECORDED if hasattr(settings, name)}
+    return {"method": kind_of(settings)} | known | more
 
 
 class CpuTrace:

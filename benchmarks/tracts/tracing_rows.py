@@ -7,9 +7,10 @@ from typing import Any
 from common import Row, skipped, thread_counts, threads_told
 
 from napari_gpubio.core.device import CPU
+from napari_gpubio.tracts.directions import Cone
 from napari_gpubio.tracts.kernels.rays.problem import RayProblem
 from napari_gpubio.tracts.seeds import make_launch
-from napari_gpubio.tracts.settings import Directions, TrackSettings
+from napari_gpubio.tracts.settings import EuDX, InTensors, as_method
 from tracts.brain import Plan, callosum_click
 from tracts.problems import (
     CUBIC_RK4,
@@ -35,7 +36,7 @@ def seed_benchmark(plan: Plan) -> Iterator[Row]:
     small = plan.quick and not gpu
     fibers, steps = (256, 512) if small else (SEED_FIBERS, SEED_STEPS)
 
-    def one(name: str, settings: TrackSettings, count: int = fibers, threads: int = 0, **more: Any) -> Row:
+    def one(name: str, settings: InTensors, count: int = fibers, threads: int = 0, **more: Any) -> Row:
         limited = replace(settings, max_steps=min(settings.max_steps, steps))
         return trace_row(name, seed_problem(field, limited, count), plan.device, plan.repeats, threads, **more)
 
@@ -84,7 +85,7 @@ def one_core(plan: Plan) -> Iterator[Row]:
         ("hamiltonian, cubic, RK2", replace(CUBIC_RK4, integrator="rk2"), ""),
         ("hamiltonian, cubic, RK4", CUBIC_RK4, "0.5e6 steps/s"),
         ("hamiltonian, cubic, RK4, double", replace(CUBIC_RK4, precision="double"), ""),
-        ("EuDX, Euler", replace(FREE, method="eudx", integrator="euler"), ""),
+        ("EuDX, Euler", replace(as_method(EuDX, FREE), integrator="euler"), ""),
     )
     small = random_box()
     for label, settings, target in cases:
@@ -92,6 +93,6 @@ def one_core(plan: Plan) -> Iterator[Row]:
         yield trace_row(f"f one core, {label}, 48^3", problem, CPU, plan.repeats, 1, target=target)
         if not isinstance(plan.brain, str):
             real = replace(settings, step_mm=0.5, fa_stop=0.1)
-            launch = make_launch(plan.brain.field, callosum_click(plan.brain.field), Directions(count=fibers))
+            launch = make_launch(plan.brain.field, callosum_click(plan.brain.field), Cone(count=fibers))
             problem = RayProblem(plan.brain.field, launch, real)
             yield trace_row(f"f one core, {label}, brain, measured", problem, CPU, plan.repeats, 1, target=target)

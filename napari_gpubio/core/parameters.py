@@ -126,9 +126,9 @@ def replaced(settings: Settings, /, **changes: Any) -> Settings:
     Examples
     --------
     >>> from napari_gpubio.core.parameters import replaced
-    >>> from napari_gpubio.tracts import TrackSettings
-    >>> replaced(TrackSettings(method="ifod2", trials=100), method="hamiltonian").trials
-    1000
+    >>> from napari_gpubio.tracts import FitSettings
+    >>> replaced(FitSettings(floor_mm2_per_s=1e-5), repair=False).floor_mm2_per_s
+    1e-06
     """
     idle, fields = without_effect(settings, **changes), type(settings).__dataclass_fields__
     return dataclasses.replace(settings, **({name: fields[name].default for name in idle} | changes))

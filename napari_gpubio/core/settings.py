@@ -9,9 +9,9 @@ import math
 import numbers
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Union
+from typing import Any, ClassVar, NamedTuple, Union
 
 import numpy as np
 
@@ -56,6 +56,23 @@ def record_fields(record: Any) -> tuple[dataclasses.Field[Any], ...]:
 def part_info(field: dataclasses.Field[Any]) -> PartInfo | None:
     """Return what `part` recorded for a field, or None."""
     return field.metadata.get(_PART)
+
+
+class Words(NamedTuple):
+    """How a command says a field for which there is no usual option, each time that its option is given.
+
+    An operation, or settings, has them by the names of fields in its ``words``.
+
+    Parameters
+    ----------
+    names
+        Of the words that follow the option, as its help shows them.
+    value
+        Makes the value of the field of all of them: lists of words.
+    """
+
+    names: tuple[str, ...]
+    value: Callable[[list[list[str]]], Any]
 
 
 class Settings:

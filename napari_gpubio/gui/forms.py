@@ -1,6 +1,7 @@
 """A form made from a settings dataclass: one row for each `param` field, the advanced ones folded away."""
 
 import dataclasses
+import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -106,7 +107,9 @@ class ParamForm(QWidget, Generic[Settings]):
             path = (*before, field.name)
             own: Any = getattr(record, field.name, None)
             if path in self._widgets and param_info(field) is not None and field.name not in self._hidden:
-                values[field.name] = self._edited(path)
+                edited = self._edited(path)
+                if edited is not None or type(None) in typing.get_args(hints(cls)[field.name]):  # of another class
+                    values[field.name] = edited
             elif classes := alternatives(hints(cls)[field.name]):
                 one = self._chosen(path, classes)
                 own = own if type(own) is one else None

@@ -36,6 +36,8 @@ class LayerListener:
         Whether a layer is of the kind; call `refresh` where the answer depends on more than the layer.
     layers_changed
         Called when other layers are of the kind, or in another order, or under another name, and after attaching.
+    layers_added
+        Called when a layer has become one of the kind, and after attaching.
     data_changed
         Called with a layer and the box of its array in which values may have changed; None: anywhere. napari reports
         strokes with a box, but not undo, redo and fill; a point or shape that is dragged is reported as it moves.
@@ -51,13 +53,14 @@ class LayerListener:
         accepts: Callable[[Any], bool],
         *,
         layers_changed: Callable[[], Any] = _ignore,
+        layers_added: Callable[[], Any] = _ignore,
         data_changed: Callable[[Any, Box | None], Any] = _ignore,
         place_changed: Callable[[Any], Any] = _ignore,
         colors_changed: Callable[[Any], Any] = _ignore,
     ) -> None:
         self.layers: list[Any] = []  # in the viewer's order: the topmost last
         self._viewer, self._accepts = viewer, accepts
-        self._layers_changed, self._data_changed = layers_changed, data_changed
+        self._layers_changed, self._layers_added, self._data_changed = layers_changed, layers_added, data_changed
         self._place_changed, self._colors_changed = place_changed, colors_changed
         self._names: list[str] | None = None  # None: not attached
         self._slices: dict[Any, object] = {}  # what was on screen when a layer was last redrawn
@@ -82,10 +85,13 @@ class LayerListener:
         before, self.layers = self.layers, [layer for layer in self._viewer.layers if self._accepts(layer)]
         names = [layer.name for layer in self.layers]
         is_same = names == self._names and self.layers == before
+        is_more = self._names is None or any(layer not in before for layer in self.layers)
         self._names = names
         if not is_same:
             self._each.attach()
             self._layers_changed()
+        if is_more:
+            self._layers_added()
 
     def _list_pairs(self) -> list[Connection]:
         events = self._viewer.layers.events
@@ -239,15 +245,18 @@ class LayerBox(ElidedComboBox):
 
     def settle(self, *_: Any) -> None:
         """Take what is chosen as the user's own choice, which nothing but a click changes from now on."""
-        self._is_settled = self._is_settled or self._chosen is not None
+        self._is_settled = self._is_settled or self._chosen is not None or self._nothing is not None
+
+    def unsettle(self) -> None:
+        """Take what is chosen as a suggestion, since the user has turned to something else."""
+        self._is_settled = False
 
     def detach(self) -> None:
         """Stop following the viewer, and hold none of its layers."""
         self._refused.detach()
         self._listener.detach()
         self._is_settled, self._chosen, self._known = False, None, []
-        with QSignalBlocker(self):
-            self.clear()
+        self.clear()
 
     def _on_activated(self, _: int) -> None:
         self._is_settled = True

@@ -41,6 +41,17 @@ def source_shown(layer: Any) -> Source:
     return layer_source(layer)
 
 
+def choose_output(box: LayerBox, viewer: Any, output: Output[Any] | None) -> bool:
+    """Choose the layer of a viewer that shows a result, or none; returns whether there is one."""
+    found = None if output is None else next((one for one in viewer.layers if record_of(one) == output), None)
+    if output is None:
+        box.setCurrentIndex(0)
+    elif found is not None:
+        box.choose(found)
+    box.settle()
+    return box.layer == found
+
+
 class InputBox(LayerBox):
     """What an input refers to: a layer, or a result that no layer shows any more."""
 

@@ -3,12 +3,12 @@
 import threading
 from collections.abc import Callable, Generator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from qtpy.QtWidgets import QCheckBox, QTreeWidget, QTreeWidgetItem, QWidget
 
 from napari_gpubio.core.errors import GpuBioError
-from napari_gpubio.core.operations.records import Operation, Reading
+from napari_gpubio.core.operations.records import Operation, Reading, words_of
 from napari_gpubio.core.operations.sessions import Opened, Shown, State, files_of, open_session, save_session
 from napari_gpubio.core.operations.stores import run_steps
 from napari_gpubio.core.steps import Step
@@ -17,6 +17,9 @@ from napari_gpubio.gui.forms import muted_label, notes_text, row_of, text_button
 from napari_gpubio.gui.labels import tip_of
 from napari_gpubio.gui.panel import EnginePanel, panels_of
 from napari_gpubio.gui.session_window import show_layers, show_view, shown_steps, take_layers, view_of
+
+if TYPE_CHECKING:
+    import napari.viewer
 
 _FILTER = "napari-gpubio session (*.zip)"
 _HEADINGS = ("Layer", "Made by", "")
@@ -41,7 +44,7 @@ class SessionPanel(EnginePanel):
         The napari viewer.
     """
 
-    def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
+    def __init__(self, viewer: "napari.viewer.Viewer", parent: QWidget | None = None) -> None:
         super().__init__(viewer, run_text="Make results", parent=parent)
         self._waiting: list[Shown] = []
         self._outside: list[Path] = []  # folders with files that the session names, and may not read
@@ -137,7 +140,7 @@ class SessionPanel(EnginePanel):
         self.allow_button.setVisible(bool(self._outside))
         self._show_waiting()
         notes = [f"{name}: {why}" for name, why in {**opened.missing, **read.failed}.items()]
-        notes += [f"the settings of {name} are in the session; open its panel, and open the session again to see them"
+        notes += [f"the {name} could not be shown again: open the panel, and this session, once the rest is there"
                   for name in kept]  # fmt: skip
         if notes:
             self.show_note(notes_text(notes))
@@ -192,11 +195,11 @@ def _drafts(viewer: Any) -> tuple[list[tuple[str, Callable[[], Operation]]], lis
     """The drafts of a viewer's panels as functions that make them, and why some have none."""
     found, problems = list[tuple[str, Callable[[], Operation]]](), list[str]()
     for panel in panels_of(viewer):
-        name = type(panel).__name__
+        name = words_of(type(panel))
         try:
             draft = panel.take_draft()
         except GpuBioError as error:
-            problems.append(f"the settings of {name} are not saved: {error}")
+            problems.append(f"the {name} is not saved: {error}")
             continue
         if draft is not None:
             found.append((name, draft))
@@ -205,5 +208,5 @@ def _drafts(viewer: Any) -> tuple[list[tuple[str, Callable[[], Operation]]], lis
 
 def _show_drafts(viewer: Any, state: State) -> list[str]:
     """Show drafts in the panels that are open; returns the names of those that are not."""
-    panels = {type(panel).__name__: panel for panel in panels_of(viewer)}
+    panels = {words_of(type(panel)): panel for panel in panels_of(viewer)}
     return [name for name, draft in state.drafts if name not in panels or not panels[name].show_draft(draft)]

@@ -6,6 +6,8 @@ From a segmented head to its fluence in three calls::
     result = light.simulate(head, light.phantom.default_source(head), light.LightSettings(photons=1_000_000))
     result.fluence  # 1/mm^2 per launched photon
 
+Sources are classes, one for each kind: `light.Pencil`, `light.Fiber`, `light.Pattern` and so on; see `light.sources`.
+
 The same in planar layers is `light.layers`; files are in `light.io`, optical properties in `light.tissue`, units and
 numbers of a result in `light.statistics`, closed-form solutions in `light.theory`, made-up heads in `light.phantom`.
 Sensitivity of detected light to each voxel: `light.replay` (exact), `light.adjoint_jacobians` (one source and detector,
@@ -37,7 +39,31 @@ from napari_gpubio.light.run import (
     simulate_steps,
 )
 from napari_gpubio.light.settings import LightCase, LightSettings
-from napari_gpubio.light.source import Source, emitting_volume
+from napari_gpubio.light.sources import (
+    Cone,
+    Cylinder,
+    Disk,
+    EmittingVolume,
+    EvenCone,
+    Fiber,
+    Fourier,
+    Fourier2D,
+    Gaussian,
+    Hyperboloid,
+    Isotropic,
+    Lambertian,
+    Line,
+    NormalCone,
+    Pattern,
+    Pencil,
+    PencilArray,
+    Planar,
+    RadialLine,
+    Slit,
+    Source,
+    ZGaussian,
+    emitting_volume,
+)
 from napari_gpubio.light.spectrum import DetectedSpectrum, reweighted, spectrum, spectrum_media
 from napari_gpubio.light.trajectories import trajectories, trajectories_steps
 from napari_gpubio.light.trajectory import Trajectories
@@ -45,26 +71,47 @@ from napari_gpubio.light.trajectory import Trajectories
 _NAMESPACES = ("anisotropy", "forward", "io", "phantom", "statistics", "theory", "tissue")
 __all__ = [
     "Channel",
+    "Cone",
+    "Cylinder",
     "DetectedPhotons",
     "DetectedSpectrum",
     "Detector",
+    "Disk",
     "Domain",
+    "EmittingVolume",
     "EnergyBalance",
     "Estimate",
+    "EvenCone",
     "FaceDetector",
+    "Fiber",
     "FluorescenceResult",
     "Fluorophore",
+    "Fourier",
+    "Fourier2D",
+    "Gaussian",
+    "Hyperboloid",
+    "Isotropic",
     "Jacobian",
     "Jacobians",
+    "Lambertian",
     "LightCase",
     "LightResult",
     "LightSettings",
+    "Line",
     "Medium",
+    "NormalCone",
+    "Pattern",
     "PatternResult",
+    "Pencil",
+    "PencilArray",
+    "Planar",
+    "RadialLine",
     "Sensitivity",
+    "Slit",
     "Source",
     "TabulatedPhaseFunction",
     "Trajectories",
+    "ZGaussian",
     "adjoint_jacobians",
     "anisotropy",
     "emitting_volume",

@@ -21,7 +21,7 @@ from napari_gpubio.light.io.volumes import read_diffusion_tensors, read_domain, 
 from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.scattering_tensors import FREE, PRODUCT
 from napari_gpubio.light.settings import FACE_RULES, LightSettings
-from napari_gpubio.light.source import ALL_ROUND, KINDS, Source, emitting_volume, finite_vector
+from napari_gpubio.light.sources import Directed, Pencil, Source, SourceChoice, emitting_volume, finite_vector
 from napari_gpubio.light.spectrum import spectrum_media
 from napari_gpubio.light.surface import inward_normal
 from napari_gpubio.light.tissue import media_at_wavelengths
@@ -96,22 +96,16 @@ def _add_fibers(verb: argparse.ArgumentParser) -> None:
 
 
 def _add_source(verb: argparse.ArgumentParser) -> None:
-    add_settings(verb, Source(), "size of the source, where its kind has one")
+    add_settings(verb, SourceChoice(), "kind of the source, and what that has")
     group = verb.add_argument_group("source and detectors")
-    group.add_argument(
-        "--source", "--kind", dest="kind", choices=tuple(KINDS), default="pencil", metavar="KIND",
-        help=f"one of {', '.join(KINDS)} (default: pencil)",
-    )  # fmt: skip
     group.add_argument("--position", type=float, nargs=3, metavar=_POINT, help="of the source, world mm")
     group.add_argument(
         "--direction", type=float, nargs=3, metavar=_POINT, help="of emission (default: normally into the tissue)"
     )
     group.add_argument("--width-axis", type=float, nargs=3, metavar=_POINT, help="direction of a rectangle's width")
+    group.add_argument("--pattern", type=Path, metavar="IMAGE", help="its gray values are the irradiance of a pattern")
     group.add_argument(
-        "--pattern",
-        type=Path,
-        metavar="IMAGE",
-        help="image whose gray values are the irradiance; of --source volume a NIfTI volume of what its voxels emit",
+        "--emission", type=Path, metavar="VOLUME", help="what the voxels of a NIfTI volume emit, instead of --source"
     )
     verb.add_argument(
         "--wavelengths", metavar="FIRST:LAST:STEP", help="detected light at these wavelengths, nm, from one run: with "
@@ -168,18 +162,6 @@ def check_partners(options: argparse.Namespace) -> None:
             raise InvalidInput(f"{given[0]} says more of --{partner}, which is not given; add it, or leave both out")
 
 
-def _check_source(options: argparse.Namespace) -> None:
-    """Refuse what the source's kind does not have; the image of a volume says where it is and how large."""
-    own = set() if options.kind == "volume" else {*KINDS[options.kind], "position", "direction", "width_axis"}
-    own |= {"pattern"} if options.kind in ("pattern", "volume") else set()
-    of_sources = {name: getattr(Source(), name) for names in KINDS.values() for name in names}
-    of_sources |= dict.fromkeys(("position", "direction", "width_axis", "pattern"))
-    if given := given_options(options, {name: value for name, value in of_sources.items() if name not in own}):
-        raise InvalidInput(
-            f"a source of kind {options.kind} takes no {given[0]}; leave it out, or choose another --source"
-        )
-
-
 def _range_of(text: str) -> Sequence[float]:
     """Wavelengths from the first to the last, both included, in steps."""
     try:
@@ -225,25 +207,27 @@ def _with_fibers(options: argparse.Namespace, domain: Domain) -> Domain:
 
 def source_of(options: argparse.Namespace, domain: Domain) -> Source:
     """The source; without a direction it points into the tissue."""
-    _check_source(options)
-    if options.kind == "volume":
-        if options.pattern is None:
-            raise InvalidInput("a source of kind volume needs --pattern VOLUME, what its voxels emit (NIfTI)")
-        return emitting_volume(*read_volume(options.pattern))
+    source = read_settings(options, SourceChoice()).source
+    if options.emission is not None:
+        given = given_options(options, dict.fromkeys(("position", "direction", "width_axis", "pattern")))
+        if given or source != Pencil():
+            raise InvalidInput(f"--emission says where light starts; leave {[*given, '--source'][0]} out")
+        return emitting_volume(*read_volume(options.emission))
     if options.position is None:
         raise InvalidInput("the source has no place; give --position X Y Z, world mm")
-    finite_vector("--position", options.position)
-    direction = options.direction
-    if direction is None and options.kind not in ALL_ROUND:
-        direction = inward_normal(domain.labels, domain.affine, options.position)
-    given = Source(
-        kind=options.kind,
-        position_mm=tuple(options.position),
-        direction=Source.direction if direction is None else tuple(direction),
-        width_axis=None if options.width_axis is None else tuple(options.width_axis),
-        pattern=None if options.pattern is None else read_irradiance(options.pattern),
-    )
-    return read_settings(options, given)
+    more: dict[str, Any] = {"position_mm": finite_vector("--position", options.position)}
+    if options.direction is not None:
+        more["direction"] = options.direction
+    elif isinstance(source, Directed):
+        more["direction"] = tuple(inward_normal(domain.labels, domain.affine, options.position))
+    more |= {} if options.width_axis is None else {"width_axis": options.width_axis}
+    more |= {} if options.pattern is None else {"pattern": None}
+    if foreign := [name for name in more if name not in type(source).__dataclass_fields__]:
+        option = foreign[0].replace("_", "-")
+        raise InvalidInput(f"a source of kind {source.kind} takes no --{option}; leave it out, or choose another")
+    if options.pattern is not None:
+        more["pattern"] = read_irradiance(options.pattern)
+    return dataclasses.replace(source, **more)
 
 
 def settings_of(options: argparse.Namespace) -> LightSettings:

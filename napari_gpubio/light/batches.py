@@ -29,7 +29,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.keeping import Inputs, difference, inputs_of
 from napari_gpubio.core.steps import Step, with_step
 from napari_gpubio.core.timing import RunClock
-from napari_gpubio.light.source import all_sources
+from napari_gpubio.light.sources import all_sources
 
 Floats = npt.NDArray[np.float64]
 Words = npt.NDArray[np.uint64]

@@ -19,7 +19,7 @@ from napari_gpubio.light.phantom.benchmarks import Case, benchmark
 from napari_gpubio.light.result import Estimate, LightResult
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.source import Source
+from napari_gpubio.light.sources import Isotropic, Pencil
 from napari_gpubio.light.theory import fluence_semi_infinite
 
 DIFFUSION_TOLERANCE = 0.04
@@ -94,7 +94,7 @@ def _beer_lambert(device: Device) -> list[Finding]:
     """Without scattering the fluence falls exactly as exp(-mu_a z)."""
     mua = 0.3
     domain = slab(20, (Medium(label=1, mua_per_mm=mua, n=1.0),))
-    result = simulate(domain, Source(position_mm=(4.5, 4.5, 0.0)), LightSettings(photons=1000), device=device)
+    result = simulate(domain, Pencil(position_mm=(4.5, 4.5, 0.0)), LightSettings(photons=1000), device=device)
     edges = np.exp(-mua * np.arange(21.0))
     expected = -np.diff(edges) / mua
     worst = float(np.abs(result.fluence[4, 4] / expected - 1.0).max())
@@ -104,7 +104,7 @@ def _beer_lambert(device: Device) -> list[Finding]:
 def _path_length(device: Device) -> list[Finding]:
     """Where nothing absorbs, a ballistic beam has a fluence of one photon per mm^2."""
     domain = slab(20, (Medium(label=1, n=1.0),))
-    result = simulate(domain, Source(position_mm=(4.5, 4.5, 0.0)), LightSettings(photons=1000), device=device)
+    result = simulate(domain, Pencil(position_mm=(4.5, 4.5, 0.0)), LightSettings(photons=1000), device=device)
     worst = float(np.abs(result.fluence[4, 4] - 1.0).max())
     return [Finding(quantity="fluence (relative)", reference=0.0, result=worst, error=worst, tolerance=1e-5)]
 
@@ -114,7 +114,7 @@ def _time_gates(device: Device) -> list[Finding]:
     n, gates = 1.37, (0.0, 0.05, 0.07, 0.2)
     domain = Domain(labels=np.ones((4,) * 3), affine=2.0 * np.eye(4), media=(Medium(label=1, mus_per_mm=0.5, n=n),))
     settings = LightSettings(photons=1000, faces=("mirror",) * 6, time_gates_ns=gates)
-    result = simulate(domain, Source(kind="isotropic", position_mm=(3.0, 3.1, 2.9)), settings, device=device)
+    result = simulate(domain, Isotropic(position_mm=(3.0, 3.1, 2.9)), settings, device=device)
     path = result.gates.sum(axis=(0, 1, 2), dtype=np.float64) * domain.voxel_volume_mm3
     worst = float(np.abs(path * n / (LIGHT_MM_PER_NS * np.diff(gates)) - 1.0).max())
     return [Finding(quantity="path in a gate (relative)", reference=0.0, result=worst, error=worst, tolerance=1e-4)]
@@ -136,7 +136,7 @@ def _entry(device: Device) -> list[Finding]:
             side = np.cross(outward, side)
             direction = np.sin(np.deg2rad(angle)) * side / np.linalg.norm(side) - cosine * outward
             start = center + radius * outward - 5.0 * direction
-            source = Source(position_mm=tuple(start), direction=tuple(direction), entry="smooth")
+            source = Pencil(position_mm=tuple(start), direction=tuple(direction), entry="smooth")
             lost = simulate(domain, source, LightSettings(photons=100), device=device).energy.specular.value
             worst = max(worst, lost - expected, key=abs)
         found.append(
@@ -152,7 +152,7 @@ def _snell(device: Device) -> list[Finding]:
     """An oblique ray through an interface obeys Snell's law."""
     n1, n2, sine = 1.2, 1.6, 0.5
     domain = slab(20, (Medium(label=1, n=n1), Medium(label=2, n=n2)), outside_n=n2)
-    source = Source(position_mm=(0.3, 4.5, 0.5), direction=(sine, 0.0, np.sqrt(1 - sine**2)))
+    source = Pencil(position_mm=(0.3, 4.5, 0.5), direction=(sine, 0.0, np.sqrt(1 - sine**2)))
     detected = simulate(
         domain, source, LightSettings(photons=1000, faces=("cyclic",) * 4 + ("default",) * 2),
         detectors=[Detector(position_mm=(4.5, 4.5, 20.0), radius_mm=9.0, normal=(0, 0, 1))], device=device,
@@ -213,7 +213,7 @@ def _simulate_little(labels: int = 1, gates: Sequence[tuple[float, ...]] = ((0.0
     numbers = np.arange(512).reshape(8, 8, 8) % labels + 1
     media = tuple(Medium(label=label, mua_per_mm=0.02, mus_per_mm=2.0, n=1.37) for label in range(1, labels + 1))
     domain = Domain(labels=numbers, affine=np.eye(4), media=media)
-    source, detector = Source(position_mm=(4.0, 4.0, -1.0)), Detector(position_mm=(4.0, 4.0, 0.0), radius_mm=3.0)
+    source, detector = Pencil(position_mm=(4.0, 4.0, -1.0)), Detector(position_mm=(4.0, 4.0, 0.0), radius_mm=3.0)
     for edges in gates:
         few, more = (LightSettings(photons=photons, time_gates_ns=edges) for photons in (17, 33))
         first = simulate(domain, source, few, detectors=[detector], device=CPU)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.parameters import check_params, param
-from napari_gpubio.light.source import Vector, finite_vector
+from napari_gpubio.light.sources import Vector, finite_vector
 
 Array = npt.NDArray[Any]
 FACES = ("-i", "+i", "-j", "+j", "-k", "+k")  # of the grid, across its axes

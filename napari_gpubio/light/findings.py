@@ -11,7 +11,7 @@ from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
 from napari_gpubio.light.model import OUTSIDE, Domain
 from napari_gpubio.light.result import Estimate, LightResult, exposed_area_mm2
 from napari_gpubio.light.scattering_tensors import FREE, NOT_RECIPROCAL
-from napari_gpubio.light.source import ALL_ROUND, Source
+from napari_gpubio.light.sources import AllRound, Source
 from napari_gpubio.light.surface import clearance_mm, depth_inside_mm, share_inside
 
 Status = Literal["ok", "warning", "error"]
@@ -81,7 +81,7 @@ def findings(result: LightResult, *, running: bool = False) -> tuple[Finding, ..
         end = result.settings.time_gates_ns[-1]
         message = f"{energy.truncated.value:.1%} of the light was still traveling at {end:g} ns; add later gates."
         found.append(Finding("warning", message))
-    if all(one.kind in ALL_ROUND for one in result.sources) and energy.missed.value > MOST_MISSED:
+    if all(isinstance(one, AllRound) for one in result.sources) and energy.missed.value > MOST_MISSED:
         message = f"{energy.missed.value:.1%} of the light missed the tissue: its source lies outside. Move it inside."
         found.append(Finding("warning", message))
     if energy.specular.value > MOST_SPECULAR:

@@ -30,7 +30,7 @@ from napari_gpubio.light.model import Domain
 from napari_gpubio.light.result import Estimate, LightResult
 from napari_gpubio.light.run import check_detectors, check_source, simulate_steps
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.source import Source, emitting_volume
+from napari_gpubio.light.sources import Source, emitting_volume
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
@@ -204,7 +204,7 @@ def fluorescence(
     ...     medium = light.Medium(label=1, mua_per_mm=mua, mus_per_mm=1.0)
     ...     return light.Domain(labels=np.ones((9, 9, 9), np.uint8), affine=np.eye(4), media=(medium,))
     >>> dye = light.Fluorophore(mua_per_mm={1: 0.01}, quantum_yield=0.5)
-    >>> source = light.Source(kind="isotropic", position_mm=(4, 4, 4))
+    >>> source = light.Isotropic(position_mm=(4, 4, 4))
     >>> settings = light.LightSettings(photons=800)
     >>> result = light.fluorescence(tissue(0.03), tissue(0.02), source, dye, settings, device="cpu")
     >>> 0 < result.emitted.value < 0.5

@@ -35,7 +35,7 @@ from napari_gpubio.light.model import Domain
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.run import check_sources, make_runs
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.source import AnySource, Source
+from napari_gpubio.light.sources import AnySource, Pencil, Source
 from napari_gpubio.light.theory import SPEED_OF_LIGHT_MM_PER_NS, diffuse_transmission
 
 Array = npt.NDArray[Any]
@@ -126,9 +126,9 @@ def guide_memory(domain: Domain, settings: LightSettings | None = None, *, devic
     equations = Memory(results=4 * voxels, scratch=scratch)
     if not chosen.is_gpu:
         return equations
-    setting_up = _without_scattering(domain, (Source(),), settings or LightSettings())
+    setting_up = _without_scattering(domain, (Pencil(),), settings or LightSettings())
     absorbing, direct = drive(with_step(setting_up, Step(0, 1)))
-    problem = VoxelProblem(absorbing, Source(), direct)
+    problem = VoxelProblem(absorbing, Pencil(), direct)
     unscattered = memory_of(problem, Device("cuda", chosen.indices[:1]))  # of batches that are traced together
     return fuller(equations, dataclasses.replace(unscattered, results=2 * 8 * problem.tally_size))
 
@@ -251,7 +251,7 @@ def _without_scattering(
     longest = float(np.linalg.norm(domain.voxel_sizes_mm * domain.shape))
     highest = max(medium.n for medium in domain.media) if domain.n is None else float(domain.n.max())
     slowest = highest / SPEED_OF_LIGHT_MM_PER_NS
-    are_alike = len(sources) == 1 and sources[0].kind == "pencil" and sources[0].launch_angles_deg is None
+    are_alike = len(sources) == 1 and isinstance(sources[0], Pencil) and sources[0].launch_angles_deg is None
     return (
         absorbing,
         LightSettings(

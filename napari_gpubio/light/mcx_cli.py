@@ -22,7 +22,7 @@ from napari_gpubio.light.jacobians.replay import replay_steps
 from napari_gpubio.light.patterns import PatternResult, simulate_patterns_steps
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.run import simulate_each_steps, simulate_steps
-from napari_gpubio.light.source import all_sources
+from napari_gpubio.light.sources import all_sources
 from napari_gpubio.light.surface import source_problem
 from napari_gpubio.light.trajectories import trajectories_steps
 

@@ -28,10 +28,9 @@ from napari_gpubio.light.model import Domain
 from napari_gpubio.light.result import LightResult, SimulationResult
 from napari_gpubio.light.run import check_detectors, check_sources, described, make_runs
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.source import Source, checked_patterns
+from napari_gpubio.light.sources import Pattern, Source, checked_patterns, rectangle_of
 
 Array = npt.NDArray[Any]
-_SHAPED = ("planar", "pattern")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -85,11 +84,11 @@ def simulate_patterns(
     >>> from napari_gpubio import light
     >>> head = light.phantom.load_head_phantom()
     >>> above = light.phantom.default_source(head)
-    >>> source = light.Source(kind="planar", position_mm=above.position_mm, direction=above.direction)
+    >>> source = light.Planar(position_mm=above.position_mm, direction=above.direction)
     >>> halves = np.array([[[1.0, 0.0]], [[0.0, 1.0]]])
     >>> both = light.simulate_patterns(head, source, halves, light.LightSettings(photons=1000), device="cpu")
-    >>> len(both), both.of(1).source.kind
-    (2, 'pattern')
+    >>> len(both), type(both.of(1).source).__name__
+    (2, 'Pattern')
     """
     steps = simulate_patterns_steps(
         domain, source, patterns, settings, detectors=detectors, device=device, resume=resume
@@ -119,7 +118,7 @@ def simulate_patterns_steps(
     domain, settings, detectors, device, stop
         As of `napari_gpubio.light.simulate_steps`.
     source
-        The rectangle: a source of kind ``planar``, or ``pattern``, whose own pattern is not used.
+        The rectangle: `Planar`, or `Pattern`, whose own pattern is not used.
     patterns
         Irradiance of each pattern, shape (K, rows, columns), each on any scale, nowhere negative. Signed patterns are
         differences of two of these.
@@ -133,9 +132,7 @@ def simulate_patterns_steps(
         everywhere.
     """
     settings, images = settings or LightSettings(), checked_patterns(patterns)
-    if source.kind not in _SHAPED:
-        raise InvalidInput(f"the source is of kind {source.kind!r}; patterns are for {' and '.join(_SHAPED)}")
-    shape = dataclasses.replace(source, kind="pattern", pattern=start_density(images))
+    shape = rectangle_of(source).changed_to(Pattern, pattern=start_density(images))
     check_sources(domain, shape)
     check_detectors(domain, detectors)
     problem = sharing(VoxelProblem(domain, shape, settings, tuple(detectors)), images)
@@ -157,7 +154,7 @@ def _assemble(
     pixels = detected_pixels(problem, tally)
     found = []
     for k, image in enumerate(patterns):
-        alone = dataclasses.replace(problem, source=dataclasses.replace(problem.source, pattern=image), shares=None)
+        alone = dataclasses.replace(problem, source=problem.source.changed_to(Pattern, pattern=image), shares=None)
         weights = launched_weights(problem, tally, k)
         counts = {"pattern": k, "patterns": len(patterns), "launched_weight": weights.total}
         shared = {"photon_sharing": counts | {"heaviest": problem.heaviest}}

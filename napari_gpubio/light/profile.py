@@ -20,6 +20,7 @@ from napari_gpubio.core.space import apply_affine
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.model import OUTSIDE, Domain, Medium
 from napari_gpubio.light.result import LightResult
+from napari_gpubio.light.sources import AllRound, Isotropic
 from napari_gpubio.light.surface import first_tissue
 from napari_gpubio.light.theory import fluence_infinite, fluence_semi_infinite, transport_mean_free_path_mm
 
@@ -27,7 +28,6 @@ Array = npt.NDArray[Any]
 SAMPLES_PER_VOXEL = 2
 MOST_SAMPLES = 2000
 FAR_ENOUGH = 3.0  # transport mean free paths from the source, where diffusion theory begins to hold
-_NO_THEORY = ("line", "radial_line", "cylinder", "volume")
 _INWARD_MM = 1e-6  # so far inside, a point of the surface is surely in tissue
 _CORNERS = np.stack(np.meshgrid((0, 1), (0, 1), (0, 1), indexing="ij"), -1).reshape(8, 3)
 
@@ -242,10 +242,10 @@ def theory_curve(result: LightResult, points_mm: npt.ArrayLike) -> TheoryCurve:
         scatter, or scattering depends on direction somewhere.
     """
     source = result.single_source("a curve by diffusion theory")
-    kind = source.kind
-    if kind in _NO_THEORY:
-        raise InvalidInput(f"there is no curve by diffusion theory for a source of kind {kind!r}")
-    start, axis, beam = entry_point(result), source.frame()[2], kind != "isotropic"
+    beam = not isinstance(source, AllRound)
+    if not beam and not isinstance(source, Isotropic):
+        raise InvalidInput(f"there is no curve by diffusion theory for a source of kind {source.kind!r}")
+    start, axis = entry_point(result), source.frame()[2]
     medium = result.domain.medium_at(start + _INWARD_MM * axis)
     if result.domain.is_anisotropic:
         raise InvalidInput("this diffusion theory is for tissue that scatters alike in all directions")

@@ -12,7 +12,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.detectors import AnyDetector, DetectedPhotons
 from napari_gpubio.light.model import OUTSIDE, Domain
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.source import AnySource, Source, all_sources, single_source
+from napari_gpubio.light.sources import AnySource, Source, all_sources, single_source
 
 Array = npt.NDArray[Any]
 MOST_ERROR = 0.5  # relative standard error up to which a number counts as more than noise

@@ -23,7 +23,7 @@ from napari_gpubio.light.kernels.voxels.tally import VoxelTally, assemble, assem
 from napari_gpubio.light.model import OUTSIDE, Domain
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.source import ALL_ROUND, Source, all_sources
+from napari_gpubio.light.sources import AllRound, EmittingVolume, Patterned, Pencil, Source, all_sources
 from napari_gpubio.light.surface import first_tissue, label_at, nearest_surface, source_problem
 
 _MOST_CELLS = 1 << 32  # of the tallies of a GPU run, whose places are 32-bit numbers
@@ -233,7 +233,7 @@ def needed_memory(
     >>> memory.tallies > 32 * head.labels.size  # of a batch, of all of them, and of their squares
     True
     """
-    return memory_of(VoxelProblem(domain, Source(), settings), choose_device(device), previews=previews)
+    return memory_of(VoxelProblem(domain, Pencil(), settings), choose_device(device), previews=previews)
 
 
 def needed_memory_mb(domain: Domain, settings: LightSettings, device: str | Device = "auto") -> float:
@@ -256,17 +256,19 @@ def check_sources(domain: Domain, source: Source | Sequence[Source]) -> tuple[So
 
 def check_source(domain: Domain, source: Source) -> None:
     """Raise InvalidInput if a source cannot light the tissue."""
+    if isinstance(source, Patterned):
+        assert source.emission.size
     position = np.asarray(source.position_mm)
     shown = position_text(position)
-    if source.kind == "volume":
+    if isinstance(source, EmittingVolume):
         if problem := source_problem(domain.labels, domain.affine, source):
             raise InvalidInput(f"{problem} It is at {shown}; move it, or check its affine.")
     elif label_at(domain.labels, domain.affine, position) == OUTSIDE:
-        if source.kind in ALL_ROUND:
+        if isinstance(source, AllRound):
             return  # some of its light meets the tissue; what misses it is in the energy balance
         if first_tissue(domain.labels, domain.affine, position, source.direction) is None:
             raise InvalidInput(f"{source_problem(domain.labels, domain.affine, source)} It is at {shown}.")
-    elif source.kind not in ALL_ROUND:
+    elif not isinstance(source, AllRound):
         ahead = source.frame()[2] * domain.voxel_sizes_mm.min() / 2
         if label_at(domain.labels, domain.affine, position + ahead) == OUTSIDE:
             raise InvalidInput(
@@ -291,10 +293,7 @@ def check_detectors(domain: Domain, detectors: Sequence[AnyDetector]) -> None:
 
 def described(problem: VoxelProblem) -> dict[str, Any]:
     """What a run was, as JSON can hold it."""
-    sources = [
-        {f.name: getattr(source, f.name) for f in dataclasses.fields(source) if f.name != "pattern"}
-        for source in all_sources(problem.sources)
-    ]
+    sources = [source.described() for source in all_sources(problem.sources)]
     return {
         "source": sources if problem.others else sources[0],
         "detectors": [dataclasses.asdict(detector) for detector in problem.detectors],

@@ -9,7 +9,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.parameters import check_params, param
 from napari_gpubio.light.detectors import FACES, AnyDetector
 from napari_gpubio.light.model import Domain
-from napari_gpubio.light.source import AnySource, Source, all_sources
+from napari_gpubio.light.sources import AnySource, Source, all_sources
 
 FACE_RULES = ("default", "escape", "fresnel", "mirror", "cyclic")
 MOST_PHOTONS = 10**12

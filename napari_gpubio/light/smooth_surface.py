@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.model import OUTSIDE
-from napari_gpubio.light.source import ALL_ROUND, Source
+from napari_gpubio.light.sources import Directed, Source
 from napari_gpubio.light.surface import (
     above_surface,
     across_beam,
@@ -58,7 +58,7 @@ def entered_surface(labels: Array, affine: Array, source: Source) -> SmoothSurfa
         The source; its ``entry`` says whether the smoothed surface is meant. Where the tissue is a box, or flat along
         the voxels, its faces are the surface.
     """
-    if source.entry == "faces" or source.kind in ALL_ROUND:
+    if not isinstance(source, Directed) or source.entry == "faces":
         return None
     ahead = source.frame()[2]
     middle = _entry_of(labels, affine, np.asarray(source.position_mm), ahead)

@@ -13,7 +13,7 @@ from napari_gpubio.light.detectors import AnyDetector, DetectedPhotons, Detector
 from napari_gpubio.light.model import Domain
 from napari_gpubio.light.pooling import pooled_variance
 from napari_gpubio.light.result import UNITS, Estimate, LightResult
-from napari_gpubio.light.source import Source
+from napari_gpubio.light.sources import Source
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.numbers import short_number
 from napari_gpubio.core.space import apply_affine, rotation_of, voxel_sizes_mm
 from napari_gpubio.light.model import OUTSIDE
-from napari_gpubio.light.source import ALL_ROUND, DISKS, RECTANGLES, Source
+from napari_gpubio.light.sources import AllRound, Disk, EmittingVolume, Gaussian, Hyperboloid, Rectangle, Round, Source
 
 Array = npt.NDArray[Any]
 Point = npt.NDArray[np.float64]
@@ -249,12 +249,12 @@ def _deepest_mm(labels: Array, affine: Array, source: Source, across: Point) -> 
 def across_beam(source: Source) -> Point:
     """Points all over the cross-section of a collimated beam, from its middle, mm, shape (N, 3)."""
     u, v, _ = source.frame()
-    if source.kind in RECTANGLES:
+    if isinstance(source, Rectangle):
         steps = np.linspace(-0.5, 0.5, _STEPS_ACROSS)
         first, second = np.meshgrid(steps * source.width_mm, steps * source.across_mm)
-    elif source.kind in ("disk", "gaussian", "hyperboloid"):
+    elif isinstance(source, (Disk, Gaussian, Hyperboloid)):
         # at twice its 1/e^2 radius a Gaussian beam has fallen to 3e-4
-        radii = np.linspace(0.0, source.outer_radius_mm * (1.0 if source.kind == "disk" else 2.0), 5)
+        radii = np.linspace(0.0, source.outer_radius_mm * (1.0 if isinstance(source, Disk) else 2.0), 5)
         first, second = (np.outer(radii, f(np.linspace(0.0, 2 * np.pi, 12, endpoint=False))) for f in (np.cos, np.sin))
     else:
         return np.empty((0, 3))
@@ -296,10 +296,10 @@ def _equal_parts(source: Source) -> Point:
     """Points of a source's cross-section that stand for as much light each, from its middle, mm, shape (N, 3)."""
     u, v, _ = source.frame()
     shares = (np.arange(_PARTS_ACROSS) + 0.5) / _PARTS_ACROSS
-    if source.kind in RECTANGLES:
+    if isinstance(source, Rectangle):
         first, second = np.meshgrid((shares - 0.5) * source.width_mm, (shares - 0.5) * source.across_mm)
-    elif source.kind in DISKS:
-        is_beam = source.kind in ("gaussian", "hyperboloid")
+    elif isinstance(source, Round):
+        is_beam = isinstance(source, (Gaussian, Hyperboloid))
         radii = source.outer_radius_mm * np.sqrt(-0.5 * np.log(1.0 - shares) if is_beam else shares)
         turns = 2.0 * np.pi * np.arange(_PARTS_AROUND) / _PARTS_AROUND
         first, second = np.outer(radii, np.cos(turns)), np.outer(radii, np.sin(turns))
@@ -308,9 +308,9 @@ def _equal_parts(source: Source) -> Point:
     return np.asarray(first.ravel()[:, None] * u + second.ravel()[:, None] * v)
 
 
-def emits_inside(labels: Array, affine: Array, source: Source) -> bool:
+def emits_inside(labels: Array, affine: Array, source: EmittingVolume) -> bool:
     """Whether the center of a cell of an emitting volume that emits lies in tissue."""
-    emission, frame = np.asarray(source.pattern), source.frame()
+    emission, frame = source.emission, source.frame()
     sizes = np.array([source.width_mm, source.height_mm, source.length_mm])
     for plane in np.flatnonzero(emission.any(axis=(1, 2))):
         cells = np.insert(np.argwhere(emission[plane] > 0), 0, plane, axis=1)
@@ -333,14 +333,14 @@ def source_problem(labels: Array, affine: Array, source: Source) -> str:
     source
         The source.
     """
-    if source.kind == "volume":
+    if isinstance(source, EmittingVolume):
         return "" if emits_inside(labels, affine, source) else "No cell of the volume that emits lies in the tissue."
     if label_at(labels, affine, source.position_mm) != OUTSIDE:
         return ""
-    if source.kind in ALL_ROUND:
+    if isinstance(source, AllRound):
         return (
-            f"The source is outside the tissue (label 0) and a source of kind '{source.kind}' emits in all directions: "
-            "the light that goes away from the tissue is lost. Move it into the tissue."
+            f"The source is outside the tissue (label 0) and a source of kind '{source.kind}' emits in all "
+            "directions: the light that goes away from the tissue is lost. Move it into the tissue."
         )
     hit = first_tissue(labels, affine, source.position_mm, source.direction)
     if hit is None and first_tissue(labels, affine, source.position_mm, source.direction, whole_line=True) is None:

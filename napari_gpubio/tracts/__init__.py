@@ -33,26 +33,47 @@ from napari_gpubio.tracts import (
     seeds,
     tensors,
 )
+from napari_gpubio.tracts.directions import Cone, FromFod, Isotropic, Principal, Usual
 from napari_gpubio.tracts.fods import (
     CsdSettings,
     FixelField,
     FodField,
+    HighestFa,
+    MultiTissueSettings,
     PeakSettings,
     Response,
-    ResponseSettings,
-    TissueSettings,
+    ThreeTissues,
+    Tournier,
+    TwoTissues,
 )
 from napari_gpubio.tracts.fods.estimate import estimate_response, estimate_response_steps
 from napari_gpubio.tracts.fods.normalize import normalize_tissues
 from napari_gpubio.tracts.fods.run import deconvolve, deconvolve_steps, find_peaks, find_peaks_steps
 from napari_gpubio.tracts.fods.tissues import estimate_tissue_responses, estimate_tissue_responses_steps
+from napari_gpubio.tracts.metrics import Adaptive, Adjugate, Inverse, Sharpened
 from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
 from napari_gpubio.tracts.routes import ConnectSettings, Routes, connect, connect_steps, geodesics_between
 from napari_gpubio.tracts.run import needed_memory, track, track_steps, track_to_file
-from napari_gpubio.tracts.settings import Directions, StopReason, TrackSettings
+from napari_gpubio.tracts.settings import (
+    IFOD1,
+    IFOD2,
+    EuDX,
+    FixelGeodesic,
+    Hamiltonian,
+    LiftedGeodesic,
+    SDStream,
+    StopReason,
+    VanAart2011,
+)
 from napari_gpubio.tracts.tensors.run import fit_steps, fit_tensors
 from napari_gpubio.tracts.tensors.settings import FitSettings, OrdinaryLeastSquares, WeightedLeastSquares
-from napari_gpubio.tracts.uncertainty import Bootstrap, BootstrapSettings, bootstrap, bootstrap_steps
+from napari_gpubio.tracts.uncertainty import (
+    Bootstrap,
+    BootstrapSettings,
+    FodBootstrapSettings,
+    bootstrap,
+    bootstrap_steps,
+)
 
 if TYPE_CHECKING:
     import os
@@ -60,25 +81,44 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 __all__ = [
+    "IFOD1",
+    "IFOD2",
+    "Adaptive",
+    "Adjugate",
     "Bootstrap",
     "BootstrapSettings",
+    "Cone",
     "ConnectSettings",
     "CsdSettings",
     "DiffusionScan",
-    "Directions",
+    "EuDX",
     "FitSettings",
     "FixelField",
+    "FixelGeodesic",
+    "FodBootstrapSettings",
     "FodField",
+    "FromFod",
+    "Hamiltonian",
+    "HighestFa",
+    "Inverse",
+    "Isotropic",
+    "LiftedGeodesic",
+    "MultiTissueSettings",
     "OrdinaryLeastSquares",
     "PeakSettings",
+    "Principal",
     "Response",
-    "ResponseSettings",
     "Routes",
+    "SDStream",
+    "Sharpened",
     "StopReason",
     "TensorField",
-    "TissueSettings",
-    "TrackSettings",
+    "ThreeTissues",
+    "Tournier",
     "Tractogram",
+    "TwoTissues",
+    "Usual",
+    "VanAart2011",
     "WeightedLeastSquares",
     "bootstrap",
     "bootstrap_steps",

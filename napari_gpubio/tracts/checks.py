@@ -10,8 +10,9 @@ import numpy.typing as npt
 from napari_gpubio.core.checks import Check, Finding, Speed, WarmUp
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.parameters import replaced
-from napari_gpubio.tracts.fods import FodField, ResponseSettings
+from napari_gpubio.core.settings import kind_of
+from napari_gpubio.tracts.directions import Cone, FromFod, Principal
+from napari_gpubio.tracts.fods import FodField, HighestFa
 from napari_gpubio.tracts.fods import checks as fod_checks
 from napari_gpubio.tracts.fods.estimate import estimate_response
 from napari_gpubio.tracts.fods.run import deconvolve
@@ -19,9 +20,19 @@ from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
 from napari_gpubio.tracts.noise import NoiseSettings
 from napari_gpubio.tracts.noise.run import denoise_scan
 from napari_gpubio.tracts.phantom import AnalyticField, analytic_fields, load_brain_phantom
-from napari_gpubio.tracts.run import PROBLEMS, trace_problem, track
+from napari_gpubio.tracts.run import problem_of, trace_problem, track
 from napari_gpubio.tracts.seeds import Field, Launch, ball
-from napari_gpubio.tracts.settings import Directions, StopReason, TrackSettings
+from napari_gpubio.tracts.settings import (
+    IFOD2,
+    EuDX,
+    Hamiltonian,
+    InTensors,
+    StopReason,
+    TensorMethod,
+    TrackMethod,
+    VanAart2011,
+    as_method,
+)
 from napari_gpubio.tracts.tensors.gradient_check import check_gradients
 from napari_gpubio.tracts.tensors.run import fit_tensors
 
@@ -33,8 +44,7 @@ HAMILTONIAN = {"position": 1e-3, "drift": 1e-4}
 SHARP = {"position": 5e-3, "drift": 1e-4}  # D^3 on the ring: its tensors vary by 1 : 180 within a voxel or two
 VANAART = {"position": 0.15, "drift": 1e-2}
 BEYOND_VANAART = ("adaptive ring", "ring, power 2", "ring, power 3")  # where the seed's discretization breaks down
-EXACT = TrackSettings(
-    method="hamiltonian",
+EXACT = Hamiltonian(
     interpolation="interpolating",
     step_mm=0.2,
     fa_stop=0.0,
@@ -42,21 +52,21 @@ EXACT = TrackSettings(
     eigenvalue_floor_mm2_per_s=1e-9,
     eigenvalue_ceiling_mm2_per_s=1e6,
 )
-SEED_SCHEME = replaced(EXACT, method="vanaart2011", integrator="rk2")
+SEED_SCHEME = dataclasses.replace(as_method(VanAart2011, EXACT), integrator="rk2")
 
 
 def shoot(
-    field: Field, starts: npt.ArrayLike, directions: npt.ArrayLike, settings: TrackSettings, device: Device
+    field: Field, starts: npt.ArrayLike, directions: npt.ArrayLike, method: TrackMethod, device: Device
 ) -> Tractogram:
     """Trace rays forwards, one along each direction (R, 3) of any length, from one start or one each, world mm."""
     axes = np.atleast_2d(np.asarray(directions, np.float64))
     axes = axes / np.linalg.norm(axes, axis=1, keepdims=True)
     points = np.broadcast_to(np.asarray(starts, np.float64), axes.shape)
-    launch = Launch(points, axes, Directions(kind="principal", both_ways=False))
-    return trace_problem(PROBLEMS[settings.method](field, launch, settings), device)
+    launch = Launch(points, axes, Principal(both_ways=False))
+    return trace_problem(problem_of(method)(field, launch, method), device)
 
 
-def ray_errors(field: AnalyticField, settings: TrackSettings, device: Device) -> dict[str, float]:
+def ray_errors(field: AnalyticField, method: TensorMethod, device: Device) -> dict[str, float]:
     """Compare every launch of an analytic field with its closed form.
 
     ``position``: largest distance (mm) between the end of a ray and the exact point at its Riemannian length, where the
@@ -71,7 +81,7 @@ def ray_errors(field: AnalyticField, settings: TrackSettings, device: Device) ->
         else:
             exact = field.path(ray.start, ray.direction, lengths)
             euclidean = float(np.linalg.norm(np.diff(exact, axis=0), axis=1).sum())
-        limited = dataclasses.replace(settings, max_length_mm=euclidean)
+        limited = dataclasses.replace(method, max_length_mm=euclidean)
         traced = shoot(sampled, ray.start, ray.direction, limited, device)
         worst["drift"] = max(worst["drift"], float(traced.per_fiber["drift"][0]))
         if field.geodesic is not None:
@@ -80,16 +90,16 @@ def ray_errors(field: AnalyticField, settings: TrackSettings, device: Device) ->
     return worst
 
 
-def _analytic_check(field: AnalyticField, settings: TrackSettings, limits: dict[str, float]) -> Check:
+def _analytic_check(field: AnalyticField, method: TensorMethod, limits: dict[str, float]) -> Check:
     def run(device: Device) -> list[Finding]:
-        errors = ray_errors(field, settings, device)
+        errors = ray_errors(field, method, device)
         what = {"position": "end point (mm)", "drift": "drift of g(v, v)"}
         return [
             Finding(quantity=what[k], reference=0.0, result=errors[k], error=errors[k], tolerance=limits[k])
             for k in errors
         ]
 
-    return Check(name=f"{field.name}, {settings.method}", source="closed form", run=run)
+    return Check(name=f"{field.name}, {kind_of(method)}", source="closed form", run=run)
 
 
 def _checks() -> tuple[Check, ...]:
@@ -102,14 +112,14 @@ def _checks() -> tuple[Check, ...]:
 
 def _length_findings(device: Device) -> list[Finding]:
     """Fibers through the corpus callosum, most of which are longer than the limit until they are cut."""
-    settings = TrackSettings(max_length_mm=40.0)
+    method = Hamiltonian(max_length_mm=40.0)
     field = fit_tensors(load_brain_phantom(), device=device)
-    fibers = track(field, ball((0.0, -5.0, 22.0), 3.0, 50), Directions(count=20), settings, device=device)
-    left = settings.max_length_mm - fibers.lengths_mm()
+    fibers = track(field, ball((0.0, -5.0, 22.0), 3.0, 50), Cone(count=20), method, device=device)
+    left = method.max_length_mm - fibers.lengths_mm()
     cut = np.logical_or(*(fibers.per_fiber[name] == StopReason.LENGTH for name in ("stop_reason", "stop_reason_back")))
     errors = {
         "longest fiber, beyond 40 mm (mm)": (max(0.0, float(-left.min())), 1e-3),
-        "shortest fiber that was cut, below 40 mm (mm)": (float(left[cut].max(initial=0.0)), 2.0 * settings.step_mm),
+        "shortest fiber that was cut, below 40 mm (mm)": (float(left[cut].max(initial=0.0)), 2.0 * method.step_mm),
     }
     return [
         Finding(quantity=name, reference=0.0, result=error, error=error, tolerance=tolerance)
@@ -120,15 +130,14 @@ def _length_findings(device: Device) -> list[Finding]:
 LENGTH_CHECK = Check(name="maximum length of whole fibers", source="definition", run=_length_findings)
 
 
-def _tracking_speed(settings: TrackSettings) -> Callable[[Device], Callable[[], float]]:
+def _tracking_speed(method: InTensors) -> Callable[[Device], Callable[[], float]]:
     def prepare(device: Device) -> Callable[[], float]:
         field = fit_tensors(load_brain_phantom(), device=device)
-        fan = Directions(count=1000, cone_half_angle_deg=20.0)
-        directions = fan.of_method(settings.method, fan)
+        directions = method.directions(None, Cone(half_angle_deg=20.0))
         seeds = ball((0.0, -5.0, 22.0), 2.0 if directions.per_seed == 1 else 0.0, 1000 // directions.per_seed)
 
         def work() -> float:
-            return float(len(track(field, seeds, directions, settings, device=device).points))
+            return float(len(track(field, seeds, directions, method, device=device).points))
 
         return work
 
@@ -137,9 +146,7 @@ def _tracking_speed(settings: TrackSettings) -> Callable[[Device], Callable[[], 
 
 def _streamline_speed(device: Device) -> Callable[[], float]:
     fods = deconvolve(load_brain_phantom(), device=device)
-    settings = TrackSettings.usual("ifod2", fods.voxel_sizes_mm)
-    drawn = Directions(kind="fod", count=1000)
-    return lambda: float(len(track(fods, [(0.0, -5.0, 22.0)], drawn, settings, device=device).points))
+    return lambda: float(len(track(fods, [(0.0, -5.0, 22.0)], FromFod(), IFOD2(), device=device).points))
 
 
 def _deconvolution_speed(device: Device) -> Callable[[], float]:
@@ -207,17 +214,17 @@ SPEEDS = (
     Speed(
         name="1000 geodesics from a click (hamiltonian, cubic, RK4)",
         unit="points",
-        prepare=_tracking_speed(TrackSettings()),
+        prepare=_tracking_speed(Hamiltonian()),
     ),
     Speed(
         name="1000 geodesics from a click (vanaart2011, RK2)",
         unit="points",
-        prepare=_tracking_speed(TrackSettings(method="vanaart2011", integrator="rk2")),
+        prepare=_tracking_speed(VanAart2011(integrator="rk2")),
     ),
     Speed(
         name="1000 streamlines from a click (EuDX)",
         unit="points",
-        prepare=_tracking_speed(TrackSettings(method="eudx")),
+        prepare=_tracking_speed(EuDX()),
     ),
     Speed(name="weighted tensor fit of the phantom, mask included", unit="voxels", prepare=_fit_speed),
     Speed(name="spherical deconvolution of the phantom, lmax 8", unit="voxels", prepare=_deconvolution_speed),
@@ -241,20 +248,20 @@ def _small_field() -> TensorField:
 def _track_once() -> None:
     field = _small_field()
     center = field.affine[:3, :3] @ np.full(3, 3.5) + field.affine[:3, 3]
-    track(field, ball(center, 1.0, 2), Directions(count=1), device="cpu")
+    track(field, ball(center, 1.0, 2), Cone(count=1), device="cpu")
 
 
 def _small_fods() -> FodField:
     """FODs there, with their response."""
     scan, field = _small_scan(), _small_field()
-    response = estimate_response(scan, field.mask, ResponseSettings(voxels=10), field=field, device="cpu")
+    response = estimate_response(scan, field.mask, HighestFa(voxels=10), field=field, device="cpu")
     return deconvolve(scan, response, field.mask, device="cpu")
 
 
 def _track_in_fods_once() -> None:
     fods = _small_fods()
     center = fods.affine[:3, :3] @ np.full(3, 3.5) + fods.affine[:3, 3]
-    track(fods, ball(center, 1.0, 2), Directions(kind="fod", count=1), device="cpu")
+    track(fods, ball(center, 1.0, 2), FromFod(count=1), device="cpu")
 
 
 WARMUPS = (

@@ -19,8 +19,18 @@ _FEW_LABELS = 1 << 20
 _BLOCK = 1 << 20  # voxels whose centers are looked at together
 
 
+class AnyRegion:
+    """Base of all regions: a part of space in world mm, with a name."""
+
+    name: str
+
+    def contains(self, points_mm: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+        """Whether world points, shape (N, 3), lie in it."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Region:
+class Region(AnyRegion):
     """Some voxels of a grid.
 
     Parameters
@@ -73,7 +83,7 @@ class Region:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Sphere:
+class Sphere(AnyRegion):
     """A ball.
 
     Parameters
@@ -101,7 +111,7 @@ class Sphere:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Box:
+class Box(AnyRegion):
     """A box along the axes of the world.
 
     Parameters
@@ -125,9 +135,6 @@ class Box:
         """Whether world points, shape (N, 3), lie in it."""
         points = np.asarray(points_mm, np.float64)
         return np.asarray(((points >= self.low_mm) & (points <= self.high_mm)).all(axis=-1))
-
-
-AnyRegion = Region | Sphere | Box
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -227,6 +234,7 @@ def distances_mm(region: AnyRegion, points_mm: npt.ArrayLike) -> npt.NDArray[np.
         return np.maximum(np.linalg.norm(points - region.center_mm, axis=-1) - region.radius_mm, 0.0)
     if isinstance(region, Box):
         return np.asarray(np.linalg.norm(points - points.clip(region.low_mm, region.high_mm), axis=-1))
+    assert isinstance(region, Region)
     return np.asarray(KDTree(apply_affine(region.affine, np.argwhere(region.voxels))).query(points)[0])
 
 

@@ -18,9 +18,10 @@ from napari_gpubio.core.device import CPU, Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.memory import Memory
 from napari_gpubio.core.parameters import check_unused
-from napari_gpubio.core.space import voxel_sizes_mm
+from napari_gpubio.core.settings import kind_of, plain
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.core.timing import RunClock
+from napari_gpubio.tracts.directions import Directions
 from napari_gpubio.tracts.fods.model import FixelField, FodField
 from napari_gpubio.tracts.kernels.fibers.problem import FiberProblem
 from napari_gpubio.tracts.kernels.fibers.tally import Partial, no_fibers
@@ -32,21 +33,18 @@ from napari_gpubio.tracts.model import TensorField, Tractogram
 from napari_gpubio.tracts.regions import AnyRegion
 from napari_gpubio.tracts.seeds import Field, make_launch
 from napari_gpubio.tracts.settings import (
-    FIXEL_METHODS,
-    FOD_METHODS,
-    LIFTED_METHODS,
-    TENSOR_METHODS,
-    Directions,
-    TrackSettings,
+    IFOD2,
+    METHODS,
+    FixelGeodesic,
+    Hamiltonian,
+    Method,
+    TrackMethod,
+    VanAart2011,
 )
 
 Array = npt.NDArray[Any]
-PROBLEMS: dict[str, type[FiberProblem]] = {
-    **dict.fromkeys(TENSOR_METHODS, RayProblem),
-    **dict.fromkeys(FOD_METHODS, StreamlineProblem),
-    **dict.fromkeys(LIFTED_METHODS, LiftedProblem),
-    **dict.fromkeys(FIXEL_METHODS, FixelProblem),
-}
+PROBLEMS: tuple[type[FiberProblem], ...] = (RayProblem, StreamlineProblem, LiftedProblem, FixelProblem)
+USUAL_METHODS: dict[type, Method] = {TensorField: Hamiltonian(), FodField: IFOD2(), FixelField: FixelGeodesic()}
 MOST_AHEAD = 2  # blocks of each processor that are finished, or begun, before one that comes before them is
 _BLOCKS_EACH, _LEAST_BLOCK, _LARGEST_BLOCK = 8, 64, 20_000  # for a worker; fibers that it traces at a time
 
@@ -64,7 +62,7 @@ def track(
     field: Field,
     seeds_mm: npt.ArrayLike,
     directions: Directions | None = None,
-    settings: TrackSettings | None = None,
+    method: Method | None = None,
     *,
     target: AnyRegion | None = None,
     only_target: bool = False,
@@ -77,11 +75,11 @@ def track(
     --------
     >>> from napari_gpubio import tracts
     >>> field = tracts.fit_tensors(tracts.phantom.load_brain_phantom())
-    >>> fibers = tracts.track(field, [(0.0, -5.0, 22.0)], tracts.Directions(count=50), device="cpu")
+    >>> fibers = tracts.track(field, [(0.0, -5.0, 22.0)], tracts.Cone(count=50), device="cpu")
     >>> len(fibers) > 0
     True
     """
-    steps = track_steps(field, seeds_mm, directions, settings, target=target, only_target=only_target, device=device)
+    steps = track_steps(field, seeds_mm, directions, method, target=target, only_target=only_target, device=device)
     return drive(steps, progress)
 
 
@@ -89,7 +87,7 @@ def track_steps(
     field: Field,
     seeds_mm: npt.ArrayLike,
     directions: Directions | None = None,
-    settings: TrackSettings | None = None,
+    method: Method | None = None,
     *,
     target: AnyRegion | None = None,
     only_target: bool = False,
@@ -105,9 +103,11 @@ def track_steps(
     seeds_mm
         Seed points, world mm, shape (S, 3); seeds outside the mask are left out.
     directions
-        The fan of directions at each seed; see `Directions`.
-    settings
-        Method, metric, step and stops; see `TrackSettings`.
+        The fan of directions at each seed, by default the usual ones of the method; see
+        `napari_gpubio.tracts.directions`.
+    method
+        How fibers are traced and where they stop, by default `Hamiltonian`, `IFOD2` or `FixelGeodesic`; see
+        `napari_gpubio.tracts.settings`.
     target
         A region where rays end, with `StopReason.TARGET`, even if FA is low there: at their first point in one of its
         voxels on the grid of the tensors. Those outside the mask count where they touch it.
@@ -133,7 +133,7 @@ def track_steps(
         If no seed lies in the mask, the target is nowhere near it, or a parameter is out of range.
     """
     chosen, clock, done = choose_device(device), RunClock(), 0
-    problem = make_problem(field, seeds_mm, directions, settings, target=target, only_target=only_target)
+    problem = make_problem(field, seeds_mm, directions, method, target=target, only_target=only_target)
     launch = problem.launch
     pieces = list[Piece]()
     for done, fresh in chunks_of(problem, chosen, stop):
@@ -151,7 +151,7 @@ def track_to_file(  # noqa: PLR0913 - what a user may know of a run
     field: Field,
     seeds_mm: npt.ArrayLike,
     directions: Directions | None = None,
-    settings: TrackSettings | None = None,
+    method: Method | None = None,
     *,
     target: AnyRegion | None = None,
     only_target: bool = False,
@@ -161,7 +161,7 @@ def track_to_file(  # noqa: PLR0913 - what a user may know of a run
 ) -> int:
     """Trace fibers and write them to a file as they come; see `track_to_file_steps`, whose end this returns."""
     steps = track_to_file_steps(
-        path, field, seeds_mm, directions, settings,
+        path, field, seeds_mm, directions, method,
         target=target, only_target=only_target, device=device, client=client,
     )  # fmt: skip
     return drive(steps, progress)
@@ -172,7 +172,7 @@ def track_to_file_steps(  # noqa: PLR0913 - what a user may know of a run
     field: Field,
     seeds_mm: npt.ArrayLike,
     directions: Directions | None = None,
-    settings: TrackSettings | None = None,
+    method: Method | None = None,
     *,
     target: AnyRegion | None = None,
     only_target: bool = False,
@@ -191,7 +191,7 @@ def track_to_file_steps(  # noqa: PLR0913 - what a user may know of a run
     """
     from napari_gpubio.tracts.io import TractogramWriter
 
-    problem = make_problem(field, seeds_mm, directions, settings, target=target, only_target=only_target)
+    problem = make_problem(field, seeds_mm, directions, method, target=target, only_target=only_target)
     launch, done = problem.launch, 0
     if client is None:
         chosen = choose_device(device)
@@ -225,7 +225,7 @@ def make_problem(
     field: Field,
     seeds_mm: npt.ArrayLike,
     directions: Directions | None = None,
-    settings: TrackSettings | None = None,
+    method: Method | None = None,
     *,
     target: AnyRegion | None = None,
     only_target: bool = False,
@@ -236,33 +236,27 @@ def make_problem(
             f"fibers are tracked in tensors, FODs or fixels, not in a {type(field).__name__}; of a scan make tensors "
             "by fit_tensors, or FODs by deconvolve"
         )
-    if isinstance(field, FodField):
-        settings = settings or TrackSettings.usual(FOD_METHODS[0], field.voxel_sizes_mm)
-        directions = directions or Directions(kind="fod", count=100)
-    elif isinstance(field, FixelField):
-        settings = settings or TrackSettings.usual(FIXEL_METHODS[0], voxel_sizes_mm(field.affine))
-        directions = directions or Directions(count=100, cone_half_angle_deg=10.0)
-    else:
-        settings, directions = settings or TrackSettings(), directions or Directions()
+    method = method or USUAL_METHODS[type(field)]
+    if isinstance(field, TensorField):
         check_tensors(field)
-    check_method(settings.method, in_fods=isinstance(field, FodField), in_fixels=isinstance(field, FixelField))
-    if directions.kind == "fod" and isinstance(field, TensorField):
-        raise InvalidInput("directions of the kind 'fod' are not in tensors; choose 'principal', 'cone' or 'sphere'")
+    check_method(method, field)
     if isinstance(field, FodField | FixelField) and min(field.shape) < 2:
         shape = " x ".join(map(str, field.shape))
         raise InvalidInput(f"the field has {shape} voxels, and fibers cannot run in a single slice; give a volume")
-    directions = directions.of_method(settings.method)
-    if directions.kind != "fod" and settings.method not in FOD_METHODS:
-        check_unused(settings, ("random_seed",), f"directions of the kind {directions.kind!r} are not drawn at random")
-    launch = make_launch(field, seeds_mm, directions)
-    return PROBLEMS[settings.method](field, launch, settings, target=target, only_target=only_target)
+    launch = make_launch(field, seeds_mm, method.directions(directions))
+    return problem_of(method)(field, launch, method, target=target, only_target=only_target)
+
+
+def problem_of(method: TrackMethod) -> type[FiberProblem]:
+    """Return the class of problems that a method solves."""
+    return next(one for one in PROBLEMS if isinstance(method, one.methods))
 
 
 def needed_memory(
     field: Field,
     seeds_mm: npt.ArrayLike,
     directions: Directions | None = None,
-    settings: TrackSettings | None = None,
+    method: Method | None = None,
     *,
     device: str | Device = "auto",
 ) -> Memory:
@@ -270,17 +264,17 @@ def needed_memory(
 
     Arguments are those of `track_steps`; a run in the same field with the same method needs none of it again.
     """
-    return make_problem(field, seeds_mm, directions, settings).memory(choose_device(device))
+    return make_problem(field, seeds_mm, directions, method).memory(choose_device(device))
 
 
-def check_method(method: str, *, in_fods: bool, in_fixels: bool = False) -> None:
-    """Raise InvalidInput unless a method is one of tensors, of FODs, or of fixels."""
-    all_methods = {"tensors": TENSOR_METHODS, "FODs": FOD_METHODS + LIFTED_METHODS, "fixels": FIXEL_METHODS}
-    what = "FODs" if in_fods else "fixels" if in_fixels else "tensors"
-    if method not in all_methods[what]:
-        other = next(name for name, methods in all_methods.items() if method in methods)
-        usable = ", ".join(all_methods[what])
-        raise InvalidInput(f"the method is {method!r}, which is for {other}; in {what} choose {usable}")
+def check_method(method: TrackMethod, field: Field) -> None:
+    """Raise InvalidInput unless a method works in such a field."""
+    what = USUAL_METHODS[type(field)].works_in
+    if method.works_in != what:
+        usable = ", ".join(kind for kind, one in METHODS.items() if one.works_in == what)
+        raise InvalidInput(
+            f"the method is {kind_of(method)!r}, which is for {method.works_in}; in {what} choose {usable}"
+        )
 
 
 def trace_problem(problem: FiberProblem, device: Device) -> Tractogram:
@@ -350,7 +344,8 @@ def make_runs(problem: FiberProblem, device: Device) -> list[Any]:
     """One `Run` of the right backend for each processor."""
     backend = import_module(f"napari_gpubio.tracts.kernels.{problem.kernels}.{'gpu' if device.is_gpu else 'cpu'}")
     if not device.is_gpu:
-        check_unused(problem.settings, ("texture",), "a CPU has no texture unit")
+        if isinstance(problem.settings, VanAart2011):
+            check_unused(problem.settings, ("texture",), "a CPU has no texture unit")
         return [backend.Run(problem, device=CPU)]
     each = [Device("cuda", (i,)) for i in device.indices]
     needed = problem.memory(device).total
@@ -385,9 +380,10 @@ def _parameters(problem: FiberProblem, device: str, launched: int, seconds: floa
     target = {} if problem.target is None else {"target": problem.target.name, "only_target": problem.only_target}
     return {
         "software": f"napari-gpubio {__version__}",
-        "tracking": dataclasses.asdict(problem.settings),
+        "tracking": plain(problem.settings),
+        "lengths": problem.lengths._asdict(),
         **target,
-        "directions": dataclasses.asdict(launch.directions),
+        "directions": plain(launch.directions),
         "seeds_mm": np.round(launch.points_mm[:1000], 4).tolist(),
         "seed_count": len(launch.points_mm),
         "launched": launched,

@@ -6,7 +6,7 @@ launched without the others.
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,13 +15,16 @@ from napari_gpubio.core.device import CPU
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.numbers import position_text
 from napari_gpubio.core.parameters import check_params, param
+from napari_gpubio.core.settings import Settings, Words, part
 from napari_gpubio.core.space import apply_affine
 from napari_gpubio.core.steps import drive
+from napari_gpubio.tracts.directions import Cone, Directions, FromFod, Isotropic, Principal
 from napari_gpubio.tracts.fods.harmonics import coefficient_count
 from napari_gpubio.tracts.fods.model import FixelField, FodField
 from napari_gpubio.tracts.fods.settings import PeakSettings
 from napari_gpubio.tracts.model import TensorField
-from napari_gpubio.tracts.settings import Directions
+from napari_gpubio.tracts.places import check_place
+from napari_gpubio.tracts.regions import AnyRegion, Region, voxels_on
 
 Array = npt.NDArray[Any]
 Field = TensorField | FodField | FixelField
@@ -151,6 +154,11 @@ def white_matter_points(
     return label_points(white_matter(field, least_fa), field.affine, 1, per_voxel=per_voxel)
 
 
+def _per_voxel() -> Any:
+    text = "Seed points in each voxel; 1 is its center."
+    return param(1, "Seeds per voxel", text, minimum=1, maximum=1000)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeedSettings:
     """The ball of seed points around a click."""
@@ -172,6 +180,87 @@ class SeedSettings:
         if self.points == 1 or self.radius_mm == 0:
             return checked_points(center_mm)
         return ball(center_mm, self.radius_mm, self.points)
+
+
+Point = tuple[float, float, float]
+
+
+def _places(rows: list[list[str]]) -> tuple[Point, ...]:
+    try:
+        return tuple((float(x), float(y), float(z)) for x, y, z in rows)
+    except ValueError:
+        raise InvalidInput(f"a seed is {' '.join(rows[-1])!r}; give three numbers, world mm") from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AtPoints(Settings):
+    """Points, or balls of points around them."""
+
+    kind: ClassVar[str] = "points"
+    words: ClassVar[Any] = {"seed": Words(("X", "Y", "Z"), _places)}
+    seed: tuple[Point, ...] = part("Seeds", "World position; may be given several times.", unit="mm", default=())
+    radius_mm: float = param(
+        0.0, "Seed radius", "Radius of the ball of seed points around each.", unit="mm", minimum=0.0, maximum=50.0,
+        step=0.5,
+    )  # fmt: skip
+    points: int = param(1, "Seed points", "Number of seed points in a ball.", minimum=1, maximum=100_000, step=10)
+
+    def check(self) -> None:
+        """Raise InvalidInput if there is no seed, or half a ball."""
+        if not self.seed:
+            raise InvalidInput("there is no seed; give at least one position, a region, or the white matter")
+        if (self.points > 1) != (self.radius_mm > 0):
+            raise InvalidInput(f"points is {self.points} and radius_mm {self.radius_mm:g}; a ball of seeds needs both")
+
+    def points_in(self, field: Field, region: AnyRegion | None = None) -> Array:  # noqa: ARG002 - as of the others
+        """Return seed points, shape (S, 3), world mm; always the same for the same seeds."""
+        if self.points == 1:
+            return checked_points(self.seed)
+        return np.concatenate([ball(one, self.radius_mm, self.points, seed=n) for n, one in enumerate(self.seed)])
+
+
+@dataclass(frozen=True, kw_only=True)
+class InRegion(Settings):
+    """Every voxel of the volume whose center lies in a region."""
+
+    kind: ClassVar[str] = "region"
+    per_voxel: int = _per_voxel()
+
+    def points_in(self, field: Field, region: AnyRegion | None = None) -> Array:
+        """Return seed points, shape (S, 3), world mm; InvalidInput if there is no region, or it has no voxel there."""
+        if region is None:
+            raise InvalidInput("seeds are those of a region, but there is no region; give one")
+        if isinstance(region, Region):
+            place = region.voxels.shape, region.affine
+            check_place(field, *place, f"the region {region.name!r}", is_oriented=region.is_oriented)
+        voxels = voxels_on(region, field.shape, field.affine)
+        if not voxels.any():
+            raise InvalidInput(f"the region {region.name!r} has no voxel in the volume; choose another")
+        return label_points(voxels, field.affine, 1, per_voxel=self.per_voxel)
+
+
+@dataclass(frozen=True, kw_only=True)
+class InWhiteMatter(Settings):
+    """Every voxel of the white matter; see `white_matter`."""
+
+    kind: ClassVar[str] = "white-matter"
+    per_voxel: int = _per_voxel()
+
+    def points_in(self, field: Field, region: AnyRegion | None = None) -> Array:  # noqa: ARG002 - as of the others
+        """Return seed points, shape (S, 3), world mm; InvalidInput if there is no white matter."""
+        return white_matter_points(field, per_voxel=self.per_voxel)
+
+
+@dataclass(frozen=True, kw_only=True)
+class InWhiteMatterByFa(InWhiteMatter):
+    """Every voxel of the white matter in tensors; see `white_matter`."""
+
+    kind: ClassVar[str] = "white-matter"
+    least_fa: float = param(WHITE_MATTER_FA, "Least FA", "Of the white matter.", above=0.0, maximum=1.0, step=0.05)
+
+    def points_in(self, field: Field, region: AnyRegion | None = None) -> Array:  # noqa: ARG002 - as of the others
+        """Return seed points, shape (S, 3), world mm; InvalidInput if there is no white matter."""
+        return white_matter_points(field, per_voxel=self.per_voxel, least_fa=self.least_fa)
 
 
 def cap_directions(count: int, half_angle: float) -> npt.NDArray[np.float64]:
@@ -219,27 +308,25 @@ class Launch:
         if not self.directions.both_ways:
             return self
         directions = dataclasses.replace(self.directions, both_ways=False)
-        if directions.kind == "sphere":
+        if isinstance(directions, Isotropic):
             return dataclasses.replace(self, directions=directions)
         axes = np.stack([self.axes, -self.axes], axis=1).reshape(-1, 3)
         return Launch(np.repeat(self.points_mm, 2, axis=0), axes, directions)
 
     def some(self, fibers: npt.NDArray[np.int64]) -> "Launch":
         """The fibers with these indices, one way, each as a seed of its own."""
-        return Launch(*self._at(fibers), Directions(kind="principal", both_ways=False))
+        return Launch(*self._at(fibers), Principal(both_ways=False))
 
     def _at(self, fibers: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         d = self.directions
         which, place = np.divmod(fibers, d.per_seed)
-        if d.kind in ("principal", "fod"):  # zero axes: directions are drawn where the fiber is traced
-            return self.points_mm[which], self.axes[which]
-        half_angle = np.pi if d.kind == "sphere" else np.deg2rad(d.cone_half_angle_deg)
-        if d.kind == "sphere" and d.both_ways:
-            half_angle = np.pi / 2  # the other half is tracked backwards
-        fan = cap_directions(d.per_seed, half_angle)[place]
-        if d.kind == "sphere":
-            return self.points_mm[which], fan
-        return self.points_mm[which], _turned(fan, self.axes[which])
+        if isinstance(d, Isotropic):
+            half_angle = np.pi / 2 if d.both_ways else np.pi  # the other half is tracked backwards
+            return self.points_mm[which], cap_directions(d.count, half_angle)[place]
+        if isinstance(d, Cone):
+            fan = cap_directions(d.count, np.deg2rad(d.half_angle_deg))[place]
+            return self.points_mm[which], _turned(fan, self.axes[which])
+        return self.points_mm[which], self.axes[which]  # zero where directions are drawn later
 
 
 def make_launch(field: Field, points_mm: npt.ArrayLike, directions: Directions) -> Launch:
@@ -254,7 +341,7 @@ def make_launch(field: Field, points_mm: npt.ArrayLike, directions: Directions) 
     if not inside.any():
         in_volume = [p for p, v in zip(points, voxel, strict=True) if _in_volume(field, v)]
         raise InvalidInput(_nothing_there(field, in_volume[0] if in_volume else points[0]))
-    if directions.kind == "fod":
+    if isinstance(directions, FromFod):
         axes = np.zeros((np.count_nonzero(inside), 3))
     elif isinstance(field, FodField):
         axes = _largest_peak_at(field, voxel[inside])

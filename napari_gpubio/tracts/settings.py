@@ -1,66 +1,25 @@
-"""Settings of fiber tracking, and the Riemannian metrics to choose from."""
+"""Settings of fiber tracking: a class for each method, with what matters to it and nothing else.
+
+A class says what it works in (``works_in``), and which directions it takes (``takes``), the usual ones among them.
+"""
 
 import dataclasses
 import math
-from collections.abc import Callable
+import typing
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.parameters import check_params, param, replaced
+from napari_gpubio.core.parameters import check_unused, param
+from napari_gpubio.core.settings import Settings, kind_of, part
+from napari_gpubio.tracts.directions import CHOSEN, Cone, Directions, Fan, FromFod, Principal, Usual
+from napari_gpubio.tracts.metrics import AnyMetric, Inverse
 
-Array = Any  # numpy or cupy
-Metric = Callable[[Array, float], Array]
-METRICS: dict[str, Metric] = {}
-
-
-def _metric(function: Metric) -> Metric:
-    METRICS[function.__name__] = function
-    return function
-
-
-@_metric
-def inverse(eigenvalues: Array, power: float) -> Array:  # noqa: ARG001 - every metric has the same signature
-    """g = D^-1, the metric of van Aart et al. 2011: W = D."""
-    return eigenvalues
-
-
-@_metric
-def sharpened(eigenvalues: Array, power: float) -> Array:
-    """g = D^-p: W = D^p. The larger p, the closer geodesics keep to the principal direction."""
-    return eigenvalues**power
-
-
-@_metric
-def adjugate(eigenvalues: Array, power: float) -> Array:  # noqa: ARG001
-    """g = det(D) D^-1 (Fuster et al. 2016): W = D / det D. Fluid becomes expensive."""
-    return eigenvalues / eigenvalues.prod(axis=-1)[..., None]
-
-
-@_metric
-def adaptive(eigenvalues: Array, power: float) -> Array:  # noqa: ARG001
-    """g = e^alpha D^-1 (Hao et al. 2014): W = e^-alpha D, where the factor, which is not of one voxel, comes later."""
-    return eigenvalues
-
-
-TENSOR_METHODS = ("hamiltonian", "vanaart2011", "eudx")
-FOD_METHODS = ("ifod2", "ifod1", "sd_stream")
-LIFTED_METHODS = ("lifted_geodesic",)  # in FODs too
-FIXEL_METHODS = ("fixel_geodesic",)
-GEODESIC_METHODS = ("hamiltonian", "vanaart2011")  # in tensors
-METHODS = TENSOR_METHODS + FOD_METHODS + LIFTED_METHODS + FIXEL_METHODS
-USUAL_ANGLE_DEG = {"ifod2": 45.0, "ifod1": 15.0, "sd_stream": 60.0}  # largest turn within a step
-_USUAL_STEP_VOXELS = {"ifod2": 0.5, "ifod1": 0.1, "sd_stream": 0.1, "lifted_geodesic": 0.25, "fixel_geodesic": 0.25}
-_USUAL_STIFFNESS_VOXELS = 0.2  # its inverse is near the tightest radius that geodesics follow
-_USUAL_LENGTH_VOXELS = 5, 100
-_IN_TENSORS = {"method": TENSOR_METHODS}
-_IN_FODS_OR_FIXELS = {"method": FOD_METHODS + LIFTED_METHODS + FIXEL_METHODS}
-_DRAWN, _EUDX = {"method": FOD_METHODS}, {"method": ("eudx",)}
-_GEODESICS = {"method": GEODESIC_METHODS}
-_FIXELS, _LIFTED = {"method": FIXEL_METHODS}, {"method": LIFTED_METHODS}
 INTERPOLATIONS = ("smoothing", "interpolating", "linear")
 INTEGRATORS = {"rk4": 4, "rk2": 2, "euler": 1}
+_USUAL_STIFFNESS_VOXELS = 0.2
 
 
 class StopReason(IntEnum):
@@ -78,310 +37,48 @@ class StopReason(IntEnum):
     FOD = 10
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Directions:
-    """In which directions fibers leave each seed point."""
+class Lengths(NamedTuple):
+    """Lengths of a method in a volume, and the most steps of a ray, and points that it can keep beside the seed."""
 
-    kind: str = param(
-        "cone",
-        "Directions",
-        "A cone around the principal direction, uniform on the sphere, or the principal direction alone, which is all "
-        "that streamlines (EuDX) have; in FODs drawn from the FOD, or its largest peak alone.",
-        choices=("cone", "sphere", "principal", "fod"),
-    )
-    count: int = param(
-        1000,
-        "Fibers per seed",
-        "Directions launched from each seed point.",
-        minimum=1,
-        maximum=1_000_000,
-        step=100,
-        where={"kind": ("cone", "sphere", "fod")},
-    )
-    cone_half_angle_deg: float = param(
-        30.0,
-        "Cone half angle",
-        "Angle between the axis of the cone and its edge.",
-        unit="°",
-        above=0.0,
-        maximum=90.0,
-        step=5.0,
-        where={"kind": ("cone",)},
-    )
-    both_ways: bool = param(True, "Both ways", "Track each fiber in both directions from the seed.")
-
-    def __post_init__(self) -> None:
-        if self.kind == "principal" and self.count == 1:  # which is what it has
-            object.__setattr__(self, "count", Directions.__dataclass_fields__["count"].default)
-        check_params(self)
-
-    @property
-    def per_seed(self) -> int:
-        """Fibers that leave one seed point."""
-        return 1 if self.kind == "principal" else self.count
-
-    def of_method(self, method: str, usual: "Directions | None" = None) -> "Directions":
-        """Return the directions that a method takes: EuDX has one at each seed, and in FODs they are drawn from those.
-
-        Parameters
-        ----------
-        method
-            One of `METHODS`.
-        usual
-            What is launched where nothing is chosen, and becomes what the method takes; by default ``Directions()``.
-
-        Raises
-        ------
-        InvalidInput
-            If others are asked for: more than one of EuDX, a cone or a sphere of its own in FODs.
-        """
-        kinds = {"eudx": ("principal",)} | dict.fromkeys(FOD_METHODS, ("fod", "principal"))
-        if method not in kinds or self.kind in kinds[method]:
-            return self
-        usual = dataclasses.replace(usual or Directions(), both_ways=self.both_ways)
-        if self != (dataclasses.replace(usual, count=self.count) if method in FOD_METHODS else usual):
-            raise InvalidInput(
-                f"directions are of the kind {self.kind!r} ({self.count} of them), which has no effect with the method "
-                f"{method!r}; choose {' or '.join(map(repr, kinds[method]))}"
-            )
-        return replaced(self, kind=kinds[method][0])
+    step_mm: float
+    min_length_mm: float
+    max_length_mm: float
+    ray_steps: int
+    ray_points: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrackSettings:
-    """How a fiber is traced and where it stops."""
+def _step(usual: float | None, told: str = "") -> Any:
+    text = f"Length of an integration step{told}."
+    return param(usual, "Step", text, unit="mm", above=0.0, maximum=10.0, step=0.1)
 
-    method: str = param(
-        "hamiltonian",
-        "Method",
-        "In tensors: geodesics in Hamiltonian form, geodesics exactly as van Aart et al. 2011, or classic streamlines "
-        "(EuDX). In FODs: probabilistic streamlines of second order (iFOD2, Tournier et al. 2010) or first order "
-        "(iFOD1), deterministic ones, which follow the nearest peak (SD_STREAM), or geodesics in the space of "
-        "positions and directions, which are for what lies near: they leave bundles (on a brain after 27 mm, where "
-        "SD_STREAM follows them for 92), so that whole bundles are better made by streamlines. In fixels: geodesics in "
-        "the metric of the fixels that are followed.",
-        choices=METHODS,
+
+def _max_length(usual: float | None, told: str = "") -> Any:
+    text = (
+        f"Of the whole fiber{told}. Where both ways together are longer, each keeps half of this length, and what the "
+        "other leaves of its half."
     )
-    metric: str = param(
-        "inverse",
-        "Metric",
-        "Riemannian metric of the geodesics: D⁻¹, sharpened D⁻ᵖ, the adjugate, or adaptive: D⁻¹ times a factor, "
-        "computed for the whole volume, that makes geodesics follow the bends of fibers instead of cutting them short.",
-        choices=tuple(METRICS),
-        where=_GEODESICS,
-    )
-    sharpening: float = param(
-        2.0,
-        "Sharpening p",
-        "Exponent of the sharpened metric.",
-        above=0.0,
-        maximum=6.0,
-        step=0.5,
-        where={"metric": ("sharpened",)},
-    )
-    step_mm: float = param(0.5, "Step", "Length of an integration step.", unit="mm", above=0.0, maximum=10.0, step=0.1)
-    fa_stop: float = param(
-        0.2,
-        "Stop below FA",
-        "Fibers end where the fractional anisotropy falls below this; 0 = never.",
-        minimum=0.0,
-        maximum=1.0,
-        step=0.05,
-        where=_IN_TENSORS,
-    )
-    fod_stop: float = param(
-        0.1,
-        "Stop below FOD",
-        "In FODs and fixels: fibers end where the amplitude along them falls below this.",
-        minimum=0.0,
-        maximum=1e6,
-        step=0.05,
-        where=_IN_FODS_OR_FIXELS,
-    )
-    max_length_mm: float = param(
-        250.0,
-        "Maximum length",
-        "Of the whole fiber. Where both ways together are longer, each keeps half of this length, and what the other "
-        "leaves of its half.",
-        unit="mm",
-        above=0.0,
-        maximum=100_000.0,
-        step=10.0,
-    )
-    min_length_mm: float = param(
-        10.0, "Minimum length", "Shorter fibers are discarded.", unit="mm", minimum=0.0, maximum=1000.0, step=5.0
-    )
-    min_radius_mm: float = param(
-        0.0,
-        "Minimum radius",
-        "Fibers end where their radius of curvature falls below this; 0 = never.",
-        unit="mm",
-        minimum=0.0,
-        maximum=100.0,
-        step=0.5,
-        where={"method": TENSOR_METHODS + LIFTED_METHODS + FIXEL_METHODS},
-    )
-    max_angle_deg: float = param(
-        0.0,
-        "Maximum angle",
-        "In FODs: largest turn within a step; 0 = the usual one of the method: 45° for iFOD2, 15° for iFOD1, 60° for "
-        "SD_STREAM.",
-        unit="°",
-        minimum=0.0,
-        maximum=90.0,
-        step=5.0,
-        advanced=True,
-        where=_DRAWN,
-    )
-    random_seed: int = param(
-        0,
-        "Random seed",
-        "Directions from FODs or fixels: seed of the random numbers; the same gives the same fibers.",
-        minimum=0,
-        maximum=2**53,
-        advanced=True,
-        where=_IN_FODS_OR_FIXELS,
-    )
-    trials: int = param(
-        1000,
-        "Trials",
-        "In FODs: directions that are tried in a step, and at a seed, before a fiber ends.",
-        minimum=1,
-        maximum=1_000_000,
-        advanced=True,
-        where=_DRAWN,
-    )
-    corner_angle_deg: float = param(
-        90.0,
-        "Neighbors within",
-        "EuDX only: of the eight voxels around a point, those count whose principal direction is at most this far from "
-        "the fiber's, and whose FA is above the stop; 90 = all. DIPY takes 60.",
-        unit="°",
-        above=0.0,
-        maximum=90.0,
-        step=5.0,
-        advanced=True,
-        where=_EUDX,
-    )
-    corner_weight: float = param(
-        0.0,
-        "Weight of neighbors",
-        "EuDX only: fibers end where the voxels that count have less than this share of the interpolation's weight; "
-        "0 = never. DIPY takes 0.5.",
-        minimum=0.0,
-        maximum=1.0,
-        step=0.1,
-        advanced=True,
-        where=_EUDX,
-    )
-    fixel_anisotropy: float = param(
-        1.7 / 0.3, "Fixel anisotropy",
-        "Geodesics in fixels: diffusivity along a fiber over that across it.",
-        minimum=1.0, maximum=1000.0, step=1.0, advanced=True, where=_FIXELS,
-    )  # fmt: skip
-    fixel_power: float = param(
-        3.0, "Fixel power p",
-        "Geodesics in fixels: exponent of the metric D⁻ᵖ of a fixel; the larger, the closer geodesics keep to fibers.",
-        above=0.0, maximum=6.0, step=0.5, advanced=True, where=_FIXELS,
-    )  # fmt: skip
-    fixel_angle_deg: float = param(
-        35.0, "Fixels within",
-        "Geodesics in fixels: of the voxels around a point, those count that have a fixel at most this far from the "
-        "fibers that are followed.",
-        unit="°", above=0.0, maximum=90.0, step=5.0, advanced=True, where=_FIXELS,
-    )  # fmt: skip
-    fixel_weight: float = param(
-        0.5, "Weight of fixels",
-        "Geodesics in fixels: fibers end where the voxels that count have less than this share of the weight.",
-        minimum=0.0, maximum=0.95, step=0.1, advanced=True, where=_FIXELS,
-    )  # fmt: skip
-    fixel_smoothing_voxels: float = param(
-        1.0, "Smooth fixels by",
-        "Geodesics in fixels: directions are averaged with the nearest ones of the voxels around, weighted by a "
-        "Gaussian of this standard deviation; 0 = not. Noise in them bends geodesics.",
-        unit="voxels", minimum=0.0, maximum=5.0, step=0.5, advanced=True, where=_FIXELS,
-    )  # fmt: skip
-    lifted_cost: str = param(
-        "guiding", "Cost",
-        "Geodesics of positions and directions, with the FOD f. Guiding: the cost is δ + (f / f_max)ᵖ, and fibers hold "
-        "geodesics as glass fibers hold light. Shortest: it is the inverse; shortest paths follow fibers, but a "
-        "geodesic that is sent off beside one turns away from it.",
-        choices=("guiding", "shortest"), advanced=True, where=_LIFTED,
-    )  # fmt: skip
-    lifted_delta: float = param(
-        0.5, "Base δ",
-        "Geodesics of positions and directions: the cost is δ + (f / f_max)ᵖ, or its inverse, with the FOD f.",
-        above=0.0, maximum=10.0, step=0.01, advanced=True, where=_LIFTED,
-    )  # fmt: skip
-    lifted_power: int = param(
-        1, "FOD power p",
-        "Geodesics of positions and directions: exponent of the FOD in the cost.",
-        minimum=1, maximum=3, advanced=True, where=_LIFTED,
-    )  # fmt: skip
-    lifted_stiffness_per_mm: float = param(
-        0.2, "Stiffness ξ",
-        "Geodesics of positions and directions: the cost of a millimeter over that of a turn by a radian; the smaller, "
-        "the straighter fibers are.",
-        unit="1/mm", above=0.0, maximum=100.0, step=0.01, advanced=True, where=_LIFTED,
-    )  # fmt: skip
-    lifted_epsilon: float = param(
-        0.3, "Slip ε",
-        "Geodesics of positions and directions: the smaller, the less fibers may go beside their direction.",
-        above=0.0, maximum=1.0, step=0.05, advanced=True, where=_LIFTED,
-    )  # fmt: skip
-    lifted_lmax: int = param(
-        6, "Maximum order (lmax)",
-        "Geodesics of positions and directions: higher orders of the FODs are left out.",
-        minimum=0, maximum=16, step=2, advanced=True, where=_LIFTED,
-    )  # fmt: skip
-    max_drift: float = param(
-        0.0,
-        "Stop at drift",
-        "Fibers end where g(v, v), which is constant along a geodesic, has changed by this fraction; 0 = never.",
-        minimum=0.0,
-        maximum=100.0,
-        step=0.01,
-        advanced=True,
-        where={"method": GEODESIC_METHODS + LIFTED_METHODS + FIXEL_METHODS},
-    )
-    integrator: str = param(
-        "rk4",
-        "Integrator",
-        "Runge-Kutta of fourth or second order, or Euler.",
-        choices=tuple(INTEGRATORS),
-        advanced=True,
-        where=_IN_TENSORS,
-    )
-    interpolation: str = param(
-        "smoothing",
-        "Interpolation",
-        "Cubic B-spline that smooths slightly and keeps tensors positive (for data), or that interpolates "
-        "(for exact fields), or trilinear. Hamiltonian method only.",
-        choices=INTERPOLATIONS,
-        advanced=True,
-        where={"method": ("hamiltonian",)},
-    )
-    eigenvalue_floor_mm2_per_s: float = param(
-        1e-4,
-        "Eigenvalue floor",
-        "Smaller eigenvalues are raised to this before the metric is made.",
-        unit="mm²/s",
-        above=0.0,
-        maximum=1e-2,
-        advanced=True,
-        where=_GEODESICS,
-    )
-    eigenvalue_ceiling_mm2_per_s: float = param(
-        5e-3,
-        "Eigenvalue ceiling",
-        "Larger eigenvalues, which no water at body temperature has, are lowered to this before the metric is made.",
-        unit="mm²/s",
-        above=0.0,
-        maximum=1e6,
-        step=1e-3,
-        advanced=True,
-        where=_GEODESICS,
-    )
+    return param(usual, "Maximum length", text, unit="mm", above=0.0, maximum=100_000.0, step=10.0)
+
+
+def _min_length(usual: float | None, told: str = "") -> Any:
+    text = f"Shorter fibers are discarded{told}."
+    return param(usual, "Minimum length", text, unit="mm", minimum=0.0, maximum=1000.0, step=5.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrackMethod(Settings):
+    """Base of the methods: how a fiber is traced and where it stops. Lengths that are None depend on the voxels."""
+
+    works_in: ClassVar[str]
+    takes: ClassVar[tuple[type[Fan], ...]]
+    usual_directions: ClassVar[Directions]
+    usual_voxels: ClassVar[tuple[float, float, float]]  # step, shortest and longest fiber, in voxels
+    slowest: ClassVar[int] = 1  # steps that one of full length may become
+    draws: ClassVar[bool] = False  # directions of steps at random
+
+    step_mm: float | None = _step(None, "; a share of the voxel by default")
+    max_length_mm: float | None = _max_length(None, "; 100 voxels by default")
+    min_length_mm: float | None = _min_length(None, "; 5 voxels by default")
     max_steps: int = param(
         10_000, "Maximum steps", "Rays end after this many steps.", minimum=1, maximum=1_000_000, advanced=True
     )
@@ -397,67 +94,401 @@ class TrackSettings:
     precision: str = param(
         "single", "Precision", "Floating-point precision of the tracing.", choices=("single", "double"), advanced=True
     )
-    texture: bool = param(
-        False,
-        "Hardware texture",
-        "CUDA, vanaart2011 only: interpolate in the texture unit (9-bit weights).",
-        advanced=True,
-        where={"method": ("vanaart2011",)},
-    )
 
-    @staticmethod
-    def usual(method: str, voxel_sizes_mm: Any) -> "TrackSettings":
-        """Settings for a method in FODs or fixels: step, shortest and longest fiber by the mean voxel size.
+    def lengths(self, voxel_sizes_mm: Iterable[float]) -> Lengths:
+        """Lengths in a volume.
 
-        Those of streamlines are MRtrix's.
+        A ray ends after ``max_steps``, or the longest length in steps; a method may take more of them where it is slow.
 
         Parameters
         ----------
-        method
-            One of `FOD_METHODS`, `LIFTED_METHODS` or `FIXEL_METHODS`.
         voxel_sizes_mm
             Edge lengths of a voxel.
+        """
+        given, voxel = (self.step_mm, self.min_length_mm, self.max_length_mm), mean_edge(voxel_sizes_mm)
+        step, shortest, longest = (
+            own if own is not None else share * voxel for own, share in zip(given, self.usual_voxels, strict=True)
+        )
+        steps = min(self.max_steps, int(self.slowest * longest / step) + 2)
+        return Lengths(step, shortest, longest, steps, steps // self.points_every + 1)
+
+    def directions(self, given: Directions | None = None, usual: Directions | None = None) -> Directions:
+        """Return the directions of fibers: those that are given, or the usual ones.
+
+        Parameters
+        ----------
+        given
+            What was asked for.
+        usual
+            Those without, if the method takes such; else its own.
 
         Raises
         ------
         InvalidInput
-            If the method is another one.
+            If the method does not take what is given.
         """
-        if method not in _USUAL_STEP_VOXELS:
-            known = ", ".join(map(repr, _USUAL_STEP_VOXELS))
-            raise InvalidInput(f"method is {method!r}; in FODs and fixels choose one of {known}")
-        voxel = float(math.prod(voxel_sizes_mm)) ** (1 / 3)
-        shortest, longest = _USUAL_LENGTH_VOXELS
-        more = {"lifted_stiffness_per_mm": _USUAL_STIFFNESS_VOXELS / voxel} if method in LIFTED_METHODS else {}
-        return TrackSettings(
-            method=method,
-            step_mm=_USUAL_STEP_VOXELS[method] * voxel,
-            min_length_mm=shortest * voxel,
-            max_length_mm=longest * voxel,
-            **more,
-        )
+        if given is None or isinstance(given, Usual):
+            found = usual if isinstance(usual, self.takes) else self.usual_directions
+            return found if given is None else self._counted(found, given)
+        if not isinstance(given, self.takes):
+            known = " or ".join(repr(kind_of(one)) for one in self.takes)
+            raise InvalidInput(f"the method {kind_of(self)!r} has no directions {kind_of(given)!r}; choose {known}")
+        return given
 
-    def __post_init__(self) -> None:
-        check_params(self)
+    def _counted(self, found: Directions, given: Usual) -> Directions:
+        if given.count is None:
+            return dataclasses.replace(found, both_ways=given.both_ways)
+        if isinstance(found, Principal):
+            raise InvalidInput(f"count is {given.count}; {kind_of(self)} has one direction at each seed: leave it out")
+        return dataclasses.replace(found, both_ways=given.both_ways, count=given.count)
+
+
+def mean_edge(voxel_sizes_mm: Iterable[float]) -> float:
+    """Edge in mm of the cube that is as large as a voxel."""
+    return float(math.prod(voxel_sizes_mm)) ** (1 / 3)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Bent(Settings):
+    """Fibers that may be too bent."""
+
+    min_radius_mm: float = param(
+        0.0,
+        "Minimum radius",
+        "Fibers end where their radius of curvature falls below this; 0 = never.",
+        unit="mm",
+        minimum=0.0,
+        maximum=100.0,
+        step=0.5,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Geodesic(_Bent):
+    """Geodesics, along which g(v, v) is constant."""
+
+    max_drift: float = param(
+        0.0,
+        "Stop at drift",
+        "Fibers end where g(v, v), which is constant along a geodesic, has changed by this fraction; 0 = never.",
+        minimum=0.0,
+        maximum=100.0,
+        step=0.01,
+        advanced=True,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TensorMethod(_Bent, TrackMethod):
+    """Base of the methods in tensors."""
+
+    works_in: ClassVar[str] = "tensors"
+    takes: ClassVar[tuple[type[Fan], ...]] = CHOSEN
+    usual_directions: ClassVar[Directions] = Cone()
+    usual_voxels: ClassVar[tuple[float, float, float]] = (0.0, 0.0, 0.0)  # lengths have numbers of their own
+
+    step_mm: float = _step(0.5)
+    max_length_mm: float = _max_length(250.0)
+    min_length_mm: float = _min_length(10.0)
+    fa_stop: float = param(
+        0.2,
+        "Stop below FA",
+        "Fibers end where the fractional anisotropy falls below this; 0 = never.",
+        minimum=0.0,
+        maximum=1.0,
+        step=0.05,
+    )
+    integrator: str = param(
+        "rk4",
+        "Integrator",
+        "Runge-Kutta of fourth or second order, or Euler.",
+        choices=tuple(INTEGRATORS),
+        advanced=True,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TensorGeodesic(_Geodesic, TensorMethod):
+    """Base of the geodesics in tensors."""
+
+    metric: AnyMetric = part(
+        "Metric",
+        "Riemannian metric of the geodesics: D⁻¹, sharpened D⁻ᵖ, the adjugate, or adaptive: D⁻¹ times a factor, "
+        "computed for the whole volume, that makes geodesics follow the bends of fibers instead of cutting them short.",
+        default=Inverse(),
+    )
+    eigenvalue_floor_mm2_per_s: float = param(
+        1e-4,
+        "Eigenvalue floor",
+        "Smaller eigenvalues are raised to this before the metric is made.",
+        unit="mm²/s",
+        above=0.0,
+        maximum=1e-2,
+        advanced=True,
+    )
+    eigenvalue_ceiling_mm2_per_s: float = param(
+        5e-3,
+        "Eigenvalue ceiling",
+        "Larger eigenvalues, which no water at body temperature has, are lowered to this before the metric is made.",
+        unit="mm²/s",
+        above=0.0,
+        maximum=1e6,
+        step=1e-3,
+        advanced=True,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hamiltonian(TensorGeodesic):
+    """Geodesics in tensors, in Hamiltonian form."""
+
+    interpolation: str = param(
+        "smoothing",
+        "Interpolation",
+        "Cubic B-spline that smooths slightly and keeps tensors positive (for data), or that interpolates "
+        "(for exact fields), or trilinear.",
+        choices=INTERPOLATIONS,
+        advanced=True,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class VanAart2011(TensorGeodesic):
+    """Geodesics in tensors exactly as van Aart et al. 2011; steps are equal in the curve's parameter."""
+
+    slowest: ClassVar[int] = 4  # steps get shorter where diffusion is slower
+    texture: bool = param(
+        False,
+        "Hardware texture",
+        "CUDA only: interpolate in the texture unit (9-bit weights).",
+        advanced=True,
+    )
+
+    def check(self) -> None:
+        """Raise InvalidInput if a texture shall hold double precision."""
         if self.texture and self.precision == "double":
             raise InvalidInput("texture is True and precision is 'double'; textures hold single precision only")
 
-    @property
-    def largest_angle_deg(self) -> float:
-        """Largest turn within a step of a method in FODs."""
-        return self.max_angle_deg or USUAL_ANGLE_DEG[self.method]
 
-    @property
-    def ray_steps(self) -> int:
-        """Steps after which a ray ends at the latest: ``max_steps``, or the longest length in steps.
+@dataclass(frozen=True, kw_only=True)
+class EuDX(TensorMethod):
+    """Classic streamlines in tensors, along the principal direction."""
 
-        The steps of ``vanaart2011`` are equal in the curve's parameter and get shorter where diffusion is slower; those
-        of lifted geodesics have a turn in their length, too.
-        """
-        slower = 4 if self.method in ("vanaart2011", *LIFTED_METHODS) else 1
-        return min(self.max_steps, int(slower * self.max_length_mm / self.step_mm) + 2)
+    takes: ClassVar[tuple[type[Fan], ...]] = (Principal,)
+    usual_directions: ClassVar[Directions] = Principal()
+    corner_angle_deg: float = param(
+        90.0,
+        "Neighbors within",
+        "Of the eight voxels around a point, those count whose principal direction is at most this far from the "
+        "fiber's, and whose FA is above the stop; 90 = all. DIPY takes 60.",
+        unit="°",
+        above=0.0,
+        maximum=90.0,
+        step=5.0,
+        advanced=True,
+    )
+    corner_weight: float = param(
+        0.0,
+        "Weight of neighbors",
+        "Fibers end where the voxels that count have less than this share of the interpolation's weight; 0 = never. "
+        "DIPY takes 0.5.",
+        minimum=0.0,
+        maximum=1.0,
+        step=0.1,
+        advanced=True,
+    )
 
-    @property
-    def ray_points(self) -> int:
-        """Most points that one ray can keep, the seed not counted."""
-        return self.ray_steps // self.points_every + 1
+
+@dataclass(frozen=True, kw_only=True)
+class AmplitudeMethod(TrackMethod):
+    """Base of the methods in FODs and fixels."""
+
+    works_in: ClassVar[str] = "FODs"
+    takes: ClassVar[tuple[type[Fan], ...]] = (FromFod, *CHOSEN)
+    usual_directions: ClassVar[Directions] = FromFod(count=100)
+    usual_voxels: ClassVar[tuple[float, float, float]] = (0.25, 5, 100)
+    fod_stop: float = param(
+        0.1,
+        "Stop below FOD",
+        "Fibers end where the amplitude along them falls below this.",
+        minimum=0.0,
+        maximum=1e6,
+        step=0.05,
+    )
+    random_seed: int = param(
+        0,
+        "Random seed",
+        "Of directions that are drawn; the same gives the same fibers.",
+        minimum=0,
+        maximum=2**53,
+        advanced=True,
+    )
+
+    def directions(self, given: Directions | None = None, usual: Directions | None = None) -> Directions:
+        """Return the directions of fibers; InvalidInput also if there is a random seed, and nothing to draw."""
+        found = super().directions(given, usual)
+        if not self.draws_in(found):
+            why = f"{kind_of(self)} draws nothing at random from directions {kind_of(found)!r}"
+            check_unused(self, ("random_seed",), why)
+        return found
+
+    def draws_in(self, directions: Directions) -> bool:
+        """Whether random numbers are drawn, at seeds or later."""
+        return self.draws or isinstance(directions, FromFod)
+
+
+def _max_angle(usual: float) -> Any:
+    return param(
+        usual, "Maximum angle", "Largest turn within a step.", unit="°", above=0.0, maximum=90.0, step=5.0,
+        advanced=True,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamlineMethod(AmplitudeMethod):
+    """Base of the streamlines in FODs, whose usual lengths are MRtrix's."""
+
+    takes: ClassVar[tuple[type[Fan], ...]] = (FromFod, Principal)
+    usual_voxels: ClassVar[tuple[float, float, float]] = (0.1, 5, 100)
+    max_angle_deg: float = _max_angle(60.0)
+    trials: int = param(
+        1000,
+        "Trials",
+        "Directions that are tried in a step, and at a seed, before a fiber ends.",
+        minimum=1,
+        maximum=1_000_000,
+        advanced=True,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class IFOD2(StreamlineMethod):
+    """Probabilistic streamlines of second order in FODs (Tournier et al. 2010)."""
+
+    draws: ClassVar[bool] = True
+    usual_voxels: ClassVar[tuple[float, float, float]] = (0.5, 5, 100)
+    max_angle_deg: float = _max_angle(45.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class IFOD1(StreamlineMethod):
+    """Probabilistic streamlines of first order in FODs."""
+
+    draws: ClassVar[bool] = True
+    max_angle_deg: float = _max_angle(15.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SDStream(StreamlineMethod):
+    """Deterministic streamlines in FODs, which follow the nearest peak (Tournier et al. 2012)."""
+
+    kind: ClassVar[str] = "sd_stream"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LiftedGeodesic(_Geodesic, AmplitudeMethod):
+    """Geodesics in the space of positions and directions, in FODs.
+
+    They are for what lies near: they leave bundles (on a brain after 27 mm, where SD_STREAM follows them for 92), so
+    that whole bundles are better made by streamlines.
+    """
+
+    kind: ClassVar[str] = "lifted_geodesic"
+    slowest: ClassVar[int] = 4  # a turn is part of a step's length, too
+    cost: str = param(
+        "guiding",
+        "Cost",
+        "With the FOD f, guiding: the cost is δ + (f / f_max)ᵖ, and fibers hold geodesics as glass fibers hold light. "
+        "Shortest: it is the inverse; shortest paths follow fibers, but a geodesic that is sent off beside one turns "
+        "away from it.",
+        choices=("guiding", "shortest"),
+        advanced=True,
+    )
+    delta: float = param(
+        0.5, "Base δ", "The cost is δ + (f / f_max)ᵖ, or its inverse, with the FOD f.", above=0.0, maximum=10.0,
+        step=0.01, advanced=True,
+    )  # fmt: skip
+    power: int = param(1, "FOD power p", "Exponent of the FOD in the cost.", minimum=1, maximum=3, advanced=True)
+    stiffness_per_mm: float | None = param(
+        None,
+        "Stiffness ξ",
+        "The cost of a millimeter over that of a turn by a radian; the smaller, the straighter fibers are. 0.2 over "
+        "the edge of a voxel by default: its inverse is near the tightest radius that geodesics follow.",
+        unit="1/mm",
+        above=0.0,
+        maximum=100.0,
+        step=0.01,
+        advanced=True,
+    )
+    epsilon: float = param(
+        0.3, "Slip ε", "The smaller, the less fibers may go beside their direction.", above=0.0, maximum=1.0, step=0.05,
+        advanced=True,
+    )  # fmt: skip
+    lmax: int = param(
+        6, "Maximum order (lmax)", "Higher orders of the FODs are left out.", minimum=0, maximum=16, step=2,
+        advanced=True,
+    )  # fmt: skip
+
+    def stiffness(self, voxel_sizes_mm: Iterable[float]) -> float:
+        """Return the stiffness in 1/mm, in a volume of such voxels."""
+        given = self.stiffness_per_mm
+        return _USUAL_STIFFNESS_VOXELS / mean_edge(voxel_sizes_mm) if given is None else given
+
+
+@dataclass(frozen=True, kw_only=True)
+class FixelGeodesic(_Geodesic, AmplitudeMethod):
+    """Geodesics in the metric of the fixels that are followed."""
+
+    kind: ClassVar[str] = "fixel_geodesic"
+    works_in: ClassVar[str] = "fixels"
+    usual_directions: ClassVar[Directions] = Cone(count=100, half_angle_deg=10.0)
+    anisotropy: float = param(
+        1.7 / 0.3, "Anisotropy", "Diffusivity along a fiber over that across it.", minimum=1.0, maximum=1000.0,
+        step=1.0, advanced=True,
+    )  # fmt: skip
+    power: float = param(
+        3.0, "Power p", "Exponent of the metric D⁻ᵖ of a fixel; the larger, the closer geodesics keep to fibers.",
+        above=0.0, maximum=6.0, step=0.5, advanced=True,
+    )  # fmt: skip
+    angle_deg: float = param(
+        35.0,
+        "Fixels within",
+        "Of the voxels around a point, those count that have a fixel at most this far from the fibers that are "
+        "followed.",
+        unit="°",
+        above=0.0,
+        maximum=90.0,
+        step=5.0,
+        advanced=True,
+    )
+    weight: float = param(
+        0.5, "Weight of fixels",
+        "Fibers end where the voxels that count have less than this share of the weight.",
+        minimum=0.0, maximum=0.95, step=0.1, advanced=True,
+    )  # fmt: skip
+    smoothing_voxels: float = param(
+        1.0,
+        "Smooth fixels by",
+        "Directions are averaged with the nearest ones of the voxels around, weighted by a Gaussian of this standard "
+        "deviation; 0 = not. Noise in them bends geodesics.",
+        unit="voxels",
+        minimum=0.0,
+        maximum=5.0,
+        step=0.5,
+        advanced=True,
+    )
+
+
+InTensors = Hamiltonian | VanAart2011 | EuDX
+InFods = IFOD2 | IFOD1 | SDStream | LiftedGeodesic
+InFixels = FixelGeodesic
+Method = InTensors | InFods | InFixels
+METHODS: Mapping[str, type[TrackMethod]] = {kind_of(one): one for one in typing.get_args(Method)}
+Chosen = TypeVar("Chosen", bound=TrackMethod)
+
+
+def as_method(cls: type[Chosen], method: TrackMethod) -> Chosen:
+    """Return another method with what a method has that is not the default, as far as the other has it, too."""
+    values = {field.name: (getattr(method, field.name), field.default) for field in dataclasses.fields(method)}
+    known = cls.__dataclass_fields__
+    return cls(**{name: value for name, (value, usual) in values.items() if value != usual and name in known})

@@ -38,7 +38,7 @@ def clean_fluence(
     --------
     >>> from napari_gpubio import light, workflows
     >>> head = light.phantom.load_head_phantom()
-    >>> source = light.Source(position_mm=(0, 0, 90), direction=(0, 0, -1))
+    >>> source = light.Pencil(position_mm=(0, 0, 90), direction=(0, 0, -1))
     >>> result = light.simulate(head, source, light.LightSettings(photons=2000, halves=True), device="cpu")
     >>> workflows.clean_fluence(result, device="cpu").image.shape == head.shape
     True

@@ -72,12 +72,12 @@ def bundles(folder):
 
 
 def _add_wrong_table(trait, change):
-    @ROWS.row("napari-gpubio tracts", f"a gradient table in which {trait}", Did.ASSUMED, "gradient table looks wrong")
+    @ROWS.row("napari-gpubio track", f"a gradient table in which {trait}", Did.ASSUMED, "gradient table looks wrong")
     def _(folder):
         directions, seed = bundles(folder)
         np.savetxt(folder / "dwi.bvec", change(directions))
         words = "--seed", *seed, "--count", 3, "--out", folder / "a.trk", "--device", "cpu"
-        run_verb("tracts", folder / "dwi.nii.gz", "--mask", folder / "mask.nii.gz", *words)
+        run_verb("track", folder / "dwi.nii.gz", "--mask", folder / "mask.nii.gz", *words)
 
 
 for _trait, _change in {
@@ -89,10 +89,10 @@ for _trait, _change in {
     _add_wrong_table(_trait, _change)
 
 
-@ROWS.row("napari-gpubio tracts", "a scan that does not show whether an axis is flipped", Did.ASSUMED, "does not show")
+@ROWS.row("napari-gpubio tensors", "a scan that does not show whether an axis is flipped", Did.ASSUMED, "does not show")
 def _(folder):
     directions, _ = bundles(folder)
     np.savetxt(folder / "dwi.bvec", directions)
     noise = np.random.default_rng(0).normal(500, 60, (12, 12, 12, 16)).astype(np.float32)
     write_volume(folder / "dwi.nii.gz", noise, np.diag([2.0, 2.0, 2.0, 1.0]))
-    run_verb("tracts", folder / "dwi.nii.gz", "--maps", folder / "maps", "--device", "cpu")
+    run_verb("tensors", folder / "dwi.nii.gz", "--out", folder / "tensors.nii.gz", "--device", "cpu")

@@ -92,7 +92,7 @@ def _(folder):
 def _(folder):
     medium = light.Medium(label=1, mua_per_mm=0.05, mus_per_mm=1.0)
     domain = light.Domain(labels=np.ones((6, 1, 6), np.uint8), affine=np.eye(4), media=(medium,))
-    light.io.write_mcx(folder / "a.json", domain, light.Source(position_mm=(3, 0, 0)), light.LightSettings())
+    light.io.write_mcx(folder / "a.json", domain, light.Pencil(position_mm=(3, 0, 0)), light.LightSettings())
 
 
 @ROWS.row("Domain", "a slice of one voxel and a thickness, in three dimensions", Did.READ)

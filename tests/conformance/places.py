@@ -291,13 +291,13 @@ def _(folder):
 
 @ROWS.row("napari-gpubio connectome", "an atlas without orientation", REFUSED, "no orientation", "--reference")
 def _(folder):
-    run_verb("connectome", trk(folder), volume(folder, "a.nii", None), "--out", folder / "m.csv")
+    run_verb("connectome", trk(folder), "--atlas", volume(folder, "a.nii", None), "--out", folder / "m.csv")
 
 
 @ROWS.row("napari-gpubio connectome --reference", "an atlas without orientation", ASSUMED, "voxel by voxel")
 def _(folder):
-    files = trk(folder), volume(folder, "a.nii", None)
-    more = "--reference", volume(folder, "t1.nii"), "--assignment", "end voxels", "--npz", folder / "m.npz"
+    files = trk(folder), "--atlas", volume(folder, "a.nii", None)
+    more = "--reference", volume(folder, "t1.nii"), "--assignment", "end voxels", "--connectome-out", folder / "m.npz"
     assert run_verb("connectome", *files, *more) == 0
     check_connected(Connectome.load(folder / "m.npz"))
 

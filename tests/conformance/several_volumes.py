@@ -8,8 +8,8 @@ import numpy as np
 from nibabel.affines import apply_affine
 
 from napari_gpubio.core.napari_io import KEY
+from napari_gpubio.core.operations import read_record, run
 from napari_gpubio.core.reading import ReadingNote
-from napari_gpubio.core.volumes import read_volume
 from napari_gpubio.tracts import io
 from napari_gpubio.tracts.fods.harmonics import harmonics
 from napari_gpubio.tracts.napari_io import read_layers
@@ -105,17 +105,17 @@ _add_fitted("FODs", lambda: fod_values("mrtrix", "world"), "fods", "lmax 8", "mr
 
 
 def _add_input(trait, name):
-    @ROWS.row("napari-gpubio tracts", f"tensors, {trait}", Did.ASSUMED, "mrtrix order")
+    @ROWS.row("napari-gpubio track", f"tensors, {trait}", Did.ASSUMED, "mrtrix order")
     def _(folder):
         write = io.write_mif if name.endswith(".mif") else lambda path, values, affine: save(path, values, affine)
         write(folder / name, tensor_values("mrtrix"), AFFINE)
         (folder / "bvals").write_text(" ".join(["0", *["1000"] * 24]))
         (folder / "bvecs").write_text("\n".join([" ".join(["0", *["0.5"] * 24])] * 3))
         seed = apply_affine(AFFINE, np.array(GRID) // 2)
-        words = "--maps", folder / "maps", "--out", folder / "a.trk", "--device", "cpu"
-        run_verb("tracts", folder / name, "--seed", *seed, *words)
-        md, _ = read_volume(folder / "maps" / "MD.nii.gz")
-        np.testing.assert_allclose(md, 2.3e-3 / 3, rtol=1e-5)
+        words = "--out", folder / "a.trk", "--record", folder / "a.json", "--device", "cpu"
+        run_verb("track", folder / name, "--seed", *seed, *words)
+        md = run(read_record(folder / "a.json").field.of.output("md"), device="cpu")
+        np.testing.assert_allclose(md.array, 2.3e-3 / 3, rtol=1e-5)
 
 
 _add_input("in a folder that shares a gradient table", "dti_tensor.nii.gz")

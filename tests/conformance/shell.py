@@ -40,7 +40,8 @@ ROWS = Rows("The command line")
 DWI = sample_path("brain_phantom/dwi.nii.gz")
 MINE = b"what was there before"
 VERBS = (
-    "demo", "check", "bench", "warm", "info", "tracts", "response", "fod", "peaks", "mppca", "dissect", "bootstrap",
+    "demo", "check", "bench", "warm", "info", "track", "track-fods", "track-fixels", "tensors", "response",
+    "tissue-responses", "fod", "tissue-fods", "peaks", "mppca", "dissect", "bootstrap", "bootstrap-fods",
     "connect", "connectome", "geodesics", "bundles", "light", "mcml", "forward", "denoise", "dvh", "speckle", "mesi",
 )  # fmt: skip
 
@@ -181,9 +182,9 @@ def _(folder):
     assert told["files"] == ["out.nii"]
 
 
-@ROWS.row("napari-gpubio speckle --json", "regions without a table to write", Did.READ)
+@ROWS.row("napari-gpubio region-curves --json", "regions without a table to write", Did.READ)
 def _(folder):
-    one, two = numbers(folder, *frames(folder), "--regions", "l.tif", "--fps", 10)["regions"]
+    one, two = numbers(folder, "region-curves", *frames(folder)[1:], "--regions", "l.tif")["regions"]
     np.testing.assert_allclose(one["k2"], [0.25] * 6, rtol=0.3)
     np.testing.assert_allclose(two["k2"], [0.0625] * 6, rtol=0.3)
 
@@ -229,27 +230,27 @@ def row_of_kept(verb: str, trait: str, prepare: Any, name: str, *options: object
         keeps(folder, name, *prepare(folder), *options)
 
 
-TRACTS = ("tracts", str(DWI), "--seed", 0, -5, 22, "--device", "cpu")
+TRACK = ("track", str(DWI), "--seed", 0, -5, 22, "--device", "cpu")
 row_of_kept("dvh", "a table that is there", dose_files, "t.csv", "--metrics-out", "t.csv")
 row_of_kept("dvh", "histograms that are there", dose_files, "h.json", "--out", "h.json")
 row_of_kept("denoise", "a result that is there", image, "out.nii", "--out", "out.nii")
 row_of_kept("denoise", "a residual that is there", image, "r.nii", "--out", "out.nii", "--residual-out", "r.nii")
-row_of_kept("speckle", "a map that is there", frames, "k.tif", "--contrast", "k.tif")
-row_of_kept("speckle", "a table of regions that is there", frames, "c.csv", "--contrast", "k.tif", "--regions", "l.tif",
-            "--curves", "c.csv")  # fmt: skip
-row_of_kept("mesi", "one of the files with its prefix", lambda folder: ("mesi", *frames(folder)[1:2]), "fit_rho.tif",
-            "--exposures-ms", "1,2,3,4,5,6", "--out", "fit")  # fmt: skip
-row_of_kept("tracts", "a tractogram that is there", lambda _: TRACTS, "cc.trk", "--out", "cc.trk")
-row_of_kept("tracts", "one of the maps in their folder", lambda _: TRACTS, "maps/MD.nii.gz", "--maps", "maps")
-row_of_kept("bootstrap", "one of its files in the folder", lambda _: ("bootstrap", *TRACTS[1:]), "out/repeats.trx",
-            "--out", "out")  # fmt: skip
+row_of_kept("speckle", "a map that is there", frames, "k.tif", "--out", "k.tif")
+row_of_kept("region-curves", "a table of regions that is there", lambda folder: ("region-curves", *frames(folder)[1:]),
+            "c.csv", "--regions", "l.tif", "--out", "c.csv")  # fmt: skip
+row_of_kept("mesi", "one of the files beside its map", lambda folder: ("mesi", *frames(folder)[1:2]), "fit_rho.tif",
+            "--exposures-ms", *range(1, 7), "--out", "fit.tif")  # fmt: skip
+row_of_kept("track", "a tractogram that is there", lambda _: TRACK, "cc.trk", "--out", "cc.trk")
+row_of_kept("tensors", "one of their maps", lambda _: ("tensors", str(DWI)), "md.nii.gz", "--md-out", "md.nii.gz")
+row_of_kept("bootstrap", "one of its files", lambda _: ("bootstrap", *TRACK[1:]), "repeats.trx",
+            "--out", "p.nii.gz", "--repeats-out", "repeats.trx")  # fmt: skip
 row_of_kept("mppca", "the bvec file beside the result", lambda _: ("mppca", str(DWI)), "clean.bvec",
             "--out", "clean.nii.gz")  # fmt: skip
-row_of_kept("response", "one of its files", lambda _: ("response", str(DWI), "--method", "tissues"), "csf.txt",
-            "--out", "wm.txt", "csf.txt")  # fmt: skip
-row_of_kept("dissect", "a map that is there", fibers, "n.nii.gz", "--out", "out.trx", "--density", "n.nii.gz")
-row_of_kept("connect", "a table that is there", lambda _: ("connect", str(DWI), "sphere:0,0,0,5", "sphere:9,0,0,5"),
-            "r.csv", "--table", "r.csv")  # fmt: skip
+row_of_kept("tissue-responses", "one of its files", lambda _: ("tissue-responses", str(DWI)), "csf.txt",
+            "--out", "wm.txt", "--csf-out", "csf.txt")  # fmt: skip
+row_of_kept("dissect", "a map that is there", fibers, "n.nii.gz", "--out", "out.trx", "--density-out", "n.nii.gz")
+row_of_kept("connect", "a table that is there", lambda _: ("connect", str(DWI), "--source", "sphere:0,0,0,5"), "r.csv",
+            "--target", "sphere:9,0,0,5", "--table-out", "r.csv")  # fmt: skip
 row_of_kept("light", "the JSON file of a volume", head, "f.json", "--out", "f.nii.gz")
 row_of_kept("light", "the errors of a volume", head, "f_standard_error.nii.gz", "--out", "f.nii.gz")
 row_of_kept("light", "a Jacobian of several", head, "j_ln_intensity_musp.nii.gz", "--jacobian", "j.nii.gz",
@@ -267,7 +268,7 @@ def _(folder):
 
 @ROWS.row("napari-gpubio connectome", "a whole connectome that is there", Did.REFUSED, "all.npz", "--force")
 def _(folder):
-    words = *crossing(folder), "--npz", "all.npz"
+    words = *crossing(folder), "--connectome-out", "all.npz"
     run(folder, *words)
     run(folder, *words)
 
@@ -290,10 +291,10 @@ def _(folder):
     run(folder, *image(folder), "--out", "out.nii", "--residual-out", "out.nii")
 
 
-@ROWS.row("napari-gpubio tracts", "a folder of the name of its file", Did.REFUSED, "cc.trk", "folder")
+@ROWS.row("napari-gpubio track", "a folder of the name of its file", Did.REFUSED, "cc.trk", "folder")
 def _(folder):
     (folder / "cc.trk").mkdir()
-    run(folder, *TRACTS, "--out", "cc.trk", "--force")
+    run(folder, *TRACK, "--out", "cc.trk", "--force")
 
 
 @ROWS.row("napari-gpubio dvh", "a name that is too long for the disk", Did.REFUSED, "cannot be written")
@@ -303,7 +304,7 @@ def _(folder):
 
 @ROWS.row("napari-gpubio dissect", "a map whose name no format has", Did.REFUSED, "n.png", ".nii")
 def _(folder):
-    keeps(folder, "other.png", *fibers(folder), "--density", "n.png")
+    keeps(folder, "other.png", *fibers(folder), "--density-out", "n.png")
 
 
 # -- runs that go on ---------------------------------------------------------------------------------------------------
@@ -344,14 +345,14 @@ def _(folder):
     run(folder, *unfinished(folder), "--seed", 5)
 
 
-@ROWS.row("napari-gpubio connectome --npz", "a connectome that was interrupted", Did.READ)
+@ROWS.row("napari-gpubio connectome --connectome-out", "a connectome that was interrupted", Did.READ, "goes on with")
 def _(folder):
     words = crossing(folder)
     with chdir(folder):
         steps = connectome_steps(Path("in.tck"), read_atlas(ATLAS))
         next(steps).preview.save("all.npz")
         assert not Connectome.load("all.npz").complete
-    run(folder, *words, "--npz", "all.npz")
+    run(folder, *words, "--connectome-out", "all.npz")
     assert Connectome.load(folder / "all.npz").complete
 
 
@@ -368,9 +369,9 @@ def _(folder):
     return SimpleNamespace(notes=told)
 
 
-@ROWS.row("napari-gpubio tracts --json", "voxels without a signal", Did.LEFT_OUT, "171")
+@ROWS.row("napari-gpubio track --json", "voxels without a signal", Did.LEFT_OUT, "171")
 def _(folder):
-    told = numbers(folder, *TRACTS, "--count", 3, "--max-length-mm", 20, "--out", "cc.trk")
+    told = numbers(folder, *TRACK, "--count", 3, "--max-length-mm", 20, "--out", "cc.trk")
     assert any("171" in note for note in told["notes"])
     assert told["fibers"] == len(read_tractogram(folder / "cc.trk")) > 0
 
@@ -384,11 +385,11 @@ def _(folder):
 
 @ROWS.row("napari-gpubio mesi --json", "what its exposures cannot tell", Did.ASSUMED, "exposures")
 def _(folder):
-    words = "mesi", *frames(folder)[1:2], "--exposures-ms", "1,2,3,4,5,6", "--out", "fit", "--device", "cpu"
+    words = "mesi", *frames(folder)[1:2], "--exposures-ms", *range(1, 7), "--out", "fit.tif", "--device", "cpu"
     told = numbers(folder, *words)
     assert told["exposures_ms"] == [1, 2, 3, 4, 5, 6]
     assert told["units"]["tau_ms"] == "ms"
-    assert len(told["files"]) == 8
+    assert len(told["files"]) == 12
 
 
 # -- words of the command line -----------------------------------------------------------------------------------------

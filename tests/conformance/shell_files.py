@@ -87,4 +87,4 @@ def crossing(folder: Path) -> tuple[str, ...]:
         affine=atlas.affine, shape=atlas.labels.shape,
     )  # fmt: skip
     write_tractogram(folder / "in.tck", lines)
-    return "connectome", "in.tck", str(ATLAS)
+    return "connectome", "in.tck", "--atlas", str(ATLAS)

@@ -24,7 +24,7 @@ from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
 from napari_gpubio.light.layers.model import Layer, LayeredMedium
 from napari_gpubio.light.layers.settings import LayeredSettings
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.source import KINDS, WITH_PATTERN, Source
+from napari_gpubio.light.sources import KINDS
 from napari_gpubio.speckle.kernels.contrast.gpu import defines_of as speckle_defines
 from napari_gpubio.tracts.kernels.csd.gpu import defines_of as csd_defines
 from napari_gpubio.tracts.kernels.fixels.gpu import defines_of as fixel_defines
@@ -36,6 +36,7 @@ from napari_gpubio.tracts.kernels.streamlines.gpu import defines_of as streamlin
 from tests.cuda_on_cpu import loader
 from tests.cuda_on_cpu.structs import struct_in
 from tests.denoise.samples import problem_of
+from tests.light.voxel_samples import source_of
 from tests.speckle.kernel_builds import recipes_of
 
 PACKAGE = Path(kernels.__file__).parents[1]
@@ -46,10 +47,10 @@ BOTH_REALS = [("REAL=float",), ("REAL=double",)]
 RAYS = [ray_defines(real) for real in (np.float32, np.float64)]
 SOURCE_KINDS = sorted(
     {
-        VoxelProblem(None, Source(kind=kind, **more, **focused), LightSettings()).kind
-        for kind, sizes in KINDS.items()
-        for more in [{"pattern": np.ones((1, 1, 1)[: 2 + (kind == "volume")])} if kind in WITH_PATTERN else {}]
-        for focused in ({}, {"focus_mm": 5.0} if "focus_mm" in sizes else {})
+        VoxelProblem(None, source_of(kind, pattern=pattern, focus_mm=focus), LightSettings()).kind
+        for kind in KINDS
+        for pattern in [np.ones((1, 1, 1) if kind == "volume" else (1, 1))]
+        for focus in (0.0, 5.0)
     }
 )
 VOXELS = [

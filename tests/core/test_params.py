@@ -2,7 +2,6 @@
 
 import dataclasses
 
-import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
@@ -17,10 +16,6 @@ from napari_gpubio.core.parameters import (
 )
 from napari_gpubio.light.forward.settings import ForwardSettings
 from napari_gpubio.light.layers.settings import LayeredSettings
-from napari_gpubio.light.source import WITH_PATTERN, Source
-from napari_gpubio.speckle import ContrastSettings
-from napari_gpubio.tracts import Directions, TrackSettings
-from napari_gpubio.tracts.fods import ResponseSettings
 from napari_gpubio.tracts.routes.settings import ConnectSettings
 from napari_gpubio.tracts.tensors.settings import FitSettings
 
@@ -140,8 +135,7 @@ def test_a_run_refuses_what_it_has_no_use_for():
 @pytest.mark.parametrize(
     "kind",
     [
-        ConnectSettings, ContrastSettings, Directions, FitSettings,
-        ForwardSettings, LayeredSettings, ResponseSettings, Source, TrackSettings,
+        ConnectSettings, FitSettings, ForwardSettings, LayeredSettings,
     ],
 )  # fmt: skip
 def test_no_alternative_takes_settings_of_another(kind):
@@ -153,8 +147,7 @@ def test_no_alternative_takes_settings_of_another(kind):
     for ruler in ruling:
         is_switch = isinstance(fields[ruler].default, bool)
         for choice in param_info(fields[ruler]).choices or ((True, False) if is_switch else (0.0, 1.0)):
-            pattern = {"pattern": np.ones((1, 1, 1)[: 2 + (choice == "volume")])} if choice in WITH_PATTERN else {}
-            settings = replaced(kind(), **{ruler: choice}, **pattern)
+            settings = replaced(kind(), **{ruler: choice})
             for name in without_effect(settings):
                 with pytest.raises(InvalidInput, match=f"^{name} is .*, which has no effect with "):
                     dataclasses.replace(settings, **{name: other_than(fields[name])})

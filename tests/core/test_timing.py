@@ -167,7 +167,7 @@ from napari_gpubio.light import layers
 domain = light.Domain(labels=np.ones((9, 9, 9), np.uint8), affine=np.eye(4), media=(light.Medium(label=1),))
 slab = layers.LayeredMedium(layers=(layers.Layer(n=1.0, mua_per_mm=1, mus_per_mm=9, g=0.75, thickness_mm=0.2),))
 runs = [
-    lambda: light.simulate(domain, light.Source(position_mm=(4, 4, -1)), light.LightSettings(photons=10), device="cpu"),
+    lambda: light.simulate(domain, light.Pencil(position_mm=(4, 4, -1)), light.LightSettings(photons=10), device="cpu"),
     lambda: layers.simulate(slab, layers.LayeredSettings(photons=10), device="cpu"),
 ]
 found = []

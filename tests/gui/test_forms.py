@@ -13,8 +13,10 @@ from napari_gpubio.core.parameters import check_params, param
 from napari_gpubio.core.settings import Settings as Record
 from napari_gpubio.core.settings import part
 from napari_gpubio.gui.forms import ParamForm, notes_text
+from napari_gpubio.tracts.directions import Cone, Isotropic
+from napari_gpubio.tracts.metrics import Sharpened
 from napari_gpubio.tracts.seeds import SeedSettings
-from napari_gpubio.tracts.settings import Directions, TrackSettings
+from napari_gpubio.tracts.settings import Hamiltonian, VanAart2011
 from napari_gpubio.tracts.tensors.settings import FitSettings, OrdinaryLeastSquares, WeightedLeastSquares
 
 
@@ -127,7 +129,7 @@ def test_the_advanced_rows_are_folded_away_and_count_all_the_same(form, form_of)
     folded.toggleButton().click()
     QApplication.processEvents()
     assert is_on_screen(form, "leak")
-    assert form_of(Directions()).findChild(QCollapsible) is None
+    assert form_of(Cone()).findChild(QCollapsible) is None
 
 
 def test_rows_can_be_hidden_with_their_label(form):
@@ -144,7 +146,7 @@ def test_rows_can_be_hidden_with_their_label(form):
     [("max_drift", 0.0005), ("fa_stop", 0.175), ("step_mm", 0.125), ("eigenvalue_floor_mm2_per_s", 2.5e-6)],
 )
 def test_useful_numbers_can_be_typed(form_of, name, typed):
-    form = form_of(TrackSettings())
+    form = form_of(Hamiltonian())
     native = form.widget(name).native
     native.selectAll()
     QTest.keyClicks(native, f"{typed:.7f}".rstrip("0"))
@@ -155,16 +157,15 @@ def test_useful_numbers_can_be_typed(form_of, name, typed):
 @pytest.mark.parametrize(
     "settings",
     [
-        TrackSettings(),
-        TrackSettings(
-            method="vanaart2011", metric="sharpened", sharpening=3.5, step_mm=0.55, fa_stop=0.15, max_length_mm=321.0,
-            min_length_mm=12.5, min_radius_mm=0.5, max_drift=0.01, integrator="euler",
-            eigenvalue_floor_mm2_per_s=5e-5, max_steps=123, points_every=3, precision="double",
-        ),
-        TrackSettings(eigenvalue_floor_mm2_per_s=1e-6, max_drift=0.001, interpolation="linear"),
-        TrackSettings(method="vanaart2011", texture=True),
-        Directions(kind="sphere", count=77, both_ways=False),
-        Directions(kind="cone", count=77, cone_half_angle_deg=12.5),
+        Hamiltonian(),
+        VanAart2011(metric=Sharpened(power=3.5), step_mm=0.55, fa_stop=0.15, max_length_mm=321.0,
+            min_length_mm=12.5, min_radius_mm=0.5, max_drift=0.01,
+            integrator="euler", eigenvalue_floor_mm2_per_s=5e-5,
+            max_steps=123, points_every=3, precision="double"),
+        Hamiltonian(eigenvalue_floor_mm2_per_s=1e-6, max_drift=0.001, interpolation="linear"),
+        VanAart2011(texture=True),
+        Isotropic(count=77, both_ways=False),
+        Cone(count=77, half_angle_deg=12.5),
         FitSettings(),
         FitSettings(estimator=OrdinaryLeastSquares(), floor_mm2_per_s=1e-5, shells=(0, 1000)),
         FitSettings(estimator=WeightedLeastSquares(iterations=0), repair=False),

@@ -1,5 +1,7 @@
 """Sessions in the window: saved, opened in another viewer, results made again, drafts, views, and what is missing."""
 
+import contextlib
+
 import numpy as np
 import pytest
 from napari.components import ViewerModel
@@ -8,6 +10,8 @@ from napari_gpubio.core.napari_io import stored_array
 from napari_gpubio.core.operations import STORE
 from napari_gpubio.core.operations.layers import record_of
 from napari_gpubio.core.volumes import write_volume
+from napari_gpubio.denoise.gui import DenoisePanel
+from napari_gpubio.denoise.settings import DenoiseSettings
 from napari_gpubio.gui.session_panel import SessionPanel
 from napari_gpubio.gui.views import camera_of
 from tests.dock_widgets import docked, press_and_wait, save_scripts_as, script_of, until_the_end, wait_until
@@ -94,7 +98,7 @@ def test_drafts_come_back_in_panels_that_are_open(viewer, panel, session, make_o
     after(qtbot, session, session.save, tmp_path / "s.zip")
     other = make_other()
     open_in(qtbot, other, tmp_path / "s.zip")
-    assert "ThresholdPanel" in other.message
+    assert "threshold panel" in other.message
     shows = ThresholdPanel(other.viewer)
     qtbot.addWidget(shows)
     open_in(qtbot, other, tmp_path / "s.zip")
@@ -103,6 +107,47 @@ def test_drafts_come_back_in_panels_that_are_open(viewer, panel, session, make_o
     run(qtbot, shows)
     np.testing.assert_array_equal(kept(shows), np.where((VALUES > 0.3) & (VALUES.max() / 8 <= VALUES), VALUES, 0))
     shows.teardown()
+
+
+def test_the_settings_of_denoising_come_back(viewer, session, make_other, qtbot, tmp_path):
+    add(viewer, name="other")
+    with contextlib.ExitStack() as panels:
+        first = panels.enter_context(contextlib.closing(Closing(DenoisePanel(viewer)))).panel
+        first.image_box.layer_box.choose(viewer.layers["t1"])
+        mode = first.mode
+        mode.form.set_value(DenoiseSettings(noise_model="rician", cutoff=0.75))
+        mode.level.setCurrentText("a map")
+        mode.map_box.choose(viewer.layers["other"])
+        draft = first.take_draft()()
+        after(qtbot, session, session.save, tmp_path / "s.zip")
+        other = make_other()
+        second = panels.enter_context(contextlib.closing(Closing(DenoisePanel(other.viewer)))).panel
+        open_in(qtbot, other, tmp_path / "s.zip")
+        assert "denoise panel" not in other.message
+        assert second.take_draft()() == draft
+        mode.level.setCurrentText("a number")
+        mode.number.setText("0.125")
+        first.mode_box.setCurrentIndex(1)
+        first.mode.second_box.choose(viewer.layers["other"])
+        draft = first.take_draft()()
+        after(
+            qtbot,
+            session,
+            session.save,
+            tmp_path / "s.zip",
+        )
+        open_in(qtbot, other, tmp_path / "s.zip")
+        assert second.take_draft()() == draft
+
+
+class Closing:
+    """A panel that is torn down at the end."""
+
+    def __init__(self, panel):
+        self.panel = panel
+
+    def close(self):
+        self.panel.teardown()
 
 
 def test_files_that_lie_elsewhere_are_named_and_read_when_allowed(viewer, session, make_other, qtbot, tmp_path):
@@ -130,7 +175,7 @@ def test_what_a_session_cannot_hold_is_named(viewer, panel, session, qtbot, tmp_
     panel.form.boxes["image"].choose(None)
     after(qtbot, session, session.save, tmp_path / "s.zip")
     assert "landmarks" in session.message
-    assert "ThresholdPanel" in session.message
+    assert "threshold panel" in session.message
 
 
 @pytest.mark.parametrize("damage", ["no file", "no session", "cut"])

@@ -8,7 +8,7 @@ from napari_gpubio.light.detectors import DetectedPhotons, Detector
 from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.result import EnergyBalance, Estimate, LightResult
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.source import Source
+from napari_gpubio.light.sources import Pencil
 
 MEDIA = (
     Medium(label=1, name="scalp", mua_per_mm=0.0191, mus_per_mm=8.25, g=0.92, n=1.37),
@@ -67,7 +67,7 @@ def sample_result(
     noisy = (fluence * (1 + relative.clip(max=0.6) * random.standard_normal(shape, np.float32)).clip(0)).astype("f4")
     shares = _gate_shares(gates)
     absorbed = _absorbed(domain, noisy, done)
-    source = Source(position_mm=(0.0, 0.0, 0.0), direction=(0.0, 0.0, -1.0))
+    source = Pencil(position_mm=(0.0, 0.0, 0.0), direction=(0.0, 0.0, -1.0))
     return LightResult(
         domain=domain,
         source=source,

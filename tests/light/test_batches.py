@@ -15,7 +15,7 @@ from napari_gpubio.light.layers.run import simulate as simulate_layers
 from napari_gpubio.light.layers.settings import LayeredSettings
 from napari_gpubio.light.run import simulate, simulate_steps
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.source import Source
+from napari_gpubio.light.sources import Pencil
 from tests.light.layers.samples import MEDIA
 from tests.light.layers.samples import check_same_bits as check_same_layers
 from tests.light.voxel_samples import check_same_bits, make_domain
@@ -69,7 +69,7 @@ def test_fewer_than_two_whole_batches_have_no_error(batches):
 distributed = pytest.importorskip("distributed", reason="no Dask: python -m pip install distributed")
 
 DOMAIN = make_domain((12, 12, 12))
-SOURCE = Source(position_mm=(6.1, 6.2, 0.0))
+SOURCE = Pencil(position_mm=(6.1, 6.2, 0.0))
 DETECTORS = (Detector(position_mm=(6.1, 9.0, 0.0), radius_mm=2.0),)
 SETTINGS = LightSettings(photons=4000, batches=16, halves=True, exit_map=True, time_gates_ns=(0.0, 0.05, 5.0))
 LONG = LightSettings(photons=60_000, batches=40)

@@ -23,7 +23,7 @@ from napari_gpubio.light.io import load_result, read_diffusion_tensors, read_irr
 from napari_gpubio.light.model import Domain
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.source import Source, emitting_volume
+from napari_gpubio.light.sources import KINDS, Fiber, Pencil, emitting_volume
 from napari_gpubio.light.spectrum import spectrum, spectrum_media
 from napari_gpubio.light.summary import NumberRow
 from napari_gpubio.light.tissue import media_at_wavelengths
@@ -55,7 +55,7 @@ def test_it_does_what_the_api_does(head_files, capsys):
     domain = Domain(labels=HEAD.labels, affine=HEAD.affine, media=HEAD.media, outside_n=1.2)
     expected = simulate(
         domain,
-        Source(kind="fiber", radius_mm=0.3, position_mm=(0, 0, 1), direction=(0, 0, -1)),
+        Fiber(radius_mm=0.3, position_mm=(0, 0, 1), direction=(0, 0, -1)),
         LightSettings(
             photons=2000, batches=4, seed=7, specular=False, time_gates_ns=(0, 0.1, 3),
             faces=(*["mirror"] * 4, "escape", "default"),
@@ -124,7 +124,7 @@ def test_tensor_images_that_do_not_fit_are_refused(head_files):
 def test_halves_come_with_the_guide_of_a_denoiser(head_files):
     run_head(*PLACE, "--halves", "--out", "f.nii.gz")
     halves = LightSettings(photons=2000, batches=4, halves=True)
-    expected = diffusion_guide(HEAD, Source(position_mm=(0, 0, 1), direction=(0, 0, -1)), halves, device="cpu")
+    expected = diffusion_guide(HEAD, Pencil(position_mm=(0, 0, 1), direction=(0, 0, -1)), halves, device="cpu")
     np.testing.assert_array_equal(np.asarray(nib.load("f_guide.nii.gz").dataobj), expected)
 
 
@@ -333,10 +333,10 @@ def test_a_file_that_cannot_be_written_does_not_keep_the_others_from_it(head_fil
 
 
 def test_no_option_is_taken_twice():
-    """Options of the source and of the settings share one namespace; only the source's kind may be given twice."""
-    names = [field for kind in (Source, LightSettings) for field in kind.__dataclass_fields__]
-    assert len(names) == len(set(names))
-    assert parsed("--source", "disk").kind == parsed("--kind", "disk").kind == "disk"
+    """Options of sources and of the settings share one namespace."""
+    of_sources = {f.name for kind in KINDS.values() for f in dataclasses.fields(kind)}
+    assert not of_sources & {f.name for f in dataclasses.fields(LightSettings)}
+    assert parsed("--source", "disk").source == "disk"
 
 
 def test_the_table_has_a_heading_for_each_group():
@@ -394,7 +394,6 @@ def test_a_spectrum_is_that_of_the_api(head_files, capsys):
         (("head.nii.gz", *PLACE, *SPECTRUM, "--tissue", "skin", "1", *DETECTOR), "has 'skin'; give the number"),
         (("head.nii.gz", *PLACE, *TISSUES, *DETECTOR, "--wavelengths", "690:0:5", "--spectrum", "s.csv"),
          "is '690:0:5'; give FIRST:LAST:STEP"),
-        (("head.nii.gz", "--properties", "head.csv", "--source", "volume"), "needs --pattern VOLUME"),
     ],
 )  # fmt: skip
 def test_wavelengths_that_lack_something_are_refused(head_files, arguments, words):
@@ -405,8 +404,10 @@ def test_wavelengths_that_lack_something_are_refused(head_files, arguments, word
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ((*AT_PLACE, "--source", "volume", "--pattern", "dye.nii.gz"), "kind volume takes no --position"),
-        ((*AT_PLACE, "--radius-mm", "5"), "kind pencil takes no --radius-mm"),
+        ((*AT_PLACE, "--emission", "dye.nii.gz"), "--emission says where light starts; leave --position out"),
+        (("head.nii.gz", "--properties", "head.csv", "--emission", "dye.nii.gz", "--source", "disk"), "leave --source"),
+        ((*AT_PLACE, "--radius-mm", "5"), "--radius-mm is an option of --source"),
+        ((*AT_PLACE, "--source", "fiber", "--width-axis", "1", "0", "0"), "kind fiber takes no --width-axis"),
         ((*AT_PLACE, "--pattern", "image.png"), "takes no --pattern"),
         ((*AT_PLACE, "--tensor-order", "fsl"), "--tensor-order says more of --tensor"),
         ((*AT_PLACE, "--musp-across-per-mm", "2"), "--musp-across-per-mm says more of --tensor"),
@@ -441,7 +442,7 @@ def test_a_volume_emits_where_it_lies(head_files):
     emission = np.zeros(HEAD.shape, np.float32)
     emission[3:5, 4, 5] = 1.0, 3.0
     write_volume(head_files / "dye.nii.gz", emission, HEAD.affine)
-    assert run_head("--source", "volume", "--pattern", "dye.nii.gz", "--result", "r.npz") == 0
+    assert run_head("--emission", "dye.nii.gz", "--result", "r.npz") == 0
     expected = simulate(
         HEAD, emitting_volume(emission, HEAD.affine), LightSettings(photons=2000, batches=4), device="cpu"
     )

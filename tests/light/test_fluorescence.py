@@ -35,7 +35,7 @@ def shells(mua):
     )
 
 
-POINT = light.Source(kind="isotropic", position_mm=(MIDDLE,) * 3)
+POINT = light.Isotropic(position_mm=(MIDDLE,) * 3)
 
 
 @functools.cache
@@ -85,7 +85,7 @@ def slab(mua, mus=1.0, shape=(6, 6, 6)):
     return make_domain(shape, light.Medium(label=1, mua_per_mm=mua, mus_per_mm=mus, n=1.0))
 
 
-BEAM = light.Source(position_mm=(3.0, 3.0, 0.0))
+BEAM = light.Pencil(position_mm=(3.0, 3.0, 0.0))
 OPTODES = (light.Detector(position_mm=(3, 3, 0), radius_mm=3.0), light.Detector(position_mm=(3, 3, 6), radius_mm=3.0))
 
 

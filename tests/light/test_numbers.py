@@ -16,7 +16,7 @@ from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.result import Estimate
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.source import Source
+from napari_gpubio.light.sources import Disk, Pencil
 from napari_gpubio.light.statistics import (
     PER_PHOTON,
     FluenceUnit,
@@ -175,14 +175,14 @@ def test_a_source_that_the_surface_cuts_is_told_with_the_way_out():
     labels[:, :, 10:] = 1
     domain = make_domain(labels, Medium(label=1, mua_per_mm=0.01, mus_per_mm=1.0, g=0.5, n=1.4))
     at_surface = {"position_mm": domain.grid_to_world((10.0, 10.0, 9.99)), "direction": (0.0, 0.6, 0.8)}
-    beam = Source(kind="disk", radius_mm=4.0, **at_surface)
+    beam = Disk(radius_mm=4.0, **at_surface)
     told = findings(simulate(domain, beam, LightSettings(photons=2000), device="cpu"))[0]
     assert told.status == "warning"
     assert re.search(r"(4[4-9]|5\d)% of the source lies behind the surface", told.sentence)
     back = float(re.search(r"back by ([\d.]+) mm", told.sentence)[1])
     moved = dataclasses.replace(beam, position_mm=np.array(beam.position_mm) - back * np.array(beam.direction))
     small = dataclasses.replace(beam, radius_mm=1.0)  # it dips into no more than one voxel
-    for source in (moved, small, Source(**at_surface)):
+    for source in (moved, small, Pencil(**at_surface)):
         assert findings(simulate(domain, source, LightSettings(photons=2000), device="cpu"))[0].status == "ok"
 
 

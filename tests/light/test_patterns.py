@@ -15,12 +15,12 @@ from napari_gpubio.light.model import Medium
 from napari_gpubio.light.patterns import simulate_patterns, simulate_patterns_steps
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.source import MOST_PATTERNS, Source
+from napari_gpubio.light.sources import MOST_PATTERNS, Disk, Pattern, Planar
 from tests.light.test_photon_backends import DETECTORS, EVERYTHING, scene, settings
 from tests.light.voxel_samples import check_z, make_domain
 from tests.runs import check_threads_change_nothing
 
-RECTANGLE = Source(kind="planar", position_mm=(8.0, 8.0, -1.0), width_mm=8.0, height_mm=6.0)
+RECTANGLE = Planar(position_mm=(8.0, 8.0, -1.0), width_mm=8.0, height_mm=6.0)
 IMAGES = np.random.default_rng(3).random((3, 4, 6)) ** 2
 IMAGES[0, :, :3] = 0.0  # dark where others emit
 IMAGES[2] = 0.0
@@ -37,7 +37,7 @@ def tissue():
 
 def alone(k, **changes):
     chosen = LightSettings(**{"photons": 8000, "seed": 9, "exit_map": True, **changes})
-    source = dataclasses.replace(RECTANGLE, kind="pattern", pattern=IMAGES[k])
+    source = RECTANGLE.changed_to(Pattern, pattern=IMAGES[k])
     return simulate(tissue(), source, chosen, detectors=NEAR, device="cpu")
 
 
@@ -129,7 +129,7 @@ def test_patterns_that_are_alike_have_the_same_result():
 def test_photons_start_where_they_weigh():
     """The density is that of least variance; no weight exceeds the number of patterns."""
     density = start_density(IMAGES)
-    problem = VoxelProblem(tissue(), dataclasses.replace(RECTANGLE, kind="pattern", pattern=density), LightSettings())
+    problem = VoxelProblem(tissue(), RECTANGLE.changed_to(Pattern, pattern=density), LightSettings())
     problem = sharing(problem, IMAGES)
     assert 1.0 < problem.heaviest <= len(IMAGES) * (1 + 1e-6)
     chances = np.diff(problem.packed_sources[0].pattern.astype(float), prepend=0.0)
@@ -223,8 +223,8 @@ def test_patterns_that_are_none(images, words):
 
 
 def test_other_bad_input():
-    with pytest.raises(InvalidInput, match="of kind 'disk'; patterns are for planar and pattern"):
-        simulate_patterns(tissue(), Source(kind="disk", position_mm=(8, 8, -1)), IMAGES, device="cpu")
+    with pytest.raises(InvalidInput, match="of kind 'disk', and patterns lie on a rectangle"):
+        simulate_patterns(tissue(), Disk(position_mm=(8, 8, -1)), IMAGES, device="cpu")
     away = dataclasses.replace(RECTANGLE, direction=(0, 0, -1))
     with pytest.raises(InvalidInput, match="points away"):
         simulate_patterns(tissue(), away, IMAGES, device="cpu")

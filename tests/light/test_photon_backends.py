@@ -17,10 +17,9 @@ from napari_gpubio.light.phase import TabulatedPhaseFunction
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.scattering_tensors import SCATTERING_MODELS
 from napari_gpubio.light.settings import FACE_RULES, LightSettings
-from napari_gpubio.light.source import ALL_ROUND, KINDS, Source
+from napari_gpubio.light.sources import KINDS, AllRound, Disk, Fourier, Gaussian, Lambertian, Planar, RadialLine, Slit
 from tests.cuda_on_cpu import loader
-from tests.fitting import fitting
-from tests.light.voxel_samples import check_same_bits, check_z, make_domain, turned_affine
+from tests.light.voxel_samples import check_same_bits, check_z, make_domain, source_of, turned_affine
 
 pytestmark = pytest.mark.daily
 
@@ -102,19 +101,19 @@ def sources():
     sizes = {"radius_mm": 1.5, "length_mm": 4.0, "width_mm": 3.0, "height_mm": 5.0, "half_angle_deg": 35.0}
     image = np.random.default_rng(9).random((4, 6)) ** 3
     for kind in KINDS:
-        inside = kind in ALL_ROUND
-        yield fitting(
-            Source(), kind=kind, position_mm=(4.6, 3.4, 0.9 if inside else -1.0), direction=(0.1, -0.2, 1.0),
+        inside = issubclass(KINDS[kind], AllRound)
+        yield source_of(
+            kind, position_mm=(4.6, 3.4, 0.9 if inside else -1.0), direction=(0.1, -0.2, 1.0),
             pattern={"pattern": image, "volume": image.reshape(4, 2, 3)}.get(kind), **sizes,
         )  # fmt: skip
     before = {"position_mm": (4.6, 3.4, -1.0), "direction": (0.1, -0.2, 1.0)}
-    yield Source(kind="lambertian", radius_mm=1.5, inner_radius_mm=0.5, sector_deg=(-30.0, 200.0), **before)
-    yield Source(kind="gaussian", radius_mm=1.5, focus_mm=4.0, **before)
-    yield Source(kind="slit", width_mm=3.0, spread_along=0.2, spread_across=0.6, **before)
-    yield Source(kind="radial_line", sector_deg=(-40.0, 90.0), **before | {"position_mm": (4.6, 3.4, 0.9)})
+    yield Lambertian(radius_mm=1.5, inner_radius_mm=0.5, sector_deg=(-30.0, 200.0), **before)
+    yield Gaussian(radius_mm=1.5, focus_mm=4.0, **before)
+    yield Slit(width_mm=3.0, spread_along=0.2, spread_across=0.6, **before)
+    yield RadialLine(sector_deg=(-40.0, 90.0), **before | {"position_mm": (4.6, 3.4, 0.9)})
     skewed = {"width_axis": (1.0, 0.2, 0.0), "height_axis": (0.5, 1.0, 0.3)}
-    yield Source(kind="fourier", width_mm=3.0, height_mm=4.0, **before | skewed)
-    yield Source(kind="planar", width_mm=3.0, height_mm=4.0, focus_mm=20.0, **before | skewed)
+    yield Fourier(width_mm=3.0, height_mm=4.0, **before | skewed)
+    yield Planar(width_mm=3.0, height_mm=4.0, focus_mm=20.0, **before | skewed)
 
 
 SOURCES = tuple(sources())
@@ -296,13 +295,13 @@ def test_the_order_of_threads_changes_nothing(one_gpu, order):
 def test_turned_and_left_handed_volumes_have_the_bits_of_their_backend(one_gpu):
     domain = make_domain(scene().labels, *MEDIA, affine=turned_affine())
     position, direction = domain.grid_to_world((4.5, 10.2, -1.0)), domain.direction_to_world((0.1, -0.2, 1.0))
-    source = Source(kind="disk", position_mm=position, direction=direction)
+    source = Disk(position_mm=position, direction=direction)
     result = check_backends(domain, source, settings(), detectors=())
     assert result.energy.missed.value == 0.0
 
 
 def test_light_that_misses_has_the_bits_of_its_backend(one_gpu):
-    wide = Source(kind="disk", position_mm=(4.5, 3.5, -1.0), radius_mm=9.0)
+    wide = Disk(position_mm=(4.5, 3.5, -1.0), radius_mm=9.0)
     result = check_backends(scene(), wide, settings())
     assert 0.2 < result.energy.missed.value < 0.9
 

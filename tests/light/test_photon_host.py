@@ -10,7 +10,7 @@ from napari_gpubio.light.kernels.voxels import cpu, gpu
 from napari_gpubio.light.kernels.voxels import problem as problems
 from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
 from napari_gpubio.light.run import simulate
-from napari_gpubio.light.source import Source
+from napari_gpubio.light.sources import Pencil
 from tests.light.test_photon_backends import DETECTORS, EVERYTHING, GPU, MIB, PENCIL, by_cpu, on, scene, settings
 from tests.light.voxel_samples import check_same_bits, make_domain
 from tests.runs import check_same_methods, check_threads_change_nothing
@@ -109,7 +109,7 @@ def test_a_small_gpu_lists_detected_photons_in_small_pieces(fake_gpu, few_builds
 def test_a_volume_that_does_not_fit_is_an_error_with_numbers(fake_gpu):
     fake_gpu(total_bytes=MIB)
     with pytest.raises(OutOfGpuMemory, match=r"MB are free.*or choose device='cpu'") as caught:
-        simulate(make_domain((60, 60, 60)), Source(position_mm=(30, 30, 0)), settings(), device="cuda")
+        simulate(make_domain((60, 60, 60)), Pencil(position_mm=(30, 30, 0)), settings(), device="cuda")
     assert caught.value.needed_mb > 5 > 1 >= caught.value.free_mb
 
 

@@ -10,7 +10,7 @@ from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
 from napari_gpubio.light.model import Medium
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.source import Source
+from napari_gpubio.light.sources import Pencil, Planar
 from tests.light.voxel_samples import (
     CLEAR,
     CYCLIC_SIDES,
@@ -30,7 +30,7 @@ EXACT = 5e-6  # relative; single precision, and a GPU's special functions
 
 
 def pencil(x=1.5, y=1.5, z=0.0, direction=(0, 0, 1)):
-    return Source(position_mm=(x, y, z), direction=direction)
+    return Pencil(position_mm=(x, y, z), direction=direction)
 
 
 def run(device, domain, source=None, *, detectors=(), **settings):
@@ -74,7 +74,7 @@ def test_beer_and_lambert(device, mua, voxel_mm):
 def test_beer_and_lambert_along_every_axis(device, direction):
     domain = make_domain((7, 7, 7), ABSORBER)
     start = 3.5 - 3.5 * np.array(direction)
-    result = run(device, domain, Source(position_mm=start, direction=direction))
+    result = run(device, domain, Pencil(position_mm=start, direction=direction))
     along = result.fluence[tuple(slice(None) if d else 3 for d in direction)][:: int(sum(direction))]
     np.testing.assert_allclose(along, mean_between(np.arange(8), 0.3), rtol=EXACT)
 
@@ -84,7 +84,7 @@ def test_an_oblique_ray_visits_the_voxels_that_it_passes(device):
     domain = make_domain((9, 8, 7), CLEAR, voxel_mm=(1.0, 0.5, 0.7))
     start, direction = np.array([0.3, 0.2, 0.1]), np.array([5.0, 2.4, 3.3])
     unit = direction / np.linalg.norm(direction)
-    result = run(device, domain, Source(position_mm=start, direction=direction), photons=100, batches=4)
+    result = run(device, domain, Pencil(position_mm=start, direction=direction), photons=100, batches=4)
     path = np.zeros(domain.shape)
     steps = (np.arange(200_000) + 0.5) * 1e-4  # of 0.1 um
     voxels = np.floor((start + steps[:, None] * unit) / domain.voxel_sizes_mm).astype(int)
@@ -136,7 +136,7 @@ def test_light_travels_to_the_tissue(device, lift):
 def test_light_that_passes_the_tissue_is_missed(device):
     labels = np.ones((5, 5, 5), np.uint8)
     labels[:2] = 0
-    wide = Source(kind="planar", position_mm=(3.5, 2.5, -1.0), width_mm=5.0, height_mm=5.0)
+    wide = Planar(position_mm=(3.5, 2.5, -1.0), width_mm=5.0, height_mm=5.0)
     result = run(device, make_domain(labels, ABSORBER), wide, photons=16_000)
     # of x from 1 to 6, 2 to 5 hit the tissue
     check_z(result.energy.missed.value - 0.4, np.sqrt(0.24 / 16_000))
@@ -246,7 +246,7 @@ def test_the_position_of_the_volume_in_the_world_changes_nothing(device):
     for domain in (plain, moved):
         position = domain.grid_to_world((2.25, 1.5, 0.0))
         direction = domain.direction_to_world((0, 0, 1))
-        results.append(run(device, domain, Source(position_mm=position, direction=direction)))
+        results.append(run(device, domain, Pencil(position_mm=position, direction=direction)))
     for name in ("gates", "gates_error"):
         np.testing.assert_array_equal(getattr(results[1], name), getattr(results[0], name))
 

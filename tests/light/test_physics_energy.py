@@ -15,7 +15,7 @@ from napari_gpubio.light.model import Medium
 from napari_gpubio.light.result import Estimate
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.source import Source
+from napari_gpubio.light.sources import Isotropic, Pencil, Planar
 from tests.light.voxel_samples import CYCLIC_SIDES, MOST_Z, TISSUE, layers, make_domain
 
 MEDIUM_A = Medium(label=1, mua_per_mm=0.005, mus_per_mm=1.0, g=0.01, n=1.37)  # of MCX's cubes
@@ -62,9 +62,9 @@ def test_absorption_of_the_published_cubes(device, name, absorbed, photons):
     offsets = np.arange(60) - 29.5
     ball = (offsets[:, None, None] ** 2 + offsets[:, None] ** 2 + offsets**2) <= 15.0**2
     labels = np.where(ball, 2, 1) if name == "cubesph60b" else np.ones((60, 60, 60), int)
-    source = Source(position_mm=(29, 29, 0))
+    source = Pencil(position_mm=(29, 29, 0))
     if name == "planar":
-        source = Source(kind="planar", position_mm=(30, 30, -10), width_mm=40.0, height_mm=40.0)
+        source = Planar(position_mm=(30, 30, -10), width_mm=40.0, height_mm=40.0)
     domain = make_domain(labels, MEDIUM_A, MEDIUM_B)
     result = run(device, domain, source, photons=photons, specular=False, refraction=name != "cube60")
     assert abs(of_entered(result).z_score(absorbed, 4e-4)) < MOST_Z
@@ -82,7 +82,7 @@ def test_absorption_of_the_published_blocks(device, inclusion, absorbed):
         labels[30:70, 30:70, 10:50] = 2
         media.append(Medium(label=2, **dict(zip(("mua_per_mm", "mus_per_mm", "g", "n"), inclusion, strict=True))))
     domain = make_domain(labels, *media)
-    result = run(device, domain, Source(position_mm=(50, 50, 0)), photons=4000, specular=False)
+    result = run(device, domain, Pencil(position_mm=(50, 50, 0)), photons=4000, specular=False)
     assert abs(of_entered(result).z_score(absorbed, 5e-4)) < MOST_Z
     check_balance(result.energy)
 
@@ -95,7 +95,7 @@ def test_absorption_of_every_layer_of_skin(device):
         for label, (mua, mus, g, n, *_) in enumerate(SKIN, 1)
     )
     domain = make_domain(np.tile(labels, (8, 8, 1)), *media, voxel_mm=0.02)
-    result = run(device, domain, Source(position_mm=(0.081, 0.079, 0.0)), photons=6000, faces=CYCLIC_SIDES)
+    result = run(device, domain, Pencil(position_mm=(0.081, 0.079, 0.0)), photons=6000, faces=CYCLIC_SIDES)
     assert result.energy.specular.value == pytest.approx(SKIN_SPECULAR, abs=1e-6)
     assert abs(result.energy.absorbed.z_score(SKIN_ABSORBED, 1.5e-5)) < MOST_Z
     for label, layer in enumerate(SKIN, 1):
@@ -108,7 +108,7 @@ def test_strong_absorbers_and_few_photons_are_no_broken_balance(device, mua):
     """What is absorbed is rounded to quanta of path, each mu_a times as large in energy."""
     medium = dataclasses.replace(MEDIUM_A, mua_per_mm=mua)
     for seed in range(10):
-        result = run(device, make_domain((8, 8, 8), medium), Source(position_mm=(4.1, 4.2, 0)), photons=100, seed=seed)
+        result = run(device, make_domain((8, 8, 8), medium), Pencil(position_mm=(4.1, 4.2, 0)), photons=100, seed=seed)
         assert abs(result.energy.total - 1) < closed_within(result)
         assert "violated" not in " ".join(finding.sentence for finding in findings(result))
     broken = dataclasses.replace(result.energy, escaped=Estimate(result.energy.escaped.value + 0.01, 0.0))
@@ -120,7 +120,7 @@ def test_light_that_cavities_take_is_told(device):
     labels = np.ones((15, 15, 15), np.uint8)
     labels[6:9, 6:9, 6:9] = 0
     medium = Medium(label=1, mua_per_mm=0.02, mus_per_mm=10.0, g=0.9, n=1.37)
-    source = Source(kind="isotropic", position_mm=(7.5, 7.5, 11.5))
+    source = Isotropic(position_mm=(7.5, 7.5, 11.5))
     domain = make_domain(labels, medium)
     some = {"photons": 6000}
     exact = cavity_light(run(device, domain, source, exit_map=True, **some))
@@ -144,7 +144,7 @@ STRONG = dataclasses.replace(TISSUE, mua_per_mm=0.3)
 def test_roulette_is_fair(device, threshold):
     """At any threshold: a balance of 1, what it gives it takes, and the same absorption in every layer."""
     domain = layers((12, 12, 12), *(dataclasses.replace(STRONG, label=label) for label in (1, 2, 3)))
-    source = Source(position_mm=(6.1, 6.2, 0.0))
+    source = Pencil(position_mm=(6.1, 6.2, 0.0))
     expected = run(device, domain, source, roulette_threshold=0.0, photons=32_000, seed=2)
     found = run(device, domain, source, roulette_threshold=threshold, photons=32_000, seed=3)
     check_balance(found.energy)
@@ -159,7 +159,7 @@ def test_roulette_is_fair(device, threshold):
 def test_roulette_leaves_time_gates_and_detours_alone(device):
     """With truncation, mirrors and a first gate that begins late."""
     domain = make_domain((6, 6, 6), STRONG)
-    source = Source(kind="isotropic", position_mm=(3.1, 3.2, 3.3))
+    source = Isotropic(position_mm=(3.1, 3.2, 3.3))
     more = {"faces": ("mirror",) * 4 + ("default",) * 2, "time_gates_ns": (0.005, 0.01, 0.03)}
     results = [
         run(device, domain, source, roulette_threshold=threshold, seed=n, **more)
@@ -180,7 +180,7 @@ def test_roulette_leaves_time_gates_and_detours_alone(device):
 def test_absorption_is_mua_times_fluence(device):
     """The energy tally's sum, the labels' and that of the volume are the same."""
     domain = layers((8, 8, 8), STRONG, dataclasses.replace(TISSUE, label=2), voxel_mm=(0.5, 1.0, 0.7))
-    result = run(device, domain, Source(position_mm=(2.1, 4.2, 0.0)))
+    result = run(device, domain, Pencil(position_mm=(2.1, 4.2, 0.0)))
     by_label = sum(part.value for part in result.absorbed.values())
     assert by_label == pytest.approx(result.energy.absorbed.value, rel=1e-9)
     in_volume = result.absorbed_density.sum(dtype=float) * domain.voxel_volume_mm3
@@ -189,7 +189,7 @@ def test_absorption_is_mua_times_fluence(device):
 
 def test_the_map_of_escaping_light_is_what_escaped(device):
     domain = make_domain((8, 8, 8), voxel_mm=(0.5, 1.0, 0.7))
-    result = run(device, domain, Source(position_mm=(2.1, 4.2, 0.0)), exit_map=True)
+    result = run(device, domain, Pencil(position_mm=(2.1, 4.2, 0.0)), exit_map=True)
     assert result.escaped_weight.sum(dtype=float) == pytest.approx(result.energy.escaped.value, rel=1e-6)
     assert not result.escaped_weight[1:-1, 1:-1, 1:-1].any()
     reflectance = result.diffuse_reflectance()
@@ -198,7 +198,7 @@ def test_the_map_of_escaping_light_is_what_escaped(device):
 
 def test_half_buffers_are_even_and_odd_photons(device):
     """They make up the whole, and each is an estimate of its own."""
-    domain, source = make_domain((8, 8, 8)), Source(position_mm=(4.1, 4.2, 0.0))
+    domain, source = make_domain((8, 8, 8)), Pencil(position_mm=(4.1, 4.2, 0.0))
     whole, halved = (run(device, domain, source, halves=halves, seed=2) for halves in (False, True))
     np.testing.assert_array_equal(halved.state.sums.reshape(2, -1).sum(axis=0), whole.state.sums)
     np.testing.assert_array_equal(halved.gates, whole.gates)
@@ -219,7 +219,7 @@ def test_errors_are_the_spread_of_independent_runs(device, photons):
     """
     seeds = 30
     domain = layers((5, 5, 4), TISSUE, dataclasses.replace(TISSUE, label=2))
-    source = Source(position_mm=(2.6, 2.4, 0.0))
+    source = Pencil(position_mm=(2.6, 2.4, 0.0))
     gates = {"time_gates_ns": (0.0, 0.03, 5.0), "batches": 16}
     results = [run(device, domain, source, photons=photons, seed=seed, **gates) for seed in range(seeds)]
     batches = photons // (photons // 16)
@@ -240,7 +240,7 @@ def test_errors_are_the_spread_of_independent_runs(device, photons):
 
 
 def test_errors_shrink_with_the_root_of_photons(device):
-    domain, source = make_domain((6, 6, 6)), Source(position_mm=(3.1, 3.2, 0.0))
+    domain, source = make_domain((6, 6, 6)), Pencil(position_mm=(3.1, 3.2, 0.0))
     few, many = (run(device, domain, source, photons=photons) for photons in (4000, 64_000))
     ratio = np.sqrt((few.fluence_error**2).mean() / (many.fluence_error**2).mean())
     assert ratio == pytest.approx(4.0, rel=0.15)
@@ -256,7 +256,7 @@ BILLION, LAST = 1_000_000_000, 1000
 def after_a_billion(device, count):
     """Tallies of the photons from a billion on, added to those of a billion that are put in their place."""
     problem = VoxelProblem(
-        make_domain((5, 5, 5)), Source(position_mm=(2.6, 2.4, 0.0)), LightSettings(photons=BILLION + count), (), BILLION
+        make_domain((5, 5, 5)), Pencil(position_mm=(2.6, 2.4, 0.0)), LightSettings(photons=BILLION + count), (), BILLION
     )
     before = VoxelTally.empty(problem)
     typical = cpu.Run(problem)

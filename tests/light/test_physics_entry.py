@@ -15,7 +15,7 @@ from napari_gpubio.light.model import Medium
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.smooth_surface import entered_surface
-from napari_gpubio.light.source import Source
+from napari_gpubio.light.sources import KINDS, Isotropic, Line, Pencil
 from napari_gpubio.light.surface import above_surface, inward_normal, nearest_surface
 from tests.light.voxel_samples import check_same_bits, fresnel, grid_affine, make_domain, turned_affine
 
@@ -41,12 +41,12 @@ def directions(count, seed=0):
     return vectors / np.linalg.norm(vectors, axis=1)[:, None]
 
 
-def onto(center, outward, degrees=0.0, **more):
+def onto(center, outward, degrees=0.0, kind="pencil", **more):
     """A source that shines onto a point of the sphere, at an angle from the normal."""
     side = np.cross(outward, directions(1, 9)[0])
     direction = np.sin(np.deg2rad(degrees)) * side / np.linalg.norm(side) - np.cos(np.deg2rad(degrees)) * outward
     start = center + RADIUS * outward - 6.0 * direction
-    return Source(position_mm=tuple(start), direction=tuple(direction), **more)
+    return KINDS[kind](position_mm=tuple(start), direction=tuple(direction), **more)
 
 
 def lost(domain, source, device="cpu", settings=FEW):
@@ -68,7 +68,7 @@ def test_what_touches_the_surface_counts_as_outside():
         place = nearest_surface(domain.labels, domain.affine, center + 20.0 * outward)
         normal = inward_normal(domain.labels, domain.affine, place)
         for start in (place, above_surface(domain.affine, place, normal)):
-            source = Source(position_mm=tuple(start), direction=tuple(normal))
+            source = Pencil(position_mm=tuple(start), direction=tuple(normal))
             assert lost(domain, source) == pytest.approx(NORMAL, rel=1e-4)
         inside = inside_at(domain, place + 2.0 * normal, normal)
         assert lost(domain, dataclasses.replace(source, position_mm=tuple(inside), entry="smooth")) == 0.0
@@ -114,12 +114,12 @@ def test_only_what_is_meant_enters_through_the_smoothed_surface():
     for settings in (dataclasses.replace(FEW, specular=False), dataclasses.replace(FEW, refraction=False)):
         assert not VoxelProblem(domain, source, settings).surfaces.size
     away = dataclasses.replace(source, direction=tuple(outward))
-    for other in (away, dataclasses.replace(source, kind="isotropic")):
+    for other in (away, source.changed_to(Isotropic)):
         assert entered_surface(domain.labels, domain.affine, other) is None
     with pytest.raises(InvalidInput, match="entry is 'round'"):
-        Source(entry="round")
-    with pytest.raises(InvalidInput, match="entry is 'smooth', and one of kind 'line' emits in all directions"):
-        Source(kind="line", entry="smooth")
+        Pencil(entry="round")
+    with pytest.raises(TypeError, match="entry"):
+        Line(entry="smooth")  # it emits in all directions
 
 
 def test_boxes_and_flat_surfaces_keep_their_faces(device):
@@ -128,7 +128,7 @@ def test_boxes_and_flat_surfaces_keep_their_faces(device):
     hollow[2:5, 2:5, 8:] = 0  # no box, but flat where the light enters
     for domain, middle in ((box, (1.2, 6.4, -2.0)), (make_domain(hollow, BLACK), (28.2, 27.7, -2.0))):
         for direction in ((0, 0, 1), (0.5, -0.1, 1)):
-            source = Source(position_mm=middle, direction=direction, entry="smooth")
+            source = Pencil(position_mm=middle, direction=direction, entry="smooth")
             exact = simulate(domain, dataclasses.replace(source, entry="faces"), FEW, device=device)
             check_same_bits(simulate(domain, source, FEW, device=device), exact)
 
@@ -149,7 +149,7 @@ def test_a_shell_one_voxel_thin():
     for outward in directions(5, 6):
         place = nearest_surface(domain.labels, domain.affine, center + 20.0 * outward)
         normal = inward_normal(domain.labels, domain.affine, place)
-        source = Source(position_mm=tuple(above_surface(domain.affine, place, normal)), direction=tuple(normal))
+        source = Pencil(position_mm=tuple(above_surface(domain.affine, place, normal)), direction=tuple(normal))
         assert lost(domain, source) == pytest.approx(NORMAL, rel=0.01)
 
 
@@ -172,7 +172,7 @@ def test_a_great_loss_is_told():
 @pytest.mark.parametrize("entry", ["smooth", "faces"])
 def test_a_file_of_mcx_says_where_it_reflects_light_otherwise(tmp_path, entry):
     domain, center = ball(grid_affine(1.0))
-    beam = Source(position_mm=center - [0, 0, RADIUS + 2], direction=(0.1, 0.2, 1.0), entry=entry)
+    beam = Pencil(position_mm=center - [0, 0, RADIUS + 2], direction=(0.1, 0.2, 1.0), entry=entry)
     with noted() as found:
         write_mcx(tmp_path / "ball.json", domain, beam, FEW)
     assert [text for text in found if "smoothed surface" in text] == found

@@ -12,12 +12,12 @@ from napari_gpubio.light.jacobians.modulation import modulation_weights
 from napari_gpubio.light.model import Medium
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.source import Source
+from napari_gpubio.light.sources import Isotropic, Pencil
 from tests.light.voxel_samples import TISSUE, make_domain
 
 LIGHT_MM_PER_NS = 299.792458
 BOX = LightSettings(photons=600, batches=4, faces=("mirror",) * 6, roulette_threshold=0.0)
-PENCIL = Source(position_mm=(1.5, 1.5, 0.0), direction=(0, 0, 1))
+PENCIL = Pencil(position_mm=(1.5, 1.5, 0.0), direction=(0, 0, 1))
 CLEAR = Medium(label=1, mua_per_mm=0.02, n=1.4)
 
 
@@ -25,7 +25,7 @@ def box(edge_mm, mus, device, gates, **medium):
     """Light of an isotropic source in a closed cube of 8 mm without absorption."""
     count = round(8 / edge_mm)
     domain = make_domain((count,) * 3, Medium(label=1, mus_per_mm=mus, n=1.37, **medium), voxel_mm=edge_mm)
-    source = Source(kind="isotropic", position_mm=(4.1, 3.9, 4.2))
+    source = Isotropic(position_mm=(4.1, 3.9, 4.2))
     return simulate(domain, source, dataclasses.replace(BOX, time_gates_ns=tuple(gates)), device=device)
 
 
@@ -75,7 +75,7 @@ def test_a_beam_is_in_the_voxels_where_it_is_at_a_time(device, gates):
 
 def test_steady_light_and_one_gate_are_the_same_but_for_what_comes_late(device):
     """Detected photons are the same, gates or none: what is split is only what is booked."""
-    domain, source = make_domain((7, 7, 7)), Source(position_mm=(3.5, 3.5, 0.0), direction=(0, 0, 1))
+    domain, source = make_domain((7, 7, 7)), Pencil(position_mm=(3.5, 3.5, 0.0), direction=(0, 0, 1))
     ring = (Detector(position_mm=(5.0, 3.5, 0.0), radius_mm=1.0),)
     steady, gated = (
         simulate(domain, source, LightSettings(photons=4000, **gates), detectors=ring, device=device)
@@ -92,7 +92,7 @@ def test_steady_light_and_one_gate_are_the_same_but_for_what_comes_late(device):
 @pytest.mark.parametrize("frequency_mhz", [100.0, 300.0])
 def test_phase_of_modulated_light_that_is_scattered(device, frequency_mhz):
     """Against the same photons in gates of a picosecond."""
-    domain, source = make_domain((5, 5, 5), TISSUE, voxel_mm=2.0), Source(kind="isotropic", position_mm=(5, 5, 5))
+    domain, source = make_domain((5, 5, 5), TISSUE, voxel_mm=2.0), Isotropic(position_mm=(5, 5, 5))
     amplitudes = []
     for gates in (modulation_gates_ns(frequency_mhz, 0.6), tuple(np.arange(601) * 1e-3)):
         settings = LightSettings(photons=20_000, batches=2, time_gates_ns=gates)

@@ -11,9 +11,8 @@ from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.model import Medium
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.source import Source
+from napari_gpubio.light.sources import Pencil, Planar
 from tests.cuda_on_cpu.fake_cupy import FakeGpu
-from tests.fitting import fitting
 from tests.light.voxel_samples import (
     CLEAR,
     CYCLIC_SIDES,
@@ -26,6 +25,7 @@ from tests.light.voxel_samples import (
     layers,
     make_domain,
     sliced,
+    source_of,
 )
 
 ALL_ROUND = Detector(position_mm=(10, 10, 10), radius_mm=100.0)
@@ -59,7 +59,7 @@ def test_snell(device, axis, n1, n2, sine):
     start = np.full(3, 2.3)
     start[axis] = 0.2
     direction = along(axis, 1, sine)
-    source = Source(position_mm=start, direction=direction)
+    source = Pencil(position_mm=start, direction=direction)
     detected = run(device, two_media(axis, n1, n2), source, faces=("escape",) * 6).detected
     behind = along(axis, 1, sine * n1 / n2)
     passed = detected.path_mm[:, 1] > 0
@@ -85,7 +85,7 @@ def test_fresnel(device, axis, n1, n2, sine):
         two_media(axis, n1, n2).labels, Medium(label=1, n=n1), Medium(label=2, n=n2), outside_n=min(n1, n2)
     )
     escape = {"faces": ("escape",) * 6, "photons": 16_000}
-    result = run(device, domain, Source(position_mm=start, direction=direction), **escape)
+    result = run(device, domain, Pencil(position_mm=start, direction=direction), **escape)
     back = result.detected.path_mm[:, 1] == 0
     expected = fresnel(direction[axis], n1, n2)
     check_z(back.mean() - expected, np.sqrt(max(expected * (1 - expected), 1e-9) / 16_000))
@@ -98,7 +98,7 @@ def test_fresnel(device, axis, n1, n2, sine):
 def test_nearly_grazing_light_is_reflected(device):
     sine, n1, n2 = np.sqrt(1 - 1e-4), 1.0, 1.5
     domain = make_domain(two_media(2, n1, n2).labels, Medium(label=1, n=n1), Medium(label=2, n=n2))
-    source = Source(position_mm=(3, 3, 9.99), direction=along(2, 1, sine))
+    source = Pencil(position_mm=(3, 3, 9.99), direction=along(2, 1, sine))
     result = run(device, domain, source, faces=("escape",) * 6, photons=16_000)
     expected = fresnel(0.01, n1, n2)
     assert 0.9 < expected < 0.97
@@ -110,7 +110,7 @@ def test_nearly_grazing_light_is_reflected(device):
 def test_total_reflection(device, sine):
     """Beyond the critical angle of 1.5 to 1, sin = 0.667, nothing passes."""
     domain = two_media(2, 1.5, 1.0)
-    result = run(device, domain, Source(position_mm=(3, 3, 9.9), direction=along(2, 1, sine)), faces=("escape",) * 6)
+    result = run(device, domain, Pencil(position_mm=(3, 3, 9.9), direction=along(2, 1, sine)), faces=("escape",) * 6)
     assert not result.fluence[:, :, 10:].any()
     assert result.detected.path_mm[:, 1].max() == 0
 
@@ -118,7 +118,7 @@ def test_total_reflection(device, sine):
 def test_light_is_trapped_between_total_reflections(device):
     """A plate guides light to its end: n = 1.5 in air, 45 degrees, n / c of the whole path."""
     domain = make_domain((41, 3, 4), Medium(label=1, n=1.5))
-    source = Source(position_mm=(0.5, 1.5, 2.3), direction=(1, 0, 1))
+    source = Pencil(position_mm=(0.5, 1.5, 2.3), direction=(1, 0, 1))
     detected = run(device, domain, source, faces=("escape", "escape") + ("default",) * 4).detected
     np.testing.assert_allclose(detected.position_mm[:, 0], 41.0, atol=1e-5)
     np.testing.assert_allclose(detected.path_mm[:, 0], 40.5 * np.sqrt(2), rtol=1e-5)
@@ -127,7 +127,7 @@ def test_light_is_trapped_between_total_reflections(device):
 
 def test_without_refraction_light_goes_straight_on(device):
     result = run(
-        device, two_media(2, 1.5, 1.0), Source(position_mm=(3, 3, 0.5), direction=(0.6, 0, 0.8)), refraction=False
+        device, two_media(2, 1.5, 1.0), Pencil(position_mm=(3, 3, 0.5), direction=(0.6, 0, 0.8)), refraction=False
     )
     np.testing.assert_allclose(result.detected.direction, np.tile([0.6, 0, 0.8], (1600, 1)), atol=1e-6)
     assert result.energy.escaped.value == 1.0
@@ -144,7 +144,7 @@ def test_specular_loss(device, n, sine, lift):
     domain = make_domain((20, 20, 20), Medium(label=1, mua_per_mm=0.1, n=n))
     direction = along(2, 1, sine)
     at_surface = np.array([4.4, 8.3, 0.0])
-    source = Source(position_mm=at_surface - lift * direction, direction=direction)
+    source = Pencil(position_mm=at_surface - lift * direction, direction=direction)
     result = run(device, domain, source, photons=160, batches=4, faces=("escape",) * 6)
     expected = fresnel(direction[2], 1.0, n)
     assert result.energy.specular.value == pytest.approx(expected, abs=3e-6)
@@ -166,7 +166,7 @@ def test_specular_loss(device, n, sine, lift):
     ids=["immersion", "not specular", "no refraction"],
 )
 def test_light_enters_without_loss(device, domain, settings):
-    result = run(device, domain, Source(position_mm=(2.5, 2.5, -1.0)), **settings)
+    result = run(device, domain, Pencil(position_mm=(2.5, 2.5, -1.0)), **settings)
     assert result.energy.specular.value == 0.0
     assert result.energy.entered == 1.0
 
@@ -175,9 +175,8 @@ def test_light_enters_without_loss(device, domain, settings):
 def test_specular_loss_of_a_beam_that_spreads(device, kind):
     """The mean of Fresnel's share over the directions of the source."""
     domain = make_domain((30, 30, 6), Medium(label=1, n=1.5))
-    source = fitting(
-        Source(),
-        kind=kind,
+    source = source_of(
+        kind,
         position_mm=(15, 15, -1e-3),
         half_angle_deg=60.0,
         radius_mm=2.0,
@@ -196,7 +195,7 @@ def test_a_plate_reflects_back_and_forth(device):
     """Transmittance of a clear plate, all orders: (1 - R) / (1 + R)."""
     domain = make_domain((3, 3, 5), Medium(label=1, n=2.0))
     far = Detector(position_mm=(1.5, 1.5, 5.0), radius_mm=1.0, normal=(0, 0, 1))
-    result = run(device, domain, Source(position_mm=(1.5, 1.5, -1.0)), detectors=[far], photons=16_000)
+    result = run(device, domain, Pencil(position_mm=(1.5, 1.5, -1.0)), detectors=[far], photons=16_000)
     r = fresnel(1.0, 1.0, 2.0)
     passed = (1 - r) / (1 + r)
     assert result.energy.specular.value == pytest.approx(r, abs=1e-6)
@@ -226,30 +225,30 @@ STRONG = dataclasses.replace(TISSUE, mua_per_mm=0.4, mus_per_mm=3.0)
 def test_a_cyclic_column_is_an_endless_slab(device):
     """A pencil in a column of one voxel, the illumination of a whole cyclic area, and a wide slab: the same depths."""
     media = sliced(STRONG, 6)
-    column = columns(device, layers((1, 1, 6), *media), Source(position_mm=(0.5, 0.5, 0.0)), CYCLIC_SIDES, 1)
-    area = Source(kind="planar", position_mm=(2, 2.5, 0.0), width_mm=4.0, height_mm=5.0)
+    column = columns(device, layers((1, 1, 6), *media), Pencil(position_mm=(0.5, 0.5, 0.0)), CYCLIC_SIDES, 1)
+    area = Planar(position_mm=(2, 2.5, 0.0), width_mm=4.0, height_mm=5.0)
     check_same_layers(column, columns(device, layers((4, 5, 6), *media), area, CYCLIC_SIDES, 2))
     wide = layers((41, 41, 6), *media)
-    check_same_layers(column, columns(device, wide, Source(position_mm=(20.5, 20.5, 0.0)), OPEN, 3, photons=8000))
+    check_same_layers(column, columns(device, wide, Pencil(position_mm=(20.5, 20.5, 0.0)), OPEN, 3, photons=8000))
 
 
 def test_mirrors_are_as_good_as_cyclic_sides(device):
     """For a source in the middle; and a quarter of a domain with mirrors is the whole of it."""
     media = sliced(STRONG, 6)
     mirrors = ("mirror",) * 4 + ("default",) * 2
-    middle = Source(position_mm=(2.5, 2.5, 0.0))
+    middle = Pencil(position_mm=(2.5, 2.5, 0.0))
     five = layers((5, 5, 6), *media)
     check_same_layers(columns(device, five, middle, mirrors, 1), columns(device, five, middle, CYCLIC_SIDES, 2))
-    whole = columns(device, layers((8, 8, 6), *media), Source(position_mm=(4, 4, 0.0)), OPEN, 3)
+    whole = columns(device, layers((8, 8, 6), *media), Pencil(position_mm=(4, 4, 0.0)), OPEN, 3)
     quarter = ("mirror", "default") * 2 + ("default",) * 2
-    corner = Source(position_mm=(1e-4, 1e-4, 0.0))
+    corner = Pencil(position_mm=(1e-4, 1e-4, 0.0))
     check_same_layers(columns(device, layers((4, 4, 6), *media), corner, quarter, 4), whole)
 
 
 def test_cyclic_faces_hand_light_over(device):
     """A ray that leaves at one side comes back at the other, voxel by voxel, through any axis."""
     domain = make_domain((4, 5, 6), CLEAR)
-    source = Source(position_mm=(0.6, 0.7, 0.3), direction=(0.43, 0.61, 0.67))
+    source = Pencil(position_mm=(0.6, 0.7, 0.3), direction=(0.43, 0.61, 0.67))
     faces = ("cyclic",) * 6
     result = run(device, domain, source, faces=faces, time_gates_ns=(0.0, 300 / 299.792458), photons=160)
     assert result.energy.truncated.value == 1.0
@@ -261,7 +260,7 @@ def test_cyclic_faces_hand_light_over(device):
 
 def test_mirrors_keep_all_light(device):
     domain = make_domain((4, 4, 4), dataclasses.replace(TISSUE, mua_per_mm=0.1))
-    result = run(device, domain, Source(position_mm=(2.1, 2.2, 2.3)), faces=("mirror",) * 6, time_gates_ns=(0, 50.0))
+    result = run(device, domain, Pencil(position_mm=(2.1, 2.2, 2.3)), faces=("mirror",) * 6, time_gates_ns=(0, 50.0))
     assert result.energy.escaped.value == 0.0
     assert result.energy.absorbed.value == pytest.approx(1.0, abs=1e-3)
 
@@ -269,7 +268,7 @@ def test_mirrors_keep_all_light(device):
 def test_a_mirror_reflects_like_light_from_the_mirror_image(device):
     """A ray back from a mirror: the same voxels of one column twice."""
     domain = make_domain((3, 3, 8), Medium(label=1, mua_per_mm=0.2, n=1.0))
-    result = run(device, domain, Source(position_mm=(1.5, 1.5, 0.0)), faces=("default",) * 5 + ("mirror",))
+    result = run(device, domain, Pencil(position_mm=(1.5, 1.5, 0.0)), faces=("default",) * 5 + ("mirror",))
     edges = np.arange(9.0)
     there = -np.diff(np.exp(-0.2 * edges)) / 0.2
     back = np.exp(-1.6) * there[::-1]
@@ -283,7 +282,7 @@ def test_a_mirror_reflects_like_light_from_the_mirror_image(device):
 def test_what_a_face_does_at_a_step_of_the_index(device, rule, refraction, reflects):
     """Escape or Fresnel, as set, or as the refraction within the tissue is."""
     domain = make_domain((3, 3, 4), Medium(label=1, n=2.0))
-    source = Source(position_mm=(1.5, 1.5, 0.5))
+    source = Pencil(position_mm=(1.5, 1.5, 0.5))
     faces = ("escape",) * 5 + (rule,)
     result = run(device, domain, source, faces=faces, refraction=refraction, photons=16_000)
     back = (result.detected.direction[:, 2] < 0).mean()
@@ -298,7 +297,7 @@ def light_along_a_face(device, backend=False):
     mirror = ("mirror",) + ("default",) * 5
     for domain, x, faces in ((block, 0.0, mirror), (block, 0.0, OPEN), (block, 10.0 - 1e-9, OPEN), (step, 5.0, OPEN)):
         for z, direction in ((0.0, (0, 0, 1)), (-1e-3, (0, 0, 1)), (9.9, (0, 0, -1))):
-            source = Source(position_mm=(x, 5.5, z), direction=direction)
+            source = Pencil(position_mm=(x, 5.5, z), direction=direction)
             result = simulate(domain, source, LightSettings(photons=160, faces=faces), device=device)
             assert abs(result.energy.total - 1) < 1e-6, result.energy
             assert result.energy.missed.value == 0, (x, z, result.energy)
@@ -337,7 +336,7 @@ def test_the_order_of_labels_means_nothing(device):
     labels = layers((6, 6, 6), a, b).labels
     swapped = make_domain(labels, a, b)
     renamed = make_domain(labels.astype(int) * 7, dataclasses.replace(b, label=14), dataclasses.replace(a, label=7))
-    source = Source(position_mm=(3.2, 3.1, 0.0))
+    source = Pencil(position_mm=(3.2, 3.1, 0.0))
     found, expected = (run(device, domain, source) for domain in (renamed, swapped))
     assert found.absorbed == {7: expected.absorbed[1], 14: expected.absorbed[2]}
     np.testing.assert_array_equal(found.gates, expected.gates)

@@ -12,12 +12,12 @@ from napari_gpubio.light.model import Medium
 from napari_gpubio.light.phase import TabulatedPhaseFunction
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.source import Source
+from napari_gpubio.light.sources import Isotropic, Pencil
 from tests.light.phase_samples import inverse_henyey_greenstein
 from tests.light.voxel_samples import TISSUE, check_z, layers, make_domain, sliced
 
 SHAPE = (8, 8, 12)
-SOURCE = Source(position_mm=(4.0, 4.0, -1.0))
+SOURCE = Pencil(position_mm=(4.0, 4.0, -1.0))
 SETTINGS = LightSettings(photons=4000, exit_map=True, time_gates_ns=(0.0, 0.05, 1.0))
 
 
@@ -60,7 +60,7 @@ def test_light_is_refracted_within_a_label(device):
     clear = make_domain(n.shape, Medium(label=1), n=n, outside_n=1.5)
     for along, expected in ((1.0, 0.6 / 1.5), (-1.0, None)):
         sine = 0.6 if along > 0 else 0.8  # 0.8 x 1.5 > 1
-        source = Source(position_mm=(4.0, 10.0, 10.0 - 5 * along), direction=(sine, 0.0, along * np.sqrt(1 - sine**2)))
+        source = Pencil(position_mm=(4.0, 10.0, 10.0 - 5 * along), direction=(sine, 0.0, along * np.sqrt(1 - sine**2)))
         settings = LightSettings(photons=2000, seed=3, specular=False)
         result = simulate(clear, source, settings, detectors=[FaceDetector(face=f) for f in FACES], device=device)
         behind = result.detected.of(FACES.index("+k"))
@@ -104,7 +104,7 @@ def test_whole_faces_detect_what_escapes_through_them(device):
     labels = np.ones((6, 6, 6), np.uint8)
     labels[2:4, 2:4, 4:] = 0  # a hole that is open to +k: what escapes into it is not detected
     faces = [FaceDetector(face=face) for face in FACES]
-    source = Source(kind="isotropic", position_mm=(3.0, 3.0, 2.0))
+    source = Isotropic(position_mm=(3.0, 3.0, 2.0))
     result = simulate(make_domain(labels), source, LightSettings(photons=3000), detectors=faces, device=device)
     ends = {"-": 0.0, "+": 6.0}
     for index, face in enumerate(FACES):

@@ -11,7 +11,7 @@ from napari_gpubio.light.kernels import physics
 from napari_gpubio.light.model import Medium
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.source import Source
+from napari_gpubio.light.sources import Isotropic, Pencil
 from tests.light.voxel_samples import TISSUE, check_z, make_domain
 
 ANISOTROPIES = [-1.0, -0.9, -0.3, 0.0, 1e-4, 9.9e-4, 1.1e-3, 0.3, 0.75, 0.9, 0.95, 0.99, 1.0]
@@ -112,7 +112,7 @@ def scattered_once(device, g, axis, photons=60_000):
     domain = make_domain(tuple(shape), Medium(label=1, mus_per_mm=mus, g=g, n=1.0), voxel_mm=sizes)
     start = np.full(3, 20.0)
     start[axis] = 0.0
-    source = Source(position_mm=start, direction=np.eye(3)[axis])
+    source = Pencil(position_mm=start, direction=np.eye(3)[axis])
     middle = dataclasses.replace(EVERYWHERE, position_mm=start)
     detected = run(device, domain, source, [middle], photons=photons, seed=3).detected
     once = detected.scatterings == 1
@@ -150,7 +150,7 @@ def test_light_that_scattered_once(device, g, axis):
 def test_light_that_scatters_forward_only_goes_straight(device):
     """g = 1 is as good as no scattering."""
     forward = dataclasses.replace(TISSUE, g=1.0, mus_per_mm=20.0)
-    source = Source(position_mm=(1.5, 1.5, 0.0))
+    source = Pencil(position_mm=(1.5, 1.5, 0.0))
     found, expected = (
         run(device, make_domain((3, 3, 9), medium, outside_n=medium.n), source, photons=1600)
         for medium in (forward, dataclasses.replace(forward, mus_per_mm=0.0))
@@ -164,7 +164,7 @@ def test_number_of_scatterings(device, mus):
     length, photons = 6.0, 20_000
     domain = make_domain((3, 3, 6), Medium(label=1, mus_per_mm=mus, g=1.0, n=1.0))
     everywhere = Detector(position_mm=(1.5, 1.5, 3.0), radius_mm=50.0)
-    result = run(device, domain, Source(position_mm=(1.5, 1.5, 0.0)), [everywhere], photons=photons)
+    result = run(device, domain, Pencil(position_mm=(1.5, 1.5, 0.0)), [everywhere], photons=photons)
     counts = result.detected.scatterings.astype(float)
     assert len(counts) == photons
     expected = mus * length
@@ -180,7 +180,7 @@ def test_free_paths_do_not_see_faces_of_voxels(device):
     medium = Medium(label=1, mus_per_mm=mus, g=0.0, n=1.0)
     back_to_back = make_domain((1, 1, 40), medium, voxel_mm=(30.0, 30.0, 0.05))
     far = Detector(position_mm=(15, 15, 2.0), radius_mm=0.02, normal=(0, 0, 1))
-    result = run(device, back_to_back, Source(position_mm=(15, 15, 0.0)), [far], photons=photons)
+    result = run(device, back_to_back, Pencil(position_mm=(15, 15, 0.0)), [far], photons=photons)
     unscattered = (result.detected.scatterings == 0).sum() / photons
     expected = np.exp(-mus * 2.0)
     check_z(unscattered - expected, np.sqrt(expected * (1 - expected) / photons))
@@ -193,7 +193,7 @@ def test_an_isotropic_source_prefers_no_side(device):
     labels += sides[:, None, None] + 2 * sides[:, None] + 4 * sides
     labels[5], labels[:, 5], labels[:, :, 5] = 9, 9, 9
     media = tuple(dataclasses.replace(TISSUE, label=label, mua_per_mm=0.1) for label in range(1, 10))
-    source = Source(kind="isotropic", position_mm=(5.5, 5.5, 5.5))
+    source = Isotropic(position_mm=(5.5, 5.5, 5.5))
     result = run(device, make_domain(labels, *media), source, photons=32_000)
     octants = np.array([result.absorbed[label] for label in range(1, 9)])
     check_z(octants[:, 0] - octants[:, 0].mean(), octants[:, 1])
@@ -212,7 +212,7 @@ def test_light_spreads_along_all_axes_alike(device):
     results = []
     for side in range(6):
         direction = np.eye(3)[side // 2] * (1 - 2 * (side % 2))
-        source = Source(position_mm=4 - 4 * direction, direction=direction)
+        source = Pencil(position_mm=4 - 4 * direction, direction=direction)
         results.append(run(device, domain, source, photons=16_000, seed=side).energy)
     for name in ("absorbed", "escaped"):
         parts = np.array([getattr(energy, name) for energy in results])

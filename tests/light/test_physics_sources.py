@@ -14,9 +14,26 @@ from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.model import Medium
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.source import KINDS, Source
-from tests.fitting import fitting
-from tests.light.voxel_samples import check_z, make_domain, turned_affine
+from napari_gpubio.light.sources import (
+    KINDS,
+    Cone,
+    Cylinder,
+    Disk,
+    EvenCone,
+    Fiber,
+    Gaussian,
+    Hyperboloid,
+    Isotropic,
+    Lambertian,
+    Line,
+    Pattern,
+    Pencil,
+    PencilArray,
+    Planar,
+    RadialLine,
+    Slit,
+)
+from tests.light.voxel_samples import check_z, make_domain, source_of, turned_affine
 
 PHOTONS, MANY = 20_000, 100_000
 EDGE = 20.0  # mm
@@ -86,13 +103,13 @@ ALONG = pytest.mark.parametrize("direction", DIRECTIONS)
 
 @ALONG
 def test_pencil(device, direction):
-    start = starts(device, Source(direction=direction), photons=160)
+    start = starts(device, Pencil(direction=direction), photons=160)
     check_collimated(start)
     check_at_a_point(start)
 
 
 def test_isotropic(device):
-    start = starts(device, Source(kind="isotropic"))
+    start = starts(device, Isotropic())
     check_at_a_point(start)
     x, y, z = start.direction.T
     for component in (x, y, z):  # Archimedes: every component is uniform
@@ -104,7 +121,7 @@ def test_isotropic(device):
 @ALONG
 @pytest.mark.parametrize("half_angle", [5.0, 20.0, 90.0, 180.0])
 def test_cone(device, direction, half_angle):
-    start = starts(device, Source(kind="cone", direction=direction, half_angle_deg=half_angle))
+    start = starts(device, Cone(direction=direction, half_angle_deg=half_angle))
     check_at_a_point(start)
     cosine = np.cos(np.radians(half_angle))
     check_uniform((start.direction[:, 2] - cosine) / (1 - cosine), 0, 1)  # per solid angle
@@ -115,7 +132,7 @@ def test_cone(device, direction, half_angle):
 @pytest.mark.parametrize("n", [1.0, 1.4])
 def test_fiber(device, direction, n):
     """A disk that emits into the cone of its numerical aperture in the medium."""
-    fiber = Source(kind="fiber", direction=direction, radius_mm=0.8, numerical_aperture=0.5)
+    fiber = Fiber(direction=direction, radius_mm=0.8, numerical_aperture=0.5)
     start = starts(device, fiber, n=n)
     check_disk(start, 0.8)
     cosine = np.sqrt(1 - (0.5 / n) ** 2)
@@ -127,7 +144,7 @@ def test_fiber(device, direction, n):
 @ALONG
 def test_gaussian(device, direction):
     """Irradiance exp(-2 r^2 / w^2): 2 r^2 / w^2 is exponential, and 1 - exp(-2) of the light lies within w."""
-    start = starts(device, Source(kind="gaussian", direction=direction, radius_mm=1.3))
+    start = starts(device, Gaussian(direction=direction, radius_mm=1.3))
     check_collimated(start)
     x, y = start.position[:, :2].T
     check_round(x, y)
@@ -142,7 +159,7 @@ def test_gaussian(device, direction):
 
 @ALONG
 def test_disk(device, direction):
-    start = starts(device, Source(kind="disk", direction=direction, radius_mm=2.2))
+    start = starts(device, Disk(direction=direction, radius_mm=2.2))
     check_collimated(start)
     check_disk(start, 2.2)
 
@@ -150,7 +167,7 @@ def test_disk(device, direction):
 @ALONG
 @pytest.mark.parametrize("width_axis", [None, (1.0, 0.5, 0.2)])
 def test_planar(device, direction, width_axis):
-    source = Source(kind="planar", direction=direction, width_mm=3.0, height_mm=5.0, width_axis=width_axis)
+    source = Planar(direction=direction, width_mm=3.0, height_mm=5.0, width_axis=width_axis)
     start = starts(device, source)
     check_collimated(start)
     check_uniform(start.position[:, 0], -1.5, 1.5, A_HAIR)
@@ -162,7 +179,7 @@ def test_planar(device, direction, width_axis):
 def test_pattern(device, direction):
     """Each pixel gets its share, at its place: columns along the width, rows along the height."""
     image = np.array([[0.0, 1.0, 4.0, 0.0], [3.0, 0.0, 0.5, 2.0], [0.0, 0.0, 0.0, 6.0]])
-    source = Source(kind="pattern", direction=direction, width_mm=4.0, height_mm=6.0, pattern=image)
+    source = Pattern(direction=direction, width_mm=4.0, height_mm=6.0, pattern=image)
     start = starts(device, source)
     check_collimated(start)
     column, row = (start.position[:, 0] + 2.0) / 1.0, (start.position[:, 1] + 3.0) / 2.0
@@ -180,7 +197,7 @@ def test_pattern_of_a_large_image(device):
     """A beam profile of many pixels keeps its moments."""
     y, x = np.mgrid[-1:1:301j, -1:1:201j]
     image = np.exp(-8 * (x - 0.2) ** 2 - 4 * y**2)
-    start = starts(device, Source(kind="pattern", width_mm=6.0, height_mm=4.0, pattern=image))
+    start = starts(device, Pattern(width_mm=6.0, height_mm=4.0, pattern=image))
     for values, coordinate, size in ((start.position[:, 0], x, 6.0), (start.position[:, 1], y, 4.0)):
         centers = coordinate * size / 2 * (1 - 1 / image.shape[0 if size == 4.0 else 1])
         mean = (image * centers).sum() / image.sum()
@@ -191,7 +208,7 @@ def test_pattern_of_a_large_image(device):
 
 @ALONG
 def test_line(device, direction):
-    start = starts(device, Source(kind="line", direction=direction, length_mm=6.0))
+    start = starts(device, Line(direction=direction, length_mm=6.0))
     np.testing.assert_allclose(start.position[:, :2], 0.0, atol=2 * TINY)
     check_uniform(start.position[:, 2], -3, 3)
     for component in start.direction.T:
@@ -202,7 +219,7 @@ def test_line(device, direction):
 @ALONG
 def test_cylinder(device, direction):
     """A diffuser: everywhere on its side, outwards, with the cosine law around the normal there."""
-    start = starts(device, Source(kind="cylinder", direction=direction, radius_mm=1.5, length_mm=6.0))
+    start = starts(device, Cylinder(direction=direction, radius_mm=1.5, length_mm=6.0))
     x, y, z = start.position.T
     np.testing.assert_allclose(np.hypot(x, y), 1.5, atol=2 * TINY)
     check_round(x, y)
@@ -218,7 +235,7 @@ def test_cylinder(device, direction):
 
 @ALONG
 def test_lambertian(device, direction):
-    start = starts(device, Source(kind="lambertian", direction=direction, radius_mm=2.0))
+    start = starts(device, Lambertian(direction=direction, radius_mm=2.0))
     check_disk(start, 2.0)
     check_uniform(start.direction[:, 2] ** 2, 0, 1)  # the cosine law: P(cos < c) = c^2
     check_round(*start.direction[:, :2].T)
@@ -230,7 +247,7 @@ def test_lambertian(device, direction):
 @pytest.mark.parametrize("kind", ["disk", "lambertian"])
 def test_ring_and_sector(device, direction, kind):
     """Uniform in area between two radii and two azimuths."""
-    ring = Source(kind=kind, direction=direction, radius_mm=2.0, inner_radius_mm=1.5, sector_deg=(-30.0, 200.0))
+    ring = KINDS[kind](direction=direction, radius_mm=2.0, inner_radius_mm=1.5, sector_deg=(-30.0, 200.0))
     x, y = starts(device, ring).position[:, :2].T
     check_uniform(x**2 + y**2, 1.5**2, 2.0**2, 1e-3)
     check_uniform(np.degrees(np.arctan2(y, x) + np.pi / 6) % 360, 0, 230, 0.1)
@@ -239,7 +256,7 @@ def test_ring_and_sector(device, direction, kind):
 
 @ALONG
 def test_slit(device, direction):
-    start = starts(device, Source(kind="slit", direction=direction, width_mm=3.0))
+    start = starts(device, Slit(direction=direction, width_mm=3.0))
     check_collimated(start)
     check_uniform(start.position[:, 0], -1.5, 1.5, A_HAIR)
     np.testing.assert_allclose(start.position[:, 1], 0.0, atol=A_HAIR)
@@ -249,7 +266,7 @@ def test_slit(device, direction):
 @pytest.mark.parametrize(("along", "across"), [(0.0, 0.3), (0.5, 0.1), (1.5, 0.0)])
 def test_slit_with_spread(device, direction, along, across):
     """Slopes along and across the slit are normally distributed and independent."""
-    slit = Source(kind="slit", direction=direction, width_mm=3.0, spread_along=along, spread_across=across)
+    slit = Slit(direction=direction, width_mm=3.0, spread_along=along, spread_across=across)
     start = starts(device, slit, photons=MANY)
     check_uniform(start.position[:, 0], -1.5, 1.5, A_HAIR)
     np.testing.assert_allclose(start.position[:, 1], 0.0, atol=A_HAIR)
@@ -267,7 +284,7 @@ def test_slit_with_spread(device, direction, along, across):
 @pytest.mark.parametrize("sector", [None, (-30.0, 30.0), (100.0, 350.0)])
 def test_radial_line(device, direction, sector):
     """At right angles to the segment, evenly around it or into a sector."""
-    line = Source(kind="radial_line", direction=direction, length_mm=6.0, sector_deg=sector)
+    line = RadialLine(direction=direction, length_mm=6.0, sector_deg=sector)
     start = starts(device, line, photons=MANY)
     np.testing.assert_allclose(start.position[:, :2], 0.0, atol=2 * TINY)
     np.testing.assert_allclose(start.direction[:, 2], 0.0, atol=1e-6)
@@ -282,7 +299,7 @@ def test_radial_line(device, direction, sector):
 @pytest.mark.parametrize(("columns", "rows"), [(4, 3), (5, 1), (1, 2)])
 def test_pencil_array(device, direction, columns, rows):
     """Every beam has its share; the outer ones lie on the edges, a single one in the middle."""
-    array = Source(kind="pencil_array", direction=direction, width_mm=3.0, height_mm=5.0, columns=columns, rows=rows)
+    array = PencilArray(direction=direction, width_mm=3.0, height_mm=5.0, columns=columns, rows=rows)
     start = starts(device, array)
     check_collimated(start)
     places = [np.linspace(-size / 2, size / 2, count) if count > 1 else np.zeros(1)
@@ -300,8 +317,8 @@ def test_pencil_array(device, direction, columns, rows):
 ])  # fmt: skip
 def test_fourier(device, kind, cycles, phase, modulation):
     """The integral of the irradiance over each of 20 x 20 fields, and nothing beyond the rectangle."""
-    fringes = fitting(
-        Source(), kind=kind, width_mm=3.0, height_mm=5.0, cycles_across=cycles[0], cycles_up=cycles[1], phase_deg=phase,
+    fringes = source_of(
+            kind, width_mm=3.0, height_mm=5.0, cycles_across=cycles[0], cycles_up=cycles[1], phase_deg=phase,
         phase_up_deg=90.0, modulation=modulation,
     )  # fmt: skip
     start = starts(device, fringes, photons=MANY)
@@ -330,9 +347,7 @@ def test_fourier(device, kind, cycles, phase, modulation):
 ])  # fmt: skip
 def test_parallelogram(device, width, height, direction):
     """Evenly over both edges, all along one direction that need not be at right angles to them."""
-    source = Source(
-        kind="planar", direction=direction, width_axis=width, height_axis=height, width_mm=3.0, height_mm=5.0
-    )
+    source = Planar(direction=direction, width_axis=width, height_axis=height, width_mm=3.0, height_mm=5.0)
     frame = source.frame()
     start = starts(device, source, photons=MANY)
     world_direction = start.direction @ np.linalg.inv(frame.T)
@@ -350,7 +365,7 @@ def test_parallelogram(device, width, height, direction):
 def test_focus(device, direction, kind, focus):
     """All rays pass through one point of the axis, ahead or behind; where they start does not change."""
     sizes = {"radius_mm": 0.7, "width_mm": 2.0, "height_mm": 1.0, "focus_mm": focus}
-    source = fitting(Source(), kind=kind, direction=direction, **sizes)
+    source = source_of(kind, direction=direction, **sizes)
     start = starts(device, source, photons=4000)
     reach = (focus - start.position[:, 2]) / start.direction[:, 2]
     np.testing.assert_allclose(start.position + reach[:, None] * start.direction, [[0, 0, focus]] * 4000, atol=4e-3)
@@ -362,8 +377,8 @@ def test_focus(device, direction, kind, focus):
 @pytest.mark.parametrize("focus", [4.0, -2.0])
 def test_focus_of_a_parallelogram(device, focus):
     """Rays from oblique edges pass through the point on the direction from the middle, too, and have length 1."""
-    source = Source(
-        kind="planar", direction=(0.0, 0.3, 1.0), width_axis=(1.0, 0.2, 0.1), height_axis=(0.5, 1.0, 0.0),
+    source = Planar(
+        direction=(0.0, 0.3, 1.0), width_axis=(1.0, 0.2, 0.1), height_axis=(0.5, 1.0, 0.0),
         width_mm=2.0, height_mm=1.0, focus_mm=focus,
     )  # fmt: skip
     start, to_world = starts(device, source, photons=2000), np.linalg.inv(source.frame().T)
@@ -380,7 +395,7 @@ def test_focus_of_a_parallelogram(device, focus):
 @pytest.mark.parametrize("waist_at", [0.0, 5.0, -3.0])
 def test_hyperboloid(device, direction, waist_at):
     """At every distance the irradiance is Gaussian, with the 1/e^2 radius w sqrt(1 + ((z - f) / z_R)^2)."""
-    beam = Source(kind="hyperboloid", direction=direction, radius_mm=0.4, focus_mm=waist_at, rayleigh_mm=4.0)
+    beam = Hyperboloid(direction=direction, radius_mm=0.4, focus_mm=waist_at, rayleigh_mm=4.0)
     start = starts(device, beam)
     for z in (0.0, 3.0, 8.0):
         at = start.position + start.direction * ((z - start.position[:, 2]) / start.direction[:, 2])[:, None]
@@ -392,7 +407,7 @@ def test_hyperboloid(device, direction, waist_at):
 @ALONG
 @pytest.mark.parametrize("half_angle", [15.0, 180.0])
 def test_even_cone(device, direction, half_angle):
-    start = starts(device, Source(kind="even_cone", direction=direction, half_angle_deg=half_angle))
+    start = starts(device, EvenCone(direction=direction, half_angle_deg=half_angle))
     check_at_a_point(start)
     polar = np.degrees(np.arctan2(np.hypot(*start.direction[:, :2].T), start.direction[:, 2]))
     check_uniform(polar, 0, half_angle, 1e-3)
@@ -405,7 +420,7 @@ def test_normal_cones(device, direction):
     random = np.random.default_rng(3)
     copy = np.sqrt(2 * random.exponential(size=100_000)) * (1 - 2 * random.random(100_000))
     for kind, expected in (("normal_cone", stats.halfnorm.cdf), ("zgaussian", np.abs(copy))):
-        start = starts(device, Source(kind=kind, direction=direction, angle_sd_deg=12.0))
+        start = starts(device, KINDS[kind](direction=direction, angle_sd_deg=12.0))
         check_at_a_point(start)
         polar = np.degrees(np.arctan2(np.hypot(*start.direction[:, :2].T), start.direction[:, 2])) / 12.0
         assert stats.kstest(polar, expected).pvalue > LEAST_P
@@ -418,7 +433,7 @@ def test_normal_cones(device, direction):
 def test_launch_angles(device, direction, kind):
     """Angles at equal steps of the distribution function, linear between them."""
     table = (0.0, 5.0, 5.0, 20.0, 170.0)
-    start = starts(device, fitting(Source(), kind=kind, direction=direction, launch_angles_deg=table, radius_mm=1.2))
+    start = starts(device, source_of(kind, direction=direction, launch_angles_deg=table, radius_mm=1.2))
     if kind == "disk":
         check_disk(start, 1.2)
     angle = np.degrees(np.arccos(np.clip(start.direction[:, 2], -1, 1)))
@@ -431,7 +446,7 @@ def test_launch_angles(device, direction, kind):
 
 def test_discrete_launch_angles(device):
     table = (10.0, 20.0, 20.0, 60.0)
-    start = starts(device, Source(launch_angles_deg=table, launch_angles_are_discrete=True))
+    start = starts(device, Pencil(launch_angles_deg=table, launch_angles_are_discrete=True))
     check_at_a_point(start)
     angle = np.degrees(np.arccos(start.direction[:, 2]))
     counts = [np.count_nonzero(np.abs(angle - one) < 1e-3) for one in (10.0, 20.0, 60.0)]
@@ -444,8 +459,8 @@ def test_discrete_launch_angles(device):
 def test_sources_in_turned_volumes(device, kind):
     """A left-handed, rotated volume: the same light in the world."""
     image = np.array([[1.0, 2.0], [3.0, 4.0]])
-    source = fitting(
-        Source(), kind=kind, direction=(0.3, -1, 2), radius_mm=1.0, width_mm=2.0, height_mm=3.0, length_mm=4.0,
+    source = source_of(
+            kind, direction=(0.3, -1, 2), radius_mm=1.0, width_mm=2.0, height_mm=3.0, length_mm=4.0,
         pattern={"pattern": image, "volume": image[:, :, None]}.get(kind),
     )  # fmt: skip
     domain = make_domain((24, 12, 8), Medium(label=1, n=1.0), affine=turned_affine())
@@ -462,7 +477,7 @@ def test_sources_in_turned_volumes(device, kind):
 
 
 def test_photons_of_neighboring_indices_and_seeds_have_nothing_in_common(device):
-    source = Source(kind="isotropic")
+    source = Isotropic()
     z = starts(device, source).direction[:, 2]
     other = starts(device, source, seed=6).direction[:, 2]
     check_independent(z[:-1], z[1:], other[:-1])

@@ -9,7 +9,7 @@ from napari_gpubio.light.model import Medium
 from napari_gpubio.light.pooling import pooled_variance
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.source import Source
+from napari_gpubio.light.sources import Pencil
 from napari_gpubio.light.statistics import pooled_error
 from tests.light.voxel_samples import make_domain
 
@@ -22,7 +22,7 @@ def runs(photons=600, seeds=12):
     labels[:, :, 8:] = 2
     labels[:, :2] = 0
     media = (Medium(label=label, mua_per_mm=0.2 * label, mus_per_mm=4.0, g=0.8, n=1.0) for label in (1, 2))
-    domain, source = make_domain(labels, *media), Source(position_mm=(6.0, 6.0, 0.0))
+    domain, source = make_domain(labels, *media), Pencil(position_mm=(6.0, 6.0, 0.0))
     return [
         simulate(domain, source, LightSettings(photons=photons, seed=seed), device="cpu")
         for seed in range(1, seeds + 1)

@@ -19,7 +19,7 @@ from napari_gpubio.light.profile import (
 )
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.source import Source
+from napari_gpubio.light.sources import Isotropic, Line, Pencil
 from tests.light.result_samples import sample_result
 
 MEDIUM = Medium(label=1, name="A", mua_per_mm=0.005, mus_per_mm=1.0, g=0.01, n=1.37)
@@ -43,7 +43,7 @@ def made(labels, affine, field, *, media=(MEDIUM,), error=0.1, **settings):
     return dataclasses.replace(
         sample_result((2, 2, 2), detectors=()),
         domain=domain,
-        source=Source(position_mm=tuple(affine[:3, 3])),
+        source=Pencil(position_mm=tuple(affine[:3, 3])),
         settings=LightSettings(**settings),
         gates=fluence[..., None],
         fluence_error=(error * fluence).astype(np.float32),
@@ -150,14 +150,14 @@ def test_a_line_needs_two_points(end):
 
 def test_depth_is_counted_from_where_the_axis_enters():
     result = sample_result((20, 20, 20))
-    tilted = dataclasses.replace(result, source=Source(position_mm=(0.0, 0.0, 4.0), direction=(0.5, 0.0, -1.0)))
+    tilted = dataclasses.replace(result, source=Pencil(position_mm=(0.0, 0.0, 4.0), direction=(0.5, 0.0, -1.0)))
     assert entry_point(tilted) == pytest.approx([2.0, 0.0, 0.0])
     profile = depth_profile(tilted)
     assert profile.points_mm[0] == pytest.approx([2.0, 0.0, 0.0])
     assert (profile.labels[1:] > 0).all()
     bottom_or_side = min(20 * np.hypot(0.5, 1.0), 8 * np.hypot(0.5, 1.0) / 0.5)
     assert profile.distance_mm[-1] == pytest.approx(bottom_or_side, abs=0.5)
-    away = dataclasses.replace(result, source=Source(position_mm=(0.0, 0.0, 4.0), direction=(0.0, 0.0, 1.0)))
+    away = dataclasses.replace(result, source=Pencil(position_mm=(0.0, 0.0, 4.0), direction=(0.0, 0.0, 1.0)))
     with pytest.raises(InvalidInput, match="hits no tissue"):
         depth_profile(away)
 
@@ -192,7 +192,7 @@ def dipole(rho, z, reflection):
 @pytest.mark.parametrize(("refraction", "reflection", "tolerance"), [(True, 0.468, 2e-3), (False, 0.0, 1e-6)])
 def test_theory_is_laid_along_the_beam(refraction, reflection, tolerance):
     """A beam from the side and from a distance: depth is along it, and rho across."""
-    source = Source(position_mm=(-5.5, 20.0, 30.0), direction=(2.0, 0.0, 0.0))
+    source = Pencil(position_mm=(-5.5, 20.0, 30.0), direction=(2.0, 0.0, 0.0))
     result = block(source, refraction=refraction)
     points = np.array([[9.5, 20.0, 30.0], [4.5, 26.0, 38.0], [-3.0, 20.0, 30.0], [0.0, 20.0, 30.0]])
     curve = theory_curve(result, points)
@@ -207,7 +207,7 @@ def test_theory_is_laid_along_the_beam(refraction, reflection, tolerance):
 
 
 def test_theory_around_a_point_source_has_no_surface():
-    result = block(Source(kind="isotropic", position_mm=(30.0, 30.0, 30.0)))
+    result = block(Isotropic(position_mm=(30.0, 30.0, 30.0)))
     points = np.array([[30.0, 30.0, 20.0], [37.0, 30.0, 30.0]])
     curve, d = theory_curve(result, points), 1 / (3 * 0.995)
     r = np.array([10.0, 7.0])
@@ -218,7 +218,7 @@ def test_theory_around_a_point_source_has_no_surface():
 
 
 def test_coefficients_voxel_by_voxel_count_where_the_light_begins():
-    source = Source(position_mm=(30.0, 30.0, -0.5))
+    source = Pencil(position_mm=(30.0, 30.0, -0.5))
     plain = block(source)
     mua = np.full((60, 60, 60), 0.3)
     mua[30, 30, 0] = 0.02
@@ -229,16 +229,16 @@ def test_coefficients_voxel_by_voxel_count_where_the_light_begins():
 def test_where_there_is_no_theory_a_sentence_says_why():
     points = [[30.0, 30.0, 10.0]]
     with pytest.raises(InvalidInput, match="'line'"):
-        theory_curve(block(Source(kind="line", position_mm=(30.0, 30.0, 30.0))), points)
+        theory_curve(block(Line(position_mm=(30.0, 30.0, 30.0))), points)
     water = dataclasses.replace(MEDIUM, mus_per_mm=0.0)
     with pytest.raises(InvalidInput, match="scatter"):
-        theory_curve(block(Source(position_mm=(30.0, 30.0, -0.5)), medium=water), points)
+        theory_curve(block(Pencil(position_mm=(30.0, 30.0, -0.5)), medium=water), points)
 
 
 def test_a_simulation_follows_the_curve():
     """Far from source and sides, theory and simulation agree within 4 %; mean over four lines on each side."""
     domain = Domain(labels=np.ones((60, 60, 60), np.uint8), affine=np.eye(4), media=(MEDIUM,))
-    source = Source(position_mm=(29.5, 29.5, -0.5), direction=(0.0, 0.0, 1.0))
+    source = Pencil(position_mm=(29.5, 29.5, -0.5), direction=(0.0, 0.0, 1.0))
     result = simulate(domain, source, LightSettings(photons=50_000, seed=5), device="cpu")
     ratios = []
     for dx, dy in ((1, 0), (-1, 0), (0, 1), (0, -1)):

@@ -14,11 +14,11 @@ from napari_gpubio.light.io.results import load_result, save_result
 from napari_gpubio.light.kernels.voxels import problem as problems
 from napari_gpubio.light.run import simulate, simulate_steps
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.source import Source
+from napari_gpubio.light.sources import Pencil
 from tests.light.voxel_samples import check_same_bits, make_domain, tallies
 
 DOMAIN = make_domain((8, 9, 10))
-SOURCE = Source(position_mm=(4.1, 4.2, 0.0))
+SOURCE = Pencil(position_mm=(4.1, 4.2, 0.0))
 DETECTORS = (Detector(position_mm=(4.1, 6.0, 0.0), radius_mm=2.0),)
 SETTINGS = LightSettings(photons=2000, batches=8, halves=True, exit_map=True, time_gates_ns=(0.0, 0.05, 5.0))
 DEVICES = ["cpu", "cuda:0", "cuda:0,1,2"]

@@ -24,7 +24,7 @@ from napari_gpubio.light.model import Medium
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.run import simulate, simulate_steps
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.source import Source
+from napari_gpubio.light.sources import Pencil
 from tests import runs
 from tests.light.layers import test_run as layered
 from tests.light.layers.samples import ARRAYS, NUMBERS
@@ -32,7 +32,7 @@ from tests.light.layers.samples import check_same_bits as check_same_layered_bit
 from tests.light.voxel_samples import TISSUE, check_same_bits, make_domain, turned_affine
 
 DOMAIN = make_domain((8, 9, 10))
-SOURCE = Source(position_mm=(4.1, 4.2, 0.0))
+SOURCE = Pencil(position_mm=(4.1, 4.2, 0.0))
 DETECTORS = (Detector(position_mm=(4.1, 6.0, 0.0), radius_mm=1.0),)
 SETTINGS = LightSettings(photons=4000, batches=8)
 
@@ -331,7 +331,7 @@ def test_detected_photons_are_consistent(device):
         Detector(position_mm=positions[1], radius_mm=2.0, normal=normal),
     )
     direction = domain.direction_to_world((0, 0, 1))
-    source = Source(position_mm=domain.grid_to_world((8.1, 16.2, 0.0)), direction=direction)
+    source = Pencil(position_mm=domain.grid_to_world((8.1, 16.2, 0.0)), direction=direction)
     settings = LightSettings(photons=40_000, roulette_threshold=0.0)
     result = simulate(domain, source, settings, detectors=detectors, device=device)
     for number, detector in enumerate(detectors):

@@ -10,11 +10,11 @@ from napari_gpubio.light import batches as work
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.run import check_source, needed_memory_mb, simulate, simulate_steps
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.source import ALL_ROUND, KINDS, Source
-from tests.light.voxel_samples import make_domain
+from napari_gpubio.light.sources import KINDS, AllRound, Pencil
+from tests.light.voxel_samples import make_domain, source_of
 
 DOMAIN = make_domain((8, 9, 10))
-SOURCE = Source(position_mm=(4.1, 4.2, 0.0))
+SOURCE = Pencil(position_mm=(4.1, 4.2, 0.0))
 SETTINGS = LightSettings(photons=4000, batches=8)
 
 # -- what is refused --------------------------------------------------------------------------------------------------
@@ -44,7 +44,7 @@ def hollow():
 )
 def test_sources_that_cannot_light_the_tissue(values, sentence):
     with pytest.raises(InvalidInput, match=sentence):
-        simulate(hollow(), Source(**values), SETTINGS, device="cpu")
+        simulate(hollow(), Pencil(**values), SETTINGS, device="cpu")
 
 
 @pytest.mark.parametrize(
@@ -61,15 +61,15 @@ def test_sources_that_cannot_light_the_tissue(values, sentence):
     ],
 )
 def test_sources_that_can(values):
-    check_source(hollow(), Source(**values))
+    check_source(hollow(), KINDS[values.get("kind", "pencil")](**{k: v for k, v in values.items() if k != "kind"}))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_tissue_may_be_one_voxel_thick(kind):
     domain = make_domain((1, 1, 1), voxel_mm=60.0)
-    z = 30.0 if kind in ALL_ROUND else 0.0
+    z = 30.0 if issubclass(KINDS[kind], AllRound) else 0.0
     pattern = {"pattern": np.ones((2, 2)), "volume": np.ones((2, 2, 2))}.get(kind)
-    source = Source(kind=kind, position_mm=(30.5, 30.5, z), pattern=pattern)
+    source = source_of(kind, position_mm=(30.5, 30.5, z), pattern=pattern)
     result = simulate(domain, source, LightSettings(photons=160), device="cpu")
     assert result.energy.absorbed.value > 0.1
 
@@ -110,7 +110,7 @@ def test_what_a_run_needs_is_what_it_takes(fake_gpu, few_builds):
     domain = make_domain((30, 30, 30))
     for device in ("cuda:0", "cuda:0,1"):
         needed = needed_memory_mb(domain, SETTINGS, device) * 2**20
-        steps = simulate_steps(domain, Source(position_mm=(15, 15, 0)), SETTINGS, device=device)
+        steps = simulate_steps(domain, Pencil(position_mm=(15, 15, 0)), SETTINGS, device=device)
         next(steps), next(steps)
         assert pretended.used_bytes[0] == pytest.approx(needed, rel=0.05)
         steps.close()

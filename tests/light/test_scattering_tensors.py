@@ -12,7 +12,7 @@ from napari_gpubio.light.kernels.voxels.tensor_table import cholesky_columns
 from napari_gpubio.light.model import Medium
 from napari_gpubio.light.scattering_tensors import extreme_eigenvalues
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.source import Source
+from napari_gpubio.light.sources import Pencil
 from tests.light.voxel_samples import make_domain, turned_affine
 
 SHAPE = (3, 4, 5)
@@ -26,7 +26,7 @@ def domain(tensors=None, **more):
 
 
 def table(given):
-    return VoxelProblem(given, Source(), LightSettings()).tensors
+    return VoxelProblem(given, Pencil(), LightSettings()).tensors
 
 
 def test_matrices_are_kept_as_six_components():
@@ -133,14 +133,14 @@ def test_everything_about_tensors_is_in_the_key_of_a_run():
     plain, other = domain(), FULL.copy()
     other[2, 3, 4] *= 2
     domains = (plain, plain.with_tensors(FULL), plain.with_tensors(FULL, "free"), plain.with_tensors(other))
-    assert len({VoxelProblem(d, Source(), LightSettings()).key for d in domains}) == 4
+    assert len({VoxelProblem(d, Pencil(), LightSettings()).key for d in domains}) == 4
     own = np.zeros((*SHAPE, 6)) + np.array([1, 1, 1, 0, 0, 0])
-    keys = (VoxelProblem(d, Source(), LightSettings()).key for d in (plain, plain.with_tensors(own)))
+    keys = (VoxelProblem(d, Pencil(), LightSettings()).key for d in (plain, plain.with_tensors(own)))
     assert len(set(keys)) == 1
 
 
 def test_memory_counts_tensors():
-    sizes = [VoxelProblem(d, Source(), LightSettings()).resident_bytes() for d in (domain(), domain(FULL))]
+    sizes = [VoxelProblem(d, Pencil(), LightSettings()).resident_bytes() for d in (domain(), domain(FULL))]
     assert sizes[1] - sizes[0] == 4 * 5 * 6 * 7 + 61 * 32
 
 

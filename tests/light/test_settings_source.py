@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import MOST_PHOTONS, LightSettings
-from napari_gpubio.light.source import Source
+from napari_gpubio.light.sources import KINDS, Pencil, Planar
+from tests.light.voxel_samples import make_domain, source_of
 
 NAN, INF = float("nan"), float("inf")
 SQUARE = np.ones((2, 2))
@@ -62,31 +64,35 @@ def test_what_is_allowed():
 @pytest.mark.parametrize(
     ("values", "sentence"),
     [
-        ({"kind": "laser"}, "kind is 'laser'; choose one of 'pencil', 'isotropic'"),
         ({"direction": (0, 0, 0)}, r"the source's direction is \(0, 0, 0\); give the direction of emission"),
-        ({"direction": (0, NAN, 1)}, "the source's direction is .*; give three finite numbers"),
-        ({"position_mm": (0, 0)}, "the source's position_mm is .*; give three finite numbers"),
-        ({"position_mm": (0, INF, 0)}, "the source's position_mm is .*; give three finite numbers"),
-        ({"radius_mm": 0}, "radius_mm is 0 mm; it must be greater than 0 mm"),
-        ({"numerical_aperture": -0.1}, "numerical_aperture is -0.1; it must be greater than 0"),
-        ({"half_angle_deg": 181}, "half_angle_deg is 181 °; it must be at most 180 °"),
-        ({"width_mm": -1}, "width_mm is -1 mm; it must be greater than 0 mm"),
-        ({"height_mm": NAN}, "height_mm is nan; give a finite number in mm"),
-        ({"length_mm": 0}, "length_mm is 0 mm; it must be greater than 0 mm"),
-        ({"width_axis": (0, 0, 2)}, "the source's width axis is along its direction; give one across it"),
+        ({"direction": (0, NAN, 1)}, r"direction\[1\] is nan; give a finite number"),
+        ({"position_mm": (0, 0)}, "position_mm has 2 values; give 3"),
+        ({"position_mm": (0, INF, 0)}, r"position_mm\[1\] is inf; give a finite number"),
+        ({"kind": "fiber", "radius_mm": 0}, "radius_mm is 0 mm; it must be greater than 0 mm"),
+        ({"kind": "fiber", "numerical_aperture": -0.1}, "numerical_aperture is -0.1; it must be greater than 0"),
+        ({"kind": "cone", "half_angle_deg": 181}, "half_angle_deg is 181 °; it must be at most 180 °"),
+        ({"kind": "planar", "width_mm": -1}, "width_mm is -1 mm; it must be greater than 0 mm"),
+        ({"kind": "planar", "height_mm": NAN}, "height_mm is nan; give a finite number in mm"),
+        ({"kind": "line", "length_mm": 0}, "length_mm is 0 mm; it must be greater than 0 mm"),
+        (
+            {"kind": "planar", "width_axis": (0, 0, 2)},
+            "the source's width axis is along its direction",
+        ),
         ({"kind": "disk", "inner_radius_mm": 1.0}, "inner radius is 1 mm and its radius 1 mm; give a smaller"),
-        ({"inner_radius_mm": -1}, "inner_radius_mm is -1 mm; it must be at least 0 mm"),
-        ({"kind": "disk", "sector_deg": (90, 90)}, r"sector_deg is \(90, 90\); give two angles, the second up to 360"),
+        ({"kind": "disk", "inner_radius_mm": -1}, "inner_radius_mm is -1 mm; it must be at least 0 mm"),
+        (
+            {"kind": "disk", "sector_deg": (90, 90)},
+            r"sector_deg is \(90.0, 90.0\); give two angles, the second",
+        ),
         ({"kind": "disk", "sector_deg": (0, 361)}, "the second up to 360 degrees larger"),
-        ({"kind": "disk", "sector_deg": (0, NAN)}, "give two angles"),
-        ({"kind": "disk", "sector_deg": 30}, "give two angles"),
-        ({"kind": "fiber", "sector_deg": (0, 30)}, "choose one of disk"),
-        ({"focus_mm": INF}, "focus_mm is inf; give a finite number in mm"),
-        ({"rayleigh_mm": 0}, "rayleigh_mm is 0 mm; it must be greater than 0 mm"),
-        ({"columns": 0}, "columns is 0; it must be at least 1"),
-        ({"modulation": 1.1}, "modulation is 1.1; it must be at most 1"),
-        ({"angle_sd_deg": 0}, "angle_sd_deg is 0 °; it must be greater than 0 °"),
-        ({"kind": "pattern"}, "a source of kind 'pattern' needs its pattern: an image of the irradiance"),
+        ({"kind": "disk", "sector_deg": (0, NAN)}, r"sector_deg\[1\] is nan; give a finite number"),
+        ({"kind": "disk", "sector_deg": 30}, "sector_deg is 30; give a list"),
+        ({"kind": "slit", "focus_mm": 1.0, "spread_along": 0.1}, "a spread and a focus at 1 mm; give one of them"),
+        ({"kind": "disk", "focus_mm": INF}, "focus_mm is inf; give a finite number in mm"),
+        ({"kind": "hyperboloid", "rayleigh_mm": 0}, "rayleigh_mm is 0 mm; it must be greater than 0 mm"),
+        ({"kind": "pencil_array", "columns": 0}, "columns is 0; it must be at least 1"),
+        ({"kind": "fourier", "modulation": 1.1}, "modulation is 1.1; it must be at most 1"),
+        ({"kind": "zgaussian", "angle_sd_deg": 0}, "angle_sd_deg is 0 °; it must be greater than 0 °"),
         ({"kind": "pattern", "pattern": np.ones(4)}, r"pattern has shape \(4,\); give a two-dimensional image"),
         ({"kind": "pattern", "pattern": np.ones((0, 4))}, "give a two-dimensional image"),
         ({"kind": "pattern", "pattern": -SQUARE}, "must be finite, nowhere negative and somewhere positive"),
@@ -96,13 +102,45 @@ def test_what_is_allowed():
 )
 def test_sources_that_are_refused(values, sentence):
     with pytest.raises(InvalidInput, match=sentence):
-        Source(**values)
+        made(**values)
+
+
+def made(kind="pencil", **values):
+    return KINDS[kind](**values)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_would_be_ignored_cannot_be_written(kind):
+    """Nor is a number lost on the way to another kind, as far as that has it."""
+    names = {one: {f.name for f in dataclasses.fields(one)} for one in KINDS.values()}
+    own = names[KINDS[kind]]
+    for name in set().union(*names.values()) - own:
+        with pytest.raises(TypeError, match=name):
+            made(kind, **{name: 1.0})
+    given = source_of(kind, position_mm=(1, 2, 3), direction=(0, 1, 1), weight=2.0, radius_mm=0.3, width_mm=4.0)
+    for other in KINDS.values():
+        common = own & names[other] - {"pattern"}
+        changed = given.changed_to(other)
+        assert {name: getattr(changed, name) for name in common} == {name: getattr(given, name) for name in common}
+
+
+@pytest.mark.parametrize("kind", ["pattern", "volume"])
+def test_a_pattern_may_come_later_but_not_too_late(kind):
+    domain = make_domain((4, 4, 4))
+    blank = made(kind, position_mm=(2, 2, 2))
+    with pytest.raises(InvalidInput, match=f"a source of kind '{kind}' needs its pattern"):
+        simulate(domain, blank, LightSettings(photons=10), device="cpu")
+    given = np.ones((2, 2) if kind == "pattern" else (2, 2, 2))
+    full = dataclasses.replace(blank, pattern=given)
+    assert full == dataclasses.replace(blank, pattern=given.copy()) != blank
+    assert full != dataclasses.replace(blank, pattern=2 * given)
+    assert hash(full) == hash(dataclasses.replace(full))
 
 
 @pytest.mark.parametrize("direction", [(0, 0, 1), (0, 0, -2), (1, 0, 0), (-3, 0, 0.1), (1, 2, 3), (0.95, 0.1, 0)])
 @pytest.mark.parametrize("width_axis", [None, (0, 1, 0.2), (-4, 1, 1)])
 def test_the_frame_is_right_handed_and_looks_ahead(direction, width_axis):
-    frame = Source(direction=direction, width_axis=width_axis).frame()
+    frame = Planar(direction=direction, width_axis=width_axis).frame()
     np.testing.assert_allclose(frame @ frame.T, np.eye(3), atol=1e-12)
     assert np.linalg.det(frame) == pytest.approx(1.0)
     np.testing.assert_allclose(frame[2] * np.linalg.norm(direction), direction, atol=1e-12)
@@ -113,9 +151,10 @@ def test_the_frame_is_right_handed_and_looks_ahead(direction, width_axis):
 def test_a_square_stays_a_square():
     """Without a width axis, the sides of a rectangle that emits along z or y are along the axes."""
     for direction in ((0, 0, 1), (0, 1, 0), (0, 0, -1)):
-        np.testing.assert_allclose(np.abs(Source(direction=direction).frame()).max(axis=1), 1.0)
+        np.testing.assert_allclose(np.abs(Planar(direction=direction).frame()).max(axis=1), 1.0)
 
 
 def test_vectors_become_tuples_of_floats():
-    source = Source(position_mm=np.array([1, 2, 3]), direction=[0, 1, 0])
-    assert dataclasses.astuple(source)[1:3] == ((1.0, 2.0, 3.0), (0.0, 1.0, 0.0))
+    source = Pencil(position_mm=np.array([1, 2, 3]), direction=[0, 1, 0])
+    assert (source.position_mm, source.direction) == ((1.0, 2.0, 3.0), (0.0, 1.0, 0.0))
+    assert all(type(number) is float for number in (*source.position_mm, *source.direction))

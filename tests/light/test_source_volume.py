@@ -13,7 +13,7 @@ from napari_gpubio.light.kernels.voxels.source_table import SUM_BITS
 from napari_gpubio.light.model import Medium
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.source import Source, emitting_volume
+from napari_gpubio.light.sources import EmittingVolume, emitting_volume
 from tests.light.test_physics_sources import EDGE, LEAST_P, check_independent, check_round, check_uniform, starts
 from tests.light.voxel_samples import grid_affine, make_domain, turned_affine
 
@@ -21,8 +21,8 @@ SIZES = (6.0, 4.0, 10.0)  # mm
 
 
 def volume(emission, **more):
-    return Source(
-        kind="volume", width_mm=SIZES[0], height_mm=SIZES[1], length_mm=SIZES[2], pattern=emission,
+    return EmittingVolume(
+        width_mm=SIZES[0], height_mm=SIZES[1], length_mm=SIZES[2], pattern=emission,
         position_mm=(EDGE / 2,) * 3, **more,
     )  # fmt: skip
 
@@ -110,7 +110,7 @@ def test_a_volume_that_emits_outside_the_tissue_only_is_refused():
 )
 def test_volumes_that_are_refused(pattern, words):
     with pytest.raises(InvalidInput, match=words):
-        Source(kind="volume", pattern=pattern)
+        EmittingVolume(pattern=pattern)
 
 
 @pytest.mark.parametrize("emission", [np.zeros((3, 3, 3)), np.ones((3, 3))])

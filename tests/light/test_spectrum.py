@@ -15,7 +15,7 @@ from tests.light.voxel_samples import check_z, make_domain
 LABELS = np.ones((20, 20, 12), np.uint8)
 LABELS[:, :, 2:] = 2
 DETECTORS = tuple(light.Detector(position_mm=(10 + d, 10, 0), radius_mm=2.0, name=f"{d} mm") for d in (3, 6))
-SOURCE = light.Source(position_mm=(10, 10, 0))
+SOURCE = light.Pencil(position_mm=(10, 10, 0))
 
 
 def media(absorption=1.0, scattering=1.0, **changes):

@@ -6,7 +6,7 @@ from scipy.spatial.transform import Rotation
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import apply_affine, rotation_of
-from napari_gpubio.light.source import Source
+from napari_gpubio.light.sources import KINDS, Disk, Planar
 from napari_gpubio.light.surface import (
     above_surface,
     clearance_mm,
@@ -17,7 +17,7 @@ from napari_gpubio.light.surface import (
     share_inside,
     source_problem,
 )
-from tests.fitting import fitting
+from tests.light.voxel_samples import source_of
 
 CENTER = np.array([5.0, -7.0, 11.0])
 VOXELS = [(1.0, 1.0, 1.0), (1.0, 1.0, 2.5), (0.8, 1.2, 3.0), (0.05, 0.05, 0.05)]
@@ -229,7 +229,7 @@ def test_where_there_is_no_tissue_there_is_a_sentence():
 )
 def test_the_problem_of_a_source(kind, position, direction, message):
     labels, affine = box()
-    problem = source_problem(labels, affine, Source(kind=kind, position_mm=position, direction=direction))
+    problem = source_problem(labels, affine, KINDS[kind](position_mm=position, direction=direction))
     assert message in problem
     assert bool(problem) == bool(message)
 
@@ -240,15 +240,15 @@ def test_the_problem_of_a_source(kind, position, direction, message):
 def test_a_wide_beam_on_a_plane_needs_no_clearance_but_a_tilted_one_does():
     labels, affine = box((60, 60, 30), 5)
     on_top = (30.0, 30.0, 24.999)  # the upper face is at z = 25
-    flat = Source(kind="disk", position_mm=(30.0, 30.0, 25.001), direction=(0, 0, -1), radius_mm=4.0)
+    flat = Disk(position_mm=(30.0, 30.0, 25.001), direction=(0, 0, -1), radius_mm=4.0)
     assert clearance_mm(labels, affine, flat) == 0.0
-    tilted = Source(kind="disk", position_mm=(30.0, 30.0, 25.0), direction=(1, 0, -1), radius_mm=4.0)
+    tilted = Disk(position_mm=(30.0, 30.0, 25.0), direction=(1, 0, -1), radius_mm=4.0)
     # the lower edge of the disk lies r sin 45 below the face, which is r along the beam
     assert clearance_mm(labels, affine, tilted) == pytest.approx(4.0, abs=0.01)
-    wide = Source(kind="planar", position_mm=on_top, direction=(1, 0, -1), width_mm=6.0, height_mm=2.0)
+    wide = Planar(position_mm=on_top, direction=(1, 0, -1), width_mm=6.0, height_mm=2.0)
     assert clearance_mm(labels, affine, wide) == pytest.approx(3.0, abs=0.01)
     for kind in ("pencil", "fiber", "isotropic", "cone", "lambertian"):
-        assert clearance_mm(labels, affine, Source(kind=kind, position_mm=on_top, direction=(1, 0, -1))) == 0.0
+        assert clearance_mm(labels, affine, KINDS[kind](position_mm=on_top, direction=(1, 0, -1))) == 0.0
 
 
 def test_a_beam_that_starts_that_far_before_the_surface_starts_outside():
@@ -257,7 +257,7 @@ def test_a_beam_that_starts_that_far_before_the_surface_starts_outside():
     for out in directions(15):
         point = nearest_surface(labels, affine, CENTER + 1.2 * radius * out)
         normal = inward_normal(labels, affine, point)
-        beam = Source(kind="disk", position_mm=tuple(point), direction=tuple(normal), radius_mm=6.0)
+        beam = Disk(position_mm=tuple(point), direction=tuple(normal), radius_mm=6.0)
         start = point - clearance_mm(labels, affine, beam) * normal
         u, v, _ = beam.frame()
         for r, a in zip(6.0 * np.sqrt(rng.random(40)), 2 * np.pi * rng.random(40), strict=True):
@@ -288,13 +288,13 @@ def test_the_part_of_a_source_that_the_surface_cuts_off(kind, depth, expected):
     labels[40:] = 1
     affine = np.diag([0.1, 0.1, 0.1, 1.0])
     affine[:3, 3] = 0.05
-    source = fitting(
-        Source(), kind=kind, position_mm=(4.0 + depth, 4.0, 4.0), direction=(0, 1, 0), width_axis=(1, 0, 0),
+    source = source_of(
+            kind, position_mm=(4.0 + depth, 4.0, 4.0), direction=(0, 1, 0), width_axis=(1, 0, 0),
         radius_mm=2.0, width_mm=2.0, height_mm=3.0,
     )  # fmt: skip
     assert share_inside(labels, affine, source) == pytest.approx(expected, abs=0.03)
 
 
 def test_what_lies_beyond_the_grid_is_outside():
-    source = Source(kind="planar", position_mm=(0.0, 4.0, 4.0), direction=(0, 1, 0), width_axis=(1, 0, 0))
+    source = Planar(position_mm=(0.0, 4.0, 4.0), direction=(0, 1, 0), width_axis=(1, 0, 0))
     assert share_inside(np.ones((8, 8, 8), np.uint8), np.eye(4), source) == pytest.approx(0.55 * 0.8, abs=0.05)

@@ -8,7 +8,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.model import Medium
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.source import Source
+from napari_gpubio.light.sources import Pencil
 from napari_gpubio.light.theory import (
     diffusion_coefficient_mm,
     effective_attenuation_per_mm,
@@ -201,7 +201,7 @@ def test_fluence_is_that_of_diffusion_theory(device, refraction):
     media = sliced(medium, 11)
     domain = make_domain(labels, *media)
     settings = LightSettings(photons=40_000 if device == "cpu" else 10_000_000, specular=False)
-    result = simulate(domain, Source(position_mm=(30, 30, 0)), settings, device=device)
+    result = simulate(domain, Pencil(position_mm=(30, 30, 0)), settings, device=device)
     expected = 0.005 * fluence_semi_infinite(rho, z, medium)
     ratios = []
     for label in range(3, 12):
@@ -222,7 +222,7 @@ def test_pulses_are_those_of_diffusion_theory(device):
     settings = LightSettings(
         photons=80_000 if device == "cpu" else 10_000_000, specular=False, time_gates_ns=tuple(edges)
     )
-    source = Source(position_mm=(30, 30, 0))
+    source = Pencil(position_mm=(30, 30, 0))
     result = simulate(make_domain(labels, *sliced(MEDIUM, 11)), source, settings, device=device)
     found = result.fluence_rate[there].sum(axis=0)[2:16]
     fine = ((np.arange(160) + 0.5) / 100)[20:]

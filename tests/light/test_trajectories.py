@@ -13,7 +13,7 @@ from napari_gpubio.light.io.trajectories import load_trajectories, save_trajecto
 from napari_gpubio.light.model import Medium
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.source import Source
+from napari_gpubio.light.sources import Disk, Pencil
 from napari_gpubio.light.trajectories import trajectories, trajectories_steps
 from napari_gpubio.light.trajectory import KINDS
 from tests.light.voxel_samples import CYCLIC_SIDES, TISSUE, make_domain, turned_affine
@@ -25,7 +25,7 @@ ARRAYS = ("photon", "starts", "position_mm", "weight", "time_ns", "kind", "verte
 
 def run(photons=400, detectors=DETECTORS, **changes):
     domain = changes.pop("domain", None) or make_domain((8, 8, 8), dataclasses.replace(TISSUE, mus_per_mm=3.0))
-    source = Source(position_mm=changes.pop("position", (4.0, 4.0, -1.0)))
+    source = Pencil(position_mm=changes.pop("position", (4.0, 4.0, -1.0)))
     return simulate(domain, source, LightSettings(photons=photons, **changes), detectors=detectors, device="cpu")
 
 
@@ -80,7 +80,7 @@ def test_directions_change_at_vertices_as_told():
     labels[:, :, 3:] = 2
     media = Medium(label=1, n=1.2), Medium(label=2, n=1.5)
     domain = make_domain(labels, *media, outside_n=1.2)
-    source = Source(position_mm=(1.0, 3.2, 0.5), direction=(1.0, 0.0, 1.0))
+    source = Pencil(position_mm=(1.0, 3.2, 0.5), direction=(1.0, 0.0, 1.0))
     settings = LightSettings(photons=20, faces=("default",) * 5 + ("mirror",))
     result = simulate(domain, source, settings, device="cpu")
     found = trajectories(result, 20)
@@ -109,7 +109,7 @@ def test_photons_that_are_not_detected_end_in_other_ways():
 
 
 def test_photons_that_miss_have_no_vertices():
-    wide = Source(kind="disk", position_mm=(4.0, 4.0, -1.0), radius_mm=9.0)
+    wide = Disk(position_mm=(4.0, 4.0, -1.0), radius_mm=9.0)
     result = simulate(make_domain((8, 8, 8)), wide, LightSettings(photons=200), device="cpu")
     found = trajectories(result, 200)
     missed = int((found.vertex_counts == 0).sum())
@@ -142,7 +142,7 @@ def test_long_ways_are_cut():
 def test_positions_are_those_of_the_world():
     domain = make_domain((8, 8, 8), affine=turned_affine())
     place = tuple(domain.grid_to_world((4.0, 8.0, 0.0)))
-    source = Source(position_mm=tuple(domain.grid_to_world((4.0, 8.0, -1.0))), direction=tuple(
+    source = Pencil(position_mm=tuple(domain.grid_to_world((4.0, 8.0, -1.0))), direction=tuple(
         domain.direction_to_world((0, 0, 1))))  # fmt: skip
     detector = Detector(position_mm=place, radius_mm=4.0)
     result = simulate(domain, source, LightSettings(photons=300), detectors=[detector], device="cpu")

@@ -23,14 +23,14 @@ from napari_gpubio.light.kernels.voxels.problem import (
 from napari_gpubio.light.kernels.voxels.tally import VoxelTally
 from napari_gpubio.light.model import Medium
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.source import Source
+from napari_gpubio.light.sources import Fiber, Isotropic, Pattern, Pencil, Planar
 from tests.light.voxel_samples import TISSUE, layers, make_domain, sliced, turned_affine
 
 SHAPE = (3, 4, 5)
 
 
 def problem(domain=None, source=None, detectors=(), **settings):
-    return VoxelProblem(domain or make_domain(SHAPE), source or Source(), LightSettings(**settings), detectors)
+    return VoxelProblem(domain or make_domain(SHAPE), source or Pencil(), LightSettings(**settings), detectors)
 
 
 # -- tables -----------------------------------------------------------------------------------------------------------
@@ -83,7 +83,7 @@ def test_faces_take_three_bits_each():
 
 def test_source_and_detectors_along_the_axes_of_the_volume():
     domain = make_domain(SHAPE, affine=turned_affine())
-    source = Source(kind="planar", position_mm=(11, -25, 33), direction=(1, 2, 3), width_mm=4.0, height_mm=5.0)
+    source = Planar(position_mm=(11, -25, 33), direction=(1, 2, 3), width_mm=4.0, height_mm=5.0)
     ball, disc = Detector(position_mm=(12, -24, 32)), Detector(position_mm=(1, 2, 3), radius_mm=4.0, normal=(0, 3, 4))
     p = problem(domain, source, (ball, disc))
     numbers = p.packed_sources[0].numbers.astype(float)
@@ -101,7 +101,7 @@ def test_source_and_detectors_along_the_axes_of_the_volume():
 
 
 def test_the_opening_of_a_fiber_is_that_of_the_medium_where_it_ends():
-    fiber = Source(kind="fiber", numerical_aperture=0.5, position_mm=(1.5, 2.0, 2.5))
+    fiber = Fiber(numerical_aperture=0.5, position_mm=(1.5, 2.0, 2.5))
     for source, n in ((fiber, 1.37), (dataclasses.replace(fiber, position_mm=(1.5, 2.0, -3.0)), 1.1)):
         p = problem(make_domain(SHAPE, outside_n=1.1), source)
         assert math.acos(1 - p.packed_sources[0].numbers[14]) == pytest.approx(math.asin(0.5 / n), rel=1e-5)
@@ -112,7 +112,7 @@ def test_the_opening_of_a_fiber_is_that_of_the_medium_where_it_ends():
 
 def test_a_pattern_becomes_a_running_sum():
     image = np.array([[0.0, 1.0, 0.0], [2.0, 0.0, 1.0]])
-    (packed,) = problem(source=Source(kind="pattern", pattern=image)).packed_sources
+    (packed,) = problem(source=Pattern(pattern=image)).packed_sources
     np.testing.assert_allclose(packed.pattern, [0, 0.25, 0.25, 0.75, 0.75, 1])
     assert (packed.pattern_columns, packed.pattern[-1]) == (3, 1.0)
     np.testing.assert_array_equal(problem().packed_sources[0].pattern, [1.0])
@@ -177,8 +177,8 @@ def test_the_key_knows_everything_but_the_number_of_photons():
     others = [
         problem(seed=2), problem(refraction=False), problem(specular=False), problem(roulette_threshold=1e-3),
         problem(halves=True), problem(exit_map=True), problem(time_gates_ns=(0.0, 4.0)), problem(faces=("mirror",) * 6),
-        problem(time_gates_ns=(0.0, 1.0, 5.0)), problem(source=Source(position_mm=(0, 0, 0.1))),
-        problem(source=Source(direction=(0, 1, 1))), problem(source=Source(kind="isotropic")),
+        problem(time_gates_ns=(0.0, 1.0, 5.0)), problem(source=Pencil(position_mm=(0, 0, 0.1))),
+        problem(source=Pencil(direction=(0, 1, 1))), problem(source=Isotropic()),
         problem(make_domain(SHAPE, voxel_mm=1.1)), problem(make_domain((3, 5, 4))),
         problem(make_domain(SHAPE, dataclasses.replace(TISSUE, mua_per_mm=0.021))),
         problem(make_domain(SHAPE, outside_n=1.1)), problem(make_domain(SHAPE, mua_per_mm=np.full(SHAPE, 0.02))),

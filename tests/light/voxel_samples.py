@@ -11,11 +11,18 @@ import numpy as np
 
 from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.result import LightResult
+from napari_gpubio.light.sources import KINDS, Source
 
 CLEAR = Medium(label=1, n=1.0)
 TISSUE = Medium(label=1, mua_per_mm=0.02, mus_per_mm=2.0, g=0.6, n=1.37)
 OPEN, CYCLIC_SIDES = ("default",) * 6, ("cyclic",) * 4 + ("default",) * 2
 MOST_Z = 4.0  # standard errors: one chance in 16 000
+
+
+def source_of(kind: str, **wanted: Any) -> Source:
+    """A source of a kind, with those of the wanted values that it has."""
+    own = KINDS[kind].__dataclass_fields__
+    return KINDS[kind](**{name: value for name, value in wanted.items() if name in own})
 
 
 def grid_affine(voxel_mm: Any = 1.0) -> np.ndarray:

@@ -8,8 +8,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from napari_gpubio.core.device import choose_device
-from napari_gpubio.core.parameters import replaced
-from napari_gpubio.tracts import Directions, TensorField, TrackSettings, fit_tensors, track
+from napari_gpubio.tracts import Cone, Hamiltonian, Principal, TensorField, fit_tensors, track
 from napari_gpubio.tracts.checks import EXACT, SEED_SCHEME, shoot
 from napari_gpubio.tracts.kernels.rays.problem import RayProblem
 from napari_gpubio.tracts.model import Cache
@@ -19,12 +18,12 @@ from napari_gpubio.tracts.phantom.brain import voxel_centers
 from napari_gpubio.tracts.phantom.closed_forms import pull_back
 from napari_gpubio.tracts.run import trace_problem
 from napari_gpubio.tracts.seeds import Launch, ball, make_launch
-from tests.fitting import fitting
+from napari_gpubio.tracts.settings import EuDX, VanAart2011, as_method
 
 DOUBLE = dataclasses.replace(EXACT, precision="double")
 SEED_DOUBLE = dataclasses.replace(SEED_SCHEME, precision="double")
-EUDX = replaced(EXACT, method="eudx")
-FORWARDS = Directions(kind="principal", both_ways=False)
+EUDX = as_method(EuDX, EXACT)
+FORWARDS = Principal(both_ways=False)
 METHODS = {"hamiltonian": DOUBLE, "vanaart2011": SEED_DOUBLE, "eudx": dataclasses.replace(EUDX, precision="double")}
 ROD = dataclasses.replace(EXACT, step_mm=0.25, max_length_mm=100)
 START, AHEAD = (10.0, 5.0, 8.0), (-0.7, -0.6, 0.2)
@@ -38,7 +37,7 @@ GRIDS = {
 }
 ALL_METHODS = pytest.mark.parametrize(
     "changes",
-    [{}, {"interpolation": "linear"}, {"method": "vanaart2011"}, {"method": "eudx"}],
+    [{}, {"interpolation": "linear"}, {"method": VanAart2011}, {"method": EuDX}],
     ids=["cubic", "linear", "vanaart2011", "eudx"],
 )
 
@@ -49,8 +48,9 @@ def sampled(make, *arguments):
     return make(*arguments).sample()
 
 
-def changed(settings, **changes):
-    return replaced(settings, **changes)
+def changed(settings, method=None, **changes):
+    """Settings with changes, perhaps of another method, as far as that has them."""
+    return dataclasses.replace(settings if method is None else as_method(method, settings), **changes)
 
 
 def one_ray(field, start, direction, settings, device="cpu"):
@@ -101,16 +101,16 @@ def rod(shape=(40, 12, 12), *, isotropic_from=None, masked_to=None):
 KINDS = {
     "cubic": {"interpolation": "smoothing"},
     "linear": {"interpolation": "linear"},
-    "vanaart2011": {"method": "vanaart2011"},
-    "eudx": {"method": "eudx"},
-    "eudx of near neighbors": {"method": "eudx", "corner_angle_deg": 60.0, "corner_weight": 0.5},
+    "vanaart2011": {"method": VanAart2011},
+    "eudx": {"method": EuDX},
+    "eudx of near neighbors": {"method": EuDX, "corner_angle_deg": 60.0, "corner_weight": 0.5},
 }
 CALLOSUM = (0.0, -5.0, 22.0)
 BOTH_KINDS = pytest.mark.parametrize("kind", KINDS)
 BOTH_REALS = pytest.mark.parametrize("precision", ["single", "double"])
 SEEDS = ball(CALLOSUM, 4.0, 12, seed=5)
-FAN = Directions(count=15)
-TRACK = TrackSettings(max_length_mm=40.0)
+FAN = Cone(count=15)
+TRACK = Hamiltonian(max_length_mm=40.0)
 
 
 @functools.cache
@@ -138,13 +138,18 @@ def fresh(field):
 
 
 def problem(field, seeds, settings, directions=None, **more):
-    return RayProblem(field, make_launch(field, seeds, directions or Directions(count=8)), settings, **more)
+    return RayProblem(field, make_launch(field, seeds, directions or Cone(count=8)), settings, **more)
 
 
 def settings_of(kind, precision="single", **changes):
     """Settings of a kind with changes, as far as it has them."""
-    base = TrackSettings(precision=precision, max_length_mm=60.0, step_mm=0.4, fa_stop=0.0)
-    return fitting(base, **KINDS[kind] | changes)
+    wanted = {"precision": precision, "max_length_mm": 60.0, "step_mm": 0.4, "fa_stop": 0.0} | KINDS[kind] | changes
+    return known_of(wanted.pop("method", Hamiltonian), wanted)
+
+
+def known_of(method, wanted):
+    """Settings of a method with those of some values that it has."""
+    return method(**{name: value for name, value in wanted.items() if name in method.__dataclass_fields__})
 
 
 @functools.cache

@@ -7,20 +7,22 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.device import CPU
-from napari_gpubio.tracts import Directions, TensorField, fit_tensors, track
+from napari_gpubio.tracts import Principal, TensorField, fit_tensors, track
 from napari_gpubio.tracts.io import read_dwi, read_mask
 from napari_gpubio.tracts.kernels.rays import cpu, gpu
 from napari_gpubio.tracts.kernels.rays import problem as problem_module
+from napari_gpubio.tracts.metrics import Adaptive, Inverse
 from napari_gpubio.tracts.model import DiffusionScan
 from napari_gpubio.tracts.phantom.brain import voxel_centers
 from napari_gpubio.tracts.phantom.closed_forms import ring, ring_field
+from napari_gpubio.tracts.settings import VanAart2011
 from napari_gpubio.tracts.tensors.adaptive import log_factor
 from napari_gpubio.tracts.tensors.maps import fa_map
 from tests.tracts.ray_samples import CALLOSUM, DOUBLE, GRIDS, brain, changed, fresh, on_grid, problem, rod
 from tests.tracts.tensor_samples import matrices
 from tests.tracts.test_rays_numerics import stored_otherwise
 
-ADAPTIVE = changed(DOUBLE, metric="adaptive", interpolation="smoothing", fa_stop=0.0, min_length_mm=0.0)
+ADAPTIVE = changed(DOUBLE, metric=Adaptive(), interpolation="smoothing", fa_stop=0.0, min_length_mm=0.0)
 RADII = (12.0, 16.0, 20.0, 25.0)
 
 
@@ -61,7 +63,7 @@ def departures(field, metric):
     angles = np.deg2rad([0, 90, 180, 270])
     seeds = np.array([[r * np.cos(t), r * np.sin(t), 0.5] for r in RADII for t in angles])
     settings = changed(ADAPTIVE, metric=metric, precision="single", max_length_mm=60.0, step_mm=0.5)
-    fibers = track(field, seeds, Directions(kind="principal", both_ways=False), settings, device="cpu")
+    fibers = track(field, seeds, Principal(both_ways=False), settings, device="cpu")
     worst = np.zeros(len(seeds))
     for seed, path in zip(fibers.per_fiber["seed"], fibers, strict=True):
         radius = np.linalg.norm(seeds[seed, :2])
@@ -113,13 +115,13 @@ def test_a_principal_direction_has_no_sign():
 
 
 def test_geodesics_keep_to_a_ring_that_those_of_the_inverse_leave():
-    assert departures(thin_ring(), "inverse").min() > 3
-    assert departures(thin_ring(), "adaptive").max() < 0.05
+    assert departures(thin_ring(), Inverse()).min() > 3
+    assert departures(thin_ring(), Adaptive()).max() < 0.05
 
 
 def test_geodesics_keep_to_a_noisy_ring():
-    assert departures(noisy_ring(), "inverse").min() > 3
-    adaptive = departures(noisy_ring(), "adaptive")
+    assert departures(noisy_ring(), Inverse()).min() > 3
+    adaptive = departures(noisy_ring(), Adaptive())
     assert adaptive.mean() < 0.3
     assert adaptive.max() < 0.75
 
@@ -132,7 +134,7 @@ def test_how_the_volume_is_stored_does_not_matter(scan, order, flips, request):
     voxels = np.argwhere(field.mask & (fa_map(field) > 0.3))
     voxels = voxels[np.random.default_rng(0).choice(len(voxels), 40, replace=False)] + 0.1
     seeds = voxels @ field.affine[:3, :3].T + field.affine[:3, 3]
-    settings, ahead = changed(ADAPTIVE, max_length_mm=60.0, fa_stop=0.1), Directions(kind="principal")
+    settings, ahead = changed(ADAPTIVE, max_length_mm=60.0, fa_stop=0.1), Principal()
     expected, found = (
         track(f, seeds, ahead, settings, device="cpu") for f in (field, stored_otherwise(field, order, flips))
     )
@@ -161,7 +163,7 @@ def test_the_ceiling_of_the_eigenvalues_does_not_cut_the_factor():
     np.testing.assert_allclose(dual[:, 0] / dual[:, 1], 1.0 / 0.3)  # 1.7 was lowered to 1
 
 
-@pytest.mark.parametrize("changes", [{"precision": "single"}, {"method": "vanaart2011"}], ids=str)
+@pytest.mark.parametrize("changes", [{"precision": "single"}, {"method": VanAart2011}], ids=str)
 def test_a_gpu_prepares_the_same_field(fake_gpu, changes):
     cupy = fake_gpu().module
     p = problem(fresh(brain()), [CALLOSUM], changed(ADAPTIVE, **changes))
@@ -172,6 +174,6 @@ def test_it_is_computed_once_for_a_field(monkeypatch):
     made = []
     monkeypatch.setattr(problem_module, "log_factor", lambda *a: made.append(a) or np.zeros(a[2].shape))
     field = fresh(brain())
-    for changes in ({}, {"precision": "single"}, {"method": "vanaart2011"}):
+    for changes in ({}, {"precision": "single"}, {"method": VanAart2011}):
         cpu.Run(problem(field, [CALLOSUM], changed(ADAPTIVE, **changes)), device=CPU)
     assert len(made) == 1

@@ -37,8 +37,10 @@ CASES = {
     "sphere": (["--include", "sphere:10,5,6,1.5"], [4]),
     "either sphere": (["--any", "sphere:10,5,6,1.5", "--any", "sphere:10,11,6,1.5"], [4, 12]),
     "box at an end": (["--ends", "box:20,0,0,16,9,9"], [4, 8]),
+    "no end": (["--no-ends", "box:20,0,0,16,9,9"], [12]),
     "both ends": (["--both-ends", "box:20,0,0,16,9,9"], []),
     "number": (["--range", "mean_fa", "0.3", "1"], [8, 12]),
+    "open range": (["--range", "mean_fa", "-", "0.5"], [4, 8]),
     "all": (
         ["--range", "length_mm", "10", "20", "--include", "sphere:10,8,6,5", "--exclude", "{}/roi.nii.gz"],
         [4, 12],
@@ -60,7 +62,7 @@ def test_the_fibers_that_fit_are_written(files, capsys, case):
 
 
 def test_maps_are_written_on_the_grid_of_the_fibers_or_another(files):
-    out = [f"--{name}={files / name}.nii" for name in ("density", "lengths", "end-points", "mask")]
+    out = [f"--{name}-out={files / name}.nii" for name in ("density", "lengths", "end-points", "mask")]
     arguments = ["dissect", str(files / "in.trx"), "--include", str(files / "roi.nii.gz"), "--device", "cpu"]
     assert cli.main([*arguments, *out]) == 0
     count, length, ends = (nib.load(files / f"{name}.nii") for name in ("density", "lengths", "end-points"))
@@ -71,7 +73,7 @@ def test_maps_are_written_on_the_grid_of_the_fibers_or_another(files):
     np.testing.assert_array_equal(np.asarray(inside.dataobj), np.asarray(count.dataobj) > 0)
     assert length.get_fdata().sum() == pytest.approx(16.0)
     assert np.argwhere(np.asarray(ends.dataobj)).tolist() == [[1, 4, 3], [9, 4, 3]]
-    assert cli.main([*arguments, f"--density={files / 'other.nii'}", "--grid", ATLAS]) == 0
+    assert cli.main([*arguments, f"--density-out={files / 'other.nii'}", "--grid", ATLAS]) == 0
     assert nib.load(files / "other.nii").shape == nib.load(ATLAS).shape
 
 
@@ -87,7 +89,7 @@ def test_files_of_any_size_go_through_in_blocks(files, monkeypatch, suffix):
     np.testing.assert_array_equal(dissect(many, through(region), device="cpu"), expected)
     arguments = ["dissect", str(many), "--include", "sphere:0,-5,22,6", "--device", "cpu", "--grid", ATLAS]
     out, count = files / f"out{suffix}", files / "count.nii"
-    assert cli.main([*arguments, "--out", str(out), "--density", str(count)]) == 0
+    assert cli.main([*arguments, "--out", str(out), "--density-out", str(count)]) == 0
     kept, grid = read_tractogram(out), nib.load(ATLAS)
     np.testing.assert_allclose(kept.points, fibers.select(expected).points, atol=1e-4)
     there = maps.density(kept, shape=grid.shape, affine=grid.affine, device="cpu")
@@ -117,9 +119,11 @@ def test_regions_of_an_atlas_are_named(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ([], "nothing to write"),
-        (["--include", "sphere:1,2,3", "--out", "x.trx"], "3 numbers"),
-        (["--include", "sphere:1,2,3,a", "--out", "x.trx"], "'a'"),
+        ([], "nothing is to be written"),
+        (["--include", "sphere:1,2,3", "--out", "x.trx"], "4 numbers"),
+        (["--include", "sphere:1,2,3,a", "--out", "x.trx"], "1,2,3,a"),
+        (["--range", "length_mm", "a", "3", "--out", "x.trx"], "'a'"),
+        (["--range", "length_mm", "4", "3", "--out", "x.trx"], "no fiber lies in it"),
         (["--include", f"{ATLAS}:nowhere", "--out", "x.trx"], "'nowhere'"),
         (["--include", "absent.nii.gz", "--out", "x.trx"], "absent.nii.gz"),
         (["--range", "mean_md", "0", "1", "--out", "x.trx"], "mean_md"),

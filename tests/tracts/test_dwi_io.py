@@ -1,7 +1,7 @@
 """Reading diffusion series: world directions come back from every affine; bad files give a clear sentence."""
 
 import gzip
-from argparse import ArgumentParser, ArgumentTypeError
+from argparse import ArgumentTypeError
 
 import nibabel as nib
 import numpy as np
@@ -10,9 +10,10 @@ import pytest
 from napari_gpubio.core import volumes
 from napari_gpubio.core.command_line import whole_numbers
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.tracts.arguments import add_scan_options, read_scan
+from napari_gpubio.core.operations import read_record, run
 from napari_gpubio.tracts.io.dwi import find_gradient_files, read_dwi
 from tests.sentences import says
+from tests.shell import run_verb
 from tests.tracts.tensor_samples import AFFINES, TURN, axes_of
 
 DIRECTIONS = np.random.default_rng(5).normal(size=(15, 3))
@@ -201,14 +202,10 @@ def test_what_lists_no_volumes_is_refused(text):
 
 
 def test_the_shell_reads_a_scan_as_the_api_does(tmp_path):
-    path = write_scan(tmp_path)
-    parser = ArgumentParser()
-    parser.add_argument("input")
-    add_scan_options(parser)
-    options = parser.parse_args(
-        [str(path), "--volumes", "0,3-8", "--b0-limit", "100", "--bval", str(tmp_path / "dwi.bval")]
-    )
-    scan = read_scan(options)
+    path, record = write_scan(tmp_path), tmp_path / "fit.json"
+    words = "--volumes", "0,3-8", "--b0-limit", 100, "--bval", tmp_path / "dwi.bval", "--bvec", tmp_path / "dwi.bvec"
+    run_verb("tensors", path, *words, "--device", "cpu", "--record", record)
+    scan = run(read_record(record).scan.of)
     np.testing.assert_array_equal(scan.bvals, BVALS[[0, *range(3, 9)]])
     assert scan.b0_limit == 100
     again = read_dwi(path, **scan.read_with)

@@ -1,4 +1,4 @@
-"""Every setting of tracking changes the fibers of the methods that have it, and is refused by the others."""
+"""Every setting of tracking changes the fibers of its method."""
 
 import dataclasses
 import functools
@@ -6,21 +6,30 @@ import functools
 import numpy as np
 import pytest
 
-from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.parameters import applies, param_info
-from napari_gpubio.tracts import Directions, TrackSettings, deconvolve, find_peaks, fit_tensors, track
+from napari_gpubio.tracts import (
+    Adjugate,
+    Cone,
+    FromFod,
+    Isotropic,
+    Principal,
+    Sharpened,
+    deconvolve,
+    find_peaks,
+    fit_tensors,
+    track,
+)
 from napari_gpubio.tracts.phantom import load_brain_phantom
-from napari_gpubio.tracts.settings import FIXEL_METHODS, GEODESIC_METHODS, METHODS, TENSOR_METHODS
+from napari_gpubio.tracts.settings import METHODS, TensorGeodesic
 
 OTHER = {
-    "metric": "adjugate", "sharpening": 3.0, "step_mm": 0.35, "fa_stop": 0.4, "fod_stop": 0.3, "max_length_mm": 40.0,
+    "metric": Adjugate(), "step_mm": 0.35, "fa_stop": 0.4, "fod_stop": 0.3, "max_length_mm": 40.0,
     "min_length_mm": 150.0, "min_radius_mm": 8.0, "max_angle_deg": 6.0, "random_seed": 7, "trials": 3,
-    "corner_angle_deg": 10.0, "corner_weight": 0.95, "fixel_anisotropy": 2.0, "fixel_power": 1.0,
-    "fixel_angle_deg": 5.0, "fixel_weight": 0.9, "fixel_smoothing_voxels": 0.0, "lifted_cost": "shortest",
-    "lifted_delta": 0.1, "lifted_power": 3, "lifted_stiffness_per_mm": 0.01, "lifted_epsilon": 0.05, "lifted_lmax": 2,
+    "corner_angle_deg": 10.0, "corner_weight": 0.95, "anisotropy": 2.0, "power": 3, "angle_deg": 5.0, "weight": 0.9,
+    "smoothing_voxels": 0.0, "cost": "shortest", "delta": 0.1, "stiffness_per_mm": 0.01, "epsilon": 0.05, "lmax": 2,
     "max_drift": 1e-6, "integrator": "euler", "interpolation": "linear", "eigenvalue_floor_mm2_per_s": 8e-4,
     "eigenvalue_ceiling_mm2_per_s": 6e-4, "max_steps": 20, "points_every": 5, "precision": "double",
 }  # fmt: skip
+OF_METHODS = {("fixel_geodesic", "power"): 1.0}  # 3 is its default
 SEEDS = [(0.0, -5.0, 22.0), (17.0, -30.0, 18.0), (-22.0, -18.0, 12.0)]
 
 
@@ -28,34 +37,44 @@ SEEDS = [(0.0, -5.0, 22.0), (17.0, -30.0, 18.0), (-22.0, -18.0, 12.0)]
 def fields():
     scan = load_brain_phantom()
     fods = deconvolve(scan, device="cpu")
-    return fit_tensors(scan, device="cpu"), fods, find_peaks(fods, device="cpu")
+    fixels = find_peaks(fods, device="cpu")
+    return {"tensors": fit_tensors(scan, device="cpu"), "FODs": fods, "fixels": fixels}
 
 
-def fibers_of(settings):
-    tensors, fods, fixels = fields()
-    method = settings.method
-    field = tensors if method in TENSOR_METHODS else fixels if method in FIXEL_METHODS else fods
-    kind = "cone" if method in TENSOR_METHODS else "fod"
-    return track(field, SEEDS, None if method == "eudx" else Directions(kind=kind, count=12), settings, device="cpu")
-
-
-def test_every_setting_is_tried():
-    names = {field.name for field in dataclasses.fields(TrackSettings) if param_info(field) is not None}
-    assert names - set(OTHER) == {"method", "texture"}  # the texture is one of a GPU
+def fibers_of(settings, directions=None):
+    fan = directions or settings.directions(None, FromFod(count=12))
+    fan = dataclasses.replace(fan, count=12) if hasattr(fan, "count") else fan
+    return track(fields()[settings.works_in], SEEDS, fan, settings, device="cpu")
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_what_has_no_effect_is_refused(method):
-    plain = TrackSettings(method=method, max_steps=400)
+def test_every_setting_of_a_method_changes_its_fibers(method):
+    plain = METHODS[method](max_steps=400)
     usual = fibers_of(plain)
     assert len(usual) > 1
-    for name, value in OTHER.items():
-        is_sharpened = name == "sharpening" and method in GEODESIC_METHODS
-        settings = dataclasses.replace(plain, metric="sharpened") if is_sharpened else plain
-        if applies(settings, name):
-            before = usual if settings is plain else fibers_of(settings)
-            after = fibers_of(dataclasses.replace(settings, **{name: value}))
-            assert not np.array_equal(before.points, after.points), name
-        else:
-            with pytest.raises(InvalidInput, match=f"{name} is .*, which has no effect with m.* '{method}'|metric"):
-                dataclasses.replace(settings, **{name: value})
+    for field in dataclasses.fields(plain):
+        if field.name == "texture":  # is one of a GPU
+            continue
+        value = OF_METHODS.get((method, field.name), OTHER[field.name])
+        after = fibers_of(dataclasses.replace(plain, **{field.name: value}))
+        assert not np.array_equal(usual.points, after.points), field.name
+
+
+@pytest.mark.parametrize("method", [kind for kind, one in METHODS.items() if issubclass(one, TensorGeodesic)])
+def test_the_power_of_the_sharpened_metric_changes_fibers(method):
+    two, three = (fibers_of(METHODS[method](max_steps=400, metric=Sharpened(power=power))) for power in (2.0, 3.0))
+    assert not np.array_equal(two.points, three.points)
+
+
+@pytest.mark.parametrize("fan", [Cone, Isotropic, Principal, FromFod])
+def test_every_setting_of_directions_changes_fibers(fan):
+    others = {"count": 30, "half_angle_deg": 80.0, "both_ways": False}
+    small = {"count": 40} if "count" in fan.__dataclass_fields__ else {}
+    method = METHODS["lifted_geodesic"](max_steps=400)
+
+    def points(directions):
+        return track(fields()["FODs"], SEEDS, directions, method, device="cpu").points
+
+    usual = points(fan(**small))
+    for name in (field.name for field in dataclasses.fields(fan)):
+        assert not np.array_equal(usual, points(fan(**small | {name: others[name]}))), name

@@ -7,10 +7,11 @@ import pytest
 
 from napari_gpubio.core import kernels
 from napari_gpubio.core.device import Device, to_host
-from napari_gpubio.tracts import Directions, StopReason
+from napari_gpubio.tracts import Cone, Isotropic, Principal, StopReason
 from napari_gpubio.tracts.kernels.fibers.gpu import LAYOUTS
 from napari_gpubio.tracts.kernels.rays import cpu, gpu
 from napari_gpubio.tracts.kernels.rays.problem import RayProblem, RaySettings
+from napari_gpubio.tracts.metrics import Adjugate, Inverse, Sharpened
 from napari_gpubio.tracts.seeds import make_launch
 from tests.cuda_on_cpu import loader
 from tests.cuda_on_cpu.structs import struct_in
@@ -38,8 +39,8 @@ LIMITS = [
     {"min_radius_mm": 4.0},
     {"max_drift": 2e-3},
     {"points_every": 3, "fa_stop": 0.1},
-    {"max_length_mm": 11.0, "metric": "adjugate"},
-    {"max_steps": 13, "metric": "sharpened"},
+    {"max_length_mm": 11.0, "metric": Adjugate()},
+    {"max_steps": 13, "metric": Sharpened()},
 ]
 
 
@@ -122,7 +123,7 @@ def test_rays_that_several_lanes_trace_have_the_bits_of_the_cpu(fake_gpu, monkey
     """As on a GPU; elsewhere one lane traces a ray, since exchanges between lanes take long here."""
     fake_gpu()
     p = problem(
-        fresh(brain()), SEEDS[:2], settings_of("cubic", precision, max_length_mm=24.0, fa_stop=0.3), Directions(count=3)
+        fresh(brain()), SEEDS[:2], settings_of("cubic", precision, max_length_mm=24.0, fa_stop=0.3), Cone(count=3)
     )
     monkeypatch.setitem(gpu._LANES, np.dtype(p.real), (lanes, kept))
     monkeypatch.setattr(
@@ -137,7 +138,7 @@ def test_rays_that_several_lanes_trace_have_the_bits_of_the_cpu(fake_gpu, monkey
 def test_rays_one_way_or_both_measured_or_not(fake_gpu, kind, measure, both_ways):
     fake_gpu()
     make, seeds = FIELDS["brain"]
-    directions = Directions(count=7, both_ways=both_ways, kind="sphere")
+    directions = Isotropic(count=7, both_ways=both_ways)
     p = problem(fresh(make()), seeds, settings_of(kind, "double"), directions, measure=measure)
     assert check_backends(p).shape == (35, 2 if both_ways else 1)
     if not measure:
@@ -148,7 +149,7 @@ def test_rays_that_cannot_start_have_the_bits_of_their_backend(fake_gpu):
     fake_gpu()
     field = fresh(waves())
     for kind in KINDS:
-        launch = make_launch(field, FIELDS["waves"][1], Directions(kind="principal"))
+        launch = make_launch(field, FIELDS["waves"][1], Principal())
         launch.points_mm[1] = 900.0
         launch.points_mm[2] = np.nan
         launch.axes[3] = 0.0
@@ -186,7 +187,7 @@ def test_both_backends_have_the_same_methods():
 def test_prepared_fields_have_the_bits_of_their_backend(fake_gpu, kind, precision):
     cupy = fake_gpu().module
     changes = {"interpolation": kind} if kind == "interpolating" else {}
-    for metric in ("inverse", "adjugate", "sharpened"):
+    for metric in (Inverse(), Adjugate(), Sharpened()):
         settings = settings_of("cubic" if changes else kind, precision, metric=metric, **changes)
         p = problem(fresh(brain()), [CALLOSUM], settings)
         expected, found = cpu.prepare_field(p), cupy.asnumpy(gpu.prepare_field(p))

@@ -7,12 +7,13 @@ import pytest
 from scipy import ndimage
 
 from napari_gpubio.core.device import choose_device, to_host
-from napari_gpubio.tracts import Directions, StopReason, track
+from napari_gpubio.tracts import Cone, Principal, StopReason, track
 from napari_gpubio.tracts.checks import EXACT, SEED_SCHEME
 from napari_gpubio.tracts.kernels.rays.problem import RayProblem, continued
 from napari_gpubio.tracts.phantom.closed_forms import adaptive_ring, half_space, pull_back, ring
 from napari_gpubio.tracts.run import make_runs
 from napari_gpubio.tracts.seeds import Launch
+from napari_gpubio.tracts.settings import EuDX, VanAart2011
 from tests.tracts.ray_samples import (
     ALL_METHODS,
     DOUBLE,
@@ -76,8 +77,8 @@ def test_a_ray_ends_after_its_steps_and_at_its_longest_length(changes, device):
 def test_a_ray_may_be_as_long_as_allowed_in_every_method(settings, device):
     """Upwards in the half space, where D grows, and downwards, where a velocity in mm shrinks."""
     for ahead in ((1, 1, 0), (1, -0.6, 0)):
-        field = sampled(ring) if settings.method == "eudx" else sampled(half_space)
-        start = (20, 0, 0) if settings.method == "eudx" else (-20, 45, 0)
+        field = sampled(ring) if isinstance(settings, EuDX) else sampled(half_space)
+        start = (20, 0, 0) if isinstance(settings, EuDX) else (-20, 45, 0)
         traced = one_ray(field, start, ahead, changed(settings, max_length_mm=25.0), device)
         assert StopReason(int(traced.per_fiber["stop_reason"][0])) == StopReason.LENGTH
         assert 24.5 < traced.per_fiber["length_mm"][0] <= 25.0
@@ -109,18 +110,18 @@ def test_a_ray_ends_at_its_largest_drift(device):
 @pytest.mark.parametrize("settings", METHODS.values(), ids=list(METHODS))
 def test_a_ray_that_cannot_start_is_invalid_and_harms_no_other(settings, device):
     points = [(5, 6, 6), (-3, 6, 6), (5, 6, 6)]
-    axes = [(1, 0, 0), (1, 0, 0), (1, 0, 0) if settings.method == "eudx" else (0, 0, 0)]
+    axes = [(1, 0, 0), (1, 0, 0), (1, 0, 0) if isinstance(settings, EuDX) else (0, 0, 0)]
     limited = changed(settings, max_length_mm=5, min_length_mm=0)
     problem = RayProblem(rod(), Launch(np.array(points, float), np.array(axes, float), FORWARDS), limited)
     (run,) = make_runs(problem, choose_device(device))
     rays, output = run.allocate(problem.rays(0, 3))
     run.launch(rays, output)
     reasons = to_host(output.reasons) if device != "cpu" else output.reasons
-    last = StopReason.LENGTH if settings.method == "eudx" else StopReason.INVALID
+    last = StopReason.LENGTH if isinstance(settings, EuDX) else StopReason.INVALID
     assert reasons.tolist() == [StopReason.LENGTH, StopReason.INVALID, last]
     run.advance(0, 3)
     (part,) = run.take()
-    assert part.which.tolist() == ([0, 2] if settings.method == "eudx" else [0]), "of others there is the seed alone"
+    assert part.which.tolist() == ([0, 2] if isinstance(settings, EuDX) else [0]), "of others there is the seed alone"
     assert np.isfinite(part.points).all()
     assert (np.diff(part.offsets) > 20).all()
 
@@ -155,7 +156,7 @@ def test_continued_tensors_do_not_depend_on_how_the_volume_is_stored():
 def test_the_border_of_the_mask_bends_no_ray(device):
     """A field that is cut by a mask gives the rays of the whole field, as long as it is the same everywhere."""
     plain, cut = rod(), rod(masked_to=20)
-    for changes in ({}, {"interpolation": "smoothing"}, {"method": "vanaart2011"}):
+    for changes in ({}, {"interpolation": "smoothing"}, {"method": VanAart2011}):
         settings = changed(ROD, max_length_mm=14.1, **changes)
         whole, part = (one_ray(f, (5, 3, 6), (1, 0.3, 0), settings, device) for f in (plain, cut))
         assert part.points[:, 0].max() > 18
@@ -169,7 +170,7 @@ def test_both_ways_is_backwards_and_forwards_joined_at_the_seed(changes, device)
     axes = np.array([(0.1, 1.0, 0.1), (1.0, 0.0, 0.2)])
     axes /= np.linalg.norm(axes, axis=1, keepdims=True)
     whole = changed(settings, max_length_mm=30)
-    both = launched(field, whole, seeds, axes, device, Directions(kind="principal", both_ways=True))
+    both = launched(field, whole, seeds, axes, device, Principal(both_ways=True))
     there = launched(field, settings, seeds, axes, device)
     back = launched(field, settings, seeds, -axes, device)
     for f in range(2):
@@ -189,7 +190,7 @@ def test_a_fiber_is_as_long_as_allowed_and_each_way_has_half_unless_the_other_le
     settings, x, long = changed(ROD, max_length_mm=16.1, **changes), (5, 15), ROD.max_length_mm
     axes = np.array([(1.0, 0, 0), (-1.0, 0, 0)])
     for axis in axes:
-        starts, along, ways = [(n, 6, 6) for n in x], np.array([axis] * 2), Directions(kind="principal")
+        starts, along, ways = [(n, 6, 6) for n in x], np.array([axis] * 2), Principal()
         cut = launched(rod(), settings, starts, along, device, ways)
         whole = launched(rod(), changed(settings, max_length_mm=long), starts, along, device, ways)
         assert (whole.per_fiber["length_mm"] > 20).all()
@@ -204,7 +205,7 @@ def test_a_fiber_is_as_long_as_allowed_and_each_way_has_half_unless_the_other_le
 
 @pytest.mark.parametrize("every", [2, 7, 1000])
 def test_thinned_fibers_keep_their_ends(every, device):
-    seeds, directions = [(20.0, 0, 0), (0.0, 18.0, 2.0)], Directions(count=8)
+    seeds, directions = [(20.0, 0, 0), (0.0, 18.0, 2.0)], Cone(count=8)
     settings = changed(EXACT, step_mm=0.25, max_length_mm=13, min_length_mm=1)
     whole = track(sampled(ring), seeds, directions, settings, device=device)
     thin = track(sampled(ring), seeds, directions, changed(settings, points_every=every), device=device)
@@ -220,7 +221,7 @@ def test_thinned_fibers_keep_their_ends(every, device):
 
 def test_lengths_are_those_of_the_points(device):
     settings = changed(EXACT, max_length_mm=20)
-    fibers = track(sampled(pull_back), [START, (0, 3, -4)], Directions(count=10), settings, device=device)
+    fibers = track(sampled(pull_back), [START, (0, 3, -4)], Cone(count=10), settings, device=device)
     np.testing.assert_allclose(fibers.per_fiber["length_mm"], fibers.lengths_mm(), rtol=1e-4)
     speed = fibers.per_fiber["length_mm"] / fibers.per_fiber["riemannian_length_mm"]
     np.testing.assert_allclose(fibers.per_fiber["speed"], speed, rtol=1e-6)

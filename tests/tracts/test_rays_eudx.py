@@ -6,16 +6,23 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.tracts import Directions, TrackSettings, track
+from napari_gpubio.tracts import Cone, EuDX, Isotropic, Principal, track
+from napari_gpubio.tracts.directions import Usual
 from napari_gpubio.tracts.run import track_to_file
 from napari_gpubio.tracts.seeds import ball, make_launch
 from tests.tracts.ray_samples import CALLOSUM, brain
 
-AHEAD = Directions(kind="principal", both_ways=False)
-NEAR = TrackSettings(
-    method="eudx", integrator="euler", corner_angle_deg=60.0, corner_weight=0.5, fa_stop=0.1, step_mm=0.5,
-    precision="double", min_length_mm=0.0, max_length_mm=40.0,
-)  # fmt: skip
+AHEAD = Principal(both_ways=False)
+NEAR = EuDX(
+    integrator="euler",
+    corner_angle_deg=60.0,
+    corner_weight=0.5,
+    fa_stop=0.1,
+    step_mm=0.5,
+    precision="double",
+    min_length_mm=0.0,
+    max_length_mm=40.0,
+)
 STEPS = 40
 
 
@@ -68,7 +75,7 @@ def test_by_default_all_neighbors_count():
     plain = dataclasses.replace(NEAR, corner_angle_deg=90.0, corner_weight=0.0)
     near, every = (track(field, seeds, AHEAD, s, device="cpu") for s in (NEAR, plain))
     assert plain == dataclasses.replace(
-        TrackSettings(method="eudx", integrator="euler"),
+        EuDX(integrator="euler"),
         **{name: getattr(NEAR, name) for name in ("fa_stop", "step_mm", "precision", "min_length_mm", "max_length_mm")},
     )
     assert len(every.points) > len(near.points)
@@ -78,11 +85,11 @@ def test_several_directions_at_a_seed_are_one_streamline(tmp_path):
     field, seeds = brain(), ball(CALLOSUM, 3.0, 7)
     settings = dataclasses.replace(NEAR, precision="single")
     fan = track(field, seeds, None, settings, device="cpu")
-    one = track(field, seeds, Directions(kind="principal"), settings, device="cpu")
+    one = track(field, seeds, Principal(), settings, device="cpu")
     np.testing.assert_array_equal(fan.points, one.points)
     assert fan.parameters["launched"] == 7
     assert fan.parameters["directions"]["kind"] == "principal"
-    assert track_to_file(str(tmp_path / "fan.tck"), field, seeds, Directions(), settings, device="cpu") == 7
-    for asked in (Directions(count=20), Directions(cone_half_angle_deg=5.0), Directions(kind="sphere")):
-        with pytest.raises(InvalidInput, match="has no effect with the method 'eudx'; choose 'principal'"):
+    assert track_to_file(str(tmp_path / "fan.tck"), field, seeds, Usual(), settings, device="cpu") == 7
+    for asked in (Cone(), Cone(half_angle_deg=5.0), Isotropic()):
+        with pytest.raises(InvalidInput, match=r"the method 'eudx' has no directions .*; choose 'principal'"):
             track(field, seeds, asked, settings, device="cpu")

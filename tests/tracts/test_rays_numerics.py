@@ -8,9 +8,10 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from napari_gpubio.core.device import CPU, choose_device
-from napari_gpubio.tracts import Directions, StopReason, TensorField, fit_tensors, track
+from napari_gpubio.tracts import Principal, StopReason, TensorField, fit_tensors, track
 from napari_gpubio.tracts.checks import BEYOND_VANAART, EXACT, HAMILTONIAN, SEED_SCHEME, SHARP, VANAART, ray_errors
 from napari_gpubio.tracts.io import read_dwi, read_mask
+from napari_gpubio.tracts.metrics import Sharpened
 from napari_gpubio.tracts.phantom import load_brain_phantom
 from napari_gpubio.tracts.phantom.analytic import as_matrices
 from napari_gpubio.tracts.phantom.closed_forms import (
@@ -25,6 +26,7 @@ from napari_gpubio.tracts.phantom.closed_forms import (
     pull_back,
     ring,
 )
+from napari_gpubio.tracts.settings import VanAart2011
 from napari_gpubio.tracts.tensors.maps import fa_map
 from tests.tracts.ray_samples import (
     AHEAD,
@@ -88,7 +90,7 @@ def test_tangential_rays_leave_the_ring_as_on_a_cone(power, device):
     """T7: r(90 deg)/r0 = 1/cos(k^p 90 deg): how badly geodesics follow a bent bundle."""
     expected = {1: 1.26570, 2: 1.03969, 3: 1.00682}[power]
     field = sampled(ring)
-    settings = changed(EXACT, max_length_mm=36, metric="sharpened", sharpening=float(power))
+    settings = changed(EXACT, max_length_mm=36, metric=Sharpened(power=float(power)))
     path = one_ray(field, (RING_RADIUS, 0, 0), (0, 1, 0), settings, device)[0]
     n = np.searchsorted(-path[:, 0], 0.0)
     share = path[n - 1, 0] / (path[n - 1, 0] - path[n, 0])
@@ -218,7 +220,7 @@ def test_how_a_brain_is_stored_does_not_matter(method, order, flips, scanned, de
     voxels = np.argwhere(scanned.mask & (fa_map(scanned) > 0.3))
     voxels = voxels[np.random.default_rng(0).choice(len(voxels), 40, replace=False)] + 0.1
     seeds = voxels @ scanned.affine[:3, :3].T + scanned.affine[:3, 3]
-    settings, ahead = changed(METHODS[method], min_length_mm=0.0, max_length_mm=80), Directions(kind="principal")
+    settings, ahead = changed(METHODS[method], min_length_mm=0.0, max_length_mm=80), Principal()
     expected, found = (
         track(field, seeds, ahead, settings, device=device)
         for field in (scanned, stored_otherwise(scanned, order, flips))
@@ -289,7 +291,7 @@ def test_the_drift_of_the_paper_has_a_floor_and_ours_has_none():
 
 
 @pytest.mark.parametrize("grid", GRIDS)
-@pytest.mark.parametrize("changes", [{}, {"interpolation": "linear"}, {"method": "vanaart2011"}], ids=str)
+@pytest.mark.parametrize("changes", [{}, {"interpolation": "linear"}, {"method": VanAart2011}], ids=str)
 def test_rays_in_a_constant_field_are_straight_in_every_grid(grid, changes, device):
     field = on_grid(constant().tensor_at, GRIDS[grid], 11.0)
     start, ahead = np.array([-3.0, -4.0, -5.0]), np.array([1.0, 2.0, 3.0]) / np.sqrt(14)

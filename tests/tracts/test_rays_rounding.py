@@ -10,15 +10,29 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.parameters import replaced
-from napari_gpubio.tracts import Directions, TrackSettings, fit_tensors, track
+from napari_gpubio.tracts import Cone, Hamiltonian, Isotropic, fit_tensors, track
 from napari_gpubio.tracts.checks import EXACT, SEED_SCHEME
+from napari_gpubio.tracts.directions import Principal
 from napari_gpubio.tracts.io.dwi import read_dwi, read_mask
 from napari_gpubio.tracts.kernels.rays import cpu, gpu
+from napari_gpubio.tracts.metrics import Adaptive, Adjugate, Inverse
 from napari_gpubio.tracts.phantom import load_brain_phantom
 from napari_gpubio.tracts.phantom.closed_forms import half_space, pull_back
 from napari_gpubio.tracts.seeds import ball
-from tests.fitting import fitting
-from tests.tracts.ray_samples import BOTH_KINDS, BOTH_REALS, CALLOSUM, FAN, KINDS, SEEDS, TRACK, brain, fresh, problem
+from tests.tracts.ray_samples import (
+    BOTH_KINDS,
+    BOTH_REALS,
+    CALLOSUM,
+    FAN,
+    KINDS,
+    SEEDS,
+    TRACK,
+    brain,
+    fresh,
+    known_of,
+    problem,
+    settings_of,
+)
 from tests.tracts.tractogram_samples import check_same_fibers
 
 
@@ -40,15 +54,15 @@ def on_both(field, seeds, directions, settings):
 
 def launched_by(kind, directions):
     """EuDX takes the principal direction."""
-    return replaced(directions, kind="principal") if kind.startswith("eudx") else directions
+    return Principal(both_ways=directions.both_ways) if kind.startswith("eudx") else directions
 
 
 def shares_near(field, seeds, kind, precision):
     """Shares of fibers within 1e-3 voxel, and of those that end within a step of each other."""
-    directions = launched_by(kind, Directions(count=10, both_ways=False))
+    directions = launched_by(kind, Cone(count=10, both_ways=False))
     step = 0.2 * float(field.voxel_sizes_mm.min())
     limits = {"step_mm": step, "max_steps": 300, "fa_stop": 0.1, "min_length_mm": 0.0}
-    settings = fitting(TrackSettings(precision=precision), **limits, **KINDS[kind])
+    settings = settings_of(kind, precision, max_length_mm=250.0, **limits)
     found, expected = on_both(field, seeds, directions, settings)
     assert len(found) > (150 if kind.startswith("eudx") else 1000)  # of 200 seeds
     near = voxel_distances(found, expected, field.affine) < 1e-3
@@ -60,7 +74,7 @@ def shares_near(field, seeds, kind, precision):
 def test_a_real_gpu_follows_the_closed_field_to_a_thousandth_of_a_voxel(kind):
     """T10 over 300 steps."""
     field = fresh(pull_back().sample())
-    directions = launched_by(kind, Directions(kind="sphere", count=200, both_ways=False))
+    directions = launched_by(kind, Isotropic(count=200, both_ways=False))
     settings = replaced(EXACT, step_mm=0.05, max_steps=300, **KINDS[kind])
     found, expected = on_both(field, [(0, 0, 0), (3, -4, 5)], directions, settings)
     np.testing.assert_array_equal(found.counts, 301)
@@ -103,8 +117,8 @@ def test_a_real_gpu_prepares_the_same_field(kind, precision, tolerance):
     import cupy
 
     changes = {"interpolation": kind} if kind == "interpolating" else KINDS[kind]
-    for metric in ("inverse", "adjugate", "adaptive"):
-        settings = fitting(TrackSettings(precision=precision), metric=metric, **changes)
+    for metric in (Inverse(), Adjugate(), Adaptive()):
+        settings = known_of(Hamiltonian, {"precision": precision, "metric": metric} | changes)
         p = problem(brain(), [CALLOSUM], settings)
         expected = cpu.prepare_field(p)
         found = cupy.asnumpy(gpu.prepare_field(p))
@@ -124,7 +138,7 @@ def test_chunks_change_no_bit_on_a_real_gpu(in_chunks_of):
 def test_textures_follow_the_software_interpolation():
     """Their weights have 9 bits: 0.05 voxel over 200 steps on a smooth field."""
     field = half_space().sample()
-    directions = Directions(kind="sphere", count=100, both_ways=False)
+    directions = Isotropic(count=100, both_ways=False)
     settings = dataclasses.replace(SEED_SCHEME, max_steps=200, max_length_mm=1000.0)
     start = [(-1.0, 45.0, 2.0)]
     software = track(field, start, directions, settings, device="cuda")

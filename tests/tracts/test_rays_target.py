@@ -6,7 +6,7 @@ import pytest
 from napari_gpubio.core import chunks
 from napari_gpubio.core.device import choose_device
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.tracts import Directions, StopReason, track
+from napari_gpubio.tracts import Cone, Principal, StopReason, track
 from napari_gpubio.tracts.io.tractograms import read_tractogram
 from napari_gpubio.tracts.regions import Box, Region, Sphere, distances_mm, voxels_on
 from napari_gpubio.tracts.run import trace_problem, track_to_file
@@ -29,8 +29,8 @@ from tests.tracts.tractogram_samples import check_same_fibers
 
 PLATE = Box(name="plate", low_mm=(19.6, -9, -9), high_mm=(22.4, 99, 99))  # the voxels 20, 21 and 22 of the rod
 ASIDE = Sphere(name="aside", center_mm=(15.0, -5.0, 25.0), radius_mm=6.0)  # of the phantom's callosum
-FORWARD = Directions(kind="principal", both_ways=False)
-BOTH = Directions(kind="principal", both_ways=True)
+FORWARD = Principal(both_ways=False)
+BOTH = Principal(both_ways=True)
 
 
 def along_rod(field, settings, device, *, target=PLATE, directions=FORWARD, start=(5, 6, 6), **more):
@@ -120,9 +120,9 @@ def test_rays_at_a_target_have_the_bits_of_their_backend(fake_gpu, kind):
     fake_gpu()
     field = fresh(brain())
     for more in ({}, {"both_ways": False}):
-        p = problem(field, SEEDS, settings_of(kind, fa_stop=0.1), Directions(count=4, **more), target=ASIDE)
+        p = problem(field, SEEDS, settings_of(kind, fa_stop=0.1), Cone(count=4, **more), target=ASIDE)
         assert StopReason.TARGET in check_backends(p)
-    kept = problem(field, SEEDS, settings_of(kind, max_drift=0.1), Directions(count=4), target=ASIDE, only_target=True)
+    kept = problem(field, SEEDS, settings_of(kind, max_drift=0.1), Cone(count=4), target=ASIDE, only_target=True)
     assert (check_packed(kept).reasons == StopReason.TARGET).any(axis=1).all()
 
 

@@ -13,10 +13,13 @@ import pytest
 
 from napari_gpubio.core.device import CPU
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.operations.files import _value
+from napari_gpubio.core.settings import plain
 from napari_gpubio.tracts import (
-    Directions,
+    Cone,
+    Hamiltonian,
+    Principal,
     TensorField,
-    TrackSettings,
     Tractogram,
     fit_tensors,
     track,
@@ -27,17 +30,19 @@ from napari_gpubio.tracts import (
     run as tracking,
 )
 from napari_gpubio.tracts.checks import LENGTH_CHECK
+from napari_gpubio.tracts.directions import Directions
 from napari_gpubio.tracts.io import trx
 from napari_gpubio.tracts.io.tractograms import read_tractogram
 from napari_gpubio.tracts.phantom import load_brain_phantom
 from napari_gpubio.tracts.run import track_to_file_steps
 from napari_gpubio.tracts.seeds import ball
+from napari_gpubio.tracts.settings import METHODS, Method, as_method
 from tests import runs
 from tests.tracts.tractogram_samples import check_same_fibers
 
 SEEDS = np.concatenate([ball((0.0, -5.0, 22.0), 4.0, 6), ball((-22.0, -18.0, 12.0), 4.0, 6)])
-FAN = Directions(count=20, cone_half_angle_deg=60.0)
-SETTINGS = TrackSettings(max_length_mm=60.0, fa_stop=0.3, min_length_mm=15.0)  # a tenth of the fibers is shorter
+FAN = Cone(count=20, half_angle_deg=60.0)
+SETTINGS = Hamiltonian(max_length_mm=60.0, fa_stop=0.3, min_length_mm=15.0)  # a tenth of the fibers is shorter
 ALL = len(SEEDS) * FAN.count
 NUMBERS = {"length_mm", "riemannian_length_mm", "drift", "mean_fa", "alignment", "alignment_fa", "speed", "seed"}
 NUMBERS |= {"stop_reason", "stop_reason_back"}
@@ -84,8 +89,8 @@ def test_every_fiber_that_is_kept_is_long_enough():
 
 def test_defaults_are_a_fan_of_geodesics():
     fibers = track(brain(), [(0.0, -5.0, 22.0)], device="cpu")
-    assert fibers.parameters["directions"] == dataclasses.asdict(Directions())
-    assert fibers.parameters["tracking"] == dataclasses.asdict(TrackSettings())
+    assert fibers.parameters["directions"] == plain(Cone())
+    assert fibers.parameters["tracking"] == plain(Hamiltonian())
     assert 100 < len(fibers) <= 1000
 
 
@@ -94,7 +99,7 @@ def test_parameters_hold_everything_needed_to_do_it_again():
     assert stored["software"].startswith("napari-gpubio ")
     assert (stored["seed_count"], stored["launched"]) == (len(SEEDS), ALL)
     assert stored["device"].startswith("cpu")
-    settings = Directions(**stored["directions"]), TrackSettings(**stored["tracking"])
+    settings = (_value(stored[name], kind, name) for name, kind in (("directions", Directions), ("tracking", Method)))
     again = track(brain(), stored["seeds_mm"], *settings, device="cpu")
     assert len(again) == len(whole())
     np.testing.assert_allclose(again.lengths_mm().mean(), whole().lengths_mm().mean(), rtol=1e-3)  # seeds are rounded
@@ -102,7 +107,7 @@ def test_parameters_hold_everything_needed_to_do_it_again():
 
 def test_parameters_of_many_seeds_stay_small():
     seeds = ball((0.0, -5.0, 22.0), 3.0, 3000)
-    fibers = track(brain(), seeds, Directions(kind="principal"), TrackSettings(max_length_mm=5.0), device="cpu")
+    fibers = track(brain(), seeds, Principal(), Hamiltonian(max_length_mm=5.0), device="cpu")
     assert fibers.parameters["seed_count"] == 3000
     assert len(json.dumps(dict(fibers.parameters))) < 100_000
 
@@ -194,7 +199,7 @@ def test_fibers_written_as_they_come_are_those_of_a_run(tmp_path, in_chunks_of, 
         np.testing.assert_array_equal(found.per_fiber["drift"], whole().per_fiber["drift"])
         np.testing.assert_array_equal(found.per_point["fa"], whole().per_point["fa"])
     if suffix != ".trk":
-        assert found.parameters["tracking"] == dataclasses.asdict(SETTINGS)
+        assert found.parameters["tracking"] == plain(SETTINGS)
 
 
 @pytest.mark.parametrize("suffix", [".trx", ".tck", ".trk"])
@@ -259,8 +264,8 @@ def small(shape=(12, 12, 12), **more):
     return TensorField(**{"tensors": tensors, "mask": np.ones(shape, bool), "affine": np.eye(4), **more})
 
 
-AHEAD = Directions(kind="principal")
-SHORT = TrackSettings(max_length_mm=16.0, min_length_mm=0.0)
+AHEAD = Principal()
+SHORT = Hamiltonian(max_length_mm=16.0, min_length_mm=0.0)
 
 
 @pytest.mark.parametrize("method", ["hamiltonian", "vanaart2011", "eudx"])
@@ -269,7 +274,7 @@ SHORT = TrackSettings(max_length_mm=16.0, min_length_mm=0.0)
 )
 def test_volumes_of_any_thickness_are_tracked_to_their_ends(method, shape, ends):
     """The outermost centers, or the faces of the outermost voxels of a volume that is thinner than four."""
-    settings = dataclasses.replace(SHORT, method=method, step_mm=0.1)
+    settings = dataclasses.replace(as_method(METHODS[method], SHORT), step_mm=0.1)
     seed = (np.array(shape) - 1) / 2 + 0.1
     fibers = track(small(shape), [seed], AHEAD, settings, device="cpu")
     assert len(fibers) == 1
@@ -281,7 +286,7 @@ def test_volumes_of_any_thickness_are_tracked_to_their_ends(method, shape, ends)
 @pytest.fixture(params=["hamiltonian", "vanaart2011", "eudx"])
 def traced(request):
     """A function that tracks one seed through a field by each method in turn."""
-    settings = dataclasses.replace(SHORT, method=request.param)
+    settings = as_method(METHODS[request.param], SHORT)
     return lambda field: track(field, [(5, 5, 5)], AHEAD, settings, device="cpu")
 
 

@@ -8,14 +8,14 @@ import signal
 import numpy as np
 import pytest
 
-from napari_gpubio.tracts import Directions, TrackSettings, track
+from napari_gpubio.tracts import Cone, Hamiltonian, track
 from napari_gpubio.tracts.io import read_tractogram
 from napari_gpubio.tracts.run import track_to_file
 from napari_gpubio.tracts.seeds import ball
 from tests.tracts.ray_samples import CALLOSUM, brain, fresh
 
-SEEDS, FAN = ball(CALLOSUM, 6.0, 60), Directions(count=20)
-SETTINGS = TrackSettings(max_length_mm=40.0)
+SEEDS, FAN = ball(CALLOSUM, 6.0, 60), Cone(count=20)
+SETTINGS = Hamiltonian(max_length_mm=40.0)
 
 
 def check_file(path, expected):

@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.parameters import replaced
-from napari_gpubio.tracts import CsdSettings, Directions, Response, TensorField, deconvolve, fit_tensors
+from napari_gpubio.core.settings import kind_of
+from napari_gpubio.tracts import Cone, CsdSettings, Isotropic, Principal, Response, TensorField, deconvolve, fit_tensors
 from napari_gpubio.tracts.seeds import ball, cap_directions, checked_points, label_points, make_launch, white_matter
 from tests.tracts.brain_samples import coarse_brain
 from tests.tracts.tensor_samples import six
@@ -140,7 +140,7 @@ AXES = [(0, 0, 1), (0, 0, -1), (1, 0, 0), (0, 1, 0), (1e-9, 0, -1), (1, 2, 3), (
 
 @pytest.mark.parametrize("axis", AXES, ids=str)
 def test_a_cone_is_wound_around_the_principal_direction(axis):
-    _, _, found = fan(Directions(count=400, cone_half_angle_deg=25), axis)
+    _, _, found = fan(Cone(count=400, half_angle_deg=25), axis)
     unit = np.asarray(axis, float) / np.linalg.norm(axis)
     for seed in (found[:400], found[400:]):
         np.testing.assert_allclose(np.linalg.norm(seed, axis=1), 1, atol=1e-12)
@@ -152,25 +152,24 @@ def test_a_cone_is_wound_around_the_principal_direction(axis):
 
 
 def test_half_a_sphere_is_enough_both_ways():
-    _, _, both = fan(Directions(kind="sphere", count=300), (1, 2, 3))
+    _, _, both = fan(Isotropic(count=300), (1, 2, 3))
     assert both[:, 2].min() > 0
     whole = np.concatenate([both[:300], -both[:300]])
     np.testing.assert_allclose(whole.T @ whole / 600, np.eye(3) / 3, atol=0.01)
     assert nearest_angles(whole).min() > 0.4 * np.sqrt(4 * np.pi / 600)
-    _, _, one_way = fan(Directions(kind="sphere", count=300, both_ways=False), (1, 2, 3))
+    _, _, one_way = fan(Isotropic(count=300, both_ways=False), (1, 2, 3))
     np.testing.assert_allclose(one_way[:300], cap_directions(300, np.pi))
 
 
 def test_the_principal_direction_alone_is_one_fiber():
-    launch, points, found = fan(Directions(kind="principal"), (1, 2, 3))
+    launch, points, found = fan(Principal(), (1, 2, 3))
     assert (len(launch), launch.directions.per_seed) == (2, 1)
     np.testing.assert_allclose(np.abs(found @ (1, 2, 3)) / np.sqrt(14), 1, atol=1e-12)
     np.testing.assert_allclose(points, [(2, 2, 2), (1.5, 2.2, 3)])
 
 
-@pytest.mark.parametrize("kind", ["cone", "sphere", "principal"])
-def test_any_range_of_fibers_is_a_part_of_all(kind):
-    directions = replaced(Directions(count=30), kind=kind)
+@pytest.mark.parametrize("directions", [Cone(count=30), Isotropic(count=30), Principal()], ids=kind_of)
+def test_any_range_of_fibers_is_a_part_of_all(directions):
     launch, points, found = fan(directions, (1, 2, 3))
     for start, count in ((0, 1), (1, len(launch) - 1), (len(launch) // 2, 1), (len(launch) // 2 - 1, 2)):
         _, some_points, some = fan(directions, (1, 2, 3), start, count)
@@ -208,13 +207,13 @@ def world(*voxel):
 )
 def test_seeds_that_nothing_can_leave_are_refused(half_masked, seeds, sentence):
     with pytest.raises(InvalidInput, match=sentence):
-        make_launch(half_masked, seeds, Directions())
+        make_launch(half_masked, seeds, Cone())
 
 
 def test_only_seeds_in_the_mask_are_launched(half_masked):
     good = [world(1, 1, 1), world(2.49, 6, 7), world(0, 0, 0)]
     seeds = [good[0], world(2.51, 3, 3), good[1], (500, 0, 0), good[2], world(5, 5, 5)]
-    launch = make_launch(half_masked, seeds, Directions(count=10))
+    launch = make_launch(half_masked, seeds, Cone(count=10))
     np.testing.assert_allclose(launch.points_mm, good)
     assert len(launch) == 30
     np.testing.assert_allclose(np.abs(launch.axes), [[1, 0, 0]] * 3, atol=1e-12)
@@ -225,7 +224,7 @@ def test_the_principal_direction_is_that_of_the_interpolated_tensor():
     tensors = (1 - share) * [1.7e-3, 3e-4, 3e-4, 0, 0, 0] + share * [3e-4, 1.7e-3, 3e-4, 0, 0, 0]
     tensors = np.broadcast_to(tensors, (5, 5, 5, 6))
     field = TensorField(tensors=tensors, mask=np.ones((5, 5, 5), bool), affine=np.eye(4))
-    launch = make_launch(field, [(1.9, 2.3, 1.1), (2.1, 0.0, 4.0)], Directions())
+    launch = make_launch(field, [(1.9, 2.3, 1.1), (2.1, 0.0, 4.0)], Cone())
     np.testing.assert_allclose(np.abs(launch.axes), [[1, 0, 0], [0, 1, 0]], atol=1e-12)
 
 

@@ -3,23 +3,30 @@
 import dataclasses
 import subprocess
 import sys
+import typing
 
 import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.parameters import param_info, replaced
-from napari_gpubio.tracts import Directions, FitSettings, TrackSettings
+from napari_gpubio.core.settings import hints, kind_of
+from napari_gpubio.tracts import FitSettings, Hamiltonian
+from napari_gpubio.tracts.directions import Cone, Directions, FromFod, Principal, Usual
+from napari_gpubio.tracts.metrics import Adjugate, AnyMetric, Inverse, Sharpened
 from napari_gpubio.tracts.phantom.closed_forms import ACROSS, ALONG, RING_RADIUS, pull_back, ring
-from napari_gpubio.tracts.settings import METRICS, adjugate, inverse, sharpened
+from napari_gpubio.tracts.settings import IFOD2, METHODS, EuDX, LiftedGeodesic, SDStream, VanAart2011, as_method
 from tests.tracts.ray_samples import DOUBLE, EUDX, changed, on_grid, one_ray, sampled
 
 NAN, INF = float("nan"), float("inf")
+DIRECTIONS, METRICS = typing.get_args(Directions), typing.get_args(AnyMetric)
+UNIT = (1.0, 1.0, 1.0)
+CLASSES = [*DIRECTIONS, *METRICS, *METHODS.values(), FitSettings]
 
 
 def bad_values():
     """Every parameter of every settings class just beyond each of its limits, and what the message must contain."""
-    for settings in (Directions, TrackSettings, FitSettings):
+    for settings in CLASSES:
         for field in dataclasses.fields(settings):
             info = param_info(field)
             if info is None or isinstance(field.default, bool):
@@ -27,9 +34,10 @@ def bad_values():
             if info.choices:
                 yield settings, field.name, "nonsense", info.choices
                 continue
-            whole = isinstance(field.default, int)
-            yield settings, field.name, NAN, ("finite",)
-            yield settings, field.name, INF, ("finite",)
+            whole = int in (hint := hints(settings)[field.name], *typing.get_args(hint))
+            what = "finite" if field.default is not None or not whole else "an integer"
+            yield settings, field.name, NAN, (what,)
+            yield settings, field.name, INF, (what,)
             if info.above is not None:
                 yield settings, field.name, info.above, (f"greater than {info.above:g}",)
                 yield settings, field.name, info.above - 1, (f"greater than {info.above:g}",)
@@ -55,7 +63,7 @@ def test_a_value_beyond_a_limit_is_refused_with_what_is_allowed(settings, name, 
         assert word in message
 
 
-@pytest.mark.parametrize("settings", [Directions, TrackSettings, FitSettings])
+@pytest.mark.parametrize("settings", CLASSES)
 def test_defaults_and_limits_themselves_are_allowed(settings):
     settings()
     for field in dataclasses.fields(settings):
@@ -74,14 +82,14 @@ def test_defaults_and_limits_themselves_are_allowed(settings):
 @pytest.mark.parametrize(
     ("settings", "name", "value"),
     [
-        (TrackSettings, "step_mm", np.float32(0.0)),
-        (TrackSettings, "step_mm", np.float32(NAN)),
-        (TrackSettings, "max_steps", np.int64(0)),
-        (Directions, "count", np.int32(0)),
-        (TrackSettings, "step_mm", "0.5"),
-        (TrackSettings, "step_mm", None),
-        (Directions, "count", 2.5),
-        (TrackSettings, "points_every", 1.5),
+        (Hamiltonian, "step_mm", np.float32(0.0)),
+        (Hamiltonian, "step_mm", np.float32(NAN)),
+        (Hamiltonian, "max_steps", np.int64(0)),
+        (Cone, "count", np.int32(0)),
+        (Hamiltonian, "step_mm", "0.5"),
+        (Hamiltonian, "step_mm", None),
+        (Cone, "count", 2.5),
+        (Hamiltonian, "points_every", 1.5),
     ],
 )
 def test_numbers_of_numpy_are_checked_and_other_kinds_of_values_refused(settings, name, value):
@@ -91,14 +99,68 @@ def test_numbers_of_numpy_are_checked_and_other_kinds_of_values_refused(settings
 
 def test_a_replaced_value_is_checked():
     with pytest.raises(InvalidInput, match="step_mm is 0 mm; it must be greater than 0 mm"):
-        dataclasses.replace(TrackSettings(), step_mm=0.0)
+        dataclasses.replace(Hamiltonian(), step_mm=0.0)
 
 
 def test_how_many_steps_and_points_a_ray_may_have():
-    settings = TrackSettings(step_mm=0.5, max_length_mm=250)
-    assert (settings.ray_steps, settings.ray_points) == (502, 503)
-    assert dataclasses.replace(settings, max_steps=100).ray_steps == 100
-    assert dataclasses.replace(settings, points_every=10).ray_points == 51
+    settings = Hamiltonian(step_mm=0.5, max_length_mm=250)
+    assert settings.lengths(UNIT)[3:] == (502, 503)
+    assert dataclasses.replace(settings, max_steps=100).lengths(UNIT).ray_steps == 100
+    assert dataclasses.replace(settings, points_every=10).lengths(UNIT).ray_points == 51
+    for slow in (VanAart2011(step_mm=0.5, max_length_mm=250), LiftedGeodesic(step_mm=0.5, max_length_mm=250)):
+        assert slow.lengths(UNIT).ray_steps == 2002
+
+
+@pytest.mark.parametrize(
+    ("kind", "step"),
+    [("ifod2", 0.5), ("ifod1", 0.1), ("sd_stream", 0.1), ("lifted_geodesic", 0.25), ("fixel_geodesic", 0.25)],
+)
+def test_lengths_that_are_not_given_go_by_the_voxels(kind, step):
+    method, voxel = METHODS[kind](), 2.0
+    edges = (1.0, 2.0, 4.0)  # of a voxel as large as a cube of 2 mm
+    assert method.lengths(edges)[:3] == pytest.approx((step * voxel, 5 * voxel, 100 * voxel))
+    given = dataclasses.replace(method, step_mm=0.7, min_length_mm=0.0, max_length_mm=33.0)
+    assert given.lengths(edges)[:3] == (0.7, 0.0, 33.0)
+
+
+def test_the_usual_stiffness_goes_by_the_voxels():
+    assert LiftedGeodesic().stiffness((2.0, 2.0, 2.0)) == pytest.approx(0.1)
+    assert LiftedGeodesic(stiffness_per_mm=0.4).stiffness((2.0, 2.0, 2.0)) == 0.4
+
+
+@pytest.mark.parametrize("method", METHODS.values(), ids=list(METHODS))
+def test_a_method_takes_its_own_directions_and_refuses_others(method):
+    settings = method()
+    assert isinstance(settings.directions(), method.takes)
+    for fan in DIRECTIONS:
+        one_way = fan(both_ways=False)
+        if fan in method.takes:
+            assert settings.directions(one_way) is one_way
+        elif fan is Usual:
+            usual = dataclasses.replace(method.usual_directions, both_ways=False)
+            assert settings.directions(one_way) == usual
+            if usual.per_seed > 1:
+                assert settings.directions(Usual(count=7)).per_seed == 7
+            else:
+                with pytest.raises(InvalidInput, match="count is 7"):
+                    settings.directions(Usual(count=7))
+        else:
+            with pytest.raises(InvalidInput, match=f"the method '{kind_of(method)}' has no directions"):
+                settings.directions(one_way)
+
+
+@pytest.mark.parametrize("kind", ["sd_stream", "lifted_geodesic", "fixel_geodesic"])
+def test_a_random_seed_is_refused_where_nothing_is_drawn(kind):
+    settings = METHODS[kind](random_seed=3)
+    assert settings.directions(FromFod(count=2)) == FromFod(count=2)
+    with pytest.raises(InvalidInput, match=f"random_seed is 3, which has no effect: {kind} draws nothing"):
+        settings.directions(Principal())
+
+
+def test_another_method_has_the_settings_that_both_have():
+    made = as_method(EuDX, Hamiltonian(step_mm=0.3, fa_stop=0.1, interpolation="linear"))
+    assert made == EuDX(step_mm=0.3, fa_stop=0.1)
+    assert as_method(IFOD2, SDStream(trials=5)) == IFOD2(trials=5)
 
 
 # -- metrics ---------------------------------------------------------------------------------------------------------
@@ -107,19 +169,19 @@ EIGENVALUES = np.array([[[1.7, 0.5, 0.2]], [[1.0, 1.0, 1.0]], [[3.0, 2.9, 0.1]]]
 
 
 def test_metrics_follow_their_formulas():
-    assert list(METRICS) == ["inverse", "sharpened", "adjugate", "adaptive"]
-    np.testing.assert_array_equal(inverse(EIGENVALUES, 3.0), EIGENVALUES)
+    assert [kind_of(one) for one in METRICS] == ["inverse", "sharpened", "adjugate", "adaptive"]
+    np.testing.assert_array_equal(Inverse().dual(EIGENVALUES), EIGENVALUES)
     for power in (1.0, 2.0, 2.5):
-        np.testing.assert_allclose(sharpened(EIGENVALUES, power), EIGENVALUES**power, rtol=1e-14)
-    for values, dual in zip(EIGENVALUES[:, 0], adjugate(EIGENVALUES, 2.0)[:, 0], strict=True):
+        np.testing.assert_allclose(Sharpened(power=power).dual(EIGENVALUES), EIGENVALUES**power, rtol=1e-14)
+    for values, dual in zip(EIGENVALUES[:, 0], Adjugate().dual(EIGENVALUES)[:, 0], strict=True):
         cofactors = np.linalg.det(np.diag(values)) * np.linalg.inv(np.diag(values))  # adj D = det(D) D^-1
         np.testing.assert_allclose(np.diag(1 / dual), cofactors, atol=1e-14)
 
 
-@pytest.mark.parametrize("metric", METRICS.values(), ids=list(METRICS))
+@pytest.mark.parametrize("metric", METRICS, ids=kind_of)
 def test_metrics_keep_the_order_of_axes_and_the_type(metric):
     for real in (np.float32, np.float64):
-        dual = metric(EIGENVALUES.astype(real), 2.0)
+        dual = metric().dual(EIGENVALUES.astype(real))
         assert dual.dtype == real
         assert (np.diff(dual, axis=-1) <= 0).all()
         assert (dual > 0).all()
@@ -130,36 +192,38 @@ import importlib.util, sys
 import napari_gpubio, numpy as np
 from pathlib import Path
 
-path = Path(napari_gpubio.__file__).parent / "tracts" / "settings.py"
-module = importlib.util.module_from_spec(importlib.util.spec_from_file_location("napari_gpubio.tracts.settings", path))
-sys.modules[module.__name__] = module
+name = "napari_gpubio.tracts.metrics"
+path = Path(napari_gpubio.__file__).parent / "tracts" / "metrics.py"
+module = importlib.util.module_from_spec(importlib.util.spec_from_file_location(name, path))
+sys.modules[name] = module
 added = '''
+@dataclass(frozen=True, kw_only=True)
+class Cubed(Metric):
+    def dual(self, eigenvalues):
+        return eigenvalues * eigenvalues * eigenvalues
 
-@_metric
-def cubed(eigenvalues, power):
-    return eigenvalues * eigenvalues * eigenvalues
 
-'''
-exec(path.read_text().replace("\\nclass StopReason", added + "\\nclass StopReason", 1), module.__dict__)
+AnyMetric = Cubed | Inverse'''
+exec(path.read_text().replace("\\nAnyMetric = Inverse", added, 1), module.__dict__)
 
 from napari_gpubio import tracts
 from napari_gpubio.tracts.phantom.closed_forms import ring
 
 field = ring(origin=(-31.5, -31.5, -3.5), shape=(64, 64, 8)).sample()
 common = dict(max_length_mm=40.0, precision="double")
-seed, ahead = [(20.0, 0.0, 0.0)], tracts.Directions(kind="principal")
-new = tracts.track(field, seed, ahead, tracts.TrackSettings(metric="cubed", **common), device="cpu")
-known = tracts.TrackSettings(metric="sharpened", sharpening=3.0, **common)
+seed, ahead = [(20.0, 0.0, 0.0)], tracts.Principal()
+new = tracts.track(field, seed, ahead, tracts.Hamiltonian(metric=module.Cubed(), **common), device="cpu")
+known = tracts.Hamiltonian(metric=tracts.Sharpened(power=3.0), **common)
 old = tracts.track(field, seed, ahead, known, device="cpu")
 assert len(new.points) > 50
 np.testing.assert_allclose(new.points, old.points, atol=1e-5)
-plain = tracts.track(field, seed, ahead, tracts.TrackSettings(**common), device="cpu")
+plain = tracts.track(field, seed, ahead, tracts.Hamiltonian(**common), device="cpu")
 assert np.abs(new[0][-1] - plain[0][-1]).max() > 0.1
 """
 
 
 @pytest.mark.long  # it compiles everything anew
-def test_a_new_metric_is_one_more_function_in_the_file():
+def test_a_new_metric_is_one_more_class_in_the_file():
     done = subprocess.run([sys.executable, "-c", NEW_METRIC], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
@@ -169,7 +233,7 @@ def test_with_a_constant_determinant_the_adjugate_metric_has_the_same_curves(mak
     launch = make().launches[0]
     inverse, adjugate = (
         one_ray(sampled(make), launch.start, launch.direction, changed(DOUBLE, metric=m, max_length_mm=30), device)
-        for m in ("inverse", "adjugate")
+        for m in (Inverse(), Adjugate())
     )
     np.testing.assert_allclose(adjugate[0], inverse[0], atol=1e-4)
     ratio = adjugate.per_fiber["riemannian_length_mm"] / inverse.per_fiber["riemannian_length_mm"]
@@ -180,7 +244,7 @@ def test_sharpening_by_one_changes_nothing_and_by_three_is_the_cube(device):
     def ray(field, **changes):
         return one_ray(field, (20, 0, 0), (-0.2, 1, 0.1), changed(DOUBLE, max_length_mm=25, **changes), device)[0]
 
-    one, three = (ray(sampled(ring), metric="sharpened", sharpening=power) for power in (1.0, 3.0))
+    one, three = (ray(sampled(ring), metric=Sharpened(power=power)) for power in (1.0, 3.0))
     np.testing.assert_allclose(one, ray(sampled(ring)), atol=1e-5)
     np.testing.assert_allclose(three, ray(sampled(ring, 3)), atol=1e-4)
 

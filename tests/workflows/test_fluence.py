@@ -29,7 +29,7 @@ def slab():
 
 
 def simulated(domain=None, **settings):
-    source = light.Source(position_mm=(12, 12, 0), direction=(0, 0, 1))
+    source = light.Pencil(position_mm=(12, 12, 0), direction=(0, 0, 1))
     chosen = light.LightSettings(**{"photons": 4000, "halves": True, **settings})
     return light.simulate(domain or slab(), source, chosen, device="cpu")
 

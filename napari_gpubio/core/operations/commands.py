@@ -7,6 +7,7 @@ its name, and brings the options of that class only: the arguments are looked th
 import argparse
 import dataclasses
 import functools
+import glob
 import inspect
 import re
 import sys
@@ -27,6 +28,7 @@ from napari_gpubio.core.command_line import (
 )
 from napari_gpubio.core.device import choose_device
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.keeping import Keeper, left_by
 from napari_gpubio.core.operations.files import read_record, write_record
 from napari_gpubio.core.operations.records import (
     File,
@@ -35,8 +37,10 @@ from napari_gpubio.core.operations.records import (
     Operation,
     Output,
     Reading,
+    Words,
     ancestry,
     input_infos,
+    replaced_fields,
     words_of,
 )
 from napari_gpubio.core.operations.sessions import files_of
@@ -47,6 +51,7 @@ from napari_gpubio.core.operations.stores import (
     file,
     kind_registered,
     run_steps,
+    write_steps,
     write_value,
 )
 from napari_gpubio.core.operations.volumes import Volume
@@ -57,6 +62,7 @@ from napari_gpubio.core.steps import drive
 
 RECORD_ENDING = ".json"
 _RECORD, _READ = "record", "read"
+_MOST_SHOWN = 18  # options in a short help: of more, those of parts and of reading are in the long one alone
 
 
 class _Option(NamedTuple):
@@ -128,18 +134,21 @@ def _prepare(operation: type[Operation], verb: Parser, arguments: Sequence[str])
         if (flag := argument.partition("=")[0]) in strange:
             owners = ", ".join(dict.fromkeys(kind_of(one.owner) for one in every if one.flag == flag))
             raise InvalidInput(f"{flag} is an option of {owners}, which is not chosen; leave it out, or choose it")
-    first = _first(operation)
-    for option in every:
-        if _is_chosen(option, chosen):
-            _add_option(verb, option, first, shows_all=shows_all)
-    if reads := _reading_options(operation):
-        how = verb.add_argument_group("how files are read")
+    first, reads = _first(operation), _reading_options(operation)
+    given = [one for one in every if _is_chosen(one, chosen)]
+    is_long = not shows_all and sum(map(_is_plain, [*given, *reads])) > _MOST_SHOWN
+    for option in given:
+        is_choice = bool(alternatives(hints(option.owner)[option.field.name]))
+        _add_option(verb, option, first, shows_all=shows_all, hides=is_long and len(option.path) > 1 and not is_choice)
+    if reads:
+        how = verb.add_argument_group("how files are read" + ": see --help-all" * is_long)
         for option in reads:
-            _add_option(how, option, "", shows_all=shows_all)
+            _add_option(how, option, "", shows_all=shows_all, hides=is_long)
     files = verb.add_argument_group(f"results, to files (inputs may be files, or records {RECORD_ENDING})")
     for name, flags in _outputs(operation).items():
         words = words_of(operation.makes[name])
-        text = name.replace("_", " ") if operation.makes[name] is Volume else f"{name.replace('_', ' ')}, {words}"
+        text = name.replace("_", " ")
+        text = text if operation.makes[name] is Volume or text == words else f"{text}, {words}"
         files.add_argument(*flags, dest=_dest(name), type=Path, metavar="FILE", help=text)
     files.add_argument("--record", type=Path, metavar="FILE", dest=_RECORD, help="what was done, as JSON")
     verb.add_argument("--device", default="auto", help="auto, cpu, cuda:0, cuda:all")
@@ -149,7 +158,7 @@ def _prepare(operation: type[Operation], verb: Parser, arguments: Sequence[str])
 # -- options ----------------------------------------------------------------------------------------------------------
 
 
-def _options(operation: type[Operation]) -> list[_Option]:
+def _options(operation: type[Settings]) -> list[_Option]:
     """Every option that there is, each once: of all alternatives of all parts."""
     found, places = [*_walk(operation, ())], dict[str, set[tuple[str, ...]]]()
     for path, _, field in found:
@@ -194,9 +203,8 @@ class _Way(NamedTuple):
         for name, (cls, field) in self.fields().items():
             if name in told:
                 info, value = input_infos(cls).get(name), told[name]
-                values.setdefault(cls, {})[name] = (
-                    _Reading({}).opened(value, info) if info is not None else _setting(value, hints(cls)[field.name])
-                )
+                made = _Reading({}).opened(value, info) if info is not None else _setting(value, hints(cls)[field.name])
+                values.setdefault(cls, {})[name] = cls.words[name].value(value) if name in cls.words else made
         opens: Any = self.opens
         opened: Operation = opens.at(path, **values.get(self.opens, {}))
         if self.conversion is None:
@@ -271,30 +279,50 @@ def _first(operation: type[Operation]) -> str:
     return next((f.name for f in fields if f.name in inputs or hints(operation)[f.name] is File), "")
 
 
-def _add_option(verb: Any, option: _Option, first: str, *, shows_all: bool) -> None:
+def _is_plain(option: _Option) -> bool:
+    """Whether a short help would show an option."""
+    told = param_info(option.field) or part_info(option.field)
+    return told is None or not told.advanced
+
+
+def _add_option(verb: Any, option: _Option, first: str, *, shows_all: bool, hides: bool = False) -> None:
     field, hint = option.field, hints(option.owner)[option.field.name]
     inputs = input_infos(option.owner) if issubclass(option.owner, Operation) else {}
-    how = _how(field, hint, inputs.get(field.name), shows_all=shows_all)
+    how = _how(field, hint, inputs.get(field.name), shows_all=shows_all, words=_words_of(option))
     dest = ".".join(option.path)
+    how |= {"help": argparse.SUPPRESS} if hides else {}
     if option.path == (first,):
         needed = how.pop("required", False)
         how["nargs"] = {(True, True): "+", (True, False): "*", (False, False): "?"}.get(("nargs" in how, needed))
+        how.pop("action", None)
         verb.add_argument(dest, **{**how, "metavar": first.upper()})
         return
     verb.add_argument(option.flag, dest=dest, **how)
 
 
-def _how(field: dataclasses.Field[Any], hint: Any, info: InputInfo | None, *, shows_all: bool) -> dict[str, Any]:
+def _words_of(option: _Option) -> Words | None:
+    """How a command says the field of an operation, if not in the usual way."""
+    owner: Any = option.owner
+    return getattr(owner, "words", {}).get(option.field.name)
+
+
+def _how(
+    field: dataclasses.Field[Any], hint: Any, info: InputInfo | None, *, shows_all: bool, words: Words | None = None
+) -> dict[str, Any]:
     """Keywords of argparse for a field."""
     needed = field.default is dataclasses.MISSING
     if info is not None:
-        text = _help(info.help, "" if info.kind is Volume else f" [{words_of(info.kind)}]", shows_all=shows_all)
-        return {"metavar": "FILE", "required": not info.optional, "help": text, **({"nargs": "+"} if info.many else {})}
+        kind = f" [{words_of(info.kind)}]" if shows_all and info.kind is not Volume else ""
+        text = _help(info.help, kind, shows_all=shows_all)
+        many = {"nargs": "+", "action": "extend"} if info.many else {}
+        return {"metavar": "FILE", "required": not info.optional, "help": text, **many}
     told = param_info(field) or part_info(field)
     if told is None:
         raise TypeError(f"{field.name} has neither param nor part, so that nobody knows what it is")
     text = _help(told.help, _default(field), shows_all=shows_all)
     text = argparse.SUPPRESS if told.advanced and not shows_all else text
+    if words is not None:
+        return {"action": "append", "nargs": len(words.names), "metavar": words.names, "help": text}
     if classes := alternatives(hint):
         return {"choices": [kind_of(one) for one in classes], "help": text}
     hint = next((one for one in typing.get_args(hint) if one is not type(None)), hint) if is_union(hint) else hint
@@ -340,9 +368,13 @@ def _default(field: dataclasses.Field[Any]) -> str:
 
 
 def _made(
-    cls: type, values: Mapping[str, Any], chosen: Mapping[tuple[str, ...], type], before: tuple[str, ...] = ()
+    cls: type,
+    values: Mapping[str, Any],
+    chosen: Mapping[tuple[str, ...], type],
+    before: tuple[str, ...] = (),
+    usual: Any = None,
 ) -> Any:
-    """Settings, or an operation, whose inputs are opened."""
+    """An operation, or settings, of the options that were given; of the rest as ``usual``, if that is of the class."""
     read = _Reading(_read_with(cls, values)) if issubclass(cls, Operation) else None
     inputs = input_infos(cls) if issubclass(cls, Operation) else {}
     given = dict[str, Any]()
@@ -350,26 +382,37 @@ def _made(
         path = (*before, field.name)
         value = values.get(".".join(path))
         if path in chosen:
-            given[field.name] = _made(chosen[path], values, chosen, path)
+            given[field.name] = _made(chosen[path], values, chosen, path, getattr(usual, field.name, field.default))
         elif value is None or value == []:
             continue
         elif info := inputs.get(field.name):
             assert read is not None
-            opened = tuple(
-                read.opened(one, info, is_first=field.name == _first(cls)) for one in (value if info.many else (value,))
-            )
+            paths = [path for one in value for path in _files_named(one)] if info.many else [value]
+            opened = tuple(read.opened(one, info, is_first=field.name == _first(cls)) for one in paths)
             given[field.name] = opened if info.many else opened[0]
+        elif words := getattr(cls, "words", {}).get(field.name):
+            given[field.name] = words.value(value)
         else:
             given[field.name] = _setting(value, hints(cls)[field.name])
     if read is not None:
         read.check()
-    return cls(**given)
+    usual = usual if type(usual) is cls else None
+    return cls(**given) if usual is None else replaced_fields(usual, given)
 
 
 def _read_with(operation: type[Operation], values: Mapping[str, Any]) -> dict[str, Any]:
     """What the options say of how files are read."""
     found = {one.field.name: values.get(".".join(one.path)) for one in _reading_options(operation)}
     return {name: value for name, value in found.items() if value is not None}
+
+
+def _files_named(word: str) -> list[str]:
+    """The file, or those that a pattern names where the shell has not done so, as on Windows."""
+    if not any(one in word for one in "*?") or Path(word).exists():
+        return [word]
+    if not (found := sorted(glob.glob(word, recursive=True))):  # noqa: PTH207 - absolute ones, too
+        raise InvalidInput(f"no file is called {word!r}; check the path")
+    return found
 
 
 def _setting(value: Any, hint: Any) -> Any:
@@ -430,7 +473,7 @@ def _run(operation: type[Operation], chosen: Mapping[tuple[str, ...], type], opt
     outputs = {flags[0]: (name, values[_dest(name)]) for name, flags in _outputs(operation).items()}
     wanted = {flag: path for flag, (_, path) in outputs.items() if path is not None}
     record = options.record
-    if not wanted and record is None and outputs and not operation.needs_no_file:
+    if not wanted and record is None and outputs and not (operation.needs_no_file or options.json):
         raise InvalidInput(f"nothing is to be written; give {' or '.join(outputs)}")
     for flag, (name, path) in outputs.items():
         check_endings({flag: path}, kind_registered(operation.makes[name]).endings)
@@ -441,11 +484,23 @@ def _run(operation: type[Operation], chosen: Mapping[tuple[str, ...], type], opt
         for what, other in kind_registered(operation.makes[outputs[flag][0]]).beside(path).items()
     }
     read = {Path(one.path).name: Path(one.path) for one in files_of(made)}
-    check_outputs({**wanted, **beside, "--record": record}, read, force=options.force)
+    kept = next((path for name, path in outputs.values() if name == operation.continues), None)
+    known = _left(operation, kept)
+    continued = None if known is None else kept
+    check_outputs({**wanted, **beside, "--record": record}, read, force=options.force, continued=continued)
+    written = {outputs[flag][0]: path for flag, path in wanted.items()} if operation.writes_files() else {}
     device = choose_device(options.device)
+    keep = Keeper(kept, functools.partial(_keep, made), draw_progress, goes_on=known is not None)
     with stop_at_interrupt() as stop:
-        result = drive(run_steps(made, device=device, stop=stop), draw_progress)
+        how: dict[str, Any] = {"device": device, "stop": stop}
+        steps = write_steps(made, written, **how) if written else run_steps(made, known=known, **how)
+        result = drive(steps, keep)
     if result is None:
+        return STOPPED
+    if operation.continues and not result.complete:
+        if kept is not None:
+            _keep(made, kept, made.output(operation.continues).value_in(result))
+        tell([f"stopped early; {'nothing was kept' if kept is None else 'the same command goes on'}"])
         return STOPPED
     if operation.keeps_parts and not result.complete:
         tell([f"nothing was written, since {operation.keeps_parts}"])
@@ -458,10 +513,22 @@ def _run(operation: type[Operation], chosen: Mapping[tuple[str, ...], type], opt
     measured(**told.numbers)
     for name, path in outputs.values():
         if path is not None:
-            write_value(made.output(name).value_in(result), path, made.output(name))
+            if name not in written:
+                write_value(made.output(name).value_in(result), path, made.output(name))
             for one in (path, *kind_registered(made.makes[name]).beside(path).values()):
                 wrote(one)
     if record is not None:
         write_record(record, made)
         wrote(record)
     return told.status if getattr(result, "complete", True) else STOPPED
+
+
+def _left(operation: type[Operation], path: Path | None) -> Any:
+    """What an earlier run has left in the file of a result, if it did not come to its end."""
+    load = kind_registered(operation.makes[operation.continues]).unfinished if operation.continues else None
+    return None if load is None else left_by(path, load)
+
+
+def _keep(operation: Operation, path: Path, value: Any) -> None:
+    """Write what is done."""
+    write_value(value, path, operation.output(operation.continues))

@@ -18,14 +18,17 @@ import types
 import typing
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.settings import Settings, hints, kind_of, record_fields, shown_value
+from napari_gpubio.core.settings import Settings, Words, hints, kind_of, record_fields, shown_value
 from napari_gpubio.core.steps import Step
+from napari_gpubio.core.volumes import stem_of
 
 T = TypeVar("T")
+S = TypeVar("S", bound=Settings)
 Upgrade = Callable[[dict[str, Any]], dict[str, Any]]
 _INPUT = "operation input"
 _DIGITS, _SHOWN = 24, 60  # of an id, and characters of a value in a sentence
@@ -103,7 +106,7 @@ class Output(Generic[T]):
 
     def value_in(self, made: Any) -> Any:
         """Return this one of all that the operation made."""
-        return made if made is None or len(self.of.makes) == 1 else getattr(made, self.name)
+        return made if made is None or len(self.of.makes) == 1 else self.of.result(made, self.name)
 
     def to_plain(self) -> dict[str, str]:
         """Return it as JSON holds it: the operation by its id."""
@@ -201,6 +204,8 @@ class Operation(Settings):
     examples: ClassVar[tuple[str, ...]] = ()  # commands, for its help
     keeps_parts: ClassVar[str] = ""  # why a stopped run writes no files, if it does not
     needs_no_file: ClassVar[bool] = False  # whether a command may write none, since it tells its result
+    continues: ClassVar[str] = ""  # a result whose file keeps what is done, so that the same command goes on with it
+    words: ClassVar[Mapping[str, Words]] = {}  # of fields, where a command says them in a way of their own
 
     def __init_subclass__(cls, verb: str = "", makes: Mapping[str, type] | None = None, version: int = 1) -> None:
         super().__init_subclass__()
@@ -233,9 +238,38 @@ class Operation(Settings):
             Has the values of inputs under the names of their fields: a value, None, or a tuple of them; and of parts
             that are files a path, of held arrays the array.
         device, stop
-            As of every ``x_steps``.
+            As of every ``x_steps``. Of one that `continues`, there is also ``known``: what was done before, or None.
         """
         raise NotImplementedError
+
+    def steps_into(
+        self, data: Any, files: Mapping[str, Path], *, device: Device, stop: threading.Event | None
+    ) -> Generator[Step, None, Any]:
+        """Do it and write results to files as they are made, which need not fit into memory.
+
+        Not every operation can; the command line uses it of those that do.
+
+        Parameters
+        ----------
+        data, device, stop
+            As of `steps`.
+        files
+            Where results go, by their names.
+
+        Returns
+        -------
+        What is told of them: ``notes``, and whether they are ``complete``.
+        """
+        raise NotImplementedError
+
+    @classmethod
+    def writes_files(cls) -> bool:
+        """Whether it has `steps_into`."""
+        return cls.steps_into is not Operation.steps_into
+
+    def result(self, made: Any, name: str) -> Any:
+        """Return a result of several by its name, from what the steps return: its attribute."""
+        return getattr(made, name)
 
     def told(self, result: Any) -> Told:  # noqa: ARG002 - for those that tell something
         """What is to be told of a result on the command line."""
@@ -278,6 +312,12 @@ Ref = Output[T] | Operation  # of an input: an output, or an operation whose mai
 
 class Reading(Operation):
     """Base of operations that only read: they have ``read`` in the place of steps."""
+
+    @property
+    def title(self) -> str:
+        """Name of the file, or of what is held."""
+        found = getattr(self, "file", None)
+        return stem_of(Path(found.path)) if isinstance(found, File) else getattr(self, "name", self.verb)
 
     @classmethod
     def opens(cls, path: str) -> bool:  # noqa: ARG003 - for those of several that open a kind
@@ -409,10 +449,10 @@ def _is_default(value: Any, default: Any) -> bool:
     return default is not dataclasses.MISSING and value == default
 
 
-def replaced_fields(operation: Operation, changes: Mapping[str, Any]) -> Operation:
-    """Return an operation with other values of some fields."""
-    record: Any = operation
-    made: Operation = dataclasses.replace(record, **changes)
+def replaced_fields(record: S, changes: Mapping[str, Any]) -> S:
+    """Return an operation, or settings, with other values of some fields."""
+    old: Any = record
+    made: S = dataclasses.replace(old, **changes)
     return made
 
 

@@ -20,6 +20,7 @@ import psutil
 from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import SAMPLED, file_checksum
+from napari_gpubio.core.memory import map_of
 from napari_gpubio.core.operations.records import (
     File,
     Held,
@@ -93,7 +94,8 @@ class Kind(Generic[T]):
     type
         The type.
     counts
-        Its parts that make it what it is: arrays, numbers and texts, and tuples, mappings and dataclasses of these.
+        Its parts that make it what it is: arrays, numbers and texts, and tuples, mappings and dataclasses of these;
+        iterators of what is too large for the memory.
     endings
         Of the files that it is written to.
     write
@@ -107,6 +109,8 @@ class Kind(Generic[T]):
         Where the function is that makes layers of it, as ``module:name``, so that nothing of napari is imported before:
         it takes the value, the `Output` that it is, and the name, and returns napari's layer data. Empty where it is
         shown in no layer.
+    unfinished
+        Reads what a run has left in a file before it came to its end; None if it did.
     """
 
     type: type[T]
@@ -116,6 +120,7 @@ class Kind(Generic[T]):
     beside: Callable[[Path], Mapping[str, Path]] = lambda _: {}
     opens: Any = None  # a class of operations, or several
     shows: str = ""
+    unfinished: Callable[[Path], T | None] | None = None
 
     @property
     def opening(self) -> tuple[Any, ...]:
@@ -196,6 +201,9 @@ def _leaves(value: Any) -> Iterator[Any]:
         yield len(value)
         for one in value:
             yield from _leaves(one)
+    elif isinstance(value, Iterator):
+        for one in value:
+            yield from _leaves(one)
     elif isinstance(value, np.generic):
         yield value.item()
     else:
@@ -203,8 +211,8 @@ def _leaves(value: Any) -> Iterator[Any]:
 
 
 def _nbytes(value: Any) -> int:
-    """Bytes of the arrays of a result."""
-    return sum(one.nbytes for one in _leaves(value) if isinstance(one, np.ndarray))
+    """Bytes of the arrays of a result that are in memory."""
+    return sum(one.nbytes for one in _leaves(value) if isinstance(one, np.ndarray) and map_of(one) is None)
 
 
 # -- values -----------------------------------------------------------------------------------------------------------
@@ -323,6 +331,7 @@ def run_steps(
     device: str | Device = "auto",
     store: Store = STORE,
     stop: threading.Event | None = None,
+    known: Any = None,
 ) -> Generator[Step, None, Any]:
     """Do an operation, after those that it needs and whose results are not kept; returns what it makes.
 
@@ -337,6 +346,8 @@ def run_steps(
         another operation needs, nothing is made of it, and None is returned.
     store
         Where results are kept.
+    known
+        What an earlier run of it has left, where it `Operation.continues`.
 
     Raises
     ------
@@ -346,7 +357,7 @@ def run_steps(
     wanted, chosen = (output.of if isinstance(output, Output) else output), choose_device(device)
     needed, here = _needed(wanted, chosen.kind, store)
     for one in needed:
-        made = yield from _made(one, here, chosen, store, stop)
+        made = yield from _made(one, here, chosen, store, stop, known if one == wanted else None)
         if one != wanted and (made is None or not getattr(made, "complete", True)):
             return None
         here[one.id] = made
@@ -369,7 +380,12 @@ def _needed(wanted: Operation, kind: str, store: Store) -> tuple[list[Operation]
 
 
 def _made(
-    operation: Operation, here: Mapping[str, Any], device: Device, store: Store, stop: threading.Event | None
+    operation: Operation,
+    here: Mapping[str, Any],
+    device: Device,
+    store: Store,
+    stop: threading.Event | None,
+    known: Any,
 ) -> Generator[Step, None, Any]:
     """The result of an operation whose inputs are here; one at a time makes it, and others wait."""
     making = store.making(operation, device.kind)
@@ -380,13 +396,46 @@ def _made(
     try:
         if (kept := store.result(operation, device.kind)) is not None:
             return kept
-        result = yield from operation.steps(_data(operation, here, store), device=device, stop=stop)
+        more: dict[str, Any] = {"known": known} if operation.continues else {}
+        result = yield from operation.steps(_data(operation, here, store), device=device, stop=stop, **more)
         store.runs += 1
         if getattr(result, "complete", True):
             store.keep(operation, device.kind, result)
         return result
     finally:
         making.release()
+
+
+def write_steps(
+    operation: Operation,
+    files: Mapping[str, Path],
+    *,
+    device: str | Device = "auto",
+    store: Store = STORE,
+    stop: threading.Event | None = None,
+) -> Generator[Step, None, Any]:
+    """Do an operation that writes results to files as they are made, after those that it needs; see `run_steps`.
+
+    Parameters
+    ----------
+    operation
+        One that has `Operation.steps_into`.
+    files
+        Where results go, by their names.
+    device, store, stop
+        As of `run_steps`.
+
+    Returns
+    -------
+    What `Operation.steps_into` returns; None if one that it needs was stopped.
+    """
+    here, chosen = dict[str, Any](), choose_device(device)
+    for needed in dict.fromkeys(ref.of for _, ref in operation.inputs()):
+        made = yield from run_steps(needed, device=chosen, store=store, stop=stop)
+        if made is None or not getattr(made, "complete", True):
+            return None
+        here[needed.id] = made
+    return (yield from operation.steps_into(_data(operation, here, store), files, device=chosen, stop=stop))
 
 
 def run(

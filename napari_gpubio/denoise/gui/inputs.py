@@ -13,10 +13,12 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.core.operations.layers import LayerSource, holds_log, layer_source
 from napari_gpubio.denoise.napari_io import LayerVolume, layer_volume, mask_of
+from napari_gpubio.denoise.operations import Denoise, DenoiseFluence
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.forms import Folded, aligned_form, muted_label, row_label
 from napari_gpubio.gui.labels import Label
 from napari_gpubio.gui.layers import VOLUME, LayerBox, LayerListener, why_not_array
+from napari_gpubio.gui.operation_form import choose_output
 
 # Words that distinguish the halves, in their order.
 _HALVES = (("a", "b"), ("even", "odd"), ("first", "second"), ("1", "2"), ("0", "1"))
@@ -76,6 +78,18 @@ class ImageBox(QWidget):
             return found
         image.check_same_grid(mask, "mask")
         return {**found, "mask": layer_source(mask, mask_of(mask).astype(np.uint8))}
+
+    def show_draft(self, operation: Denoise | DenoiseFluence) -> bool:
+        """Show the image of an operation, and which of its values are denoised; returns whether layers show them."""
+        inputs = dict(operation.inputs())
+        boxes = {"image": self.layer_box, "mask": self.mask_box}
+        found = [choose_output(box, self._viewer, inputs.get(name)) for name, box in boxes.items()]
+        self.log.setChecked(bool(operation.log10))
+        self.gaps.setChecked(operation.skip_gaps)
+        if operation.volumes is not None:
+            for box, value in zip((self.first, self.last), operation.volumes, strict=True):
+                box.setValue(value)
+        return all(found)
 
     def _fill(self) -> None:
         self._rows = aligned_form(self)

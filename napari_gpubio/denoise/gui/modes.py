@@ -24,6 +24,7 @@ from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.forms import ParamForm, aligned_form, muted_label, row_label
 from napari_gpubio.gui.layers import VOLUME, LayerBox, LayerListener, why_not_array
+from napari_gpubio.gui.operation_form import choose_output
 
 ESTIMATED, NUMBER, MAP = "estimated from the image", "a number", "a map"
 _LEVEL_TIP = (
@@ -52,6 +53,7 @@ class Mode(QWidget):
         super().__init__(parent)
         self.viewer, self.form = viewer, form
         self.parts: list[Any] = []
+        self.boxes: dict[str, LayerBox] = {}  # of layers that are inputs beside the image, by their fields
 
     @abstractmethod
     def inputs(self) -> dict[str, Any]:
@@ -82,6 +84,12 @@ class Mode(QWidget):
             image.check_same_grid(given, _LAYER_NAMES[name])
             sources[name] = layer_source(given, label_volume(given) if name == "labels" else None)
         return fields, sources
+
+    def show_draft(self, operation: Any) -> bool:
+        """Show an operation of the mode's verb; returns whether layers show all its inputs."""
+        self.form.set_value(operation.settings)
+        found = [choose_output(box, self.viewer, getattr(operation, name)) for name, box in self.boxes.items()]
+        return all(found)
 
     def _emit_changed(self, *_: Any) -> None:
         self.changed.emit()
@@ -124,6 +132,13 @@ class AnlmMode(Mode):
             raise InvalidInput("there is no noise map; open one as an image layer, or have the noise estimated")
         return {"noise": layer} if kind == MAP else {}
 
+    def show_draft(self, operation: Denoise) -> bool:
+        """Show an operation of the mode's verb; returns whether layers show all its inputs."""
+        self.boxes = {} if operation.noise is None else {"noise": self.map_box}
+        self.number.setText("" if operation.sigma is None else repr(operation.sigma))
+        self.level.setCurrentText(MAP if self.boxes else ESTIMATED if operation.sigma is None else NUMBER)
+        return super().show_draft(operation)
+
     def _number(self) -> float:
         text = self.number.text().strip()
         try:
@@ -156,11 +171,11 @@ class FluenceMode(Mode):
         super().__init__(viewer, form, parent)
         self.second_box = LayerBox(viewer, why_no_image, nothing="none: there is one buffer", parent=self)
         self.labels_box = LayerBox(viewer, _why_no_labels, nothing="none", parent=self)
+        self.boxes = {"second": self.second_box, "labels": self.labels_box}
         self.alone = muted_label(self, _ALONE)
         self._image_key = ""
         self._halves, self._guide, self._media = None, None, None  # as the image carries them
-        self._is_own_choice, self._are_own_labels = False, False  # the user's
-        others = LayerListener(viewer, _may_belong, layers_changed=self._choose_what_belongs)
+        others = LayerListener(viewer, _may_belong, layers_added=self._choose_what_belongs)
         self.parts = [self.second_box, self.labels_box, others]
         self._rows = aligned_form(None)
         for text, tip, widget in (
@@ -174,8 +189,6 @@ class FluenceMode(Mode):
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addLayout(self._rows)
         layout.addWidget(self.form)
-        self.second_box.activated.connect(self._on_own_choice)
-        self.labels_box.activated.connect(self._on_own_labels)
         self.second_box.currentIndexChanged.connect(self._show_alone)
         signals = (self.form.changed, self.second_box.currentIndexChanged, self.labels_box.currentIndexChanged)
         connect_all((signal, self._emit_changed) for signal in signals)
@@ -201,24 +214,20 @@ class FluenceMode(Mode):
         key = "" if layer is None else key_of(layer)
         if key and key == self._image_key:
             return
-        self._image_key, self._is_own_choice, self._are_own_labels = key, False, False
+        self._image_key = key
         self._media = None if layer is None else carried(layer, MEDIA)
         self._halves, self._guide = (None, None) if layer is None else _carried_on_grid(layer)
         self._rows.setRowVisible(self.second_box, not self.has_own_halves)
         self._show_alone()
         self.second_box.setCurrentIndex(0)
+        for box in (self.second_box, self.labels_box):
+            box.unsettle()
         self._choose_what_belongs()
-
-    def _on_own_choice(self, *_: Any) -> None:
-        self._is_own_choice = True
 
     def _show_alone(self, *_: Any) -> None:
         own = _OWN_GUIDE if self.has_own_guide else _OWN_HALVES
         self.alone.setText(own if self.has_own_halves else _ALONE)
         self._rows.setRowVisible(self.alone, self.has_own_halves or self.second_box.layer is None)
-
-    def _on_own_labels(self, *_: Any) -> None:
-        self._are_own_labels = True
 
     def _choose_what_belongs(self) -> None:
         self._choose_other_half()
@@ -227,24 +236,24 @@ class FluenceMode(Mode):
     def _choose_labels(self) -> None:
         """Choose the labels of the run that the guide is of, which its optical properties tell, unless some are."""
         self.labels_box.refresh()
-        if self._are_own_labels or self.labels_box.layer is not None or not self.has_own_guide or not self._media:
+        if self.labels_box.layer is not None or not self.has_own_guide or not self._media:
             return
         for layer in self.viewer.layers:
             is_of_run = isinstance(layer, Labels) and carried(layer, MEDIA) == self._media
             if is_of_run and volume_of(layer).shape == self._guide.shape:
-                self.labels_box.choose(layer)
+                self.labels_box.suggest(layer)
                 return
 
     def _choose_other_half(self) -> None:
         """Choose the layer whose name is that of the other half, unless one is chosen or the user wants none."""
         self.second_box.refresh()
-        if self._is_own_choice or self.second_box.layer is not None:
+        if self.second_box.layer is not None:
             return
         halves = {layer.name: layer for layer in self.viewer.layers if is_image(layer)}
         image = next((layer for layer in halves.values() if key_of(layer) == self._image_key), None)
         others = {name: layer for name, layer in halves.items() if layer is not image}
         if image is not None and (name := other_half(image.name, others)) is not None:
-            self.second_box.choose(others[name])
+            self.second_box.suggest(others[name])
 
 
 def _why_no_labels(layer: Any) -> str | None:

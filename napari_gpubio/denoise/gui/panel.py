@@ -200,6 +200,14 @@ class DenoisePanel(EnginePanel):
         """Read the inputs, and return what makes an operation of them."""
         return self._request().operation
 
+    def show_draft(self, operation: Operation) -> bool:
+        """Show an operation of one of the modes; returns whether layers show all its inputs."""
+        for number, mode in enumerate(self.modes):
+            if isinstance(operation, mode.verb):
+                self.mode_box.setCurrentIndex(number)
+                return self.image_box.show_draft(operation) and mode.show_draft(operation)
+        return False
+
     def script_files(self) -> dict[str, str]:
         """Files that a script writes."""
         name = file_name(self._request().image.name if self._done is None else self._done.request.image.name)

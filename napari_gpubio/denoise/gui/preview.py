@@ -16,7 +16,7 @@ from napari_gpubio.core.steps import Step
 from napari_gpubio.denoise.gui.inputs import PANEL
 from napari_gpubio.denoise.gui.request import Noise, Request
 from napari_gpubio.denoise.kernels.anlm.problem import Triple
-from napari_gpubio.denoise.napari_io import Array, Box, LayerVolume, Part, place_of_part
+from napari_gpubio.denoise.napari_io import Array, Box, LayerVolume, Part, key_of, place_of_part
 from napari_gpubio.gui.connections import Connections, Debouncer
 from napari_gpubio.gui.jobs import LatestJob, Outcome
 from napari_gpubio.gui.views import camera_of
@@ -182,7 +182,10 @@ class LivePreview(QObject):
         self._debouncer = Debouncer(self.start, self)  # several axes and settings may change at once
         events = viewer.dims.events
         changes = (events.current_step, events.order, events.ndisplay)
-        self._slices = Connections(lambda: [(event, self.request_update) for event in changes])
+        removed = viewer.layers.events.removed
+        self._slices = Connections(
+            lambda: [(removed, self._on_removed), *((event, self.request_update) for event in changes)]
+        )
         self.attach = self._slices.attach
 
     @property
@@ -258,14 +261,15 @@ class LivePreview(QObject):
         """The slice on screen, and its middle if all of it takes a while; None if there is none."""
         dims, image = self._viewer.dims, request.image
         ndim = len(image.shape)
-        if dims.ndisplay == 3 or image.is_oblique:
+        layer = self._layer_of(image.key)
+        if dims.ndisplay == 3 or image.is_oblique or layer is None:
             return None
         reach = request.reach()
         if image.is_plane:
             x, y, z = (slice(0, n) for n in image.shape)
             return ShownSlice(2, (x, y, z), reach), None
         across = next(axis for axis in dims.not_displayed[::-1] if axis >= dims.ndim - 3) - dims.ndim
-        index = self._index(request, dims.point)
+        index = _index(layer, dims.point)
         shown = slice_at(image, index, across, reach)
         if shown is None:
             return None
@@ -275,17 +279,21 @@ class LivePreview(QObject):
         center = list(dims.point)
         for axis, value in zip(dims.displayed, camera_of(self._viewer).center[-2:], strict=True):
             center[axis] = value
-        middle = self._index(request, center)[ndim - 3 :]
+        middle = _index(layer, center)[ndim - 3 :]
         place = [0.0, 0.0, 0.0]
         for axis in (-3, -2, -1):
             place[image.stored_axis(axis)] = middle[axis]
         near = request.reach(near=True)
         return shown, shown.middle((place[0], place[1], place[2]), image.shape, near, cost)
 
-    def _index(self, request: Request, point: Any) -> tuple[float, ...]:
-        """Index in the image's layer of a position of the viewer."""
-        layer = self._viewer.layers[request.image.name]
-        return tuple(layer.world_to_data(point))[-layer.ndim :]
+    def _layer_of(self, key: str | None) -> Any | None:
+        return next((layer for layer in self._viewer.layers if key_of(layer) == key), None)
+
+    def _on_removed(self, *_: Any) -> None:
+        """Take the preview away with its image."""
+        shown = self.layer
+        if shown is not None and self._layer_of(carried(shown, "source")) is None:
+            self.remove()
 
     def _on_finished(self, outcome: Outcome) -> None:
         if outcome.error:
@@ -316,3 +324,8 @@ class LivePreview(QObject):
             self._viewer.layers.selection.active = active
         self.status_changed.emit("preview" if preview.is_whole else "preview: the middle; the rest follows …")
         self.shown.emit()
+
+
+def _index(layer: Any, point: Any) -> tuple[float, ...]:
+    """Index in a layer of a position of the viewer."""
+    return tuple(layer.world_to_data(point))[-layer.ndim :]

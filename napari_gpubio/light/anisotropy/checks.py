@@ -19,7 +19,7 @@ from napari_gpubio.light.result import Estimate
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.scattering_tensors import FREE, MIXTURE, PRODUCT
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.source import Source
+from napari_gpubio.light.sources import Isotropic, Pencil
 from napari_gpubio.light.theory import SPEED_OF_LIGHT_MM_PER_NS
 
 Floats = npt.NDArray[np.float64]
@@ -56,7 +56,7 @@ def spread_mm(
     """
     domain = block((_BOX,) * 3, _EDGE, Medium(label=1, g=g, n=1.0), tensor, model)
     middle = np.full(3, _EDGE * _BOX / 2)
-    source = Source(kind="isotropic", position_mm=(middle[0], middle[1], middle[2]))
+    source = Isotropic(position_mm=(middle[0], middle[1], middle[2]))
     offsets = (np.arange(_BOX) + 0.5) * _EDGE - middle[0]
     ends_ns = tuple(path / SPEED_OF_LIGHT_MM_PER_NS for path in _PATHS_MM)
     found = np.empty((_GROUPS, 3))
@@ -112,7 +112,7 @@ def trace_slab(
         photons=photons, faces=("cyclic",) * 4 + ("default",) * 2, specular=False, time_gates_ns=(0.0, 10.0),
         max_detected=10**8,
     )  # fmt: skip
-    source = Source(position_mm=(width / 2, width / 2, 0.0))
+    source = Pencil(position_mm=(width / 2, width / 2, 0.0))
     detected = simulate(domain, source, settings, detectors=ends, device=device).detected
     is_through = detected.position_mm[:, 2] > length_mm / 2
     weight, time = detected.weight.astype(np.float64), detected.time_ns
@@ -165,7 +165,7 @@ def swapped(device: Device, photons: int, model: str) -> tuple[Estimate, Estimat
 
     def fluence(start: int) -> Estimate:
         x, y, z = (float(i) + 0.5 for i in places[start])
-        source = Source(kind="isotropic", position_mm=(x, y, z))
+        source = Isotropic(position_mm=(x, y, z))
         settings = LightSettings(photons=photons, seed=1 + start, time_gates_ns=(0.0, 50.0))
         result = simulate(tissue, source, settings, device=device)
         at = places[1 - start]

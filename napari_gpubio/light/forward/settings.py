@@ -5,7 +5,7 @@ from typing import Any
 
 from napari_gpubio.core.parameters import check_params, param
 from napari_gpubio.light.settings import MOST_PHOTONS, LightSettings
-from napari_gpubio.light.source import Source, Vector
+from napari_gpubio.light.sources import Fiber, Pencil, Source, Vector
 
 OPTODES = ("pencil", "diffuse", "fiber")
 _FIBERS = ({"sources": ("fiber",)}, {"detectors": ("fiber",)})
@@ -103,10 +103,9 @@ class ForwardSettings:
         """The source that stands for an optode of one of `OPTODES`."""
         place: dict[str, Any] = {"position_mm": position_mm, "direction": direction, "entry": "smooth"}
         if kind == "pencil":
-            return Source(kind="pencil", **place)
+            return Pencil(**place)
         is_fiber = kind == "fiber"
-        return Source(
-            kind="fiber",
+        return Fiber(
             radius_mm=self.radius_mm if is_fiber else _POINT_MM,
             numerical_aperture=self.numerical_aperture if is_fiber else _ALL_DIRECTIONS,
             **place,

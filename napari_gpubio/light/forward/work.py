@@ -29,7 +29,7 @@ from napari_gpubio.light.kernels.pairs.store import FluenceStore, TissueVoxels
 from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
 from napari_gpubio.light.model import OUTSIDE, Domain, Medium
 from napari_gpubio.light.run import check_source
-from napari_gpubio.light.source import Source, Vector
+from napari_gpubio.light.sources import Source, Vector
 from napari_gpubio.light.surface import above_surface, label_at
 
 Array = npt.NDArray[Any]

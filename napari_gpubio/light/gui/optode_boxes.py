@@ -24,7 +24,18 @@ from napari_gpubio.gui.forms import ChoiceButtons, ParamForm, aligned_form, mute
 from napari_gpubio.gui.labels import Label
 from napari_gpubio.gui.layers import LayerBox, why_not_array
 from napari_gpubio.light.gui.optodes import Optodes, Placement
-from napari_gpubio.light.source import ALL_ROUND, KINDS, RECTANGLES, WITH_SECTOR, Source
+from napari_gpubio.light.sources import (
+    Collimated,
+    Directed,
+    Focusable,
+    Pattern,
+    Pencil,
+    Rectangle,
+    Sector,
+    Source,
+    SourceChoice,
+    frame_along,
+)
 
 CHOICES = {
     "source": ("Source", "A click on the surface puts the source there; drag its marker to move it"),
@@ -50,8 +61,9 @@ class PlaceBar(QWidget):
         self.setLayout(row)
 
 
-_BENDING = ("focus_mm", "spread_along", "spread_across")  # sizes that give rays other angles, unless they are 0
-_NO_PATTERN = np.ones((1, 1))  # stands for the image until a run reads it
+_NOT_SHOWN = (  # fields that files may have, and which have no row of their own
+    "width_axis", "height_axis", "sector_deg", "launch_angles_deg", "launch_angles_are_discrete", "weight",
+)  # fmt: skip
 _EMPTY = "Click the surface of the labels, in 2-D or 3-D, to place the source."
 
 
@@ -68,10 +80,9 @@ class SourceBox(QWidget):
 
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.form = ParamForm(Source(), parent=self)
-        self.form.widget("kind").del_choice("volume")  # whose cells cannot be given here
+        self.form = ParamForm(SourceChoice(), parent=self)
         self.form.set_row_visible("entry", visible=False)
-        self._given = Source()  # that of a file, for launch angles and a sector, which have no controls
+        self._given: Source = Pencil()  # that of a file, for launch angles and a sector, which have no controls
         self.pattern_box = LayerBox(
             viewer,
             lambda layer: why_not_array(layer, Image, (2,), "a 2-D image is needed"),
@@ -87,23 +98,33 @@ class SourceBox(QWidget):
 
         Light of one that was put on the surface enters through that, unless a file says otherwise.
         """
-        plain: Source = self.form.value(pattern=_NO_PATTERN if self._has_pattern else None)
-        if placement.touches and plain.entry == "auto" and plain.kind not in ALL_ROUND:
-            plain = dataclasses.replace(plain, entry="smooth")
-        sector = self._given.sector_deg if plain.kind in WITH_SECTOR else None
-        placed = dataclasses.replace(
-            plain, position_mm=placement.position_mm, direction=placement.direction, sector_deg=sector
-        )
-        if placed.kind not in RECTANGLES and sector is None:
-            return placed
-        u, v, _ = placed.frame()
-        turn = np.deg2rad(self.turn_box.value())
-        return dataclasses.replace(placed, width_axis=tuple(np.cos(turn) * u + np.sin(turn) * v))
+        plain = self._shown
+        more: dict[str, Any] = {"position_mm": placement.position_mm, "direction": placement.direction}
+        if placement.touches and isinstance(plain, Directed) and plain.entry == "auto":
+            more["entry"] = "smooth"
+        sector = self._given_sector(plain)
+        if sector is not None:
+            more["sector_deg"] = sector
+        if sector is not None or isinstance(plain, Rectangle):
+            u, v, _ = frame_along(placement.direction)
+            turn = np.deg2rad(self.turn_box.value())
+            more["width_axis"] = tuple(np.cos(turn) * u + np.sin(turn) * v)
+        return dataclasses.replace(plain, **more)
+
+    @property
+    def _shown(self) -> Source:
+        """The source with the sizes on show, at no place."""
+        return self.form.value().source
+
+    def _given_sector(self, source: Source) -> tuple[float, float] | None:
+        """The sector of a file, if a source may have one."""
+        given = self._given
+        return given.sector_deg if isinstance(source, Sector) and isinstance(given, Sector) else None
 
     def complete_source(self, placement: Placement) -> Source:
         """Return the source with all that a run needs; `InvalidInput` if its pattern has no suitable image."""
         source = self._with_angles(self.source_at(placement))
-        if source.kind != "pattern":
+        if not isinstance(source, Pattern):
             return source
         layer = self.pattern_box.layer
         if layer is None:
@@ -112,28 +133,26 @@ class SourceBox(QWidget):
 
     def set_source(self, source: Source) -> None:
         """Show the kind and the sizes of another source; an image of its pattern is for the caller to choose."""
-        u, v, _ = dataclasses.replace(source, width_axis=None, height_axis=None).frame()
+        u, v, _ = frame_along(source.direction)
         along = source.frame()[0]
         self.turn_box.show_value(float(np.rad2deg(np.arctan2(along @ v, along @ u))))
         self._given = source
-        plain = dataclasses.replace(source, launch_angles_deg=None, launch_angles_are_discrete=False, weight=1.0)
-        self.form.set_value(dataclasses.replace(plain, width_axis=None, height_axis=None, sector_deg=None))
+        usual: dict[str, Any] = {f.name: f.default for f in dataclasses.fields(source) if f.name in _NOT_SHOWN}
+        shown: Any = dataclasses.replace(source, **usual)
+        self.form.set_value(SourceChoice(source=shown))
 
     def _with_angles(self, source: Source) -> Source:
         """The source with the launch angles of a file, while it is of that kind, without a focus and a spread."""
         given = self._given
-        if given.launch_angles_deg is None or given.kind != source.kind or self._is_bent():
+        if not isinstance(given, Collimated) or type(source) is not type(given):
+            return source
+        if given.launch_angles_deg is None or source.bent_by:
             return source
         return dataclasses.replace(
             source,
             launch_angles_deg=given.launch_angles_deg,
             launch_angles_are_discrete=given.launch_angles_are_discrete,
         )
-
-    def _is_bent(self) -> bool:
-        """Whether a size on show gives the rays of a collimated source other angles."""
-        sizes = KINDS[self.form.widget("kind").value]
-        return any(self.form.widget(name).value for name in _BENDING if name in sizes)
 
     def show_optodes(self, optodes: Optodes, start: Placement | None = None) -> None:
         """Show where the active source is, and the list of sources if there are several.
@@ -163,7 +182,7 @@ class SourceBox(QWidget):
 
     @property
     def _has_pattern(self) -> bool:
-        return bool(self.form.widget("kind").value == "pattern")
+        return bool(self.form.widget("source").value == Pattern.kind)
 
     def warn(self, sentence: str, note: str = "") -> None:
         """Show what is wrong with where the source is, or else a note; empty texts take it away."""
@@ -258,28 +277,30 @@ class SourceBox(QWidget):
 
     def _show_fitting_rows(self) -> None:
         """Show only what the kind has beside its sizes, and what a file gives it."""
-        kind = self.form.widget("kind").value
-        has_sector = kind in WITH_SECTOR and self._given.sector_deg is not None
-        self._extra.setRowVisible(0, kind in RECTANGLES or has_sector)
-        self._extra.setRowVisible(1, kind == "pattern")
-        note = " ".join([*self._sector_notes(kind), *self._angle_notes(kind)])
+        source = self._shown
+        sector = self._given_sector(source)
+        self._extra.setRowVisible(0, isinstance(source, Rectangle) or sector is not None)
+        self._extra.setRowVisible(1, isinstance(source, Pattern))
+        note = " ".join([*_sector_notes(sector), *self._angle_notes(source)])
         self._given_note.setText(note)
         self._given_note.setVisible(bool(note))
 
-    def _sector_notes(self, kind: str) -> tuple[str, ...]:
-        if kind not in WITH_SECTOR or self._given.sector_deg is None:
+    def _angle_notes(self, source: Source) -> tuple[str, ...]:
+        given = self._given
+        angles = given.launch_angles_deg if isinstance(given, Collimated) else None
+        if angles is None or type(source) is not type(given):
             return ()
-        start, end = (short_number(angle, 4) for angle in self._given.sector_deg)
-        return (f"Sector of the opened file: azimuths from {start}° to {end}°, measured from the roll.",)
-
-    def _angle_notes(self, kind: str) -> tuple[str, ...]:
-        angles = self._given.launch_angles_deg
-        if angles is None or kind != self._given.kind:
-            return ()
-        if self._is_bent():
+        if isinstance(source, Collimated) and source.bent_by:
             return ("The launch angles of the opened file are left out while there is a focus or a spread.",)
-        more = "; a focus or a spread replaces them" if any(name in KINDS[kind] for name in _BENDING) else ""
+        more = "; a focus or a spread replaces them" if isinstance(source, Focusable) else ""
         return (f"Launch angles of the opened file: {len(angles)} from {angles[0]:g}° to {angles[-1]:g}°{more}.",)
+
+
+def _sector_notes(sector: tuple[float, float] | None) -> tuple[str, ...]:
+    if sector is None:
+        return ()
+    start, end = (short_number(angle, 4) for angle in sector)
+    return (f"Sector of the opened file: azimuths from {start}° to {end}°, measured from the roll.",)
 
 
 _COLUMNS = ("Detector", "Radius (mm)", "From source (mm)")

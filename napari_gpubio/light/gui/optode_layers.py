@@ -12,10 +12,22 @@ from napari_gpubio.core.napari_io import IN_MM, KEY, carried
 from napari_gpubio.core.space import apply_affine, slice_steps_mm
 from napari_gpubio.gui import theme
 from napari_gpubio.light.detectors import Detector
-from napari_gpubio.light.gui.labels import Position, Tissue
+from napari_gpubio.light.gui.labels import Position, Tissue, vector
 from napari_gpubio.light.gui.optodes import Optodes
 from napari_gpubio.light.model import OUTSIDE
-from napari_gpubio.light.source import DISKS, KINDS, RECTANGLES, Source
+from napari_gpubio.light.sources import (
+    Cylinder,
+    Fiber,
+    Isotropic,
+    Linear,
+    Opening,
+    Rectangle,
+    Ring,
+    Round,
+    Scattered,
+    Source,
+    frame_along,
+)
 from napari_gpubio.light.surface import inward_normal, label_at
 
 
@@ -58,10 +70,10 @@ def arrow(source: Source, tail_mm: float) -> Strokes:
     A source that emits in all directions has a star instead.
     """
     position, (u, v, w) = np.asarray(source.position_mm), source.frame()
-    if source.kind == "isotropic":
+    if isinstance(source, Isotropic):
         spokes = [*np.eye(3), *-np.eye(3)]
         return np.array([[position + 0.15 * tail_mm * s, position + 0.4 * tail_mm * s] for s in spokes])
-    if source.kind in ("line", "cylinder", "radial_line"):
+    if isinstance(source, Linear):
         return NOTHING
     around = circle(position - _HEAD * tail_mm * w, u, v, _SLIMNESS * _HEAD * tail_mm)[:, 0]
     return np.array([[position - tail_mm * w, position], *[[corner, position] for corner in around]])
@@ -70,30 +82,30 @@ def arrow(source: Source, tail_mm: float) -> Strokes:
 def footprint(source: Source) -> Strokes:
     """Outline of where light starts: the disk, rectangle, segment or cylinder; a point has none."""
     position, (u, v, w) = np.asarray(source.position_mm), source.frame()
-    if source.kind in DISKS:
+    if isinstance(source, Round):
         edge = circle(position, u, v, source.outer_radius_mm)
-        inner = source.inner_radius_mm if "inner_radius_mm" in KINDS[source.kind] else 0.0
+        inner = source.inner_radius_mm if isinstance(source, Ring) else 0.0
         return np.concatenate([edge, circle(position, u, v, inner)]) if inner else edge
-    if source.kind in RECTANGLES:
+    if isinstance(source, Rectangle):
         right, up = u * source.width_mm / 2, v * source.across_mm / 2
         return closed(position + np.array([-right - up, right - up, right + up, up - right]))
+    if not isinstance(source, Linear):
+        return NOTHING
     half = w * source.length_mm / 2
-    if source.kind in ("line", "radial_line"):
-        return np.array([[position - half, position + half]])
-    if source.kind == "cylinder":
+    if isinstance(source, Cylinder):
         sides = [source.radius_mm * side for side in (u, -u, v, -v)]
         ends = [circle(position + end, u, v, source.radius_mm) for end in (-half, half)]
         return np.concatenate([*ends, [[position - half + side, position + half + side] for side in sides]])
-    return NOTHING
+    return np.array([[position - half, position + half]])
 
 
 def spread(source: Source, length_mm: float, n: float) -> Strokes:
     """Rays along the edge of the light that a cone or a fiber gives; ``n`` is the index of what is before it."""
-    if source.kind in ("cone", "even_cone"):
+    if isinstance(source, Opening):
         angle, radius = np.deg2rad(source.half_angle_deg), 0.0
-    elif source.kind in ("normal_cone", "zgaussian"):
+    elif isinstance(source, Scattered):
         angle, radius = np.deg2rad(source.angle_sd_deg), 0.0
-    elif source.kind == "fiber":
+    elif isinstance(source, Fiber):
         angle, radius = np.arcsin(min(1.0, source.numerical_aperture / n)), source.radius_mm
     else:
         return NOTHING
@@ -106,7 +118,7 @@ def spread(source: Source, length_mm: float, n: float) -> Strokes:
 
 def disc(detector: Detector, normal: Position) -> Strokes:
     """Outline of a detector that lies on a surface with this normal."""
-    u, v, _ = Source(direction=tuple(normal)).frame()
+    u, v, _ = frame_along(vector(normal))
     return circle(np.asarray(detector.position_mm), u, v, detector.radius_mm)
 
 

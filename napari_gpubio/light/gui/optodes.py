@@ -14,7 +14,7 @@ from napari_gpubio.gui.picking import MarkerTool
 from napari_gpubio.light.detectors import AnyDetector, Detector
 from napari_gpubio.light.gui.labels import Position, Sight, Tissue, Vector, vector
 from napari_gpubio.light.io.snirf import Optodes as Probe
-from napari_gpubio.light.source import Source
+from napari_gpubio.light.sources import Source
 from napari_gpubio.light.surface import above_surface, inward_normal, nearest_surface
 
 DETECTOR_RADIUS_MM = 1.5

@@ -35,7 +35,7 @@ from napari_gpubio.light.napari_io import DECADES, decade_limits, error_layer, f
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.run import needed_memory, simulate_steps
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.source import AnySource, Source
+from napari_gpubio.light.sources import AnySource, Pencil, Source
 from napari_gpubio.light.statistics import PER_PHOTON, FluenceUnit
 from napari_gpubio.light.surface import inward_normal
 
@@ -340,7 +340,7 @@ def adjoint_source(result: LightResult, detector: Detector) -> Source:
     """Return the source at a detector's place: a pencil along the inward normal."""
     domain = result.domain
     normal = inward_normal(domain.labels, domain.affine, detector.position_mm)
-    return Source(position_mm=detector.position_mm, direction=vector(normal))
+    return Pencil(position_mm=detector.position_mm, direction=vector(normal))
 
 
 def sensitivity_steps(

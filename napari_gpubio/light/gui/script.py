@@ -17,7 +17,7 @@ from napari_gpubio.core.volumes import nifti_affine, open_nifti
 from napari_gpubio.gui.script import ScriptStep, file_name
 from napari_gpubio.light.gui.fibers import FiberChoice
 from napari_gpubio.light.gui.request import DisplayOptions, LayerRequest, VoxelRequest
-from napari_gpubio.light.source import KINDS, AnySource, Source
+from napari_gpubio.light.sources import AnySource, Patterned, Source
 
 _ALWAYS = ("label", "position_mm", "direction", "kind")
 _VOXEL_IMPORTS = ("from napari_gpubio import light", "from napari_gpubio.light.statistics import FluenceUnit")
@@ -171,7 +171,7 @@ def _fiber_lines(fibers: FiberChoice | None, path: Path | None) -> list[str]:
 def _source_lines(source: AnySource, pattern_path: Path | None) -> list[str]:
     """The source with the sizes of its own kind only, or all of several."""
     if isinstance(source, tuple):
-        if any(one.pattern is not None for one in source):
+        if any(isinstance(one, Patterned) for one in source):
             raise InvalidInput(
                 "a script cannot hold the patterns of several sources; save the result, and take its sources from "
                 "light.io.load_result"
@@ -181,14 +181,12 @@ def _source_lines(source: AnySource, pattern_path: Path | None) -> list[str]:
     if pattern_path is None:
         return [f"source = {_call(source, own)}"]
     arguments = ", ".join(_arguments(source, own))
-    return [f"source = light.Source({arguments}, pattern=np.load({str(pattern_path)!r}))"]
+    return [f"source = light.{type(source).__name__}({arguments}, pattern=np.load({str(pattern_path)!r}))"]
 
 
 def _own(source: Source) -> tuple[str, ...]:
     """Names of what a source of a kind is made of."""
-    angles = ("launch_angles_deg", "launch_angles_are_discrete")
-    own = ("kind", "position_mm", "direction", "width_axis", "height_axis", *KINDS[source.kind], "sector_deg")
-    return (*own, "entry", *angles)
+    return tuple(f.name for f in dataclasses.fields(source) if f.name not in ("pattern", "weight"))
 
 
 def _call(value: Any, names: Iterable[str] | None = None, *, always: tuple[str, ...] = _ALWAYS) -> str:

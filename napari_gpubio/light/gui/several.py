@@ -9,7 +9,7 @@ import numpy as np
 from napari_gpubio.light.detectors import AnyDetector, FaceDetector
 from napari_gpubio.light.gui.optodes import Optodes
 from napari_gpubio.light.settings import LightCase
-from napari_gpubio.light.source import AnySource, Source
+from napari_gpubio.light.sources import AnySource, EmittingVolume, Pattern, Rectangle, Source, rectangle_of
 
 _NO_FACES = "Whole faces that detect are left out here; napari-gpubio light runs the file with them."
 _NO_VOLUME = (
@@ -49,11 +49,7 @@ class LoadedSources:
         """Whether the panel still has all of them as they are in the file."""
         here, there = self.placed, placed
         same_places = here.sources == there.sources and here.active == there.active
-        return same_places and pattern_layer == self.pattern_layer and _numbers(self.first) == _numbers(source)
-
-
-def _numbers(source: Source) -> dict[str, Any]:
-    return {field.name: getattr(source, field.name) for field in dataclasses.fields(source) if field.name != "pattern"}
+        return same_places and pattern_layer == self.pattern_layer and self.first.described() == source.described()
 
 
 def shown_source(case: LightCase) -> AnySource:
@@ -61,7 +57,7 @@ def shown_source(case: LightCase) -> AnySource:
     if case.patterns is None:
         return case.source
     shares = case.patterns / case.patterns.sum(axis=(1, 2), keepdims=True)
-    return dataclasses.replace(case.sources[0], kind="pattern", pattern=np.asarray(shares.mean(axis=0)))
+    return rectangle_of(case.sources[0]).changed_to(Pattern, pattern=np.asarray(shares.mean(axis=0)))
 
 
 def case_notes(case: LightCase) -> tuple[str, ...]:
@@ -78,8 +74,8 @@ def case_notes(case: LightCase) -> tuple[str, ...]:
 def input_notes(sources: Sequence[Source], detectors: Sequence[AnyDetector]) -> tuple[str, ...]:
     """What the panel does with the sources and detectors of a file or result, as far as it cannot show them."""
     several = len(sources) > 1
-    has_volume = any(source.kind == "volume" for source in sources)
-    has_slant = any(source.height_axis is not None for source in sources)
+    has_volume = any(isinstance(source, EmittingVolume) for source in sources)
+    has_slant = any(isinstance(source, Rectangle) and source.height_axis is not None for source in sources)
     has_faces = any(isinstance(detector, FaceDetector) for detector in detectors)
     notes = {
         f"There are {len(sources)} sources. A run has all of them, by their weights, until one is moved, changed or "

@@ -16,7 +16,7 @@ from napari_gpubio.light.gui.labels import Sight, Tissue
 from napari_gpubio.light.gui.optode_boxes import DetectorBox, PlaceBar, SourceBox
 from napari_gpubio.light.gui.optode_layers import OptodeLayers
 from napari_gpubio.light.gui.optodes import Optodes, OptodeTool, Placement, lifted
-from napari_gpubio.light.source import Source
+from napari_gpubio.light.sources import Source
 from napari_gpubio.light.surface import clearance_mm, nearest_surface, source_problem
 
 NO_LABELS = "there are no labels; choose a Labels layer, or File › Open Sample › napari-gpubio › Head phantom"

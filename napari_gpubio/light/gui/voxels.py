@@ -52,7 +52,7 @@ from napari_gpubio.light.io.snirf import read_snirf
 from napari_gpubio.light.napari_io import result_of
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.settings import LightCase, LightSettings
-from napari_gpubio.light.source import AnySource, Source, all_sources
+from napari_gpubio.light.sources import AnySource, EmittingVolume, Isotropic, Pattern, Source, all_sources
 from napari_gpubio.light.summary import sensitivity_rows
 
 
@@ -261,9 +261,9 @@ class VoxelMode(Mode[LightResult]):
     ) -> tuple[str, ...]:
         """Show sources, of which the first is active, detectors and settings of a file; return notes on them."""
         source = sources[0]
-        if source.kind == "volume":
-            source = Source(kind="isotropic", position_mm=source.position_mm)
-        if source.pattern is not None:
+        if isinstance(source, EmittingVolume):
+            source = Isotropic(position_mm=source.position_mm)
+        if isinstance(source, Pattern) and source.pattern is not None:
             image = self.viewer.add_image(source.pattern, name="source pattern", visible=False, units=("mm", "mm"))
             self.source_box.pattern_box.choose(image)
         self.source_box.set_source(source)

@@ -35,7 +35,7 @@ from napari_gpubio.light.model import VOXEL_LIMITS, Domain, Medium
 from napari_gpubio.light.phase import TabulatedPhaseFunction
 from napari_gpubio.light.result import EnergyBalance, Estimate, LightResult
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.source import AnySource, Source, all_sources, one_or_all
+from napari_gpubio.light.sources import KINDS, AnySource, Source, all_sources, one_or_all
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -61,9 +61,7 @@ def describe(result: LightResult) -> dict[str, Any]:
     numbers that are not known (NaN) are None.
     """
     run = {name: value for name, value in result.parameters.items() if name not in _IN_DOMAIN}
-    sources = [
-        {name: value for name, value in fields_of(source).items() if name != "pattern"} for source in result.sources
-    ]
+    sources = [source.described() for source in result.sources]
     described = {
         "software": f"napari-gpubio {__version__}",
         **run,
@@ -207,7 +205,7 @@ def _arrays(result: LightResult, *, resumable: bool) -> Iterator[tuple[str, Arra
         (result.detected, "detected", _PHOTON_ARRAYS),
     ):
         for name in names:
-            if getattr(owner, name) is not None:
+            if getattr(owner, name, None) is not None:
                 yield f"{prefix}/{name}", getattr(owner, name)
     if resumable and result.state is not None:
         for name, array in result.state.to_arrays().items():
@@ -228,7 +226,14 @@ def _sources(described: Any, arrays: Mapping[str, Array]) -> AnySource:
 
 
 def _made_source(described: Any, pattern: Array | None) -> Source:
-    return _made(Source, {**described, "pattern": pattern} if isinstance(described, dict) else described)
+    """A source of a kind; files of earlier versions have the numbers of all kinds, most of which had no effect."""
+    kind = described.get("kind") if isinstance(described, dict) else None
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise InvalidInput(f"its source is {reprlib.repr(kind)}, which is not known here; update napari-gpubio")
+    own = {field.name for field in dataclasses.fields(KINDS[kind])}
+    of_others = {field.name for one in KINDS.values() for field in dataclasses.fields(one)} - own
+    values = {name: value for name, value in described.items() if name not in {"kind", *of_others}}
+    return _made(KINDS[kind], values | {"pattern": pattern} if "pattern" in own else values)
 
 
 def _result(described: Mapping[str, Any], arrays: Mapping[str, Array]) -> LightResult:

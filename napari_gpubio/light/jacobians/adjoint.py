@@ -46,7 +46,7 @@ from napari_gpubio.light.jacobians.reciprocity import (
 from napari_gpubio.light.kernels.diffusion.solver import along
 from napari_gpubio.light.model import Domain
 from napari_gpubio.light.result import LightResult
-from napari_gpubio.light.source import Vector
+from napari_gpubio.light.sources import Source, Vector
 
 Array = npt.NDArray[Any]
 Runs = LightResult | Sequence[LightResult]
@@ -185,9 +185,8 @@ def _check(sources: Sequence[LightResult], detectors: Sequence[LightResult]) -> 
         )
 
 
-def _optode(run: LightResult) -> tuple[Any, ...]:
-    source = vars(run.single_source("an adjoint Jacobian"))
-    return tuple(value.tobytes() if isinstance(value, np.ndarray) else value for value in source.values())
+def _optode(run: LightResult) -> Source:
+    return run.single_source("an adjoint Jacobian")
 
 
 # -- what is measured -------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from napari_gpubio.light.kernels.replay.problem import DetectorPart, ReplayProbl
 from napari_gpubio.light.kernels.voxels.problem import FIRST_MEDIUM
 from napari_gpubio.light.model import OUTSIDE, Domain
 from napari_gpubio.light.result import LightResult
-from napari_gpubio.light.source import Vector
+from napari_gpubio.light.sources import Vector
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]

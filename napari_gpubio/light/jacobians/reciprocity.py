@@ -34,7 +34,7 @@ from napari_gpubio.light.profile import entry_point
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.scattering_tensors import FREE, NOT_RECIPROCAL
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.source import ALL_ROUND, DISKS, Source
+from napari_gpubio.light.sources import AllRound, Round, Source
 from napari_gpubio.light.theory import extrapolated_boundary_mm, transport_mean_free_path_mm
 
 Array = npt.NDArray[Any]
@@ -227,7 +227,7 @@ def optode_place(run: LightResult) -> Floats:
         If its axis meets no tissue.
     """
     source = _only_source(run)
-    if source.kind in ALL_ROUND:
+    if isinstance(source, AllRound):
         return np.asarray(source.position_mm, np.float64)
     return np.asarray(entry_point(run) + _INWARD_MM * source.frame()[2])
 
@@ -248,7 +248,7 @@ def shells_between(source_run: LightResult, detector_run: LightResult) -> tuple[
 
 def core_of(source: Source) -> float:
     """Radius of a source, mm; 0 of a point."""
-    return source.outer_radius_mm if source.kind in DISKS else 0.0
+    return source.outer_radius_mm if isinstance(source, Round) else 0.0
 
 
 def detected(

@@ -1,7 +1,7 @@
 """Layers as labels in voxels, to be simulated by the voxel engine or painted on.
 
 Depth runs along the world's z, as in the layered engine; the axis of the beam is x = y = 0 by default, so
-that `napari_gpubio.light.Source()` is where the pencil beam is.
+that `napari_gpubio.light.Pencil()` is where the pencil beam is.
 """
 
 import dataclasses
@@ -20,7 +20,7 @@ from napari_gpubio.light.layers.model import LayeredMedium
 from napari_gpubio.light.layers.settings import LayeredSettings
 from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.settings import LightCase, LightSettings
-from napari_gpubio.light.source import Source
+from napari_gpubio.light.sources import Disk, Gaussian, Pencil, Source
 
 Floats = npt.NDArray[np.float64]
 MOST_VOXELS = 1 << 28
@@ -28,7 +28,7 @@ CYCLIC_SIDES = ("cyclic",) * 4 + ("default",) * 2
 _FEWEST_DEEP, _MOST_DEEP = 50, 1000  # voxels that are proposed in depth
 _MOST_WIDE = 101  # and across: few, and odd, so that the beam's axis is in the middle of one
 _SAME = 1e-6  # of a voxel: rounding of floating-point numbers is no rounding of a thickness
-_KINDS = {"gaussian": "gaussian", "flat": "disk"}  # of a beam, as kinds of sources
+_KINDS = {"gaussian": Gaussian, "flat": Disk}  # of a beam, as kinds of sources
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,10 +147,10 @@ def voxel_case(
     name
         What it is called.
     """
-    source = Source(position_mm=(*axis_mm, 0.0), direction=(0.0, 0.0, 1.0))
+    source: Source = Pencil(position_mm=(*axis_mm, 0.0))
     settings = LightSettings(photons=photons, seed=seed, exit_map=True)
     if beam is not None:
-        source = dataclasses.replace(source, kind=_KINDS[beam.kind], radius_mm=beam.radius_mm)
+        source = source.changed_to(_KINDS[beam.kind], radius_mm=beam.radius_mm)
     if cyclic:
         settings = dataclasses.replace(settings, faces=CYCLIC_SIDES)
     return LightCase(domain=domain, source=source, settings=settings, detectors=(), notes=domain.notes, name=name)

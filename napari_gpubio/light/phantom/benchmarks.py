@@ -16,7 +16,7 @@ from napari_gpubio.light.layers.presets import SKIN
 from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.phantom.head import CSF, GRAY, SCALP, SKULL, WHITE, default_source, head_labels
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.source import Source
+from napari_gpubio.light.sources import Disk, Pencil, Planar, Source
 from napari_gpubio.light.tissue import HEAD_LAYERS
 
 Labels = npt.NDArray[np.uint8]
@@ -53,7 +53,7 @@ def benchmark_settings(**changes: Any) -> LightSettings:
 
 def pencil(x: float, y: float) -> Source:
     """A pencil beam down the third axis, from the lower face of the grid."""
-    return Source(kind="pencil", position_mm=(x, y, 0.0), direction=(0.0, 0.0, 1.0))
+    return Pencil(position_mm=(x, y, 0.0), direction=(0.0, 0.0, 1.0))
 
 
 def block(count: int) -> Labels:
@@ -178,7 +178,7 @@ def diffusion60() -> Case:
 def cube60planar() -> Case:
     """The same under a square of parallel light that starts 10 mm outside."""
     reference = Reference(absorbed=0.2546, error=3.0e-4, source=f"{_PMCXCL} 25.51 % ± 0.5 %")
-    source = Source(kind="planar", position_mm=(30, 30, -10), width_mm=40.0, height_mm=40.0, width_axis=(1, 0, 0))
+    source = Planar(position_mm=(30, 30, -10), width_mm=40.0, height_mm=40.0, width_axis=(1, 0, 0))
     return dataclasses.replace(_cube("cube60planar", block(60), [MEDIUM_A], reference), source=source)
 
 
@@ -226,7 +226,7 @@ def skinvessel() -> Case:
     return Case(
         name="skinvessel",
         domain=grid_domain(_skin_with_vessel(), list(rows.values()), voxel_mm=0.005, names=tuple(rows), outside_n=1.37),
-        source=Source(kind="disk", position_mm=(0.5, 0.5, 0.1), radius_mm=0.3),
+        source=Disk(position_mm=(0.5, 0.5, 0.1), radius_mm=0.3),
         settings=benchmark_settings(refraction=False, time_gates_ns=(0.0, 50.0)),
         reference=Reference(absorbed=0.3973, error=6e-4, source=source),
     )

@@ -25,7 +25,7 @@ from napari_gpubio.light.phantom.anatomy import (
     white_core,
 )
 from napari_gpubio.light.phantom.shapes import Floats, Lattice, blended_union
-from napari_gpubio.light.source import Source
+from napari_gpubio.light.sources import Pencil, Source
 from napari_gpubio.light.surface import above_surface, first_tissue, inward_normal
 from napari_gpubio.light.tissue import head_media
 
@@ -181,9 +181,7 @@ def default_source(domain: Domain) -> Source:
     point = _surface_point(domain, _center(domain), _ray(0.0))
     normal = inward_normal(domain.labels, domain.affine, point)
     start = above_surface(domain.affine, point, normal)
-    return Source(
-        kind="pencil", position_mm=(start[0], start[1], start[2]), direction=(normal[0], normal[1], normal[2])
-    )
+    return Pencil(position_mm=(start[0], start[1], start[2]), direction=(normal[0], normal[1], normal[2]))
 
 
 def default_detectors(

@@ -95,19 +95,26 @@ def find_members(bundles: Sequence[str | Path], images: Mapping[str, str | Path]
         If a file is missing or no tractogram, a subject has none or several of an image, or two files are the same
         bundle of a subject.
     """
-    found: dict[tuple[str, str], Member] = {}
     files = [path for pattern in bundles for path in _files(pattern)]
-    by_subject = {name: _images_by_subject(pattern) for name, pattern in (images or {}).items()}
-    for path in dict.fromkeys(files):
-        if tractogram_suffix(path) is None:
-            raise InvalidInput(f"{path} is no tractogram; give .trk, .tck, .trx or .vtk files")
-        subject = subject_of(path)
-        own = {name: _image_of(subject, name, known) for name, known in by_subject.items()}
-        member = Member(subject=subject, bundle=_bundle_of(path), path=path, images=own)
-        key = (subject, member.bundle)
-        if key in found:
-            raise InvalidInput(f"{found[key].path} and {path} are both {member.bundle} of {subject}; leave one out")
-        found[key] = member
+    return in_order([member_of(path, images or {}) for path in dict.fromkeys(files)])
+
+
+def member_of(path: Path, images: Mapping[str, str | Path]) -> Member:
+    """Return the bundle of a file with the images of its subject; see `find_members`."""
+    if tractogram_suffix(path) is None:
+        raise InvalidInput(f"{path} is no tractogram; give .trk, .tck, .trx or .vtk files")
+    subject = subject_of(path)
+    own = {name: _image_of(subject, name, _images_by_subject(pattern)) for name, pattern in images.items()}
+    return Member(subject=subject, bundle=_bundle_of(path), path=path, images=own)
+
+
+def in_order(members: Sequence[Member]) -> list[Member]:
+    """Return bundles by subject and name; InvalidInput if two are the same bundle of a subject."""
+    found: dict[tuple[str, str], Member] = {}
+    for one in members:
+        other = found.setdefault((one.subject, one.bundle), one)
+        if other is not one:
+            raise InvalidInput(f"{other.path} and {one.path} are both {one.bundle} of {one.subject}; leave one out")
     return [found[key] for key in sorted(found)]
 
 

@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass
 
-from napari_gpubio.core.parameters import check_params, param
+from napari_gpubio.core.parameters import param
+from napari_gpubio.core.settings import Settings
 
 WEIGHTINGS = ("afq", "none", "dipy")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProfileSettings:
+@dataclass(frozen=True, kw_only=True)
+class ProfileSettings(Settings):
     """How an image is averaged over a bundle."""
 
     nodes: int = param(100, "Nodes", "Places along the bundle, at equal distances.", minimum=2, maximum=1000, step=10)
@@ -19,6 +20,3 @@ class ProfileSettings:
         "DIPY computes the distance.",
         choices=WEIGHTINGS,
     )
-
-    def __post_init__(self) -> None:
-        check_params(self)

@@ -16,6 +16,7 @@ from napari_gpubio.tracts.connectome.assignment import Assigner
 from napari_gpubio.tracts.connectome.model import SCORE, Connectome
 from napari_gpubio.tracts.connectome.run import empty_connectome, joined
 from napari_gpubio.tracts.connectome.settings import ConnectomeSettings, GeodesicSettings, Radial
+from napari_gpubio.tracts.directions import Cone, Directions
 from napari_gpubio.tracts.fods.crossings import crossing_notes
 from napari_gpubio.tracts.fods.model import FodField
 from napari_gpubio.tracts.kernels.rays.problem import RayProblem, check_tensors
@@ -24,11 +25,11 @@ from napari_gpubio.tracts.places import check_place
 from napari_gpubio.tracts.regions import Atlas, Region
 from napari_gpubio.tracts.run import trace_problem
 from napari_gpubio.tracts.seeds import make_launch
-from napari_gpubio.tracts.settings import Directions, TrackSettings
+from napari_gpubio.tracts.settings import Hamiltonian, InTensors
 
 Array = npt.NDArray[Any]
-FAN = Directions(kind="cone", count=20, cone_half_angle_deg=30.0, both_ways=True)
-TRACKING = TrackSettings(points_every=4)  # a fiber is known by fewer points, and there are many
+FAN = Cone(count=20)
+TRACKING = Hamiltonian(points_every=4)  # a fiber is known by fewer points, and there are many
 
 
 def geodesic_connectome(
@@ -36,7 +37,7 @@ def geodesic_connectome(
     atlas: Atlas,
     settings: GeodesicSettings | None = None,
     directions: Directions | None = None,
-    tracking: TrackSettings | None = None,
+    tracking: InTensors | None = None,
     *,
     fods: FodField | None = None,
     device: str | Device = "auto",
@@ -52,7 +53,7 @@ def geodesic_connectome_steps(
     atlas: Atlas,
     settings: GeodesicSettings | None = None,
     directions: Directions | None = None,
-    tracking: TrackSettings | None = None,
+    tracking: InTensors | None = None,
     *,
     fods: FodField | None = None,
     device: str | Device = "auto",
@@ -73,7 +74,8 @@ def geodesic_connectome_steps(
     directions
         The fan at each seed, by default 20 in a cone of 30 degrees around the principal direction, and back.
     tracking
-        Method, metric, step and stops, and how many points are kept, by default every fourth; see `TrackSettings`.
+        Method, metric, step and stops, and how many points are kept, by default every fourth; see
+        `napari_gpubio.tracts.settings`.
     fods
         FODs of the same brain, if there are any: a note then says on which share of the way of the best fibers they
         have two directions.
@@ -99,7 +101,6 @@ def geodesic_connectome_steps(
     assigner = Assigner(atlas, ConnectomeSettings(assignment=near))
     check_place(field, atlas.labels.shape, atlas.affine, "the atlas", is_oriented=atlas.is_oriented)
     settings = settings or GeodesicSettings()
-    directions = directions or FAN
     tracking = tracking or TRACKING
     check_tensors(field)
     chosen = choose_device(device)
@@ -114,7 +115,7 @@ def geodesic_connectome_steps(
                 voxels=(atlas.labels != 0) & (atlas.labels != label),
                 affine=atlas.affine,
             )
-            launch = make_launch(field, seeds, directions.of_method(tracking.method, FAN)).one_way()
+            launch = make_launch(field, seeds, tracking.directions(directions, FAN)).one_way()
             fibers = trace_problem(RayProblem(field, launch, tracking, target=others, only_target=True), chosen)
             parts.append(_of_region(parts[0], _nearest(assigner, fibers, place, near.radius_mm), place, fibers, count))
             best.append(_best(fibers, parts[-1], settings.best_per_pair))

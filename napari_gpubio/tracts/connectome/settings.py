@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from napari_gpubio.core.parameters import check_params, param
+from napari_gpubio.core.parameters import param
 from napari_gpubio.core.settings import Settings, part
 
 
@@ -58,8 +58,8 @@ class ConnectomeSettings(Settings):
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GeodesicSettings:
+@dataclass(frozen=True, kw_only=True)
+class GeodesicSettings(Settings):
     """How densely geodesics are shot from each region, and how many of them are kept."""
 
     seeds_per_region: int = param(
@@ -78,6 +78,3 @@ class GeodesicSettings:
         minimum=0,
         maximum=100_000,
     )
-
-    def __post_init__(self) -> None:
-        check_params(self)

@@ -150,7 +150,7 @@ class Dissector:
         done, total = 0, len(unknown)
         for key in unknown:
             region = by_key[key]
-            if not isinstance(region, Region):
+            if isinstance(region, (Sphere, Box)):
                 answers = self._run.solid(*solid_of(region))
                 self._known[key] = Answer(*(part.astype(bool) for part in answers))
                 done += 1
@@ -205,6 +205,7 @@ def _key(region: AnyRegion) -> Key:
         return ("sphere", tuple(region.center_mm), region.radius_mm)
     if isinstance(region, Box):
         return ("box", tuple(region.low_mm), tuple(region.high_mm))
+    assert isinstance(region, Region)
     voxels = hashlib.sha256(np.packbits(region.voxels).tobytes()).digest()
     return ("voxels", region.voxels.shape, region.affine.tobytes(), voxels)
 
@@ -230,6 +231,7 @@ def _box_of(region: AnyRegion) -> tuple[Array, Array]:
         return center - region.radius_mm, center + region.radius_mm
     if isinstance(region, Box):
         return np.asarray(region.low_mm), np.asarray(region.high_mm)
+    assert isinstance(region, Region)
     filled = [np.flatnonzero(region.voxels.any(axis=others)) for others in ((1, 2), (0, 2), (0, 1))]
     ends = np.array([(axis[0] - 0.5, axis[-1] + 0.5) for axis in filled])
     corners = apply_affine(region.affine, np.stack(np.meshgrid(*ends, indexing="ij"), -1).reshape(-1, 3))

@@ -5,7 +5,15 @@ from napari_gpubio.tracts.fods.harmonics import BASES
 from napari_gpubio.tracts.fods.model import FixelField, FodField
 from napari_gpubio.tracts.fods.response import Response, read_response, write_response
 from napari_gpubio.tracts.fods.run import needed_memory
-from napari_gpubio.tracts.fods.settings import CsdSettings, PeakSettings, ResponseSettings, TissueSettings
+from napari_gpubio.tracts.fods.settings import (
+    CsdSettings,
+    HighestFa,
+    MultiTissueSettings,
+    PeakSettings,
+    ThreeTissues,
+    Tournier,
+    TwoTissues,
+)
 
 __all__ = [
     "BASES",
@@ -13,10 +21,13 @@ __all__ = [
     "CsdSettings",
     "FixelField",
     "FodField",
+    "HighestFa",
+    "MultiTissueSettings",
     "PeakSettings",
     "Response",
-    "ResponseSettings",
-    "TissueSettings",
+    "ThreeTissues",
+    "Tournier",
+    "TwoTissues",
     "check_axes",
     "check_fods",
     "needed_memory",

@@ -1,21 +1,20 @@
 """Reference cases of FODs: directions that a deconvolution finds again, and fibers that keep to a ring."""
 
-import dataclasses
-
 import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.checks import Check, Finding, difference_finding, error_finding
 from napari_gpubio.core.device import Device
+from napari_gpubio.tracts.directions import Principal
 from napari_gpubio.tracts.fods.estimate import fit_zonal
 from napari_gpubio.tracts.fods.harmonics import half_sphere
 from napari_gpubio.tracts.fods.response import Response
 from napari_gpubio.tracts.fods.run import deconvolve, find_peaks
 from napari_gpubio.tracts.model import DiffusionScan
 from napari_gpubio.tracts.phantom.crossings import radius_after, ring_bundle
-from napari_gpubio.tracts.run import PROBLEMS, trace_problem
+from napari_gpubio.tracts.run import problem_of, trace_problem
 from napari_gpubio.tracts.seeds import Launch
-from napari_gpubio.tracts.settings import Directions, TrackSettings
+from napari_gpubio.tracts.settings import METHODS
 
 Floats = npt.NDArray[np.float64]
 BVAL, DIRECTIONS, VOXELS = 3000.0, 60, 50
@@ -68,12 +67,10 @@ def _crossing_check(angle_deg: int) -> Check:
 
 def ring_radius_mm(method: str, device: Device) -> float:
     """Radius of a fiber of a ring after a quarter turn, mm; it started at `RING_MM`."""
-    usual = TrackSettings.usual(method, (1.0, 1.0, 1.0))
-    settings = dataclasses.replace(usual, min_length_mm=0.0, max_length_mm=40.0)
-    forwards = Directions(kind="principal", both_ways=False)
-    launch = Launch(np.array([[RING_MM, 0.0, 0.0]]), np.array([[0.0, 1.0, 0.0]]), forwards)
+    settings = METHODS[method](min_length_mm=0.0, max_length_mm=40.0)
+    launch = Launch(np.array([[RING_MM, 0.0, 0.0]]), np.array([[0.0, 1.0, 0.0]]), Principal(both_ways=False))
     field = getattr(ring_bundle(RING_MM), RING_METHODS[method])
-    return radius_after(trace_problem(PROBLEMS[method](field, launch, settings), device)[0], 90.0)
+    return radius_after(trace_problem(problem_of(settings)(field, launch, settings), device)[0], 90.0)
 
 
 def _ring_check(method: str) -> Check:

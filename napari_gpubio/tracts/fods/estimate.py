@@ -12,12 +12,13 @@ from napari_gpubio import __version__
 from napari_gpubio.core.device import CPU, Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.memory import Memory
+from napari_gpubio.core.settings import plain
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.core.timing import RunClock
 from napari_gpubio.tracts.fods.harmonics import half_sphere, harmonics, lmax_of, orders
 from napari_gpubio.tracts.fods.response import Response
 from napari_gpubio.tracts.fods.rows import deconvolved_rows, fill_rows
-from napari_gpubio.tracts.fods.settings import CsdSettings, PeakSettings, ResponseSettings
+from napari_gpubio.tracts.fods.settings import CsdSettings, HighestFa, PeakSettings, Tournier
 from napari_gpubio.tracts.kernels.csd.problem import csd_problem, largest_lmax
 from napari_gpubio.tracts.kernels.multitissue.problem import constrained_problem
 from napari_gpubio.tracts.kernels.peaks.problem import PeakProblem
@@ -40,7 +41,7 @@ _CONSTRAINED = 1e-9  # of the largest amplitude: ridge of the fit
 def estimate_response(
     scan: DiffusionScan,
     mask: Array | None = None,
-    settings: ResponseSettings | None = None,
+    settings: HighestFa | None = None,
     *,
     shell: int = 0,
     field: TensorField | None = None,
@@ -54,7 +55,7 @@ def estimate_response(
 def estimate_response_steps(
     scan: DiffusionScan,
     mask: Array | None = None,
-    settings: ResponseSettings | None = None,
+    settings: HighestFa | None = None,
     *,
     shell: int = 0,
     field: TensorField | None = None,
@@ -75,7 +76,7 @@ def estimate_response_steps(
     mask
         Voxels of the brain, shape (X, Y, Z); None: those of ``field``.
     settings
-        Method and number of voxels; see `ResponseSettings`.
+        `HighestFa` or `Tournier`: which voxels, and how many.
     shell
         b-value in s/mm^2; 0 for the largest one.
     field
@@ -97,20 +98,20 @@ def estimate_response_steps(
         If the shell is missing, there are too few directions or voxels, the mask does not fit, a parameter is out of
         range, or the fit of the tensors was stopped.
     """
-    settings, chosen, clock = settings or ResponseSettings(), choose_device(device), RunClock()
+    settings, chosen, clock = settings or HighestFa(), choose_device(device), RunClock()
     bval, volumes = shell_volumes(scan, shell)
     inside = None if mask is None else checked_mask(scan, mask)
     if field is None:
         field = yield from fit_steps(scan, inside, device=chosen, stop=stop)
     check_whole(field, scan)
     search = SingleFibers(scan, field, field.mask if inside is None else inside, volumes, settings, chosen)
-    if settings.method == "fa":
-        response, rounds = yield from search.from_anisotropy(stop)
+    if isinstance(settings, Tournier):
+        response, rounds = yield from search.from_peaks(settings.iterations, stop)
     else:
-        response, rounds = yield from search.from_peaks(stop)
+        response, rounds = yield from search.from_anisotropy(stop)
     parameters = {
         "software": f"napari-gpubio {__version__}",
-        "response": dataclasses.asdict(settings),
+        "response": plain(settings),
         "voxels": search.chosen_voxels.tolist(),
         "rounds": rounds,
         "device": chosen.describe(),
@@ -126,7 +127,7 @@ def estimate_memory(scan: DiffusionScan, inside: npt.NDArray[np.bool_], shell: i
     Of all voxels tensors, their eigenvalues and eigenvectors, and FA are kept; of candidates the amplitudes of lobes.
     """
     volumes, count = shell_volumes(scan, shell)[1], int(np.count_nonzero(inside))
-    candidates = min(count, _CANDIDATES * ResponseSettings().voxels)
+    candidates = min(count, _CANDIDATES * HighestFa().voxels)
     lobes = 33 * _LOBE_DIRECTIONS * min(candidates, _ROWS)  # cosines, weights, and what they are compared with
     kept = Memory(inputs=(58 + 96) * inside.size, tallies=(4 * len(volumes) + 24 + 8) * count)
     return dataclasses.replace(kept, scratch=lobes + 10 * inside.size)  # FA and two masks
@@ -166,7 +167,7 @@ class SingleFibers:
         field: TensorField,
         mask: npt.NDArray[np.bool_],
         volumes: Array,
-        settings: ResponseSettings,
+        settings: HighestFa,
         device: Device,
         *,
         unweighted: Array | None = None,
@@ -204,12 +205,12 @@ class SingleFibers:
             response = self._fit(candidates[best], axes[best])
         return response, _PASSES
 
-    def from_peaks(self, stop: threading.Event | None) -> Generator[Step, None, tuple[Floats, int]]:
+    def from_peaks(self, iterations: int, stop: threading.Event | None) -> Generator[Step, None, tuple[Floats, int]]:
         """Begin with all voxels and a response that is sharp, and choose until the same ones are chosen again."""
         mean = float(self._signals.mean()) * np.sqrt(4.0 * np.pi)
         response, before = mean * np.array([1.0, -1.0, 1.0]), np.empty(0, np.int64)
         candidates, lmax = np.arange(len(self._voxels)), min(4, self._order)
-        for number in range(self._settings.iterations):
+        for number in range(iterations):
             merit, axes = yield from self._peaks(candidates, response, lmax, stop)
             if stop is not None and stop.is_set():
                 return response if number else self._most_anisotropic()[1], number
@@ -221,7 +222,7 @@ class SingleFibers:
                 return response, number + 1
             before = chosen
             candidates = self._around(candidates[order[: _CANDIDATES * self._settings.voxels]])
-        return response, self._settings.iterations
+        return response, iterations
 
     def _most_anisotropic(self, *, shrunk: bool = False) -> tuple[npt.NDArray[np.int64], Floats]:
         """Indices of the voxels of highest FA, ten times as many as are needed, and the response of the first ones."""

@@ -13,8 +13,8 @@ from napari_gpubio import __version__
 from napari_gpubio.core.device import CPU, Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.memory import Memory, fuller
-from napari_gpubio.core.parameters import check_unused
 from napari_gpubio.core.rows import finite_rows
+from napari_gpubio.core.settings import plain_fields
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.core.timing import RunClock
 from napari_gpubio.tracts.fods.estimate import estimate_memory, estimate_response_steps, shell_volumes
@@ -28,7 +28,7 @@ from napari_gpubio.tracts.fods.harmonics import (
 from napari_gpubio.tracts.fods.model import FixelField, FodField
 from napari_gpubio.tracts.fods.response import TISSUES, Response, check_tissues
 from napari_gpubio.tracts.fods.rows import deconvolved_rows, search_steps
-from napari_gpubio.tracts.fods.settings import OF_ONE_TISSUE, CsdSettings, PeakSettings
+from napari_gpubio.tracts.fods.settings import CsdSettings, MultiTissueSettings, PeakSettings
 from napari_gpubio.tracts.kernels.csd.problem import CsdProblem, check_directions, csd_problem, largest_lmax
 from napari_gpubio.tracts.kernels.multitissue.problem import ConstrainedProblem, constrained_problem
 from napari_gpubio.tracts.kernels.peaks.problem import PeakProblem
@@ -38,13 +38,15 @@ from napari_gpubio.tracts.tensors.run import needed_memory as fit_memory
 from napari_gpubio.tracts.voxels import volume_of
 
 Array = npt.NDArray[Any]
+Settings = CsdSettings | MultiTissueSettings
+_USUAL_LMAX = 8
 
 
 def deconvolve(
     scan: DiffusionScan,
     responses: Response | Sequence[Response] | None = None,
     mask: Array | None = None,
-    settings: CsdSettings | None = None,
+    settings: Settings | None = None,
     *,
     device: str | Device = "auto",
     progress: Callable[[Step], object] | None = None,
@@ -57,7 +59,7 @@ def deconvolve_steps(
     scan: DiffusionScan,
     responses: Response | Sequence[Response] | None = None,
     mask: Array | None = None,
-    settings: CsdSettings | None = None,
+    settings: Settings | None = None,
     *,
     device: str | Device = "auto",
     stop: threading.Event | None = None,
@@ -75,7 +77,7 @@ def deconvolve_steps(
     mask
         Where to deconvolve, shape (X, Y, Z); None makes a brain mask from the b0 volumes.
     settings
-        Order and weights; see `CsdSettings`. None takes the usual ones, and the order that `usual_lmax` finds.
+        Order and weights: `CsdSettings` of one tissue, `MultiTissueSettings` of several; None takes the usual ones.
     device
         See `napari_gpubio.core.device.choose_device`.
     stop
@@ -95,9 +97,8 @@ def deconvolve_steps(
     chosen, clock = choose_device(device), RunClock()
     given = None if responses is None else _listed(responses)
     inside, notes = checked_mask(scan, mask), list(scan.notes)
-    if settings is None:
-        lmax, more = usual_lmax(scan)
-        settings, notes = CsdSettings(lmax=lmax), notes + more
+    settings, more = _settled(scan, given, settings)
+    notes += more
     tissues = given or (yield from _own_response(scan, inside, settings, chosen, stop))
     if not tissues:
         return _nothing(scan, settings)
@@ -106,30 +107,28 @@ def deconvolve_steps(
     check_tissues(tissues)
     notes += dict.fromkeys(note for tissue in tissues for note in tissue.notes)
     several = len(tissues) > 1
-    if several:
-        check_unused(settings, OF_ONE_TISSUE, "several tissues are deconvolved together, with all shells")
     _check_memory(scan, tissues, inside, settings)
     fods, done, more = yield from _solved(scan, inside, tissues, settings, chosen, stop)
     notes += more
-    if settings.lmax > tissues[0].lmax:
+    if settings.order > tissues[0].lmax:
         notes.append(
             f"the response has the order {tissues[0].lmax} only, so what the FODs have beyond it, up to "
-            f"{settings.lmax}, comes from the condition that amplitudes are positive"
+            f"{settings.order}, comes from the condition that amplitudes are positive"
         )
-    directions = len(_volumes_of(scan, tissues, settings))
-    if not several and coefficient_count(settings.lmax) > directions:
+    directions = len(_volumes_of(scan, settings))
+    if not several and coefficient_count(settings.order) > directions:
         notes.append(
-            f"{coefficient_count(settings.lmax)} coefficients from {directions} directions (super-resolution): "
+            f"{coefficient_count(settings.order)} coefficients from {directions} directions (super-resolution): "
             "the condition that amplitudes are positive decides about the finest detail"
         )
     parameters = {
         "software": f"napari-gpubio {__version__}",
-        "deconvolution": _used(settings, several=several),
+        "deconvolution": plain_fields(settings),
         "responses": [{"bvals": list(r.bvals), "coefficients": r.coefficients.tolist()} for r in tissues],
         "device": chosen.describe(),
         "seconds": round(clock.seconds, 4),
     }
-    field = _field(scan, inside, fods, coefficient_count(settings.lmax), tissues, notes)
+    field = _field(scan, inside, fods, coefficient_count(settings.order), tissues, notes)
     return dataclasses.replace(field, parameters=parameters, complete=done == len(fods))
 
 
@@ -137,7 +136,7 @@ def needed_memory(
     scan: DiffusionScan,
     responses: Response | Sequence[Response] | None = None,
     mask: Array | None = None,
-    settings: CsdSettings | None = None,
+    settings: Settings | None = None,
     *,
     device: str | Device = "auto",
 ) -> Memory:
@@ -155,15 +154,17 @@ def needed_memory(
     True
     """
     chosen, inside = choose_device(device), checked_mask(scan, mask)
-    settings = settings or CsdSettings(lmax=usual_lmax(scan)[0])
-    if responses is None:
+    given = None if responses is None else _listed(responses)
+    settings, _ = _settled(scan, given, settings)
+    if given is None:
+        assert isinstance(settings, CsdSettings)
         bval, _ = shell_volumes(scan, settings.shell)
         like = Response(coefficients=np.array([[1.0, -1.0]]), bvals=(bval,))
         moments = fit_memory(scan, inside, device=chosen), needed_memory(scan, like, inside, settings, device=chosen)
         return fuller(*moments, *(() if chosen.is_gpu else (estimate_memory(scan, inside, settings.shell),)))
-    tissues = _listed(responses)
+    tissues = given
     check_tissues(tissues)
-    volumes, count, voxels = _volumes_of(scan, tissues, settings), int(np.count_nonzero(inside)), math.prod(scan.shape)
+    volumes, count, voxels = _volumes_of(scan, settings), int(np.count_nonzero(inside)), math.prod(scan.shape)
     problem = _problem_of(scan, np.empty((0, len(volumes)), np.float32), volumes, tissues, settings)
     solving = dataclasses.replace(problem, signals=unread(count, len(volumes))).memory(chosen)
     if chosen.is_gpu:
@@ -172,18 +173,17 @@ def needed_memory(
     return fullest_moment(scan, inside, volumes, solving, Memory(results=(row + 1) * voxels, scratch=(row + 1) * count))
 
 
-def _check_memory(
-    scan: DiffusionScan, responses: Sequence[Response] | None, inside: Array, settings: CsdSettings
-) -> None:
+def _check_memory(scan: DiffusionScan, responses: Sequence[Response] | None, inside: Array, settings: Settings) -> None:
     """Raise InvalidInput if the host has too little memory, which a run on a GPU takes as much of."""
     needed = needed_memory(scan, responses, inside, settings, device=CPU)
     needed.check("deconvolving this scan", "give the mask of a smaller part, a smaller lmax, or close other programs")
 
 
 def _own_response(
-    scan: DiffusionScan, inside: Array, settings: CsdSettings, device: Device, stop: threading.Event | None
+    scan: DiffusionScan, inside: Array, settings: Settings, device: Device, stop: threading.Event | None
 ) -> Generator[Step, None, list[Response]]:
     """The response of a single fiber, estimated from the scan; none if the fit of the tensors was stopped."""
+    assert isinstance(settings, CsdSettings)
     _check_memory(scan, None, inside, settings)
     field = yield from fit_steps(scan, inside, device=device, stop=stop)
     if not field.complete:
@@ -194,9 +194,9 @@ def _own_response(
     return [found]
 
 
-def _volumes_of(scan: DiffusionScan, tissues: list[Response], settings: CsdSettings) -> npt.NDArray[np.intp]:
+def _volumes_of(scan: DiffusionScan, settings: Settings) -> npt.NDArray[np.intp]:
     """Indices of the volumes that are deconvolved: all of them for several tissues, else a shell."""
-    return np.arange(len(scan.bvals)) if len(tissues) > 1 else shell_volumes(scan, settings.shell)[1]
+    return shell_volumes(scan, settings.shell)[1] if isinstance(settings, CsdSettings) else np.arange(len(scan.bvals))
 
 
 def usual_lmax(scan: DiffusionScan, shell: int = 0) -> tuple[int, list[str]]:
@@ -219,21 +219,35 @@ def usual_lmax(scan: DiffusionScan, shell: int = 0) -> tuple[int, list[str]]:
     InvalidInput
         If the scan has no such shell.
     """
-    usual, count = CsdSettings().lmax, len(shell_volumes(scan, shell)[1])
+    usual, count = _USUAL_LMAX, len(shell_volumes(scan, shell)[1])
     fits = max(2, min(usual, largest_lmax(count)))
     note = f"the FODs have the order {fits} instead of {usual}: it is the largest that {count} directions allow"
     return fits, [note] if fits < usual else []
 
 
-def _used(settings: CsdSettings, *, several: bool) -> dict[str, Any]:
-    """The settings that a deconvolution has used; that of several tissues is exact and knows no weights."""
-    every = dataclasses.asdict(settings)
-    return {name: every[name] for name in ("lmax", "constraint_directions")} if several else every
+def _settled(
+    scan: DiffusionScan, given: Sequence[Response] | None, settings: Settings | None
+) -> tuple[Settings, list[str]]:
+    """Settings with an order, and a note if that is not the usual one; InvalidInput if they are not for the responses.
+
+    The order is `usual_lmax` unless there is one.
+    """
+    several = given is not None and len(given) > 1
+    settings = settings or (MultiTissueSettings() if several else CsdSettings())
+    if isinstance(settings, MultiTissueSettings) != several:
+        raise InvalidInput(
+            f"the settings are {type(settings).__name__} and there are {len(given or ())} responses; several tissues "
+            "are deconvolved together, of all shells, with MultiTissueSettings, and one tissue with CsdSettings"
+        )
+    if settings.lmax is not None:
+        return settings, []
+    lmax, notes = usual_lmax(scan, settings.shell if isinstance(settings, CsdSettings) else 0)
+    return dataclasses.replace(settings, lmax=lmax), notes
 
 
-def _nothing(scan: DiffusionScan, settings: CsdSettings) -> FodField:
+def _nothing(scan: DiffusionScan, settings: Settings) -> FodField:
     """FODs of no voxel, as those of a run that was stopped at once."""
-    coefficients = np.zeros((*scan.shape, coefficient_count(settings.lmax)), np.float32)
+    coefficients = np.zeros((*scan.shape, coefficient_count(settings.order)), np.float32)
     mask = np.zeros(scan.shape, bool)
     return FodField(coefficients=coefficients, mask=mask, affine=scan.affine, path=scan.path, complete=False)
 
@@ -253,7 +267,7 @@ def _solved(
     scan: DiffusionScan,
     inside: npt.NDArray[np.bool_],
     tissues: list[Response],
-    settings: CsdSettings,
+    settings: Settings,
     device: Device,
     stop: threading.Event | None,
 ) -> Generator[Step, None, tuple[Array, int, list[str]]]:
@@ -261,7 +275,7 @@ def _solved(
 
     Voxels without usable signals go from the mask; signals are gone with the frame.
     """
-    volumes = _volumes_of(scan, tissues, settings)
+    volumes = _volumes_of(scan, settings)
     signals, skipped = usable_signals(scan, inside, volumes)
     notes = []
     if skipped:
@@ -269,7 +283,7 @@ def _solved(
     problem = _problem_of(scan, signals, volumes, tissues, settings)
     kernels = "csd" if isinstance(problem, CsdProblem) else "multitissue"
     rows, took, done = yield from deconvolved_rows(kernels, problem, device, stop)
-    if isinstance(problem, CsdProblem) and (unsettled := np.count_nonzero(took[:done] >= settings.iterations)):
+    if isinstance(settings, CsdSettings) and (unsettled := np.count_nonzero(took[:done] >= settings.iterations)):
         notes.append(
             f"{unsettled} voxels did not settle within {settings.iterations} iterations, and were left as they were "
             "then; ask for more, or for a smaller lmax"
@@ -278,10 +292,10 @@ def _solved(
 
 
 def _problem_of(
-    scan: DiffusionScan, signals: Array, volumes: Array, tissues: list[Response], settings: CsdSettings
+    scan: DiffusionScan, signals: Array, volumes: Array, tissues: list[Response], settings: Settings
 ) -> CsdProblem | ConstrainedProblem:
     """The deconvolution of signals (M, V), which those of several tissues are scaled for in place."""
-    if len(tissues) > 1:
+    if isinstance(settings, MultiTissueSettings):
         return _tissues_problem(scan, signals, volumes, tissues, settings)
     return shell_problem(scan, volumes, signals, tissues[0], settings)
 
@@ -296,7 +310,7 @@ def shell_problem(
 
 
 def _tissues_problem(
-    scan: DiffusionScan, signals: Array, volumes: Array, tissues: list[Response], settings: CsdSettings
+    scan: DiffusionScan, signals: Array, volumes: Array, tissues: list[Response], settings: Settings
 ) -> ConstrainedProblem:
     """The deconvolution of signals (M, V) of all shells into FODs and densities; it scales them in place."""
     shells = scan.shells()
@@ -305,12 +319,12 @@ def _tissues_problem(
             f"{len(tissues)} tissues cannot be told apart by the shells {', '.join(map(str, shells))} s/mm²; "
             + ("give the response of a single fiber" if len(shells) < 2 else "give those of white matter and CSF")
         )
-    check_directions(scan.directions[scan.shell_of == shells[-1]], settings.lmax)
-    forward = _forward(scan, volumes, tissues, settings.lmax)
-    count = coefficient_count(settings.lmax)
+    check_directions(scan.directions[scan.shell_of == shells[-1]], settings.order)
+    forward = _forward(scan, volumes, tissues, settings.order)
+    count = coefficient_count(settings.order)
     constraints = np.zeros((settings.constraint_directions + len(tissues) - 1, forward.shape[1]))
     constraints[: settings.constraint_directions, :count] = constraint_rows(
-        settings.constraint_directions, settings.lmax
+        settings.constraint_directions, settings.order
     )
     for number in range(len(tissues) - 1):
         constraints[settings.constraint_directions + number, count + number] = 1.0
@@ -409,7 +423,7 @@ def find_peaks_steps(
         notes=fods.notes,
         parameters={
             "software": f"napari-gpubio {__version__}",
-            "peaks": dataclasses.asdict(settings),
+            "peaks": plain_fields(settings),
             "fods": dict(fods.parameters),
             "device": chosen.describe(),
             "seconds": round(clock.seconds, 4),

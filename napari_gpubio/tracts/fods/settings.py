@@ -1,35 +1,27 @@
 """Settings of the spherical deconvolution, of responses, and of the peaks of FODs."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.parameters import check_params, param
+from napari_gpubio.core.parameters import param
+from napari_gpubio.core.settings import Settings
 from napari_gpubio.tracts.fods.harmonics import LARGEST_LMAX
 
-OF_ONE_TISSUE = ("shell", "neg_lambda", "norm_lambda", "iterations", "precision")
 
+@dataclass(frozen=True, kw_only=True)
+class _Deconvolution(Settings):
+    """What all of them have."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CsdSettings:
-    """How FODs are deconvolved from the signals (Tournier et al. 2007; several tissues: Jeurissen et al. 2014)."""
-
-    lmax: int = param(
-        8,
+    lmax: int | None = param(
+        None,
         "Maximum order (lmax)",
         "Maximum order of the spherical harmonics, even; 8 has 45 coefficients. It may ask for more coefficients than "
-        "there are directions (super-resolution), up to twice as many.",
+        "there are directions (super-resolution), up to twice as many. By default 8, or the largest that the "
+        "directions allow.",
         minimum=2,
         maximum=LARGEST_LMAX,
         step=2,
-    )
-    shell: int = param(
-        0,
-        "Shell",
-        "One tissue: b-value of the shell that is deconvolved; 0 = the largest one.",
-        unit="s/mm²",
-        minimum=0,
-        maximum=100_000,
-        step=100,
     )
     constraint_directions: int = param(
         300,
@@ -40,10 +32,41 @@ class CsdSettings:
         step=60,
         advanced=True,
     )
+
+    def check(self) -> None:
+        """Raise InvalidInput if the order is odd."""
+        _check_even(self.lmax)
+
+    @property
+    def order(self) -> int:
+        """Maximum order, which must be given by now."""
+        if self.lmax is None:
+            raise InvalidInput("lmax is not given, and there is no scan to find it by; give an even order such as 8")
+        return self.lmax
+
+
+@dataclass(frozen=True, kw_only=True)
+class MultiTissueSettings(_Deconvolution):
+    """How FODs and densities of several tissues are deconvolved together, of all shells (Jeurissen et al. 2014)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CsdSettings(_Deconvolution):
+    """How FODs of one tissue are deconvolved from the signals of a shell (Tournier et al. 2007)."""
+
+    shell: int = param(
+        0,
+        "Shell",
+        "b-value of the shell that is deconvolved; 0 = the largest one.",
+        unit="s/mm²",
+        minimum=0,
+        maximum=100_000,
+        step=100,
+    )
     neg_lambda: float = param(
         1.0,
         "Non-negativity weight",
-        "One tissue: how strongly negative amplitudes are penalized; 1 is MRtrix's default.",
+        "How strongly negative amplitudes are penalized; 1 is MRtrix's default.",
         above=0.0,
         maximum=100.0,
         step=0.1,
@@ -52,7 +75,7 @@ class CsdSettings:
     norm_lambda: float = param(
         1.0,
         "Norm weight",
-        "One tissue: how strongly large coefficients are penalized; 1 is MRtrix's default.",
+        "How strongly large coefficients are penalized; 1 is MRtrix's default.",
         minimum=0.0,
         maximum=1000.0,
         step=0.1,
@@ -61,7 +84,7 @@ class CsdSettings:
     iterations: int = param(
         50,
         "Maximum iterations",
-        "One tissue: iterations after which a voxel is left as it is; most take 4 to 8.",
+        "Iterations after which a voxel is left as it is; most take 4 to 8.",
         minimum=1,
         maximum=250,
         advanced=True,
@@ -69,75 +92,64 @@ class CsdSettings:
     precision: str = param(
         "double",
         "Precision",
-        "One tissue: floating-point precision of the deconvolution.",
+        "Floating-point precision of the deconvolution.",
         choices=("double", "single"),
         advanced=True,
     )
 
-    def __post_init__(self) -> None:
-        check_params(self)
-        _check_even(self.lmax)
 
+@dataclass(frozen=True, kw_only=True)
+class HighestFa(Settings):
+    """A single fiber's response from the voxels of highest FA, sharpened by two deconvolutions."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResponseSettings:
-    """How the response of a single fiber is estimated from the scan itself."""
-
-    method: str = param(
-        "fa",
-        "Response",
-        "From the voxels of highest FA, sharpened by two deconvolutions (fa), or from the voxels whose FODs have a "
-        "single dominant peak, found by repeated deconvolution of the whole mask (tournier).",
-        choices=("fa", "tournier"),
-    )
+    kind: ClassVar[str] = "fa"
     voxels: int = param(
         300, "Voxels", "Number of single-fiber voxels that are averaged.", minimum=10, maximum=100_000, step=50
     )
     lmax: int = param(
         10, "Maximum order (lmax)", "Maximum order of the response, even.", minimum=2, maximum=LARGEST_LMAX, step=2
     )
-    iterations: int = param(
-        10,
-        "Maximum iterations",
-        "Tournier's method: how often the voxels are chosen again, unless they stay.",
-        minimum=1,
-        maximum=50,
-        advanced=True,
-        where={"method": ("tournier",)},
-    )
 
-    def __post_init__(self) -> None:
-        check_params(self)
+    def check(self) -> None:
+        """Raise InvalidInput if the order is odd."""
         _check_even(self.lmax)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TissueSettings:
-    """Of which voxels the responses of tissues are taken (after Dhollander et al. 2016 and 2019)."""
+@dataclass(frozen=True, kw_only=True)
+class Tournier(HighestFa):
+    """A single fiber's response from voxels whose FODs have one dominant peak, in repeated deconvolutions of all."""
+
+    kind: ClassVar[str] = "tournier"
+    iterations: int = param(
+        10,
+        "Maximum iterations",
+        "How often the voxels are chosen again, unless they stay.",
+        minimum=1,
+        maximum=50,
+        advanced=True,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TwoTissues(Settings):
+    """Of which voxels the responses of white matter and CSF are taken, all that b0 and one shell tell apart."""
+
+    kind: ClassVar[str] = "two"
 
     white_percent: float = param(
         0.5,
         "White matter",
-        "Share of the white matter's voxels that is taken for voxels of one fiber.",
+        "White matter's voxels that are taken: a share, for voxels of one fiber.",
         unit="%",
         above=0.0,
         maximum=100.0,
         step=0.1,
     )
-    gray_percent: float = param(
-        2.0,
-        "Gray matter",
-        "Share of the gray matter's voxels that is taken.",
-        unit="%",
-        above=0.0,
-        maximum=100.0,
-        step=0.5,
-    )
     csf_percent: float = param(
-        10.0, "CSF", "Share of the voxels of CSF that is taken.", unit="%", above=0.0, maximum=100.0, step=1.0
+        10.0, "CSF", "CSF's voxels that are taken.", unit="%", above=0.0, maximum=100.0, step=1.0
     )
     white_fa: float = param(
-        0.2, "FA of white matter", "Voxels of larger FA count as white matter.", minimum=0.0, maximum=1.0, step=0.05
+        0.2, "FA of white matter", "White matter has a larger FA.", minimum=0.0, maximum=1.0, step=0.05
     )
     shrink: int = param(
         3, "Erode mask", "Voxels that are taken off the edge of the mask.", minimum=0, maximum=20, advanced=True
@@ -145,19 +157,35 @@ class TissueSettings:
     lmax: int = param(
         10,
         "Maximum order (lmax)",
-        "Maximum order of the response of white matter, even.",
+        "Even order of white matter's response.",
         minimum=2,
         maximum=LARGEST_LMAX,
         step=2,
     )
 
-    def __post_init__(self) -> None:
-        check_params(self)
+    def check(self) -> None:
+        """Raise InvalidInput if the order is odd."""
         _check_even(self.lmax)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PeakSettings:
+@dataclass(frozen=True, kw_only=True)
+class ThreeTissues(TwoTissues):
+    """Of which voxels the responses of white matter, gray matter and CSF are taken (Dhollander et al. 2016, 2019)."""
+
+    kind: ClassVar[str] = "three"
+    gray_percent: float = param(
+        2.0,
+        "Gray matter",
+        "Gray matter's voxels that are taken.",
+        unit="%",
+        above=0.0,
+        maximum=100.0,
+        step=0.5,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PeakSettings(Settings):
     """Which maxima of an FOD are taken for fibers."""
 
     most: int = param(3, "Peaks per voxel", "Maximum number of peaks of a voxel.", minimum=1, maximum=10)
@@ -188,10 +216,7 @@ class PeakSettings:
         advanced=True,
     )
 
-    def __post_init__(self) -> None:
-        check_params(self)
 
-
-def _check_even(lmax: int) -> None:
-    if lmax % 2:
+def _check_even(lmax: int | None) -> None:
+    if lmax is not None and lmax % 2:
         raise InvalidInput(f"lmax is {lmax}; only even orders describe fibers, so choose {lmax - 1}")

@@ -11,11 +11,12 @@ import numpy.typing as npt
 from napari_gpubio import __version__
 from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.settings import plain
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.core.timing import RunClock
 from napari_gpubio.tracts.fods.estimate import SingleFibers, check_whole, fit_zonal, shell_volumes
-from napari_gpubio.tracts.fods.response import TISSUES, Response
-from napari_gpubio.tracts.fods.settings import ResponseSettings, TissueSettings
+from napari_gpubio.tracts.fods.response import Response
+from napari_gpubio.tracts.fods.settings import HighestFa, ThreeTissues, TwoTissues
 from napari_gpubio.tracts.model import DiffusionScan, TensorField
 from napari_gpubio.tracts.tensors.maps import fa_map
 from napari_gpubio.tracts.tensors.mask import inliers, otsu_threshold
@@ -33,24 +34,22 @@ _LEAST_SINGLE = 20  # voxels of one fiber: fewer make no zonal series
 def estimate_tissue_responses(
     scan: DiffusionScan,
     mask: Array | None = None,
-    settings: TissueSettings | None = None,
+    settings: TwoTissues | None = None,
     *,
-    tissues: int = 3,
     field: TensorField | None = None,
     device: str | Device = "auto",
     progress: Callable[[Step], object] | None = None,
 ) -> tuple[Response, ...]:
     """Estimate the responses of tissues; see `estimate_tissue_responses_steps`, whose end this returns."""
-    steps = estimate_tissue_responses_steps(scan, mask, settings, tissues=tissues, field=field, device=device)
+    steps = estimate_tissue_responses_steps(scan, mask, settings, field=field, device=device)
     return drive(steps, progress)
 
 
 def estimate_tissue_responses_steps(
     scan: DiffusionScan,
     mask: Array | None = None,
-    settings: TissueSettings | None = None,
+    settings: TwoTissues | None = None,
     *,
-    tissues: int = 3,
     field: TensorField | None = None,
     device: str | Device = "auto",
     stop: threading.Event | None = None,
@@ -70,9 +69,7 @@ def estimate_tissue_responses_steps(
     mask
         Voxels of the brain, shape (X, Y, Z); None makes a brain mask from the b0 volumes.
     settings
-        Shares of voxels; see `TissueSettings`.
-    tissues
-        3: white matter, gray matter and CSF; 2: white matter and CSF, all that b0 and one shell tell apart.
+        `ThreeTissues`, which is the default, or `TwoTissues`: which tissues, and shares of their voxels.
     field
         Tensors of the scan; None fits them.
     device
@@ -91,8 +88,8 @@ def estimate_tissue_responses_steps(
     InvalidInput
         If there are too few shells, no b0 volumes, or too few voxels of a tissue.
     """
-    settings, chosen, clock = settings or TissueSettings(), choose_device(device), RunClock()
-    _check_shells(scan, tissues)
+    settings, chosen, clock = settings or ThreeTissues(), choose_device(device), RunClock()
+    _check_shells(scan, 3 if isinstance(settings, ThreeTissues) else 2)
     inside = checked_mask(scan, mask)
     if field is None:
         field = yield from fit_steps(scan, inside, device=chosen, stop=stop)
@@ -102,19 +99,19 @@ def estimate_tissue_responses_steps(
     white, gray, csf = _segmented(decay, fa_map(field), core, settings)
     count = max(_LEAST_SINGLE, round(settings.white_percent / 100 * np.count_nonzero(white)))
     _check_voxels("white matter", white, count)
-    single = ResponseSettings(voxels=count, lmax=settings.lmax)
+    single = HighestFa(voxels=count, lmax=settings.lmax)
     volumes = shell_volumes(scan, 0)[1]
     search = SingleFibers(scan, field, white, volumes, single, chosen, unweighted=scan.b0_mean())
     yield from search.from_anisotropy(stop, shrunk=True)
     facts = {
         "software": f"napari-gpubio {__version__}",
-        "tissues": dataclasses.asdict(settings),
+        "tissues": plain(settings),
         "eroded": eroded,
         "device": chosen.describe(),
         "seconds": round(clock.seconds, 4),
     }
     found = [_fiber_response(scan, search.chosen_voxels, search.chosen_axes, settings.lmax, facts)]
-    if tissues == len(TISSUES):
+    if isinstance(settings, ThreeTissues):
         typical = np.abs(decay - np.median(decay[gray])) if gray.any() else decay
         found.append(_isotropic_response(scan, _best(typical, gray, settings.gray_percent, "gray matter"), facts))
     fluid = _best(-decay, csf, settings.csf_percent, "CSF")
@@ -144,15 +141,13 @@ def signal_decay(scan: DiffusionScan, mask: Mask) -> Floats:
 
 
 def _check_shells(scan: DiffusionScan, tissues: int) -> None:
-    if tissues not in (2, len(TISSUES)):
-        raise InvalidInput(f"tissues is {tissues}; 3 are white matter, gray matter and CSF, 2 white matter and CSF")
     shells = scan.shells()
     if shells[0] != 0:
         raise InvalidInput("the scan has no b0 volume, without which tissues cannot be told apart")
     if len(shells) < tissues:
         raise InvalidInput(
             f"{tissues} tissues cannot be told apart by the shells {', '.join(map(str, shells))} s/mm²; "
-            + ("ask for 2: white matter and CSF" if len(shells) == 2 else "a shell of directions is missing")
+            + ("take TwoTissues: white matter and CSF" if len(shells) == 2 else "a shell of directions is missing")
         )
 
 
@@ -167,7 +162,7 @@ def _eroded(mask: Mask, voxels: int) -> tuple[Mask, int]:
     return mask, 0
 
 
-def _segmented(decay: Floats, fa: Array, core: Mask, settings: TissueSettings) -> tuple[Mask, Mask, Mask]:
+def _segmented(decay: Floats, fa: Array, core: Mask, settings: TwoTissues) -> tuple[Mask, Mask, Mask]:
     """White matter, gray matter and CSF, without voxels whose decay is unusual for the first two."""
     white = core & (fa > settings.white_fa)
     rest = core & ~white

@@ -19,15 +19,17 @@ from qtpy.QtWidgets import (
 
 from napari_gpubio.core.numbers import position_text
 from napari_gpubio.core.parameters import param_info
+from napari_gpubio.core.settings import kind_of
 from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.forms import ParamForm, muted_label, text_button
 from napari_gpubio.gui.tables import color_chip
 from napari_gpubio.gui.views import show_as_plane
+from napari_gpubio.tracts.directions import Cone, Directions, FromFod, Isotropic
 from napari_gpubio.tracts.gui.bundles import BundleList
 from napari_gpubio.tracts.gui.region_box import RegionBox
 from napari_gpubio.tracts.gui.request import BundleSettings
 from napari_gpubio.tracts.seeds import SeedSettings
-from napari_gpubio.tracts.settings import TrackSettings
+from napari_gpubio.tracts.settings import Method, TensorGeodesic
 
 _WHOLE_BRAIN = (
     "Seed from all white matter: the largest part of the mask where FA is 0.2 or more, FODs have a main direction, or "
@@ -134,35 +136,42 @@ class SeedBox(QWidget):
 def summary_of(settings: BundleSettings) -> str:
     """Return in one line how fibers were traced."""
     seeds, directions, tracking = settings.seeds, settings.directions, settings.tracking
-    geodesic = tracking.method in ("hamiltonian", "vanaart2011")
-    parts = [f"{tracking.method}, {tracking.metric} metric" if geodesic else tracking.method]
+    metric = f", {kind_of(tracking.metric)} metric" if isinstance(tracking, TensorGeodesic) else ""
+    parts = [f"{kind_of(tracking)}{metric}"]
     if settings.region:
         each = "a seed" if seeds.per_voxel == 1 else f"{seeds.per_voxel:,} seeds"
         parts.append(f"{each} in each voxel of label {settings.label} of {settings.region}")
     else:
         is_point = seeds.points == 1 or seeds.radius_mm == 0
         parts.append("1 seed" if is_point else f"{seeds.points:,} seeds within {seeds.radius_mm:g} mm")
-    fan = {
-        "cone": f"{directions.count:,} directions each in a cone of {directions.cone_half_angle_deg:g}°",
-        "sphere": f"{directions.count:,} directions each all around",
-        "principal": "the principal direction",
-        "fod": f"{directions.count:,} fibers each in directions of the FOD",
-    }
-    parts.append(fan[directions.of_method(tracking.method).kind] + ("" if directions.both_ways else ", one way"))
+    parts.append(f"{_fan_text(directions)}{'' if directions.both_ways else ', one way'}")
     return "; ".join([*parts, *_changes(tracking)])
 
 
-def _changes(tracking: TrackSettings) -> list[str]:
+def _fan_text(directions: Directions) -> str:
+    match directions:
+        case Cone():
+            return f"{directions.count:,} directions each in a cone of {directions.half_angle_deg:g}°"
+        case Isotropic():
+            return f"{directions.count:,} directions each all around"
+        case FromFod():
+            return f"{directions.count:,} fibers each in directions of the FOD"
+    return "the principal direction"
+
+
+def _changes(tracking: Method) -> list[str]:
     """The settings of tracking that are not the defaults, and the step, which depends on the scan."""
     shown = {"step_mm"} | {
         field.name
         for field in dataclasses.fields(tracking)
-        if field.name not in ("method", "metric") and getattr(tracking, field.name) != field.default
+        if param_info(field) is not None and getattr(tracking, field.name) != field.default
     }
     texts = []
     for field in dataclasses.fields(tracking):
         if field.name in shown and (info := param_info(field)) is not None:
             value = getattr(tracking, field.name)
+            if value is None:
+                continue
             number = f"{value:g}" if isinstance(value, float) else str(value)
             texts.append(f"{info.label[:1].lower()}{info.label[1:]} {number}{' ' if info.unit else ''}{info.unit}")
     return texts

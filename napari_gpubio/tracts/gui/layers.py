@@ -66,7 +66,7 @@ class FiberDisplay(QObject, RunDisplay):
         self.show_preview(traced)
         if not len(traced.fibers):
             launched = traced.fibers.parameters.get("launched", 0)
-            shortest = traced.request.settings.tracking.min_length_mm
+            shortest = traced.fibers.parameters["lengths"]["min_length_mm"]
             least = "Stop below FOD" if isinstance(traced.field, FodField) else "Stop below FA"
             self.note_occurred.emit(
                 f"None of the {launched:,} fibers is longer than {shortest:g} mm. Move the seed into white matter, "

@@ -12,13 +12,14 @@ import numpy as np
 
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.lines import Lines, Paint
+from napari_gpubio.tracts.directions import Directions, Principal, Usual
 from napari_gpubio.tracts.gui.bundles import Position
 from napari_gpubio.tracts.gui.fibers import pack_fibers
 from napari_gpubio.tracts.gui.source import Field, Trackable, field_steps
 from napari_gpubio.tracts.model import Tractogram
 from napari_gpubio.tracts.run import track_steps
 from napari_gpubio.tracts.seeds import SeedSettings, check_seed, label_points
-from napari_gpubio.tracts.settings import Directions, TrackSettings
+from napari_gpubio.tracts.settings import Method
 from napari_gpubio.tracts.tensors.run import check_same_grid
 
 PREVIEW_FIBERS = 3000
@@ -36,7 +37,7 @@ class BundleSettings:
     label: int
     seeds: SeedSettings
     directions: Directions
-    tracking: TrackSettings
+    tracking: Method
     device: str
 
     def is_traced_like(self, other: "BundleSettings") -> bool:
@@ -98,14 +99,16 @@ class Request:
     def thinned(self, fibers: int) -> "Request":
         """Return a request for at most so many fibers: fewer seed points and fewer directions alike."""
         seeds, directions = self.settings.seeds, self.settings.directions
-        launched = directions.of_method(self.settings.tracking.method).per_seed * seeds.points
+        launched = directions.per_seed * seeds.points
         if launched <= fibers:
             return self
         points = max(1, int(seeds.points * (fibers / launched) ** 0.5))
         thinned = dataclasses.replace(
             self.settings,
             seeds=dataclasses.replace(seeds, points=points),
-            directions=dataclasses.replace(directions, count=max(1, min(directions.count, fibers // points))),
+            directions=directions
+            if isinstance(directions, Principal | Usual)
+            else dataclasses.replace(directions, count=max(1, min(directions.count, fibers // points))),
         )
         return dataclasses.replace(self, settings=thinned)
 

@@ -185,8 +185,7 @@ class TrackingPanel(EnginePanel):
         if settings is None:
             return
         self.seed_box.form.set_value(settings.seeds)
-        self.directions_form.set_value(settings.directions)
-        self.settings_form.set_value(settings.tracking)
+        self.methods.show(settings.directions, settings.tracking)
         self._retrack.stop()
 
     def _show_settings(self) -> None:

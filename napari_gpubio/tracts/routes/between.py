@@ -7,12 +7,13 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.numbers import position_text
+from napari_gpubio.core.settings import kind_of
 from napari_gpubio.tracts.kernels.rays.problem import check_tensors
 from napari_gpubio.tracts.model import TensorField, Tractogram
 from napari_gpubio.tracts.routes.paths import Paths, local_costs, paths
 from napari_gpubio.tracts.routes.solver import Aims, Solutions, exact, solve
 from napari_gpubio.tracts.seeds import cap_directions, check_seed, checked_points
-from napari_gpubio.tracts.settings import TrackSettings
+from napari_gpubio.tracts.settings import Hamiltonian, TensorGeodesic
 
 Array = npt.NDArray[Any]
 _SAME_ANGLE, _SAME_PLACE = 0.01, 1.0  # rad, steps: geodesics that differ by less are one
@@ -23,7 +24,7 @@ def geodesics_between(
     field: TensorField,
     a_mm: npt.ArrayLike,
     b_mm: npt.ArrayLike,
-    settings: TrackSettings | None = None,
+    settings: TensorGeodesic | None = None,
     *,
     directions: int = 1000,
     tolerance_mm: float = 1e-5,
@@ -37,8 +38,8 @@ def geodesics_between(
     a_mm, b_mm
         The two points, world mm.
     settings
-        Method, metric, step, and stops, which apply here too; see `TrackSettings`. It runs in double precision on the
-        CPU.
+        Method, metric, step, and stops, which apply here too; see `napari_gpubio.tracts.settings`. It runs in double
+        precision on the CPU.
     directions
         Rays of the fan, spread over the sphere; more find geodesics that few directions lead to.
     tolerance_mm
@@ -61,11 +62,11 @@ def geodesics_between(
     >>> from napari_gpubio import tracts
     >>> from napari_gpubio.tracts.phantom.closed_forms import pull_back
     >>> field = pull_back().sample()
-    >>> found = tracts.geodesics_between(field, (-20, -5, -5), (15, 5, 5), tracts.TrackSettings(fa_stop=0.0))
+    >>> found = tracts.geodesics_between(field, (-20, -5, -5), (15, 5, 5), tracts.Hamiltonian(fa_stop=0.0))
     >>> len(found)
     1
     """
-    settings = exact(settings or TrackSettings())
+    settings = exact(settings or Hamiltonian())
     a, b = _checked(field, a_mm, b_mm, settings)
     aims = _near_misses(field, a, b, settings, directions)
     solved = solve(field, aims, settings, tolerance_mm=tolerance_mm)
@@ -74,9 +75,9 @@ def geodesics_between(
     return _fibers(field, a, b, Solutions(*(x[found] for x in solved)), settings)
 
 
-def _checked(field: TensorField, a_mm: npt.ArrayLike, b_mm: npt.ArrayLike, settings: TrackSettings) -> Array:
-    if settings.method == "eudx":
-        raise InvalidInput("the method is 'eudx', whose streamlines are no geodesics; choose 'hamiltonian'")
+def _checked(field: TensorField, a_mm: npt.ArrayLike, b_mm: npt.ArrayLike, settings: TensorGeodesic) -> Array:
+    if not isinstance(settings, TensorGeodesic):
+        raise InvalidInput(f"the method is {kind_of(settings)!r}, which makes no geodesics; choose 'hamiltonian'")
     check_tensors(field)
     points = np.concatenate([checked_points(a_mm), checked_points(b_mm)])
     if len(points) != 2:
@@ -88,7 +89,7 @@ def _checked(field: TensorField, a_mm: npt.ArrayLike, b_mm: npt.ArrayLike, setti
     return points
 
 
-def _near_misses(field: TensorField, a: Array, b: Array, settings: TrackSettings, count: int) -> Aims:
+def _near_misses(field: TensorField, a: Array, b: Array, settings: TensorGeodesic, count: int) -> Aims:
     """Rays of a fan at the places where they come nearest to b, the nearest first."""
     fan = cap_directions(count, np.pi)
     traced = paths(field, np.tile(a, (count, 1)), fan, settings)
@@ -114,7 +115,7 @@ def _distinct(solved: Solutions, found: npt.NDArray[np.int64]) -> npt.NDArray[np
     return np.array(kept, np.int64)
 
 
-def _fibers(field: TensorField, a: Array, b: Array, solved: Solutions, settings: TrackSettings) -> Tractogram:
+def _fibers(field: TensorField, a: Array, b: Array, solved: Solutions, settings: TensorGeodesic) -> Tractogram:
     """Solutions as fibers, cut at b and sorted by Riemannian length."""
     traced = paths(field, np.tile(a, (len(solved.places), 1)), solved.directions, settings)
     lengths = np.array([_lengths(field, traced, n, u, settings) for n, u in enumerate(solved.places)]).reshape(-1, 2)
@@ -134,7 +135,7 @@ def _fibers(field: TensorField, a: Array, b: Array, solved: Solutions, settings:
     )
 
 
-def _lengths(field: TensorField, traced: Paths, n: int, end: float, settings: TrackSettings) -> tuple[float, float]:
+def _lengths(field: TensorField, traced: Paths, n: int, end: float, settings: TensorGeodesic) -> tuple[float, float]:
     """Euclidean and Riemannian length of a ray up to a place: Simpson's rule on a spline through its points."""
     from scipy.integrate import simpson
     from scipy.interpolate import CubicSpline

@@ -6,14 +6,15 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.space import apply_affine
+from napari_gpubio.tracts.directions import Principal
 from napari_gpubio.tracts.kernels.fibers.problem import Rays
 from napari_gpubio.tracts.kernels.rays.problem import CUBIC, RayProblem
 from napari_gpubio.tracts.model import TensorField
 from napari_gpubio.tracts.seeds import Launch
-from napari_gpubio.tracts.settings import Directions, TrackSettings
+from napari_gpubio.tracts.settings import TensorGeodesic
 
 Array = npt.NDArray[Any]
-ONE_WAY = Directions(kind="principal", both_ways=False)
+ONE_WAY = Principal(both_ways=False)
 _PER_CALL = 2048  # rays whose points are held at a time
 
 
@@ -47,7 +48,7 @@ def _cubic(t: Array) -> tuple[Array, Array]:
     return weights, slopes
 
 
-def paths(field: TensorField, starts_mm: Array, directions: Array, settings: TrackSettings) -> Paths:
+def paths(field: TensorField, starts_mm: Array, directions: Array, settings: TensorGeodesic) -> Paths:
     """Trace one ray from each start, shape (R, 3), along a unit direction of the world, on the CPU.
 
     The settings should keep every point; a ray of fewer than four points is filled up with its last one.
@@ -76,7 +77,7 @@ def _traced(problem: RayProblem, run: Any, rays: Rays, some: slice) -> Paths:
 
 
 def local_costs(
-    field: TensorField, points_mm: Array, tangents: Array, settings: TrackSettings
+    field: TensorField, points_mm: Array, tangents: Array, settings: TensorGeodesic
 ) -> npt.NDArray[np.float64]:
     """Cost sqrt(g(v, v)) of moving along tangents v at points, both (N, 3), in the metric of the tracking, shape (N,).
 

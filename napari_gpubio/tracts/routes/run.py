@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.parameters import replaced
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.tracts.bundles.clusters import cluster
+from napari_gpubio.tracts.directions import Cone, Directions, Principal
 from napari_gpubio.tracts.fods.crossings import crossing_notes
 from napari_gpubio.tracts.fods.model import FodField
 from napari_gpubio.tracts.kernels.rays.problem import RayProblem, check_tensors
@@ -26,10 +26,10 @@ from napari_gpubio.tracts.routes.settings import ConnectSettings
 from napari_gpubio.tracts.routes.solver import solve
 from napari_gpubio.tracts.run import chunks_of, trace_problem, track
 from napari_gpubio.tracts.seeds import Launch, make_launch
-from napari_gpubio.tracts.settings import Directions, StopReason, TrackSettings
+from napari_gpubio.tracts.settings import EuDX, Hamiltonian, InTensors, StopReason, TensorGeodesic, as_method
 
 Array = npt.NDArray[Any]
-FAN = Directions(kind="cone", count=50, cone_half_angle_deg=45.0, both_ways=True)
+FAN = Cone(count=50, half_angle_deg=45.0)
 _CLOSE_ENOUGH_MM = 0.05  # to the center of a target's voxel
 _MOST_EUDX = 1000  # classic streamlines that routes are compared with
 _SOLVED_TOGETHER = 512
@@ -42,7 +42,7 @@ def connect(  # noqa: PLR0913 - what a user may know of a run
     target: AnyRegion,
     settings: ConnectSettings | None = None,
     directions: Directions | None = None,
-    tracking: TrackSettings | None = None,
+    tracking: InTensors | None = None,
     *,
     fods: FodField | None = None,
     device: str | Device = "auto",
@@ -71,7 +71,7 @@ def connect_steps(  # noqa: PLR0913 - what a user may know of a run
     target: AnyRegion,
     settings: ConnectSettings | None = None,
     directions: Directions | None = None,
-    tracking: TrackSettings | None = None,
+    tracking: InTensors | None = None,
     *,
     fods: FodField | None = None,
     device: str | Device = "auto",
@@ -94,7 +94,7 @@ def connect_steps(  # noqa: PLR0913 - what a user may know of a run
         The fan of rays at each seed, by default 50 in a cone of 45 degrees around the principal direction; where it
         goes both ways, as many leave the other way. Streamlines (EuDX) have the principal direction alone.
     tracking
-        Method, metric, step and stops; see `TrackSettings`.
+        Method, metric, step and stops; see `napari_gpubio.tracts.settings`.
     fods
         FODs of the same brain, if there are any: a note then says on which share of the way they have two directions.
     device
@@ -113,13 +113,13 @@ def connect_steps(  # noqa: PLR0913 - what a user may know of a run
         If a region lies outside the mask, or in the other one; voxels that both hold are left out, which
         `Routes.notes` says.
     """
-    settings, directions, tracking = settings or ConnectSettings(), directions or FAN, tracking or TrackSettings()
+    settings, tracking = settings or ConnectSettings(), tracking or Hamiltonian()
     if tracking.points_every != 1:
         raise InvalidInput(f"every {tracking.points_every}th point is kept; connections need all, so choose 1")
     check_tensors(field)
     chosen, stop = choose_device(device), stop or threading.Event()
     ends = ends_of(field, source, target, settings.per_voxel)
-    launch = make_launch(field, ends.seeds_mm, directions.of_method(tracking.method, FAN)).one_way()
+    launch = make_launch(field, ends.seeds_mm, tracking.directions(directions, FAN)).one_way()
     problem = RayProblem(field, launch, dataclasses.replace(tracking, min_length_mm=0.0), target=ends.target)
     found = _Found(problem, ends.goal, settings, chosen)
     done = 0
@@ -128,7 +128,7 @@ def connect_steps(  # noqa: PLR0913 - what a user may know of a run
         yield Step(done, len(launch), "tracing fibers").showing([piece.fibers for piece in fresh])
     found.launched = done
     yield from found.trace_near()
-    if settings.solve and tracking.method != "eudx":
+    if settings.solve and isinstance(tracking, TensorGeodesic):
         yield from found.solve(stop)
     yield Step(0, 1, "comparing routes")
     complete = done == len(launch) and not stop.is_set()
@@ -175,7 +175,7 @@ class _Found:
                 return
             part = np.arange(first, min(self.turned, first + _SOLVED_TOGETHER))
             aims = near.aims.of(part)
-            solved = solve(problem.field, aims, problem.settings, tolerance_mm=_CLOSE_ENOUGH_MM, iterations=12)
+            solved = solve(problem.field, aims, problem.geodesic, tolerance_mm=_CLOSE_ENOUGH_MM, iterations=12)
             good = solved.misses_mm <= _CLOSE_ENOUGH_MM
             launch = Launch(aims.starts_mm[good], solved.directions[good], ONE_WAY)
             again = trace_problem(dataclasses.replace(problem, launch=launch, only_target=True), self.device)
@@ -214,7 +214,7 @@ def _numbered(fibers: Tractogram, seeds: Array, solved: int = 0) -> Tractogram:
     )
 
 
-def _routes(found: _Found, names: tuple[str, str], tracking: TrackSettings) -> Routes:
+def _routes(found: _Found, names: tuple[str, str], tracking: InTensors) -> Routes:
     """Group the fibers that arrived, and score each group."""
     field, settings, fibers = found.problem.field, found.settings, Tractogram.join(found.arrived)
     fibers = fibers.select(fibers.per_fiber["length_mm"] >= tracking.min_length_mm)
@@ -239,13 +239,13 @@ def _routes(found: _Found, names: tuple[str, str], tracking: TrackSettings) -> R
     )
 
 
-def _geodesic(tracking: TrackSettings) -> TrackSettings:
+def _geodesic(tracking: InTensors) -> TensorGeodesic:
     """Settings that have a metric, also of streamlines."""
-    return replaced(tracking, method="hamiltonian") if tracking.method == "eudx" else tracking
+    return tracking if isinstance(tracking, TensorGeodesic) else as_method(Hamiltonian, tracking)
 
 
-def _classic(found: _Found, tracking: TrackSettings) -> Tractogram:
+def _classic(found: _Found, tracking: InTensors) -> Tractogram:
     """EuDX from some of the seeds, evenly chosen."""
     some = found.seeds_mm[:: -(-len(found.seeds_mm) // _MOST_EUDX)]
-    settings = replaced(tracking, method="eudx", points_every=2)
-    return track(found.problem.field, some, Directions(kind="principal"), settings, device=found.device)
+    settings = dataclasses.replace(as_method(EuDX, tracking), points_every=2)
+    return track(found.problem.field, some, Principal(), settings, device=found.device)

@@ -8,13 +8,13 @@ import numpy.typing as npt
 from napari_gpubio.tracts.bundles.resample import resample
 from napari_gpubio.tracts.model import TensorField, Tractogram
 from napari_gpubio.tracts.routes.paths import local_costs
-from napari_gpubio.tracts.settings import TrackSettings
+from napari_gpubio.tracts.settings import TensorGeodesic
 
 Array = npt.NDArray[Any]
 _SAMPLES = 20  # of a fiber, for its distance from others
 
 
-def weakest_links(field: TensorField, fibers: Tractogram, settings: TrackSettings) -> npt.NDArray[np.float32]:
+def weakest_links(field: TensorField, fibers: Tractogram, settings: TensorGeodesic) -> npt.NDArray[np.float32]:
     """Largest local cost of each fiber, shape (F,): Riemannian length per mm at unit diffusivity 1e-3 mm^2/s.
 
     What Jbabdi et al. (2008) call the weakest link; fibers have at least two points.

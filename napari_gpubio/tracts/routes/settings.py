@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass
 
-from napari_gpubio.core.parameters import check_params, param
+from napari_gpubio.core.parameters import param
+from napari_gpubio.core.settings import Settings
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConnectSettings:
+@dataclass(frozen=True, kw_only=True)
+class ConnectSettings(Settings):
     """How two regions are connected, and which connections count as one route."""
 
     per_voxel: int = param(
@@ -44,6 +45,3 @@ class ConnectSettings:
     max_routes: int = param(
         50, "Routes listed", "The table has at most so many routes; the others are counted.", minimum=1, maximum=10_000
     )
-
-    def __post_init__(self) -> None:
-        check_params(self)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from napari_gpubio.tracts.model import TensorField
 from napari_gpubio.tracts.routes.paths import Paths, paths
-from napari_gpubio.tracts.settings import TrackSettings
+from napari_gpubio.tracts.settings import TensorGeodesic, VanAart2011
 
 Array = npt.NDArray[Any]
 _TURN = 1e-5  # rad between a ray and its neighbors
@@ -54,13 +54,14 @@ class _Linear(NamedTuple):
         return _Linear(*(values[which] for values in self))
 
 
-def exact(settings: TrackSettings) -> TrackSettings:
+def exact(settings: TensorGeodesic) -> TensorGeodesic:
     """Return the settings in double precision, with all points kept."""
-    return dataclasses.replace(settings, precision="double", texture=False, points_every=1)
+    changes: dict[str, Any] = {"texture": False} if isinstance(settings, VanAart2011) else {}
+    return dataclasses.replace(settings, precision="double", points_every=1, **changes)
 
 
 def solve(
-    field: TensorField, aims: Aims, settings: TrackSettings, *, tolerance_mm: float = 1e-6, iterations: int = 20
+    field: TensorField, aims: Aims, settings: TensorGeodesic, *, tolerance_mm: float = 1e-6, iterations: int = 20
 ) -> Solutions:
     """Turn launch directions until the rays meet their targets.
 
@@ -106,7 +107,7 @@ def solve(
     return Solutions(directions, places, np.linalg.norm(now.residual, axis=1))
 
 
-def _linearized(field: TensorField, aims: Aims, directions: Array, places: Array, settings: TrackSettings) -> _Linear:
+def _linearized(field: TensorField, aims: Aims, directions: Array, places: Array, settings: TensorGeodesic) -> _Linear:
     """Residuals of rays and their derivatives by two angles and the place, from three rays each."""
     count = len(directions)
     launched = [directions, *(_turned(directions, np.tile(turn, (count, 1))) for turn in _TURN * np.eye(2))]

@@ -15,7 +15,7 @@ class WeightedLeastSquares(Settings):
     iterations: int = param(
         2,
         "Reweightings",
-        "How often it fits again, weighted by the signals that the last fit predicts.",
+        "Fits with weights of the last one: the signals that it predicts.",
         minimum=0,
         maximum=20,
     )
@@ -34,7 +34,7 @@ class FitSettings(Settings):
 
     estimator: WeightedLeastSquares | OrdinaryLeastSquares = part(
         "Estimator",
-        "Least squares weighted by the signals, then by the predicted signals (wls), or ordinary least squares (ols).",
+        "Least squares: weighted by the signals, then by the predicted signals (wls), or ordinary (ols).",
         default=WeightedLeastSquares(),
     )
     floor_mm2_per_s: float = param(

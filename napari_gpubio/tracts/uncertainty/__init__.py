@@ -4,11 +4,12 @@ from napari_gpubio.tracts.uncertainty.intervals import Interval
 from napari_gpubio.tracts.uncertainty.model import Bootstrap
 from napari_gpubio.tracts.uncertainty.profiles import ProfileInterval, profile_interval
 from napari_gpubio.tracts.uncertainty.run import bootstrap, bootstrap_steps
-from napari_gpubio.tracts.uncertainty.settings import BootstrapSettings
+from napari_gpubio.tracts.uncertainty.settings import BootstrapSettings, FodBootstrapSettings
 
 __all__ = [
     "Bootstrap",
     "BootstrapSettings",
+    "FodBootstrapSettings",
     "Interval",
     "ProfileInterval",
     "bootstrap",

@@ -10,7 +10,9 @@ import numpy.typing as npt
 
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.settings import kind_of
 from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.tracts.directions import Directions
 from napari_gpubio.tracts.fods.estimate import shell_volumes
 from napari_gpubio.tracts.fods.harmonics import coefficient_count
 from napari_gpubio.tracts.fods.model import FodField
@@ -22,7 +24,7 @@ from napari_gpubio.tracts.kernels.bootstrap.problem import SignalDraws
 from napari_gpubio.tracts.kernels.csd.problem import CsdProblem
 from napari_gpubio.tracts.model import DiffusionScan
 from napari_gpubio.tracts.run import make_problem, trace_problem
-from napari_gpubio.tracts.settings import Directions, TrackSettings
+from napari_gpubio.tracts.settings import AmplitudeMethod, Method
 from napari_gpubio.tracts.uncertainty.fod_residuals import USUAL_ORDER, SignalFit, signal_draws, signal_fit
 from napari_gpubio.tracts.uncertainty.repeats import SECOND, Place, Repeat, devices_of, repeat_of, threads_of
 from napari_gpubio.tracts.uncertainty.residuals import Box
@@ -31,7 +33,6 @@ from napari_gpubio.tracts.voxels import signals_of, volume_of
 Array = npt.NDArray[Any]
 _MOST_DIFFERENCE = 0.01  # of FODs deconvolved again, relative; devices differ by 1e-6
 _SEEDS = 2**53  # of the tracking
-_PROBABILISTIC = ("ifod2", "ifod1")
 
 
 class Recipe(NamedTuple):
@@ -75,7 +76,7 @@ class FodRepeats:
         self._devices, self.threads = devices_of(device), threads_of(device)
 
     def trace(
-        self, number: int, seeds: Array, directions: Directions, settings: TrackSettings, *, twice: bool = False
+        self, number: int, seeds: Array, directions: Directions, method: Method, *, twice: bool = False
     ) -> Repeat | None:
         """Track in one draw of the FODs, with random numbers that belong to it; None if it was stopped on the way."""
         device = self._devices[number % len(self._devices)]
@@ -84,8 +85,9 @@ class FodRepeats:
             return None
         inside = self._place.inside
         field = FodField(coefficients=volume_of(fods, inside), mask=inside, affine=self._place.affine)
-        own = dataclasses.replace(settings, random_seed=(settings.random_seed + number + 1) % _SEEDS)
-        return repeat_of(trace_problem(make_problem(field, seeds, directions, own), device), device)
+        if isinstance(method, AmplitudeMethod) and method.draws_in(directions):
+            method = dataclasses.replace(method, random_seed=(method.random_seed + number + 1) % _SEEDS)
+        return repeat_of(trace_problem(make_problem(field, seeds, directions, method), device), device)
 
     def draw(self, number: int, device: Device, *, twice: bool = False) -> npt.NDArray[np.float32] | None:
         """FODs of a repeat, shape (M, N), which depend on its number and the seed only; None if it was stopped."""
@@ -180,7 +182,7 @@ def shell_fit(scan: DiffusionScan, recipe: Recipe) -> tuple[npt.NDArray[np.intp]
     return volumes, signal_fit(scan.directions[volumes])
 
 
-def fod_notes(scan: DiffusionScan, field: FodField, settings: TrackSettings) -> list[str]:
+def fod_notes(scan: DiffusionScan, field: FodField, method: Method) -> list[str]:
     """What is drawn, in sentences for the user."""
     volumes, fit = shell_fit(scan, recipe_of(field))
     count = coefficient_count(fit.order)
@@ -191,9 +193,9 @@ def fod_notes(scan: DiffusionScan, field: FodField, settings: TrackSettings) -> 
             f"with {len(volumes)} directions the fit misses a part of the signals of crossing fibers, which counts as "
             "noise, so intervals are too wide there, up to 2.5 times"
         )
-    if settings.method in _PROBABILISTIC:
+    if method.draws:
         notes.append(
-            f"{settings.method} draws directions at random, anew in each repeat, so intervals have this spread, too; "
+            f"{kind_of(method)} draws directions at random, anew in each repeat, so intervals have this spread, too; "
             "with sd_stream they have that of noise alone"
         )
     return notes

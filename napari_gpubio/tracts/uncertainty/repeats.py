@@ -8,12 +8,13 @@ import numpy.typing as npt
 from napari_gpubio.core.chunks import within_memory
 from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.tracts import maps
+from napari_gpubio.tracts.directions import Directions
 from napari_gpubio.tracts.kernels.bootstrap.problem import DrawProblem
 from napari_gpubio.tracts.kernels.rays.problem import MARGIN_VOXELS, RayProblem
 from napari_gpubio.tracts.model import TensorField, Tractogram
 from napari_gpubio.tracts.run import trace_problem
 from napari_gpubio.tracts.seeds import make_launch
-from napari_gpubio.tracts.settings import Directions, TrackSettings
+from napari_gpubio.tracts.settings import Method, TensorMethod
 from napari_gpubio.tracts.tensors.repair import repair_rows
 
 Array = npt.NDArray[Any]
@@ -42,7 +43,7 @@ class Repeats(Protocol):
     threads: int
 
     def trace(
-        self, number: int, seeds: Array, directions: Directions, settings: TrackSettings, *, twice: bool = False
+        self, number: int, seeds: Array, directions: Directions, method: Method, *, twice: bool = False
     ) -> Repeat | None:
         """Track from seeds (S, 3), world mm, in the draw with a number; None if it was stopped on the way.
 
@@ -90,7 +91,7 @@ class TensorRepeats:
         self._draws = [_draws(problem, one) for one in self._devices]
 
     def trace(
-        self, number: int, seeds: Array, directions: Directions, settings: TrackSettings, *, twice: bool = False
+        self, number: int, seeds: Array, directions: Directions, method: Method, *, twice: bool = False
     ) -> Repeat:
         """Track in one draw of the tensors."""
         which = number % len(self._devices)
@@ -99,7 +100,8 @@ class TensorRepeats:
         if twice:
             tensors += draws.draw(SECOND + number) - self._tensors
         field = self._field(tensors)
-        problem = RayProblem(field, make_launch(field, seeds, directions), settings)
+        assert isinstance(method, TensorMethod), "tensors were drawn"
+        problem = RayProblem(field, make_launch(field, seeds, directions), method)
         if problem.volume is field:
             problem.prepared("tensors", lambda: self._margin.continued(field.tensors) * 1e3, metric=False)
             if device.is_gpu:

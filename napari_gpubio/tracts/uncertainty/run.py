@@ -13,23 +13,25 @@ import numpy.typing as npt
 
 from napari_gpubio import __version__
 from napari_gpubio.core.device import Device, choose_device
+from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.parameters import check_unused
 from napari_gpubio.core.settings import plain
 from napari_gpubio.core.space import apply_affine
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.core.timing import RunClock
+from napari_gpubio.tracts.directions import Directions, Principal
 from napari_gpubio.tracts.fods.model import FodField
 from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
 from napari_gpubio.tracts.run import check_method, track_steps
 from napari_gpubio.tracts.seeds import make_launch
-from napari_gpubio.tracts.settings import Directions, StopReason, TrackSettings
+from napari_gpubio.tracts.settings import Hamiltonian, Method, SDStream, StopReason
 from napari_gpubio.tracts.tensors.run import check_same_grid, fit_steps
 from napari_gpubio.tracts.tensors.settings import FitSettings
 from napari_gpubio.tracts.uncertainty.fod_repeats import affine_of, fod_notes, fod_repeats_steps
 from napari_gpubio.tracts.uncertainty.model import Bootstrap, fiber_numbers
 from napari_gpubio.tracts.uncertainty.repeats import Place, Repeat, Repeats, TensorRepeats
 from napari_gpubio.tracts.uncertainty.residuals import Box, draw_problem
-from napari_gpubio.tracts.uncertainty.settings import BootstrapSettings
+from napari_gpubio.tracts.uncertainty.settings import BootstrapSettings, FodBootstrapSettings
 
 Array = npt.NDArray[Any]
 Done = TypeVar("Done")
@@ -40,8 +42,8 @@ def bootstrap(  # noqa: PLR0913 - what a user may know of a run
     scan: DiffusionScan,
     seeds_mm: npt.ArrayLike,
     directions: Directions | None = None,
-    settings: TrackSettings | None = None,
-    resampling: BootstrapSettings | None = None,
+    method: Method | None = None,
+    resampling: FodBootstrapSettings | None = None,
     *,
     fit: FitSettings | None = None,
     field: TensorField | FodField | None = None,
@@ -58,7 +60,7 @@ def bootstrap(  # noqa: PLR0913 - what a user may know of a run
     >>> result.interval("length_mm").low > 0
     True
     """
-    steps = bootstrap_steps(scan, seeds_mm, directions, settings, resampling, fit=fit, field=field, device=device)
+    steps = bootstrap_steps(scan, seeds_mm, directions, method, resampling, fit=fit, field=field, device=device)
     return drive(steps, progress)
 
 
@@ -66,8 +68,8 @@ def bootstrap_steps(  # noqa: PLR0913 - the same
     scan: DiffusionScan,
     seeds_mm: npt.ArrayLike,
     directions: Directions | None = None,
-    settings: TrackSettings | None = None,
-    resampling: BootstrapSettings | None = None,
+    method: Method | None = None,
+    resampling: FodBootstrapSettings | None = None,
     *,
     fit: FitSettings | None = None,
     field: TensorField | FodField | None = None,
@@ -87,7 +89,7 @@ def bootstrap_steps(  # noqa: PLR0913 - the same
     In FODs a repeat adds residuals that are drawn from those of the voxel to signals that were fitted by spherical
     harmonics, deconvolves these signals as the scan's, and tracks (the residual bootstrap: Berman et al. 2008,
     Jeurissen et al. 2011). With ``sd_stream`` only noise moves fibers. ``ifod1`` and ``ifod2`` draw directions anew in
-    each repeat, since the random seed of repeat 0, 1, ... is that of the settings plus 1, 2, ...; intervals and visits
+    each repeat, since the random seed of repeat 0, 1, ... is that of the method plus 1, 2, ...; intervals and visits
     then have the spread of noise and that of the tracking. With one fiber a seed, that fiber follows the largest peak
     of each repeat, which in a crossing need not always be the same fiber's.
 
@@ -99,10 +101,10 @@ def bootstrap_steps(  # noqa: PLR0913 - the same
         Seed points, world mm, shape (S, 3).
     directions
         The fan at each seed; by default the principal direction, or the largest peak, alone: one fiber a seed.
-    settings
-        Of the tracking; see `TrackSettings`. In FODs by default ``sd_stream``, with its usual settings.
+    method
+        Of the tracking, by default `Hamiltonian`, in FODs `SDStream`; see `napari_gpubio.tracts.settings`.
     resampling
-        Number of repeats, residuals, margin, random seed; see `BootstrapSettings`.
+        Number of repeats, residuals, margin, random seed; `BootstrapSettings`, in FODs `FodBootstrapSettings`.
     fit
         Of the tensors; see `FitSettings`.
     field
@@ -124,30 +126,32 @@ def bootstrap_steps(  # noqa: PLR0913 - the same
         If no seed lies in the mask, the scan has fewer than 8 volumes, or in FODs 19 directions, a parameter is out of
         range, or the FODs are of another scan, of several tissues, or of a file.
     """
-    directions, settings = directions or Directions(kind="principal"), settings or _usual_settings(field)
-    resampling, fit = resampling or BootstrapSettings(), fit or FitSettings()
-    check_method(settings.method, in_fods=isinstance(field, FodField))
-    notes = fod_notes(scan, field, settings) if isinstance(field, FodField) else []
+    if method is None:
+        method = SDStream() if isinstance(field, FodField) else Hamiltonian()
+    resampling, fit = _checked(resampling, in_fods=isinstance(field, FodField)), fit or FitSettings()
+    if field is not None:
+        check_method(method, field)
+    notes = fod_notes(scan, field, method) if isinstance(field, FodField) else []
     if isinstance(field, FodField):
-        check_unused(resampling, ("leverage",), "in FODs residuals are divided by the square root of 1 - h")
         check_unused(fit, [one.name for one in dataclasses.fields(fit)], "FODs are deconvolved, not fitted")
-    directions, chosen, clock = directions.of_method(settings.method), choose_device(device), RunClock()
+    directions, chosen, clock = method.directions(directions, Principal()), choose_device(device), RunClock()
     if field is None:
         field = yield from fit_steps(scan, None, fit, device=chosen)
     check_same_grid(field, scan.shape, scan.affine, "the scan")
-    of_any_length = dataclasses.replace(settings, min_length_mm=0.0)
+    of_any_length = dataclasses.replace(method, min_length_mm=0.0)
     fibers = yield from track_steps(field, seeds_mm, directions, of_any_length, device=chosen, stop=stop)
     seeds = make_launch(field, seeds_mm, directions).points_mm
     box = box_around(np.concatenate([fibers.points, seeds]), field, resampling.margin_mm)
-    fibers = _long_enough(fibers, settings)
+    fibers = _long_enough(fibers, field, method)
     summary = _Summary(fibers, box, resampling, notes)
     repeats: Repeats
     if isinstance(field, FodField):
         repeats = yield from fod_repeats_steps(scan, field, box, resampling.random_seed, chosen, stop)
     else:
+        assert isinstance(resampling, BootstrapSettings)
         repeats = _tensor_repeats(scan, field, box, fit, resampling, chosen)
     try:
-        trace = partial(_traced, repeats, seeds=seeds, directions=directions, settings=settings)
+        trace = partial(_traced, repeats, seeds=seeds, directions=directions, method=method)
         for pair in _in_order(trace, resampling.repeats, repeats.threads, stop):
             if pair is None:
                 break
@@ -174,12 +178,22 @@ def _traced(repeats: Repeats, number: int, **how: Any) -> tuple[Repeat, Repeat |
     return None if once is None or (is_first and twice is None) else (once, twice)
 
 
-def _usual_settings(field: TensorField | FodField | None) -> TrackSettings:
-    return TrackSettings.usual("sd_stream", field.voxel_sizes_mm) if isinstance(field, FodField) else TrackSettings()
+def _checked(resampling: FodBootstrapSettings | None, *, in_fods: bool) -> FodBootstrapSettings:
+    """Return the settings, or the usual ones; InvalidInput if they are those of tensors in FODs, or the reverse."""
+    resampling = resampling or (FodBootstrapSettings() if in_fods else BootstrapSettings())
+    if isinstance(resampling, BootstrapSettings) == in_fods:
+        right, what = ("FodBootstrapSettings", "FODs") if in_fods else ("BootstrapSettings", "tensors")
+        raise InvalidInput(f"resampling is {type(resampling).__name__}; of {what} give {right}")
+    return resampling
 
 
 def _tensor_repeats(
-    scan: DiffusionScan, field: TensorField, box: Box, fit: FitSettings, resampling: BootstrapSettings, device: Device
+    scan: DiffusionScan,
+    field: TensorField,
+    box: Box,
+    fit: FitSettings,
+    resampling: BootstrapSettings,
+    device: Device,
 ) -> TensorRepeats:
     problem, inside = draw_problem(
         scan, field.mask, box, fit, leverage=resampling.leverage, seed=resampling.random_seed
@@ -194,10 +208,12 @@ def _made_by(field: TensorField | FodField, fit: FitSettings) -> dict[str, Any]:
     return {"fit": plain(fit)}
 
 
-def _long_enough(fibers: Tractogram, settings: TrackSettings) -> Tractogram:
-    """Fibers of any length as `track` leaves them with these settings."""
-    kept = fibers.select(fibers.per_fiber["length_mm"] >= settings.min_length_mm)
-    return dataclasses.replace(kept, parameters={**fibers.parameters, "tracking": dataclasses.asdict(settings)})
+def _long_enough(fibers: Tractogram, field: TensorField | FodField, method: Method) -> Tractogram:
+    """Fibers of any length as `track` leaves them with this method."""
+    lengths = method.lengths(field.voxel_sizes_mm)
+    kept = fibers.select(fibers.per_fiber["length_mm"] >= lengths.min_length_mm)
+    tracking: dict[str, Any] = {"tracking": plain(method), "lengths": lengths._asdict()}
+    return dataclasses.replace(kept, parameters={**fibers.parameters, **tracking})
 
 
 def box_around(points_mm: Array, field: TensorField | FodField, margin_mm: float) -> Box:
@@ -231,7 +247,7 @@ def _in_order(do: Callable[[int], Done], count: int, threads: int, stop: threadi
 class _Summary:
     """What is known of the repeats so far."""
 
-    def __init__(self, fibers: Tractogram, box: Box, resampling: BootstrapSettings, notes: list[str]) -> None:
+    def __init__(self, fibers: Tractogram, box: Box, resampling: FodBootstrapSettings, notes: list[str]) -> None:
         self.done, self._notes = 0, notes
         self._fibers, self._box, self._resampling = fibers, box, resampling
         self._visits = np.zeros(fibers.shape, np.int32)

@@ -2,12 +2,13 @@
 
 from dataclasses import dataclass
 
-from napari_gpubio.core.parameters import check_params, param
+from napari_gpubio.core.parameters import param
+from napari_gpubio.core.settings import Settings
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BootstrapSettings:
-    """How often tensors or FODs are drawn again, and from what."""
+@dataclass(frozen=True, kw_only=True)
+class FodBootstrapSettings(Settings):
+    """How often FODs are drawn again, from residuals that are divided by the square root of 1 - leverage."""
 
     repeats: int = param(
         1000,
@@ -26,14 +27,6 @@ class BootstrapSettings:
         maximum=1_000_000,
         step=10,
     )
-    leverage: str = param(
-        "hc3",
-        "Residuals",
-        "In tensors: residuals are divided by 1 - h (hc3: intervals nearer to their level) or by its square root (hc2: "
-        "the variance is without bias); h is a measurement's leverage. In FODs it is always the square root.",
-        choices=("hc3", "hc2"),
-        advanced=True,
-    )
     margin_mm: float = param(
         10.0,
         "Margin",
@@ -47,5 +40,16 @@ class BootstrapSettings:
         1, "Random seed", "The same seed gives the same repeats.", minimum=0, maximum=2**31 - 1, advanced=True
     )
 
-    def __post_init__(self) -> None:
-        check_params(self)
+
+@dataclass(frozen=True, kw_only=True)
+class BootstrapSettings(FodBootstrapSettings):
+    """How often tensors are drawn again, and from what residuals."""
+
+    leverage: str = param(
+        "hc3",
+        "Residuals",
+        "They are divided by 1 - h (hc3: intervals nearer to their level) or by its square root (hc2: the variance is "
+        "without bias); h is a measurement's leverage.",
+        choices=("hc3", "hc2"),
+        advanced=True,
+    )

@@ -22,7 +22,7 @@ from napari_gpubio.light.model import Medium
 from napari_gpubio.light.profile import depth_profile, theory_curve
 from napari_gpubio.light.run import simulate, simulate_steps
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.source import Source
+from napari_gpubio.light.sources import Pencil
 from napari_gpubio.light.spectrum import reweighted
 from tests.light.voxel_samples import make_domain, turned_affine
 from tests.runs import finished
@@ -67,7 +67,7 @@ def test_light_scatters_least_along_the_fibers_in_world_axes(affine, unit):
     assert "36 voxels of label 2" in fibrous.notes[-1]
     assert "no wavelength" in fibrous.notes[-1]
     # photons meet it along the axes of the grid
-    numbers = VoxelProblem(fibrous, Source(), LightSettings()).tensors.numbers
+    numbers = VoxelProblem(fibrous, Pencil(), LightSettings()).tensors.numbers
     lower = np.zeros((3, 3))
     lower.T[np.triu_indices(3)] = numbers[1, :6]
     grid = lower @ lower.T
@@ -273,7 +273,7 @@ def test_calibrations_out_of_range_are_refused(numbers):
 
 def run(domain, source=None, **settings):
     chosen = LightSettings(**{"photons": 400, "batches": 4, **settings})
-    return simulate(domain, source or Source(position_mm=(3.0, 3.5, 0.0)), chosen, device="cpu")
+    return simulate(domain, source or Pencil(position_mm=(3.0, 3.5, 0.0)), chosen, device="cpu")
 
 
 @pytest.fixture(scope="module")
@@ -300,13 +300,13 @@ def test_a_result_names_what_is_not_reciprocal(fibrous):
     assert any("not reciprocal" in finding.sentence for finding in findings(run(free)))
     assert not any("not reciprocal" in finding.sentence for finding in findings(run(fibrous)))
     with pytest.raises(InvalidInput, match="not reciprocal"):
-        sensitivity(run(free), run(free, Source(position_mm=(3.0, 3.5, 8.0), direction=(0, 0, -1))))
+        sensitivity(run(free), run(free, Pencil(position_mm=(3.0, 3.5, 8.0), direction=(0, 0, -1))))
     with pytest.raises(InvalidInput, match="different optical properties"):
         sensitivity(run(fibrous), run(free))
 
 
 def test_what_takes_scattering_as_isotropic_says_so(fibrous, tmp_path):
-    source, settings = Source(position_mm=(3.0, 3.5, 0.0)), LightSettings(photons=400, batches=4, halves=True)
+    source, settings = Pencil(position_mm=(3.0, 3.5, 0.0)), LightSettings(photons=400, batches=4, halves=True)
     with pytest.raises(InvalidInput, match="alike in all directions"):
         diffusion_guide(fibrous, source, settings, device="cpu")
     _, result = finished(guided_steps(simulate_steps(fibrous, source, settings, device="cpu"), device="cpu"))
@@ -324,7 +324,7 @@ def test_what_takes_scattering_as_isotropic_says_so(fibrous, tmp_path):
 def test_photons_along_fibers_are_replayed_and_tell_of_absorption_only(fibrous):
     place = Detector(position_mm=(3.0, 3.5, 0.0), radius_mm=3.0)
     settings = LightSettings(photons=2000, batches=4)
-    source = Source(position_mm=(3.0, 3.5, 0.0))
+    source = Pencil(position_mm=(3.0, 3.5, 0.0))
     result = simulate(fibrous, source, settings, detectors=[place], device="cpu")
     found = replay(result, of=("mua", "mus"), device="cpu")
     expected = -result.detected.mean_path_mm()
@@ -338,7 +338,7 @@ def test_photons_along_fibers_are_replayed_and_tell_of_absorption_only(fibrous):
 
 
 def test_adjoint_jacobians_are_of_absorption_only(fibrous):
-    opposite = Source(position_mm=(3.0, 3.5, 8.0), direction=(0, 0, -1))
+    opposite = Pencil(position_mm=(3.0, 3.5, 8.0), direction=(0, 0, -1))
     runs = run(fibrous, photons=4000), run(fibrous, opposite, photons=4000, seed=2)
     with pytest.raises(InvalidInput, match="not known where scattering depends on direction"):
         adjoint_jacobians(*runs, coefficients=("mua", "musp"))

@@ -13,7 +13,7 @@ from napari_gpubio.light.forward.model import Head, labels_named
 from napari_gpubio.light.jacobians.replay import replay
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.source import Source
+from napari_gpubio.light.sources import Pencil
 from tests.light.forward.samples import FEW, SHAPE, block, medium, probe
 from tests.light.voxel_samples import MOST_Z, make_domain
 
@@ -58,7 +58,7 @@ def check_against_detected_photons(photons, detected, slack):
     settings = ForwardSettings(photons=photons, groups=8)
     part = forward_model(block(), probe(pairs=(Pair(0, 0),)), settings, device="cpu").parts[0]
     detectors = (Detector(position_mm=(25.0, 15.0, 0.0), radius_mm=2.0, normal=(0, 0, -1)),)
-    source, light = Source(position_mm=(14.0, 15.0, -0.01)), LightSettings(photons=detected, seed=50)
+    source, light = Pencil(position_mm=(14.0, 15.0, -0.01)), LightSettings(photons=detected, seed=50)
     found = simulate(block().at(760), source, light, detectors=detectors, device="cpu").detected
     assert len(found) > 60
     exact, weight = found.mean_path_mm(), found.weight.astype(np.float64)
@@ -87,7 +87,7 @@ def check_against_replay(photons, replayed, slack):
     model = forward_model(block(), probe(pairs=(Pair(0, 1),)), settings, device="cpu")
     ends = model.placement.probe.positions_mm[[0, 3]]
     detectors = (Detector(position_mm=tuple(ends[1]), radius_mm=2.0, normal=(0, 0, -1)),)
-    source = Source(position_mm=(*ends[0][:2], -0.01))
+    source = Pencil(position_mm=(*ends[0][:2], -0.01))
     light = LightSettings(photons=replayed, seed=50)
     traced = simulate(block().at(760), source, light, detectors=detectors, device="cpu")
     exact = replay(traced, of=("mua",), device="cpu").of("mua")

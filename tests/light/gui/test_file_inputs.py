@@ -14,17 +14,15 @@ from napari_gpubio.light.napari_io import fluence_layer
 from napari_gpubio.light.phase import TabulatedPhaseFunction
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightCase, LightSettings
-from napari_gpubio.light.source import Source
+from napari_gpubio.light.sources import KINDS, Disk, EmittingVolume, Pattern, Pencil, Planar
 from tests.light.gui.panel_samples import CENTER, FEW, LEFT, add_ball, ball, open_file, settle
 from tests.light.gui.test_fibers import add_map, field
 
 SETTINGS = LightSettings(photons=FEW)
 BELOW = {"position_mm": (3.0, -4.0, 40.0), "direction": (0.0, 0.0, -1.0)}
-VOLUME = Source(
-    kind="volume", position_mm=CENTER, width_mm=4.0, height_mm=4.0, length_mm=4.0, pattern=np.ones((2, 2, 2))
-)
-SLANTED = Source(kind="planar", **BELOW, width_axis=(1.0, 0.0, 0.0), height_axis=(1.0, 1.0, 0.0))
-PENCIL, PATTERN = Source(**BELOW), Source(kind="pattern", **BELOW, pattern=np.outer([1.0, 2.0, 4.0], [1.0, 0.0]))
+VOLUME = EmittingVolume(position_mm=CENTER, width_mm=4.0, height_mm=4.0, length_mm=4.0, pattern=np.ones((2, 2, 2)))
+SLANTED = Planar(**BELOW, width_axis=(1.0, 0.0, 0.0), height_axis=(1.0, 1.0, 0.0))
+PENCIL, PATTERN = Pencil(**BELOW), Pattern(**BELOW, pattern=np.outer([1.0, 2.0, 4.0], [1.0, 0.0]))
 
 
 @pytest.fixture
@@ -35,7 +33,7 @@ def box(empty):
 
 
 def kind_of(box, kind, **sizes):
-    for name, value in {"kind": kind, **sizes}.items():
+    for name, value in {"source": kind, **sizes}.items():
         box.form.widget(name).value = value
 
 
@@ -43,11 +41,11 @@ def kind_of(box, kind, **sizes):
 
 
 def test_a_sector_of_a_file_stays_with_the_kinds_that_have_one(empty, box, open_mcx):
-    open_mcx(Source(kind="disk", **BELOW, radius_mm=3.0, sector_deg=(20.0, 80.0)), SETTINGS)
+    open_mcx(Disk(**BELOW, radius_mm=3.0, sector_deg=(20.0, 80.0)), SETTINGS)
     assert empty.voxels.request().source.sector_deg == (20.0, 80.0)
     assert "80" in box._given_note.text()
     kind_of(box, "pencil")
-    assert empty.voxels.request().source.sector_deg is None
+    assert empty.voxels.request().source.kind == "pencil"
     assert box._given_note.isHidden()
     kind_of(box, "lambertian")
     assert empty.voxels.request().source.sector_deg == (20.0, 80.0)
@@ -55,8 +53,8 @@ def test_a_sector_of_a_file_stays_with_the_kinds_that_have_one(empty, box, open_
 
 @pytest.mark.parametrize("kind", ["disk", "radial_line"])
 def test_a_sector_is_turned_as_in_the_file(empty, box, open_mcx, kind):
-    source = Source(
-        kind=kind, position_mm=CENTER, direction=(0.0, 1.0, 0.0), width_axis=(0.0, 0.0, 1.0), sector_deg=(-30.0, 30.0)
+    source = KINDS[kind](
+        position_mm=CENTER, direction=(0.0, 1.0, 0.0), width_axis=(0.0, 0.0, 1.0), sector_deg=(-30.0, 30.0)
     )
     open_mcx(source, SETTINGS)
     assert np.allclose(empty.voxels.request().source.frame(), source.frame())
@@ -71,7 +69,7 @@ def test_a_sector_is_turned_as_in_the_file(empty, box, open_mcx, kind):
 @pytest.mark.parametrize(("kind", "size"), [("slit", "spread_across"), ("disk", "focus_mm")])
 def test_launch_angles_are_named_and_left_out_for_a_spread_or_a_focus(empty, box, open_mcx, kind, size):
     angles = (0.0, 10.0, 30.0)
-    open_mcx(Source(kind=kind, **BELOW, launch_angles_deg=angles), SETTINGS)
+    open_mcx(KINDS[kind](**BELOW, launch_angles_deg=angles), SETTINGS)
     note = box._given_note.text()
     assert "30" in note
     kind_of(box, kind, **{size: 0.5})

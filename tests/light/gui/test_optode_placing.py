@@ -148,7 +148,7 @@ def test_light_enters_through_the_surface_that_its_source_was_put_on(placed):
 
 def test_an_implanted_fiber(viewer, placed, qtbot):
     entry = position(placed)
-    placed.voxels.source_box.form.widget("kind").value = "fiber"
+    placed.voxels.source_box.form.widget("source").value = "fiber"
     placed.voxels.source_box.depth_box.setValue(7.5)
     assert np.allclose(position(placed), entry + 7.5 * direction(placed))
     in_core = np.linalg.norm(position(placed) - CENTER) < CORE
@@ -178,7 +178,7 @@ def test_numbers_put_the_source_exactly_there(viewer, placed):
 
 def test_all_round_sources_in_the_air_are_warned_of(viewer, placed, qtbot):
     placed.voxels.run_box.set_live(True)
-    placed.voxels.source_box.form.widget("kind").value = "isotropic"
+    placed.voxels.source_box.form.widget("source").value = "isotropic"
     settle(qtbot, placed)
     assert "Move it into the tissue" in placed.voxels.source_box.warning
     assert placed.message == ""  # it is said once
@@ -225,7 +225,7 @@ def test_all_of_a_wide_beam_comes_from_outside(viewer, placed, qtbot):
     """Its specular loss is that of perpendicular incidence, at least: ((1.37 - 1) / (1.37 + 1))^2 on every photon."""
     box = placed.voxels.source_box
     box.turned.emit((1.0, 0.6, 0.0))  # one edge of the disk dips into the ball
-    box.form.widget("kind").value = "disk"
+    box.form.widget("source").value = "disk"
     box.form.widget("radius_mm").value = 5.0
     assert "in front of the surface" in box.warning
     placed.run_button.click()

@@ -19,7 +19,7 @@ from napari_gpubio.light.jacobians.sensitivity import sensitivity
 from napari_gpubio.light.napari_io import log10_of
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.source import Source
+from napari_gpubio.light.sources import Cone, EmittingVolume, Fiber, Pattern, Pencil, Planar
 from tests.dock_widgets import button, press_and_wait, run_script, save_scripts_as, script_of, shown_by_script
 from tests.light.gui.panel_samples import (
     CENTER,
@@ -50,7 +50,7 @@ def test_the_script_gives_the_same_numbers(viewer, empty, qtbot, tmp_path):
     settle(qtbot, empty)
     mode = empty.voxels
     mode.place_source(LEFT)
-    mode.source_box.form.widget("kind").value = "fiber"
+    mode.source_box.form.widget("source").value = "fiber"
     mode.source_box.form.widget("radius_mm").value = 0.75
     mode.source_box.depth_box.setValue(1.25)
     mode.controller.add_detector(LEFT + np.array([2.0, 6.0, 0.0]))
@@ -89,7 +89,7 @@ def test_painted_labels_and_a_pattern_are_saved_beside_the_script(viewer, panel,
     image = np.outer(np.arange(4), np.ones(3))
     viewer.add_image(image, name="bright below")
     panel.voxels.place_source(TOP)
-    panel.voxels.source_box.form.widget("kind").value = "pattern"
+    panel.voxels.source_box.form.widget("source").value = "pattern"
     panel.voxels.source_box.turn_box.setValue(30.0)
     run(qtbot, panel)
     save_scripts_as(monkeypatch, tmp_path / "script.py")
@@ -168,7 +168,7 @@ def test_optodes_that_cannot_be_loaded_are_a_sentence(viewer, empty, qtbot, tmp_
 
 
 def test_an_input_file_of_mcx_fills_everything(empty, open_mcx):
-    source = Source(kind="cone", position_mm=(-30.0, -4.0, 5.0), direction=(1.0, 0.25, 0.0), half_angle_deg=7.5)
+    source = Cone(position_mm=(-30.0, -4.0, 5.0), direction=(1.0, 0.25, 0.0), half_angle_deg=7.5)
     settings = LightSettings(
         photons=FEW, seed=5, time_gates_ns=(0.0, 0.2, 1.0), refraction=False, faces=("mirror",) * 6
     )
@@ -184,8 +184,8 @@ def test_an_input_file_of_mcx_fills_everything(empty, open_mcx):
 def test_the_pattern_of_an_input_file_becomes_an_image(open_mcx):
     pattern = np.outer([1.0, 2.0, 4.0], [1.0, 0.0])
     direction, width = (0.0, 0.0, -1.0), (np.cos(0.4), np.sin(0.4), 0.0)
-    source = Source(
-        kind="pattern", position_mm=(3.0, -4.0, 40.0), direction=direction, width_axis=width, width_mm=8.0,
+    source = Pattern(
+        position_mm=(3.0, -4.0, 40.0), direction=direction, width_axis=width, width_mm=8.0,
         height_mm=5.0, pattern=pattern,
     )  # fmt: skip
     shown = open_mcx(source, LightSettings(photons=3000)).source
@@ -195,8 +195,8 @@ def test_the_pattern_of_an_input_file_becomes_an_image(open_mcx):
 
 
 PAIR = (
-    Source(kind="cone", position_mm=(-30.0, -4.0, 5.0), direction=(1.0, 0.25, 0.0), half_angle_deg=7.5, weight=3.0),
-    Source(position_mm=(30.0, 0.0, 0.0), direction=(-1.0, 0.0, 0.0)),
+    Cone(position_mm=(-30.0, -4.0, 5.0), direction=(1.0, 0.25, 0.0), half_angle_deg=7.5, weight=3.0),
+    Pencil(position_mm=(30.0, 0.0, 0.0), direction=(-1.0, 0.0, 0.0)),
 )
 
 
@@ -220,11 +220,11 @@ def test_the_script_of_several_sources_makes_them(open_mcx, empty):
     for one, other in zip(made["source"], PAIR, strict=True):
         assert (one.kind, one.position_mm, one.weight) == (other.kind, other.position_mm, other.weight)
     with pytest.raises(InvalidInput, match="patterns of several sources"):
-        _source_lines((PAIR[0], Source(kind="pattern", pattern=np.ones((2, 2)))), None)
+        _source_lines((PAIR[0], Pattern(pattern=np.ones((2, 2)))), None)
 
 
 def test_the_script_of_several_sources_has_their_slanted_edges():
-    slanted = Source(kind="planar", width_axis=(1.0, 0.0, 0.0), height_axis=(0.5, 1.0, 0.5))
+    slanted = Planar(width_axis=(1.0, 0.0, 0.0), height_axis=(0.5, 1.0, 0.5))
     made: dict = {"light": light}
     exec("\n".join(_source_lines((slanted, PAIR[0]), None)), made)
     assert np.array_equal(made["source"][0].frame(), slanted.frame())
@@ -236,9 +236,7 @@ def test_launch_angles_of_a_file_are_kept(open_mcx):
 
 
 def test_a_volume_that_emits_becomes_a_point_and_says_so(empty, open_mcx):
-    source = Source(
-        kind="volume", position_mm=CENTER, width_mm=4.0, height_mm=4.0, length_mm=4.0, pattern=np.ones((2, 2, 2))
-    )
+    source = EmittingVolume(position_mm=CENTER, width_mm=4.0, height_mm=4.0, length_mm=4.0, pattern=np.ones((2, 2, 2)))
     shown = open_mcx(source, LightSettings(photons=FEW)).source
     assert (shown.kind, shown.position_mm, shown.pattern) == ("isotropic", tuple(CENTER), None)
     assert "a volume whose cells emit" in empty.message
@@ -271,7 +269,7 @@ def ran(panel, qtbot):
 @pytest.fixture
 def saved(tmp_path):
     """A file with a stopped run of a ball, its detector unnamed."""
-    source = Source(kind="fiber", radius_mm=0.8, position_mm=TOP, direction=tuple(-outwards(TOP)))
+    source = Fiber(radius_mm=0.8, position_mm=TOP, direction=tuple(-outwards(TOP)))
     settings = LightSettings(photons=FEW, seed=5, faces=("mirror", "escape", "cyclic", "cyclic", "default", "default"))
     stopped = simulate(ball(), source, settings, detectors=(Detector(position_mm=BESIDE, radius_mm=3.0),), device="cpu")
     stopped = dataclasses.replace(
@@ -313,7 +311,7 @@ def test_a_saved_result_is_shown_with_its_inputs_and_goes_on_to_its_end(viewer, 
     settings = empty.voxels.run_box.settings
     assert (settings.seed, settings.photons) == (5, 2 * FEW)
     assert settings.faces == ("mirror", "escape", "cyclic", "cyclic", "default", "default")
-    assert empty.voxels.source_box.form.widget("kind").value == "fiber"
+    assert empty.voxels.source_box.form.widget("source").value == "fiber"
     assert f"Stopped after {FEW:,} of {2 * FEW:,}" in empty.voxels.results.findings
     press(qtbot, empty, "Continue")
     whole, part = result(viewer), load_result(saved)

@@ -1,5 +1,6 @@
 """The dock widget "Light transport": first steps, and that it gives what the API gives."""
 
+import dataclasses
 import sys
 
 import numpy as np
@@ -8,6 +9,7 @@ from qtpy.QtCore import Qt
 
 from napari_gpubio.core import warmup
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.parameters import param_info
 from napari_gpubio.core.space import same_grid
 from napari_gpubio.gui import processors
 from napari_gpubio.light.gui import LightPanel
@@ -15,7 +17,7 @@ from napari_gpubio.light.gui.run_box import VoxelRunBox
 from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.source import KINDS, Source
+from napari_gpubio.light.sources import KINDS, Pattern, Pencil
 from tests.dock_widgets import MILLISECONDS, NOTHING_COPIED, Mouse, button, script_of, texts
 from tests.light.gui.panel_samples import (
     CENTER,
@@ -135,7 +137,7 @@ def test_a_run_gives_what_the_api_gives(viewer, panel, qtbot):
     panel.voxels.run_box.photons.set_value(4 * FEW)
     run(qtbot, panel)
     shown, optodes = result(viewer), panel.voxels.controller.optodes
-    source = Source(kind="pencil", position_mm=optodes.source.position_mm, direction=optodes.source.direction)
+    source = Pencil(position_mm=optodes.source.position_mm, direction=optodes.source.direction)
     settings = LightSettings(photons=4 * FEW)
     expected = simulate(ball(), source, settings, detectors=optodes.detectors, device="cpu")
     assert np.array_equal(shown.gates, expected.gates)
@@ -151,27 +153,33 @@ def test_a_run_gives_what_the_api_gives(viewer, panel, qtbot):
 
 
 def test_a_pattern_needs_an_image(shown, qtbot):
-    shown.voxels.source_box.form.widget("kind").value = "pattern"
+    shown.voxels.source_box.form.widget("source").value = "pattern"
     settle(qtbot, shown)
     assert "needs an image" in shown.message
+
+
+def sizes_of(kind):
+    """Names of the fields that have rows."""
+    names = {f.name for f in dataclasses.fields(KINDS[kind]) if param_info(f) is not None}
+    return names - {"entry"} - ({"length_mm"} if kind == "volume" else set())
 
 
 @pytest.mark.parametrize("first", range(KINDS_APART))
 def test_every_kind_of_source_shows_its_own_fields_and_runs(viewer, shown, qtbot, first):
     shown.voxels.run_box.photons.set_value(500)
     box = shown.voxels.source_box
-    form, sizes = box.form, {name for names in KINDS.values() for name in names}
+    form, sizes = box.form, {name for kind in KINDS for name in sizes_of(kind)}
     viewer.add_image(np.eye(8), name="stripe")
     box.deepened.emit(6.0)
-    for kind in form.widget("kind").choices[first::KINDS_APART]:
-        form.widget("kind").value = kind
+    for kind in form.widget("source").choices[first::KINDS_APART]:
+        form.widget("source").value = kind
         visible = {name for name in sizes if not form.widget(name).native.isHidden()}
-        assert visible == set(KINDS[kind]), kind
+        assert visible == sizes_of(kind), kind
         assert box.pattern_box.isHidden() == (kind != "pattern")
         settle(qtbot, shown)
         assert shown.message == "", kind
         assert result(viewer).source.kind == kind
-        assert (result(viewer).source.pattern is not None) == (kind == "pattern")
+        assert isinstance(result(viewer).source, Pattern) == (kind == "pattern")
         assert len(lines(viewer)) > 0, kind
 
 
@@ -214,7 +222,7 @@ def test_labels_of_a_rotated_and_flipped_volume(viewer, empty, qtbot):
     # the same light as in the ball that lies straight
     shown = result(viewer)
     there = CENTER + rotation.T @ (np.asarray(shown.source.position_mm) - CENTER)
-    source = Source(position_mm=tuple(there), direction=tuple(rotation.T @ shown.source.direction))
+    source = Pencil(position_mm=tuple(there), direction=tuple(rotation.T @ shown.source.direction))
     expected = simulate(ball(), source, LightSettings(photons=10 * FEW, seed=2), device="cpu")
     for label in (1, 2):
         assert abs(shown.absorbed[label].z_score(*expected.absorbed[label])) < 4

@@ -21,7 +21,7 @@ from napari_gpubio.light.gui.request import DisplayOptions, display_voxels
 from napari_gpubio.light.model import Domain
 from napari_gpubio.light.napari_io import fluence_layer
 from napari_gpubio.light.profile import depth_profile, detector_profile, line_profile, theory_curve
-from napari_gpubio.light.source import Source
+from napari_gpubio.light.sources import Line, Pencil
 from napari_gpubio.light.statistics import PER_PHOTON, detector_numbers, fluence_units, time_spread
 from tests.dock_widgets import MILLISECONDS
 from tests.light.plot_samples import axis_texts, close, draw, drawn_curves
@@ -95,11 +95,11 @@ def test_from_the_source_to_a_detector_also_of_the_next_result_if_it_can(window,
 
 
 def test_why_there_is_no_theory_is_said_and_the_profile_is_there(window, result):
-    lined = dataclasses.replace(result, source=Source(kind="line", position_mm=(0, 0, -5.0), direction=(0, 0, -1)))
+    lined = dataclasses.replace(result, source=Line(position_mm=(0, 0, -5.0), direction=(0, 0, -1)))
     plot(window, lined, PER_PHOTON)
     assert "'line'" in window.profile.hint
     assert set(curves(window.profile.plot)) == {"simulation"}
-    plot(window, dataclasses.replace(result, source=Source(direction=(0, 0, 1.0))), PER_PHOTON)
+    plot(window, dataclasses.replace(result, source=Pencil(direction=(0, 0, 1.0))), PER_PHOTON)
     assert "hits no tissue" in window.profile.hint
     assert not curves(window.profile.plot)
     plot(window, result, PER_PHOTON)

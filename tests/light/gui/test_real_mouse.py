@@ -84,8 +84,8 @@ def test_it_fits_a_dock_of_400_pixels(window, qtbot, first):
     assert panel.minimumWidth() <= 402
     scroll = panel.findChild(QScrollArea)
     form = panel.voxels.source_box.form
-    for kind in form.widget("kind").choices[first::4]:
-        form.widget("kind").value = kind
+    for kind in form.widget("source").choices[first::4]:
+        form.widget("source").value = kind
         assert scroll.widget().minimumSizeHint().width() <= scroll.viewport().width(), kind
 
 

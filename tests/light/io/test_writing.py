@@ -22,7 +22,7 @@ from napari_gpubio.light.io import (
 from napari_gpubio.light.layers.summary import every_curve, write_curves
 from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.source import Source
+from napari_gpubio.light.sources import Pencil
 from tests.light.result_files import full_disk
 from tests.light.result_samples import sample_result
 
@@ -53,7 +53,7 @@ def sample(size):
 WRITERS = {  # file: how something of a size is written into it, and a size that makes it larger than 6 kB
     "t.csv": (lambda path, size: write_table(path, media(size)), 400),
     "t.json": (lambda path, size: write_table(path, media(size)), 400),
-    "case.json": (lambda path, size: write_mcx(path, domain(size), Source(), LightSettings()), 40),
+    "case.json": (lambda path, size: write_mcx(path, domain(size), Pencil(), LightSettings()), 40),
     "runs.mci": (lambda path, size: write_mci(path, runs(size)), 100),
     "slab.mco": (lambda path, size: write_mco(path, layered(size)), 200),
     "curves.csv": (lambda path, size: write_curves(path, every_curve(layered(size))), 200),

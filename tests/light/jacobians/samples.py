@@ -6,11 +6,11 @@ from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.jacobians.replay import replay
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.source import Source
+from napari_gpubio.light.sources import Pencil
 from tests.light.result_samples import layered_domain
 
 HEAD = layered_domain((8, 9, 10), 2.0)
-PLACE = Source(position_mm=(0, 0, 1), direction=(0, 0, -1))
+PLACE = Pencil(position_mm=(0, 0, 1), direction=(0, 0, -1))
 SPOTS = ((4.0, 0.0, 1.0, 5.0), (-4.0, 2.0, 1.0, 5.0))
 
 

@@ -14,7 +14,7 @@ from napari_gpubio.light.jacobians.modulation import modulation_weights
 from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.source import Source
+from napari_gpubio.light.sources import Isotropic, Pencil
 from napari_gpubio.light.theory import SPEED_OF_LIGHT_MM_PER_NS, diffusion_coefficient_mm
 from tests.light.result_samples import sample_result
 from tests.light.voxel_samples import grid_affine
@@ -63,7 +63,7 @@ def pulse(end, tissue, seed=1, noise=0.0):
     return dataclasses.replace(
         sample,
         domain=tissue,
-        source=Source(kind="isotropic", position_mm=tuple(end)),
+        source=Isotropic(position_mm=tuple(end)),
         settings=dataclasses.replace(sample.settings, time_gates_ns=EDGES, seed=seed),
         gates=gates,
         gates_error=np.zeros(gates.shape, np.float32),
@@ -205,7 +205,7 @@ def test_the_error_of_a_label_is_its_spread_over_repetitions():
     settings = LightSettings(photons=800, batches=2)
 
     def runs(x, first):
-        source = Source(position_mm=(x, 8.0, -0.01))
+        source = Pencil(position_mm=(x, 8.0, -0.01))
         return [simulate(tissue, source, dataclasses.replace(settings, seed=first + g), device="cpu") for g in range(3)]
 
     sums, errors = [], []

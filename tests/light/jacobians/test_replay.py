@@ -14,7 +14,7 @@ from napari_gpubio.light.model import Medium
 from napari_gpubio.light.phantom import default_source, load_head_phantom
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.source import Source
+from napari_gpubio.light.sources import Pencil
 from tests.light.voxel_samples import check_z, make_domain
 
 LIGHT_MM_PER_NS = 299.792458
@@ -37,7 +37,7 @@ def ring(photons, seed, size=81, depth=51, media=None):
         for name, radius in (("inside", 9.0), ("ring", 11.0))
     ]
     settings = LightSettings(photons=photons, seed=seed, time_gates_ns=(0.0, 400 / LIGHT_MM_PER_NS))
-    source = Source(position_mm=(*middle[:2], -1.0))
+    source = Pencil(position_mm=(*middle[:2], -1.0))
     domain = make_domain(labels, *(media or ring_media()))
     return simulate(domain, source, settings, detectors=detectors, device="cpu")
 
@@ -54,7 +54,7 @@ def slab_domain(**changes):
     return make_domain(labels, *(dataclasses.replace(m, **changes.get(str(m.label), {})) for m in media))
 
 
-SLAB_SOURCE = Source(position_mm=(3.0, 6.0, -0.5))
+SLAB_SOURCE = Pencil(position_mm=(3.0, 6.0, -0.5))
 SLAB_DETECTORS = tuple(
     Detector(position_mm=(x, y, z), radius_mm=1.2, name=f"{x:g} {y:g} {z:g}")
     for z in (0.0, 8.0)

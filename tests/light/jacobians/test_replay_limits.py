@@ -14,7 +14,7 @@ from napari_gpubio.light.jacobians.replay import replay, replay_steps
 from napari_gpubio.light.patterns import simulate_patterns
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.source import Source
+from napari_gpubio.light.sources import Planar
 from tests.light.jacobians.test_replay import SLAB_DETECTORS, SLAB_SOURCE, slab, slab_domain, slab_jacobians
 from tests.light.jacobians.test_replay_backends import check_same
 from tests.light.voxel_samples import MOST_Z
@@ -78,7 +78,7 @@ def test_light_of_several_sources_is_replayed_together():
 
 
 def test_patterns_that_share_photons_are_refused():
-    shape = Source(kind="planar", position_mm=(6.0, 6.0, -1.0), width_mm=4.0, height_mm=4.0)
+    shape = Planar(position_mm=(6.0, 6.0, -1.0), width_mm=4.0, height_mm=4.0)
     images = np.random.default_rng(3).random((2, 4, 4))
     result = simulate_patterns(
         slab_domain(), shape, images, LightSettings(photons=500), detectors=SLAB_DETECTORS[:2], device="cpu"

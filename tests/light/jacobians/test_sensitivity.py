@@ -13,7 +13,7 @@ from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.result import Estimate
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.source import Source
+from napari_gpubio.light.sources import Isotropic, Pencil
 from napari_gpubio.light.theory import (
     diffusion_coefficient_mm,
     fluence_infinite,
@@ -67,7 +67,7 @@ def beam(domain, x, relative_error=0.0):
     """A pencil beam down into the block at (x, 25) mm, by diffusion theory."""
     offsets = centers(domain) - (x, 25.0, 0.0)
     fluence = fluence_semi_infinite(np.hypot(offsets[..., 0], offsets[..., 1]), offsets[..., 2], TISSUE)
-    source = Source(kind="pencil", position_mm=(x, 25.0, -1.0), direction=(0, 0, 2))
+    source = Pencil(position_mm=(x, 25.0, -1.0), direction=(0, 0, 2))
     return run_of(domain, source, fluence, relative_error, SPECULAR)
 
 
@@ -108,7 +108,7 @@ def test_in_an_infinite_medium_the_sum_is_the_derivative_of_its_fluence():
     ends = [(24.0, 20.0, 20.0), (36.0, 20.0, 20.0)]
     distances = [np.linalg.norm(centers(domain) - end, axis=-1) for end in ends]
     runs = [
-        run_of(domain, Source(kind="isotropic", position_mm=end), fluence_infinite(distance, absorbing))
+        run_of(domain, Isotropic(position_mm=end), fluence_infinite(distance, absorbing))
         for end, distance in zip(ends, distances, strict=True)
     ]
     expected = 12.0 / (2 * np.sqrt(0.05 * diffusion_coefficient_mm(absorbing)))  # -d ln(exp(-mu r) / r) / d mu_a
@@ -147,7 +147,7 @@ def test_it_agrees_with_the_paths_of_detected_photons():
     here, there = ((x, 18.0, -0.5) for x in (18.0, 26.0))
     detectors = (Detector(position_mm=(26.0, 18.0, 0.0), radius_mm=1.5),)
     runs = [
-        simulate(domain, Source(position_mm=place), settings, detectors=detectors, device="cpu")
+        simulate(domain, Pencil(position_mm=place), settings, detectors=detectors, device="cpu")
         for place in (here, there)
     ]
     found = sensitivity(*runs)
@@ -227,7 +227,7 @@ def test_a_detector_without_light_is_refused():
 
 
 def test_a_detector_that_looks_away_or_into_clear_tissue_is_refused():
-    away = dataclasses.replace(beam(DOMAIN, 39.0), source=Source(position_mm=(39.0, 25.0, -1.0), direction=(0, 0, -1)))
+    away = dataclasses.replace(beam(DOMAIN, 39.0), source=Pencil(position_mm=(39.0, 25.0, -1.0), direction=(0, 0, -1)))
     with pytest.raises(InvalidInput, match="hits no tissue"):
         sensitivity(beam(DOMAIN, 25.0), away)
     clear = dataclasses.replace(DOMAIN, media=(Medium(mua_per_mm=0.01), dataclasses.replace(TISSUE, label=2)))

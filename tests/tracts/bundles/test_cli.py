@@ -46,7 +46,7 @@ def test_each_bundle_of_each_subject_has_a_row(study, tmp_path):
 
 
 def test_profiles_are_long_tables_that_run_the_same_way(study, tmp_path):
-    status, rows = run(study, tmp_path / "p.csv", *ALL, "--profiles", str(tmp_path / "p.csv"), "--nodes", "7")
+    status, rows = run(study, tmp_path / "p.csv", *ALL, "--profiles-out", str(tmp_path / "p.csv"), "--nodes", "7")
     assert status == 0
     assert list(rows[0]) == ["subject", "bundle", "node", "metric", "mean", "sd", "se", "n"]
     assert len(rows) == 3 * 2 * 7
@@ -66,7 +66,6 @@ def test_one_image_may_serve_all(study, tmp_path):
 
 
 WRONG = {
-    "nothing to write": (["{}/sub-01/CST.tck"], "nothing to write"),
     "no such file": (["{}/sub-9*/CST.tck", "-o", "t.csv"], "no file is called"),
     "an image as a bundle": (["{}/sub-01/fa.nii.gz", "-o", "t.csv"], "no tractogram"),
     "a bundle as an image": (["{}/sub-01/CST.tck", "--image", "FA={}/sub-01/CST.tck", "-o", "t.csv"], "CST.tck"),
@@ -77,8 +76,8 @@ WRONG = {
     "several images": (["{}/sub-01/CST.tck", "--image", "FA={}/sub-01/*", "-o", "t.csv"], "sub-01 has 3 images"),
     "no name": (["{}/sub-01/CST.tck", "--image", "{}/sub-01/fa.nii.gz", "-o", "t.csv"], "give a name and a file"),
     "one name twice": (["{}/sub-01/CST.tck", "--image", "A=a", "--image", "A=b", "-o", "t.csv"], "two images"),
-    "profiles of nothing": (["{}/sub-01/CST.tck", "--profiles", "p.csv"], "needs an image"),
-    "one node": ([*ALL, "--profiles", "p.csv", "--nodes", "1"], "at least 2"),
+    "profiles of nothing": (["{}/sub-01/CST.tck", "--profiles-out", "p.csv"], "needs an image"),
+    "one node": ([*ALL, "--profiles-out", "p.csv", "--nodes", "1"], "at least 2"),
 }
 
 

@@ -13,6 +13,7 @@ import pytest
 from napari_gpubio import cli
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import sample_path
+from napari_gpubio.core.operations import commands
 from napari_gpubio.core.space import apply_affine
 from napari_gpubio.core.steps import drive
 from napari_gpubio.core.volumes import write_volume
@@ -30,7 +31,6 @@ from napari_gpubio.tracts.connectome import (
     geodesic_connectome,
     geodesic_connectome_steps,
 )
-from napari_gpubio.tracts.connectome import cli as connectome_cli
 from napari_gpubio.tracts.io import blocks
 from napari_gpubio.tracts.io.blocks import open_blocks
 from napari_gpubio.tracts.model import Tractogram
@@ -224,9 +224,11 @@ def test_a_killed_run_goes_on_with_what_was_kept(fibers, monkeypatch, tmp_path, 
     dataclasses.replace(fibers, points=fibers.points * np.float32([-1, 1, 1])).save(tmp_path / "theirs.tck")
 
     def run(name, out):
-        return cli.main(["connectome", str(tmp_path / name), str(ATLAS), "--npz", str(tmp_path / out)])
+        return cli.main(
+            ["connectome", str(tmp_path / name), "--atlas", str(ATLAS), "--connectome-out", str(tmp_path / out)]
+        )
 
-    with killed(monkeypatch, connectome_cli, after=2):
+    with killed(monkeypatch, commands, after=4):  # the first two read
         run("mine.tck", "c.npz")
     assert len(Connectome.unfinished(tmp_path / "c.npz").numbers["length_mm"]) == 80
     assert run("theirs.tck", "c.npz") == 2
@@ -268,25 +270,31 @@ def test_bad_input(fibers, atlas, two_regions, tmp_path):
 
 def test_the_verb(fibers, atlas, tmp_path, capsys):
     matrix, everything = tmp_path / "matrix.csv", tmp_path / "all.npz"
-    words = ["connectome", str(FIBERS), str(ATLAS), "--of", "length_mm", "--out", str(matrix), "--npz", str(everything)]
-    assert cli.main(words) == 0
+    words = ["connectome", str(FIBERS), "--atlas", str(ATLAS), "--of", "length_mm"]
+    assert cli.main([*words, "--out", str(matrix), "--connectome-out", str(everything)]) == 0
     assert "21 regions" in capsys.readouterr().out
     with matrix.open(encoding="utf-8") as file:
         rows = list(csv.reader(file))
     assert rows[0][1:] == [row[0] for row in rows[1:]] == list(connectome(fibers, atlas).names)
     assert float(rows[1][2]) == pytest.approx(connectome(fibers, atlas).matrix("length_mm")[0, 1], rel=1e-6)
     assert Connectome.load(everything).complete
-    assert cli.main(["connectome", str(FIBERS), str(ATLAS)]) != 0
+    text = tmp_path / "weights.txt"
+    np.savetxt(text, np.full(len(fibers), 2.0))
+    assert cli.main([*words, "--of", "count", "--weights", str(text), "--out", str(matrix), "--force", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert np.sum(np.triu(told["matrix"])) == 2 * told["connections"]
+    assert cli.main([*words, "--statistic", "min", "--weights", str(text)]) == 2
+    assert "no effect on the min" in capsys.readouterr().err
 
 
 def test_the_verb_of_geodesics(tmp_path, capsys):
     scan = str(sample_path("brain_phantom/dwi.nii.gz"))
     matrix, best = tmp_path / "scores.csv", tmp_path / "best.trx"
-    words = ["geodesics", scan, str(ATLAS), "--seeds-per-region", "5", "--count", "3", "--device", "cpu"]
+    words = ["geodesics", scan, "--atlas", str(ATLAS), "--seeds-per-region", "5", "--count", "3", "--device", "cpu"]
     fods = tmp_path / "fods.nii.gz"
     volume = nib.load(scan)
     write_volume(fods, np.ones((*volume.shape[:3], 15), np.float32) * np.eye(1, 15, dtype=np.float32)[0], volume.affine)
-    files = ["--fods", str(fods), "--out", str(matrix), "--best", str(best)]
+    files = ["--fods", str(fods), "--out", str(matrix), "--best-out", str(best)]
     assert cli.main([*words, "--of", "alignment_fa", "--statistic", "max", *files]) == 0
     told = capsys.readouterr()
     assert "21 regions" in told.out
@@ -295,8 +303,6 @@ def test_the_verb_of_geodesics(tmp_path, capsys):
     with matrix.open(encoding="utf-8") as file:
         scores = [float(value) for row in list(csv.reader(file))[1:] for value in row[1:] if value]
     assert max(scores) == pytest.approx(kept.per_fiber["alignment_fa"].max(), rel=1e-6)
-    assert cli.main(words) != 0
-    assert "nothing to write" in capsys.readouterr().err
 
 
 def test_geodesics_join_the_regions_that_a_tract_joins():

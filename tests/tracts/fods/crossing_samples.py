@@ -3,12 +3,12 @@
 import numpy as np
 
 from napari_gpubio.core.device import choose_device
-from napari_gpubio.tracts import Directions, checks
+from napari_gpubio.tracts import Cone, Principal, checks
 from napari_gpubio.tracts.phantom.crossings import BUNDLE_RADIUS_MM, CROSSING_SHAPE, away_from, bundle_axes
-from napari_gpubio.tracts.run import PROBLEMS, trace_problem
+from napari_gpubio.tracts.run import problem_of, trace_problem
 from napari_gpubio.tracts.seeds import Launch
 
-FORWARDS = Directions(kind="principal", both_ways=False)
+FORWARDS = Principal(both_ways=False)
 
 
 def shoot(field, starts, directions, settings, device="cpu"):
@@ -19,9 +19,9 @@ def shoot(field, starts, directions, settings, device="cpu"):
 def fan(field, count, settings, half_angle_deg=10.0, device="cpu"):
     """Rays from the middle of A's end, within an angle of its axis."""
     start = [[-(field.shape[0] - 1) / 2, 0.0, 0.0]]
-    cone = Directions(kind="cone", count=count, cone_half_angle_deg=half_angle_deg, both_ways=False)
+    cone = Cone(count=count, half_angle_deg=half_angle_deg, both_ways=False)
     launch = Launch(np.array(start), bundle_axes(90)[:1], cone)
-    return trace_problem(PROBLEMS[settings.method](field, launch, settings), choose_device(device))
+    return trace_problem(problem_of(settings)(field, launch, settings), choose_device(device))
 
 
 def shares(fibers, launched, angle_deg, shape=CROSSING_SHAPE):

@@ -172,7 +172,7 @@ def small_scan(directions=45, b0=1):
 @pytest.mark.parametrize(
     ("make", "problem"),
     [
-        (lambda: (small_scan(12), Response(coefficients=SINGLE), {}), r"12 directions.*lmax 4 or less"),
+        (lambda: (small_scan(12), Response(coefficients=SINGLE), {"lmax": 8}), r"12 directions.*lmax 4 or less"),
         (lambda: (small_scan(), Response(coefficients=1e4 * SINGLE), {}), "another scan"),
         (lambda: (small_scan(), Response(coefficients=-SINGLE), {}), "positive"),
         (lambda: (small_scan(), Response(coefficients=np.tile(SINGLE, (3, 1))), {}), "this scan"),
@@ -191,7 +191,7 @@ def small_scan(directions=45, b0=1):
 def test_what_cannot_be_deconvolved_is_told(make, problem):
     scan, responses, settings = make()
     with pytest.raises(InvalidInput, match=problem):
-        deconvolve(scan, responses, everywhere(scan), CsdSettings(**settings), device="cpu")
+        deconvolve(scan, responses, everywhere(scan), CsdSettings(**settings) if settings else None, device="cpu")
 
 
 def test_scans_without_weighting_odd_orders_and_wrong_masks_are_told():
@@ -210,7 +210,7 @@ def test_settings_that_a_deconvolution_uses_are_recorded_and_voxels_that_did_not
     bvals, table = one_shell(60)
     scan = scan_of(noisy(fiber_signals(crossing_axes(40, 60.0), bvals, table), 20.0), bvals, table)
     response = Response(coefficients=SINGLE)
-    settings = CsdSettings(iterations=1)
+    settings = CsdSettings(lmax=8, iterations=1)
     hurried = deconvolve(scan, response, everywhere(scan), settings, device="cpu")
     assert hurried.parameters["deconvolution"] == dataclasses.asdict(settings)
     assert any("40 voxels did not settle within 1 iterations" in note for note in hurried.notes)

@@ -8,8 +8,17 @@ from scipy.spatial.transform import Rotation
 
 from napari_gpubio.core import kernels
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.parameters import replaced
-from napari_gpubio.tracts import Directions, FixelField, StopReason, TrackSettings, find_peaks, track
+from napari_gpubio.tracts import (
+    IFOD2,
+    Cone,
+    FixelField,
+    FixelGeodesic,
+    FromFod,
+    Principal,
+    StopReason,
+    find_peaks,
+    track,
+)
 from napari_gpubio.tracts.kernels.fibers.gpu import LAYOUTS
 from napari_gpubio.tracts.kernels.fixels import cpu, gpu
 from napari_gpubio.tracts.phantom.closed_forms import ring as tensor_ring
@@ -21,7 +30,7 @@ from tests.runs import check_same_methods
 from tests.tracts.fods.crossing_samples import fan, shares, shoot
 from tests.tracts.ray_samples import GRIDS
 
-USUAL = TrackSettings.usual("fixel_geodesic", (1.0, 1.0, 1.0))
+USUAL = FixelGeodesic()
 DOUBLE = dataclasses.replace(USUAL, precision="double", min_length_mm=0.0)
 
 
@@ -35,7 +44,7 @@ def changed(**changes):
 @pytest.mark.parametrize(("power", "error"), [(1.0, 0.26570), (2.0, 0.03969), (3.0, 0.00682), (4.0, 0.00120)])
 def test_rays_on_the_ring_go_as_those_of_its_tensors(power, error):
     """T7, r = r0 / cos(k phi): the spline smooths fixels over a voxel, which changes r by 0.1 % at 20 voxels."""
-    fiber = shoot(ring_bundle().fixels, (20, 0, 0), (0, 1, 0), changed(fixel_power=power, max_length_mm=60.0))
+    fiber = shoot(ring_bundle().fixels, (20, 0, 0), (0, 1, 0), changed(power=power, max_length_mm=60.0))
     exact = 1 / np.cos(np.sqrt((ACROSS / ALONG) ** power) * np.pi / 2) - 1
     assert exact == pytest.approx(error, abs=1e-5)
     assert radius_after(fiber[0], 90) / 20 - 1 == pytest.approx(exact, abs=1.1e-3)
@@ -48,7 +57,7 @@ def test_the_usual_settings_keep_to_the_ring_within_a_hundredth():
 
 
 def test_an_isotropic_metric_gives_straight_lines_at_constant_speed():
-    settings = changed(fixel_anisotropy=1.0, fixel_angle_deg=90.0, max_length_mm=20.0, fixel_power=2.0)
+    settings = changed(anisotropy=1.0, angle_deg=90.0, max_length_mm=20.0, power=2.0)
     fiber = shoot(crossing(60).fixels, (0, 0, 0), (1, 2, 0.5), settings)
     along = np.array([1, 2, 0.5]) / np.sqrt(5.25)
     assert np.linalg.norm(np.cross(fiber[0], along), axis=1).max() < 1e-5
@@ -100,7 +109,7 @@ def test_smoothing_takes_most_errors_of_the_directions_away(jitter):
     starts = np.insert(np.random.default_rng(0).uniform(-2, 2, (100, 2)), 0, -14.0, axis=1)
     directions = np.tile([1.0, 0.0, 0.0], (100, 1))
     found = [
-        shares(shoot(field, starts, directions, dataclasses.replace(USUAL, fixel_smoothing_voxels=sigma)), 100, 60)[0]
+        shares(shoot(field, starts, directions, dataclasses.replace(USUAL, smoothing_voxels=sigma)), 100, 60)[0]
         for sigma in (0.0, 1.0)
     ]
     assert found[1] > found[0] + 0.1
@@ -110,7 +119,7 @@ def test_smoothing_takes_most_errors_of_the_directions_away(jitter):
 def test_smoothing_leaves_fibers_that_cross_apart():
     """In a straight bundle all are the same already, so nothing changes."""
     a, b = (
-        shoot(crossing(60).fixels, (-14, 0.5, 0.3), (1, 0.1, 0.05), changed(fixel_smoothing_voxels=sigma))[0]
+        shoot(crossing(60).fixels, (-14, 0.5, 0.3), (1, 0.1, 0.05), changed(smoothing_voxels=sigma))[0]
         for sigma in (0.0, 2.0)
     )
     np.testing.assert_allclose(a, b, atol=1e-5)
@@ -120,19 +129,17 @@ def test_a_click_in_a_crossing_finds_both_bundles_in_proportion():
     field = crossing(90).fixels
     amplitudes = np.where(np.abs(field.directions[:, 0]) > 0.5, 0.5, 1).astype(np.float32)
     third = dataclasses.replace(field, amplitudes=amplitudes, cache=type(field.cache)())
-    fibers = track(third, [(0, 0, 0)], Directions(kind="fod", count=300), USUAL, device="cpu")
+    fibers = track(third, [(0, 0, 0)], FromFod(count=300), USUAL, device="cpu")
     ends = np.array([fiber[-1] - fiber[0] for fiber in fibers])
     along = np.abs(ends).argmax(axis=1)
     assert set(along) == {0, 1}
     assert 65 < np.count_nonzero(along == 0) < 135
-    again = track(third, [(0, 0, 0)], Directions(kind="fod", count=300), changed(random_seed=1), device="cpu")
+    again = track(third, [(0, 0, 0)], FromFod(count=300), changed(random_seed=1), device="cpu")
     assert not np.array_equal(np.abs([f[-1] - f[0] for f in again]).argmax(axis=1), along)
 
 
 def test_a_seed_between_voxels_starts_along_its_fibers():
-    fibers = track(
-        ring_bundle().fixels, [(20.3, 0.3, 0.2)], Directions(kind="principal", both_ways=False), USUAL, device="cpu"
-    )
+    fibers = track(ring_bundle().fixels, [(20.3, 0.3, 0.2)], Principal(both_ways=False), USUAL, device="cpu")
     tangent = np.array([-0.3, 20.3, 0]) / np.hypot(0.3, 20.3)
     step = fibers[0][1] - fibers[0][0]
     assert (
@@ -226,8 +233,7 @@ def test_fibers_do_not_depend_on_the_order_in_which_fixels_are_stored(axes, flip
     other = stored_otherwise(field, axes, flips, seed=5)
     seeds = field.affine[:3, 3] + field.affine[:3, :3] @ np.array([7, 6.5, 6])
     seeds = seeds + np.random.default_rng(1).normal(size=(8, 3)) * 2
-    for kind in ("cone", "fod", "principal"):
-        chosen = replaced(Directions(count=4), kind=kind)
+    for chosen in (Cone(count=4), FromFod(count=4), Principal()):
         expected, found = (track(f, seeds, chosen, USUAL, device="cpu") for f in (field, other))
         assert len(expected) >= 4
         np.testing.assert_array_equal(found.offsets, expected.offsets)
@@ -242,7 +248,7 @@ def test_fibers_do_not_depend_on_the_order_in_which_fixels_are_stored(axes, flip
 
 def test_points_and_fibers_have_numbers_and_reasons(device):
     field = crossing(90).fixels
-    fibers = track(field, [(-10, 0, 0)], Directions(kind="cone", count=5, cone_half_angle_deg=5.0), device=device)
+    fibers = track(field, [(-10, 0, 0)], Cone(count=5, half_angle_deg=5.0), device=device)
     assert set(fibers.per_point) == {"amplitude"}
     assert set(fibers.per_fiber) == {
         "length_mm", "riemannian_length_mm", "drift", "mean_amplitude", "alignment", "speed", "stop_reason",
@@ -262,8 +268,8 @@ def test_points_and_fibers_have_numbers_and_reasons(device):
         ({"min_radius_mm": 40.0}, StopReason.CURVATURE),
         ({"fod_stop": 1.1}, StopReason.FOD),
         ({"max_drift": 1e-9}, StopReason.DRIFT),
-        ({"max_length_mm": 2000.0, "fixel_power": 1.0}, StopReason.MASK),
-        ({"max_length_mm": 2000.0, "fixel_power": 1.0, "fixel_weight": 0.9}, StopReason.FOD),
+        ({"max_length_mm": 2000.0, "power": 1.0}, StopReason.MASK),
+        ({"max_length_mm": 2000.0, "power": 1.0, "weight": 0.9}, StopReason.FOD),
     ],
 )
 def test_rays_end_for_every_reason(changes, reason):
@@ -276,7 +282,7 @@ def test_rays_end_for_every_reason(changes, reason):
 def test_fibers_end_at_a_target(device):
     field = crossing(90).fixels
     target = Sphere(name="end", center_mm=(12.0, 0, 0), radius_mm=3.0)
-    directions = Directions(kind="fod", count=40)
+    directions = FromFod(count=40)
     fibers = track(field, [(0, 0, 0)], directions, USUAL, target=target, only_target=True, device=device)
     assert 5 < len(fibers) < 35
     reasons = np.stack([fibers.per_fiber["stop_reason"], fibers.per_fiber["stop_reason_back"]])
@@ -286,16 +292,16 @@ def test_fibers_end_at_a_target(device):
 def test_other_methods_and_other_fields_are_refused():
     sample = crossing(90)
     with pytest.raises(InvalidInput, match="'ifod2', which is for FODs; in fixels choose fixel_geodesic"):
-        track(sample.fixels, [(0, 0, 0)], settings=TrackSettings(method="ifod2"))
+        track(sample.fixels, [(0, 0, 0)], method=IFOD2())
     with pytest.raises(InvalidInput, match="'fixel_geodesic', which is for fixels; in FODs choose"):
-        track(sample.fods, [(0, 0, 0)], settings=USUAL)
+        track(sample.fods, [(0, 0, 0)], method=USUAL)
     with pytest.raises(InvalidInput, match="no fixels"):
         track(sample.fixels, [(-13, 13, 0)])
 
 
 def test_neither_chunks_nor_threads_decide(device, in_chunks_of):
     seeds = np.random.default_rng(0).normal(size=(20, 3))
-    directions = Directions(kind="fod", count=3)
+    directions = FromFod(count=3)
     once = track(crossing(60).fixels, seeds, directions, USUAL, device=device)
     in_chunks_of(7)
     again = track(crossing(60).fixels, seeds, directions, USUAL, device=device)
@@ -328,7 +334,7 @@ def noisy():
     [
         ({}, loader.NATURAL),
         ({"precision": "double", "points_every": 3}, 5),
-        ({"max_length_mm": 8.0, "min_radius_mm": 2.0, "max_drift": 0.3, "fixel_power": 1.0}, 5),
+        ({"max_length_mm": 8.0, "min_radius_mm": 2.0, "max_drift": 0.3, "power": 1.0}, 5),
     ],
 )
 def test_geodesics_by_cuda_have_the_bits_of_the_cpu(fake_gpu, in_chunks_of, changes, order):
@@ -337,7 +343,7 @@ def test_geodesics_by_cuda_have_the_bits_of_the_cpu(fake_gpu, in_chunks_of, chan
     seeds = seeds + np.random.default_rng(1).normal(size=(6, 3)) * 2
     chosen = dataclasses.replace(USUAL, min_length_mm=0.0, **changes)
     target = Sphere(name="there", center_mm=tuple(seeds[0] + [3, 0, 0]), radius_mm=1.5)
-    for directions in (Directions(kind="fod", count=2), Directions(kind="cone", count=4)):
+    for directions in (FromFod(count=2), Cone(count=4)):
         expected = track(field, seeds, directions, chosen, target=target, device="cpu")
         assert len(expected) >= 8
         pretended = dataclasses.replace(field, cache=type(field.cache)())

@@ -8,7 +8,7 @@ from scipy.spatial.transform import Rotation
 
 from napari_gpubio.core import kernels
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.tracts import Directions, FodField, StopReason, TrackSettings, track
+from napari_gpubio.tracts import Cone, FodField, FromFod, LiftedGeodesic, StopReason, track
 from napari_gpubio.tracts.fods.harmonics import harmonics
 from napari_gpubio.tracts.kernels.fibers.gpu import LAYOUTS
 from napari_gpubio.tracts.kernels.lifted import cpu, gpu
@@ -29,15 +29,15 @@ from tests.runs import check_same_methods
 from tests.tracts.fods.crossing_samples import FORWARDS, fan, shares, shoot
 from tests.tracts.fods.lifted_samples import constant_cost, derivatives, everywhere, path_of, run_of, wavy
 
-USUAL = TrackSettings.usual("lifted_geodesic", (1.0, 1.0, 1.0))
+USUAL = LiftedGeodesic()
 DOUBLE = dataclasses.replace(
     USUAL,
     precision="double",
     min_length_mm=0.0,
-    lifted_delta=0.1,
-    lifted_power=2,
-    lifted_stiffness_per_mm=0.3,
-    lifted_epsilon=0.2,
+    delta=0.1,
+    power=2,
+    stiffness_per_mm=0.3,
+    epsilon=0.2,
 )
 BOTH_COSTS = pytest.mark.parametrize("cost_name", ["guiding", "shortest"])
 
@@ -59,7 +59,7 @@ def tilted_state(scale=0.1):
 @pytest.mark.parametrize("epsilon", [0.1, 1.0])
 def test_where_the_cost_is_constant_six_integrals_are(cost_name, epsilon):
     """p, and x x p + n x q: space is the same everywhere and in every direction."""
-    settings = changed(lifted_epsilon=epsilon, lifted_cost=cost_name)
+    settings = changed(epsilon=epsilon, cost=cost_name)
     count = 500 if epsilon == 1.0 else 1000
     states = path_of(constant_cost(), settings, tilted_state(), 0.005, count)
     x, n, p, q = (states[:, 3 * part : 3 * part + 3] for part in range(4))
@@ -74,7 +74,7 @@ def test_where_the_cost_is_constant_six_integrals_are(cost_name, epsilon):
 
 def test_without_a_preferred_direction_x_is_straight_and_n_goes_along_a_great_circle():
     start = tilted_state(1.0)
-    states = path_of(constant_cost(), changed(lifted_epsilon=1.0), start, 0.01, 300)
+    states = path_of(constant_cost(), changed(epsilon=1.0), start, 0.01, 300)
     x, n = states[:, :3], states[:, 3:6]
     time = 0.01 * np.arange(300)[:, None]
     cost_2 = (0.1 + ((1 + np.sqrt(1 + 0.02**2)) / 2) ** 2) ** 2
@@ -88,7 +88,7 @@ def test_without_a_preferred_direction_x_is_straight_and_n_goes_along_a_great_ci
 @BOTH_COSTS
 def test_a_ray_along_its_direction_is_straight_where_the_cost_is_constant(cost_name):
     u = np.array([1, 2, -0.5]) / np.sqrt(5.25)
-    fiber = shoot(constant_cost(), (0, 0, 0), u, changed(max_length_mm=12.0, lifted_cost=cost_name))
+    fiber = shoot(constant_cost(), (0, 0, 0), u, changed(max_length_mm=12.0, cost=cost_name))
     along = fiber[0] @ u
     assert np.linalg.norm(fiber[0] - along[:, None] * u, axis=1).max() < 1e-5
     np.testing.assert_allclose(np.diff(along), 0.25, atol=1e-5)
@@ -103,7 +103,7 @@ def test_a_ray_along_its_direction_is_straight_where_the_cost_is_constant(cost_n
 def test_rates_are_the_derivatives_of_the_hamiltonian(cost_name, power):
     """By central differences; n moves on the sphere, so the parts of its derivatives along n mean nothing."""
     field = wavy()
-    arguments = run_of(field, changed(lifted_cost=cost_name, lifted_power=power, lifted_delta=0.2))
+    arguments = run_of(field, changed(cost=cost_name, power=power, delta=0.2))
     rng = np.random.default_rng(0)
     n = rng.normal(size=3)
     n /= np.linalg.norm(n)
@@ -130,7 +130,7 @@ def test_rates_are_the_derivatives_of_the_hamiltonian(cost_name, power):
 
 
 def test_momenta_turned_round_bring_a_ray_back():
-    settings, start = changed(lifted_delta=0.3), [[3.0, 4, 5], [1, 0, 0], [0.3, 0.02, 0], [0, 0.1, 0.05]]
+    settings, start = changed(delta=0.3), [[3.0, 4, 5], [1, 0, 0], [0.3, 0.02, 0], [0, 0.1, 0.05]]
     states = path_of(wavy(), settings, start, 0.002, 300)
     assert np.linalg.norm(states[-1, :3] - states[0, :3]) > 1
     assert (states[:, :3] > 0).all()
@@ -147,7 +147,7 @@ def test_rays_beside_a_fiber_oscillate_about_it_or_turn_away(cost_name):
     (theta - theta_0) -+ a theta), and dy/dx = theta + eps^2 (theta_0 - theta).
     """
     field, xi, epsilon, first = everywhere((41, 9, 9)), 0.3, 0.2, np.deg2rad(0.1)
-    settings = changed(lifted_cost=cost_name, lifted_lmax=8, step_mm=0.05, max_length_mm=12.0)
+    settings = changed(cost=cost_name, lmax=8, step_mm=0.05, max_length_mm=12.0)
     axis, side = bundle_axes(70)[0], np.array([0.0, 0.0, 1.0])
     fiber = shoot(field, (-16, 0, 0), np.cos(first) * axis + np.sin(first) * side, settings)
     h = 1e-3
@@ -198,7 +198,7 @@ def test_errors_of_the_directions_do_little(angle):
 
 
 def test_stiff_shortest_rays_pass_a_crossing_too():
-    settings = dataclasses.replace(USUAL, lifted_cost="shortest", lifted_stiffness_per_mm=0.003, lifted_power=1)
+    settings = dataclasses.replace(USUAL, cost="shortest", stiffness_per_mm=0.003, power=1)
     assert shares(fan(crossing(60).fods, 200, settings), 200, 60)[0] >= 0.9
 
 
@@ -217,12 +217,12 @@ def test_guided_rays_keep_to_a_ring():
 
 
 def test_shortest_rays_leave_a_ring():
-    fiber = shoot(ring_bundle().fods, (20, 0, 0), (0, 1, 0), changed(lifted_cost="shortest"))
+    fiber = shoot(ring_bundle().fods, (20, 0, 0), (0, 1, 0), changed(cost="shortest"))
     assert np.isnan(radius_after(fiber[0], 45))
 
 
 def test_a_click_in_a_crossing_finds_both_bundles():
-    fibers = track(crossing(90).fods, [(0, 0, 0)], Directions(kind="fod", count=100), USUAL, device="cpu")
+    fibers = track(crossing(90).fods, [(0, 0, 0)], FromFod(count=100), USUAL, device="cpu")
     ends = np.array([fiber[-1] - fiber[0] for fiber in fibers])
     along = np.abs(ends[np.linalg.norm(ends, axis=1) > 15]).argmax(axis=1)
     assert np.count_nonzero(along == 0) > 15
@@ -252,7 +252,7 @@ def test_rays_do_not_depend_on_the_axes_of_the_grid(turned):
 
 
 def test_points_and_fibers_have_numbers_and_reasons(device):
-    fibers = track(crossing(90).fods, [(-10, 0, 0)], Directions(count=5), USUAL, device=device)
+    fibers = track(crossing(90).fods, [(-10, 0, 0)], Cone(count=5), USUAL, device=device)
     assert set(fibers.per_point) == {"fod"}
     assert set(fibers.per_fiber) == {
         "length_mm", "riemannian_length_mm", "drift", "mean_fod", "alignment", "stop_reason", "stop_reason_back",
@@ -269,7 +269,7 @@ def test_points_and_fibers_have_numbers_and_reasons(device):
         ({"max_length_mm": 9.0}, StopReason.LENGTH),
         ({"max_steps": 10}, StopReason.STEPS),
         ({"min_radius_mm": 60.0}, StopReason.CURVATURE),
-        ({"fod_stop": 0.6, "lifted_stiffness_per_mm": 0.003}, StopReason.FOD),
+        ({"fod_stop": 0.6, "stiffness_per_mm": 0.003}, StopReason.FOD),
         ({"max_drift": 1e-5}, StopReason.DRIFT),
     ],
 )
@@ -290,7 +290,7 @@ def test_rays_end_at_the_edge_of_the_mask():
 
 def test_fibers_end_at_a_target(device):
     target = Sphere(name="end", center_mm=(12.0, 0, 0), radius_mm=3.0)
-    directions = Directions(kind="fod", count=40)
+    directions = FromFod(count=40)
     fibers = track(crossing(90).fods, [(0, 0, 0)], directions, USUAL, target=target, only_target=True, device=device)
     assert 3 < len(fibers) < 35
     reasons = np.stack([fibers.per_fiber["stop_reason"], fibers.per_fiber["stop_reason_back"]])
@@ -299,14 +299,14 @@ def test_fibers_end_at_a_target(device):
 
 def test_other_fields_are_refused():
     with pytest.raises(InvalidInput, match="'lifted_geodesic', which is for FODs; in fixels choose fixel_geodesic"):
-        track(crossing(90).fixels, [(0, 0, 0)], settings=USUAL)
+        track(crossing(90).fixels, [(0, 0, 0)], method=USUAL)
 
 
 def test_neither_chunks_nor_threads_decide(device, in_chunks_of):
     seeds = np.random.default_rng(0).normal(size=(6, 3))
-    once = track(crossing(60).fods, seeds, Directions(kind="fod", count=3), USUAL, device=device)
+    once = track(crossing(60).fods, seeds, FromFod(count=3), USUAL, device=device)
     in_chunks_of(7)
-    again = track(crossing(60).fods, seeds, Directions(kind="fod", count=3), USUAL, device=device)
+    again = track(crossing(60).fods, seeds, FromFod(count=3), USUAL, device=device)
     np.testing.assert_array_equal(again.points, once.points)
 
 
@@ -325,8 +325,8 @@ def test_structs_are_laid_out_as_the_kernels_read_them(real):
     ("changes", "order"),
     [
         ({}, loader.NATURAL),
-        ({"precision": "double", "points_every": 3, "lifted_lmax": 4, "lifted_power": 3}, 5),
-        ({"lifted_cost": "shortest", "min_radius_mm": 1.0, "max_drift": 0.3, "lifted_power": 1}, 5),
+        ({"precision": "double", "points_every": 3, "lmax": 4, "power": 3}, 5),
+        ({"cost": "shortest", "min_radius_mm": 1.0, "max_drift": 0.3, "power": 1}, 5),
     ],
 )
 def test_geodesics_by_cuda_have_the_bits_of_the_cpu(fake_gpu, in_chunks_of, changes, order):
@@ -335,7 +335,7 @@ def test_geodesics_by_cuda_have_the_bits_of_the_cpu(fake_gpu, in_chunks_of, chan
     seeds = seeds + np.random.default_rng(1).normal(size=(6, 3))
     chosen = dataclasses.replace(USUAL, min_length_mm=0.0, **changes)
     target = Sphere(name="there", center_mm=tuple(seeds[0] + [3, 0, 0]), radius_mm=1.5)
-    for directions in (Directions(kind="fod", count=2), Directions(kind="cone", count=3)):
+    for directions in (FromFod(count=2), Cone(count=3)):
         expected = track(field, seeds, directions, chosen, target=target, device="cpu")
         assert len(expected) >= 8
         pretended = dataclasses.replace(field, cache=type(field.cache)())

@@ -6,7 +6,7 @@ from scipy.spatial.transform import Rotation
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.tracts import CsdSettings, FodField, PeakSettings, deconvolve, estimate_response, find_peaks
-from napari_gpubio.tracts.fods import ResponseSettings, check_axes
+from napari_gpubio.tracts.fods import Tournier, check_axes
 from napari_gpubio.tracts.fods.harmonics import half_sphere, harmonics
 from tests.tracts.fods.scan_samples import crossing_axes, everywhere, fiber_signals, noisy, one_shell, scan_of
 
@@ -51,7 +51,7 @@ def test_crossings_with_noise_are_found(angle, most, device):
     bvals, table = one_shell(64)
     single = np.random.default_rng(2).normal(size=(400, 1, 3))
     known = scan_of(noisy(fiber_signals(single, bvals, table), 30.0), bvals, table)
-    response = estimate_response(known, everywhere(known), ResponseSettings(method="tournier"), device=device)
+    response = estimate_response(known, everywhere(known), Tournier(), device=device)
     axes = crossing_axes(200, angle, seed=3)
     scan = scan_of(noisy(fiber_signals(axes, bvals, table), 30.0, seed=4), bvals, table)
     fods = deconvolve(scan, response, everywhere(scan), CsdSettings(lmax=8), device=device)

@@ -10,9 +10,11 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import drive
 from napari_gpubio.tracts import (
     FodField,
+    HighestFa,
     Response,
-    ResponseSettings,
-    TissueSettings,
+    ThreeTissues,
+    Tournier,
+    TwoTissues,
     deconvolve,
     estimate_response,
     estimate_response_steps,
@@ -54,12 +56,12 @@ def exact_zonal(b, lmax):
     return 2 * np.pi * (S0 * np.exp(-b * (ACROSS + (ALONG - ACROSS) * x**2)) * weights) @ values
 
 
-@pytest.mark.parametrize("method", ["fa", "tournier"])
+@pytest.mark.parametrize("method", [HighestFa, Tournier])
 def test_the_response_of_known_fibers_is_found(method, device):
     bvals, table = one_shell(64)
     axes = np.random.default_rng(0).normal(size=(500, 1, 3))
     scan = scan_of(noisy(fiber_signals(axes, bvals, table), 100.0), bvals, table)
-    settings = ResponseSettings(method=method, voxels=200, lmax=8)
+    settings = method(voxels=200, lmax=8)
     response = estimate_response(scan, everywhere(scan), settings, device=device)
     exact = exact_zonal(3000.0, 8)
     assert response.bvals == (3000,)
@@ -91,10 +93,10 @@ def test_the_mean_of_a_lobe_is_that_of_its_fibers():
     assert np.isfinite(none).all()
 
 
-@pytest.mark.parametrize("method", ["fa", "tournier"])
+@pytest.mark.parametrize("method", [HighestFa, Tournier])
 def test_the_response_of_the_brain_phantom_is_that_of_one_fiber(method):
     scan = coarse_brain()
-    response = estimate_response(scan, settings=ResponseSettings(method=method, voxels=100, lmax=6), device="cpu")
+    response = estimate_response(scan, settings=method(voxels=100, lmax=6), device="cpu")
     zonal = response.coefficients[0]
     assert zonal[0] > 0 > zonal[1]
     assert 0.25 < -zonal[1] / zonal[0] < 0.6
@@ -108,7 +110,7 @@ def test_the_response_of_the_brain_phantom_is_that_of_one_fiber(method):
 @pytest.mark.parametrize(
     ("method", "most", "most_first"),
     # the quicker tests above search in the way of Tournier, too
-    [pytest.param("tournier", 0.01, 0.01, marks=pytest.mark.long), ("fa", 0.05, 0.08)],
+    [pytest.param(Tournier, 0.01, 0.01, marks=pytest.mark.long), (HighestFa, 0.05, 0.08)],
 )
 def test_the_response_of_a_real_brain_is_near_that_of_mrtrix(method, most, most_first, shared_data):
     from napari_gpubio.tracts.io import read_dwi
@@ -117,18 +119,18 @@ def test_the_response_of_a_real_brain_is_near_that_of_mrtrix(method, most, most_
     folder = shared_data / "dwi" / "whole_brain_b1000"
     scan = read_dwi(folder / "dwi.nii.gz")
     mask = read_mask(folder / "nodif_brain_mask.nii.gz", scan.shape, scan.affine)
-    zonal = estimate_response(scan, mask, ResponseSettings(method=method), device="cpu").coefficients[0]
+    zonal = estimate_response(scan, mask, method(), device="cpu").coefficients[0]
     assert abs(zonal[0] / TOURNIER[0] - 1) < most_first
     assert abs(zonal[1] / TOURNIER[1] - 1) < most
     np.testing.assert_allclose(zonal[2:], TOURNIER[2:], atol=0.003 * TOURNIER[0])
 
 
-@pytest.mark.parametrize(("method", "steps"), [("fa", 1), ("tournier", 1), ("tournier", 4)])
+@pytest.mark.parametrize(("method", "steps"), [(HighestFa, 1), (Tournier, 1), (Tournier, 4)])
 def test_a_stopped_search_gives_the_response_of_its_last_whole_round(method, steps):
     """Some voxels of the round that was stopped have no FODs, and would be as good as any."""
     scan = coarse_brain()
     field = fit_tensors(scan, device="cpu")
-    settings, stop = ResponseSettings(method=method, voxels=60, lmax=4), threading.Event()
+    settings, stop = method(voxels=60, lmax=4), threading.Event()
     whole = estimate_response(scan, settings=settings, field=field, device="cpu")
     search = estimate_response_steps(scan, settings=settings, field=field, device="cpu", stop=stop)
     for _ in range(steps):
@@ -146,7 +148,7 @@ def test_a_response_needs_all_tensors_and_a_mask_that_fits():
     stop.set()
     for steps in (
         estimate_response_steps(scan, device="cpu", stop=stop),
-        estimate_tissue_responses_steps(scan, tissues=2, device="cpu", stop=stop),
+        estimate_tissue_responses_steps(scan, settings=TwoTissues(), device="cpu", stop=stop),
     ):
         with pytest.raises(InvalidInput, match="fit was stopped"):
             drive(steps)
@@ -196,8 +198,8 @@ def tissue_scan(shells=THREE_SHELLS, size=20):
 def test_the_responses_of_known_tissues_are_found(tissues, shells, device):
     scan, places, responses = tissue_scan(shells)
     mask = np.logical_or.reduce(places)
-    settings = TissueSettings(shrink=1, lmax=8, white_percent=5.0)
-    found = estimate_tissue_responses(scan, mask, settings, tissues=tissues, device=device)
+    settings = (ThreeTissues if tissues == 3 else TwoTissues)(shrink=1, lmax=8, white_percent=5.0)
+    found = estimate_tissue_responses(scan, mask, settings, device=device)
     assert len(found) == tissues
     which = range(3) if tissues == 3 else (0, 2)
     for response, number in zip(found, which, strict=True):
@@ -211,9 +213,9 @@ def test_the_responses_of_known_tissues_are_found(tissues, shells, device):
 
 def test_a_mask_without_fluid_is_told():
     scan, (white, gray, fluid), _ = tissue_scan(size=16)
-    settings = TissueSettings(shrink=0, white_percent=5.0)
+    settings = TwoTissues(shrink=0, white_percent=5.0)
     for mask, notes in ((white | gray | fluid, 0), (white | gray, 1)):
-        found = estimate_tissue_responses(scan, mask, settings, tissues=2, device="cpu")
+        found = estimate_tissue_responses(scan, mask, settings, device="cpu")
         assert [len(one.notes) for one in found] == [0, notes]
     some = white & (np.arange(white.size).reshape(white.shape) % 40 == 0)
     assert found[1].notes[0] in deconvolve(scan, found, some, device="cpu").notes
@@ -224,13 +226,13 @@ def test_a_mask_without_fluid_is_told():
 def test_the_order_fits_the_directions_unless_it_is_chosen(directions, lmax):
     bvals, table = one_shell(directions)
     scan = scan_of(fiber_signals(np.random.default_rng(0).normal(size=(40, 1, 3)), bvals, table), bvals, table)
-    response = estimate_response(scan, everywhere(scan), ResponseSettings(voxels=20, lmax=4), device="cpu")
+    response = estimate_response(scan, everywhere(scan), HighestFa(voxels=20, lmax=4), device="cpu")
     fods = deconvolve(scan, response, everywhere(scan), device="cpu")
     assert fods.lmax == lmax
     assert any(f"{directions} directions allow" in note for note in fods.notes) == (lmax < 8)
     if lmax < 8:
         with pytest.raises(InvalidInput, match=f"choose lmax {lmax}"):
-            deconvolve(scan, response, everywhere(scan), CsdSettings(), device="cpu")
+            deconvolve(scan, response, everywhere(scan), CsdSettings(lmax=8), device="cpu")
 
 
 def test_what_has_no_tissues_is_told():
@@ -238,12 +240,12 @@ def test_what_has_no_tissues_is_told():
     mask = np.logical_or.reduce(places)
     weighted = dataclasses.replace(scan, data=scan.data[..., 3:], bvals=scan.bvals[3:], directions=scan.directions[3:])
     for given, words, problem in (
-        (scan, {}, "ask for 2"), (scan, {"tissues": 4}, "tissues is 4"), (weighted, {"tissues": 2}, "no b0"),
+        (scan, {}, "take TwoTissues"), (weighted, {"settings": TwoTissues()}, "no b0"),
     ):  # fmt: skip
         with pytest.raises(InvalidInput, match=problem):
             estimate_tissue_responses(given, mask, device="cpu", **words)
     with pytest.raises(InvalidInput, match="both kinds are needed"):
-        estimate_tissue_responses(scan, places[0], tissues=2, device="cpu")
+        estimate_tissue_responses(scan, places[0], TwoTissues(), device="cpu")
 
 
 # -- normalized densities ---------------------------------------------------------------------------------------------

@@ -8,21 +8,22 @@ import pytest
 from napari_gpubio.core import kernels
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import apply_affine
-from napari_gpubio.tracts import Directions, StopReason, TrackSettings, find_peaks, fit_tensors, track
+from napari_gpubio.tracts import IFOD2, Hamiltonian, StopReason, find_peaks, fit_tensors, track
+from napari_gpubio.tracts.directions import FromFod, Principal
 from napari_gpubio.tracts.kernels.fibers.gpu import LAYOUTS
 from napari_gpubio.tracts.kernels.streamlines import cpu, gpu
 from napari_gpubio.tracts.kernels.streamlines.problem import StreamlineProblem
 from napari_gpubio.tracts.phantom import load_brain_phantom
 from napari_gpubio.tracts.regions import Sphere
 from napari_gpubio.tracts.seeds import Launch
-from napari_gpubio.tracts.settings import FIXEL_METHODS, FOD_METHODS, METHODS
+from napari_gpubio.tracts.settings import METHODS
 from tests.cuda_on_cpu import loader
 from tests.cuda_on_cpu.structs import struct_in
 from tests.runs import check_same_methods
 from tests.tracts.fods.samples import straight_bundles
 
 OBLIQUE = np.array([[1.4, 0.3, 0.0, -20.0], [-0.4, 1.2, 0.2, 5.0], [0.1, -0.2, 1.6, 3.0], [0.0, 0.0, 0.0, 1.0]])
-ALL_METHODS = pytest.mark.parametrize("method", FOD_METHODS)
+ALL_METHODS = pytest.mark.parametrize("method", ["ifod2", "ifod1", "sd_stream"])
 
 
 def middle_of(field):
@@ -31,11 +32,11 @@ def middle_of(field):
 
 def settings(method, **changes):
     step = {"ifod2": 0.5, "ifod1": 0.2, "sd_stream": 0.2}[method]
-    return TrackSettings(**{"method": method, "step_mm": step, "min_length_mm": 0.0, **changes})
+    return METHODS[method](**{"step_mm": step, "min_length_mm": 0.0, "max_length_mm": 250.0, **changes})
 
 
 def many(count=1, kind="fod"):
-    return Directions(kind=kind) if kind == "principal" else Directions(kind=kind, count=count)
+    return Principal() if kind == "principal" else FromFod(count=count)
 
 
 @ALL_METHODS
@@ -139,9 +140,9 @@ def test_fibers_end_at_a_target(device):
 def test_methods_of_the_other_kind_of_field_are_refused():
     field = straight_bundles([(1, 0, 0)])
     with pytest.raises(InvalidInput, match=r"'hamiltonian', which is for tensors; in FODs choose ifod2"):
-        track(field, [middle_of(field)], settings=TrackSettings())
+        track(field, [middle_of(field)], method=Hamiltonian())
     with pytest.raises(InvalidInput, match=r"'ifod2', which is for FODs; in tensors choose hamiltonian"):
-        track(fit_tensors(load_brain_phantom()), [(0, 0, 0)], settings=TrackSettings(method="ifod2"))
+        track(fit_tensors(load_brain_phantom()), [(0, 0, 0)], method=IFOD2())
     with pytest.raises(InvalidInput, match="no FODs"):
         track(field, [(0.0, 0.0, 0.0)])
     slice_of_it = dataclasses.replace(field, coefficients=field.coefficients[:, :, 9:10], mask=field.mask[:, :, 9:10])
@@ -152,14 +153,15 @@ def test_methods_of_the_other_kind_of_field_are_refused():
 # -- backends ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", METHODS[3:])
+@pytest.mark.parametrize("method", [kind for kind, one in METHODS.items() if one.works_in != "tensors"])
 def test_the_maximum_length_is_that_of_the_whole_fiber(method, device):
     """Where one way ends early the other one takes what is left; a fiber that is cut is a piece of the whole one."""
     field = straight_bundles([(1, 0.1, 0)])
-    field = find_peaks(field, device="cpu") if method in FIXEL_METHODS else field
+    field = find_peaks(field, device="cpu") if METHODS[method].works_in == "fixels" else field
     seeds = np.array([middle_of(field), middle_of(field) - [9.0, 1.0, 0.0]])
-    usual = dataclasses.replace(TrackSettings.usual(method, (1, 1, 1)), min_length_mm=0.0, fod_stop=0.02)
-    limit = 12.0 + 0.5 * usual.step_mm
+    usual = dataclasses.replace(METHODS[method](), min_length_mm=0.0, fod_stop=0.02)
+    step = usual.lengths((1, 1, 1)).step_mm
+    limit = 12.0 + 0.5 * step
     whole, cut = (
         track(field, seeds, many(3, "principal"), dataclasses.replace(usual, max_length_mm=length), device=device)
         for length in (100.0, limit)
@@ -167,7 +169,7 @@ def test_the_maximum_length_is_that_of_the_whole_fiber(method, device):
     assert len(whole) == len(cut) == 2
     assert whole.per_fiber["length_mm"].min() > limit
     lengths = cut.per_fiber["length_mm"]
-    assert (limit - 2 * usual.step_mm < lengths).all()
+    assert (limit - 2 * step < lengths).all()
     assert (lengths <= limit).all()
     assert cut.per_fiber["stop_reason"][0] == cut.per_fiber["stop_reason_back"][0] == StopReason.LENGTH
     for fiber, longer in zip(cut, whole, strict=True):

@@ -45,7 +45,7 @@ def test_loading_settings_changes_the_form_and_no_fibers(two):
     two.settle()
     two.list.setCurrentRow(0)
     two.press("Load settings")
-    assert two.panel.settings_form.value().method == "hamiltonian"
+    assert two.panel.settings_form.widget("method").value == "hamiltonian"
     assert two.panel.seed_box.form.value().points == 10
     assert not two.button("Load settings").isEnabled()
     assert two.fibers("bundle 1") is first

@@ -49,7 +49,7 @@ def field(scan):
 @pytest.fixture(scope="module")
 def fods(scan, field):
     """FODs of the scan, of the response of few voxels."""
-    settings = tracts.ResponseSettings(method="fa", voxels=100, lmax=4)
+    settings = tracts.HighestFa(voxels=100, lmax=4)
     response = tracts.estimate_response(scan, settings=settings, field=field)
     return tracts.deconvolve(scan, response, field.mask, tracts.CsdSettings(lmax=4))
 
@@ -298,7 +298,7 @@ def test_peaks_become_fixels_that_geodesics_are_tracked_in(viewer, panel, qtbot,
     np.testing.assert_array_equal(fixels_of(viewer.layers["folder fixels"]).counts, fixels.counts)
     for tracking in until_the_end(qtbot, viewer, TrackingPanel(viewer)):
         tracking.source_box.choose(viewer.layers["fod fixels"])
-        assert tuple(tracking.settings_form.widget("method").choices) == tracts.settings.FIXEL_METHODS
+        assert tracking.settings_form.value() == tracts.FixelGeodesic()
         with qtbot.waitSignal(tracking.run_finished, timeout=60_000):
             tracking.place_seed((-5.0, -3.0, 19.0))
         assert len(carried(viewer.layers["bundle 1"], "tractogram")) > 100
@@ -310,10 +310,10 @@ def test_a_click_tracks_in_fods_and_the_panel_offers_their_methods(viewer, qtbot
     layer = add_fods(viewer)
     for panel in until_the_end(qtbot, viewer, TrackingPanel(viewer)):
         method = panel.settings_form.widget("method")
-        assert tuple(method.choices) == tracts.settings.FOD_METHODS + tracts.settings.LIFTED_METHODS
-        assert panel.settings_form.value().step_mm == 1.0
+        assert tuple(method.choices) == ("ifod2", "ifod1", "sd_stream", "lifted_geodesic")
+        assert panel.settings_form.value() == tracts.IFOD2()
         method.value = "sd_stream"
-        assert panel.settings_form.value().step_mm == pytest.approx(0.2)
+        assert panel.settings_form.value() == tracts.SDStream()
         method.value = "ifod2"
         panel.settings_form.widget("fod_stop").value = 0.4
         with qtbot.waitSignal(panel.run_finished, timeout=60_000):

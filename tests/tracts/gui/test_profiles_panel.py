@@ -17,6 +17,7 @@ from tests.dock_widgets import (
     bands,
     button,
     error_after_run,
+    forget_choices,
     press_and_wait,
     save_scripts_as,
     script_of,
@@ -76,13 +77,17 @@ def test_each_bundle_has_a_curve_and_a_row(viewer, measured, field):
     assert "phantom FA" in measured.plot.getAxis("left").labelText
 
 
-def test_both_follow_what_is_shown(viewer, measured, field, qtbot):
+def test_both_follow_filters_and_dissections_and_nothing_else_until_measured_again(viewer, measured, field, qtbot):
     layer = viewer.layers[CALLOSUM]
     with qtbot.waitSignal(measured.run_finished, timeout=60_000):
         layer.shown = np.arange(len(layer.lines)) % 2 == 0
     np.testing.assert_allclose(measured.plot.curves[CALLOSUM].getData()[1], mean_of(viewer, field, CALLOSUM), atol=1e-6)
-    with qtbot.waitSignal(measured.run_finished, timeout=60_000):
-        viewer.layers[CINGULUM].visible = False
+    viewer.layers[CINGULUM].visible = False
+    viewer.layers.move(0, len(viewer.layers))
+    qtbot.wait(400)
+    assert not measured.running
+    assert set(measured.plot.curves) == {CALLOSUM, CINGULUM}
+    press_and_wait(qtbot, measured, measured.run_button)
     assert set(measured.plot.curves) == {CALLOSUM}
 
 
@@ -101,6 +106,7 @@ def test_table_and_profiles_are_saved(measured, qtbot, monkeypatch, tmp_path):
 
 def test_what_is_missing_is_told(viewer, panel, qtbot):
     viewer.layers.remove("phantom FA")
+    forget_choices(panel)
     assert "no image" in error_after_run(qtbot, panel)
     viewer.layers.clear()
     assert "no fibers" in error_after_run(qtbot, panel)

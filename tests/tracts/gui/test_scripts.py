@@ -110,7 +110,7 @@ def test_all_bundles_filters_and_colors(viewer, empty, tmp_path, monkeypatch):
     )  # fmt: skip
     viewer.layers["brain phantom FA"].contrast_limits = (0.1, 0.8)
     viewer.layers["brain phantom FA"].name = "anisotropy"
-    empty.panel.settings_form.set_value(tracts.TrackSettings(step_mm=1.3))  # of no fibers on screen
+    empty.panel.settings_form.set_value(tracts.Hamiltonian(step_mm=1.3))  # of no fibers on screen
     empty.panel._retrack.stop()
     made = shown_by_script(script_of(empty.panel), tmp_path, monkeypatch)
     assert_same_fibers(made, viewer)

@@ -19,14 +19,14 @@ def hidden_rows(form, *names):
 
 def test_only_the_rows_that_matter_are_shown(user):
     form, directions = user.panel.settings_form, user.panel.directions_form
-    rows = ("metric", "sharpening", "max_drift", "interpolation", "texture", "step_mm", "fa_stop")
+    rows = ("metric", "power", "max_drift", "interpolation", "texture", "step_mm", "fa_stop")
     expected = {
-        ("hamiltonian", "inverse"): {"sharpening", "texture"},
+        ("hamiltonian", "inverse"): {"power", "texture"},
         ("hamiltonian", "sharpened"): {"texture"},
         ("vanaart2011", "sharpened"): {"interpolation"},
-        ("vanaart2011", "inverse"): {"interpolation", "sharpening"},
-        ("eudx", "sharpened"): {"metric", "sharpening", "max_drift", "interpolation", "texture"},
-        ("hamiltonian", "adjugate"): {"sharpening", "texture"},
+        ("vanaart2011", "inverse"): {"interpolation", "power"},
+        ("eudx", "sharpened"): {"metric", "power", "max_drift", "interpolation", "texture"},
+        ("hamiltonian", "adjugate"): {"power", "texture"},
     }
     for (method, metric), hidden in expected.items():
         form.widget("metric").value = metric
@@ -35,13 +35,15 @@ def test_only_the_rows_that_matter_are_shown(user):
     neighbors = ("corner_angle_deg", "corner_weight")
     form.widget("method").value = "eudx"
     assert not hidden_rows(form, *neighbors)
-    assert hidden_rows(directions, "kind", "count", "cone_half_angle_deg") == {"kind", "count", "cone_half_angle_deg"}
+    assert directions.widget("directions").choices == ("principal",)
+    assert hidden_rows(directions, "count", "half_angle_deg") == {"count", "half_angle_deg"}
     form.widget("method").value = "hamiltonian"
     assert hidden_rows(form, *neighbors) == set(neighbors)
-    kinds = {"principal": {"count", "cone_half_angle_deg"}, "sphere": {"cone_half_angle_deg"}, "cone": set()}
+    kinds = {"principal": {"count", "half_angle_deg"}, "isotropic": {"half_angle_deg"}, "cone": set()}
+    assert directions.widget("directions").choices == ("cone", "isotropic", "principal")
     for kind, hidden in kinds.items():
-        directions.widget("kind").value = kind
-        assert hidden_rows(directions, "count", "cone_half_angle_deg") == hidden, kind
+        directions.widget("directions").value = kind
+        assert hidden_rows(directions, "count", "half_angle_deg") == hidden, kind
 
 
 def test_the_fibers_follow_a_changed_setting_as_those_of_the_api(one):

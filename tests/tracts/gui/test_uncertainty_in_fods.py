@@ -14,10 +14,11 @@ from napari_gpubio.tracts.gui.request import BundleSettings
 from napari_gpubio.tracts.gui.uncertainty.panel import OTHER_FODS
 from napari_gpubio.tracts.napari_io import scan_layer
 from napari_gpubio.tracts.seeds import SeedSettings
+from napari_gpubio.tracts.settings import METHODS
 from tests.dock_widgets import error_after_run, press_and_wait, script_of, shown_by_script, until_the_end
 
 SEED = (0.0, -5.0, 22.0)
-FEW = tracts.BootstrapSettings(repeats=3, kept_repeats=2, margin_mm=2.0)
+FEW = tracts.FodBootstrapSettings(repeats=3, kept_repeats=2, margin_mm=2.0)
 
 
 @pytest.fixture(scope="module")
@@ -39,13 +40,13 @@ def fods(scan, mask):
 
 @pytest.fixture(scope="module")
 def made(fods):
-    tracking = tracts.TrackSettings.usual("sd_stream", fods.voxel_sizes_mm)
+    tracking = tracts.SDStream()
     return BundleSettings(
         center_mm=SEED,
         region="",
         label=0,
         seeds=SeedSettings(points=1),
-        directions=tracts.Directions(kind="principal"),
+        directions=tracts.Principal(),
         tracking=tracking,
         device="cpu",
     )
@@ -102,7 +103,7 @@ def test_what_is_missing_is_said(viewer, panel, qtbot, fods):
 def test_the_inputs_are_those_of_the_fibers(viewer, panel, made):
     fibers = viewer.layers["bundle 1"].metadata[KEY]["tractogram"]
     for name, method in (("in tensors", "hamiltonian"), ("in fixels", "fixel_geodesic")):
-        settings = dataclasses.replace(made, tracking=tracts.TrackSettings(method=method))
+        settings = dataclasses.replace(made, tracking=METHODS[method]())
         tracts.show(viewer, fibers, name, metadata={"settings": settings, "seeds_mm": np.array([SEED])})
     panel.fibers_box.choose(viewer.layers["in fixels"])
     assert panel.fibers_box.layer.name == "bundle 1"

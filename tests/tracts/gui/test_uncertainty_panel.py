@@ -16,6 +16,7 @@ from tests.dock_widgets import (
     bands,
     button,
     error_after_run,
+    forget_choices,
     press_and_wait,
     save_scripts_as,
     script_of,
@@ -31,8 +32,8 @@ MADE = BundleSettings(
     region="",
     label=0,
     seeds=SeedSettings(points=1),
-    directions=tracts.Directions(count=5, cone_half_angle_deg=15.0),
-    tracking=tracts.TrackSettings(step_mm=1.0),
+    directions=tracts.Cone(count=5, half_angle_deg=15.0),
+    tracking=tracts.Hamiltonian(step_mm=1.0),
     device="cpu",
 )
 FEW = tracts.BootstrapSettings(repeats=6, kept_repeats=4, margin_mm=6.0)
@@ -141,7 +142,9 @@ def test_fibers_of_another_fit_are_told(viewer, panel, qtbot, scan, fibers):
 
 def test_what_is_missing_is_said(viewer, panel, qtbot, fibers):
     viewer.layers.remove("scan")
+    forget_choices(panel)
     assert "there is no diffusion scan whose noise" in error_after_run(qtbot, panel)
     viewer.layers.remove("bundle 1")
+    forget_choices(panel)
     tracts.show(viewer, fibers, "of a file")
     assert "'of a file' cannot be used (not tracked here)" in error_after_run(qtbot, panel)

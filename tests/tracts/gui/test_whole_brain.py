@@ -18,7 +18,7 @@ def panel(viewer, qtbot):
     for data, keywords, kind in scan_layers(coarse_brain(), "brain"):
         getattr(viewer, f"add_{kind}")(data, **keywords)
     made = TrackingPanel(viewer)
-    made.directions_form.widget("kind").value = "principal"
+    made.directions_form.widget("directions").value = "principal"
     made.settings_form.widget("max_steps").value = 50
     yield from until_the_end(qtbot, viewer, made)
 

@@ -17,7 +17,7 @@ from napari_gpubio.tracts.napari_io import map_layer, scan_layer
 from tests.dock_widgets import HeldAtItsEnd, Mouse, button, docked, show_slices_at, texts, wait_until
 
 CALLOSUM, CORTICOSPINAL, AIR = (0.0, -5.0, 22.0), (-22.0, -18.0, 12.0), (60.0, 60.0, 70.0)
-FEW = tracts.Directions(count=5, cone_half_angle_deg=15.0)
+FEW = tracts.Cone(count=5, half_angle_deg=15.0)
 
 
 @functools.cache

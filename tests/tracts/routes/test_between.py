@@ -12,9 +12,10 @@ from napari_gpubio.tracts.phantom import closed_forms
 from napari_gpubio.tracts.phantom.brain import voxel_centers
 from napari_gpubio.tracts.regions import Atlas, Sphere
 from napari_gpubio.tracts.routes import geodesics_between
-from napari_gpubio.tracts.settings import TrackSettings
+from napari_gpubio.tracts.settings import EuDX, Hamiltonian
+from tests.tracts.ray_samples import changed
 
-EXACT = TrackSettings(
+EXACT = Hamiltonian(
     fa_stop=0.0,
     step_mm=0.5,
     max_length_mm=80.0,
@@ -69,12 +70,12 @@ def test_all_directions_of_the_fish_eye_meet():
         ((0, 0, 0), (0, 0, 0.1), {}, "apart"),
         ((0, 0, 0), (900, 0, 0), {}, "900"),
         ((0, 0, 0), [(1, 2, 3), (4, 5, 6)], {}, "3 points"),
-        ((0, 0, 0), (9, 0, 0), {"method": "eudx"}, "eudx"),
+        ((0, 0, 0), (9, 0, 0), {"method": EuDX}, "eudx"),
     ],
 )
 def test_points_that_cannot_be_joined_are_refused(a, b, changes, what, pull_back):
     with pytest.raises(InvalidInput, match=what):
-        geodesics_between(pull_back, a, b, dataclasses.replace(EXACT, **changes))
+        geodesics_between(pull_back, a, b, changed(EXACT, **changes))
 
 
 def test_a_point_that_no_ray_reaches(pull_back):

@@ -11,6 +11,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import sample_path
 from napari_gpubio.core.steps import drive
 from napari_gpubio.tracts import FodField, connect, connect_steps, fit_tensors, io, phantom
+from napari_gpubio.tracts.directions import Cone
 from napari_gpubio.tracts.fods.harmonics import harmonics
 from napari_gpubio.tracts.maps import mask
 from napari_gpubio.tracts.regions import Sphere
@@ -18,11 +19,11 @@ from napari_gpubio.tracts.routes import ConnectSettings
 from napari_gpubio.tracts.routes.model import COLUMNS
 from napari_gpubio.tracts.routes.scores import route_scores
 from napari_gpubio.tracts.run import track
-from napari_gpubio.tracts.settings import Directions, StopReason, TrackSettings
+from napari_gpubio.tracts.settings import EuDX, Hamiltonian, StopReason
 
 LEFT, RIGHT, NEAR = (Sphere(name=name, center_mm=(x, -5, 22), radius_mm=4) for name, x in
                      (("left", -8), ("right", 8), ("near", -5)))  # fmt: skip
-FAN = Directions(kind="cone", count=12, cone_half_angle_deg=30.0)
+FAN = Cone(count=12, half_angle_deg=30.0)
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +105,7 @@ def test_the_bundle_keeps_to_the_tract_that_joins_the_regions(routes, field):
 
 def test_nothing_found_says_why(field):
     found = connect(field, LEFT, Sphere(name="far", center_mm=(0, 40, 0), radius_mm=3),
-                    tracking=TrackSettings(max_length_mm=12.0), directions=FAN, device="cpu")  # fmt: skip
+                    tracking=Hamiltonian(max_length_mm=12.0), directions=FAN, device="cpu")  # fmt: skip
     assert len(found) == 0
     assert found.search.nearest_mm.sum() == sum(found.search.stops.values()) <= found.search.sampled
     assert "far" in found.message
@@ -134,7 +135,7 @@ def test_regions_that_cannot_be_connected_are_refused(field, target, what):
 
 
 def test_streamlines_and_a_stop(field):
-    straight = connect(field, LEFT, RIGHT, tracking=TrackSettings(method="eudx"), device="cpu")
+    straight = connect(field, LEFT, RIGHT, tracking=EuDX(), device="cpu")
     assert straight.tractogram.per_fiber["solved"].sum() == 0
     stop = threading.Event()
     steps = connect_steps(field, LEFT, RIGHT, directions=FAN, device="cpu", stop=stop)

@@ -11,11 +11,12 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.tensor_components import fractional_anisotropy
 from napari_gpubio.tracts import (
     BootstrapSettings,
+    Cone,
     DiffusionScan,
-    Directions,
     FitSettings,
+    Hamiltonian,
+    Principal,
     TensorField,
-    TrackSettings,
     bootstrap,
     bootstrap_steps,
     fit_tensors,
@@ -35,7 +36,7 @@ from napari_gpubio.tracts.uncertainty.residuals import draw_problem
 AFFINE = np.array([[-2.0, 0, 0, 40], [0, 2.0, 0, -30], [0, 0, 2.0, 10], [0, 0, 0, 1]])
 SHAPE = (24, 14, 12)
 SEEDS = [(18.0, -16.0, 20.0), (18.0, -15.0, 22.0)]
-STRAIGHT = Directions(kind="principal")
+STRAIGHT = Principal()
 TENSOR = [1.6, 0.3, 0.3, 0.2, 0.0, 0.0]  # um^2/ms, nearly along x
 
 
@@ -51,7 +52,7 @@ def slab(snr):
 def run(scan, least_mm=10.0, **changes):
     resampling = BootstrapSettings(**{"repeats": 24, "kept_repeats": 5, **changes})
     field = fit_tensors(scan, np.ones(SHAPE, bool), device="cpu")
-    settings = TrackSettings(step_mm=1.0, min_length_mm=least_mm)
+    settings = Hamiltonian(step_mm=1.0, min_length_mm=least_mm)
     return bootstrap(scan, SEEDS, STRAIGHT, settings, resampling, field=field, device="cpu")
 
 
@@ -75,7 +76,7 @@ def test_repeats_of_an_exact_fit_are_its_fibers():
 def test_the_fibers_of_the_fit_are_those_of_tracking():
     scan = slab(20)
     field = fit_tensors(scan, np.ones(SHAPE, bool), device="cpu")
-    settings = TrackSettings(step_mm=1.0, min_length_mm=46.0)
+    settings = Hamiltonian(step_mm=1.0, min_length_mm=46.0)
     expected = track(field, SEEDS, STRAIGHT, settings, device="cpu")
     found = run(scan, least_mm=46.0, repeats=1).fibers
     assert 0 < len(expected) < 3
@@ -170,7 +171,7 @@ def test_a_second_draw_is_added_to_the_first():
     repeats._field = lambda tensors: (
         drawn.append(tensors.copy()) or TensorField(tensors=tensors.reshape(*SHAPE, 6), mask=inside, affine=AFFINE)
     )
-    repeats.trace(3, np.array(SEEDS), STRAIGHT, TrackSettings(), twice=True)
+    repeats.trace(3, np.array(SEEDS), STRAIGHT, Hamiltonian(), twice=True)
     (added,) = drawn
     np.testing.assert_allclose(added - draws.draw(3), draws.draw(SECOND + 3) - problem.tensors, atol=1e-15)
     assert np.var(added - problem.tensors) == pytest.approx(2 * np.var(draws.draw(3) - problem.tensors), rel=0.05)
@@ -214,12 +215,12 @@ def test_tensors_go_on_beyond_a_mask_as_in_tracking():
 
 
 def check_gpu(repeats):
-    scan, directions = slab(12), Directions(kind="cone", count=6)
+    scan, directions = slab(12), Cone(count=6)
     mask = np.ones(SHAPE, bool)
     mask[:, :3] = False
     field, resampling = fit_tensors(scan, mask, device="cpu"), BootstrapSettings(repeats=repeats)
     cpu, gpu = (
-        bootstrap(scan, SEEDS, directions, TrackSettings(), resampling, field=field, device=device)
+        bootstrap(scan, SEEDS, directions, Hamiltonian(), resampling, field=field, device=device)
         for device in ("cpu", "cuda:0")
     )
     np.testing.assert_allclose(gpu.kept.points, cpu.kept.points, atol=1e-3)

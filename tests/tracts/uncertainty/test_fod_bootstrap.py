@@ -15,11 +15,12 @@ from napari_gpubio.core.files import sample_path
 from napari_gpubio.core.space import apply_affine
 from napari_gpubio.core.steps import drive
 from napari_gpubio.tracts import (
-    BootstrapSettings,
     DiffusionScan,
-    Directions,
+    FodBootstrapSettings,
+    FromFod,
+    Principal,
     Response,
-    TrackSettings,
+    SDStream,
     bootstrap,
     bootstrap_steps,
     deconvolve,
@@ -35,6 +36,7 @@ from napari_gpubio.tracts.kernels.bootstrap.signals import draw_signals
 from napari_gpubio.tracts.kernels.peaks.problem import PeakProblem
 from napari_gpubio.tracts.phantom import load_brain_phantom
 from napari_gpubio.tracts.phantom.brain import spread_directions
+from napari_gpubio.tracts.settings import METHODS
 from napari_gpubio.tracts.uncertainty import fod_repeats, profile_interval, repeats
 from napari_gpubio.tracts.uncertainty.fod_repeats import fod_repeats_steps
 from napari_gpubio.tracts.uncertainty.fod_residuals import residual_order, signal_draws, signal_fit
@@ -86,9 +88,9 @@ def fods_in(scan, response=None, mask=None):
 
 
 def run(scan, field, method="sd_stream", count=None, device="cpu", **changes):
-    resampling = BootstrapSettings(**{"repeats": REPEATS, "kept_repeats": 3, **changes})
-    directions = Directions(kind="principal") if count is None else Directions(kind="fod", count=count)
-    settings = TrackSettings(method=method, step_mm=STEPS[method], min_length_mm=4.0)
+    resampling = FodBootstrapSettings(**{"repeats": REPEATS, "kept_repeats": 3, **changes})
+    directions = Principal() if count is None else FromFod(count=count)
+    settings = METHODS[method](step_mm=STEPS[method], min_length_mm=4.0, max_length_mm=250.0)
     return bootstrap(scan, SEEDS, directions, settings, resampling, field=field, device=device)
 
 
@@ -244,8 +246,8 @@ def test_a_voxel_without_a_draw_keeps_its_fod(scan, field):
 
 
 def test_the_fibers_of_the_fit_are_those_of_tracking(scan, field, found):
-    settings = TrackSettings(method="sd_stream", step_mm=0.5, min_length_mm=4.0)
-    expected = track(field, SEEDS, Directions(kind="principal"), settings, device="cpu")
+    settings = SDStream(step_mm=0.5, min_length_mm=4.0, max_length_mm=250.0)
+    expected = track(field, SEEDS, Principal(), settings, device="cpu")
     assert len(expected) == 2
     np.testing.assert_array_equal(found.fibers.points, expected.points)
 
@@ -299,13 +301,13 @@ def test_a_wider_box_has_the_same_fibers(scan, field):
 
 
 def test_by_default_one_deterministic_fiber_leaves_a_seed(scan, field):
-    result = bootstrap(scan, SEEDS, resampling=BootstrapSettings(repeats=2), field=field, device="cpu")
+    result = bootstrap(scan, SEEDS, resampling=FodBootstrapSettings(repeats=2), field=field, device="cpu")
     assert len(result.fibers) == 2
-    assert result.fibers.parameters["tracking"]["method"] == "sd_stream"
+    assert result.fibers.parameters["tracking"]["kind"] == "sd_stream"
 
 
 def test_a_stop_keeps_the_repeats_that_were_done(scan, field):
-    stop, resampling = threading.Event(), BootstrapSettings(repeats=1000)
+    stop, resampling = threading.Event(), FodBootstrapSettings(repeats=1000)
     steps = bootstrap_steps(scan, SEEDS, resampling=resampling, field=field, device="cpu", stop=stop)
     try:
         while True:
@@ -330,14 +332,14 @@ def test_the_verb_draws_fods(tmp_path, capsys):
     places = apply_affine(scan.affine, np.moveaxis(np.indices(scan.shape), 0, -1))
     near = (np.linalg.norm(places - (0.0, -5.0, 22.0), axis=-1) < 14).astype(np.uint8)
     nib.save(nib.Nifti1Image(near, scan.affine), tmp_path / "mask.nii.gz")
-    options = ["--deconvolve", "--lmax", "4", "--seed", "0", "-5", "22", "--repeats", "2", "--device", "cpu"]
-    places = ["--mask", str(tmp_path / "mask.nii.gz"), "--out", str(tmp_path / "found")]
+    options = ["--deconvolution-lmax", "4", "--seed", "0", "-5", "22", "--repeats", "2", "--device", "cpu"]
+    places = ["--mask", str(tmp_path / "mask.nii.gz"), "--out", str(tmp_path / "probability.nii.gz")]
     dwi = str(sample_path("brain_phantom/dwi.nii.gz"))
-    assert cli.main(["bootstrap", dwi, *options, *places]) == 0
+    assert cli.main(["bootstrap-fods", dwi, *options, *places]) == 0
     assert "mean_fod," in capsys.readouterr().out
-    assert nib.load(tmp_path / "found/probability.nii.gz").get_fdata().max() == 1
-    assert cli.main(["bootstrap", dwi, *options, *places, "--force", "--method", "eudx"]) != 0
-    assert "is for tensors" in capsys.readouterr().err
+    assert nib.load(tmp_path / "probability.nii.gz").get_fdata().max() == 1
+    assert cli.main(["bootstrap-fods", dwi, *options, *places, "--force", "--method", "eudx"]) != 0
+    assert "choose one of ifod2" in capsys.readouterr().err
 
 
 # -- what is refused ---------------------------------------------------------------------------------------------------
@@ -345,7 +347,7 @@ def test_the_verb_draws_fods(tmp_path, capsys):
 
 def refused(scan, field, match, method="sd_stream"):
     with pytest.raises(InvalidInput, match=match):
-        bootstrap(scan, SEEDS, settings=TrackSettings(method=method), field=field, device="cpu")
+        bootstrap(scan, SEEDS, method=METHODS[method](), field=field, device="cpu")
 
 
 def test_fods_that_cannot_be_drawn_again_are_refused(scan, field):

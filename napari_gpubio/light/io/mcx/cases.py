@@ -34,7 +34,7 @@ from napari_gpubio.light.io.mcx.sources import read_sources, write_sources
 from napari_gpubio.light.model import Domain
 from napari_gpubio.light.settings import FACES, LightSettings
 from napari_gpubio.light.smooth_surface import entered_surface
-from napari_gpubio.light.source import AnySource, Source, all_sources, one_or_all
+from napari_gpubio.light.sources import AnySource, Source, all_sources, one_or_all
 
 _MOST_NAMED = 8
 # What is read, or changes nothing but how MCX runs and what it saves.

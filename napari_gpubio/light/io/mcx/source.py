@@ -18,7 +18,32 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.io.mcx.domain import McxFrame
 from napari_gpubio.light.io.mcx.jdata import Section, decode_array, is_array
 from napari_gpubio.light.io.mcx.source_patterns import read_cells, read_image, read_stack
-from napari_gpubio.light.source import MOST_ANGLES, Source
+from napari_gpubio.light.sources import (
+    MOST_ANGLES,
+    Collimated,
+    Cone,
+    Directed,
+    Disk,
+    EmittingVolume,
+    EvenCone,
+    Focusable,
+    Fourier,
+    Fourier2D,
+    Gaussian,
+    Hyperboloid,
+    Isotropic,
+    Lambertian,
+    Line,
+    Pattern,
+    Pencil,
+    PencilArray,
+    Planar,
+    RadialLine,
+    Ring,
+    Slit,
+    Source,
+    ZGaussian,
+)
 
 Array = npt.NDArray[Any]
 RIGHT_ANGLE = 1e-4  # cosine of an angle that still counts as a right angle
@@ -64,7 +89,7 @@ def read_patterns(optode: Section, frame: McxFrame) -> tuple[Source, Array, tupl
     Returns
     -------
     rectangle
-        A source of kind ``planar``, on which the patterns are; it has their focus and their launch angles.
+        A `Planar` source, on which the patterns are; it has their focus and their launch angles.
     patterns
         Shape (K, rows, columns), as `napari_gpubio.light.simulate_patterns` takes them.
     notes
@@ -95,10 +120,10 @@ def _read(section: Section, frame: McxFrame, readers: "_Readers") -> Source:
     reader = readers.get((kind, launch)) or readers.get((kind, None))
     if reader is None:
         raise _no_counterpart(kind, launch)
-    source = dataclasses.replace(reader(section, frame), entry="faces")
-    if launch == "along" and source.can_focus:
+    source = reader(section, frame)
+    if launch == "along" and isinstance(source, Focusable):
         source = dataclasses.replace(source, focus_mm=focus * frame.unit_mm)
-    return source
+    return dataclasses.replace(source, entry="faces") if isinstance(source, Directed) else source
 
 
 def _with_angles(section: Section, frame: McxFrame, readers: "_Readers") -> Source:
@@ -120,8 +145,10 @@ def _with_angles(section: Section, frame: McxFrame, readers: "_Readers") -> Sour
     if reader is None:
         raise _no_counterpart(kind, "along")
     angles = tuple(180.0 * share for share in shares)
+    source = reader(section, frame)
+    assert isinstance(source, Collimated)
     return dataclasses.replace(
-        reader(section, frame), entry="faces", launch_angles_deg=angles, launch_angles_are_discrete=bool(focus > 0)
+        source, entry="faces", launch_angles_deg=angles, launch_angles_are_discrete=bool(focus > 0)
     )
 
 
@@ -178,23 +205,23 @@ def _pixels(section: Section) -> tuple[int, int]:
     return int(_parameters(section, "Param1")[3]), int(_parameters(section, "Param2")[3])
 
 
-def _point(section: Section, frame: McxFrame, kind: str) -> Source:
-    return Source(kind=kind, **_common(section, frame))
+def _point(section: Section, frame: McxFrame, kind: type[Source]) -> Source:
+    return kind(**_common(section, frame))
 
 
 def _cone(section: Section, frame: McxFrame) -> Source:
     angle, by_angle, *_ = _parameters(section, "Param1")
-    kind = "even_cone" if by_angle > 0 else "cone"
-    return Source(kind=kind, half_angle_deg=math.degrees(min(angle, math.pi)), **_common(section, frame))
+    kind = EvenCone if by_angle > 0 else Cone
+    return kind(half_angle_deg=math.degrees(min(angle, math.pi)), **_common(section, frame))
 
 
 def _arcsine(section: Section, frame: McxFrame) -> Source:
-    return Source(kind="even_cone", half_angle_deg=180.0, **_common(section, frame))
+    return EvenCone(half_angle_deg=180.0, **_common(section, frame))
 
 
 def _zgaussian(section: Section, frame: McxFrame) -> Source:
     spread = math.degrees(_parameters(section, "Param1")[0])
-    return Source(kind="zgaussian", angle_sd_deg=spread, **_common(section, frame))
+    return ZGaussian(angle_sd_deg=spread, **_common(section, frame))
 
 
 def _gaussian(section: Section, frame: McxFrame) -> Source:
@@ -205,7 +232,7 @@ def _gaussian(section: Section, frame: McxFrame) -> Source:
     waist, wavelength, *_ = _parameters(section, "Param1")
     if waist > 0 and wavelength > 0:
         waist *= math.hypot(1.0, _focus(section) * wavelength / (math.pi * waist**2))
-    return Source(kind="gaussian", radius_mm=waist * frame.unit_mm, **_common(section, frame))
+    return Gaussian(radius_mm=waist * frame.unit_mm, **_common(section, frame))
 
 
 def _hyperboloid(section: Section, frame: McxFrame) -> Source:
@@ -216,10 +243,10 @@ def _hyperboloid(section: Section, frame: McxFrame) -> Source:
     """
     waist, ahead, rayleigh, _ = (length * frame.unit_mm for length in _parameters(section, "Param1"))
     common = _common(section, frame)
-    return Source(kind="hyperboloid", radius_mm=waist, focus_mm=ahead, rayleigh_mm=rayleigh, **common)
+    return Hyperboloid(radius_mm=waist, focus_mm=ahead, rayleigh_mm=rayleigh, **common)
 
 
-def _disk(section: Section, frame: McxFrame, kind: str) -> Source:
+def _disk(section: Section, frame: McxFrame, kind: type[Ring]) -> Source:
     radius, inner, *sector = _parameters(section, "Param1")
     sizes: dict[str, Any] = {"radius_mm": radius * frame.unit_mm, "inner_radius_mm": inner * frame.unit_mm}
     common = _common(section, frame)
@@ -227,7 +254,7 @@ def _disk(section: Section, frame: McxFrame, kind: str) -> Source:
         start, stop = (math.degrees(angle) for angle in sorted(sector))
         across, is_mirrored = zero_azimuth(common["direction"])
         sizes |= {"sector_deg": (-stop, -start) if is_mirrored else (start, stop), "width_axis": across}
-    return Source(kind=kind, **sizes, **common)
+    return kind(**sizes, **common)
 
 
 def zero_azimuth(direction: tuple[float, ...]) -> tuple[tuple[float, ...], bool]:
@@ -257,7 +284,7 @@ def zero_azimuth(direction: tuple[float, ...]) -> tuple[tuple[float, ...], bool]
 
 def _line(section: Section, frame: McxFrame) -> Source:
     center, along, length = _segment(section, frame)
-    return Source(kind="line", position_mm=center, direction=along, length_mm=length)
+    return Line(position_mm=center, direction=along, length_mm=length)
 
 
 def _radial_line(section: Section, frame: McxFrame) -> Source:
@@ -270,7 +297,7 @@ def _radial_line(section: Section, frame: McxFrame) -> Source:
             "sector_deg": (-min(half, 180.0), min(half, 180.0)),
             "width_axis": _common(section, frame)["direction"],
         }
-    return Source(kind="radial_line", position_mm=center, direction=along, length_mm=length, **wedge)
+    return RadialLine(position_mm=center, direction=along, length_mm=length, **wedge)
 
 
 def _slit(section: Section, frame: McxFrame) -> Source:
@@ -282,7 +309,7 @@ def _slit(section: Section, frame: McxFrame) -> Source:
     sizes: dict[str, Any] = {"width_mm": length, "spread_across": across_slope, "spread_along": along_slope}
     if abs(cosine) > RIGHT_ANGLE:  # light at an angle; a slit has no height, but it needs an axis
         sizes["height_axis"] = tuple(np.cross(direction, along).tolist())
-    return Source(kind="slit", position_mm=center, direction=direction, width_axis=along, **sizes)
+    return Slit(position_mm=center, direction=direction, width_axis=along, **sizes)
 
 
 def _segment(section: Section, frame: McxFrame) -> tuple[Any, Any, float]:
@@ -295,13 +322,13 @@ def _segment(section: Section, frame: McxFrame) -> tuple[Any, Any, float]:
 
 
 def _planar(section: Section, frame: McxFrame) -> Source:
-    return Source(kind="planar", **_rectangle(section, frame)[0])
+    return Planar(**_rectangle(section, frame)[0])
 
 
 def _pattern(section: Section, frame: McxFrame) -> Source:
     rectangle, is_mirrored = _rectangle(section, frame)
     image = read_image(section, *_pixels(section))
-    return Source(kind="pattern", pattern=image[::-1] if is_mirrored else image, **rectangle)
+    return Pattern(pattern=image[::-1] if is_mirrored else image, **rectangle)
 
 
 def _volume(section: Section, frame: McxFrame) -> Source:
@@ -312,8 +339,8 @@ def _volume(section: Section, frame: McxFrame) -> Source:
     shape = (int(size[0]), int(size[1]), int(size[2]))
     width, height, length = (edge * frame.unit_mm for edge in shape)
     center = _place(section, frame) + np.array([width, height, length]) / 2
-    return Source(
-        kind="volume", position_mm=tuple(center), width_axis=(1.0, 0.0, 0.0), width_mm=width, height_mm=height,
+    return EmittingVolume(
+        position_mm=tuple(center), width_axis=(1.0, 0.0, 0.0), width_mm=width, height_mm=height,
         length_mm=length, pattern=read_cells(section, shape),
     )  # fmt: skip
 
@@ -325,7 +352,7 @@ def _pencil_array(section: Section, frame: McxFrame) -> Source:
             f"Optode.Source.Param1[3] and Param2[3] are {columns:g} and {rows:g}; give the number "
             "of beams along each edge, at least 2"
         )
-    return Source(kind="pencil_array", columns=int(columns), rows=int(rows), **_rectangle(section, frame)[0])
+    return PencilArray(columns=int(columns), rows=int(rows), **_rectangle(section, frame)[0])
 
 
 def _fourier(section: Section, frame: McxFrame) -> Source:
@@ -333,8 +360,8 @@ def _fourier(section: Section, frame: McxFrame) -> Source:
     rectangle, is_mirrored = _rectangle(section, frame)
     numbers = (_parameters(section, key)[3] for key in ("Param1", "Param2"))
     (across, phase), (up, flat) = ((math.floor(number), number - math.floor(number)) for number in numbers)
-    return Source(
-        kind="fourier", cycles_across=float(across), cycles_up=float(-up if is_mirrored else up),
+    return Fourier(
+        cycles_across=float(across), cycles_up=float(-up if is_mirrored else up),
         phase_deg=360.0 * phase, modulation=1.0 - flat, **rectangle,
     )  # fmt: skip
 
@@ -343,8 +370,8 @@ def _fourierx(section: Section, frame: McxFrame) -> Source:
     """Param2 has the cycles along both edges, the phase (turns) and 1 - m."""
     rectangle = _rectangle_on(section, frame)
     across, up, phase, flat = _parameters(section, "Param2")
-    return Source(
-        kind="fourier", cycles_across=across, cycles_up=up, phase_deg=360.0 * (phase % 1.0), modulation=1.0 - flat,
+    return Fourier(
+        cycles_across=across, cycles_up=up, phase_deg=360.0 * (phase % 1.0), modulation=1.0 - flat,
         **rectangle,
     )  # fmt: skip
 
@@ -353,8 +380,8 @@ def _fourierx2d(section: Section, frame: McxFrame) -> Source:
     """As `_fourierx`; Param2 has the cycles and the phases (turns) of both edges."""
     rectangle = _rectangle_on(section, frame)
     across, up, phase, phase_up = _parameters(section, "Param2")
-    return Source(
-        kind="fourier_2d", cycles_across=across, cycles_up=up, phase_deg=360.0 * (phase % 1.0),
+    return Fourier2D(
+        cycles_across=across, cycles_up=up, phase_deg=360.0 * (phase % 1.0),
         phase_up_deg=360.0 * (phase_up % 1.0), **rectangle,
     )  # fmt: skip
 
@@ -402,20 +429,20 @@ def _rectangle(section: Section, frame: McxFrame) -> tuple[dict[str, Any], bool]
 _Readers: TypeAlias = Mapping[tuple[str, str | None], Callable[[Section, McxFrame], Source]]
 # By type and launch; None: the launch does not matter to it.
 _READERS: _Readers = {
-    ("pencil", "along"): partial(_point, kind="pencil"),
-    ("pencil", "isotropically"): partial(_point, kind="isotropic"),
-    ("isotropic", None): partial(_point, kind="isotropic"),
+    ("pencil", "along"): partial(_point, kind=Pencil),
+    ("pencil", "isotropically"): partial(_point, kind=Isotropic),
+    ("isotropic", None): partial(_point, kind=Isotropic),
     ("cone", None): _cone,
     ("gaussian", "along"): _gaussian,
-    ("disk", "along"): partial(_disk, kind="disk"),
-    ("disk", "by the cosine law"): partial(_disk, kind="lambertian"),
+    ("disk", "along"): partial(_disk, kind=Disk),
+    ("disk", "by the cosine law"): partial(_disk, kind=Lambertian),
     ("planar", "along"): _planar,
     ("pattern", "along"): _pattern,
     ("slit", "isotropically"): _line,
     ("line", None): _radial_line,
     ("slit", "along"): _slit,
-    ("ring", "along"): partial(_disk, kind="disk"),
-    ("ring", "by the cosine law"): partial(_disk, kind="lambertian"),
+    ("ring", "along"): partial(_disk, kind=Disk),
+    ("ring", "by the cosine law"): partial(_disk, kind=Lambertian),
     ("pattern3d", "isotropically"): _volume,
     ("pencilarray", "along"): _pencil_array,
     ("fourier", "along"): _fourier,

@@ -22,11 +22,18 @@ from napari_gpubio.light.io.mcx.jdata import Section, is_array, shown
 from napari_gpubio.light.io.mcx.source import read_patterns, read_source
 from napari_gpubio.light.io.mcx.source_writing import write_source
 from napari_gpubio.light.model import Domain
-from napari_gpubio.light.source import AnySource, Source, checked_patterns, one_or_all, single_source
+from napari_gpubio.light.sources import (
+    AnySource,
+    Pattern,
+    Source,
+    checked_patterns,
+    one_or_all,
+    rectangle_of,
+    single_source,
+)
 
 Array = npt.NDArray[Any]
 _ROWS = ("Pos", "Dir", "Param1", "Param2")
-_SHAPED = ("planar", "pattern")  # kinds on whose rectangle patterns lie
 TOGETHER, SEPARATELY = 0, -1  # numbers of MCX's srcid; others choose one source, from 1
 
 
@@ -185,8 +192,8 @@ def write_sources(source: AnySource, domain: Domain, frame: McxFrame, patterns: 
     frame
         Unit and origin of positions.
     patterns
-        Patterns that share photons, shape (K, rows, columns), on the rectangle of a single source of kind ``planar`` or
-        ``pattern``, whose own pattern is not written.
+        Patterns that share photons, shape (K, rows, columns), on the rectangle of a single source `Planar` or
+        `Pattern`, whose own pattern is not written.
 
     Raises
     ------
@@ -214,12 +221,7 @@ def write_sources(source: AnySource, domain: Domain, frame: McxFrame, patterns: 
 
 def _written_patterns(source: Source, domain: Domain, frame: McxFrame, patterns: Array) -> dict[str, Any]:
     """Numbers of a pixel stand side by side for all patterns."""
-    if source.kind not in _SHAPED:
-        raise InvalidInput(
-            f"the source is of kind {source.kind!r}, and patterns lie on a rectangle; give kind "
-            f"{' or '.join(map(repr, _SHAPED))}"
-        )
     patterns = checked_patterns(patterns)
-    fields = write_source(dataclasses.replace(source, kind="pattern", pattern=patterns[0]), domain, frame)
+    fields = write_source(rectangle_of(source).changed_to(Pattern, pattern=patterns[0]), domain, frame)
     data = np.moveaxis(patterns, 0, 2).ravel().tolist()
     return fields | {"SrcNum": len(patterns), "Pattern": fields["Pattern"] | {"Data": data}}

@@ -18,7 +18,7 @@ from napari_gpubio.light.kernels.voxels.tensor_table import TensorTable, tensor_
 from napari_gpubio.light.model import Domain
 from napari_gpubio.light.scattering_tensors import SCATTERING_MODELS
 from napari_gpubio.light.settings import FACE_RULES, FACES, LightSettings
-from napari_gpubio.light.source import AnySource, Source, one_or_all
+from napari_gpubio.light.sources import AnySource, Patterned, Source, one_or_all
 
 Array = npt.NDArray[Any]
 LIGHT_MM_PER_NS = 299.792458
@@ -383,7 +383,7 @@ class VoxelProblem(BatchedProblem):
     def grid_bytes(self) -> int:
         """Bytes of what photons meet: media, coefficients voxel by voxel, tensors, and patterns of sources."""
         per_cell = self.rows.itemsize + 8 * self.domain.is_continuous + 8 * self.has_own_g_or_n
-        patterns = (source.pattern for source in self.packed_sources if source.source.pattern is not None)
+        patterns = (source.pattern for source in self.packed_sources if isinstance(source.source, Patterned))
         tables = (self.media, *(self.tensors or ()), *patterns)
         return self.cells * per_cell + sum(table.nbytes for table in tables)
 

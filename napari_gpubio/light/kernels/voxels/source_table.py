@@ -12,7 +12,41 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.model import Domain
 from napari_gpubio.light.smooth_surface import entered_surface
-from napari_gpubio.light.source import KINDS, RECTANGLES, Source
+from napari_gpubio.light.sources import (
+    Collimated,
+    Cone,
+    Cylinder,
+    Disk,
+    EmittingVolume,
+    EvenCone,
+    Fiber,
+    Focusable,
+    Fourier,
+    Fourier2D,
+    Gaussian,
+    Hyperboloid,
+    Isotropic,
+    Lambertian,
+    Line,
+    Linear,
+    Modulated,
+    NormalCone,
+    Opening,
+    Pattern,
+    Patterned,
+    Pencil,
+    PencilArray,
+    Planar,
+    RadialLine,
+    Rectangle,
+    Ring,
+    Round,
+    Scattered,
+    Sector,
+    Slit,
+    Source,
+    ZGaussian,
+)
 from napari_gpubio.light.surface import label_at
 
 Floats = npt.NDArray[np.float32]
@@ -26,28 +60,28 @@ EMISSION_STEP = 16
 SOURCE_NUMBERS, SURFACE_NUMBERS = 24, 15
 SUM_BITS = 24  # of each of the two numbers that make a running sum of a volume, which single precision holds exactly
 
-_MADE_OF = {
-    "pencil": (POINT, COLLIMATED),
-    "isotropic": (POINT, ISOTROPIC),
-    "cone": (POINT, CONE),
-    "fiber": (DISK, CONE),
-    "gaussian": (GAUSSIAN, COLLIMATED),
-    "disk": (DISK, COLLIMATED),
-    "planar": (RECTANGLE, COLLIMATED),
-    "pattern": (PATTERN, COLLIMATED),
-    "line": (LINE, ISOTROPIC),
-    "cylinder": (CYLINDER, COSINE),
-    "lambertian": (DISK, COSINE),
-    "slit": (RECTANGLE, COLLIMATED),
-    "pencil_array": (ARRAY, COLLIMATED),
-    "fourier": (FOURIER, COLLIMATED),
-    "fourier_2d": (FOURIER_2D, COLLIMATED),
-    "radial_line": (LINE, AROUND),
-    "hyperboloid": (WAIST, COLLIMATED),
-    "even_cone": (POINT, EVEN),
-    "normal_cone": (POINT, NORMAL),
-    "zgaussian": (POINT, ZGAUSSIAN),
-    "volume": (VOLUME, ISOTROPIC),
+_MADE_OF: dict[type[Source], tuple[int, int]] = {
+    Pencil: (POINT, COLLIMATED),
+    Isotropic: (POINT, ISOTROPIC),
+    Cone: (POINT, CONE),
+    Fiber: (DISK, CONE),
+    Gaussian: (GAUSSIAN, COLLIMATED),
+    Disk: (DISK, COLLIMATED),
+    Planar: (RECTANGLE, COLLIMATED),
+    Pattern: (PATTERN, COLLIMATED),
+    Line: (LINE, ISOTROPIC),
+    Cylinder: (CYLINDER, COSINE),
+    Lambertian: (DISK, COSINE),
+    Slit: (RECTANGLE, COLLIMATED),
+    PencilArray: (ARRAY, COLLIMATED),
+    Fourier: (FOURIER, COLLIMATED),
+    Fourier2D: (FOURIER_2D, COLLIMATED),
+    RadialLine: (LINE, AROUND),
+    Hyperboloid: (WAIST, COLLIMATED),
+    EvenCone: (POINT, EVEN),
+    NormalCone: (POINT, NORMAL),
+    ZGaussian: (POINT, ZGAUSSIAN),
+    EmittingVolume: (VOLUME, ISOTROPIC),
 }
 
 
@@ -67,12 +101,13 @@ class PackedSource:
     @property
     def kind(self) -> int:
         """Shape and emission, as the backends number them."""
-        shape, emission = _MADE_OF[self.source.kind]
-        if self.source.launch_angles_deg is not None:
+        s = self.source
+        shape, emission = _MADE_OF[type(s)]
+        if isinstance(s, Collimated) and s.launch_angles_deg is not None:
             emission = ANGLES
-        if emission == COLLIMATED and shape != WAIST and self._focus_mm:
+        elif isinstance(s, Focusable) and s.focus_mm:
             emission = FOCUSED
-        elif self.source.kind == "slit" and (self.source.spread_along or self.source.spread_across):
+        elif isinstance(s, Slit) and s.spreads:
             emission = SPREAD
         return shape + EMISSION_STEP * emission
 
@@ -82,10 +117,6 @@ class PackedSource:
         shape, emission = self.kind % EMISSION_STEP, self.kind // EMISSION_STEP
         is_part = shape == DISK and any(self.numbers[17:])
         return is_part or shape >= ARRAY or emission == FOCUSED or emission >= EVEN
-
-    @property
-    def _focus_mm(self) -> float:
-        return self.source.focus_mm if "focus_mm" in KINDS[self.source.kind] else 0.0
 
     @cached_property
     def numbers(self) -> npt.NDArray[np.float32]:
@@ -101,54 +132,40 @@ class PackedSource:
         s, numbers = self.source, np.zeros(SOURCE_NUMBERS)
         numbers[:3] = self.domain.world_to_grid(s.position_mm)
         numbers[3:12] = self.domain.direction_to_grid(s.frame()).ravel()
-        wide = s.kind in RECTANGLES or s.kind == "volume"
-        numbers[12] = s.width_mm if wide else s.radius_mm
-        numbers[13] = s.across_mm if wide else s.length_mm
-        numbers[14] = 1.0 - math.cos(self._half_angle())
-        numbers[15] = (s.half_angle_deg if s.kind == "even_cone" else s.angle_sd_deg) / 360.0
-        numbers[16] = self._focus_mm
-        own = {
-            "disk": self._disk_numbers,
-            "lambertian": self._disk_numbers,
-            "pencil_array": (s.columns, s.rows),
-            "fourier": (s.cycles_across, s.cycles_up, s.phase_deg / 360.0, s.modulation),
-            "fourier_2d": (
-                s.cycles_across,
-                s.cycles_up,
-                s.phase_deg / 360.0,
-                s.modulation,
-                s.phase_up_deg / 360.0,
-            ),
-            "hyperboloid": (s.rayleigh_mm,),
-            "volume": (*np.asarray(s.pattern).shape, s.length_mm),
-            "slit": (s.spread_along, s.spread_across),
-            "radial_line": (0.0, *self._sector_turns),
-        }.get(s.kind, ())
+        match s:
+            case Rectangle() | EmittingVolume():
+                numbers[12:14] = s.width_mm, s.across_mm
+            case Round() | Cylinder():
+                numbers[12] = s.radius_mm
+        if isinstance(s, Linear):
+            numbers[13] = s.length_mm
+        match s:
+            case Fiber():
+                numbers[14] = 1.0 - math.cos(self._half_angle(s))
+            case EvenCone():
+                numbers[15] = s.half_angle_deg / 360.0
+            case Opening():
+                numbers[14] = 1.0 - math.cos(math.radians(s.half_angle_deg))
+            case Scattered():
+                numbers[15] = s.angle_sd_deg / 360.0
+            case Focusable() | Hyperboloid():
+                numbers[16] = s.focus_mm
+        own = _own_numbers(s)
         numbers[17 : 17 + len(own)] = own
-        numbers[23] = -len(self.angles) if s.launch_angles_are_discrete else len(self.angles)
+        if isinstance(s, Collimated):
+            numbers[23] = -len(self.angles) if s.launch_angles_are_discrete else len(self.angles)
         return numbers.astype(np.float32)
 
-    @property
-    def _disk_numbers(self) -> tuple[float, ...]:
-        return (self.source.inner_radius_mm / self.source.radius_mm) ** 2, *self._sector_turns
-
-    @property
-    def _sector_turns(self) -> tuple[float, float]:
-        start, stop = self.source.sector_deg or (0.0, 0.0)
-        return start / 360.0, (stop - start) / 360.0
-
-    def _half_angle(self) -> float:
-        if self.source.kind != "fiber":
-            return math.radians(self.source.half_angle_deg)
+    def _half_angle(self, fiber: Fiber) -> float:
         n = self.domain.outside_n
-        if label_at(self.domain.labels, self.domain.affine, self.source.position_mm):
-            n = self.domain.medium_at(self.source.position_mm).n
-        if self.source.numerical_aperture > n:
+        if label_at(self.domain.labels, self.domain.affine, fiber.position_mm):
+            n = self.domain.medium_at(fiber.position_mm).n
+        if fiber.numerical_aperture > n:
             raise InvalidInput(
-                f"the fiber's numerical aperture is {self.source.numerical_aperture:g}, more than the refractive index "
+                f"the fiber's numerical aperture is {fiber.numerical_aperture:g}, more than the refractive index "
                 f"{n:g} where it ends; give a smaller one"
             )
-        return math.asin(self.source.numerical_aperture / n)
+        return math.asin(fiber.numerical_aperture / n)
 
     @cached_property
     def surface(self) -> npt.NDArray[np.float32]:
@@ -170,10 +187,10 @@ class PackedSource:
         Of a volume, a sum is a whole number of 2^-48 in two parts, the upper 24 bits and the lower ones: single
         precision could not distinguish the sums of millions of cells.
         """
-        if self.source.pattern is None:
+        if not isinstance(self.source, Patterned):
             return np.ones(1, np.float32)
-        sums = np.cumsum(self.source.pattern.ravel())
-        if self.source.kind == "volume":
+        sums = np.cumsum(self.source.emission.ravel())
+        if isinstance(self.source, EmittingVolume):
             whole = np.rint(sums / sums[-1] * 2.0 ** (2 * SUM_BITS)).astype(np.int64)
             return np.stack([whole >> SUM_BITS, whole & ((1 << SUM_BITS) - 1)], axis=1).astype(np.float32).ravel()
         return (sums / sums[-1]).astype(np.float32)
@@ -181,12 +198,39 @@ class PackedSource:
     @property
     def pattern_columns(self) -> int:
         """Columns of the pattern."""
-        return 1 if self.source.pattern is None or self.source.kind == "volume" else self.source.pattern.shape[1]
+        return self.source.emission.shape[1] if isinstance(self.source, Pattern) else 1
 
     @cached_property
     def angles(self) -> npt.NDArray[np.float32]:
         """The source's table of launch angles, in turns; empty where it has none."""
-        return (np.array(self.source.launch_angles_deg or (), np.float64) / 360.0).astype(np.float32)
+        angles = self.source.launch_angles_deg if isinstance(self.source, Collimated) else None
+        return (np.array(angles or (), np.float64) / 360.0).astype(np.float32)
+
+
+def _own_numbers(source: Source) -> tuple[float, ...]:
+    """What only some kinds have; see `PackedSource.numbers`."""
+    match source:
+        case Ring():
+            return (source.inner_radius_mm / source.radius_mm) ** 2, *_sector_turns(source)
+        case RadialLine():
+            return 0.0, *_sector_turns(source)
+        case PencilArray():
+            return source.columns, source.rows
+        case Modulated():
+            own = source.cycles_across, source.cycles_up, source.phase_deg / 360.0, source.modulation
+            return (*own, source.phase_up_deg / 360.0) if isinstance(source, Fourier2D) else own
+        case Hyperboloid():
+            return (source.rayleigh_mm,)
+        case EmittingVolume():
+            return *source.emission.shape, source.length_mm
+        case Slit():
+            return source.spread_along, source.spread_across
+    return ()
+
+
+def _sector_turns(source: Sector) -> tuple[float, float]:
+    start, stop = source.sector_deg or (0.0, 0.0)
+    return start / 360.0, (stop - start) / 360.0
 
 
 class SourceTable(NamedTuple):

@@ -25,6 +25,7 @@ from napari_gpubio.tracts.connectome import (
     geodesic_connectome_steps,
 )
 from napari_gpubio.tracts.connectome.geodesic import FAN, TRACKING
+from napari_gpubio.tracts.directions import Directions
 from napari_gpubio.tracts.fods.model import FodField
 from napari_gpubio.tracts.gui.fibers import NO_FIBERS, fibers_of, pack_fibers, why_no_fibers
 from napari_gpubio.tracts.gui.methods import MethodForms
@@ -41,7 +42,7 @@ from napari_gpubio.tracts.gui.source import (
 from napari_gpubio.tracts.layer_regions import atlas_of
 from napari_gpubio.tracts.model import TensorField, Tractogram
 from napari_gpubio.tracts.regions import Atlas
-from napari_gpubio.tracts.settings import Directions, TrackSettings
+from napari_gpubio.tracts.settings import InTensors
 
 Code = Callable[[Iterable[Any]], list[str]]
 
@@ -179,7 +180,7 @@ class _Shooting:
     source: Source
     density: GeodesicSettings
     directions: Directions
-    tracking: TrackSettings
+    tracking: InTensors
     device: str
     recipe: Recipe
     fods: FodField | None

@@ -25,7 +25,7 @@ from napari_gpubio.tracts.fods.harmonics import BASES
 from napari_gpubio.tracts.fods.model import FixelField, FodField
 from napari_gpubio.tracts.fods.napari_io import fixel_layer, fod_layers, fods_of
 from napari_gpubio.tracts.fods.run import deconvolve_steps, find_peaks_steps
-from napari_gpubio.tracts.fods.settings import OF_ONE_TISSUE, CsdSettings, PeakSettings
+from napari_gpubio.tracts.fods.settings import CsdSettings, MultiTissueSettings, PeakSettings
 from napari_gpubio.tracts.gui.fods.glyphs import SliceGlyphs
 from napari_gpubio.tracts.gui.fods.responses import ResponseBox
 from napari_gpubio.tracts.gui.script import Recipe, checked, fod_recipe, scan_recipe, script_text
@@ -93,7 +93,7 @@ class FodPanel(EnginePanel):
         self.response_box.error_occurred.connect(self.show_error)
         top.addRow("Response", self.response_box)
         self.inputs.addLayout(top)
-        self.form = ParamForm(CsdSettings(), parent=self)
+        self.form = ParamForm(CsdSettings(lmax=8), parent=self)
         self.response_box.box.currentIndexChanged.connect(self._show_fitting_rows)
         self.inputs.addWidget(self.form)
         self.basis_box = ElidedComboBox(self)
@@ -134,7 +134,7 @@ class FodPanel(EnginePanel):
 
     def _show_fitting_rows(self, *_: Any) -> None:
         """Hide what only counts for one tissue where there are several."""
-        for name in OF_ONE_TISSUE:
+        for name in {*CsdSettings.__dataclass_fields__} - {*MultiTissueSettings.__dataclass_fields__}:
             self.form.set_row_visible(name, visible=not self.response_box.choice.several)
 
     def _glyph_controls(self) -> QWidget:
@@ -266,7 +266,9 @@ class FodPanel(EnginePanel):
             responses = (yield from choice.steps(scan, field, settings, device, stop)) if field.complete else ()
             if stop.is_set():
                 return None
-            fods = yield from deconvolve_steps(scan, responses, field.mask, settings, device=device, stop=stop)
+            fods = yield from deconvolve_steps(
+                scan, responses, field.mask, choice.settings(settings), device=device, stop=stop
+            )
             fods = choice.normalized(fods)
             yield Step(1, 1, "checking the axes")
             return Deconvolved(fods, study, recipe, check_fods(fods, field), scan, check_gradients(field))
@@ -344,6 +346,8 @@ class FodPanel(EnginePanel):
             mask_text = "mask"
         lines.append(f"field = tracts.fit_tensors(scan, {mask_text}, device={self.device!r})")
         settings: CsdSettings = self.form.value()
-        responses, after = self.response_box.choice.script_lines(settings, self.device)
-        call = f"scan, responses, field.mask, {call_text('tracts', settings)}, device={self.device!r}"
+        choice = self.response_box.choice
+        responses, after = choice.script_lines(settings, self.device)
+        chosen = call_text("tracts", choice.settings(settings))
+        call = f"scan, responses, field.mask, {chosen}, device={self.device!r}"
         return (*lines, *responses, f"fods = tracts.deconvolve({call})", *after)

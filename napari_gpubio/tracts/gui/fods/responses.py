@@ -18,7 +18,14 @@ from napari_gpubio.tracts.fods.estimate import estimate_response_steps
 from napari_gpubio.tracts.fods.model import FodField
 from napari_gpubio.tracts.fods.normalize import normalize_tissues
 from napari_gpubio.tracts.fods.response import Response, in_tissue_order, read_response
-from napari_gpubio.tracts.fods.settings import CsdSettings, ResponseSettings
+from napari_gpubio.tracts.fods.settings import (
+    CsdSettings,
+    HighestFa,
+    MultiTissueSettings,
+    ThreeTissues,
+    Tournier,
+    TwoTissues,
+)
 from napari_gpubio.tracts.fods.tissues import estimate_tissue_responses_steps
 from napari_gpubio.tracts.model import DiffusionScan, TensorField
 
@@ -30,6 +37,8 @@ _OPEN = (
 _CHOICE = "One fiber's response uses one shell; those of tissues use all shells and tell fibers from gray matter, CSF"
 _NORMALIZE = "Divide all densities by a smooth field, as mtnormalise does, so that they add up to the same everywhere"
 
+_FIRST = HighestFa()
+
 
 @dataclass(frozen=True, slots=True)
 class ResponseChoice:
@@ -37,25 +46,22 @@ class ResponseChoice:
 
     Parameters
     ----------
-    method
-        That of `ResponseSettings`, if one fiber's response is estimated from the scan; else empty.
-    tissues
-        How many tissues are estimated from the scan; 0 for none.
+    estimate
+        How one fiber's response, or those of tissues, are estimated from the scan.
     responses
-        Those of files, in the order of tissues.
+        Those of files, in the order of tissues, in the place of that.
     normalize
         Whether the densities of several tissues are normalized.
     """
 
-    method: str = ""
-    tissues: int = 0
+    estimate: HighestFa | TwoTissues = _FIRST
     responses: tuple[Response, ...] = ()
     normalize: bool = False
 
     @property
     def several(self) -> bool:
         """Whether there are several tissues."""
-        return max(self.tissues, len(self.responses)) > 1
+        return len(self.responses) > 1 if self.responses else isinstance(self.estimate, TwoTissues)
 
     def steps(
         self, scan: DiffusionScan, field: TensorField, settings: CsdSettings, device: str, stop: threading.Event
@@ -63,16 +69,22 @@ class ResponseChoice:
         """Return the responses of files, or estimate them, step by step."""
         if self.responses:
             return self.responses
-        if self.tissues:
-            tissues = estimate_tissue_responses_steps(
-                scan, field.mask, tissues=self.tissues, field=field, device=device, stop=stop
+        if isinstance(self.estimate, TwoTissues):
+            return (
+                yield from estimate_tissue_responses_steps(
+                    scan, field.mask, self.estimate, field=field, device=device, stop=stop
+                )
             )
-            return (yield from tissues)
-        chosen = ResponseSettings(method=self.method)
         one = estimate_response_steps(
-            scan, field.mask, chosen, shell=settings.shell, field=field, device=device, stop=stop
+            scan, field.mask, self.estimate, shell=settings.shell, field=field, device=device, stop=stop
         )
         return ((yield from one),)
+
+    def settings(self, form: CsdSettings) -> CsdSettings | MultiTissueSettings:
+        """Return the settings of a form as the deconvolution of these responses takes them."""
+        if not self.several:
+            return form
+        return MultiTissueSettings(lmax=form.lmax, constraint_directions=form.constraint_directions)
 
     def normalized(self, fods: FodField) -> FodField:
         """Return the FODs, normalized if that is chosen, there are several tissues, and the run came to its end."""
@@ -84,19 +96,19 @@ class ResponseChoice:
         if self.responses:
             files = ", ".join(f"tracts.fods.read_response({str(one.path)!r})" for one in self.responses)
             return [f"responses = [{files}]"], after
-        if self.tissues:
-            call = f"scan, field.mask, tissues={self.tissues}, field=field, device={device!r}"
+        chosen = call_text("tracts", self.estimate)
+        if isinstance(self.estimate, TwoTissues):
+            call = f"scan, field.mask, {chosen}, field=field, device={device!r}"
             return [f"responses = tracts.estimate_tissue_responses({call})"], after
-        chosen = call_text("tracts", ResponseSettings(method=self.method))
         call = f"scan, field.mask, {chosen}, shell={settings.shell}, field=field, device={device!r}"
         return [f"responses = tracts.estimate_response({call})"], after
 
 
 _ESTIMATED = (
-    ("one fiber: voxels of highest FA", ResponseChoice(method="fa")),
-    ("one fiber: dominant peaks (tournier)", ResponseChoice(method="tournier")),
-    ("two tissues: white matter, CSF", ResponseChoice(tissues=2)),
-    ("three tissues: white matter, gray matter, CSF", ResponseChoice(tissues=3)),
+    ("one fiber: voxels of highest FA", ResponseChoice(HighestFa())),
+    ("one fiber: dominant peaks (tournier)", ResponseChoice(Tournier())),
+    ("two tissues: white matter, CSF", ResponseChoice(TwoTissues())),
+    ("three tissues: white matter, gray matter, CSF", ResponseChoice(ThreeTissues())),
 )
 
 

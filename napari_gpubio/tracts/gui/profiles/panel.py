@@ -70,7 +70,7 @@ class ProfilesPanel(EnginePanel):
         self.image_box = LayerBox(viewer, _why_no_image, empty="open an image, or fit tensors", parent=self)
         self.form = ParamForm(ProfileSettings(), parent=self)
         self.plot, self.table = ProfilePlot(self), RankedTable(COLUMNS, self)
-        self.results = ResultBox("Show bundles and press Measure: their numbers follow what is shown.", self)
+        self.results = ResultBox("Show bundles and press Measure: their numbers follow filters and dissections.", self)
         self._again = single_shot(FOLLOW_MS, self._measure_again, self)
         self._each = Connections(self._layer_pairs)
         self._listener = LayerListener(viewer, _is_bundle, layers_changed=self._on_layers, data_changed=self._on_change)
@@ -102,14 +102,12 @@ class ProfilesPanel(EnginePanel):
     # -- following ------------------------------------------------------------------------------------------------
 
     def _layer_pairs(self) -> list[Any]:
-        """Events that change which fibers are on screen."""
-        events = [(layer.events.shown, layer.events.visible) for layer in self._listener.layers]
-        return [(event, self._on_change) for pair in events for event in pair]
+        """Events of filters and dissections; bundles that are hidden or removed change no result."""
+        return [(layer.events.shown, self._on_change) for layer in self._listener.layers]
 
     def _on_layers(self) -> None:
         self._each.attach()
         self.show_input_notes()
-        self._on_change()
 
     def _on_change(self, *_: Any) -> None:
         """Measure again, once something has been measured and changes have come to an end."""

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from napari_gpubio.gui.script import call_text
+from napari_gpubio.tracts.directions import Directions
 from napari_gpubio.tracts.fods.model import FodField
 from napari_gpubio.tracts.gui.region_script import ChosenRegion, region_code
 from napari_gpubio.tracts.gui.script import Recipe, checked, script_text
 from napari_gpubio.tracts.gui.source import Source
 from napari_gpubio.tracts.routes import ConnectSettings
-from napari_gpubio.tracts.settings import Directions, TrackSettings
+from napari_gpubio.tracts.settings import InTensors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -28,7 +29,7 @@ class Connection:
     end: ChosenRegion
     settings: ConnectSettings
     directions: Directions
-    tracking: TrackSettings
+    tracking: InTensors
     device: str
     fods: FodField | None = None
 

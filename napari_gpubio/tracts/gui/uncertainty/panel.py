@@ -35,11 +35,12 @@ from napari_gpubio.tracts.gui.source import HINT, why_no_fods, why_no_scan
 from napari_gpubio.tracts.gui.uncertainty.script import MAP, Made, probability_name, uncertainty_script
 from napari_gpubio.tracts.model import DiffusionScan, Tractogram
 from napari_gpubio.tracts.napari_io import scan_of
-from napari_gpubio.tracts.settings import FIXEL_METHODS, FOD_METHODS, LIFTED_METHODS
+from napari_gpubio.tracts.settings import METHODS
 from napari_gpubio.tracts.tensors.settings import FitSettings
 from napari_gpubio.tracts.uncertainty import (
     Bootstrap,
     BootstrapSettings,
+    FodBootstrapSettings,
     ProfileInterval,
     bootstrap_steps,
     profile_interval,
@@ -48,7 +49,7 @@ from napari_gpubio.tracts.uncertainty import (
 if TYPE_CHECKING:
     import napari.viewer
 
-IN_FODS = FOD_METHODS + LIFTED_METHODS
+IN_FODS = [kind for kind, one in METHODS.items() if one.works_in == "FODs"]
 NO_TRACKS = "there are no fibers that were tracked here; click in the Fiber tracking panel first"
 NO_SCAN = "there is no diffusion scan whose noise could be drawn again; open the one that the fibers were tracked in"
 NO_FODS = "there are no FODs in which these fibers were tracked; deconvolve the scan in the Fiber orientations panel"
@@ -69,7 +70,7 @@ class Inputs:
     scan: DiffusionScan
     fibers: Tractogram
     fods: FodField | None
-    resampling: BootstrapSettings
+    resampling: FodBootstrapSettings
     fit: FitSettings
 
 
@@ -140,6 +141,14 @@ class UncertaintyPanel(EnginePanel):
         """The settings of the fit, which fibers in FODs do not have."""
         return FitSettings() if _in_fods(layer) else self.fit_form.value()
 
+    def _resampling(self, layer: Any) -> FodBootstrapSettings:
+        """The settings of the repeats, of which those in FODs have fewer."""
+        chosen: BootstrapSettings = self.form.value()
+        if not _in_fods(layer):
+            return chosen
+        names = FodBootstrapSettings.__dataclass_fields__
+        return FodBootstrapSettings(**{name: getattr(chosen, name) for name in names})
+
     # -- running --------------------------------------------------------------------------------------------------
 
     def make_steps(self, stop: threading.Event) -> Generator[Step, None, Repeated]:
@@ -154,7 +163,7 @@ class UncertaintyPanel(EnginePanel):
         if scan is None or fibers is None:
             raise InvalidInput(NO_SCAN if scan is None else NO_TRACKS)
         fods = None if fod_layer is None else fods_of(fod_layer)
-        return Inputs(layer, scan_layer, fod_layer, scan, fibers, fods, self.form.value(), self._fit_of(layer))
+        return Inputs(layer, scan_layer, fod_layer, scan, fibers, fods, self._resampling(layer), self._fit_of(layer))
 
     def show_preview(self, preview: Any) -> None:
         """Show the intervals of the repeats so far."""
@@ -212,7 +221,7 @@ class UncertaintyPanel(EnginePanel):
         """Return a script that does the same bootstrap and shows its map and the colored fibers."""
         inputs = self._read_inputs() if self._result is None else self._result.inputs
         fit = self._fit_of(inputs.layer)
-        made = Made(inputs.layer, inputs.scan_layer, inputs.fod_layer, self.form.value(), fit)
+        made = Made(inputs.layer, inputs.scan_layer, inputs.fod_layer, inputs.resampling, fit)
         return uncertainty_script(made, list(self.viewer.layers), self.device, saved)
 
     def painted_layers(self) -> list[Any]:
@@ -277,7 +286,7 @@ def _rows(found: Bootstrap) -> list[Number]:
 
 def _findings(found: Bootstrap) -> list[tuple[str, str]]:
     """The notes as sentences; in FODs the first one tells what was done."""
-    described = found.fibers.parameters["tracking"]["method"] in IN_FODS
+    described = found.fibers.parameters["tracking"]["kind"] in IN_FODS
     return [
         ("ok" if described and not number else "warning", f"{note[:1].upper()}{note[1:]}.")
         for number, note in enumerate(found.notes)
@@ -315,12 +324,12 @@ def _why_not_tracked(layer: Any) -> str | None:
     settings = settings_of(layer)
     if settings is None or fibers_of(layer) is None:
         return "not tracked here"
-    return "tracked in fixels" if settings.tracking.method in FIXEL_METHODS else None
+    return "tracked in fixels" if settings.tracking.works_in == "fixels" else None
 
 
 def _in_fods(layer: Any | None) -> bool:
     settings = None if layer is None else settings_of(layer)
-    return settings is not None and settings.tracking.method in IN_FODS
+    return settings is not None and settings.tracking.works_in == "FODs"
 
 
 def _why_not_deconvolved(layer: Any) -> str | None:

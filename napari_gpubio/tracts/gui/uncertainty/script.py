@@ -19,7 +19,7 @@ from napari_gpubio.tracts.gui.script import (
 )
 from napari_gpubio.tracts.napari_io import scan_of
 from napari_gpubio.tracts.tensors.settings import FitSettings
-from napari_gpubio.tracts.uncertainty import BootstrapSettings
+from napari_gpubio.tracts.uncertainty import FodBootstrapSettings
 
 MAP: dict[str, Any] = {"colormap": "inferno", "blending": "additive", "contrast_limits": (0.0, 1.0)}
 
@@ -35,7 +35,7 @@ class Made(NamedTuple):
     layer: Any
     scan_layer: Any
     fod_layer: Any | None
-    resampling: BootstrapSettings
+    resampling: FodBootstrapSettings
     fit: FitSettings
 
 

@@ -109,7 +109,7 @@ def csd_problem(signals: Array, directions: Array, response: npt.ArrayLike, sett
     InvalidInput
         If there are too few directions for the order, or the response is of another kind of signal.
     """
-    lmax, zonal = settings.lmax, np.asarray(response, np.float64)
+    lmax, zonal = settings.order, np.asarray(response, np.float64)
     check_directions(directions, lmax)
     _check_response(zonal, signals)
     factors = np.zeros(lmax // 2 + 1)

@@ -29,13 +29,13 @@ class FiberRun:
 
     def bytes_per_item(self) -> int:
         """Bytes of the buffers that one fiber takes."""
-        return 2 * self._problem.settings.ray_points * 4 * np.dtype(self._problem.real).itemsize
+        return 2 * self._problem.lengths.ray_points * 4 * np.dtype(self._problem.real).itemsize
 
     def allocate(self, rays: Rays) -> tuple[Rays, RayOutput]:
         """Return the rays, and memory for their points."""
         p, rows = self._problem, len(rays.seeds) * rays.per_fiber
         output = RayOutput(
-            points=np.empty((rows, p.settings.ray_points, 4), p.real),
+            points=np.empty((rows, p.lengths.ray_points, 4), p.real),
             written=np.empty(rows, np.int32),
             reasons=np.empty(rows, np.uint8),
             stats=np.empty((rows, STATS), p.real),
@@ -49,7 +49,7 @@ class FiberRun:
         """
         self.launch(rays, output)
         if rays.per_fiber == 2:
-            limits = left_over(output.reasons, output.stats[:, 0], self._problem.settings.max_length_mm)
+            limits = left_over(output.reasons, output.stats[:, 0], self._problem.lengths.max_length_mm)
             if (limits >= 0).any():
                 rays = rays._replace(limits=limits)
                 self.launch(rays, output)
@@ -80,7 +80,7 @@ class FiberRun:
         p, count = self._problem, len(rays.seeds)
         per_ray = output.written.astype(np.int64).reshape(count, rays.per_fiber)
         stats = output.stats.reshape(*per_ray.shape, STATS)
-        kept, offsets = kept_fibers(per_ray, stats, p.settings.min_length_mm)
+        kept, offsets = kept_fibers(per_ray, stats, p.lengths.min_length_mm)
         fibers = Fibers(offsets, np.empty((offsets[-1], 3), np.float32), np.empty(offsets[-1], np.float32))
         run_blocks(
             pack, count, np.array(p.volume.affine), rays, self.seed_values(rays, output), output, fibers, least=64

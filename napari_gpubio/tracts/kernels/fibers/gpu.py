@@ -65,7 +65,7 @@ class FiberRun:
 
     @property
     def _bytes_with_points(self) -> int:
-        return int(2.5 * 2 * self._problem.settings.ray_points * 4 * np.dtype(self._problem.real).itemsize)
+        return int(2.5 * 2 * self._problem.lengths.ray_points * 4 * np.dtype(self._problem.real).itemsize)
 
     def advance(self, start: int, count: int) -> None:
         """Trace the fibers ``start`` to ``start + count - 1``."""
@@ -88,7 +88,7 @@ class FiberRun:
 
     def allocate(self, rays: Rays) -> tuple[Rays, RayOutput]:
         """Copy rays to the device, and allocate memory for what they write there."""
-        return self._allocate(rays, self._problem.settings.ray_points)
+        return self._allocate(rays, self._problem.lengths.ray_points)
 
     def _allocate(self, rays: Rays, ray_points: int) -> tuple[Rays, RayOutput]:
         """Allocate, perhaps for no points, which are then not written."""
@@ -110,7 +110,7 @@ class FiberRun:
         count = len(output.written)
         self._chunk = (
             struct(LAYOUTS["Rays"], **rays._asdict(), count=count),
-            struct(LAYOUTS["RayOutput"], **output._asdict(), ray_points=self._problem.settings.ray_points),
+            struct(LAYOUTS["RayOutput"], **output._asdict(), ray_points=self._problem.lengths.ray_points),
         )
         self.start(*self._chunk, count)
 
@@ -124,7 +124,7 @@ class FiberRun:
         self.launch(rays, output)
         if rays.per_fiber == 2:
             lengths = to_host(output.stats[:, 0])
-            limits = left_over(to_host(output.reasons), lengths, self._problem.settings.max_length_mm)
+            limits = left_over(to_host(output.reasons), lengths, self._problem.lengths.max_length_mm)
             if (limits >= 0).any():
                 rays = rays._replace(limits=cupy.asarray(limits))
                 self.launch(rays, output)
@@ -154,7 +154,7 @@ class FiberRun:
         seed_values = self.seed_values(host_rays, output)  # alive until the kernel is done, as are the offsets
         per_ray = to_host(output.written).astype(np.int64).reshape(count, -1)
         stats = to_host(output.stats).reshape(*per_ray.shape, STATS)
-        kept, offsets = kept_fibers(per_ray, stats, p.settings.min_length_mm)
+        kept, offsets = kept_fibers(per_ray, stats, p.lengths.min_length_mm)
         points, values = cupy.empty((int(offsets[-1]), 3), np.float32), cupy.empty(int(offsets[-1]), np.float32)
         on_device = cupy.asarray(offsets)
         fibers = struct(

@@ -10,10 +10,10 @@ import numpy.typing as npt
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.memory import Memory
-from napari_gpubio.core.space import apply_affine
+from napari_gpubio.core.space import apply_affine, voxel_sizes_mm
 from napari_gpubio.tracts.regions import AnyRegion, distances_mm, voxels_on
 from napari_gpubio.tracts.seeds import Launch
-from napari_gpubio.tracts.settings import TrackSettings
+from napari_gpubio.tracts.settings import Lengths, TrackMethod
 
 Array = npt.NDArray[Any]
 IN_MASK, IN_TARGET = 1, 2  # bits of a voxel in the mask; of the kernels too
@@ -73,13 +73,14 @@ class FiberProblem:
     """Fibers to trace: a field, seeds and directions, settings.
 
     ``target``: where rays end, with `StopReason.TARGET`; ``only_target``: whether the others are left out. A subclass
-    names the folder of its kernels, whose ``cpu`` and ``gpu`` have the backends.
+    names the folder of its kernels, whose ``cpu`` and ``gpu`` have the backends, and the methods that it is of.
     """
 
     kernels: ClassVar[str]
+    methods: ClassVar[type[TrackMethod]]
     field: Any
     launch: Launch
-    settings: TrackSettings
+    settings: TrackMethod
     target: AnyRegion | None = None
     only_target: bool = False
 
@@ -109,6 +110,11 @@ class FiberProblem:
         """The number that points have, at voxel positions (count, 3), shape (count,)."""
         raise NotImplementedError
 
+    @cached_property
+    def lengths(self) -> Lengths:
+        """Step, lengths, and the most steps and points of a ray in this field."""
+        return self.settings.lengths(voxel_sizes_mm(self.field.affine))
+
     @property
     def rays_per_fiber(self) -> int:
         """Two where fibers go both ways, else one."""
@@ -133,7 +139,7 @@ class FiberProblem:
             np.ascontiguousarray(directions @ m[:3, :3].T, self.real),
             ways,
             np.arange(start, start + count, dtype=np.int64),
-            np.full(ways * count, self.settings.max_length_mm / ways, self.real),
+            np.full(ways * count, self.lengths.max_length_mm / ways, self.real),
         )
 
     @property

@@ -12,6 +12,7 @@ from napari_gpubio.core.device import Device
 from napari_gpubio.core.memory import Memory
 from napari_gpubio.tracts.fods.model import FixelField
 from napari_gpubio.tracts.kernels.fibers.problem import FiberProblem, Rays
+from napari_gpubio.tracts.settings import FixelGeodesic
 
 Array = npt.NDArray[Any]
 _ALONG = 1.7  # diffusivity along a fiber, 1e-3 mm^2/s; it sets the unit of the Riemannian length only
@@ -71,7 +72,9 @@ class FixelProblem(FiberProblem):
     """
 
     kernels: ClassVar[str] = "fixels"
+    methods: ClassVar[type[FixelGeodesic]] = FixelGeodesic
     field: FixelField
+    settings: FixelGeodesic
 
     @property
     def volume(self) -> FixelField:
@@ -91,14 +94,14 @@ class FixelProblem(FiberProblem):
     def key(self) -> tuple[Any, ...]:
         """What the prepared fixels depend on."""
         s = self.settings
-        return "fixels", s.precision, s.fixel_smoothing_voxels, s.fixel_smoothing_voxels and s.fixel_angle_deg
+        return "fixels", s.precision, s.smoothing_voxels, s.smoothing_voxels and s.angle_deg
 
     def _make_fixels(self) -> Array:
         field = self.volume
         directions, amplitudes = field.dense(max(1, int(field.counts.max(initial=0))))
-        if self.settings.fixel_smoothing_voxels > 0:
-            least_cos = math.cos(math.radians(self.settings.fixel_angle_deg))
-            directions = smoothed(directions, field.mask, self.settings.fixel_smoothing_voxels, least_cos)
+        if self.settings.smoothing_voxels > 0:
+            least_cos = math.cos(math.radians(self.settings.angle_deg))
+            directions = smoothed(directions, field.mask, self.settings.smoothing_voxels, least_cos)
         fixels = np.zeros((*(n + 2 for n in field.shape), amplitudes.shape[3], 4), self.real)
         fixels[1:-1, 1:-1, 1:-1, :, :3] = directions
         fixels[1:-1, 1:-1, 1:-1, :, 3] = np.nan_to_num(amplitudes, posinf=0.0, neginf=0.0)
@@ -130,16 +133,16 @@ class FixelProblem(FiberProblem):
     def scalars(self) -> FixelSettings:
         """The settings as the backends take them."""
         s, real = self.settings, self.real
-        along, across = _ALONG**s.fixel_power, (_ALONG / s.fixel_anisotropy) ** s.fixel_power
+        along, across = _ALONG**s.power, (_ALONG / s.anisotropy) ** s.power
         return FixelSettings(
-            max_steps=s.ray_steps,
+            max_steps=self.lengths.ray_steps,
             every=s.points_every,
-            step_mm=real(s.step_mm),
+            step_mm=real(self.lengths.step_mm),
             cutoff=real(s.fod_stop),
             max_bend=real(1.0 / s.min_radius_mm if s.min_radius_mm > 0 else 0.0),
             max_drift=real(s.max_drift),
-            least_cos=real(math.cos(math.radians(s.fixel_angle_deg))),
-            least_weight=real(s.fixel_weight),
+            least_cos=real(math.cos(math.radians(s.angle_deg))),
+            least_weight=real(s.weight),
             across=real(across),
             excess=real(along - across),
         )

@@ -19,6 +19,7 @@ from napari_gpubio.tracts.fods.harmonics import (
 )
 from napari_gpubio.tracts.fods.model import FodField
 from napari_gpubio.tracts.kernels.fibers.problem import FiberProblem, Rays
+from napari_gpubio.tracts.settings import LiftedGeodesic
 
 Array = npt.NDArray[Any]
 _SMOOTHING = 0.02  # of the largest amplitude: how far from zero the FOD is clipped smoothly
@@ -93,12 +94,19 @@ class LiftedProblem(FiberProblem):
     """
 
     kernels: ClassVar[str] = "lifted"
+    methods: ClassVar[type[LiftedGeodesic]] = LiftedGeodesic
     field: FodField
+    settings: LiftedGeodesic
+
+    @cached_property
+    def stiffness_per_mm(self) -> float:
+        """The stiffness in this field."""
+        return self.settings.stiffness(self.field.voxel_sizes_mm)
 
     @property
     def lmax(self) -> int:
         """Largest order of the harmonics that are used."""
-        return min(self.field.lmax, self.settings.lifted_lmax // 2 * 2)
+        return min(self.field.lmax, self.settings.lmax // 2 * 2)
 
     def memory(self, device: Device) -> Memory:  # noqa: ARG002 - the same everywhere
         """The FODs, with a voxel more on every side, and the mask."""
@@ -167,19 +175,19 @@ class LiftedProblem(FiberProblem):
         """The settings as the backends take them."""
         s, real = self.settings, self.real
         return LiftedSettings(
-            max_steps=s.ray_steps,
+            max_steps=self.lengths.ray_steps,
             every=s.points_every,
-            power=s.lifted_power,
-            guiding=s.lifted_cost == "guiding",
-            step_mm=real(s.step_mm),
+            power=s.power,
+            guiding=s.cost == "guiding",
+            step_mm=real(self.lengths.step_mm),
             cutoff=real(s.fod_stop),
             max_bend=real(1.0 / s.min_radius_mm if s.min_radius_mm > 0 else 1e18),
             max_drift=real(s.max_drift),
             over_largest=real(1.0 / self.largest),
             smoothing=real(_SMOOTHING),
-            delta=real(s.lifted_delta),
-            epsilon_2=real(s.lifted_epsilon**2),
-            inverse_stiffness_2=real(s.lifted_stiffness_per_mm**-2),
+            delta=real(s.delta),
+            epsilon_2=real(s.epsilon**2),
+            inverse_stiffness_2=real(self.stiffness_per_mm**-2),
         )
 
     @property
@@ -191,7 +199,7 @@ class LiftedProblem(FiberProblem):
         """Length in the metric over the stiffness, drift of H, mean amplitude, mean cosine of path and direction."""
         samples = np.maximum(stats[:, :, 3].sum(axis=1), 1)
         return {
-            "riemannian_length_mm": stats[:, :, 1].sum(axis=1) / self.settings.lifted_stiffness_per_mm,
+            "riemannian_length_mm": stats[:, :, 1].sum(axis=1) / self.stiffness_per_mm,
             "drift": stats[:, :, 2].max(axis=1),
             "mean_fod": stats[:, :, 4].sum(axis=1) / samples,
             "alignment": stats[:, :, 5].sum(axis=1) / samples,

@@ -41,7 +41,7 @@ def prepare_field(problem: RayProblem) -> Array:
         g = compose(1.0 / dual, vectors, problem.volume.affine[:3, :3].T)
         field = np.concatenate([field, *(np.gradient(g, axis=a) for a in range(3))], axis=-1)
     elif problem.kind == CUBIC:
-        field = spline_coefficients(field, interpolating=problem.settings.interpolation == "interpolating")
+        field = spline_coefficients(field, interpolating=problem.is_interpolating)
     return with_spare(field, problem.real)
 
 

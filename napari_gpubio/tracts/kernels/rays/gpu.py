@@ -71,7 +71,7 @@ def prepare_field(problem: RayProblem) -> Any:
         g = compose(1 / dual, vectors, problem.volume.affine[:3, :3].T)
         return cupy.ascontiguousarray(cupy.concatenate([field, *(cupy.gradient(g, axis=a) for a in range(3))], axis=-1))
     if problem.kind == CUBIC:
-        return _spline_coefficients(field, interpolating=problem.settings.interpolation == "interpolating")
+        return _spline_coefficients(field, interpolating=problem.is_interpolating)
     return field
 
 

@@ -15,8 +15,9 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.memory import Memory
 from napari_gpubio.core.tensor_components import fractional_anisotropy
 from napari_gpubio.tracts.kernels.fibers.problem import FiberProblem
+from napari_gpubio.tracts.metrics import Adaptive
 from napari_gpubio.tracts.model import TensorField
-from napari_gpubio.tracts.settings import INTEGRATORS, METRICS
+from napari_gpubio.tracts.settings import INTEGRATORS, EuDX, Hamiltonian, TensorGeodesic, TensorMethod, VanAart2011
 from napari_gpubio.tracts.tensors.adaptive import log_factor
 
 Array = npt.NDArray[Any]
@@ -70,6 +71,8 @@ class RayProblem(FiberProblem):
     """
 
     kernels: ClassVar[str] = "rays"
+    methods: ClassVar[type[TensorMethod]] = TensorMethod
+    settings: TensorMethod
     measure: bool = True
 
     @cached_property
@@ -83,9 +86,15 @@ class RayProblem(FiberProblem):
     @property
     def kind(self) -> int:
         """The kind of system that the rays follow."""
-        if self.settings.method == "hamiltonian":
+        if isinstance(self.settings, Hamiltonian):
             return LINEAR if self.settings.interpolation == "linear" else CUBIC
-        return VANAART if self.settings.method == "vanaart2011" else EUDX
+        return VANAART if isinstance(self.settings, VanAart2011) else EUDX
+
+    @property
+    def geodesic(self) -> TensorGeodesic:
+        """The settings of geodesics, which they must be of."""
+        assert isinstance(self.settings, TensorGeodesic), "streamlines have no metric"
+        return self.settings
 
     @property
     def stages(self) -> int:
@@ -95,7 +104,7 @@ class RayProblem(FiberProblem):
     @property
     def uses_texture(self) -> bool:
         """Whether the GPU's texture unit interpolates."""
-        return self.settings.texture and self.kind == VANAART
+        return isinstance(self.settings, VanAart2011) and self.settings.texture
 
     def memory(self, device: Device) -> Memory:
         """The field, guide and mask; on the CPU eigenvectors and scaled tensors, too; and all while it is made.
@@ -113,7 +122,7 @@ class RayProblem(FiberProblem):
         kept = field + tensors + voxels * (17 + 12 * given * (not device.is_gpu))  # 16 bytes of it in the guide
         copies = (self.kind != LINEAR) + (self.kind != VANAART and not device.is_gpu)  # on the CPU with spare memory
         making += tensors + field * copies
-        if self.settings.metric == "adaptive" and not device.is_gpu:  # its equations, before the field is made
+        if self._is_adaptive and not device.is_gpu:  # its equations, before the field is made
             making = max(making, _ADAPTIVE * voxels + _ADAPTIVE_INSIDE * int(np.count_nonzero(self.volume.mask)))
         return Memory(inputs=kept, scratch=max(0, making - kept))
 
@@ -128,20 +137,21 @@ class RayProblem(FiberProblem):
     def ray_settings(self) -> RaySettings:
         """The scalars that rays need."""
         s, real = self.settings, self.real
-        counts_all = s.corner_angle_deg == 90.0 and s.corner_weight == 0.0
+        angle, weight = (s.corner_angle_deg, s.corner_weight) if isinstance(s, EuDX) else (90.0, 0.0)
+        counts_all = angle == 90.0 and weight == 0.0
         return RaySettings(
             kind=self.kind,
             stages=self.stages,
             measure=self.measure,
-            max_steps=s.ray_steps,
+            max_steps=self.lengths.ray_steps,
             every=s.points_every,
             step_mm=real(s.step_mm),
             least_fa=real(s.fa_stop),
             max_bend=real(1.0 / s.min_radius_mm if s.min_radius_mm > 0 else 0.0),
-            max_drift=real(s.max_drift),
-            least_cos=real(0.0 if s.corner_angle_deg == 90.0 else math.cos(math.radians(s.corner_angle_deg))),
+            max_drift=real(s.max_drift if isinstance(s, TensorGeodesic) else 0.0),
+            least_cos=real(0.0 if angle == 90.0 else math.cos(math.radians(angle))),
             above_fa=real(-1.0 if counts_all else s.fa_stop),
-            least_weight=real(s.corner_weight),
+            least_weight=real(weight),
         )
 
     def tensors(self) -> Array:
@@ -160,23 +170,27 @@ class RayProblem(FiberProblem):
         s = self.settings
         key: tuple[Any, ...] = (what,)
         if metric:
-            interpolation = s.interpolation if s.method == "hamiltonian" else ""
-            key += (
-                self.kind,
-                s.metric,
-                s.sharpening,
-                s.eigenvalue_floor_mm2_per_s,
-                s.eigenvalue_ceiling_mm2_per_s,
-                interpolation,
-                s.precision,
-            )
+            key += (self.kind, s.precision)
+        if metric and isinstance(s, TensorGeodesic):
+            key += (s.metric, s.eigenvalue_floor_mm2_per_s, s.eigenvalue_ceiling_mm2_per_s)
+        if metric and isinstance(s, Hamiltonian):
+            key += (s.interpolation,)
         return self.volume.cache.get(key, make)
+
+    @property
+    def is_interpolating(self) -> bool:
+        """Whether the spline passes through the samples."""
+        return isinstance(self.settings, Hamiltonian) and self.settings.interpolation == "interpolating"
+
+    @property
+    def _is_adaptive(self) -> bool:
+        return isinstance(self.settings, TensorGeodesic) and isinstance(self.settings.metric, Adaptive)
 
     def dual_eigenvalues(self, values: Any, xp: Any = np) -> Any:
         """Eigenvalues of the dual metric W from the tensors' (arrays of ``xp``, NumPy or CuPy), in 1e-3 mm^2/s."""
-        s = self.settings
-        dual = METRICS[s.metric](self._limited(values), s.sharpening)
-        if s.metric != "adaptive":
+        s = self.geodesic
+        dual = s.metric.dual(self._limited(values))
+        if not self._is_adaptive:
             return dual
         floor, ceiling = s.eigenvalue_floor_mm2_per_s, s.eigenvalue_ceiling_mm2_per_s
         factor = self.volume.cache.get(("adaptive", floor, ceiling), self._make_adaptive_factor)
@@ -184,9 +198,8 @@ class RayProblem(FiberProblem):
 
     def _limited(self, values: Any) -> Any:
         """Eigenvalues (1e-3 mm^2/s) between floor and ceiling."""
-        return values.clip(
-            self.settings.eigenvalue_floor_mm2_per_s * 1e3, self.settings.eigenvalue_ceiling_mm2_per_s * 1e3
-        )
+        s = self.geodesic
+        return values.clip(s.eigenvalue_floor_mm2_per_s * 1e3, s.eigenvalue_ceiling_mm2_per_s * 1e3)
 
     def _make_adaptive_factor(self) -> Array:
         """``exp(-alpha)`` of the adaptive metric, shape (X, Y, Z, 1), continued as the tensors are."""

@@ -10,16 +10,18 @@ import numpy.typing as npt
 
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.memory import Memory
+from napari_gpubio.core.settings import kind_of
 from napari_gpubio.tracts.fods.harmonics import pair_count, paired_in_mask, recurrence
 from napari_gpubio.tracts.fods.model import FodField
 from napari_gpubio.tracts.kernels.fibers.problem import FiberProblem, Rays
-from napari_gpubio.tracts.settings import USUAL_ANGLE_DEG
+from napari_gpubio.tracts.settings import StreamlineMethod
 
 Array = npt.NDArray[Any]
 SD_STREAM, IFOD1, IFOD2 = 0, 1, 2  # the same numbers in streamlines.py and streamlines.cu
 _KINDS = {"sd_stream": SD_STREAM, "ifod1": IFOD1, "ifod2": IFOD2}
 # Grids of directions in a cone: largest probability over the largest on the grid (see `StreamlineProblem`), and rings,
 # each with its part of the cone's angle and its number of directions. Cones of half the angle around seven cover it.
+_FEW_UP_TO_DEG = 45.0  # the usual angle of iFOD2
 _SEVEN, _NINETEEN = (1.6, ((0.0, 1), (math.sqrt(0.75), 6))), (1.35, ((0.0, 1), (0.5, 6), (1.0, 12)))
 
 
@@ -73,7 +75,14 @@ class StreamlineProblem(FiberProblem):
     """
 
     kernels: ClassVar[str] = "streamlines"
+    methods: ClassVar[type[StreamlineMethod]] = StreamlineMethod
     field: FodField
+    settings: StreamlineMethod
+
+    @property
+    def kind(self) -> int:
+        """The kind of streamlines."""
+        return _KINDS[kind_of(self.settings)]
 
     def memory(self, device: Device) -> Memory:  # noqa: ARG002 - the same everywhere
         """The FODs and the mask."""
@@ -105,25 +114,25 @@ class StreamlineProblem(FiberProblem):
         """The settings as the backends take them."""
         s, real = self.settings, self.real
         return StreamlineSettings(
-            kind=_KINDS[s.method],
-            max_steps=s.ray_steps,
+            kind=self.kind,
+            max_steps=self.lengths.ray_steps,
             every=s.points_every,
             trials=s.trials,
             seed=np.uint64(s.random_seed),
-            step_mm=real(s.step_mm),
+            step_mm=real(self.lengths.step_mm),
             cutoff=real(s.fod_stop),
-            least_cos=real(math.cos(math.radians(s.largest_angle_deg))),
+            least_cos=real(math.cos(math.radians(s.max_angle_deg))),
             headroom=real(self._grid[0]),
             grid=self._turns(),
         )
 
     @property
     def _grid(self) -> tuple[float, tuple[tuple[float, int], ...]]:
-        few = self.settings.method == "ifod2" and self.settings.largest_angle_deg <= USUAL_ANGLE_DEG["ifod2"]
+        few = self.kind == IFOD2 and self.settings.max_angle_deg <= _FEW_UP_TO_DEG
         return _SEVEN if few else _NINETEEN
 
     def _turns(self) -> Array:
-        largest, turns = math.radians(self.settings.largest_angle_deg), []
+        largest, turns = math.radians(self.settings.max_angle_deg), []
         for ring, (part, count) in enumerate(self._grid[1]):
             turns += [(largest * part, 2.0 * math.pi * (n + 0.5 * (ring % 2)) / count) for n in range(count)]
         return np.array(turns, self.real)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from napari_gpubio.light.source import Source
+from napari_gpubio.light.sources import Source
 
 OUTSIDE = {"mua": 0, "mus": 0, "g": 1, "n": 1}
 GRAY = {"mua": 0.005, "mus": 1.0, "g": 0.01, "n": 1.37}

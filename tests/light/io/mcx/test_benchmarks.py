@@ -16,7 +16,8 @@ def read(tmp_path):
 
 
 def numbers_of(source):
-    return (*source.position_mm, *source.direction, source.radius_mm, source.width_mm, source.height_mm)
+    sizes = (getattr(source, name, 0.0) for name in ("radius_mm", "width_mm", "height_mm"))
+    return (*source.position_mm, *source.direction, *sizes)
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "colin27"])

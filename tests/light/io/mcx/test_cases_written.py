@@ -13,9 +13,9 @@ from napari_gpubio.light.io.mcx.jdata import encode_array
 from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.phase import TabulatedPhaseFunction
 from napari_gpubio.light.settings import LightCase, LightSettings
-from napari_gpubio.light.source import KINDS, RECTANGLES, Source
-from tests.fitting import fitting
+from napari_gpubio.light.sources import KINDS, EmittingVolume, Pattern, Rectangle, Source
 from tests.light.io.mcx.samples import case, irradiance_at
+from tests.light.voxel_samples import source_of
 
 LABELS = np.random.default_rng(4).integers(0, 3, (4, 5, 6)).astype(np.uint8)
 MEDIA = (
@@ -34,14 +34,14 @@ def domain(affine=None, labels=None, **fields) -> Domain:
 
 def source(kind: str, **fields) -> Source:
     own = {
-        "kind": kind, "position_mm": (0.7, 0.8, -0.1), "direction": (0.2, -0.4, 1.0), "radius_mm": 0.35,
+        "position_mm": (0.7, 0.8, -0.1), "direction": (0.2, -0.4, 1.0), "radius_mm": 0.35,
         "half_angle_deg": 17.0, "width_mm": 0.7, "height_mm": 1.1, "length_mm": 0.9, "inner_radius_mm": 0.1,
         "focus_mm": -3.0, "rayleigh_mm": 0.8, "columns": 4, "rows": 5, "cycles_across": 2.0, "cycles_up": -3.0,
         "phase_deg": 40.0, "phase_up_deg": 75.0, "modulation": 1.0 if kind == "fourier_2d" else 0.7,
         "angle_sd_deg": 8.0, "spread_along": 0.2, "spread_across": 0.4,
     }  # fmt: skip
     pattern = np.random.default_rng(2).random((3, 4)) if kind == "pattern" else None
-    return fitting(Source(), **own | {"pattern": pattern} | fields)
+    return source_of(kind, **own | {"pattern": pattern} | fields)
 
 
 SETTINGS = LightSettings(
@@ -74,10 +74,11 @@ def test_sources_there_and_back(tmp_path, kind):
     assert found.kind == kind
     np.testing.assert_allclose(found.position_mm, given.position_mm, atol=1e-9)
     np.testing.assert_allclose(found.frame()[2], given.frame()[2], atol=1e-9)
-    assert [getattr(found, s) for s in KINDS[kind]] == pytest.approx([getattr(given, s) for s in KINDS[kind]])
-    if kind in RECTANGLES:
+    sizes = [f.name for f in dataclasses.fields(given) if isinstance(f.default, (int, float))]
+    assert [getattr(found, s) for s in sizes] == pytest.approx([getattr(given, s) for s in sizes])
+    if isinstance(given, Rectangle):
         np.testing.assert_allclose(found.frame(), given.frame(), atol=1e-9)
-    if given.pattern is not None:
+    if isinstance(given, Pattern):
         np.testing.assert_allclose(found.pattern, given.pattern)
 
 
@@ -87,8 +88,8 @@ def test_a_volume_there_and_back(tmp_path, direction, mirrored):
     """Every cell emits as much at the same place of the grid, however its axes lie."""
     given = domain(np.diag([-0.3 if mirrored else 0.3, 0.3, 0.3, 1.0]))
     emission = np.random.default_rng(3).random((2, 3, 4))
-    box = Source(
-        kind="volume", position_mm=given.grid_to_world((0.6, 0.6, 0.9)), direction=direction, pattern=emission,
+    box = EmittingVolume(
+        position_mm=given.grid_to_world((0.6, 0.6, 0.9)), direction=direction, pattern=emission,
         width_axis=(0, 0, 1) if direction != (0, 0, 1) else (0, 1, 0), width_mm=0.6, height_mm=0.9, length_mm=1.2,
     )  # fmt: skip
     found = back(tmp_path, given, box, LightSettings(), ())

@@ -12,7 +12,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.io.mcx.cases import read_mcx, write_mcx
 from napari_gpubio.light.io.mcx.jdata import decode_array, encode_array
 from napari_gpubio.light.run import simulate, simulate_each
-from napari_gpubio.light.source import Source
+from napari_gpubio.light.sources import Cone, Pencil, Slit
 from tests.light.io.mcx.samples import GRAY, OUTSIDE, case, with_source, written
 
 THREE = {"Pos": [[29, 29, 0, 2], [9, 9, 0], [39, 19, 0, 0.5]], "Dir": [[0, 0, 1, 0], [0, 0.6, 0.8], [0, 0, 1]]}
@@ -185,7 +185,7 @@ def test_patterns_come_back(read, tmp_path):
 def test_slits_with_and_without_a_spread_come_back(read, tmp_path, first):
     """One has a field that the other lacks, in either order."""
     begun = read(with_source())
-    slit = Source(kind="slit", position_mm=(9, 9, 0), width_axis=(1, 0, 0), width_mm=4)
+    slit = Slit(position_mm=(9, 9, 0), width_axis=(1, 0, 0), width_mm=4)
     pair = [slit, dataclasses.replace(slit, spread_across=0.1)][:: 1 if first == 0 else -1]
     write_mcx(tmp_path / "again.json", begun.domain, pair, begun.settings)
     assert [one.spread_across for one in read_mcx(tmp_path / "again.json").source] == [
@@ -194,7 +194,7 @@ def test_slits_with_and_without_a_spread_come_back(read, tmp_path, first):
 
 
 @pytest.mark.parametrize("other", [
-    Source(kind="cone", position_mm=(9, 9, 0)), Source(position_mm=(9, 9, 0), launch_angles_deg=(0, 9)),
+    Cone(position_mm=(9, 9, 0)), Pencil(position_mm=(9, 9, 0), launch_angles_deg=(0, 9)),
 ])  # fmt: skip
 def test_what_mcx_cannot_mix(read, tmp_path, other):
     begun = read(with_source())

@@ -1,0 +1,225 @@
+"""Connectomes of fibers, and of geodesics: verbs."""
+
+import dataclasses
+import functools
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.foreign import MOST_WHOLE, existing_numbers
+from napari_gpubio.core.operations.records import File, Operation, Reading, Ref, Told, given
+from napari_gpubio.core.operations.stores import Kind, file, register_kind
+from napari_gpubio.core.parameters import param
+from napari_gpubio.core.settings import Settings, part
+from napari_gpubio.core.steps import Step
+from napari_gpubio.core.volumes import stem_of
+from napari_gpubio.tracts.connectome.geodesic import TRACKING, geodesic_connectome_steps
+from napari_gpubio.tracts.connectome.model import COUNT, LENGTH, Connectome
+from napari_gpubio.tracts.connectome.run import connectome_steps
+from napari_gpubio.tracts.connectome.settings import ConnectomeSettings, GeodesicSettings
+from napari_gpubio.tracts.directions import Directions, Usual
+from napari_gpubio.tracts.fods.model import FodField
+from napari_gpubio.tracts.model import TensorField, Tractogram
+from napari_gpubio.tracts.operations.fibers import Fibers, source_of
+from napari_gpubio.tracts.operations.routes import FODS_HELP
+from napari_gpubio.tracts.regions import Atlas
+from napari_gpubio.tracts.settings import InTensors
+
+
+@dataclass(frozen=True, eq=False)
+class Matrix:
+    """A matrix of the regions of a connectome, shape (R, R); NaN where there are no fibers for it."""
+
+    connectome: Connectome
+    values: npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MatrixSettings(Settings):
+    """Which matrix is made of a connectome."""
+
+    of: str = param(COUNT, "Values", "What is put together of the fibers: count, length_mm, or a number of theirs.")
+    statistic: str = param(
+        "auto",
+        "Statistic",
+        "How the fibers of an edge are put together; auto: sum of counts, else mean.",
+        choices=("auto", "sum", "mean", "min", "max"),
+    )
+    per_node_volume: bool = param(False, "Per volume", "Divide by the mean volume of the two regions.")
+    per_length: bool = param(False, "Per length", "Divide by the length of each fiber.")
+
+    def matrix(self, connectome: Connectome, weights: Any = None) -> Matrix:
+        """Return the matrix."""
+        statistic: Any = None if self.statistic == "auto" else self.statistic
+        how = {"per_node_volume": self.per_node_volume, "per_length": self.per_length}
+        return Matrix(connectome, connectome.matrix(self.of, statistic=statistic, weights=weights, **how))
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenConnectome(Reading, verb="open-connectome", makes={"connectome": Connectome}):
+    """Open a whole connectome (npz), from which every matrix can be made."""
+
+    file: File = part("File", "npz of this program.")
+
+    @property
+    def title(self) -> str:
+        """Name of the file."""
+        return stem_of(Path(self.file.path))
+
+    @classmethod
+    def at(cls, path: str | Path) -> "OpenConnectome":
+        """Return the operation that opens it as it is now."""
+        return cls(file=file(path))
+
+    def read(self, data: Any) -> Connectome:
+        """Read it."""
+        return Connectome.load(data.file)
+
+
+def _write(found: Connectome, path: Path, record: Mapping[str, Any]) -> None:
+    """Of a run that goes on in a tenth of the time."""
+    parameters = {**found.parameters, "record": dict(record)}
+    dataclasses.replace(found, parameters=parameters).save(path, compress=found.complete)
+
+
+register_kind(
+    Kind(
+        Connectome,
+        counts=lambda one: (one.labels, one.names, one.voxels, one.pairs, one.fibers, one.numbers),
+        endings=(".npz",),
+        write=_write,
+        opens=OpenConnectome,
+        unfinished=Connectome.unfinished,
+    )
+)
+register_kind(
+    Kind(
+        Matrix,
+        counts=lambda one: (one.values, one.connectome.names),
+        endings=("",),
+        write=lambda matrix, path, _: matrix.connectome.save_csv(path, matrix.values),
+    )
+)
+
+
+@dataclass(frozen=True, eq=False)
+class ConnectomeWithMatrix:
+    """What the verbs of connectomes make; the matrix is made when it is looked at."""
+
+    connectome: Connectome
+    settings: MatrixSettings
+    weights: Any = None
+
+    @functools.cached_property
+    def matrix(self) -> Matrix:
+        """The matrix that was asked for."""
+        return self.settings.matrix(self.connectome, self.weights)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was found, in sentences."""
+        return self.connectome.notes
+
+    @property
+    def complete(self) -> bool:
+        """Whether all of it was done."""
+        return self.connectome.complete
+
+
+def told_of(made: ConnectomeWithMatrix) -> Told:
+    """How many fibers connect regions, and the matrix."""
+    found, fibers = made.connectome, len(made.connectome.numbers[LENGTH])
+    numbers = {"connections": found.assigned, "fibers": fibers, "labels": found.labels, "regions": found.names}
+    numbers |= {"of": made.settings.of, "matrix": made.matrix.values}
+    return Told((f"{found.assigned:,} connections of {fibers:,} fibers, {len(found)} regions",), numbers)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MakeConnectome(Operation, verb="connectome", makes={"matrix": Matrix, "connectome": Connectome}):
+    """Count the fibers between the regions of an atlas, with the conventions of MRtrix.
+
+    With --connectome-out what is done is kept every 8 s, and at Ctrl-C: the same command goes on where it was. A
+    tractogram may be larger than memory (tck, uncompressed trx).
+    """
+
+    examples = (
+        "connectome brain.trx --atlas aparc+aseg.nii.gz --out counts.csv",
+        "connectome brain.tck --atlas aparc+aseg.nii.gz --of length_mm --out lengths.csv --connectome-out brain.npz",
+    )
+    needs_no_file = True
+    continues = "connectome"
+
+    fibers: Ref[Fibers] = given("Fibers", "Tractogram: trk, tck, trx, vtk, tt.gz.")
+    atlas: Ref[Atlas] = given("Atlas", "Label volume, with a table of names beside it.")
+    weights: File | None = part("Weights", "Text file with a weight for each fiber; SIFT2 writes it.", default=None)
+    settings: ConnectomeSettings = part("Assignment", "Which regions a fiber connects.", default=ConnectomeSettings())
+    matrix: MatrixSettings = part("Matrix", "What is put together.", default=MatrixSettings())
+
+    def check(self) -> None:
+        """Raise InvalidInput if weights would have no effect."""
+        if self.weights is not None and self.matrix.statistic in ("min", "max"):
+            raise InvalidInput(f"weights have no effect on the {self.matrix.statistic} of an edge; leave them out")
+
+    def steps(
+        self,
+        data: Any,
+        *,
+        device: Any,  # noqa: ARG002 - it runs on the CPU
+        stop: Any,
+        known: Any = None,
+    ) -> Generator[Step, None, ConnectomeWithMatrix]:
+        """Find which regions each fiber connects."""
+        weights = None if data.weights is None else existing_numbers(data.weights, MOST_WHOLE).ravel()
+        steps = connectome_steps(source_of(data.fibers), data.atlas, self.settings, known=known, stop=stop)
+        return ConnectomeWithMatrix((yield from steps), self.matrix, weights)
+
+    def told(self, made: ConnectomeWithMatrix) -> Told:
+        """How many fibers connect regions, and the matrix."""
+        return told_of(made)
+
+
+@dataclass(frozen=True, eq=False)
+class Geodesics(ConnectomeWithMatrix):
+    """What `ShootGeodesics` makes."""
+
+    @property
+    def best(self) -> Tractogram:
+        """The best fibers of each pair; InvalidInput if there are none."""
+        if self.connectome.best is None:
+            raise InvalidInput("no region has fibers, so there are no best ones; check the atlas and the tensors")
+        return self.connectome.best
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShootGeodesics(
+    Operation, verb="geodesics", makes={"matrix": Matrix, "connectome": Connectome, "best": Tractogram}
+):
+    """Shoot geodesics from each region of an atlas, and write a matrix of those that end in another."""
+
+    examples = (
+        "geodesics dwi.nii.gz --atlas aparc+aseg.nii.gz --of alignment_fa --statistic max --out s.csv --best-out b.trx",
+    )
+    needs_no_file = True
+
+    tensors: Ref[TensorField] = given("Tensors", "Diffusion scan, or tensor image.")
+    atlas: Ref[Atlas] = given("Atlas", "Label volume, with a table of names beside it.")
+    fods: Ref[FodField] | None = given("FODs", FODS_HELP, optional=True)
+    settings: GeodesicSettings = part("Geodesics", "Seeds, and how many are kept.", default=GeodesicSettings())
+    directions: Directions = part("Directions", "The fan at each seed.", default=Usual())
+    method: InTensors = part("Method", "How fibers are traced.", default=TRACKING)
+    matrix: MatrixSettings = part("Matrix", "What is put together.", default=MatrixSettings())
+
+    def steps(self, data: Any, **run: Any) -> Generator[Step, None, Geodesics]:
+        """Shoot them."""
+        how = self.settings, self.directions, self.method
+        found = yield from geodesic_connectome_steps(data.tensors, data.atlas, *how, fods=data.fods, **run)
+        return Geodesics(found, self.matrix)
+
+    def told(self, made: Geodesics) -> Told:
+        """How many fibers connect regions, and the matrix."""
+        return told_of(made)

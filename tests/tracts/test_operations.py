@@ -1,0 +1,229 @@
+"""Operations of tracts: records of all of them, what opens files and held values, and the verb ``tensors``."""
+
+import dataclasses
+import json
+
+import nibabel as nib
+import numpy as np
+import pytest
+
+from napari_gpubio import tracts
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.operations import Store, digest, from_graph, graph, read_record, run, script, verbs
+from napari_gpubio.core.operations.stores import kind_registered
+from napari_gpubio.core.volumes import write_volume
+from napari_gpubio.tracts import operations
+from napari_gpubio.tracts.fods.model import FixelField, FodField
+from napari_gpubio.tracts.io import (
+    read_tensors,
+    write_fixels,
+    write_fods,
+    write_peaks,
+    write_tensors,
+)
+from napari_gpubio.tracts.io.gradients import write_fsl_gradients
+from napari_gpubio.tracts.model import Tractogram
+from napari_gpubio.tracts.operations.regions import OpenRegion
+from napari_gpubio.tracts.regions import AnyRegion, Atlas, Box, Region, Sphere
+from napari_gpubio.tracts.tensors.maps import scalar_map
+from tests.core.operations.randoms import Records
+from tests.core.operations.test_scripts import _executed
+from tests.shell import run_verb
+from tests.tracts.brain_samples import coarse_brain
+from tests.tracts.gui.tensor_samples import saved, sticks
+
+OWN = [one for one in verbs().values() if one.__module__.startswith("napari_gpubio.tracts")]
+
+
+@pytest.fixture
+def scan(tmp_path):
+    """A scan as files."""
+    found = coarse_brain(3)
+    write_volume(tmp_path / "dwi.nii.gz", found.data, found.affine)
+    write_fsl_gradients(tmp_path / "dwi.bval", tmp_path / "dwi.bvec", found.bvals, found.directions, found.affine)
+    return found
+
+
+def tensors(*words):
+    return run_verb("tensors", *words, "--device", "cpu")
+
+
+@pytest.mark.parametrize("cls", OWN, ids=lambda cls: cls.verb)
+def test_scripts_and_files_of_random_records_build_equal_ones(cls, tmp_path, monkeypatch):
+    path = tmp_path / "a'b\"c.txt"
+    path.write_text("abc")
+    store = Store()
+    records = Records(7, store, [path])
+    for _ in range(12):
+        made = records.operation(cls)
+        found = _executed(script(made, folder=tmp_path, store=store), monkeypatch)
+        assert found == made
+        again = [*from_graph(json.loads(json.dumps(graph(made), allow_nan=False))).values()][-1]
+        assert again == made
+
+
+def _same(one, other):
+    assert type(one) is type(other)
+    assert digest(one) == digest(other)
+
+
+def _fixels():
+    directions = np.array([[1.0, 0, 0], [0, 0.6, 0.8], [0, 0, 1]], np.float32)
+    counts = np.zeros((3, 2, 2), np.uint8)
+    counts[0, 1, 1], counts[2, 0, 0] = 2, 1
+    numbers = {"fd": np.arange(3.0, dtype=np.float32)}
+    amplitudes = np.array([3, 2, 1], np.float32)
+    affine = np.diag([2.0, 2, 3, 1])
+    return FixelField(counts=counts, directions=directions, amplitudes=amplitudes, affine=affine, numbers=numbers)
+
+
+def _fods():
+    mask = np.zeros((3, 4, 5), bool)
+    mask[1:, 1:3] = True
+    coefficients = np.random.default_rng(0).normal(0, 0.02, (3, 4, 5, 15)).astype(np.float32) * mask[..., None]
+    coefficients[mask, 0] = 1
+    tissues = {"csf": np.ones((3, 4, 5), np.float32)}
+    return FodField(coefficients=coefficients, mask=mask, affine=np.diag([2.0, 2, 2, 1]), tissues=tissues)
+
+
+def _fibers():
+    points = np.arange(15, dtype=np.float32).reshape(5, 3)
+    per = {"per_fiber": {"weight": np.array([1.0, 2])}, "per_point": {"fa": np.arange(5, dtype=np.float32)}}
+    return Tractogram(points=points, offsets=np.array([0, 2, 5]), affine=np.eye(4), shape=(9, 9, 9), **per)
+
+
+def _region():
+    return Region(name="roi", voxels=np.eye(3, dtype=bool)[..., None], affine=np.eye(4), is_oriented=False)
+
+
+def _atlas():
+    labels = np.arange(8, dtype=np.int16).reshape(2, 2, 2)
+    return Atlas(labels=labels, affine=np.eye(4), names={1: "left", 2: "right"})
+
+
+def _tensors():
+    return tracts.fit_tensors(coarse_brain(3), device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("cls", "make"),
+    [
+        (operations.HeldScan, lambda: coarse_brain(3)),
+        (operations.HeldTensors, _tensors),
+        (operations.HeldFods, _fods),
+        (operations.HeldFixels, _fixels),
+        (operations.HeldTractogram, _fibers),
+        (operations.HeldRegion, _region),
+        (operations.HeldAtlas, _atlas),
+    ],
+)
+def test_a_held_value_is_what_it_was(cls, make):
+    value, store = make(), Store()
+    held = cls.of(value, store=store)
+    found = run(held, device="cpu", store=store)
+    _same(found, value)
+    assert isinstance(found, cls.makes[next(iter(cls.makes))])
+    for field in dataclasses.fields(value):
+        if field.name in {one.name for one in dataclasses.fields(cls)}:
+            np.testing.assert_equal(getattr(found, field.name), getattr(value, field.name))
+
+
+def test_files_are_opened_as_what_was_written(tmp_path):
+    field, fods, fixels = _tensors(), _fods(), _fixels()
+    write_tensors(tmp_path / "t.nii.gz", field)
+    write_fods(tmp_path / "fod.nii.gz", fods)
+    write_fixels(tmp_path / "fixels", fixels)
+    write_peaks(tmp_path / "peaks.nii.gz", fixels)
+    _fibers().save(tmp_path / "f.trx")
+    for path, opens in (
+        ("t.nii.gz", operations.OpenTensors),
+        ("fod.nii.gz", operations.OpenFods),
+        ("fixels", operations.OpenFixels),
+        ("fixels/index.mif", operations.OpenFixels),
+        ("peaks.nii.gz", operations.OpenFixels),
+        ("f.trx", operations.OpenTractogram),
+    ):
+        opened = opens.at(tmp_path / path)
+        found = run(opened.output(), device="cpu", store=Store())
+        assert isinstance(found, opened.output().kind)
+        assert opened.title == path.partition("/")[0].partition(".")[0]
+    whole = operations.OpenFixels.at(tmp_path / "fixels")
+    assert len(whole.beside) >= 2
+    (tmp_path / "fixels" / "directions.mif").write_bytes(b"x")
+    with pytest.raises(InvalidInput, match=r"directions\.mif has changed"):
+        run(whole, device="cpu", store=Store())
+
+
+def test_a_region_is_named_as_in_a_command(tmp_path):
+    labels = np.zeros((4, 4, 4), np.int16)
+    labels[1, 1], labels[2, 2, 2] = 5, 17
+    write_volume(tmp_path / "a.nii.gz", labels, np.eye(4))
+    (tmp_path / "a.tsv").write_text("index\tname\n5\tstem\n17\tcortex\n")
+    whole, one, named = (
+        run(OpenRegion.at(f"{tmp_path / 'a.nii.gz'}{more}"), device="cpu", store=Store())
+        for more in ("", ":17", ":Stem")
+    )
+    assert [int(region.voxels.sum()) for region in (whole, one, named)] == [5, 1, 4]
+    assert (whole.name, one.name, named.name) == ("a.nii.gz", "cortex", "stem")
+    sphere, box = (run(OpenRegion.at(text), device="cpu") for text in ("sphere:1,2,3,4", "box:5,0,0,-1,2,3"))
+    assert [type(one) for one in (sphere, box)] == [Sphere, Box]
+    assert all(isinstance(one, AnyRegion) for one in (whole, sphere, box))
+    assert (sphere.center_mm, sphere.radius_mm, box.low_mm, box.high_mm) == ((1, 2, 3), 4, (-1, 0, 0), (5, 2, 3))
+    for text in ("sphere:1,2,3", "box:1,2,3,4,5,x", "sphere:1,2,3,-1"):
+        with pytest.raises(InvalidInput):
+            OpenRegion.at(text)
+
+
+# -- the verb tensors -------------------------------------------------------------------------------------------------
+
+
+def test_tensors_and_maps_are_written(scan, tmp_path, capsys):
+    names = ("fa", "md", "ad", "rd", "v1", "dec", "s0")
+    files = [word for name in names for word in (f"--{name}-out", tmp_path / f"{name}.nii.gz")]
+    record = tmp_path / "fit.json"
+    words = "--estimator", "ols", "--out", tmp_path / "t.nii.gz", "--record", record, *files
+    assert tensors(tmp_path / "dwi.nii.gz", *words) == 0
+    settings = tracts.FitSettings(estimator=tracts.OrdinaryLeastSquares())
+    expected = tracts.fit_tensors(scan, settings=settings, device="cpu")
+    for name in names:
+        found = np.asarray(nib.load(tmp_path / f"{name}.nii.gz").dataobj)
+        np.testing.assert_array_equal(found, scalar_map(expected, name.upper()))
+    np.testing.assert_allclose(read_tensors(tmp_path / "t.nii.gz").tensors, expected.tensors, atol=1e-9)
+    assert read_record(record) == operations.FitTensors(
+        scan=operations.OpenScan.at(tmp_path / "dwi.nii.gz"), settings=settings
+    )
+    assert f"{expected.mask.sum():,} tensors" in capsys.readouterr().out
+
+
+def test_a_mask_cuts_and_an_empty_one_is_refused(scan, tmp_path):
+    mask = np.zeros(scan.shape, np.uint8)
+    write_volume(tmp_path / "none.nii.gz", mask, scan.affine)
+    mask[8:12, 8:12, 8:12] = 1
+    write_volume(tmp_path / "mask.nii.gz", mask, scan.affine)
+    out = tmp_path / "fa.nii.gz"
+    assert tensors(tmp_path / "dwi.nii.gz", "--mask", tmp_path / "mask.nii.gz", "--fa-out", out) == 0
+    assert not np.asarray(nib.load(out).dataobj)[mask == 0].any()
+    with pytest.raises(InvalidInput, match="no voxel that is not 0"):
+        tensors(tmp_path / "dwi.nii.gz", "--mask", tmp_path / "none.nii.gz", "--fa-out", tmp_path / "b.nii.gz")
+
+
+def test_a_wrong_table_is_warned_of(tmp_path, capsys):
+    for flip in (False, True):
+        path = saved(sticks(flip=flip), tmp_path)
+        assert tensors(path, "--md-out", tmp_path / f"{flip}.nii.gz") == 0
+        assert ("warning: " in capsys.readouterr().err) is flip
+
+
+def test_an_opened_image_has_maps_too(tmp_path):
+    field = _tensors()
+    write_tensors(tmp_path / "t.nii.gz", field)
+    assert run_verb("open-tensors", tmp_path / "t.nii.gz", "--fa-out", tmp_path / "fa.nii.gz") == 0
+    found = np.asarray(nib.load(tmp_path / "fa.nii.gz").dataobj)
+    np.testing.assert_allclose(found, scalar_map(field, "FA"), atol=1e-5)
+
+
+def test_every_kind_has_what_its_verbs_need():
+    for cls in OWN:
+        for kind in cls.makes.values():
+            known = kind_registered(kind)
+            assert known.opens is None or issubclass(next(iter(known.opens.makes.values())), kind)
