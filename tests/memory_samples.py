@@ -332,7 +332,7 @@ CASES: dict[str, Callable[[int], Work]] = {
     "connectome, end voxels": lambda size: connectome(size, way="EndVoxels"),
     "connectome, all voxels": lambda size: connectome(size, share=64, points=40, way="AllVoxels"),
     "layers": layers,
-    "layers without a map": lambda size: layers(size, absorption=False, angle_bins=4 * size),
+    "layers without a map": lambda size: layers(size, absorption="off", angle_bins=4 * size),
     "guide": guide,
     "guide of volumes": lambda size: guide(size, mua_per_mm=0.01, g=0.1),
     "replay": replay,

@@ -25,6 +25,7 @@ TESTS = {
     "light, layers": ("light.gui.layers.test_panel_files", "test_the_script_gives_the_same_numbers"),
     "denoise": ("denoise.gui.test_script", "test_inputs_without_a_file_are_saved_beside_the_script"),
     "dose": ("dose.gui.test_export", "test_the_script_of_files_makes_curves_and_prints_the_table"),
+    "session": ("gui.test_session_panel", "test_the_script_of_a_session_makes_every_layer"),
     "speckle": ("speckle.gui.test_speckle_stack", "test_the_script_makes_the_same_maps"),
 }
 AFTER_A_RUN = {
@@ -32,7 +33,7 @@ AFTER_A_RUN = {
 }
 COPIES, RUNS, COMPARES = (
     r"\bscript_of\(",
-    r"\b(run_script|run_script_here|shown_by_script)\(",
+    r"\b(run_script|run_script_here|shown_by_script|exec)\(",
     r"\b(assert_)?array_equal\(",
 )
 

@@ -20,11 +20,11 @@ MAP_PHOTONS_PER_THREAD = 500_000  # of error maps that a CPU takes part in
 REFERENCE = ROOT.parent / "shared" / "data" / "light" / "skin7_600nm_MTref_8e8.npz"
 SKIN_GRID = {"dr_mm": 0.1, "dz_mm": 0.02, "radial_bins": 200, "depth_bins": 500, "angle_bins": 30}
 SLAB_MM, CYLINDER_MM = 1000.0, 10.0  # thickness of the slab; radius and depth of what its grid covers
-LIKE_GPU_MCML = {"edge": "drop"}  # what is absorbed beyond the grid is left out there
+LIKE_GPU_MCML = {"absorption": "drop"}  # what is absorbed beyond the grid is left out there
 MAPS: dict[str, dict[str, Any]] = {
     "A(r, z)": LIKE_GPU_MCML,
     "A(r, z), edges collect": {},
-    "without the map": {"absorption": False},
+    "without the map": {"absorption": "off"},
 }
 GPU_MCML_SECONDS = {  # with the map, without; its source rebuilt for an H200, as many photons as in GPU_PHOTONS
     "skin": (0.64, 0.56),

@@ -31,7 +31,7 @@ def media(plan: Plan) -> Iterator[Job]:
     for name, make in CASES.items():
         for label, settings in MAPS.items():
             made = make(plan.count(name), **settings)
-            theirs = GPU_MCML_SECONDS[name][0 if made.settings.absorption else 1]
+            theirs = GPU_MCML_SECONDS[name][0 if made.settings.has_map else 1]
             ways = {"one launch": timed_launch} if plan.device.is_gpu else {}
             for what, time_it in (ways | {"tracing": timed_tracing, "whole call": timed_call}).items():
                 yield Job(f"a {name}, {label}: {what}", partial(_beside_gpu_mcml, time_it, made, plan, theirs))

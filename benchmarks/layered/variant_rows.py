@@ -42,9 +42,9 @@ STEPS = (
     Step(HISTORY, Variant(cache=False), LIKE_GPU_MCML, "about 55 s"),
     Step("cache", Variant(cache=True, history=False), LIKE_GPU_MCML, ""),
     Step("cache and register history (the default)", Variant(cache=True), LIKE_GPU_MCML, "23.0 s"),
-    Step("without the map", Variant(), {"absorption": False}, "about 16 s"),
+    Step("without the map", Variant(), {"absorption": "off"}, "about 16 s"),
 )
-CPU_STEPS = (Step(CPU_MAP, None, LIKE_GPU_MCML, ""), Step("without the map", None, {"absorption": False}, ""))
+CPU_STEPS = (Step(CPU_MAP, None, LIKE_GPU_MCML, ""), Step("without the map", None, {"absorption": "off"}, ""))
 GRIDS = {1: "22.95 s", 10: "23.20 s", 100: "26.06 s", 1000: "about 30.8 s"}  # bins in r and in z
 
 

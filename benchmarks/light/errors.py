@@ -159,7 +159,7 @@ def _of_voxels(results: Sequence[LightResult]) -> Iterator[Row | None]:
 
 def layer_rows(device: Device, photons: int, seeds: Sequence[int]) -> list[Row]:
     """Bins of seven layers of skin."""
-    settings = {"dr_mm": 0.5, "dz_mm": 0.2, "radial_bins": 40, "depth_bins": 50, "edge": "drop"}
+    settings = {"dr_mm": 0.5, "dz_mm": 0.2, "radial_bins": 40, "depth_bins": 50, "absorption": "drop"}
     results = [
         simulate_layers(SKIN, LayeredSettings(photons=photons, seed=seed, **settings), device=device) for seed in seeds
     ]

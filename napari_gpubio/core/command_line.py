@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.files import check_folder, is_stream
-from napari_gpubio.core.parameters import ParamInfo, param_info, replaced
+from napari_gpubio.core.parameters import ParamInfo, param_info
 from napari_gpubio.core.report import Report, is_quiet, print_error, running_verb
 from napari_gpubio.core.settings import alternatives, hints, kind_of, part_info, record_fields
 from napari_gpubio.core.steps import Step
@@ -52,7 +52,18 @@ def add_settings(parser: argparse.ArgumentParser, settings: Any, title: str, *, 
             own = {one.name: one for cls in classes for one in record_fields(cls) if param_info(one) is not None}
             for name, one in own.items():
                 default = getattr(value, name, one.default)
-                _add_option(group, name, param_info(one), default, None, dest=_dest(field.name, name))
+                option = _option(type(settings), field.name, name)
+                _add_option(group, option, param_info(one), default, None, dest=_dest(field.name, name))
+
+
+def _option(settings: type, part: str, name: str) -> str:
+    """Name of the option of a setting of a part: with that before it, where several parts have such a setting."""
+    having = [
+        field.name
+        for field in record_fields(settings)
+        if any(name == own.name for one in alternatives(hints(settings)[field.name]) for own in record_fields(one))
+    ]
+    return name if having == [part] else f"{part}_{name}"
 
 
 def _dest(part: str, name: str) -> str:
@@ -92,13 +103,15 @@ def read_settings(namespace: argparse.Namespace, settings: Settings) -> Settings
             classes = alternatives(hints(type(settings))[field.name])
             if len(classes) < 2:
                 continue
-            value = _read_part(namespace, field.name, value, usual, classes)
+            value = _read_part(namespace, type(settings), field.name, value, usual, classes)
         if value != usual:
             changes[field.name] = value
-    return replaced(settings, **changes)
+    return dataclasses.replace(settings, **changes)
 
 
-def _read_part(namespace: argparse.Namespace, part: str, kind: str, usual: Any, classes: Sequence[type]) -> Any:
+def _read_part(
+    namespace: argparse.Namespace, settings: type, part: str, kind: str, usual: Any, classes: Sequence[type]
+) -> Any:
     chosen: Any = next(cls for cls in classes if kind_of(cls) == kind)
     given: dict[str, Any] = {}
     for cls in classes:
@@ -107,7 +120,7 @@ def _read_part(namespace: argparse.Namespace, part: str, kind: str, usual: Any, 
             if value is None:
                 continue
             if field.name not in chosen.__dataclass_fields__:
-                option = "--" + field.name.replace("_", "-")
+                option = "--" + _option(settings, part, field.name).replace("_", "-")
                 raise InvalidInput(f"{option} is an option of --{part} {kind_of(cls)!r}; choose that, or leave it out")
             given[field.name] = value
     return dataclasses.replace(usual, **given) if type(usual) is chosen else chosen(**given)

@@ -1,13 +1,12 @@
-"""Parameters written once: a dataclass field that carries its label, unit, limits, and where it applies.
+"""Parameters written once: a dataclass field that carries its label, unit and limits.
 
-The checks of a settings class and the form that a dock widget shows are both made from these fields. A setting that the
-chosen method would ignore is refused, and a form does not show it.
+The checks of a settings class, the form that a dock widget shows and a command's options are made from these fields.
 """
 
 import dataclasses
 import math
 import numbers
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any, TypeVar
 
 import numpy as np
@@ -15,7 +14,6 @@ import numpy as np
 from napari_gpubio.core.errors import InvalidInput
 
 Settings = TypeVar("Settings", bound=Any)
-Condition = Mapping[str, tuple[Any, ...]]  # values by the names of other fields, all of which must have one of theirs
 _KEY = "napari_gpubio"
 
 
@@ -32,7 +30,6 @@ class ParamInfo:
     step: float | None = None
     choices: tuple[str, ...] | None = None
     advanced: bool = False
-    where: tuple[Condition, ...] = ()
 
 
 def param(default: Any, label: str, help: str, *, compare: bool = True, **info: Any) -> Any:  # noqa: A002 - its word
@@ -48,13 +45,10 @@ def param(default: Any, label: str, help: str, *, compare: bool = True, **info: 
         Whether settings with another value are other ones; not so of a name, which makes no difference.
     **info
         ``unit``, ``minimum`` (allowed), ``above`` (not allowed itself), ``maximum``, ``step``, ``choices``,
-        ``advanced``; see `ParamInfo`. ``where``: the values of other fields with which the parameter has an effect,
-        as ``{"method": ("a", "b")}``, or several of these, one of which must hold; without, it always has.
+        ``advanced``; see `ParamInfo`.
     """
     if "choices" in info:
         info["choices"] = tuple(info["choices"])
-    if isinstance(info.get("where"), Mapping):
-        info["where"] = (info["where"],)
     metadata = {_KEY: ParamInfo(label=label, help=help, **info)}
     return dataclasses.field(default=default, compare=compare, metadata=metadata)
 
@@ -70,8 +64,7 @@ def check_params(settings: Any) -> None:
     Raises
     ------
     InvalidInput
-        With the parameter's name, its value and what is allowed; also if a parameter is not its default where it has
-        no effect.
+        With the parameter's name, its value and what is allowed.
     """
     for field in dataclasses.fields(settings):
         if (info := param_info(field)) is not None:
@@ -81,57 +74,6 @@ def check_params(settings: Any) -> None:
             value = _as_kind(field.name, value, info.unit, type(value if field.default is None else field.default))
             object.__setattr__(settings, field.name, value)
             _check(field.name, value, info)
-    for field in dataclasses.fields(settings):
-        info, value = param_info(field), getattr(settings, field.name)
-        if info is not None and value != field.default and not applies(settings, field.name):
-            raise InvalidInput(_refusal(settings, field, info))
-
-
-def applies(settings: Any, name: str) -> bool:
-    """Whether a parameter has an effect with the other settings, which themselves have one."""
-    info = param_info(type(settings).__dataclass_fields__[name])
-    return (
-        info is None
-        or not info.where
-        or any(
-            all(getattr(settings, other) in values and applies(settings, other) for other, values in condition.items())
-            for condition in info.where
-        )
-    )
-
-
-def without_effect(settings: Any, /, **changes: Any) -> tuple[str, ...]:
-    """Return the names of the parameters that have no effect once other values are set, which are not checked here."""
-    values = {field.name: getattr(settings, field.name) for field in dataclasses.fields(settings)}
-    return idle_names(type(settings), values | changes)
-
-
-def idle_names(kind: type, values: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the names of a settings class's parameters that have no effect with values, as a file may hold them."""
-    draft: Any = object.__new__(kind)
-    fields = dataclasses.fields(kind)
-    for field in fields:
-        object.__setattr__(draft, field.name, values.get(field.name, field.default))
-    return tuple(field.name for field in fields if not applies(draft, field.name))
-
-
-def replaced(settings: Settings, /, **changes: Any) -> Settings:
-    """Return settings with other values; of the rest, what has no effect any more gets its default.
-
-    Raises
-    ------
-    InvalidInput
-        As the settings class, so also if a new value has no effect.
-
-    Examples
-    --------
-    >>> from napari_gpubio.core.parameters import replaced
-    >>> from napari_gpubio.tracts import FitSettings
-    >>> replaced(FitSettings(floor_mm2_per_s=1e-5), repair=False).floor_mm2_per_s
-    1e-06
-    """
-    idle, fields = without_effect(settings, **changes), type(settings).__dataclass_fields__
-    return dataclasses.replace(settings, **({name: fields[name].default for name in idle} | changes))
 
 
 def check_unused(settings: Any, names: Iterable[str], why: str) -> None:
@@ -146,18 +88,6 @@ def _told(value: Any, field: dataclasses.Field[Any]) -> str:
     info = param_info(field)
     unit = f" {info.unit}" if info is not None and info.unit else ""
     return f"{value:g}{unit}" if isinstance(value, (int, float)) and not isinstance(value, bool) else repr(value)
-
-
-def _refusal(settings: Any, field: dataclasses.Field[Any], info: ParamInfo) -> str:
-    """Why a value that has no effect is not taken, and where it would have one."""
-    others = dict.fromkeys(other for condition in info.where for other in condition)
-    now = " and ".join(f"{other} {getattr(settings, other)!r}" for other in others)
-    fitting = "; or ".join(
-        " and ".join(f"{other} {', '.join(map(repr, values))}" for other, values in condition.items())
-        for condition in info.where
-    )
-    given = f"{field.name} is {_told(getattr(settings, field.name), field)}"
-    return f"{given}, which has no effect with {now}; leave it out, or choose {fitting}"
 
 
 _KINDS: dict[type, Any] = {bool: (bool, np.bool_), int: numbers.Integral, float: numbers.Real, str: str}

@@ -18,7 +18,7 @@ from qtpy.QtWidgets import (
 )
 from superqt import QCollapsible
 
-from napari_gpubio.core.parameters import ParamInfo, param_info, replaced, without_effect
+from napari_gpubio.core.parameters import ParamInfo, param_info
 from napari_gpubio.core.settings import Settings as Record
 from napari_gpubio.core.settings import alternatives, hints, kind_of, part_info
 from napari_gpubio.gui import theme
@@ -45,9 +45,8 @@ class ParamForm(QWidget, Generic[Settings]):
     A part with settings of its own has rows of its own. One that is one of several classes of settings is a row with
     their names, and the rows of the chosen one. What was set in the others is kept, and comes back with them.
 
-    What is not shown has no say: rows of settings without effect are hidden, and these settings have their defaults;
-    those that a panel hides have the values that the form was given. What was typed there comes back with the row. And
-    widgets only show: a number that nobody has edited is not rounded to what a widget can hold.
+    What a panel hides has the value that the form was given; what was typed there comes back with the row. Widgets only
+    show: a number that nobody has edited is not rounded to what a widget can hold.
     """
 
     changed = Signal()
@@ -96,9 +95,7 @@ class ParamForm(QWidget, Generic[Settings]):
         InvalidInput
             If the dataclass refuses them.
         """
-        shown = self._values(type(self._settings), self._settings, ())
-        idle = without_effect(self._settings, **beside, **shown)
-        return replaced(self._settings, **beside, **{name: shown[name] for name in shown if name not in idle})
+        return dataclasses.replace(self._settings, **beside, **self._values(type(self._settings), self._settings, ()))
 
     def _values(self, cls: type, record: Any, before: Way) -> dict[str, Any]:
         """Values of the fields of a class that the form shows and the panel does not hide."""
@@ -145,15 +142,14 @@ class ParamForm(QWidget, Generic[Settings]):
         return {path[-1]: widget for path, widget in self._widgets.items()}[name]
 
     def set_row_visible(self, name: str, *, visible: bool) -> None:
-        """Hide one row, or show it again where its setting has an effect."""
+        """Hide one row, or show it again."""
         (self._hidden.discard if visible else self._hidden.add)(name)
         self._show_fitting_rows()
 
     def _show_fitting_rows(self) -> None:
-        shown = self._values(type(self._settings), self._settings, ())
-        hidden = self._hidden.union(without_effect(self._settings, **shown))
         for path, (layout, row) in self._rows.items():
-            layout.setRowVisible(row, path[0] not in hidden and path[-1] not in hidden and self._is_of_chosen(path))
+            is_hidden = path[0] in self._hidden or path[-1] in self._hidden
+            layout.setRowVisible(row, not is_hidden and self._is_of_chosen(path))
 
     def _is_of_chosen(self, path: Way) -> bool:
         """Whether a row is of the chosen ones among the alternatives that it lies in."""

@@ -21,7 +21,17 @@ from napari_gpubio.light.io.volumes import read_diffusion_tensors, read_domain, 
 from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.scattering_tensors import FREE, PRODUCT
 from napari_gpubio.light.settings import FACE_RULES, LightSettings
-from napari_gpubio.light.sources import Directed, Pencil, Source, SourceChoice, emitting_volume, finite_vector
+from napari_gpubio.light.sources import (
+    Directed,
+    Pattern,
+    PatternArea,
+    Pencil,
+    Source,
+    SourceChoice,
+    Turned,
+    emitting_volume,
+    finite_vector,
+)
 from napari_gpubio.light.spectrum import spectrum_media
 from napari_gpubio.light.surface import inward_normal
 from napari_gpubio.light.tissue import media_at_wavelengths
@@ -221,12 +231,12 @@ def source_of(options: argparse.Namespace, domain: Domain) -> Source:
     elif isinstance(source, Directed):
         more["direction"] = tuple(inward_normal(domain.labels, domain.affine, options.position))
     more |= {} if options.width_axis is None else {"width_axis": options.width_axis}
-    more |= {} if options.pattern is None else {"pattern": None}
-    if foreign := [name for name in more if name not in type(source).__dataclass_fields__]:
-        option = foreign[0].replace("_", "-")
-        raise InvalidInput(f"a source of kind {source.kind} takes no --{option}; leave it out, or choose another")
-    if options.pattern is not None:
-        more["pattern"] = read_irradiance(options.pattern)
+    if "width_axis" in more and not isinstance(source, Turned):
+        raise InvalidInput(f"a source of kind {source.kind} takes no --width-axis; leave it out, or choose another")
+    if (options.pattern is not None) != isinstance(source, PatternArea):
+        raise InvalidInput("--pattern and --source pattern belong together; give both, or leave both out")
+    if isinstance(source, PatternArea):
+        return source.changed_to(Pattern, pattern=read_irradiance(options.pattern), **more)
     return dataclasses.replace(source, **more)
 
 

@@ -2,21 +2,22 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.parameters import check_params, param
-from napari_gpubio.light.sources import Vector, finite_vector
+from napari_gpubio.core.parameters import param
+from napari_gpubio.core.settings import Settings, part
+from napari_gpubio.light.sources import Vector
 
 Array = npt.NDArray[Any]
 FACES = ("-i", "+i", "-j", "+j", "-k", "+k")  # of the grid, across its axes
 
 
 @dataclass(frozen=True, kw_only=True)
-class Detector:
+class Detector(Settings):
     """A place on the surface that detects escaping photons.
 
     Parameters
@@ -37,22 +38,19 @@ class Detector:
         If a number is not finite, or the radius not positive.
     """
 
-    position_mm: Vector
+    position_mm: Vector = part("Position", "Center, world axes.", unit="mm")
     radius_mm: float = param(1.5, "Radius", "Radius of the detector.", unit="mm", above=0.0, maximum=1e4, step=0.1)
-    normal: Vector | None = None
-    name: str = ""
+    normal: Vector | None = part("Normal", "Of a flat disc, world axes; a sphere by default.", default=None)
+    name: str = param("", "Name", "For tables.")
 
-    def __post_init__(self) -> None:
-        check_params(self)
-        for what in ("position_mm", "normal"):
-            if (value := getattr(self, what)) is not None:
-                object.__setattr__(self, what, finite_vector(f"the detector's {what}", value))
+    def check(self) -> None:
+        """Raise InvalidInput if the normal is zero."""
         if self.normal is not None and not any(self.normal):
             raise InvalidInput("the detector's normal is (0, 0, 0); give a direction, or None for a sphere")
 
 
 @dataclass(frozen=True, kw_only=True)
-class FaceDetector:
+class FaceDetector(Settings):
     """A whole face of the grid that detects what escapes through it; not what escapes inside the grid, into label 0.
 
     Parameters
@@ -68,11 +66,9 @@ class FaceDetector:
         If there is no such face.
     """
 
+    kind: ClassVar[str] = "face"
     face: str = param("-k", "Face", "Face of the grid that detects.", choices=FACES)
-    name: str = ""
-
-    def __post_init__(self) -> None:
-        check_params(self)
+    name: str = param("", "Name", "For tables.")
 
 
 AnyDetector: TypeAlias = Detector | FaceDetector

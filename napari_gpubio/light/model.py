@@ -17,7 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.parameters import check_params, param
+from napari_gpubio.core.parameters import param
+from napari_gpubio.core.settings import Settings
 from napari_gpubio.core.slabs import looked_up
 from napari_gpubio.core.space import apply_affine, checked_affine, rotation_of, voxel_sizes_mm
 from napari_gpubio.light.phase import TabulatedPhaseFunction
@@ -34,8 +35,8 @@ VOXEL_LIMITS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Medium:
+@dataclass(frozen=True, kw_only=True)
+class Medium(Settings):
     """Optical properties of one label.
 
     Parameters
@@ -69,7 +70,7 @@ class Medium:
 
     def __post_init__(self) -> None:
         try:
-            check_params(self)
+            super().__post_init__()
         except InvalidInput as error:
             raise InvalidInput(f"label {self.label}{self.name and f' ({self.name})'}: {error}") from error
 

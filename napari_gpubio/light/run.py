@@ -23,7 +23,7 @@ from napari_gpubio.light.kernels.voxels.tally import VoxelTally, assemble, assem
 from napari_gpubio.light.model import OUTSIDE, Domain
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.sources import AllRound, EmittingVolume, Patterned, Pencil, Source, all_sources
+from napari_gpubio.light.sources import AllRound, EmittingVolume, Pencil, Source, all_sources
 from napari_gpubio.light.surface import first_tissue, label_at, nearest_surface, source_problem
 
 _MOST_CELLS = 1 << 32  # of the tallies of a GPU run, whose places are 32-bit numbers
@@ -256,8 +256,6 @@ def check_sources(domain: Domain, source: Source | Sequence[Source]) -> tuple[So
 
 def check_source(domain: Domain, source: Source) -> None:
     """Raise InvalidInput if a source cannot light the tissue."""
-    if isinstance(source, Patterned):
-        assert source.emission.size
     position = np.asarray(source.position_mm)
     shown = position_text(position)
     if isinstance(source, EmittingVolume):

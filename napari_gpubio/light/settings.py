@@ -6,7 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.parameters import check_params, param
+from napari_gpubio.core.parameters import param
+from napari_gpubio.core.settings import Settings, part
 from napari_gpubio.light.detectors import FACES, AnyDetector
 from napari_gpubio.light.model import Domain
 from napari_gpubio.light.sources import AnySource, Source, all_sources
@@ -16,8 +17,8 @@ MOST_PHOTONS = 10**12
 _STEADY_NS = (0.0, 5.0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LightSettings:
+@dataclass(frozen=True, kw_only=True)
+class LightSettings(Settings):
     """How photons are traced and what is tallied.
 
     Parameters
@@ -71,20 +72,22 @@ class LightSettings:
         1_000_000, "Most detected photons", "How many detected photons are recorded individually.", minimum=0,
         maximum=10**8, advanced=True,
     )  # fmt: skip
-    time_gates_ns: tuple[float, ...] = _STEADY_NS
-    faces: tuple[str, ...] = ("default",) * 6
+    time_gates_ns: tuple[float, ...] = part(
+        "Time gates", "Edges of the time gates, from when a photon entered the tissue.", default=_STEADY_NS, unit="ns"
+    )
+    faces: tuple[str, ...] = part(
+        "Faces", "What happens at the six outer faces of the grid.", default=("default",) * 6, advanced=True
+    )
 
-    def __post_init__(self) -> None:
-        check_params(self)
-        edges = np.asarray(self.time_gates_ns, np.float64).ravel()
-        if edges.size < 2 or not np.isfinite(edges).all() or edges[0] < 0 or (np.diff(edges) <= 0).any():
+    def check(self) -> None:
+        """Raise InvalidInput if gates do not increase, or faces do not fit."""
+        edges = np.array(self.time_gates_ns)
+        if edges.size < 2 or edges[0] < 0 or (np.diff(edges) <= 0).any():
             raise InvalidInput(
                 f"the time gates are {list(self.time_gates_ns)} ns; give at least two edges, from 0 up, each later "
                 "than the one before"
             )
-        object.__setattr__(self, "time_gates_ns", tuple(float(edge) for edge in edges))
-        faces = tuple(self.faces)
-        object.__setattr__(self, "faces", faces)
+        faces = self.faces
         if len(faces) != 6 or any(face not in FACE_RULES for face in faces):
             raise InvalidInput(
                 f"faces is {faces}; give six of {', '.join(FACE_RULES)}, in the order {', '.join(FACES)}"

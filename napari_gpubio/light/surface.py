@@ -310,7 +310,7 @@ def _equal_parts(source: Source) -> Point:
 
 def emits_inside(labels: Array, affine: Array, source: EmittingVolume) -> bool:
     """Whether the center of a cell of an emitting volume that emits lies in tissue."""
-    emission, frame = source.emission, source.frame()
+    emission, frame = source.pattern, source.frame()
     sizes = np.array([source.width_mm, source.height_mm, source.length_mm])
     for plane in np.flatnonzero(emission.any(axis=(1, 2))):
         cells = np.insert(np.argwhere(emission[plane] > 0), 0, plane, axis=1)

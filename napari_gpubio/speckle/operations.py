@@ -144,16 +144,16 @@ class Contrast(_OfFrames, verb="speckle", makes=dict.fromkeys(("contrast", "inde
         """Compute the maps."""
         return contrast_steps(data.recording, self.settings, noise=self._noise(data), **run)
 
+    def has(self, name: str) -> bool:
+        """Whether there is such a map with these settings."""
+        return {"contrast": True, "index": self.settings.has_index, "mask": self.settings.has_mask}[name]
+
     def result(self, made: ContrastMaps, name: str) -> SpeckleMap | None:
         """Return one of the maps, if the settings have it."""
         return None if getattr(made, name) is None else SpeckleMap(made, name)
 
     def steps_into(self, data: Any, files: Mapping[str, Path], **run: Any) -> Generator[Step, None, ContrastMaps]:
         """Compute maps into files."""
-        has = {"contrast": True, "index": self.settings.has_index, "mask": self.settings.has_mask}
-        for name, path in files.items():
-            if not has[name]:
-                raise InvalidInput(f"there is no {name} for {path.name}, since {name} is none; leave one of them out")
         with ExitStack() as opened:
             into = [
                 opened.enter_context(MapFile(path, name, record=record_of_output(self.output(name))))

@@ -66,7 +66,13 @@ from napari_gpubio.tracts.settings import (
     VanAart2011,
 )
 from napari_gpubio.tracts.tensors.run import fit_steps, fit_tensors
-from napari_gpubio.tracts.tensors.settings import FitSettings, OrdinaryLeastSquares, WeightedLeastSquares
+from napari_gpubio.tracts.tensors.settings import (
+    FitSettings,
+    OrdinaryLeastSquares,
+    Repaired,
+    Unrepaired,
+    WeightedLeastSquares,
+)
 from napari_gpubio.tracts.uncertainty import (
     Bootstrap,
     BootstrapSettings,
@@ -107,6 +113,7 @@ __all__ = [
     "OrdinaryLeastSquares",
     "PeakSettings",
     "Principal",
+    "Repaired",
     "Response",
     "Routes",
     "SDStream",
@@ -117,6 +124,7 @@ __all__ = [
     "Tournier",
     "Tractogram",
     "TwoTissues",
+    "Unrepaired",
     "Usual",
     "VanAart2011",
     "WeightedLeastSquares",

@@ -305,7 +305,7 @@ def test_layers_are_compiled_as_the_engine_does(fake_gpu, monkeypatch):
     fake_gpu()
     monkeypatch.setattr(layered_gpu, "kernel", noted)
     medium = LayeredMedium(layers=(Layer(mua_per_mm=0.5, mus_per_mm=1.0),))
-    for settings in ({"absorption": False}, {"edge": "drop"}, {"edge": "collect"}):
+    for settings in ({"absorption": "off"}, {"absorption": "drop"}, {"absorption": "collect"}):
         problem = LayeredProblem(medium, LayeredSettings(photons=100, **settings))
         for cache in (True, False):
             for history in (True, False):

@@ -17,7 +17,13 @@ from napari_gpubio.tracts.directions import Cone, Isotropic
 from napari_gpubio.tracts.metrics import Sharpened
 from napari_gpubio.tracts.seeds import SeedSettings
 from napari_gpubio.tracts.settings import Hamiltonian, VanAart2011
-from napari_gpubio.tracts.tensors.settings import FitSettings, OrdinaryLeastSquares, WeightedLeastSquares
+from napari_gpubio.tracts.tensors.settings import (
+    FitSettings,
+    OrdinaryLeastSquares,
+    Repaired,
+    Unrepaired,
+    WeightedLeastSquares,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,8 +173,8 @@ def test_useful_numbers_can_be_typed(form_of, name, typed):
         Isotropic(count=77, both_ways=False),
         Cone(count=77, half_angle_deg=12.5),
         FitSettings(),
-        FitSettings(estimator=OrdinaryLeastSquares(), floor_mm2_per_s=1e-5, shells=(0, 1000)),
-        FitSettings(estimator=WeightedLeastSquares(iterations=0), repair=False),
+        FitSettings(estimator=OrdinaryLeastSquares(), repair=Repaired(floor_mm2_per_s=1e-5), shells=(0, 1000)),
+        FitSettings(estimator=WeightedLeastSquares(iterations=0), repair=Unrepaired()),
         SeedSettings(radius_mm=1.5, points=1),
     ],
     ids=lambda s: type(s).__name__,

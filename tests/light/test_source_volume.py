@@ -102,7 +102,7 @@ def test_a_volume_that_emits_outside_the_tissue_only_is_refused():
 @pytest.mark.parametrize(
     ("pattern", "words"),
     [
-        (None, "needs its pattern: the emission of its cells"),
+        (None, "give a three-dimensional array"),
         (np.ones((2, 2)), r"shape \(2, 2\); give a three-dimensional array"),
         (-np.ones((2, 2, 2)), "nowhere negative and somewhere positive"),
         (np.zeros((2, 2, 2)), "nowhere negative and somewhere positive"),

@@ -103,6 +103,7 @@ def test_maps_are_those_of_the_engine(store, frames):
 def test_a_map_that_the_settings_leave_out_is_none(store, frames):
     chosen = ContrastSettings(index=settings.NoIndex(), mask=settings.NoMask())
     verb = Contrast(recording=frames, settings=chosen)
+    assert [name for name in verb.makes if verb.has(name)] == ["contrast"]
     assert run(verb.output("index"), device="cpu", store=store) is None
     assert run(verb.output("mask"), device="cpu", store=store) is None
 

@@ -78,7 +78,7 @@ def assigned(settings):
 
 CASES = {
     "fit": (fit, tracts.FitSettings(), {
-        "estimator": tracts.OrdinaryLeastSquares(), "floor_mm2_per_s": 5e-4, "repair": False,
+        "estimator": tracts.OrdinaryLeastSquares(), "repair": tracts.Repaired(floor_mm2_per_s=5e-4),
     }),
     "fit of shells": (lambda one: operations.FitTensors(scan=shells(), settings=one), tracts.FitSettings(),
                       {"shells": THREE_SHELLS[:2]}),

@@ -9,7 +9,6 @@ import dataclasses
 import numpy as np
 import pytest
 
-from napari_gpubio.core.parameters import replaced
 from napari_gpubio.tracts import Cone, Hamiltonian, Isotropic, fit_tensors, track
 from napari_gpubio.tracts.checks import EXACT, SEED_SCHEME
 from napari_gpubio.tracts.directions import Principal
@@ -75,7 +74,7 @@ def test_a_real_gpu_follows_the_closed_field_to_a_thousandth_of_a_voxel(kind):
     """T10 over 300 steps."""
     field = fresh(pull_back().sample())
     directions = launched_by(kind, Isotropic(count=200, both_ways=False))
-    settings = replaced(EXACT, step_mm=0.05, max_steps=300, **KINDS[kind])
+    settings = dataclasses.replace(EXACT, step_mm=0.05, max_steps=300, **KINDS[kind])
     found, expected = on_both(field, [(0, 0, 0), (3, -4, 5)], directions, settings)
     np.testing.assert_array_equal(found.counts, 301)
     np.testing.assert_array_equal(found.offsets, expected.offsets)

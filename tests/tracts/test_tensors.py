@@ -11,7 +11,7 @@ from scipy.spatial.transform import Rotation
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import voxel_sizes_mm
 from napari_gpubio.core.steps import drive
-from napari_gpubio.tracts import DiffusionScan, FitSettings, fit_steps, fit_tensors
+from napari_gpubio.tracts import DiffusionScan, FitSettings, Unrepaired, fit_steps, fit_tensors
 from napari_gpubio.tracts.io.dwi import read_dwi, read_mask
 from napari_gpubio.tracts.kernels.tensors.problem import fit_problem
 from napari_gpubio.tracts.phantom import load_brain_phantom
@@ -30,10 +30,10 @@ def volume(path):
 @pytest.mark.parametrize(
     ("reference", "settings"),
     [
-        ("mrtrix_dwi2tensor_ols", FitSettings(estimator=OrdinaryLeastSquares(), repair=False)),
-        ("mrtrix_dwi2tensor_wls_it0", FitSettings(estimator=WeightedLeastSquares(iterations=0), repair=False)),
-        ("mrtrix_dwi2tensor_mask", FitSettings(estimator=WeightedLeastSquares(iterations=2), repair=False)),
-        ("mrtrix_dwi2tensor", FitSettings(estimator=WeightedLeastSquares(iterations=2), repair=False)),
+        ("mrtrix_dwi2tensor_ols", FitSettings(estimator=OrdinaryLeastSquares(), repair=Unrepaired())),
+        ("mrtrix_dwi2tensor_wls_it0", FitSettings(estimator=WeightedLeastSquares(iterations=0), repair=Unrepaired())),
+        ("mrtrix_dwi2tensor_mask", FitSettings(estimator=WeightedLeastSquares(iterations=2), repair=Unrepaired())),
+        ("mrtrix_dwi2tensor", FitSettings(estimator=WeightedLeastSquares(iterations=2), repair=Unrepaired())),
     ],
 )
 def test_mrtrix_gets_the_same_tensors(shared_data, device, reference, settings):
@@ -59,7 +59,7 @@ def test_dipy_gets_the_same_tensors(shared_data, device):
     table = gradients.gradient_table(scan.bvals, bvecs=scan.directions)
     theirs = dti.TensorModel(table, fit_method="OLS").fit(scan.data[mask].astype(float)).quadratic_form
     assert np.linalg.eigvalsh(theirs).min() > 1e-5  # where DIPY repairs nothing
-    ours = fit_tensors(scan, mask, FitSettings(estimator=OrdinaryLeastSquares(), repair=False), device=device)
+    ours = fit_tensors(scan, mask, FitSettings(estimator=OrdinaryLeastSquares(), repair=Unrepaired()), device=device)
     assert mask.sum() > 100
     assert np.abs(ours.tensors[mask] - six(theirs)).max() < 1e-10
 
@@ -72,7 +72,7 @@ def test_slicer_gets_the_same_tensors_in_world_axes(shared_data, device, estimat
         expected, mask, affine = six(baseline["T"]), baseline["mask"], baseline["affine"]
     scan = read_dwi(folder / "dwi.nii.gz")
     np.testing.assert_allclose(scan.affine, affine, atol=1e-5)
-    field = fit_tensors(scan, mask, FitSettings(estimator=estimator, repair=False), device=device)
+    field = fit_tensors(scan, mask, FitSettings(estimator=estimator, repair=Unrepaired()), device=device)
     assert np.abs(field.tensors - expected)[mask].max() < 1e-8
 
 
@@ -88,7 +88,7 @@ def test_tensors_of_a_real_brain_that_need_repair_are_counted(shared_data, devic
     assert abs(count - 1335) <= (0 if device == "cpu" else 2)  # a GPU rounds otherwise
     assert any(f"{count} of {field.mask.sum()} tensors were not positive definite" in note for note in field.notes)
     assert field.eigen.values[field.mask].min() > 0.999e-6
-    raw = fit_tensors(scan, mask, FitSettings(repair=False), device=device)
+    raw = fit_tensors(scan, mask, FitSettings(repair=Unrepaired()), device=device)
     assert (raw.eigen.values[..., 2][raw.mask] < 1e-6).sum() == count
     np.testing.assert_array_equal(raw.tensors[~field.repaired], field.tensors[~field.repaired])
 
@@ -168,7 +168,7 @@ def test_voxels_without_a_usable_signal_are_left_out_and_counted(device):
 
 
 def test_single_signals_at_or_below_zero_are_raised_and_counted(device):
-    data, lowest, settings = signals(), signals(), FitSettings(repair=False)
+    data, lowest, settings = signals(), signals(), FitSettings(repair=Unrepaired())
     data[2, 1, 0, 9], data[2, 1, 1, 20] = 0, -5
     lowest[2, 1, 0, 9], lowest[2, 1, 1, 20] = 1e-3, 1e-3  # a millionth of the largest
     field, same = (fit_tensors(scan_of(d), EVERYWHERE, settings, device=device) for d in (data, lowest))

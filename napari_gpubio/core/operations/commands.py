@@ -478,6 +478,9 @@ def _run(operation: type[Operation], chosen: Mapping[tuple[str, ...], type], opt
     for flag, (name, path) in outputs.items():
         check_endings({flag: path}, kind_registered(operation.makes[name]).endings)
     made: Operation = _made(operation, values, chosen)
+    for flag, path in wanted.items():
+        if not made.has(name := outputs[flag][0]):
+            raise InvalidInput(f"{flag} is {path.name}, and there is no {name} with these settings; leave it out")
     beside = {
         f"{what} of {flag}": other
         for flag, path in wanted.items()

@@ -267,6 +267,10 @@ class Operation(Settings):
         """Whether it has `steps_into`."""
         return cls.steps_into is not Operation.steps_into
 
+    def has(self, name: str) -> bool:  # noqa: ARG002 - for those that have some results with some settings only
+        """Whether it makes a result with these settings."""
+        return True
+
     def result(self, made: Any, name: str) -> Any:
         """Return a result of several by its name, from what the steps return: its attribute."""
         return getattr(made, name)

@@ -33,6 +33,7 @@ def script(
     names: Mapping[str, str] | None = None,
     store: Store = STORE,
     save: Mapping[Any, str] | None = None,
+    end: str = "",
 ) -> str:
     """Return Python that makes results: a line for each operation that they need, with what differs from the defaults.
 
@@ -51,6 +52,8 @@ def script(
     save
         Files that the script is to write results to, by the names of those of the first operation, or by the results of
         others; none by default, where it ends with what is wanted.
+    end
+        Code that goes on with the result, which is named ``result``.
     """
     wanted = [one if isinstance(one, Output) else one.output() for one in outputs]
     writer = _Writer(folder or Path(), store, names or {})
@@ -58,18 +61,22 @@ def script(
     lines = [writer.line(one) for one in ancestry(*(one.of for one in (*wanted, *saved.values())))]
     for path, one in saved.items():
         lines.append(f"{writer.use('save', _HERE)}({writer.reference(one)}, {path!r}, device={device!r})")
-    if not saved:
+    if not saved or end:
         run = writer.use("run", _HERE)
         asked = [writer.result(one) for one in outputs]
         made = [f"{run}({one}, device={device!r})" for one in asked]
         lines.append(f"result = {made[0]}" if len(made) == 1 else "results = [\n    " + ",\n    ".join(made) + ",\n]")
-    return "\n".join([*writer.imports(), "", *lines, ""])
+    return "\n".join([*writer.imports(), "", *lines, *([end] if end else ""), ""])
 
 
 def names_of_held(*operations: Operation) -> list[str]:
     """Return the names of what operations need and no file holds, each once."""
-    held = [one for one in ancestry(*operations) if any(isinstance(v, Held) for v in vars(one).values())]
+    held = [one for one in ancestry(*operations) if any(map(_is_held, vars(one).values()))]
     return list(dict.fromkeys(one_line(one.title) for one in held))
+
+
+def _is_held(value: Any) -> bool:
+    return isinstance(value, Held) or (isinstance(value, tuple) and any(isinstance(one, Held) for one in value))
 
 
 class _Writer:

@@ -78,7 +78,7 @@ def _paths(state: State, folder: Path) -> Iterator[tuple[Shown, Path]]:
     taken = set[str]()
     for one in state.shown:
         kind = kind_registered(one.output.kind)
-        if kind.write is None:
+        if kind.write is None or not one.output.of.has(one.output.name):
             continue
         plain = "".join(c if c.isalnum() or c in " -_." else "_" for c in one_line(one.name)).strip(" .") or "result"
         name, n = f"{plain}{kind.endings[-1]}", 2

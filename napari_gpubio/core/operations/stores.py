@@ -2,6 +2,7 @@
 
 import dataclasses
 import hashlib
+import itertools
 import os
 import tempfile
 import threading
@@ -76,9 +77,16 @@ def array_checksum(array: Array) -> str:
     return digest.hexdigest()[:_DIGITS]
 
 
+def _order(array: Array) -> Literal["C", "F"]:
+    """Order of an array in memory: the first index runs fastest (F), or not."""
+    if array.flags.c_contiguous:
+        return "C"
+    return "F" if all(one <= other for one, other in itertools.pairwise(array.strides)) else "C"
+
+
 def _content(array: Array) -> tuple[Literal["C", "F"], memoryview]:
     """Order of an array in memory, and its bytes in that order."""
-    order: Literal["C", "F"] = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
+    order = _order(array)
     return order, np.ascontiguousarray(array.T if order == "F" else array).view(np.uint8).reshape(-1).data
 
 
@@ -251,7 +259,7 @@ class Store:
         """Keep a copy of an array, which may be painted on later."""
         checksum = array_checksum(array)
         if checksum not in self._arrays:
-            kept = array.copy(order="K")
+            kept = array.copy(order=_order(array))
             kept.flags.writeable = False
             with self._lock:
                 self._arrays.setdefault(checksum, kept)

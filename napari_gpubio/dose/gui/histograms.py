@@ -146,15 +146,13 @@ class LiveHistograms:
         ``fields``: how they are scaled, and what is read off them.
         """
         refs: list[Output[Any]] = [ref for name, ref in self.draft.inputs() if name == "structures"]
-        numbers = iter(range(len(refs)))
-        for n, ref in enumerate(refs):
-            made = ref.of
-            if isinstance(made, LabelsOf) and (number := next(numbers)) in self.painted:
-                own = next(one for one in self.structures if one.volume == number)
-                (source,) = (one for _, one in made.inputs())
-                known: Volume = run(source, device="cpu")
-                now = HeldVolume.of(known.like(self.live_dvhs[0].labels(number), name=own.layer.name))
-                refs[n] = replaced_fields(made, {"volume": now}).output()
+        counted = [one for one in self.parts if isinstance(one, LabelStructures)]
+        places = [n for n, ref in enumerate(refs) if isinstance(ref.of, LabelsOf)]
+        for number in self.painted:
+            name = next(one.layer.name for one in self.structures if one.volume == number)
+            array, place = self.live_dvhs[0].labels(number), places[number]
+            now = HeldVolume.of(Volume(array=array, affine=counted[number].affine, name=name))
+            refs[place] = replaced_fields(refs[place].of, {"volume": now}).output()
         operation = replaced_fields(self.draft, {"structures": refs, **fields})
         assert isinstance(operation, DoseVolume)
         return operation

@@ -21,13 +21,16 @@ from napari_gpubio.light.forward.model import (
 from napari_gpubio.light.forward.place import Placement, place, register
 from napari_gpubio.light.forward.result import ForwardModel, WavelengthModel
 from napari_gpubio.light.forward.run import forward_model, forward_model_steps
-from napari_gpubio.light.forward.settings import ForwardSettings
+from napari_gpubio.light.forward.settings import DiffuseOptode, FiberOptode, ForwardSettings, PencilOptode
 
 __all__ = [
+    "DiffuseOptode",
+    "FiberOptode",
     "ForwardModel",
     "ForwardSettings",
     "Head",
     "Pair",
+    "PencilOptode",
     "Placement",
     "Probe",
     "Surface",

@@ -17,6 +17,7 @@ from napari_gpubio import __version__
 from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.keeping import Inputs, check_inputs
+from napari_gpubio.core.settings import plain_fields
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.core.timing import RunClock
 from napari_gpubio.light.forward.model import Head, Probe, labels_named
@@ -210,7 +211,7 @@ def _result(
         complete=complete,
         parameters={
             "software": f"napari-gpubio {__version__}",
-            "settings": dataclasses.asdict(work.settings),
+            "settings": plain_fields(work.settings),
             "photons": work.photons,
             "optodes": len(work.optodes),
             "device": work.device.describe(),

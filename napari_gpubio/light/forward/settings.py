@@ -1,28 +1,91 @@
 """Settings of a forward model."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import ClassVar
 
-from napari_gpubio.core.parameters import check_params, param
+from napari_gpubio.core.parameters import param
+from napari_gpubio.core.settings import Settings, part
 from napari_gpubio.light.settings import MOST_PHOTONS, LightSettings
 from napari_gpubio.light.sources import Fiber, Pencil, Source, Vector
 
-OPTODES = ("pencil", "diffuse", "fiber")
-_FIBERS = ({"sources": ("fiber",)}, {"detectors": ("fiber",)})
 PHOTONS = {"cpu": 200_000, "cuda": 10_000_000}  # of an optode, where none are given
 _POINT_MM = 0.01  # radius of what stands for a small detector
 _ALL_DIRECTIONS = 1.0  # numerical aperture in air
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ForwardSettings:
+@dataclass(frozen=True, kw_only=True)
+class Optode(Settings):
+    """Base of ways in which light enters from a source, or a detector takes it."""
+
+    touches: ClassVar[bool] = True  # the skin; else it starts outside of it
+
+    @property
+    def core_mm(self) -> float:
+        """Radius of its core, mm, if that is not small."""
+        return 0.0
+
+    def source(self, position_mm: Vector, direction: Vector) -> Source:
+        """The source that stands for an optode there."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class PencilOptode(Optode):
+    """Light along the axis; a detector takes what leaves normally, whose mean path is longer than that of all light."""
+
+    kind: ClassVar[str] = "pencil"
+    touches = False
+
+    def source(self, position_mm: Vector, direction: Vector) -> Source:
+        """The source that stands for an optode there."""
+        return Pencil(position_mm=position_mm, direction=direction, entry="smooth")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiffuseOptode(Optode):
+    """Light of all directions of the air, as of an LED on the skin, or to a small detector."""
+
+    kind: ClassVar[str] = "diffuse"
+
+    def source(self, position_mm: Vector, direction: Vector) -> Source:
+        """The source that stands for an optode there."""
+        return _fiber(_POINT_MM, _ALL_DIRECTIONS, position_mm, direction)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FiberOptode(Optode):
+    """Light within the numerical aperture of a fiber."""
+
+    kind: ClassVar[str] = "fiber"
+    radius_mm: float = param(0.5, "Fiber radius", "Radius of fibers.", unit="mm", above=0.0, maximum=20.0, step=0.1)
+    numerical_aperture: float = param(
+        0.5, "Fiber NA", "Numerical aperture of fibers.", above=0.0, maximum=1.0, step=0.05
+    )
+
+    @property
+    def core_mm(self) -> float:
+        """Radius of its core, mm."""
+        return self.radius_mm
+
+    def source(self, position_mm: Vector, direction: Vector) -> Source:
+        """The source that stands for an optode there."""
+        return _fiber(self.radius_mm, self.numerical_aperture, position_mm, direction)
+
+
+def _fiber(radius_mm: float, numerical_aperture: float, position_mm: Vector, direction: Vector) -> Source:
+    return Fiber(
+        radius_mm=radius_mm, numerical_aperture=numerical_aperture, position_mm=position_mm, direction=direction,
+        entry="smooth",
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForwardSettings(Settings):
     """How photons are traced, and what of a Jacobian is kept.
 
-    Light of a source enters along its axis (``pencil``), from all directions of the air (``diffuse``, as of an LED on
-    the skin), or from a ``fiber``. By reciprocity a ``diffuse`` detector is a small one that takes light of all
-    directions, a ``fiber`` one that takes what is within its numerical aperture, and a ``pencil`` one along its axis
-    only: light that leaves normally has a mean path two to three transport mean free paths longer than all light.
-    Pencils start outside of the skin, the others touch it: no light goes through the air.
+    By reciprocity a detector is simulated as a source: light that leaves normally, which a `PencilOptode` takes, has a
+    mean path two to three transport mean free paths longer than all light. Pencils start outside of the skin, the
+    others touch it: no light goes through the air.
 
     Parameters
     ----------
@@ -47,26 +110,11 @@ class ForwardSettings:
         1, "Seed", "Seed of the random numbers; optodes have this and the following ones, wavelengths the same.",
         minimum=0, maximum=2**62,
     )  # fmt: skip
-    sources: str = param("pencil", "Sources", "How light enters from a source.", choices=OPTODES)
-    detectors: str = param("diffuse", "Detectors", "How a detector takes light.", choices=OPTODES)
-    radius_mm: float = param(
-        0.5,
-        "Fiber radius",
-        "Radius of fibers.",
-        unit="mm",
-        above=0.0,
-        maximum=20.0,
-        step=0.1,
-        where=_FIBERS,
+    sources: PencilOptode | DiffuseOptode | FiberOptode = part(
+        "Sources", "How light enters from a source.", default=PencilOptode()
     )
-    numerical_aperture: float = param(
-        0.5,
-        "Fiber NA",
-        "Numerical aperture of fibers.",
-        above=0.0,
-        maximum=1.0,
-        step=0.05,
-        where=_FIBERS,
+    detectors: PencilOptode | DiffuseOptode | FiberOptode = part(
+        "Detectors", "How a detector takes light.", default=DiffuseOptode()
     )
     last_gate_ns: float = param(
         8.0, "Longest time", "Light that is older is left out.", unit="ns", above=0.0, maximum=1000.0, advanced=True
@@ -79,12 +127,7 @@ class ForwardSettings:
         1e-4, "Threshold", "Voxels of less than this share of a row's largest value are dropped; 1e-4 keeps 99 %.",
         minimum=0.0, maximum=0.5, step=1e-4,
     )  # fmt: skip
-
-    wavelengths_nm: tuple[float, ...] = ()
-
-    def __post_init__(self) -> None:
-        check_params(self)
-        object.__setattr__(self, "wavelengths_nm", tuple(map(float, self.wavelengths_nm)))
+    wavelengths_nm: tuple[float, ...] = part("Wavelengths", "Those of the probe, by default.", default=(), unit="nm")
 
     def group_size(self, kind: str) -> int:
         """Photons of each group on a kind of device (``cpu``, ``cuda``)."""
@@ -97,16 +140,4 @@ class ForwardSettings:
             batches=self.groups,
             seed=self.seed + optode,
             time_gates_ns=(0.0, self.last_gate_ns),
-        )
-
-    def source(self, kind: str, position_mm: Vector, direction: Vector) -> Source:
-        """The source that stands for an optode of one of `OPTODES`."""
-        place: dict[str, Any] = {"position_mm": position_mm, "direction": direction, "entry": "smooth"}
-        if kind == "pencil":
-            return Pencil(**place)
-        is_fiber = kind == "fiber"
-        return Fiber(
-            radius_mm=self.radius_mm if is_fiber else _POINT_MM,
-            numerical_aperture=self.numerical_aperture if is_fiber else _ALL_DIRECTIONS,
-            **place,
         )

@@ -23,7 +23,7 @@ from napari_gpubio.light.forward.model import Head
 from napari_gpubio.light.forward.place import Placement
 from napari_gpubio.light.forward.products import Products, wavelength_model
 from napari_gpubio.light.forward.result import WavelengthModel
-from napari_gpubio.light.forward.settings import ForwardSettings
+from napari_gpubio.light.forward.settings import ForwardSettings, Optode
 from napari_gpubio.light.jacobians.reciprocity import Shell, shells_around
 from napari_gpubio.light.kernels.pairs.store import FluenceStore, TissueVoxels
 from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
@@ -168,12 +168,12 @@ class Work:
         point, direction = self.placement.probe.positions_mm[optode], self.placement.directions[optode]
         kind = self.kind(optode)
         start = above_surface(domain.affine, point, direction)
-        if kind != "pencil":
+        if kind.touches:
             start = inside_at(domain, point, direction)
-        return self.settings.source(kind, _vector(start), _vector(direction))
+        return kind.source(_vector(start), _vector(direction))
 
-    def kind(self, optode: int) -> str:
-        """What an optode is, one of `settings.OPTODES`."""
+    def kind(self, optode: int) -> Optode:
+        """What an optode is."""
         is_source = optode < len(self.placement.probe.sources)
         return self.settings.sources if is_source else self.settings.detectors
 
@@ -328,7 +328,7 @@ class Work:
     def shells_of(self, domain: Domain, optode: int) -> tuple[Shell, ...]:
         """Shells around an optode."""
         inside = inside_at(domain, self.placement.probe.positions_mm[optode], self.placement.directions[optode])
-        core = self.settings.radius_mm if self.kind(optode) == "fiber" else 0.0
+        core = self.kind(optode).core_mm
         return shells_around(domain, self.settings.light(self.device.kind, optode), inside, core)
 
     def _find_shells(self, domain: Domain, found: dict[int, tuple[Shell, ...]], halt: threading.Event) -> None:

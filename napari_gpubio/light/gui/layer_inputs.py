@@ -22,7 +22,7 @@ from napari_gpubio.light.gui.request import LayerRequest
 from napari_gpubio.light.io.mci import MciRun, read_mci, write_mci
 from napari_gpubio.light.io.mco import read_mco
 from napari_gpubio.light.kernels.layers.problem import LayeredProblem
-from napari_gpubio.light.layers.beams import Beam
+from napari_gpubio.light.layers.beams import BEAMS, AnyBeam, Beam, FlatBeam, GaussianBeam
 from napari_gpubio.light.layers.model import LayeredMedium
 from napari_gpubio.light.layers.phantom import common_voxel_mm
 from napari_gpubio.light.layers.presets import preset as layered_preset
@@ -185,7 +185,7 @@ def runs_text(path: Path, runs: Sequence[MciRun]) -> str:
 
 
 PENCIL = "pencil"
-_KINDS = {"pencil beam": PENCIL, "Gaussian (1/e²)": "gaussian", "flat-top": "flat"}
+_KINDS = {"pencil beam": PENCIL, "Gaussian (1/e²)": GaussianBeam.kind, "flat-top": FlatBeam.kind}
 
 
 class BeamBox(QWidget):
@@ -212,10 +212,10 @@ class BeamBox(QWidget):
         self._show_state()
 
     @property
-    def beam(self) -> Beam | None:
+    def beam(self) -> AnyBeam | None:
         """The beam, or None for a pencil beam; `InvalidInput` if its radius is 0."""
         kind = self._kind.currentData()
-        return None if kind == PENCIL else Beam(kind=kind, radius_mm=self.radius_box.value())
+        return None if kind == PENCIL else BEAMS[kind](radius_mm=self.radius_box.value())
 
     def set_beam(self, beam: Beam | None) -> None:
         """Show another beam."""

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from napari_gpubio.core.errors import GpuBioError
+from napari_gpubio.core.operations.records import Operation
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.panel import EnginePanel
+from napari_gpubio.gui.script import file_name
 from napari_gpubio.light.gui.display import LayerDisplayBox
 from napari_gpubio.light.gui.layer_inputs import BeamBox, GridBox, McmlFiles, PresetBox, runs_text
 from napari_gpubio.light.gui.layer_table import LayerTable
@@ -23,10 +25,10 @@ from napari_gpubio.light.gui.request import (
     display_layers,
     layered_steps,
     total_photons,
+    under_beam,
 )
 from napari_gpubio.light.gui.results import LayerResultBox
 from napari_gpubio.light.gui.run_box import LayerRunBox
-from napari_gpubio.light.gui.script import layered_script
 from napari_gpubio.light.gui.views import LayerView
 from napari_gpubio.light.io.mci import MciRun
 from napari_gpubio.light.layers.model import LayeredMedium
@@ -158,11 +160,11 @@ class LayerMode(Mode[LayeredResult]):
         return layered_steps(request, stop, lambda: self.options, outdated=outdated)
 
     def continue_steps(
-        self, result: LayeredResult, stop: threading.Event
+        self, shown: Displayed[LayeredResult], stop: threading.Event
     ) -> Generator[Step, None, Displayed[LayeredResult]]:
         """Return a run that continues a result."""
-        photons = total_photons(result, self.run_box.photons.value())
-        request = LayerRequest.continuing(result, photons, self.panel.device)
+        photons = total_photons(shown.traced, self.run_box.photons.value())
+        request = LayerRequest.continuing(shown, photons, self.panel.device)
         return layered_steps(request, stop, lambda: self.options)
 
     # -- displaying -----------------------------------------------------------------------------------------------
@@ -219,9 +221,20 @@ class LayerMode(Mode[LayeredResult]):
 
     # -- the script -----------------------------------------------------------------------------------------------
 
-    def script(self, saved: Mapping[str, Path]) -> str:  # noqa: ARG002 - no layer is an input
-        """Return a script that simulates what the inputs describe."""
-        return layered_script(self.request(), self.requested_options())
+    def operation(self) -> Operation:
+        """Return the operation of the result that is shown, or of a run with the inputs as they stand."""
+        shown = self.results.displayed
+        return self.request().operation() if shown is None or shown.operation is None else shown.operation
+
+    def script_files(self) -> dict[Any, str]:
+        """Files that a script writes: the run, and its numbers, curves and picture as they are displayed."""
+        made = self.operation()
+        shown, name = under_beam(made, self.requested_options()), file_name(made.title)
+        files = {made.output(): f"{name}.mco", shown.output(): f"{name}.csv"}
+        files[shown.output("curves")] = f"{name} curves.csv"
+        if self.results.displayed is None or self.results.displayed.result.A_rz is not None:
+            files[shown.output("picture")] = f"{name} map.nii.gz"
+        return files
 
 
 def _or_none(read: Callable[[], Value]) -> Value | None:

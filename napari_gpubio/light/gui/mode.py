@@ -9,6 +9,7 @@ from qtpy.QtCore import QObject, Signal
 from qtpy.QtWidgets import QVBoxLayout, QWidget
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
+from napari_gpubio.core.operations.records import Operation
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.jobs import LatestJob, MakeSteps, Outcome
@@ -125,7 +126,7 @@ class Mode(QWidget, RunForm, RunDisplay, Generic[Result]):
     display_box: DisplayBox
     results: LightResultBox[Result]
     view: VoxelView | LayerView
-    make_layers: Callable[[Any, DisplayOptions], Displayed[Any]]  # of a result, in a worker
+    make_layers: Callable[[Any, DisplayOptions, Operation | None], Displayed[Any]]  # of a result, in a worker
 
     def __init__(self, panel: EnginePanel, plots: PlotController) -> None:
         super().__init__(panel)
@@ -149,7 +150,9 @@ class Mode(QWidget, RunForm, RunDisplay, Generic[Result]):
         """Return the run of the inputs; a quick one ends with its first preview if it is outdated."""
         raise NotImplementedError
 
-    def continue_steps(self, result: Result, stop: threading.Event) -> Generator[Step, None, Displayed[Result]]:
+    def continue_steps(
+        self, shown: Displayed[Result], stop: threading.Event
+    ) -> Generator[Step, None, Displayed[Result]]:
         """Return a run that continues a result with its own inputs."""
         raise NotImplementedError
 
@@ -193,7 +196,7 @@ class Mode(QWidget, RunForm, RunDisplay, Generic[Result]):
 
     def continue_run(self) -> None:
         """Trace more photons of the displayed result, whatever the inputs are now."""
-        self.run_as(lambda stop: self.continue_steps(self.needed_result().traced, stop))
+        self.run_as(lambda stop: self.continue_steps(self.needed_result(), stop))
 
     def run_as(self, make: MakeRun) -> None:
         """Run something else than the inputs."""
@@ -280,8 +283,8 @@ class Mode(QWidget, RunForm, RunDisplay, Generic[Result]):
 
     def _redraw_as(self, options: DisplayOptions) -> None:
         if (displayed := self.view.displayed) is not None:
-            traced: Any = displayed.traced
-            self._redraw.submit(lambda _stop: display_steps(lambda: self.make_layers(traced, options)))
+            traced, made = displayed.traced, displayed.operation
+            self._redraw.submit(lambda _stop: display_steps(lambda: self.make_layers(traced, options, made)))
 
     def _on_redrawn(self, outcome: Outcome) -> None:
         if outcome.error:

@@ -29,6 +29,7 @@ from napari_gpubio.light.sources import (
     Directed,
     Focusable,
     Pattern,
+    PatternArea,
     Pencil,
     Rectangle,
     Sector,
@@ -124,12 +125,12 @@ class SourceBox(QWidget):
     def complete_source(self, placement: Placement) -> Source:
         """Return the source with all that a run needs; `InvalidInput` if its pattern has no suitable image."""
         source = self._with_angles(self.source_at(placement))
-        if not isinstance(source, Pattern):
+        if not isinstance(source, PatternArea):
             return source
         layer = self.pattern_box.layer
         if layer is None:
             raise InvalidInput("a source of kind 'pattern' needs an image; open a 2-D image and choose it as Image")
-        return dataclasses.replace(source, pattern=np.asarray(layer.data))
+        return source.changed_to(Pattern, pattern=np.asarray(layer.data))
 
     def set_source(self, source: Source) -> None:
         """Show the kind and the sizes of another source; an image of its pattern is for the caller to choose."""
@@ -139,6 +140,7 @@ class SourceBox(QWidget):
         self._given = source
         usual: dict[str, Any] = {f.name: f.default for f in dataclasses.fields(source) if f.name in _NOT_SHOWN}
         shown: Any = dataclasses.replace(source, **usual)
+        shown = shown.changed_to(PatternArea) if isinstance(shown, Pattern) else shown
         self.form.set_value(SourceChoice(source=shown))
 
     def _with_angles(self, source: Source) -> Source:
@@ -280,7 +282,7 @@ class SourceBox(QWidget):
         source = self._shown
         sector = self._given_sector(source)
         self._extra.setRowVisible(0, isinstance(source, Rectangle) or sector is not None)
-        self._extra.setRowVisible(1, isinstance(source, Pattern))
+        self._extra.setRowVisible(1, isinstance(source, PatternArea))
         note = " ".join([*_sector_notes(sector), *self._angle_notes(source)])
         self._given_note.setText(note)
         self._given_note.setVisible(bool(note))

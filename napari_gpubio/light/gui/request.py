@@ -6,15 +6,22 @@ import math
 import threading
 import time
 from collections.abc import Callable, Generator, Mapping
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.napari_io import LayerData, volume_layer
+from napari_gpubio.core.layer_files import RECORD
+from napari_gpubio.core.napari_io import KEY, LayerData, volume_layer
 from napari_gpubio.core.numbers import memory_text
+from napari_gpubio.core.operations import STORE, file, graph
+from napari_gpubio.core.operations.records import Operation
 from napari_gpubio.core.quantity import Quantity, quantity_metadata
+from napari_gpubio.core.reading import untold
 from napari_gpubio.core.steps import Step
+from napari_gpubio.core.volumes import read_volume
 from napari_gpubio.light.anisotropy.calibration import FiberMap, fiber_map, with_fiber_map
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.gui.fibers import FiberChoice
@@ -24,18 +31,20 @@ from napari_gpubio.light.io.volumes import MOST_ERROR
 from napari_gpubio.light.jacobians.reciprocity import check_same
 from napari_gpubio.light.jacobians.sensitivity import Sensitivity
 from napari_gpubio.light.jacobians.sensitivity import sensitivity as combine
-from napari_gpubio.light.layers.beams import Beam, convolved
+from napari_gpubio.light.layers.beams import AnyBeam, convolved
 from napari_gpubio.light.layers.model import LayeredMedium
 from napari_gpubio.light.layers.napari_io import picture_layer
+from napari_gpubio.light.layers.operations import AddLayerPhotons, SimulateLayers, UnderBeam
 from napari_gpubio.light.layers.result import LayeredResult
 from napari_gpubio.light.layers.run import simulate_steps as simulate_layer_steps
 from napari_gpubio.light.layers.settings import LayeredSettings
 from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.napari_io import DECADES, decade_limits, error_layer, fluence_layer, log_name
+from napari_gpubio.light.operations import AddPhotons, Fluence, HeldDomain, OpenDomain, OpenRun, Simulate, WithFibers
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.run import needed_memory, simulate_steps
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.sources import AnySource, Pencil, Source
+from napari_gpubio.light.sources import AnySource, Pencil, Source, all_sources
 from napari_gpubio.light.statistics import PER_PHOTON, FluenceUnit
 from napari_gpubio.light.surface import inward_normal
 
@@ -60,7 +69,7 @@ class DisplayOptions:
     hide_uncertain: bool = False
     show_error: bool = False
     quantity: str = "fluence"
-    beam: Beam | None = None
+    beam: AnyBeam | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -76,6 +85,7 @@ class Displayed(Generic[Result]):
     options: DisplayOptions
     layers: Mapping[str, LayerData]
     problem: str = ""
+    operation: Operation | None = None  # that makes ``traced``, once it is there as a whole
 
 
 # -- voxels -----------------------------------------------------------------------------------------------------------
@@ -94,6 +104,14 @@ class Volume:
     media: tuple[Medium, ...]
     carried: Domain | None
     fibers: FiberChoice | None = None
+    path: Path | None = None  # of the file that the labels came from
+
+    def has_only_labels(self) -> bool:
+        """Whether all that counts of it is labels and media."""
+        carried = self.carried
+        return carried is None or not (
+            carried.is_continuous or carried.phase_function is not None or (carried.is_anisotropic and not self.fibers)
+        )
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -121,6 +139,7 @@ class Domains:
     def __init__(self) -> None:
         self._volume: Volume | None = None
         self._domain: Domain | None = None
+        self._made: Operation | None = None  # what makes that domain
         self._fibers: tuple[Volume, FiberMap] | None = None
         self._lock = threading.Lock()  # a quick run may still be ending while the next run begins
 
@@ -130,8 +149,16 @@ class Domains:
             if self._domain is None or self._volume is None or not _is_same(self._volume, volume):
                 domain = _domain_of(volume)
                 self._domain = domain if volume.fibers is None else self._with_fibers(domain, volume, volume.fibers)
-                self._volume = volume
+                self._volume, self._made = volume, None
             return self._domain
+
+    def operation(self, volume: Volume) -> Operation:
+        """Return what makes the domain of a volume: from its file, if that has the labels, or from copies."""
+        domain = self.of(volume)
+        with self._lock:
+            if self._made is None or self._volume is not volume:
+                self._made = _operation_of(volume, domain)
+            return self._made
 
     def _with_fibers(self, domain: Domain, volume: Volume, chosen: FiberChoice) -> Domain:
         held = self._fibers
@@ -156,8 +183,34 @@ def _domain_of(volume: Volume) -> Domain:
     return dataclasses.replace(carried, labels=labels, affine=tissue.affine, media=volume.media)
 
 
-def display_voxels(result: LightResult, options: DisplayOptions) -> Displayed[LightResult]:
-    """Make the layers of a result; takes a moment for large volumes."""
+def _operation_of(volume: Volume, domain: Domain) -> Operation:
+    tissue, fibers = volume.tissue, volume.fibers
+    rows: Any = np.asarray(tissue.affine, np.float64)
+    if volume.has_only_labels() and volume.path is not None and _holds(volume.path, tissue):
+        made: Operation = OpenDomain(
+            file=file(volume.path), affine=rows, media=volume.media, outside_n=domain.outside_n
+        )
+    else:
+        made = HeldDomain.of(domain if fibers is None else domain.with_tensors(None), volume.study)
+    if fibers is None:
+        return made
+    rows = np.asarray(fibers.affine, np.float64)
+    return WithFibers(
+        tissue=made, tensors=STORE.hold(fibers.tensors), affine=rows, labels=fibers.labels, model=fibers.model
+    )
+
+
+def _holds(path: Path, tissue: Tissue) -> bool:
+    """Whether a file has these labels."""
+    with suppress(InvalidInput), untold():
+        return path.is_file() and np.array_equal(read_volume(path)[0], tissue.labels)
+    return False
+
+
+def display_voxels(
+    result: LightResult, options: DisplayOptions, operation: Operation | None = None
+) -> Displayed[LightResult]:
+    """Make the layers of a result, which carry the operation that made it; takes a moment for large volumes."""
     fluence = fluence_layer(
         result,
         "",  # a short name can be read in napari's list of layers
@@ -167,7 +220,28 @@ def display_voxels(result: LightResult, options: DisplayOptions) -> Displayed[Li
         decades=options.decades,
     )
     layers = {"fluence": fluence} | ({"error": error_layer(result, "")} if options.show_error else {})
-    return Displayed(traced=result, result=result, options=options, layers=layers)
+    if operation is not None:
+        shown = fluence_of(operation, result.settings.gate_count, options)
+        fluence[1]["metadata"][KEY][RECORD] = {**graph(shown), "output": "fluence"}
+    return Displayed(traced=result, result=result, options=options, layers=layers, operation=operation)
+
+
+def fluence_of(operation: Operation, gates: int, options: DisplayOptions) -> Fluence:
+    """Return the operation of a fluence as it is displayed."""
+    return Fluence(
+        run=operation,
+        unit=options.unit.name,
+        factor=options.unit.factor,
+        gates=gates > 1,
+        hide_uncertain=options.hide_uncertain,
+    )
+
+
+def opened(result: LightResult, path: Any) -> Operation:
+    """Return the operation of a result that was read from a file; without one, of all that it was made from."""
+    if path is not None and Path(path).suffix == ".npz" and Path(path).is_file():
+        return OpenRun.at(path)
+    return Simulate.of(HeldDomain.of(result.domain), result.sources, result.settings, result.detectors)
 
 
 def voxel_steps(
@@ -189,20 +263,35 @@ def voxel_steps(
     steps = simulate_steps(
         domain, request.source, request.settings, detectors=request.detectors, device=request.device, stop=stop
     )
+    operation = operation_of(request, domains)
     if outdated is None:
         steps = guided_steps(steps, device=request.device)
-    return (yield from with_previews(steps, lambda result: display_voxels(result, options()), outdated))
+    return (yield from with_previews(steps, lambda result: display_voxels(result, options(), operation), outdated))
+
+
+def operation_of(request: VoxelRequest, domains: Domains) -> Operation:
+    """Return the operation of a run in voxels."""
+    sources = all_sources(request.source)
+    return Simulate.of(domains.operation(request.volume), sources, request.settings, request.detectors)
 
 
 def continue_voxel_steps(
-    result: LightResult, photons: int, device: str, stop: threading.Event, options: Callable[[], DisplayOptions]
+    shown: Displayed[LightResult],
+    photons: int,
+    device: str,
+    stop: threading.Event,
+    options: Callable[[], DisplayOptions],
 ) -> Generator[Step, None, Displayed[LightResult]]:
     """Continue a result with its own inputs until it has so many photons."""
+    result, operation = shown.traced, shown.operation
+    if operation is not None and result.complete:
+        operation = AddPhotons(run=operation, photons=photons)
     settings = dataclasses.replace(result.settings, photons=photons)
     steps = simulate_steps(
         result.domain, result.source, settings, detectors=result.detectors, device=device, resume=result, stop=stop
     )
-    return (yield from with_previews(guided_steps(steps, device=device), lambda more: display_voxels(more, options())))
+    steps = guided_steps(steps, device=device)
+    return (yield from with_previews(steps, lambda more: display_voxels(more, options(), operation)))
 
 
 def needed_memory_steps(
@@ -224,13 +313,19 @@ class LayerRequest:
     medium: LayeredMedium
     settings: LayeredSettings
     device: str
-    resume: LayeredResult | None = None
+    resume: Displayed[LayeredResult] | None = None
 
     @classmethod
-    def continuing(cls, result: LayeredResult, photons: int, device: str) -> "LayerRequest":
+    def continuing(cls, shown: Displayed[LayeredResult], photons: int, device: str) -> "LayerRequest":
         """Return what continues a result with its own inputs until it has so many photons."""
-        settings = dataclasses.replace(result.settings, photons=photons)
-        return cls(medium=result.medium, settings=settings, device=device, resume=result)
+        settings = dataclasses.replace(shown.traced.settings, photons=photons)
+        return cls(medium=shown.traced.medium, settings=settings, device=device, resume=shown)
+
+    def operation(self) -> Operation:
+        """Return the operation of the run."""
+        if self.resume is not None and self.resume.operation is not None and self.resume.traced.complete:
+            return AddLayerPhotons(run=self.resume.operation, photons=self.settings.photons)
+        return SimulateLayers(medium=self.medium, settings=self.settings)
 
     def quick(self) -> "LayerRequest":
         """Return the same with few photons."""
@@ -238,7 +333,9 @@ class LayerRequest:
         return dataclasses.replace(self, settings=dataclasses.replace(self.settings, photons=photons))
 
 
-def display_layers(traced: LayeredResult, options: DisplayOptions) -> Displayed[LayeredResult]:
+def display_layers(
+    traced: LayeredResult, options: DisplayOptions, operation: Operation | None = None
+) -> Displayed[LayeredResult]:
     """Make the layers of a result; a beam that does not fit the grid is a problem that keeps what was traced."""
     result, problem = traced, ""
     if options.beam is not None:
@@ -256,7 +353,18 @@ def display_layers(traced: LayeredResult, options: DisplayOptions) -> Displayed[
             hide_uncertain=options.hide_uncertain,
             decades=options.decades,
         )
-    return Displayed(traced=traced, result=result, options=options, layers=layers, problem=problem)
+        if operation is not None:
+            shown = under_beam(operation, options)
+            layers["fluence"][1]["metadata"][KEY][RECORD] = {**graph(shown), "output": "picture"}
+    return Displayed(traced=traced, result=result, options=options, layers=layers, problem=problem, operation=operation)
+
+
+def under_beam(operation: Operation, options: DisplayOptions) -> UnderBeam:
+    """Return the operation of a run in layers as it is displayed."""
+    return UnderBeam(
+        run=operation, beam=options.beam, unit=options.unit.name, factor=options.unit.factor,
+        quantity=options.quantity, hide_uncertain=options.hide_uncertain,
+    )  # fmt: skip
 
 
 def layered_steps(
@@ -267,10 +375,9 @@ def layered_steps(
     outdated: Callable[[], bool] | None = None,
 ) -> Generator[Step, None, Displayed[LayeredResult]]:
     """Simulate in layers; arguments as `voxel_steps`."""
-    steps = simulate_layer_steps(
-        request.medium, request.settings, device=request.device, resume=request.resume, stop=stop
-    )
-    return (yield from with_previews(steps, lambda result: display_layers(result, options()), outdated))
+    resume, operation = None if request.resume is None else request.resume.traced, request.operation()
+    steps = simulate_layer_steps(request.medium, request.settings, device=request.device, resume=resume, stop=stop)
+    return (yield from with_previews(steps, lambda result: display_layers(result, options(), operation), outdated))
 
 
 # -- both -------------------------------------------------------------------------------------------------------------

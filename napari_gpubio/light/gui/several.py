@@ -49,7 +49,7 @@ class LoadedSources:
         """Whether the panel still has all of them as they are in the file."""
         here, there = self.placed, placed
         same_places = here.sources == there.sources and here.active == there.active
-        return same_places and pattern_layer == self.pattern_layer and self.first.described() == source.described()
+        return same_places and pattern_layer == self.pattern_layer and self.first == source
 
 
 def shown_source(case: LightCase) -> AnySource:

@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
-from napari_gpubio.core.napari_io import carried, saved_path
+from napari_gpubio.core.napari_io import carried
+from napari_gpubio.core.operations.records import Operation
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.actions import FLUENCE, ActionBar, ResultAction, ResultContext
 from napari_gpubio.gui.connections import Connections, connect_all
 from napari_gpubio.gui.file_dialogs import open_path
 from napari_gpubio.gui.jobs import LatestJob, Outcome
 from napari_gpubio.gui.panel import EnginePanel
-from napari_gpubio.gui.script import ScriptStep
+from napari_gpubio.gui.script import ScriptStep, file_name
 from napari_gpubio.light.detectors import AnyDetector
 from napari_gpubio.light.gui.display import VoxelDisplayBox
 from napari_gpubio.light.gui.fibers import FiberBox, names_of
@@ -35,14 +36,16 @@ from napari_gpubio.light.gui.request import (
     continue_voxel_steps,
     display_steps,
     display_voxels,
+    fluence_of,
     needed_memory_steps,
+    opened,
+    operation_of,
     sensitivity_steps,
     total_photons,
     voxel_steps,
 )
 from napari_gpubio.light.gui.results import VoxelResultBox
 from napari_gpubio.light.gui.run_box import VoxelRunBox
-from napari_gpubio.light.gui.script import input_files, save_input, voxel_script
 from napari_gpubio.light.gui.several import LoadedSources, case_notes, input_notes, shown_source
 from napari_gpubio.light.gui.source_controller import NO_LABELS, NO_SOURCE, SourceController
 from napari_gpubio.light.gui.views import SENSITIVITY_STYLE, VoxelView
@@ -185,12 +188,15 @@ class VoxelMode(Mode[LightResult]):
         tissue, layer = self._labels.tissue, self._labels.layer
         if tissue is None or layer is None:
             raise InvalidInput(NO_LABELS)
+        path = carried(layer, "path") or layer.source.path
+        saved = None if path is None or Path(path).suffix == ".npz" else Path(path)
         return Volume(
             study=layer.name,
             tissue=tissue,
             media=self.table.media(),
             carried=self._labels.domain,
             fibers=self.fiber_box.value,
+            path=saved,
         )
 
     def place_source(self, position_mm: Any, *, snap: bool = True) -> None:
@@ -263,7 +269,7 @@ class VoxelMode(Mode[LightResult]):
         source = sources[0]
         if isinstance(source, EmittingVolume):
             source = Isotropic(position_mm=source.position_mm)
-        if isinstance(source, Pattern) and source.pattern is not None:
+        if isinstance(source, Pattern):
             image = self.viewer.add_image(source.pattern, name="source pattern", visible=False, units=("mm", "mm"))
             self.source_box.pattern_box.choose(image)
         self.source_box.set_source(source)
@@ -340,11 +346,11 @@ class VoxelMode(Mode[LightResult]):
         return voxel_steps(request, self._domains, stop, lambda: self.options, outdated=outdated)
 
     def continue_steps(
-        self, result: LightResult, stop: threading.Event
+        self, shown: Displayed[LightResult], stop: threading.Event
     ) -> Generator[Step, None, Displayed[LightResult]]:
         """Return a run that continues a result."""
-        photons = total_photons(result, self.run_box.photons.value())
-        return continue_voxel_steps(result, photons, self.panel.device, stop, lambda: self.options)
+        photons = total_photons(shown.traced, self.run_box.photons.value())
+        return continue_voxel_steps(shown, photons, self.panel.device, stop, lambda: self.options)
 
     def find_sensitivity(self, detector: int) -> None:
         """Show where a change of absorption changes what a detector detects."""
@@ -435,8 +441,8 @@ class VoxelMode(Mode[LightResult]):
             notes = self._set_inputs(result.sources, result.detectors, result.settings)
         finally:
             self._taking = False
-        options = self.options
-        self._load.submit(lambda _stop: display_steps(lambda: display_voxels(result, options)))
+        options, path = self.options, carried(layer, "path")
+        self._load.submit(lambda _stop: display_steps(lambda: display_voxels(result, options, opened(result, path))))
         return notes
 
     def _on_loaded_layers(self, outcome: Outcome) -> None:
@@ -447,22 +453,32 @@ class VoxelMode(Mode[LightResult]):
 
     # -- the script -----------------------------------------------------------------------------------------------
 
-    def script(self, saved: Mapping[str, Path]) -> str:
-        """Return a script that simulates what the inputs describe."""
-        request = self.request()
-        files = input_files(self._labels.layer, self.source_box.pattern_layer, self.fiber_box.layer, saved)
+    def operation(self) -> Operation:
+        """Return the operation of the result that is shown, or of a run with the inputs as they stand."""
+        shown = self.results.displayed
+        if shown is None or shown.operation is None:
+            return operation_of(self.request(), self._domains)
+        return shown.operation
+
+    def script_files(self) -> dict[Any, str]:
+        """Files that a script writes: the run, and its fluence as it is displayed."""
+        made, shown = self.operation(), self.results.displayed
+        name = file_name(made.title if self._labels.layer is None else self._labels.layer.name)
+        gates = self.run_box.settings.gate_count if shown is None else shown.traced.settings.gate_count
+        fluence = fluence_of(made, gates, self.requested_options())
+        return {made.output(): f"{name}.npz", fluence.output(): f"{name} fluence.nii.gz"}
+
+    def script_end(self) -> str:
+        """Code of what was done with the result since, with which a script goes on."""
         made_of, steps = self._done
-        steps = steps if made_of is self.results.result else ()
-        return voxel_script(request, self.requested_options(), files, steps=steps)
+        if not steps or made_of is not self.results.result:
+            return ""
+        unit, imports = self.requested_options().unit, sorted({line for step in steps for line in step.imports})
+        lines = [
+            f"unit = FluenceUnit({unit.name!r}, {unit.factor!r})",
+            *(line for step in steps for line in step.lines),
+        ]
+        return "\n".join([*_STEP_IMPORTS, *imports, "", *lines, ""])
 
-    def painted_layers(self) -> list[Any]:
-        """The labels, if no file holds them as they are, the image of a source's pattern, and tensors of fibers."""
-        self.request()
-        layer = self._labels.layer
-        painted = [layer] if layer is not None and saved_path(layer) is None else []
-        more = (self.source_box.pattern_layer, self.fiber_box.layer)
-        return [*painted, *(layer for layer in more if layer is not None)]
 
-    def save_painted(self, layer: Any, folder: Path) -> Path:
-        """Save labels as NIfTI, the image of a pattern as ``.npy``, or tensors as ``.npz``, into a folder."""
-        return save_input(layer, folder)
+_STEP_IMPORTS = ("from napari_gpubio import light", "from napari_gpubio.light.statistics import FluenceUnit")

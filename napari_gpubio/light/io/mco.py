@@ -250,7 +250,7 @@ def _result(
             arrays[block.name] = _estimates(blocks[block.name] / (angular if block.axes == "a" else block.per_mm_unit))
     return LayeredResult(
         medium=run.medium,
-        settings=dataclasses.replace(run.settings, absorption=arrays["A_rz"] is not None),
+        settings=dataclasses.replace(run.settings, absorption="off" if arrays["A_rz"] is None else "collect"),
         specular=specular,
         diffuse_reflectance=Estimate(reflected, math.nan),
         transmittance=Estimate(transmitted, math.nan),

@@ -12,7 +12,6 @@ import numpy as np
 
 from napari_gpubio import __version__
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.parameters import idle_names
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.light.detectors import AnyDetector, DetectedPhotons, Detector, FaceDetector
 from napari_gpubio.light.io.archive import (
@@ -97,7 +96,7 @@ def fields_of(thing: Any) -> dict[str, Any]:
 
 
 def _made(kind: type[Made], values: Any) -> Made:
-    """Return a dataclass instance from its fields; what is not described, or had no effect, has its default.
+    """Return a dataclass instance from its fields; what is not described has its default.
 
     Raises
     ------
@@ -112,9 +111,8 @@ def _made(kind: type[Made], values: Any) -> Made:
     for name, field in fields.items():
         if name not in values and field.default is field.default_factory is dataclasses.MISSING:
             raise InvalidInput(f"its {kind.__name__} lacks {name!r}; it was changed: save the result again")
-    idle = idle_names(kind, values)
     try:
-        return kind(**{name: value for name, value in values.items() if name not in idle})
+        return kind(**values)
     except (TypeError, ValueError, OverflowError) as error:  # what NumPy makes of text or lists in place of numbers
         if isinstance(error, InvalidInput):
             raise
@@ -233,7 +231,7 @@ def _made_source(described: Any, pattern: Array | None) -> Source:
     own = {field.name for field in dataclasses.fields(KINDS[kind])}
     of_others = {field.name for one in KINDS.values() for field in dataclasses.fields(one)} - own
     values = {name: value for name, value in described.items() if name not in {"kind", *of_others}}
-    return _made(KINDS[kind], values | {"pattern": pattern} if "pattern" in own else values)
+    return _made(KINDS[kind], values | {"pattern": pattern} if pattern is not None and "pattern" in own else values)
 
 
 def _result(described: Mapping[str, Any], arrays: Mapping[str, Array]) -> LightResult:
@@ -359,9 +357,10 @@ def load_layered_result(path: str | Path) -> LayeredResult:
 def _describe_layered(result: LayeredResult) -> dict[str, Any]:
     """What was simulated, how, and the fractions that came out, as JSON holds it.
 
-    JSON has no infinity: the thickness of an infinite layer is None.
+    The thickness of an endless layer is None.
     """
-    medium = {**fields_of(result.medium), "layers": [fields_of(layer) for layer in result.medium.layers]}
+    layers = [{**fields_of(one), **({"thickness_mm": None} if one.is_endless else {})} for one in result.medium.layers]
+    medium = {**fields_of(result.medium), "layers": layers}
     described = {
         "software": f"napari-gpubio {__version__}",
         "medium": medium,
@@ -388,10 +387,10 @@ def _layered_arrays(result: LayeredResult, *, resumable: bool) -> Iterator[tuple
 
 
 def _layered_result(described: Mapping[str, Any], arrays: Mapping[str, Array]) -> LayeredResult:
-    medium, settings = _medium(entry(described, "medium", dict)), _made(LayeredSettings, described.get("settings"))
+    medium, settings = _medium(entry(described, "medium", dict)), _layered_settings(described.get("settings"))
     estimates: dict[str, Any] = {name: _estimate(described, name) for name in _FRACTIONS}
     estimates |= dict.fromkeys(_ON_REQUEST)
-    for name in _RESOLVED + (_ON_REQUEST if settings.absorption else ()):
+    for name in _RESOLVED + (_ON_REQUEST if settings.has_map else ()):
         estimates[name] = Estimates(*(entry(arrays, f"result/{name}{part}", np.ndarray) for part in ("", "_error")))
     return LayeredResult(
         medium=medium,
@@ -401,6 +400,14 @@ def _layered_result(described: Mapping[str, Any], arrays: Mapping[str, Array]) -
         **_about_run(described),
         state=_state(within(arrays, "state"), LayeredProblem(medium, settings)),
     )
+
+
+def _layered_settings(described: Any) -> LayeredSettings:
+    """Settings; files of earlier versions say apart whether there is a map, and what lies beyond its edge."""
+    if isinstance(described, dict) and isinstance(described.get("absorption"), bool):
+        edge = described.get("edge", "collect") if described["absorption"] else "off"
+        described = {**{name: value for name, value in described.items() if name != "edge"}, "absorption": edge}
+    return _made(LayeredSettings, described)
 
 
 def _medium(described: Mapping[str, Any]) -> LayeredMedium:

@@ -1,7 +1,7 @@
 """Labels from NIfTI, a source's pattern from an image, and fluence to NIfTI with a JSON file beside it."""
 
 import io
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -175,6 +175,7 @@ def write_fluence_steps(
     unit: FluenceUnit = PER_PHOTON,
     gates: bool = False,
     hide_uncertain: bool = False,
+    about: Mapping[str, Any] | None = None,
 ) -> Generator[Step, None, Path]:
     """Write fluence as NIfTI (float32), all parameters as JSON beside it, and its standard error, halves and guide.
 
@@ -192,6 +193,8 @@ def write_fluence_steps(
         Each time gate as a volume of its own, shape (X, Y, Z, G), instead of all of them together.
     hide_uncertain
         NaN in voxels whose relative standard error is more than 50 %.
+    about
+        What else the JSON file is to say, as plain data.
 
     Returns
     -------
@@ -203,10 +206,7 @@ def write_fluence_steps(
     InvalidInput
         If the name ends otherwise, the folder does not exist or may not be written, or the disk is full.
     """
-    plain, errors = (result.gates, result.gates_error) if gates else (result.fluence, result.fluence_error)
-    values = np.asarray(plain * np.float32(unit.factor), np.float32)
-    if hide_uncertain:
-        values[errors > np.float32(MOST_ERROR) * plain] = np.nan
+    values = fluence_values(result, unit, gates=gates, hide_uncertain=hide_uncertain)
     word = fluence_word(unit)
     described = {
         "quantity": "fluence in each time gate" if gates else "fluence",
@@ -219,7 +219,8 @@ def write_fluence_steps(
     for number, (name, plain) in enumerate(arrays.items() if unit.factor != 1 else ()):
         yield Step(number, len(arrays), f"volumes in {unit.name}")
         arrays[name] = plain * np.float32(unit.factor)
-    about = {
+    said = {
+        **(about or {}),
         "kind": "image",
         QUANTITY: Quantity(word, unit.name, source=f"light, {result.launched:,} photons"),
         "unit": unit.name,
@@ -228,7 +229,18 @@ def write_fluence_steps(
         **({"first_axis": "time gate"} if gates else {}),
         **({"hidden": HIDDEN} if hide_uncertain else {}),
     }
-    return (yield from write_described_steps(path, values, result.domain.affine, about, arrays, beside=described))
+    return (yield from write_described_steps(path, values, result.domain.affine, said, arrays, beside=described))
+
+
+def fluence_values(
+    result: LightResult, unit: FluenceUnit, *, gates: bool = False, hide_uncertain: bool = False
+) -> npt.NDArray[np.float32]:
+    """Return the numbers that `write_fluence_steps` writes, shape (X, Y, Z) or (X, Y, Z, G)."""
+    plain, errors = (result.gates, result.gates_error) if gates else (result.fluence, result.fluence_error)
+    values = np.asarray(plain * np.float32(unit.factor), np.float32)
+    if hide_uncertain:
+        values[errors > np.float32(MOST_ERROR) * plain] = np.nan
+    return values
 
 
 def fluence_word(unit: FluenceUnit) -> str:

@@ -1,6 +1,6 @@
 """Monte Carlo in planar layers, as MCML does it (Wang et al. 1995), and as fast as GPU-MCML (Alerstam et al. 2010)."""
 
-from napari_gpubio.light.layers.beams import Beam, convolved
+from napari_gpubio.light.layers.beams import Beam, FlatBeam, GaussianBeam, convolved
 from napari_gpubio.light.layers.model import Layer, LayeredMedium
 from napari_gpubio.light.layers.phantom import voxel_phantom
 from napari_gpubio.light.layers.presets import LayeredPreset, preset, preset_names
@@ -11,6 +11,8 @@ from napari_gpubio.light.layers.settings import LayeredSettings
 __all__ = [
     "Beam",
     "Estimates",
+    "FlatBeam",
+    "GaussianBeam",
     "Layer",
     "LayeredMedium",
     "LayeredPreset",

@@ -6,13 +6,14 @@ beam's places. In polar coordinates that is a matrix over the radial bins, the s
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.parameters import check_params, param
+from napari_gpubio.core.parameters import param
+from napari_gpubio.core.settings import Settings, plain
 from napari_gpubio.light.kernels.layers.problem import LayeredProblem
 from napari_gpubio.light.kernels.layers.tally import LayerTally
 from napari_gpubio.light.layers.result import Estimates, LayeredResult
@@ -24,28 +25,56 @@ _POINTS_PER_BIN = 8  # of the midpoint rule within a radial bin
 RESOLVED_IN_R = ("A_rz", "Rd_ra", "Rd_r", "Tt_ra", "Tt_r")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Beam:
-    """A collimated beam across the surface.
-
-    Parameters
-    ----------
-    kind
-        ``gaussian`` (irradiance falls to 1/e^2 at the radius) or ``flat`` (uniform up to the radius).
-    radius_mm
-        The radius.
+@dataclass(frozen=True, kw_only=True)
+class Beam(Settings):
+    """Base of collimated beams across the surface.
 
     Raises
     ------
     InvalidInput
-        If the radius is not positive, or the kind another.
+        If the radius is not positive.
     """
 
-    kind: str = param("gaussian", "Beam", "Profile of the irradiance.", choices=("gaussian", "flat"))
+    kind: ClassVar[str]
     radius_mm: float = param(1.0, "Radius", "1/e² radius, or that of the disk.", unit="mm", above=0.0, step=0.1)
 
-    def __post_init__(self) -> None:
-        check_params(self)
+    def within(self, r: float, places: Floats) -> Floats:
+        """Share of the beam, its axis at each of these distances, that lies within r."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class GaussianBeam(Beam):
+    """A beam whose irradiance falls to 1/e² at the radius."""
+
+    kind: ClassVar[str] = "gaussian"
+
+    def within(self, r: float, places: Floats) -> Floats:
+        """Share of the beam that lies within r: noncentral chi-square."""
+        from scipy.special import chndtr
+
+        return np.asarray(chndtr(4.0 * r**2 / self.radius_mm**2, 2.0, 4.0 * places**2 / self.radius_mm**2))
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlatBeam(Beam):
+    """A beam that is uniform up to the radius."""
+
+    kind: ClassVar[str] = "flat"
+
+    def within(self, r: float, places: Floats) -> Floats:
+        """Share of the beam that lies within r: two circles' common area."""
+        d, radius = places, self.radius_mm
+        with np.errstate(divide="ignore", invalid="ignore"):
+            own = np.arccos(np.clip((d**2 + r**2 - radius**2) / (2.0 * d * r), -1.0, 1.0))
+            other = np.arccos(np.clip((d**2 + radius**2 - r**2) / (2.0 * d * radius), -1.0, 1.0))
+        kite = np.sqrt(np.maximum((r + radius - d) * (d + r - radius) * (d - r + radius) * (d + r + radius), 0.0))
+        common = r**2 * own + radius**2 * other - 0.5 * kite
+        return np.asarray(common / (np.pi * radius**2))
+
+
+AnyBeam = GaussianBeam | FlatBeam
+BEAMS: dict[str, type[AnyBeam]] = {one.kind: one for one in (GaussianBeam, FlatBeam)}
 
 
 def convolved(result: LayeredResult, beam: Beam) -> LayeredResult:
@@ -68,7 +97,7 @@ def convolved(result: LayeredResult, beam: Beam) -> LayeredResult:
     if "beam" in result.parameters:
         raise InvalidInput("the result is already for a finite beam; take the pencil-beam result")
     matrix = response_matrix(beam, s)
-    parameters = {**result.parameters, "beam": dataclasses.asdict(beam)}
+    parameters = {**result.parameters, "beam": plain(beam)}
     if isinstance(result.state, LayerTally):  # batch by batch, since one photon's deposits lie in many bins
         problem = LayeredProblem(result.medium, s, result.state.batch_size)
         return assemble(problem, result.state, parameters, spread=matrix)
@@ -90,31 +119,12 @@ def response_matrix(beam: Beam, settings: LayeredSettings) -> Floats:
     in the row and a midpoint rule in the column, so that no light is lost but what leaves the grid.
     """
     bins, dr = settings.radial_bins, settings.dr_mm
-    within = _gaussian_within if beam.kind == "gaussian" else _flat_within
     places = (np.arange(bins * _POINTS_PER_BIN) + 0.5) * dr / _POINTS_PER_BIN
     weights = places.reshape(bins, -1) / places.reshape(bins, -1).sum(axis=1, keepdims=True)
     area = ring_area_mm2(settings)
     matrix, inner = np.empty((bins, bins)), np.zeros(len(places))
     for row in range(bins):
-        outer = within((row + 1) * dr, places, beam.radius_mm)
+        outer = beam.within((row + 1) * dr, places)
         matrix[row] = ((outer - inner).reshape(bins, -1) * weights).sum(axis=1) * area / area[row]
         inner = outer
     return matrix
-
-
-def _gaussian_within(r: float, places: Floats, radius: float) -> Floats:
-    """Share of a Gaussian beam, its axis at each of these distances, that lies within r: noncentral chi-square."""
-    from scipy.special import chndtr
-
-    return np.asarray(chndtr(4.0 * r**2 / radius**2, 2.0, 4.0 * places**2 / radius**2))
-
-
-def _flat_within(r: float, places: Floats, radius: float) -> Floats:
-    """The same for a uniform disk: two circles' common area."""
-    d = places
-    with np.errstate(divide="ignore", invalid="ignore"):
-        own = np.arccos(np.clip((d**2 + r**2 - radius**2) / (2.0 * d * r), -1.0, 1.0))
-        other = np.arccos(np.clip((d**2 + radius**2 - r**2) / (2.0 * d * radius), -1.0, 1.0))
-    kite = np.sqrt(np.maximum((r + radius - d) * (d + r - radius) * (d - r + radius) * (d + r + radius), 0.0))
-    common = r**2 * own + radius**2 * other - 0.5 * kite
-    return np.asarray(common / (np.pi * radius**2))

@@ -103,7 +103,7 @@ def _adding_doubling(device: Device) -> list[Finding]:
     for case in ADDING_DOUBLING:
         mut = case.depth  # in a slab of 1 mm
         medium = slab((1 - case.albedo) * mut, case.albedo * mut, case.g, case.n, 1.0)
-        result = run_case(medium, device, 200_000, absorption=False)
+        result = run_case(medium, device, 200_000, absorption="off")
         diffuse = result.diffuse_reflectance
         name = f"a {case.albedo:g}, b {case.depth:g}, g {case.g:g}, n {case.n:g}"
         error = ADDING_DOUBLING_ERROR if case.n != 1 else 5e-6
@@ -172,6 +172,6 @@ def _speed(name: str, medium: LayeredMedium, photons: int, **settings: object) -
 
 SPEEDS = (
     _speed("seven-layer skin", SKIN, 100_000),
-    _speed("seven-layer skin, reflectance and transmittance only", SKIN, 100_000, absorption=False),
+    _speed("seven-layer skin, reflectance and transmittance only", SKIN, 100_000, absorption="off"),
     _speed("10 % intralipid", INTRALIPID, 5_000, dr_mm=0.1, dz_mm=0.1, radial_bins=100, depth_bins=100),
 )

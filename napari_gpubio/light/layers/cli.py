@@ -27,7 +27,7 @@ from napari_gpubio.light.io.mci import MciRun, read_mci
 from napari_gpubio.light.io.mco import write_mco
 from napari_gpubio.light.layers.result import LayeredResult
 from napari_gpubio.light.layers.run import simulate_steps
-from napari_gpubio.light.layers.settings import EDGES, LayeredSettings
+from napari_gpubio.light.layers.settings import ABSORPTION, LayeredSettings
 
 _EXAMPLE = """example:
   napari-gpubio mcml skin.mci --device cuda:all
@@ -48,7 +48,7 @@ def add_verb(verbs: Any) -> None:
     defaults = LayeredSettings()
     verb.add_argument("input", type=Path, help="MCML input file (.mci)")
     verb.add_argument(
-        "-A", "--no-absorption", dest="absorption", action="store_false",
+        "-A", "--no-absorption", dest="absorption", action="store_const", const="off", default=defaults.absorption,
         help="reflectance and transmittance only, which is faster; A_z and A_rz in the files are 0",
     )  # fmt: skip
     verb.add_argument("--photons", type=integer, metavar="N", help="photons of each run (default: that of the file)")
@@ -57,9 +57,9 @@ def add_verb(verbs: Any) -> None:
         help=f"of the first run; each further run has the next one (default: {defaults.seed})",
     )  # fmt: skip
     verb.add_argument(
-        "--edge", choices=EDGES, default=defaults.edge,
+        "--absorption", choices=ABSORPTION,
         help="absorption beyond the grid: collected in the outermost bins as MCML does, or dropped from A_z and A_rz "
-        f"as GPU-MCML does (default: {defaults.edge})",
+        f"as GPU-MCML does; off: as -A (default: {defaults.absorption})",
     )  # fmt: skip
     verb.add_argument("--out-folder", type=Path, metavar="FOLDER", help="where the output files go")
     verb.add_argument("--device", default="auto", help="auto, cpu, cuda:0, cuda:all")
@@ -90,7 +90,7 @@ def _runs(options: argparse.Namespace) -> list[MciRun]:
     """Runs of the file, as the arguments change them."""
     if options.input.suffix.lower() in MCX_SUFFIXES:
         raise InvalidInput(f"{options.input.name} is named like an input file of MCX; run it with napari-gpubio light")
-    changes: dict[str, Any] = {"absorption": options.absorption, "edge": options.edge}
+    changes: dict[str, Any] = {"absorption": options.absorption}
     if options.photons is not None:
         changes["photons"] = options.photons
     # a seed for each run: two runs of the same layers are made to see how they vary

@@ -8,14 +8,15 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.parameters import check_params, param
+from napari_gpubio.core.parameters import param
+from napari_gpubio.core.settings import Settings, part
 
 MOST_LAYERS = 100
 THICKEST_MM = 1e9  # a layer of at least this is taken as endless
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Layer:
+@dataclass(frozen=True, kw_only=True)
+class Layer(Settings):
     """One layer.
 
     Parameters
@@ -24,7 +25,7 @@ class Layer:
         Refractive index, absorption and scattering coefficient (1/mm), anisotropy. A layer that neither absorbs nor
         scatters is glass.
     thickness_mm
-        Thickness; infinite for the last layer of a semi-infinite medium.
+        Thickness; infinite for the last layer of a semi-infinite medium, which is kept as `THICKEST_MM`.
     name
         What it is.
 
@@ -38,13 +39,17 @@ class Layer:
     mua_per_mm: float = param(0.0, "µa", "Absorption coefficient.", unit="1/mm", minimum=0.0, step=0.01)
     mus_per_mm: float = param(0.0, "µs", "Scattering coefficient.", unit="1/mm", minimum=0.0, step=1.0)
     g: float = param(0.0, "g", "Mean cosine of the scattering angle.", minimum=-1.0, maximum=1.0, step=0.01)
-    thickness_mm: float = 1.0
+    thickness_mm: float = part("Thickness", "From its top to its bottom.", default=1.0, unit="mm")
     name: str = param("", "Name", "What the layer is.")
 
     def __post_init__(self) -> None:
-        check_params(self)
         if not (isinstance(self.thickness_mm, numbers.Real) and self.thickness_mm > 0):
             raise InvalidInput(f"thickness_mm is {self.thickness_mm!r}; it must be greater than 0 (or infinite)")
+        object.__setattr__(self, "thickness_mm", min(float(self.thickness_mm), THICKEST_MM))
+        super().__post_init__()
+
+    def check(self) -> None:
+        """Raise InvalidInput if scattering would not change the direction."""
         if self.mus_per_mm > 0 and self.g == 1.0:
             raise InvalidInput(
                 "g is 1 in a layer that scatters: scattering would not change the direction; set mus_per_mm to 0"
@@ -62,7 +67,7 @@ class Layer:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LayeredMedium:
+class LayeredMedium(Settings):
     """Layers on top of each other; light comes from above.
 
     Parameters
@@ -80,17 +85,17 @@ class LayeredMedium:
         If there is no layer, or too many, or an infinite one that is not the last, or nothing but glass.
     """
 
-    layers: tuple[Layer, ...]
-    n_above: float = 1.0
-    n_below: float = 1.0
-    name: str = ""
+    layers: tuple[Layer, ...] = part("Layers", "From the top.")
+    n_above: float = part("n above", "Refractive index above.", default=1.0)
+    n_below: float = part("n below", "Refractive index below.", default=1.0)
+    name: str = param("", "Name", "For titles and files.")
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "layers", tuple(self.layers))
+    def check(self) -> None:
+        """Raise InvalidInput if no light could be traced through the layers."""
         if not 1 <= len(self.layers) <= MOST_LAYERS:
             raise InvalidInput(f"there are {len(self.layers)} layers; give 1 to {MOST_LAYERS}")
         for what, n in (("above", self.n_above), ("below", self.n_below)):
-            if not (isinstance(n, numbers.Real) and math.isfinite(n) and n >= 1):
+            if not n >= 1:
                 raise InvalidInput(f"the refractive index {what} is {n!r}; it must be at least 1")
         if any(layer.is_endless for layer in self.layers[:-1]):
             raise InvalidInput("a layer above the last one is infinitely thick; nothing below it would be reached")
@@ -105,7 +110,8 @@ class LayeredMedium:
     @property
     def tops_mm(self) -> np.ndarray:
         """Depth of the top of each layer, mm, and of the bottom of the last one, shape (L + 1,)."""
-        return np.concatenate([[0.0], np.cumsum([layer.thickness_mm for layer in self.layers])])
+        thick = [math.inf if layer.is_endless else layer.thickness_mm for layer in self.layers]
+        return np.concatenate([[0.0], np.cumsum(thick)])
 
     def specular_reflectance(self) -> float:
         """Reflectance at normal incidence before photons start; glass on top of other layers reflects repeatedly."""

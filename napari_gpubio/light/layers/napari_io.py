@@ -98,11 +98,11 @@ def own_bins(result: LayeredResult) -> tuple[slice, slice]:
     """
     s, bottom = result.settings, result.medium.tops_mm[-1] / result.settings.dz_mm
     depth = s.depth_bins
-    if s.edge == "collect" and depth < bottom * (1 - _SAME):
+    if s.absorption == "collect" and depth < bottom * (1 - _SAME):
         depth -= 1
     if math.isfinite(bottom):
         depth = min(depth, math.ceil(bottom * (1 - _SAME)))
-    return slice(s.radial_bins - (s.edge == "collect")), slice(depth)
+    return slice(s.radial_bins - (s.absorption == "collect")), slice(depth)
 
 
 def picture_layer(

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.light.layers.beams import Beam
+from napari_gpubio.light.layers.beams import Beam, FlatBeam, GaussianBeam
 from napari_gpubio.light.layers.model import LayeredMedium
 from napari_gpubio.light.layers.settings import LayeredSettings
 from napari_gpubio.light.model import Domain, Medium
@@ -28,7 +28,7 @@ CYCLIC_SIDES = ("cyclic",) * 4 + ("default",) * 2
 _FEWEST_DEEP, _MOST_DEEP = 50, 1000  # voxels that are proposed in depth
 _MOST_WIDE = 101  # and across: few, and odd, so that the beam's axis is in the middle of one
 _SAME = 1e-6  # of a voxel: rounding of floating-point numbers is no rounding of a thickness
-_KINDS = {"gaussian": Gaussian, "flat": Disk}  # of a beam, as kinds of sources
+_AS_SOURCE: dict[type[Beam], type[Gaussian | Disk]] = {GaussianBeam: Gaussian, FlatBeam: Disk}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,7 +150,7 @@ def voxel_case(
     source: Source = Pencil(position_mm=(*axis_mm, 0.0))
     settings = LightSettings(photons=photons, seed=seed, exit_map=True)
     if beam is not None:
-        source = source.changed_to(_KINDS[beam.kind], radius_mm=beam.radius_mm)
+        source = source.changed_to(_AS_SOURCE[type(beam)], radius_mm=beam.radius_mm)
     if cyclic:
         settings = dataclasses.replace(settings, faces=CYCLIC_SIDES)
     return LightCase(domain=domain, source=source, settings=settings, detectors=(), notes=domain.notes, name=name)

@@ -133,6 +133,6 @@ class LayeredResult(SimulationResult):
 
     def _over_mua(self, absorbed: Estimates | None) -> Estimates:
         if absorbed is None:
-            raise InvalidInput("the absorption map was not tallied; run again with absorption=True")
+            raise InvalidInput("the absorption map was not tallied; run again with absorption='collect'")
         mua = np.where(self.mua_z > 0, self.mua_z, np.nan)
         return Estimates(absorbed.value / mua, absorbed.error / mua)

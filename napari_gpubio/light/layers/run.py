@@ -213,7 +213,7 @@ def assemble(
 
 def _absorption(problem: LayeredProblem, tallies: _Tallies, spread: Floats | None) -> dict[str, Any]:
     s = problem.settings
-    if not s.absorption:
+    if not s.has_map:
         return {"A_rz": None, "A_z": None}
     cells, shape = slice(0, problem.absorption_cells), (-1, s.radial_bins, s.depth_bins)
     area = ring_area_mm2(s)[:, None]

@@ -6,20 +6,21 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.parameters import check_params, param
+from napari_gpubio.core.parameters import param
+from napari_gpubio.core.settings import Settings
 
 Floats = npt.NDArray[np.float64]
-EDGES = ("collect", "drop")
+ABSORPTION = ("collect", "drop", "off")
 MOST_CELLS = 1 << 24
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LayeredSettings:
+@dataclass(frozen=True, kw_only=True)
+class LayeredSettings(Settings):
     """How many photons, and the grid of the tallies.
 
-    ``edge`` is what becomes of absorption beyond the grid: ``collect`` puts it into the outermost bins, as MCML does;
-    ``drop`` leaves it out of A_rz and A_z, as GPU-MCML does (A and A by layer are always complete). Light that escapes
-    beyond the largest radius is always in the last radial bin.
+    ``absorption`` is what becomes of the map of absorption: ``collect`` puts what lies beyond the grid into the
+    outermost bins, as MCML does; ``drop`` leaves it out of A_rz and A_z, as GPU-MCML does; ``off`` tallies no map. A
+    and A by layer are always complete. Light that escapes beyond the largest radius is always in the last radial bin.
 
     Raises
     ------
@@ -36,13 +37,13 @@ class LayeredSettings:
     radial_bins: int = param(200, "Radial bins", "Number of bins in r.", minimum=1, maximum=100_000, step=10)
     depth_bins: int = param(500, "Depth bins", "Number of bins in z.", minimum=1, maximum=100_000, step=10)
     angle_bins: int = param(30, "Angle bins", "Number of bins from 0° to 90°.", minimum=1, maximum=10_000, step=1)
-    absorption: bool = param(
-        True, "Absorption map", "Tally A(r, z); without it, reflectance and transmittance come faster."
+    absorption: str = param(
+        "collect",
+        "Absorption map",
+        "Tally A(r, z), and count absorption beyond the grid in the outermost bins, or drop it; without the map, "
+        "reflectance and transmittance come faster.",
+        choices=ABSORPTION,
     )
-    edge: str = param(
-        "collect", "Beyond the grid", "Absorption beyond the grid: counted in the outermost bins, or left out.",
-        choices=EDGES, advanced=True, where={"absorption": (True,)},
-    )  # fmt: skip
     roulette_threshold: float = param(
         1e-4,
         "Roulette below",
@@ -56,9 +57,14 @@ class LayeredSettings:
         advanced=True,
     )  # fmt: skip
 
-    def __post_init__(self) -> None:
-        check_params(self)
-        cells = self.radial_bins * max(self.depth_bins if self.absorption else 1, self.angle_bins)
+    @property
+    def has_map(self) -> bool:
+        """Whether absorption is tallied by depth and radius."""
+        return self.absorption != "off"
+
+    def check(self) -> None:
+        """Raise InvalidInput if the grid is too large."""
+        cells = self.radial_bins * max(self.depth_bins if self.has_map else 1, self.angle_bins)
         if cells > MOST_CELLS:
             raise InvalidInput(
                 f"the grid has {cells:,} bins; at most {MOST_CELLS:,} are possible: take fewer, wider bins"

@@ -34,6 +34,7 @@ from napari_gpubio.light.sources.kinds import (
     Cone,
     Cylinder,
     Disk,
+    EmittingBox,
     EmittingVolume,
     EvenCone,
     Fiber,
@@ -46,6 +47,7 @@ from napari_gpubio.light.sources.kinds import (
     Line,
     NormalCone,
     Pattern,
+    PatternArea,
     Pencil,
     PencilArray,
     PlacedSource,
@@ -69,6 +71,7 @@ __all__ = [
     "Cylinder",
     "Directed",
     "Disk",
+    "EmittingBox",
     "EmittingVolume",
     "EvenCone",
     "Fiber",
@@ -86,6 +89,7 @@ __all__ = [
     "NormalCone",
     "Opening",
     "Pattern",
+    "PatternArea",
     "Patterned",
     "Pencil",
     "PencilArray",
@@ -115,6 +119,7 @@ __all__ = [
 
 AnySource = Source | tuple[Source, ...]
 MOST_SOURCES, MOST_PATTERNS = 1 << 16, 4096
+_WHOLE = tuple(KINDS.values())
 
 
 def all_sources(source: Source | Sequence[Source]) -> tuple[Source, ...]:
@@ -126,7 +131,9 @@ def all_sources(source: Source | Sequence[Source]) -> tuple[Source, ...]:
         If there is none, something is no source, or there are too many.
     """
     sources = (source,) if isinstance(source, Source) else tuple(source)
-    if odd := [one for one in sources if type(one) not in KINDS.values()]:
+    if blank := [one for one in sources if isinstance(one, (PatternArea, EmittingBox)) and type(one) not in _WHOLE]:
+        raise InvalidInput(f"the source of kind {blank[0].kind!r} needs its pattern: an array of what it emits")
+    if odd := [one for one in sources if type(one) not in _WHOLE]:
         raise InvalidInput(f"{odd[0]!r} is no light source; give one, such as Pencil(), or a list of them")
     if not 1 <= len(sources) <= MOST_SOURCES:
         raise InvalidInput(f"there are {len(sources)} sources; give 1 to {MOST_SOURCES:,}")

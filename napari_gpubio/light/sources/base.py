@@ -358,36 +358,28 @@ class Patterned(Turned):
     Parameters
     ----------
     pattern
-        Any non-negative scale. It may be missing until the source is used.
+        Any non-negative scale.
     """
 
-    pattern: Array | None = field(default=None, repr=False)
-
-    @property
-    def emission(self) -> Frame:
-        """The pattern; InvalidInput if it is missing."""
-        if self.pattern is None:
-            raise InvalidInput(f"a source of kind {self.kind!r} needs its pattern: an array of what it emits")
-        return self.pattern
+    pattern: Array = field(repr=False)
 
     def check(self) -> None:
-        """Raise InvalidInput if there is a pattern that cannot be used."""
+        """Raise InvalidInput if the pattern cannot be used."""
         super().check()
-        if self.pattern is not None:
-            object.__setattr__(self, "pattern", self._checked(np.asarray(self.pattern, np.float64)))
-
-    def _checked(self, values: Frame) -> Frame:
+        values = np.asarray(self.pattern, np.float64)
+        self._check_shape(values)
         if not np.isfinite(values).all() or (values < 0).any() or values.sum() <= 0:
             raise InvalidInput("the source's pattern must be finite, nowhere negative and somewhere positive")
-        return values
+        object.__setattr__(self, "pattern", values)
+
+    def _check_shape(self, values: Frame) -> None:
+        raise NotImplementedError
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
             return False
         assert isinstance(other, Patterned)
-        if (self.pattern is None) != (other.pattern is None) or self.described() != other.described():
-            return False
-        return self.pattern is None or np.array_equal(self.pattern, other.emission)
+        return self.described() == other.described() and np.array_equal(self.pattern, other.pattern)
 
     def __hash__(self) -> int:
         return hash((type(self), self.position_mm, self.direction))

@@ -30,6 +30,7 @@ from napari_gpubio.light.sources.base import (
     Scattered,
     Sector,
     Source,
+    Turned,
 )
 
 # -- points -----------------------------------------------------------------------------------------------------------
@@ -123,8 +124,15 @@ class Planar(High):
     """A collimated rectangle, evenly lit."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class PatternArea(High):
+    """Where a `Pattern` is: all of it but the image."""
+
+    kind: ClassVar[str] = "pattern"
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Pattern(Patterned, High):
+class Pattern(Patterned, PatternArea):
     """A collimated rectangle with the irradiance of an image.
 
     Parameters
@@ -133,14 +141,13 @@ class Pattern(Patterned, High):
         Irradiance, shape (rows, columns): columns run along the width and rows along the height.
     """
 
-    def _checked(self, values: Frame) -> Frame:
+    def _check_shape(self, values: Frame) -> None:
         if values.ndim == 3:
             raise InvalidInput(
                 f"the source's pattern has shape {values.shape}, a stack of images; trace it with simulate_patterns"
             )
         if values.ndim != 2 or not 0 < values.size <= MOST_CELLS:
             raise InvalidInput(f"the source's pattern has shape {values.shape}; give a two-dimensional image")
-        return super()._checked(values)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -230,17 +237,9 @@ class Cylinder(Linear):
     radius_mm: float = param(1.0, "Radius", "Radius of the cylinder.", unit="mm", above=0.0, maximum=1e4, step=0.1)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class EmittingVolume(Patterned, AllRound):
-    """A box whose cells emit in all directions, each as much as an array says (bioluminescence, fluorescence).
-
-    `emitting_volume` makes one of a volume with an affine.
-
-    Parameters
-    ----------
-    pattern
-        Emission of the cells, shape (X, Y, Z), along width, height and direction.
-    """
+@dataclass(frozen=True, kw_only=True)
+class EmittingBox(Turned, AllRound):
+    """Where an `EmittingVolume` is: all of it but the emission."""
 
     kind: ClassVar[str] = "volume"
     width_mm: float = param(10.0, "Width", "Width of the box.", unit="mm", above=0.0, maximum=1e4, step=1.0)
@@ -252,17 +251,31 @@ class EmittingVolume(Patterned, AllRound):
         """Extent across the width and the direction, mm."""
         return self.height_mm
 
-    def _checked(self, values: Frame) -> Frame:
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class EmittingVolume(Patterned, EmittingBox):
+    """A box whose cells emit in all directions, each as much as an array says (bioluminescence, fluorescence).
+
+    `emitting_volume` makes one of a volume with an affine.
+
+    Parameters
+    ----------
+    pattern
+        Emission of the cells, shape (X, Y, Z), along width, height and direction.
+    """
+
+    kind: ClassVar[str] = "volume"
+
+    def _check_shape(self, values: Frame) -> None:
         if values.ndim != 3 or not 0 < values.size <= MOST_CELLS:
             raise InvalidInput(f"the source's pattern has shape {values.shape}; give a three-dimensional array")
-        return super()._checked(values)
 
 
 PlacedSource = (
-    Pencil | Isotropic | Cone | Fiber | Gaussian | Disk | Planar | Pattern | Line | Cylinder | Lambertian | Slit
+    Pencil | Isotropic | Cone | Fiber | Gaussian | Disk | Planar | PatternArea | Line | Cylinder | Lambertian | Slit
     | PencilArray | Fourier | Fourier2D | RadialLine | Hyperboloid | EvenCone | NormalCone | ZGaussian
 )  # fmt: skip
-"""Every kind that can be put somewhere by hand."""
+"""Every kind that can be put somewhere by hand; of a pattern, without the image."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -272,7 +285,9 @@ class SourceChoice(Settings):
     source: PlacedSource = part("Source", "Shape of the source.", default=Pencil())
 
 
-KINDS: dict[str, type[Source]] = {one.kind: one for one in (*typing.get_args(PlacedSource), EmittingVolume)}
+KINDS: dict[str, type[Source]] = {
+    one.kind: one for one in (*typing.get_args(PlacedSource), Pattern, EmittingVolume)
+}  # with their arrays
 
 
 def emitting_volume(emission: Array, affine: npt.ArrayLike) -> EmittingVolume:

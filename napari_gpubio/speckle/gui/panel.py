@@ -246,10 +246,9 @@ class SpecklePanel(EnginePanel):
         if isinstance(maps, Mesi):
             return {"fit": f"mesi of {name}.tif"}
         assert isinstance(maps, Contrast)
-        s, pulses = maps.settings, self._pulses()
-        parts = {"contrast": "contrast"} | ({"index": kind_of(s.index)} if s.has_index else {})
-        parts |= {"mask": "mask"} if s.has_mask else {}
-        files: dict[Any, str] = {maps.output(part): f"{title} of {name}.tif" for part, title in parts.items()}
+        pulses, titles = self._pulses(), {"index": kind_of(maps.settings.index)}
+        parts = [part for part in maps.makes if maps.has(part)]
+        files: dict[Any, str] = {maps.output(part): f"{titles.get(part, part)} of {name}.tif" for part in parts}
         return files | ({} if pulses is None else {one: f"{one} of {name}.csv" for one in ("curves", "pulsatility")})
 
     def _maps(self) -> Operation:

@@ -5,6 +5,7 @@ in world millimeters, and the `Tractogram` itself in the metadata. A file with g
 these bundles.
 """
 
+import dataclasses
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -17,7 +18,10 @@ from napari.layers import Image, Labels
 from napari.utils.notifications import show_info, show_warning
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.napari_io import KEY, ORIENTED, carried, grid_of, is_oriented, show_notes, take_place
+from napari_gpubio.core.operations.files import record_of_output
+from napari_gpubio.core.operations.records import Output
 from napari_gpubio.core.reading import NOTES
 from napari_gpubio.core.space import apply_affine, as_many_voxels, slice_steps_mm, voxel_sizes_mm
 from napari_gpubio.gui.lines import DIRECTION, UNIFORM, ByDirection, Lines, Paint, pack_lines
@@ -315,7 +319,15 @@ def fibers_to_save(layer: Streamlines) -> Tractogram:
     is_in_place = np.array_equal(linear, np.eye(3)) and not origin.any()
     if fibers is None or not is_in_place or not np.array_equal(layer.points[:, ::-1], fibers.points):
         return fibers_of_tracks(*layer.as_layer_data_tuple()[:2])[0]
-    return fibers if layer.saves == ALL or layer.shown.all() else fibers.select(layer.shown)
+    if layer.saves != ALL and not layer.shown.all():
+        return fibers.select(layer.shown)
+    record = carried(layer, RECORD)
+    return dataclasses.replace(fibers, parameters={**fibers.parameters, RECORD: record}) if record else fibers
+
+
+def layers_of_tractogram(fibers: Tractogram, output: Output[Any], name: str) -> list[Any]:
+    """Return the layer of fibers that are a result, as `Kind.shows` has it."""
+    return [(fiber_layer(fibers, name, metadata={RECORD: record_of_output(output)}), {}, "tracks")]
 
 
 def _listed(path: Paths) -> list[str | os.PathLike[str]]:

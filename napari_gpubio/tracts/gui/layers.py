@@ -5,7 +5,9 @@ from typing import Any
 import numpy as np
 from qtpy.QtCore import QObject, Signal
 
+from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.napari_io import IN_MM, KEY, carried
+from napari_gpubio.core.operations.files import record_of_output
 from napari_gpubio.core.space import slice_steps_mm, world_to_viewer
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.forms import notes_text
@@ -52,7 +54,8 @@ class FiberDisplay(QObject, RunDisplay):
             layer = self.set_fibers(key, name, traced.fibers, traced.lines)
             request = traced.request
             made = {"settings": request.settings, "recipe": request.recipe, "mask": request.mask}
-            layer.metadata[KEY].update(made, seeds_mm=traced.seeds_mm)
+            record = None if traced.record is None else record_of_output(traced.record.output())
+            layer.metadata[KEY].update(made, seeds_mm=traced.seeds_mm, **{RECORD: record})
             self.fibers_shown.emit(layer)
 
     def show_result(self, traced: Traced) -> None:

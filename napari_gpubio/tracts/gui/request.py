@@ -10,11 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from napari_gpubio.core.operations.records import Operation, Output
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.lines import Lines, Paint
 from napari_gpubio.tracts.directions import Directions, Principal, Usual
 from napari_gpubio.tracts.gui.bundles import Position
 from napari_gpubio.tracts.gui.fibers import pack_fibers
+from napari_gpubio.tracts.gui.record import track_operation
 from napari_gpubio.tracts.gui.source import Field, Trackable, field_steps
 from napari_gpubio.tracts.model import Tractogram
 from napari_gpubio.tracts.run import track_steps
@@ -71,7 +73,8 @@ class Request:
     """Everything that one run needs, read from the panel in the GUI thread.
 
     ``recipe``: the lines of a script that make the tensors, or the reason why there are none; ``mask``: the
-    mask that these lines read, if no file holds it.
+    mask that these lines read, if no file holds it. ``record``: the result that the tensors, FODs or fixels are, if an
+    operation made them.
     """
 
     key: object
@@ -82,6 +85,7 @@ class Request:
     settings: BundleSettings
     mask: Mask | None = None
     region: Region | None = None
+    record: Output[Any] | None = None
     paint: Paint | None = None
 
     def seed_points(self, field: Field) -> Any:
@@ -117,7 +121,7 @@ class Request:
 class Traced:
     """Result of one run: tensors if they had to be fitted first, and fibers unless it was stopped before.
 
-    ``seeds_mm``: the seed points of the fibers, shape (S, 3).
+    ``seeds_mm``: the seed points of the fibers, shape (S, 3); ``record``: the operation that made all of them.
     """
 
     request: Request
@@ -125,6 +129,7 @@ class Traced:
     fibers: Tractogram | None = None
     lines: Lines | None = None
     seeds_mm: Any | None = None
+    record: Operation | None = None
 
 
 def traced_steps(request: Request, stop: threading.Event) -> Generator[Step, None, Traced]:
@@ -141,7 +146,8 @@ def traced_steps(request: Request, stop: threading.Event) -> Generator[Step, Non
             try:
                 step = next(steps)
             except StopIteration as end:
-                return Traced(request, field, end.value, pack_fibers(end.value, request.paint), seeds)
+                record = track_operation(request, field, seeds) if end.value.complete else None
+                return Traced(request, field, end.value, pack_fibers(end.value, request.paint), seeds, record)
             pieces += step.preview or []
             make = functools.partial(_fibers_so_far, request, field, seeds, tuple(pieces)) if pieces else None
             yield dataclasses.replace(step, make_preview=make)

@@ -32,6 +32,7 @@ from napari_gpubio.tracts.gui.fibers import TRACTOGRAMS, count_text, fibers_to_s
 from napari_gpubio.tracts.gui.inputs import ContextBox, SeedBox
 from napari_gpubio.tracts.gui.layers import FiberDisplay, key_of, settings_of
 from napari_gpubio.tracts.gui.methods import MethodForms
+from napari_gpubio.tracts.gui.record import record_of_field
 from napari_gpubio.tracts.gui.request import BundleSettings, Region, Request, Traced, traced_steps
 from napari_gpubio.tracts.gui.results import FiberBox
 from napari_gpubio.tracts.gui.script import save_unsaved, source_recipe, tracking_script, unsaved
@@ -333,6 +334,7 @@ class TrackingPanel(EnginePanel):
                 None if bundle is None else bundle.center_mm, "" if labels is None else labels.name
             ),
             region=region,
+            record=record_of_field(layer),
             paint=None if shown is None else shown.paint,
         )
 

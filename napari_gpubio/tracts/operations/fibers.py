@@ -144,6 +144,7 @@ register_kind(
         endings=WRITTEN_SUFFIXES,
         write=_write,
         opens=OpenTractogram,
+        shows="napari_gpubio.tracts.gui.fibers:layers_of_tractogram",
     )
 )
 register_kind(

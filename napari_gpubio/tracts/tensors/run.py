@@ -25,7 +25,7 @@ from napari_gpubio.tracts.kernels.tensors.problem import FitProblem, fit_problem
 from napari_gpubio.tracts.model import DiffusionScan, TensorField
 from napari_gpubio.tracts.tensors.mask import brain_mask
 from napari_gpubio.tracts.tensors.repair import repair_rows
-from napari_gpubio.tracts.tensors.settings import FitSettings
+from napari_gpubio.tracts.tensors.settings import FitSettings, Repaired
 from napari_gpubio.tracts.voxels import signals_of, volume_of
 
 Array = npt.NDArray[Any]
@@ -246,15 +246,14 @@ def _field(
     tensors = coefficients[:, :6]
     tensors *= _UM2_PER_MS  # in place, for a copy would take as much again
     s0 = np.exp(np.minimum(coefficients[:, 6], 80.0))
-    repaired = np.zeros(len(tensors), bool)
-    if settings.repair:
-        repaired = repair_rows(tensors, settings.floor_mm2_per_s)
-    notes = list(scan.notes)
-    if repaired.any():
-        notes.append(
-            f"{repaired.sum()} of {len(repaired)} tensors were not positive definite and were repaired "
-            f"(eigenvalues raised to {settings.floor_mm2_per_s:g} mm²/s)"
-        )
+    repaired, notes = np.zeros(len(tensors), bool), list(scan.notes)
+    if isinstance(settings.repair, Repaired):
+        repaired = repair_rows(tensors, floor := settings.repair.floor_mm2_per_s)
+        if repaired.any():
+            notes.append(
+                f"{repaired.sum()} of {len(repaired)} tensors were not positive definite and were repaired "
+                f"(eigenvalues raised to {floor:g} mm²/s)"
+            )
     if raised.any():
         low = _voxels(int(raised.sum()))
         notes.append(f"{low} had signals at or below zero; these were raised before the logarithm")

@@ -29,6 +29,26 @@ class OrdinaryLeastSquares(Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Repaired(Settings):
+    """Every tensor is made positive definite, which tracking requires."""
+
+    floor_mm2_per_s: float = param(
+        1e-6,
+        "Smallest eigenvalue",
+        "Smaller eigenvalues of tensors that are not positive definite are raised to this.",
+        unit="mm²/s",
+        above=0.0,
+        maximum=1e-3,
+        advanced=True,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unrepaired(Settings):
+    """Tensors stay as they were fitted."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class FitSettings(Settings):
     """How tensors are fitted to the logarithm of the signals."""
 
@@ -37,19 +57,10 @@ class FitSettings(Settings):
         "Least squares: weighted by the signals, then by the predicted signals (wls), or ordinary (ols).",
         default=WeightedLeastSquares(),
     )
-    floor_mm2_per_s: float = param(
-        1e-6,
-        "Smallest eigenvalue",
-        "Tensors that are not positive definite are repaired by raising smaller eigenvalues to this.",
-        unit="mm²/s",
-        above=0.0,
-        maximum=1e-3,
-        advanced=True,
-        where={"repair": (True,)},
-    )
-    repair: bool = param(
-        True, "Repair tensors", "Make every tensor positive definite, which tracking requires.", advanced=True
-    )
+    repair: Repaired | Unrepaired = part(
+        "Tensors", "Made positive definite, which tracking requires, or as they were fitted.",
+        default=Repaired(), advanced=True,
+    )  # fmt: skip
     shells: tuple[int, ...] = part(
         "Shells", "b-values of the volumes that are fitted; all of them by default.", unit="s/mm²", default=()
     )

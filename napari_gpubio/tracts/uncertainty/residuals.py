@@ -11,7 +11,7 @@ from napari_gpubio.tracts.kernels.bootstrap.problem import DrawProblem
 from napari_gpubio.tracts.kernels.tensors.problem import design_matrix
 from napari_gpubio.tracts.model import DiffusionScan
 from napari_gpubio.tracts.tensors.run import fit_tensors, select_volumes
-from napari_gpubio.tracts.tensors.settings import FitSettings, WeightedLeastSquares
+from napari_gpubio.tracts.tensors.settings import FitSettings, Unrepaired, WeightedLeastSquares
 
 Array = npt.NDArray[Any]
 Box = tuple[slice, slice, slice]
@@ -60,7 +60,7 @@ def draw_problem(
             f"{len(volumes)} volumes leave no residual after a fit of 7 unknowns; a bootstrap needs at least 8"
         )
     part = dataclasses.replace(scan, data=scan.data[box])
-    field = fit_tensors(part, mask[box], dataclasses.replace(fit, repair=False), device="cpu")
+    field = fit_tensors(part, mask[box], dataclasses.replace(fit, repair=Unrepaired()), device="cpu")
     inside = field.mask
     tensors = np.ascontiguousarray(field.tensors[inside], np.float64)
     assert field.s0 is not None

@@ -26,7 +26,7 @@ from napari_gpubio.tracts.run import check_method, track_steps
 from napari_gpubio.tracts.seeds import make_launch
 from napari_gpubio.tracts.settings import Hamiltonian, Method, SDStream, StopReason
 from napari_gpubio.tracts.tensors.run import check_same_grid, fit_steps
-from napari_gpubio.tracts.tensors.settings import FitSettings
+from napari_gpubio.tracts.tensors.settings import FitSettings, Repaired
 from napari_gpubio.tracts.uncertainty.fod_repeats import affine_of, fod_notes, fod_repeats_steps
 from napari_gpubio.tracts.uncertainty.model import Bootstrap, fiber_numbers
 from napari_gpubio.tracts.uncertainty.repeats import Place, Repeat, Repeats, TensorRepeats
@@ -198,7 +198,8 @@ def _tensor_repeats(
     problem, inside = draw_problem(
         scan, field.mask, box, fit, leverage=resampling.leverage, seed=resampling.random_seed
     )
-    return TensorRepeats(problem, Place(inside, affine_of(box, field.affine)), fit.floor_mm2_per_s, device)
+    repaired = fit.repair if isinstance(fit.repair, Repaired) else Repaired()
+    return TensorRepeats(problem, Place(inside, affine_of(box, field.affine)), repaired.floor_mm2_per_s, device)
 
 
 def _made_by(field: TensorField | FodField, fit: FitSettings) -> dict[str, Any]:

@@ -120,6 +120,13 @@ def test_files_are_written_while_results_are_made(tmp_path, path, monkeypatch, c
     assert str(out) in capsys.readouterr().out
 
 
+def test_a_result_that_the_settings_leave_out_is_refused_before_the_run(tmp_path, path, monkeypatch, capsys):
+    monkeypatch.setattr(Smooth, "has", lambda self, name: name == "smooth")
+    monkeypatch.setattr(Smooth, "steps", None)
+    assert call("toy-smooth", path, "--rest-out", tmp_path / "rest.nii", "--device", "cpu") == 2
+    assert "--rest-out is rest.nii, and there is no rest with these settings" in capsys.readouterr().err
+
+
 def test_abbreviations_are_no_options(path, capsys):
     with pytest.raises(SystemExit):
         call("toy-smooth", path, "--rad", 2, "--record", "x.json")

@@ -168,6 +168,21 @@ def test_checksums_of_arrays():
     assert array_checksum(np.zeros((0, 3))) != array_checksum(np.zeros((3, 0)))
 
 
+@pytest.mark.parametrize(
+    "part", [np.s_[1:3, 2:4], np.s_[:, 1:], np.s_[1:2], np.s_[..., None], np.s_[::-1], np.s_[:, :, 0]]
+)
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("axes", [(0, 1, 2), (1, 0, 2), (2, 0, 1)])
+def test_a_part_of_an_array_is_held_as_what_its_checksum_is_of(part, order, axes, tmp_path):
+    array = np.arange(3 * 4 * 5, dtype=np.int16).reshape((3, 4, 5)).copy(order).transpose(axes)[part]
+    store = Store()
+    held = store.hold(array)
+    np.testing.assert_array_equal(store.array(held), array)
+    np.save(tmp_path / "a.npy", store.array(held))
+    for same in (array, store.array(held), np.load(tmp_path / "a.npy")):
+        assert array_checksum(same) == held.checksum
+
+
 def test_checksums_of_files(tmp_path, monkeypatch):
     path = tmp_path / "a.bin"
     path.write_bytes(b"abc")

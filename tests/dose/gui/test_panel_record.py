@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from napari_gpubio.core.operations import STORE, Store, digest, run
+from napari_gpubio.core.operations import STORE, State, Store, digest, open_session, run, save_session
 from napari_gpubio.dose.live import LiveDvh
 from napari_gpubio.dose.operations import DoseOf, OpenDose
 from napari_gpubio.dose.reader import read_layers
@@ -177,3 +177,12 @@ def test_a_dose_of_a_file_is_that_file(user, viewer, panel, tmp_path):
     user.settle()
     assert isinstance(panel.operation().doses[0].of, DoseOf), "the values are not the file's any more"
     check_made_again(panel)
+
+
+def test_a_session_has_the_settings_of_the_panel_and_all_that_they_need(live, tmp_path):
+    draft = live.take_draft()()
+    save_session(tmp_path / "s.zip", State(drafts=(("DosePanel", draft),)))
+    store = Store()
+    ((name, again),) = open_session(tmp_path / "s.zip", store).state.drafts
+    assert (name, again) == ("DosePanel", draft)
+    assert digest(run(again, store=store, device="cpu").curves) == digest(run(draft, device="cpu").curves)

@@ -6,12 +6,14 @@ import time
 import numpy as np
 import pytest
 
-from napari_gpubio.cli import main
-from napari_gpubio.core.command_line import STOPPED
+from napari_gpubio.cli import main, make_parser
+from napari_gpubio.core.command_line import STOPPED, read_settings
 from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.light.forward import cli, work
+from napari_gpubio.light.forward.settings import DiffuseOptode, FiberOptode, ForwardSettings, PencilOptode
 from napari_gpubio.light.io.table import write_table
 from napari_gpubio.light.kernels.pairs import cpu
+from napari_gpubio.light.sources import Fiber
 from tests.killed_runs import killed
 from tests.light.forward.samples import block, medium, probe
 
@@ -43,6 +45,31 @@ def run(folder, *options):
     files = str(folder / "sub-1_optodes.tsv"), str(folder / "head.nii.gz")
     few = ("--photons", "1600", "--groups", "4", "--device", "cpu")
     return main(["forward", *files, *(() if "--head-table" in options else media), *few, *options])
+
+
+def test_fibers_have_a_radius_for_each_end(folder, capsys):
+    """Where both ends have one, its option begins with the end; that of another kind of optode is refused."""
+    options = ("--out", str(folder / "model.npz"), "--wavelengths", "700")
+    assert run(folder, *options, "--sources", "fiber", "--sources-radius-mm", "0.3", "--detectors-radius-mm", "1") == 2
+    assert "--detectors-radius-mm is an option of --detectors 'fiber'" in capsys.readouterr().err
+    parser = make_parser()
+    words = ["forward", "a.snirf", "b.nii", "--out", "c.npz", "--sources", "fiber", "--sources-radius-mm", "0.3"]
+    read = read_settings(parser.parse_args(words), ForwardSettings())
+    assert (read.sources, read.detectors) == (FiberOptode(radius_mm=0.3), DiffuseOptode())
+
+
+@pytest.mark.parametrize(
+    ("optode", "radius", "aperture"),
+    [(FiberOptode(radius_mm=0.4, numerical_aperture=0.3), 0.4, 0.3), (DiffuseOptode(), 0.01, 1.0)],
+)
+def test_optodes_that_touch_are_fibers_or_like_them(optode, radius, aperture):
+    expected = Fiber(
+        position_mm=(1, 2, 3), direction=(0, 0, -1), entry="smooth", radius_mm=radius, numerical_aperture=aperture
+    )
+    assert optode.source((1.0, 2.0, 3.0), (0.0, 0.0, -1.0)) == expected
+    assert optode.touches
+    assert not PencilOptode.touches
+    assert optode.core_mm == (radius if isinstance(optode, FiberOptode) else 0.0)
 
 
 @pytest.mark.daily

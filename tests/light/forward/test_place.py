@@ -8,11 +8,12 @@ import pytest
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.forward import Head, Pair, Probe, place, register
 from napari_gpubio.light.forward.model import TabulatedTissue, head_tissues, labels_named
+from napari_gpubio.light.forward.settings import PencilOptode
 from napari_gpubio.light.model import Domain
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.surface import above_surface
-from tests.light.forward.samples import FEW, block, medium, probe
+from tests.light.forward.samples import block, medium, probe
 
 LANDMARKS = {"Nz": (0.0, 90.0, -30.0), "LPA": (-75.0, 0.0, -40.0), "RPA": (75.0, 0.0, -40.0), "Cz": (0.0, 0.0, 90.0)}
 TURN = np.array([[0.0, -1.0, 0.0], [0.6, 0.0, -0.8], [0.8, 0.0, 0.6]])
@@ -50,7 +51,7 @@ def test_optodes_lose_what_normal_incidence_does_wherever_they_are(ball):
     )
     placed = place(spread, ball)
     for point, direction in zip(placed.probe.positions_mm, placed.directions, strict=True):
-        source = FEW.source("pencil", tuple(above_surface(ball.affine, point, direction)), tuple(direction))
+        source = PencilOptode().source(tuple(above_surface(ball.affine, point, direction)), tuple(direction))
         lost = simulate(ball, source, LightSettings(photons=16, batches=2), device="cpu").energy.specular.value
         assert lost == pytest.approx((0.37 / 2.37) ** 2, rel=1e-3)
 

@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.napari_io import carried
+from napari_gpubio.core.operations.scripts import names_of_held
 from napari_gpubio.core.steps import drive
 from napari_gpubio.light.gui import LightPanel, request
 from napari_gpubio.light.gui.display import DecadeBar, Strength
 from napari_gpubio.light.gui.mode import Mode
+from napari_gpubio.light.layers.operations import SimulateLayers
 from tests.dock_widgets import MILLISECONDS, Held, button, until_the_end
 from tests.light.gui.layers import panel_samples as layer_samples
 from tests.light.gui.layers.panel_samples import MEDIUM, MUA, SETTINGS, picture
@@ -117,10 +119,9 @@ def test_there_is_one_set_of_plots_with_the_tabs_of_the_mode(viewer, panel):
 
 
 def test_copy_as_python_is_of_the_mode_on_screen(quiet):
-    assert [layer.name for layer in quiet.run_form.painted_layers()] == ["ball"]
+    assert names_of_held(quiet.run_form.operation()) == ["ball"]
     quiet.set_mode("layers")
-    assert "LayeredMedium(" in quiet.run_form.script({})
-    assert quiet.run_form.painted_layers() == []
+    assert isinstance(quiet.run_form.operation(), SimulateLayers)
 
 
 # ------------------------------------------------------------------------------------------------------ both modes

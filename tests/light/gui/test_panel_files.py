@@ -6,13 +6,11 @@ import numpy as np
 import pytest
 from qtpy.QtWidgets import QComboBox
 
-from napari_gpubio import light
-from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import carried, stored_array
+from napari_gpubio.core.operations import STORE, from_graph, graph
 from napari_gpubio.core.volumes import read_array, write_volume
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.gui.request import adjoint_source
-from napari_gpubio.light.gui.script import _source_lines
 from napari_gpubio.light.io.results import load_result, save_result
 from napari_gpubio.light.io.volumes import read_domain
 from napari_gpubio.light.jacobians.sensitivity import sensitivity
@@ -94,8 +92,7 @@ def test_painted_labels_and_a_pattern_are_saved_beside_the_script(viewer, panel,
     run(qtbot, panel)
     save_scripts_as(monkeypatch, tmp_path / "script.py")
     text = script_of(panel)
-    assert "SHA-256" in text
-    assert np.array_equal(np.load(tmp_path / "bright below.npy"), image)
+    assert any(np.array_equal(np.load(path), image) for path in tmp_path.glob("*.npy"))
     shown_by_script(text, tmp_path, monkeypatch)
     made, shown = load_result(tmp_path / "ball.npz"), result(viewer)
     assert np.array_equal(made.source.pattern, image)
@@ -212,22 +209,16 @@ def test_all_sources_of_a_file_emit_until_one_is_changed(viewer, empty, open_mcx
     assert len(result(viewer).sources) == 1
 
 
-def test_the_script_of_several_sources_makes_them(open_mcx, empty):
-    open_mcx(PAIR, LightSettings(photons=FEW))
-    lines = _source_lines(empty.voxels.request().source, None)
-    made: dict = {"light": light}
-    exec("\n".join(lines), made)
-    for one, other in zip(made["source"], PAIR, strict=True):
-        assert (one.kind, one.position_mm, one.weight) == (other.kind, other.position_mm, other.weight)
-    with pytest.raises(InvalidInput, match="patterns of several sources"):
-        _source_lines((PAIR[0], Pattern(pattern=np.ones((2, 2)))), None)
-
-
-def test_the_script_of_several_sources_has_their_slanted_edges():
+def test_a_run_of_several_sources_is_one_of_its_records(open_mcx, empty):
+    """With slanted edges and an image, too."""
     slanted = Planar(width_axis=(1.0, 0.0, 0.0), height_axis=(0.5, 1.0, 0.5))
-    made: dict = {"light": light}
-    exec("\n".join(_source_lines((slanted, PAIR[0]), None)), made)
-    assert np.array_equal(made["source"][0].frame(), slanted.frame())
+    patterned = Pattern(direction=(0.0, 1.0, 0.0), pattern=np.outer([1.0, 2.0], [1.0, 0.0]))
+    open_mcx((*PAIR, slanted, patterned), LightSettings(photons=FEW))
+    operation = empty.voxels.operation()
+    again = [*from_graph(graph(operation)).values()][-1]
+    assert again == operation
+    assert again.sources[:3] == (*PAIR, slanted)
+    assert np.array_equal(STORE.array(again.patterns[0]), patterned.pattern)
 
 
 def test_launch_angles_of_a_file_are_kept(open_mcx):
@@ -238,7 +229,7 @@ def test_launch_angles_of_a_file_are_kept(open_mcx):
 def test_a_volume_that_emits_becomes_a_point_and_says_so(empty, open_mcx):
     source = EmittingVolume(position_mm=CENTER, width_mm=4.0, height_mm=4.0, length_mm=4.0, pattern=np.ones((2, 2, 2)))
     shown = open_mcx(source, LightSettings(photons=FEW)).source
-    assert (shown.kind, shown.position_mm, shown.pattern) == ("isotropic", tuple(CENTER), None)
+    assert (shown.kind, shown.position_mm) == ("isotropic", tuple(CENTER))
     assert "a volume whose cells emit" in empty.message
 
 

@@ -220,17 +220,17 @@ def test_the_solid_angle_follows_from_the_total(tmp_path, result):
 
 
 def test_without_the_absorption_map(tmp_path):
-    result = simulate(SLAB, dataclasses.replace(GRID, absorption=False, photons=500), device="cpu")
+    result = simulate(SLAB, dataclasses.replace(GRID, absorption="off", photons=500), device="cpu")
     write_mco(tmp_path / "a.mco", result)
     assert not block(tmp_path / "a.mco", "A_rz").any()
     assert block(tmp_path / "a.mco", "RAT")[2] == pytest.approx(result.absorbed.value, rel=1e-5)
     found = read_mco(tmp_path / "a.mco")
-    assert (found.A_rz, found.A_z, found.settings.absorption) == (None, None, False)
+    assert (found.A_rz, found.A_z, found.settings.absorption) == (None, None, "off")
     np.testing.assert_allclose(found.A_l.value, result.A_l.value, rtol=1e-3)
     glass = LayeredMedium(layers=(Layer(n=1.5, thickness_mm=1.0),))  # absorbs nothing, which is another thing
     write_mco(tmp_path / "g.mco", simulate(glass, dataclasses.replace(GRID, photons=100), device="cpu"))
     found = read_mco(tmp_path / "g.mco")
-    assert found.settings.absorption
+    assert found.settings.has_map
     assert not found.A_rz.value.any()
 
 

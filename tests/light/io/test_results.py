@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 
 from napari_gpubio.core import volumes
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.parameters import replaced
 from napari_gpubio.core.steps import drive
 from napari_gpubio.light import layers
 from napari_gpubio.light.detectors import Detector, FaceDetector
@@ -32,7 +31,7 @@ from napari_gpubio.light.io import (
 )
 from napari_gpubio.light.io.archive import VOXELS, write_archive_steps
 from napari_gpubio.light.io.mco import read_mco, write_mco
-from napari_gpubio.light.layers.beams import Beam, convolved
+from napari_gpubio.light.layers.beams import FlatBeam, convolved
 from napari_gpubio.light.layers.model import Layer, LayeredMedium
 from napari_gpubio.light.layers.settings import LayeredSettings
 from napari_gpubio.light.napari_io import get_reader
@@ -64,7 +63,7 @@ MEDIUM = LayeredMedium(
     n_below=1.33,
 )
 GRID = {"radial_bins": 10, "depth_bins": 12, "angle_bins": 5, "dr_mm": 0.5, "dz_mm": 0.4}
-SETTINGS = LayeredSettings(photons=2000, batches=4, seed=2**63, edge="drop", **GRID)
+SETTINGS = LayeredSettings(photons=2000, batches=4, seed=2**63, absorption="drop", **GRID)
 
 
 @functools.cache
@@ -107,7 +106,7 @@ def rich_result():
 
 @functools.cache
 def layered(**changes):
-    return layers.simulate(MEDIUM, replaced(SETTINGS, **changes), device="cpu")
+    return layers.simulate(MEDIUM, dataclasses.replace(SETTINGS, **changes), device="cpu")
 
 
 def as_read(result):
@@ -154,8 +153,8 @@ def saved(verb, tmp_path):
         ("voxels", rich_result),
         ("voxels", lambda: sample_result((6, 5, 4))),
         ("layers", layered),
-        ("layers", lambda: layered(absorption=False)),
-        ("layers", lambda: convolved(layered(), Beam(kind="flat", radius_mm=0.7))),
+        ("layers", lambda: layered(absorption="off")),
+        ("layers", lambda: convolved(layered(), FlatBeam(radius_mm=0.7))),
     ],
     ids=["rich", "plain", "layers", "no map", "beam"],
 )

@@ -43,20 +43,20 @@ pytestmark = pytest.mark.daily
 
 
 @ALL_MEDIA
-@pytest.mark.parametrize(("edge", "absorption"), [("collect", True), ("drop", True), ("collect", False)])
-def test_layers_have_the_bits_of_their_backend(fake_gpu, short_pilot, name, edge, absorption):
+@pytest.mark.parametrize("absorption", ["collect", "drop", "off"])
+def test_layers_have_the_bits_of_their_backend(fake_gpu, short_pilot, name, absorption):
     fake_gpu()
-    result = check_backends(MEDIA[name], settings(edge=edge, absorption=absorption))
+    result = check_backends(MEDIA[name], settings(absorption=absorption))
     assert result.absorbed.value > 0.01
     assert result.diffuse_reflectance.value > 0.01
-    assert (result.A_rz is not None) == absorption
+    assert (result.A_rz is None) == (absorption == "off")
 
 
 @pytest.mark.parametrize(
     ("variant", "changes"),
     [
-        *((variant, {"edge": edge}) for variant in VARIANTS.values() for edge in ("collect", "drop")),
-        *((Variant(history=history), {"absorption": False}) for history in (True, False)),
+        *((variant, {"absorption": edge}) for variant in VARIANTS.values() for edge in ("collect", "drop")),
+        *((Variant(history=history), {"absorption": "off"}) for history in (True, False)),
         # more than 48 KiB are requested; the pretended GPU refuses it otherwise, as a real one does
         (Variant(cache=True, shape=(100, 80), cache_bytes=64_000), {"radial_bins": 100, "depth_bins": 100}),
     ],
@@ -102,7 +102,7 @@ def test_packets_that_many_launches_finish_have_the_bits_of_the_backend(fake_gpu
         {"radial_bins": 1, "depth_bins": 1, "angle_bins": 1},
         {"radial_bins": 1, "depth_bins": 500, "angle_bins": 2},
         {"radial_bins": 300, "depth_bins": 1, "angle_bins": 90},
-        {"dr_mm": 1e-4, "dz_mm": 1e-4, "edge": "drop"},
+        {"dr_mm": 1e-4, "dz_mm": 1e-4, "absorption": "drop"},
         {"dr_mm": 1e6, "dz_mm": 1e6},
         *({"seed": seed, "photons": 100} for seed in (0, 2**32 + 5, 2**63 + 1, 2**64 - 1)),
         *({"roulette_threshold": threshold} for threshold in (0.0, 1e-4, 0.1)),

@@ -10,7 +10,7 @@ from scipy import integrate, stats
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.kernels.layers.problem import LayeredProblem
 from napari_gpubio.light.kernels.layers.tally import LayerTally
-from napari_gpubio.light.layers.beams import RESOLVED_IN_R, Beam, convolved, response_matrix
+from napari_gpubio.light.layers.beams import BEAMS, RESOLVED_IN_R, FlatBeam, GaussianBeam, convolved, response_matrix
 from napari_gpubio.light.layers.result import Estimates
 from napari_gpubio.light.layers.run import assemble
 from napari_gpubio.light.layers.settings import LayeredSettings, ring_area_mm2
@@ -46,7 +46,7 @@ def gauss(r, radius):
 @pytest.mark.parametrize("radius", [0.5, 1.0, 4.0])
 def test_a_response_in_one_place_shows_the_beam(radius):
     result = responding(FINE, first_bin(FINE))
-    round_, flat = (convolved(result, Beam(kind=kind, radius_mm=radius)).Rd_r.value for kind in ("gaussian", "flat"))
+    round_, flat = (convolved(result, BEAMS[kind](radius_mm=radius)).Rd_r.value for kind in ("gaussian", "flat"))
     np.testing.assert_allclose(round_, gauss(result.r_mm, radius), rtol=2e-2, atol=1e-2 * gauss(0, radius))
     np.testing.assert_allclose(flat[result.r_mm < radius - 2 * FINE.dr_mm], 1 / (np.pi * radius**2), rtol=1e-6)
     assert not flat[result.r_mm > radius + 2 * FINE.dr_mm].any()
@@ -56,7 +56,7 @@ def test_a_response_in_one_place_shows_the_beam(radius):
 @pytest.mark.parametrize("response", [0.6, 1.0, 3.0])
 def test_gaussians_add_their_variances(radius, response):
     result = responding(FINE, gauss((np.arange(200) + 0.5) * FINE.dr_mm, response))
-    found = convolved(result, Beam(kind="gaussian", radius_mm=radius))
+    found = convolved(result, GaussianBeam(radius_mm=radius))
     expected = gauss(result.r_mm, np.hypot(radius, response))
     near = result.r_mm < 4  # the rest of the response must lie in the grid
     for name in RESOLVED_IN_R:
@@ -68,7 +68,7 @@ def test_gaussians_add_their_variances(radius, response):
 def test_a_flat_beam_on_its_axis_is_the_response_integrated_over_the_disk(radius):
     """CONV's C(0), here at the center of the first bin, which is next to the axis."""
     result = responding(FINE, np.exp(-((np.arange(200) + 0.5) * FINE.dr_mm) / 0.7))
-    found = convolved(result, Beam(kind="flat", radius_mm=radius)).A_rz.value[0]
+    found = convolved(result, FlatBeam(radius_mm=radius)).A_rz.value[0]
     disk, _ = integrate.quad(lambda r: np.exp(-r / 0.7) * 2 * np.pi * r, 0, radius)
     np.testing.assert_allclose(found, disk / (np.pi * radius**2), rtol=3e-3)
 
@@ -77,7 +77,7 @@ def test_a_flat_beam_on_its_axis_is_the_response_integrated_over_the_disk(radius
 @pytest.mark.parametrize("radius", [0.005, 0.025, 0.05, 0.1, 0.5, 2.0])
 def test_no_light_is_lost_and_an_even_response_stays_even(kind, radius):
     """Wherever it comes from: also of beams narrower than a bin, and close to the axis."""
-    matrix, area = response_matrix(Beam(kind=kind, radius_mm=radius), FINE), ring_area_mm2(FINE)
+    matrix, area = response_matrix(BEAMS[kind](radius_mm=radius), FINE), ring_area_mm2(FINE)
     assert matrix.min() > -1e-12
     np.testing.assert_allclose((area @ matrix / area)[:100], 1.0, atol=2e-3)
     if radius > 2 * FINE.dr_mm:
@@ -88,7 +88,7 @@ def test_no_light_is_lost_and_an_even_response_stays_even(kind, radius):
 @KINDS
 def test_a_very_narrow_beam_is_a_pencil_beam(kind):
     response = np.random.default_rng(1).random(200)
-    found = convolved(responding(FINE, response), Beam(kind=kind, radius_mm=1e-4)).Rd_r.value
+    found = convolved(responding(FINE, response), BEAMS[kind](radius_mm=1e-4)).Rd_r.value
     np.testing.assert_allclose(found, response, rtol=0.02)
 
 
@@ -96,7 +96,7 @@ def test_a_very_narrow_beam_is_a_pencil_beam(kind):
 def test_light_beyond_the_grid_is_missing(kind):
     """What a wide beam brings there is not put anywhere else."""
     result = responding(FINE, first_bin(FINE))
-    wide = Beam(kind=kind, radius_mm=9.9)
+    wide = BEAMS[kind](radius_mm=9.9)
     found = convolved(result, wide).Rd_r.value @ ring_area_mm2(FINE)
     expected = 1.0 if kind == "flat" else 1 - np.exp(-2 * (10 / 9.9) ** 2)
     assert found == pytest.approx(expected, abs=2e-3)
@@ -107,7 +107,7 @@ def test_a_response_is_convolved_as_in_the_plane(kind):
     """Against the sum over a fine lattice of the beam's places, for a response that is not smooth."""
     settings = LayeredSettings(dr_mm=0.25, radial_bins=40, depth_bins=1)
     response = np.where(np.arange(40) % 7 < 3, 1.0, 0.2) * np.exp(-np.arange(40) / 10)
-    beam = Beam(kind=kind, radius_mm=1.6)
+    beam = BEAMS[kind](radius_mm=1.6)
     found = convolved(responding(settings, response), beam).Rd_r.value
     x, y = np.meshgrid(*[np.arange(-3.99, 4, 0.02)] * 2)
     irradiance = gauss(np.hypot(x, y), 1.6) if kind == "gaussian" else (np.hypot(x, y) < 1.6) / (np.pi * 1.6**2)
@@ -123,7 +123,7 @@ def test_a_response_is_convolved_as_in_the_plane(kind):
 @KINDS
 def test_totals_stay_and_maps_change(kind):
     pencil = run("cpu", medium(TISSUE), 2000, dr_mm=0.5, radial_bins=30, depth_bins=20, angle_bins=4)
-    wide = convolved(pencil, Beam(kind=kind, radius_mm=2.0))
+    wide = convolved(pencil, BEAMS[kind](radius_mm=2.0))
     for name in NUMBERS:
         assert getattr(wide, name) == getattr(pencil, name)
     for name in ARRAYS:
@@ -136,7 +136,7 @@ def test_totals_stay_and_maps_change(kind):
     area = ring_area_mm2(pencil.settings)
     in_all = (wide.A_rz.value * area[:, None]).sum(axis=0), pencil.A_z.value
     np.testing.assert_allclose(*in_all, rtol=0.02)  # but for what leaves the grid
-    assert convolved(run("cpu", medium(TISSUE), 500, absorption=False), Beam()).A_rz is None
+    assert convolved(run("cpu", medium(TISSUE), 500, absorption="off"), GaussianBeam()).A_rz is None
 
 
 @pytest.mark.long
@@ -144,7 +144,7 @@ def test_errors_are_those_of_repeated_runs():
     """Deposits of one photon lie in many bins, so the bins of A(r, z) are not independent."""
     layers = medium((1.4, 0.05, 5.0, 0.8, 1.0))
     grid = {"dr_mm": 0.1, "radial_bins": 40, "dz_mm": 0.1, "depth_bins": 10, "angle_bins": 3, "batches": 32}
-    beam = Beam(kind="flat", radius_mm=1.0)
+    beam = FlatBeam(radius_mm=1.0)
     results = [convolved(run("cpu", layers, 1600, seed=seed, **grid), beam) for seed in range(20)]
     for name, index in (("A_rz", (0, 0)), ("A_rz", (0, 5)), ("A_rz", (8, 2)), ("Rd_r", (0,)), ("Rd_r", (9,))):
         values, errors = (np.array([getattr(r, name)[part][index] for r in results]) for part in (0, 1))
@@ -155,7 +155,6 @@ def test_errors_are_those_of_repeated_runs():
 @pytest.mark.parametrize(
     ("numbers", "sentence"),
     [
-        ({"kind": "donut"}, "kind is 'donut'; choose one of 'gaussian', 'flat'"),
         ({"radius_mm": 0.0}, "radius_mm is 0 mm; it must be greater than 0 mm"),
         ({"radius_mm": np.nan}, "radius_mm is nan; give a finite number in mm"),
     ],
@@ -163,12 +162,12 @@ def test_errors_are_those_of_repeated_runs():
 )
 def test_a_bad_beam_is_refused(numbers, sentence):
     with pytest.raises(InvalidInput, match=sentence):
-        Beam(**numbers)
+        GaussianBeam(**numbers)
 
 
 def test_a_beam_wider_than_the_grid_or_a_second_one_is_refused():
     result = responding(FINE, first_bin(FINE))
     with pytest.raises(InvalidInput, match=r"the beam's radius is 10.1 mm and the grid ends at 10 mm; take"):
-        convolved(result, Beam(radius_mm=10.1))
+        convolved(result, GaussianBeam(radius_mm=10.1))
     with pytest.raises(InvalidInput, match="already for a finite beam"):
-        convolved(convolved(result, Beam()), Beam())
+        convolved(convolved(result, GaussianBeam()), GaussianBeam())

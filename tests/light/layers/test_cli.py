@@ -87,8 +87,8 @@ def test_published_numbers_are_printed_and_written(folder, capsys):
 @pytest.mark.parametrize(
     ("arguments", "changes"),
     [
-        (["--photons", 3000, "--seed", 4, "--edge", "drop"], {"photons": 3000, "seed": 4, "edge": "drop"}),
-        (["-A", "--photons", 1000], {"photons": 1000, "absorption": False}),
+        (["--photons", 3000, "--seed", 4, "--absorption", "drop"], {"photons": 3000, "seed": 4, "absorption": "drop"}),
+        (["-A", "--photons", 1000], {"photons": 1000, "absorption": "off"}),
     ],
     ids=["other settings", "no absorption"],
 )

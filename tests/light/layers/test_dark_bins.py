@@ -10,7 +10,7 @@ from napari_gpubio.light.layers.settings import LayeredSettings, ring_area_mm2
 from tests.light.voxel_samples import check_z
 
 FACTOR = (5, 10)  # bins of the reference in one of ours
-SETTINGS = {"dr_mm": 0.5, "dz_mm": 0.2, "radial_bins": 40, "depth_bins": 50, "edge": "drop", "absorption": True}
+SETTINGS = {"dr_mm": 0.5, "dz_mm": 0.2, "radial_bins": 40, "depth_bins": 50, "absorption": "drop"}
 
 
 def published(shared_data):

@@ -87,10 +87,14 @@ def test_100_layers_and_an_endless_last_one_are_allowed():
     assert LayeredMedium(layers=[Layer()]).layers == (Layer(),)
 
 
-@pytest.mark.parametrize("n", [0.5, 0.0, -1.0, math.nan, math.inf, "1"])
+@pytest.mark.parametrize(
+    ("n", "sentence"),
+    [(0.5, "{} is 0.5; it must be at least 1"), (-1.0, "{} is -1.0; it must be at least 1")]
+    + [(n, "n_{} is .*; give a finite number") for n in (math.nan, math.inf, "1")],
+)
 @pytest.mark.parametrize("side", ["above", "below"])
-def test_bad_indices_around_are_refused(side, n):
-    with pytest.raises(InvalidInput, match=f"the refractive index {side} is {n!r}; it must be at least 1"):
+def test_bad_indices_around_are_refused(side, n, sentence):
+    with pytest.raises(InvalidInput, match=sentence.format(side)):
         medium(TISSUE, **{f"n_{side}": n})
 
 

@@ -10,7 +10,7 @@ from napari.layers import Image, Labels, Points, Vectors
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import carried
-from napari_gpubio.light.layers.beams import Beam, convolved
+from napari_gpubio.light.layers.beams import FlatBeam, convolved
 from napari_gpubio.light.layers.model import Layer, LayeredMedium
 from napari_gpubio.light.layers.napari_io import (
     LAYER_COLORS,
@@ -103,7 +103,7 @@ def test_what_is_not_known_is_transparent(picture, result):
 def test_the_last_depth_bin_is_hidden_where_it_collects_what_lies_below(result):
     shallow = simulate(MEDIUM, dataclasses.replace(SETTINGS, depth_bins=10), device="cpu")
     assert np.isnan(picture_layer(shallow, "")[0][-1]).all()
-    dropped = simulate(MEDIUM, dataclasses.replace(SETTINGS, depth_bins=10, edge="drop"), device="cpu")
+    dropped = simulate(MEDIUM, dataclasses.replace(SETTINGS, depth_bins=10, absorption="drop"), device="cpu")
     data = picture_layer(dropped, "")[0]
     assert np.isfinite(data[-1, 25:35]).all()
     assert np.isfinite(data[0, [0, -1]]).all()
@@ -143,10 +143,10 @@ def test_noise_can_be_hidden():
 
 
 def test_without_a_map_there_is_no_picture():
-    flat = simulate(MEDIUM, dataclasses.replace(SETTINGS, photons=1000, absorption=False), device="cpu")
-    with pytest.raises(InvalidInput, match="absorption=True"):
+    flat = simulate(MEDIUM, dataclasses.replace(SETTINGS, photons=1000, absorption="off"), device="cpu")
+    with pytest.raises(InvalidInput, match="absorption="):
         picture_layer(flat, "")
-    with pytest.raises(InvalidInput, match="absorption=True"):
+    with pytest.raises(InvalidInput, match="absorption="):
         broad_beam_curve(flat, "absorbed")
     assert [curve.coordinate for curve in every_curve(flat)] == ["Radius r"] * 2 + ["Angle from the normal"] * 2
     with pytest.raises(InvalidInput, match="the quantity is 'heat'"):
@@ -212,7 +212,7 @@ def test_a_wide_flat_beam_gives_a_broad_beams_fluence_on_its_axis():
     medium = LayeredMedium(layers=(Layer(n=1.0, mua_per_mm=2.0, mus_per_mm=4.0, g=0.5, thickness_mm=1.0),))
     settings = dataclasses.replace(SETTINGS, dr_mm=0.25, radial_bins=32, depth_bins=10)
     traced, radius = simulate(medium, settings, device="cpu"), 5.0
-    wide = convolved(traced, Beam(kind="flat", radius_mm=radius))
+    wide = convolved(traced, FlatBeam(radius_mm=radius))
     on_axis = depth_curve(wide, 0.0).value * np.pi * radius**2
     np.testing.assert_allclose(on_axis, broad_beam_curve(traced).value, rtol=2e-3)
 

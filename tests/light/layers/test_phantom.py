@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.light.layers.beams import Beam
+from napari_gpubio.light.layers.beams import FlatBeam, GaussianBeam
 from napari_gpubio.light.layers.model import Layer, LayeredMedium
 from napari_gpubio.light.layers.phantom import CYCLIC_SIDES, common_voxel_mm, plan_phantom, voxel_case, voxel_phantom
 from napari_gpubio.light.layers.presets import preset
@@ -43,9 +43,9 @@ def test_the_beam_enters_at_the_worlds_origin():
     assert np.allclose(domain.grid_to_world([2.5, 2.5, 3.0]), [1.25, 1.25, 3.0])
     assert (np.asarray(domain.labels)[:, :, :2] == 1).all()
     assert (np.asarray(domain.labels)[:, :, 2:] == 2).all()
-    flat = voxel_case(domain, beam=Beam(kind="flat", radius_mm=0.7))
+    flat = voxel_case(domain, beam=FlatBeam(radius_mm=0.7))
     assert (flat.source.kind, flat.source.radius_mm, flat.source.position_mm) == ("disk", 0.7, (0.0, 0.0, 0.0))
-    assert voxel_case(domain, beam=Beam(kind="gaussian", radius_mm=2.0)).source.kind == "gaussian"
+    assert voxel_case(domain, beam=GaussianBeam(radius_mm=2.0)).source.kind == "gaussian"
     assert voxel_case(domain).source.kind == "pencil"
     wide = voxel_phantom(stack(0.02, 0.08), voxel_mm=0.02, across_mm=0.1, width_mm=1.0)
     assert wide.shape == (10, 10, 5)

@@ -1,11 +1,11 @@
 """Presets of layered media: the numbers of the publications, in their units."""
 
 import dataclasses
-import math
 
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.light.layers.model import THICKEST_MM
 from napari_gpubio.light.layers.presets import preset as layered_preset
 from napari_gpubio.light.layers.presets import preset_names
 from tests.light.layers.samples import SKIN_IN_CM, VAN_DE_HULST
@@ -25,7 +25,7 @@ def test_the_skin_is_that_of_the_paper():
     assert "Meglinski" in skin.citation
 
 
-@pytest.mark.parametrize(("shape", "thickness_mm"), [("semi-infinite", math.inf), ("1 cm slab", 10.0)])
+@pytest.mark.parametrize(("shape", "thickness_mm"), [("semi-infinite", THICKEST_MM), ("1 cm slab", 10.0)])
 def test_the_intralipid_is_that_of_the_paper(shape, thickness_mm):
     preset = layered_preset(f"10 % intralipid at 460 nm, {shape}")
     (layer,) = preset.medium.layers
@@ -39,7 +39,7 @@ def test_the_head_has_five_layers_with_cited_numbers():
     preset = layered_preset("brain under scalp and skull at 810 nm")
     names = [layer.name for layer in preset.medium.layers]
     assert names == ["scalp", "skull", "CSF", "gray matter", "white matter"]
-    assert [layer.thickness_mm for layer in preset.medium.layers] == [6.9, 6.0, 2.0, 2.5, math.inf]
+    assert [layer.thickness_mm for layer in preset.medium.layers] == [6.9, 6.0, 2.0, 2.5, THICKEST_MM]
     # Cassano et al. 2019, Table 1: mu_s' of the skin 2.18 and of the skull 1.92 per mm, mu_a .045 and .011
     for layer, mua, reduced in zip(preset.medium.layers, (0.045, 0.011), (2.18, 1.92), strict=False):
         assert layer.mua_per_mm == mua

@@ -63,7 +63,7 @@ def test_adding_doubling(device, slab):
     albedo, depth, g, n, slide = slab
     tissue = (n, (1 - albedo) * depth, albedo * depth, g, 1.0)  # 1 mm of it
     glass = [(slide, 0.0, 0.0, 0.0, 1.0)] if slide != 1 else []
-    result = run(device, medium(*glass, tissue, *glass), 200_000, absorption=False)
+    result = run(device, medium(*glass, tissue, *glass), 200_000, absorption="off")
     expected = adding_doubling(24, *slab)
     errors = np.abs(expected - adding_doubling(16, *slab)) + 1e-6
     diffuse, specular = result.diffuse_reflectance, result.specular
@@ -181,7 +181,7 @@ def test_skin_in_layers_is_skin_in_voxels(device):
     case = benchmark("skin7")
     chosen = dataclasses.replace(case.settings, photons=4000 * (GPU_FACTOR if device == "cuda" else 1), seed=3)
     voxels = simulate(case.domain, case.source, chosen, device=device)
-    layers = run(device, SKIN, 20_000, absorption=False, batches=32)
+    layers = run(device, SKIN, 20_000, absorption="off", batches=32)
     entered = 1 - layers.specular
     for index, theirs in enumerate(voxels.absorbed.values()):
         mine = at(layers.A_l, index)

@@ -23,8 +23,8 @@ BAD = [
     ({"radial_bins": 0}, "radial_bins is 0; it must be at least 1"),
     ({"depth_bins": 0}, "depth_bins is 0; it must be at least 1"),
     ({"angle_bins": 0}, "angle_bins is 0; it must be at least 1"),
-    ({"absorption": 1}, "absorption is 1; give True or False"),
-    ({"edge": "wrap"}, "edge is 'wrap'; choose one of 'collect', 'drop'"),
+    ({"absorption": True}, "absorption is True; give a text"),
+    ({"absorption": "wrap"}, "absorption is 'wrap'; choose one of 'collect', 'drop', 'off'"),
     ({"roulette_threshold": -1e-9}, "roulette_threshold is -1e-09; it must be at least 0"),
     ({"roulette_threshold": 1.1}, "roulette_threshold is 1.1; it must be at most"),
     ({"batches": 1}, "batches is 1; it must be at least 2"),
@@ -42,13 +42,13 @@ def test_bad_settings_are_refused(numbers, sentence):
     ("numbers", "bins"),
     [
         ({"radial_bins": 5000, "depth_bins": 5000}, "25,000,000"),
-        ({"radial_bins": 100_000, "angle_bins": 200, "absorption": False}, "20,000,000"),
+        ({"radial_bins": 100_000, "angle_bins": 200, "absorption": "off"}, "20,000,000"),
     ],
 )
 def test_a_grid_that_is_too_large_is_refused(numbers, bins):
     with pytest.raises(InvalidInput, match=f"the grid has {bins} bins; at most 16,777,216 are possible: take fewer"):
         LayeredSettings(**numbers)
-    LayeredSettings(radial_bins=5000, depth_bins=5000, absorption=False)  # without a map its depths do not count
+    LayeredSettings(radial_bins=5000, depth_bins=5000, absorption="off")  # without a map its depths do not count
 
 
 def test_every_setting_has_a_label_and_a_sentence():
@@ -95,10 +95,10 @@ def test_cosines_fall_from_1_to_0():
     assert (np.diff(problem(angle_bins=10_000).cosines) <= 0).all()
 
 
-@pytest.mark.parametrize("absorption", [True, False])
+@pytest.mark.parametrize("absorption", ["collect", "off"])
 def test_a_tally_has_a_place_for_everything(absorption):
     p = problem(radial_bins=5, depth_bins=7, angle_bins=3, absorption=absorption)
-    cells = 35 if absorption else 0
+    cells = 0 if absorption == "off" else 35
     assert (p.absorption_cells, p.angular_cells, p.tally_size) == (cells, 15, cells + 2 * 15 + 7 + 1)
     assert p.resident_bytes == 8 * p.tally_size * p.batch_count
 
@@ -122,7 +122,7 @@ def test_the_key_knows_everything_but_the_number_of_photons():
     assert more.key == base.key
     others = [
         problem(seed=2), problem(dr_mm=0.11), problem(dz_mm=0.021), problem(radial_bins=201), problem(depth_bins=501),
-        problem(angle_bins=31), problem(absorption=False), problem(edge="drop"), problem(roulette_threshold=1e-3),
+        problem(angle_bins=31), problem(absorption="off"), problem(absorption="drop"), problem(roulette_threshold=1e-3),
         *(problem(dataclasses.replace(SKIN, **{side: 1.1})) for side in ("n_above", "n_below")),
         *(problem(with_layer(SKIN, 3, **{name: 0.5})) for name in ("mua_per_mm", "mus_per_mm", "g", "thickness_mm")),
         problem(with_layer(SKIN, 3, n=1.5)), problem(dataclasses.replace(SKIN, layers=SKIN.layers[:-1])),

@@ -7,11 +7,16 @@ import tifffile
 from napari_gpubio.core.operations import Store, digest
 from napari_gpubio.core.operations.layers import record_of
 from napari_gpubio.core.operations.stores import STORE, run
+from napari_gpubio.gui.forms import ParamForm
 from napari_gpubio.speckle.gui.inputs import MESI
 from napari_gpubio.speckle.gui.run import StackRun
+from napari_gpubio.speckle.mesi import MesiRecipe
+from napari_gpubio.speckle.pulsatility import PulsatilitySettings
+from napari_gpubio.speckle.settings import ContrastSettings, NoiseModel
 from tests.dock_widgets import save_scripts_as, script_of, shown_by_script, wait_until
 from tests.speckle.gui.panel_samples import add_stack, box, choose_dark, draw, speckle, start
 from tests.speckle.gui.panel_samples import run as run_stack
+from tests.speckle.test_speckle_operations import leaves
 
 FRAMES = speckle(8)
 
@@ -117,3 +122,18 @@ def test_layers_of_a_fit_carry_what_they_show(viewer, panel, qtbot):
         record = record_of(viewer.layers[name])
         assert record == panel.result.operation.output(part)
         np.testing.assert_array_equal(run(record, device="cpu").array, viewer.layers[name].data)
+
+
+@pytest.mark.parametrize(
+    ("settings", "typed_elsewhere"),
+    [
+        (ContrastSettings(), {("index", "baseline")}),  # the box "Baseline (maps)"
+        (NoiseModel(), set()),
+        (MesiRecipe(exposures_ms=()), {("exposures_ms",)}),  # a line of text
+        (PulsatilitySettings(), set()),
+    ],
+)
+def test_every_setting_is_a_row(qtbot, settings, typed_elsewhere):
+    form = ParamForm(settings)
+    qtbot.addWidget(form)
+    assert {*form._widgets} == {*leaves(type(settings))} - typed_elsewhere

@@ -7,7 +7,7 @@ import pytest
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.tensor_components import fractional_anisotropy
-from napari_gpubio.tracts import DiffusionScan, FitSettings, fit_tensors
+from napari_gpubio.tracts import DiffusionScan, FitSettings, Unrepaired, fit_tensors
 from napari_gpubio.tracts.kernels.bootstrap import cpu
 from napari_gpubio.tracts.kernels.tensors.problem import design_matrix
 from napari_gpubio.tracts.phantom.brain import rician, spread_directions
@@ -62,7 +62,7 @@ def spread():
 @pytest.mark.parametrize("estimator", [WeightedLeastSquares(), OrdinaryLeastSquares()], ids=["wls", "ols"])
 @pytest.mark.parametrize(("leverage", "power"), [("hc2", 0.5), ("hc3", 1.0)])
 def test_a_repeat_is_a_fit_of_the_prediction_with_signed_residuals(estimator, leverage, power):
-    scan, fit = noisy_scan(2), FitSettings(estimator=estimator, repair=False)
+    scan, fit = noisy_scan(2), FitSettings(estimator=estimator, repair=Unrepaired())
     problem, field = drawn(scan, fit, leverage), fit_tensors(scan, np.ones(scan.shape, bool), fit)
     design = design_matrix(BVALS, DIRECTIONS)
     repeat, sign = cpu.Run(problem).draw(3), signs(problem, 3)
@@ -113,7 +113,7 @@ def test_weights_that_stay_spread_as_those_of_a_full_refit(spread):
     """The same bootstrap with every repeat fitted anew to its signals, reweightings and all; 30 voxels."""
     scan, design = noisy_scan(1), design_matrix(BVALS, DIRECTIONS)
     problem, some = drawn(scan, FitSettings()), slice(0, 30)
-    fit = fit_tensors(scan, np.ones(scan.shape, bool), FitSettings(repair=False))
+    fit = fit_tensors(scan, np.ones(scan.shape, bool), FitSettings(repair=Unrepaired()))
     predicted = (np.column_stack([fit.tensors.reshape(-1, 6) * 1e3, np.log(fit.s0.ravel())]) @ design.T)[some]
     weights = np.exp(predicted - predicted.max(axis=1, keepdims=True))
     q, _ = np.linalg.qr(weights[..., None] * design)
@@ -121,7 +121,7 @@ def test_weights_that_stay_spread_as_those_of_a_full_refit(spread):
     sign = np.stack([signs(problem, n)[some] for n in range(200)], axis=1)  # (30, 200, N)
     signals = np.exp(predicted[:, None] + sign * residuals[:, None])[:, :, None]
     again = dataclasses.replace(scan, data=signals)
-    refits = fa(fit_tensors(again, np.ones(again.shape, bool), FitSettings(repair=False)).tensors[:, :, 0])
+    refits = fa(fit_tensors(again, np.ones(again.shape, bool), FitSettings(repair=Unrepaired())).tensors[:, :, 0])
     ratio = spread[1][:200, some].std(axis=0) / refits.std(axis=1)
     assert ratio.mean() == pytest.approx(1.0, abs=0.03)
     np.testing.assert_allclose(spread[1][:200, some].mean(axis=0), refits.mean(axis=1), atol=0.01)

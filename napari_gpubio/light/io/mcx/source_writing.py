@@ -194,7 +194,7 @@ def _written_rectangle(source: High, center: Array, width: Array, height: Array)
     across, up = 0.0, 0.0
     match source:
         case Pattern():
-            up, across = source.emission.shape
+            up, across = source.pattern.shape
         case PencilArray():
             across, up = source.columns, source.rows
         case Fourier():
@@ -206,12 +206,12 @@ def _written_rectangle(source: High, center: Array, width: Array, height: Array)
     }
     if not isinstance(source, Pattern):
         return fields
-    return fields | {"Pattern": {"Nx": across, "Ny": up, "Data": source.emission.ravel().tolist()}}
+    return fields | {"Pattern": {"Nx": across, "Ny": up, "Data": source.pattern.ravel().tolist()}}
 
 
 def _written_volume(source: EmittingVolume, center: Array, domain: Domain, unit_mm: float) -> dict[str, Any]:
     """Corner, cells and pattern of a volume, whose cells have to lie like voxels."""
-    emission, frame = source.emission, domain.direction_to_grid(source.frame())
+    emission, frame = source.pattern, domain.direction_to_grid(source.frame())
     axes = np.abs(frame).argmax(axis=1)
     sizes = np.array([source.width_mm, source.height_mm, source.length_mm]) / unit_mm
     if np.abs(frame).max(axis=1).min() < 1.0 - RIGHT_ANGLE or np.abs(sizes / emission.shape - 1.0).max() > RIGHT_ANGLE:

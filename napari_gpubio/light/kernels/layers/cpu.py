@@ -58,8 +58,8 @@ def scene_of(problem: LayeredProblem) -> Scene:
         radial_per_mm=per_mm(s.dr_mm),
         depth_per_mm=per_mm(s.dz_mm),
         cosines=p.cosines,
-        collect=s.edge == "collect",
-        absorption=s.absorption,
+        collect=s.absorption != "drop",
+        absorption=s.has_map,
         scale=np.float32(SCALE),
         seed=np.uint64(s.seed),
     )

@@ -90,7 +90,7 @@ class Run:
         self._done = LayerTally.empty(problem)
         self._busy = threading.Lock()  # a preview must not see half a chunk
         self.shape = self._variant.shape  # of the cached corner, once it is known
-        self._may_cache = self._variant.cache is not False and not self._variant.simple and problem.settings.absorption
+        self._may_cache = self._variant.cache is not False and not self._variant.simple and problem.settings.has_map
         share = -(-problem.batch_count // sharers)
         self.span = problem.batch_size * share
         self._most_blocks = processor_count(device) * _BLOCKS_PER_PROCESSOR
@@ -244,8 +244,8 @@ class Run:
 
     def _kernel(self, name: str, *, cached: bool = False) -> Any:
         settings = self._problem.settings
-        chosen = {"CACHE": cached, "HISTORY": self._variant.history, "ABSORPTION": settings.absorption}
-        chosen["COLLECT"] = settings.edge == "collect" or not settings.absorption
+        chosen = {"CACHE": cached, "HISTORY": self._variant.history, "ABSORPTION": settings.has_map}
+        chosen["COLLECT"] = settings.absorption != "drop"
         defines = (f"THREADS={_THREADS}", *(f"{key}={int(value)}" for key, value in chosen.items()))
         return kernel(_SOURCE, name, defines=defines, fast=True)
 

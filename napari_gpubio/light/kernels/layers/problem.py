@@ -96,7 +96,7 @@ class LayeredProblem(BatchedProblem):
     def absorption_cells(self) -> int:
         """Bins of A(r, z), which come first; none without the map."""
         s = self.settings
-        return s.radial_bins * s.depth_bins if s.absorption else 0
+        return s.radial_bins * s.depth_bins if s.has_map else 0
 
     @property
     def angular_cells(self) -> int:
@@ -118,7 +118,7 @@ class LayeredProblem(BatchedProblem):
         """
         s = self.settings
         words: tuple[Any, ...] = (s.seed, s.dr_mm, s.dz_mm, s.radial_bins, s.depth_bins, s.angle_bins, s.absorption)
-        words += (s.edge, s.roulette_threshold, self.medium.n_above, self.medium.n_below)
+        words += (s.roulette_threshold, self.medium.n_above, self.medium.n_below)
         return hashlib.sha256(repr(words).encode() + self.layers[:, :-1].tobytes()).hexdigest()
 
     def copies(self, batches: int) -> int:

@@ -189,7 +189,7 @@ class PackedSource:
         """
         if not isinstance(self.source, Patterned):
             return np.ones(1, np.float32)
-        sums = np.cumsum(self.source.emission.ravel())
+        sums = np.cumsum(self.source.pattern.ravel())
         if isinstance(self.source, EmittingVolume):
             whole = np.rint(sums / sums[-1] * 2.0 ** (2 * SUM_BITS)).astype(np.int64)
             return np.stack([whole >> SUM_BITS, whole & ((1 << SUM_BITS) - 1)], axis=1).astype(np.float32).ravel()
@@ -198,7 +198,7 @@ class PackedSource:
     @property
     def pattern_columns(self) -> int:
         """Columns of the pattern."""
-        return self.source.emission.shape[1] if isinstance(self.source, Pattern) else 1
+        return self.source.pattern.shape[1] if isinstance(self.source, Pattern) else 1
 
     @cached_property
     def angles(self) -> npt.NDArray[np.float32]:
@@ -222,7 +222,7 @@ def _own_numbers(source: Source) -> tuple[float, ...]:
         case Hyperboloid():
             return (source.rayleigh_mm,)
         case EmittingVolume():
-            return *source.emission.shape, source.length_mm
+            return *source.pattern.shape, source.length_mm
         case Slit():
             return source.spread_along, source.spread_across
     return ()

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from qtpy.QtWidgets import QFileDialog
 
+from napari_gpubio.core.volumes import read_array
 from napari_gpubio.light.gui.display import Strength
 from napari_gpubio.light.io.mci import MciRun, read_mci, write_mci
 from napari_gpubio.light.io.mco import read_mco, write_mco
 from napari_gpubio.light.io.results import load_layered_result, save_layered_result
-from napari_gpubio.light.layers.beams import Beam
+from napari_gpubio.light.layers.beams import FlatBeam, GaussianBeam
 from napari_gpubio.light.layers.model import Layer, LayeredMedium
 from napari_gpubio.light.layers.presets import preset
 from napari_gpubio.light.layers.run import simulate
@@ -52,11 +53,11 @@ def press(panel, qtbot, monkeypatch):
 
 @pytest.mark.daily
 def test_the_script_gives_the_same_numbers(viewer, panel, qtbot, tmp_path):
-    settings = dataclasses.replace(SETTINGS, seed=11, edge="drop", batches=8)
+    settings = dataclasses.replace(SETTINGS, seed=11, absorption="drop", batches=8)
     panel.layers.grid_box.set_settings(settings)
     panel.layers.run_box.set_settings(settings)
     panel.layers.table.n_above.setValue(1.12)
-    panel.layers.beam_box.set_beam(Beam(kind="gaussian", radius_mm=0.35))
+    panel.layers.beam_box.set_beam(GaussianBeam(radius_mm=0.35))
     panel.layers.display_box.set_strength(Strength(energy_j=0.25))
     run(qtbot, panel)
     run_script(script_of(panel), tmp_path)
@@ -67,7 +68,7 @@ def test_the_script_gives_the_same_numbers(viewer, panel, qtbot, tmp_path):
     expected = [v for curve in every_curve(shown, unit=panel.layers.results.unit) for v in curve.value]
     assert np.array_equal([float(row["value"] or "nan") for row in curves], expected, equal_nan=True)
     picture = panel.layers.view.layer()
-    assert np.array_equal(np.load(tmp_path / "two layers map.npy"), picture.data, equal_nan=True)
+    assert np.array_equal(read_array(tmp_path / "two layers map.nii.gz")[0].T, picture.data, equal_nan=True)
     saved = read_mco(tmp_path / "two layers.mco")  # the response to a pencil beam, with MCML's few digits
     assert np.allclose(saved.Rd_r.value, panel.layers.view.displayed.traced.Rd_r.value, rtol=1e-3)
 
@@ -157,7 +158,7 @@ def test_a_result_of_mcml_is_shown(viewer, panel, qtbot, tmp_path):
     rows = {row.name: row for row in panel.layers.results.rows}
     assert rows["Diffuse reflectance Rd"].value == pytest.approx(traced.diffuse_reflectance.value, rel=1e-5)
     assert "The file has no standard errors." in panel.layers.results.findings
-    panel.layers.beam_box.set_beam(Beam(kind="flat", radius_mm=0.5))
+    panel.layers.beam_box.set_beam(FlatBeam(radius_mm=0.5))
     settle(qtbot, panel)
     assert result(viewer).parameters["beam"]["radius_mm"] == 0.5
     panel.plots.open()
@@ -171,7 +172,7 @@ def test_a_result_of_mcml_is_shown(viewer, panel, qtbot, tmp_path):
 def test_a_saved_result_is_opened_and_goes_on(viewer, panel, qtbot, tmp_path, press):
     path = tmp_path / "mine.npz"
     assert not button(panel, "Save result…").isEnabled()
-    panel.layers.beam_box.set_beam(Beam(kind="flat", radius_mm=0.5))  # the file has what was traced, not what is shown
+    panel.layers.beam_box.set_beam(FlatBeam(radius_mm=0.5))  # the file has what was traced, not what is shown
     run(qtbot, panel)
     press("Save result…", path)
     made, saved = result(viewer), load_layered_result(path)
@@ -220,7 +221,7 @@ def test_no_result_is_opened_into_a_run(panel, qtbot, tmp_path, monkeypatch, hel
 
 
 def test_numbers_curves_and_mcml_output_are_exported(viewer, panel, qtbot, tmp_path, press):
-    panel.layers.beam_box.set_beam(Beam(kind="flat", radius_mm=0.5))
+    panel.layers.beam_box.set_beam(FlatBeam(radius_mm=0.5))
     run(qtbot, panel)
     shown = result(viewer)
     press("Numbers", tmp_path / "n.csv")

@@ -7,7 +7,7 @@ import pytest
 
 from napari_gpubio.light.gui import LightPanel
 from napari_gpubio.light.gui.results import LayerResultBox
-from napari_gpubio.light.layers.beams import Beam
+from napari_gpubio.light.layers.beams import FlatBeam, GaussianBeam
 from napari_gpubio.light.layers.napari_io import mirrored
 from napari_gpubio.light.layers.phantom import plan_phantom
 from napari_gpubio.light.layers.presets import preset as layered_preset
@@ -98,7 +98,7 @@ def test_what_is_wrong_with_the_inputs_is_a_sentence(viewer, panel):
 )
 def test_numbers_that_cannot_be_run_are_a_sentence(panel, set_up, sentence):
     panel.layers.grid_box.boxes["radial_bins"].setValue(1000)
-    panel.layers.beam_box.set_beam(Beam(kind="flat", radius_mm=1.0))
+    panel.layers.beam_box.set_beam(FlatBeam(radius_mm=1.0))
     set_up(panel.layers)
     panel.run_button.click()
     assert sentence in panel.message
@@ -122,7 +122,7 @@ def test_the_grid_says_how_it_fits_the_layers(panel):
 
 def test_settings_stay_as_they_were_given(panel):
     """Numbers that the inputs cannot show in full are still what is simulated."""
-    given = dataclasses.replace(SETTINGS, seed=11, edge="drop", roulette_threshold=1e-3, batches=5)
+    given = dataclasses.replace(SETTINGS, seed=11, absorption="drop", roulette_threshold=1e-3, batches=5)
     panel.layers.run_box.set_settings(given)
     panel.layers.grid_box.set_settings(given)
     assert panel.layers.request().settings == given
@@ -133,7 +133,7 @@ def test_settings_stay_as_they_were_given(panel):
 
 def test_a_voxel_phantom_is_simulated_in_voxels_with_the_same_inputs(viewer, panel, qtbot):
     run(qtbot, panel)
-    panel.layers.beam_box.set_beam(Beam(kind="gaussian", radius_mm=0.3))
+    panel.layers.beam_box.set_beam(GaussianBeam(radius_mm=0.3))
     settle(qtbot, panel)
     panel.layers.phantom_box.set_sizes(0.2, 0.2, 1.0, cyclic=True)
     assert "5 × 5 × 5 voxels" in panel.layers.phantom_box.note

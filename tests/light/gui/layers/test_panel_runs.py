@@ -8,7 +8,7 @@ import pytest
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.light.gui import request
 from napari_gpubio.light.gui.display import Strength
-from napari_gpubio.light.layers.beams import Beam, convolved
+from napari_gpubio.light.layers.beams import FlatBeam, GaussianBeam, convolved
 from napari_gpubio.light.layers.napari_io import mirrored
 from napari_gpubio.light.layers.run import simulate
 from tests.dock_widgets import button, press_and_wait
@@ -21,7 +21,7 @@ def test_another_beam_needs_no_new_run(viewer, panel, qtbot, monkeypatch):
     run(qtbot, panel)
     layer, traced = picture(viewer), result(viewer)
     monkeypatch.setattr(request, "simulate_layer_steps", lambda *_, **__: pytest.fail("traced again"))
-    beam = Beam(kind="flat", radius_mm=0.5)
+    beam = FlatBeam(radius_mm=0.5)
     panel.layers.beam_box.set_beam(beam)
     settle(qtbot, panel)
     assert picture(viewer) is layer
@@ -34,11 +34,11 @@ def test_another_beam_needs_no_new_run(viewer, panel, qtbot, monkeypatch):
 
 
 def test_a_beam_wider_than_the_grid_is_a_sentence_and_loses_nothing(viewer, panel, qtbot):
-    panel.layers.beam_box.set_beam(Beam(kind="gaussian", radius_mm=5.0))
+    panel.layers.beam_box.set_beam(GaussianBeam(radius_mm=5.0))
     run(qtbot, panel)
     assert says(panel.message, "pencil beam", "5 mm", "2 mm")
     assert result(viewer).launched == FEW
-    panel.layers.beam_box.set_beam(Beam(kind="gaussian", radius_mm=0.5))
+    panel.layers.beam_box.set_beam(GaussianBeam(radius_mm=0.5))
     settle(qtbot, panel)
     assert panel.message == ""
     assert result(viewer).parameters["beam"] == {"kind": "gaussian", "radius_mm": 0.5}
@@ -103,13 +103,13 @@ def test_another_grid_makes_another_layer_and_no_map_makes_none(viewer, panel, q
     assert center[-2] == pytest.approx(0.25, abs=0.03)  # in view
     assert viewer.layers[0] is picture(viewer)  # below the borders
     absorption = panel.layers.run_box.form.widget("absorption")
-    absorption.value = False
+    absorption.value = "off"
     run(qtbot, panel)
     assert picture(viewer) is None
     assert "layer borders" not in viewer.layers
     assert panel.layers.results.displayed.result.A_rz is None
     assert panel.layers.results.rows
-    absorption.value = True
+    absorption.value = "collect"
     run(qtbot, panel)
     assert picture(viewer) is not None
 
@@ -159,7 +159,7 @@ def test_quick_runs_follow_every_change(viewer, panel, qtbot, monkeypatch):
 def test_the_look_can_be_changed_while_it_runs(viewer, panel, qtbot, held):
     held_run(qtbot, panel, held)
     panel.layers.display_box.set_quantity("absorbed")
-    panel.layers.beam_box.set_beam(Beam(kind="flat", radius_mm=0.3))
+    panel.layers.beam_box.set_beam(FlatBeam(radius_mm=0.3))
     held.go.set()
     settle(qtbot, panel)
     assert "absorbed" in picture(viewer).name

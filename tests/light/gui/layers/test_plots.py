@@ -11,7 +11,7 @@ from napari.utils._proxies import PublicOnlyProxy
 from napari_gpubio.light.gui.plots import LAYERS, PlotWindow
 from napari_gpubio.light.gui.plots_layers import AT_RADIUS, BROAD, EMPTY, NO_MAP, NOTHING, TOO_FEW
 from napari_gpubio.light.gui.request import DisplayOptions, display_layers
-from napari_gpubio.light.layers.beams import Beam
+from napari_gpubio.light.layers.beams import FlatBeam
 from napari_gpubio.light.layers.model import Layer, LayeredMedium
 from napari_gpubio.light.layers.run import simulate
 from napari_gpubio.light.statistics import fluence_units
@@ -132,7 +132,7 @@ def test_what_escapes_by_radius_and_by_angle(window, traced):
     assert axis_texts(window.angle.plot) == ["Angle from the normal (°)", "Escaping (1/sr)"]
     assert bands(window.angle)
     # a beam changes what is drawn along r only
-    plot(window, traced, tab=3, beam=Beam(kind="flat", radius_mm=0.5))
+    plot(window, traced, tab=3, beam=FlatBeam(radius_mm=0.5))
     assert curves(window.escape)["Diffuse reflectance Rd"][1][0] < 0.5 * traced.Rd_r.value[0]
     assert close(curves(window.angle)["Diffuse reflectance Rd"][1], traced.Rd_a.value)
 
@@ -141,7 +141,7 @@ def test_nothing_that_escapes_and_a_missing_map_are_said(window):
     black = LayeredMedium(layers=(Layer(n=1.0, mua_per_mm=100.0, thickness_mm=10.0),))
     plot(window, simulate(black, dataclasses.replace(SETTINGS, photons=500), device="cpu"), tab=3)
     assert window.escape.hint == window.angle.hint == NOTHING
-    settings = dataclasses.replace(SETTINGS, photons=500, absorption=False)
+    settings = dataclasses.replace(SETTINGS, photons=500, absorption="off")
     plot(window, simulate(MEDIUM, settings, device="cpu"))
     assert window.depth.hint == window.radial.hint == NO_MAP
     window.tabs.setCurrentIndex(3)
