@@ -25,7 +25,7 @@ from common import ROOT, Array, Row, header, header_lines, line, result_path, sa
 
 from napari_gpubio.core.device import CPU
 from napari_gpubio.speckle.checks import EXPOSURES_MS
-from napari_gpubio.speckle.mesi import MesiSettings, fit_mesi, squared_contrast
+from napari_gpubio.speckle.mesi import FittedBeta, GivenBeta, MesiSettings, fit_mesi, squared_contrast
 
 BETAS, RHOS, TAUS_MS = (0.1, 0.2, 0.3, 0.5, 0.8), (0.7, 0.9), (0.1, 0.5, 3.0)
 TRUTHS = tuple(itertools.product(BETAS, RHOS, TAUS_MS))
@@ -34,15 +34,15 @@ MEDIAN_TARGET, COVERAGE_TARGET = 0.015, (0.93, 0.97)
 _GAUSSIAN_MEDIAN = 0.6744898  # of the absolute value, in standard deviations
 _STEP = 1e-5  # relative, of the differences
 _SPEED_PIXELS, _ROUNDS = 20_000, 5
-SPEEDS = {  # settings that every version understands in the same way
-    "τ, ρ; β given": "beta=0.3, fit_noise=False",
-    "τ, ρ, ν; β given": "beta=0.3, fit_noise=True",
+SPEEDS = {
+    "τ, ρ; β given": "beta=GivenBeta(static_k2=0.3), fit_noise=False",
+    "τ, ρ, ν; β given": "beta=GivenBeta(static_k2=0.3), fit_noise=True",
 }
 DEFAULT = "τ, ρ, β (the default)"
 _TIMING = """
 import sys, time
 import numpy as np
-from napari_gpubio.speckle.mesi import MesiSettings, fit_mesi
+from napari_gpubio.speckle.mesi import GivenBeta, MesiSettings, fit_mesi
 k, exposures = np.load(sys.argv[1])["k"], np.load(sys.argv[1])["exposures"]
 settings = MesiSettings({})
 fit_mesi(k[:, :64], exposures, settings)
@@ -95,7 +95,7 @@ def accuracy(case: Case, pixels: int) -> list[Row]:
         beta, rho, tau_ms = truth
         k2 = squared_contrast(EXPOSURES_MS, tau_ms, beta=beta, rho=rho)[:, None]
         draws = rng.standard_normal((case.repeats, len(k2), pixels)).mean(axis=0)
-        settings = MesiSettings(beta=beta if case.knows_beta else 0.0)
+        settings = MesiSettings(beta=GivenBeta(static_k2=beta) if case.knows_beta else FittedBeta())
         found = fit_mesi(np.sqrt(k2 * (1 + 2 * case.noise * draws)), EXPOSURES_MS, settings)
         errors.append([getattr(found, part) / want - 1 for part, want in zip(PARTS, truth, strict=True)])
         limits = [found.interval(part) for part in PARTS]

@@ -19,7 +19,16 @@ from napari_gpubio.speckle.kernels.contrast.problem import Recipe
 from napari_gpubio.speckle.model import kernel_dtype
 from napari_gpubio.speckle.registration import ShiftFinder, shift_frame
 from napari_gpubio.speckle.run import ContrastStream, contrast
-from napari_gpubio.speckle.settings import ContrastSettings, NoiseModel
+from napari_gpubio.speckle.settings import (
+    ContrastSettings,
+    InverseCorrelationTime,
+    NoIndex,
+    NoiseModel,
+    NoMask,
+    Spatial,
+    SpatioTemporal,
+    Temporal,
+)
 
 SEED_SHAPE = (1040, 1392)
 # Rows, columns, and milliseconds of CPU and GPU (5 x 5, transfers included) in table 1 of Yang et al. 2011.
@@ -117,12 +126,13 @@ def opencv_contrast(kind: type) -> Callable[[Array], tuple[Array, Array]]:
 _PIXELS = SEED_SHAPE[0] * SEED_SHAPE[1]
 OURS, MASKED = "a ours, 1 thread", "a ours, 1 thread, with mask"
 WINDOWS = (3, 5, 7, 9, 11, 15, 21, 31)
-MODES: dict[str, dict[str, Any]] = {
-    "5 x 5 with mask": {"mask": True},
-    "5 x 5, K alone": {"index": "none"},
-    "5 x 5, inverse correlation time": {"index": "ict"},
-    "25 frames": {"mode": "temporal"},
-    "5 x 5 x 25": {"mode": "spatio-temporal"},
+PLAIN = ContrastSettings(mask=NoMask())
+MODES = {
+    "5 x 5 with mask": ContrastSettings(),
+    "5 x 5, K alone": ContrastSettings(index=NoIndex(), mask=NoMask()),
+    "5 x 5, inverse correlation time": ContrastSettings(index=InverseCorrelationTime(), mask=NoMask()),
+    "25 frames": ContrastSettings(mode=Temporal(), mask=NoMask()),
+    "5 x 5 x 25": ContrastSettings(mode=SpatioTemporal(), mask=NoMask()),
 }
 
 
@@ -130,8 +140,8 @@ MODES: dict[str, dict[str, Any]] = {
 def beside(plan: Plan) -> Iterator[Job]:
     """K and SFI of 1392 x 1040, 5 x 5, frames and maps in memory."""
     for threads in thread_counts():
-        yield Job(f"a ours, {threads_told(threads)}", partial(_ours, threads, {}, plan))
-    yield Job(MASKED, partial(_ours, 1, {"mask": True}, plan))
+        yield Job(f"a ours, {threads_told(threads)}", partial(_ours, threads, PLAIN, plan))
+    yield Job(MASKED, partial(_ours, 1, ContrastSettings(), plan))
     theirs: dict[str, tuple[str, Callable[[type], Any]]] = {
         "SciPy uniform_filter": ("SciPy", scipy_contrast),
         "OpenCV boxFilter": ("OpenCV", opencv_contrast),
@@ -141,9 +151,8 @@ def beside(plan: Plan) -> Iterator[Job]:
             yield Job(f"a {peer}, {kind.__name__}", partial(_peer, package, make, kind, plan))
 
 
-def _ours(threads: int, options: dict[str, Any], plan: Plan, name: str) -> Row:
-    recipe = recipe_of(ContrastSettings(**{"mask": False, **options}))
-    timing = timed_resident(recipe, 1, Plan(CPU, plan.quick), threads or None)
+def _ours(threads: int, settings: ContrastSettings, plan: Plan, name: str) -> Row:
+    timing = timed_resident(recipe_of(settings), 1, Plan(CPU, plan.quick), threads or None)
     target = f"target {CORE_TARGET_NS:g} ns a pixel" if name in (OURS, MASKED) else ""
     return row(name, CPU, timing, _PIXELS, "pixels", target=target, compared_with=OURS)
 
@@ -160,18 +169,19 @@ def _peer(package: str, make: Callable[[type], Any], kind: type, plan: Plan, nam
 def windows(plan: Plan) -> Iterator[Job]:
     """All windows, K and SFI, and other maps and modes; on a GPU many frames at a time."""
     for window in WINDOWS:
-        yield Job(f"b {window} x {window}", partial(_resident, {"window": window}, plan))
-    for mode, options in MODES.items():
-        yield Job(f"b {mode}", partial(_resident, options, plan))
+        settings = ContrastSettings(mode=Spatial(window=window), mask=NoMask())
+        yield Job(f"b {window} x {window}", partial(_resident, settings, plan))
+    for mode, settings in MODES.items():
+        yield Job(f"b {mode}", partial(_resident, settings, plan))
 
 
-def _resident(options: dict[str, Any], plan: Plan, name: str) -> Row:
-    maps = 64 if plan.device.is_gpu else 8 if "mode" in options else 1
-    timing = timed_resident(recipe_of(ContrastSettings(**{"mask": False, **options})), maps, plan)
+def _resident(settings: ContrastSettings, plan: Plan, name: str) -> Row:
+    maps = 64 if plan.device.is_gpu else 8 if settings.depth > 1 else 1
+    timing = timed_resident(recipe_of(settings), maps, plan)
     return row(name, plan.device, timing, maps * _PIXELS, "pixels", maps=maps, compared_with="b 5 x 5")
 
 
-_SETTINGS = ContrastSettings(mask=False)
+_SETTINGS = ContrastSettings(mask=NoMask())
 _STACK = 200
 
 
@@ -264,7 +274,7 @@ def _copy(plan: Plan, name: str) -> Row:
 
 def _kernels(frames: int, window: int, ieee: int, plan: Plan, name: str) -> Row:
     with mock.patch.object(gpu, "IEEE", ieee):
-        timing = timed_resident(recipe_of(ContrastSettings(window=window, mask=False)), frames, plan)
+        timing = timed_resident(recipe_of(ContrastSettings(mode=Spatial(window=window), mask=NoMask())), frames, plan)
     pixels = frames * _PIXELS
     target = f"target {100 * COPY_SHARE_TARGET:g} % of a copy" if frames == _BATCH and not ieee else ""
     facts = {"bandwidth": BYTES_PER_PIXEL * pixels / timing.seconds, "target": target, "compared_with": COPY}

@@ -19,6 +19,7 @@ from qtpy.QtGui import QWheelEvent
 from qtpy.QtWidgets import QApplication, QLabel, QPushButton
 
 from napari_gpubio.core.steps import Step
+from napari_gpubio.gui.layers import LayerBox
 
 MILLISECONDS = 60_000
 WAYS_TO_CLOSE = pytest.mark.parametrize("how", ["the viewer", "the dock"])
@@ -104,6 +105,13 @@ def until_the_end(qtbot, viewer, panel):
         qtbot.addWidget(panel)
     yield panel
     panel.teardown()
+
+
+def forget_choices(panel):
+    """Let the lists of layers be as those of a panel that is opened now."""
+    for box in panel.findChildren(LayerBox):
+        box.detach()
+        box.attach()
 
 
 def button(part, text):

@@ -16,6 +16,7 @@ import numpy as np
 
 from napari_gpubio.core.memory import Memory
 from napari_gpubio.tracts.metrics import Adaptive
+from tests.speckle.choices import settings_with
 
 ROOT = Path(__file__).resolve().parents[1]
 MIB = 1 << 20
@@ -104,10 +105,9 @@ def speckle(size: int, *, kind: Any = np.uint16, **more: Any) -> Work:
     """A stack of frames of 4 x 4 times as many pixels."""
     from napari_gpubio.speckle.memory import needed_memory
     from napari_gpubio.speckle.run import contrast
-    from napari_gpubio.speckle.settings import ContrastSettings
 
     frames = np.random.default_rng(0).integers(100, 4000, (30, 4 * size, 4 * size)).astype(kind)
-    settings = ContrastSettings(**more)
+    settings = settings_with(**more)
     return Work(
         lambda device: needed_memory(frames, settings, device=device),
         lambda device: contrast(frames, settings, device=device),

@@ -74,8 +74,15 @@ def test_info_has_versions_and_devices(capsys, monkeypatch):
         "denoise",
         "denoise-fluence",
         "dvh",
+        "dose-sum",
+        "dose-difference",
+        "dose-surface",
         "speckle",
         "mesi",
+        "region-curves",
+        "pulsatility",
+        "register-frames",
+        "measure-dark",
     ],
 )
 def test_every_verb_has_help(capsys, verb):

@@ -38,8 +38,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     """Run the live loop and return its counts, and what the process held over time."""
-    from napari_gpubio.speckle.gui.live import LatestMap, LiveProcess, prepare_steps
-    from napari_gpubio.speckle.gui.request import Recipe
+    from napari_gpubio.speckle.gui.live import LatestMap, LiveProcess, Recipe, prepare_steps
     from napari_gpubio.speckle.live import LiveLoop, SimulatedCamera, TimeCourse
     from napari_gpubio.speckle.settings import ContrastSettings
 

@@ -124,6 +124,7 @@ _WIDTH = 30
 _LINE_SECONDS = 10.0  # between lines of progress where there is no terminal
 _MOST_NUMBERS = 1_000_000  # in a range
 _MOST_NAMED = 4  # files, in a sentence
+_TEXTS = (".csv", ".tsv", ".txt", ".json")  # that may be written to a stream
 
 
 class Progress:
@@ -258,8 +259,9 @@ class Writing:
 
 def check_endings(outputs: Mapping[str, Path | None], endings: Sequence[str]) -> None:
     """Check before a run that files, by what they are, have one of some endings; InvalidInput if not."""
+    may_stream = not {*endings}.isdisjoint(_TEXTS)
     for name, path in outputs.items():
-        if path is not None and not path.name.lower().endswith(tuple(endings)):
+        if path is not None and not path.name.lower().endswith(tuple(endings)) and not (may_stream and is_stream(path)):
             known = " or ".join(endings)
             raise InvalidInput(f"{name} is {path.name}, which does not end in {known}; give it such an ending")
 

@@ -232,6 +232,8 @@ def checksum(path: Path) -> str:
 def file_checksum(path: str | os.PathLike[str], *, whole: bool = False) -> str:
     """Return the SHA-256 of a file's content; of a large one of its size and 64 samples, unless the whole is wanted.
 
+    Of a folder, that of the names and checksums of the files that lie in it.
+
     Examples
     --------
     >>> import pathlib, tempfile
@@ -240,6 +242,8 @@ def file_checksum(path: str | os.PathLike[str], *, whole: bool = False) -> str:
     >>> file_checksum(file)[:15]
     'sha256:ba7816bf'
     """
+    if Path(path).is_dir():
+        return _folder_checksum(Path(path), whole=whole)
     path = existing_file(path)
     state = path.stat()
     key = (os.fspath(path.absolute()), state.st_size, state.st_mtime_ns, state.st_ino)
@@ -258,6 +262,15 @@ def file_checksum(path: str | os.PathLike[str], *, whole: bool = False) -> str:
                 digest.update(block)
     found = f"{SAMPLED if is_sampled else 'sha256:'}{digest.hexdigest()}"
     return found if whole and state.st_size > WHOLE_BYTES else _checksums.setdefault(key, found)
+
+
+def _folder_checksum(folder: Path, *, whole: bool) -> str:
+    digest, prefixes = hashlib.sha256(), set[str]()
+    for one in sorted(path for path in folder.iterdir() if path.is_file() and path.name[0] != "."):
+        checksum = file_checksum(one, whole=whole)
+        prefixes.add(checksum.partition(":")[0] + ":")
+        digest.update(f"{one.name}\0{checksum}\n".encode(errors="surrogatepass"))
+    return f"{SAMPLED if SAMPLED in prefixes else 'sha256:'}{digest.hexdigest()}"
 
 
 def fingerprint(*parts: Any) -> str:

@@ -1,6 +1,10 @@
-"""How much memory a computation takes, known before it begins: a sum of named parts."""
+"""How much memory a computation takes, known before it begins: a sum of named parts; and memory of mapped files."""
 
+import mmap
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from napari_gpubio.core.device import CPU, Device, free_memory_bytes
 from napari_gpubio.core.errors import InvalidInput
@@ -55,3 +59,22 @@ class Memory:
 def fuller(*moments: Memory) -> Memory:
     """Return the moment at which most is taken."""
     return max(moments, key=lambda moment: moment.total)
+
+
+def map_of(frames: Any) -> mmap.mmap | None:
+    """Return the mapped file whose memory an array uses, or None if it is in memory."""
+    while isinstance(frames, np.ndarray):
+        if isinstance(frames, np.memmap) and frames.mode == "c":  # its changes are nowhere else
+            return None
+        frames = frames.base
+    return frames if isinstance(frames, mmap.mmap) else None
+
+
+def forget_pages(frames: Any) -> None:
+    """Let the system take back the memory of what was read of a mapped file; it is read again where it is used again.
+
+    Pages of the file that this process has looked at count as its memory until then. Other arrays are left alone, as
+    are all on Windows, which takes such pages back by itself.
+    """
+    if hasattr(mmap, "MADV_DONTNEED") and (mapped := map_of(frames)) is not None:
+        mapped.madvise(mmap.MADV_DONTNEED)

@@ -10,7 +10,7 @@ structures of others in `napari_gpubio.dose.structures`.
 """
 
 from napari_gpubio.dose import io, metrics, structures
-from napari_gpubio.dose.bands import DvhBand, dvh_band, dvh_band_of_halves
+from napari_gpubio.dose.bands import DvhBand, dvh_bands
 from napari_gpubio.dose.live import LiveDvh
 from napari_gpubio.dose.metrics.curve import Dvh, DvhResult
 from napari_gpubio.dose.metrics.surface import SurfaceHistogram
@@ -41,8 +41,7 @@ __all__ = [
     "contour_structure",
     "difference_of_doses",
     "dvh",
-    "dvh_band",
-    "dvh_band_of_halves",
+    "dvh_bands",
     "dvh_steps",
     "io",
     "metrics",

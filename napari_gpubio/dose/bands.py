@@ -9,7 +9,7 @@ which is the widest band that their errors can make.
 
 import dataclasses
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,27 +55,24 @@ class DvhBand:
         return dataclasses.replace(self, **scaled)
 
 
-def dvh_band(
+def dvh_bands(
     dose: Dose,
-    standard_error: npt.ArrayLike,
     structures: Structures | Iterable[Structures],
     settings: DvhSettings | None = None,
     *,
     errors: float = 1.0,
     device: str | Device = "auto",
 ) -> tuple[DvhBand, ...]:
-    """Histograms with a band from a standard error of every voxel, as Monte Carlo gives it.
+    """Histograms with bands, from what a dose carries of its errors.
 
-    The borders are the histograms of dose -+ ``errors`` x standard error: as if all voxels erred together, so the band
-    is the widest that these errors can make. Independent errors of voxels move a curve much less; they blur it. With
-    two halves of the photons use `dvh_band_of_halves`.
+    With two halves of the photons they show the error of the curve. With a standard error of every voxel alone, the
+    borders are the histograms of dose -+ ``errors`` x standard error: as if all voxels erred together, so the band is
+    the widest that these errors can make. Independent errors of voxels move a curve much less; they blur it.
 
     Parameters
     ----------
     dose
-        The dose.
-    standard_error
-        Of each voxel, in the unit of the dose, same shape, not negative.
+        With `Dose.halves`, per photon of each half, or else `Dose.standard_error`, which is not negative.
     structures, settings, device
         See `napari_gpubio.dose.dvh_steps`.
     errors
@@ -84,44 +81,17 @@ def dvh_band(
     Raises
     ------
     InvalidInput
-        If the error does not belong to the dose.
+        If the dose carries no errors, or they do not belong to it.
     """
-    low, high = shifted_doses(dose, standard_error, errors)
-    made = _counted((dose, low, high), structures, settings, device)
-    return tuple(
-        DvhBand(low=under, middle=own, high=over, basis=TOGETHER, errors=errors)
-        for own, under, over in zip(*made, strict=True)
-    )
-
-
-def dvh_band_of_halves(
-    dose: Dose,
-    halves: tuple[npt.ArrayLike, npt.ArrayLike],
-    structures: Structures | Iterable[Structures],
-    settings: DvhSettings | None = None,
-    *,
-    errors: float = 1.0,
-    device: str | Device = "auto",
-) -> tuple[DvhBand, ...]:
-    """Histograms with a band from two halves of the photons of a Monte Carlo run.
-
-    Parameters
-    ----------
-    dose
-        Of all photons.
-    halves
-        The dose of each half of the photons, per photon of its half, same shape and unit.
-    structures, settings, errors, device
-        As of `dvh_band`.
-
-    Raises
-    ------
-    InvalidInput
-        If the halves do not belong to the dose.
-    """
-    _check_errors(errors)
-    made = _counted((dose, *half_doses(dose, halves)), structures, settings, device)
-    return tuple(band_of_halves(own, first, second, errors=errors) for own, first, second in zip(*made, strict=True))
+    basis, borders = border_doses(dose, errors)
+    if not basis:
+        raise InvalidInput(f"{dose.name or 'the dose'} carries no errors; give it halves or a standard error")
+    with ResidentDvh(dose, structures, settings, device=device) as resident:
+        made = [resident.dvhs()]
+        for border in borders:
+            resident.set_dose(border)
+            made.append(resident.dvhs())
+    return tuple(band_of(basis, *three, errors=errors) for three in zip(*made, strict=True))
 
 
 def shifted_doses(dose: Dose, standard_error: npt.ArrayLike, errors: float = 1.0) -> tuple[Dose, Dose]:
@@ -150,20 +120,21 @@ def half_doses(dose: Dose, halves: tuple[npt.ArrayLike, npt.ArrayLike]) -> tuple
     return dataclasses.replace(dose, values=first, **none), dataclasses.replace(dose, values=second, **none)
 
 
-def border_doses(dose: Dose) -> tuple[str, tuple[Dose, ...]]:
+def border_doses(dose: Dose, errors: float = 1.0) -> tuple[str, tuple[Dose, ...]]:
     """Return what the bands of a dose are made from: their basis, and two doses; nothing where no errors are known."""
+    _check_errors(errors)
     if dose.halves is not None:
         return HALVES, half_doses(dose, dose.halves)
     if dose.standard_error is not None:
-        return TOGETHER, shifted_doses(dose, dose.standard_error)
+        return TOGETHER, shifted_doses(dose, dose.standard_error, errors)
     return "", ()
 
 
-def band_of(basis: str, middle: Dvh, first: Dvh, second: Dvh) -> DvhBand:
+def band_of(basis: str, middle: Dvh, first: Dvh, second: Dvh, *, errors: float = 1.0) -> DvhBand:
     """Return the band of a histogram from those of `border_doses`."""
     if basis == HALVES:
-        return band_of_halves(middle, first, second)
-    return DvhBand(low=first, middle=middle, high=second, basis=basis)
+        return band_of_halves(middle, first, second, errors=errors)
+    return DvhBand(low=first, middle=middle, high=second, basis=basis, errors=errors)
 
 
 def band_of_halves(middle: Dvh, first: Dvh, second: Dvh, *, errors: float = 1.0) -> DvhBand:
@@ -193,21 +164,6 @@ def _averaged(values: Array, known: Array) -> Array:
     sums = np.convolve(np.where(known, values, 0.0), window, mode="same")
     counts = np.convolve(known.astype(np.float64), window, mode="same")
     return np.asarray(sums / np.maximum(counts, 1.0))
-
-
-def _counted(
-    doses: Sequence[Dose],
-    structures: Structures | Iterable[Structures],
-    settings: DvhSettings | None,
-    device: str | Device,
-) -> list[tuple[Dvh, ...]]:
-    """Histograms of several doses on one grid."""
-    with ResidentDvh(doses[0], structures, settings, device=device) as resident:
-        made = [resident.dvhs()]
-        for dose in doses[1:]:
-            resident.set_dose(dose)
-            made.append(resident.dvhs())
-    return made
 
 
 def _check_errors(errors: float) -> None:

@@ -36,31 +36,15 @@ class DvhSequence(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Evaluation:
-    """What `evaluate_steps` makes. Structures of the second dose are named ``Heart (dose 2)``, and so on.
+    """What `evaluate_steps` makes. Structures of the second dose are named ``Heart (dose 2)``, and so on."""
 
-    Parameters
-    ----------
-    curves
-        Histograms of all structures in all doses.
-    borders
-        The bands of them, for doses whose errors are known.
-    metrics
-        Of all structures.
-    constraints
-        Results, in the order of the doses.
-    reference_dose
-        What % of dose are of, in the unit of the first dose.
-    notes
-        In sentences.
-    """
-
-    curves: DvhResult
-    borders: tuple[DvhBand, ...]
+    curves: DvhResult  # of all structures in all doses
+    borders: tuple[DvhBand, ...]  # the bands of them, for doses whose errors are known
     metrics: MetricTable
-    constraints: tuple[ConstraintResult, ...]
-    reference_dose: float | None
-    numbers: dict[str, int]
-    source: str = ""
+    constraints: tuple[ConstraintResult, ...]  # in the order of the doses
+    reference_dose: float | None  # what % of dose are of, in the unit of the first dose
+    numbers: dict[str, int] = dataclasses.field(default_factory=dict)  # of structures in their file, by name
+    source: str = ""  # the RTDOSE file of the dose, if there is one
     notes: tuple[str, ...] = ()
 
     @property
@@ -135,20 +119,21 @@ def evaluate_steps(  # noqa: PLR0913 - what may be asked of plans
     rows: list[tuple[str, tuple[MetricValue, ...]]] = []
     met: list[ConstraintResult] = []
     for number, dose in enumerate(doses, 1):
-        result = yield from _scaled(dose, parts, chosen, scale, device, stop)
+        plain = yield from dvh_steps(dose, parts, chosen, device=device, stop=stop)
         basis, borders = border_doses(dose)
         both = []
         for border in borders:
-            both.append((yield from _scaled(border, parts, chosen.resolved(dose), scale, device, stop)))
+            both.append((yield from dvh_steps(border, parts, chosen.resolved(dose), device=device, stop=stop)))
         everything = None
         if any(one.needs_everything for one in (*asked, *(one.metric for one in constraints))):
             everything = (yield from whole_dose_steps(dose, chosen, device=device, stop=stop)).scaled(scale)
+        result = dataclasses.replace(plain, dvhs=tuple(one.scaled(scale) for one in plain))
         table = metric_table(result, asked, reference_dose=reference, everything=everything)
         rows += [(_named(name, number), values) for name, values in table.rows]
-        own = [dataclasses.replace(one, name=_named(one.name, number)) for one in result]
+        own = [dataclasses.replace(one, name=_named(one.name, number)) for one in plain]
         met += evaluate_constraints(constraints, result, reference_dose=reference, everything=everything)
-        results.append(dataclasses.replace(result, dvhs=tuple(own)))
-        bands += [band_of(basis, *three) for three in zip(own, *both, strict=True)] if both else []
+        results.append(dataclasses.replace(result, dvhs=tuple(one.scaled(scale) for one in own)))
+        bands += [band_of(basis, *three).scaled(scale) for three in zip(own, *both, strict=True)] if both else []
     curves = DvhResult(
         dvhs=tuple(one for result in results for one in result),
         parameters={**results[0].parameters, "scaled_by": scale},
@@ -161,21 +146,8 @@ def evaluate_steps(  # noqa: PLR0913 - what may be asked of plans
         metrics=MetricTable(tuple(asked), tuple(rows)),
         constraints=tuple(met),
         reference_dose=reference,
-        numbers={},
         notes=tuple(dict.fromkeys(notes)),
     )
-
-
-def _scaled(
-    dose: Dose,
-    structures: Sequence[Structures],
-    settings: DvhSettings,
-    scale: float,
-    device: str | Device,
-    stop: threading.Event | None,
-) -> Generator[Step, None, DvhResult]:
-    result = yield from dvh_steps(dose, structures, settings, device=device, stop=stop)
-    return dataclasses.replace(result, dvhs=tuple(one.scaled(scale) for one in result))
 
 
 def _named(structure: str, number: int) -> str:

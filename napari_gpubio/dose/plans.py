@@ -116,6 +116,9 @@ def _combined(plans: Sequence[Dose], factors: Sequence[float], name: str, suffix
     """The weighted sum of doses."""
     first, notes = plans[0], list(itertools.chain.from_iterable(dose.notes for dose in plans))
     total = factors[0] * np.asarray(first.values, np.float64)
+    for dose in plans:
+        if dose.halves is not None or dose.standard_error is not None:
+            notes.append(f"{_called(dose)} carries its statistical error, which sums and differences do not")
     for dose, factor in zip(plans[1:], factors[1:], strict=True):
         if not any_frame:
             check_frames(_called(first), _called(dose), (first.frame_of_reference, dose.frame_of_reference), ANY_FRAME)

@@ -256,8 +256,7 @@ class LayerBox(ElidedComboBox):
         self._refused.detach()
         self._listener.detach()
         self._is_settled, self._chosen, self._known = False, None, []
-        with QSignalBlocker(self):
-            self.clear()
+        self.clear()
 
     def _on_activated(self, _: int) -> None:
         self._is_settled = True

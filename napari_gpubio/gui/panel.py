@@ -47,8 +47,8 @@ class RunForm:
         """Return the operation that a script is of; None where `script` writes it."""
         return None
 
-    def script_files(self) -> dict[str, str]:
-        """Files that a script of an operation writes, by the names of its results."""
+    def script_files(self) -> Mapping[Any, str]:
+        """Files that a script of an operation writes, by the names of its results, or by those of others."""
         return {}
 
     def take_draft(self) -> Callable[[], Operation] | None:

@@ -3,7 +3,8 @@
 From frames to maps in one call::
 
     frames = speckle.io.read_frames("frames.tif")
-    maps = speckle.contrast(frames, speckle.ContrastSettings(window=7, exposure_ms=5))
+    maps = speckle.contrast(frames, speckle.ContrastSettings(
+        mode=speckle.Spatial(window=7), index=speckle.FlowIndex(exposure_ms=5)))
     maps.contrast, maps.index, maps.mask
 
 of a stack of any length, from file to file::
@@ -23,17 +24,48 @@ and `samples`.
 
 from napari_gpubio.speckle import io, live, mesi, pulsatility
 from napari_gpubio.speckle.memory import needed_memory
-from napari_gpubio.speckle.model import ContrastMaps
+from napari_gpubio.speckle.model import ContrastMaps, Recording
 from napari_gpubio.speckle.regions import region_curves
 from napari_gpubio.speckle.registration import register
 from napari_gpubio.speckle.run import ContrastStream, baseline_k2, contrast, contrast_steps
-from napari_gpubio.speckle.settings import ContrastSettings, NoiseModel, measure_dark
+from napari_gpubio.speckle.settings import (
+    ContrastSettings,
+    DarkNoise,
+    FlowIndex,
+    Inverse,
+    InverseCorrelationTime,
+    NoIndex,
+    NoiseModel,
+    NoMask,
+    RelativeFlow,
+    Spatial,
+    SpatioTemporal,
+    Squared,
+    Temporal,
+    Validity,
+    WindowSettings,
+    measure_dark,
+)
 
 __all__ = [
     "ContrastMaps",
     "ContrastSettings",
     "ContrastStream",
+    "DarkNoise",
+    "FlowIndex",
+    "Inverse",
+    "InverseCorrelationTime",
+    "NoIndex",
+    "NoMask",
     "NoiseModel",
+    "Recording",
+    "RelativeFlow",
+    "Spatial",
+    "SpatioTemporal",
+    "Squared",
+    "Temporal",
+    "Validity",
+    "WindowSettings",
     "baseline_k2",
     "contrast",
     "contrast_steps",

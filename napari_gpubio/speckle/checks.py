@@ -12,10 +12,11 @@ from scipy.ndimage import uniform_filter
 
 from napari_gpubio.core.checks import Check, Finding, Speed, WarmUp, difference_finding, error_finding, z_score_finding
 from napari_gpubio.core.device import CPU, Device
+from napari_gpubio.core.settings import kind_of
 from napari_gpubio.speckle.indices import expected_k2, inverse_correlation_time, visibility
 from napari_gpubio.speckle.live.checks import SHAPE as LIVE_SHAPE
 from napari_gpubio.speckle.live.checks import live_checks
-from napari_gpubio.speckle.mesi import MesiSettings, fit_mesi, squared_contrast
+from napari_gpubio.speckle.mesi import GivenBeta, MesiSettings, fit_mesi, squared_contrast
 from napari_gpubio.speckle.mesi.model import MODELS
 from napari_gpubio.speckle.regions import region_curves
 from napari_gpubio.speckle.run import ContrastStream, contrast
@@ -29,7 +30,18 @@ from napari_gpubio.speckle.samples import (
     tube_phantom,
     window_share,
 )
-from napari_gpubio.speckle.settings import ContrastSettings, NoiseModel
+from napari_gpubio.speckle.settings import (
+    ContrastSettings,
+    FlowIndex,
+    InverseCorrelationTime,
+    NoIndex,
+    NoiseModel,
+    NoMask,
+    Spatial,
+    SpatioTemporal,
+    Squared,
+    Temporal,
+)
 
 Array = npt.NDArray[Any]
 _HARD_SHAPE = (260, 348)
@@ -45,7 +57,7 @@ _EXPOSED = 16  # times that the same light is recorded
 _MESI_BETA = 0.25
 FRAME_SHAPE = (1040, 1392)
 STACK = 24
-_SPEED_SETTINGS = ContrastSettings(window=5, mask=False)
+_SPEED_SETTINGS = ContrastSettings(mode=Spatial(window=5), mask=NoMask())
 
 
 def contrast_directly(frames: Array, window: int, depth: int = 1, step: int = 1) -> Array:
@@ -96,7 +108,11 @@ def _hard(device: Device) -> list[Finding]:
     found = []
     for name, window, make in HARD_CASES:
         frame, inner = make(), (slice(window // 2, -(window // 2)),) * 2
-        maps = contrast(frame, ContrastSettings(window=window, exposure_ms=_T, mask=False), device=device)
+        maps = contrast(
+            frame,
+            ContrastSettings(mode=Spatial(window=window), index=FlowIndex(exposure_ms=_T), mask=NoMask()),
+            device=device,
+        )
         expected = contrast_directly(frame, window)[0]
         assert maps.index is not None
         k, sfi = maps.contrast[inner] / expected - 1.0, maps.index[inner] * (2e-3 * _T * expected**2) - 1.0
@@ -112,7 +128,7 @@ def _closed(device: Device) -> list[Finding]:
     ramp = np.broadcast_to(1000 + 13 * np.arange(44), (40, 44)).astype(np.uint16)
     found = []
     for window in (5, 7):
-        settings, radius, n = ContrastSettings(window=window), window // 2, window**2
+        settings, radius, n = ContrastSettings(mode=Spatial(window=window)), window // 2, window**2
         inner = (slice(radius, -radius),) * 2
         k = contrast(flat, settings, device=device).contrast[inner]
         found.append(error_finding(f"K of a constant, {window}", float(np.abs(k).max()), 0.0))
@@ -130,15 +146,15 @@ def _backends(device: Device) -> list[Finding]:
     frames = rng.integers(0, 65536, (9, 90, 132), np.uint16)
     frames[:, 10:30, 10:30], frames[:, 40:60, 40:60] = 500, 0
     found = []
-    for mode in ("spatial", "temporal", "spatio-temporal"):
-        settings = ContrastSettings() if mode == "spatial" else ContrastSettings(mode=mode, frames=4)
+    for mode in (Spatial(), Temporal(frames=4), SpatioTemporal(frames=4)):
+        settings, kind = ContrastSettings(mode=mode), kind_of(mode)
         ours, theirs = (contrast(frames, settings, device=d) for d in (device, CPU))
         assert ours.index is not None
         assert theirs.index is not None
-        found.append(error_finding(f"K, {mode} (ulp)", _ulps(ours.contrast, theirs.contrast), MOST_ULPS))
-        found.append(error_finding(f"SFI, {mode} (ulp)", _ulps(ours.index, theirs.index), MOST_ULPS))
+        found.append(error_finding(f"K, {kind} (ulp)", _ulps(ours.contrast, theirs.contrast), MOST_ULPS))
+        found.append(error_finding(f"SFI, {kind} (ulp)", _ulps(ours.index, theirs.index), MOST_ULPS))
         changed = float(np.count_nonzero(ours.mask != theirs.mask))
-        found.append(error_finding(f"mask, {mode} (pixels)", changed, 0.0))
+        found.append(error_finding(f"mask, {kind} (pixels)", changed, 0.0))
     return found
 
 
@@ -155,7 +171,7 @@ def _model(device: Device) -> list[Finding]:
     x = np.geomspace(0.01, 1000.0, 200)
     there = inverse_correlation_time(visibility(x), _T) * (1e-3 * _T)
     frame = np.random.default_rng(5).integers(100, 4096, (64, 64), np.uint16)
-    maps = contrast(frame, ContrastSettings(index="ict", exposure_ms=_T), device=device)
+    maps = contrast(frame, ContrastSettings(index=InverseCorrelationTime(exposure_ms=_T)), device=device)
     assert maps.index is not None
     expected = inverse_correlation_time(maps.contrast.astype(np.float64) ** 2, _T)
     error = np.nanmax(np.abs(maps.index / expected - 1.0))
@@ -170,7 +186,7 @@ def _model(device: Device) -> list[Finding]:
 
 def _window_k2(frames: Array, device: Device) -> tuple[float, float]:
     """Return K² from the variance of windows, corrected for their size, and its standard error."""
-    settings = ContrastSettings(window=_WINDOW, index="none", mask=False)
+    settings = ContrastSettings(mode=Spatial(window=_WINDOW), index=NoIndex(), mask=NoMask())
     k = contrast(frames, settings, device=device).contrast.astype(np.float64)
     radius = _WINDOW // 2
     inner = (slice(None), slice(radius, -radius), slice(radius, -radius))
@@ -206,7 +222,7 @@ def _flow(device: Device) -> list[Finding]:
 def _tubes(device: Device) -> list[Finding]:
     """Compare ratios of flow in the sample phantom, with the camera's noise subtracted."""
     made = tube_phantom()
-    settings = ContrastSettings(window=_WINDOW, index="squared", exposure_ms=_T)
+    settings = ContrastSettings(mode=Spatial(window=_WINDOW), index=Squared())
     maps = contrast(made.frames, settings, noise=noise_model(), device=device)
     height = made.x.shape[0] // (2 * len(TUBES) + 1)
     regions = {}
@@ -232,7 +248,7 @@ def _low_light(device: Device) -> list[Finding]:
         camera = Camera(mean_adu=electrons, electrons_per_adu=1.0, read_noise_electrons=read)
         frames = np.concatenate([camera.expose(light, rng) for _ in range(_EXPOSED)])
         noise = NoiseModel(dark_adu=camera.dark_adu, gain=1.0, read_noise_adu=read, quantization=True)
-        settings = ContrastSettings(window=window, exposure_ms=_T)
+        settings = ContrastSettings(mode=Spatial(window=window), index=FlowIndex(exposure_ms=_T))
         exact, measured = (
             region_curves(contrast(some, settings, noise=model, device=device), {"all": np.ones((128, 128))})[0]
             for some, model in ((light, None), (frames, noise))
@@ -250,7 +266,7 @@ def _mesi(device: Device) -> list[Finding]:  # noqa: ARG001 - fits are made on t
     for model, power in MODELS.items():
         curves = [squared_contrast(EXPOSURES_MS, t, power=power, beta=_MESI_BETA, rho=r) for r, t in truth]
         k2 = np.stack(curves, axis=1)
-        settings = MesiSettings(model=model, beta=_MESI_BETA)
+        settings = MesiSettings(model=model, beta=GivenBeta(static_k2=_MESI_BETA))
         clean = fit_mesi(np.sqrt(k2), EXPOSURES_MS, settings)
         error = max(float(np.abs(clean.tau_ms / tau - 1).max()), float(np.abs(clean.rho - rho).max()))
         noise = 1.0 + 0.02 * np.random.default_rng(8).standard_normal((*k2.shape, 400))
@@ -271,7 +287,7 @@ CHECKS = (
     Check(name="three tubes", source="closed form of the phantom", run=_tubes),
     Check(name="regions at low light", source="the same light without a camera", run=_low_light),
     Check(name="multi-exposure fit", source="closed forms; Parthasarathy et al. 2008", run=_mesi),
-    *live_checks(lambda device: ContrastStream(ContrastSettings(mask=False), LIVE_SHAPE, np.uint16, device=device)),
+    *live_checks(lambda device: ContrastStream(ContrastSettings(mask=NoMask()), LIVE_SHAPE, np.uint16, device=device)),
 )
 
 
@@ -302,15 +318,20 @@ SPEEDS = (
 # -- warm-ups ---------------------------------------------------------------------------------------------------------
 
 
-def _tiny_contrast(dtype: npt.DTypeLike = np.uint16, **options: Any) -> object:
+def _tiny_contrast(dtype: npt.DTypeLike = np.uint16, settings: ContrastSettings | None = None) -> object:
     frames = np.arange(2 * 8 * 8).reshape(2, 8, 8).astype(dtype)
-    return contrast(frames, ContrastSettings(**options), device=CPU)
+    return contrast(frames, settings, device=CPU)
 
 
 _TINY_K = np.linspace(0.5, 0.2, 8)[:, None]
+_OVER_FRAMES = ContrastSettings(mode=Temporal(frames=2))
 WARMUPS = (
     WarmUp(name="contrast of 16-bit frames", run=_tiny_contrast, functions=27),
-    WarmUp(name="contrast over frames", run=lambda: _tiny_contrast(mode="temporal", frames=2), functions=2),
+    WarmUp(
+        name="contrast over frames",
+        run=lambda: _tiny_contrast(settings=_OVER_FRAMES),
+        functions=2,
+    ),
     WarmUp(name="contrast of 8-bit frames", run=lambda: _tiny_contrast(np.uint8), functions=4),
     WarmUp(name="contrast of floating-point frames", run=lambda: _tiny_contrast(np.float32), functions=3),
     WarmUp(name="inverse correlation time", run=lambda: inverse_correlation_time(0.1, 10.0), functions=5),

@@ -7,14 +7,14 @@ from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.memory import Memory
 from napari_gpubio.speckle.kernels.contrast.problem import BATCH_BYTES, Recipe
 from napari_gpubio.speckle.model import FrameStack
-from napari_gpubio.speckle.settings import ContrastSettings, NoiseModel
+from napari_gpubio.speckle.settings import ContrastSettings, Noise, NoiseModel, RelativeFlow, SpatioTemporal
 
 
 def needed_memory(
     frames: Any,
     settings: ContrastSettings | None = None,
     *,
-    noise: NoiseModel | None = None,
+    noise: Noise | None = None,
     device: str | Device = "auto",
     keeps: bool = True,
 ) -> Memory:
@@ -34,7 +34,7 @@ def needed_memory(
     True
     """
     settings, stack, chosen = settings or ContrastSettings(), FrameStack(frames), choose_device(device)
-    baseline = 1.0 if settings.index == "relative" else None
+    baseline = 1.0 if isinstance(settings.index, RelativeFlow) else None
     recipe = Recipe(
         settings=settings, noise=noise or NoiseModel(), shape=stack.shape, dtype=stack.dtype, baseline=baseline
     )
@@ -55,7 +55,7 @@ def _cpu_scratch(recipe: Recipe, items: int, window_bytes: int, *, keeps: bool) 
     s, pixels = recipe.settings, math.prod(recipe.shape)
     batch = min(items, max(1, BATCH_BYTES // cpu.bytes_of_map(recipe)))
     summed = min(batch, max(1, cpu.BATCH_PIXELS // pixels)) if recipe.is_real else int(s.depth > 1)
-    sums = summed * (2 * recipe.work_dtype.itemsize + 2 * s.mask)
+    sums = summed * (2 * recipe.work_dtype.itemsize + 2 * s.has_mask)
     loaded = (batch - 1) * s.step + s.depth
     most = max(loaded * window_bytes, loaded * (window_bytes - 8 * recipe.is_real) + sums)
     return pixels * most + (0 if keeps else batch * recipe.bytes_of_map)
@@ -68,5 +68,5 @@ def _on_gpu(recipe: Recipe, items: int) -> Memory:
     s, pixels = recipe.settings, math.prod(recipe.shape)
     most, batches = gpu.batches_of(recipe, items)
     frames = ((most - 1) * s.step + s.depth) * pixels * recipe.dtype.itemsize
-    sums = 0 if s.mode != "spatio-temporal" or recipe.is_real else most * pixels * gpu.sum_bytes(recipe)
+    sums = 0 if not isinstance(s.mode, SpatioTemporal) or recipe.is_real else most * pixels * gpu.sum_bytes(recipe)
     return Memory(inputs=batches * frames, results=batches * most * recipe.bytes_of_map, scratch=sums)

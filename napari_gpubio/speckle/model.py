@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.speckle.settings import ContrastSettings
-from napari_gpubio.speckle.stored import forget_pages
+from napari_gpubio.core.memory import forget_pages
+from napari_gpubio.speckle.settings import ContrastSettings, Squared
 
 EDGE = 1  # the window reaches over the border
 ZERO_MEAN = 2  # its mean is not positive, so there is no contrast
@@ -62,13 +62,27 @@ def kernel_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
     return np.dtype(np.uint8 if given == np.uint8 else np.uint16)
 
 
+@dataclass(frozen=True, eq=False)
+class Recording:
+    """Frames of a camera, as they are opened.
+
+    Parameters
+    ----------
+    frames
+        One frame (Y, X) or a stack (T, Y, X): an array, or stored frames.
+    """
+
+    frames: Any
+
+
 class FrameStack:
     """A stack of frames, loaded a few at a time.
 
     Parameters
     ----------
     frames
-        One frame (Y, X) or a stack (T, Y, X): NumPy, dask, zarr, a memory map, stored frames, or a sequence of frames.
+        One frame (Y, X) or a stack (T, Y, X): NumPy, dask, zarr, a memory map, stored frames, a sequence of frames, or
+        a `Recording`.
 
     Attributes
     ----------
@@ -77,7 +91,7 @@ class FrameStack:
     """
 
     def __init__(self, frames: Any) -> None:
-        array = _as_array(frames)
+        array = as_array(frames)
         self.is_single = len(array.shape) == 2
         _check_shape(tuple(array.shape))
         self._array = array[None] if self.is_single else array
@@ -160,11 +174,14 @@ def check_window(settings: ContrastSettings, shape: tuple[int, int], count: int 
         )
     if count is not None and settings.depth > count:
         raise InvalidInput(
-            f"frames is {settings.depth} and the stack has {count}; choose fewer, or mode='spatial' for single frames"
+            f"frames is {settings.depth} and the stack has {count}; choose fewer, or a spatial window for single frames"
         )
 
 
-def _as_array(frames: Any) -> Any:
+def as_array(frames: Any) -> Any:
+    """Return frames as an array, or what can be sliced like one; InvalidInput if their sizes differ."""
+    if isinstance(frames, Recording):
+        return frames.frames
     if isinstance(frames, Sequence):
         shapes = {np.shape(frame) for frame in frames}
         if len(shapes) > 1:
@@ -251,7 +268,7 @@ class ContrastMaps:
     @property
     def squared(self) -> Float:
         """K²; negative where the noise that was subtracted is more than the variance."""
-        if self.index is not None and self.settings.index == "squared":
+        if self.index is not None and isinstance(self.settings.index, Squared):
             return self.index
         return self.signed * np.abs(self.signed)
 

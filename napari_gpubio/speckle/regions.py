@@ -10,6 +10,7 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.speckle.indices import inverse_correlation_time, relative_flow, speckle_flow_index
 from napari_gpubio.speckle.model import ALL, LEFT_OUT, ContrastMaps, is_valid
+from napari_gpubio.speckle.settings import FlowIndex, TimedIndex
 
 Array = npt.NDArray[Any]
 
@@ -27,8 +28,8 @@ class RegionCurve:
         there is; contrast and flow are then NaN.
     used, skipped
         Pixels that were averaged, and pixels that were left out because of the mask, in each map.
-    exposure_ms, beta
-        Exposure time and β of the model, for the indices.
+    index
+        What flow is computed by, with the exposure of the camera; None if that is not known.
     frames, step
         Frames that each map is made of, and from one map to the next.
     """
@@ -37,8 +38,7 @@ class RegionCurve:
     k2: npt.NDArray[np.float64]
     used: npt.NDArray[np.int64]
     skipped: npt.NDArray[np.int64]
-    exposure_ms: float
-    beta: float = 1.0
+    index: TimedIndex | None = None
     frames: int = 1
     step: int = 1
 
@@ -52,14 +52,11 @@ class RegionCurve:
         return np.sqrt(np.where(self.k2 < 0, np.nan, self.k2))
 
     @property
-    def sfi(self) -> Array:
-        """Speckle flow index of the mean of K², 1/s."""
-        return speckle_flow_index(self.k2, self.exposure_ms)
-
-    @property
-    def ict(self) -> Array:
-        """Inverse correlation time of the mean of K², 1/s."""
-        return inverse_correlation_time(self.k2, self.exposure_ms, self.beta)
+    def flow(self) -> Array:
+        """Flow by the mean of K², 1/s; InvalidInput if the exposure is not known."""
+        if self.index is None:
+            raise InvalidInput("flow needs the exposure of the camera; give flow=FlowIndex(exposure_ms=...)")
+        return flow_of(self.k2, self.index)
 
     def relative(self, baseline: slice | Sequence[int]) -> Array:
         """Return flow relative to the mean of K² over the baseline maps.
@@ -75,8 +72,19 @@ class RegionCurve:
         return relative_flow(self.k2, np.nanmean(chosen))
 
 
+def flow_of(k2: npt.ArrayLike, index: TimedIndex) -> Array:
+    """Return flow by K², 1/s."""
+    if isinstance(index, FlowIndex):
+        return speckle_flow_index(k2, index.exposure_ms)
+    return inverse_correlation_time(k2, index.exposure_ms, index.beta)
+
+
 def region_curves(
-    maps: ContrastMaps, regions: Mapping[str, npt.ArrayLike], *, skip: int | None = None
+    maps: ContrastMaps,
+    regions: Mapping[str, npt.ArrayLike],
+    *,
+    flow: TimedIndex | None = None,
+    skip: int | None = None,
 ) -> tuple[RegionCurve, ...]:
     """Average K² over regions in every map.
 
@@ -86,6 +94,8 @@ def region_curves(
         A map or a stack of them.
     regions
         Name and pixels of each region: booleans of shape (Y, X).
+    flow
+        What flow is computed by; by default the index of the maps, if it is one in 1/s.
     skip
         Bits of the mask; pixels with one of them are left out, as are pixels without a contrast. By default all bits,
         but where the camera's noise was subtracted windows below it count: without them means would be too high.
@@ -95,7 +105,7 @@ def region_curves(
     InvalidInput
         If a region has another shape, or no pixel.
     """
-    taker = CurveTaker(regions, skip=skip)
+    taker = CurveTaker(regions, flow=flow, skip=skip)
     taker.take(0, maps)
     taker.finish(maps, len(maps))
     return taker.curves
@@ -106,7 +116,7 @@ class CurveTaker:
 
     Parameters
     ----------
-    regions, skip
+    regions, flow, skip
         As of `region_curves`.
 
     Attributes
@@ -126,9 +136,11 @@ class CurveTaker:
     (40,)
     """
 
-    def __init__(self, regions: Mapping[str, npt.ArrayLike], *, skip: int | None = None) -> None:
+    def __init__(
+        self, regions: Mapping[str, npt.ArrayLike], *, flow: TimedIndex | None = None, skip: int | None = None
+    ) -> None:
         self._regions = {name: np.asarray(pixels) for name, pixels in regions.items()}
-        self._skip = skip
+        self._skip, self._flow = skip, flow
         self._means: dict[str, list[tuple[int, Array, Array]]] = {name: [] for name in self._regions}
         self.curves: tuple[RegionCurve, ...] = ()
 
@@ -145,10 +157,11 @@ class CurveTaker:
     def finish(self, made: ContrastMaps, count: int) -> None:
         """Put the time courses together."""
         s = made.settings
+        index = self._flow or (s.index if isinstance(s.index, TimedIndex) else None)
         self.curves = tuple(
             RegionCurve(
-                name=name, k2=k2, used=used, skipped=np.count_nonzero(pixels) - used, exposure_ms=s.exposure_ms,
-                beta=s.beta, frames=s.depth, step=s.step,
+                name=name, k2=k2, used=used, skipped=np.count_nonzero(pixels) - used, index=index, frames=s.depth,
+                step=s.step,
             )
             for name, pixels in self._regions.items()
             for k2, used in [self._in_order(name, count)]

@@ -7,14 +7,15 @@ import functools
 import math
 import threading
 from collections.abc import Generator, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step, drive
-from napari_gpubio.speckle.model import EDGE, ContrastMaps, FrameStack, MapTaker
+from napari_gpubio.speckle.model import EDGE, ContrastMaps, FrameStack, MapTaker, Recording
 from napari_gpubio.speckle.stored import StoredFrames
 
 Array = npt.NDArray[Any]
@@ -28,15 +29,17 @@ _NEAR = 1.0 / 64.0  # of an edge: up to there the window moves the peak by a sma
 _TINY = 1e-12
 
 
-class Registered(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Registered(Recording):
     """Frames that were shifted, and by how much (rows, columns), shape (T, 2).
 
-    ``unmatched`` are the numbers of the frames that share no detail with the reference and were not shifted.
+    ``unmatched`` are the numbers of the frames that share no detail with the reference and were not shifted;
+    ``complete`` is False if the run was stopped, and the last frames were not shifted either.
     """
 
-    frames: Any
     shifts: npt.NDArray[np.int64]
     unmatched: tuple[int, ...] = ()
+    complete: bool = True
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -248,7 +251,7 @@ def register(frames: Any, reference: npt.ArrayLike | None = None) -> Registered:
     moved = np.empty(found.frames.shape, found.frames.dtype)
     for n in range(len(moved)):  # one at a time: the stack may be as large as the memory that is left
         moved[n] = found.frames[n]
-    return found._replace(frames=moved)
+    return replace(found, frames=moved)
 
 
 def register_steps(
@@ -283,4 +286,6 @@ def register_steps(
         if shift is None:
             unmatched.append(n)
         yield Step(n + 1, stack.count, "registration")
-    return Registered(_shifted(stack, shifts), shifts, tuple(unmatched))
+    else:
+        return Registered(_shifted(stack, shifts), shifts, tuple(unmatched))
+    return Registered(_shifted(stack, shifts), shifts, tuple(unmatched), complete=False)

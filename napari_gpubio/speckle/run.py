@@ -12,6 +12,7 @@ from napari_gpubio import __version__
 from napari_gpubio.core.chunks import advance_in_chunks, within_memory
 from napari_gpubio.core.device import CPU, Device, choose_device, free_memory_bytes
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.settings import plain_fields
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.core.timing import RunClock
 from napari_gpubio.speckle.kernels.contrast.problem import Maps, Problem, Recipe, make_problem
@@ -20,10 +21,21 @@ from napari_gpubio.speckle.model import (
     FrameStack,
     MapMean,
     MapTaker,
+    as_array,
     checked_values,
     kernel_dtype,
 )
-from napari_gpubio.speckle.settings import ContrastSettings, NoiseModel
+from napari_gpubio.speckle.registration import ClearingTaker, Registered
+from napari_gpubio.speckle.settings import (
+    ContrastSettings,
+    DarkNoise,
+    Noise,
+    NoiseModel,
+    NoMask,
+    RelativeFlow,
+    Squared,
+)
+from napari_gpubio.speckle.stored import part_of
 
 Array = npt.NDArray[Any]
 _MOST_NAMED = 6  # black frames
@@ -37,7 +49,7 @@ def contrast(
     frames: Any,
     settings: ContrastSettings | None = None,
     *,
-    noise: NoiseModel | None = None,
+    noise: Noise | None = None,
     baseline: npt.ArrayLike | None = None,
     device: str | Device = "auto",
     into: Sequence[MapTaker] = (),
@@ -48,10 +60,10 @@ def contrast(
     Examples
     --------
     >>> import numpy as np
-    >>> from napari_gpubio.speckle import ContrastSettings, contrast
+    >>> from napari_gpubio.speckle import ContrastSettings, Spatial, contrast
     >>> frame = np.zeros((9, 9), np.uint16)
     >>> frame[4, 4] = 1000
-    >>> maps = contrast(frame, ContrastSettings(window=5), device="cpu")
+    >>> maps = contrast(frame, ContrastSettings(mode=Spatial(window=5)), device="cpu")
     >>> float(maps.contrast[4, 4])  # one bright pixel among N: K is the root of N
     5.0
     """
@@ -63,7 +75,7 @@ def contrast_steps(
     frames: Any,
     settings: ContrastSettings | None = None,
     *,
-    noise: NoiseModel | None = None,
+    noise: Noise | None = None,
     baseline: npt.ArrayLike | None = None,
     device: str | Device = "auto",
     into: Sequence[MapTaker] = (),
@@ -78,13 +90,14 @@ def contrast_steps(
     ----------
     frames
         One frame (Y, X) or a stack (T, Y, X): a NumPy, dask or zarr array, a memory map, a file's (`io.open_frames`),
-        or a list of frames, read a few frames at a time.
+        or a list of frames, read a few frames at a time; or `register`ed ones, whose maps are cleared where a window
+        reaches beyond one of the frames.
     settings
         See `ContrastSettings`.
     noise
         Dark level, gain and noise of the camera, which are subtracted; see `NoiseModel`.
     baseline
-        K² of the baseline, one number or a map (Y, X), for the index ``relative``; see `baseline_k2`.
+        K² of the baseline, one number or a map (Y, X), for `RelativeFlow`; by default that of the frames that it names.
     device
         See `napari_gpubio.core.device.choose_device`.
     into
@@ -103,6 +116,10 @@ def contrast_steps(
     settings, clock = settings or ContrastSettings(), RunClock()
     stack = FrameStack(frames)
     noise = noise or NoiseModel()
+    if isinstance(settings.index, RelativeFlow):
+        baseline = yield from _baseline_steps(frames, settings, settings.index, noise, baseline, device, stop)
+    if isinstance(frames, Registered):
+        into = [ClearingTaker(frames, into)] if into else ()
     _check_memory(stack, settings, noise, keeps=not into)
     chosen, handed = choose_device(device), threading.Lock()
 
@@ -115,6 +132,9 @@ def contrast_steps(
     problem = make_problem(stack, settings, noise, baseline, hand_on if into else None)
     yield from _advance(problem, chosen, stop)
     maps = _maps(problem, chosen, clock.seconds)
+    if isinstance(frames, Registered):
+        frames.clear_outside(maps)
+        maps = dataclasses.replace(maps, notes=(*maps.notes, *frames.notes))
     for taker in into:
         taker.finish(maps, int(np.count_nonzero(problem.reached)))  # those that a stopped run has come to, without gaps
     return maps
@@ -124,10 +144,10 @@ def baseline_k2(
     frames: Any,
     settings: ContrastSettings | None = None,
     *,
-    noise: NoiseModel | None = None,
+    noise: Noise | None = None,
     device: str | Device = "auto",
 ) -> npt.NDArray[np.float64]:
-    """Return K² of a baseline, for the index ``relative``; see `baseline_k2_steps`."""
+    """Return K² of a baseline, for `RelativeFlow`; see `baseline_k2_steps`."""
     return drive(baseline_k2_steps(frames, settings, noise=noise, device=device))
 
 
@@ -135,7 +155,7 @@ def baseline_k2_steps(
     frames: Any,
     settings: ContrastSettings | None = None,
     *,
-    noise: NoiseModel | None = None,
+    noise: Noise | None = None,
     device: str | Device = "auto",
     stop: threading.Event | None = None,
 ) -> Generator[Step, None, npt.NDArray[np.float64]]:
@@ -147,20 +167,43 @@ def baseline_k2_steps(
     -------
     The mean over all maps that have a value at a pixel, shape (Y, X); NaN where none has.
     """
-    squared = dataclasses.replace(settings or ContrastSettings(), index="squared", mask=False)
+    squared = dataclasses.replace(settings or ContrastSettings(), index=Squared(), mask=NoMask())
     mean, chosen = MapMean(), choose_device(device)
     one = Device(chosen.kind, chosen.indices[:1])  # sums in double precision depend on the order
     yield from contrast_steps(frames, squared, noise=noise, device=one, into=[mean], stop=stop)
     return mean.mean() if mean.count else np.full(FrameStack(frames).shape, np.nan)
 
 
-def _check_memory(stack: FrameStack, settings: ContrastSettings, noise: NoiseModel, *, keeps: bool) -> None:
+def _baseline_steps(
+    frames: Any,
+    settings: ContrastSettings,
+    index: RelativeFlow,
+    noise: Noise,
+    given: npt.ArrayLike | None,
+    device: str | Device,
+    stop: threading.Event | None,
+) -> Generator[Step, None, npt.ArrayLike]:
+    """K² of the frames that count as a baseline, unless it is given."""
+    if given is not None:
+        if index.baseline is not None:
+            raise InvalidInput(f"baseline is {index.baseline} in the settings, and its K² is given; leave one out")
+        return given
+    inside = as_array(frames)
+    count = len(inside) if len(inside.shape) > 2 else 1
+    first, last = index.baseline or (0, count - 1)
+    if last >= count:
+        raise InvalidInput(f"baseline is {first} {last} and there are {count} frames; give frames that are there")
+    some = inside if count == 1 else part_of(inside, first, last + 1)
+    return (yield from baseline_k2_steps(some, settings, noise=noise, device=device, stop=stop))
+
+
+def _check_memory(stack: FrameStack, settings: ContrastSettings, noise: Noise, *, keeps: bool) -> None:
     """Raise InvalidInput if the maps, or a window of frames, do not fit in memory.
 
     Maps without noise have their K beside its sign.
     """
     pixels, free = int(np.prod(stack.shape)), free_memory_bytes(CPU)
-    needed = settings.count(stack.count) * pixels * (8 + settings.mask + 4 * noise.has_noise) if keeps else 0
+    needed = settings.count(stack.count) * pixels * (8 + settings.has_mask + 4 * noise.has_noise) if keeps else 0
     if needed > free:
         raise InvalidInput(
             f"the maps need {needed / 2**30:.1f} GiB and {free / 2**30:.1f} GiB of memory are free; write them to "
@@ -213,12 +256,12 @@ def _maps(problem: Problem, device: Device, seconds: float) -> ContrastMaps:
 
 def _parameters(problem: Problem, device: Device, seconds: float) -> dict[str, Any]:
     noise = problem.recipe.noise
-    scalars = {name: getattr(noise, name) for name in ("dark_adu", "gain", "read_noise_adu", "quantization")}
+    numbers = {"measured": True, "gain": noise.gain} if isinstance(noise, DarkNoise) else plain_fields(noise)
     return {
         "software": f"napari-gpubio {__version__}",
-        "speckle": dataclasses.asdict(problem.recipe.settings),
+        "speckle": plain_fields(problem.recipe.settings),
         "unit": problem.recipe.settings.unit,
-        "noise": {**scalars, "dark_map": noise.dark_map is not None, "variance_map": noise.variance_map is not None},
+        "noise": numbers,
         "frames": problem.stack.count,
         "device": device.describe(),
         "seconds": round(seconds, 4),
@@ -232,10 +275,10 @@ def _notes(problem: Problem) -> tuple[str, ...]:
     if problem.hand_on is not None and not problem.reached.all():
         done = int(np.count_nonzero(problem.reached))
         notes.append(f"the run was stopped after {done} of {problem.items} maps, and what was written has these")
-    if problem.recipe.is_real and s.mask and not s.saturation:
+    if problem.recipe.is_real and s.has_mask and not s.mask.saturation:
         notes.append("floating-point frames have no known saturation level; give it to mark saturated pixels")
     top, share = stack.largest
-    if share > _MOST_SATURATED and (top in _FULL_SCALES or 0 < s.saturation <= top):
+    if share > _MOST_SATURATED and (top in _FULL_SCALES or 0 < s.mask.saturation <= top):
         advice = "" if 0 < problem.recipe.saturated <= top else f"; give saturation={top:.0f} to mark them"
         notes.append(f"{100 * share:.2g} % of samples are saturated ({top:.0f}), so contrast is too low there{advice}")
     if (black := sorted(stack.black)) and stack.count > 1:
@@ -290,8 +333,8 @@ class ContrastStream:
     Examples
     --------
     >>> import numpy as np
-    >>> from napari_gpubio.speckle import ContrastSettings, ContrastStream
-    >>> with ContrastStream(ContrastSettings(mode="temporal", frames=2), (8, 8), np.uint8, device="cpu") as stream:
+    >>> from napari_gpubio.speckle import ContrastSettings, ContrastStream, Temporal
+    >>> with ContrastStream(ContrastSettings(mode=Temporal(frames=2)), (8, 8), np.uint8, device="cpu") as stream:
     ...     maps = [stream.push(np.full((8, 8), level, np.uint8)) for level in (10, 20, 20)]
     >>> [None if one is None else round(float(one.contrast[0, 0]), 4) for one in maps]
     [None, 0.4714, 0.0]
@@ -303,7 +346,7 @@ class ContrastStream:
         shape: tuple[int, int],
         dtype: npt.DTypeLike,
         *,
-        noise: NoiseModel | None = None,
+        noise: Noise | None = None,
         baseline: npt.ArrayLike | None = None,
         device: str | Device = "auto",
         threads: int | None = None,
@@ -362,7 +405,7 @@ class ContrastStream:
         self._in_window += 1
         full = self._in_window >= self.settings.depth
         made: Maps | None = self._live.push(frame, make_maps=full)
-        if full and self.settings.blocks:
+        if full and self.settings.mode.blocks:
             self._in_window = 0
         if made is None:
             return None

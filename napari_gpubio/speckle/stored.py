@@ -1,6 +1,5 @@
 """Stacks of frames that stay in their files: what is read of them is let go of again."""
 
-import mmap
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -8,26 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core.memory import forget_pages, map_of
+
 Array = npt.NDArray[Any]
-
-
-def map_of(frames: Any) -> mmap.mmap | None:
-    """Return the mapped file whose memory an array uses, or None if it is in memory."""
-    while isinstance(frames, np.ndarray):
-        if isinstance(frames, np.memmap) and frames.mode == "c":  # its changes are nowhere else
-            return None
-        frames = frames.base
-    return frames if isinstance(frames, mmap.mmap) else None
-
-
-def forget_pages(frames: Any) -> None:
-    """Let the system take back the memory of what was read of a mapped file; it is read again where it is used again.
-
-    Pages of the file that this process has looked at count as its memory until then. Other arrays are left alone, as
-    are all on Windows, which takes such pages back by itself.
-    """
-    if hasattr(mmap, "MADV_DONTNEED") and (mapped := map_of(frames)) is not None:
-        mapped.madvise(mmap.MADV_DONTNEED)
 
 
 class StoredFrames:

@@ -118,7 +118,7 @@ def _(folder):
 @ROWS.row("contrast", "negative integers", Did.REFUSED, "-80", "float32")
 def _(folder):
     signed = read_frames(tiff(folder, FRAMES.astype(np.int16) - 100))
-    return speckle.contrast(signed, speckle.ContrastSettings(window=5), device="cpu")
+    return speckle.contrast(signed, speckle.ContrastSettings(mode=speckle.Spatial(window=5)), device="cpu")
 
 
 @ROWS.row("read_frames", "two axes without a meaning", Did.ASSUMED, "(2, 6)", "frames")

@@ -72,9 +72,9 @@ def part(first: int, count: int, name: str, number: int) -> str:
 @ROWS.row("read_frames", "OME that declares 20 frames and has 12", Did.LEFT_OUT, "8 of 20 frames", "12, 13")
 def _(folder):
     found = same(pages(folder, description=ome(20), name="a.ome.tif"))
-    contrast = speckle.contrast(found, speckle.ContrastSettings(mode="temporal", frames=COUNT), device="cpu").contrast[
-        0
-    ]
+    contrast = speckle.contrast(
+        found, speckle.ContrastSettings(mode=speckle.Temporal(frames=COUNT)), device="cpu"
+    ).contrast[0]
     values = FRAMES.astype(float)
     np.testing.assert_allclose(contrast, values.std(0, ddof=1) / values.mean(0), rtol=1e-5)
     return found

@@ -142,60 +142,61 @@ def _(folder):
     return read_rtplan(path).prescription_of(read_rtdose(edited(save_dose(folder / "d.dcm", PIXELS), change)))
 
 
-def files_of_shell(folder: Path, uid: str) -> tuple[Path, ...]:
+def files_of_shell(folder: Path, uid: str) -> tuple[object, ...]:
     structures = save_structures(folder / "s.dcm", [("PTV", ORGAN)])
-    return save_beam(folder, "d", uid, DoseSummationType="PLAN"), structures
+    return save_beam(folder, "d", uid, DoseSummationType="PLAN"), "--structures", structures
 
 
-@ROWS.row("napari-gpubio dose --plan", "another plan than that of the dose", Did.REFUSED, "another plan", "% are of")
+@ROWS.row("napari-gpubio dvh --plan", "another plan than that of the dose", Did.REFUSED, "another plan", "% are of")
 def _(folder):
     path, _ = save_planned(folder)
-    return run_verb("dose", *files_of_shell(folder, "1.2.3"), "--plan", path, "--device", "cpu")
+    return run_verb("dvh", *files_of_shell(folder, "1.2.3"), "--plan", path, "--device", "cpu")
 
 
-@ROWS.row("napari-gpubio dose --add --plan", "one of two beams twice", Did.REFUSED, "beam 1", "twice")
+@ROWS.row("napari-gpubio dvh --plan", "the sum of one of two beams with itself", Did.REFUSED, "beam 1", "twice")
 def _(folder):
     path, uid = save_planned(folder, (1, 2))
-    beam, structures = save_beam(folder, "b", uid, 1), files_of_shell(folder, uid)[1]
-    return run_verb("dose", beam, structures, "--add", beam, "--plan", path, "--device", "cpu")
+    beam, structures = save_beam(folder, "b", uid, 1), files_of_shell(folder, uid)[1:]
+    run_verb("dose-sum", beam, beam, "--record", folder / "sum.json", "--device", "cpu")
+    return run_verb("dvh", folder / "sum.json", *structures, "--plan", path, "--device", "cpu")
 
 
 def printed(*words) -> str:
     """What a run of the shell's verb prints, also where it is refused."""
     with redirect_stdout(io.StringIO()) as out:
         try:
-            run_verb("dose", *words, "--device", "cpu")
+            run_verb("dvh", *words, "--device", "cpu")
         except InvalidInput:
             assert out.getvalue() == ""
             raise
     return out.getvalue()
 
 
-@ROWS.row("napari-gpubio dose", "a metric in % of a prescription that is not known", Did.REFUSED, "--reference-dose")
+@ROWS.row("napari-gpubio dvh", "a metric in % of a prescription that is not known", Did.REFUSED, "--reference-dose")
 def _(folder):
-    return printed(*files_of_shell(folder, "1.2.3"), "--metric", "V95%[%]")
+    return printed(*files_of_shell(folder, "1.2.3"), "--metrics", "V95%[%]")
 
 
-@ROWS.row("napari-gpubio dose --reference-dose", "a prescription in cGy", Did.ASSUMED, "50 Gy, 1 % of 5000 Gy")
+@ROWS.row("napari-gpubio dvh --reference-dose", "a prescription in cGy", Did.ASSUMED, "50 Gy, 1 % of 5000 Gy")
 def _(folder):
-    return printed(*files_of_shell(folder, "1.2.3"), "--metric", "V95%[%]", "--reference-dose", 5000)
+    return printed(*files_of_shell(folder, "1.2.3"), "--metrics", "V95%[%]", "--reference-dose", 5000)
 
 
-@ROWS.row("napari-gpubio dose", "escape sequences and ends of lines in a name", Did.READ)
+@ROWS.row("napari-gpubio dvh", "escape sequences and ends of lines in a name", Did.READ)
 def _(folder):
-    dose, structures = files_of_shell(folder, "1.2.3")
+    *words, structures = files_of_shell(folder, "1.2.3")
     edited(structures, lambda dataset: setattr(dataset.StructureSetROISequence[0], "ROIName", "\x1b[2JPTV\r\n1"))
-    _, line = printed(dose, structures).splitlines()
+    _, line = printed(*words, structures).splitlines()
     assert line.startswith(r"\x1b[2JPTV\x0d\x0a1 ")
 
 
 TWO = (TARGET, {**TARGET, "DoseReferenceDescription": "nodes", "TargetPrescriptionDose": "40"})
 
 
-@ROWS.row("napari-gpubio dose --plan", "doses prescribed to two targets", Did.ASSUMED, "50 Gy", "40 Gy", "'nodes'")
+@ROWS.row("napari-gpubio dvh --plan", "doses prescribed to two targets", Did.ASSUMED, "50 Gy", "40 Gy", "'nodes'")
 def _(folder):
     path, uid = save_planned(folder, targets=TWO)
-    return run_verb("dose", *files_of_shell(folder, uid), "--plan", path, "--device", "cpu")
+    return run_verb("dvh", *files_of_shell(folder, uid), "--plan", path, "--device", "cpu")
 
 
 @ROWS.row("File > Open", "doses prescribed to two targets", Did.ASSUMED, "50 Gy", "40 Gy", "'nodes'")

@@ -41,9 +41,8 @@ DWI = sample_path("brain_phantom/dwi.nii.gz")
 MINE = b"what was there before"
 VERBS = (
     "demo", "check", "bench", "warm", "info", "track", "track-fods", "track-fixels", "tensors", "response",
-    "tissue-responses", "fod", "tissue-fods", "peaks", "mppca", "dissect", "bootstrap",
-    "bootstrap-fods",
-    "connect", "connectome", "geodesics", "bundles", "light", "mcml", "forward", "denoise", "dose", "speckle", "mesi",
+    "tissue-responses", "fod", "tissue-fods", "peaks", "mppca", "dissect", "bootstrap", "bootstrap-fods",
+    "connect", "connectome", "geodesics", "bundles", "light", "mcml", "forward", "denoise", "dvh", "speckle", "mesi",
 )  # fmt: skip
 
 
@@ -76,8 +75,8 @@ def keeps(folder: Path, name: str, *words: object) -> str:
 
 
 def encoded(folder: Path, encoding: str) -> Any:
-    """Run ``dose`` with a table in a process whose streams have an encoding."""
-    done = program(folder, *dose_files(folder), "--table", "t.csv", PYTHONIOENCODING=encoding)
+    """Run ``dvh`` with a table in a process whose streams have an encoding."""
+    done = program(folder, *dose_files(folder), "--metrics-out", "t.csv", PYTHONIOENCODING=encoding)
     assert done.returncode == 0, done.stderr
     assert done.stderr == b""
     assert PROSTATE in (folder / "t.csv").read_text(encoding="utf-8")
@@ -89,12 +88,12 @@ def encoded(folder: Path, encoding: str) -> Any:
 # -- streams -----------------------------------------------------------------------------------------------------------
 
 
-@ROWS.row("napari-gpubio dose", "stdout in cp1252, and a structure named in another script", Did.READ)
+@ROWS.row("napari-gpubio dvh", "stdout in cp1252, and a structure named in another script", Did.READ)
 def _(folder):
     encoded(folder, "cp1252")
 
 
-@ROWS.row("napari-gpubio dose", "stdout in ASCII, and a structure named in another script", Did.READ)
+@ROWS.row("napari-gpubio dvh", "stdout in ASCII, and a structure named in another script", Did.READ)
 def _(folder):
     encoded(folder, "ascii")
 
@@ -119,9 +118,9 @@ for verb in {VERBS}:
         assert told.count(f"\n  {option} ") == len(VERBS)
 
 
-@ROWS.row("napari-gpubio dose", "a pipe whose reader has gone", Did.READ)
+@ROWS.row("napari-gpubio dvh", "a pipe whose reader has gone", Did.READ)
 def _(folder):
-    words = command(*dose_files(folder), "--table", "t.csv")
+    words = command(*dose_files(folder), "--metrics-out", "t.csv")
     with subprocess.Popen(
         words, **at_folder(folder), stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:  # fmt: skip
@@ -143,16 +142,16 @@ def _(folder):
     assert (folder / "out.nii").is_file()
 
 
-@ROWS.row("napari-gpubio dose --quiet", "text that nobody asked for", Did.READ)
+@ROWS.row("napari-gpubio dvh --quiet", "text that nobody asked for", Did.READ)
 def _(folder):
-    done = program(folder, *dose_files(folder), "--table", "t.csv", "--quiet")
+    done = program(folder, *dose_files(folder), "--metrics-out", "t.csv", "--quiet")
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
     assert (folder / "t.csv").is_file()
 
 
-@ROWS.row("napari-gpubio dose --quiet", "a file that is missing", Did.READ)
+@ROWS.row("napari-gpubio dvh --quiet", "a file that is missing", Did.READ)
 def _(folder):
-    done = program(folder, "dose", "gone.dcm", "s.dcm", "--quiet")
+    done = program(folder, "dvh", "gone.dcm", "--structures", "s.dcm", "--quiet")
     assert (done.returncode, done.stdout) == (2, b"")
     assert b"gone.dcm does not exist" in done.stderr
 
@@ -160,16 +159,16 @@ def _(folder):
 # -- numbers for scripts -----------------------------------------------------------------------------------------------
 
 
-@ROWS.row("napari-gpubio dose --json", "a structure named in another script", Did.READ)
+@ROWS.row("napari-gpubio dvh --json", "a structure named in another script", Did.READ)
 def _(folder):
-    told = numbers(folder, *dose_files(folder), "--metric", "D95%[cGy]", "--table", "t.csv")
+    told = numbers(folder, *dose_files(folder), "D95%[cGy]", "--metrics-out", "t.csv")
     (structure,) = told["structures"]
     assert structure["structure"] == PROSTATE
     assert [(one["value"], one["unit"]) for one in structure["metrics"]] == [(2.0, "Gy"), (200.0, "cGy")]
     assert told["files"] == ["t.csv"]
 
 
-@ROWS.row("napari-gpubio dose --json", "a number that there is not", Did.READ)
+@ROWS.row("napari-gpubio dvh --json", "a number that there is not", Did.READ)
 def _(folder):
     told = numbers(folder, *dose_files(folder))
     assert told["structures"][0]["metrics"][0]["below"] is None
@@ -183,9 +182,9 @@ def _(folder):
     assert told["files"] == ["out.nii"]
 
 
-@ROWS.row("napari-gpubio speckle --json", "regions without a table to write", Did.READ)
+@ROWS.row("napari-gpubio region-curves --json", "regions without a table to write", Did.READ)
 def _(folder):
-    one, two = numbers(folder, *frames(folder), "--regions", "l.tif", "--fps", 10)["regions"]
+    one, two = numbers(folder, "region-curves", *frames(folder)[1:], "--regions", "l.tif")["regions"]
     np.testing.assert_allclose(one["k2"], [0.25] * 6, rtol=0.3)
     np.testing.assert_allclose(two["k2"], [0.0625] * 6, rtol=0.3)
 
@@ -232,15 +231,15 @@ def row_of_kept(verb: str, trait: str, prepare: Any, name: str, *options: object
 
 
 TRACK = ("track", str(DWI), "--seed", 0, -5, 22, "--device", "cpu")
-row_of_kept("dose", "a table that is there", dose_files, "t.csv", "--table", "t.csv")
-row_of_kept("dose --json FILE", "histograms that are there", dose_files, "h.json", "--json", "h.json")
+row_of_kept("dvh", "a table that is there", dose_files, "t.csv", "--metrics-out", "t.csv")
+row_of_kept("dvh", "histograms that are there", dose_files, "h.json", "--out", "h.json")
 row_of_kept("denoise", "a result that is there", image, "out.nii", "--out", "out.nii")
 row_of_kept("denoise", "a residual that is there", image, "r.nii", "--out", "out.nii", "--residual-out", "r.nii")
-row_of_kept("speckle", "a map that is there", frames, "k.tif", "--contrast", "k.tif")
-row_of_kept("speckle", "a table of regions that is there", frames, "c.csv", "--contrast", "k.tif", "--regions", "l.tif",
-            "--curves", "c.csv")  # fmt: skip
-row_of_kept("mesi", "one of the files with its prefix", lambda folder: ("mesi", *frames(folder)[1:2]), "fit_rho.tif",
-            "--exposures-ms", "1,2,3,4,5,6", "--out", "fit")  # fmt: skip
+row_of_kept("speckle", "a map that is there", frames, "k.tif", "--out", "k.tif")
+row_of_kept("region-curves", "a table of regions that is there", lambda folder: ("region-curves", *frames(folder)[1:]),
+            "c.csv", "--regions", "l.tif", "--out", "c.csv")  # fmt: skip
+row_of_kept("mesi", "one of the files beside its map", lambda folder: ("mesi", *frames(folder)[1:2]), "fit_rho.tif",
+            "--exposures-ms", *range(1, 7), "--out", "fit.tif")  # fmt: skip
 row_of_kept("track", "a tractogram that is there", lambda _: TRACK, "cc.trk", "--out", "cc.trk")
 row_of_kept("tensors", "one of their maps", lambda _: ("tensors", str(DWI)), "md.nii.gz", "--md-out", "md.nii.gz")
 row_of_kept("bootstrap", "one of its files", lambda _: ("bootstrap", *TRACK[1:]), "repeats.trx",
@@ -274,17 +273,17 @@ def _(folder):
     run(folder, *words)
 
 
-@ROWS.row("napari-gpubio dose --force", "a table that is there", Did.READ)
+@ROWS.row("napari-gpubio dvh --force", "a table that is there", Did.READ)
 def _(folder):
     (folder / "t.csv").write_bytes(MINE)
-    run(folder, *dose_files(folder), "--table", "t.csv", "--force")
+    run(folder, *dose_files(folder), "--metrics-out", "t.csv", "--force")
     assert PROSTATE in (folder / "t.csv").read_text(encoding="utf-8")
 
 
-@ROWS.row("napari-gpubio dose --force", "its input as its output", Did.REFUSED, "same file", "d.dcm")
+@ROWS.row("napari-gpubio dvh --force", "its input as its output", Did.REFUSED, "same file", "d.dcm")
 def _(folder):
     words = dose_files(folder)
-    keeps(folder, "d.dcm", *words, "--dicom", "d.dcm", "--force")
+    keeps(folder, "d.dcm", *words, "--sequence-out", "d.dcm", "--force")
 
 
 @ROWS.row("napari-gpubio denoise", "two outputs of one name", Did.REFUSED, "same file", "out.nii")
@@ -298,9 +297,9 @@ def _(folder):
     run(folder, *TRACK, "--out", "cc.trk", "--force")
 
 
-@ROWS.row("napari-gpubio dose", "a name that is too long for the disk", Did.REFUSED, "cannot be written")
+@ROWS.row("napari-gpubio dvh", "a name that is too long for the disk", Did.REFUSED, "cannot be written")
 def _(folder):
-    keeps(folder, "other.csv", *dose_files(folder), "--table", 300 * "t" + ".csv")
+    keeps(folder, "other.csv", *dose_files(folder), "--metrics-out", 300 * "t" + ".csv")
 
 
 @ROWS.row("napari-gpubio dissect", "a map whose name no format has", Did.REFUSED, "n.png", ".nii")
@@ -386,29 +385,29 @@ def _(folder):
 
 @ROWS.row("napari-gpubio mesi --json", "what its exposures cannot tell", Did.ASSUMED, "exposures")
 def _(folder):
-    words = "mesi", *frames(folder)[1:2], "--exposures-ms", "1,2,3,4,5,6", "--out", "fit", "--device", "cpu"
+    words = "mesi", *frames(folder)[1:2], "--exposures-ms", *range(1, 7), "--out", "fit.tif", "--device", "cpu"
     told = numbers(folder, *words)
     assert told["exposures_ms"] == [1, 2, 3, 4, 5, 6]
     assert told["units"]["tau_ms"] == "ms"
-    assert len(told["files"]) == 8
+    assert len(told["files"]) == 12
 
 
 # -- words of the command line -----------------------------------------------------------------------------------------
 
 
-@ROWS.row("napari-gpubio dose", "an output that is given twice", Did.REFUSED, "--table", "twice", "b.csv")
+@ROWS.row("napari-gpubio dvh", "an output that is given twice", Did.REFUSED, "--metrics-out", "twice", "b.csv")
 def _(folder):
-    run(folder, *dose_files(folder), "--table", "a.csv", "--table", "b.csv")
+    run(folder, *dose_files(folder), "--metrics-out", "a.csv", "--metrics-out", "b.csv")
 
 
-@ROWS.row("napari-gpubio dose", "outputs that only case tells apart", Did.REFUSED, "--table", "the same file")
+@ROWS.row("napari-gpubio dvh", "outputs that only case tells apart", Did.REFUSED, "--metrics-out", "the same file")
 def _(folder):
-    run(folder, *dose_files(folder), "--table", "a.csv", "--json", "A.CSV")
+    run(folder, *dose_files(folder), "--metrics-out", "a.csv", "--out", "A.CSV")
 
 
-@ROWS.row("napari-gpubio dose", "a table to /dev/stdout", Did.READ)
+@ROWS.row("napari-gpubio dvh", "a table to /dev/stdout", Did.READ)
 def _(folder):
-    done = program(folder, *dose_files(folder), "--table", "/dev/stdout", "--quiet", PYTHONIOENCODING="utf-8")
+    done = program(folder, *dose_files(folder), "--metrics-out", "/dev/stdout", "--quiet", PYTHONIOENCODING="utf-8")
     assert (done.returncode, done.stdout.decode().splitlines()[1:]) == (0, [f"{PROSTATE},2.0"])
 
 

@@ -30,7 +30,7 @@ def dose_files(folder: Path) -> tuple[str, ...]:
     structures = dcmread(save_structures(folder / "s.dcm", [("PTV", contours)]))
     structures.SpecificCharacterSet, structures.StructureSetROISequence[0].ROIName = "ISO_IR 192", PROSTATE
     structures.save_as(folder / "s.dcm")
-    return "dose", "d.dcm", "s.dcm", "--metric", "mean"
+    return "dvh", "d.dcm", "--structures", "s.dcm", "--metrics", "mean"
 
 
 def image(folder: Path) -> tuple[str, ...]:

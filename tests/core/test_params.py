@@ -16,7 +16,6 @@ from napari_gpubio.core.parameters import (
 )
 from napari_gpubio.light.forward.settings import ForwardSettings
 from napari_gpubio.light.layers.settings import LayeredSettings
-from napari_gpubio.speckle import ContrastSettings
 from napari_gpubio.tracts.routes.settings import ConnectSettings
 from napari_gpubio.tracts.tensors.settings import FitSettings
 
@@ -136,8 +135,7 @@ def test_a_run_refuses_what_it_has_no_use_for():
 @pytest.mark.parametrize(
     "kind",
     [
-        ConnectSettings, ContrastSettings, FitSettings,
-        ForwardSettings, LayeredSettings,
+        ConnectSettings, FitSettings, ForwardSettings, LayeredSettings,
     ],
 )  # fmt: skip
 def test_no_alternative_takes_settings_of_another(kind):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.dose import BySpacing, Dose, DvhSettings, dvh, dvh_band, dvh_band_of_halves
+from napari_gpubio.dose import BySpacing, Dose, DvhSettings, dvh, dvh_bands
 from napari_gpubio.dose.bands import band_of_halves
 from napari_gpubio.dose.structures import whole_grid
 from tests.dose.samples import affine_of
@@ -36,7 +36,7 @@ def test_halves_show_the_error_of_a_curve():
     rng, widths, means = np.random.default_rng(0), [], []
     for _ in range(60):
         halves = halves_of(rng, 0.1)
-        (band,) = dvh_band_of_halves(light(halves.mean(axis=0)), tuple(halves), ORGAN, device="cpu")
+        (band,) = dvh_bands(dataclasses.replace(light(halves.mean(axis=0)), halves=tuple(halves)), ORGAN, device="cpu")
         low, middle, high = (one.dose_at_percent(50) for one in (band.low, band.middle, band.high))
         assert low < middle < high
         widths.append(np.log(high / low) / 2)
@@ -50,7 +50,7 @@ def test_halves_show_how_noise_widens_a_curve():
     """Flat light with noise of its own in each voxel: D98% is too low by about 2 standard errors of a voxel."""
     rng = np.random.default_rng(1)
     halves = np.maximum(1 + 0.1 * rng.normal(size=(2, *SHAPE)), 0.0)
-    (band,) = dvh_band_of_halves(light(halves.mean(axis=0)), tuple(halves), ORGAN, device="cpu")
+    (band,) = dvh_bands(dataclasses.replace(light(halves.mean(axis=0)), halves=tuple(halves)), ORGAN, device="cpu")
     bias = band.middle.dose_at_percent(98) - 1
     assert bias < -0.1
     assert band.high.dose_at_percent(98) - band.middle.dose_at_percent(98) == pytest.approx(-0.41 * bias, rel=0.2)
@@ -61,8 +61,8 @@ def test_voxels_that_err_together_make_the_widest_band():
     rng = np.random.default_rng(2)
     halves = halves_of(rng, 0.0, 0.2)
     dose = light(halves.mean(axis=0))
-    (narrow,) = dvh_band_of_halves(dose, tuple(halves), ORGAN, device="cpu")
-    (wide,) = dvh_band(dose, 0.2 / np.sqrt(2) * truth(), ORGAN, device="cpu")
+    (narrow,) = dvh_bands(dataclasses.replace(dose, halves=tuple(halves)), ORGAN, device="cpu")
+    (wide,) = dvh_bands(dataclasses.replace(dose, standard_error=0.2 / np.sqrt(2) * truth()), ORGAN, device="cpu")
     assert (narrow.basis, wide.basis) == ("halves", "together")
     for percent in (30, 50, 70):
         inner, outer = (
@@ -73,7 +73,7 @@ def test_voxels_that_err_together_make_the_widest_band():
 
 def test_a_dose_less_its_error_is_not_negative():
     values = truth()
-    (band,) = dvh_band(light(values), 1.5 * values, ORGAN, device="cpu")
+    (band,) = dvh_bands(dataclasses.replace(light(values), standard_error=1.5 * values), ORGAN, device="cpu")
     assert band.low.largest == 0.0
     assert band.low.zero_percent == 100.0
     assert band.high.largest == pytest.approx(2.5)
@@ -82,7 +82,9 @@ def test_a_dose_less_its_error_is_not_negative():
 def test_bands_keep_volumes_without_light_and_are_scaled():
     values = truth()
     values[15:] = 0.0
-    (band,) = dvh_band_of_halves(light(values), (0.9 * values, 1.1 * values), ORGAN, errors=2.0, device="cpu")
+    (band,) = dvh_bands(
+        dataclasses.replace(light(values), halves=(0.9 * values, 1.1 * values)), ORGAN, errors=2.0, device="cpu"
+    )
     for one in (band.low, band.high):
         assert one.dose_at_percent(90) == 0.0
         assert (np.diff(one.doses) >= 0).all()
@@ -97,14 +99,14 @@ def test_what_does_not_belong_to_the_dose_is_refused():
         ((truth(), truth() * np.nan), ""),
     ):
         with pytest.raises(InvalidInput, match=words or "not finite"):
-            dvh_band_of_halves(dose, halves, ORGAN, device="cpu")
+            dvh_bands(dataclasses.replace(dose, halves=halves), ORGAN, device="cpu")
     with pytest.raises(InvalidInput, match="how many standard errors"):
-        dvh_band_of_halves(dose, (truth(), truth()), ORGAN, errors=0.0, device="cpu")
+        dvh_bands(dataclasses.replace(dose, halves=(truth(), truth())), ORGAN, errors=0.0, device="cpu")
 
 
 def test_the_middle_is_the_histogram_of_all_photons():
     dose, settings = light(truth()), DvhSettings(sampling=BySpacing(spacing_mm=0.5))
-    (band,) = dvh_band_of_halves(dose, (truth(), truth()), ORGAN, settings, device="cpu")
+    (band,) = dvh_bands(dataclasses.replace(dose, halves=(truth(), truth())), ORGAN, settings, device="cpu")
     (expected,) = dvh(dose, ORGAN, settings, device="cpu")
     np.testing.assert_array_equal(band.middle.doses, expected.doses)
     np.testing.assert_allclose(band.high.doses, expected.doses, rtol=1e-12)

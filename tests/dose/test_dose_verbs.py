@@ -1,6 +1,7 @@
 """The verbs of doses, and what they record."""
 
 import csv
+import dataclasses
 import json
 
 import numpy as np
@@ -14,7 +15,7 @@ from napari_gpubio.core.operations import digest, read_record
 from napari_gpubio.core.operations import run as run_operation
 from napari_gpubio.core.quantity import Quantity
 from napari_gpubio.core.volumes import write_volume
-from napari_gpubio.dose import Dose, dvh, dvh_band_of_halves, sum_of_doses, surface_histograms, whole_dose
+from napari_gpubio.dose import Dose, dvh, dvh_bands, sum_of_doses, surface_histograms, whole_dose
 from napari_gpubio.dose.io import read_curves_csv, read_dvh_sequence, read_rtdose, read_rtstruct
 from napari_gpubio.dose.io.nifti import read_dose as read_nifti_dose
 from napari_gpubio.dose.structures.labels import LabelStructures
@@ -136,6 +137,7 @@ def test_the_prescription_of_a_plan(files, capsys):
         (("dose.dcm", "dose.dcm", "--structures", "rs.dcm", "--sequence-out", "d.dcm"), "not of one such file alone"),
         ((*CASE, "--scale", "2", "--sequence-out", "d.dcm"), "not of one such file alone"),
         ((*CASE, "--unit", "furlong"), "is not a known unit"),
+        ((*CASE, "--unit", "cGy"), "dose.dcm states its doses in Gy, not in cGy"),
     ],
 )
 def test_bad_input_is_a_sentence(files, arguments, sentence):
@@ -231,7 +233,7 @@ def test_bands_of_a_fluence_with_two_halves(tmp_path):
     assert run(str(tmp_path / "f.nii"), "--structures", str(tmp_path / "l.nii"), *outputs) == 0
     dose = Dose(values=values, affine=np.eye(4), unit="1/mm2", quantity="fluence")
     labels = LabelStructures(labels=np.ones((6, 7, 8), np.uint8), affine=np.eye(4))
-    (expected,) = dvh_band_of_halves(dose, tuple(halves), labels, device="cpu")
+    (expected,) = dvh_bands(dataclasses.replace(dose, halves=tuple(halves)), labels, device="cpu")
     low, high = read_curves_csv(tmp_path / "b.csv")
     assert (low.name, high.name) == ("label 1, low", "label 1, high")
     np.testing.assert_allclose(low.doses, expected.low.doses, rtol=1e-6)

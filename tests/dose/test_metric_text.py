@@ -165,7 +165,7 @@ def test_several_metrics_in_one_text():
         " gEUD(a=8)[Gy], EQD2(D2cc, alpha_beta=3, fractions=30);HI ,, PCI(target='PTV (60), left', prescription=60Gy),"
     )
     found = parse_metrics(text)
-    assert [metric.kind for metric in found] == ["gEUD", "EQD2", "HI", "Paddick CI"]
+    assert [metric.model.name for metric in found] == ["gEUD", "EQD2", "HI", "Paddick CI"]
     assert found[3].target == "PTV (60), left"
     assert parse_metrics(", ".join(map(str, found))) == found
     assert parse_metrics(" ") == ()

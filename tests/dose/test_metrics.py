@@ -1,12 +1,13 @@
 """Metrics as texts, constraints, indices of plans, biology."""
 
+import dataclasses
 import math
 
 import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.dose import BySpacing, Dose, Dvh, DvhSettings, dvh, dvh_band
+from napari_gpubio.dose import BySpacing, Dose, Dvh, DvhSettings, dvh, dvh_bands
 from napari_gpubio.dose.metrics import (
     bed,
     compare,
@@ -218,9 +219,8 @@ def test_two_plans_are_compared():
 def test_the_band_of_an_error():
     dose = linear_dose((0, 0, 1.0))
     error = np.full(dose.values.shape, 0.5)
-    (band,) = dvh_band(
-        dose,
-        error,
+    (band,) = dvh_bands(
+        dataclasses.replace(dose, standard_error=error),
         stack([circle(10.0)], PLANES),
         DvhSettings(sampling=BySpacing(spacing_mm=1.0)),
         errors=2.0,
@@ -232,7 +232,7 @@ def test_the_band_of_an_error():
         assert band.high.dose_at_percent(percent) == pytest.approx(middle + 1.0, abs=0.02)
     for bad, message in ((-error, "negative"), (error[:3], "has shape"), (error * np.nan, "not finite")):
         with pytest.raises(InvalidInput, match=message):
-            dvh_band(dose, bad, stack([circle(10.0)], PLANES))
+            dvh_bands(dataclasses.replace(dose, standard_error=bad), stack([circle(10.0)], PLANES))
 
 
 @pytest.mark.parametrize("unit", ["foo", "-3", "Gy/Gy", "J/cm2; DROP"])

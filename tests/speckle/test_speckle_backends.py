@@ -14,11 +14,11 @@ from napari_gpubio.speckle import ContrastSettings, ContrastStream, NoiseModel, 
 from napari_gpubio.speckle.kernels.contrast import cpu, gpu
 from napari_gpubio.speckle.kernels.contrast.problem import make_problem
 from napari_gpubio.speckle.model import FrameStack
-from napari_gpubio.speckle.settings import EDGES
+from napari_gpubio.speckle.settings import EDGES, NoMask, Spatial, SpatioTemporal, Temporal
 from tests.cuda_on_cpu import loader
 from tests.cuda_on_cpu.structs import struct_in
-from tests.fitting import fitting
 from tests.runs import check_closing_frees, check_same_methods
+from tests.speckle.choices import settings_with
 from tests.speckle.reference import ulps
 
 pytestmark = pytest.mark.daily
@@ -82,13 +82,13 @@ def test_spatial(fake_gpu, dtype, shape, options):
     fake_gpu()
     chosen, noise = OPTIONS[options]
     edges = EDGES[list(OPTIONS).index(options) % len(EDGES)]
-    check_backends(hard_frames(dtype, SHAPES[shape])[:2], ContrastSettings(edges=edges, **chosen), noise)
+    check_backends(hard_frames(dtype, SHAPES[shape])[:2], settings_with(edges=edges, **chosen), noise)
 
 
 @pytest.mark.parametrize(("edges", "shape"), cases({(edges, "odd") for edges in EDGES}, EDGES, SHAPES))
 def test_edges(fake_gpu, edges, shape):
     fake_gpu()
-    check_backends(hard_frames("u2", SHAPES[shape])[:2], ContrastSettings(edges=edges, window=5))
+    check_backends(hard_frames("u2", SHAPES[shape])[:2], ContrastSettings(mode=Spatial(edges=edges, window=5)))
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_edges(fake_gpu, edges, shape):
 def test_over_time(fake_gpu, dtype, mode, blocks, shape, edges, extra):
     fake_gpu()
     options, noise = OPTIONS[extra]
-    settings = fitting(ContrastSettings(), mode=mode, frames=2, blocks=blocks, edges=edges, **options)
+    settings = settings_with(mode=mode, frames=2, blocks=blocks, edges=edges, **options)
     check_backends(hard_frames(dtype, SHAPES[shape]), settings, noise)
 
 
@@ -114,7 +114,7 @@ def test_over_time(fake_gpu, dtype, mode, blocks, shape, edges, extra):
 def test_floating_point_frames(fake_gpu, dtype, edges):
     fake_gpu()
     for mode in ("spatial", "spatio-temporal"):
-        settings = fitting(ContrastSettings(edges=edges, saturation=2900), mode=mode, frames=2)
+        settings = settings_with(edges=edges, saturation=2900, mode=mode, frames=2)
         check_backends(hard_frames(dtype, SHAPES["odd"]), settings, NOISE if dtype == "f8" else None)
 
 
@@ -122,24 +122,24 @@ def test_64_bit_sums(fake_gpu):
     """Windows whose sums doubles do not hold."""
     fake_gpu()
     frames = hard_frames("u2", (3000, 2, 4))
-    settings = ContrastSettings(mode="temporal", frames=2998)
+    settings = ContrastSettings(mode=Temporal(frames=2998))
     problem = make_problem(FrameStack(frames), settings, NoiseModel(), None)
     assert problem.recipe.work_dtype == np.int64
     check_backends(frames, settings)
-    check_backends(frames[:2800], ContrastSettings(mode="temporal", frames=2798), NoiseModel(dark_adu=7.0))
+    check_backends(frames[:2800], ContrastSettings(mode=Temporal(frames=2798)), NoiseModel(dark_adu=7.0))
 
 
 def test_small_batches_and_both_streams_change_nothing(fake_gpu, monkeypatch):
     fake_gpu()
     monkeypatch.setattr(gpu, "BATCH_BYTES", 1)
-    check_backends(hard_frames("u2", SHAPES["odd"]), ContrastSettings(mode="temporal", frames=2))
+    check_backends(hard_frames("u2", SHAPES["odd"]), ContrastSettings(mode=Temporal(frames=2)))
 
 
 @pytest.mark.parametrize("order", [loader.REVERSED, 11])
 def test_the_order_of_threads_changes_nothing(fake_gpu, order):
     fake_gpu()
     with loader.thread_order(order):
-        check_backends(hard_frames("u2", SHAPES["aligned"])[:2], ContrastSettings(window=7))
+        check_backends(hard_frames("u2", SHAPES["aligned"])[:2], ContrastSettings(mode=Spatial(window=7)))
 
 
 def test_the_kernels_have_no_undefined_behavior(fake_gpu, monkeypatch, capfd):
@@ -150,7 +150,7 @@ def test_the_kernels_have_no_undefined_behavior(fake_gpu, monkeypatch, capfd):
         ("spatio-temporal", "u2", "odd"),
         ("spatial", "f4", "odd"),
     ):
-        settings = fitting(ContrastSettings(window=7, edges="reflect"), mode=mode, frames=2)
+        settings = settings_with(window=7, edges="reflect", mode=mode, frames=2)
         check_backends(hard_frames(dtype, SHAPES[shape])[:3], settings, NOISE)
     assert "runtime error" not in capfd.readouterr().err
 
@@ -171,7 +171,7 @@ def test_several_gpus_give_the_maps_of_one_cpu(fake_gpu, in_chunks_of):
     fake_gpu(count=3)
     in_chunks_of(1)
     frames = hard_frames("u2", (7, 21, 40))
-    settings = ContrastSettings(mode="temporal", frames=2, mask=False)
+    settings = ContrastSettings(mode=Temporal(frames=2), mask=NoMask())
     ours, theirs = (contrast(frames, settings, device=device) for device in ("cuda:all", "cpu"))
     assert ulps(ours.contrast, theirs.contrast) <= MOST_ULPS
     assert ours.parameters["device"].startswith("cuda:0 (Fake GPU 0), cuda:1")
@@ -183,7 +183,7 @@ def test_several_gpus_give_the_bits_of_one(fake_gpu, in_chunks_of, dtype, mode):
     fake_gpu(count=4)
     in_chunks_of(1)
     frames = hard_frames(dtype, (9, 21, 40))
-    settings = fitting(ContrastSettings(), mode=mode, frames=3)
+    settings = settings_with(mode=mode, frames=3)
     one, *others = (contrast(frames, settings, device=device) for device in ("cuda:0", "cuda:0,1", "cuda:all"))
     for several in others:
         assert several.complete
@@ -208,7 +208,7 @@ def test_too_little_gpu_memory_is_reported_with_numbers(fake_gpu):
 def test_streams_give_the_maps_of_the_cpu(fake_gpu, mode, dtype):
     fake_gpu()
     frames = hard_frames(dtype, (6, 21, 40))
-    settings = fitting(ContrastSettings(), mode=mode, frames=3)
+    settings = settings_with(mode=mode, frames=3)
     expected = contrast(frames, settings, device="cpu")
     with ContrastStream(settings, (21, 40), dtype, device="cuda") as stream:
         made = []
@@ -265,21 +265,21 @@ def test_every_option_follows_the_cpu(options, dtype, shape):
     chosen, noise = OPTIONS[options]
     for mode in ("spatial", "temporal", "spatio-temporal"):
         edges = EDGES[list(OPTIONS).index(options) % len(EDGES)]
-        settings = fitting(ContrastSettings(), mode=mode, frames=3, edges=edges, **chosen)
+        settings = settings_with(mode=mode, frames=3, edges=edges, **chosen)
         check_on_gpu(hard_frames(dtype, shape), settings, noise)
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("window", range(3, 32, 2))
 def test_every_window_follows_the_cpu(window):
-    check_on_gpu(hard_frames("u2", GPU_SHAPES[0]), ContrastSettings(window=window))
+    check_on_gpu(hard_frames("u2", GPU_SHAPES[0]), ContrastSettings(mode=Spatial(window=window)))
 
 
 @pytest.mark.gpu
 def test_large_batches_follow_the_cpu():
     frames = np.random.default_rng(1).integers(0, 4096, (40, 520, 696), np.uint16)
-    check_on_gpu(frames, ContrastSettings(window=7, mask=False))
-    check_on_gpu(frames, ContrastSettings(mode="temporal", frames=25, mask=False))
+    check_on_gpu(frames, ContrastSettings(mode=Spatial(window=7), mask=NoMask()))
+    check_on_gpu(frames, ContrastSettings(mode=Temporal(frames=25), mask=NoMask()))
 
 
 @pytest.mark.gpu
@@ -297,7 +297,7 @@ def test_all_gpus_together_have_the_bits_of_one():
 @pytest.mark.gpu
 def test_streams_have_the_bits_of_a_stack():
     frames = hard_frames("u2", (30, 260, 348))
-    settings = ContrastSettings(mode="spatio-temporal", frames=5)
+    settings = ContrastSettings(mode=SpatioTemporal(frames=5))
     expected = contrast(frames, settings, device="cuda")
     with ContrastStream(settings, frames.shape[1:], "u2", device="cuda") as stream:
         made = [maps.contrast.copy() for maps in map(stream.push, frames) if maps is not None]

@@ -51,10 +51,10 @@ def test_single_precision_sums_fail(monkeypatch):
     def rough(frame, settings, **options):
         maps = contrast(frame, settings, **options)
         means, squares = (
-            np.lib.stride_tricks.sliding_window_view(a, (settings.window,) * 2).mean((2, 3), dtype=np.float32)
+            np.lib.stride_tricks.sliding_window_view(a, (settings.width,) * 2).mean((2, 3), dtype=np.float32)
             for a in (frame.astype(np.float32), frame.astype(np.float32) ** 2)
         )
-        n, r = settings.samples, settings.window // 2
+        n, r = settings.samples, settings.width // 2
         k = maps.contrast.copy()
         k[r:-r, r:-r] = np.sqrt(np.maximum((squares - means**2) * np.float32(n / (n - 1)), 0)) / means
         return dataclasses.replace(maps, signed=k)

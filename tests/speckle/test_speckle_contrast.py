@@ -8,8 +8,8 @@ from napari_gpubio.core import jit
 from napari_gpubio.core.device import CPU
 from napari_gpubio.speckle import ContrastSettings, contrast
 from napari_gpubio.speckle.kernels.contrast import cpu
-from napari_gpubio.speckle.settings import EDGES
-from tests.fitting import fitting
+from napari_gpubio.speckle.settings import EDGES, SpatioTemporal, Temporal, Validity
+from tests.speckle.choices import settings_with
 from tests.speckle.reference import check_close, contrast_of
 
 K_ERROR, SFI_ERROR = 2.5e-7, 5e-7
@@ -28,7 +28,7 @@ def noise(dtype, shape=(7, 23, 37), seed=0):
 
 
 def k_of(stack, **options):
-    return contrast(stack, ContrastSettings(**options), device="cpu").contrast
+    return contrast(stack, settings_with(**options), device="cpu").contrast
 
 
 @pytest.mark.parametrize("edges", EDGES)
@@ -38,7 +38,7 @@ def test_every_mode_and_border_follows_the_definition(dtype, mode, blocks, edges
     frames = noise(dtype)
     for window in (3, 7, 13):
         wanted = {"mode": mode, "window": window, "frames": 3, "blocks": blocks, "edges": edges}
-        settings = fitting(ContrastSettings(exposure_ms=4), **wanted)
+        settings = settings_with(exposure_ms=4, **wanted)
         maps = contrast(frames, settings, device=device)
         expected = contrast_of(frames, settings.width, settings.depth, settings.step, edges)
         check_close(maps.contrast, expected, K_ERROR)
@@ -64,7 +64,7 @@ def test_little_contrast_at_a_high_level_keeps_its_digits(contrast_level):
 
 def test_long_series_do_not_drift(device):
     frames = (3000 * (1 + 0.05 * np.random.default_rng(2).standard_normal((600, 6, 8)))).astype("u2")
-    maps = contrast(frames, ContrastSettings(mode="temporal", frames=25), device=device)
+    maps = contrast(frames, ContrastSettings(mode=Temporal(frames=25)), device=device)
     check_close(maps.contrast[-3:], contrast_of(frames[-27:], 1, 25), K_ERROR)
 
 
@@ -143,7 +143,7 @@ def test_a_stack_is_its_frames_one_by_one(device):
 def test_threads_do_not_change_a_bit(monkeypatch):
     frames = noise("u2", (2, 90, 64))
     for options in ({}, {"mode": "temporal", "frames": 2}):
-        settings = fitting(ContrastSettings(), window=7, edges="reflect", **options)
+        settings = settings_with(window=7, edges="reflect", **options)
         made = []
         for threads, least in ((1, 1 << 15), (2, 64), (3, 200)):
             monkeypatch.setattr(jit, "thread_count", lambda threads=threads: threads)
@@ -156,7 +156,9 @@ def test_threads_do_not_change_a_bit(monkeypatch):
 @pytest.mark.parametrize("blocks", [False, True])
 def test_small_batches_of_floating_point_frames_change_nothing(monkeypatch, blocks):
     frames = noise("f4", (9, 23, 37))
-    settings = ContrastSettings(mode="spatio-temporal", frames=2, blocks=blocks, edges="shrink", saturation=2000)
+    settings = ContrastSettings(
+        mode=SpatioTemporal(frames=2, blocks=blocks, edges="shrink"), mask=Validity(saturation=2000)
+    )
     whole = contrast(frames, settings, device=CPU)
     monkeypatch.setattr(cpu, "BATCH_PIXELS", 2 * 23 * 37)
     monkeypatch.setattr(cpu, "LEAST_PIXELS", 5 * 37)

@@ -13,6 +13,7 @@ from napari_gpubio.core.reading import noted
 from napari_gpubio.speckle import ContrastSettings, baseline_k2, contrast, measure_dark
 from napari_gpubio.speckle.io import is_raw, read_frames, read_raw, write_maps
 from napari_gpubio.speckle.live import folder
+from napari_gpubio.speckle.settings import FlowIndex, NoIndex, RelativeFlow, Spatial, Temporal
 from tests.fuzzing import fuzzed, refusal
 from tests.sentences import says
 from tests.shell import run_verb
@@ -60,7 +61,9 @@ def test_raw_files(tmp_path, dtype):
     found = read_frames(path)
     assert found.dtype == np.dtype(dtype)
     np.testing.assert_array_equal(found, frames)
-    k, expected = (contrast(one, ContrastSettings(window=3), device="cpu").contrast for one in (found, frames))
+    k, expected = (
+        contrast(one, ContrastSettings(mode=Spatial(window=3)), device="cpu").contrast for one in (found, frames)
+    )
     np.testing.assert_array_equal(k, expected)
 
 
@@ -101,7 +104,7 @@ def test_damaged_tiffs_are_read_or_refused(tmp_path, where, byte, cut):
 
 @pytest.mark.parametrize("which", ["contrast", "index", "mask"])
 def test_maps_are_written_with_how_they_were_made(tmp_path, which):
-    maps, path = contrast(FRAMES, ContrastSettings(window=3), device="cpu"), tmp_path / "maps.tif"
+    maps, path = contrast(FRAMES, ContrastSettings(mode=Spatial(window=3)), device="cpu"), tmp_path / "maps.tif"
     write_maps(path, maps, which)
     with tifffile.TiffFile(path) as tiff:
         found, about = tiff.asarray(), json.loads(tiff.pages[0].description)
@@ -109,13 +112,13 @@ def test_maps_are_written_with_how_they_were_made(tmp_path, which):
     assert found.dtype == expected.dtype
     np.testing.assert_array_equal(found, expected)
     assert about["map"] == which
-    assert about["speckle"]["window"] == 3
+    assert about["speckle"]["mode"] == {"kind": "spatial", "window": 3, "edges": "valid"}
     assert about["unit"] == ("1/s" if which == "index" else "")
     assert ("bits" in about) == (which == "mask")
 
 
 def test_maps_that_are_not_there(tmp_path):
-    maps = contrast(FRAMES, ContrastSettings(window=3, index="none"), device="cpu")
+    maps = contrast(FRAMES, ContrastSettings(mode=Spatial(window=3), index=NoIndex()), device="cpu")
     with pytest.raises(InvalidInput, match="have no index"):
         write_maps(tmp_path / "a.tif", maps, "index")
     with pytest.raises(InvalidInput, match=r"does not end in \.tif"):
@@ -143,29 +146,31 @@ def call(*arguments):
 def test_from_file_to_files(tmp_path, stack, capsys):
     outputs = [tmp_path / f"{name}.tif" for name in ("k", "sfi", "mask")]
     options = ["--window", 3, "--exposure-ms", 4, "--edges", "reflect"]
-    assert call(stack, "--contrast", outputs[0], "--index-out", outputs[1], "--mask-out", outputs[2], *options) == 0
-    expected = contrast(STACK, ContrastSettings(window=3, exposure_ms=4, edges="reflect"), device="cpu")
+    assert call(stack, "--out", outputs[0], "--index-out", outputs[1], "--mask-out", outputs[2], *options) == 0
+    expected = contrast(
+        STACK, ContrastSettings(mode=Spatial(window=3, edges="reflect"), index=FlowIndex(exposure_ms=4)), device="cpu"
+    )
     for path, array in zip(outputs, (expected.contrast, expected.index, expected.mask), strict=True):
         np.testing.assert_array_equal(tifffile.imread(path), array)
     assert capsys.readouterr().out.split() == [str(path) for path in outputs]
 
 
 def test_blocks_report_what_was_left_out(tmp_path, stack, capsys):
-    assert call(stack, "--contrast", tmp_path / "k.tif", "--mode", "temporal", "--frames", 4, "--blocks") == 0
+    assert call(stack, "--out", tmp_path / "k.tif", "--mode", "temporal", "--frames", 4, "--blocks") == 0
     assert tifffile.imread(tmp_path / "k.tif").shape == (20, 24)
     assert "the last 2 of 6 frames" in capsys.readouterr().err
 
 
 def test_flow_relative_to_a_baseline(tmp_path, stack):
     assert call(stack, "--index-out", tmp_path / "f.tif", "--index", "relative", "--baseline", 1, 3) == 0
-    settings = ContrastSettings(index="relative")
+    settings = ContrastSettings(index=RelativeFlow())
     k2 = contrast(STACK[1:4], device="cpu").squared.mean(axis=0, dtype=float)
     expected = contrast(STACK, settings, baseline=k2, device="cpu")
     np.testing.assert_allclose(tifffile.imread(tmp_path / "f.tif"), expected.index, rtol=1e-6)
 
 
 def test_a_baseline_over_itself_is_one():
-    settings = ContrastSettings(index="relative", mode="temporal", frames=6)
+    settings = ContrastSettings(mode=Temporal(frames=6), index=RelativeFlow())
     k2 = baseline_k2(STACK, settings, noise=measure_dark(np.zeros((2, 20, 24))), device="cpu")
     np.testing.assert_allclose(contrast(STACK, settings, baseline=k2, device="cpu").index, 1.0, rtol=1e-6)
 
@@ -174,23 +179,25 @@ def test_dark_frames_and_registration(tmp_path, stack, capsys):
     dark = np.random.default_rng(1).integers(40, 60, (30, 20, 24), np.uint16)
     tifffile.imwrite(tmp_path / "dark.tif", dark)
     out = tmp_path / "k.tif"
-    assert call(stack, "--contrast", out, "--dark", tmp_path / "dark.tif", "--gain", 0.2) == 0
+    assert call(stack, "--out", out, "--dark", tmp_path / "dark.tif", "--gain", 0.2) == 0
     expected = contrast(STACK, noise=measure_dark(dark, gain=0.2), device="cpu")
     np.testing.assert_array_equal(tifffile.imread(out), expected.contrast)
-    assert call(stack, "--contrast", tmp_path / "registered.tif", "--register") == 0
+    assert run_verb("register-frames", stack, "--json") == 0
     assert "5 of 6 frames (1, 2, 3, 4, 5) have no detail in common" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ([], "give --contrast"),
-        (["--contrast", "k.png"], "does not end in .tif"),
-        (["--contrast", "gone/k.tif"], "does not exist; create it"),
+        ([], "nothing is to be written; give --out"),
+        (["--out", "k.png"], "does not end in .tif"),
+        (["--out", "gone/k.tif"], "does not exist; create it"),
         (["--index-out", "i.tif", "--index", "none"], "leave one of them out"),
-        (["--mask-out", "m.tif", "--no-mask"], "--no-mask leaves it out"),
-        (["--contrast", "k.tif", "--baseline", 0, 1], "no meaning without --index relative"),
-        (["--contrast", "k.tif", "--index", "relative", "--baseline", 0, 9], r"--baseline is 0 9"),
+        (["--mask-out", "m.tif", "--mask", "none"], "since mask is none"),
+        (["--out", "k.tif", "--baseline", 0, 1], "--baseline is an option of relative"),
+        (["--out", "k.tif", "--index", "relative", "--baseline", 0, 9], "baseline is 0 9 and there are 6 frames"),
+        (["--out", "k.tif", "--window", 3, "--mode", "temporal"], "--window is an option of spatial, spatio-temporal"),
+        (["--out", "k.tif", "--dark", "frames.tif", "--dark-adu", 3], "dark_adu is 3 ADU, which has no effect"),
     ],
 )
 def test_what_has_no_meaning_is_reported_before_the_run(tmp_path, monkeypatch, stack, arguments, sentence):

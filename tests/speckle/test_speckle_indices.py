@@ -6,7 +6,7 @@ from scipy import integrate
 
 from napari_gpubio.core import jit
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.speckle import ContrastSettings, contrast
+from napari_gpubio.speckle import contrast
 from napari_gpubio.speckle.indices import (
     decay_table,
     inverse_correlation_time,
@@ -15,6 +15,7 @@ from napari_gpubio.speckle.indices import (
     visibility,
 )
 from napari_gpubio.speckle.kernels.contrast.finishing import decay_of
+from tests.speckle.choices import settings_with
 
 # Published column of exact x for K at β = 1, and what approximations make of it.
 PUBLISHED = {0.1: 99.497, 0.2: 24.490, 0.3: 10.586, 0.5: 3.415, 0.7: 1.325}
@@ -79,7 +80,7 @@ def test_maps_of_every_index(device):
         "relative": relative_flow(k2, 0.03),
     }
     for index, values in expected.items():
-        settings = ContrastSettings(index=index, exposure_ms=8.0, beta=0.5)
+        settings = settings_with(index=index, exposure_ms=8.0, beta=0.5)
         maps = contrast(frame, settings, baseline=0.03, device=device)
         np.testing.assert_allclose(maps.index, values, rtol=1e-6)
         assert maps.unit == ("1/s" if index in ("sfi", "ict") else "")

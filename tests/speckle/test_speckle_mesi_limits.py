@@ -6,9 +6,10 @@ import pytest
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.speckle import ContrastSettings
 from napari_gpubio.speckle.checks import EXPOSURES_MS
-from napari_gpubio.speckle.mesi import MesiSettings, fit_mesi, measure_beta, squared_contrast
+from napari_gpubio.speckle.mesi import FittedBeta, GivenBeta, MesiSettings, fit_mesi, measure_beta, squared_contrast
 from napari_gpubio.speckle.mesi.result import DEGENERATE, LONG_TAU, SHORT_TAU, UNCERTAIN
 from napari_gpubio.speckle.samples import SpeckleField, window_share
+from napari_gpubio.speckle.settings import Spatial
 
 PARTS = ("tau_ms", "rho", "beta")
 ERRORS = ("tau_error_ms", "rho_error", "beta_error")
@@ -20,8 +21,14 @@ def noisy(beta, rho, tau, pixels=400, noise=0.01, nu=0.0, seed=0):
     return np.sqrt(k2 * (1 + noise * np.random.default_rng(seed).standard_normal((len(k2), pixels))))
 
 
+def settings_of(beta=None, beta_error=0.0, **settings):
+    """Settings with a β that is given, if one is."""
+    given = FittedBeta() if beta is None else GivenBeta(static_k2=beta, static_k2_error=beta_error)
+    return MesiSettings(beta=given, **settings)
+
+
 def fitted(*truth, exposures=EXPOSURES_MS, noise=0.01, pixels=400, **settings):
-    return fit_mesi(noisy(*truth, noise=noise, pixels=pixels), exposures, MesiSettings(**settings))
+    return fit_mesi(noisy(*truth, noise=noise, pixels=pixels), exposures, settings_of(**settings))
 
 
 # -- errors and intervals ---------------------------------------------------------------------------------------------
@@ -43,7 +50,7 @@ def test_intervals_hold_the_truth_and_medians_are_near_it():
 @pytest.mark.parametrize("settings", [{}, {"contrast_error": 0.005}, {"beta": 0.3, "fit_noise": True}])
 def test_standard_errors_are_the_scatter_of_fits(settings):
     k = noisy(0.3, 0.8, 0.5, pixels=2000, nu=0.02 if "beta" in settings else 0.0)
-    found = fit_mesi(k, EXPOSURES_MS, MesiSettings(**settings))
+    found = fit_mesi(k, EXPOSURES_MS, settings_of(**settings))
     parts = dict(zip(PARTS, ERRORS, strict=True)) | {"noise": "noise_error"}
     free = [*PARTS[:2], "noise" if "beta" in settings else "beta"]
     for part in free:
@@ -127,8 +134,10 @@ def test_pixels_that_are_lost_have_no_errors():
 
 
 def test_an_error_needs_its_beta():
-    with pytest.raises(InvalidInput, match=r"beta_error is 0\.01 and β is fitted; give the measured beta, too"):
-        MesiSettings(beta_error=0.01)
+    with pytest.raises(TypeError, match="static_k2_error"):
+        FittedBeta(static_k2_error=0.01)
+    with pytest.raises(InvalidInput, match=r"beta is 0\.3; give FittedBeta or GivenBeta"):
+        MesiSettings(beta=0.3)
 
 
 # -- static targets ---------------------------------------------------------------------------------------------------
@@ -150,7 +159,7 @@ def share(window):
 
 @pytest.mark.parametrize("window", [5, 7])
 def test_beta_of_a_static_target(window):
-    found = measure_beta(target(), ContrastSettings(window=window), device="cpu")
+    found = measure_beta(target(), ContrastSettings(mode=Spatial(window=window)), device="cpu")
     want = share(window)
     assert abs(found.beta - want) < 3 * found.error
     assert 0.005 < found.error / want < 0.05
@@ -162,9 +171,9 @@ def test_beta_of_a_region():
     region = np.zeros(frames.shape[1:], bool)
     region[:, 90:] = True
     frames[:, :, :80] = 500.0
-    assert measure_beta(frames, device="cpu").beta < 0.7 * share(ContrastSettings().window)
+    assert measure_beta(frames, device="cpu").beta < 0.7 * share(ContrastSettings().width)
     found = measure_beta(frames, region=region, device="cpu")
-    assert found.beta == pytest.approx(share(ContrastSettings().window), rel=0.06)
+    assert found.beta == pytest.approx(share(ContrastSettings().width), rel=0.06)
     small = np.zeros_like(region)
     small[70:75, 100:105] = True
     assert "so the error of β is unknown" in measure_beta(frames, region=small, device="cpu").notes[0]

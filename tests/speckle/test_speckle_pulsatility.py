@@ -6,6 +6,8 @@ import pytest
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.speckle import ContrastMaps, ContrastSettings, contrast, region_curves
 from napari_gpubio.speckle.pulsatility import PulsatilitySettings, flow_pulsatility, region_pulsatility
+from napari_gpubio.speckle.settings import InverseCorrelationTime, Spatial
+from tests.speckle.choices import settings_with
 from tests.speckle.pulse_samples import FINE, beat_phase, fluctuations, relative_flow
 
 MEAN = 450.0
@@ -191,8 +193,8 @@ def test_flow_that_does_not_change_or_is_not_positive():
 
 def maps_of_flow(times, flow, **options):
     """Maps of 2 x 3 pixels whose mean of K² gives this SFI."""
-    settings = ContrastSettings(**options)
-    k = np.sqrt(1.0 / (2e-3 * settings.exposure_ms * flow))
+    settings = settings_with(**options)
+    k = np.sqrt(1.0 / (2e-3 * settings.index.exposure_ms * flow))
     return ContrastMaps(signed=np.repeat(k, 6).reshape(len(times), 2, 3).astype(np.float32), settings=settings)
 
 
@@ -202,9 +204,15 @@ def test_region_curves_know_their_times_and_what_pulsates():
     pulse = region_pulsatility(curve, 120.0)
     assert (pulse.name, pulse.flow) == ("vessel", "sfi")
     assert pulse.index == pytest.approx(0.2, rel=0.01)
-    by_time = region_pulsatility(curve, 120.0, PulsatilitySettings(flow="ict"))
+    (curve,) = region_curves(
+        maps_of_flow(times, flow, exposure_ms=5.0),
+        {"vessel": np.ones((2, 3))},
+        flow=InverseCorrelationTime(exposure_ms=5.0),
+    )
+    by_time = region_pulsatility(curve, 120.0)
+    assert by_time.flow == "ict"
     assert by_time.index == pytest.approx(np.ptp(by_time.course) / by_time.mean, rel=0.02)
-    assert by_time.mean == pytest.approx(np.mean(curve.ict), rel=0.01)
+    assert by_time.mean == pytest.approx(np.mean(curve.flow), rel=0.01)
     (curve,) = region_curves(
         maps_of_flow(times, flow, mode="temporal", frames=25, blocks=True), {"vessel": np.ones((2, 3))}
     )
@@ -228,7 +236,7 @@ def test_a_real_recording_without_a_visible_beat(shared_data):
     from PIL import Image
 
     frames = np.asarray(Image.open(shared_data / "speckle" / "temporal_1000x64x64_u8.png")).reshape(1000, 64, 64)
-    maps = contrast(frames, ContrastSettings(window=7), device="cpu")
+    maps = contrast(frames, ContrastSettings(mode=Spatial(window=7)), device="cpu")
     (curve,) = region_curves(maps, {"all": np.ones((64, 64))})
     for rate_hz in (20.0, 30.0, 60.0):
         pulse = region_pulsatility(curve, rate_hz)
@@ -243,7 +251,6 @@ def test_a_real_recording_without_a_visible_beat(shared_data):
         (lambda: flow_pulsatility([0.0, 0.0], [1.0, 1.0]), "do not increase everywhere"),
         (lambda: flow_pulsatility(*course(fps=1.0, seconds=60.0)), "a beat of 40 /min needs more than 1.33"),
         (lambda: PulsatilitySettings(slowest_bpm=200.0, fastest_bpm=100.0), "slowest beat is 200 /min"),
-        (lambda: PulsatilitySettings(flow="k"), "flow is 'k'; choose one of 'sfi', 'ict'"),
         (lambda: PulsatilitySettings(false_alarm=0.0), "false_alarm is 0; it must be greater than 0"),
         (lambda: region_pulsatility(None, 0.0), "frame rate is 0 frames/s"),
         (

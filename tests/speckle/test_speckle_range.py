@@ -8,17 +8,15 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.speckle import ContrastSettings, NoiseModel, contrast, measure_dark
 from napari_gpubio.speckle import model as validity
 from napari_gpubio.speckle.kernels.contrast.problem import Recipe
-from napari_gpubio.speckle.settings import EDGES
-from tests.fitting import fitting
+from napari_gpubio.speckle.settings import EDGES, DarkNoise, NoIndex, NoMask, Spatial, Squared, Temporal, Validity
+from tests.speckle.choices import settings_with
 from tests.speckle.reference import check_close, contrast_of
 
 INNER = (slice(2, -2), slice(2, -2))
 
 
 def recipe(dtype, noise=None, **options):
-    return Recipe(
-        settings=ContrastSettings(**options), noise=noise or NoiseModel(), shape=(40, 40), dtype=np.dtype(dtype)
-    )
+    return Recipe(settings=settings_with(**options), noise=noise or NoiseModel(), shape=(40, 40), dtype=np.dtype(dtype))
 
 
 @pytest.mark.parametrize("frames", [46_000, 46_001])
@@ -26,8 +24,8 @@ def test_the_largest_sums_are_exact(device, frames):
     """Half of the samples 0 and half the largest number: N Q - S² comes next to what 64 bits hold."""
     stack = np.zeros((frames, 1, 4), np.uint16)
     stack[::2] = 65535
-    settings = ContrastSettings(mode="temporal", frames=10_000)
-    object.__setattr__(settings, "frames", frames)  # more than the form allows
+    settings = ContrastSettings(mode=Temporal(frames=10_000))
+    object.__setattr__(settings.mode, "frames", frames)  # more than the form allows
     k = contrast(stack, settings, device=device).contrast
     np.testing.assert_allclose(k, contrast_of(stack, 1, frames), rtol=2.5e-7)
 
@@ -68,7 +66,7 @@ def test_a_constant_window_has_exactly_no_contrast(dtype, level, device):
 @pytest.mark.parametrize(("policy", "value"), [("inf", np.inf), ("nan", np.nan), ("clip", np.finfo("f4").max)])
 @pytest.mark.parametrize("index", ["sfi", "inverse", "ict", "relative"])
 def test_the_index_of_a_constant_window(policy, value, index, device):
-    settings = ContrastSettings(nonfinite=policy, index=index)
+    settings = settings_with(nonfinite=policy, index=index)
     maps = contrast(np.full((9, 9), 50, np.uint16), settings, baseline=0.1, device=device)
     np.testing.assert_array_equal(maps.index[INNER], np.full((5, 5), value, np.float32))
     assert (maps.contrast[INNER] == 0).all()
@@ -76,7 +74,7 @@ def test_the_index_of_a_constant_window(policy, value, index, device):
 
 @pytest.mark.parametrize("index", ["sfi", "squared", "inverse", "ict", "relative"])
 def test_dark_windows_have_no_contrast_and_no_index(index, device):
-    maps = contrast(np.zeros((9, 9), np.uint16), ContrastSettings(index=index), baseline=0.1, device=device)
+    maps = contrast(np.zeros((9, 9), np.uint16), settings_with(index=index), baseline=0.1, device=device)
     assert np.isnan(maps.contrast).all()
     assert np.isnan(maps.index).all()
     assert (maps.mask[INNER] == validity.ZERO_MEAN).all()
@@ -85,7 +83,7 @@ def test_dark_windows_have_no_contrast_and_no_index(index, device):
 def test_contrast_is_never_cut_at_one(device):
     frame = np.zeros((9, 9), np.uint8)
     frame[4, 4] = 255
-    assert contrast(frame, ContrastSettings(window=9), device=device).contrast[4, 4] == 9
+    assert contrast(frame, ContrastSettings(mode=Spatial(window=9)), device=device).contrast[4, 4] == 9
 
 
 def test_every_bit_of_the_mask(device):
@@ -95,7 +93,7 @@ def test_every_bit_of_the_mask(device):
     frame[5:15, 25:35] = 700
     frame[25, 10] = 4095
     frame[20:35, 40:55] = rng.integers(10, 60, (15, 15))
-    settings = ContrastSettings(window=5, saturation=4095, low_signal=100.0)
+    settings = ContrastSettings(mode=Spatial(window=5), mask=Validity(saturation=4095, low_signal=100.0))
     mask = contrast(frame, settings, device=device).mask
     assert mask[10, 10] == validity.ZERO_MEAN | validity.LOW_SIGNAL
     assert mask[10, 30] == validity.ZERO_VARIANCE
@@ -112,7 +110,7 @@ def test_every_bit_of_the_mask(device):
 
 def test_the_noise_bit(device):
     frame = np.random.default_rng(4).integers(995, 1006, (20, 20), np.uint16)
-    maps = contrast(frame, ContrastSettings(index="squared"), noise=NoiseModel(gain=0.05), device=device)
+    maps = contrast(frame, ContrastSettings(index=Squared()), noise=NoiseModel(gain=0.05), device=device)
     assert (maps.mask[INNER] == validity.BELOW_NOISE).all()
     assert (maps.index[INNER] < 0).all()
     assert np.isnan(maps.contrast[INNER]).all()
@@ -121,7 +119,7 @@ def test_the_noise_bit(device):
 def test_saturation_is_the_types_largest_level_unless_given(device):
     frame = np.full((9, 9), 200, np.uint8)
     frame[4, 4] = 255
-    settings = ContrastSettings(window=3)
+    settings = ContrastSettings(mode=Spatial(window=3))
     assert contrast(frame, settings, device=device).mask[4, 4] == validity.SATURATED
     assert contrast(frame.astype(np.uint16), settings, device=device).mask[4, 4] == 0
     assert contrast(frame.astype(np.float32), settings, device=device).mask[4, 4] == 0
@@ -133,7 +131,7 @@ def test_a_level_is_held_against_floating_point_frames_too(mode, edges, device):
     """The marks are those of the same frames in integers; the level is that of the camera, dark level included."""
     frames = np.random.default_rng(5).integers(500, 4096, (3, 20, 24), np.uint16)
     frames[1, 0, 5] = frames[2, 12, 23] = 4096
-    settings = fitting(ContrastSettings(saturation=4096), mode=mode, frames=2, edges=edges)
+    settings = settings_with(saturation=4096, mode=mode, frames=2, edges=edges)
     whole, real = (
         contrast(frames.astype(dtype), settings, noise=NoiseModel(dark_adu=100.0), device=device)
         for dtype in (np.uint16, np.float32)
@@ -146,13 +144,13 @@ def test_a_level_is_held_against_floating_point_frames_too(mode, edges, device):
 @pytest.mark.parametrize("edges", ["reflect", "shrink", "zero"])
 def test_other_edges_have_values_and_are_marked(edges, device):
     frame = np.random.default_rng(5).integers(1, 999, (12, 13), np.uint16)
-    maps = contrast(frame, ContrastSettings(edges=edges), device=device)
+    maps = contrast(frame, ContrastSettings(mode=Spatial(edges=edges)), device=device)
     assert np.isfinite(maps.contrast).all()
     assert ((maps.mask == validity.EDGE) == (np.pad(np.zeros((8, 9)), 2, constant_values=1) > 0)).all()
 
 
 def test_a_result_without_mask_and_index():
-    maps = contrast(np.ones((9, 9), np.uint8), ContrastSettings(mask=False, index="none"), device="cpu")
+    maps = contrast(np.ones((9, 9), np.uint8), ContrastSettings(index=NoIndex(), mask=NoMask()), device="cpu")
     assert maps.mask is None
     assert maps.index is None
     assert maps.valid.sum() == 25
@@ -170,8 +168,8 @@ def light(shape=(12, 90, 90), k=0.1, mean=500.0, seed=0):
 def test_a_dark_level_is_taken_off_exactly(dtype, depth, device):
     frames = np.random.default_rng(1).integers(100, 4096, (3, 40, 41), np.uint16)
     dark = np.random.default_rng(2).integers(0, 16 * 90, (40, 41)) / 16  # in sixteenths, so that nothing is rounded
-    settings = ContrastSettings(mode="temporal", frames=3) if depth > 1 else ContrastSettings()
-    maps = contrast(frames.astype(dtype), settings, noise=NoiseModel(dark_map=dark), device=device)
+    settings = ContrastSettings(mode=Temporal(frames=3)) if depth > 1 else ContrastSettings()
+    maps = contrast(frames.astype(dtype), settings, noise=DarkNoise(dark_map=dark), device=device)
     check_close(maps.contrast, contrast_of(frames - dark, settings.width, depth), 2.5e-7)
 
 
@@ -189,7 +187,7 @@ def test_noise_is_subtracted_from_k2(device):
     floor = 9 + 1 / 12
     expected = raw**2 - 0.8 / mean - floor / mean**2 - 2 * 0.8 * floor / (25 * mean**3)
     expected /= 1 - 0.8 / (25 * mean) + 3 * floor / (25 * mean**2)
-    found = contrast(frame, ContrastSettings(index="squared"), noise=noise, device=device)
+    found = contrast(frame, ContrastSettings(index=Squared()), noise=noise, device=device)
     np.testing.assert_allclose(found.index, expected, rtol=2e-6)
     np.testing.assert_allclose(found.contrast, np.sqrt(expected), rtol=2e-6)
     np.testing.assert_array_equal(found.squared, found.index)
@@ -201,7 +199,7 @@ def test_shot_and_read_noise_of_a_camera_are_found_and_removed():
     signal = (rng.poisson(light() * electrons) + read * rng.standard_normal((12, 90, 90))) / electrons
     frames = np.rint(signal + offset).astype(np.uint16)
     noise = NoiseModel(dark_adu=offset, gain=1 / electrons, read_noise_adu=read / electrons, quantization=True)
-    settings = ContrastSettings(index="squared", window=7)
+    settings = ContrastSettings(mode=Spatial(window=7), index=Squared())
     each = np.nanmean(contrast(frames, settings, noise=noise, device="cpu").index, axis=(1, 2))
     error = each.std(ddof=1) / np.sqrt(len(each))
     # the ratio of an unbiased variance to the squared mean of 49 samples of a gamma distribution
@@ -227,11 +225,12 @@ def test_the_dark_is_measured():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: NoiseModel(variance_map=-np.ones((8, 9))), "give a map"),
+        (lambda: DarkNoise(dark_map=np.ones((8, 9)), variance_map=-np.ones((8, 9))), "give a map"),
         (lambda: measure_dark(np.ones((8, 9))), "two or more"),
         (lambda: NoiseModel(gain=-1.0), "gain is -1"),
+        (lambda: DarkNoise(dark_map=np.ones((8, 9)), gain=-1.0), "gain is -1"),
         (
-            lambda: contrast(np.ones((10, 10), np.uint8), noise=NoiseModel(dark_map=np.ones((8, 9))), device="cpu"),
+            lambda: contrast(np.ones((10, 10), np.uint8), noise=DarkNoise(dark_map=np.ones((8, 9))), device="cpu"),
             r"dark_map has shape \(8, 9\) and the frames \(10, 10\)",
         ),
     ],

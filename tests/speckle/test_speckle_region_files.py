@@ -11,6 +11,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.speckle import ContrastSettings, contrast, region_curves
 from napari_gpubio.speckle.io import read_regions, write_beats_csv, write_pulsatility_csv, write_regions
 from napari_gpubio.speckle.pulsatility import PulsatilitySettings, region_pulsatility
+from napari_gpubio.speckle.settings import FlowIndex
 from tests.shell import run_verb
 from tests.speckle.pulse_samples import relative_flow
 
@@ -110,19 +111,22 @@ def files(tmp_path):
     return tmp_path
 
 
-def call(folder, *arguments):
-    return run_verb("speckle", folder / "frames.tif", *arguments, "--device", "cpu")
+def call(folder, verb, *arguments):
+    return run_verb(verb, folder / "frames.tif", "--regions", folder / "labels.tif", *arguments, "--device", "cpu")
 
 
 def test_curves_and_pulsatility_from_the_shell(files, capsys):
     names = {name: files / f"{name}.csv" for name in ("curves", "pulsatility", "beats")}
-    tables = [part for name, path in names.items() for part in (f"--{name}", path)]
-    assert call(files, "--regions", files / "labels.tif", "--fps", FPS, "--exposure-ms", 4, *tables) == 0
-    maps = contrast(beating_frames(), ContrastSettings(exposure_ms=4.0), device="cpu")
+    outputs = ["--out", names["pulsatility"], "--beats-out", names["beats"], "--curves-out", names["curves"]]
+    assert call(files, "pulsatility", "--rate-hz", FPS, "--exposure-ms", 4, *outputs) == 0
+    told = capsys.readouterr().out
+    maps = contrast(beating_frames(), ContrastSettings(index=FlowIndex(exposure_ms=4.0)), device="cpu")
     curves = region_curves(maps, {"region 1": LABELS == 1, "region 4": LABELS == 4})
     head, *rows = rows_of(names["curves"])
     np.testing.assert_array_equal([float(row[head.index("region 4 K²")]) for row in rows], curves[1].k2)
     assert float(rows[-1][head.index("time [s]")]) == 399 / FPS
+    assert call(files, "region-curves", "--rate-hz", FPS, "--exposure-ms", 4, "--out", files / "again.csv") == 0
+    assert (files / "again.csv").read_bytes() == names["curves"].read_bytes()
     pulses = [region_pulsatility(curve, FPS) for curve in curves]
     head, beating, steady = rows_of(names["pulsatility"])
     assert float(beating[head.index("beat rate [1/min]")]) == pulses[0].rate_bpm
@@ -134,7 +138,6 @@ def test_curves_and_pulsatility_from_the_shell(files, capsys):
     head, *rows = rows_of(names["beats"])
     assert head == ["phase", "region 1 sfi [1/s]", "region 1 sfi s.e. [1/s]"]
     np.testing.assert_array_equal([float(row[1]) for row in rows], pulses[0].course)
-    told = capsys.readouterr().out
     assert "region 1: 120." in told
     assert "region 4: no beat between 40 and 800 /min" in told
 
@@ -142,7 +145,7 @@ def test_curves_and_pulsatility_from_the_shell(files, capsys):
 def test_the_band_and_the_index_of_flow_are_options(files, capsys):
     out = files / "pulse.csv"
     arguments = ["--slowest-bpm", 200, "--fastest-bpm", 600, "--flow", "ict"]
-    assert call(files, "--regions", files / "labels.tif", "--fps", FPS, "--pulsatility", out, *arguments) == 0
+    assert call(files, "pulsatility", "--rate-hz", FPS, "--out", out, *arguments) == 0
     head, row, _ = rows_of(out)
     assert row[head.index("flow")] == "ict"
     assert "no beat between 200 and 600 /min" in capsys.readouterr().out
@@ -151,22 +154,19 @@ def test_the_band_and_the_index_of_flow_are_options(files, capsys):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--curves", "c.csv"], "--curves needs regions; give --regions"),
-        (["--regions", "labels.tif"], "--regions has no meaning without"),
-        (["--regions", "labels.tif", "--pulsatility", "p.csv"], "--pulsatility needs the frame rate; give --fps"),
-        (["--regions", "labels.tif", "--pulsatility", "p.csv", "--fps", 0], "--fps is 0"),
-        (["--regions", "labels.tif", "--curves", "c.txt"], "does not end in .csv"),
-        (["--regions", "labels.tif", "--curves", "no/c.csv"], "does not exist; create it"),
-        (["--regions", "gone.tif", "--curves", "c.csv"], "gone.tif does not exist"),
-        (
-            ["--regions", "labels.tif", "--pulsatility", "p.csv", "--fps", 9, "--slowest-bpm", 900],
-            "slowest beat is 900",
-        ),
+        (["region-curves"], "nothing is to be written; give --out"),
+        (["pulsatility", "--out", "p.csv"], "rate_hz is not given"),
+        (["pulsatility", "--out", "p.csv", "--rate-hz", 0], "rate_hz is 0"),
+        (["region-curves", "--out", "c.txt"], "does not end in .csv"),
+        (["region-curves", "--out", "no/c.csv"], "does not exist; create it"),
+        (["region-curves", "--regions", "gone.tif", "--out", "c.csv"], "gone.tif does not exist"),
+        (["pulsatility", "--out", "p.csv", "--rate-hz", 9, "--slowest-bpm", 900], "slowest beat is 900"),
+        (["region-curves", "--out", "c.csv", "--flow", "sfi", "--beta", "0.5"], "--beta is an option of ict"),
     ],
 )
 def test_what_has_no_meaning_is_reported_before_the_run(files, monkeypatch, arguments, sentence):
     monkeypatch.chdir(files)
-    monkeypatch.setattr("napari_gpubio.speckle.cli.contrast_steps", None)
+    monkeypatch.setattr("napari_gpubio.speckle.operations.contrast_steps", None)
     with pytest.raises(InvalidInput, match=sentence):
         call(files, *arguments)
 

@@ -13,10 +13,12 @@ from napari_gpubio.speckle.live import Event, TimeCourse
 from napari_gpubio.speckle.model import ALL, BELOW_NOISE, EDGE, SATURATED
 from napari_gpubio.speckle.regions import mean_k2
 from napari_gpubio.speckle.samples import Camera, flow_frames
+from napari_gpubio.speckle.settings import FlowIndex, InverseCorrelationTime, Spatial, Squared
+from tests.speckle.choices import settings_with
 
 
 def maps_of(k, mask=None, **options):
-    return ContrastMaps(signed=np.asarray(k, np.float32), mask=mask, settings=ContrastSettings(**options))
+    return ContrastMaps(signed=np.asarray(k, np.float32), mask=mask, settings=settings_with(**options))
 
 
 def whole(maps):
@@ -24,14 +26,22 @@ def whole(maps):
 
 
 def test_k2_is_averaged_and_not_the_index():
-    maps = maps_of([[[0.1, 0.3]], [[0.2, 0.2]]], exposure_ms=5.0, beta=0.5)
+    maps = maps_of([[[0.1, 0.3]], [[0.2, 0.2]]], exposure_ms=5.0)
     (curve,) = region_curves(maps, whole(maps))
+    (slow,) = region_curves(maps, whole(maps), flow=InverseCorrelationTime(exposure_ms=5.0, beta=0.5))
     np.testing.assert_allclose(curve.k2, [0.05, 0.04], rtol=1e-6)
     np.testing.assert_allclose(curve.contrast, np.sqrt([0.05, 0.04]), rtol=1e-6)
-    np.testing.assert_allclose(curve.sfi, speckle_flow_index([0.05, 0.04], 5.0), rtol=1e-6)
-    np.testing.assert_allclose(curve.ict, inverse_correlation_time([0.05, 0.04], 5.0, 0.5), rtol=1e-6)
+    np.testing.assert_allclose(curve.flow, speckle_flow_index([0.05, 0.04], 5.0), rtol=1e-6)
+    np.testing.assert_allclose(slow.flow, inverse_correlation_time([0.05, 0.04], 5.0, 0.5), rtol=1e-6)
     np.testing.assert_allclose(curve.relative([0]), [1.0, 1.25], rtol=1e-6)
-    assert np.mean(speckle_flow_index([0.01, 0.09], 5.0)) > 2 * curve.sfi[0]  # what averaging the index would give
+    assert np.mean(speckle_flow_index([0.01, 0.09], 5.0)) > 2 * curve.flow[0]  # what averaging the index would give
+
+
+def test_flow_needs_an_exposure():
+    maps = maps_of([[[0.1, 0.3]]], index="none")
+    (curve,) = region_curves(maps, whole(maps))
+    with pytest.raises(InvalidInput, match="flow needs the exposure"):
+        _ = curve.flow
 
 
 def test_masked_pixels_are_skipped_and_counted():
@@ -47,7 +57,7 @@ def test_negative_k2_counts_where_noise_was_subtracted():
     maps = ContrastMaps(
         signed=np.array([[0.1, np.nan]], np.float32),
         index=np.array([[0.01, -0.004]], np.float32),
-        settings=ContrastSettings(index="squared"),
+        settings=ContrastSettings(index=Squared()),
     )
     (curve,) = region_curves(maps, {"all": np.ones((1, 2))})
     assert curve.k2[0] == pytest.approx(0.003)
@@ -60,7 +70,7 @@ def exposed(index, count=4, electrons=2.5, read=1.5):
     frames = np.concatenate([camera.expose(light, np.random.default_rng(n)) for n in range(count)])
     noise = NoiseModel(dark_adu=camera.dark_adu, gain=1.0, read_noise_adu=read, quantization=True)
     return [
-        contrast(frames, ContrastSettings(window=7, index=one), noise=noise, device="cpu") for one in ("squared", index)
+        contrast(frames, settings_with(window=7, index=one), noise=noise, device="cpu") for one in ("squared", index)
     ]
 
 
@@ -73,9 +83,10 @@ def test_windows_below_the_noise_count_with_every_index(index):
     assert (maps.contrast[maps.valid] > 0).all()
     np.testing.assert_allclose(maps.squared, squared.squared, rtol=1e-6)
     regions = {"all": np.ones((60, 70)), "part": np.eye(60, 70)}
-    for curve, expected in zip(region_curves(maps, regions), region_curves(squared, regions), strict=True):
+    flow = FlowIndex(exposure_ms=10.0)
+    for curve, expected in zip(region_curves(maps, regions, flow=flow), region_curves(squared, regions), strict=True):
         np.testing.assert_allclose(curve.k2, expected.k2, rtol=1e-5)
-        np.testing.assert_allclose(curve.sfi, speckle_flow_index(expected.k2, 10.0), rtol=1e-5)
+        np.testing.assert_allclose(curve.flow, speckle_flow_index(expected.k2, 10.0), rtol=1e-5)
         assert (curve.skipped == expected.skipped).all()
     one, inner = maps[2], (slice(None), slice(3, -3), slice(3, -3))
     assert mean_k2(one[np.nonzero(regions["part"])])[0] == pytest.approx(region_curves(maps, regions)[1].k2[2])
@@ -89,7 +100,7 @@ def test_equal_samples_count_where_noise_was_subtracted():
     curves = [region_curves(contrast(frame, noise=m, device="cpu"), {"a": np.ones((9, 9))})[0] for m in (noise, None)]
     assert curves[0].k2[0] == pytest.approx(-0.25 / 10**2, rel=0.01)
     assert (curves[0].used[0], curves[1].used[0]) == (25, 0)
-    assert np.isnan([curves[0].contrast, curves[0].sfi, curves[0].ict]).all(), "there is no flow below the noise"
+    assert np.isnan([curves[0].contrast, curves[0].flow]).all(), "there is no flow below the noise"
 
 
 def test_means_at_low_light_are_those_of_the_light():
@@ -100,7 +111,7 @@ def test_means_at_low_light_are_those_of_the_light():
         camera = Camera(mean_adu=electrons * gain, electrons_per_adu=1 / gain, read_noise_electrons=read)
         frames = np.concatenate([camera.expose(light, rng) for _ in range(40)])
         noise = NoiseModel(dark_adu=camera.dark_adu, gain=gain, read_noise_adu=read * gain, quantization=gain < 2)
-        settings, everywhere = ContrastSettings(window=window), {"a": np.ones((90, 90))}
+        settings, everywhere = ContrastSettings(mode=Spatial(window=window)), {"a": np.ones((90, 90))}
         (found,) = region_curves(contrast(frames, settings, noise=noise, device="cpu"), everywhere)
         (expected,) = region_curves(contrast(light, settings, device="cpu"), everywhere)
         assert found.k2.mean() == pytest.approx(expected.k2.mean(), rel=0.03)

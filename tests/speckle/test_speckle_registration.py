@@ -11,6 +11,7 @@ from napari_gpubio.speckle import ContrastSettings, contrast, register
 from napari_gpubio.speckle.model import EDGE
 from napari_gpubio.speckle.registration import LARGEST_SHIFT, ShiftFinder, find_shift, register_steps, shift_frame
 from napari_gpubio.speckle.samples import Camera, SpeckleField
+from napari_gpubio.speckle.settings import Spatial
 from tests.runs import stopped
 
 MARGIN, SHAPE = 110, (250, 300)
@@ -58,8 +59,7 @@ def test_a_registration_can_be_stopped():
 @pytest.mark.parametrize("edges", ["valid", "reflect"])
 def test_what_came_in_from_outside_has_no_contrast(edges):
     found = register(moved_scene([(0, 0), (2, -3)]))
-    maps = contrast(found.frames, ContrastSettings(edges=edges), device="cpu")
-    found.clear_outside(maps)
+    maps = contrast(found, ContrastSettings(mode=Spatial(edges=edges)), device="cpu")
     known = np.zeros(found.frames.shape, bool)
     known[:, 4 : 90 if edges == "reflect" else 88, (0 if edges == "reflect" else 2) : 105] = True
     np.testing.assert_array_equal(np.isfinite(maps.contrast), known)

@@ -10,11 +10,12 @@ import pytest
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.speckle import ContrastSettings, ContrastStream, baseline_k2, contrast, contrast_steps
 from napari_gpubio.speckle.model import EDGE
-from tests.fitting import fitting
+from napari_gpubio.speckle.settings import RelativeFlow, Spatial, Squared, Temporal
 from tests.runs import finished, stopped
+from tests.speckle.choices import settings_with
 
 FRAMES = np.random.default_rng(0).integers(1, 4096, (30, 24, 28), np.uint16)
-TEMPORAL = ContrastSettings(mode="temporal", frames=5)
+TEMPORAL = ContrastSettings(mode=Temporal(frames=5))
 
 
 def same(one, other):
@@ -29,14 +30,14 @@ def test_steps_count_maps_and_show_the_newest(in_chunks_of):
     for step in seen:
         assert same(step.preview.contrast, maps.contrast[step.done - 1])
     assert maps.complete
-    assert maps.parameters["speckle"]["mode"] == "temporal"
+    assert maps.parameters["speckle"]["mode"]["kind"] == "temporal"
     assert maps.parameters["device"].startswith("cpu")
 
 
 @pytest.mark.parametrize("mode", ["spatial", "temporal", "spatio-temporal"])
 @pytest.mark.parametrize("blocks", [False, True])
 def test_chunks_do_not_change_a_bit(in_chunks_of, mode, blocks):
-    settings = fitting(ContrastSettings(), mode=mode, frames=5, blocks=blocks)
+    settings = settings_with(mode=mode, frames=5, blocks=blocks)
     whole = contrast(FRAMES, settings, device="cpu")
     in_chunks_of(1)
     pieces = contrast(FRAMES, settings, device="cpu")
@@ -85,7 +86,7 @@ def test_zarr_and_memory_maps(tmp_path):
 
 
 def test_remarks_on_frames():
-    maps = contrast(FRAMES, ContrastSettings(mode="temporal", frames=8, blocks=True), device="cpu")
+    maps = contrast(FRAMES, ContrastSettings(mode=Temporal(frames=8, blocks=True)), device="cpu")
     assert len(maps) == 3
     assert maps.notes == ("the last 6 of 30 frames do not fill a block and were left out",)
     assert contrast(FRAMES[0].astype(float), device="cpu").notes == (
@@ -96,7 +97,7 @@ def test_remarks_on_frames():
 def test_a_baseline_is_the_mean_of_finite_k2():
     frames = FRAMES.astype(np.uint16)
     frames[3, :9, :9] = 0
-    k2 = contrast(frames, ContrastSettings(index="squared"), device="cpu").index.astype(float)
+    k2 = contrast(frames, ContrastSettings(index=Squared()), device="cpu").index.astype(float)
     found = baseline_k2(frames, device="cpu")
     np.testing.assert_allclose(found, np.ma.masked_invalid(k2).mean(axis=0).filled(np.nan), rtol=1e-12)
     assert np.isfinite(found[2:-2, 2:-2]).all()
@@ -111,7 +112,7 @@ def test_a_baseline_is_the_mean_of_finite_k2():
 @pytest.mark.parametrize("blocks", [False, True])
 def test_a_stream_gives_the_maps_of_its_stack(mode, blocks, dtype):
     frames = (FRAMES[:11] // 16).astype(dtype)
-    settings = fitting(ContrastSettings(), mode=mode, frames=3, blocks=blocks)
+    settings = settings_with(mode=mode, frames=3, blocks=blocks)
     expected = contrast(frames, settings, device="cpu")
     with ContrastStream(settings, frames.shape[1:], dtype, device="cpu") as stream:
         pushed = [copy.deepcopy(stream.push(frame)) for frame in frames]
@@ -207,10 +208,10 @@ def test_other_floating_point_numbers_are_taken(dtype):
 
 
 def test_windows_larger_than_the_frame():
-    assert "window is 21 pixels and a frame 22 x 20" in refused(GOOD, ContrastSettings(window=21))
-    assert "the stack has 3" in refused(GOOD, ContrastSettings(mode="temporal", frames=4))
-    assert "the stack has 1" in refused(GOOD[0], ContrastSettings(mode="temporal"))
-    contrast(GOOD, ContrastSettings(mode="temporal", frames=3), device="cpu")
+    assert "window is 21 pixels and a frame 22 x 20" in refused(GOOD, ContrastSettings(mode=Spatial(window=21)))
+    assert "the stack has 3" in refused(GOOD, ContrastSettings(mode=Temporal(frames=4)))
+    assert "the stack has 1" in refused(GOOD[0], ContrastSettings(mode=Temporal()))
+    contrast(GOOD, ContrastSettings(mode=Temporal(frames=3)), device="cpu")
 
 
 @pytest.mark.parametrize(
@@ -221,20 +222,42 @@ def test_windows_larger_than_the_frame():
         ({"window": 1}, "at least 3 pixels"),
         ({"exposure_ms": 0.0}, "exposure_ms is 0 ms; it must be greater than 0 ms"),
         ({"exposure_ms": float("nan")}, "finite"),
-        ({"frames": 1}, "at least 2 frames"),
-        ({"mode": "both"}, "choose one of 'spatial'"),
+        ({"mode": "temporal", "frames": 1}, "at least 2 frames"),
         ({"edges": "wrap"}, "choose one of 'valid'"),
-        ({"beta": 1.5}, "at most 1"),
+        ({"index": "ict", "beta": 1.5}, "at most 1"),
     ],
 )
 def test_settings_that_cannot_be(options, sentence):
     with pytest.raises(InvalidInput, match=sentence):
-        ContrastSettings(**options)
+        settings_with(**options)
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "sentence"),
+    [
+        (lambda: Spatial(frames=3), TypeError, "frames"),
+        (lambda: Temporal(window=3), TypeError, "window"),
+        (lambda: Squared(exposure_ms=3.0), TypeError, "exposure_ms"),
+        (lambda: ContrastSettings(mode="spatial"), InvalidInput, "mode is 'spatial'; give Spatial or Temporal"),
+        (lambda: ContrastSettings(mode=Squared()), InvalidInput, "mode is Squared; give Spatial or Temporal"),
+        (lambda: RelativeFlow(baseline=(3, 1)), InvalidInput, r"baseline is \(3, 1\)"),
+    ],
+)
+def test_a_setting_that_would_be_ignored_cannot_be_written(make, error, sentence):
+    with pytest.raises(error, match=sentence):
+        make()
 
 
 def test_baselines():
-    relative = ContrastSettings(index="relative")
-    assert "needs a baseline" in refused(GOOD, relative)
+    relative, first = ContrastSettings(index=RelativeFlow()), ContrastSettings(index=RelativeFlow(baseline=(0, 1)))
+    with pytest.raises(InvalidInput, match="needs a baseline"):
+        ContrastStream(relative, (20, 22), np.uint8, device="cpu")
+    for settings, frames in ((relative, GOOD), (first, GOOD[:2])):
+        k2 = baseline_k2(frames, settings, device="cpu")
+        expected = contrast(GOOD, relative, baseline=k2, device="cpu").index
+        np.testing.assert_array_equal(contrast(GOOD, settings, device="cpu").index, expected)
+    assert "in the settings, and its K² is given" in refused(GOOD, first, baseline=0.1)
+    assert "and there are 3 frames" in refused(GOOD, ContrastSettings(index=RelativeFlow(baseline=(0, 3))))
     assert "the baseline has shape (4, 4)" in refused(GOOD, relative, baseline=np.ones((4, 4)))
     one, whole = (contrast(GOOD, relative, baseline=b, device="cpu").index for b in (0.2, np.full((20, 22), 0.2)))
     assert np.array_equal(one, whole, equal_nan=True)

@@ -19,6 +19,7 @@ from napari_gpubio.speckle.samples import (
     tube_map,
     window_share,
 )
+from napari_gpubio.speckle.settings import Spatial, Squared
 
 # K² of finely stepped exposures, to the digits that the number of steps leaves; and the share of it that windows see,
 # 5 x 5 and 7 x 7, by the pupil's radius.
@@ -128,7 +129,7 @@ def test_the_sample_with_a_step_of_flow():
     made = samples.flow_step()
     tube = made.x[0] == made.x[0].max()
     tube = ndimage.binary_erosion(tube, iterations=4)
-    settings = ContrastSettings(mode="spatial", window=7, index="squared")
+    settings = ContrastSettings(mode=Spatial(window=7), index=Squared())
     maps = contrast(made.frames, settings, noise=samples.noise_model(), device="cpu")
     (curve,) = region_curves(maps, {"tube": tube})
     relative = curve.relative(slice(0, samples.STEP_AT))

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.memory import forget_pages
 from napari_gpubio.core.reading import noted
 from napari_gpubio.speckle import (
     ContrastSettings,
@@ -25,11 +26,12 @@ from napari_gpubio.speckle.io import MapFile, open_frames, read_frames, tiff_wri
 from napari_gpubio.speckle.kernels.contrast import gpu, problem
 from napari_gpubio.speckle.live.writers import BigTiffWriter
 from napari_gpubio.speckle.regions import CurveTaker
-from napari_gpubio.speckle.stored import StoredFrames, forget_pages
-from tests.fitting import fitting
+from napari_gpubio.speckle.settings import Temporal
+from napari_gpubio.speckle.stored import StoredFrames
 from tests.runs import stopped
 from tests.sentences import says
 from tests.shell import run_verb
+from tests.speckle.choices import settings_with
 
 tifffile = pytest.importorskip("tifffile", reason="tifffile is not installed: it comes with napari")
 FRAMES = np.random.default_rng(0).integers(1, 4096, (30, 24, 28), np.uint16)
@@ -72,7 +74,7 @@ def check_same(folder, frames, settings=None, **options):
 @pytest.mark.parametrize("blocks", [False, True])
 @pytest.mark.parametrize("dtype", ["u2", "f4"])
 def test_files_have_the_bits_of_a_run_in_memory(tmp_path, one_by_one, mode, blocks, dtype):
-    settings = fitting(ContrastSettings(), mode=mode, frames=5, blocks=blocks)
+    settings = settings_with(mode=mode, frames=5, blocks=blocks)
     check_same(tmp_path, FRAMES.astype(dtype), settings, noise=NOISE, device="cpu")
 
 
@@ -80,7 +82,7 @@ def test_files_have_the_bits_of_a_run_in_memory(tmp_path, one_by_one, mode, bloc
 @pytest.mark.parametrize("mode", ["spatial", "temporal", "spatio-temporal"])
 def test_several_gpus_write_the_bits_of_a_run_in_memory(tmp_path, fake_gpu, one_by_one, mode):
     fake_gpu(count=3)
-    check_same(tmp_path, FRAMES, fitting(ContrastSettings(), mode=mode, frames=5), noise=NOISE, device="cuda:all")
+    check_same(tmp_path, FRAMES, settings_with(mode=mode, frames=5), noise=NOISE, device="cuda:all")
     means = [baseline_k2(FRAMES, device=device) for device in ("cuda:0", "cuda:all")]
     np.testing.assert_array_equal(*means)
 
@@ -89,7 +91,7 @@ def test_several_gpus_write_the_bits_of_a_run_in_memory(tmp_path, fake_gpu, one_
 @pytest.mark.parametrize("mode", ["spatial", "temporal", "spatio-temporal"])
 def test_real_gpus_write_the_bits_of_a_run_in_memory(tmp_path, mode):
     frames = np.random.default_rng(1).integers(1, 4096, (300, 24, 28), np.uint16)
-    for settings in (fitting(ContrastSettings(), mode=mode, frames=5, blocks=blocks) for blocks in (False, True)):
+    for settings in (settings_with(mode=mode, frames=5, blocks=blocks) for blocks in (False, True)):
         check_same(tmp_path, frames, settings, noise=NOISE, device="cuda:all")
 
 
@@ -97,7 +99,7 @@ def test_real_gpus_write_the_bits_of_a_run_in_memory(tmp_path, mode):
 def test_a_few_maps_are_held_whatever_there_are(tmp_path, monkeypatch, mode):
     frames = np.random.default_rng(0).integers(1, 255, (600, 64, 64), np.uint8)
     tifffile.imwrite(tmp_path / "frames.tif", frames, photometric="minisblack")
-    settings = fitting(ContrastSettings(), mode=mode, frames=5)
+    settings = settings_with(mode=mode, frames=5)
     of_map = 64 * 64 * (9 + 1)
     monkeypatch.setattr(problem, "BATCH_BYTES", 4 * of_map)
     curves = CurveTaker({"all": np.ones((64, 64))})
@@ -168,11 +170,11 @@ def test_what_was_there_stays_if_a_run_fails_or_has_no_map(tmp_path, one_by_one)
 
 def test_windows_that_do_not_fit_in_memory_are_refused_before(monkeypatch):
     stored = StoredFrames((30, 24, 28), np.uint16, lambda first, end: FRAMES[first:end])
-    settings = ContrastSettings(mode="temporal", frames=20)
+    settings = ContrastSettings(mode=Temporal(frames=20))
     monkeypatch.setattr("napari_gpubio.speckle.run.free_memory_bytes", lambda _: 20 * 24 * 28 * 4 - 1)
     with pytest.raises(InvalidInput, match="the 20 frames of a window need"):
         contrast(stored, settings, device="cpu", into=[CurveTaker({})])
-    contrast(stored, ContrastSettings(mode="temporal", frames=19), device="cpu", into=[CurveTaker({})])
+    contrast(stored, ContrastSettings(mode=Temporal(frames=19)), device="cpu", into=[CurveTaker({})])
 
 
 # -- files ------------------------------------------------------------------------------------------------------------
@@ -251,7 +253,7 @@ def test_frames_of_any_file_come_a_few_at_a_time(tmp_path, one_by_one, name):
         found = open_frames(path)
     assert notes == said
     assert found.shape == (30, 24, 28)
-    settings = ContrastSettings(mode="temporal", frames=5)
+    settings = ContrastSettings(mode=Temporal(frames=5))
     with MapFile(tmp_path / "k.tif") as k, noted() as later:
         contrast(found, settings, device="cpu", into=[k])
     assert later == []
@@ -284,7 +286,7 @@ def test_windows_that_overlap_read_each_frame_once(one_by_one):
         return FRAMES[first:end]
 
     stored = StoredFrames(FRAMES.shape, FRAMES.dtype, reading)
-    contrast(stored, ContrastSettings(mode="temporal", frames=5), device="cpu")
+    contrast(stored, ContrastSettings(mode=Temporal(frames=5)), device="cpu")
     assert read == list(range(30))
     with pytest.raises(IndexError, match="there is no frame 30"):
         stored[30]
@@ -297,7 +299,7 @@ def test_dark_frames_may_be_stored():
     np.testing.assert_array_equal(one.variance_map, other.variance_map)
 
 
-def test_the_verb_writes_registered_maps_and_curves(tmp_path, one_by_one):
+def test_the_verbs_write_registered_maps_and_curves(tmp_path, one_by_one):
     image = np.random.default_rng(3).integers(100, 4000, (90, 96), np.uint16)
     frames = np.stack([np.roll(image, (shift, 2 * shift), axis=(0, 1))[8:-8, 8:-8] for shift in (0, 1, 2, 3)])
     tifffile.imwrite(tmp_path / "frames.tif", frames, photometric="minisblack")
@@ -306,9 +308,11 @@ def test_the_verb_writes_registered_maps_and_curves(tmp_path, one_by_one):
     expected = contrast(found.frames, device="cpu")
     found.clear_outside(expected)
     assert found.shifts[-1].tolist() == [-3, -6]
-    outputs = ["--contrast", tmp_path / "k.tif", "--mask-out", tmp_path / "m.tif", "--curves", tmp_path / "c.csv"]
-    labels = ["--regions", tmp_path / "labels.tif", "--device", "cpu"]
-    assert run_verb("speckle", tmp_path / "frames.tif", "--register", *outputs, *labels) == 0
+    moved, more = tmp_path / "moved.json", ("--regions", tmp_path / "labels.tif", "--out", tmp_path / "c.csv")
+    assert run_verb("register-frames", tmp_path / "frames.tif", "--record", moved) == 0
+    outputs = ["--out", tmp_path / "k.tif", "--mask-out", tmp_path / "m.tif"]
+    assert run_verb("speckle", moved, *outputs, "--device", "cpu") == 0
+    assert run_verb("region-curves", moved, *more, "--device", "cpu") == 0
     np.testing.assert_array_equal(tifffile.imread(tmp_path / "k.tif"), expected.contrast)
     np.testing.assert_array_equal(tifffile.imread(tmp_path / "m.tif"), expected.mask)
     [curve] = region_curves(expected, {"all": np.ones(frames.shape[1:])})

@@ -51,6 +51,7 @@ from napari_gpubio.core.operations.stores import (
     file,
     kind_registered,
     run_steps,
+    write_steps,
     write_value,
 )
 from napari_gpubio.core.operations.volumes import Volume
@@ -472,7 +473,7 @@ def _run(operation: type[Operation], chosen: Mapping[tuple[str, ...], type], opt
     outputs = {flags[0]: (name, values[_dest(name)]) for name, flags in _outputs(operation).items()}
     wanted = {flag: path for flag, (_, path) in outputs.items() if path is not None}
     record = options.record
-    if not wanted and record is None and outputs and not operation.needs_no_file:
+    if not wanted and record is None and outputs and not (operation.needs_no_file or options.json):
         raise InvalidInput(f"nothing is to be written; give {' or '.join(outputs)}")
     for flag, (name, path) in outputs.items():
         check_endings({flag: path}, kind_registered(operation.makes[name]).endings)
@@ -487,21 +488,19 @@ def _run(operation: type[Operation], chosen: Mapping[tuple[str, ...], type], opt
     known = _left(operation, kept)
     continued = None if known is None else kept
     check_outputs({**wanted, **beside, "--record": record}, read, force=options.force, continued=continued)
+    written = {outputs[flag][0]: path for flag, path in wanted.items()} if operation.writes_files() else {}
     device = choose_device(options.device)
     keep = Keeper(kept, functools.partial(_keep, made), draw_progress, goes_on=known is not None)
     with stop_at_interrupt() as stop:
-        result = drive(run_steps(made, device=device, stop=stop, known=known), keep)
+        how: dict[str, Any] = {"device": device, "stop": stop}
+        steps = write_steps(made, written, **how) if written else run_steps(made, known=known, **how)
+        result = drive(steps, keep)
     if result is None:
         return STOPPED
     if operation.continues and not result.complete:
         if kept is not None:
             _keep(made, kept, made.output(operation.continues).value_in(result))
-        tell(
-            [
-                "stopped early; "
-                + ("nothing was kept, for it has no file" if kept is None else "the same command goes on")
-            ]
-        )
+        tell([f"stopped early; {'nothing was kept' if kept is None else 'the same command goes on'}"])
         return STOPPED
     if operation.keeps_parts and not result.complete:
         tell([f"nothing was written, since {operation.keeps_parts}"])
@@ -514,7 +513,8 @@ def _run(operation: type[Operation], chosen: Mapping[tuple[str, ...], type], opt
     measured(**told.numbers)
     for name, path in outputs.values():
         if path is not None:
-            write_value(made.output(name).value_in(result), path, made.output(name))
+            if name not in written:
+                write_value(made.output(name).value_in(result), path, made.output(name))
             for one in (path, *kind_registered(made.makes[name]).beside(path).values()):
                 wrote(one)
     if record is not None:

@@ -18,12 +18,14 @@ import types
 import typing
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.settings import Settings, Words, hints, kind_of, record_fields, shown_value
 from napari_gpubio.core.steps import Step
+from napari_gpubio.core.volumes import stem_of
 
 T = TypeVar("T")
 S = TypeVar("S", bound=Settings)
@@ -104,7 +106,7 @@ class Output(Generic[T]):
 
     def value_in(self, made: Any) -> Any:
         """Return this one of all that the operation made."""
-        return made if made is None or len(self.of.makes) == 1 else getattr(made, self.name)
+        return made if made is None or len(self.of.makes) == 1 else self.of.result(made, self.name)
 
     def to_plain(self) -> dict[str, str]:
         """Return it as JSON holds it: the operation by its id."""
@@ -240,6 +242,35 @@ class Operation(Settings):
         """
         raise NotImplementedError
 
+    def steps_into(
+        self, data: Any, files: Mapping[str, Path], *, device: Device, stop: threading.Event | None
+    ) -> Generator[Step, None, Any]:
+        """Do it and write results to files as they are made, which need not fit into memory.
+
+        Not every operation can; the command line uses it of those that do.
+
+        Parameters
+        ----------
+        data, device, stop
+            As of `steps`.
+        files
+            Where results go, by their names.
+
+        Returns
+        -------
+        What is told of them: ``notes``, and whether they are ``complete``.
+        """
+        raise NotImplementedError
+
+    @classmethod
+    def writes_files(cls) -> bool:
+        """Whether it has `steps_into`."""
+        return cls.steps_into is not Operation.steps_into
+
+    def result(self, made: Any, name: str) -> Any:
+        """Return a result of several by its name, from what the steps return: its attribute."""
+        return getattr(made, name)
+
     def told(self, result: Any) -> Told:  # noqa: ARG002 - for those that tell something
         """What is to be told of a result on the command line."""
         return Told()
@@ -281,6 +312,12 @@ Ref = Output[T] | Operation  # of an input: an output, or an operation whose mai
 
 class Reading(Operation):
     """Base of operations that only read: they have ``read`` in the place of steps."""
+
+    @property
+    def title(self) -> str:
+        """Name of the file, or of what is held."""
+        found = getattr(self, "file", None)
+        return stem_of(Path(found.path)) if isinstance(found, File) else getattr(self, "name", self.verb)
 
     @classmethod
     def opens(cls, path: str) -> bool:  # noqa: ARG003 - for those of several that open a kind

@@ -32,7 +32,7 @@ def script(
     folder: Path | None = None,
     names: Mapping[str, str] | None = None,
     store: Store = STORE,
-    save: Mapping[str, str] | None = None,
+    save: Mapping[Any, str] | None = None,
 ) -> str:
     """Return Python that makes results: a line for each operation that they need, with what differs from the defaults.
 
@@ -49,13 +49,13 @@ def script(
     store
         Holds these arrays.
     save
-        Files that the script is to write results of the first operation to, by the names of the results; none by
-        default, where it ends with what is wanted.
+        Files that the script is to write results to, by the names of those of the first operation, or by the results of
+        others; none by default, where it ends with what is wanted.
     """
     wanted = [one if isinstance(one, Output) else one.output() for one in outputs]
     writer = _Writer(folder or Path(), store, names or {})
-    lines = [writer.line(one) for one in ancestry(*(one.of for one in wanted))]
-    saved = {path: wanted[0].of.output(name) for name, path in (save or {}).items()}
+    saved = {path: one if isinstance(one, Output) else wanted[0].of.output(one) for one, path in (save or {}).items()}
+    lines = [writer.line(one) for one in ancestry(*(one.of for one in (*wanted, *saved.values())))]
     for path, one in saved.items():
         lines.append(f"{writer.use('save', _HERE)}({writer.reference(one)}, {path!r}, device={device!r})")
     if not saved:

@@ -20,6 +20,7 @@ import psutil
 from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import SAMPLED, file_checksum
+from napari_gpubio.core.memory import map_of
 from napari_gpubio.core.operations.records import (
     File,
     Held,
@@ -93,7 +94,8 @@ class Kind(Generic[T]):
     type
         The type.
     counts
-        Its parts that make it what it is: arrays, numbers and texts, and tuples, mappings and dataclasses of these.
+        Its parts that make it what it is: arrays, numbers and texts, and tuples, mappings and dataclasses of these;
+        iterators of what is too large for the memory.
     endings
         Of the files that it is written to.
     write
@@ -199,6 +201,9 @@ def _leaves(value: Any) -> Iterator[Any]:
         yield len(value)
         for one in value:
             yield from _leaves(one)
+    elif isinstance(value, Iterator):
+        for one in value:
+            yield from _leaves(one)
     elif isinstance(value, np.generic):
         yield value.item()
     else:
@@ -206,8 +211,8 @@ def _leaves(value: Any) -> Iterator[Any]:
 
 
 def _nbytes(value: Any) -> int:
-    """Bytes of the arrays of a result."""
-    return sum(one.nbytes for one in _leaves(value) if isinstance(one, np.ndarray))
+    """Bytes of the arrays of a result that are in memory."""
+    return sum(one.nbytes for one in _leaves(value) if isinstance(one, np.ndarray) and map_of(one) is None)
 
 
 # -- values -----------------------------------------------------------------------------------------------------------
@@ -399,6 +404,38 @@ def _made(
         return result
     finally:
         making.release()
+
+
+def write_steps(
+    operation: Operation,
+    files: Mapping[str, Path],
+    *,
+    device: str | Device = "auto",
+    store: Store = STORE,
+    stop: threading.Event | None = None,
+) -> Generator[Step, None, Any]:
+    """Do an operation that writes results to files as they are made, after those that it needs; see `run_steps`.
+
+    Parameters
+    ----------
+    operation
+        One that has `Operation.steps_into`.
+    files
+        Where results go, by their names.
+    device, store, stop
+        As of `run_steps`.
+
+    Returns
+    -------
+    What `Operation.steps_into` returns; None if one that it needs was stopped.
+    """
+    here, chosen = dict[str, Any](), choose_device(device)
+    for needed in dict.fromkeys(ref.of for _, ref in operation.inputs()):
+        made = yield from run_steps(needed, device=chosen, store=store, stop=stop)
+        if made is None or not getattr(made, "complete", True):
+            return None
+        here[needed.id] = made
+    return (yield from operation.steps_into(_data(operation, here, store), files, device=chosen, stop=stop))
 
 
 def run(

@@ -182,11 +182,10 @@ class LivePreview(QObject):
         self._debouncer = Debouncer(self.start, self)  # several axes and settings may change at once
         events = viewer.dims.events
         changes = (events.current_step, events.order, events.ndisplay)
-        followed = [
-            *((event, self.request_update) for event in changes),
-            (viewer.layers.events.removed, self._on_removed),
-        ]
-        self._slices = Connections(lambda: followed)
+        removed = viewer.layers.events.removed
+        self._slices = Connections(
+            lambda: [(removed, self._on_removed), *((event, self.request_update) for event in changes)]
+        )
         self.attach = self._slices.attach
 
     @property

@@ -1,7 +1,6 @@
 """The sum and the difference of two plans as dose layers, which are then used like any other dose."""
 
-import dataclasses
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from typing import Any
 
@@ -9,13 +8,18 @@ from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QHBoxLayout, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.napari_io import carried
+from napari_gpubio.core.operations.files import record_of_output
+from napari_gpubio.core.operations.records import Operation, Output
+from napari_gpubio.core.operations.stores import run_steps
 from napari_gpubio.core.reading import NOTES, noted
 from napari_gpubio.core.steps import Step
-from napari_gpubio.dose.gui.request import Plan, unit_note
+from napari_gpubio.dose.gui.histograms import Plan, unit_note
 from napari_gpubio.dose.model import OF_BEAMS, Dose
 from napari_gpubio.dose.napari_io import PLAN, dose_layer, of_plan
-from napari_gpubio.dose.plans import difference_of_doses, sum_of_doses
+from napari_gpubio.dose.operations import DoseDifference, DoseSum
+from napari_gpubio.dose.operations.layers import dose_shown
 from napari_gpubio.gui.forms import text_button
 from napari_gpubio.gui.jobs import LatestJob, Outcome
 
@@ -38,11 +42,12 @@ class CombineBox(QWidget):
         super().__init__(parent)
         self._viewer, self._plans = viewer, plans
         self._of = set[Any]()  # plans whose doses are combined
+        self._note = ""  # on a unit that was taken for theirs
         self._job = LatestJob(self)
         self._job.finished.connect(self._on_finished)
-        self.sum = text_button("Add layer: sum", _SUM_TIP, self, partial(self._start, _sum_steps))
+        self.sum = text_button("Add layer: sum", _SUM_TIP, self, partial(self._start, _sum_of))
         self.difference = text_button(
-            "Add layer: difference", _DIFFERENCE_TIP, self, partial(self._start, _difference_steps)
+            "Add layer: difference", _DIFFERENCE_TIP, self, partial(self._start, _difference_of)
         )
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
@@ -58,50 +63,51 @@ class CombineBox(QWidget):
         """End the worker."""
         self._job.abandon()
 
-    def _start(self, make_steps: Callable[[tuple[Plan, ...]], Generator[Step, None, Dose]]) -> None:
+    def _start(self, make: Callable[[Sequence[Output[Dose]]], Operation]) -> None:
         try:
             plans = self._plans()
         except InvalidInput as error:
             self.error_occurred.emit(str(error))
             return
         self._of = {carried(plan.layer, PLAN) for plan in plans}
-        self._job.submit(lambda _: make_steps(plans))
+        self._note = unit_note(plans).rstrip(".")
+        self._job.submit(lambda _: _steps(plans, make))
 
     def _on_finished(self, outcome: Outcome) -> None:
         if outcome.error:
             self.error_occurred.emit(outcome.error)
             return
-        dose, metadata = outcome.result, dict[str, Any]()
+        dose, operation = outcome.result
+        metadata: dict[str, Any] = {
+            RECORD: record_of_output(operation.output()),
+            NOTES: [self._note] * bool(self._note),
+        }
         if dose.summation == OF_BEAMS and dose.unit == "Gy" and len(self._of) == 1 and None not in self._of:
             with noted() as found:
-                metadata = of_plan(dose, *self._of)
-            metadata[NOTES] = found
+                metadata |= of_plan(dose, *self._of)
+            metadata[NOTES] += found
         data, keywords, _ = dose_layer(dose, metadata=metadata, **_display(dose))
         layer = self._viewer.add_image(data, **keywords)
         self.layer_added.emit(layer.name)
 
 
-def _sum_steps(plans: tuple[Plan, ...]) -> Generator[Step, None, Dose]:
-    yield Step(0, 1, "adding doses")
-    return sum_of_doses(_doses(plans))
+def _sum_of(doses: Sequence[Output[Dose]]) -> Operation:
+    return DoseSum(doses=tuple(doses))
 
 
-def _difference_steps(plans: tuple[Plan, ...]) -> Generator[Step, None, Dose]:
-    yield Step(0, 1, "subtracting doses")
-    if len(plans) < 2:
+def _difference_of(doses: Sequence[Output[Dose]]) -> Operation:
+    if len(doses) < 2:
         raise InvalidInput("a difference needs two plans; choose another dose as the second plan")
-    return difference_of_doses(*_doses(plans))
+    return DoseDifference(dose=doses[0], minus=doses[1])
 
 
-def _doses(plans: Sequence[Plan]) -> Iterator[Dose]:
-    """Doses of plans, with notes on what they lose or only seem to be."""
-    taken = unit_note(plans).rstrip(".")
-    for number, plan in enumerate(plans):
-        dose = plan.dose()
-        notes = [taken] if taken and number else []
-        if dose.halves is not None or dose.standard_error is not None:
-            notes.append(f"{dose.name!r} carries its statistical error, which sums and differences do not")
-        yield dataclasses.replace(dose, notes=(*dose.notes, *notes))
+def _steps(
+    plans: tuple[Plan, ...], make: Callable[[Sequence[Output[Dose]]], Operation]
+) -> Generator[Step, None, tuple[Dose, Operation]]:
+    """Find out where the doses of plans come from, and combine them."""
+    yield Step(0, 1, "reading the layers")
+    operation = make([dose_shown(one.layer, one.unit, frame=one.frame, scale=one.scale)[0] for one in plans])
+    return (yield from run_steps(operation, device="cpu")), operation
 
 
 def _display(dose: Dose) -> dict[str, Any]:

@@ -8,7 +8,6 @@ import numpy as np
 from qtpy.QtCore import QObject, Signal
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.napari_io import carried
 from napari_gpubio.core.steps import Step
 from napari_gpubio.dose.bands import DvhBand
 from napari_gpubio.dose.gui.constraint_table import ConstraintTable
@@ -23,9 +22,9 @@ from napari_gpubio.dose.gui.curves import (
     largest_dose,
     log_start,
 )
+from napari_gpubio.dose.gui.histograms import LiveHistograms, Structure
 from napari_gpubio.dose.gui.metric_table import MetricTable
 from napari_gpubio.dose.gui.plot import DvhPlot
-from napari_gpubio.dose.gui.request import LiveHistograms, Structure
 from napari_gpubio.dose.metrics.curve import Dvh
 from napari_gpubio.dose.run import whole_dose_steps
 from napari_gpubio.gui import theme
@@ -216,7 +215,7 @@ class CurveController(QObject):
         notes = [NO_REFERENCE] if self.axes.lacks_reference else []
         if self.live is not None:
             notes += [note for dose in self.live.doses for note in dose.notes]
-            notes += [note for layer in self.live.request.layers for note in carried(layer, "notes") or ()]
+            notes += self.live.notes
         notes += [note for curve in self.curves for note in curve.dvh.notes]
         return notes_text(notes)
 

@@ -8,7 +8,7 @@ from qtpy.QtWidgets import QCheckBox, QComboBox, QHBoxLayout, QPushButton, QSize
 
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.dose.gui.curves import Axes
-from napari_gpubio.dose.gui.request import LiveHistograms, Plan, Structure
+from napari_gpubio.dose.gui.histograms import LiveHistograms, Plan, Structure
 from napari_gpubio.dose.napari_io import PRESCRIPTION, PRESCRIPTIONS
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.fields import ElidedComboBox, NumberBox, SliderRow

@@ -5,7 +5,7 @@ import html
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -76,10 +76,10 @@ class MetricReader:
 
     def figures(self, metric: Metric, curve: Curve, value: float) -> int:
         """Return how many figures of a metric's value its bin and its error allow."""
-        reads_dose = metric.is_dose and metric.kind in ("D", "DC", "Median")
+        reads_dose = metric.is_on_curve
         dose = value if reads_dose else math.nan
         if reads_dose and metric.unit not in ("", curve.dvh.unit):
-            plain = dataclasses.replace(metric, unit="")
+            plain = dataclasses.replace(cast("Any", metric), unit="")
             dose = evaluate_metric(plain, curve.dvh, self.reference).value
         step = curve.dvh.step_at(dose) / dose if dose > 0 else 0.0
         error = self.error(metric, curve) / abs(value) if value else 0.0

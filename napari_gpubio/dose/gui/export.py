@@ -15,13 +15,16 @@ from qtpy.QtWidgets import QMenu, QPushButton, QWidget
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.files import atomic_write
+from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.napari_io import carried
+from napari_gpubio.core.operations.files import graph
+from napari_gpubio.core.operations.records import Operation
 from napari_gpubio.dose.gui.controller import CurveController
 from napari_gpubio.dose.gui.curves import Curve, interval_edges, log_start
+from napari_gpubio.dose.gui.histograms import LiveHistograms
 from napari_gpubio.dose.gui.legend import draw_legend, legend_width
 from napari_gpubio.dose.gui.metric_table import MetricTable
 from napari_gpubio.dose.gui.plot import FIGURE_DETAIL, DvhPlot
-from napari_gpubio.dose.gui.request import LiveHistograms, structures_of
 from napari_gpubio.dose.io.dvh_files import write_curves_csv, write_dvh_sequence, write_json, write_surfaces_csv
 from napari_gpubio.dose.io.rtstruct import read_rtstruct
 from napari_gpubio.dose.metrics.curve import DvhResult
@@ -55,9 +58,15 @@ class ExportButton(QPushButton):
     error_occurred = Signal(str)
     file_written = Signal(str)
 
-    def __init__(self, controller: CurveController, table: MetricTable, parent: QWidget | None = None) -> None:
+    def __init__(
+        self,
+        controller: CurveController,
+        table: MetricTable,
+        operation: Callable[[], Operation],
+        parent: QWidget | None = None,
+    ) -> None:
         super().__init__("Export", parent)
-        self._controller, self._table = controller, table
+        self._controller, self._table, self._operation = controller, table, operation
         self.files = ResultFiles(self)  # of what takes a while to compute
         self.files.error_occurred.connect(self.error_occurred)
         menu = QMenu(self)
@@ -112,11 +121,12 @@ class ExportButton(QPushButton):
 
     def write_everything(self, path: Path) -> None:
         """Write curves as they are scaled, how they were made, and the metrics (null where there is no value)."""
-        self._require_curves()
+        record = graph(self._operation()) if self._require_curves() else {}
         for second, target in self._targets(path):
             result = self._controller.results[int(second)]
             parameters = {
                 **result.parameters,
+                RECORD: record,
                 "scaled_by": self._controller.factor,
                 "prescription": self._controller.reference,
                 "metrics": [self._row_of(curve) for curve in self._controller.curves if curve.second == second],
@@ -138,10 +148,10 @@ class ExportButton(QPushButton):
     def surface_writer(self) -> Callable[[Path], str]:
         """What writes dose-surface histograms as doses are scaled, in a worker; those of a second plan apart."""
         live, factor = self._require_curves(), self._controller.factor
+        own = live.parts_now()
         targets = self._targets
 
         def write(path: Path) -> str:
-            own, _ = structures_of(live.request.layers, live.doses[0])
             notes: dict[str, None] = {}
             for (_, target), dose in zip(targets(path), live.doses, strict=True):
                 scaled = dose if factor == 1 else dataclasses.replace(dose, values=dose.values * factor)

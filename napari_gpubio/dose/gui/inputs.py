@@ -12,7 +12,7 @@ from napari_gpubio.core.napari_io import affine_mm, carried, has_length_unit
 from napari_gpubio.core.quantity import SCALES, quantity_of
 from napari_gpubio.core.space import voxel_sizes_mm
 from napari_gpubio.dose.gui.combine import CombineBox
-from napari_gpubio.dose.gui.request import Plan, frame_at
+from napari_gpubio.dose.gui.histograms import Plan, frame_at
 from napari_gpubio.dose.metrics.parameters import same_kind
 from napari_gpubio.dose.model import is_light
 from napari_gpubio.dose.napari_io import (
@@ -61,6 +61,7 @@ class InputBox(QWidget):
         self._unit_layer: Any = None  # the layer whose unit is shown
         self._is_user_choice = False  # whether the user chose the dose
         self._last_unit = ""
+        self._frames: dict[Any, int | None] = {}  # of series, as they were last seen
         self._inserted = Connections(
             lambda: [(viewer.layers.events.inserted, self._prefer_known_unit)], self._prefer_known_unit
         )
@@ -82,15 +83,18 @@ class InputBox(QWidget):
         if not unit:
             raise InvalidInput(NO_UNIT.format(layer.name))
         unit_scale(layer, unit)  # refuses what is no unit, or another one than the layer's
-        point, scale = self._viewer.dims.point, SCALES[self.scale.currentIndex()]
-        plans = [Plan(layer=layer, unit=unit, frame=frame_at(layer, point), scale=scale)]
+        plans = [Plan(layer=layer, unit=unit, frame=self._frame_of(layer), scale=SCALES[self.scale.currentIndex()])]
         if second is not None and second != layer:
             own = unit_of(second) or unit
             own = unit if same_kind(own, unit) else own
-            plans.append(
-                Plan(layer=second, unit=own, frame=frame_at(second, point), scale=scale_of(second) or "linear")
-            )
+            plans.append(Plan(layer=second, unit=own, frame=self._frame_of(second), scale=scale_of(second) or "linear"))
         return tuple(plans)
+
+    def _frame_of(self, layer: Any) -> int | None:
+        """Which volume of a series is on screen; of a layer that the viewer has no more, that which was."""
+        if layer.ndim == 4 and layer in self._viewer.layers:
+            self._frames[layer] = frame_at(layer, self._viewer.dims.point)
+        return self._frames.get(layer, 0) if layer.ndim == 4 else None
 
     @property
     def is_light(self) -> bool:
@@ -112,6 +116,7 @@ class InputBox(QWidget):
         for part in (self.dose_box, self.second_box, self.structures):
             part.detach()
         self._unit_layer = None
+        self._frames.clear()
 
     def _fill(self) -> None:
         for box in (self.dose_box, self.second_box):  # long names of layers must not widen the panel
@@ -252,8 +257,9 @@ _TIP = "Layers with structures: Labels or an image of labels (one structure for 
 class StructureList(QListWidget):
     """Labels, Shapes and images of labels with check boxes; ``ticked`` is emitted when other ones are checked.
 
-    Until the user decides, one layer is checked: the newest with contours of an RTSTRUCT file, because labels of the
-    same structures cannot overlap, else the newest visible Labels.
+    What was counted or clicked stays checked, whatever is renamed, moved or deleted. Before, one layer is checked: the
+    newest with contours of an RTSTRUCT file, because labels of the same structures cannot overlap, else the newest
+    visible Labels.
     """
 
     ticked = Signal()
@@ -261,7 +267,8 @@ class StructureList(QListWidget):
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._chosen: list[Any] = []
-        self._is_user_choice = False
+        self._is_settled = False
+        self._viewer = viewer
         self._listener = LayerListener(viewer, is_structures, layers_changed=self.refresh)
         self.attach = self._listener.attach
         self.setToolTip(_TIP)
@@ -271,15 +278,20 @@ class StructureList(QListWidget):
 
     @property
     def layers(self) -> list[Any]:
-        """The layers that are ticked, in the order of the list."""
-        items = (self.item(row) for row in range(self.count()))
-        return [item.data(_LAYER) for item in items if item.checkState() == Qt.CheckState.Checked]
+        """The layers that are ticked, in the order in which they were; the viewer may have some of them no more."""
+        return list(self._chosen)
 
     def choose(self, *layers: Any) -> None:
         """Tick these layers and no others."""
-        self._is_user_choice = True
-        self._chosen = list(layers)
+        before = self.layers
+        self._is_settled, self._chosen = True, list(layers)
         self.refresh()
+        if self._chosen != before:
+            self.ticked.emit()
+
+    def settle(self) -> None:
+        """Take what is ticked as the user's own choice, which nothing but a click changes from now on."""
+        self._is_settled = self._is_settled or bool(self._chosen)
 
     @property
     def advice(self) -> str:
@@ -301,15 +313,15 @@ class StructureList(QListWidget):
         """List the viewer's layers again."""
         there = self._listener.layers[::-1]
         before = self.layers
-        self._chosen = [layer for layer in self._chosen if layer in there]
-        if not self._is_user_choice:
+        if not self._is_settled:
             drawn = [layer for layer in there if is_from_file(layer) and isinstance(layer, Shapes)]
             labels = [layer for layer in there if layer.visible and isinstance(layer, Labels)]
             shapes = [layer for layer in there if isinstance(layer, Shapes)]
             self._chosen = (drawn or labels or shapes)[:1]
+        self._chosen = [next((own for own in there if own == one), one) for one in self._chosen]  # and no proxies
         with QSignalBlocker(self):
             self.clear()
-            for layer in there:
+            for layer in [*there, *(one for one in self._chosen if one not in there)]:
                 self._add(layer)
         self.setFixedHeight(self.sizeHint().height())
         if self.layers != before:
@@ -324,10 +336,11 @@ class StructureList(QListWidget):
         """Stop following the viewer, and let its layers go."""
         self._listener.detach()
         self.clear()
-        self._chosen = []
+        self._chosen, self._is_settled = [], False
 
     def _add(self, layer: Any) -> None:
-        item = QListWidgetItem(layer.name)
+        is_there = layer in self._viewer.layers
+        item = QListWidgetItem(layer.name if is_there else f"{layer.name} (no layer)")
         item.setData(_LAYER, layer)
         item.setSizeHint(QSize(0, _ROW))
         item.setToolTip(f"{type(layer).__name__}: {_TIP}")
@@ -337,8 +350,10 @@ class StructureList(QListWidget):
         self.addItem(item)
 
     def _on_item(self, *_: Any) -> None:
-        self._is_user_choice = True
-        self._chosen = self.layers
+        items = (self.item(row) for row in range(self.count()))
+        ticked = [item.data(_LAYER) for item in items if item.checkState() == Qt.CheckState.Checked]
+        kept = [layer for layer in self._chosen if layer in ticked]
+        self._is_settled, self._chosen = True, [*kept, *(layer for layer in ticked if layer not in kept)]
         self.ticked.emit()
 
 

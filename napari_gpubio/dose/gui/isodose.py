@@ -13,8 +13,8 @@ from napari.utils.colormaps import Colormap
 from qtpy.QtCore import QObject
 
 from napari_gpubio.core.napari_io import beside
+from napari_gpubio.dose.gui.histograms import LiveHistograms
 from napari_gpubio.dose.gui.overlays import BAND, CLEAR, COLOR, Overlay
-from napari_gpubio.dose.gui.request import LiveHistograms
 from napari_gpubio.gui.connections import Connections
 
 Array = npt.NDArray[Any]

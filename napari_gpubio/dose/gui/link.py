@@ -12,10 +12,10 @@ from napari_gpubio.core.space import apply_affine, viewer_to_world
 from napari_gpubio.dose.gui import curves as readout
 from napari_gpubio.dose.gui.controller import CurveController
 from napari_gpubio.dose.gui.controls import ToolsBox
+from napari_gpubio.dose.gui.histograms import LiveHistograms, Structure
 from napari_gpubio.dose.gui.isodose import Isodose
 from napari_gpubio.dose.gui.overlays import Highlight, Target
 from napari_gpubio.dose.gui.plot import DvhPlot
-from napari_gpubio.dose.gui.request import LiveHistograms, Structure
 from napari_gpubio.dose.structures.raster import dose_at_voxels, inside
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.picking import MarkerTool, Position, clicked_position

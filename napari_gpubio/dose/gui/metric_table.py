@@ -14,7 +14,7 @@ from napari_gpubio.dose.gui.curves import LIMIT_FIGURES, PENDING, Curve, MetricR
 from napari_gpubio.dose.gui.row_table import NO_VALUE, Cell, ProblemLabel, RowTable
 from napari_gpubio.dose.metrics.metric import MetricValue
 from napari_gpubio.dose.metrics.metric_text import parse_metrics
-from napari_gpubio.dose.metrics.models import MODELS
+from napari_gpubio.dose.metrics.models import MODELS, ValueModel
 from napari_gpubio.dose.metrics.parameters import dose_factor, spans
 from napari_gpubio.dose.model import is_light
 from napari_gpubio.gui import theme
@@ -139,7 +139,8 @@ class ColumnMenu(QToolButton):
         menu.addSeparator()
         for model in MODELS.values():
             if is_gray or _GRAY not in model.example:  # light has no fractions in Gy, and no doses known to harm
-                self._add(menu, f"{model.example}[{unit}]" if model.is_dose else model.example, model.words)
+                is_dose = isinstance(model, ValueModel) and model.is_dose
+                self._add(menu, f"{model.example}[{unit}]" if is_dose else model.example, model.words)
 
     def _add(self, menu: QMenu, text: str, words: str) -> None:
         menu.addAction(f"{text}\t{words}", lambda: self.metric_chosen.emit(text))

@@ -21,8 +21,8 @@ from napari_gpubio.core.label_volumes import label_volume
 from napari_gpubio.core.napari_io import KEY, Box, affine_mm, beside, carried, volume_of
 from napari_gpubio.core.steps import Step
 from napari_gpubio.core.world_aligned import WorldAligned
+from napari_gpubio.dose.gui.histograms import LiveHistograms, Structure
 from napari_gpubio.dose.gui.inputs import PANEL
-from napari_gpubio.dose.gui.request import LiveHistograms, Structure
 from napari_gpubio.dose.model import Dose
 from napari_gpubio.dose.settings import LOGARITHMIC
 from napari_gpubio.dose.structures.raster import dose_at_voxels, inside

@@ -7,10 +7,10 @@ From a click in the image to the curves: `VoxelTool.voxel_clicked` -> `LinkContr
 """
 
 import threading
-from collections.abc import Generator, Mapping
-from pathlib import Path
+from collections.abc import Callable, Generator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from napari.layers import Shapes
 from qtpy.QtCore import QTimer
 from qtpy.QtWidgets import QTabWidget, QWidget
 
@@ -18,11 +18,13 @@ from napari_gpubio.core.drawn import label_names
 from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.layer_files import STRUCTURES
 from napari_gpubio.core.napari_io import KEY
+from napari_gpubio.core.operations.records import Operation, replaced_fields
 from napari_gpubio.core.steps import Step
 from napari_gpubio.dose.gui.constraint_table import ConstraintTable
 from napari_gpubio.dose.gui.controller import CurveController
 from napari_gpubio.dose.gui.controls import AxesBox, ScaleBox, ToolsBox
 from napari_gpubio.dose.gui.export import ExportButton
+from napari_gpubio.dose.gui.histograms import LiveHistograms, Request, draft_of, run_steps, unit_note
 from napari_gpubio.dose.gui.inputs import InputBox
 from napari_gpubio.dose.gui.isodose import Isodose
 from napari_gpubio.dose.gui.legend import LegendStrip
@@ -30,10 +32,9 @@ from napari_gpubio.dose.gui.link import LinkController, VoxelTool
 from napari_gpubio.dose.gui.metric_table import MetricTable
 from napari_gpubio.dose.gui.overlays import Highlight
 from napari_gpubio.dose.gui.plot import DvhPlot
-from napari_gpubio.dose.gui.request import NO_STRUCTURES, LiveHistograms, Request, run_steps, unit_note
 from napari_gpubio.dose.gui.run_listener import RunListener
-from napari_gpubio.dose.gui.script import save_layer_for_script, script_text, unsaved_layers
 from napari_gpubio.dose.napari_io import NUMBERS
+from napari_gpubio.dose.operations import DoseVolume
 from napari_gpubio.dose.settings import DvhSettings
 from napari_gpubio.gui.connections import Connection, connect_all
 from napari_gpubio.gui.forms import Folded, ParamForm, muted_label
@@ -62,7 +63,7 @@ class DosePanel(EnginePanel):
         self.table, self.constraints = MetricTable(self), ConstraintTable(self)
         self.empty, self.notes, self.tabs = muted_label(self, EMPTY), muted_label(self), QTabWidget(self)
         self.controller = CurveController(self.plot, self.axes_box, self.scale_box, self.table, self.constraints, self)
-        self.export = ExportButton(self.controller, self.table, self)
+        self.export = ExportButton(self.controller, self.table, self.operation, self)
         self.highlight, self.isodose = Highlight(viewer, self), Isodose(viewer, self)
         self.link = LinkController(self.plot, self.tools, self.controller, self.highlight, self.isodose, self)
         self.listener = RunListener(viewer, self)
@@ -89,6 +90,7 @@ class DosePanel(EnginePanel):
         return [
             # inputs
             (self.inputs_box.dose_changed, self._on_dose),
+            (self.inputs_box.inputs_changed, self._show_rows_of_contours),
             (self.inputs_box.inputs_changed, self._run_later),
             (self.form.changed, self._run_later),
             (self.inputs_box.combine.layer_added, self._on_layer_added),
@@ -147,6 +149,12 @@ class DosePanel(EnginePanel):
             unit = self.inputs_box.unit.text()
             for part in (self.axes_box, self.scale_box, self.table):
                 part.set_unit(unit)
+
+    def _show_rows_of_contours(self) -> None:
+        """Hide the settings of contours where there are labels only, which they would not change."""
+        layers = self.inputs_box.structures.layers
+        for name in ("interpolation", "caps"):
+            self.form.set_row_visible(name, visible=not layers or any(isinstance(one, Shapes) for one in layers))
 
     def _on_layer_added(self, name: str) -> None:
         self.show_status(f"added {name!r}; choose it as the dose for its histograms")
@@ -212,11 +220,13 @@ class DosePanel(EnginePanel):
             layers=tuple(self.inputs_box.structures.layers),
             settings=self.form.value(),
             device=self.device,
+            known={} if self.controller.live is None else self.controller.live.volumes,
         )
 
     def make_steps(self, stop: threading.Event) -> Generator[Step, None, LiveHistograms]:
         """Read the inputs and return the run."""
         self._run_timer.stop()
+        self.inputs_box.structures.settle()
         return run_steps(self._request(), stop)
 
     def show_result(self, result: LiveHistograms) -> None:
@@ -254,27 +264,33 @@ class DosePanel(EnginePanel):
 
     # -- the script -----------------------------------------------------------------------------------------------
 
-    def script(self, saved: Mapping[str, Path]) -> str:
-        """Return a script that makes the same histograms, and prints metrics and results of constraints."""
-        return script_text(
-            self._request_with_structures(),
-            saved,
-            metrics=self.table.metrics,
-            constraints=self.constraints.constraints,
-            factor=self.controller.factor,
-            reference=self.controller.reference,
-        )
+    def operation(self) -> DoseVolume:
+        """Return the operation of the curves that are shown, or of those that a run would make."""
+        live, fields = self.controller.live, self._shown_fields()
+        return live.operation(**fields) if live is not None else _with_fields(draft_of(self._request()), fields)
 
-    def painted_layers(self) -> list[Any]:
-        """Input layers that no file holds as they are."""
-        return unsaved_layers(self._request_with_structures())
+    def take_draft(self) -> Callable[[], Operation]:
+        """Read the inputs, and return what makes an operation of them."""
+        request, fields = self._request(), self._shown_fields()
+        return lambda: _with_fields(draft_of(request), fields)
 
-    def save_painted(self, layer: Any, folder: Path) -> Path:
-        """Save an input layer into a folder."""
-        return save_layer_for_script(layer, folder, self._request_with_structures())
+    def _shown_fields(self) -> dict[str, Any]:
+        """How the histograms are scaled, and what is read off them."""
+        return {
+            "scale": self.controller.factor,
+            "reference_dose": self.controller.reference,
+            "metrics": self.table.metrics,
+            "constraints": self.constraints.constraints,
+        }
 
-    def _request_with_structures(self) -> Request:
-        request = self._request()
-        if not request.layers:
-            raise GpuBioError(NO_STRUCTURES)
-        return request
+    def script_files(self) -> dict[str, str]:
+        """Files that a script writes."""
+        live = self.controller.live
+        files = {"curves": "dose-volume curves.csv", "metrics": "dose-volume metrics.csv"}
+        return files | ({"bands": "dose-volume bands.csv"} if live is not None and any(live.bases) else {})
+
+
+def _with_fields(draft: DoseVolume, fields: Mapping[str, Any]) -> DoseVolume:
+    made = replaced_fields(draft, fields)
+    assert isinstance(made, DoseVolume)
+    return made

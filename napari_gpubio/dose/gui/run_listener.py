@@ -8,7 +8,7 @@ from qtpy.QtCore import QObject, QTimer, Signal
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import stored_box, volume_of
-from napari_gpubio.dose.gui.request import LiveHistograms, frame_at
+from napari_gpubio.dose.gui.histograms import LiveHistograms, frame_at
 from napari_gpubio.gui.connections import Connections
 from napari_gpubio.gui.layers import Box, LayerListener
 
@@ -92,7 +92,8 @@ class RunListener(QObject):
         """A series goes on to another volume."""
         plans = () if self._live is None else self._live.request.plans
         point = self._viewer.dims.point
-        if any(plan.frame is not None and frame_at(plan.layer, point) != plan.frame for plan in plans):
+        there = [plan for plan in plans if plan.frame is not None and plan.layer in self._viewer.layers]
+        if any(frame_at(plan.layer, point) != plan.frame for plan in there):
             self.run_outdated.emit()
 
     def _compare_layers(self) -> None:
@@ -119,6 +120,7 @@ class RunListener(QObject):
             return
         if changed is None:
             return
+        live.painted.add(volume)
         known = {structure.label for structure in live.structures if structure.volume == volume}
         if set(np.unique(stored[changed]).tolist()) - known - {0}:
             self._run_timer.start()

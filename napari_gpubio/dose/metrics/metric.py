@@ -2,20 +2,20 @@
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.numbers import short_number
 from napari_gpubio.dose.metrics.curve import Dvh
-from napari_gpubio.dose.metrics.models import MODELS, PRESCRIPTION, TARGET, Model
+from napari_gpubio.dose.metrics.models import PRESCRIPTION, TARGET, DoseModel, Model, PlanModel, ValueModel
 from napari_gpubio.dose.metrics.parameters import PERCENT, Given, dose_factor, plain, volume_factor
 
 _GIVE_IT = "give it (reference_dose=, --reference-dose)"
-_DOSES: dict[str, Callable[[Dvh], float]] = {
+STATISTICS: dict[str, Callable[[Dvh], float]] = {
     "Mean": lambda dvh: dvh.mean,
     "Min": lambda dvh: dvh.least,
     "Max": lambda dvh: dvh.largest,
@@ -23,72 +23,27 @@ _DOSES: dict[str, Callable[[Dvh], float]] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """What is read off a histogram; made by `napari_gpubio.dose.metrics.parse_metric`.
+    """What is read off a histogram; made by `napari_gpubio.dose.metrics.parse_metric`, and written by ``str``."""
 
-    Parameters
-    ----------
-    kind
-        ``"D"``, ``"DC"``, ``"V"``, ``"CV"``, or ``"Mean"``, ``"Min"``, ``"Max"``, ``"Median"``, ``"Volume"``,
-        ``"Zero"`` (volume of no dose at all, where bins of equal ratio count it apart), or the name of a
-        `napari_gpubio.dose.metrics.models.Model`.
-    value, value_unit
-        Volume at which a dose is read, or dose at which a volume is; % of the volume or of the reference dose.
-    end
-        End of a band of doses, in the same unit; None: no band.
-    unit
-        Of the answer; % is of the reference dose or of the volume. Empty: that of the histogram, or a mere number.
-    given
-        Parameters of a model.
-    inner
-        What is read off the histogram that a model makes (EQD2, BED).
-    """
-
-    kind: str
-    unit: str = ""
-    value: float = 0.0
-    value_unit: str = ""
-    end: float | None = None
-    given: tuple[Given, ...] = ()
-    inner: "Metric | None" = None
-
-    def __str__(self) -> str:
-        unit = f" {self.value_unit}" if self.value_unit.startswith("1") else self.value_unit  # 3 1/mm2 is not 31/mm2
-        at = f"{plain(self.value)}{unit}" if unit else ""
-        band = f"-{plain(self.end)}{unit}" if self.end is not None else ""
-        given = [str(one) for one in (self.inner, *self.given) if one is not None]
-        named = f"({', '.join(given)})" if given else ""
-        return f"{self.kind}{at}{band}{named}{f'[{self.unit}]' if self.unit and self.inner is None else ''}"
+    is_dose: ClassVar[bool] = False  # whether the answer is a dose
+    is_on_curve: ClassVar[bool] = False  # whether it is the dose of a point of the curve, as fine as its bin
+    needs_everything: ClassVar[bool] = False  # whether it needs the histogram of all that is irradiated
+    target: str = ""  # the one structure that it is for, or nothing
 
     @property
-    def needs_everything(self) -> bool:
-        """Whether it needs the histogram of all that is irradiated."""
-        return self._model is not None and self._model.of_plan is not None
-
-    @property
-    def is_dose(self) -> bool:
-        """Whether the answer is a dose."""
-        if self.inner is not None:
-            return self.inner.is_dose
-        return self.kind in (*_DOSES, "D", "DC") or (self._model is not None and self._model.is_dose)
-
-    @property
-    def target(self) -> str:
-        """The one structure that it is for, or nothing."""
-        return next((one.text for one in self.given if one.name == TARGET), "")
+    def unit(self) -> str:
+        """Of the answer; % is of the reference dose or of the volume. Empty: the histogram's, or a mere number."""
+        return ""
 
     @property
     def units(self) -> tuple[tuple[str, bool], ...]:
         """Units of the value at which it is read and of the answer, if they have one; each with whether of a volume."""
-        at_volume = self.kind in ("D", "DC")
-        pairs = ((self.value_unit, at_volume), (self.unit, not self.is_dose))
-        return tuple(pair for pair in pairs if pair[0])
+        return ((self.unit, not self.is_dose),) if self.unit else ()
 
-    def in_unit(self, unit: str) -> "Metric":
+    def in_unit(self, unit: str) -> "Metric":  # noqa: ARG002 - for doses
         """The same with this unit of dose, where it is a dose and names none."""
-        is_open = self.is_dose and not self.unit and self.inner is None
-        return dataclasses.replace(self, unit=unit) if is_open else self
+        return self
 
     def of(self, dvh: Dvh, reference_dose: float | None = None, *, everything: Dvh | None = None) -> float:
         """Read the metric off a histogram; NaN if it has no value.
@@ -111,33 +66,25 @@ class Metric:
             If the units do not go together, or % of dose come without a reference, or ``everything`` is
             missing.
         """
-        if self._model is not None:
-            return self._of_model(self._model, dvh, reference_dose, everything)
-        if self.kind == "Volume":
-            return self._as_volume(dvh, dvh.volume_cc)
-        if self.kind == "Zero":
-            return float("nan") if dvh.zero_cc is None else self._as_volume(dvh, dvh.zero_cc)
-        if self.kind in _DOSES:
-            return self._as_dose(dvh, _DOSES[self.kind](dvh), reference_dose)
-        if self.kind in ("D", "DC"):
-            volume = self._volume_cc(dvh)
-            volume_cc = volume if self.kind == "D" else dvh.volume_cc - volume
-            return self._as_dose(dvh, float(dvh.dose_at(volume_cc)) if volume_cc >= 0 else float("nan"), reference_dose)
-        return self._as_volume(dvh, self._volume_at_doses(dvh, reference_dose))
+        del everything  # which only indices of a plan need
+        return self._read(dvh, reference_dose)
 
-    # -- of volumes and doses -------------------------------------------------------------------------------------
+    def _read(self, dvh: Dvh, reference_dose: float | None) -> float:
+        raise NotImplementedError
 
-    def _volume_cc(self, dvh: Dvh) -> float:
-        if self.value_unit == PERCENT:
-            return 0.01 * self.value * dvh.volume_cc
-        return self.value * volume_factor(self.value_unit)
+    def _in_brackets(self) -> str:
+        return f"[{self.unit}]" if self.unit else ""
 
-    def _volume_at_doses(self, dvh: Dvh, reference_dose: float | None) -> float:
-        scale = _dose_scale(dvh, self.value_unit, reference_dose, str(self))
-        if self.end is not None:
-            return dvh.band_volume(self.value * scale, self.end * scale)
-        above = float(dvh.volume_at(self.value * scale))
-        return above if self.kind == "V" else dvh.volume_cc - above
+
+@dataclass(frozen=True, kw_only=True)
+class _InUnit(Metric):
+    """A metric that is read in a unit."""
+
+    unit: str = ""
+
+    def in_unit(self, unit: str) -> "Metric":
+        """The same with this unit of dose, where it is a dose and names none."""
+        return dataclasses.replace(self, unit=unit) if self.is_dose and not self.unit else self
 
     def _as_dose(self, dvh: Dvh, dose: float, reference_dose: float | None) -> float:
         return dose / _dose_scale(dvh, self.unit, reference_dose, str(self))
@@ -147,38 +94,235 @@ class Metric:
             return volume_cc / volume_factor(self.unit)
         return 100.0 * (volume_cc / dvh.volume_cc) if dvh.volume_cc > 0 else float("nan")
 
-    # -- of models ------------------------------------------------------------------------------------------------
+
+@dataclass(frozen=True, kw_only=True)
+class DoseAtVolume(_InUnit):
+    """D: the least dose in the hottest part of a volume (% of the structure, cc, mm3)."""
+
+    sign: ClassVar[str] = "D"
+    is_dose, is_on_curve = True, True
+    volume: float
+    volume_unit: str
+
+    def __str__(self) -> str:
+        return f"{self.sign}{_with_unit(self.volume, self.volume_unit)}{self._in_brackets()}"
 
     @property
-    def _model(self) -> Model | None:
-        return MODELS.get(self.kind)
+    def units(self) -> tuple[tuple[str, bool], ...]:
+        """As of `Metric`."""
+        return (self.volume_unit, True), *super().units
 
-    def _of_model(self, model: Model, dvh: Dvh, reference_dose: float | None, everything: Dvh | None) -> float:
-        scaled = {one.name: one.value * _dose_scale(dvh, one.unit, reference_dose, str(self)) for one in self.given}
-        if model.changed is not None and self.inner is not None:
-            return self.inner.of(model.changed(_in_gray(dvh), scaled))
-        if model.of_plan is not None:
-            if self.target and self.target.casefold() != dvh.name.casefold():
-                return float("nan")
-            prescription = scaled.get(PRESCRIPTION, reference_dose)
-            return model.of_plan(dvh, *self._plan(model, dvh, prescription, everything))
-        assert model.value is not None
-        found = model.value(dvh, scaled)
-        if model.is_dose:
+    def _read(self, dvh: Dvh, reference_dose: float | None) -> float:
+        volume_cc = self._part(dvh, self._volume_cc(dvh))
+        return self._as_dose(dvh, float(dvh.dose_at(volume_cc)) if volume_cc >= 0 else float("nan"), reference_dose)
+
+    def _volume_cc(self, dvh: Dvh) -> float:
+        if self.volume_unit == PERCENT:
+            return 0.01 * self.volume * dvh.volume_cc
+        return self.volume * volume_factor(self.volume_unit)
+
+    def _part(self, dvh: Dvh, volume_cc: float) -> float:  # noqa: ARG002 - of the cold side
+        return volume_cc
+
+
+@dataclass(frozen=True, kw_only=True)
+class DoseAtColdVolume(DoseAtVolume):
+    """DC: the largest dose in the coldest part of a volume."""
+
+    sign: ClassVar[str] = "DC"
+
+    def _part(self, dvh: Dvh, volume_cc: float) -> float:
+        return dvh.volume_cc - volume_cc
+
+
+@dataclass(frozen=True, kw_only=True)
+class VolumeAtDose(_InUnit):
+    """V: the volume with at least a dose, in units of it or % of the reference dose."""
+
+    sign: ClassVar[str] = "V"
+    dose: float
+    dose_unit: str
+
+    def __str__(self) -> str:
+        return f"{self.sign}{_with_unit(self.dose, self.dose_unit)}{self._in_brackets()}"
+
+    @property
+    def units(self) -> tuple[tuple[str, bool], ...]:
+        """As of `Metric`."""
+        return (self.dose_unit, False), *super().units
+
+    def _read(self, dvh: Dvh, reference_dose: float | None) -> float:
+        scale = _dose_scale(dvh, self.dose_unit, reference_dose, str(self))
+        return self._as_volume(dvh, self._found_cc(dvh, scale))
+
+    def _found_cc(self, dvh: Dvh, scale: float) -> float:
+        return float(dvh.volume_at(self.dose * scale))
+
+
+@dataclass(frozen=True, kw_only=True)
+class VolumeBelowDose(VolumeAtDose):
+    """CV: the volume with less than a dose."""
+
+    sign: ClassVar[str] = "CV"
+
+    def _found_cc(self, dvh: Dvh, scale: float) -> float:
+        return dvh.volume_cc - super()._found_cc(dvh, scale)
+
+
+@dataclass(frozen=True, kw_only=True)
+class VolumeBetweenDoses(VolumeAtDose):
+    """V of a band of doses, whose end is in the same unit."""
+
+    end: float
+
+    def __str__(self) -> str:
+        ends = (_with_unit(one, self.dose_unit) for one in (self.dose, self.end))
+        return f"{self.sign}{'-'.join(ends)}{self._in_brackets()}"
+
+    def _found_cc(self, dvh: Dvh, scale: float) -> float:
+        return dvh.band_volume(self.dose * scale, self.end * scale)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DoseStatistic(_InUnit):
+    """The mean, the least, the largest or the median dose."""
+
+    is_dose = True
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.name}{self._in_brackets()}"
+
+    @property
+    def is_on_curve(self) -> bool:  # type: ignore[override]
+        """As of `Metric`."""
+        return self.name == "Median"
+
+    def _read(self, dvh: Dvh, reference_dose: float | None) -> float:
+        return self._as_dose(dvh, STATISTICS[self.name](dvh), reference_dose)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StructureVolume(_InUnit):
+    """All of the volume."""
+
+    sign: ClassVar[str] = "Volume"
+
+    def __str__(self) -> str:
+        return f"{self.sign}{self._in_brackets()}"
+
+    def _read(self, dvh: Dvh, reference_dose: float | None) -> float:  # noqa: ARG002 - as of the others
+        return self._as_volume(dvh, self._volume_cc(dvh))
+
+    def _volume_cc(self, dvh: Dvh) -> float:
+        return dvh.volume_cc
+
+
+@dataclass(frozen=True, kw_only=True)
+class ZeroVolume(StructureVolume):
+    """The volume of no dose at all, where bins of equal ratio count it apart."""
+
+    sign: ClassVar[str] = "Zero"
+
+    def _volume_cc(self, dvh: Dvh) -> float:
+        return float("nan") if dvh.zero_cc is None else dvh.zero_cc
+
+
+# -- of models --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelValue(_InUnit):
+    """What a model makes of a histogram, from its parameters."""
+
+    model: ValueModel
+    given: tuple[Given, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{_called(self.model, self.given)}{self._in_brackets()}"
+
+    @property
+    def is_dose(self) -> bool:  # type: ignore[override]
+        """As of `Metric`."""
+        return self.model.is_dose
+
+    def _read(self, dvh: Dvh, reference_dose: float | None) -> float:
+        found = self.model.value(dvh, _scaled(self.given, dvh, reference_dose, str(self)))
+        if self.is_dose:
             return self._as_dose(dvh, found, reference_dose)
         return 100.0 * found if self.unit == PERCENT else found
 
-    def _plan(self, model: Model, dvh: Dvh, prescription: float | None, everything: Dvh | None) -> tuple[Dvh, float]:
+
+@dataclass(frozen=True, kw_only=True)
+class OfChangedDose(Metric):
+    """What is read off the histogram of an effective dose (EQD2, BED)."""
+
+    model: DoseModel
+    inner: Metric
+    given: tuple[Given, ...] = ()
+
+    def __str__(self) -> str:
+        return _called(self.model, (self.inner, *self.given))
+
+    @property
+    def is_dose(self) -> bool:  # type: ignore[override]
+        """As of `Metric`."""
+        return self.inner.is_dose
+
+    @property
+    def unit(self) -> str:
+        """As of `Metric`."""
+        return self.inner.unit
+
+    def _read(self, dvh: Dvh, reference_dose: float | None) -> float:
+        return self.inner.of(self.model.changed(_in_gray(dvh), _scaled(self.given, dvh, reference_dose, str(self))))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanIndex(Metric):
+    """An index of a plan, which needs the histogram of all that is irradiated."""
+
+    needs_everything = True
+    model: PlanModel
+    given: tuple[Given, ...] = ()
+
+    def __str__(self) -> str:
+        return _called(self.model, self.given)
+
+    @property
+    def target(self) -> str:  # type: ignore[override]
+        """As of `Metric`."""
+        return next((one.text for one in self.given if one.name == TARGET), "")
+
+    def of(self, dvh: Dvh, reference_dose: float | None = None, *, everything: Dvh | None = None) -> float:
+        """Read it; see `Metric.of`."""
+        if self.target and self.target.casefold() != dvh.name.casefold():
+            return float("nan")
+        scaled = _scaled(self.given, dvh, reference_dose, str(self))
+        prescription = scaled.get(PRESCRIPTION, reference_dose)
         if prescription is None:
             raise InvalidInput(
                 f"{self} needs the prescription; {_GIVE_IT} in {dvh.unit}, or write it: "
-                f"{model.name}({PRESCRIPTION}=60{dvh.unit})"
+                f"{self.model.name}({PRESCRIPTION}=60{dvh.unit})"
             )
         if everything is None:
             raise InvalidInput(
                 f"{self} needs the histogram of all that is irradiated; give it as everything=, made by whole_dose()"
             )
-        return everything, prescription
+        return self.model.of_plan(dvh, everything, prescription)
+
+
+def _with_unit(value: float, unit: str) -> str:
+    return f"{plain(value)}{' ' * unit.startswith('1')}{unit}"  # 3 1/mm2 is not 31/mm2
+
+
+def _called(model: Model, inside: Sequence[object]) -> str:
+    return f"{model.name}({', '.join(map(str, inside))})" if inside else model.name
+
+
+def _scaled(given: Iterable[Given], dvh: Dvh, reference_dose: float | None, what: str) -> dict[str, float]:
+    """Values of parameters by their names, doses in the unit of the histogram."""
+    return {one.name: one.value * _dose_scale(dvh, one.unit, reference_dose, what) for one in given}
 
 
 def _in_gray(dvh: Dvh) -> Dvh:
@@ -302,10 +446,11 @@ def _why_not(metric: Metric, dvh: Dvh) -> str:
         return f"{metric} is of {metric.target!r}, not of {dvh.name!r}"
     if dvh.is_empty:
         return f"{dvh.name!r} is empty"
-    if metric.kind == "Zero":
+    if isinstance(metric, ZeroVolume):
         return "volume without dose is counted apart only in logarithmic bins"
     if metric.needs_everything:
         return "no volume has the prescription"
-    if "HI" in (metric.kind, metric.inner.kind if metric.inner else ""):
+    inner = metric.inner if isinstance(metric, OfChangedDose) else metric
+    if isinstance(inner, ModelValue) and inner.model.name == "HI":
         return f"D50% of {dvh.name!r} is 0"
     return f"{dvh.name!r} has {short_number(dvh.volume_cc)} cc, less than {metric} needs"

@@ -10,10 +10,19 @@ import re
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.quantity import is_unit
-from napari_gpubio.dose.metrics.metric import Metric
-from napari_gpubio.dose.metrics.models import MODELS, Model, clearer_name, model_named
+from napari_gpubio.dose.metrics.metric import Metric, ModelValue, OfChangedDose, PlanIndex, VolumeBetweenDoses
+from napari_gpubio.dose.metrics.models import (
+    MODELS,
+    DoseModel,
+    Model,
+    PlanModel,
+    ShareModel,
+    ValueModel,
+    clearer_name,
+    model_named,
+)
 from napari_gpubio.dose.metrics.parameters import PERCENT, Given, check_length, is_volume_unit, parts, read_value
-from napari_gpubio.dose.metrics.short_text import short_metric
+from napari_gpubio.dose.metrics.short_text import DOSES_AT_VOLUME, VOLUMES_AT_DOSE, plain_metric, short_metric
 
 _NUMBER = r"((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)"
 _UNIT = r"([^\W\d_][^\[\]\-\s]*|[%°µ][^\[\]\-\s]*|(?<=\s)1/[^\[\]\-\s]+)"  # the last one after a blank: V1e-6 1/mm2
@@ -55,7 +64,7 @@ def parse_metric(text: str) -> Metric:
     if plain_one := _PLAIN.fullmatch(stripped):
         kind, unit = plain_one[1].capitalize(), plain_one[2].strip()
         _require_unit(text, unit, is_volume=kind in ("Volume", "Zero"))
-        return Metric(kind=kind, unit=unit)
+        return plain_metric(kind, unit)
     if found := _AT_VALUE.fullmatch(stripped):
         return _at_value(text, *found.groups())
     if short := short_metric(stripped):
@@ -82,9 +91,12 @@ def _at_value(
     _require_unit(text, unit.strip(), is_volume=not is_dose)
     if end is not None and (kind != "V" or end_unit != value_unit or float(end) < float(value)):
         raise InvalidInput(f"the band in {text!r} must be of doses, ascending and in one unit: V20Gy-30Gy[cc]")
-    return Metric(
-        kind=kind, value=float(value), value_unit=value_unit, unit=unit.strip(), end=None if end is None else float(end)
-    )
+    at, answer = float(value), unit.strip()
+    if is_dose:
+        return DOSES_AT_VOLUME[kind](volume=at, volume_unit=value_unit, unit=answer)
+    if end is not None:
+        return VolumeBetweenDoses(dose=at, end=float(end), dose_unit=value_unit, unit=answer)
+    return VOLUMES_AT_DOSE[kind](dose=at, dose_unit=value_unit, unit=answer)
 
 
 # -- parameters -------------------------------------------------------------------------------------------------------
@@ -93,16 +105,20 @@ def _at_value(
 def _of_model(model: Model, bracket: str, unit: str) -> Metric:
     """A metric from a model, what stands in its round brackets, and the unit behind them."""
     texts = parts(bracket[1:-1], is_inside=True) if bracket else []
-    inner = None
-    if model.changed is not None:
+    if isinstance(model, DoseModel):
         is_inner = bool(texts) and not _names_a_parameter(model, texts[0])
         inner = _inner(model, texts.pop(0) if is_inner else "", unit)
-        unit = inner.unit
-    elif unit and not model.is_dose and not (model.is_share and unit == PERCENT):
+        return OfChangedDose(model=model, inner=inner, given=_given(model, texts))
+    is_dose = isinstance(model, ValueModel) and model.is_dose
+    if unit and not is_dose and not (isinstance(model, ShareModel) and unit == PERCENT):
         raise InvalidInput(f"the metric {model.name} is a number and not in {unit!r}; write {model.example}")
-    elif unit and is_volume_unit(unit):
+    if unit and is_volume_unit(unit):
         raise InvalidInput(f"the metric {model.name} is a dose and not in {unit!r}; write {model.example}[{_GRAY}]")
-    return Metric(kind=model.name, unit=unit, given=_given(model, texts), inner=inner)
+    given = _given(model, texts)
+    if isinstance(model, PlanModel):
+        return PlanIndex(model=model, given=given)
+    assert isinstance(model, ValueModel)
+    return ModelValue(model=model, unit=unit, given=given)
 
 
 def _names_a_parameter(model: Model, part: str) -> bool:
@@ -122,18 +138,24 @@ def _inner(model: Model, text: str, unit: str) -> Metric:
         raise InvalidInput(
             f"{model.name} has two units, {inner.unit!r} and {unit!r}; write one, for instance {model.example}"
         )
-    of_doses = [one.unit for one in inner.given]
-    if PERCENT in (
-        *of_doses,
-        inner.value_unit if inner.kind in ("V", "CV") else "",
-        inner.unit if inner.is_dose else "",
-    ):
+    if PERCENT in (unit for unit, is_volume in _all_units(inner) if not is_volume):
         raise InvalidInput(
             f"{written!r} in {model.name} is in % of a prescription, which is none of {model.name}; use Gy"
         )
-    if inner.needs_everything or inner.inner is not None:
-        raise InvalidInput(f"{inner.kind} cannot be read off {model.name}; write for instance {model.example}")
+    if inner.needs_everything or isinstance(inner, OfChangedDose):
+        raise InvalidInput(f"{_name_of(inner)} cannot be read off {model.name}; write for instance {model.example}")
     return inner
+
+
+def _all_units(metric: Metric) -> tuple[tuple[str, bool], ...]:
+    """Units of a metric, and of the doses among its parameters; each with whether it is of a volume."""
+    given = metric.given if isinstance(metric, ModelValue | OfChangedDose | PlanIndex) else ()
+    is_number = isinstance(metric, ModelValue) and not metric.is_dose
+    return (*(() if is_number else metric.units), *((one.unit, False) for one in given))
+
+
+def _name_of(metric: Metric) -> str:
+    return metric.model.name if isinstance(metric, OfChangedDose | PlanIndex) else str(metric)
 
 
 def _given(model: Model, texts: list[str]) -> tuple[Given, ...]:

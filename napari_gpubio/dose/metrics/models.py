@@ -4,7 +4,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -225,7 +225,7 @@ def _isodose_volume(target: Dvh, everything: Dvh, prescription: float) -> float:
     return float(everything.volume_at(prescription))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Model:
     """A metric with named parameters."""
 
@@ -233,13 +233,7 @@ class Model:
     words: str  # what it is, in a few words
     parameters: tuple[Parameter, ...] = ()  # in the order in which they are written
     aliases: tuple[str, ...] = ()  # other spellings
-    is_dose: bool = False  # whether the value is a dose; others are numbers
-    is_share: bool = False  # whether the answer is a probability, 0 to 1, which can be given in %
-    value: Callable[[Dvh, Values], float] | None = None  # the answer for a histogram, from the parameters by name
-    # instead of a value: another histogram, off which another metric is read
-    changed: Callable[[Dvh, Values], Dvh] | None = None
-    # instead of both: the answer for a histogram, that of all that is irradiated, and the prescription
-    of_plan: Callable[[Dvh, Dvh, float], float] | None = None
+    begins: ClassVar[tuple[str, ...]] = ()  # what stands before the parameters in an example
 
     @property
     def example(self) -> str:
@@ -252,68 +246,91 @@ class Model:
         return self._written(self.parameters)
 
     def _written(self, shown: Sequence[Parameter]) -> str:
-        inner = ["D2cc[Gy]"] if self.changed is not None else []
-        written = ", ".join([*inner, *(f"{one.name}={one.example}" for one in shown)])
+        written = ", ".join([*self.begins, *(f"{one.name}={one.example}" for one in shown)])
         return f"{self.name}({written})" if written else self.name
 
 
-_ALL = (
-    Model(
+@dataclass(frozen=True, kw_only=True)
+class ValueModel(Model):
+    """A model with one number as its answer."""
+
+    value: Callable[[Dvh, Values], float]  # of a histogram, from the parameters by name
+    is_dose: bool = False  # whether the value is a dose; others are numbers
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShareModel(ValueModel):
+    """A model whose answer is a probability, 0 to 1, which can be given in %."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DoseModel(Model):
+    """A model that makes another histogram, off which another metric is read."""
+
+    begins: ClassVar[tuple[str, ...]] = ("D2cc[Gy]",)
+    changed: Callable[[Dvh, Values], Dvh]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanModel(Model):
+    """An index of a plan."""
+
+    parameters: tuple[Parameter, ...] = _OF_PLAN
+    of_plan: Callable[[Dvh, Dvh, float], float]  # of a histogram, that of all that is irradiated, and the prescription
+
+
+_ALL: tuple[Model, ...] = (
+    ValueModel(
         name="gEUD",
         words="generalized equivalent uniform dose",
         parameters=(_A,),
         is_dose=True,
         value=lambda dvh, values: generalized_eud(dvh, values["a"]),
     ),
-    Model(
+    DoseModel(
         name="EQD2",
         words="a metric of the dose in 2 Gy fractions",
         parameters=(_ALPHA_BETA, _FRACTIONS),
         changed=lambda dvh, values: eqd2(dvh, fractions=int(values["fractions"]), alpha_beta=values["alpha_beta"]),
     ),
-    Model(
+    DoseModel(
         name="BED",
         words="a metric of the biologically effective dose",
         parameters=(_ALPHA_BETA, _FRACTIONS),
         changed=lambda dvh, values: bed(dvh, fractions=int(values["fractions"]), alpha_beta=values["alpha_beta"]),
     ),
-    Model(
+    ShareModel(
         name="NTCP",
         words="complication probability, Lyman-Kutcher-Burman",
         parameters=(_N, _M, _TD50),
-        is_share=True,
         value=lambda dvh, values: lkb_ntcp(dvh, n=values["n"], m=values["m"], td50=values["TD50"]),
     ),
-    Model(
+    ShareModel(
         name="TCP",
         words="tumor control probability, Niemierko",
         parameters=(_TCD50, _GAMMA50, _A_OF_TUMOUR),
-        is_share=True,
         value=lambda dvh, values: niemierko_tcp(dvh, a=values["a"], tcd50=values["TCD50"], gamma50=values["gamma50"]),
     ),
-    Model(
+    ValueModel(
         name="HI",
         words="homogeneity index of a target, ICRU 83",
         value=lambda dvh, values: homogeneity_index(dvh),  # noqa: ARG005 - as of the others
     ),
-    Model(
+    PlanModel(
         name="Paddick CI",
         words="conformity index of a target, Paddick",
-        parameters=_OF_PLAN,
         aliases=("PCI", "CI Paddick"),
         of_plan=paddick_index,
     ),
-    Model(
+    PlanModel(
         name="RTOG CI",
         words="conformity index of a target, RTOG",
-        parameters=_OF_PLAN,
         aliases=("CI RTOG",),
         of_plan=rtog_index,
     ),
-    Model(
+    PlanModel(
         name="GI",
         words="gradient index of a plan, Paddick and Lippitz",
-        parameters=_OF_PLAN,
         of_plan=lambda _, everything, prescription: gradient_index(everything, prescription),
     ),
 )

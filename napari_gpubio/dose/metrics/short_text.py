@@ -7,7 +7,17 @@ brackets is in the unit of the histogram. The unit of a volume's dose is never g
 import re
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.dose.metrics.metric import Metric
+from napari_gpubio.dose.metrics.metric import (
+    STATISTICS,
+    DoseAtColdVolume,
+    DoseAtVolume,
+    DoseStatistic,
+    Metric,
+    StructureVolume,
+    VolumeAtDose,
+    VolumeBelowDose,
+    ZeroVolume,
+)
 from napari_gpubio.dose.metrics.parameters import PERCENT
 
 _NUMBER = r"((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)"
@@ -16,6 +26,8 @@ _DOSE = re.compile(rf"(DC|D)\s*+{_NUMBER}(?:\s*+(%|cc|cm3|mm3))?{_BRACKET}", re.
 _VOLUME = re.compile(rf"(CV|V)\s*+{_NUMBER}([^\W\d_][^\[\]\-\s]*|%)?", re.IGNORECASE)
 _NAMED = re.compile(rf"D?\s*+(mean|average|min|minimum|max|maximum|median|volume|zero){_BRACKET}", re.IGNORECASE)
 _KINDS = {"average": "Mean", "minimum": "Min", "maximum": "Max"}
+DOSES_AT_VOLUME = {one.sign: one for one in (DoseAtVolume, DoseAtColdVolume)}
+VOLUMES_AT_DOSE = {one.sign: one for one in (VolumeAtDose, VolumeBelowDose)}
 _USUAL = {"Volume": "cc", "Zero": PERCENT}  # units of what is no dose
 
 
@@ -29,12 +41,11 @@ def short_metric(text: str) -> Metric | None:
     """
     if named := _NAMED.fullmatch(text):
         kind = _KINDS.get(named[1].lower(), named[1].capitalize())
-        return Metric(kind=kind, unit=(named[2] or _USUAL.get(kind, "")).strip())
+        return plain_metric(kind, (named[2] or _USUAL.get(kind, "")).strip())
     if dose := _DOSE.fullmatch(text):
         kind, value, unit, answer = dose.groups()
-        return Metric(
-            kind=kind.upper(), value=float(value), value_unit=(unit or PERCENT).lower(), unit=(answer or "").strip()
-        )
+        cls = DOSES_AT_VOLUME[kind.upper()]
+        return cls(volume=float(value), volume_unit=(unit or PERCENT).lower(), unit=(answer or "").strip())
     if (volume := _VOLUME.fullmatch(text)) is None:
         return None
     kind, value, unit = volume.groups()
@@ -43,4 +54,11 @@ def short_metric(text: str) -> Metric | None:
             f"{text!r} lacks the unit of its dose; write {kind.upper()}{value}Gy[%], or {kind.upper()}{value}%[%] for "
             "% of the prescription"
         )
-    return Metric(kind=kind.upper(), value=float(value), value_unit=unit, unit=PERCENT)
+    return VOLUMES_AT_DOSE[kind.upper()](dose=float(value), dose_unit=unit, unit=PERCENT)
+
+
+def plain_metric(name: str, unit: str) -> Metric:
+    """A metric that is read at no value: a statistic of the dose, or a volume."""
+    if name in STATISTICS:
+        return DoseStatistic(name=name, unit=unit)
+    return (StructureVolume if name == "Volume" else ZeroVolume)(unit=unit)

@@ -25,8 +25,9 @@ from napari_gpubio.dose.io.dvh_files import (
 )
 from napari_gpubio.dose.io.rtplan import Plan
 from napari_gpubio.dose.io.rtstruct import StructureSet
-from napari_gpubio.dose.metrics.constraints import PASS, parse_constraint, read_constraints
+from napari_gpubio.dose.metrics.constraints import PASS, Constraint, parse_constraint, read_constraints
 from napari_gpubio.dose.metrics.curve import Dvh, DvhResult
+from napari_gpubio.dose.metrics.metric import Metric
 from napari_gpubio.dose.metrics.metric_text import parse_metric
 from napari_gpubio.dose.metrics.surface import SurfaceHistogram
 from napari_gpubio.dose.model import Dose
@@ -109,9 +110,9 @@ class DoseVolume(Operation, verb="dvh", makes=_MADE):
 
     def __post_init__(self) -> None:
         for name, parse in (("metrics", parse_metric), ("constraints", parse_constraint)):
-            texts = getattr(self, name)
-            if isinstance(texts, (list, tuple)) and all(isinstance(text, str) for text in texts):
-                object.__setattr__(self, name, tuple(str(parse(text)) for text in texts))  # one spelling of each
+            given = getattr(self, name)
+            if isinstance(given, (list, tuple)) and all(isinstance(one, (str, Metric, Constraint)) for one in given):
+                object.__setattr__(self, name, tuple(str(parse(str(one))) for one in given))  # one spelling of each
         super().__post_init__()
 
     def check(self) -> None:

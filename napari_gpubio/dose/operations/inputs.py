@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from napari_gpubio.core.layer_files import RECORD, STRUCTURES, describe
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.layer_files import RECORD, describe
 from napari_gpubio.core.operations.records import File, Held, Reading, Ref, given
 from napari_gpubio.core.operations.stores import STORE, Kind, Store, file, register_kind
 from napari_gpubio.core.operations.volumes import OpenVolume, Volume
@@ -25,6 +26,7 @@ from napari_gpubio.dose.structures.labels import AnyStructures, LabelStructures
 from napari_gpubio.dose.structures.overlaps import OVERLAPS, UNION
 from napari_gpubio.dose.volumes import dose_of_volume, labels_of_volume, named_labels
 
+_LAYERS = "napari_gpubio.dose.operations.layers:layers_of"
 _UNIT = "Of a dose whose file does not state it. For instance Gy or J/cm2; values whose unit is known are converted."
 _NAMES = "Of the labels that are counted. For instance 3=Heart; all by default, under the names beside the file."
 
@@ -71,7 +73,10 @@ class OpenDose(_OfFile, verb="open-dose", makes={"dose": Dose}):
         """Read it."""
         if is_nifti(data.file):
             return nifti.read_dose(data.file, unit=self.unit or None)
-        return read_rtdose(data.file, unit=self.unit or None)
+        dose = read_rtdose(data.file, unit=self.unit or None)
+        if self.unit and dose.unit != checked_unit(self.unit):
+            raise InvalidInput(f"{data.file.name} states its doses in {dose.unit}, not in {self.unit}; leave unit out")
+        return dose
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,12 +93,6 @@ class DoseOf(Reading, verb="dose-of", makes={"dose": Dose}):
     quantity: str = param("", "Quantity", "What the values are, where the volume does not say it itself.")
     frame_of_reference: str = param("", "Frame of reference", "What the coordinates refer to (a DICOM UID).")
     is_oriented: bool = param(True, "Oriented", "Whether it is known where the voxels lie.")
-
-    @property
-    def title(self) -> str:
-        """Name of the volume."""
-        (_, volume), *_ = self.inputs()
-        return f"{volume.of.title} dose"
 
     def check(self) -> None:
         """Raise InvalidInput if a unit is none."""
@@ -135,6 +134,7 @@ register_kind(
         endings=NIFTI_SUFFIXES,
         write=write_dose,
         opens=OpenDose,
+        shows=_LAYERS,
     )
 )  # fmt: skip
 
@@ -186,12 +186,6 @@ class LabelsOf(Reading, verb="labels-of", makes={"structures": LabelStructures})
     names: tuple[str, ...] = part("Names", _NAMES, default=())
     frame_of_reference: str = param("", "Frame of reference", "What the coordinates refer to (a DICOM UID).")
     is_oriented: bool = param(True, "Oriented", "Whether it is known where the voxels lie.")
-
-    @property
-    def title(self) -> str:
-        """Name of the volume."""
-        (_, volume), *_ = self.inputs()
-        return f"{volume.of.title} structures"
 
     def check(self) -> None:
         """Raise InvalidInput if a name is written otherwise."""
@@ -284,20 +278,13 @@ def _counts(one: StructureSet) -> tuple[Any, ...]:
     return one.numbers, tuple(tuple(getattr(structure, name) for name in parts) for structure in one)
 
 
-def write_labels(structures: LabelStructures, path: Path, record: Mapping[str, Any]) -> None:
-    """Write labels as NIfTI, their names and their record beside them."""
-    nifti.write_labels(path, structures)
-    describe(path, {STRUCTURES: dict(zip(structures.values, structures.names, strict=True)), RECORD: record})
-
-
 register_kind(Kind(AnyStructures, counts=lambda one: (one,), opens=(OpenLabels, OpenContours)))
 register_kind(
     Kind(
         LabelStructures,
         counts=lambda one: (one.labels, one.affine, one.values, one.names, one.frame_of_reference),
-        endings=NIFTI_SUFFIXES,
-        write=write_labels,
         opens=OpenLabels,
+        shows=_LAYERS,
     )
 )
-register_kind(Kind(StructureSet, counts=_counts, opens=OpenContours))
+register_kind(Kind(StructureSet, counts=_counts, opens=OpenContours, shows=_LAYERS))

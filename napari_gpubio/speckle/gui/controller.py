@@ -1,6 +1,5 @@
 """Live imaging in the panel: the loop with its timer, and what the parts of the panel do while frames come."""
 
-import dataclasses
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,9 +10,8 @@ from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.jobs import LatestJob
 from napari_gpubio.speckle.gui.display import NO_BASELINE
-from napari_gpubio.speckle.gui.live import LatestMap, LiveMap, LiveProcess, prepare_steps
+from napari_gpubio.speckle.gui.live import LatestMap, LiveMap, LiveProcess, Recipe, prepare_steps
 from napari_gpubio.speckle.gui.plots import LIVE
-from napari_gpubio.speckle.gui.request import Recipe
 from napari_gpubio.speckle.gui.sources import CameraPage, StackPage
 from napari_gpubio.speckle.live import (
     CameraSource,
@@ -199,12 +197,12 @@ class LiveController(QObject):
             panel.show_error(str(error))
             return
         panel.clear_message()
-        if recipe.mesi is not None:
+        if recipe is None:
             if self.runner.is_live:
                 panel.show_note(KEEPS_MAP)
             return
         recipe = self._with_true_exposure(recipe)
-        panel.course_box.exposure_ms = recipe.settings.exposure_ms
+        panel.course_box.exposure_ms = recipe.exposure_ms
         if self.runner.process.set_recipe(recipe):
             panel.show_note(DROPPED_BASELINE)
         self._show_baseline()
@@ -213,10 +211,10 @@ class LiveController(QObject):
         """Return the recipe with the exposure that a live camera really has; it is set when live imaging starts."""
         source = self.runner.loop.source if self.runner.loop is not None and self.runner.is_live else None
         exposure_ms = source.exposure_ms if isinstance(source, CameraSource) else None
-        if exposure_ms is None or exposure_ms == recipe.settings.exposure_ms:
+        if exposure_ms is None or exposure_ms == recipe.exposure_ms:
             return recipe
         self._panel.show_note(OTHER_EXPOSURE.format(exposure_ms))
-        return dataclasses.replace(recipe, settings=dataclasses.replace(recipe.settings, exposure_ms=exposure_ms))
+        return recipe.exposed(exposure_ms)
 
     # -- start and stop -------------------------------------------------------------------------------------------
 
@@ -227,9 +225,9 @@ class LiveController(QObject):
         page = panel.source_box.page
         try:
             recipe = panel.recipe()
-            if recipe.mesi is not None:
+            if recipe is None:
                 raise InvalidInput(NOT_LIVE_MESI)
-            source = page.make_source(recipe.settings.exposure_ms)
+            source = page.make_source(recipe.exposure_ms)
             if (page.title, source.name) != self._source:  # a baseline is that of its source
                 self._source = (page.title, source.name)
                 self.runner.process.drop_baseline()
@@ -271,7 +269,7 @@ class LiveController(QObject):
 
     def record(self, path: Path) -> None:
         """Record the raw frames from now on."""
-        panel, exposure_ms = self._panel, self.runner.process.recipe.settings.exposure_ms
+        panel, exposure_ms = self._panel, self.runner.process.recipe.exposure_ms
         about = {"software": "napari-gpubio", "exposure_ms": exposure_ms, "source": panel.source_box.page.title}
         try:
             self.runner.record(path, about)
@@ -327,7 +325,7 @@ class LiveController(QObject):
         process = self.runner.process
         recipe = self._with_true_exposure(process.recipe)
         if recipe is not process.recipe:
-            panel.course_box.exposure_ms = recipe.settings.exposure_ms
+            panel.course_box.exposure_ms = recipe.exposure_ms
             process.set_recipe(recipe)
         self._show_baseline()
         if status.state is State.RUNNING:

@@ -1,6 +1,7 @@
 """Inputs of the maps: settings, camera noise, and a multi-exposure fit."""
 
 import dataclasses
+import typing
 from collections.abc import Generator
 from typing import Any
 
@@ -12,6 +13,7 @@ from qtpy.QtWidgets import QCheckBox, QWidget
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.core.numbers import short_number
+from napari_gpubio.core.settings import kind_of, record_fields
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.fields import ElidedComboBox
@@ -20,10 +22,20 @@ from napari_gpubio.gui.jobs import LatestJob, Outcome
 from napari_gpubio.gui.layers import LayerBox, LayerListener, why_not_array
 from napari_gpubio.speckle.gui.fitting import MesiBox
 from napari_gpubio.speckle.gui.layers import frames_of, why_no_frames
-from napari_gpubio.speckle.gui.request import Target
 from napari_gpubio.speckle.mesi.model import MesiRecipe, exposures_text
-from napari_gpubio.speckle.settings import ContrastSettings, NoiseModel, measure_dark
+from napari_gpubio.speckle.settings import (
+    ContrastSettings,
+    DarkNoise,
+    Index,
+    InverseCorrelationTime,
+    Noise,
+    NoiseModel,
+    Squared,
+    WindowSettings,
+    measure_dark,
+)
 
+INDEX_CLASSES = {kind_of(one): one for one in typing.get_args(Index)}
 MESI = "mesi"  # among the maps: a fit of the whole stack, which is no index of a single map
 INDEXES = {
     "sfi": "flow index SFI = 1/(2TK²)",
@@ -38,6 +50,7 @@ NUMBERS = "none: the numbers below"
 MEASURING = "the dark frames are still being averaged; wait a moment and try again"
 _CAMERA_FACTS = {"exposure_ms": "exposure_ms", "saturation_adu": "saturation"}  # metadata of a layer, settings
 _MEASURED = ("dark_adu", "read_noise_adu", "quantization")  # rows that dark frames take the place of
+_OF_INDEX = ("beta", "nonfinite")  # rows that only some indices have
 _DARK_TIP = "Frames taken with the light off, same exposure and camera region: mean and variance of every pixel"
 _SPACING = 3  # pixels
 _REGISTRATION_TIP = (
@@ -64,7 +77,7 @@ class NoiseBox(QWidget):
         self.dark_box = LayerBox(viewer, _why_no_dark_frames, nothing=NUMBERS, parent=self)
         self.dark_box.setMinimumContentsLength(8)
         self.description = muted_label(self)
-        self._measured: NoiseModel | None = None
+        self._measured: DarkNoise | None = None
         self._error = ""
         self._job = LatestJob(self)
         self._listener = LayerListener(viewer, lambda layer: layer == self.layer, data_changed=self._measure)
@@ -84,7 +97,12 @@ class NoiseBox(QWidget):
         return self.dark_box.layer
 
     @property
-    def model(self) -> NoiseModel:
+    def numbers(self) -> NoiseModel:
+        """What is typed; raises InvalidInput if a number makes no sense."""
+        return self.form.value()
+
+    @property
+    def model(self) -> Noise:
         """The noise model; the maps of dark frames are the same arrays until other frames are measured.
 
         Raises
@@ -92,12 +110,12 @@ class NoiseBox(QWidget):
         InvalidInput
             If a number makes no sense, or dark frames cannot be used or are not averaged yet.
         """
-        numbers = self.form.value()
+        numbers = self.numbers
         if self.layer is None:
             return numbers
         if self._measured is None:
             raise InvalidInput(self._error or MEASURING)
-        return dataclasses.replace(self._measured, gain=numbers.gain)
+        return self._measured.with_gain(numbers.gain)
 
     def attach(self) -> None:
         """Follow the viewer's layers."""
@@ -146,19 +164,21 @@ class NoiseBox(QWidget):
         self.description.setText(text)
 
 
-def noise_text(noise: NoiseModel) -> str:
+def noise_text(noise: Noise) -> str:
     """Describe in one sentence what is subtracted."""
     parts = []
-    if noise.dark_map is not None:
+    if isinstance(noise, DarkNoise):
         parts.append(f"the dark level of each pixel (mean {short_number(noise.dark_map.mean())} ADU)")
-    elif noise.dark_adu > 0:
-        parts.append(f"a dark level of {short_number(noise.dark_adu)} ADU")
-    if noise.variance_map is not None:
-        parts.append(f"the variance in the dark of each pixel (mean {short_number(noise.variance_map.mean())} ADU²)")
-    elif noise.read_noise_adu > 0:
-        parts.append(f"read noise of {short_number(noise.read_noise_adu)} ADU")
-    if noise.quantization and noise.variance_map is None:
-        parts.append("rounding (1/12 ADU²)")
+        if noise.variance_map is not None:
+            mean = short_number(noise.variance_map.mean())
+            parts.append(f"the variance in the dark of each pixel (mean {mean} ADU²)")
+    else:
+        if noise.dark_adu > 0:
+            parts.append(f"a dark level of {short_number(noise.dark_adu)} ADU")
+        if noise.read_noise_adu > 0:
+            parts.append(f"read noise of {short_number(noise.read_noise_adu)} ADU")
+        if noise.quantization:
+            parts.append("rounding (1/12 ADU²)")
     if noise.gain > 0:
         parts.append(f"shot noise at {short_number(noise.gain)} ADU per electron")
     if not parts:
@@ -166,9 +186,14 @@ def noise_text(noise: NoiseModel) -> str:
     return "Subtracted: " + ", ".join(parts) + ("." if noise.gain > 0 else "; not shot noise, which needs the gain.")
 
 
-def _dark_steps(frames: Any) -> Generator[Step, None, NoiseModel]:
+def _dark_steps(frames: Any) -> Generator[Step, None, DarkNoise]:
     yield Step(0, 1, "dark frames")
     return measure_dark(np.asarray(frames))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MapRows(InverseCorrelationTime, WindowSettings):
+    """Rows of the form: window and mask, and what indices have; the exposure is that of a live camera, too."""
 
 
 class ContrastBox(QWidget):
@@ -178,7 +203,7 @@ class ContrastBox(QWidget):
 
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.form = ParamForm(ContrastSettings(), skip=("index",), parent=self)
+        self.form = ParamForm(MapRows(), parent=self)
         self.noise, self.mesi = NoiseBox(viewer, self), MesiBox(viewer, self)
         self.index = ElidedComboBox(self)
         for name, text in INDEXES.items():
@@ -201,23 +226,19 @@ class ContrastBox(QWidget):
     @property
     def settings(self) -> ContrastSettings:
         """The settings; raises InvalidInput if they make no sense. A multi-exposure fit begins with K²."""
-        index = "squared" if self._is_mesi else str(self.index.currentData())
-        return dataclasses.replace(self.form.value(), index=index)
+        rows, index = self.form.value(), self._index
+        own = {f.name: getattr(rows, f.name) for f in record_fields(index) if hasattr(rows, f.name)}
+        return ContrastSettings(mode=rows.mode, mask=rows.mask, index=index(**own))
+
+    @property
+    def exposure_ms(self) -> float:
+        """Exposure of the camera."""
+        return self.form.value().exposure_ms
 
     @property
     def mesi_recipe(self) -> MesiRecipe | None:
         """The multi-exposure fit, or None if another map is chosen; see `MesiBox.recipe` for what is refused."""
         return self.mesi.recipe if self._is_mesi else None
-
-    @property
-    def target(self) -> Target | None:
-        """The static target that β of a multi-exposure fit is measured on, or None."""
-        return self.mesi.target if self._is_mesi else None
-
-    @property
-    def target_layers(self) -> list[Any]:
-        """The layers of the static target and its region, if β is measured there."""
-        return self.mesi.layers if self._is_mesi else []
 
     def attach(self) -> None:
         """Follow the viewer's layers."""
@@ -248,15 +269,18 @@ class ContrastBox(QWidget):
     def _is_mesi(self) -> bool:
         return bool(self.index.currentData() == MESI)
 
+    @property
+    def _index(self) -> type[Any]:
+        """The class of the index."""
+        return Squared if self._is_mesi else INDEX_CLASSES[str(self.index.currentData())]
+
     def _on_change(self, *_: Any) -> None:
         self._show_rows()
         self.changed.emit()
 
     def _show_rows(self) -> None:
-        """Show the rows that the map and the mode need."""
+        """Show the rows that the map needs."""
         self.mesi.setVisible(self._is_mesi)
-        mode = self.form.widget("mode").value
-        rows = {"window": mode != "temporal", "frames": mode != "spatial"}
-        rows |= dict.fromkeys(("exposure_ms", "beta"), not self._is_mesi)  # a fit has its own
-        for name, visible in rows.items():
-            self.form.set_row_visible(name, visible=visible)
+        self.form.set_row_visible("exposure_ms", visible=not self._is_mesi)  # a fit has its own
+        for name in _OF_INDEX:
+            self.form.set_row_visible(name, visible=name in self._index.__dataclass_fields__)

@@ -1,6 +1,5 @@
 """Layers of the panel: their roles, where they lie, and those of the live view."""
 
-import dataclasses
 from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
@@ -10,10 +9,19 @@ import numpy.typing as npt
 from napari.layers import Image
 
 from napari_gpubio.core.napari_io import KEY, carried
+from napari_gpubio.core.settings import plain_fields
 from napari_gpubio.gui.connections import Connection, Connections
 from napari_gpubio.gui.layers import why_not_array
 from napari_gpubio.speckle.gui.live import LiveMap
-from napari_gpubio.speckle.settings import ContrastSettings
+from napari_gpubio.speckle.settings import (
+    ContrastSettings,
+    FlowIndex,
+    Inverse,
+    InverseCorrelationTime,
+    NoIndex,
+    RelativeFlow,
+    Squared,
+)
 
 Array = npt.NDArray[Any]
 Place = Mapping[str, Any]  # scale, translation and units of (y, x), as far as they are known
@@ -22,7 +30,14 @@ LIVE_MAP, LIVE_RAW, RESULT, REGIONS = "speckle live map", "speckle live raw", "s
 MAPS = (LIVE_MAP, RESULT)
 AXES = ("frame", "y", "x")
 COLORMAP = "inferno"
-_SHORT = {"sfi": "SFI", "relative": "relative flow", "ict": "1/τ", "none": "K", "squared": "K²", "inverse": "1/K²"}
+_SHORT = {
+    FlowIndex: "SFI",
+    RelativeFlow: "relative flow",
+    InverseCorrelationTime: "1/τ",
+    NoIndex: "K",
+    Squared: "K²",
+    Inverse: "1/K²",
+}
 _PIXELS = ("pixel", "pixel")
 _RANGE = (1.0, 99.0)  # percent of the values between the limits
 _MOST_SAMPLED = 200_000  # pixels that limits are taken from
@@ -31,7 +46,7 @@ _MOVABLE = (LIVE_MAP, LIVE_RAW, REGIONS)  # layers that take over the units of t
 
 def title_of(settings: ContrastSettings) -> str:
     """Return the short name of the map that is made, with its unit."""
-    return _SHORT[settings.index] + (f" ({settings.unit})" if settings.unit else "")
+    return _SHORT[type(settings.index)] + (f" ({settings.unit})" if settings.unit else "")
 
 
 def frames_of(layer: Any) -> Any:
@@ -243,7 +258,7 @@ class LiveLayers:
         is_other = carried(layer, "title") != title
         layer.metadata[KEY] = {
             PANEL: LIVE_MAP, "title": title, "unit": settings.unit, "settings": settings,
-            "exposure_ms": settings.exposure_ms, "parameters": {"speckle": dataclasses.asdict(settings)},
+            "parameters": {"speckle": plain_fields(settings)},
         }  # fmt: skip
         if is_other:  # last, because listeners to the name read the rest
             layer.name = title

@@ -11,15 +11,58 @@ import numpy.typing as npt
 
 from napari_gpubio.core.jit import thread_count
 from napari_gpubio.core.steps import Step
-from napari_gpubio.speckle.gui.request import Recipe
 from napari_gpubio.speckle.live import Latest, LiveResult, TimeCourse
 from napari_gpubio.speckle.model import ContrastMaps, MapMean
 from napari_gpubio.speckle.regions import mean_k2
 from napari_gpubio.speckle.registration import Registered, ShiftFinder, shift_frame
 from napari_gpubio.speckle.run import ContrastStream
-from napari_gpubio.speckle.settings import ContrastSettings
+from napari_gpubio.speckle.settings import (
+    ContrastSettings,
+    DarkNoise,
+    Index,
+    Mode,
+    NoIndex,
+    Noise,
+    NoiseModel,
+    RelativeFlow,
+    Spatial,
+    SpatioTemporal,
+    Squared,
+    Temporal,
+    TimedIndex,
+)
 
 Array = npt.NDArray[Any]
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class Recipe:
+    """How live maps are made; see `ContrastStream`. The exposure is what a camera has, or is to be set to."""
+
+    settings: ContrastSettings
+    noise: Noise = dataclasses.field(default_factory=NoiseModel)
+    exposure_ms: float = 10.0
+    registers: bool = False
+    baseline_maps: int = 30
+    device: str = "auto"
+
+    def has_same_k2(self, other: "Recipe") -> bool:
+        """Whether another recipe gives the same K², so that a baseline may be kept."""
+        mine, theirs = (
+            (one.settings.mode, one.exposure_ms, one.registers, _noise_key(one.noise)) for one in (self, other)
+        )
+        return mine == theirs
+
+    def exposed(self, exposure_ms: float) -> "Recipe":
+        """Return the same for another exposure."""
+        settings = self.settings
+        if isinstance(settings.index, TimedIndex):
+            settings = dataclasses.replace(settings, index=dataclasses.replace(settings.index, exposure_ms=exposure_ms))
+        return dataclasses.replace(self, settings=settings, exposure_ms=exposure_ms)
+
+
+def _noise_key(noise: Noise) -> Any:
+    return (id(noise.dark_map), noise.gain) if isinstance(noise, DarkNoise) else noise
 
 
 @dataclasses.dataclass(eq=False)
@@ -48,7 +91,7 @@ class LiveProcess:
         self._maps_requested = 0
         self._baseline_mean: MapMean | None = None
         self._stream: ContrastStream | None = None
-        self._stream_key: tuple[Recipe, str, int] | None = None  # recipe, index and baseline of the stream
+        self._stream_key: tuple[Recipe, Index, int] | None = None  # recipe, index and baseline of the stream
         self._regions: Mapping[str, tuple[Array, ...]] = {}
         self._region_shape: tuple[int, ...] = ()
         self._finder: ShiftFinder | None = None  # of shifts onto the first frame
@@ -113,8 +156,9 @@ class LiveProcess:
         live.k2 = {name: float(mean_k2(maps[where])[0][0]) for name, where in regions.items()}
         if taking is not None:
             live.baseline_step = self._add_to_baseline(taking, maps)
-        shown = maps.contrast if recipe.settings.index == "none" else maps.index
-        if shown is not None and (recipe.settings.index in ("none", maps.settings.index)):
+        index = recipe.settings.index
+        shown = maps.contrast if isinstance(index, NoIndex) else maps.index
+        if shown is not None and (isinstance(index, NoIndex) or type(index) is type(maps.settings.index)):
             np.copyto(live.shown, shown)
             live.is_ready = True
         return live
@@ -125,7 +169,9 @@ class LiveProcess:
         self.baseline, self._baseline_mean, self.baseline_progress = None, None, None
 
     def _begin_baseline(self, recipe: Recipe) -> None:
-        missing = recipe.settings.index == "relative" and self.baseline is None and self._baseline_mean is None
+        missing = (
+            isinstance(recipe.settings.index, RelativeFlow) and self.baseline is None and self._baseline_mean is None
+        )
         if count := self._maps_requested or (recipe.baseline_maps if missing else 0):
             self._baseline_mean, self.baseline_progress, self._maps_requested = MapMean(), (0, count), 0
 
@@ -144,9 +190,9 @@ class LiveProcess:
     def _stream_for(self, recipe: Recipe, pixels: Array) -> ContrastStream:
         """Return the stream; its index is K² until there is a baseline that flow may be relative to."""
         index = recipe.settings.index
-        if index == "relative" and self.baseline is None:
-            index = "squared"
-        baseline = self.baseline if index == "relative" else None
+        if isinstance(index, RelativeFlow) and self.baseline is None:
+            index = Squared()
+        baseline = self.baseline if isinstance(index, RelativeFlow) else None
         stream, key = self._stream, (recipe, index, id(baseline))
         if stream is None or self._stream_key != key or stream.shape != pixels.shape:
             self._close_stream()
@@ -183,7 +229,9 @@ class LiveProcess:
 
 def prepare_steps(recipe: Recipe, dtype: npt.DTypeLike | None) -> Generator[Step, None, None]:
     """Compile the engine before frames come: on a first run it takes seconds, in which a camera would lose frames."""
-    settings = dataclasses.replace(recipe.settings, index="squared", frames=2, window=3)
+    kinds: dict[type, Mode] = {Spatial: Spatial(window=3), Temporal: Temporal(frames=2)}
+    mode = kinds.get(type(recipe.settings.mode), SpatioTemporal(frames=2, window=3))
+    settings = dataclasses.replace(recipe.settings, index=Squared(), mode=mode)
     for kind in (np.uint8, np.uint16) if dtype is None else (dtype,):
         yield Step(0, 1, "compiling")
         with ContrastStream(settings, (64, 64), kind, noise=recipe.noise, device=recipe.device) as stream:

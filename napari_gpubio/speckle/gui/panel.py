@@ -1,31 +1,38 @@
 """The dock widget "Laser speckle": frames in; maps of flow, curves and recordings out, live or of a whole stack."""
 
+import dataclasses
 import threading
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import numpy.typing as npt
 from qtpy.QtWidgets import QWidget
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
+from napari_gpubio.core.operations.records import Operation
+from napari_gpubio.core.settings import kind_of
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.forms import SPACING, Folded, notes_text
 from napari_gpubio.gui.panel import EnginePanel, heading
+from napari_gpubio.gui.script import file_name
 from napari_gpubio.gui.views import fit_slider_labels
-from napari_gpubio.speckle.gui import results, script
+from napari_gpubio.speckle.gui import results
 from napari_gpubio.speckle.gui.controller import LiveController, LiveRunner
 from napari_gpubio.speckle.gui.display import LiveBox, MapBox
 from napari_gpubio.speckle.gui.inputs import ContrastBox
 from napari_gpubio.speckle.gui.layers import LiveLayers, frames_of
+from napari_gpubio.speckle.gui.live import Recipe
 from napari_gpubio.speckle.gui.plots import CourseBox
 from napari_gpubio.speckle.gui.pulse import PulseBox
-from napari_gpubio.speckle.gui.regions import RegionController
-from napari_gpubio.speckle.gui.request import FitResult, Recipe, Request, StackResult, run_steps
+from napari_gpubio.speckle.gui.regions import RegionController, flow_index
+from napari_gpubio.speckle.gui.run import FramesSource, StackResult, StackRun, run_steps
 from napari_gpubio.speckle.gui.sources import SourceBox, StackPage
 from napari_gpubio.speckle.gui.video import Video, ask_video_path, video_of, write_steps
+from napari_gpubio.speckle.mesi.recording import NOT_SPATIAL
+from napari_gpubio.speckle.opening import HeldRegions
+from napari_gpubio.speckle.operations import Contrast, Mesi, Pulsatility
+from napari_gpubio.speckle.settings import RelativeFlow, Spatial, WindowSettings
 
 if TYPE_CHECKING:
     import napari.viewer
@@ -54,7 +61,7 @@ class SpecklePanel(EnginePanel):
         self.pulse_box = PulseBox(self)
         self.layers = LiveLayers(viewer)
         self.regions, self.controller = RegionController(self), LiveController(self)
-        self.result: StackResult | FitResult | None = None
+        self.result: StackResult | None = None
         self._inputs: list[Any] = []  # layers of the run, which may be renamed or removed while it lasts
         self._next: Callable[[threading.Event], Steps] | None = None  # what is to be run instead of the stack
         self.run_button.setToolTip("Compute the maps of all frames of the open image stack")
@@ -89,14 +96,14 @@ class SpecklePanel(EnginePanel):
 
     # -- settings -------------------------------------------------------------------------------------------------
 
-    def recipe(self) -> Recipe:
-        """Return how maps are made, or raise InvalidInput if the settings make no sense."""
+    def recipe(self) -> Recipe | None:
+        """Return how live maps are made, None if a fit is chosen; InvalidInput if the settings make no sense."""
         box = self.contrast_box
+        if box.mesi_recipe is not None:
+            return None
         return Recipe(
-            settings=box.settings, noise=box.noise.model, registers=box.registers.isChecked(),
-            baseline_maps=self.map_box.baseline_maps.value(), device=self.device, mesi=box.mesi_recipe,
-            dark="" if box.noise.layer is None else box.noise.layer.name, target=box.target,
-            shows_errors=box.mesi.shows_errors.isChecked(),
+            settings=box.settings, noise=box.noise.model, exposure_ms=box.exposure_ms,
+            registers=box.registers.isChecked(), baseline_maps=self.map_box.baseline_maps.value(), device=self.device,
         )  # fmt: skip
 
     def limit_baseline(self) -> None:
@@ -132,30 +139,50 @@ class SpecklePanel(EnginePanel):
 
     # -- the whole stack ------------------------------------------------------------------------------------------
 
-    def _request(self) -> Request:
-        page, dark = self.source_box.stack, self.contrast_box.noise.layer
-        layer = page.layer
+    def _read(self) -> StackRun:
+        """Take down everything that a run needs, in the GUI thread."""
+        box, page = self.contrast_box, self.source_box.stack
+        layer, dark, frames = page.layer, box.noise.layer, frames_of(page.layer)
         if dark is not None and dark is layer:
             raise InvalidInput(DARK_IS_STACK)
-        place = {name: tuple(getattr(layer, name)) for name in ("scale", "translate", "units")}
-        frames = frames_of(layer)
-        return Request(frames=frames, name=layer.name, place=place, recipe=self.recipe(), rate_hz=page.rate_hz)
+        sources = {"recording": FramesSource.of(layer), **({} if dark is None else {"dark": FramesSource.of(dark)})}
+        settings, count = box.settings, int(frames.shape[0]) if len(frames.shape) > 2 else 1
+        fields: dict[str, Any] = {"noise": box.noise.numbers}
+        within, verb = dict[str, Any](), Contrast if (fit := box.mesi_recipe) is None else Mesi
+        if fit is None:
+            if isinstance(settings.index, RelativeFlow):
+                last = min(count, (self.map_box.baseline_maps.value() - 1) * settings.step + settings.depth) - 1
+                settings = dataclasses.replace(settings, index=dataclasses.replace(settings.index, baseline=(0, last)))
+            fields["settings"] = settings
+        else:
+            if not isinstance(settings.mode, Spatial):
+                raise InvalidInput(NOT_SPATIAL)
+            fields |= {"recipe": fit, "mode": settings.mode, "mask": settings.mask}
+            if (target := box.mesi.target) is not None:
+                sources["static_target"], within = target
+        return StackRun(
+            verb=verb, fields=fields, sources=sources, within=within, registers=box.registers.isChecked(),
+            place={name: tuple(getattr(layer, name)) for name in ("scale", "translate", "units")},
+            rate_hz=page.rate_hz, exposure_ms=box.exposure_ms, baseline_maps=self.map_box.baseline_maps.value(),
+            device=self.device, shows_errors=box.mesi.shows_errors.isChecked(),
+        )  # fmt: skip
 
     def make_steps(self, stop: threading.Event) -> Steps:
         """Read the inputs and return the run of the whole stack, or of the video that is to be written."""
         if self._next is not None:
             make, self._next = self._next, None
             return make(stop)
-        request, self._inputs = self._request(), self._frame_layers()
-        return run_steps(request, stop)
+        run, dark = self._read(), self.contrast_box.noise.layer
+        self._inputs = [self.source_box.stack.layer, *([] if dark is None else [dark])]
+        return run_steps(run, stop)
 
     def show_result(self, result: Any) -> None:
         """Show the maps of a whole stack, and curves of the regions; or report what was written."""
         if isinstance(result, str):
             self.show_status(result)
             return
-        if isinstance(result, FitResult) and not result.has_begun:
-            self.show_status("stopped before the fit began; nothing was changed")
+        if result is None or (result.fit is not None and not result.fit.has_begun):
+            self.show_status("stopped before there was anything to show; nothing was changed")
             return
         self.result = result
         if not self.runner.is_live:
@@ -163,20 +190,20 @@ class SpecklePanel(EnginePanel):
         for layer in self._inputs:
             if layer in self.viewer.layers:
                 layer.visible = False  # it would be seen where maps have no values, at their border
-        results.hide_earlier(self.viewer, result.request.name)
-        if isinstance(result, FitResult):
-            self.map_box.layer_box.choose(results.add_fit(self.viewer, result))
-            complete, places = result.fit.complete, "pixels"
+        results.hide_earlier(self.viewer, result.run.name)
+        if result.fit is not None:
+            self.map_box.layer_box.choose(results.add_fit(self.viewer, result, result.fit))
         else:
             self.map_box.layer_box.choose(results.add_maps(self.viewer, result))
-            complete, places = result.maps.complete, "maps"
-            if result.request.recipe.settings.index == "relative":
-                self.map_box.baseline_text.setText(f"of the stack: its first {result.request.baseline_frames} frames")
+            index = result.maps.settings.index
+            if isinstance(index, RelativeFlow) and index.baseline is not None:
+                self.map_box.baseline_text.setText(f"of the stack: its first {index.baseline[1] + 1} frames")
             self.regions.set_result(result)
-        if not complete:
+        if not result.made.complete:
+            places = "maps" if result.fit is None else "pixels"
             self.show_status(f"stopped; {places} that were not reached are empty")
-        if result.notes:
-            self.show_note(notes_text(result.notes))
+        if result.made.notes:
+            self.show_note(notes_text(result.made.notes))
         self.regions.raise_regions()
         fit_slider_labels(self.window())
 
@@ -194,8 +221,7 @@ class SpecklePanel(EnginePanel):
 
     def video(self) -> Video:
         """Return the video of the chosen map as it is displayed; see `video_of`."""
-        result = self.result if isinstance(self.result, StackResult) else None
-        return video_of(self.map_box.layer, result, self.source_box.page.rate_hz)
+        return video_of(self.map_box.layer, self.result, self.source_box.page.rate_hz)
 
     def write_video(self, path: Path, video: Video) -> None:
         """Write a video, with the progress and the Stop of a run."""
@@ -207,43 +233,36 @@ class SpecklePanel(EnginePanel):
 
     # -- the script -----------------------------------------------------------------------------------------------
 
-    def script(self, saved: Mapping[str, Path]) -> str:
-        """Return a script that makes the maps of the whole stack, and writes them."""
-        request = self._request()
-        paths = {layer.name: saved.get(layer.name) or script.file_of(layer) for layer in self._script_layers()}
-        known = {name: path for name, path in paths.items() if path is not None}
-        if not self._script_regions():
-            return script.script_text(request, known)
-        regions = saved[self.regions.listener.layer.name]
-        return script.script_text(request, known, regions=regions, pulsatility=self.pulse_box.form.value())
+    def operation(self) -> Operation:
+        """Return the operation of the result that is shown, or of a run as the panel stands.
 
-    def painted_layers(self) -> list[Any]:
-        """Return what no file holds as it is of the layers that the script reads, and the regions if any."""
-        frames = [layer for layer in self._script_layers() if script.file_of(layer) is None]
-        return [*frames, self.regions.listener.layer] if self._script_regions() else frames
+        Where curves of regions are shown, too, it is that of their beat.
+        """
+        return self._pulses() or self._maps()
 
-    def save_painted(self, layer: Any, folder: Path) -> Path:
-        """Save frames, or the pixels of regions, as TIFF into a folder."""
-        target = self.contrast_box.target
-        if target is not None and target.region is not None and layer is self.contrast_box.mesi.region_box.layer:
-            return script.save_regions({target.region_name: target.region}, target.region_name, folder)
-        if layer is self.regions.listener.layer:
-            return script.save_regions(self._script_regions(), layer.name, folder)
-        return script.save(layer, folder)
+    def script_files(self) -> dict[Any, str]:
+        """Files that a script writes."""
+        maps, name = self._maps(), file_name(self._read().name if self.result is None else self.result.run.name)
+        if isinstance(maps, Mesi):
+            return {"fit": f"mesi of {name}.tif"}
+        assert isinstance(maps, Contrast)
+        s, pulses = maps.settings, self._pulses()
+        parts = {"contrast": "contrast"} | ({"index": kind_of(s.index)} if s.has_index else {})
+        parts |= {"mask": "mask"} if s.has_mask else {}
+        files: dict[Any, str] = {maps.output(part): f"{title} of {name}.tif" for part, title in parts.items()}
+        return files | ({} if pulses is None else {one: f"{one} of {name}.csv" for one in ("curves", "pulsatility")})
 
-    def _script_regions(self) -> dict[str, npt.NDArray[np.bool_]]:
-        """Return the pixels of the regions that the script averages over; a fit has no time course."""
-        stack = self.source_box.stack.layer
-        if self.recipe().mesi is not None or len(frames_of(stack).shape) < 3:
-            return {}
-        height, width = frames_of(stack).shape[-2:]
-        return self.regions.listener.masks(stack, (height, width))
+    def _maps(self) -> Operation:
+        return self._read().operation() if self.result is None else self.result.operation
 
-    def _frame_layers(self) -> list[Any]:
-        dark = self.contrast_box.noise.layer
-        return [self.source_box.stack.layer, *([] if dark is None else [dark])]
-
-    def _script_layers(self) -> list[Any]:
-        """Return the layers that a script reads, each once."""
-        frames = self._frame_layers()
-        return [*frames, *(layer for layer in self.contrast_box.target_layers if layer not in frames)]
+    def _pulses(self) -> Pulsatility | None:
+        """The beat in the regions of the maps that are shown, as the rows of the panel look for it."""
+        result, masks = self.result, self.regions.masks_of_result()
+        if result is None or not masks or not isinstance(result.operation, Contrast):
+            return None
+        maps, rows = result.operation, self.pulse_box.form.value()
+        return Pulsatility(
+            recording=maps.recording, dark=maps.dark, noise=maps.noise, regions=HeldRegions.of(masks),
+            windows=WindowSettings(mode=maps.settings.mode, mask=maps.settings.mask), rate_hz=result.run.rate_hz,
+            flow=flow_index(rows.flow, result.run.exposure_ms, maps.settings), settings=rows.band,
+        )  # fmt: skip

@@ -1,5 +1,6 @@
 """The beat of flow in regions: rate, pulsatility, and a plot of the averaged beat."""
 
+import dataclasses
 from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ from qtpy.QtGui import QColor
 from qtpy.QtWidgets import QAbstractItemView, QHeaderView, QTableWidgetItem, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.parameters import param
+from napari_gpubio.core.settings import record_fields
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.file_dialogs import write_table
@@ -19,9 +22,25 @@ from napari_gpubio.gui.number_table import CopyingTable
 from napari_gpubio.gui.plots import ThemedPlot
 from napari_gpubio.gui.tables import color_chip
 from napari_gpubio.speckle.io import write_beats_csv, write_pulsatility_csv
-from napari_gpubio.speckle.pulsatility import Pulsatility, PulsatilitySettings, with_error
+from napari_gpubio.speckle.pulsatility import FLOWS, Pulsatility, PulsatilitySettings, with_error
 
-Measure = Callable[[PulsatilitySettings], list[Pulsatility]]
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BeatRows(PulsatilitySettings):
+    """Rows of the form: also what flow is computed by, with the exposure of the maps."""
+
+    flow: str = param(
+        "sfi", "Flow", "Index of flow that pulsates: SFI of the mean of K², or 1/τ by the full model.",
+        choices=tuple(FLOWS),
+    )  # fmt: skip
+
+    @property
+    def band(self) -> PulsatilitySettings:
+        """The settings alone."""
+        return PulsatilitySettings(**{f.name: getattr(self, f.name) for f in record_fields(PulsatilitySettings)})
+
+
+Measure = Callable[[BeatRows], list[Pulsatility]]
 EMPTY = "No beat measured yet: draw regions, run the stack or start live imaging, then press Measure."
 NO_COURSE = "there is no time course to measure a beat in; draw a region, and run the whole stack or start live imaging"
 NO_TABLE = "there is no beat to write; press Measure first"
@@ -122,7 +141,7 @@ class PulseBox(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.pulses: list[Pulsatility] = []
-        self.form = ParamForm(PulsatilitySettings(), parent=self)
+        self.form = ParamForm(BeatRows(), parent=self)
         self.text, self.notes = muted_label(self, EMPTY), muted_label(self)
         self.table, self.plot = BeatTable(self), BeatPlot(self)
         self._source, self._colors = "", dict[str, str]()
@@ -214,6 +233,6 @@ class PulseBox(QWidget):
         write_table(self, "Write the pulsatility", "pulsatility.csv", self.write_csv, self.error_occurred.emit)
 
 
-def _measure_steps(measure: Measure, settings: PulsatilitySettings) -> Generator[Step, None, list[Pulsatility]]:
+def _measure_steps(measure: Measure, settings: BeatRows) -> Generator[Step, None, list[Pulsatility]]:
     yield Step(0, 1, MEASURING)
     return measure(settings)

@@ -1,5 +1,7 @@
 """Regions of interest: shapes drawn over the maps, their pixels, and K² averaged over them."""
 
+import dataclasses
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -7,23 +9,18 @@ import numpy.typing as npt
 from napari.layers import Shapes
 from qtpy.QtCore import QObject, QTimer, Signal
 
-from napari_gpubio.core.napari_io import KEY, carried
+from napari_gpubio.core.napari_io import KEY
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.layers import LayerListener
 from napari_gpubio.speckle.gui.layers import AXES, PANEL, REGIONS, place_of
+from napari_gpubio.speckle.gui.live import Recipe
 from napari_gpubio.speckle.gui.plots import STACK
-from napari_gpubio.speckle.gui.pulse import NO_COURSE, Measure
-from napari_gpubio.speckle.gui.request import StackResult
-from napari_gpubio.speckle.indices import inverse_correlation_time, speckle_flow_index
+from napari_gpubio.speckle.gui.pulse import NO_COURSE, BeatRows, Measure
+from napari_gpubio.speckle.gui.run import StackResult
 from napari_gpubio.speckle.live import TimeCourse
-from napari_gpubio.speckle.pulsatility import (
-    Pulsatility,
-    PulsatilitySettings,
-    flow_pulsatility,
-    region_pulsatility,
-)
-from napari_gpubio.speckle.regions import RegionCurve, region_curves
-from napari_gpubio.speckle.settings import ContrastSettings
+from napari_gpubio.speckle.pulsatility import Pulsatility, flow_pulsatility, region_pulsatility
+from napari_gpubio.speckle.regions import RegionCurve, flow_of, region_curves
+from napari_gpubio.speckle.settings import ContrastSettings, FlowIndex, InverseCorrelationTime, TimedIndex
 
 if TYPE_CHECKING:
     from napari_gpubio.speckle.gui.panel import SpecklePanel
@@ -225,27 +222,32 @@ class RegionController(QObject):
         """Fill the time course of the whole stack; its events stay."""
         if (result := self._result) is None:
             return
-        name = result.request.name
-        layer = next((one for one in self._viewer.layers if carried(one, "source") == name), None)
-        height, width = result.maps.signed.shape[-2:]
-        masks = {} if layer is None else self.listener.masks(layer, (height, width))
-        if not masks:
+        if not (masks := self.masks_of_result()):
             self._curves = ()
             return
         course = self._box.courses[STACK]
         events = course.events
         course.clear()
-        curves, times_s = region_curves(result.maps, masks), result.times_s
+        maps = dataclasses.replace(result.maps, index=None)  # K² as `RegionCurves` has it, to the last bit
+        curves, times_s = region_curves(maps, masks, flow=FlowIndex(exposure_ms=result.run.exposure_ms)), result.times_s
         self._curves = curves
         for number, time_s in enumerate(times_s):
             course.append(float(time_s), {curve.name: float(curve.k2[number]) for curve in curves})
         for event in events:
             course.mark(event.time_s, event.label)
-        last = min(result.request.recipe.baseline_maps, len(course)) - 1
+        last = min(result.run.baseline_maps, len(course)) - 1
         course.set_baseline(float(times_s[0]), float(times_s[last]))
         self._box.draw_curves(STACK)
         if self._panel.pulse_box.pulses:
             self.measure_pulse()  # what is shown would be of other curves
+
+    def masks_of_result(self) -> dict[str, npt.NDArray[np.bool_]]:
+        """Return the pixels of the regions in the maps of a whole stack."""
+        if (result := self._result) is None:
+            return {}
+        height, width = result.maps.signed.shape[-2:]
+        scale, translate = (result.run.place[name][-2:] for name in ("scale", "translate"))
+        return self.listener.masks(SimpleNamespace(scale=scale, translate=translate), (height, width))
 
     # -- the beat -------------------------------------------------------------------------------------------------
 
@@ -256,37 +258,48 @@ class RegionController(QObject):
             if not self._curves or result is None:
                 self._panel.show_error(NO_COURSE)
                 return
-            curves, rate_hz = self._curves, result.request.rate_hz
-            source = STACK_RATE.format(result.request.name, rate_hz)
-            box.measure(lambda settings: [region_pulsatility(curve, rate_hz, settings) for curve in curves], source,
-                        self.listener.colors)  # fmt: skip
+            box.measure(
+                _stack_measure(self._curves, result), STACK_RATE.format(result.run.name, result.run.rate_hz),
+                self.listener.colors,
+            )  # fmt: skip
             return
         if not self._box.course.regions:
             self._panel.show_error(NO_COURSE)
             return
-        measure = _live_measure(self._box.course, self._panel.runner.process.recipe.settings)
+        measure = _live_measure(self._box.course, self._panel.runner.process.recipe)
         box.measure(measure, LIVE_RATE, self.listener.colors)
 
 
-def _live_measure(course: TimeCourse, settings: ContrastSettings) -> Measure:
+def flow_index(kind: str, exposure_ms: float, settings: ContrastSettings) -> TimedIndex:
+    """What flow is computed by, of its name, with the β of maps if they have one."""
+    if kind == "sfi":
+        return FlowIndex(exposure_ms=exposure_ms)
+    beta = settings.index.beta if isinstance(settings.index, InverseCorrelationTime) else 1.0
+    return InverseCorrelationTime(exposure_ms=exposure_ms, beta=beta)
+
+
+def _stack_measure(curves: tuple[RegionCurve, ...], result: StackResult) -> Measure:
+    def measure(chosen: BeatRows) -> list[Pulsatility]:
+        index = flow_index(chosen.flow, result.run.exposure_ms, result.maps.settings)
+        each = (dataclasses.replace(curve, index=index) for curve in curves)
+        return [region_pulsatility(curve, result.run.rate_hz, chosen) for curve in each]
+
+    return measure
+
+
+def _live_measure(course: TimeCourse, recipe: Recipe) -> Measure:
     """Return what measures a live time course as it is now: every region in the samples in which it was measured."""
     times = course.times_s
     samples = {name: course.contrast_squared(name)[: len(times)] for name in course.regions}
     later = np.diff(times, prepend=-np.inf) > 0.0
 
-    def measure(chosen: PulsatilitySettings) -> list[Pulsatility]:
-        pulses = []
+    def measure(chosen: BeatRows) -> list[Pulsatility]:
+        pulses, index = [], flow_index(chosen.flow, recipe.exposure_ms, recipe.settings)
         for name, k2 in samples.items():
             used = later & np.isfinite(k2)
             step_s = float(np.median(np.diff(times[used]))) if np.count_nonzero(used) > 1 else 0.0
-            flow, window_s = _flow(k2[used], settings, chosen.flow), settings.depth * step_s
-            pulses.append(flow_pulsatility(times[used], flow, chosen, name=name, window_s=window_s))
+            flow, window_s = flow_of(k2[used], index), recipe.settings.depth * step_s
+            pulses.append(flow_pulsatility(times[used], flow, chosen, name=name, window_s=window_s, index=chosen.flow))
         return pulses
 
     return measure
-
-
-def _flow(k2: Array, settings: ContrastSettings, index: str) -> Array:
-    if index == "ict":
-        return inverse_correlation_time(k2, settings.exposure_ms, settings.beta)
-    return speckle_flow_index(k2, settings.exposure_ms)

@@ -7,12 +7,18 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.napari_io import KEY, carried
+from napari_gpubio.core.operations.files import record_of_output
+from napari_gpubio.core.operations.records import Output
 from napari_gpubio.speckle.gui.layers import AXES, COLORMAP, PANEL, RESULT, limits_of, set_limits, title_of
-from napari_gpubio.speckle.gui.request import FitResult, Recipe, Request, StackResult
+from napari_gpubio.speckle.gui.run import StackResult, StackRun
+from napari_gpubio.speckle.mesi import MesiSettings
 from napari_gpubio.speckle.mesi.files import UNITS
+from napari_gpubio.speckle.mesi.recording import FrameFit
 from napari_gpubio.speckle.mesi.result import NAMES as FIT_NAMES
 from napari_gpubio.speckle.model import EDGE, NAMES
+from napari_gpubio.speckle.settings import ContrastSettings, NoIndex
 
 Array = npt.NDArray[Any]
 CONTRAST, INDEX, MASK = "contrast", "index", "mask"
@@ -65,15 +71,10 @@ FIT_MAPS = (
 _FREE = {"rho": "fit_rho", "noise": "fit_noise", "beta": "fit_beta"}  # maps that exist only where they are fitted
 
 
-def fitted_maps(recipe: Recipe) -> list[FitMap]:
-    """Return the maps that a fit gives."""
-    assert recipe.mesi is not None
-    fixed = {part for part, name in _FREE.items() if not getattr(recipe.mesi.settings, name)}
-    if recipe.target is not None:
-        fixed.add("beta")
-    return [
-        one for one in FIT_MAPS if (one.error_of or one.part) not in fixed and (recipe.shows_errors or not one.error_of)
-    ]
+def fitted_maps(settings: MesiSettings, *, shows_errors: bool) -> list[FitMap]:
+    """Return the maps that a fit gives, whose β is as it was measured."""
+    fixed = {part for part, name in _FREE.items() if not getattr(settings, name)}
+    return [one for one in FIT_MAPS if (one.error_of or one.part) not in fixed and (shows_errors or not one.error_of)]
 
 
 def hide_earlier(viewer: Any, source: str) -> None:
@@ -89,41 +90,47 @@ def hide_earlier(viewer: Any, source: str) -> None:
 
 def add_maps(viewer: Any, result: StackResult) -> Any:
     """Add or update the layers of contrast maps; returns that of the chosen map."""
-    settings, request = result.request.recipe.settings, result.request
-    more = {"exposure_ms": settings.exposure_ms, **_provenance(result, result.maps.parameters)}
-    if settings.index == "relative":
-        more["baseline_frames"] = request.baseline_frames
-    if result.maps.mask is not None:
-        beyond_border = result.maps.mask & np.uint8(0xFF ^ EDGE)  # which is empty in the maps anyway
-        _add_mask(viewer, request, beyond_border, CONTRAST_MASK, more)
-    kind = dataclasses.replace(settings, index="none")
-    metadata = {"part": CONTRAST, "title": title_of(kind), "unit": kind.unit, **more}
-    chosen = _add_map(viewer, request, result.maps.contrast, metadata, is_visible=settings.index == "none")
-    if result.maps.index is not None:
-        metadata = {"part": INDEX, "title": title_of(settings), "unit": settings.unit, **more}
-        chosen = _add_map(viewer, request, result.maps.index, metadata, is_visible=True)
+    maps, run, output = result.maps, result.run, result.operation.output
+    settings = maps.settings
+    if maps.mask is not None:
+        beyond_border = maps.mask & np.uint8(0xFF ^ EDGE)  # which is empty in the maps anyway
+        _add_mask(viewer, result, beyond_border, CONTRAST_MASK, output(MASK))
+    kind = dataclasses.replace(settings, index=NoIndex())
+    metadata: dict[str, Any] = {"part": CONTRAST, "title": title_of(kind), "unit": kind.unit}
+    metadata[RECORD] = record_of_output(output(CONTRAST))
+    chosen = _add_map(viewer, run, settings, maps.contrast, metadata, is_visible=not settings.has_index)
+    if maps.index is not None:
+        metadata = {"part": INDEX, "title": title_of(settings), "unit": settings.unit}
+        metadata[RECORD] = record_of_output(output(INDEX))
+        chosen = _add_map(viewer, run, settings, maps.index, metadata, is_visible=True)
     return chosen
 
 
-def add_fit(viewer: Any, result: FitResult) -> Any:
+def add_fit(viewer: Any, result: StackResult, fit: FrameFit) -> Any:
     """Add or update the layers of a multi-exposure fit that has begun; returns the first of them."""
-    mesi, chosen = result.mesi, None
-    more = {"exposures_ms": list(mesi.exposures_ms), "order": mesi.order, **_provenance(result, result.fit.parameters)}
-    more["notes"] = list(result.notes)
-    _add_mask(viewer, result.request, result.fit.mask, FIT_MASK, more)
-    for one in reversed(fitted_maps(result.request.recipe)):
+    output, chosen = result.operation.output, None
+    _add_mask(viewer, result, fit.fit.mask.copy(), FIT_MASK, output(MASK))  # it may be painted on
+    for one in reversed(fitted_maps(fit.recipe.settings, shows_errors=result.run.shows_errors)):
         title = f"{one.title} ({one.unit})" if one.unit else one.title
-        values = np.asarray(getattr(result.fit, one.part))
-        metadata = {"part": f"mesi {one.part}", "title": title, "unit": one.unit, **more}
+        values = np.asarray(getattr(fit.fit, one.part))
+        metadata: dict[str, Any] = {
+            "part": f"mesi {one.part}",
+            "title": title,
+            "unit": one.unit,
+            "notes": list(fit.notes),
+        }
+        metadata |= {"exposures_ms": list(fit.recipe.exposures_ms), RECORD: record_of_output(output(one.part))}
         limits = one.limits or limits_of(values, _FIT_RANGE)
         is_first = one is FIT_MAPS[0]
-        chosen = _add_map(viewer, result.request, values, metadata, limits=limits, is_visible=is_first)
+        settings = fit.maps.settings
+        chosen = _add_map(viewer, result.run, settings, values, metadata, limits=limits, is_visible=is_first)
     return chosen
 
 
 def _add_map(
     viewer: Any,
-    request: Request,
+    run: StackRun,
+    settings: ContrastSettings,
     data: Array,
     metadata: dict[str, Any],
     *,
@@ -131,55 +138,49 @@ def _add_map(
     limits: tuple[float, float] | None = None,
 ) -> Any:
     """Add one map (Y, X) or (T, Y, X), or update the layer of the same kind; limits are those of a new layer."""
-    metadata = {PANEL: RESULT, "source": request.name, **metadata}
+    metadata = {PANEL: RESULT, "source": run.name, **metadata}
+    place = _place(run, settings, data.ndim)
     limits = limits or limits_of(data)
-    if (layer := _updated(viewer, request, metadata, data)) is not None:
+    if (layer := _updated(viewer, place, metadata, data)) is not None:
         layer.visible = is_visible
         low, high = layer.contrast_limits
         if limits[1] < low or limits[0] > high:  # all of the new values lie beyond those of before
             set_limits(layer, limits)
         return layer
     return viewer.add_image(
-        data, name=f"{metadata['title']} of {request.name}", colormap=COLORMAP, contrast_limits=limits,
-        metadata={KEY: metadata}, visible=is_visible, axis_labels=AXES[-data.ndim :], **_place(request, data.ndim),
+        data, name=f"{metadata['title']} of {run.name}", colormap=COLORMAP, contrast_limits=limits,
+        metadata={KEY: metadata}, visible=is_visible, axis_labels=AXES[-data.ndim :], **place,
     )  # fmt: skip
 
 
-def _add_mask(viewer: Any, request: Request, mask: Array, kind: MaskKind, more: dict[str, Any]) -> None:
+def _add_mask(viewer: Any, result: StackResult, mask: Array, kind: MaskKind, output: Output[Any]) -> None:
     """Show the pixels that have a bit of a mask, hidden at first; no new layer if there are none."""
-    metadata = {PANEL: RESULT, "part": kind.part, "title": kind.part, "source": request.name, "bits": kind.bits, **more}
-    if _updated(viewer, request, metadata, mask) is None and mask.any():
+    name, place = result.run.name, _place(result.run, result.maps.settings, mask.ndim)
+    metadata = {PANEL: RESULT, "part": kind.part, "title": kind.part, "source": name, "bits": kind.bits}
+    metadata[RECORD] = record_of_output(output)
+    if _updated(viewer, place, metadata, mask) is None and mask.any():
         viewer.add_labels(
-            mask, name=f"{kind.title} in {request.name}", metadata={KEY: metadata}, visible=False,
-            axis_labels=AXES[-mask.ndim :], **_place(request, mask.ndim),
+            mask, name=f"{kind.title} in {name}", metadata={KEY: metadata}, visible=False,
+            axis_labels=AXES[-mask.ndim :], **place,
         )  # fmt: skip
 
 
-def _updated(viewer: Any, request: Request, metadata: dict[str, Any], data: Array) -> Any | None:
+def _updated(viewer: Any, place: dict[str, Any], metadata: dict[str, Any], data: Array) -> Any | None:
     """Update the layer of the same kind of map of the same stack, which may have been calibrated since, or None."""
     keys = (PANEL, "part", "title", "source")
     for layer in reversed(viewer.layers):
         if all(carried(layer, key) == metadata[key] for key in keys) and layer.data.shape == data.shape:
             layer.data, layer.metadata[KEY] = data, metadata
-            for name, value in _place(request, data.ndim).items():
+            for name, value in place.items():
                 if not np.array_equal(getattr(layer, name), value):
                     setattr(layer, name, value)
             return layer
     return None
 
 
-def _provenance(result: StackResult | FitResult, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    facts: dict[str, Any] = {"parameters": dict(parameters)}
-    if result.registered is not None:
-        facts["shifts_pixels"] = result.registered.shifts.tolist()
-    if result.request.recipe.dark:
-        facts["dark_frames"] = result.request.recipe.dark
-    return facts
-
-
-def _place(request: Request, ndim: int) -> dict[str, Any]:
+def _place(run: StackRun, s: ContrastSettings, ndim: int) -> dict[str, Any]:
     """Return where maps lie: each at the last frame of its window, a single map at all frames of its stack."""
-    s, place = request.recipe.settings, request.place
+    place = run.place
     scale, translate = list(place["scale"]), list(place["translate"])
     if ndim == 3:
         translate[0] += scale[0] * (s.depth - 1)

@@ -22,7 +22,7 @@ from napari_gpubio.core.numbers import short_number
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.file_dialogs import save_path
 from napari_gpubio.speckle.gui.layers import LIVE_MAP, PANEL
-from napari_gpubio.speckle.gui.request import StackResult
+from napari_gpubio.speckle.gui.run import StackResult
 
 Array = npt.NDArray[Any]
 MP4, GIF, PNG = ".mp4", ".gif", ".png"
@@ -200,7 +200,7 @@ def video_of(layer: Any | None, result: StackResult | None, rate_hz: float) -> V
         is_live = carried(layer, PANEL) == LIVE_MAP
         raise InvalidInput(NOT_A_VIDEO if is_live else ONE_PICTURE.format(repr(layer.name)))
     times_s = None
-    if result is not None and result.request.name == carried(layer, "source") and len(result.maps) == len(layer.data):
+    if result is not None and result.run.name == carried(layer, "source") and len(result.maps) == len(layer.data):
         times_s = result.times_s
     low, high = layer.contrast_limits
     return Video(

@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,52 @@ Array = npt.NDArray[Any]
 _MOST_LABELS = 4096
 
 
-@reads_file
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Regions:
+    """Regions of maps, whose shape need not be known yet.
+
+    Parameters
+    ----------
+    name
+        As people know them, such as that of their file.
+    pixels
+        Pixels of each by its name, booleans (Y, X).
+    outlines
+        Kind and vertices (y, x) of those that are shapes, in pixels.
+    """
+
+    name: str = "regions"
+    pixels: Mapping[str, npt.NDArray[np.bool_]] = field(default_factory=dict)
+    outlines: Mapping[str, tuple[str, Array]] = field(default_factory=dict)
+
+    def on(self, shape: tuple[int, int]) -> dict[str, npt.NDArray[np.bool_]]:
+        """Return the pixels of each in maps of a shape (Y, X).
+
+        Raises
+        ------
+        InvalidInput
+            If a region has another shape, or no pixel.
+        """
+        drawn = {name: _inside(kind, points, shape) for name, (kind, points) in self.outlines.items()}
+        for name, pixels in (found := {**self.pixels, **drawn}).items():
+            if pixels.shape != tuple(shape):
+                raise InvalidInput(
+                    f"{self.name} has the shape {pixels.shape} and a map {tuple(shape)}; draw regions on the same "
+                    "frames"
+                )
+            if not pixels.any():
+                raise InvalidInput(f"{self.name}: region {name!r} has no pixel in maps of shape {tuple(shape)}")
+        return found
+
+
 def read_regions(path: str | os.PathLike[str], shape: tuple[int, int]) -> dict[str, npt.NDArray[np.bool_]]:
-    """Read regions of maps of a shape (Y, X): name and pixels of each.
+    """Read regions of maps of a shape (Y, X): name and pixels of each; see `open_regions`."""
+    return open_regions(path).on(shape)
+
+
+@reads_file
+def open_regions(path: str | os.PathLike[str]) -> Regions:
+    """Open regions of maps.
 
     Parameters
     ----------
@@ -30,18 +74,16 @@ def read_regions(path: str | os.PathLike[str], shape: tuple[int, int]) -> dict[s
         A TIFF file that `write_regions` wrote; an image of labels, TIFF or NIfTI (x, y), of which every number but 0
         is a region; or shapes that napari saved (``.csv``), in pixels of the maps, the center of the first pixel being
         0. A pixel belongs to a shape if its center lies within.
-    shape
-        That of the maps.
 
     Raises
     ------
     InvalidInput
-        If the file cannot be read, has another shape, or marks no pixel.
+        If the file cannot be read, or marks no pixel.
     """
     file = existing_file(path)
     if file.suffix.lower() == ".csv":
-        regions = _shapes(file, shape)
-    elif file.name.lower().endswith(NIFTI_SUFFIXES):
+        return Regions(name=file.name, outlines=_shapes(file))
+    if file.name.lower().endswith(NIFTI_SUFFIXES):
         regions = _labeled(one_volume(read_array(file)[0], file.name)[:, :, 0].T, file.name)
     elif file.suffix.lower() in READ_TIFF_SUFFIXES:
         array, names = read_tiff(file, colors=False), _region_names(file)
@@ -50,14 +92,7 @@ def read_regions(path: str | os.PathLike[str], shape: tuple[int, int]) -> dict[s
         )  # fmt: skip
     else:
         raise InvalidInput(f"{file.name} holds no regions; give labels (.tif, .nii) or shapes that napari saved (.csv)")
-    for name, pixels in regions.items():
-        if pixels.shape != tuple(shape):
-            raise InvalidInput(
-                f"{file.name} has the shape {pixels.shape} and a map {tuple(shape)}; draw regions on the same frames"
-            )
-        if not pixels.any():
-            raise InvalidInput(f"{file.name}: region {name!r} has no pixel in maps of shape {tuple(shape)}")
-    return regions
+    return Regions(name=file.name, pixels=regions)
 
 
 def write_regions(path: str | os.PathLike[str], regions: Mapping[str, npt.ArrayLike]) -> None:
@@ -103,8 +138,8 @@ def _labeled(labels: Array, name: str) -> dict[str, npt.NDArray[np.bool_]]:
     return {f"region {int(label)}": labels == label for label in found if label != 0}
 
 
-def _shapes(file: Path, shape: tuple[int, int]) -> dict[str, npt.NDArray[np.bool_]]:
-    """Return the pixels of the shapes of napari's table."""
+def _shapes(file: Path) -> dict[str, tuple[str, Array]]:
+    """Return kind and vertices of the shapes of napari's table."""
     corners: dict[str, tuple[str, list[list[float]]]] = {}
     try:
         for row in existing_table(file)[1]:
@@ -123,8 +158,12 @@ def _shapes(file: Path, shape: tuple[int, int]) -> dict[str, npt.NDArray[np.bool
             raise InvalidInput(f"{file.name}: shape {number} is a {kind}, which encloses no pixels; draw a polygon")
         if not np.isfinite(points).all():
             raise InvalidInput(f"{file.name}: shape {number} has a vertex that is not finite; draw it again")
-        regions[f"region {number}"] = _in_ellipse(points, shape) if kind == "ellipse" else _in_polygon(points, shape)
+        regions[f"region {number}"] = kind, points
     return regions
+
+
+def _inside(kind: str, points: Array, shape: tuple[int, int]) -> npt.NDArray[np.bool_]:
+    return _in_ellipse(points, shape) if kind == "ellipse" else _in_polygon(points, shape)
 
 
 def _in_polygon(vertices: Array, shape: tuple[int, int]) -> npt.NDArray[np.bool_]:

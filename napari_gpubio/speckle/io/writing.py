@@ -3,7 +3,7 @@
 import csv
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -14,22 +14,31 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write
+from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.text import delimited
 from napari_gpubio.speckle.io.tiff import TIFF_SUFFIXES
 from napari_gpubio.speckle.io.tiff_writer import PageFile
 from napari_gpubio.speckle.model import NAMES, ContrastMaps
 from napari_gpubio.speckle.pulsatility import Pulsatility
 from napari_gpubio.speckle.regions import RegionCurve
+from napari_gpubio.speckle.settings import FlowIndex, InverseCorrelationTime
 
 if TYPE_CHECKING:
     from io import RawIOBase
 
 Array = npt.NDArray[Any]
+_FLOWS = {FlowIndex: "SFI [1/s]", InverseCorrelationTime: "1/τ [1/s]"}
 
 
-def write_maps(path: str | os.PathLike[str], maps: ContrastMaps, which: str = "contrast") -> None:
+def write_maps(
+    path: str | os.PathLike[str],
+    maps: ContrastMaps,
+    which: str = "contrast",
+    *,
+    record: Mapping[str, Any] | None = None,
+) -> None:
     """Write maps that are in memory as TIFF; see `MapFile`, whose parameters and errors these are."""
-    with MapFile(path, which) as file:
+    with MapFile(path, which, record=record) as file:
         stack = maps[np.newaxis] if maps.signed.ndim == 2 else maps
         file.take(0, stack)
         file.finish(maps, len(stack))
@@ -48,6 +57,8 @@ class MapFile:
         A ``.tif`` file.
     which
         ``"contrast"``, ``"index"`` (both float32) or ``"mask"`` (uint8).
+    record
+        The operation that makes them, as plain data.
 
     Raises
     ------
@@ -65,10 +76,12 @@ class MapFile:
     (0, (40, 32, 32))
     """
 
-    def __init__(self, path: str | os.PathLike[str], which: str = "contrast") -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], which: str = "contrast", *, record: Mapping[str, Any] | None = None
+    ) -> None:
         if Path(path).suffix.lower() not in TIFF_SUFFIXES:
             raise InvalidInput(f"{Path(path).name} does not end in .tif; give it this ending")
-        self.path, self.which = Path(path), which
+        self.path, self.which, self._record = Path(path), which, record
         self._pages: PageFile | None = None
         self._file: RawIOBase | None = None
         self._is_finished = False
@@ -103,6 +116,7 @@ class MapFile:
             return
         about = {**made.parameters, "map": self.which, "unit": made.unit if self.which == "index" else ""}
         about |= {} if made.complete else {"complete": False}
+        about |= {} if self._record is None else {RECORD: self._record}
         if self.which == "mask":
             about["bits"] = {name: bit for bit, name in NAMES.items()}
         self._pages.finish(count, json.dumps(about))
@@ -140,8 +154,9 @@ def write_curves_csv(
     if seconds is not None:
         columns["time [s]"] = np.asarray(seconds)
     for curve in curves:
-        parts = (("K²", curve.k2), ("SFI [1/s]", curve.sfi), ("pixels", curve.used), ("skipped", curve.skipped))
-        columns |= {f"{curve.name} {what}": values for what, values in parts}
+        flow = {} if curve.index is None else {_FLOWS[type(curve.index)]: curve.flow}
+        parts = {"K²": curve.k2, **flow, "pixels": curve.used, "skipped": curve.skipped}
+        columns |= {f"{curve.name} {what}": values for what, values in parts.items()}
     rows = ([repr(value.item()) for value in row] for row in zip(*columns.values(), strict=True))
     with atomic_write(path) as part:
         part.write_text(delimited([columns, *rows]), encoding="utf-8")

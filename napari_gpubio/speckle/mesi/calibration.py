@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.speckle.mesi.model import MesiSettings
+from napari_gpubio.speckle.mesi.model import GivenBeta, MesiSettings
 from napari_gpubio.speckle.model import LEFT_OUT, FrameStack
 from napari_gpubio.speckle.run import contrast
-from napari_gpubio.speckle.settings import ContrastSettings, NoiseModel
+from napari_gpubio.speckle.settings import ContrastSettings, Noise, Spatial, Squared, Validity, WindowSettings
 
 Array = npt.NDArray[Any]
 _MOST_FRAMES = 64  # more of the same pattern tell no more
@@ -27,9 +28,9 @@ class BetaMeasurement:
     Parameters
     ----------
     beta
-        β, for `MesiSettings.beta`.
+        β.
     error
-        Its standard error, from the scatter between parts of the image; for `MesiSettings.beta_error`.
+        Its standard error, from the scatter between parts of the image.
     notes
         Remarks for the user, in sentences.
     """
@@ -40,16 +41,16 @@ class BetaMeasurement:
 
     def applied_to(self, settings: MesiSettings) -> MesiSettings:
         """Return settings of a fit with this β and its error."""
-        return dataclasses.replace(settings, beta=self.beta, beta_error=self.error)
+        return dataclasses.replace(settings, beta=GivenBeta(static_k2=self.beta, static_k2_error=self.error))
 
 
 def measure_beta(
     frames: Any,
-    settings: ContrastSettings | None = None,
+    settings: WindowSettings | None = None,
     *,
-    noise: NoiseModel | None = None,
+    noise: Noise | None = None,
     region: npt.ArrayLike | None = None,
-    device: str = "auto",
+    device: str | Device = "auto",
 ) -> BetaMeasurement:
     """Measure β on frames of a static target, such as paper, taken with the optics of the fit.
 
@@ -76,9 +77,10 @@ def measure_beta(
     """
     given = settings or ContrastSettings()
     spatial = ContrastSettings(
-        window=given.window, index="squared", edges=given.edges, saturation=given.saturation,
-        low_signal=given.low_signal,
-    )  # fmt: skip
+        mode=given.mode if isinstance(given.mode, Spatial) else Spatial(),
+        index=Squared(),
+        mask=given.mask if isinstance(given.mask, Validity) else Validity(),
+    )
     stack = FrameStack(frames)
     chosen = np.unique(np.linspace(0, stack.count - 1, min(stack.count, _MOST_FRAMES)).round().astype(int))
     loaded = np.concatenate([stack.load(int(n), int(n) + 1) for n in chosen])
@@ -105,13 +107,13 @@ def measure_beta(
                 f"only {100 * share:.2g} % of the static target's K² is the same in all frames: it moves, or the noise "
                 "of the camera is not subtracted, and β is wrong; fix the target, and measure dark frames and gain"
             )
-    error = _standard_error(k2, 2 * spatial.window)
+    error = _standard_error(k2, 2 * spatial.width)
     if math.isnan(error):
         notes.append(f"the static target holds fewer than {_LEAST_TILES} windows, so the error of β is unknown")
     return BetaMeasurement(beta=beta, error=0.0 if math.isnan(error) else error, notes=tuple(notes))
 
 
-def _mean_k2(frames: Array, settings: ContrastSettings, noise: NoiseModel | None, device: str) -> Array:
+def _mean_k2(frames: Array, settings: ContrastSettings, noise: Noise | None, device: str | Device) -> Array:
     """Return K² averaged over frames, (Y, X); NaN where it is not valid in any."""
     maps = contrast(frames, settings, noise=noise, device=device)
     assert maps.mask is not None

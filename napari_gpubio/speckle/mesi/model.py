@@ -2,41 +2,55 @@
 
 import itertools
 import re
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.parameters import check_params, param
+from napari_gpubio.core.parameters import param
+from napari_gpubio.core.settings import Settings, part
 from napari_gpubio.speckle.model import LEFT_OUT, ContrastMaps
 
 MODELS = {"lorentzian": 1.0, "gaussian": 2.0, "multiple": 0.5}  # n in the decay of the field correlation, exp(-(t/τ)ⁿ)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MesiSettings:
+@dataclass(frozen=True, kw_only=True)
+class FittedBeta(Settings):
+    """β is fitted in every pixel."""
+
+    kind: ClassVar[str] = "fitted"
+
+
+@dataclass(frozen=True, kw_only=True)
+class GivenBeta(Settings):
+    """β is known, as from `measure_beta`."""
+
+    kind: ClassVar[str] = "given"
+    static_k2: float = param(1.0, "β", "K² of a scatterer at rest.", above=0.0, maximum=1.0, step=0.05)
+    static_k2_error: float = param(
+        0.0, "Error of β", "Standard error of a β that was measured.", minimum=0.0, maximum=1.0, step=0.01,
+        advanced=True,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class MesiSettings(Settings):
     """Model and fitted parameters of multi-exposure imaging (Parthasarathy et al. 2008; Kazmi et al. 2013 and 2015).
 
-    β is fitted unless it is given, as measured by `measure_beta`. One curve hardly separates ν from ρ and β: subtract
+    One curve hardly separates ν from ρ and β: subtract
     the noise of the camera from K², and fit ν only where β is known.
     """
 
     model: str = param(
         "lorentzian",
         "Decay",
-        "Decay of the field correlation: exp(-t/τ) (lorentzian, single scattering by unordered motion), exp(-(t/τ)²) "
-        "(gaussian, ordered motion), exp(-√(t/τ)) (multiple scattering by unordered motion).",
+        "Decay of the correlation: that of the field, exp(-t/τ) (lorentzian, single scattering by unordered motion), "
+        "exp(-(t/τ)²) (gaussian, ordered motion), exp(-√(t/τ)) (multiple scattering by unordered motion).",
         choices=tuple(MODELS),
     )
-    beta: float = param(
-        0.0, "β", "K² of a scatterer at rest, where it is known; 0 = it is fitted.", minimum=0.0, maximum=1.0, step=0.05
-    )
-    beta_error: float = param(
-        0.0, "Error of β", "Standard error of a β that was measured.", minimum=0.0, maximum=1.0, step=0.01,
-        advanced=True,
-    )  # fmt: skip
+    beta: FittedBeta | GivenBeta = part("β", "K² of a scatterer at rest: fitted, or given.", default=FittedBeta())
     contrast_error: float = param(
         0.0,
         "Error of K",
@@ -47,19 +61,18 @@ class MesiSettings:
         advanced=True,
     )
     fit_rho: bool = param(
-        True, "Fit static fraction", "Fit the fraction ρ of light scattered by what moves; otherwise it is 1."
+        True,
+        "Fit static fraction",
+        "Fit the moving fraction: ρ of the light is scattered by what moves; otherwise it is 1.",
     )
-    fit_noise: bool = param(False, "Fit noise", "Fit a term ν that does not depend on the exposure; otherwise it is 0.")
-
-    def __post_init__(self) -> None:
-        check_params(self)
-        if self.beta_error and self.fit_beta:
-            raise InvalidInput(f"beta_error is {self.beta_error:g} and β is fitted; give the measured beta, too")
+    fit_noise: bool = param(
+        False, "Fit noise", "Fit a term ν that does not depend on the exposure; otherwise it is 0.", advanced=True
+    )
 
     @property
     def fit_beta(self) -> bool:
         """Whether β is fitted."""
-        return self.beta == 0.0
+        return isinstance(self.beta, FittedBeta)
 
     @property
     def power(self) -> float:
@@ -78,26 +91,19 @@ ORDERS = {
     CYCLES: "All exposures once, then again: 1, 2, 5, 1, 2, 5 ms",
     BLOCKS: "All frames of an exposure, then those of the next: 1, 1, 2, 2, 5, 5 ms",
 }
+_ORDERS = " ".join(f"{name.capitalize()}: {text}." for name, text in ORDERS.items())
 NO_EXPOSURES = "there are no exposures; enter those of the frames in ms, for instance 0.5, 1, 2, 5, 10"
 
 
 @dataclass(frozen=True, kw_only=True)
-class MesiRecipe:
-    """Exposures of a stack, and settings of the fit.
+class MesiRecipe(Settings):
+    """Exposures of a stack, and settings of the fit."""
 
-    Parameters
-    ----------
-    exposures_ms
-        Exposures, increasing.
-    order
-        Order of the frames if there are several of each exposure: a key of `ORDERS`.
-    settings
-        See `MesiSettings`.
-    """
-
-    exposures_ms: tuple[float, ...]
-    order: str = CYCLES
-    settings: MesiSettings = field(default_factory=MesiSettings)
+    exposures_ms: tuple[float, ...] = part("Exposures", "Exposures, increasing, each once.", unit="ms")
+    order: str = param(
+        CYCLES, "Several of each", f"Order: of several frames of each exposure. {_ORDERS}", choices=tuple(ORDERS)
+    )
+    settings: MesiSettings = part("Fit", "Model, and what is fitted.", default=MesiSettings())
 
     def repeats(self, frames: int) -> int:
         """Return the number of frames of each exposure.
@@ -107,8 +113,6 @@ class MesiRecipe:
         InvalidInput
             If the exposures are invalid, too few for the fit, or do not match the number of frames.
         """
-        if self.order not in ORDERS:
-            raise InvalidInput(f"order is {self.order!r}; choose {' or '.join(map(repr, ORDERS))}")
         _check_increasing(self.exposures_ms)
         count, free = len(self.exposures_ms), self.settings.free
         if count <= free:

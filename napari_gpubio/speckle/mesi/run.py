@@ -11,9 +11,10 @@ import numpy.typing as npt
 
 from napari_gpubio import __version__
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.settings import plain_fields
 from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.core.timing import RunClock
-from napari_gpubio.speckle.mesi.model import MesiSettings
+from napari_gpubio.speckle.mesi.model import FittedBeta, GivenBeta, MesiSettings
 from napari_gpubio.speckle.mesi.result import MesiResult
 from napari_gpubio.speckle.model import FrameStack
 
@@ -101,7 +102,7 @@ def fit_mesi_steps(
         freedom=math.inf if settings.contrast_error else float(freedom),
         parameters={
             "software": f"napari-gpubio {__version__}",
-            "mesi": dataclasses.asdict(settings),
+            "mesi": plain_fields(settings),
             "exposures_ms": exposures.tolist(),
             "seconds": round(clock.seconds, 4),
         },
@@ -129,8 +130,9 @@ def _model(exposures: Array, settings: MesiSettings) -> Any:
     from napari_gpubio.speckle.kernels import mesi
 
     free = np.array([settings.fit_rho, True, settings.fit_noise, settings.fit_beta])
-    beta = settings.beta or 1.0
-    return mesi.make_model(exposures, settings.power, free, beta, settings.contrast_error, settings.beta_error / beta)
+    known = settings.beta if isinstance(settings.beta, GivenBeta) else GivenBeta()
+    error = known.static_k2_error / known.static_k2
+    return mesi.make_model(exposures, settings.power, free, known.static_k2, settings.contrast_error, error)
 
 
 def _fit(pixels: Array, model: Any, fits: _Fits) -> None:
@@ -150,14 +152,14 @@ def _beta_notes(pixels: Array, fits: _Fits, exposures: Array, settings: MesiSett
 
     freedom = len(exposures) - settings.free - 1
     fitted = np.flatnonzero(np.isfinite(fits.cost))
-    if settings.fit_beta or freedom < 1 or not fitted.size:
+    if isinstance(settings.beta, FittedBeta) or freedom < 1 or not fitted.size:
         return []
     some = fitted[np.linspace(0, fitted.size - 1, min(fitted.size, _TESTED_PIXELS)).round().astype(np.int64)]
-    free, model = _Fits.empty(len(some)), _model(exposures, dataclasses.replace(settings, beta=0.0, beta_error=0.0))
+    free, model = _Fits.empty(len(some)), _model(exposures, dataclasses.replace(settings, beta=FittedBeta()))
     _fit(pixels[some], model, free)
     known = math.inf if settings.contrast_error else freedom
     found, errors = free.parameters[:, mesi.BETA], free.errors[:, mesi.BETA]
-    return beta_notes(found, errors, known, settings.beta, settings.beta_error)
+    return beta_notes(found, errors, known, settings.beta.static_k2, settings.beta.static_k2_error)
 
 
 def _checked(contrast: npt.ArrayLike, exposures_ms: npt.ArrayLike, settings: MesiSettings) -> tuple[Array, Array]:

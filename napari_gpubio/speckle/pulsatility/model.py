@@ -7,15 +7,16 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.parameters import check_params, param
+from napari_gpubio.core.parameters import param
+from napari_gpubio.core.settings import Settings
 
 Array = npt.NDArray[np.float64]
 FLOWS = {"sfi": "speckle flow index SFI = 1/(2TK²)", "ict": "inverse correlation time 1/τ"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PulsatilitySettings:
-    """Where a beat is looked for, and in which index of flow.
+@dataclass(frozen=True, kw_only=True)
+class PulsatilitySettings(Settings):
+    """Where a beat is looked for.
 
     Raises
     ------
@@ -23,10 +24,6 @@ class PulsatilitySettings:
         If a number is out of range.
     """
 
-    flow: str = param(
-        "sfi", "Flow", "Index of flow that pulsates: SFI of the mean of K², or 1/τ by the full model.",
-        choices=tuple(FLOWS),
-    )  # fmt: skip
     slowest_bpm: float = param(
         40.0, "Slowest", "Slowest beat that is looked for. Humans: 40 to 200, rats: 200 to 500, mice: 300 to 800.",
         unit="/min", above=0.0, maximum=6000.0, step=10.0,
@@ -39,8 +36,8 @@ class PulsatilitySettings:
         step=0.01, advanced=True,
     )  # fmt: skip
 
-    def __post_init__(self) -> None:
-        check_params(self)
+    def check(self) -> None:
+        """Raise InvalidInput if the band is empty."""
         if self.slowest_bpm >= self.fastest_bpm:
             raise InvalidInput(
                 f"the slowest beat is {self.slowest_bpm:g} /min and the fastest {self.fastest_bpm:g} /min; the fastest "

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.settings import kind_of
 from napari_gpubio.speckle.pulsatility.beats import LEAST_BEATS, Beats
 from napari_gpubio.speckle.pulsatility.course import Course
 from napari_gpubio.speckle.pulsatility.model import Pulsatility, PulsatilitySettings, no_beat
@@ -41,10 +42,9 @@ def region_pulsatility(curve: RegionCurve, rate_hz: float, settings: Pulsatility
     """
     if not (math.isfinite(rate_hz) and rate_hz > 0):
         raise InvalidInput(f"the frame rate is {rate_hz:g} frames/s; give a number above 0")
-    chosen = settings or PulsatilitySettings()
     return flow_pulsatility(
-        curve.times_s(rate_hz), getattr(curve, chosen.flow), chosen, name=curve.name,
-        window_s=curve.frames / rate_hz,
+        curve.times_s(rate_hz), curve.flow, settings, name=curve.name, window_s=curve.frames / rate_hz,
+        index="sfi" if curve.index is None else kind_of(curve.index),
     )  # fmt: skip
 
 
@@ -55,6 +55,7 @@ def flow_pulsatility(
     *,
     name: str = "",
     window_s: float = 0.0,
+    index: str = "sfi",
 ) -> Pulsatility:
     """Return the pulsatility of a time course of flow, at even or uneven times.
 
@@ -82,6 +83,8 @@ def flow_pulsatility(
         Name of the region.
     window_s
         Duration of the frames that one sample is computed from, which smooths the beat; 0: not known.
+    index
+        What flow was computed by: a key of `FLOWS`.
 
     Raises
     ------
@@ -95,14 +98,14 @@ def flow_pulsatility(
     times, values = times[good], values[good]
     if len(values) < _LEAST_SAMPLES:
         text = f"a beat cannot be found in {len(values)} samples; at least {_LEAST_SAMPLES} are needed"
-        return no_beat(name, chosen.flow, math.nan, text, *notes)
+        return no_beat(name, index, math.nan, text, *notes)
     if not values.mean() > 0.0 or not np.ptp(values) > 0.0:
-        return no_beat(name, chosen.flow, math.nan, NO_FLOW.format(values.mean(), np.ptp(values)), *notes)
+        return no_beat(name, index, math.nan, NO_FLOW.format(values.mean(), np.ptp(values)), *notes)
     course = Course(times, values, chosen, window_s)
     peak = course.find_peak()
     if peak is None or peak.false_alarm > chosen.false_alarm:
         chance = math.nan if peak is None else peak.false_alarm
-        return no_beat(name, chosen.flow, chance, course.why_none(peak), *notes, *course.notes)
+        return no_beat(name, index, chance, course.why_none(peak), *notes, *course.notes)
     phase = track_phase(course.grid, times, course.values, peak.frequency_hz, course.band_hz[0])
     most = most_harmonics(course.grid, phase.rate_hz)
     course.subtract_beat(phase, most)
@@ -110,9 +113,9 @@ def flow_pulsatility(
     beats = Beats(phase, course, most)
     if beats.count < LEAST_BEATS:
         text = f"{beats.count} whole beats were recorded; at least {LEAST_BEATS} are needed"
-        return no_beat(name, chosen.flow, peak.false_alarm, text, *notes)
+        return no_beat(name, index, peak.false_alarm, text, *notes)
     notes += [*beats.notes, *course.notes_on(peak, phase)]
-    return dataclasses.replace(beats.averaged(name, chosen.flow), false_alarm=peak.false_alarm, notes=tuple(notes))
+    return dataclasses.replace(beats.averaged(name, index), false_alarm=peak.false_alarm, notes=tuple(notes))
 
 
 def _checked(times_s: npt.ArrayLike, flow: npt.ArrayLike) -> tuple[Array, Array]:

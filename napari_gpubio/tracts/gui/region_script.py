@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 from napari.layers import Image, Labels, Shapes
 
-from napari_gpubio.core.napari_io import save_layer, saved_path
+from napari_gpubio.core.napari_io import carried, save_layer, saved_path
+from napari_gpubio.core.operations.records import Output
 from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.gui.script import file_name
 from napari_gpubio.tracts.io.dwi import read_volume
+from napari_gpubio.tracts.operations.sources import region_source
 from napari_gpubio.tracts.regions import AnyRegion, Region, Sphere
 
 
@@ -22,6 +24,11 @@ class ChosenRegion:
     layer: Any
     key: int | str
     region: AnyRegion
+
+    def output(self) -> Output[Any]:
+        """Return the operation that makes it: of its numbers, a label of a file, or its voxels, which are copied."""
+        path = carried(self.layer, "path") or self.layer.source.path
+        return region_source(self.region, Path(path) if path else None, self.key)
 
     @property
     def file_name(self) -> str:

@@ -13,7 +13,7 @@ from napari_gpubio.tracts.operations.deconvolution import (
     TissueFods,
     TissueResponses,
 )
-from napari_gpubio.tracts.operations.dissection import Dissect, Dissected, Range
+from napari_gpubio.tracts.operations.dissection import Dissect, Dissected, FindClusters, Range, Rules
 from napari_gpubio.tracts.operations.fibers import FiberFile, Fibers, OpenFibers, OpenTractogram
 from napari_gpubio.tracts.operations.fods import OpenFixels, OpenFods
 from napari_gpubio.tracts.operations.held import (
@@ -46,6 +46,7 @@ __all__ = [
     "EstimateTissueResponses",
     "FiberFile",
     "Fibers",
+    "FindClusters",
     "FindPeaks",
     "FitTensors",
     "FittedTensors",
@@ -73,6 +74,7 @@ __all__ = [
     "OpenTractogram",
     "Peaks",
     "Range",
+    "Rules",
     "ScanWithoutNoise",
     "ShootGeodesics",
     "SphereRegion",

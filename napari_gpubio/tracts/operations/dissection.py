@@ -11,15 +11,18 @@ import numpy as np
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.operations.records import Operation, Ref, Told, Words, given
+from napari_gpubio.core.operations.stores import Kind, register_kind
 from napari_gpubio.core.operations.volumes import Volume
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.settings import Settings, part
 from napari_gpubio.core.steps import Step
 from napari_gpubio.tracts import maps
+from napari_gpubio.tracts.bundles import with_clusters
+from napari_gpubio.tracts.bundles.clusters import CLUSTER
 from napari_gpubio.tracts.dissection.conditions import Condition, ends_in, number, through
 from napari_gpubio.tracts.dissection.run import dissect_steps
 from napari_gpubio.tracts.model import Tractogram
-from napari_gpubio.tracts.operations.fibers import FiberFile, Fibers, source_of
+from napari_gpubio.tracts.operations.fibers import FiberFile, Fibers, source_of, whole
 from napari_gpubio.tracts.regions import AnyRegion
 
 
@@ -125,22 +128,18 @@ _MADE = {"fibers": Fibers, **dict.fromkeys(("density", "lengths", "end_points", 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Dissect(Operation, verb="dissect", makes=_MADE):
-    """Choose fibers by regions and numbers, and map them; all conditions must hold.
-
-    A tractogram goes through in blocks, so it may be larger than memory (tck, uncompressed trx). A region is a mask
-    (roi.nii.gz), a label of an atlas by its number or name (aparc.nii.gz:17, aparc.nii.gz:Left-Hippocampus),
-    sphere:X,Y,Z,RADIUS, or box:X0,Y0,Z0,X1,Y1,Z1, in world mm.
-    """
-
-    examples = (
-        "dissect brain.trx --include stem.nii.gz --ends aparc.nii.gz:ctx-lh-precentral --out cst.trx",
-        "dissect brain.tck --include sphere:0,30,8,6 --range length_mm 40 200 --out genu.trk --density-out genu.nii.gz",
-    )
-    keeps_parts = "it is not known which of the fibers fit"
-    words: ClassVar[Any] = {"range": Words(("NUMBER", "LOW", "HIGH"), _ranges)}
+class _OfFibers(Operation):
+    """What is dissected."""
 
     fibers: Ref[Fibers] = given("Fibers", "Tractogram: trk, tck, trx, vtk, tt.gz.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Demands(Operation):
+    """What is demanded of fibers."""
+
+    words: ClassVar[Any] = {"range": Words(("NUMBER", "LOW", "HIGH"), _ranges)}
+
     include: _REGIONS = given("Pass", "Fibers pass each of these.", optional=True)
     exclude: _REGIONS = given("Do not pass", "Fibers pass none of these.", optional=True)
     any: _REGIONS = given("Pass any", "Fibers pass at least one of these.", optional=True)
@@ -150,16 +149,6 @@ class Dissect(Operation, verb="dissect", makes=_MADE):
     range: tuple[Range, ...] = part(
         "Ranges", "A number of theirs, such as mean_fa, lies between these; - for no end.", default=()
     )
-    grid: Ref[Volume] | None = given(
-        "Grid", "Volume whose grid the maps get; else that of the tractogram.", optional=True
-    )
-
-    def steps(self, data: Any, *, device: Any, stop: Any) -> Generator[Step, None, Dissected]:
-        """Dissect them."""
-        source, condition = source_of(data.fibers), self.condition(data)
-        kept = yield from dissect_steps(source, condition or number("length_mm"), device=device, stop=stop)
-        complete = stop is None or not stop.is_set()
-        return Dissected(source, kept, condition, data.grid, device, complete)
 
     def condition(self, data: Any) -> Condition | None:
         """Return all that is demanded, or None where that is nothing; ``data``: regions by the names of the fields."""
@@ -173,7 +162,86 @@ class Dissect(Operation, verb="dissect", makes=_MADE):
         parts += [one.condition() for one in self.range]
         return functools.reduce(operator.and_, parts) if parts else None
 
+
+@dataclass(frozen=True, kw_only=True)
+class Rules(_Demands, verb="rules", makes={"condition": Condition}):
+    """Demand something of fibers, as an alternative to what a dissection demands; all of it must hold."""
+
+    def check(self) -> None:
+        """Raise InvalidInput if nothing is demanded."""
+        if not self.range and next(self.inputs(), None) is None:
+            raise InvalidInput("nothing is demanded of fibers; give a region or a range")
+
+    def steps(self, data: Any, **_: Any) -> Generator[Step, None, Condition]:
+        """Join the rules."""
+        yield Step(0, 1, "rules")
+        found = self.condition(data)
+        assert found is not None
+        return found
+
+
+register_kind(Kind(Condition, counts=lambda one: (repr(one.described()),)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dissect(_Demands, _OfFibers, verb="dissect", makes=_MADE):
+    """Choose fibers by regions and numbers, and map them; all conditions must hold.
+
+    A tractogram goes through in blocks, so it may be larger than memory (tck, uncompressed trx). A region is a mask
+    (roi.nii.gz), a label of an atlas by its number or name (aparc.nii.gz:17, aparc.nii.gz:Left-Hippocampus),
+    sphere:X,Y,Z,RADIUS, or box:X0,Y0,Z0,X1,Y1,Z1, in world mm.
+    """
+
+    examples = (
+        "dissect brain.trx --include stem.nii.gz --ends aparc.nii.gz:ctx-lh-precentral --out cst.trx",
+        "dissect brain.tck --include sphere:0,30,8,6 --range length_mm 40 200 --out genu.trk --density-out genu.nii.gz",
+    )
+    keeps_parts = "it is not known which of the fibers fit"
+
+    alternatives: tuple[Ref[Condition], ...] = given(
+        "Alternatives", "Records of other rules: fibers that fit one of them are kept, too.", optional=True
+    )
+    grid: Ref[Volume] | None = given(
+        "Grid", "Volume whose grid the maps get; else that of the tractogram.", optional=True
+    )
+
+    def steps(self, data: Any, *, device: Any, stop: Any) -> Generator[Step, None, Dissected]:
+        """Dissect them."""
+        source, own = source_of(data.fibers), self.condition(data)
+        every = [*([] if own is None else [own]), *data.alternatives]
+        condition = functools.reduce(operator.or_, every) if every else None
+        kept = yield from dissect_steps(source, condition or number("length_mm"), device=device, stop=stop)
+        complete = stop is None or not stop.is_set()
+        return Dissected(source, kept, condition, data.grid, device, complete)
+
     def told(self, made: Dissected) -> Told:
         """How many fit."""
         count, total = int(np.count_nonzero(made.kept)), len(made.kept)
         return Told((f"{count:,} of {total:,} fibers",), {"kept": count, "fibers": total})
+
+
+@dataclass(frozen=True, kw_only=True)
+class FindClusters(_OfFibers, verb="clusters", makes={"fibers": Tractogram}):
+    """Group similar fibers; each gets the number of its cluster, the largest cluster being 1."""
+
+    examples = ("clusters bundle.trx --within-mm 10 --out clusters.trx",)
+
+    within_mm: float = param(
+        15.0,
+        "Within",
+        "Fibers of a cluster are at most so far from its middle one; mean distance of points.",
+        unit="mm",
+        above=0.0,
+        maximum=200.0,
+    )
+    most: int = param(500, "Clusters", "At most so many.", minimum=1, maximum=100_000, advanced=True)
+
+    def steps(self, data: Any, **_: Any) -> Generator[Step, None, Tractogram]:
+        """Find them."""
+        yield Step(0, 1, "clusters")
+        return with_clusters(whole(data.fibers), self.within_mm, most=self.most)
+
+    def told(self, made: Tractogram) -> Told:
+        """How many there are."""
+        count = int(made.per_fiber[CLUSTER].max(initial=0))
+        return Told((f"{count:,} clusters of {len(made):,} fibers",), {"clusters": count, "fibers": len(made)})

@@ -102,6 +102,24 @@ def test_bad_commands_get_a_sentence(tmp_path, path, capsys, arguments, sentence
     assert re.search(sentence, capsys.readouterr().err)
 
 
+def test_numbers_are_told_without_a_file(path, capsys):
+    assert call("toy-smooth", path, "--json", "--device", "cpu") == 0
+    assert json.loads(capsys.readouterr().out)["mean"] == pytest.approx(29.5)
+
+
+def test_files_are_written_while_results_are_made(tmp_path, path, monkeypatch, capsys):
+    def steps_into(self, data, files, **run):
+        made = yield from self.steps(data, **run)
+        files["smooth"].write_text("as it is made")
+        return made
+
+    monkeypatch.setattr(Smooth, "steps_into", steps_into)
+    out = tmp_path / "out.nii"
+    assert call("toy-smooth", path, "--out", out, "--device", "cpu") == 0
+    assert out.read_text() == "as it is made"
+    assert str(out) in capsys.readouterr().out
+
+
 def test_abbreviations_are_no_options(path, capsys):
     with pytest.raises(SystemExit):
         call("toy-smooth", path, "--rad", 2, "--record", "x.json")

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.operations import HeldVolume, OpenVolume, Output, Store, Volume, digest, run, script, stores
+from napari_gpubio.core.operations.volumes import record_beside
 from napari_gpubio.core.volumes import write_volume
 from tests.core.operations.randoms import Records
 from tests.core.operations.toys import Join, Smooth, Trace, Uphill, Weighted
@@ -105,3 +106,12 @@ def test_a_script_that_saves(tmp_path, monkeypatch):
     exec(script(Smooth(image=OpenVolume.at(path)), device="cpu", save={"smooth": str(out)}), {})
     assert out.is_file()
     assert dataclasses.is_dataclass(OpenVolume.at(out))
+
+
+def test_a_script_that_saves_results_of_several_operations(tmp_path, monkeypatch):
+    path, out, rest = tmp_path / "t1.nii.gz", tmp_path / "out.nii.gz", tmp_path / "rest.nii.gz"
+    write_volume(path, np.ones((3, 4, 5), np.float32), np.eye(4))
+    one, other = (Smooth(image=OpenVolume.at(path), radius=radius) for radius in (1, 2))
+    exec(script(one, device="cpu", save={"smooth": str(out), other.output("rest"): str(rest)}), {})
+    assert record_beside(out)["output"] == "smooth"
+    assert other.id in record_beside(rest)["operations"]

@@ -26,9 +26,12 @@ from napari_gpubio.core.operations import (
     run,
     run_steps,
     save,
+    stores,
 )
+from napari_gpubio.core.operations.stores import write_steps
 from napari_gpubio.core.operations.volumes import open_volume, record_beside
 from napari_gpubio.core.quantity import Quantity
+from napari_gpubio.core.steps import drive
 from napari_gpubio.core.volumes import write_volume
 from tests.core.operations.toys import Join, Smooth, Trace, Uphill
 
@@ -251,3 +254,49 @@ def test_an_image_of_odd_shape(tmp_path):
     assert open_volume(tmp_path / "a.nii").array.shape == (3, 4, 5, 2)
     assert STORE.budget > 0
     assert Output(OpenVolume.at(tmp_path / "a.nii"), "volume").kind is Volume
+
+
+# -- results that are written while they are made, and what is too large for the memory -------------------------------
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Written(Smooth, verb="", makes=Smooth.makes):
+    """An average that goes to files as it is made."""
+
+    def steps_into(self, data, files, **run):
+        made = yield from self.steps(data, **run)
+        for name, path in files.items():
+            np.save(path, getattr(made, name).array)
+        return made
+
+
+def test_results_are_written_while_they_are_made(store, image, tmp_path):
+    verb = Written(image=image)
+    assert (Written.writes_files(), Smooth.writes_files()) == (True, False)
+    drive(write_steps(verb, {"rest": tmp_path / "rest.npy"}, device="cpu", store=store))
+    assert [one.name for one in tmp_path.iterdir()] == ["rest.npy"]
+    assert store.result(verb, "cpu") is None, "it was not kept"
+    np.testing.assert_array_equal(np.load(tmp_path / "rest.npy"), run(verb, store=store, device="cpu").rest.array)
+    with pytest.raises(NotImplementedError):
+        drive(write_steps(Smooth(image=image), {}, device="cpu", store=store))
+
+
+def test_iterators_count_like_what_they_give_and_mapped_arrays_take_no_room(tmp_path):
+    np.save(tmp_path / "a.npy", np.arange(99.0))
+    mapped = np.load(tmp_path / "a.npy", mmap_mode="r")
+    assert [*stores._leaves(iter([1, (2, 3)]))] == [1, 2, 2, 3]
+    for one, size in ((mapped, 0), (np.asarray(mapped), 0), (mapped[3:], 0), (np.array(mapped), 99 * 8)):
+        assert stores._nbytes([one]) == size
+
+
+def test_the_checksum_of_a_folder_is_that_of_its_files(tmp_path):
+    folder = tmp_path / "frames"
+    folder.mkdir()
+    (folder / "a.tif").write_text("a")
+    first = file(folder)
+    assert file(folder, first.checksum) == first
+    (folder / ".hidden").write_text("b")
+    assert file_checksum(folder) == first.checksum
+    (folder / "a.tif").rename(folder / "b.tif")
+    with pytest.raises(InvalidInput, match="frames has changed"):
+        file(folder, first.checksum)

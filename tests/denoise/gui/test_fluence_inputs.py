@@ -19,7 +19,7 @@ from tests.denoise.gui.panel_samples import (
     run,
     settle,
 )
-from tests.dock_widgets import error_after_run
+from tests.dock_widgets import error_after_run, forget_choices
 
 pytestmark = pytest.mark.usefixtures("in_fluence_mode")
 
@@ -62,12 +62,15 @@ def test_the_other_half_is_chosen_and_a_choice_is_kept(viewer, panel):
     assert second.layer.name == image.name
 
 
-def test_layers_that_go_are_not_chosen(viewer, panel, qtbot):
+def test_layers_that_go_stay_chosen_until_others_are(viewer, panel, qtbot):
     add_halves(viewer)
-    viewer.layers.remove("fluence odd")
-    assert panel.mode.second_box.layer is None
+    odd = viewer.layers["fluence odd"]
+    viewer.layers.remove(odd)
+    assert panel.mode.second_box.layer == odd
+    assert panel.mode.alone.isHidden()
+    viewer.layers.clear()
+    forget_choices(panel)
     assert not panel.mode.alone.isHidden()
-    viewer.layers.remove("fluence even")
     assert "there is no image" in error_after_run(qtbot, panel)
 
 

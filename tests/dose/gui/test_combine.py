@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.napari_io import KEY, carried
+from napari_gpubio.core.operations import STORE, Store, run
+from napari_gpubio.core.operations.layers import record_of
 from napari_gpubio.core.quantity import STANDARD_ERROR, quantity_of
 from napari_gpubio.dose import Dose
 from napari_gpubio.dose.napari_io import dose_layer, dose_of
@@ -35,6 +37,12 @@ def test_a_layer_of_two_plans_is_a_dose(user, panel, viewer, button, factor):
     panel.inputs_box.second_box.setCurrentIndex(0)
     user.run()
     assert panel.message == ""
+    made_by = record_of(layer).of
+    assert made_by.verb == f"dose-{button}"
+    assert panel.operation().doses[0].of == made_by, "the sum is the dose, not its copy"
+    fresh = Store()
+    fresh.adopt_arrays(STORE)
+    np.testing.assert_array_equal(run(made_by, store=fresh, device="cpu").values, dose_of(layer, "Gy").values)
     made = Dose(values=dose_of(layer, "Gy").values, affine=a_dose().affine, unit="Gy")
     for name in user.names:
         check_same(user.curve(name), expected(made, organs(), name))

@@ -275,9 +275,10 @@ def test_the_script_has_the_bits_of_curves_and_bands(user, light_user, tmp_path,
     user.scale_doses(3.0)
     save_scripts_as(monkeypatch, tmp_path / "script.py")
     shown_by_script(script_of(panel), tmp_path, monkeypatch)
-    found = [written(tmp_path / f"plan {name}.csv") for name in ("curves", "low", "high")]
+    found = written(tmp_path / "dose-volume curves.csv") | written(tmp_path / "dose-volume bands.csv")
     for curve in panel.controller.curves:
-        shown = curve.dvh, curve.band.low, curve.band.high
-        for one, (doses, volumes) in zip(shown, (file[curve.dvh.name] for file in found), strict=True):
+        name = curve.dvh.name
+        for one, own in ((curve.dvh, name), (curve.band.low, f"{name}, low"), (curve.band.high, f"{name}, high")):
+            doses, volumes = found[own]
             np.testing.assert_array_equal(doses, one.doses)
             np.testing.assert_array_equal(volumes, one.volumes_cc)

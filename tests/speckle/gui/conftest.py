@@ -3,7 +3,7 @@
 import pytest
 from napari.utils._proxies import PublicOnlyProxy
 
-from napari_gpubio.speckle import run as engine
+from napari_gpubio.speckle import operations
 from tests.dock_widgets import Held, until_the_end
 from tests.speckle.gui.panel_samples import add_panel
 
@@ -24,4 +24,4 @@ def panel(viewer, qtbot, errors):
 @pytest.fixture
 def held(monkeypatch):
     """Holds every run back after its first maps until ``go`` is set."""
-    yield from Held(monkeypatch, engine, "contrast_steps").until_the_end()
+    yield from Held(monkeypatch, operations, "contrast_steps").until_the_end()

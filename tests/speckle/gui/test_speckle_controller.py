@@ -12,6 +12,7 @@ from napari_gpubio.speckle import ContrastSettings, contrast
 from napari_gpubio.speckle.gui.layers import LIVE_MAP, LIVE_RAW
 from napari_gpubio.speckle.gui.plots import with_gaps
 from napari_gpubio.speckle.indices import expected_k2
+from napari_gpubio.speckle.settings import NoIndex, RelativeFlow, Spatial
 from tests.dock_widgets import wait_until
 from tests.sentences import says
 from tests.speckle.gui.panel_samples import (
@@ -47,7 +48,7 @@ def test_the_live_map_is_that_of_the_engine_and_its_layers_are_kept(viewer, pane
     np.testing.assert_array_equal(data, expected)
     np.testing.assert_array_equal(raw.data, still)
     assert (shown.name, shown.axis_labels, raw.visible) == ("live SFI (1/s)", ("y", "x"), False)
-    assert carried(shown, "parameters")["speckle"]["exposure_ms"] == 10.0
+    assert carried(shown, "parameters")["speckle"]["index"]["exposure_ms"] == 10.0
 
     names = {one.name for one in viewer.layers}
     shown.contrast_limits = (3.0, 77.0)
@@ -70,7 +71,7 @@ def test_settings_are_followed_while_it_runs(viewer, panel, qtbot, still):
     wait_until(qtbot, lambda: layer(viewer, LIVE_MAP).name == "live K")
     wait_drawn(qtbot, panel, 2)
     stop(qtbot, panel)
-    want = contrast(still, ContrastSettings(window=7, index="none"), device="cpu").contrast
+    want = contrast(still, ContrastSettings(mode=Spatial(window=7), index=NoIndex()), device="cpu").contrast
     np.testing.assert_array_equal(layer(viewer, LIVE_MAP).data, want)
     low, high = layer(viewer, LIVE_MAP).contrast_limits
     assert 0 < low < high < 3, "another quantity has limits of its own"
@@ -93,7 +94,7 @@ def test_camera_facts_come_from_the_stack(viewer, panel):
     facts = {"exposure_ms": 4.0, "saturation_adu": 4095, "dark_adu": 64.0}
     add_stack(viewer, metadata={"napari_gpubio": facts})
     settings = panel.contrast_box.settings
-    assert (settings.exposure_ms, settings.saturation) == (4.0, 4095)
+    assert (settings.index.exposure_ms, settings.mask.saturation) == (4.0, 4095)
     assert panel.contrast_box.noise.model.dark_adu == 64.0
     assert says(panel.source_box.stack.description.text(), "6 frames", "56 × 40", "uint16", "4 ms", "64 ADU")
 
@@ -140,7 +141,7 @@ def test_flow_that_doubles_is_seen_in_the_vessel_alone(viewer, panel, qtbot):
     draw(qtbot, panel, box(rows.start + 4, 10, rows.stop - 4, 246), box(4, 10, rows.start - 4, 246))
     panel.map_box.baseline_button.click()
     wait_until(qtbot, lambda: panel.runner.course.baseline is not None)
-    assert panel.contrast_box.settings.index == "relative"
+    assert isinstance(panel.contrast_box.settings.index, RelativeFlow)
     page.flow.setValue(40)
     number = len(panel.runner.course) + 20  # some maps of the old flow may be on their way
     wait_until(qtbot, lambda: len(panel.runner.course) > number + 30)
@@ -230,10 +231,10 @@ def test_the_exposure_is_the_cameras(panel, qtbot, monkeypatch):
     monkeypatch.setattr(core, "setExposure", lambda _: None)
     use_camera(monkeypatch, panel, core)
     panel.live_box.start_button.click()
-    wait_until(qtbot, lambda: panel.runner.process.recipe.settings.exposure_ms == 7.0)
+    wait_until(qtbot, lambda: panel.runner.process.recipe.exposure_ms == 7.0)
     assert "7 ms" in panel.message
     panel.contrast_box.form.widget("exposure_ms").value = 3
-    assert panel.runner.process.recipe.settings.exposure_ms == 7.0
+    assert panel.runner.process.recipe.exposure_ms == 7.0
     stop(qtbot, panel)
 
 
@@ -251,7 +252,7 @@ def test_curves_events_and_the_table(viewer, panel, qtbot, tmp_path, still):
         rows = list(csv.DictReader(file))
     assert [row["event"] for row in rows if row["event"]] == ["stimulus, on"]
     samples = [row for row in rows if not row["event"]]
-    k2 = contrast(still, ContrastSettings(index="none"), device="cpu").contrast.astype(float) ** 2
+    k2 = contrast(still, ContrastSettings(index=NoIndex()), device="cpu").contrast.astype(float) ** 2
     assert float(samples[-1]["region 1 K^2"]) == pytest.approx(k2[5:20, 5:20].mean(), rel=1e-6)
     assert samples[0]["region 2 K^2"] == "nan", "a region that is drawn late has no past"
     assert len(panel.course_box.plot.curves) == 2

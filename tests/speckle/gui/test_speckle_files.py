@@ -8,7 +8,7 @@ import tifffile
 
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.core.reading import NOTES
-from napari_gpubio.speckle.gui import script
+from napari_gpubio.speckle.gui.run import FramesSource
 from tests.conformance.frames import COUNT, FRAMES, pages, tiff
 from tests.conformance.lost_frames import ome, without_end
 from tests.dock_widgets import wait_until
@@ -59,7 +59,7 @@ def test_what_another_reader_showed_is_told_and_can_be_mended(viewer, panel, qtb
     assert (tuple(layer.scale)[-2:], page.layer) == ((2.0, 2.0), layer)
     assert panel.map_box.baseline_maps.maximum() == COUNT
     assert all(says("".join(carried(layer, NOTES)), fact) for fact in facts[-1:] if make is not appended)
-    assert script.file_of(layer) == path
+    assert FramesSource.of(layer).is_in_file()
 
 
 @pytest.mark.parametrize("make", [tiff, lambda folder: tiff(folder, FRAMES[0])], ids=["a stack", "one frame"])

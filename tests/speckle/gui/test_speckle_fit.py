@@ -6,14 +6,13 @@ import tifffile
 
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.speckle import ContrastSettings, NoiseModel, contrast
-from napari_gpubio.speckle.gui import request
-from napari_gpubio.speckle.gui.fitting import GIVEN, MEASURED
 from napari_gpubio.speckle.gui.inputs import MESI
 from napari_gpubio.speckle.gui.layers import LIVE_MAP
 from napari_gpubio.speckle.gui.results import FIT_MAPS
-from napari_gpubio.speckle.mesi import MesiSettings, fit_mesi
+from napari_gpubio.speckle.mesi import GivenBeta, MesiSettings, fit_mesi, recording
 from napari_gpubio.speckle.mesi.model import BLOCKS, CYCLES
 from napari_gpubio.speckle.samples import Camera, SpeckleField, flow_frames, window_share
+from napari_gpubio.speckle.settings import Squared
 from tests.dock_widgets import Held, error_after_run, save_scripts_as, script_of, shown_by_script
 from tests.speckle.gui.panel_samples import add_stack, choose_dark, layer, run, speckle, start, stop
 
@@ -33,14 +32,18 @@ def choose_fit(panel, text=TEXT, **settings):
     box.choose_index(MESI)
     box.mesi.exposures.setText(text)
     if "beta" in settings:
-        box.mesi.beta.setCurrentText(GIVEN)
+        settings = {
+            "beta": "given",
+            "static_k2": settings["beta"],
+            **{n: v for n, v in settings.items() if n != "beta"},
+        }
     for name, value in settings.items():
         box.mesi.form.widget(name).value = value
 
 
 def fit_of(frames, settings, noise):
     """The same fit, without the panel."""
-    k2 = contrast(frames, ContrastSettings(index="squared"), noise=noise, device="cpu").squared
+    k2 = contrast(frames, ContrastSettings(index=Squared()), noise=noise, device="cpu").squared
     k2 = k2.astype(float).reshape(REPEATS, len(EXPOSURES), *SHAPE).mean(axis=0)
     return fit_mesi(np.sqrt(np.maximum(k2, 0)), EXPOSURES, settings)
 
@@ -69,7 +72,8 @@ def test_the_correlation_time_is_found(viewer, panel, qtbot):
     add_stack(viewer, FRAMES, metadata={"napari_gpubio": {"exposures_ms": EXPOSURES, "dark_adu": Camera().dark_adu}})
     window = 7
     assert panel.contrast_box.mesi.recipe.exposures_ms == EXPOSURES
-    choose_fit(panel, panel.contrast_box.mesi.exposures.text(), beta=round(window_share(window, CUTOFF), 3))
+    beta = round(window_share(window, CUTOFF), 3)
+    choose_fit(panel, panel.contrast_box.mesi.exposures.text(), beta="given", static_k2=beta)
     panel.contrast_box.mesi.form.widget("fit_rho").value = False
     panel.contrast_box.form.widget("window").value = window
     run(qtbot, panel)
@@ -77,7 +81,7 @@ def test_the_correlation_time_is_found(viewer, panel, qtbot):
     inner = (..., slice(8, -8), slice(8, -8))
     tau = viewer.layers["MESI τ (ms) of frames"].data[inner]
     assert np.nanmedian(tau) == pytest.approx(TAU_MS, rel=0.2), "of single pixels, whose contrast is noisy"
-    k2 = np.nanmean(panel.result.contrast[inner] ** 2, axis=(1, 2))
+    k2 = np.nanmean(panel.result.fit.contrast[inner] ** 2, axis=(1, 2))
     whole = fit_mesi(np.sqrt(k2)[:, None], EXPOSURES, panel.contrast_box.mesi_recipe.settings)
     assert float(whole.tau_ms[0]) == pytest.approx(TAU_MS, rel=0.08)
     np.testing.assert_allclose(viewer.layers["MESI 1/τ (1/s) of frames"].data[8:-8, 8:-8], 1e3 / tau, rtol=1e-6)
@@ -87,9 +91,9 @@ def test_maps_are_those_of_the_engine_and_the_next_fit_takes_their_place(viewer,
     stack = add_stack(viewer, FRAMES, scale=(1, 2, 2), units=("pixel", "um", "um"))
     noise = NoiseModel(dark_adu=Camera().dark_adu, gain=0.1)
     panel.contrast_box.noise.form.set_value(noise)
-    choose_fit(panel, beta=0.9, fit_noise=True)
+    choose_fit(panel, beta="given", static_k2=0.9, fit_noise=True)
     run(qtbot, panel)
-    want = fit_of(FRAMES, MesiSettings(beta=0.9, fit_noise=True), noise)
+    want = fit_of(FRAMES, MesiSettings(beta=GivenBeta(static_k2=0.9), fit_noise=True), noise)
     for name, part in {"1/τ (1/s)": "ict", "ρ, moving fraction": "rho", "ν, noise term of K²": "noise"}.items():
         shown = viewer.layers[f"MESI {name} of frames"]
         np.testing.assert_allclose(shown.data, getattr(want, part), rtol=1e-4, atol=1e-6)
@@ -109,12 +113,12 @@ def test_maps_are_those_of_the_engine_and_the_next_fit_takes_their_place(viewer,
     run(qtbot, panel)
     assert [one for one in viewer.layers if one is not stack] == made
     assert [one.scale[-2:].tolist() for one in made] == [[5.0, 5.0]] * len(made)
-    want = fit_of(FRAMES, MesiSettings(beta=0.9, fit_noise=True, model="gaussian"), noise).rho
+    want = fit_of(FRAMES, MesiSettings(beta=GivenBeta(static_k2=0.9), fit_noise=True, model="gaussian"), noise).rho
     np.testing.assert_allclose(viewer.layers["MESI ρ, moving fraction of frames"].data, want, rtol=1e-4, atol=1e-6)
 
 
 def test_stop_keeps_what_was_fitted(viewer, panel, qtbot, monkeypatch):
-    held = Held(monkeypatch, request, "fit_mesi_steps")
+    held = Held(monkeypatch, recording, "fit_mesi_steps")
     add_stack(viewer, speckle(6, (100, 100)))
     choose_fit(panel)
     panel.run_button.click()
@@ -127,7 +131,8 @@ def test_stop_keeps_what_was_fitted(viewer, panel, qtbot, monkeypatch):
     assert 0 < share < 0.9
 
 
-def test_stop_before_the_fit_shows_nothing(viewer, panel, qtbot, held):
+def test_stop_before_the_fit_shows_nothing(viewer, panel, qtbot, monkeypatch):
+    held = Held(monkeypatch, recording, "contrast_steps")
     add_stack(viewer, speckle(6, (1100, 1000)))
     choose_fit(panel)
     panel.run_button.click()
@@ -169,13 +174,18 @@ def test_the_script_makes_the_same_fit(viewer, panel, qtbot, tmp_path, monkeypat
     panel.source_box.stack.layer_box.setCurrentText("frames")
     choose_fit(panel, fit_noise=True)
     panel.contrast_box.mesi.shows_errors.setChecked(True)
-    panel.contrast_box.mesi.order.setCurrentText(order)
+    panel.contrast_box.mesi.form.widget("order").value = order
     panel.contrast_box.registers.setChecked(True)
     run(qtbot, panel)
     shown_by_script(script_of(panel), tmp_path, monkeypatch)
     for one in FIT_MAPS:
         shown = next(each for each in viewer.layers if carried(each, "part") == f"mesi {one.part}")
-        np.testing.assert_array_equal(tifffile.imread(tmp_path / f"mesi {one.part} of frames.tif"), shown.data)
+        np.testing.assert_array_equal(
+            tifffile.imread(
+                tmp_path / ("mesi of frames.tif" if one.part == "ict" else f"mesi of frames_{one.part}.tif")
+            ),
+            shown.data,
+        )
 
 
 def test_beta_is_measured_on_a_static_target(viewer, panel, qtbot, tmp_path, monkeypatch):
@@ -189,28 +199,25 @@ def test_beta_is_measured_on_a_static_target(viewer, panel, qtbot, tmp_path, mon
     panel.contrast_box.noise.form.set_value(NoiseModel(dark_adu=Camera().dark_adu))
     choose_fit(panel)
     box = panel.contrast_box.mesi
-    box.beta.setCurrentText(GIVEN)
-    assert "β is 0; enter K² of a scatterer at rest" in error_after_run(qtbot, panel)
-    box.beta.setCurrentText(MEASURED)
     box.target_box.setCurrentText("paper")
     viewer.add_shapes([[[8, 70], [8, 150], [90, 150], [90, 70]]], shape_type="polygon", name="within")
     box.region_box.setCurrentText("within")
     run(qtbot, panel)
-    measured = panel.result.beta
-    assert measured.beta == pytest.approx(window_share(ContrastSettings().window, CUTOFF), rel=0.15), (
+    measured = panel.result.fit.beta
+    assert measured.beta == pytest.approx(window_share(ContrastSettings().width, CUTOFF), rel=0.15), (
         "the part without speckle is left out"
     )
-    assert f"The static target 'paper' gives β = {measured.beta:.4g} ± {measured.error:.2g}." in panel.message
-    assert panel.result.fit.beta_error[20, 30] == pytest.approx(measured.error)
+    assert f"The static target gives β = {measured.beta:.4g} ± {measured.error:.2g}." in panel.message
+    assert panel.result.fit.fit.beta_error[20, 30] == pytest.approx(measured.error)
     assert not [one for one in viewer.layers if carried(one, "part") == "mesi beta"], "it is no map"
     shown = viewer.layers["MESI τ (ms) of frames"]
-    assert carried(shown, "notes") == list(panel.result.notes)
+    assert carried(shown, "notes") == list(panel.result.fit.notes)
     shown_by_script(script_of(panel), tmp_path, monkeypatch)
-    np.testing.assert_array_equal(tifffile.imread(tmp_path / "mesi tau_ms of frames.tif"), shown.data)
+    np.testing.assert_array_equal(tifffile.imread(tmp_path / "mesi of frames_tau_ms.tif"), shown.data)
 
 
 def test_notes_of_the_maps_are_kept(viewer, panel, qtbot):
     add_stack(viewer, FRAMES.astype(np.float32))
     choose_fit(panel)
     run(qtbot, panel)
-    assert any("saturation level" in note for note in panel.result.notes)
+    assert any("saturation level" in note for note in panel.result.made.notes)

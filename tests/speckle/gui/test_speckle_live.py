@@ -6,26 +6,27 @@ import numpy as np
 import pytest
 
 from napari_gpubio.speckle import ContrastSettings, NoiseModel, contrast, register
-from napari_gpubio.speckle.gui.live import LatestMap, LiveProcess
-from napari_gpubio.speckle.gui.request import Recipe
+from napari_gpubio.speckle.gui.live import LatestMap, LiveProcess, Recipe
 from napari_gpubio.speckle.live import LiveResult, TimeCourse
 from napari_gpubio.speckle.regions import region_curves
+from napari_gpubio.speckle.settings import NoIndex, Temporal
+from tests.speckle.choices import settings_with
 from tests.speckle.gui.panel_samples import MOVES, SHAPE, moving, speckle
 
 FRAMES = speckle(12)
 
 
-SETTINGS = ContrastSettings(index="none")
+SETTINGS = ContrastSettings(index=NoIndex())
 
 
 def recipe(index="none", **keywords):
     settings = {name: keywords.pop(name) for name in ("mode", "frames", "window") if name in keywords}
-    return Recipe(settings=ContrastSettings(index=index, **settings), device="cpu", **keywords)
+    return Recipe(settings=settings_with(index=index, **settings), device="cpu", **keywords)
 
 
 @pytest.mark.parametrize("index", ["none", "sfi", "squared", "inverse", "ict"])
 def test_maps_are_those_of_the_engine(index):
-    settings = ContrastSettings(index=index)
+    settings = settings_with(index=index)
     process = LiveProcess(Recipe(settings=settings, device="cpu"))
     live = process(FRAMES[0])
     maps = contrast(FRAMES[0], settings, device="cpu")
@@ -37,7 +38,7 @@ def test_a_temporal_window_fills_first():
     process = LiveProcess(recipe(mode="temporal", frames=4))
     lives = [process(frame) for frame in FRAMES[:5]]
     assert [live.is_ready for live in lives] == [False, False, False, True, True]
-    whole = contrast(FRAMES[:5], ContrastSettings(mode="temporal", frames=4, index="none"), device="cpu")
+    whole = contrast(FRAMES[:5], ContrastSettings(mode=Temporal(frames=4), index=NoIndex()), device="cpu")
     np.testing.assert_allclose(lives[-1].shown, whole.contrast[-1], rtol=1e-6)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from napari_gpubio.speckle import ContrastSettings, contrast
-from napari_gpubio.speckle import run as engine
+from napari_gpubio.speckle import operations as engine
 from tests.dock_widgets import MILLISECONDS, WAYS_TO_CLOSE, Held, check_closing_ends_a_run
 from tests.speckle.gui.panel_samples import add_panel, add_stack, choose_dark, run, speckle
 

@@ -7,14 +7,16 @@ import tifffile
 from napari.layers import Image
 from napari.layers._source import layer_source
 
-from napari_gpubio.core.napari_io import carried
+from napari_gpubio.core.operations.layers import record_of
 from napari_gpubio.speckle import ContrastSettings, NoiseModel, contrast, measure_dark, register
-from napari_gpubio.speckle.gui import script
+from napari_gpubio.speckle.gui import run as stack_run
 from napari_gpubio.speckle.gui.inputs import noise_text
 from napari_gpubio.speckle.gui.layers import LIVE_MAP, LIVE_RAW
 from napari_gpubio.speckle.gui.plots import STACK
 from napari_gpubio.speckle.gui.sources import SimulatedPage, StackPage
+from napari_gpubio.speckle.opening import HeldFrames
 from napari_gpubio.speckle.regions import region_curves
+from napari_gpubio.speckle.settings import Spatial, Squared
 from tests.dock_widgets import error_after_run, run_script, save_scripts_as, script_of, shown_by_script, wait_until
 from tests.sentences import says
 from tests.speckle.gui.panel_samples import (
@@ -52,9 +54,8 @@ def test_maps_are_those_of_the_engine(viewer, panel, qtbot, kind):
     np.testing.assert_allclose(viewer.layers["K of frames"].data, maps.contrast, rtol=1e-6)
     assert shown(viewer) == ["SFI (1/s) of frames"]
     assert viewer.layers["K of frames"].axis_labels == ("frame", "y", "x")
-    facts = viewer.layers["K of frames"].metadata["napari_gpubio"]
-    assert facts["parameters"]["speckle"]["window"] == 5
-    assert facts["exposure_ms"] == 10.0
+    for name, part in (("K of frames", "contrast"), ("SFI (1/s) of frames", "index")):
+        assert record_of(viewer.layers[name]) == panel.result.operation.output(part)
 
 
 @pytest.mark.parametrize(("blocks", "first", "step"), [(False, 3, 1), (True, 3, 4)])
@@ -75,7 +76,7 @@ def test_flow_relative_to_the_first_maps(viewer, panel, qtbot):
     panel.map_box.baseline_maps.setValue(3)
     panel.contrast_box.choose_index("relative")
     run(qtbot, panel)
-    k2 = contrast(FRAMES, ContrastSettings(index="squared"), device="cpu").squared
+    k2 = contrast(FRAMES, ContrastSettings(index=Squared()), device="cpu").squared
     inner = (slice(None), slice(2, -2), slice(2, -2))
     got = viewer.layers["relative flow of frames"].data
     np.testing.assert_allclose(got[inner], (k2[:3].mean(axis=0, dtype=float) / k2)[inner], rtol=1e-5)
@@ -94,7 +95,7 @@ def test_frames_are_registered_as_far_as_they_can_be(viewer, panel, qtbot):
     registered.clear_outside(maps)
     layer = viewer.layers["SFI (1/s) of frames"]
     np.testing.assert_array_equal(layer.data, maps.index)
-    assert carried(layer, "shifts_pixels") == registered.shifts.tolist()
+    assert record_of(layer).of.recording.of.verb == "register-frames"
 
 
 def test_a_single_frame(viewer, panel, qtbot):
@@ -125,7 +126,7 @@ def test_another_run_takes_the_place_of_the_first_and_saturated_places_are_marke
     panel.contrast_box.form.widget("window").value = 7
     run(qtbot, panel)
     assert [layer.name for layer in viewer.layers] == names
-    want = contrast(frames, ContrastSettings(window=7), device="cpu").index
+    want = contrast(frames, ContrastSettings(mode=Spatial(window=7)), device="cpu").index
     np.testing.assert_array_equal(viewer.layers["SFI (1/s) of frames"].data, want)
 
 
@@ -226,19 +227,18 @@ def opened(path, frames):
 @pytest.mark.parametrize("place", [0, 3, 7])
 def test_a_stack_is_read_from_its_file_until_a_frame_is_changed(viewer, panel, tmp_path, place):
     stack = viewer.add_layer(opened(tmp_path / "rat.tif", FRAMES))
-    assert f"speckle.io.read_frames({str(tmp_path / 'rat.tif')!r})" in script_of(panel)
-    assert panel.painted_layers() == []
+    assert f"file=file({str(tmp_path / 'rat.tif')!r}" in script_of(panel)
     stack.data[place, 5, 5] += 1
-    assert panel.painted_layers() == [stack]
+    assert isinstance(panel.operation().recording.of, HeldFrames)
 
 
 def test_a_large_recording_is_compared_in_parts(tmp_path, monkeypatch):
     frames = speckle(200, (8, 8))
-    monkeypatch.setattr(script, "MOST_COMPARED", frames.nbytes - 1)
+    monkeypatch.setattr(stack_run, "MOST_COMPARED", frames.nbytes - 1)
     one = opened(tmp_path / "long.tif", frames)
-    assert script.file_of(one) == tmp_path / "long.tif"
+    assert stack_run.FramesSource.of(one).is_in_file()
     one.data[40:160] = 0
-    assert script.file_of(one) is None
+    assert not stack_run.FramesSource.of(one).is_in_file()
 
 
 def test_a_run_needs_a_stack(viewer, panel):
@@ -277,9 +277,9 @@ def test_the_noise_of_dark_frames_is_subtracted(viewer, with_dark, qtbot):
     run(qtbot, panel)
     want = contrast(LIT, ContrastSettings(), noise=measure_dark(DARK, gain=0.2), device="cpu")
     np.testing.assert_array_equal(viewer.layers["K of frames"].data, want.contrast)
-    facts = viewer.layers["K of frames"].metadata["napari_gpubio"]
-    assert facts["dark_frames"] == "dark"
-    assert facts["parameters"]["noise"]["dark_map"] is True
+    made = record_of(viewer.layers["K of frames"]).of
+    assert (made.dark.of.verb, made.dark.of.recording.of.title) == ("measure-dark", "dark")
+    assert made.noise.gain == 0.2
     assert not viewer.layers["dark"].visible
 
 
@@ -336,7 +336,10 @@ def test_a_layer_that_is_changed_or_removed(viewer, with_dark, qtbot):
     wait_until(qtbot, lambda: f"mean {DARK.mean() + 7:.4g} ADU)" in box.description.text())
     viewer.layers["dark"].data = DARK[:1]
     wait_until(qtbot, lambda: "two or more" in box.description.text())
+    dark = viewer.layers["dark"]
     viewer.layers.remove("dark")
+    assert box.layer == dark, "only a click changes what was chosen"
+    box.dark_box.setCurrentIndex(0)
     assert box.layer is None
     assert not box.model.has_noise
 
@@ -347,7 +350,7 @@ def test_the_script_reads_the_dark_frames(viewer, with_dark, qtbot, tmp_path, mo
     with_dark.contrast_box.noise.form.widget("gain").value = 0.2
     run(qtbot, with_dark)
     text = script_of(with_dark)
-    assert (tmp_path / "dark.tif").is_file()
+    assert len([*tmp_path.glob("*.npy")]) == 2, "the frames, and the dark ones"
     shown_by_script(text, tmp_path, monkeypatch)
     for name, expected in (("contrast", with_dark.result.maps.contrast), ("mask", with_dark.result.maps.mask)):
         np.testing.assert_array_equal(tifffile.imread(tmp_path / f"{name} of frames.tif"), expected)

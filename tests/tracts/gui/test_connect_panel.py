@@ -13,6 +13,7 @@ from napari_gpubio.tracts.samples import brain_atlas_layers
 from tests.dock_widgets import (
     button,
     error_after_run,
+    forget_choices,
     press_and_wait,
     save_scripts_as,
     script_of,
@@ -112,6 +113,7 @@ def test_nothing_found_and_what_is_missing_are_told(viewer, panel, qtbot):
     panel.end_box.choose(panel.end_box.layer, LEFT)
     assert "the same" in error_after_run(qtbot, panel)
     viewer.layers.clear()
+    forget_choices(panel)
     assert "tensors" in error_after_run(qtbot, panel)
 
 

@@ -14,6 +14,7 @@ from napari_gpubio.tracts.samples import brain_atlas_layers
 from tests.dock_widgets import (
     button,
     error_after_run,
+    forget_choices,
     press_and_wait,
     save_scripts_as,
     script_of,
@@ -95,8 +96,10 @@ def test_what_is_missing_is_told(viewer, panel, qtbot):
     assert "empty" in error_after_run(qtbot, panel)
     viewer.layers["brain phantom regions"].data[0] = 1
     viewer.layers.remove("bundles")
+    forget_choices(panel)
     assert "no fibers" in error_after_run(qtbot, panel)
     viewer.layers.clear()
+    forget_choices(panel)
     assert "atlas" in error_after_run(qtbot, panel)
 
 

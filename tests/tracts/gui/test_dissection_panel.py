@@ -5,14 +5,17 @@ import pytest
 
 from napari_gpubio import tracts
 from napari_gpubio.core.files import sample_path
+from napari_gpubio.core.operations.layers import record_of
 from napari_gpubio.tracts import maps
 from napari_gpubio.tracts.dissection import dissect, number, through
 from napari_gpubio.tracts.gui import DissectionPanel
 from napari_gpubio.tracts.gui.dissection.rules import NUMBER, OR, Rule
 from napari_gpubio.tracts.gui.fibers import fibers_of
+from napari_gpubio.tracts.io import read_tractogram
+from napari_gpubio.tracts.operations import HeldRegion, OpenRegion
 from napari_gpubio.tracts.regions import Sphere
 from napari_gpubio.tracts.samples import brain_atlas_layers
-from tests.dock_widgets import button, save_scripts_as, script_of, shown_by_script, until_the_end
+from tests.dock_widgets import button, run_script, script_of, until_the_end
 
 STEM, MOTOR_LEFT, MOTOR_RIGHT = 21, 3, 4
 
@@ -137,19 +140,27 @@ def test_without_fibers_the_panel_says_what_to_open(viewer, qtbot):
 
 
 @pytest.mark.daily
-def test_the_script_shows_the_same_fibers(viewer, panel, settle, monkeypatch, tmp_path):
+def test_the_script_writes_the_same_fibers(viewer, panel, settle, tmp_path):
     panel.add_rule(Rule(layer=atlas(viewer), key=STEM))
     panel.add_sphere()
     panel.add_rule(Rule(joiner=OR, role=NUMBER, measure="length_mm", low=150.0, high=1000.0))
     settle()
     shown = fibers(viewer).shown.copy()
     assert 0 < shown.sum() < len(shown)
-    save_scripts_as(monkeypatch, tmp_path / "script.py")
-    made = shown_by_script(script_of(panel), tmp_path, monkeypatch)
-    np.testing.assert_array_equal(made.layers["bundles"].shown, shown)
+    assert_script_writes(script_of(panel), tmp_path, fibers_of(fibers(viewer)).select(shown))
 
 
-def test_clusters_become_a_number_that_chooses_fibers(viewer, panel, settle, qtbot, monkeypatch, tmp_path):
+def assert_script_writes(text, folder, expected):
+    """A copied script writes the fibers that are shown."""
+    assert "HeldTractogram" not in text
+    run_script(text, folder)
+    (path,) = folder.glob("*.trx")
+    found = read_tractogram(path)
+    np.testing.assert_array_equal(found.points, expected.points)
+    np.testing.assert_array_equal(found.offsets, expected.offsets)
+
+
+def test_clusters_become_a_number_that_chooses_fibers(viewer, panel, settle, qtbot, tmp_path):
     panel.within.setValue(10.0)
     with qtbot.waitSignal(panel.run_finished, timeout=60_000):
         button(panel, "Find clusters").click()
@@ -163,9 +174,7 @@ def test_clusters_become_a_number_that_chooses_fibers(viewer, panel, settle, qtb
     panel.rules.rows[0].high.edited.emit(2.0)
     settle()
     np.testing.assert_array_equal(layer.shown, expected <= 2)
-    save_scripts_as(monkeypatch, tmp_path / "script.py")
-    made = shown_by_script(script_of(panel), tmp_path, monkeypatch)
-    np.testing.assert_array_equal(made.layers["bundles"].shown, layer.shown)
+    assert_script_writes(script_of(panel), tmp_path, fibers_of(layer).select(layer.shown))
 
 
 def test_masks_and_ends_of_what_is_kept(viewer, panel, settle, qtbot):
@@ -181,3 +190,21 @@ def test_masks_and_ends_of_what_is_kept(viewer, panel, settle, qtbot):
             button(panel, text).click()
         (layer,) = set(viewer.layers) - before
         assert layer.data.sum() == expected.sum() > 0
+
+
+def test_the_record_stays_what_it_was_whatever_happens_to_layers(viewer, panel, settle):
+    panel.add_rule(Rule(layer=atlas(viewer), key=STEM))
+    settle()
+    panel.keep_bundle()
+    kept, made = viewer.layers[-1], panel.operation()
+    assert record_of(kept) == made.output("fibers")
+    (region,) = made.include
+    assert isinstance(region.of, OpenRegion)
+    atlas(viewer).data[:2] = STEM  # painted
+    atlas(viewer).name = "other regions"
+    assert panel.operation() == made
+    panel.run()
+    settle()
+    (region,) = panel.operation().include
+    assert isinstance(region.of, HeldRegion)
+    assert record_of(kept) == made.output("fibers")

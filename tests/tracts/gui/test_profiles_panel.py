@@ -17,6 +17,7 @@ from tests.dock_widgets import (
     bands,
     button,
     error_after_run,
+    forget_choices,
     press_and_wait,
     save_scripts_as,
     script_of,
@@ -105,8 +106,7 @@ def test_table_and_profiles_are_saved(measured, qtbot, monkeypatch, tmp_path):
 
 def test_what_is_missing_is_told(viewer, panel, qtbot):
     viewer.layers.remove("phantom FA")
-    panel.image_box.detach()
-    panel.image_box.attach()
+    forget_choices(panel)
     assert "no image" in error_after_run(qtbot, panel)
     viewer.layers.clear()
     assert "no fibers" in error_after_run(qtbot, panel)

@@ -20,6 +20,7 @@ from tests.dock_widgets import (
     close,
     ended,
     error_after_run,
+    forget_choices,
     save_scripts_as,
     script_of,
     shown_by_script,
@@ -108,6 +109,8 @@ def test_shells(proxy, fit_panel, qtbot):
     fit_panel.scan_box.choose(add_scan(proxy, tracts.phantom.load_brain_phantom(), "brain"))
     assert list(fit_panel.shell_boxes) == [0, 1000]
     proxy.layers.clear()
+    assert list(fit_panel.shell_boxes) == [0, 1000]
+    forget_choices(fit_panel)
     assert not fit_panel.shell_boxes
 
 

@@ -16,6 +16,7 @@ from tests.dock_widgets import (
     bands,
     button,
     error_after_run,
+    forget_choices,
     press_and_wait,
     save_scripts_as,
     script_of,
@@ -141,7 +142,9 @@ def test_fibers_of_another_fit_are_told(viewer, panel, qtbot, scan, fibers):
 
 def test_what_is_missing_is_said(viewer, panel, qtbot, fibers):
     viewer.layers.remove("scan")
+    forget_choices(panel)
     assert "there is no diffusion scan whose noise" in error_after_run(qtbot, panel)
     viewer.layers.remove("bundle 1")
+    forget_choices(panel)
     tracts.show(viewer, fibers, "of a file")
     assert "'of a file' cannot be used (not tracked here)" in error_after_run(qtbot, panel)

@@ -31,7 +31,7 @@ class Maker:
 
     def _make_sums(self, maps: int) -> windows.Sums:
         """Allocate sums, which are zero, for a number of maps."""
-        width, dtype, masked = self.recipe.shape[1], self.recipe.work_dtype, self.recipe.settings.mask
+        width, dtype, masked = self.recipe.shape[1], self.recipe.work_dtype, self.recipe.settings.has_mask
         return windows.Sums(
             np.zeros((maps, *self.recipe.shape), dtype),
             np.zeros((maps, *self.recipe.shape), dtype),
@@ -146,18 +146,18 @@ def _read_only(array: Array) -> Array:
 
 def saturated_samples(frames: Array, recipe: Recipe) -> npt.NDArray[np.uint8]:
     """Return which samples of floating-point frames are saturated, with margins; no frame if no level is known."""
-    if not (recipe.settings.mask and recipe.saturated):
+    if not (recipe.settings.has_mask and recipe.saturated):
         return np.empty((0, 0, 0), np.uint8)
     found = (frames >= recipe.saturated).view(np.uint8)
     radius = recipe.settings.width // 2
     margins = [(0, 0), (radius, radius), (radius, radius)]
-    return np.pad(found, margins, mode="symmetric" if recipe.settings.edges == "reflect" else "constant")
+    return np.pad(found, margins, mode="symmetric" if recipe.settings.mode.edges == "reflect" else "constant")
 
 
 def with_margins(frames: Array, recipe: Recipe) -> npt.NDArray[np.float64]:
     """Return floating-point frames minus their dark level, with margins for windows at borders; NaN for no sample."""
     signal = frames.astype(np.float64) if recipe.dark is None else frames - recipe.dark
-    radius, edges = recipe.settings.width // 2, recipe.settings.edges
+    radius, edges = recipe.settings.width // 2, recipe.settings.mode.edges
     margins = [(0, 0), (radius, radius), (radius, radius)]
     if edges == "reflect":
         return np.pad(signal, margins, mode="symmetric")

@@ -16,7 +16,7 @@ from napari_gpubio.speckle.kernels.contrast.problem import (
     Problem,
     Recipe,
 )
-from napari_gpubio.speckle.settings import EDGES
+from napari_gpubio.speckle.settings import EDGES, Spatial, SpatioTemporal, Temporal
 
 _HERE = Path(__file__).parent
 _WINDOWS, _SEQUENCES, _DIRECT = (_HERE / f"{name}.cu" for name in ("windows", "sequences", "direct"))
@@ -58,7 +58,12 @@ STRUCTS = {
 def defines_of(recipe: Recipe) -> tuple[str, ...]:
     """Return the defines that all kernels are compiled with."""
     rule, s = recipe.rule, recipe.settings
-    common = (f"KIND={int(rule.kind)}", f"MASK={int(s.mask)}", f"NOISE={int(recipe.noise.has_noise)}", f"IEEE={IEEE}")
+    common = (
+        f"KIND={int(rule.kind)}",
+        f"MASK={int(s.has_mask)}",
+        f"NOISE={int(recipe.noise.has_noise)}",
+        f"IEEE={IEEE}",
+    )
     dark = int(recipe.dark is not None)
     if recipe.is_real:
         return (*common, f"REAL={'double' if recipe.dtype.itemsize == 8 else 'float'}", f"DARK={dark}")
@@ -67,7 +72,7 @@ def defines_of(recipe: Recipe) -> tuple[str, ...]:
     aligned = int(recipe.shape[1] % _QUAD == 0)
     pixel = f"PIXEL={_PIXELS[recipe.dtype.itemsize]}"
     whole = (*common, pixel, f"DARK={dark}", f"WIDE={wide}", f"MANY={many}", f"ALIGNED={aligned}")
-    return whole if s.width == 1 else (*whole, f"RADIUS={s.width // 2}", f"EDGES={EDGES.index(s.edges)}")
+    return whole if s.width == 1 else (*whole, f"RADIUS={s.width // 2}", f"EDGES={EDGES.index(s.mode.edges)}")
 
 
 class Maker:
@@ -96,9 +101,9 @@ class Maker:
         s = self.recipe.settings
         if self.recipe.is_real:
             self._fill_directly(frames, maps)
-        elif s.mode == "spatial":
+        elif isinstance(s.mode, Spatial):
             self._fill_spatial(frames, maps)
-        elif s.mode == "temporal":
+        elif isinstance(s.mode, Temporal):
             self._fill_temporal(frames, maps)
         else:
             self._fill_from_sums(frames, maps)
@@ -163,7 +168,7 @@ class Maker:
         sums = {
             "s": cupy.empty(shape, np.int64 if dark else np.uint32),
             "q": cupy.empty(shape, np.uint64 if wide else np.uint32),
-            "saturated": cupy.empty(shape, np.uint32) if self.recipe.settings.mask else None,
+            "saturated": cupy.empty(shape, np.uint32) if self.recipe.settings.has_mask else None,
         }
         planes = struct(STRUCTS["SumPlanes"], **sums)
         self._launch(_SEQUENCES, "sum_frames", blocks, self._stack(frames), series, planes)
@@ -174,7 +179,7 @@ class Maker:
         count = len(maps.contrast)
         stack = struct(
             STRUCTS["RealStack"], values=frames, dark=self._dark, saturation=self.recipe.saturated, width=width,
-            rows=rows, maps=count, radius=s.width // 2, edges=EDGES.index(s.edges), depth=s.depth, step=s.step,
+            rows=rows, maps=count, radius=s.width // 2, edges=EDGES.index(s.mode.edges), depth=s.depth, step=s.step,
         )  # fmt: skip
         self._launch(_DIRECT, "fill_directly", (-(-count * rows * width // _THREADS),), stack, self._finishing(maps))
 
@@ -182,13 +187,13 @@ class Maker:
 def sum_bytes(recipe: Recipe) -> int:
     """Return the bytes of a pixel's sums over frames: of samples, squares, and saturated samples."""
     dark, wide = (f"{name}=1" in defines_of(recipe) for name in ("DARK", "WIDE"))
-    return (8 if dark else 4) + (8 if wide else 4) + 4 * recipe.settings.mask
+    return (8 if dark else 4) + (8 if wide else 4) + 4 * recipe.settings.has_mask
 
 
 def batches_of(recipe: Recipe, items: int) -> tuple[int, int]:
     """Return how many maps are computed together, and how many batches of them are in flight."""
     s, pixels = recipe.settings, int(np.prod(recipe.shape))
-    sums = 0 if s.mode != "spatio-temporal" or recipe.is_real else 20
+    sums = 0 if not isinstance(s.mode, SpatioTemporal) or recipe.is_real else 20
     each = recipe.bytes_of_map + pixels * (sums + s.step * recipe.dtype.itemsize)
     most = min(items, max(1, BATCH_BYTES // each))
     return most, min(_STREAMS, -(-items // most))
@@ -206,7 +211,7 @@ def map_buffer(whole: Any, recipe: Recipe, count: int) -> MapBuffer:
     pixels = count * int(np.prod(recipe.shape))
     parts: list[Any] = []
     begin = 0
-    for size, present in ((4, True), (4, recipe.settings.index != "none"), (1, recipe.settings.mask)):
+    for size, present in ((4, True), (4, recipe.settings.has_index), (1, recipe.settings.has_mask)):
         end = begin + size * pixels * present
         kind = np.float32 if size == 4 else np.uint8
         parts.append(whole[begin:end].view(kind).reshape(count, *recipe.shape) if present else None)

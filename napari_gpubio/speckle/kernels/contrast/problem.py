@@ -10,17 +10,30 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.speckle.model import EDGE, FrameStack, check_window
-from napari_gpubio.speckle.settings import DARK_STEPS, EDGES, ContrastSettings, NoiseModel
+from napari_gpubio.speckle.settings import (
+    DARK_STEPS,
+    EDGES,
+    ContrastSettings,
+    FlowIndex,
+    Index,
+    Inverse,
+    InverseCorrelationTime,
+    NoIndex,
+    Noise,
+    RelativeFlow,
+    Squared,
+    TimedIndex,
+)
 
 Array = npt.NDArray[Any]
 NO_INDEX, RECIPROCAL, SQUARED, ICT, RELATIVE = range(5)
 KINDS = {
-    "none": NO_INDEX,
-    "sfi": RECIPROCAL,
-    "inverse": RECIPROCAL,
-    "squared": SQUARED,
-    "ict": ICT,
-    "relative": RELATIVE,
+    NoIndex: NO_INDEX,
+    FlowIndex: RECIPROCAL,
+    Inverse: RECIPROCAL,
+    Squared: SQUARED,
+    InverseCorrelationTime: ICT,
+    RelativeFlow: RELATIVE,
 }
 _TOPS = {"inf": np.inf, "nan": np.nan, "clip": float(np.finfo(np.float32).max)}
 _EXACT_IN_DOUBLE, _EXACT_IN_64_BITS = 2**53, 2**63 - 1
@@ -71,7 +84,7 @@ class Recipe:
     """Settings, noise model and format of a camera's frames; ``baseline`` is K², one number or (Y, X)."""
 
     settings: ContrastSettings
-    noise: NoiseModel
+    noise: Noise
     shape: tuple[int, int]
     dtype: np.dtype[Any]
     baseline: npt.ArrayLike | None = None
@@ -132,7 +145,7 @@ class Recipe:
     @cached_property
     def baseline_plane(self) -> npt.NDArray[np.float32] | None:
         """K² of the baseline at every pixel, or None if the index needs none."""
-        if self.settings.index != "relative":
+        if not isinstance(self.settings.index, RelativeFlow):
             return None
         if self.baseline is None:
             raise InvalidInput("the index 'relative' needs a baseline; give its K², one number or a map (y, x)")
@@ -144,40 +157,47 @@ class Recipe:
     @property
     def saturated(self) -> int:
         """Level from which a pixel counts as saturated; 0 (unknown) for floating-point frames unless one is given."""
-        level = self.settings.saturation
+        level = self.settings.mask.saturation
         return level if level or self.is_real else int(np.iinfo(self.dtype).max)
 
     @property
     def rule(self) -> Rule:
         """Numbers for the kernels."""
         s = self.settings
-        seconds = 1e-3 * s.exposure_ms
         return Rule(
             radius=np.int64(s.width // 2),
             reach=np.int64(0 if self.is_real else s.width // 2),
-            edges=np.int64(EDGES.index(s.edges)),
+            edges=np.int64(EDGES.index(s.mode.edges)),
             depth=np.int64(s.depth),
-            kind=np.int64(KINDS[s.index]),
+            kind=np.int64(KINDS[type(s.index)]),
             whole=np.bool_(not self.is_real),
-            scale=np.float32({"sfi": 2.0 * seconds, "ict": 1.0 / seconds}.get(s.index, 1.0)),
-            beta=np.float32(s.beta),
-            top=np.float32(_TOPS[s.nonfinite]),
+            scale=np.float32(_scale(s.index)),
+            beta=np.float32(s.index.beta if isinstance(s.index, InverseCorrelationTime) else 1.0),
+            top=np.float32(_TOPS[getattr(s.index, "nonfinite", "inf")]),
             gain=np.float32(self.noise.gain * self.unit),
-            low=np.float32(s.low_signal * self.unit),
+            low=np.float32(s.mask.low_signal * self.unit),
         )
 
     @property
     def bytes_of_map(self) -> int:
         """Bytes of K, index and mask of a map."""
-        each = 4 + 4 * (self.settings.index != "none") + self.settings.mask
+        each = 4 + 4 * self.settings.has_index + self.settings.has_mask
         return int(np.prod(self.shape)) * each
 
     def empty_maps(self, count: int) -> "Maps":
         """Allocate maps."""
         shape = (count, *self.shape)
-        index = None if self.settings.index == "none" else np.empty(shape, np.float32)
-        mask = np.empty(shape, np.uint8) if self.settings.mask else None
+        index = np.empty(shape, np.float32) if self.settings.has_index else None
+        mask = np.empty(shape, np.uint8) if self.settings.has_mask else None
         return Maps(np.empty(shape, np.float32), index, mask)
+
+
+def _scale(index: Index) -> float:
+    """What 1/K², or 1/x, is divided or multiplied by."""
+    if not isinstance(index, TimedIndex):
+        return 1.0
+    seconds = 1e-3 * index.exposure_ms
+    return 2.0 * seconds if isinstance(index, FlowIndex) else 1.0 / seconds
 
 
 class Maps(NamedTuple):
@@ -253,7 +273,7 @@ def batches(start: int, count: int, bytes_each: int) -> Iterator[tuple[int, int]
 def make_problem(
     stack: FrameStack,
     settings: ContrastSettings,
-    noise: NoiseModel,
+    noise: Noise,
     baseline: npt.ArrayLike | None = None,
     hand_on: Callable[[int, Maps], None] | None = None,
 ) -> Problem:

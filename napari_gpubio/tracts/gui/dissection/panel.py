@@ -11,7 +11,11 @@ import numpy as np
 import numpy.typing as npt
 from qtpy.QtWidgets import QFormLayout, QHBoxLayout, QWidget
 
-from napari_gpubio.core.napari_io import IN_MM, KEY, volume_layer
+from napari_gpubio.core.layer_files import RECORD
+from napari_gpubio.core.napari_io import IN_MM, KEY, carried, volume_layer
+from napari_gpubio.core.operations.files import record_of_output
+from napari_gpubio.core.operations.layers import record_of
+from napari_gpubio.core.operations.stores import STORE
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.fields import NumberBox
 from napari_gpubio.gui.forms import text_button
@@ -21,13 +25,13 @@ from napari_gpubio.gui.lines import Lines
 from napari_gpubio.gui.number_table import Number
 from napari_gpubio.gui.panel import EnginePanel, heading
 from napari_gpubio.gui.results import ResultBox
+from napari_gpubio.gui.script import file_name
 from napari_gpubio.gui.streamlines import Streamlines
-from napari_gpubio.tracts import maps
+from napari_gpubio.tracts import maps, operations
 from napari_gpubio.tracts.bundles import with_clusters
 from napari_gpubio.tracts.bundles.clusters import CLUSTER
 from napari_gpubio.tracts.dissection import Condition, Dissector
-from napari_gpubio.tracts.gui.dissection.rules import NUMBER, Rule, RuleList
-from napari_gpubio.tracts.gui.dissection.script import dissection_script
+from napari_gpubio.tracts.gui.dissection.rules import NUMBER, Rule, RuleList, dissection_of
 from napari_gpubio.tracts.gui.fibers import (
     NO_FIBERS,
     fiber_layer,
@@ -37,9 +41,11 @@ from napari_gpubio.tracts.gui.fibers import (
     slider_step,
     why_no_fibers,
 )
-from napari_gpubio.tracts.gui.region_script import save_regions, unsaved_regions
+from napari_gpubio.tracts.gui.region_script import ChosenRegion
 from napari_gpubio.tracts.gui.script import MOST_CLUSTERS
 from napari_gpubio.tracts.model import Tractogram
+from napari_gpubio.tracts.operations.dissection import Dissect
+from napari_gpubio.tracts.operations.sources import fibers_source
 
 if TYPE_CHECKING:
     import napari.viewer
@@ -56,6 +62,8 @@ class Dissected:
     layer: Any
     fibers: Tractogram
     kept: npt.NDArray[np.bool_] | None
+    rules: Mapping[Rule, ChosenRegion | None]
+    condition: Condition | None
     notes: tuple[str, ...] = ()
 
 
@@ -215,8 +223,8 @@ class DissectionPanel(EnginePanel):
     def make_steps(self, stop: threading.Event) -> Generator[Step, None, Dissected]:
         """Read the rules and return the dissection."""
         layer = self.fibers_box.needed(NO_FIBERS)
-        condition = self.rules.condition()
-        return _steps(layer, self._dissector_of(layer.metadata[KEY]["tractogram"]), condition, stop)
+        condition, rules = self.rules.condition(), self.rules.regions()
+        return _steps(layer, self._dissector_of(layer.metadata[KEY]["tractogram"]), rules, condition, stop)
 
     def _dissector_of(self, fibers: Tractogram) -> Dissector:
         if self._dissector is None or self._dissector.fibers is not fibers:
@@ -244,9 +252,18 @@ class DissectionPanel(EnginePanel):
         fibers = self._kept()
         if fibers is None:
             return
-        layer = fiber_layer(fibers, self._name(), beside=self.viewer.layers)
+        about = {RECORD: record_of_output(self._remembered().output("fibers"))}
+        layer = fiber_layer(fibers, self._name(), beside=self.viewer.layers, metadata=about)
         self.viewer.add_layer(layer)
         self.show_status(f"kept {len(layer.lines):,} fibers as {layer.name!r}")
+
+    def _remembered(self) -> Dissect:
+        """The operation of the result that is shown, which need not be done again."""
+        operation, result = self.operation(), self._result
+        assert result is not None  # there is something to keep
+        made = operations.Dissected(result.fibers, result.kept, result.condition, None, self.device, complete=True)
+        STORE.keep(operation, "cpu", made)
+        return operation
 
     def add_density(self) -> None:
         """Make an image of how many of the fibers that are kept pass each voxel."""
@@ -301,18 +318,18 @@ class DissectionPanel(EnginePanel):
 
     # -- the script -----------------------------------------------------------------------------------------------
 
-    def script(self, saved: Mapping[str, Path]) -> str:
-        """Return a script that shows the fibers as the rules leave them."""
-        layer = self.fibers_box.needed(NO_FIBERS)
-        return dissection_script(layer, list(self.viewer.layers), self.rules.regions(), saved, self.device)
+    def operation(self) -> Dissect:
+        """Return the operation of the result that is shown, or of the rules as they stand."""
+        result = self._result
+        layer = self.fibers_box.needed(NO_FIBERS) if result is None else result.layer
+        fibers = layer.metadata[KEY]["tractogram"] if result is None else result.fibers
+        path, clusters_mm = carried(layer, "path") or carried(layer, "bundle"), carried(layer, "clusters_mm")
+        source = fibers_source(fibers, layer.name, Path(path) if path else None, record_of(layer), clusters_mm)
+        return dissection_of(source, self.rules.regions() if result is None else result.rules)
 
-    def painted_layers(self) -> list[Any]:
-        """The layers of regions that no file holds."""
-        return unsaved_regions(rule.layer for rule in self.rules.rules() if rule.layer is not None)
-
-    def save_painted(self, layer: Any, folder: Path) -> Path:
-        """Save the regions of a layer as NIfTI into a folder."""
-        return save_regions(layer, [one for one in self.rules.regions().values() if one is not None], folder)
+    def script_files(self) -> dict[str, str]:
+        """The file that a script writes."""
+        return {"fibers": f"{file_name(self._name())}.trx"}
 
     def teardown(self) -> None:
         """End runs and let go of the fibers."""
@@ -321,10 +338,14 @@ class DissectionPanel(EnginePanel):
 
 
 def _steps(
-    layer: Any, dissector: Dissector, condition: Condition | None, stop: threading.Event
+    layer: Any,
+    dissector: Dissector,
+    rules: Mapping[Rule, ChosenRegion | None],
+    condition: Condition | None,
+    stop: threading.Event,
 ) -> Generator[Step, None, Dissected]:
     if condition is None:
         yield Step(1, 1, "no rules")
-        return Dissected(layer, dissector.fibers, None)
+        return Dissected(layer, dissector.fibers, None, rules, None)
     kept = yield from dissector.select_steps(condition, stop=stop)
-    return Dissected(layer, dissector.fibers, kept, tuple(dissector.notes))
+    return Dissected(layer, dissector.fibers, kept, rules, condition, tuple(dissector.notes))

@@ -11,12 +11,14 @@ from qtpy.QtCore import QSignalBlocker, Signal
 from qtpy.QtWidgets import QGridLayout, QHBoxLayout, QVBoxLayout, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.operations.records import Output
 from napari_gpubio.gui.fields import ElidedComboBox, NumberBox
 from napari_gpubio.gui.forms import text_button
 from napari_gpubio.gui.lines.sampling import title_of
 from napari_gpubio.tracts.dissection import Condition, ends_in, number, through
 from napari_gpubio.tracts.gui.region_box import RegionBox
 from napari_gpubio.tracts.gui.region_script import ChosenRegion
+from napari_gpubio.tracts.operations.dissection import Dissect, Range, Rules
 
 AND, OR = "and", "or"
 NUMBER = "number"
@@ -53,6 +55,29 @@ def joined(rows: list[tuple[str, Condition]]) -> Condition | None:
         else:
             alternatives.append(condition)
     return functools.reduce(operator.or_, alternatives) if alternatives else None
+
+
+_FIELDS = {
+    "through": "include",
+    "not_through": "exclude",
+    "ends": "ends",
+    "not_ends": "no_ends",
+    "both_ends": "both_ends",
+    NUMBER: "range",
+}
+
+
+def dissection_of(fibers: Output[Any], rows: Mapping[Rule, ChosenRegion | None]) -> Dissect:
+    """Return the operation of rules with their regions: what "or" joins are alternatives."""
+    groups: list[dict[str, Any]] = []
+    for rule, chosen in rows.items():
+        if not groups or rule.joiner == OR:
+            groups.append({})
+        own: Any = Range(number=rule.measure, low=rule.low, high=rule.high) if chosen is None else chosen.output()
+        field = _FIELDS[rule.role]
+        groups[-1][field] = (*groups[-1].get(field, ()), own)
+    first, *others = groups or [{}]
+    return Dissect(fibers=fibers, alternatives=tuple(Rules(**one) for one in others), **first)
 
 
 class RuleRow(QWidget):

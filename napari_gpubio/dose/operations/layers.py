@@ -1,0 +1,167 @@
+"""Layers as inputs of operations, without importing napari: where the doses and structures that they show come from.
+
+What a layer shows is what made it, its file, or its values, which are copied. Finding out takes a moment: files are
+read, and arrays looked through; `known` is what was found before.
+"""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.label_volumes import label_volume
+from napari_gpubio.core.layer_files import RECORD
+from napari_gpubio.core.napari_io import LayerData, affine_mm, carried, is_oriented
+from napari_gpubio.core.operations.files import record_of_output
+from napari_gpubio.core.operations.layers import LayerSource, record_of
+from napari_gpubio.core.operations.records import Output, Reading
+from napari_gpubio.core.operations.stores import STORE, Store, run
+from napari_gpubio.core.operations.volumes import HeldVolume, Volume, is_equal
+from napari_gpubio.core.quantity import Scale, standard_error_of
+from napari_gpubio.core.reading import untold
+from napari_gpubio.core.space import same_grid
+from napari_gpubio.dose.io.rtstruct import StructureSet
+from napari_gpubio.dose.model import Dose
+from napari_gpubio.dose.napari_io import (
+    FRAME,
+    RTDOSE,
+    contours_layer,
+    dose_layer,
+    labels_layer,
+    unit_of,
+    volume_of_dose,
+)
+from napari_gpubio.dose.operations.inputs import DoseOf, LabelsOf, OpenDose
+from napari_gpubio.dose.structures.labels import LabelStructures
+
+Volumes = Mapping[Any, Output[Volume]]  # that layers were found to show, by the layer
+
+
+def dose_shown(
+    layer: Any,
+    unit: str,
+    *,
+    frame: int | None = None,
+    scale: Scale | None = None,
+    known: Output[Volume] | None = None,
+    store: Store = STORE,
+) -> tuple[Output[Dose], Output[Volume] | None]:
+    """Return where the dose of a layer comes from, and its volume, if it is one; as of `napari_io.dose_of`."""
+    volume = volume_of_dose(layer, scale)
+    if frame is None and (made := _made_as_dose(layer, unit, volume, store)) is not None:
+        return made, None
+    source, value = volume_shown(layer, volume, known, store)
+    error = standard_error_of(layer)
+    held = None if error is None else HeldVolume.of(volume.like(error, name=f"error of {volume.name}"), store)
+    states_it = value.quantity is not None
+    assert volume.quantity is not None
+    operation = DoseOf(
+        volume=source,
+        standard_error=held,
+        unit=unit,
+        frame=frame,
+        values_unit="" if states_it else unit_of(layer),
+        quantity="" if states_it else volume.quantity.name,
+        frame_of_reference=str(carried(layer, FRAME) or ""),
+        is_oriented=is_oriented(layer),
+    )
+    errors = None if held is None else run(held, device="cpu", store=store)
+    _keep(operation, store, volume=value, standard_error=errors)
+    return operation.output(), source
+
+
+def _keep(operation: Reading, store: Store, **values: Any) -> None:
+    """Make what an operation takes of values that are here, whatever device they were made on."""
+    if store.last_result(operation) is None:
+        store.keep(operation, "cpu", operation.read(SimpleNamespace(**values)))
+
+
+def _made_as_dose(layer: Any, unit: str, volume: Volume, store: Store) -> Output[Dose] | None:
+    """What made the dose of a layer, or its RTDOSE file, if that is what it shows."""
+    record, path = record_of(layer), carried(layer, RTDOSE)
+    if record is not None and record.kind is Dose and (kept := store.last_result(record.of)) is not None:
+        return record if _is_same(record.value_in(kept[1]), unit, volume) else None
+    if path is not None:
+        with suppress(InvalidInput), untold():  # a file that has become something else since
+            opened = OpenDose.at(path)
+            if _is_same(run(opened, device="cpu", store=store), unit, volume):
+                found: Output[Dose] = opened.output()
+                return found
+    return None
+
+
+def _is_same(dose: Dose, unit: str, volume: Volume) -> bool:
+    grids = dose.values.shape, dose.affine, volume.array.shape, volume.affine
+    return same_grid(*grids) and dose.unit == unit and is_equal(dose.values, volume.array)
+
+
+def volume_shown(
+    layer: Any, volume: Volume, known: Output[Volume] | None = None, store: Store = STORE
+) -> tuple[Output[Volume], Volume]:
+    """Return where what a layer shows comes from, and its value."""
+    path, record = carried(layer, "path") or layer.source.path, known or record_of(layer)
+    if record is not None and (not issubclass(record.kind, Volume) or not _fits(record, volume, store)):
+        record = None
+    found = LayerSource(volume, None if path is None else Path(path), record).output(store)
+    value = _value(found, store)
+    if value.quantity is None and (volume.quantity is None or not volume.quantity.is_log):
+        return found, value
+    if _meaning(value) != _meaning(volume):
+        found = HeldVolume.of(volume, store).output()
+        value = _value(found, store)
+    return found, value
+
+
+def _value(output: Output[Volume], store: Store) -> Volume:
+    kept = store.last_result(output.of)
+    value: Volume = run(output, device="cpu", store=store) if kept is None else output.value_in(kept[1])
+    return value
+
+
+def _fits(output: Output[Volume], volume: Volume, store: Store) -> bool:
+    """Whether a volume that was made before has the place and the halves of this one; arrays are compared later."""
+    if (kept := store.last_result(output.of)) is None:
+        return False
+    value: Volume = output.value_in(kept[1])
+    grids = value.array.shape, value.affine, volume.array.shape, volume.affine
+    return same_grid(*grids) and _meaning(value) == _meaning(volume) and is_equal(value.halves, volume.halves)
+
+
+def _meaning(volume: Volume) -> tuple[str, str, str]:
+    known = volume.quantity
+    return ("values", "", "linear") if known is None else (known.name, known.unit, known.scale)
+
+
+# -- structures -------------------------------------------------------------------------------------------------------
+
+
+def labels_shown(
+    layer: Any, names: Mapping[int, str], *, known: Output[Volume] | None = None, store: Store = STORE
+) -> tuple[LabelsOf, Output[Volume]]:
+    """Return the operation of a layer's labels under some names, and where their volume comes from."""
+    labels = label_volume(layer)
+    source, value = volume_shown(layer, Volume(array=labels, affine=affine_mm(layer), name=layer.name), known, store)
+    operation = LabelsOf(
+        volume=source,
+        names=tuple(f"{number}={name}" for number, name in names.items()),
+        frame_of_reference=str(carried(layer, FRAME) or ""),
+        is_oriented=is_oriented(layer),
+    )
+    _keep(operation, store, volume=value)
+    return operation, source
+
+
+# -- back to layers ---------------------------------------------------------------------------------------------------
+
+
+def layers_of(value: Any, output: Output[Any], name: str) -> list[LayerData]:
+    """Return the layers of a dose, of labels or of contours; see `napari_gpubio.core.operations.Kind`."""
+    metadata = {RECORD: record_of_output(output)}
+    if isinstance(value, Dose):
+        return [dose_layer(value, name, metadata=metadata)]
+    if isinstance(value, LabelStructures):
+        return [labels_layer(value, name, metadata=metadata)]
+    assert isinstance(value, StructureSet)
+    return [contours_layer(value.structures, name, metadata=metadata)]

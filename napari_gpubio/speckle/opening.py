@@ -1,0 +1,102 @@
+"""Where the inputs of operations come from: files and arrays of frames and of regions."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.operations.records import File, Held, Reading
+from napari_gpubio.core.operations.stores import STORE, Kind, Store, file, register_kind
+from napari_gpubio.core.parameters import param
+from napari_gpubio.core.settings import part
+from napari_gpubio.speckle.io import TIFF_SUFFIXES, Regions, open_frames, open_regions, write_regions
+from napari_gpubio.speckle.model import Recording
+from napari_gpubio.speckle.stored import each_frame
+
+
+@dataclass(frozen=True, kw_only=True)
+class _OfFile(Reading):
+    file: File = part("File", "What is opened.")
+
+    @classmethod
+    def at(cls, path: str | Path, **options: Any) -> Self:
+        """Return the operation that opens a file, or a folder, as it is now."""
+        return cls(file=file(path), **options)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenFrames(_OfFile, verb="open-frames", makes={"recording": Recording}):
+    """Open a TIFF, a folder of them, a video or a raw file of UT Austin; frames stay there until they are needed."""
+
+    channel: int | None = param(None, "Channel", "Channel or color of the file, from 0.", minimum=0, maximum=10_000)
+    plane: int | None = param(
+        None, "Plane", "Plane along z of the file, from 0.", minimum=0, maximum=10_000, advanced=True
+    )
+
+    def read(self, data: Any) -> Recording:
+        """Open them."""
+        return Recording(open_frames(data.file, channel=self.channel, plane=self.plane))
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeldFrames(Reading, verb="held-frames", makes={"recording": Recording}):
+    """Frames that no file holds, such as an array from Python."""
+
+    array: Held = part("Frames", "Shape (frames, y, x), or (y, x).")
+    name: str = param("frames", "Name", "As people know them.", compare=False)
+
+    @classmethod
+    def of(cls, frames: npt.ArrayLike, name: str = "frames", store: Store = STORE) -> "HeldFrames":
+        """Return the operation of frames as they are now, which are copied."""
+        return cls(array=store.hold(np.asarray(frames)), name=name)
+
+    def read(self, data: Any) -> Recording:
+        """Take them from where they are held."""
+        return Recording(data.array)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenRegions(_OfFile, verb="open-regions", makes={"regions": Regions}):
+    """Open regions of maps: labels (.tif, .nii), or shapes that napari saved (.csv, in pixels)."""
+
+    def read(self, data: Any) -> Regions:
+        """Open them."""
+        return open_regions(data.file)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeldRegions(Reading, verb="held-regions", makes={"regions": Regions}):
+    """Regions that no file holds, such as drawn ones."""
+
+    pixels: Held = part("Pixels", "Of each region, shape (regions, y, x): not 0.")
+    names: tuple[str, ...] = part("Names", "One for each.")
+
+    @classmethod
+    def of(cls, regions: Any, store: Store = STORE) -> "HeldRegions":
+        """Return the operation of regions, pixels (Y, X) by name."""
+        pixels = np.stack([np.asarray(one) != 0 for one in regions.values()]).astype(np.uint8)
+        return cls(pixels=store.hold(pixels), names=tuple(map(str, regions)))
+
+    def read(self, data: Any) -> Regions:
+        """Take them from where they are held."""
+        return Regions(pixels=dict(zip(self.names, data.pixels != 0, strict=True)))
+
+
+register_kind(
+    Kind(
+        Recording,
+        counts=lambda one: (tuple(one.frames.shape), each_frame(one.frames)),
+        opens=OpenFrames,
+    )
+)
+register_kind(
+    Kind(
+        Regions,
+        counts=lambda one: (one.pixels, one.outlines),
+        endings=TIFF_SUFFIXES,
+        write=lambda regions, path, _: write_regions(path, regions.pixels),
+        opens=OpenRegions,
+    )
+)
