@@ -14,7 +14,7 @@ from napari_gpubio.core.operations.records import File, Held, input_infos
 from napari_gpubio.core.parameters import param_info
 from napari_gpubio.core.settings import alternatives, hints, is_union, record_fields
 
-_TRIES = 50
+_TRIES = 200
 
 
 @functools.cache
