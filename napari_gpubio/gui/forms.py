@@ -19,6 +19,7 @@ from qtpy.QtWidgets import (
 )
 from superqt import QCollapsible
 
+from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.parameters import ParamInfo, param_info, replaced, without_effect
 from napari_gpubio.core.settings import Settings as Record
 from napari_gpubio.core.settings import alternatives, hints, kind_of, part_info
@@ -149,7 +150,10 @@ class ParamForm(QWidget, Generic[Settings]):
         self._show_fitting_rows()
 
     def _show_fitting_rows(self) -> None:
-        shown = self._values(type(self._settings), self._settings, ())
+        try:
+            shown = self._values(type(self._settings), self._settings, ())
+        except InvalidInput:  # numbers of a part that do not fit each other, which `value` says
+            shown = {}
         hidden = self._hidden.union(without_effect(self._settings, **shown))
         for path, (layout, row) in self._rows.items():
             layout.setRowVisible(row, path[0] not in hidden and path[-1] not in hidden and self._is_of_chosen(path))
