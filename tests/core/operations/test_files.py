@@ -114,7 +114,7 @@ def _change(path, value):
 def test_what_cannot_be_used_gets_a_sentence(records, change, sentence):
     from tests.core.operations.toys import Weighted
 
-    image = records.operation(Trace, depth=1).field.of
+    image = records.operation(Trace, depth=1).field
     data = graph(Trace(field=Smooth(image=image), method=Uphill(neighbors=Weighted())))
     change(data, [*data["operations"].values()][-1])
     with pytest.raises(InvalidInput, match=sentence):
