@@ -1,5 +1,6 @@
 """What both modes of the panel do: quick runs, runs, display options, results, and what is kept."""
 
+import dataclasses
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
@@ -283,8 +284,12 @@ class Mode(QWidget, RunForm, RunDisplay, Generic[Result]):
 
     def _redraw_as(self, options: DisplayOptions) -> None:
         if (displayed := self.view.displayed) is not None:
-            traced, made = displayed.traced, displayed.operation
-            self._redraw.submit(lambda _stop: display_steps(lambda: self.make_layers(traced, options, made)))
+            traced, made, later = displayed.traced, displayed.operation, displayed.later
+            self._redraw.submit(
+                lambda _stop: display_steps(
+                    lambda: dataclasses.replace(self.make_layers(traced, options, made), later=later)
+                )
+            )
 
     def _on_redrawn(self, outcome: Outcome) -> None:
         if outcome.error:

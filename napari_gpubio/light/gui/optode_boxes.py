@@ -279,7 +279,10 @@ class SourceBox(QWidget):
 
     def _show_fitting_rows(self) -> None:
         """Show only what the kind has beside its sizes, and what a file gives it."""
-        source = self._shown
+        try:
+            source = self._shown
+        except InvalidInput:  # sizes that do not fit each other, which the warning says
+            return
         sector = self._given_sector(source)
         self._extra.setRowVisible(0, isinstance(source, Rectangle) or sector is not None)
         self._extra.setRowVisible(1, isinstance(source, PatternArea))

@@ -6,8 +6,6 @@ import math
 import threading
 import time
 from collections.abc import Callable, Generator, Mapping
-from contextlib import suppress
-from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -16,16 +14,13 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.napari_io import KEY, LayerData, volume_layer
 from napari_gpubio.core.numbers import memory_text
-from napari_gpubio.core.operations import STORE, file, graph
+from napari_gpubio.core.operations import graph
 from napari_gpubio.core.operations.records import Operation
 from napari_gpubio.core.quantity import Quantity, quantity_metadata
-from napari_gpubio.core.reading import untold
 from napari_gpubio.core.steps import Step
-from napari_gpubio.core.volumes import read_volume
-from napari_gpubio.light.anisotropy.calibration import FiberMap, fiber_map, with_fiber_map
 from napari_gpubio.light.detectors import Detector
-from napari_gpubio.light.gui.fibers import FiberChoice
-from napari_gpubio.light.gui.labels import Tissue, vector
+from napari_gpubio.light.gui.domains import Domains, Volume, tissue_of
+from napari_gpubio.light.gui.labels import vector
 from napari_gpubio.light.guide import guided_steps
 from napari_gpubio.light.io.volumes import MOST_ERROR
 from napari_gpubio.light.jacobians.reciprocity import check_same
@@ -38,9 +33,9 @@ from napari_gpubio.light.layers.operations import AddLayerPhotons, SimulateLayer
 from napari_gpubio.light.layers.result import LayeredResult
 from napari_gpubio.light.layers.run import simulate_steps as simulate_layer_steps
 from napari_gpubio.light.layers.settings import LayeredSettings
-from napari_gpubio.light.model import Domain, Medium
+from napari_gpubio.light.model import Domain
 from napari_gpubio.light.napari_io import DECADES, decade_limits, error_layer, fluence_layer, log_name
-from napari_gpubio.light.operations import AddPhotons, Fluence, HeldDomain, OpenDomain, OpenRun, Simulate, WithFibers
+from napari_gpubio.light.operations import AddPhotons, Fluence, Simulate
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.run import needed_memory, simulate_steps
 from napari_gpubio.light.settings import LightSettings
@@ -85,33 +80,11 @@ class Displayed(Generic[Result]):
     options: DisplayOptions
     layers: Mapping[str, LayerData]
     problem: str = ""
-    operation: Operation | None = None  # that makes ``traced``, once it is there as a whole
+    operation: Operation | None = None  # that makes ``traced``
+    later: Callable[[], Operation] | None = None  # finds it, where that takes too long for a quick run
 
 
 # -- voxels -----------------------------------------------------------------------------------------------------------
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Volume:
-    """Labels and their optical properties.
-
-    ``study`` begins the names of layers and files. ``carried`` is the domain that came with the labels, for what the
-    panel does not show. ``fibers``: what their scattering follows, or None.
-    """
-
-    study: str
-    tissue: Tissue
-    media: tuple[Medium, ...]
-    carried: Domain | None
-    fibers: FiberChoice | None = None
-    path: Path | None = None  # of the file that the labels came from
-
-    def has_only_labels(self) -> bool:
-        """Whether all that counts of it is labels and media."""
-        carried = self.carried
-        return carried is None or not (
-            carried.is_continuous or carried.phase_function is not None or (carried.is_anisotropic and not self.fibers)
-        )
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -128,83 +101,6 @@ class VoxelRequest:
         """Return the same with few photons."""
         photons = min(VOXEL_QUICK_PHOTONS, self.settings.photons)
         return dataclasses.replace(self, settings=dataclasses.replace(self.settings, photons=photons))
-
-
-class Domains:
-    """Makes domains in the worker, and keeps the last one: its checks take a while for large volumes.
-
-    So do the fibers of diffusion tensors, which are kept while optical properties change.
-    """
-
-    def __init__(self) -> None:
-        self._volume: Volume | None = None
-        self._domain: Domain | None = None
-        self._made: Operation | None = None  # what makes that domain
-        self._fibers: tuple[Volume, FiberMap] | None = None
-        self._lock = threading.Lock()  # a quick run may still be ending while the next run begins
-
-    def of(self, volume: Volume) -> Domain:
-        """Return the domain of a volume; `InvalidInput` if labels and properties do not make one."""
-        with self._lock:
-            if self._domain is None or self._volume is None or not _is_same(self._volume, volume):
-                domain = _domain_of(volume)
-                self._domain = domain if volume.fibers is None else self._with_fibers(domain, volume, volume.fibers)
-                self._volume, self._made = volume, None
-            return self._domain
-
-    def operation(self, volume: Volume) -> Operation:
-        """Return what makes the domain of a volume: from its file, if that has the labels, or from copies."""
-        domain = self.of(volume)
-        with self._lock:
-            if self._made is None or self._volume is not volume:
-                self._made = _operation_of(volume, domain)
-            return self._made
-
-    def _with_fibers(self, domain: Domain, volume: Volume, chosen: FiberChoice) -> Domain:
-        held = self._fibers
-        if held is None or held[0].tissue is not volume.tissue or not chosen.has_same_fibers(held[0].fibers):
-            found = fiber_map(domain, chosen.tensors, chosen.affine, labels=chosen.labels)
-            held = self._fibers = volume, found
-        # they replace those that come with the labels, as in the script, which has none of these
-        return with_fiber_map(domain.with_tensors(None), held[1], labels=chosen.labels, model=chosen.model)
-
-
-def _is_same(a: Volume, b: Volume) -> bool:
-    """Whether two volumes make the same domain."""
-    same_fibers = b.fibers is None if a.fibers is None else a.fibers.is_same(b.fibers)
-    return a.tissue is b.tissue and a.media == b.media and same_fibers
-
-
-def _domain_of(volume: Volume) -> Domain:
-    tissue, carried = volume.tissue, volume.carried
-    labels = np.array(tissue.labels)  # a copy: the user may go on painting
-    if carried is None or carried.shape != labels.shape:
-        return Domain(labels=labels, affine=tissue.affine, media=volume.media)
-    return dataclasses.replace(carried, labels=labels, affine=tissue.affine, media=volume.media)
-
-
-def _operation_of(volume: Volume, domain: Domain) -> Operation:
-    tissue, fibers = volume.tissue, volume.fibers
-    rows: Any = np.asarray(tissue.affine, np.float64)
-    if volume.has_only_labels() and volume.path is not None and _holds(volume.path, tissue):
-        made: Operation = OpenDomain(
-            file=file(volume.path), affine=rows, media=volume.media, outside_n=domain.outside_n
-        )
-    else:
-        made = HeldDomain.of(domain if fibers is None else domain.with_tensors(None), volume.study)
-    if fibers is None:
-        return made
-    rows = np.asarray(fibers.affine, np.float64)
-    return WithFibers(
-        tissue=made, tensors=STORE.hold(fibers.tensors), affine=rows, labels=fibers.labels, model=fibers.model
-    )
-
-
-def _holds(path: Path, tissue: Tissue) -> bool:
-    """Whether a file has these labels."""
-    with suppress(InvalidInput), untold():
-        return path.is_file() and np.array_equal(read_volume(path)[0], tissue.labels)
-    return False
 
 
 def display_voxels(
@@ -237,13 +133,6 @@ def fluence_of(operation: Operation, gates: int, options: DisplayOptions) -> Flu
     )
 
 
-def opened(result: LightResult, path: Any) -> Operation:
-    """Return the operation of a result that was read from a file; without one, of all that it was made from."""
-    if path is not None and Path(path).suffix == ".npz" and Path(path).is_file():
-        return OpenRun.at(path)
-    return Simulate.of(HeldDomain.of(result.domain), result.sources, result.settings, result.detectors)
-
-
 def voxel_steps(
     request: VoxelRequest,
     domains: Domains,
@@ -260,19 +149,24 @@ def voxel_steps(
     """
     yield Step(0, request.settings.photons, "reading the labels …")
     domain = domains.of(request.volume)
+    later = functools.cache(functools.partial(operation_of, request, domain))
+    operation = later() if outdated is None else None
+
+    def display(result: LightResult) -> Displayed[LightResult]:
+        return dataclasses.replace(display_voxels(result, options(), operation), later=later)
+
     steps = simulate_steps(
         domain, request.source, request.settings, detectors=request.detectors, device=request.device, stop=stop
     )
-    operation = operation_of(request, domains)
     if outdated is None:
         steps = guided_steps(steps, device=request.device)
-    return (yield from with_previews(steps, lambda result: display_voxels(result, options(), operation), outdated))
+    return (yield from with_previews(steps, display, outdated))
 
 
-def operation_of(request: VoxelRequest, domains: Domains) -> Operation:
+def operation_of(request: VoxelRequest, domain: Domain) -> Operation:
     """Return the operation of a run in voxels."""
-    sources = all_sources(request.source)
-    return Simulate.of(domains.operation(request.volume), sources, request.settings, request.detectors)
+    tissue = tissue_of(request.volume, domain)
+    return Simulate.of(tissue, all_sources(request.source), request.settings, request.detectors)
 
 
 def continue_voxel_steps(
@@ -283,7 +177,7 @@ def continue_voxel_steps(
     options: Callable[[], DisplayOptions],
 ) -> Generator[Step, None, Displayed[LightResult]]:
     """Continue a result with its own inputs until it has so many photons."""
-    result, operation = shown.traced, shown.operation
+    result, operation = shown.traced, shown.operation or (shown.later and shown.later())
     if operation is not None and result.complete:
         operation = AddPhotons(run=operation, photons=photons)
     settings = dataclasses.replace(result.settings, photons=photons)

@@ -20,6 +20,7 @@ from napari_gpubio.gui.panel import EnginePanel
 from napari_gpubio.gui.script import ScriptStep, file_name
 from napari_gpubio.light.detectors import AnyDetector
 from napari_gpubio.light.gui.display import VoxelDisplayBox
+from napari_gpubio.light.gui.domains import Domains, Volume, opened
 from napari_gpubio.light.gui.fibers import FiberBox, names_of
 from napari_gpubio.light.gui.labels import LabelBox, LabelSource
 from napari_gpubio.light.gui.mode import OUTDATED, STILL_RUNNING, Mode
@@ -29,16 +30,13 @@ from napari_gpubio.light.gui.plots import PlotController
 from napari_gpubio.light.gui.property_table import PropertyTable
 from napari_gpubio.light.gui.request import (
     Displayed,
-    Domains,
     SensitivityMap,
-    Volume,
     VoxelRequest,
     continue_voxel_steps,
     display_steps,
     display_voxels,
     fluence_of,
     needed_memory_steps,
-    opened,
     operation_of,
     sensitivity_steps,
     total_photons,
@@ -456,9 +454,11 @@ class VoxelMode(Mode[LightResult]):
     def operation(self) -> Operation:
         """Return the operation of the result that is shown, or of a run with the inputs as they stand."""
         shown = self.results.displayed
-        if shown is None or shown.operation is None:
-            return operation_of(self.request(), self._domains)
-        return shown.operation
+        made = None if shown is None else shown.operation or (shown.later and shown.later())
+        if made is not None:
+            return made
+        request = self.request()
+        return operation_of(request, self._domains.of(request.volume))
 
     def script_files(self) -> dict[Any, str]:
         """Files that a script writes: the run, and its fluence as it is displayed."""

@@ -5,7 +5,7 @@ import pytest
 
 from napari_gpubio.core.napari_io import KEY
 from napari_gpubio.light.anisotropy import with_fibers
-from napari_gpubio.light.gui.request import Domains
+from napari_gpubio.light.gui.domains import Domains
 from napari_gpubio.light.io.results import load_result
 from napari_gpubio.tracts.model import TensorField
 from napari_gpubio.tracts.napari_io import map_layer
@@ -121,7 +121,7 @@ def test_fibers_are_found_once_while_optical_properties_change(viewer, panel, fi
     domains = Domains()
     first = domains.of(panel.voxels.request().volume)
     assert domains.of(panel.voxels.request().volume) is first
-    monkeypatch.setattr("napari_gpubio.light.gui.request.fiber_map", None)  # would not be called again
+    monkeypatch.setattr("napari_gpubio.light.gui.domains.fiber_map", None)  # would not be called again
     panel.voxels.table.model.type_in({(0, 3): "1.5"})
     second = domains.of(panel.voxels.request().volume)
     assert second.medium(1).mus_per_mm == 1.5

@@ -7,7 +7,7 @@ import pytest
 
 from napari_gpubio.light.anisotropy import with_fibers
 from napari_gpubio.light.detectors import FaceDetector
-from napari_gpubio.light.gui.request import Domains
+from napari_gpubio.light.gui.domains import Domains
 from napari_gpubio.light.gui.several import case_notes, input_notes
 from napari_gpubio.light.io.results import save_result
 from napari_gpubio.light.napari_io import fluence_layer

@@ -36,7 +36,8 @@ def source(kind: str, **fields) -> Source:
     own = {
         "position_mm": (0.7, 0.8, -0.1), "direction": (0.2, -0.4, 1.0), "radius_mm": 0.35,
         "half_angle_deg": 17.0, "width_mm": 0.7, "height_mm": 1.1, "length_mm": 0.9, "inner_radius_mm": 0.1,
-        "focus_mm": -3.0, "rayleigh_mm": 0.8, "columns": 4, "rows": 5, "cycles_across": 2.0, "cycles_up": -3.0,
+        "focus_mm": 0.0 if kind == "slit" else -3.0,
+        "rayleigh_mm": 0.8, "columns": 4, "rows": 5, "cycles_across": 2.0, "cycles_up": -3.0,
         "phase_deg": 40.0, "phase_up_deg": 75.0, "modulation": 1.0 if kind == "fourier_2d" else 0.7,
         "angle_sd_deg": 8.0, "spread_along": 0.2, "spread_across": 0.4,
     }  # fmt: skip
@@ -229,7 +230,7 @@ def test_sectors_there_and_back(tmp_path, direction, mirrored, kind):
 @pytest.mark.parametrize(("fields", "words"), [
     ({"kind": "normal_cone"}, "MCX has no source like 'normal_cone'; it has pencil"),
     ({"kind": "fourier_2d", "modulation": 0.5}, "modulation is 0.5; MCX has 1"),
-    ({"kind": "fourier", "modulation": 0.0}, "modulation is 0; write it as kind 'planar'"),
+    ({"kind": "fourier", "modulation": 0.0}, "modulation is 0; write it as Planar"),
 ])  # fmt: skip
 def test_sources_that_mcx_lacks(tmp_path, fields, words):
     with pytest.raises(InvalidInput, match=words):

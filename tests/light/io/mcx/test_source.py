@@ -270,7 +270,7 @@ def test_a_list_of_one_source_and_its_weight(read):
           "Pattern": {"Nx": 1, "Ny": 1, "Data": "p.bin"}}, "p.bin does not exist"),
         ({"Pos": [1, 1]}, "3 to 4 numbers"),
         ({"Dir": [0, 0, 0]}, "direction is .0, 0, 0."),
-        ({"Dir": [0, 0, "_NaN_"]}, "three finite numbers"),
+        ({"Dir": [0, 0, "_NaN_"]}, r"direction\[2\] is nan; give a finite number"),
         ({"Type": 3}, "give a text"),
         ({"AngleInverseCDF": [0, 0.2, 0.1]}, "fall from 36 to 18 degrees"),
         ({"AngleInverseCDF": [0, 1.1]}, "from 0 to 180 degrees"),

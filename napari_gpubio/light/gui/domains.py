@@ -1,0 +1,120 @@
+"""Labels of the panel with their optical properties: the domain that they make, and the operation that makes it."""
+
+import dataclasses
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.operations import STORE, file
+from napari_gpubio.core.operations.records import Operation
+from napari_gpubio.core.reading import untold
+from napari_gpubio.core.volumes import read_volume
+from napari_gpubio.light.anisotropy.calibration import FiberMap, fiber_map, with_fiber_map
+from napari_gpubio.light.gui.fibers import FiberChoice
+from napari_gpubio.light.gui.labels import Tissue
+from napari_gpubio.light.model import Domain, Medium
+from napari_gpubio.light.operations import HeldDomain, OpenDomain, OpenRun, Simulate, WithFibers
+from napari_gpubio.light.result import LightResult
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Volume:
+    """Labels and their optical properties.
+
+    ``study`` begins the names of layers and files. ``carried`` is the domain that came with the labels, for what the
+    panel does not show. ``fibers``: what their scattering follows, or None.
+    """
+
+    study: str
+    tissue: Tissue
+    media: tuple[Medium, ...]
+    carried: Domain | None
+    fibers: FiberChoice | None = None
+    path: Path | None = None  # of the file that the labels came from
+
+    def has_only_labels(self) -> bool:
+        """Whether all that counts of it is labels and media."""
+        carried = self.carried
+        return carried is None or not (
+            carried.is_continuous or carried.phase_function is not None or (carried.is_anisotropic and not self.fibers)
+        )
+
+
+class Domains:
+    """Makes domains in the worker, and keeps the last one: its checks take a while for large volumes.
+
+    So do the fibers of diffusion tensors, which are kept while optical properties change.
+    """
+
+    def __init__(self) -> None:
+        self._volume: Volume | None = None
+        self._domain: Domain | None = None
+        self._fibers: tuple[Volume, FiberMap] | None = None
+        self._lock = threading.Lock()  # a quick run may still be ending while the next run begins
+
+    def of(self, volume: Volume) -> Domain:
+        """Return the domain of a volume; `InvalidInput` if labels and properties do not make one."""
+        with self._lock:
+            if self._domain is None or self._volume is None or not _is_same(self._volume, volume):
+                domain = _domain_of(volume)
+                self._domain = domain if volume.fibers is None else self._with_fibers(domain, volume, volume.fibers)
+                self._volume = volume
+            return self._domain
+
+    def _with_fibers(self, domain: Domain, volume: Volume, chosen: FiberChoice) -> Domain:
+        held = self._fibers
+        if held is None or held[0].tissue is not volume.tissue or not chosen.has_same_fibers(held[0].fibers):
+            found = fiber_map(domain, chosen.tensors, chosen.affine, labels=chosen.labels)
+            held = self._fibers = volume, found
+        # they replace those that come with the labels, as in the script, which has none of these
+        return with_fiber_map(domain.with_tensors(None), held[1], labels=chosen.labels, model=chosen.model)
+
+
+def _is_same(a: Volume, b: Volume) -> bool:
+    """Whether two volumes make the same domain."""
+    same_fibers = b.fibers is None if a.fibers is None else a.fibers.is_same(b.fibers)
+    return a.tissue is b.tissue and a.media == b.media and same_fibers
+
+
+def _domain_of(volume: Volume) -> Domain:
+    tissue, carried = volume.tissue, volume.carried
+    labels = np.array(tissue.labels)  # a copy: the user may go on painting
+    if carried is None or carried.shape != labels.shape:
+        return Domain(labels=labels, affine=tissue.affine, media=volume.media)
+    return dataclasses.replace(carried, labels=labels, affine=tissue.affine, media=volume.media)
+
+
+def tissue_of(volume: Volume, domain: Domain) -> Operation:
+    """Return what makes the domain of a volume: from its file, if that has the labels, or from copies."""
+    fibers = volume.fibers
+    rows: Any = np.asarray(domain.affine, np.float64)
+    if volume.has_only_labels() and volume.path is not None and _holds(volume.path, domain):
+        made: Operation = OpenDomain(
+            file=file(volume.path), affine=rows, media=volume.media, outside_n=domain.outside_n
+        )
+    else:
+        made = HeldDomain.of(domain if fibers is None else domain.with_tensors(None), volume.study)
+    if fibers is None:
+        return made
+    rows = np.asarray(fibers.affine, np.float64)
+    return WithFibers(
+        tissue=made, tensors=STORE.hold(fibers.tensors), affine=rows, labels=fibers.labels, model=fibers.model
+    )
+
+
+def _holds(path: Path, domain: Domain) -> bool:
+    """Whether a file has these labels."""
+    with suppress(InvalidInput), untold():
+        return path.is_file() and np.array_equal(read_volume(path)[0], domain.labels)
+    return False
+
+
+def opened(result: LightResult, path: Any) -> Operation:
+    """Return the operation of a result that was read from a file; without one, of all that it was made from."""
+    if path is not None and Path(path).suffix == ".npz" and Path(path).is_file():
+        return OpenRun.at(path)
+    return Simulate.of(HeldDomain.of(result.domain), result.sources, result.settings, result.detectors)
