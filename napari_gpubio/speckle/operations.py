@@ -11,7 +11,7 @@ import numpy as np
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.operations.files import record_of_output
 from napari_gpubio.core.operations.records import Operation, Ref, Told, given
-from napari_gpubio.core.operations.stores import Kind, register_kind
+from napari_gpubio.core.operations.stores import Conversion, Kind, register_conversion, register_kind
 from napari_gpubio.core.parameters import check_unused, param
 from napari_gpubio.core.settings import part
 from napari_gpubio.core.steps import Step
@@ -21,7 +21,6 @@ from napari_gpubio.speckle.mesi.files import UNITS
 from napari_gpubio.speckle.mesi.model import GivenBeta
 from napari_gpubio.speckle.mesi.recording import FrameFit, fit_frames_steps
 from napari_gpubio.speckle.model import ContrastMaps, Recording
-from napari_gpubio.speckle.opening import OpenFrames
 from napari_gpubio.speckle.pulsatility import PulsatilitySettings, region_pulsatility
 from napari_gpubio.speckle.regions import CurveTaker
 from napari_gpubio.speckle.registration import Registered, register_steps
@@ -79,11 +78,6 @@ class MeasureDark(Operation, verb="measure-dark", makes={"noise": DarkNoise}):
     examples = ("measure-dark dark.tif --json",)
     recording: Ref[Recording] = given("Dark frames", "Same exposure and camera region as the frames they are for.")
 
-    @classmethod
-    def at(cls, path: str | Path) -> "MeasureDark":
-        """Return the operation for a file of frames."""
-        return cls(recording=OpenFrames.at(path))
-
     def steps(self, data: Any, **_: Any) -> Generator[Step, None, DarkNoise]:
         """Average them."""
         yield Step(0, 1, "dark frames")
@@ -96,7 +90,8 @@ class MeasureDark(Operation, verb="measure-dark", makes={"noise": DarkNoise}):
         return Told((f"dark level {level:.5g} ADU, noise {noise:.4g} ADU",), {"dark_adu": level, "noise_adu": noise})
 
 
-register_kind(Kind(DarkNoise, counts=lambda one: (one.dark_map, one.variance_map, one.gain), opens=MeasureDark))
+register_kind(Kind(DarkNoise, counts=lambda one: (one.dark_map, one.variance_map, one.gain)))
+register_conversion(Conversion(MeasureDark, "recording", lambda _: True))
 
 
 @dataclass(frozen=True, kw_only=True)
