@@ -12,7 +12,6 @@ from napari_gpubio.denoise.operations import Denoise, DenoiseFluence
 from napari_gpubio.dose.operations import DoseDifference, DoseOf, DoseSum, DoseSurface, DoseVolume, LabelsOf
 from napari_gpubio.speckle import operations as speckle
 from napari_gpubio.speckle.mesi.model import MesiRecipe
-from napari_gpubio.speckle.opening import HeldFrames, HeldRegions
 from napari_gpubio.speckle.settings import ContrastSettings, Spatial
 from napari_gpubio.tracts import FitSettings, OrdinaryLeastSquares, WeightedLeastSquares
 from napari_gpubio.tracts import operations as tracts
@@ -79,15 +78,15 @@ def dose_surface(random: Random) -> Operation:
 # -- speckle ----------------------------------------------------------------------------------------------------------
 
 
-def frames(random: Random, count: int = 6) -> HeldFrames:
+def frames(random: Random, count: int = 6) -> speckle.HeldFrames:
     counts = np.random.default_rng(random.randrange(3)).gamma(4.0, 25.0, (count, 12, 14)).astype(np.uint16)
-    return HeldFrames.of(counts)
+    return speckle.HeldFrames.of(counts)
 
 
-def halves() -> HeldRegions:
+def halves() -> speckle.HeldRegions:
     left = np.zeros((12, 14), bool)
     left[:, :7] = True
-    return HeldRegions.of({"left": left, "right": ~left})
+    return speckle.HeldRegions.of({"left": left, "right": ~left})
 
 
 def contrast(random: Random) -> Operation:

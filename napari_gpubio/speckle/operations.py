@@ -21,6 +21,7 @@ from napari_gpubio.speckle.mesi.files import UNITS
 from napari_gpubio.speckle.mesi.model import GivenBeta
 from napari_gpubio.speckle.mesi.recording import FrameFit, fit_frames_steps
 from napari_gpubio.speckle.model import ContrastMaps, Recording
+from napari_gpubio.speckle.opening import HeldFrames, HeldRegions, OpenFrames, OpenRegions
 from napari_gpubio.speckle.pulsatility import PulsatilitySettings, region_pulsatility
 from napari_gpubio.speckle.regions import CurveTaker
 from napari_gpubio.speckle.registration import Registered, register_steps
@@ -46,6 +47,19 @@ from napari_gpubio.speckle.settings import (
     WindowSettings,
     measure_dark,
 )
+
+__all__ = [
+    "Contrast",
+    "HeldFrames",
+    "HeldRegions",
+    "MeasureDark",
+    "Mesi",
+    "OpenFrames",
+    "OpenRegions",
+    "Pulsatility",
+    "RegionCurves",
+    "Register",
+]
 
 # -- frames -----------------------------------------------------------------------------------------------------------
 
