@@ -4,17 +4,19 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from napari.layers import Image, Labels
 from qtpy.QtCore import QSignalBlocker, Signal
 from qtpy.QtWidgets import QVBoxLayout, QWidget
 
-from napari_gpubio.core.operations.layers import LayerSource, layer_source, record_of
+from napari_gpubio.core.operations.layers import LayerSource, layer_source, record_of, shown_as
 from napari_gpubio.core.operations.records import (
     InputInfo,
     Operation,
     Output,
     input_infos,
 )
+from napari_gpubio.core.operations.stores import STORE, kind_registered
 from napari_gpubio.core.operations.volumes import Volume
 from napari_gpubio.core.settings import Settings, hints, record_fields
 from napari_gpubio.gui.forms import ParamForm, aligned_form, row_label
@@ -36,9 +38,18 @@ def offers(layer: Any, kind: type) -> bool:
 def source_shown(layer: Any) -> Source:
     """Return where what a layer shows comes from."""
     record = record_of(layer)
-    if record is not None and not issubclass(record.kind, Volume):
+    if record is not None and not issubclass(record.kind, Volume) and not _is_edited(layer, record):
         return record
     return layer_source(layer)
+
+
+def _is_edited(layer: Any, record: Output[Any]) -> bool:
+    """Whether an image or labels are no more what the result is that they say they show, as far as that is kept."""
+    kept = STORE.last_result(record.of)
+    if not isinstance(layer, (Image, Labels)) or kept is None or not kind_registered(record.kind).shows:
+        return False
+    (data, _, _), *_ = shown_as(record.value_in(kept[1]), record, layer.name)
+    return not np.array_equal(np.asarray(data), np.asarray(layer.data), equal_nan=np.asarray(data).dtype.kind == "f")
 
 
 def choose_output(box: LayerBox, viewer: Any, output: Output[Any] | None) -> bool:

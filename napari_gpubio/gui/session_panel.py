@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from qtpy.QtWidgets import QCheckBox, QTreeWidget, QTreeWidgetItem, QWidget
 
 from napari_gpubio.core.errors import GpuBioError
+from napari_gpubio.core.operations.layers import check_shows
 from napari_gpubio.core.operations.records import Operation, Reading, words_of
 from napari_gpubio.core.operations.sessions import Opened, Shown, State, files_of, open_session, save_session
 from napari_gpubio.core.operations.stores import run_steps
@@ -49,6 +50,7 @@ class SessionPanel(EnginePanel):
         self._waiting: list[Shown] = []
         self._outside: list[Path] = []  # folders with files that the session names, and may not read
         self._path: Path | None = None
+        self._there: set[tuple[str, str]] = set()  # of the session that was opened: what is shown
         self.save_button = text_button("Save session…", "Layers, what made them, and the view, as one file", self)
         self.open_button = text_button("Open session…", "Add the layers of a session to this viewer", self)
         self.embed_box = QCheckBox("with the files that were opened", self)
@@ -86,7 +88,8 @@ class SessionPanel(EnginePanel):
             state = State((*shown, *waiting), tuple((name, make()) for name, make in drafts), view)
             yield Step(1, 1, f"writing {path.name}")
             operations = [one.output.of for one in state.shown]
-            save_session(path, state, embed=files_of(*operations) if embeds else ())
+            files = [one for one in files_of(*operations) if one.path == one.place]  # others could not be read
+            save_session(path, state, embed=files if embeds else ())
             return state
 
         def show(state: State) -> None:
@@ -127,16 +130,18 @@ class SessionPanel(EnginePanel):
             read = [one for one in opened.state.shown if isinstance(one.output.of, Reading)]
             return opened, (yield from self._made_steps(read, "cpu", stop))
 
-        self.run_other(make, lambda found: self._show_opened(path, *found))
+        self.run_other(make, lambda found: self._show_opened(path, *found, is_again=bool(allow)))
 
-    def _show_opened(self, path: Path, opened: Opened, read: Made) -> None:
-        self._path, here = path, {id(one) for one, _ in read.values}
-        for one, value in read.values:
-            show_layers(self.viewer, one, value)
-        self._waiting = [one for one in opened.state.shown if id(one) not in here]
+    def _show_opened(self, path: Path, opened: Opened, read: Made, *, is_again: bool) -> None:
+        self._path, self._there = path, self._there if is_again else set()
+        self._show_each([(one, value) for one, value in read.values if _key(one) not in self._there], read.failed)
+        self._waiting = [one for one in opened.state.shown if _key(one) not in self._there]
         show_view(self.viewer, opened.state.view)
         kept = _show_drafts(self.viewer, opened.state)
-        self._outside = sorted({Path(name).parent for name, why in opened.missing.items() if "outside" in why})
+        home = path.parent.absolute()
+        self._outside = sorted({(home / name).parent for name, why in opened.missing.items() if "outside" in why})
+        self.allow_button.setText(f"Allow {', '.join(folder.name for folder in self._outside)}")
+        self.allow_button.setToolTip(tip_of(f"Read files of {', '.join(map(str, self._outside))}"))
         self.allow_button.setVisible(bool(self._outside))
         self._show_waiting()
         notes = [f"{name}: {why}" for name, why in {**opened.missing, **read.failed}.items()]
@@ -168,6 +173,7 @@ class SessionPanel(EnginePanel):
         made = Made([], {})
         for one in every:
             try:
+                check_shows(one.output)
                 value = yield from run_steps(one.output, device=device, stop=stop)
             except GpuBioError as error:
                 made.failed[one.name] = str(error)
@@ -177,18 +183,28 @@ class SessionPanel(EnginePanel):
             made.values.append((one, value))
         return made
 
-    def show_result(self, result: Made) -> None:
-        """Show what was made as layers; the rest stays listed."""
-        for one, value in result.values:
+    def _show_each(self, values: list[tuple[Shown, Any]], failed: dict[str, str]) -> None:
+        """Show results as layers; of what cannot be shown, why, among those that failed."""
+        for one, value in values:
             try:
                 show_layers(self.viewer, one, value)
             except GpuBioError as error:
-                result.failed[one.name] = str(error)
-        done = {id(one) for one, _ in result.values}
-        self._waiting = [one for one in self._waiting if id(one) not in done]
+                failed[one.name] = str(error)
+            else:
+                self._there.add(_key(one))
+
+    def show_result(self, result: Made) -> None:
+        """Show what was made as layers; the rest stays listed."""
+        self._show_each(result.values, result.failed)
+        self._waiting = [one for one in self._waiting if _key(one) not in self._there]
         self._show_waiting()
         if result.failed:
             self.show_note(notes_text([f"{name}: {why}" for name, why in result.failed.items()]))
+
+
+def _key(shown: Shown) -> tuple[str, str]:
+    """What tells a layer of a session from its others."""
+    return shown.output.id, shown.name
 
 
 def _drafts(viewer: Any) -> tuple[list[tuple[str, Callable[[], Operation]]], list[str]]:

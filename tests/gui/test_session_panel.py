@@ -160,8 +160,11 @@ def test_files_that_lie_elsewhere_are_named_and_read_when_allowed(viewer, sessio
     opened = open_in(qtbot, other, tmp_path / "sessions" / "s.zip")
     assert "scan" not in opened.layers
     assert "scan.nii.gz: it lies outside" in other.message
+    assert other.allow_button.text() == "Allow scans"
     after(qtbot, other, other.allow_button.click)
     np.testing.assert_array_equal(stored_array(opened.layers["scan"]), VALUES)
+    assert [one.name for one in opened.layers] == ["t1", "painted", "scan"], "what was there is not shown twice"
+    assert other.allow_button.isHidden()
     session.embed_box.setChecked(True)
     after(qtbot, session, session.save, tmp_path / "sessions" / "e.zip")
     (tmp_path / "scans" / "scan.nii.gz").unlink()

@@ -10,26 +10,20 @@ import functools
 import glob
 import inspect
 import re
-import sys
 import typing
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from napari_gpubio.core.command_line import (
-    STOPPED,
     Parser,
     check_endings,
-    check_outputs,
-    draw_progress,
     integer,
-    stop_at_interrupt,
     whole_numbers,
 )
-from napari_gpubio.core.device import choose_device
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.keeping import Keeper, left_by
-from napari_gpubio.core.operations.files import read_record, write_record
+from napari_gpubio.core.operations.command_runs import run_verb
+from napari_gpubio.core.operations.files import read_record
 from napari_gpubio.core.operations.records import (
     File,
     Held,
@@ -38,27 +32,20 @@ from napari_gpubio.core.operations.records import (
     Output,
     Reading,
     Words,
-    ancestry,
     input_infos,
     replaced_fields,
     words_of,
 )
-from napari_gpubio.core.operations.sessions import files_of
 from napari_gpubio.core.operations.stores import (
-    STORE,
     Conversion,
     conversion_to,
     file,
     kind_registered,
-    run_steps,
-    write_steps,
-    write_value,
 )
 from napari_gpubio.core.operations.volumes import Volume
 from napari_gpubio.core.parameters import param_info
-from napari_gpubio.core.report import measured, tell, wrote
+from napari_gpubio.core.report import tell
 from napari_gpubio.core.settings import Settings, alternatives, hints, is_union, kind_of, part_info, record_fields
-from napari_gpubio.core.steps import drive
 
 RECORD_ENDING = ".json"
 _RECORD, _READ = "record", "read"
@@ -211,7 +198,8 @@ class _Way(NamedTuple):
             return opened
         cls = self.conversion.operation
         source, made = (words_of(one) for one in (opened.output().kind, next(iter(cls.makes.values()))))
-        tell([f"{path.name} is a {source}, of which {cls.verb} makes the {made}; that verb has all of its settings"])
+        settings = "" if len(record_fields(cls)) == len(input_infos(cls)) else "; that verb has all of its settings"
+        tell([f"{path.name} is a {source}, of which {cls.verb} makes the {made}{settings}"])
         return cls(**{self.conversion.field: opened}, **values.get(cls, {}))
 
 
@@ -238,6 +226,11 @@ def _flag(name: str) -> str:
 
 def _dest(name: str) -> str:
     return f"out {name}"
+
+
+def _place(path: tuple[str, ...]) -> str:
+    """Where the value of a field is among the arguments: under a name that nothing else has."""
+    return f"field {'.'.join(path)}"
 
 
 def _outputs(operation: type[Operation]) -> dict[str, tuple[str, ...]]:
@@ -289,7 +282,7 @@ def _add_option(verb: Any, option: _Option, first: str, *, shows_all: bool, hide
     field, hint = option.field, hints(option.owner)[option.field.name]
     inputs = input_infos(option.owner) if issubclass(option.owner, Operation) else {}
     how = _how(field, hint, inputs.get(field.name), shows_all=shows_all, words=_words_of(option))
-    dest = ".".join(option.path)
+    dest = _place(option.path)
     how |= {"help": argparse.SUPPRESS} if hides else {}
     if option.path == (first,):
         needed = how.pop("required", False)
@@ -380,7 +373,7 @@ def _made(
     given = dict[str, Any]()
     for field in dataclasses.fields(cls):
         path = (*before, field.name)
-        value = values.get(".".join(path))
+        value = values.get(_place(path))
         if path in chosen:
             given[field.name] = _made(chosen[path], values, chosen, path, getattr(usual, field.name, field.default))
         elif value is None or value == []:
@@ -402,7 +395,7 @@ def _made(
 
 def _read_with(operation: type[Operation], values: Mapping[str, Any]) -> dict[str, Any]:
     """What the options say of how files are read."""
-    found = {one.field.name: values.get(".".join(one.path)) for one in _reading_options(operation)}
+    found = {one.field.name: values.get(_place(one.path)) for one in _reading_options(operation)}
     return {name: value for name, value in found.items() if value is not None}
 
 
@@ -471,67 +464,10 @@ def _run(operation: type[Operation], chosen: Mapping[tuple[str, ...], type], opt
     """Run a verb with its options."""
     values = vars(options)
     outputs = {flags[0]: (name, values[_dest(name)]) for name, flags in _outputs(operation).items()}
-    wanted = {flag: path for flag, (_, path) in outputs.items() if path is not None}
-    record = options.record
-    if not wanted and record is None and outputs and not (operation.needs_no_file or options.json):
+    wanted = {flag: one for flag, one in outputs.items() if one[1] is not None}
+    tells = operation.needs_no_file or (options.json and operation.told is not Operation.told)
+    if outputs and not wanted and options.record is None and not tells:
         raise InvalidInput(f"nothing is to be written; give {' or '.join(outputs)}")
-    for flag, (name, path) in outputs.items():
+    for flag, (name, path) in wanted.items():
         check_endings({flag: path}, kind_registered(operation.makes[name]).endings)
-    made: Operation = _made(operation, values, chosen)
-    for flag, path in wanted.items():
-        if not made.has(name := outputs[flag][0]):
-            raise InvalidInput(f"{flag} is {path.name}, and there is no {name} with these settings; leave it out")
-    beside = {
-        f"{what} of {flag}": other
-        for flag, path in wanted.items()
-        for what, other in kind_registered(operation.makes[outputs[flag][0]]).beside(path).items()
-    }
-    read = {Path(one.path).name: Path(one.path) for one in files_of(made)}
-    kept = next((path for name, path in outputs.values() if name == operation.continues), None)
-    known = _left(operation, kept)
-    continued = None if known is None else kept
-    check_outputs({**wanted, **beside, "--record": record}, read, force=options.force, continued=continued)
-    written = {outputs[flag][0]: path for flag, path in wanted.items()} if operation.writes_files() else {}
-    device = choose_device(options.device)
-    keep = Keeper(kept, functools.partial(_keep, made), draw_progress, goes_on=known is not None)
-    with stop_at_interrupt() as stop:
-        how: dict[str, Any] = {"device": device, "stop": stop}
-        steps = write_steps(made, written, **how) if written else run_steps(made, known=known, **how)
-        result = drive(steps, keep)
-    if result is None:
-        return STOPPED
-    if operation.continues and not result.complete:
-        if kept is not None:
-            _keep(made, kept, made.output(operation.continues).value_in(result))
-        tell([f"stopped early; {'nothing was kept' if kept is None else 'the same command goes on'}"])
-        return STOPPED
-    if operation.keeps_parts and not result.complete:
-        tell([f"nothing was written, since {operation.keeps_parts}"])
-        return STOPPED
-    for one in ancestry(made):
-        tell(getattr(result if one == made else STORE.result(one, device.kind), "notes", ()))
-    told = made.told(result)
-    for line in told.lines:
-        sys.stdout.write(f"{line}\n")
-    measured(**told.numbers)
-    for name, path in outputs.values():
-        if path is not None:
-            if name not in written:
-                write_value(made.output(name).value_in(result), path, made.output(name))
-            for one in (path, *kind_registered(made.makes[name]).beside(path).values()):
-                wrote(one)
-    if record is not None:
-        write_record(record, made)
-        wrote(record)
-    return told.status if getattr(result, "complete", True) else STOPPED
-
-
-def _left(operation: type[Operation], path: Path | None) -> Any:
-    """What an earlier run has left in the file of a result, if it did not come to its end."""
-    load = kind_registered(operation.makes[operation.continues]).unfinished if operation.continues else None
-    return None if load is None else left_by(path, load)
-
-
-def _keep(operation: Operation, path: Path, value: Any) -> None:
-    """Write what is done."""
-    write_value(value, path, operation.output(operation.continues))
+    return run_verb(_made(operation, values, chosen), wanted, options)

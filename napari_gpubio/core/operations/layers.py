@@ -95,11 +95,16 @@ def layers_of_volume(volume: Volume, output: Output[Any], name: str) -> list[Lay
     return [layer_of(dataclasses.replace(volume, name=name), output)]
 
 
+def check_shows(output: Output[Any]) -> None:
+    """Raise InvalidInput if a result is shown in no layer."""
+    if not kind_registered(output.kind).shows:
+        raise InvalidInput(f"{words_of(output.kind)} is shown in no layer; open its panel, and run it there")
+
+
 def shown_as(value: Any, output: Output[Any], name: str) -> list[LayerData]:
     """Return the layers of a result, as its kind has them; InvalidInput if it is shown in no layer."""
+    check_shows(output)
     module, _, function = kind_registered(type(value)).shows.partition(":")
-    if not function:
-        raise InvalidInput(f"{words_of(type(value))} is shown in no layer; open its panel, and run it there")
     made: list[LayerData] = getattr(importlib.import_module(module), function)(value, output, name)
     return made
 

@@ -32,6 +32,7 @@ S = TypeVar("S", bound=Settings)
 Upgrade = Callable[[dict[str, Any]], dict[str, Any]]
 _INPUT = "operation input"
 _DIGITS, _SHOWN = 24, 60  # of an id, and characters of a value in a sentence
+UNREAD = "not opened: "  # begins the path of a file that a session names and may not read
 CHECKSUM = re.compile(r"(sha256|sampled):[0-9a-f]{64}|[0-9a-f]{32}")
 _VERB = re.compile(r"[a-z][a-z0-9-]*")
 _verbs: dict[str, type["Operation"]] = {}
@@ -51,6 +52,11 @@ class File:
 
     path: str = dataclasses.field(compare=False)
     checksum: str
+
+    @property
+    def place(self) -> str:
+        """Where it was last seen, whether it may be read or not."""
+        return self.path.removeprefix(UNREAD)
 
     def __post_init__(self) -> None:
         if not isinstance(self.path, str) or not self.path or "\0" in self.path:

@@ -130,7 +130,7 @@ class _Writer:
         if isinstance(value, Output):
             return self.reference(value)
         if isinstance(value, File):
-            return f"{self.use('file', _HERE)}({value.path!r}, {value.checksum!r})"
+            return f"{self.use('file', _HERE)}({value.place!r}, {value.checksum!r})"
         if isinstance(value, Held):
             path = self._folder / f"{value.checksum}.npy"
             if not path.exists():

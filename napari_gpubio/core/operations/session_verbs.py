@@ -1,11 +1,12 @@
 """The command line's verbs for records and sessions: run what they hold again, compare, and show it."""
 
 import argparse
+import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from napari_gpubio.core.command_line import STOPPED, check_outputs, draw_progress
+from napari_gpubio.core.command_line import Writing, check_outputs, draw_progress
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.operations.commands import RECORD_ENDING
 from napari_gpubio.core.operations.files import read_record
@@ -18,6 +19,7 @@ from napari_gpubio.core.operations.records import (
 )
 from napari_gpubio.core.operations.sessions import Shown, State, open_session, rerun
 from napari_gpubio.core.operations.stores import STORE, kind_registered, run, write_value
+from napari_gpubio.core.reading import note
 from napari_gpubio.core.report import measured, show_at_once, warn, wrote
 from napari_gpubio.core.settings import Settings
 from napari_gpubio.core.text import one_line
@@ -64,13 +66,24 @@ def _run(options: argparse.Namespace) -> int:
     names = {path.name: one for one, path in _paths(state, options.out)}
     check_outputs({}, {"the file": options.file}, force=options.force, folders={"--out": (options.out, names)})
     options.out.mkdir(exist_ok=True)
+    writing = Writing()
+    for name in _left_out(state):
+        note(f"{name} is written to no file")
     for one, path in _paths(state, options.out):
-        value = run(one.output, device=options.device, progress=draw_progress)
-        if value is None:
-            return STOPPED
-        write_value(value, path, one.output)
-        wrote(path)
+        with writing.attempt():
+            value = run(one.output, device=options.device, progress=draw_progress)
+            if value is None:
+                note(f"{one_line(one.name)} is not there with these settings")
+                continue
+            write_value(value, path, one.output)
+            wrote(path)
+    writing.finish()
     return 0
+
+
+def _left_out(state: State) -> list[str]:
+    """Names of what a session shows and no file can hold."""
+    return [one_line(one.name) for one in state.shown if kind_registered(one.output.kind).write is None]
 
 
 def _paths(state: State, folder: Path) -> Iterator[tuple[Shown, Path]]:
@@ -96,11 +109,15 @@ def _compare(options: argparse.Namespace) -> int:
         measured(differences=[path for path, _, _ in found])
         return int(bool(found))
     state, same = _opened(options), dict[str, bool]()
-    if any(not one.digest for one in state.shown):
+    if state.shown and not any(one.digest for one in state.shown):
         raise InvalidInput(
             f"{options.file.name} is a record, which has no results; give a second record to compare with"
         )
-    for one, now in rerun(state, device=options.device, progress=draw_progress):
+    for one in state.shown:
+        if not one.digest:
+            note(f"{one_line(one.name)} was saved without a digest, and is not compared")
+    known = dataclasses.replace(state, shown=tuple(one for one in state.shown if one.digest))
+    for one, now in rerun(known, device=options.device, progress=draw_progress):
         same[one.name] = now == one.digest
         told = "same" if same[one.name] else f"differs ({one.digest[:_SHOWN]}, now {now[:_SHOWN]}; {one.software})"
         show_at_once(f"{one_line(one.name)}: {told}")

@@ -29,6 +29,7 @@ from napari_gpubio.core.files import SAMPLED, atomic_folder, atomic_write, file_
 from napari_gpubio.core.foreign import existing_json
 from napari_gpubio.core.operations.files import MOST_BYTES, from_graph, graph
 from napari_gpubio.core.operations.records import (
+    UNREAD,
     File,
     Held,
     Operation,
@@ -51,7 +52,6 @@ FORMAT, VERSION = "napari-gpubio session", 1
 _TEXT, _ARRAYS, _FILES = "session", "arrays", "files"
 _MOST_ROWS, _SHOWN, _DEEPEST = 10_000, 60, 4
 _ROW: dict[str, type] = {"name": str, "device": str, "digest": str, "complete": bool, "software": str}
-_UNREAD = "not opened: "  # begins the path of a file that a session may not read
 _PLAIN = (str, int, float, bool, type(None))
 
 
@@ -206,7 +206,7 @@ def save_session(path: str | Path, state: State, store: Store = STORE, *, embed:
     data = _data_of(state, every, home)
     text = json.dumps(data, indent=1, allow_nan=False, ensure_ascii=False)
     arrays = {checksum: store.array(Held(checksum)) for checksum in sorted(_held(every))}
-    files = {_inside(one): Path(one.path) for one in embed}
+    files = dict(pair for one in embed for pair in _embedded(one))
     for one in embed:
         if file_checksum(one.path, whole=not one.checksum.startswith(SAMPLED)) != one.checksum:
             raise InvalidInput(f"{Path(one.path).name} has changed and cannot be embedded as it was; restore it")
@@ -254,13 +254,22 @@ def _data_of(state: State, every: list[Operation], home: Path) -> dict[str, Any]
 
 def _relative(path: str, home: Path) -> str:
     """A path as seen from the session's folder, if it lies below that; with slashes, which every system takes."""
-    full = Path(path.removeprefix(_UNREAD)).absolute()
+    full = Path(path.removeprefix(UNREAD)).absolute()
     return full.relative_to(home).as_posix() if full.is_relative_to(home) else os.fspath(full)
 
 
 def _inside(one: File) -> str:
     """Name of an embedded file in a session: its own, in a folder that is named by its checksum."""
     return f"{_FILES}/{one.checksum.replace(':', '-')}/{PureWindowsPath(PurePosixPath(one.path).name).name}"
+
+
+def _embedded(one: File) -> Iterator[tuple[str, Path]]:
+    """Names of a file, or of those of a folder, in a session, and where they are."""
+    path, inside = Path(one.path), _inside(one)
+    if path.is_dir():
+        yield from ((f"{inside}/{child.name}", child) for child in sorted(path.iterdir()) if child.is_file())
+    else:
+        yield inside, path
 
 
 def _values(operations: Sequence[Operation], kind: type) -> Iterator[Any]:
@@ -339,7 +348,7 @@ def _unpacked(path: Path) -> Path:
         folder = Path(tempfile.mkdtemp(dir=_temporary_folder()))
         for name in archive.members:
             parts = name.split("/")
-            is_ours = name == f"{_TEXT}.json" or (parts[0], len(parts)) in ((_ARRAYS, 2), (_FILES, 3))
+            is_ours = name == f"{_TEXT}.json" or (parts[0], len(parts)) in ((_ARRAYS, 2), (_FILES, 3), (_FILES, 4))
             if is_ours and all(_is_plain_name(one) for one in parts):
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 archive.unpack(name, folder / name)
@@ -373,7 +382,7 @@ def _opened(data: Any, folder: Path, home: Path, roots: Sequence[Path], store: S
             return os.fspath(_found(File(**row), folder, home, roots))
         except (InvalidInput, OSError, ValueError) as error:
             missing[str(row["path"])] = str(error)
-            return f"{_UNREAD}{home / row['path']}"  # so that nothing that is run reads it
+            return f"{UNREAD}{home / row['path']}"  # so that nothing that is run reads it
 
     made = from_graph(_with_paths(data.get("graph"), found))
     for checksum in sorted(_held([*made.values()])):
@@ -406,11 +415,12 @@ def _found(one: File, folder: Path, home: Path, roots: Sequence[Path]) -> Path:
     inside = folder / _inside(one)
     if one.path.startswith(("//", "\\\\")) or "://" in one.path:
         raise InvalidInput("it lies in the network; copy it, and open the copy")
-    path = inside if inside.is_file() else home / one.path
+    path = inside if inside.exists() else home / one.path
     real = path.resolve()
-    if not any(real == root or real.is_relative_to(root) for root in roots):
+    every = [real, *(child.resolve() for child in real.iterdir())] if real.is_dir() else [real]
+    if not all(any(one == root or one.is_relative_to(root) for root in roots) for one in every):
         raise InvalidInput("it lies outside the session's folder; allow it, or move it there")
-    if not real.is_file():
+    if not real.exists():
         raise InvalidInput("it is not there; put it back, or choose where it is now")
     if file_checksum(real, whole=not one.checksum.startswith(SAMPLED)) != one.checksum:
         raise InvalidInput("it has changed since the session was saved; restore it")

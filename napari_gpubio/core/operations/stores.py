@@ -79,9 +79,10 @@ def array_checksum(array: Array) -> str:
 
 def _order(array: Array) -> Literal["C", "F"]:
     """Order of an array in memory: the first index runs fastest (F), or not."""
-    if array.flags.c_contiguous:
+    steps = [abs(step) for step, length in zip(array.strides, array.shape, strict=True) if length > 1]
+    if array.flags.c_contiguous or len(steps) < 2:
         return "C"
-    return "F" if all(one <= other for one, other in itertools.pairwise(array.strides)) else "C"
+    return "F" if all(one <= other for one, other in itertools.pairwise(steps)) else "C"
 
 
 def _content(array: Array) -> tuple[Literal["C", "F"], memoryview]:
@@ -363,14 +364,21 @@ def run_steps(
         As of the operations; or if a file has changed since.
     """
     wanted, chosen = (output.of if isinstance(output, Output) else output), choose_device(device)
+    if isinstance(output, Output) and not wanted.has(output.name):
+        raise InvalidInput(f"{wanted.verb} has no {output.name} with these settings; choose another of its results")
     needed, here = _needed(wanted, chosen.kind, store)
     for one in needed:
         made = yield from _made(one, here, chosen, store, stop, known if one == wanted else None)
-        if one != wanted and (made is None or not getattr(made, "complete", True)):
+        if one != wanted and not _is_base(one, made):
             return None
         here[one.id] = made
     made = here[wanted.id]
     return output.value_in(made) if isinstance(output, Output) else made
+
+
+def _is_base(operation: Operation, made: Any) -> bool:
+    """Whether something may be made of a result: of one that was stopped only if it is read so from a file."""
+    return made is not None and (isinstance(operation, Reading) or getattr(made, "complete", True))
 
 
 def _needed(wanted: Operation, kind: str, store: Store) -> tuple[list[Operation], dict[str, Any]]:
@@ -440,7 +448,7 @@ def write_steps(
     here, chosen = dict[str, Any](), choose_device(device)
     for needed in dict.fromkeys(ref.of for _, ref in operation.inputs()):
         made = yield from run_steps(needed, device=chosen, store=store, stop=stop)
-        if made is None or not getattr(made, "complete", True):
+        if not _is_base(needed, made):
             return None
         here[needed.id] = made
     return (yield from operation.steps_into(_data(operation, here, store), files, device=chosen, stop=stop))

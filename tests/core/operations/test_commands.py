@@ -9,9 +9,22 @@ import pytest
 
 from napari_gpubio import cli
 from napari_gpubio.core.command_line import Parser
-from napari_gpubio.core.operations import OpenVolume, Operation, Volume, read_record, run, verbs, write_record
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.operations import (
+    OpenVolume,
+    Operation,
+    Ref,
+    Volume,
+    given,
+    read_record,
+    records,
+    run,
+    verbs,
+    write_record,
+)
 from napari_gpubio.core.operations.commands import _options, _prepare, add_verb
 from napari_gpubio.core.report import add_common
+from napari_gpubio.core.steps import Step
 from napari_gpubio.core.volumes import read_volume, write_volume
 from tests.core.operations.toys import Join, Smooth, Trace, Uphill, Weighted
 
@@ -172,3 +185,44 @@ class Silent(Operation, verb="", makes={"volume": Volume}):
 def test_a_field_that_says_nothing_is_found_at_once():
     with pytest.raises(TypeError, match="number has neither param nor part"):
         _prepare(Silent, Parser(), [])
+
+
+def test_what_can_be_written_is_whatever_else_is_refused(tmp_path, path, capsys, monkeypatch):
+    """Numbers that cannot be told, and one of two files."""
+
+    def refused(*_):
+        raise InvalidInput("there is no mean of it; write it instead")
+
+    monkeypatch.setattr(Smooth, "told", refused)
+    out, rest = tmp_path / "out.nii", tmp_path / "rest.nii"
+    assert call("toy-smooth", path, "--out", out, "--rest-out", rest, "--device", "cpu") == 2
+    assert out.is_file()
+    assert rest.is_file()
+    assert "there is no mean of it" in capsys.readouterr().err
+    write = Smooth.result
+    monkeypatch.setattr(
+        Smooth, "result", lambda self, made, name: refused() if name == "smooth" else write(self, made, name)
+    )
+    assert (
+        call("toy-smooth", path, "--out", tmp_path / "o.nii", "--rest-out", tmp_path / "r.nii", "--device", "cpu") == 2
+    )
+    assert (tmp_path / "r.nii").is_file()
+    assert not (tmp_path / "o.nii").exists()
+
+
+def test_a_field_may_be_called_as_the_command_line_calls_its_own(tmp_path, path, monkeypatch):
+    monkeypatch.setattr(records, "_verbs", dict(records._verbs))
+
+    @dataclasses.dataclass(frozen=True, kw_only=True)
+    class Named(Operation, verb="toy-named", makes={"volume": Volume}):
+        """Take it."""
+
+        run: Ref[Volume] = given("Run", "What is taken.")
+
+        def steps(self, data, **_):
+            yield Step(0, 1, "taking")
+            return data.run
+
+    monkeypatch.setattr(f"{__name__}.TOYS", (Named,))
+    assert call("toy-named", path, "--out", tmp_path / "o.nii", "--device", "cpu") == 0
+    np.testing.assert_array_equal(read_volume(tmp_path / "o.nii")[0], read_volume(path)[0])

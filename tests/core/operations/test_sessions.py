@@ -6,11 +6,13 @@ import json
 import random
 import shutil
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.files import file_checksum
 from napari_gpubio.core.operations import (
     STORE,
     HeldVolume,
@@ -22,10 +24,13 @@ from napari_gpubio.core.operations import (
     files_of,
     open_session,
     rerun,
+    run,
     save_session,
+    script,
     show,
     stale,
 )
+from napari_gpubio.core.operations.records import File
 from napari_gpubio.core.volumes import write_volume
 from tests.core.operations.randoms import Records
 from tests.core.operations.test_files import _mutant
@@ -317,3 +322,43 @@ def test_layers_offer_what_they_are_and_deleting_one_changes_no_other(folder):
     assert less.drafts == state.drafts
     assert stale(state.shown[1].output, dict(state.drafts)["toy-smooth"]) == ["radius: 1 -> 3"]
     assert stale(state.shown[2].output, dict(state.drafts)["toy-smooth"]) == []
+
+
+def test_a_file_that_may_not_be_read_keeps_its_place(tmp_path, folder):
+    """In scripts and sessions that are saved again."""
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "here").mkdir()
+    scan = tmp_path / "elsewhere" / "scan.nii"
+    write_volume(scan, np.ones((3, 3, 3), np.float32), np.eye(4))
+    path = tmp_path / "here" / "s.zip"
+    save_session(path, State((show(OpenVolume.at(scan), "scan", device="cpu"),)))
+    for _ in range(2):
+        opened = open_session(path, Store())
+        assert [*opened.missing] == [str(scan)]
+        output = opened.state.shown[0].output
+        assert str(scan) in script(output)
+        with pytest.raises(InvalidInput, match="scan"):
+            run(output, device="cpu", store=Store())
+        path = tmp_path / "here" / "again.zip"
+        save_session(path, opened.state)
+
+
+@pytest.mark.parametrize("name", ["s.zip", "s"])
+def test_a_folder_is_opened_and_embedded_with_all_of_its_files(tmp_path, name):
+    frames = tmp_path / "frames"
+    frames.mkdir()
+    for number in range(3):
+        (frames / f"{number}.tif").write_bytes(bytes([number]))
+    operation = OpenVolume(file=File(str(frames), file_checksum(frames)))
+    state = State(drafts=(("panel", operation),))
+    save_session(tmp_path / name, state)
+    assert not open_session(tmp_path / name, Store()).missing
+    save_session(tmp_path / f"e{name}", state, embed=[operation.file])
+    (tmp_path / "other").mkdir()
+    moved = (tmp_path / f"e{name}").rename(tmp_path / "other" / name)
+    for one in frames.iterdir():
+        one.unlink()
+    opened = open_session(moved, Store())
+    assert not opened.missing
+    found = dict(opened.state.drafts)["panel"].file
+    assert sorted(one.name for one in Path(found.path).iterdir()) == ["0.tif", "1.tif", "2.tif"]

@@ -23,17 +23,19 @@ from napari_gpubio.core.operations import (
     file_checksum,
     from_graph,
     graph,
+    records,
     run,
     run_steps,
     save,
     stores,
 )
+from napari_gpubio.core.operations.records import Reading
 from napari_gpubio.core.operations.stores import write_steps
 from napari_gpubio.core.operations.volumes import open_volume, record_beside
 from napari_gpubio.core.quantity import Quantity
 from napari_gpubio.core.steps import drive
 from napari_gpubio.core.volumes import write_volume
-from tests.core.operations.toys import Join, Smooth, Trace, Uphill
+from tests.core.operations.toys import Join, Path3, Smooth, Trace, Uphill
 
 
 @pytest.fixture
@@ -181,6 +183,8 @@ def test_a_part_of_an_array_is_held_as_what_its_checksum_is_of(part, order, axes
     np.save(tmp_path / "a.npy", store.array(held))
     for same in (array, store.array(held), np.load(tmp_path / "a.npy")):
         assert array_checksum(same) == held.checksum
+    for line in (np.arange(9)[::-1], np.arange(9)[::2], np.arange(12).reshape(3, 1, 4)[::-1]):
+        assert array_checksum(line) == array_checksum(line.copy()) == store.hold(line).checksum
 
 
 def test_checksums_of_files(tmp_path, monkeypatch):
@@ -315,3 +319,25 @@ def test_the_checksum_of_a_folder_is_that_of_its_files(tmp_path):
     (folder / "a.tif").rename(folder / "b.tif")
     with pytest.raises(InvalidInput, match="frames has changed"):
         file(folder, first.checksum)
+
+
+def test_what_a_stopped_run_left_in_a_file_may_be_used(monkeypatch):
+    """But nothing is made of what is stopped on the way there."""
+    monkeypatch.setattr(records, "_verbs", dict(records._verbs))
+
+    @dataclasses.dataclass(frozen=True)
+    class OpenPart(Reading, verb="toy-open-part", makes={"volume": Path3}):
+        """Open the points that there are."""
+
+        def read(self, data):
+            return Path3(np.ones((2, 3)), complete=False)
+
+    made = run(Join(paths=(OpenPart(), OpenPart())), device="cpu", store=Store())
+    assert made is not None
+
+
+def test_a_result_that_settings_leave_out_is_refused_with_its_name(monkeypatch):
+    monkeypatch.setattr(Smooth, "has", lambda self, name: name != "rest")
+    image = HeldVolume.of(Volume(array=np.ones((3, 3, 3), np.float32), affine=np.eye(4)))
+    with pytest.raises(InvalidInput, match="no rest with these settings"):
+        run(Smooth(image=image).output("rest"), device="cpu")

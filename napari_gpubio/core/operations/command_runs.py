@@ -1,0 +1,122 @@
+"""The run of a verb: where its results go is checked before, and what can be written is, whatever else is refused."""
+
+import argparse
+import functools
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from napari_gpubio.core.command_line import STOPPED, Writing, check_outputs, draw_progress, stop_at_interrupt
+from napari_gpubio.core.device import Device, choose_device
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.keeping import Keeper, left_by
+from napari_gpubio.core.operations.files import write_record
+from napari_gpubio.core.operations.records import Operation, Told, ancestry
+from napari_gpubio.core.operations.sessions import files_of
+from napari_gpubio.core.operations.stores import STORE, kind_registered, run_steps, write_steps, write_value
+from napari_gpubio.core.report import measured, tell, wrote
+from napari_gpubio.core.steps import drive
+
+Outputs = Mapping[str, tuple[str, Path]]  # names of results and their files, by the options that say so
+
+
+def run_verb(made: Operation, outputs: Outputs, options: argparse.Namespace) -> int:
+    """Do an operation and write its results; returns the exit status.
+
+    Parameters
+    ----------
+    made
+        The operation.
+    outputs
+        What is to be written.
+    options
+        Of the command: ``device``, ``force`` and ``record``.
+
+    Raises
+    ------
+    InvalidInput
+        If files cannot be written, or the operation refuses its inputs.
+    """
+    for flag, (name, path) in outputs.items():
+        if not made.has(name):
+            raise InvalidInput(f"{flag} is {path.name}, and there is no {name} with these settings; leave it out")
+    kept = next((path for name, path in outputs.values() if name == made.continues), None)
+    known = _left(made, kept)
+    _check_files(made, outputs, options, None if known is None else kept)
+    device, streamed = choose_device(options.device), dict(outputs.values()) if made.writes_files() else {}
+    with stop_at_interrupt() as stop:
+        how: dict[str, Any] = {"device": device, "stop": stop}
+        steps = write_steps(made, streamed, **how) if streamed else run_steps(made, known=known, **how)
+        keep = functools.partial(_keep, made)
+        result = drive(steps, Keeper(kept, keep, draw_progress, goes_on=known is not None))
+    if result is None:
+        return STOPPED
+    is_whole = getattr(result, "complete", True)
+    if not is_whole and (made.continues or made.keeps_parts):
+        return _stopped(made, result, kept)
+    _tell_notes(made, result, device)
+    writing, told = Writing(), Told()
+    with writing.attempt():
+        told = made.told(result)
+        for line in told.lines:
+            sys.stdout.write(f"{line}\n")
+        measured(**told.numbers)
+    for path in streamed.values():
+        wrote(path)
+    _write(made, result, {name: path for name, path in outputs.values() if name not in streamed}, writing)
+    if options.record is not None:
+        write_record(options.record, made)
+        wrote(options.record)
+    writing.finish()
+    return told.status if is_whole else STOPPED
+
+
+def _check_files(made: Operation, outputs: Outputs, options: argparse.Namespace, continued: Path | None) -> None:
+    """Find out before the run where files go, and whether they would replace others."""
+    files = {flag: path for flag, (_, path) in outputs.items()}
+    beside = {
+        f"{what} of {flag}": other
+        for flag, (name, path) in outputs.items()
+        for what, other in kind_registered(made.makes[name]).beside(path).items()
+    }
+    read = {Path(one.path).name: Path(one.path) for one in files_of(made)}
+    check_outputs({**files, **beside, "--record": options.record}, read, force=options.force, continued=continued)
+
+
+def _left(made: Operation, path: Path | None) -> Any:
+    """What an earlier run has left in the file of a result, if it did not come to its end."""
+    load = kind_registered(made.makes[made.continues]).unfinished if made.continues else None
+    return None if load is None else left_by(path, load)
+
+
+def _keep(made: Operation, path: Path, value: Any) -> None:
+    """Write what is done."""
+    write_value(value, path, made.output(made.continues))
+
+
+def _stopped(made: Operation, result: Any, kept: Path | None) -> int:
+    """Keep what was done of a run that goes on later; else say why nothing was written."""
+    if not made.continues:
+        tell([f"nothing was written, since {made.keeps_parts}"])
+    elif kept is None:
+        tell(["stopped early; nothing was kept"])
+    else:
+        _keep(made, kept, made.output(made.continues).value_in(result))
+        tell(["stopped early; the same command goes on"])
+    return STOPPED
+
+
+def _tell_notes(made: Operation, result: Any, device: Device) -> None:
+    """Tell what is to be known of the result, and of all that it was made from."""
+    for one in ancestry(made):
+        tell(getattr(result if one == made else STORE.result(one, device.kind), "notes", ()))
+
+
+def _write(made: Operation, result: Any, files: Mapping[str, Path], writing: Writing) -> None:
+    """Write results; one that cannot be written keeps no other from being written."""
+    for name, path in files.items():
+        with writing.attempt():
+            write_value(made.output(name).value_in(result), path, made.output(name))
+            for one in (path, *kind_registered(made.makes[name]).beside(path).values()):
+                wrote(one)
