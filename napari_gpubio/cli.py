@@ -31,8 +31,10 @@ from napari_gpubio.core.report import (
     wrote,
 )
 from napari_gpubio.core.warmup import warm_engines
+from napari_gpubio.verbs import engine_of
 
 PANELS_WITH_CASES = ("denoise", "dose", "speckle")  # engines whose dock widget has checks, too
+_OWN = ("demo", "check", "bench", "warm", "info", *session_verbs.VERBS)
 _DEMO_FOLDER = Path("napari-gpubio-demo")
 _EXAMPLES = """examples:
   napari-gpubio demo                      the first minute: a brain, a click, its fibers
@@ -48,7 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     take_any_text(sys.stdout, sys.stderr)
     try:
         try:
-            options = make_parser().parse_args(arguments)
+            given = sys.argv[1:] if arguments is None else [*arguments]
+            options = make_parser(given).parse_args(given)
             with memory_in_words(), reporting(options):
                 status = options.run(options)
         finally:
@@ -64,8 +67,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return int(status or 0)
 
 
-def make_parser() -> argparse.ArgumentParser:
-    """Return the parser of all verbs, whose options have a ``run`` that takes them and returns the exit status."""
+def make_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
+    """Return the parser of verbs, whose options have a ``run`` that takes them and returns the exit status.
+
+    Where the arguments name a verb of an engine, no other engine is imported; else it has the verbs of all.
+    """
+    named = next((one for one in arguments if not one.startswith("-")), "")
+    engine = engine_of(named)
+    engines = (engine,) if engine is not None else () if named in _OWN else ENGINES
     parser = Parser(
         prog="napari-gpubio",
         description="Interactive brain and tissue physics in napari.",
@@ -96,7 +105,7 @@ def make_parser() -> argparse.ArgumentParser:
     info.set_defaults(run=_info)
 
     session_verbs.add_verbs(verbs)
-    for engine in ENGINES:
+    for engine in engines:
         for part in ("cli", "operations"):
             if importlib.util.find_spec(name := f"napari_gpubio.{engine}.{part}") is None:
                 continue

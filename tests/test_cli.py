@@ -12,9 +12,11 @@ import pytest
 from PIL import Image
 
 from napari_gpubio import __version__, cli, demo, tracts
+from napari_gpubio.core import operations
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import sample_path
 from napari_gpubio.core.report import add_common, measured, reporting, tell, warn, wrote
+from napari_gpubio.verbs import OF_ENGINES
 from tests.sentences import says
 from tests.shell import at, command
 
@@ -226,3 +228,27 @@ def test_a_display_is_known_by_its_variables_on_linux(monkeypatch, variables, th
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     assert cli.has_display() == there
+
+
+def test_every_verb_is_in_the_table_of_engines():
+    found = {engine: set() for engine in OF_ENGINES}
+    for verb, operation in operations.verbs().items():
+        if (
+            operation.__module__.startswith("napari_gpubio.")
+            and (engine := operation.__module__.split(".")[1]) in found
+        ):
+            found[engine].add(verb)
+    plain = {"light": {"light", "mcml", "forward"}}  # that are no operations
+    assert {engine: set(verbs) - plain.get(engine, set()) for engine, verbs in OF_ENGINES.items()} == found
+
+
+@pytest.mark.parametrize(
+    ("arguments", "engines"), [(["dvh", "x.dcm"], {"dose"}), (["info"], set()), (["fod"], {"tracts"})]
+)
+def test_a_command_imports_the_engine_that_it_names_and_no_other(arguments, engines):
+    code = (
+        "import sys; from napari_gpubio.cli import make_parser; make_parser(sys.argv[1:]); "
+        "print(*[name.split('.')[1] for name in sys.modules if name.count('.') == 2 and name.endswith('.operations')])"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
+    assert set(done.stdout.split()) - {"core"} == engines

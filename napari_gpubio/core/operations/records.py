@@ -11,7 +11,7 @@ and parts (`part`): other settings, one of several classes of settings, files, o
 import dataclasses
 import functools
 import hashlib
-import importlib.util
+import importlib
 import re
 import threading
 import types
@@ -26,6 +26,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.settings import Settings, Words, hints, kind_of, record_fields, shown_value
 from napari_gpubio.core.steps import Step
 from napari_gpubio.core.volumes import stem_of
+from napari_gpubio.verbs import OF_ENGINES, engine_of
 
 T = TypeVar("T")
 S = TypeVar("S", bound=Settings)
@@ -394,23 +395,16 @@ def _told(value: Any) -> Any:
 
 def verbs() -> Mapping[str, type[Operation]]:
     """Every operation that there is, by its verb; the engines are imported for it."""
-    _import_engines()
+    for engine in OF_ENGINES:
+        importlib.import_module(f"napari_gpubio.{engine}.operations")
     return types.MappingProxyType(_verbs)
 
 
-@functools.cache
-def _import_engines() -> None:
-    from napari_gpubio import ENGINES
-
-    for engine in ENGINES:
-        name = f"napari_gpubio.{engine}.operations"
-        if importlib.util.find_spec(name) is not None:
-            importlib.import_module(name)
-
-
 def verb_named(name: str) -> type[Operation] | None:
-    """Return the operation with a verb, or None."""
-    return _verbs.get(name) or verbs().get(name)
+    """Return the operation with a verb, or None; the engine that has it is imported for it."""
+    if name not in _verbs and (engine := engine_of(name)) is not None:
+        importlib.import_module(f"napari_gpubio.{engine}.operations")
+    return _verbs.get(name)
 
 
 def ancestry(*operations: Operation) -> list[Operation]:

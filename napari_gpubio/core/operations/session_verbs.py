@@ -24,6 +24,7 @@ from napari_gpubio.core.report import measured, show_at_once, warn, wrote
 from napari_gpubio.core.settings import Settings
 from napari_gpubio.core.text import one_line
 
+VERBS = ("run", "compare", "show")
 _SHOWN = 12  # digits of a digest
 
 

@@ -130,7 +130,7 @@ register_conversion(Conversion(AddUp, "image", lambda path: path.name.endswith("
 def _toys(monkeypatch):
     """A command line of one of these verbs."""
 
-    def make_parser():
+    def make_parser(_=()):
         parser = Parser(prog="napari-gpubio")
         verbs = parser.add_subparsers(required=True)
         add_verb(verbs, Sums)

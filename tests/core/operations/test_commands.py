@@ -35,7 +35,7 @@ TOYS = (Smooth, Trace, Join)
 def _only_toys(monkeypatch):
     """A command line of the toys alone."""
 
-    def make_parser():
+    def make_parser(_):
         parser = Parser(prog="napari-gpubio")
         verbs = parser.add_subparsers(required=True)
         for one in TOYS:
