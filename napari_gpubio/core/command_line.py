@@ -21,7 +21,7 @@ from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.files import check_folder, is_stream
 from napari_gpubio.core.parameters import ParamInfo, param_info
 from napari_gpubio.core.report import Report, is_quiet, print_error, running_verb
-from napari_gpubio.core.settings import alternatives, hints, kind_of, part_info, record_fields
+from napari_gpubio.core.settings import alternatives, field_names, hints, kind_of, part_info, record_fields
 from napari_gpubio.core.steps import Step
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def _read_part(
             value = getattr(namespace, _dest(part, field.name), None)
             if value is None:
                 continue
-            if field.name not in chosen.__dataclass_fields__:
+            if field.name not in field_names(chosen):
                 option = "--" + _option(settings, part, field.name).replace("_", "-")
                 raise InvalidInput(f"{option} is an option of --{part} {kind_of(cls)!r}; choose that, or leave it out")
             given[field.name] = value

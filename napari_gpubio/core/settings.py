@@ -53,6 +53,11 @@ def record_fields(record: Any) -> tuple[dataclasses.Field[Any], ...]:
     return dataclasses.fields(record)
 
 
+def field_names(cls: type) -> frozenset[str]:
+    """Return the names of a class's fields; what its class says of itself (a ``ClassVar``) is none."""
+    return frozenset(field.name for field in record_fields(cls))
+
+
 def part_info(field: dataclasses.Field[Any]) -> PartInfo | None:
     """Return what `part` recorded for a field, or None."""
     return field.metadata.get(_PART)

@@ -20,7 +20,7 @@ from superqt import QCollapsible
 
 from napari_gpubio.core.parameters import ParamInfo, param_info
 from napari_gpubio.core.settings import Settings as Record
-from napari_gpubio.core.settings import alternatives, hints, kind_of, part_info
+from napari_gpubio.core.settings import alternatives, field_names, hints, kind_of, part_info
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.labels import Label
 from napari_gpubio.gui.param_inputs import param_input
@@ -155,7 +155,7 @@ class ParamForm(QWidget, Generic[Settings]):
         """Whether a row is of the chosen ones among the alternatives that it lies in."""
         cls = type(self._settings)
         for n, name in enumerate(path):
-            if name not in cls.__dataclass_fields__:
+            if name not in field_names(cls):
                 return False
             if classes := alternatives(hints(cls)[name]):
                 cls = self._chosen(path[: n + 1], classes)

@@ -18,7 +18,7 @@ from napari_gpubio.core.operations.records import (
 )
 from napari_gpubio.core.operations.stores import STORE, kind_registered
 from napari_gpubio.core.operations.volumes import Volume
-from napari_gpubio.core.settings import Settings, hints, record_fields
+from napari_gpubio.core.settings import Settings, field_names, hints, record_fields
 from napari_gpubio.gui.forms import ParamForm, aligned_form, row_label
 from napari_gpubio.gui.layers import LayerBox, LayerListener
 
@@ -212,7 +212,7 @@ class OperationForm(QWidget):
                 value = getattr(draft, name)
                 refs = value if isinstance(value, tuple) else () if value is None else (value,)
                 box.choose(self._layers.get(refs[0].id, refs[0]) if refs else None)
-            kept = {name: getattr(draft, name) for name in type(self.settings.value()).__dataclass_fields__}
+            kept = {name: getattr(draft, name) for name in field_names(type(self.settings.value()))}
             self.settings.set_value(_settings_of(type(draft))(**kept))
         self.changed.emit()
 

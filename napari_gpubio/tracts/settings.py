@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.parameters import check_unused, param
-from napari_gpubio.core.settings import Settings, kind_of, part
+from napari_gpubio.core.settings import Settings, field_names, kind_of, part
 from napari_gpubio.tracts.directions import CHOSEN, Cone, Directions, Fan, FromFod, Principal, Usual
 from napari_gpubio.tracts.metrics import AnyMetric, Inverse
 
@@ -490,5 +490,5 @@ Chosen = TypeVar("Chosen", bound=TrackMethod)
 def as_method(cls: type[Chosen], method: TrackMethod) -> Chosen:
     """Return another method with what a method has that is not the default, as far as the other has it, too."""
     values = {field.name: (getattr(method, field.name), field.default) for field in dataclasses.fields(method)}
-    known = cls.__dataclass_fields__
+    known = field_names(cls)
     return cls(**{name: value for name, (value, usual) in values.items() if value != usual and name in known})

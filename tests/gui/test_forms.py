@@ -1,6 +1,7 @@
 """Forms made from settings dataclasses."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import pytest
 from qtpy.QtCore import Qt
@@ -288,3 +289,27 @@ def test_what_is_left_to_the_program_has_a_check_box(qtbot):
     with qtbot.waitSignal(form.changed):
         form.widget("step").auto.click()
     assert form.value() == Open(is_log=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Still(Record):
+    """A third way, which says of itself what others have as a setting."""
+
+    step: ClassVar[float] = 0.0
+    turns: ClassVar[int] = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Moving(Record):
+    """Settings with it."""
+
+    way: Fine | Still = part("Way", "Which way.", default=Fine())
+
+
+def test_what_a_class_says_of_itself_has_no_row(qtbot):
+    form = ParamForm(Moving())
+    qtbot.addWidget(form)
+    assert shown_rows(form) == ["way", "step", "turns"]
+    form.widget("way").value = "still"
+    assert shown_rows(form) == ["way"]
+    assert form.value() == Moving(way=Still())

@@ -13,7 +13,7 @@ from qtpy.QtWidgets import QCheckBox, QWidget
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.core.numbers import short_number
-from napari_gpubio.core.settings import kind_of, record_fields
+from napari_gpubio.core.settings import field_names, kind_of, record_fields
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.fields import ElidedComboBox
@@ -283,4 +283,4 @@ class ContrastBox(QWidget):
         self.mesi.setVisible(self._is_mesi)
         self.form.set_row_visible("exposure_ms", visible=not self._is_mesi)  # a fit has its own
         for name in _OF_INDEX:
-            self.form.set_row_visible(name, visible=name in self._index.__dataclass_fields__)
+            self.form.set_row_visible(name, visible=name in field_names(self._index))
