@@ -286,3 +286,24 @@ def test_what_contradicts_itself_is_refused(store, frames):
     assert kind_of(mesi.FittedBeta) == "fitted"
     assert operations.Contrast.writes_files()
     assert not Mesi.writes_files()
+
+
+@pytest.mark.parametrize(
+    ("pixels", "names", "sentence"),
+    [
+        (np.ones((1, 4, 4), np.uint8), ("a", "b"), "for 1 regions"),
+        (np.ones((2, 4, 4), np.uint8), ("a", "a"), "a name of its own"),
+        (np.ones((4, 4), np.uint8), ("a", "b", "c", "d"), "of shape"),
+        (np.ones((1, 4, 4)), ("a",), "float64"),
+        (np.ones((0, 4, 4), np.uint8), (), "of shape"),
+    ],
+)
+def test_held_regions_that_do_not_fit_are_a_sentence(store, pixels, names, sentence):
+    with pytest.raises(InvalidInput, match=sentence):
+        run(HeldRegions(pixels=store.hold(pixels), names=names), device="cpu", store=store)
+
+
+@pytest.mark.parametrize("regions", [{}, {"a": np.ones((4, 4)), "b": np.ones((4, 5))}])
+def test_regions_of_no_frames_are_a_sentence(regions):
+    with pytest.raises(InvalidInput, match="give regions of the same frames"):
+        HeldRegions.of(regions)
