@@ -303,8 +303,8 @@ def check_outputs(
     Raises
     ------
     InvalidInput
-        If two of them are the same file, the folder of an output is missing or may not be written, an output is a
-        folder, or files are there and ``force`` is not given.
+        If two of them are the same file, an output lies in a folder that is an input, the folder of an output is
+        missing or may not be written, an output is a folder, or files are there and ``force`` is not given.
     """
     made = {name: (folder, files) for name, (folder, files) in (folders or {}).items() if folder is not None}
     wanted = {name: path for name, path in outputs.items() if path is not None}
@@ -316,6 +316,7 @@ def check_outputs(
                 raise InvalidInput(f"{name} is {folder}, which is a file; name a folder")
             wanted |= {f"{file} of {name}": folder / file for file in files}
         _check_apart(wanted | {name: folder for name, (folder, _) in made.items()}, inputs)
+        _check_outside(wanted, inputs)
         there = [path for path in wanted.values() if path.exists() and not is_stream(path)]
         own = [continued] if isinstance(continued, Path) else continued or ()
         kept = [path for path in there if not any(is_same_file(path, one) for one in own)]
@@ -340,6 +341,13 @@ def _check_apart(outputs: Mapping[str, Path], inputs: Mapping[str, Path | None])
     for name, path in outputs.items():
         if (other := taken.setdefault(_identity(path), name)) != name:
             raise InvalidInput(f"{name} and {other} are the same file, {path}; choose another name for {name}")
+
+
+def _check_outside(outputs: Mapping[str, Path], inputs: Mapping[str, Path | None]) -> None:
+    folders = {_identity(path): path for path in inputs.values() if path is not None and path.is_dir()}
+    for name, path in outputs.items():
+        if not is_stream(path) and (folder := folders.get(_identity(path.resolve().parent))) is not None:
+            raise InvalidInput(f"{name} is {path}, in the folder {folder.name}, which is read; choose another folder")
 
 
 def is_same_file(path: Path, other: Path | None) -> bool:

@@ -31,6 +31,7 @@ _LEAST_FREE = 64 << 20  # bytes of the disk of a cache
 _PACKAGE = Path(__file__).resolve().parent.parent
 _GZIP, _LEAST_GZIP, _BLOCK = b"\x1f\x8b", 18, 1 << 20  # bytes
 WHOLE_BYTES = 64 << 20  # larger files are known by their size and samples, until somebody asks for all of it
+TIFF_FRAMES = (".tif", ".tiff", ".btf", ".tf8", ".lsm", ".stk")  # of files that are frames of a folder
 SAMPLED = "sampled:"  # how the checksum of such a file begins
 _SAMPLE, _SAMPLES = 1 << 16, 64  # bytes of one, and how many
 _checksums: dict[tuple[str, int, int, int], str] = {}  # of files, by path, size, time and inode
@@ -232,7 +233,8 @@ def checksum(path: Path) -> str:
 def file_checksum(path: str | os.PathLike[str], *, whole: bool = False) -> str:
     """Return the SHA-256 of a file's content; of a large one of its size and 64 samples, unless the whole is wanted.
 
-    Of a folder, that of the names and checksums of the files that lie in it.
+    Of a folder, that of the names and checksums of the TIFF files that lie in it: frames, beside which other files may
+    come and go. Of a folder without any, all files count.
 
     Examples
     --------
@@ -266,7 +268,8 @@ def file_checksum(path: str | os.PathLike[str], *, whole: bool = False) -> str:
 
 def _folder_checksum(folder: Path, *, whole: bool) -> str:
     digest, prefixes = hashlib.sha256(), set[str]()
-    for one in sorted(path for path in folder.iterdir() if path.is_file() and path.name[0] != "."):
+    files = sorted(path for path in folder.iterdir() if path.is_file() and path.name[0] != ".")
+    for one in [path for path in files if path.suffix.lower() in TIFF_FRAMES] or files:
         checksum = file_checksum(one, whole=whole)
         prefixes.add(checksum.partition(":")[0] + ":")
         digest.update(f"{one.name}\0{checksum}\n".encode(errors="surrogatepass"))

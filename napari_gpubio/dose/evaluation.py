@@ -1,10 +1,12 @@
 """Plans evaluated in one go: histograms of one or several doses with their bands, metrics and constraints."""
 
 import dataclasses
+import itertools
 import threading
+from collections import Counter
 from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import InvalidInput
@@ -12,6 +14,7 @@ from napari_gpubio.core.reading import note
 from napari_gpubio.core.steps import Step
 from napari_gpubio.dose.bands import DvhBand, band_of, border_doses
 from napari_gpubio.dose.io.rtplan import Plan
+from napari_gpubio.dose.io.rtstruct import StructureSet
 from napari_gpubio.dose.metrics.constraints import Constraint, ConstraintResult, evaluate_constraints
 from napari_gpubio.dose.metrics.curve import Dvh, DvhResult
 from napari_gpubio.dose.metrics.metric import Metric, MetricTable, MetricValue, metric_table
@@ -20,7 +23,7 @@ from napari_gpubio.dose.metrics.parameters import dose_factor
 from napari_gpubio.dose.model import Dose, Structures, listed, note_reference
 from napari_gpubio.dose.run import dvh_steps, whole_dose_steps
 from napari_gpubio.dose.settings import DvhSettings
-from napari_gpubio.dose.structures.labels import LabelStructures
+from napari_gpubio.dose.structures.labels import AnyStructures, LabelStructures
 
 _USUAL = ("Volume[cc]", "Mean", "D95%", "D50%", "D2%")
 _OF_LIGHT = (*_USUAL, "Zero[%]")
@@ -72,6 +75,7 @@ def evaluate_steps(  # noqa: PLR0913 - what may be asked of plans
     structures: Structures | Iterable[Structures],
     settings: DvhSettings | None = None,
     *,
+    titles: Sequence[str] = (),
     only: Sequence[str] = (),
     scale: float = 1.0,
     metrics: Sequence[Metric] = (),
@@ -89,6 +93,9 @@ def evaluate_steps(  # noqa: PLR0913 - what may be asked of plans
         At least one, in one unit.
     structures, settings, device, stop
         See `napari_gpubio.dose.dvh_steps`.
+    titles
+        Of the structures, one for each that is given: names that several structures have get theirs, too, and a number
+        where that is not enough, as in ``Heart (plan 1)`` and ``Heart (plan 1, 2)``.
     only
         Names of the structures that are counted; all by default.
     scale
@@ -111,7 +118,9 @@ def evaluate_steps(  # noqa: PLR0913 - what may be asked of plans
     if len(units := dict.fromkeys(dose.unit for dose in doses)) > 1:
         raise InvalidInput(f"the doses are in {' and '.join(units)}, which cannot share an axis; convert one of them")
     chosen, first = settings or DvhSettings(), doses[0]
-    parts = _chosen(listed(structures), only)
+    given = [structures] if isinstance(structures, AnyStructures) else [*structures]
+    distinct = _distinct([listed([one]) for one in given], titles)
+    parts = _chosen(distinct, only)
     reference, told = _reference(reference_dose, plan, first)
     asked = [one.in_unit(first.unit) for one in metrics or map(parse_metric, _OF_LIGHT if first.is_light else _USUAL)]
     results: list[DvhResult] = []
@@ -136,7 +145,7 @@ def evaluate_steps(  # noqa: PLR0913 - what may be asked of plans
         bands += [band_of(basis, *three).scaled(scale) for three in zip(own, *both, strict=True)] if both else []
     curves = DvhResult(
         dvhs=tuple(one for result in results for one in result),
-        parameters={**results[0].parameters, "scaled_by": scale},
+        parameters={**_parameters(results), "scaled_by": scale},
         complete=all(result.complete for result in results),
     )
     notes = [*told, *(text for dose in doses for text in dose.notes), *(text for one in curves for text in one.notes)]
@@ -146,8 +155,54 @@ def evaluate_steps(  # noqa: PLR0913 - what may be asked of plans
         metrics=MetricTable(tuple(asked), tuple(rows)),
         constraints=tuple(met),
         reference_dose=reference,
+        numbers=_numbers(given, distinct),
         notes=tuple(dict.fromkeys(notes)),
     )
+
+
+def _parameters(results: Sequence[DvhResult]) -> dict[str, Any]:
+    """What the histograms of all doses have in common, and what is only of each, in a list."""
+    first, *others = (result.parameters for result in results)
+    shared = {key: one for key, one in first.items() if all(key in other and other[key] == one for other in others)}
+    own = [{key: one for key, one in result.parameters.items() if key not in shared} for result in results]
+    return {**shared, "doses": own} if others else shared
+
+
+def _numbers(given: Sequence[Any], distinct: Sequence[Structures]) -> dict[str, int]:
+    """The numbers of structures in their file, if all are of one: another's may be the same."""
+    if len(given) != 1 or not isinstance(given[0], StructureSet):
+        return {}
+    return dict(zip(_names(distinct), given[0].numbers, strict=True))
+
+
+def _distinct(sets: Sequence[Sequence[Structures]], titles: Sequence[str]) -> list[Structures]:
+    """All structures, each with a name of its own."""
+    counts = Counter(name for one in sets for name in _names(one))
+    taken = {name for name, count in counts.items() if count == 1}
+
+    def unique(name: str, title: str) -> str:
+        if counts[name] == 1:
+            return name
+        endings = (", ".join(filter(None, (title, str(n) if n > 1 else ""))) for n in itertools.count(1))
+        found = next(one for one in (f"{name} ({end})" for end in endings if end) if one not in taken)
+        taken.add(found)
+        return found
+
+    made: list[Structures] = []
+    for title, structures in zip(titles or [""] * len(sets), sets, strict=True):
+        for one in structures:
+            if isinstance(one, LabelStructures):
+                names = {n: unique(name, title) for n, name in zip(one.values, one.names, strict=True)}
+                is_same = tuple(names.values()) == one.names
+                made.append(one if is_same else dataclasses.replace(one, structures=names))
+            else:
+                own = unique(one.name, title)
+                made.append(one if own == one.name else dataclasses.replace(one, name=own))
+    return made
+
+
+def _names(structures: Iterable[Structures]) -> list[str]:
+    return [name for one in structures for name in (one.names if isinstance(one, LabelStructures) else (one.name,))]
 
 
 def _named(structure: str, number: int) -> str:
@@ -158,7 +213,7 @@ def _chosen(structures: Sequence[Structures], only: Sequence[str]) -> list[Struc
     """The structures with some names; InvalidInput if one is not there."""
     if not only:
         return [*structures]
-    names = [name for one in structures for name in (one.names if isinstance(one, LabelStructures) else (one.name,))]
+    names = _names(structures)
     if unknown := [name for name in only if name not in names]:
         raise InvalidInput(f"there is no structure {unknown[0]!r}; there are {', '.join(names)}")
     found: list[Structures] = []

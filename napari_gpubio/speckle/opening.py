@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.operations.records import File, Held, Reading
 from napari_gpubio.core.operations.stores import STORE, Kind, Store, file, register_kind
 from napari_gpubio.core.parameters import param
@@ -76,12 +77,22 @@ class HeldRegions(Reading, verb="held-regions", makes={"regions": Regions}):
     @classmethod
     def of(cls, regions: Any, store: Store = STORE) -> "HeldRegions":
         """Return the operation of regions, pixels (Y, X) by name."""
-        pixels = np.stack([np.asarray(one) != 0 for one in regions.values()]).astype(np.uint8)
+        each = [np.asarray(one) != 0 for one in regions.values()]
+        if len(shapes := {one.shape for one in each}) != 1:
+            found = f"of shapes {', '.join(map(str, shapes))}" if shapes else "not there"
+            raise InvalidInput(f"the regions are {found}; give regions of the same frames")
+        pixels = np.stack(each).astype(np.uint8)
         return cls(pixels=store.hold(pixels), names=tuple(map(str, regions)))
 
     def read(self, data: Any) -> Regions:
         """Take them from where they are held."""
-        return Regions(pixels=dict(zip(self.names, data.pixels != 0, strict=True)))
+        found = np.asarray(data.pixels)
+        if found.ndim != 3 or not len(found) or found.dtype.kind not in "biu":
+            raise InvalidInput(f"pixels is {found.dtype} of shape {found.shape}; give whole numbers (regions, y, x)")
+        if len(found) != len(self.names) or len({*self.names}) != len(self.names):
+            named = ", ".join(map(repr, self.names))[:100]
+            raise InvalidInput(f"names is {named or 'empty'} for {len(found)} regions; give each a name of its own")
+        return Regions(pixels=dict(zip(self.names, found != 0, strict=True)))
 
 
 register_kind(

@@ -281,3 +281,23 @@ def test_a_dose_without_a_unit_is_refused():
     with pytest.raises(InvalidInput, match="it is never guessed"):
         DoseOf(volume=HeldVolume.of(plain.volume)).read(plain)
     assert isinstance(DoseOf(volume=HeldVolume.of(plain.volume), values_unit="Gy").read(plain), Dose)
+
+
+@pytest.mark.parametrize(
+    ("loops", "points", "sentence"),
+    [
+        (np.array([0, 4]), np.zeros((4, 3)), "loops is int64 of shape"),
+        (np.array([[0.0, 4.0]]), np.zeros((4, 3)), "loops is float64"),
+        (np.array([[0, 4]]), np.zeros((4, 2)), "points is float64 of shape"),
+        (np.array([[0, 4]]), np.zeros((4, 3), complex), "points is complex128"),
+        (np.array([[1, 4]]), np.zeros((4, 3)), "structures that are not there"),
+        (np.array([[0, 5], [0, -1]]), np.zeros((4, 3)), "none may be negative"),
+        (np.array([[0, 3]]), np.zeros((4, 3)), "contours of 3 points"),
+        (np.empty((0, 2), np.int64), np.zeros((4, 3)), "contours of 0 points"),
+    ],
+)
+def test_held_contours_that_do_not_fit_are_a_sentence(loops, points, sentence):
+    drawn = HeldContours.of([stack([circle(6.0)], PLANES)])
+    changed = dataclasses.replace(drawn, loops=STORE.hold(loops), points=STORE.hold(points))
+    with pytest.raises(InvalidInput, match=sentence):
+        run(changed, device="cpu")

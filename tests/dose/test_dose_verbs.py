@@ -134,8 +134,11 @@ def test_the_prescription_of_a_plan(files, capsys):
         ((*CASE, "--spacing-mm", "1"), "--spacing-mm is an option of spacing, which is not chosen"),
         ((*CASE, "--names", "1=a"), "no file is read so; leave --names out"),
         ((*CASE, "--bands-out", "b.csv"), "no errors of the doses are known"),
-        (("dose.dcm", "dose.dcm", "--structures", "rs.dcm", "--sequence-out", "d.dcm"), "not of one such file alone"),
-        ((*CASE, "--scale", "2", "--sequence-out", "d.dcm"), "not of one such file alone"),
+        (
+            ("dose.dcm", "dose.dcm", "--structures", "rs.dcm", "--sequence-out", "d.dcm"),
+            "no sequence with these settings",
+        ),
+        ((*CASE, "--scale", "2", "--sequence-out", "d.dcm"), "no sequence with these settings"),
         ((*CASE, "--unit", "furlong"), "is not a known unit"),
         ((*CASE, "--unit", "cGy"), "dose.dcm states its doses in Gy, not in cGy"),
     ],
@@ -144,6 +147,35 @@ def test_bad_input_is_a_sentence(files, arguments, sentence):
     with pytest.raises(InvalidInput, match=sentence):
         run(*arguments)
     assert sorted(path.name for path in files.iterdir()) == ["dose.dcm", "rs.dcm"]
+
+
+def test_structures_of_one_name_are_told_apart(files, capsys):
+    """Each row has its own numbers, and curves get names of their own, of files of one name, too."""
+    (files / "other").mkdir()
+    small = [("CLOSED_PLANAR", at(circle(3.0, 64, (13, 11)), z)) for z in (6.0, 8.0, 10.0)]
+    save_structures(files / "b.dcm", [("Cord", small), ("PTV", small)])
+    save_structures(files / "other" / "b.dcm", [("PTV", small[:2])])
+    both = ("--structures", "rs.dcm", "b.dcm", "other/b.dcm")
+    assert run("dose.dcm", *both, "--only", "PTV (rs)", "--json", "--out", "c.csv") == 0
+    assert [one["structure"] for one in json.loads(capsys.readouterr().out)["structures"]] == ["PTV (rs)"]
+    assert run("dose.dcm", *both, "--json", "--out", "c.csv", "--force") == 0
+    told = json.loads(capsys.readouterr().out)["structures"]
+    volumes = {one["structure"]: one["volume_cc"] for one in told}
+    assert [*volumes] == ["PTV (rs)", "Empty", "Cord", "PTV (b)", "PTV (b, 2)"]
+    assert all(one["metrics"][0]["value"] == one["volume_cc"] for one in told)
+    assert volumes["PTV (rs)"] > 3 * volumes["PTV (b)"] == 3 * volumes["Cord"]
+    assert [one.name for one in read_curves_csv("c.csv")] == [name for name in volumes if name != "Empty"]
+    with pytest.raises(InvalidInput, match="no sequence with these settings"):
+        run("dose.dcm", *both, "--sequence-out", "d.dcm")
+
+
+def test_curves_of_several_doses_say_how_each_was_made(files):
+    save_dose(files / "more.dcm", 2 * PIXELS, spacing=(2.0, 2.0, 2.0), first=(0.0, 0.0, 0.0), scale=0.02)
+    assert run("dose.dcm", "more.dcm", "--structures", "rs.dcm", "--out", "c.json") == 0
+    about = json.loads((files / "c.json").read_text(encoding="utf-8"))["parameters"]
+    assert about["unit"] == "Gy"
+    assert len(about["doses"]) == 2
+    assert "seconds" in about["doses"][1]
 
 
 def test_a_saved_fluence_is_counted_as_what_it_means(tmp_path, capsys):

@@ -24,6 +24,7 @@ from napari_gpubio.speckle.operations import Contrast, MeasureDark, Mesi, Pulsat
 from napari_gpubio.speckle.pulsatility import PulsatilitySettings
 from napari_gpubio.speckle.settings import ContrastSettings, NoiseModel, RelativeFlow, Spatial, Temporal
 from tests.core.operations.randoms import Records
+from tests.shell import run_verb
 from tests.speckle.test_speckle_region_files import FPS, LABELS, beating_frames
 
 VERBS = (Register, MeasureDark, Contrast, RegionCurves, Pulsatility, Mesi)
@@ -112,6 +113,7 @@ def test_a_folder_is_one_input_whose_frames_count(tmp_path, store):
     for n, frame in enumerate(FRAMES):
         tifffile.imwrite(tmp_path / f"f{n}.tif", frame)
     opened = OpenFrames.at(tmp_path)
+    (tmp_path / "notes.txt").write_text("frames of Tuesday")
     assert opened.id == OpenFrames.at(tmp_path).id
     np.testing.assert_array_equal(np.asarray(run(opened, store=store).frames), FRAMES)
     tifffile.imwrite(tmp_path / "f3.tif", FRAMES[0])
@@ -286,3 +288,34 @@ def test_what_contradicts_itself_is_refused(store, frames):
     assert kind_of(mesi.FittedBeta) == "fitted"
     assert operations.Contrast.writes_files()
     assert not Mesi.writes_files()
+
+
+def test_nothing_is_written_among_frames(tmp_path):
+    for n, frame in enumerate(FRAMES):
+        tifffile.imwrite(tmp_path / f"f{n}.TIF", frame)
+    before = sorted(tmp_path.iterdir())
+    for output in (("--out", f"{tmp_path}/k.tif"), ("--json", "--record", f"{tmp_path}/k.json")):
+        with pytest.raises(InvalidInput, match=f"in the folder {tmp_path.name}, which is read"):
+            run_verb("speckle", str(tmp_path), *output, "--device", "cpu")
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("pixels", "names", "sentence"),
+    [
+        (np.ones((1, 4, 4), np.uint8), ("a", "b"), "for 1 regions"),
+        (np.ones((2, 4, 4), np.uint8), ("a", "a"), "a name of its own"),
+        (np.ones((4, 4), np.uint8), ("a", "b", "c", "d"), "of shape"),
+        (np.ones((1, 4, 4)), ("a",), "float64"),
+        (np.ones((0, 4, 4), np.uint8), (), "of shape"),
+    ],
+)
+def test_held_regions_that_do_not_fit_are_a_sentence(store, pixels, names, sentence):
+    with pytest.raises(InvalidInput, match=sentence):
+        run(HeldRegions(pixels=store.hold(pixels), names=names), device="cpu", store=store)
+
+
+@pytest.mark.parametrize("regions", [{}, {"a": np.ones((4, 4)), "b": np.ones((4, 5))}])
+def test_regions_of_no_frames_are_a_sentence(regions):
+    with pytest.raises(InvalidInput, match="give regions of the same frames"):
+        HeldRegions.of(regions)

@@ -24,7 +24,6 @@ from napari_gpubio.dose.io.dvh_files import (
     write_surfaces_csv,
 )
 from napari_gpubio.dose.io.rtplan import Plan
-from napari_gpubio.dose.io.rtstruct import StructureSet
 from napari_gpubio.dose.metrics.constraints import PASS, Constraint, parse_constraint, read_constraints
 from napari_gpubio.dose.metrics.curve import Dvh, DvhResult
 from napari_gpubio.dose.metrics.metric import Metric
@@ -130,6 +129,7 @@ class DoseVolume(Operation, verb="dvh", makes=_MADE):
             data.doses,
             data.structures,
             self.settings,
+            titles=tuple(ref.of.title for name, ref in self.inputs() if name == "structures"),
             only=self.only,
             scale=self.scale,
             metrics=tuple(map(parse_metric, self.metrics)),
@@ -138,17 +138,21 @@ class DoseVolume(Operation, verb="dvh", makes=_MADE):
             plan=data.plan,
             **run,
         )
-        sets = [one for one in data.structures if isinstance(one, StructureSet)]
-        numbers = {one.name: n for found in sets for one, n in zip(found, found.numbers, strict=True)}
-        return dataclasses.replace(found, numbers=numbers, source=self._rtdose())
+        source = self._rtdose()
+        return found if source is None else dataclasses.replace(found, source=file(source.path, source.checksum).path)
 
-    def _rtdose(self) -> str:
-        """The file that a copy with the histograms can be made of; empty if there is none."""
-        made = next(ref.of for name, ref in self.inputs() if name == "doses")
-        is_plain = len(self.doses) == 1 and self.scale == 1
-        if not (is_plain and isinstance(made, OpenDose)) or is_nifti(made.file.path):
-            return ""
-        return file(made.file.path, made.file.checksum).path
+    def has(self, name: str) -> bool:
+        """Whether it makes a result: a sequence of one RTDOSE file as it is, with the structures of one RTSTRUCT."""
+        return name != "sequence" or self._rtdose() is not None
+
+    def _rtdose(self) -> File | None:
+        """The file that a copy with the histograms can be made of, if there is one."""
+        (dose, *more), (structures, *others) = (
+            [ref.of for name, ref in self.inputs() if name == wanted] for wanted in ("doses", "structures")
+        )
+        if more or others or self.scale != 1 or not isinstance(structures, OpenContours):
+            return None
+        return dose.file if isinstance(dose, OpenDose) and not is_nifti(dose.file.path) else None
 
     def told(self, made: Evaluation) -> Told:
         """The metrics of each structure, and what became of the constraints; InvalidInput if a metric is refused."""
@@ -158,8 +162,9 @@ class DoseVolume(Operation, verb="dvh", makes=_MADE):
             raise InvalidInput(refused.reason)
         for text in dict.fromkeys(str(one) for one in every if one.reason):
             note(text)
+        rows = zip(made.curves, table.rows, strict=True)
         numbers = {
-            "structures": [_as_numbers(made.curves[name], table, values) for name, values in table.rows],
+            "structures": [_as_numbers(dvh, table, values) for dvh, (_, values) in rows],
             "dose_unit": made.curves.parameters["unit"],
             "reference_dose": made.reference_dose,
             "constraints": [
@@ -206,8 +211,8 @@ def write_sequence(sequence: DvhSequence, path: Path, _: Mapping[str, Any]) -> N
     """Write a copy of an RTDOSE file with histograms."""
     if not sequence.source:
         raise InvalidInput(
-            f"{path.name} would be a copy of an RTDOSE file with histograms, and they are not of one such file alone, "
-            "as it is; write curves"
+            f"{path.name} would be a copy of an RTDOSE file with histograms, and they are not of one such file and "
+            "one RTSTRUCT file, as they are; write curves"
         )
     write_dvh_sequence(path, sequence.dvhs, sequence.numbers, sequence.source)
 

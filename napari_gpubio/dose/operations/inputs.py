@@ -260,17 +260,34 @@ class HeldContours(Reading, verb="held-contours", makes={"structures": Structure
 
     def read(self, data: Any) -> StructureSet:
         """Take them from where they are held."""
-        numbers, counts = data.loops.T
+        numbers, counts = _checked_loops(data.loops, data.points, len(self.structures)).T
         loops = np.split(data.points, np.cumsum(counts)[:-1])
         made = tuple(
             contour_structure(
-                loops=[loop for number, loop in zip(numbers, loops, strict=False) if number == n],
+                loops=[loop for number, loop in zip(numbers, loops[: len(numbers)], strict=True) if number == n],
                 slice_mm=0.0,
                 **vars(one),
             )
             for n, one in enumerate(self.structures)
         )
         return StructureSet(structures=made, numbers=tuple(range(1, len(made) + 1)))
+
+
+def _checked_loops(loops: Any, points: Any, structures: int) -> Any:
+    """Numbers of structures and of points of contours, which fit the points."""
+    if loops.ndim != 2 or loops.shape[1] != 2 or loops.dtype.kind not in "iu":
+        raise InvalidInput(f"loops is {loops.dtype} of shape {loops.shape}; give whole numbers of shape (N, 2)")
+    if points.ndim != 2 or points.shape[1] != 3 or points.dtype.kind not in "iuf":
+        raise InvalidInput(f"points is {points.dtype} of shape {points.shape}; give mm of shape (N, 3)")
+    if np.any((loops[:, 0] < 0) | (loops[:, 0] >= structures)):
+        raise InvalidInput(f"loops has contours of structures that are not there; there are {structures}, from 0")
+    numbers = [int(one) for one in loops[:, 1]]
+    if any(one < 0 for one in numbers) or sum(numbers) != len(points):
+        raise InvalidInput(
+            f"loops has contours of {sum(numbers)} points, of which none may be negative, and points has "
+            f"{len(points)}; give as many as there are"
+        )
+    return loops
 
 
 def _counts(one: StructureSet) -> tuple[Any, ...]:

@@ -94,7 +94,7 @@ def add_maps(viewer: Any, result: StackResult) -> Any:
     settings = maps.settings
     if maps.mask is not None:
         beyond_border = maps.mask & np.uint8(0xFF ^ EDGE)  # which is empty in the maps anyway
-        _add_mask(viewer, result, beyond_border, CONTRAST_MASK, output(MASK))
+        _add_mask(viewer, result, beyond_border, CONTRAST_MASK)  # not all of the mask that the operation makes
     kind = dataclasses.replace(settings, index=NoIndex())
     metadata: dict[str, Any] = {"part": CONTRAST, "title": title_of(kind), "unit": kind.unit}
     metadata[RECORD] = record_of_output(output(CONTRAST))
@@ -153,11 +153,12 @@ def _add_map(
     )  # fmt: skip
 
 
-def _add_mask(viewer: Any, result: StackResult, mask: Array, kind: MaskKind, output: Output[Any]) -> None:
+def _add_mask(viewer: Any, result: StackResult, mask: Array, kind: MaskKind, output: Output[Any] | None = None) -> None:
     """Show the pixels that have a bit of a mask, hidden at first; no new layer if there are none."""
     name, place = result.run.name, _place(result.run, result.maps.settings, mask.ndim)
     metadata = {PANEL: RESULT, "part": kind.part, "title": kind.part, "source": name, "bits": kind.bits}
-    metadata[RECORD] = record_of_output(output)
+    if output is not None:
+        metadata[RECORD] = record_of_output(output)
     if _updated(viewer, place, metadata, mask) is None and mask.any():
         viewer.add_labels(
             mask, name=f"{kind.title} in {name}", metadata={KEY: metadata}, visible=False,

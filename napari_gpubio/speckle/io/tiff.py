@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.files import TIFF_FRAMES
 from napari_gpubio.core.reading import note, reading, reads_file
 from napari_gpubio.core.volumes import check_expansion
 from napari_gpubio.speckle.io.samples import Choice, calibrated, gray_frames, lost_text
@@ -27,7 +28,7 @@ from napari_gpubio.speckle.stored import Frames, StoredFrames
 
 Array = npt.NDArray[Any]
 TIFF_SUFFIXES = (".tif", ".tiff")  # that are written
-READ_TIFF_SUFFIXES = (*TIFF_SUFFIXES, ".btf", ".tf8", ".lsm", ".stk")
+READ_TIFF_SUFFIXES = TIFF_FRAMES
 _MEMBER = re.compile(r"""FileName\s*=\s*["']([^"']*)["'](?:[^<>]*>\s*([^<>\s]*))?""")  # of several, and its UUID
 _OWN_UUID = re.compile(r"""<(?:\w+:)?OME\s[^>]*?\bUUID\s*=\s*["']([^"']*)["']""")
 _HYPERSTACK = re.compile(r"^(images|frames|slices|channels)=(\d{1,9})\s*$", re.MULTILINE)  # as ImageJ writes it

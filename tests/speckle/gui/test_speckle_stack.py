@@ -122,6 +122,8 @@ def test_another_run_takes_the_place_of_the_first_and_saturated_places_are_marke
     mask = viewer.layers["not valid in frames"].data
     assert (mask[:, 18:23, 28:33] == 8).all()
     assert np.count_nonzero(mask) == 25 * len(frames)
+    assert record_of(viewer.layers["not valid in frames"]) is None, "the border, which an operation makes too, is away"
+    assert record_of(viewer.layers["SFI (1/s) of frames"]) is not None
     names = [layer.name for layer in viewer.layers]
     panel.contrast_box.form.widget("window").value = 7
     run(qtbot, panel)
