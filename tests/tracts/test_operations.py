@@ -23,7 +23,7 @@ from napari_gpubio.tracts.io import (
 )
 from napari_gpubio.tracts.io.gradients import write_fsl_gradients
 from napari_gpubio.tracts.model import Tractogram
-from napari_gpubio.tracts.operations.regions import OpenRegion
+from napari_gpubio.tracts.operations.regions import OpenAtlas, OpenRegion
 from napari_gpubio.tracts.regions import AnyRegion, Atlas, Box, Region, Sphere
 from napari_gpubio.tracts.tensors.maps import scalar_map
 from tests.core.operations.randoms import Records
@@ -172,6 +172,34 @@ def test_a_region_is_named_as_in_a_command(tmp_path):
     for text in ("sphere:1,2,3", "box:1,2,3,4,5,x", "sphere:1,2,3,-1"):
         with pytest.raises(InvalidInput):
             OpenRegion.at(text)
+
+
+def test_the_names_of_labels_are_a_file_of_the_record(tmp_path):
+    """What they are called decides which voxels a region has."""
+    labels, path, table = np.zeros((4, 4, 4), np.int16), tmp_path / "a.nii.gz", tmp_path / "a.tsv"
+    labels[1, 1], labels[2, 2, 2] = 5, 17
+    write_volume(path, labels, np.eye(4))
+    assert OpenAtlas.at(path).table is None
+    made = []
+    for five, other in (("left", "right"), ("right", "left")):
+        table.write_text(f"index\tname\n5\t{five}\n17\t{other}\n")
+        made.append((OpenRegion.at(f"{path}:left"), OpenAtlas.at(path)))
+    (first, whole), (second, other) = made
+    assert first != second
+    assert whole != other
+    assert second.table.path == str(table)
+    assert int(run(second, device="cpu", store=Store()).voxels.sum()) == 1
+    for stale in (first, whole):
+        with pytest.raises(InvalidInput, match=r"a\.tsv has changed"):
+            run(stale, device="cpu", store=Store())
+    assert OpenRegion.at(path).table is None  # a mask needs none
+
+
+@pytest.mark.parametrize("label", ["--5", "²", "5-"])
+def test_a_label_that_is_no_number_is_a_name(tmp_path, label):
+    write_volume(tmp_path / "a.nii.gz", np.eye(4, dtype=np.int16)[..., None] * 5, np.eye(4))
+    with pytest.raises(InvalidInput, match="no label is called"):
+        run(OpenRegion.at(f"{tmp_path / 'a.nii.gz'}:{label}"), device="cpu", store=Store())
 
 
 # -- the verb tensors -------------------------------------------------------------------------------------------------
