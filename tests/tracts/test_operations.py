@@ -13,6 +13,7 @@ from napari_gpubio.core.operations import Store, digest, from_graph, graph, read
 from napari_gpubio.core.operations.stores import kind_registered
 from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.tracts import operations
+from napari_gpubio.tracts.dissection import through
 from napari_gpubio.tracts.fods.model import FixelField, FodField
 from napari_gpubio.tracts.io import (
     read_tensors,
@@ -23,6 +24,7 @@ from napari_gpubio.tracts.io import (
 )
 from napari_gpubio.tracts.io.gradients import write_fsl_gradients
 from napari_gpubio.tracts.model import Tractogram
+from napari_gpubio.tracts.operations.fibers import FiberFile
 from napari_gpubio.tracts.operations.regions import OpenAtlas, OpenRegion
 from napari_gpubio.tracts.regions import AnyRegion, Atlas, Box, Region, Sphere
 from napari_gpubio.tracts.tensors.maps import scalar_map
@@ -200,6 +202,21 @@ def test_a_label_that_is_no_number_is_a_name(tmp_path, label):
     write_volume(tmp_path / "a.nii.gz", np.eye(4, dtype=np.int16)[..., None] * 5, np.eye(4))
     with pytest.raises(InvalidInput, match="no label is called"):
         run(OpenRegion.at(f"{tmp_path / 'a.nii.gz'}:{label}"), device="cpu", store=Store())
+
+
+def test_what_counts_of_conditions_fibers_and_tensors(tmp_path, scan):
+    """Contents do, names and places of files do not."""
+    first, other = (through(Sphere(name="a", center_mm=(0, 0, x), radius_mm=2)) for x in (0, 1))
+    assert digest(first) == digest(through(Sphere(name="a", center_mm=(0, 0, 0), radius_mm=2))) != digest(other)
+    files = [tmp_path / f"{name}.tck" for name in "abc"]
+    for path, shift in zip(files, (0.0, 0.0, 1.0), strict=True):
+        points = np.arange(12.0).reshape(4, 3) + shift
+        tracts.Tractogram(points=points, offsets=[0, 2, 4], affine=np.eye(4), shape=(9, 9, 9)).save(path)
+    whole = [digest(FiberFile(path)) for path in files]
+    assert whole[0] == whole[1] != whole[2]
+    assert digest(FiberFile(files[0], np.array([True, False]))) != whole[0]
+    field = tracts.fit_tensors(scan, device="cpu")
+    assert digest(field) != digest(dataclasses.replace(field, s0=None))
 
 
 # -- the verb tensors -------------------------------------------------------------------------------------------------

@@ -152,7 +152,8 @@ class BoxRegion(Reading, verb="box", makes={"region": AnyRegion}):
         return Box(name=self.name, low_mm=low, high_mm=high)
 
 
-def _counts(region: AnyRegion) -> tuple[Any, ...]:
+def parts_of(region: AnyRegion) -> tuple[Any, ...]:
+    """Return what makes a region what it is, beside its name."""
     if isinstance(region, Sphere):
         return region.center_mm, region.radius_mm
     if isinstance(region, Box):
@@ -161,5 +162,5 @@ def _counts(region: AnyRegion) -> tuple[Any, ...]:
     return region.voxels, region.affine, region.is_oriented
 
 
-register_kind(Kind(AnyRegion, counts=_counts, opens=OpenRegion))
+register_kind(Kind(AnyRegion, counts=parts_of, opens=OpenRegion))
 register_kind(Kind(Atlas, counts=lambda one: (one.labels, one.affine, one.names, one.is_oriented), opens=OpenAtlas))
