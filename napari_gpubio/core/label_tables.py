@@ -91,7 +91,7 @@ def names_of_labels(path: str | Path, labels: Collection[int], table: str | Path
         If a table that is given cannot be read or names no label.
     """
     path, there = Path(path), {int(label) for label in labels} - {0}
-    table = find_label_table(path, there) if table is None else Path(table)
+    table = table_of_labels(path, there) if table is None else Path(table)
     if table is None:
         return _freesurfer_names(path, there)
     names = read_label_names(table, there)
@@ -99,13 +99,24 @@ def names_of_labels(path: str | Path, labels: Collection[int], table: str | Path
     return names
 
 
-def _freesurfer_names(path: Path, labels: set[int]) -> dict[int, str]:
-    if not _FREESURFER.search(path.name) or len(labels & FREESURFER_NAMES.keys()) < _LEAST_KNOWN * max(len(labels), 1):
-        return {}
+def table_of_labels(path: str | Path, labels: Collection[int]) -> Path | None:
+    """Return the table that `names_of_labels` takes names of labels from where none is given; None: there is none."""
+    path, there = Path(path), set(labels) - {0}
+    if (table := find_label_table(path, there)) is not None or not _is_freesurfer(path, there):
+        return table
     homes = [Path(home) for name in ("FREESURFER_HOME", "SUBJECTS_DIR") if (home := os.environ.get(name))]
-    for folder in (*path.resolve().parents[:3], *homes):
-        if _names_something(folder / _LUT):
-            return read_label_names(folder / _LUT)
+    tables = (folder / _LUT for folder in (*path.resolve().parents[:3], *homes))
+    return next((table for table in tables if _names_something(table)), None)
+
+
+def _is_freesurfer(path: Path, labels: set[int]) -> bool:
+    known = len(labels & FREESURFER_NAMES.keys())
+    return bool(_FREESURFER.search(path.name)) and known >= _LEAST_KNOWN * max(len(labels), 1)
+
+
+def _freesurfer_names(path: Path, labels: set[int]) -> dict[int, str]:
+    if not _is_freesurfer(path, labels):
+        return {}
     note("no table of names lies beside it; its labels have the standard names of FreeSurfer")
     _note_misfits({label: name for label, name in FREESURFER_NAMES.items() if label in labels}, labels, "that list")
     return dict(FREESURFER_NAMES)

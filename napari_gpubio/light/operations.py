@@ -312,7 +312,18 @@ register_kind(
 register_kind(
     Kind(
         LightResult,
-        counts=lambda one: (one.gates, one.gates_error, one.fluence_error, one.launched, one.energy),
+        counts=lambda one: (
+            one.gates,
+            one.gates_error,
+            one.fluence_error,
+            one.half_fluences,
+            one.escaped_weight,
+            one.launched,
+            one.energy,
+            one.absorbed,
+            one.detected,
+            one.guide,
+        ),
         endings=(".npz",),
         write=lambda run, path, _: save_result(path, run),
         opens=OpenRun,

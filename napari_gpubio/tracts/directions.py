@@ -26,7 +26,11 @@ class Fan(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class Usual(Fan):
-    """Those that the method has by default, perhaps of another number."""
+    """Those that the method has by default, perhaps of another number.
+
+    The verbs ``track-fods`` and ``track-fixels`` take a single one where seeds are many, balls, a region or the white
+    matter, and no number is given: one drawn at random, or the principal one.
+    """
 
     count: int | None = _count(None)
 

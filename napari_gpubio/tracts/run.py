@@ -4,7 +4,7 @@ import dataclasses
 import itertools
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from functools import partial
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -176,6 +176,7 @@ def track_to_file_steps(  # noqa: PLR0913 - what a user may know of a run
     *,
     target: AnyRegion | None = None,
     only_target: bool = False,
+    about: Mapping[str, Any] | None = None,
     device: str | Device = "auto",
     client: Any = None,
     stop: threading.Event | None = None,
@@ -184,10 +185,10 @@ def track_to_file_steps(  # noqa: PLR0913 - what a user may know of a run
 
     In memory are the fibers that are traced at a time, on each of several GPUs up to `MOST_AHEAD` times as many.
 
-    Parameters are those of `track_steps`, and ``client``: a ``dask.distributed.Client`` whose workers trace blocks of
-    fibers, each on ``device``; what a worker that dies was at, another one does again. The fibers are the same, in the
-    same order. If it is stopped, the file has what was done, and says so where its format can. Returns the number of
-    fibers written.
+    Parameters are those of `track_steps`, ``about``: what the file says beside how they were traced, and ``client``: a
+    ``dask.distributed.Client`` whose workers trace blocks of fibers, each on ``device``; what a worker that dies was
+    at, another one does again. The fibers are the same, in the same order. If it is stopped, the file has what was
+    done, and says so where its format can. Returns the number of fibers written.
     """
     from napari_gpubio.tracts.io import TractogramWriter
 
@@ -198,7 +199,7 @@ def track_to_file_steps(  # noqa: PLR0913 - what a user may know of a run
         name, chunks = chosen.describe(), chunks_of(problem, chosen, stop, most_ahead=MOST_AHEAD)
     else:
         name, chunks = "workers of a Dask cluster", _chunks_of_workers(problem, str(device), client)
-    parameters = _parameters(problem, name, len(launch), 0.0)
+    parameters = {**_parameters(problem, name, len(launch), 0.0), **(about or {})}
     with TractogramWriter(path, field.affine, field.shape, parameters) as writer:
         waiting: dict[int, Piece] = {}
         following = 0

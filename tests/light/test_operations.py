@@ -29,6 +29,7 @@ from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.sources import KINDS, Collimated, Pattern, Pencil, emitting_volume
 from napari_gpubio.light.statistics import FluenceUnit
 from tests.core.operations.randoms import Records
+from tests.light.result_samples import sample_result
 from tests.light.voxel_samples import make_domain, source_of
 
 FEW = LightSettings(photons=400, batches=4, halves=True)
@@ -197,3 +198,14 @@ def test_every_number_of_a_source_counts(kind):
         other = max(1, int(other)) if isinstance(value, int) and not isinstance(value, bool) else other
         assert told(dataclasses.replace(own, **{name: other})) != told(own), name
     assert isinstance(base, Collimated) == ("launch_angles_deg" in base.__dataclass_fields__)
+
+
+def test_all_that_a_run_has_counts():
+    one = sample_result((8, 8, 8), detectors=(3.0,), photons=3000)
+    other = np.ones((8, 8, 8), np.float32)
+    values = {"guide": other, "escaped_weight": other, "half_fluences": np.stack([one.gates, one.gates])}
+    label, absorbed = next(iter(one.absorbed.items()))
+    values |= {"absorbed": {**one.absorbed, label: absorbed._replace(value=2.0)}}
+    values |= {"detected": dataclasses.replace(one.detected, weight=one.detected.weight / 2)}
+    digests = {digest(dataclasses.replace(one, **{name: value})) for name, value in values.items()}
+    assert len(digests | {digest(one)}) == 1 + len(values)

@@ -13,6 +13,7 @@ from napari_gpubio.core.operations import Store, digest, from_graph, graph, read
 from napari_gpubio.core.operations.stores import kind_registered
 from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.tracts import operations
+from napari_gpubio.tracts.dissection import through
 from napari_gpubio.tracts.fods.model import FixelField, FodField
 from napari_gpubio.tracts.io import (
     read_tensors,
@@ -23,7 +24,8 @@ from napari_gpubio.tracts.io import (
 )
 from napari_gpubio.tracts.io.gradients import write_fsl_gradients
 from napari_gpubio.tracts.model import Tractogram
-from napari_gpubio.tracts.operations.regions import OpenRegion
+from napari_gpubio.tracts.operations.fibers import FiberFile
+from napari_gpubio.tracts.operations.regions import OpenAtlas, OpenRegion
 from napari_gpubio.tracts.regions import AnyRegion, Atlas, Box, Region, Sphere
 from napari_gpubio.tracts.tensors.maps import scalar_map
 from tests.core.operations.randoms import Records
@@ -172,6 +174,49 @@ def test_a_region_is_named_as_in_a_command(tmp_path):
     for text in ("sphere:1,2,3", "box:1,2,3,4,5,x", "sphere:1,2,3,-1"):
         with pytest.raises(InvalidInput):
             OpenRegion.at(text)
+
+
+def test_the_names_of_labels_are_a_file_of_the_record(tmp_path):
+    """What they are called decides which voxels a region has."""
+    labels, path, table = np.zeros((4, 4, 4), np.int16), tmp_path / "a.nii.gz", tmp_path / "a.tsv"
+    labels[1, 1], labels[2, 2, 2] = 5, 17
+    write_volume(path, labels, np.eye(4))
+    assert OpenAtlas.at(path).table is None
+    made = []
+    for five, other in (("left", "right"), ("right", "left")):
+        table.write_text(f"index\tname\n5\t{five}\n17\t{other}\n")
+        made.append((OpenRegion.at(f"{path}:left"), OpenAtlas.at(path)))
+    (first, whole), (second, other) = made
+    assert first != second
+    assert whole != other
+    assert second.table.path == str(table)
+    assert int(run(second, device="cpu", store=Store()).voxels.sum()) == 1
+    for stale in (first, whole):
+        with pytest.raises(InvalidInput, match=r"a\.tsv has changed"):
+            run(stale, device="cpu", store=Store())
+    assert OpenRegion.at(path).table is None  # a mask needs none
+
+
+@pytest.mark.parametrize("label", ["--5", "²", "5-"])
+def test_a_label_that_is_no_number_is_a_name(tmp_path, label):
+    write_volume(tmp_path / "a.nii.gz", np.eye(4, dtype=np.int16)[..., None] * 5, np.eye(4))
+    with pytest.raises(InvalidInput, match="no label is called"):
+        run(OpenRegion.at(f"{tmp_path / 'a.nii.gz'}:{label}"), device="cpu", store=Store())
+
+
+def test_what_counts_of_conditions_fibers_and_tensors(tmp_path, scan):
+    """Contents do, names and places of files do not."""
+    first, other = (through(Sphere(name="a", center_mm=(0, 0, x), radius_mm=2)) for x in (0, 1))
+    assert digest(first) == digest(through(Sphere(name="a", center_mm=(0, 0, 0), radius_mm=2))) != digest(other)
+    files = [tmp_path / f"{name}.tck" for name in "abc"]
+    for path, shift in zip(files, (0.0, 0.0, 1.0), strict=True):
+        points = np.arange(12.0).reshape(4, 3) + shift
+        tracts.Tractogram(points=points, offsets=[0, 2, 4], affine=np.eye(4), shape=(9, 9, 9)).save(path)
+    whole = [digest(FiberFile(path)) for path in files]
+    assert whole[0] == whole[1] != whole[2]
+    assert digest(FiberFile(files[0], np.array([True, False]))) != whole[0]
+    field = tracts.fit_tensors(scan, device="cpu")
+    assert digest(field) != digest(dataclasses.replace(field, s0=None))
 
 
 # -- the verb tensors -------------------------------------------------------------------------------------------------

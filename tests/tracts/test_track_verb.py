@@ -10,11 +10,22 @@ from napari_gpubio import tracts
 from napari_gpubio.core.command_line import STOPPED
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import sample_path
+from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.operations import commands, digest, read_record, run
+from napari_gpubio.core.operations.files import output_of_record
 from napari_gpubio.core.volumes import write_volume
-from napari_gpubio.tracts import Cone, EuDX, FixelGeodesic, FromFod, Hamiltonian, Principal, SDStream
+from napari_gpubio.tracts import Cone, EuDX, FixelGeodesic, FromFod, Hamiltonian, Principal, SDStream, Usual
 from napari_gpubio.tracts.io import read_tractogram, write_fixels, write_fods, write_tensors
-from napari_gpubio.tracts.operations import HeldTensors, SphereRegion, Track
+from napari_gpubio.tracts.operations import (
+    HeldFixels,
+    HeldFods,
+    HeldTensors,
+    SphereRegion,
+    Track,
+    TrackInFixels,
+    TrackInFods,
+    tracking,
+)
 from napari_gpubio.tracts.phantom.crossings import crossing
 from napari_gpubio.tracts.seeds import AtPoints, InRegion, InWhiteMatterByFa, ball, label_points, white_matter
 from tests.shell import run_verb
@@ -203,3 +214,36 @@ def test_tracking_that_is_interrupted_keeps_its_fibers(tmp_path, monkeypatch, ou
     assert run_verb(*words) == STOPPED
     assert signal.getsignal(signal.SIGTERM) is usual
     assert 0 < len(read_tractogram(tmp_path / out)) < 60_000
+
+
+@pytest.mark.parametrize(("out", "is_held"), [("f.trx", False), ("f.vtk", True)])
+def test_fibers_go_into_files_as_they_come(tmp_path, monkeypatch, field, out, is_held):
+    """Where the format allows that, and the file has the record of what made them."""
+    held = []
+
+    def hold(*args, **options):
+        held.append(args)
+        return tracts.run.track_steps(*args, **options)
+
+    monkeypatch.setattr(tracking, "track_steps", hold)
+    words = "track", DWI, *SEED, "--count", 20, *QUICK
+    assert run_verb(*words, "--out", tmp_path / out, "--record", tmp_path / "f.json") == 0
+    assert bool(held) == is_held
+    found = read_tractogram(tmp_path / out)
+    same(found, tracts.track(field, [(0, -5, 22)], Cone(count=20), Hamiltonian(max_length_mm=40.0), device="cpu"))
+    if not is_held:
+        assert output_of_record(found.parameters[RECORD]) == read_record(tmp_path / "f.json").output("fibers")
+
+
+def test_many_seeds_in_fods_and_fixels_have_one_fiber_each():
+    sample, middle = crossing(90), ((0.0, 0.0, 0.0),)
+    fods, fixels = HeldFods.of(sample.fods), HeldFixels.of(sample.fixels)
+    one, many = AtPoints(seed=middle), AtPoints(seed=middle, radius_mm=1.0, points=7)
+    for operation, launched in (
+        (TrackInFods(field=fods, seeds=one), 100),
+        (TrackInFods(field=fods, seeds=many), 7),
+        (TrackInFods(field=fods, seeds=many, directions=Usual(count=3)), 21),
+        (TrackInFixels(field=fixels, seeds=one), 100),
+        (TrackInFixels(field=fixels, seeds=many), 7),
+    ):
+        assert run(operation.output(), device="cpu").parameters["launched"] == launched

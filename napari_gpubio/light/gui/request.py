@@ -106,7 +106,7 @@ class VoxelRequest:
 def display_voxels(
     result: LightResult, options: DisplayOptions, operation: Operation | None = None
 ) -> Displayed[LightResult]:
-    """Make the layers of a result, which carry the operation that made it; takes a moment for large volumes."""
+    """Make the layers of a result, which carry the operation that made it if it is whole; takes a moment."""
     fluence = fluence_layer(
         result,
         "",  # a short name can be read in napari's list of layers
@@ -116,7 +116,7 @@ def display_voxels(
         decades=options.decades,
     )
     layers = {"fluence": fluence} | ({"error": error_layer(result, "")} if options.show_error else {})
-    if operation is not None:
+    if operation is not None and result.complete:
         shown = fluence_of(operation, result.settings.gate_count, options)
         fluence[1]["metadata"][KEY][RECORD] = {**graph(shown), "output": "fluence"}
     return Displayed(traced=result, result=result, options=options, layers=layers, operation=operation)
@@ -247,8 +247,8 @@ def display_layers(
             hide_uncertain=options.hide_uncertain,
             decades=options.decades,
         )
-        if operation is not None:
-            shown = under_beam(operation, options)
+        if operation is not None and result.complete:
+            shown = under_beam(operation, dataclasses.replace(options, beam=None) if problem else options)
             layers["fluence"][1]["metadata"][KEY][RECORD] = {**graph(shown), "output": "picture"}
     return Displayed(traced=traced, result=result, options=options, layers=layers, problem=problem, operation=operation)
 

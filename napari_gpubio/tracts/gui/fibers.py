@@ -198,6 +198,7 @@ def _place(layer: Streamlines, affine: Array, shape: tuple[int, int, int]) -> No
     """Put the fibers of a layer where they lie, voxel by voxel, in a volume."""
     shown, fibers = layer.shown.copy(), placed_in(carried(layer, "tractogram"), affine, shape)
     layer.set_lines(pack_fibers(fibers, layer.paint))
+    layer.metadata[KEY].pop(RECORD, None)  # which made them where they were
     layer.metadata[KEY] |= {"tractogram": fibers, ORIENTED: True}
     layer.shown = shown
 

@@ -7,9 +7,9 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.label_tables import find_label_table, names_of_labels
+from napari_gpubio.core.label_tables import find_label_table, names_of_labels, table_of_labels
 from napari_gpubio.core.label_volumes import as_labels, looks_like_labels
-from napari_gpubio.core.layer_files import STRUCTURES, read_described
+from napari_gpubio.core.layer_files import STRUCTURES, read_described, sidecar_path
 from napari_gpubio.core.reading import note, reads_file
 from napari_gpubio.core.volumes import NIFTI_SUFFIXES, has_orientation
 from napari_gpubio.tracts.io.dwi import read_volume
@@ -27,7 +27,8 @@ def read_atlas(path: str | Path, table: str | Path | None = None, *, reference: 
         Labels: NIfTI or MRtrix ``.mif``, whole numbers, which may be stored as floats; for NaN and -1 see
         `napari_gpubio.core.label_volumes.as_labels`.
     table
-        Names of the labels, in any form of `napari_gpubio.core.label_tables`; None: what this package saved with the
+        Names of the labels, in any form of `napari_gpubio.core.label_tables`, or the JSON file that this package saved
+        with the labels; None: what this package saved with the
         labels, or a table beside them (``atlas.tsv``, ``atlas_labels.txt``, ...), or FreeSurfer's names if the volume
         is one of its ``aseg``, ``aparc+aseg`` or ``wmparc``, or no names. What does not fit is noted.
     reference
@@ -52,12 +53,22 @@ def read_atlas(path: str | Path, table: str | Path | None = None, *, reference: 
     if about:
         note(about)
     own = None
-    if table is None and path.name.lower().endswith(NIFTI_SUFFIXES):
+    is_own = table is None or Path(table) == sidecar_path(path)
+    if is_own and path.name.lower().endswith(NIFTI_SUFFIXES):
         own = read_described(path, labels.shape).get("metadata", {}).get(STRUCTURES)
     names = own or names_of_labels(path, label_counts(labels), table)
     if not names and labels.min() < labels.max() and not looks_like_labels(labels):
         note("its whole numbers differ from voxel to voxel as those of an image do; they were taken for labels")
     return Atlas(labels=labels, affine=affine, names=names, path=path, is_oriented=is_oriented)
+
+
+def names_beside(path: str | Path) -> Path | None:
+    """Return the file from which `read_atlas` takes names of labels where none is given; None: there is none."""
+    path = Path(path)
+    if path.name.lower().endswith(NIFTI_SUFFIXES) and STRUCTURES in read_described(path, ()).get("metadata", {}):
+        return sidecar_path(path)
+    labels, _ = as_labels(read_volume(path)[0])
+    return None if labels is None else table_of_labels(path, label_counts(labels))
 
 
 def shown_atlas(

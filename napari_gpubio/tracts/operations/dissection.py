@@ -23,6 +23,7 @@ from napari_gpubio.tracts.dissection.conditions import Condition, ends_in, numbe
 from napari_gpubio.tracts.dissection.run import dissect_steps
 from napari_gpubio.tracts.model import Tractogram
 from napari_gpubio.tracts.operations.fibers import FiberFile, Fibers, source_of, whole
+from napari_gpubio.tracts.operations.regions import parts_of
 from napari_gpubio.tracts.regions import AnyRegion
 
 
@@ -180,7 +181,7 @@ class Rules(_Demands, verb="rules", makes={"condition": Condition}):
         return found
 
 
-register_kind(Kind(Condition, counts=lambda one: (repr(one.described()),)))
+register_kind(Kind(Condition, counts=lambda one: (repr(one.described()), [*map(parts_of, one.regions())])))
 
 
 @dataclass(frozen=True, kw_only=True)

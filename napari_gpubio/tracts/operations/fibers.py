@@ -150,7 +150,10 @@ register_kind(
 register_kind(
     Kind(
         Fibers,
-        counts=lambda one: (str(one.path), one.kept),
+        counts=lambda one: (
+            one.kept,
+            ((block.points, block.offsets, block.per_fiber, block.per_point) for block in one.blocks()),
+        ),
         endings=WRITTEN_SUFFIXES,
         write=_write_blocks,
         opens=OpenFibers,

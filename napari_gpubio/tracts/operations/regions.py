@@ -1,5 +1,7 @@
 """Regions and atlases as values of operations: files, spheres and boxes."""
 
+import re
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -8,9 +10,10 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.operations.records import File, Reading
 from napari_gpubio.core.operations.stores import Kind, file, register_kind
 from napari_gpubio.core.parameters import param
+from napari_gpubio.core.reading import untold
 from napari_gpubio.core.settings import part
 from napari_gpubio.core.volumes import stem_of
-from napari_gpubio.tracts.io.atlases import read_atlas
+from napari_gpubio.tracts.io.atlases import names_beside, read_atlas
 from napari_gpubio.tracts.regions import AnyRegion, Atlas, Box, Region, Sphere
 
 Point = tuple[float, float, float]
@@ -32,8 +35,8 @@ class OpenAtlas(Reading, verb="open-atlas", makes={"atlas": Atlas}):
 
     @classmethod
     def at(cls, path: str | Path, **options: Any) -> "OpenAtlas":
-        """Return the operation that opens an atlas as it is now."""
-        return cls(file=file(path), **options)
+        """Return the operation that opens an atlas as it is now, with the table that is given or lies beside it."""
+        return cls(file=file(path), **{"table": _table_of(path), **options})
 
     def read(self, data: Any) -> Atlas:
         """Read it."""
@@ -46,6 +49,9 @@ class OpenRegion(Reading, verb="open-region", makes={"region": AnyRegion}):
 
     file: File = part("File", "NIfTI or MRtrix image: a mask, or labels.")
     label: str = param("", "Label", "Number or name; all voxels that are not 0 by default.", advanced=True)
+    table: File | None = part(
+        "Names", "Table of the names; found beside the labels by default.", default=None, advanced=True
+    )
     reference: File | None = part("Reference", REFERENCE, default=None)
 
     @property
@@ -73,15 +79,25 @@ class OpenRegion(Reading, verb="open-region", makes={"region": AnyRegion}):
         path, colon, label = text.rpartition(":")
         if not colon or not path or Path(text).is_file():
             path, label = text, ""
-        return cls(file=file(path), **{"label": label, **options})
+        options = {"label": label, **options}
+        if options["label"] and "table" not in options:
+            options["table"] = _table_of(path)
+        return cls(file=file(path), **options)
 
     def read(self, data: Any) -> AnyRegion:
         """Read it."""
-        atlas = read_atlas(data.file, reference=data.reference)
+        atlas = read_atlas(data.file, data.table, reference=data.reference)
         if self.label:
-            return atlas.region(int(self.label) if self.label.lstrip("-").isdigit() else self.label)
+            return atlas.region(int(self.label) if re.fullmatch("-?[0-9]+", self.label) else self.label)
         voxels, name = atlas.labels != 0, data.file.name
         return Region(name=name, voxels=voxels, affine=atlas.affine, is_oriented=atlas.is_oriented)
+
+
+def _table_of(path: str | Path) -> File | None:
+    """The file that names the labels of an atlas, if there is one; what is to be noted of it is when it is read."""
+    with untold(), suppress(InvalidInput):  # what cannot be read is told then, too
+        return None if (found := names_beside(path)) is None else file(found)
+    return None
 
 
 def _numbers(text: str, values: str, count: int) -> list[float]:
@@ -136,7 +152,8 @@ class BoxRegion(Reading, verb="box", makes={"region": AnyRegion}):
         return Box(name=self.name, low_mm=low, high_mm=high)
 
 
-def _counts(region: AnyRegion) -> tuple[Any, ...]:
+def parts_of(region: AnyRegion) -> tuple[Any, ...]:
+    """Return what makes a region what it is, beside its name."""
     if isinstance(region, Sphere):
         return region.center_mm, region.radius_mm
     if isinstance(region, Box):
@@ -145,5 +162,5 @@ def _counts(region: AnyRegion) -> tuple[Any, ...]:
     return region.voxels, region.affine, region.is_oriented
 
 
-register_kind(Kind(AnyRegion, counts=_counts, opens=OpenRegion))
+register_kind(Kind(AnyRegion, counts=parts_of, opens=OpenRegion))
 register_kind(Kind(Atlas, counts=lambda one: (one.labels, one.affine, one.names, one.is_oriented), opens=OpenAtlas))

@@ -147,7 +147,7 @@ def _write(field: TensorField, path: Path, record: Mapping[str, Any]) -> None:
 register_kind(
     Kind(
         TensorField,
-        counts=lambda field: (field.tensors, field.mask, field.affine),
+        counts=lambda field: (field.tensors, field.mask, field.affine, field.s0),
         endings=NIFTI_SUFFIXES,
         write=_write,
         opens=OpenTensors,

@@ -5,14 +5,17 @@ import pytest
 
 from napari_gpubio import tracts
 from napari_gpubio.core.files import sample_path
+from napari_gpubio.core.layer_files import RECORD
+from napari_gpubio.core.napari_io import KEY
+from napari_gpubio.core.operations.files import record_of_output
 from napari_gpubio.core.operations.layers import record_of
 from napari_gpubio.tracts import maps
 from napari_gpubio.tracts.dissection import dissect, number, through
 from napari_gpubio.tracts.gui import DissectionPanel
-from napari_gpubio.tracts.gui.dissection.rules import NUMBER, OR, Rule
+from napari_gpubio.tracts.gui.dissection.rules import AND, NUMBER, OR, Rule, dissection_of
 from napari_gpubio.tracts.gui.fibers import fibers_of
 from napari_gpubio.tracts.io import read_tractogram
-from napari_gpubio.tracts.operations import HeldRegion, OpenRegion
+from napari_gpubio.tracts.operations import FindClusters, HeldRegion, OpenRegion, OpenTractogram
 from napari_gpubio.tracts.regions import Sphere
 from napari_gpubio.tracts.samples import brain_atlas_layers
 from tests.dock_widgets import button, run_script, script_of, until_the_end
@@ -175,6 +178,34 @@ def test_clusters_become_a_number_that_chooses_fibers(viewer, panel, settle, qtb
     settle()
     np.testing.assert_array_equal(layer.shown, expected <= 2)
     assert_script_writes(script_of(panel), tmp_path, fibers_of(layer).select(layer.shown))
+
+
+def test_clusters_are_in_the_record_of_the_layer(viewer, panel, settle, qtbot):
+    layer, opened = fibers(viewer), OpenTractogram.at(sample_path("brain_phantom/bundles.trk")).output()
+    layer.metadata[KEY][RECORD] = record_of_output(opened)
+    panel.within.setValue(10.0)
+    with qtbot.waitSignal(panel.run_finished, timeout=60_000):
+        button(panel, "Find clusters").click()
+    settle()
+    assert record_of(layer) == panel.operation().fibers == FindClusters(fibers=opened, within_mm=10.0).output()
+
+
+def test_equal_rules_of_several_alternatives_are_all_in_the_record():
+    at = OpenTractogram.at(sample_path("brain_phantom/bundles.trk")).output()
+    rules = [Rule(OR, NUMBER, measure="a"), Rule(OR, NUMBER, measure="b"), Rule(AND, NUMBER, measure="c")]
+    rules += [Rule(OR, NUMBER, measure="d"), Rule(AND, NUMBER, measure="c")]
+    made = dissection_of(at, [(rule, None) for rule in rules])
+    numbers = [[one.number for one in group.range] for group in (made, *(ref.of for ref in made.alternatives))]
+    assert numbers == [["a"], ["b", "c"], ["d", "c"]]
+
+
+def test_the_panel_keeps_equal_rules(viewer, panel, settle):
+    for joiner in (AND, OR):
+        panel.add_rule(Rule(joiner=joiner, layer=atlas(viewer), key=STEM))
+        panel.add_rule(Rule(layer=atlas(viewer), key=MOTOR_LEFT))
+    settle()
+    made = panel.operation()
+    assert [len(group.include) for group in (made, *(ref.of for ref in made.alternatives))] == [2, 2]
 
 
 def test_masks_and_ends_of_what_is_kept(viewer, panel, settle, qtbot):

@@ -7,13 +7,17 @@ import pytest
 from napari_gpubio import tracts
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import sample_path
-from napari_gpubio.core.napari_io import grid_of
+from napari_gpubio.core.layer_files import RECORD
+from napari_gpubio.core.napari_io import KEY, grid_of
+from napari_gpubio.core.operations.files import record_of_output
+from napari_gpubio.core.operations.layers import record_of
 from napari_gpubio.core.space import same_grid, voxel_sizes_mm
 from napari_gpubio.tracts.connectome import connectome
 from napari_gpubio.tracts.gui import ConnectomePanel, DissectionPanel
 from napari_gpubio.tracts.gui.dissection.rules import Rule
 from napari_gpubio.tracts.gui.source import mask_in
 from napari_gpubio.tracts.napari_io import read_layers, scan_layer
+from napari_gpubio.tracts.operations import OpenTractogram
 from tests.dock_widgets import press_and_wait, save_scripts_as, script_of, shown_by_script, until_the_end
 from tests.sentences import says
 from tests.tracts.brain_samples import coarse_brain
@@ -93,7 +97,10 @@ def test_fibers_of_unknown_place_are_taken_as_the_atlas(make, files, qtbot, view
     panel = make(files / "lost.trk", ATLAS)
     press_and_wait(qtbot, panel, panel.run_button)
     assert says(panel.message, "tells no place", "voxel by voxel")
+    record = record_of_output(OpenTractogram.at(files / "lost.trk").output())
+    viewer.layers["lost"].metadata[KEY][RECORD] = record
     panel.place_button.click()
+    assert record_of(viewer.layers["lost"]) is None  # which would put them where they were
     press_and_wait(qtbot, panel, panel.run_button)
     np.testing.assert_array_equal(panel.matrix(), expected)
     true = tracts.io.read_tractogram(FIBERS)

@@ -1,7 +1,7 @@
 """The dock widget "Dissect fibers": keep the fibers that pass, avoid and end in regions, while those are moved."""
 
 import threading
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -31,7 +31,7 @@ from napari_gpubio.tracts import maps, operations
 from napari_gpubio.tracts.bundles import with_clusters
 from napari_gpubio.tracts.bundles.clusters import CLUSTER
 from napari_gpubio.tracts.dissection import Condition, Dissector
-from napari_gpubio.tracts.gui.dissection.rules import NUMBER, Rule, RuleList, dissection_of
+from napari_gpubio.tracts.gui.dissection.rules import NUMBER, Pairs, Rule, RuleList, dissection_of
 from napari_gpubio.tracts.gui.fibers import (
     NO_FIBERS,
     fiber_layer,
@@ -41,10 +41,9 @@ from napari_gpubio.tracts.gui.fibers import (
     slider_step,
     why_no_fibers,
 )
-from napari_gpubio.tracts.gui.region_script import ChosenRegion
 from napari_gpubio.tracts.gui.script import MOST_CLUSTERS
 from napari_gpubio.tracts.model import Tractogram
-from napari_gpubio.tracts.operations.dissection import Dissect
+from napari_gpubio.tracts.operations.dissection import Dissect, FindClusters
 from napari_gpubio.tracts.operations.sources import fibers_source
 
 if TYPE_CHECKING:
@@ -62,7 +61,7 @@ class Dissected:
     layer: Any
     fibers: Tractogram
     kept: npt.NDArray[np.bool_] | None
-    rules: Mapping[Rule, ChosenRegion | None]
+    rules: Pairs
     condition: Condition | None
     notes: tuple[str, ...] = ()
 
@@ -189,6 +188,10 @@ class DissectionPanel(EnginePanel):
             return
         shown = layer.shown.copy()
         layer.set_lines(lines)
+        if (known := record_of(layer)) is not None:
+            found = FindClusters(fibers=known, within_mm=within, most=MOST_CLUSTERS)
+            STORE.keep(found, "cpu", fibers)
+            layer.metadata[KEY][RECORD] = record_of_output(found.output())
         layer.metadata[KEY] |= {"tractogram": fibers, "clusters_mm": within}
         layer.shown, layer.color_by = shown, CLUSTER
         self.rules.show_numbers(layer.per_fiber)
@@ -340,7 +343,7 @@ class DissectionPanel(EnginePanel):
 def _steps(
     layer: Any,
     dissector: Dissector,
-    rules: Mapping[Rule, ChosenRegion | None],
+    rules: Pairs,
     condition: Condition | None,
     stop: threading.Event,
 ) -> Generator[Step, None, Dissected]:

@@ -2,7 +2,7 @@
 
 import functools
 import operator
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,6 +57,7 @@ def joined(rows: list[tuple[str, Condition]]) -> Condition | None:
     return functools.reduce(operator.or_, alternatives) if alternatives else None
 
 
+Pairs = Sequence[tuple[Rule, ChosenRegion | None]]  # rules, of which some may be equal, with their regions
 _FIELDS = {
     "through": "include",
     "not_through": "exclude",
@@ -67,10 +68,10 @@ _FIELDS = {
 }
 
 
-def dissection_of(fibers: Output[Any], rows: Mapping[Rule, ChosenRegion | None]) -> Dissect:
+def dissection_of(fibers: Output[Any], rows: Pairs) -> Dissect:
     """Return the operation of rules with their regions: what "or" joins are alternatives."""
     groups: list[dict[str, Any]] = []
-    for rule, chosen in rows.items():
+    for rule, chosen in rows:
         if not groups or rule.joiner == OR:
             groups.append({})
         own: Any = Range(number=rule.measure, low=rule.low, high=rule.high) if chosen is None else chosen.output()
@@ -215,12 +216,12 @@ class RuleList(QWidget):
         rows = [(row.rule().joiner, row.condition(f"rule {n}")) for n, row in enumerate(self._rows, 1)]
         return joined(rows)
 
-    def regions(self) -> dict[Rule, ChosenRegion | None]:
+    def regions(self) -> Pairs:
         """Return the rules, each with its region, None for a number; InvalidInput if one lacks its region."""
-        return {
-            row.rule(): None if row.rule().role == NUMBER else row.region_box.chosen(f"the region of rule {n}")
+        return [
+            (row.rule(), None if row.rule().role == NUMBER else row.region_box.chosen(f"the region of rule {n}"))
             for n, row in enumerate(self._rows, 1)
-        }
+        ]
 
     def show_numbers(self, numbers: Mapping[str, Any]) -> None:
         """Offer the numbers of a layer of fibers."""
