@@ -9,12 +9,13 @@ import numpy.typing as npt
 
 from napari_gpubio.core.operations.stores import Kind, register_kind
 from napari_gpubio.speckle.io import TIFF_SUFFIXES, write_beats_csv, write_curves_csv, write_maps, write_pulsatility_csv
-from napari_gpubio.speckle.mesi.files import UNITS, files_beside, write_fits
+from napari_gpubio.speckle.mesi.files import UNITS, files_beside, write_fit, write_fits
 from napari_gpubio.speckle.mesi.result import MesiResult
 from napari_gpubio.speckle.pulsatility import Pulsatility
 from napari_gpubio.speckle.regions import RegionCurve
 
 _CSV = (".csv",)
+_LAYERS = "napari_gpubio.speckle.gui.results:layers_of_map"
 _OF_BEATS = (
     "name", "flow", "rate_bpm", "rate_error_bpm", "slowest_bpm", "fastest_bpm", "index", "index_error", "resistivity",
     "resistivity_error", "beats", "harmonics", "false_alarm",
@@ -97,8 +98,15 @@ for _kind in (
         counts=lambda one: (one.part, one.array),
         endings=TIFF_SUFFIXES,
         write=lambda one, path, record: write_maps(path, one.of, one.part, record=record),
+        shows=_LAYERS,
     ),
-    Kind(FitMap, counts=lambda one: (one.part, one.array)),
+    Kind(
+        FitMap,
+        counts=lambda one: (one.part, one.array),
+        endings=TIFF_SUFFIXES,
+        write=lambda one, path, record: write_fit(path, one.of, one.part, record=record),
+        shows=_LAYERS,
+    ),
     Kind(
         MesiResult,
         counts=lambda one: tuple(np.asarray(getattr(one, part)) for part in UNITS),

@@ -1,14 +1,14 @@
 """Results of a whole stack as layers; another run that gives the same kind of map takes its place."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.layer_files import RECORD
-from napari_gpubio.core.napari_io import KEY, carried
+from napari_gpubio.core.napari_io import KEY, LayerData, carried
 from napari_gpubio.core.operations.files import record_of_output
 from napari_gpubio.core.operations.records import Output
 from napari_gpubio.speckle.gui.layers import AXES, COLORMAP, PANEL, RESULT, limits_of, set_limits, title_of
@@ -17,7 +17,9 @@ from napari_gpubio.speckle.mesi import MesiSettings
 from napari_gpubio.speckle.mesi.files import UNITS
 from napari_gpubio.speckle.mesi.recording import FrameFit
 from napari_gpubio.speckle.mesi.result import NAMES as FIT_NAMES
+from napari_gpubio.speckle.mesi.result import MesiResult
 from napari_gpubio.speckle.model import EDGE, NAMES
+from napari_gpubio.speckle.results import SpeckleMap
 from napari_gpubio.speckle.settings import ContrastSettings, NoIndex
 
 Array = npt.NDArray[Any]
@@ -95,13 +97,10 @@ def add_maps(viewer: Any, result: StackResult) -> Any:
     if maps.mask is not None:
         beyond_border = maps.mask & np.uint8(0xFF ^ EDGE)  # which is empty in the maps anyway
         _add_mask(viewer, result, beyond_border, CONTRAST_MASK)  # not all of the mask that the operation makes
-    kind = dataclasses.replace(settings, index=NoIndex())
-    metadata: dict[str, Any] = {"part": CONTRAST, "title": title_of(kind), "unit": kind.unit}
-    metadata[RECORD] = record_of_output(output(CONTRAST))
+    metadata = _about_map(settings, output(CONTRAST))
     chosen = _add_map(viewer, run, settings, maps.contrast, metadata, is_visible=not settings.has_index)
     if maps.index is not None:
-        metadata = {"part": INDEX, "title": title_of(settings), "unit": settings.unit}
-        metadata[RECORD] = record_of_output(output(INDEX))
+        metadata = _about_map(settings, output(INDEX))
         chosen = _add_map(viewer, run, settings, maps.index, metadata, is_visible=True)
     return chosen
 
@@ -111,20 +110,56 @@ def add_fit(viewer: Any, result: StackResult, fit: FrameFit) -> Any:
     output, chosen = result.operation.output, None
     _add_mask(viewer, result, fit.fit.mask.copy(), FIT_MASK, output(MASK))  # it may be painted on
     for one in reversed(fitted_maps(fit.recipe.settings, shows_errors=result.run.shows_errors)):
-        title = f"{one.title} ({one.unit})" if one.unit else one.title
         values = np.asarray(getattr(fit.fit, one.part))
-        metadata: dict[str, Any] = {
-            "part": f"mesi {one.part}",
-            "title": title,
-            "unit": one.unit,
-            "notes": list(fit.notes),
-        }
-        metadata |= {"exposures_ms": list(fit.recipe.exposures_ms), RECORD: record_of_output(output(one.part))}
+        metadata = _about_fit(one, fit.notes, fit.recipe.exposures_ms, output(one.part))
         limits = one.limits or limits_of(values, _FIT_RANGE)
         is_first = one is FIT_MAPS[0]
         settings = fit.maps.settings
         chosen = _add_map(viewer, result.run, settings, values, metadata, limits=limits, is_visible=is_first)
     return chosen
+
+
+def layers_of_map(value: SpeckleMap, output: Output[Any], name: str) -> list[LayerData]:
+    """Return the layer of one of the maps of an operation under a name; see `napari_gpubio.core.operations.Kind`."""
+    made: Any = output.of
+    data, source = value.array, made
+    while hasattr(source, "recording"):
+        source = source.recording.of
+    metadata: dict[str, Any] = {PANEL: RESULT, "source": source.title}
+    place: dict[str, Any] = {"scale": (1.0,) * 3, "translate": (0.0,) * 3, "units": ("pixel",) * 3}
+    is_fit = isinstance(value.of, MesiResult)
+    place = _place(place, ContrastSettings() if is_fit else value.of.settings, data.ndim)
+    keywords = {"name": name, "metadata": {KEY: metadata}, "axis_labels": AXES[-data.ndim :], **place}
+    if value.part == MASK:
+        kind = FIT_MASK if is_fit else CONTRAST_MASK
+        metadata |= {"part": kind.part, "title": kind.part, "bits": kind.bits, RECORD: record_of_output(output)}
+        return [(data.copy(), keywords, "labels")]  # it may be painted on
+    if is_fit:
+        known = next(one for one in FIT_MAPS if one.part == value.part)
+        metadata |= _about_fit(known, value.of.notes, made.recipe.exposures_ms, output)
+        limits = known.limits or limits_of(data, _FIT_RANGE)
+    else:
+        metadata |= _about_map(value.of.settings, output)
+        limits = limits_of(data)
+    return [(data, {**keywords, "colormap": COLORMAP, "contrast_limits": limits}, "image")]
+
+
+def _about_map(settings: ContrastSettings, output: Output[Any]) -> dict[str, Any]:
+    """What the layer of a map of contrast or of an index carries."""
+    kind = dataclasses.replace(settings, index=NoIndex()) if output.name == CONTRAST else settings
+    return {"part": output.name, "title": title_of(kind), "unit": kind.unit, RECORD: record_of_output(output)}
+
+
+def _about_fit(one: FitMap, notes: Sequence[str], exposures_ms: Sequence[float], output: Output[Any]) -> dict[str, Any]:
+    """What the layer of a map of a multi-exposure fit carries."""
+    return {
+        "part": f"mesi {one.part}",
+        "title": f"{one.title} ({one.unit})" if one.unit else one.title,
+        "unit": one.unit,
+        "notes": list(notes),
+        "exposures_ms": list(exposures_ms),
+        RECORD: record_of_output(output),
+    }
 
 
 def _add_map(
@@ -139,7 +174,7 @@ def _add_map(
 ) -> Any:
     """Add one map (Y, X) or (T, Y, X), or update the layer of the same kind; limits are those of a new layer."""
     metadata = {PANEL: RESULT, "source": run.name, **metadata}
-    place = _place(run, settings, data.ndim)
+    place = _place(run.place, settings, data.ndim)
     limits = limits or limits_of(data)
     if (layer := _updated(viewer, place, metadata, data)) is not None:
         layer.visible = is_visible
@@ -155,7 +190,7 @@ def _add_map(
 
 def _add_mask(viewer: Any, result: StackResult, mask: Array, kind: MaskKind, output: Output[Any] | None = None) -> None:
     """Show the pixels that have a bit of a mask, hidden at first; no new layer if there are none."""
-    name, place = result.run.name, _place(result.run, result.maps.settings, mask.ndim)
+    name, place = result.run.name, _place(result.run.place, result.maps.settings, mask.ndim)
     metadata = {PANEL: RESULT, "part": kind.part, "title": kind.part, "source": name, "bits": kind.bits}
     if output is not None:
         metadata[RECORD] = record_of_output(output)
@@ -179,9 +214,8 @@ def _updated(viewer: Any, place: dict[str, Any], metadata: dict[str, Any], data:
     return None
 
 
-def _place(run: StackRun, s: ContrastSettings, ndim: int) -> dict[str, Any]:
+def _place(place: Mapping[str, Any], s: ContrastSettings, ndim: int) -> dict[str, Any]:
     """Return where maps lie: each at the last frame of its window, a single map at all frames of its stack."""
-    place = run.place
     scale, translate = list(place["scale"]), list(place["translate"])
     if ndim == 3:
         translate[0] += scale[0] * (s.depth - 1)
