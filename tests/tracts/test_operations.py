@@ -10,10 +10,11 @@ import pytest
 from napari_gpubio import tracts
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.operations import Store, digest, from_graph, graph, read_record, run, script, verbs
-from napari_gpubio.core.operations.stores import kind_registered
+from napari_gpubio.core.operations.stores import file, kind_registered
 from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.tracts import operations
 from napari_gpubio.tracts.dissection import through
+from napari_gpubio.tracts.fods import TwoTissues
 from napari_gpubio.tracts.fods.model import FixelField, FodField
 from napari_gpubio.tracts.io import (
     read_tensors,
@@ -26,6 +27,8 @@ from napari_gpubio.tracts.io.gradients import write_fsl_gradients
 from napari_gpubio.tracts.model import Tractogram
 from napari_gpubio.tracts.operations.fibers import FiberFile
 from napari_gpubio.tracts.operations.regions import OpenAtlas, OpenRegion
+from napari_gpubio.tracts.operations.sources import region_source
+from napari_gpubio.tracts.places import UNKNOWN_LENGTHS, UNKNOWN_PLACE, placed_in
 from napari_gpubio.tracts.regions import AnyRegion, Atlas, Box, Region, Sphere
 from napari_gpubio.tracts.tensors.maps import scalar_map
 from tests.core.operations.randoms import Records
@@ -91,6 +94,7 @@ def _fods():
 def _fibers():
     points = np.arange(15, dtype=np.float32).reshape(5, 3)
     per = {"per_fiber": {"weight": np.array([1.0, 2])}, "per_point": {"fa": np.arange(5, dtype=np.float32)}}
+    per["per_group"] = {"CST": {"mean_fa": np.array([0.5])}, "AF": {}}
     return Tractogram(points=points, offsets=np.array([0, 2, 5]), affine=np.eye(4), shape=(9, 9, 9), **per)
 
 
@@ -128,6 +132,52 @@ def test_a_held_value_is_what_it_was(cls, make):
     for field in dataclasses.fields(value):
         if field.name in {one.name for one in dataclasses.fields(cls)}:
             np.testing.assert_equal(getattr(found, field.name), getattr(value, field.name))
+
+
+@pytest.mark.parametrize("about", [UNKNOWN_PLACE, UNKNOWN_PLACE | UNKNOWN_LENGTHS])
+def test_held_fibers_tell_where_they_lie(about):
+    store, lost = Store(), dataclasses.replace(_fibers(), parameters=about)
+    placed = placed_in(lost, np.eye(4) + 4.0 * np.eye(4, k=3), lost.shape)
+    for fibers in (lost, placed):
+        held = operations.HeldTractogram.of(fibers, store=store)
+        assert run(held, device="cpu", store=store).parameters == fibers.parameters
+        assert held != operations.HeldTractogram.of(_fibers(), store=store)
+
+
+def test_a_box_comes_from_its_numbers():
+    box = Box(name="a box", low_mm=(-1.0, 0.0, 0.0), high_mm=(5.0, 2.0, 3.0))
+    output = region_source(box, None, 1)
+    assert output.of == operations.BoxRegion(corner_mm=(-1, 0, 0), opposite_mm=(5, 2, 3))
+    _same(run(output, device="cpu"), box)
+
+
+def test_results_that_settings_leave_out_are_not_there(scan, tmp_path):
+    at = operations.OpenScan.at(tmp_path / "dwi.nii.gz")
+    responses = [operations.OpenResponse(file=file(tmp_path / "dwi.bval")) for _ in range(3)]
+    (tmp_path / "a.tck").write_bytes(b"x")
+    alone = operations.OpenBundle.at(tmp_path / "a.tck", subject="a", bundle="b")
+    measured = operations.OpenBundle.at(
+        tmp_path / "a.tck", image=[("FA", str(tmp_path / "dwi.nii.gz"))], subject="a", bundle="b"
+    )
+    for makes, lacks, name in (
+        (
+            operations.EstimateTissueResponses(scan=at),
+            operations.EstimateTissueResponses(scan=at, tissues=TwoTissues()),
+            "gm",
+        ),
+        (
+            operations.DeconvolveTissues(scan=at, responses=responses),
+            operations.DeconvolveTissues(scan=at, responses=responses[:2]),
+            "gm",
+        ),
+        (
+            operations.MeasureBundles(bundles=[alone, measured]),
+            operations.MeasureBundles(bundles=[alone]),
+            "profiles",
+        ),
+    ):
+        assert {one for one in makes.makes if makes.has(one)} == {*makes.makes}
+        assert {one for one in lacks.makes if not lacks.has(one)} == {name}
 
 
 def test_files_are_opened_as_what_was_written(tmp_path):

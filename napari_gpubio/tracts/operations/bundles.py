@@ -97,6 +97,10 @@ class MeasureBundles(Operation, verb="bundles", makes={"summary": Table, "profil
     bundles: tuple[Ref[Member], ...] = given("Bundles", "Tractograms, one bundle each: .trk, .tck, .trx or .vtk.")
     settings: ProfileSettings = part("Profiles", "Nodes and weights.", default=ProfileSettings())
 
+    def has(self, name: str) -> bool:
+        """Whether there is the table: profiles are those of images."""
+        return name != "profiles" or any(getattr(one.of, "image", True) for one in self.bundles)
+
     def steps(self, data: Any, *, device: Any, stop: Any) -> Generator[Step, None, Group]:  # noqa: ARG002 - on the CPU
         """Measure them."""
         nodes, weighting = self.settings.nodes, self.settings.weighting

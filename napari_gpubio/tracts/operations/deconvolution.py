@@ -169,6 +169,10 @@ class EstimateTissueResponses(OfScan, verb="tissue-responses", makes=dict.fromke
 
     tissues: ThreeTissues | TwoTissues = part("Tissues", "From b0 and one shell: two.", default=ThreeTissues())
 
+    def has(self, name: str) -> bool:
+        """Whether a response of that tissue is estimated."""
+        return name != "gm" or isinstance(self.tissues, ThreeTissues)
+
     def steps(self, data: Any, **run: Any) -> Steps:
         """Estimate them."""
         mask = self._mask(data)
@@ -300,6 +304,10 @@ class DeconvolveTissues(_Deconvolving, verb="tissue-fods", makes={"fods": FodFie
                 f"there are {len(self.responses)} responses; give those of white matter and CSF, or of white matter, "
                 "gray matter and CSF"
             )
+
+    def has(self, name: str) -> bool:
+        """Whether there are FODs, or densities of that tissue."""
+        return name != "gm" or len(self.responses) == len(TISSUES)
 
     def steps(self, data: Any, **run: Any) -> Steps:
         """Deconvolve the scan."""

@@ -1,5 +1,6 @@
 """Values that no file holds, such as layers from Python or painted labels, as operations."""
 
+import dataclasses
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from napari_gpubio.core.settings import hints, part, record_fields
 from napari_gpubio.core.space import checked_affine
 from napari_gpubio.tracts.fods.model import FixelField, FodField
 from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
+from napari_gpubio.tracts.places import PLACED_IN, UNKNOWN_LENGTHS, UNKNOWN_PLACE, has_place
 from napari_gpubio.tracts.regions import AnyRegion, Atlas, Region
 
 NamedArrays = tuple[tuple[str, Held], ...]
@@ -51,8 +53,7 @@ class _HeldValue(Reading):
         for name, hint in hints(type(self)).items():
             own, there = getattr(self, name), getattr(data, name, None)
             if typing.get_args(hint)[-1:] == (Ellipsis,):
-                pairs = zip(own, there or (), strict=True)
-                values[name] = {key: pair[1] if isinstance(one, Held) else one for (key, one), pair in pairs}
+                values[name] = _named(own, there)
             elif name in self.value.__dataclass_fields__ and name not in values:
                 values[name] = there if isinstance(own, Held) else own
         return self.value(**values)
@@ -63,6 +64,16 @@ def _kept(value: Any, store: Store) -> Any:
     if isinstance(value, np.ndarray):
         return store.hold(value)
     return tuple((key, _kept(one, store)) for key, one in value.items()) if isinstance(value, Mapping) else value
+
+
+def _named(own: Any, there: Any) -> Any:
+    """Pairs of names and what is held under them as a mapping; ``there``: the arrays at the same places."""
+    if isinstance(own, Held):
+        return there
+    if not isinstance(own, tuple):
+        return own
+    pairs = there or ((None, None),) * len(own)
+    return {key: _named(one, pair and pair[1]) for (key, one), pair in zip(own, pairs, strict=True)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,6 +129,27 @@ class HeldTractogram(_HeldValue, verb="held-tractogram", makes={"fibers": Tracto
     shape: tuple[int, int, int] = part("Shape", "Dimensions of the volume that they belong to.")
     per_fiber: NamedArrays = part("Numbers of fibers", "By name.", default=())
     per_point: NamedArrays = part("Numbers of points", "By name.", default=())
+    per_group: tuple[tuple[str, NamedArrays], ...] = part("Numbers of groups", "By group and name.", default=())
+    is_oriented: bool = param(True, "Oriented", "Whether their place is known.")
+    is_in_mm: bool = param(True, "In mm", "Whether their lengths are known.")
+    was_placed: bool = param(False, "Placed", "Whether they were put voxel by voxel where they lie.")
+
+    @classmethod
+    def of(cls, value: Any, name: str = "", store: Store = STORE) -> Self:
+        """Return the operation of fibers as they are now."""
+        return dataclasses.replace(
+            super().of(value, name, store),
+            is_oriented=has_place(value),
+            is_in_mm=not UNKNOWN_LENGTHS.items() <= value.parameters.items(),
+            was_placed=PLACED_IN in value.parameters,
+        )
+
+    def read(self, data: Any) -> Tractogram:
+        """Take them from where they are held."""
+        parameters: dict[str, Any] = {} if self.is_oriented else dict(UNKNOWN_PLACE)
+        parameters |= {} if self.is_in_mm else UNKNOWN_LENGTHS
+        parameters |= {PLACED_IN: ([list(row) for row in self.affine], list(self.shape))} if self.was_placed else {}
+        return dataclasses.replace(super().read(data), parameters=parameters)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,8 +13,8 @@ from napari_gpubio.tracts.model import Tractogram
 from napari_gpubio.tracts.operations.dissection import FindClusters
 from napari_gpubio.tracts.operations.fibers import OpenTractogram
 from napari_gpubio.tracts.operations.held import HeldRegion, HeldTractogram
-from napari_gpubio.tracts.operations.regions import OpenRegion, SphereRegion
-from napari_gpubio.tracts.regions import AnyRegion, Sphere
+from napari_gpubio.tracts.operations.regions import BoxRegion, OpenRegion, SphereRegion
+from napari_gpubio.tracts.regions import AnyRegion, Box, Sphere
 
 
 def fibers_source(
@@ -61,6 +61,8 @@ def region_source(region: AnyRegion, path: Path | None, key: int | str) -> Outpu
     if isinstance(region, Sphere):
         x, y, z = map(float, region.center_mm)
         return SphereRegion(center_mm=(x, y, z), radius_mm=region.radius_mm, name=region.name).output()
+    if isinstance(region, Box):
+        return BoxRegion(corner_mm=region.low_mm, opposite_mm=region.high_mm, name=region.name).output()
     opened = _first(region, lambda: OpenRegion.at(path or "", label=str(key)), path)
     return opened or HeldRegion.of(region).output()
 

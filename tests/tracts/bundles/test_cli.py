@@ -76,7 +76,7 @@ WRONG = {
     "several images": (["{}/sub-01/CST.tck", "--image", "FA={}/sub-01/*", "-o", "t.csv"], "sub-01 has 3 images"),
     "no name": (["{}/sub-01/CST.tck", "--image", "{}/sub-01/fa.nii.gz", "-o", "t.csv"], "give a name and a file"),
     "one name twice": (["{}/sub-01/CST.tck", "--image", "A=a", "--image", "A=b", "-o", "t.csv"], "two images"),
-    "profiles of nothing": (["{}/sub-01/CST.tck", "--profiles-out", "p.csv"], "needs an image"),
+    "profiles of nothing": (["{}/sub-01/CST.tck", "--profiles-out", "p.csv"], "no profiles with these"),
     "one node": ([*ALL, "--profiles-out", "p.csv", "--nodes", "1"], "at least 2"),
 }
 
