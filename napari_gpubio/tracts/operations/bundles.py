@@ -99,7 +99,7 @@ class MeasureBundles(Operation, verb="bundles", makes={"summary": Table, "profil
 
     def has(self, name: str) -> bool:
         """Whether there is the table: profiles are those of images."""
-        return name != "profiles" or any(getattr(one.of, "image", True) for one in self.bundles)
+        return name != "profiles" or any(getattr(one.of, "image", True) for _, one in self.inputs())
 
     def steps(self, data: Any, *, device: Any, stop: Any) -> Generator[Step, None, Group]:  # noqa: ARG002 - on the CPU
         """Measure them."""
