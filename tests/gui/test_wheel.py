@@ -19,10 +19,10 @@ pytestmark = pytest.mark.display
 def test_the_wheel_changes_nothing_in_a_panel(window_with_layers, qtbot, name):
     with panel_walk.shown_panel(window_with_layers, name) as panel:
         window_with_layers.window._qt_window.setFocus()
-        check_controls(panel, qtbot)
+        check_controls(panel, least=1 if name == "Session" else 4)
 
 
-def check_controls(panel, qtbot):
+def check_controls(panel, least):
     seen = set()
     for page in panel_walk.pages(panel):
         area = panel_walk.scroll_area(panel)
@@ -40,7 +40,7 @@ def check_controls(panel, qtbot):
             for notches in (-1, 1):
                 check_scrolls(area, control, notches)
                 assert panel_walk.state(panel) == before, (page, control, control.toolTip())
-    assert len(seen) > 3
+    assert len(seen) >= least
 
 
 def check_scrolls(area, control, notches):

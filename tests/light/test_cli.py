@@ -257,7 +257,7 @@ def test_a_killed_run_goes_on_with_what_was_kept(head_files, monkeypatch, capsys
         ),
         (("other.nii.gz",), r"other labels: .*head\.nii\.gz, and this run has .*other\.nii\.gz"),
         (("--properties", "other.csv"), "other media 1 mua_per_mm: .*, and this run has 0.5"),
-        (("--detector", "4", "0", "0", "3"), "other detector 1 .*: none, and this run has"),
+        (("--detector", "4", "0", "0", "3"), "other detector 1.*: none, and this run has"),
     ],
 )
 def test_a_killed_run_goes_on_with_its_own_inputs_only(head_files, monkeypatch, in_chunks_of, other, sentence):

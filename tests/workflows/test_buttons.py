@@ -20,6 +20,7 @@ from tests.dock_widgets import (
     MILLISECONDS,
     Held,
     button,
+    forget_choices,
     press_and_wait,
     save_scripts_as,
     script_of,
@@ -195,6 +196,7 @@ def test_hidden_voxels_are_no_dose(viewer, ran, qtbot):
 @pytest.mark.display
 def test_layers_that_are_gone_are_named(viewer, ran, qtbot):
     viewer.layers.remove("ball")
+    forget_choices(ran)
     qtbot.waitUntil(lambda: not ran.running, timeout=MILLISECONDS)
     button(ran, "Dose by region").click()
     assert "was removed" in ran.message

@@ -46,10 +46,12 @@ class Records:
         Of the random numbers.
     store, paths
         For arrays and files.
+    among
+        Operations that inputs come from; all by default.
     """
 
-    def __init__(self, seed: int, store: Store, paths: list[Any]) -> None:
-        self.random, self.store, self.paths = random.Random(seed), store, paths
+    def __init__(self, seed: int, store: Store, paths: list[Any], among: tuple[type[Operation], ...] = ()) -> None:
+        self.random, self.store, self.paths, self.among = random.Random(seed), store, paths, among
 
     def operation(self, cls: type[Operation], depth: int = 2) -> Operation:
         """A random record of an operation, with what it needs."""
@@ -74,7 +76,7 @@ class Records:
         return cls(**values)
 
     def _input(self, info: Any, depth: int) -> Any:
-        makers = _makers(info.kind)
+        makers = [one for one in _makers(info.kind) if not self.among or one[0] in self.among]
         if depth <= 0:  # those that need least
             heights = _heights()
             least = min((heights[cls] for cls, _ in makers), default=0)

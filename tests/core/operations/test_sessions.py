@@ -280,7 +280,8 @@ def test_mutants_of_sessions_are_opened_or_refused(folder, tmp_path):
 def test_random_sessions_come_back_and_run_to_the_same_bits(folder):
     for seed in range(8):
         store = Store()
-        records = Records(seed, store, [folder / "raw" / "t1.nii.gz"])
+        known = (HeldVolume, OpenVolume, *TOYS)
+        records = Records(seed, store, [folder / "raw" / "t1.nii.gz"], known)
         shown = []
         while len(shown) < 5:
             operation = records.operation(records.random.choice(TOYS))

@@ -50,6 +50,8 @@ def test_it_is_offered_while_a_layer_has_tensors(viewer, panel, fiber_box, qtbot
     assert not fiber_box.labels_box.isHidden()
     assert names(fiber_box.labels_box) == ["all labels", "1 rind", "2 core"]
     viewer.layers.remove(layer)
+    assert fiber_box.value is not None
+    fiber_box.choice.setCurrentIndex(0)
     assert fiber_box.value is None
     viewer.layers.remove(colors)
     assert fiber_box.isHidden()

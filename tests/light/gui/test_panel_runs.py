@@ -15,6 +15,7 @@ from tests.dock_widgets import (
     Mouse,
     check_closing_ends_a_run,
     check_nothing_is_left,
+    forget_choices,
     hears_the_mouse,
     hide_and_show,
     moved,
@@ -166,6 +167,9 @@ def test_other_labels_start_anew(viewer, shown, qtbot):
     assert old in viewer.layers  # the picture of the ball stays with the user
     viewer.layers.remove("ball")
     viewer.layers.remove("cube")
+    settle(qtbot, shown)
+    assert shown.voxels.labels_box.layer.name == "cube"
+    forget_choices(shown)
     settle(qtbot, shown)
     shown.run_button.click()
     assert "there are no labels" in shown.message

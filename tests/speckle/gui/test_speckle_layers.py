@@ -6,6 +6,7 @@ from napari.layers import Image
 
 from napari_gpubio.speckle.gui.layers import LIVE_MAP, LIVE_RAW, REGIONS, move_to, place_beside, place_of
 from napari_gpubio.speckle.gui.sources import StackPage
+from tests.dock_widgets import forget_choices
 from tests.speckle.gui.panel_samples import (
     MICROMETERS,
     SHAPE,
@@ -109,7 +110,7 @@ def test_regions_lie_over_the_image_and_a_rectangle_is_its_pixels(viewer, panel,
     np.testing.assert_array_equal(masks["region 1"], mask(5, 8, 20, 30))
 
 
-def test_names_stay_with_their_shapes_until_the_layer_is_deleted(viewer, panel, qtbot):
+def test_names_stay_with_their_shapes_as_long_as_their_layer_is_chosen(viewer, panel, qtbot):
     image, regions = add_stack(viewer), panel.regions.listener
     layer = draw(qtbot, panel, box(2, 2, 6, 6), box(10, 2, 16, 6), box(20, 2, 26, 6))
     assert list(regions.colors) == ["region 1", "region 2", "region 3"]
@@ -121,8 +122,10 @@ def test_names_stay_with_their_shapes_until_the_layer_is_deleted(viewer, panel, 
     assert list(masks) == ["region 2", "region 3", "region 4"]
     np.testing.assert_array_equal(masks["region 2"], mask(10, 2, 16, 6))
     assert len(set(regions.colors.values())) == 3
+    viewer.layers.remove("regions")
+    assert list(regions.masks(image, SHAPE)) == list(regions.colors) == ["region 2", "region 3", "region 4"]
     with qtbot.waitSignal(regions.changed):
-        viewer.layers.remove("regions")
+        forget_choices(panel)
     assert regions.masks(image, SHAPE) == regions.colors == {}
 
 

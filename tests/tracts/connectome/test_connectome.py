@@ -13,7 +13,7 @@ import pytest
 from napari_gpubio import cli
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import sample_path
-from napari_gpubio.core.operations import commands
+from napari_gpubio.core.operations import command_runs
 from napari_gpubio.core.space import apply_affine
 from napari_gpubio.core.steps import drive
 from napari_gpubio.core.volumes import write_volume
@@ -228,7 +228,7 @@ def test_a_killed_run_goes_on_with_what_was_kept(fibers, monkeypatch, tmp_path, 
             ["connectome", str(tmp_path / name), "--atlas", str(ATLAS), "--connectome-out", str(tmp_path / out)]
         )
 
-    with killed(monkeypatch, commands, after=4):  # the first two read
+    with killed(monkeypatch, command_runs, after=4):  # the first two read
         run("mine.tck", "c.npz")
     assert len(Connectome.unfinished(tmp_path / "c.npz").numbers["length_mm"]) == 80
     assert run("theirs.tck", "c.npz") == 2
