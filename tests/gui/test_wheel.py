@@ -50,7 +50,8 @@ def check_scrolls(area, control, notches):
     panel_walk.turn_wheel_at(control, notches)
     if lies_inside:
         could = start < bar.maximum() if notches < 0 else start > bar.minimum()
-        assert (bar.value() != start) == could, control.toolTip()
+        is_shorter = bar.maximum() < start  # since a row has gone that this one makes needless
+        assert (bar.value() != start) == could or is_shorter, control.toolTip()
         bar.setValue(start)
 
 
