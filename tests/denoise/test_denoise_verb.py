@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from napari_gpubio import cli, denoise
-from napari_gpubio.core.operations import commands
+from napari_gpubio.core.operations import command_runs
 from napari_gpubio.core.operations.volumes import record_beside
 from tests.denoise.samples import steps_and_noise
 
@@ -244,7 +244,7 @@ def test_an_interrupted_run_keeps_what_was_done(tmp_path, noisy, monkeypatch):
         stop.set()
         yield stop
 
-    monkeypatch.setattr(commands, "stop_at_interrupt", stopped)
+    monkeypatch.setattr(command_runs, "stop_at_interrupt", stopped)
     out = tmp_path / "out.nii"
     assert call(save(tmp_path / "in.nii", noisy), "-o", out) == 130
     assert np.array_equal(load(out), noisy)

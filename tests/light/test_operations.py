@@ -10,9 +10,11 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.operations import Output, Store, digest, file, from_graph, graph, run, save, script, verbs
 from napari_gpubio.core.operations.volumes import record_beside
 from napari_gpubio.core.settings import record_fields
+from napari_gpubio.core.steps import drive
 from napari_gpubio.core.volumes import read_array, write_volume
 from napari_gpubio.light.anisotropy import with_fibers
 from napari_gpubio.light.detectors import Detector, FaceDetector
+from napari_gpubio.light.guide import guided_steps
 from napari_gpubio.light.io import save_result
 from napari_gpubio.light.io.volumes import write_fluence
 from napari_gpubio.light.kernels.voxels.source_table import PackedSource, source_table
@@ -24,7 +26,7 @@ from napari_gpubio.light.layers.settings import LayeredSettings
 from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.operations import AddPhotons, Fluence, HeldDomain, OpenDomain, OpenRun, Simulate, WithFibers
 from napari_gpubio.light.phase import TabulatedPhaseFunction
-from napari_gpubio.light.run import simulate
+from napari_gpubio.light.run import simulate, simulate_steps
 from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.sources import KINDS, Collimated, Pattern, Pencil, emitting_volume
 from napari_gpubio.light.statistics import FluenceUnit
@@ -55,6 +57,11 @@ def domain(**more):
     return make_domain((8, 8, 8), **more)
 
 
+def simulated(*of, **more):
+    """A run of the plain API, with the guide of a denoiser."""
+    return drive(guided_steps(simulate_steps(*of, device="cpu", **more), device="cpu"))
+
+
 # -- again from data, and from code -----------------------------------------------------------------------------------
 
 
@@ -77,13 +84,14 @@ def test_random_records_come_back(verb, store, tmp_path, monkeypatch):
 def test_a_run_is_that_of_the_plain_api(store, tmp_path):
     made = Simulate.of(HeldDomain.of(domain(), store=store), SOURCES, FEW, DETECTORS, store)
     found = run(made, device="cpu", store=store)
-    expected = simulate(domain(), SOURCES, FEW, detectors=DETECTORS, device="cpu")
+    expected = simulated(domain(), SOURCES, FEW, detectors=DETECTORS)
     assert digest(found) == digest(expected)
-    assert found.guide is not None  # which a denoiser takes, and a plain run leaves out
+    assert found.guide is not None
+    assert simulate(domain(), SOURCES, FEW, detectors=DETECTORS, device="cpu").guide is None
     assert found.detected.labels == expected.detected.labels
     more = run(AddPhotons(run=made, photons=900), device="cpu", store=store)
     longer = dataclasses.replace(FEW, photons=900)
-    again = simulate(domain(), SOURCES, longer, detectors=DETECTORS, device="cpu", resume=expected)
+    again = simulated(domain(), SOURCES, longer, detectors=DETECTORS, resume=expected)
     assert digest(more) == digest(again)
     save_result(tmp_path / "r.npz", found)
     assert digest(run(OpenRun.at(tmp_path / "r.npz"), store=store)) == digest(found)
@@ -94,7 +102,7 @@ def test_a_volume_that_emits_keeps_its_cells(store):
     emission[3:5, 4, 5] = 1.0, 3.0
     source = emitting_volume(emission, domain().affine)
     made = Simulate.of(HeldDomain.of(domain(), store=store), [source], FEW, store=store)
-    assert digest(run(made, device="cpu", store=store)) == digest(simulate(domain(), source, FEW, device="cpu"))
+    assert digest(run(made, device="cpu", store=store)) == digest(simulated(domain(), source, FEW))
     with pytest.raises(InvalidInput, match="1 with patterns, and 0 patterns"):
         dataclasses.replace(made, patterns=())
     with pytest.raises(InvalidInput, match="there are 0 sources"):

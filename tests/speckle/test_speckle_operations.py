@@ -101,12 +101,13 @@ def test_maps_are_those_of_the_engine(store, frames):
     assert store.runs == 5, "frames, dark frames, both measured, and maps: each once"
 
 
-def test_a_map_that_the_settings_leave_out_is_none(store, frames):
+def test_a_map_that_the_settings_leave_out_is_refused(store, frames):
     chosen = ContrastSettings(index=settings.NoIndex(), mask=settings.NoMask())
     verb = Contrast(recording=frames, settings=chosen)
     assert [name for name in verb.makes if verb.has(name)] == ["contrast"]
-    assert run(verb.output("index"), device="cpu", store=store) is None
-    assert run(verb.output("mask"), device="cpu", store=store) is None
+    for name in ("index", "mask"):
+        with pytest.raises(InvalidInput, match=f"has no {name} with these settings"):
+            run(verb.output(name), device="cpu", store=store)
 
 
 def test_a_folder_is_one_input_whose_frames_count(tmp_path, store):

@@ -11,7 +11,7 @@ from napari_gpubio.core.command_line import STOPPED
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import sample_path
 from napari_gpubio.core.layer_files import RECORD
-from napari_gpubio.core.operations import commands, digest, read_record, run
+from napari_gpubio.core.operations import command_runs, digest, read_record, run
 from napari_gpubio.core.operations.files import output_of_record
 from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.tracts import Cone, EuDX, FixelGeodesic, FromFod, Hamiltonian, Principal, SDStream, Usual
@@ -209,7 +209,7 @@ def test_tracking_that_is_interrupted_keeps_its_fibers(tmp_path, monkeypatch, ou
         if step.message == "tracing fibers" and step.done and signal.getsignal(signal.SIGTERM) is not usual:
             signal.raise_signal(signal.SIGTERM)  # the second one would end the tests
 
-    monkeypatch.setattr(commands, "draw_progress", end)
+    monkeypatch.setattr(command_runs, "draw_progress", end)
     words = "track", DWI, "--seeds", "white-matter", "--count", 3, "--out", tmp_path / out, "--device", "cpu"
     assert run_verb(*words) == STOPPED
     assert signal.getsignal(signal.SIGTERM) is usual
