@@ -426,6 +426,7 @@ def _(folder):
 
 @ROWS.row("napari-gpubio mcml", "an input file of MCX", Did.REFUSED, "a.json", "napari-gpubio light")
 def _(folder):
+    (folder / "a.json").write_text("{}")
     run(folder, "mcml", "a.json", "--out", "out")
 
 
