@@ -12,8 +12,9 @@ OF_ENGINES: Mapping[str, tuple[str, ...]] = {
         "track-fods",
     ),
     "light": (
-        "add-layer-photons", "add-photons", "fibers-in-tissue", "fluence", "forward", "held-tissue", "light", "mcml",
-        "open-light", "open-tissue", "simulate-layers", "simulate-light", "under-beam",
+        "add-layer-photons", "add-photons", "fibers-in-tissue", "fluence", "forward", "held-diffusion-tensors",
+        "held-tissue", "light", "mcml", "mcx", "open-diffusion-tensors", "open-light", "open-tissue", "simulate-layers",
+        "simulate-light", "spectrum", "under-beam",
     ),
     "denoise": (
         "denoise", "denoise-fluence",

@@ -1,50 +1,162 @@
-"""MCX input files on the command line: run as they are, with the files that MCX would write."""
+"""The verb ``mcx``: input files of MCX, run as they are, with the files that MCX would write.
+
+What it makes has the names that the input file gives; how many results there are is known when it is read.
+"""
 
 import argparse
 import dataclasses
 import functools
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import Any
 
-from napari_gpubio.core.command_line import Writing, draw_progress, stop_at_interrupt
+from napari_gpubio.core.command_line import (
+    STOPPED,
+    Writing,
+    check_endings,
+    check_outputs,
+    draw_progress,
+    integer,
+    stop_at_interrupt,
+)
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.keeping import Keeper
-from napari_gpubio.core.report import tell, warn, wrote
+from napari_gpubio.core.keeping import Keeper, left_by
+from napari_gpubio.core.layer_files import described_files
+from napari_gpubio.core.report import measured, tell, warn, wrote
 from napari_gpubio.core.steps import Step, drive
-from napari_gpubio.light.arguments import given_case
+from napari_gpubio.core.volumes import NIFTI_SUFFIXES
 from napari_gpubio.light.guide import guided_steps
-from napari_gpubio.light.io.foreign import MCX_SUFFIXES
+from napari_gpubio.light.io.foreign import MCX_SUFFIXES, check_labels_file
 from napari_gpubio.light.io.mcx.cases import read_mcx
 from napari_gpubio.light.io.mcx.output import MOST_TRAJECTORIES, McxCase, McxReplayed, output_paths, write_mcx_output
-from napari_gpubio.light.io.results import save_result_steps
-from napari_gpubio.light.jacobians.cli import wants_replay
+from napari_gpubio.light.io.results import load_each_unfinished, load_unfinished, save_result_steps
+from napari_gpubio.light.io.volumes import write_fluence_steps
 from napari_gpubio.light.jacobians.replay import replay_steps
+from napari_gpubio.light.operations import Lit
 from napari_gpubio.light.patterns import PatternResult, simulate_patterns_steps
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.run import simulate_each_steps, simulate_steps
 from napari_gpubio.light.sources import all_sources
+from napari_gpubio.light.statistics import PER_PHOTON
+from napari_gpubio.light.summary import write_csv
 from napari_gpubio.light.surface import source_problem
 from napari_gpubio.light.trajectories import trajectories_steps
 
+_EXAMPLE = """example:
+  napari-gpubio mcx case.json --device cuda:0 --run-out run.npz
 
-def mcx_case(options: argparse.Namespace) -> McxCase | None:
-    """The case of an MCX input file, or None where labels are given."""
-    if options.labels is None or options.labels.suffix.lower() not in MCX_SUFFIXES or options.resume is not None:
-        if options.srcid is not None:
-            raise InvalidInput("--srcid chooses a source of an MCX input file; leave it out here")
-        return None
-    if given := given_case(options):
+Ctrl-C ends a run early: what was done is written. --run-out keeps it every 8 s, too, and the same command goes on."""
+_ENDINGS = {"out": NIFTI_SUFFIXES, "run_out": (".npz",), "numbers_out": (".csv",)}
+
+
+def add_verb(verbs: Any) -> None:
+    """Add the verb to the command line."""
+    verb = verbs.add_parser(
+        "mcx",
+        help="run an input file of MCX (.json, .inp), and write what MCX would",
+        description="Run an input file of MCX; what MCX would write is written to the current folder.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=_EXAMPLE,
+    )
+    verb.add_argument("input", type=Path, help="input file of MCX (.json, .inp)")
+    verb.add_argument("--photons", type=integer, metavar="N", help="photon packets (default: those of the file)")
+    verb.add_argument(
+        "--srcid", type=int, metavar="N",
+        help="of a file with several sources: 0 all of them together (usual), -1 each separately, or one, from 1",
+    )  # fmt: skip
+    verb.add_argument("--out", "-o", type=Path, metavar="FILE", help="fluence of each result as NIfTI")
+    verb.add_argument("--run-out", type=Path, metavar="FILE", help="each whole result (.npz); kept every 8 s")
+    verb.add_argument("--numbers-out", type=Path, metavar="FILE", help="the printed tables in full digits (.csv)")
+    verb.add_argument("--device", default="auto", help="auto, cpu, cuda:0, cuda:all")
+    verb.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the command."""
+    for name, endings in _ENDINGS.items():
+        check_endings({_flag(name): getattr(options, name)}, endings)
+    case = mcx_case(options)
+    suffixes = [f"_{number}" for number in range(1, case.results + 1)] if case.results > 1 else [""]
+    files = [] if options.run_out is None else [_numbered(options.run_out, suffix) for suffix in suffixes]
+    earlier = _earlier(case, files)
+    _check_outputs(options, case, suffixes, files if any(earlier) else None)
+    lit = [Lit(run=one, unit=PER_PHOTON) for one in simulate_case(options, case, earlier, files)]
+    tables = [one.told() for one in lit]
+    for number, (one, table) in enumerate(zip(lit, tables, strict=True), 1):
+        if len(lit) > 1:
+            print(f"{'Source' if case.patterns is None else 'Pattern'} {number} of {len(lit)}")
+        print("\n".join(table.lines))
+        tell(one.notes)
+    measured(results=[rows for table in tables for rows in table.numbers["results"]])
+    writing = Writing()
+    for one, suffix in reversed(
+        [*zip(lit, suffixes, strict=True)]
+    ):  # the first is what a run for patterns goes on with
+        _write(one, suffix, options, writing)
+    complete = all(one.complete for one in lit) & write_case(options, case, [one.run for one in lit], writing)
+    writing.finish()
+    return 0 if complete else STOPPED
+
+
+def _earlier(case: McxCase, files: Sequence[Path]) -> tuple[LightResult | None, ...]:
+    """What a run that did not end has left in its files."""
+    if case.separately:
+        return load_each_unfinished(files)
+    return (left_by(files[0], load_unfinished),) if files else (None,)
+
+
+def _check_outputs(
+    options: argparse.Namespace, case: McxCase, suffixes: Sequence[str], continued: Sequence[Path] | None
+) -> None:
+    """Find out before the run where its files go, and whether they would replace others."""
+    outputs: dict[str, Path | None] = dict(mcx_outputs(case))
+    for suffix in suffixes:
+        for name in _ENDINGS:
+            if (path := getattr(options, name)) is not None:
+                path, flag = _numbered(path, suffix), _flag(name)
+                files = described_files(path) if name == "out" else {"file": path}
+                outputs |= {f"the {what}{suffix} of {flag}": one for what, one in files.items()}
+    inputs = {f"input {path.name}": path for path in case.inputs}
+    check_outputs(outputs, inputs, force=options.force, continued=continued)
+
+
+def _write(lit: Lit, suffix: str, options: argparse.Namespace, writing: Writing) -> None:
+    """Write the files of a result, with something more in their names where there are several results."""
+    unit = lit.unit
+    writers: list[tuple[Path | None, Callable[[Path], object]]] = [
+        (options.run_out, lambda path: drive(save_result_steps(path, lit.run), draw_progress)),
+        (options.out, lambda path: drive(write_fluence_steps(path, lit.run, unit=unit), draw_progress)),
+        (options.numbers_out, lambda path: write_csv(path, lit.numbers.rows)),
+    ]
+    for path, write in writers:
+        if path is not None:
+            with writing.attempt():
+                write(_numbered(path, suffix))
+                wrote(_numbered(path, suffix))
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def _numbered(path: Path, suffix: str) -> Path:
+    """The path with something more before the ending of its name."""
+    ending = ".nii.gz" if path.name.lower().endswith(".nii.gz") else path.suffix
+    return path.with_name(
+        path.name[: len(path.name) - len(ending)] + suffix + path.name[len(path.name) - len(ending) :]
+    )
+
+
+def mcx_case(options: argparse.Namespace) -> McxCase:
+    """Read the input file."""
+    if options.input.suffix.lower() not in MCX_SUFFIXES:
+        check_labels_file(options.input)
         raise InvalidInput(
-            f"{options.labels.name} is an MCX input file, which says what is simulated; leave {given[0]} out or change "
-            "the file"
+            f"{options.input.name} does not end in {' or '.join(MCX_SUFFIXES)}, as input files of MCX do; labels are "
+            "run with napari-gpubio light"
         )
-    case = read_mcx(options.labels, options.srcid)
+    case = read_mcx(options.input, options.srcid)
     case.check_output()
-    if not case.is_one_run and wants_replay(options):
-        raise InvalidInput("--jacobian and --trajectories are of one run; choose one source with --srcid, or 0 for all")
-    if wants_replay(options) and not case.detectors:
-        raise InvalidInput("--jacobian and --trajectories are of detected photons; add Optode.Detector to the file")
     tell(case.notes)
     photons = case.settings.photons if options.photons is None else options.photons
     return dataclasses.replace(case, settings=dataclasses.replace(case.settings, photons=photons))

@@ -75,7 +75,7 @@ class LightSettings(Settings):
     time_gates_ns: tuple[float, ...] = part(
         "Time gates", "Edges of the time gates, from when a photon entered the tissue.", default=_STEADY_NS, unit="ns"
     )
-    faces: tuple[str, ...] = part(
+    faces: tuple[str, str, str, str, str, str] = part(
         "Faces", "What happens at the six outer faces of the grid.", default=("default",) * 6, advanced=True
     )
 

@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.numbers import short_number
+from napari_gpubio.core.report import WARNING
 from napari_gpubio.light.detectors import DetectedPhotons, detector_names
 from napari_gpubio.light.layers.result import Estimates
 from napari_gpubio.light.model import Medium
@@ -75,6 +76,11 @@ class DetectedSpectrum:
     effective_photons: Floats
     largest_share: Floats
     warnings: tuple[str, ...]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The warnings, as notes are written."""
+        return tuple(f"{WARNING}{one}" for one in self.warnings)
 
     @property
     def trusted(self) -> npt.NDArray[np.bool_]:

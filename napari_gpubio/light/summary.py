@@ -3,7 +3,7 @@
 import csv
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from napari_gpubio.core.errors import InvalidInput
@@ -163,6 +163,18 @@ def roulette_row(part: Estimate) -> NumberRow:
     status: Status = "warning" if abs(z) > MOST_ROULETTE_Z else "ok"
     note = f"z = {z:.1f}" if math.isfinite(z) else ""
     return NumberRow(group=ENERGY, name="Roulette", value=part.value, error=part.error, status=status, note=note)
+
+
+def table_lines(rows: Sequence[NumberRow]) -> Iterator[str]:
+    """Lines of a table of numbers for a terminal: a heading for each group, then names, numbers and units."""
+    width = max((len(row.name) for row in rows), default=0)
+    group = ""
+    for row in rows:
+        if row.group != group:
+            group = row.group
+            yield group
+        note = f"  ({row.note})" if row.note else ""
+        yield f"  {row.name:{width}}  {row.text} {row.unit}".rstrip() + note
 
 
 def write_csv(path: str | os.PathLike[str], rows: Iterable[NumberRow]) -> None:

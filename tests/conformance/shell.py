@@ -42,7 +42,8 @@ MINE = b"what was there before"
 VERBS = (
     "demo", "check", "bench", "warm", "info", "track", "track-fods", "track-fixels", "tensors", "response",
     "tissue-responses", "fod", "tissue-fods", "peaks", "mppca", "dissect", "bootstrap", "bootstrap-fods",
-    "connect", "connectome", "geodesics", "bundles", "light", "mcml", "forward", "denoise", "dvh", "speckle", "mesi",
+    "connect", "connectome", "geodesics", "bundles", "light", "mcml", "mcx", "forward", "denoise", "dvh", "speckle",
+    "mesi",
 )  # fmt: skip
 
 
@@ -255,7 +256,7 @@ row_of_kept("light", "the JSON file of a volume", head, "f.json", "--out", "f.ni
 row_of_kept("light", "the errors of a volume", head, "f_standard_error.nii.gz", "--out", "f.nii.gz")
 row_of_kept("light", "a Jacobian of several", head, "j_ln_intensity_musp.nii.gz", "--jacobian", "j.nii.gz",
             "--jacobian-of", "mua", "musp", "--detector", 4, 0, 0, 3)  # fmt: skip
-row_of_kept("light", "what MCX would write", lambda folder: ("light", str(written(folder, root()))), "slab.jnii")
+row_of_kept("mcx", "what MCX would write", lambda folder: ("mcx", str(written(folder, root()))), "slab.jnii")
 row_of_kept("demo", "a picture in a folder of the user's", lambda _: ("demo", "--headless"), "mine/fibers.png",
             "--out", "mine")  # fmt: skip
 
@@ -310,37 +311,29 @@ def _(folder):
 # -- runs that go on ---------------------------------------------------------------------------------------------------
 
 
-@ROWS.row("napari-gpubio light --resume", "the result that it goes on with as its result", Did.READ, "Energy balance")
+@ROWS.row("napari-gpubio add-photons", "the result that it goes on with as its result", Did.REFUSED, "same file")
 def _(folder):
-    run(folder, *head(folder), "--result", "r.npz")
-    run(folder, "light", "--resume", "r.npz", "--photons", 800, "--result", "r.npz", "--device", "cpu")
-    with chdir(folder):
-        assert load_result("r.npz").launched == 800
-
-
-@ROWS.row("napari-gpubio light --resume", "the result that it goes on with as another file", Did.REFUSED, "same file")
-def _(folder):
-    run(folder, *head(folder), "--result", "r.npz", "--detector", 4, 0, 0, 3)
-    run(folder, "light", "--resume", "r.npz", "--trajectories", "r.npz", "--force", "--device", "cpu")
+    run(folder, *head(folder), "--run-out", "r.npz")
+    run(folder, "add-photons", "r.npz", "--photons", 800, "--out", "r.npz", "--force", "--device", "cpu")
 
 
 def unfinished(folder: Path) -> tuple[object, ...]:
     """A result of a run that did not come to its end; returns the words of the run."""
-    words = *head(folder), "--result", "r.npz"
+    words = *head(folder), "--run-out", "r.npz"
     run(folder, *words)
     with chdir(folder):
         save_result("r.npz", dataclasses.replace(load_result("r.npz"), complete=False))
     return words
 
 
-@ROWS.row("napari-gpubio light --result", "a result whose run did not come to its end", Did.READ, "Energy balance")
+@ROWS.row("napari-gpubio light --run-out", "a result whose run did not come to its end", Did.READ, "Energy balance")
 def _(folder):
     run(folder, *unfinished(folder))
     with chdir(folder):
         assert load_result("r.npz").complete
 
 
-@ROWS.row("napari-gpubio light --result", "a result that was begun with another seed", Did.REFUSED, "other seed: 1")
+@ROWS.row("napari-gpubio light --run-out", "a result that was begun with another seed", Did.REFUSED, "other seed: 1")
 def _(folder):
     run(folder, *unfinished(folder), "--seed", 5)
 
@@ -413,18 +406,19 @@ def _(folder):
 
 @ROWS.row("napari-gpubio light", "a number of photons written as 1e3", Did.READ)
 def _(folder):
-    assert make_parser().parse_args(["light", "--photons", "1e3"]).photons == 1000
+    assert vars(make_parser().parse_args(["light", "x.nii", "--photons", "1e3"]))["field settings.photons"] == 1000
     for wrong in ("1.5", "1e999", "nan"):
         with pytest.raises(SystemExit):
-            make_parser().parse_args(["light", "--photons", wrong])
+            make_parser().parse_args(["light", "x.nii", "--photons", wrong])
 
 
 @ROWS.row("napari-gpubio light", "an input file of MCML", Did.REFUSED, "a.mci", "napari-gpubio mcml")
 def _(folder):
+    (folder / "a.mci").write_text("1.0")
     run(folder, "light", "a.mci")
 
 
-@ROWS.row("napari-gpubio mcml", "an input file of MCX", Did.REFUSED, "a.json", "napari-gpubio light")
+@ROWS.row("napari-gpubio mcml", "an input file of MCX", Did.REFUSED, "a.json", "napari-gpubio mcx")
 def _(folder):
     (folder / "a.json").write_text("{}")
     run(folder, "mcml", "a.json", "--out", "out")

@@ -19,7 +19,7 @@ from tests.light.result_samples import layered_domain
 
 ATLAS = sample_path("brain_phantom/atlas.nii.gz")
 PROSTATE = "\u524d\u7acb\u817a"
-LIGHT = ("light", "head.nii.gz", "--properties", "head.csv", "--position", 0, 0, 1, "--photons", 400, "--batches", 4)
+LIGHT = ("light", "head.nii.gz", "--media", "head.csv", "--position-mm", 0, 0, 1, "--photons", 400, "--batches", 4)
 
 
 def dose_files(folder: Path) -> tuple[str, ...]:

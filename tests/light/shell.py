@@ -1,16 +1,13 @@
-"""The verb ``light`` as a shell would run it."""
+"""The verbs ``light`` and ``mcx`` as a shell would run them."""
 
-import argparse
-
-from napari_gpubio.cli import make_parser
 from tests.shell import run_verb
 
 
-def parsed(*arguments: str) -> argparse.Namespace:
-    """Options of the verb."""
-    return make_parser().parse_args(["light", *arguments])
-
-
 def light(*arguments: str) -> int:
-    """Run the verb; return its exit status."""
+    """Run the verb on labels; return its exit status."""
     return run_verb("light", *arguments)
+
+
+def mcx(*arguments: str) -> int:
+    """Run the verb on an input file of MCX; return its exit status."""
+    return run_verb("mcx", *arguments)

@@ -10,7 +10,7 @@ import pytest
 from napari_gpubio.core import keeping
 from napari_gpubio.core.command_line import STOPPED
 from napari_gpubio.core.errors import InvalidInput, OutOfGpuMemory
-from napari_gpubio.light import batches, cli, mcx_cli
+from napari_gpubio.light import batches, mcx_cli
 from napari_gpubio.light.io import load_result
 from napari_gpubio.light.io.mcx.jdata import encode_array
 from tests.killed_runs import Killed, killed
@@ -18,7 +18,7 @@ from tests.light.io.mcx.samples import case, written
 from tests.light.io.mcx.test_output import loaded, root
 from tests.light.io.mcx.test_sources import HIT, ON_RECTANGLE, SMALL, STACK, side_by_side
 from tests.light.result_files import check_same
-from tests.light.shell import light
+from tests.light.shell import mcx
 from tests.light.voxel_samples import check_same_bits
 
 CPU = ("--device", "cpu")
@@ -38,7 +38,7 @@ def names(path):
 def test_fewer_photons_have_fewer_trajectories(folder):
     """The file has more photons than its trajectories, the command line fewer."""
     file = written(folder, root(DebugFlag="M", Photons=100_000))
-    assert light(str(file), *CPU, "--photons", "50") == 0
+    assert mcx(str(file), *CPU, "--photons", "50") == 0
     assert {"slab.jnii", "slab_detp.jdat", "slab_traj.jdat"} < set(names(folder))
 
 
@@ -48,7 +48,7 @@ def test_what_a_replay_does_not_need_is_written_when_it_fails(folder, monkeypatc
 
     monkeypatch.setattr(mcx_cli, "replay_steps", fail)
     with pytest.raises(InvalidInput, match="MB"):
-        light(str(written(folder, root(OutputType="J"))), *CPU, "--result", "run.npz")
+        mcx(str(written(folder, root(OutputType="J"))), *CPU, "--run-out", "run.npz")
     assert {"slab_detp.jdat", "run.npz"} < set(names(folder))
     assert "slab.jnii" not in names(folder)
 
@@ -64,24 +64,16 @@ def test_a_replay_that_is_stopped_is_not_called_complete(folder, monkeypatch, ca
     content = root(OutputType="J")
     content["Optode"]["Detector"] *= 2
     content["Optode"]["Detector"][1] = {"Pos": [2, 5.5, 0], "R": 2}
-    assert light(str(written(folder, content)), *CPU) == STOPPED
+    assert mcx(str(written(folder, content)), *CPU) == STOPPED
     assert seen
     assert "slab_detp.jdat" in names(folder)
     assert ("slab.jnii" in names(folder)) != ("without a whole replay" in capsys.readouterr().err)
 
 
-@pytest.mark.parametrize("wanted", ["--jacobian", "--trajectories"])
-def test_detectors_are_missed_before_the_run(folder, wanted):
-    content = root()
-    content["Optode"]["Detector"] = []
-    with pytest.raises(InvalidInput, match=r"add Optode\.Detector"):
-        light(str(written(folder, content)), *CPU, wanted, "x.npz")
-
-
 def test_no_photons_are_refused(folder):
     file = written(folder, root())
     with pytest.raises(InvalidInput, match="photons"):
-        light(str(file), *CPU, "--photons", "0")
+        mcx(str(file), *CPU, "--photons", "0")
     assert loaded(file)["Session"]["ID"] == "slab"
 
 
@@ -94,16 +86,16 @@ def test_outputs_do_not_replace_what_the_file_is_made_of(folder):
     (folder / "head.jnii").write_text(json.dumps(volume))
     (folder / "head.json").write_text(json.dumps(content))
     with pytest.raises(InvalidInput, match=r"are the same file"):
-        light("head.json", *CPU)
+        mcx("head.json", *CPU)
     assert json.loads((folder / "head.jnii").read_text()) == volume
     with pytest.raises(InvalidInput, match="are the same file"):
-        light(str(written(folder, root())), *CPU, "--out", str(next(folder.glob("case*.json")).with_suffix(".nii.gz")))
+        mcx(str(written(folder, root())), *CPU, "--out", str(next(folder.glob("case*.json")).with_suffix(".nii.gz")))
 
 
 @pytest.mark.parametrize("name", ["a\0b", "x" * 300])
 def test_a_session_whose_name_no_file_can_have_is_refused_before_the_run(folder, name):
     with pytest.raises(InvalidInput, match=r"Session\.ID"):
-        light(str(written(folder, root(ID=name))), *CPU)
+        mcx(str(written(folder, root(ID=name))), *CPU)
 
 
 # -- several results that are kept by time ----------------------------------------------------------------------------
@@ -121,7 +113,7 @@ def run(kind, *options, **changes):
     source, _, asked = SEVERAL[kind]
     whole = SMALL | {"Session": SMALL["Session"] | {"RNGSeed": 1} | changes}
     content = case(**whole, Optode={"Source": source, "Detector": HIT})
-    return light(str(written(Path(), content)), *CPU, *asked, *options, "--force")
+    return mcx(str(written(Path(), content)), *CPU, *asked, *options, "--force")
 
 
 def check_files(kind):
@@ -150,14 +142,14 @@ def in_steps(folder, monkeypatch, in_chunks_of):
 @EACH
 @EVERYWHERE
 def test_a_killed_run_of_several_results_goes_on_with_what_was_kept(in_steps, folder, monkeypatch, capsys, kind, after):
-    run(kind, "--result", "whole.npz")
+    run(kind, "--run-out", "whole.npz")
     with killed(monkeypatch, mcx_cli, after=after):
-        run(kind, "--result", "r.npz")
+        run(kind, "--run-out", "r.npz")
     kept = [load_result(path).launched for path in sorted(folder.glob("r_*.npz"))]
     capsys.readouterr()
     steps = []
     monkeypatch.setattr(mcx_cli, "draw_progress", steps.append)
-    assert run(kind, "--result", "r.npz") == 0
+    assert run(kind, "--run-out", "r.npz") == 0
     assert "goes on with r_1.npz" in capsys.readouterr().err
     assert sum(kept) > 0
     for number, launched in enumerate(kept):
@@ -176,22 +168,22 @@ def test_a_killed_run_of_several_results_goes_on_with_what_was_kept(in_steps, fo
 )
 def test_several_results_go_on_with_their_own_inputs_only(in_steps, folder, monkeypatch, kind, changes, sentence):
     with killed(monkeypatch, mcx_cli, after=6):
-        run(kind, "--result", "r.npz")
+        run(kind, "--run-out", "r.npz")
     before = {path.name: path.read_bytes() for path in folder.glob("r_*.npz")}
     assert before
     with pytest.raises(InvalidInput, match=sentence):
-        run(kind, "--result", "r.npz", **changes)
+        run(kind, "--run-out", "r.npz", **changes)
     assert {path.name: path.read_bytes() for path in folder.glob("r_*.npz")} == before
 
 
 def test_a_kill_between_two_sources_loses_neither(in_steps, folder, monkeypatch):
     """What is there is complete, and a result is missing."""
-    run("sources", "--result", "r.npz")
+    run("sources", "--run-out", "r.npz")
     expected = [load_result(f"r_{number}.npz") for number in (1, 2, 3)]
     (folder / "r_2.npz").unlink()
     steps = []
     monkeypatch.setattr(mcx_cli, "draw_progress", steps.append)
-    run("sources", "--result", "r.npz")
+    run("sources", "--run-out", "r.npz")
     assert not within(steps, 0, 300)
     assert within(steps, 300, 600)
     assert not within(steps, 600, 900)
@@ -206,14 +198,14 @@ def test_several_results_go_on_after_an_interrupt(in_steps, folder, monkeypatch,
             stopping.append(step)
             signal.raise_signal(signal.SIGINT)
 
-    run(kind, "--result", "whole.npz")
+    run(kind, "--run-out", "whole.npz")
     stopping = []
     with monkeypatch.context() as patch:
         patch.setattr(mcx_cli, "draw_progress", interrupt)
-        assert run(kind, "--result", "r.npz") == STOPPED
+        assert run(kind, "--run-out", "r.npz") == STOPPED
     steps = []
     monkeypatch.setattr(mcx_cli, "draw_progress", steps.append)
-    assert run(kind, "--result", "r.npz") == 0
+    assert run(kind, "--run-out", "r.npz") == 0
     assert not within(steps, 300 if kind == "sources" else 0, 400)
     check_files(kind)
 
@@ -226,22 +218,22 @@ def test_a_kill_while_the_results_are_written_loses_nothing(in_steps, folder, mo
             raise Killed
         written_files.append(write_result(*arguments))
 
-    run(kind, "--result", "whole.npz")
-    written_files, write_result = [], cli._write
+    run(kind, "--run-out", "whole.npz")
+    written_files, write_result = [], mcx_cli._write
     with monkeypatch.context() as patch:
-        patch.setattr(cli, "_write", write)
+        patch.setattr(mcx_cli, "_write", write)
         patch.setattr(keeping, "EVERY_SECONDS", 0.0)
         patch.setattr(keeping, "_REST", 0.0)
         with pytest.raises(Killed):
-            run(kind, "--result", "r.npz")
-    assert run(kind, "--result", "r.npz") == 0
+            run(kind, "--run-out", "r.npz")
+    assert run(kind, "--run-out", "r.npz") == 0
     check_files(kind)
 
 
 def test_other_results_that_force_replaces_are_not_gone_on_with(in_steps, folder, monkeypatch):
-    run("sources", "--result", "r.npz", RNGSeed=5)
+    run("sources", "--run-out", "r.npz", RNGSeed=5)
     with killed(monkeypatch, mcx_cli, after=25):
-        run("sources", "--result", "r.npz")
+        run("sources", "--run-out", "r.npz")
     assert sorted(path.name for path in folder.glob("r_*.npz")) == ["r_1.npz", "r_2.npz"]
-    assert run("sources", "--result", "r.npz") == 0
+    assert run("sources", "--run-out", "r.npz") == 0
     assert [load_result(f"r_{number}.npz").settings.seed for number in (1, 2, 3)] == [1, 2, 3]

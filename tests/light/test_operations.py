@@ -24,7 +24,16 @@ from napari_gpubio.light.layers.model import Layer, LayeredMedium
 from napari_gpubio.light.layers.run import simulate as simulate_layers
 from napari_gpubio.light.layers.settings import LayeredSettings
 from napari_gpubio.light.model import Domain, Medium
-from napari_gpubio.light.operations import AddPhotons, Fluence, HeldDomain, OpenDomain, OpenRun, Simulate, WithFibers
+from napari_gpubio.light.operations import (
+    AddPhotons,
+    Fluence,
+    HeldDiffusionTensors,
+    HeldDomain,
+    OpenDomain,
+    OpenRun,
+    Simulate,
+    WithFibers,
+)
 from napari_gpubio.light.phase import TabulatedPhaseFunction
 from napari_gpubio.light.run import simulate, simulate_steps
 from napari_gpubio.light.settings import LightSettings
@@ -113,7 +122,7 @@ def test_fluence_is_written_as_by_the_plain_api(store, tmp_path):
     made = Simulate.of(HeldDomain.of(domain(), store=store), SOURCES[:1], FEW, store=store)
     unit = FluenceUnit("mW/mm²", 3.0)
     fluence = Fluence(run=made, unit=unit.name, factor=unit.factor, hide_uncertain=True)
-    found = run(fluence, device="cpu", store=store)
+    found = run(fluence.output("fluence"), device="cpu", store=store)
     write_fluence(tmp_path / "plain.nii", found.run, unit=unit, hide_uncertain=True)
     save(fluence, tmp_path / "made.nii", device="cpu", store=store)
     (plain, _), (written, _) = (read_array(tmp_path / f"{name}.nii") for name in ("plain", "made"))
@@ -153,7 +162,8 @@ def test_fibers_make_tensors(store):
     white = make_domain((8, 8, 8), Medium(label=1, mua_per_mm=0.02, mus_per_mm=5.0))
     tensors = np.zeros((8, 8, 8, 6), np.float32)
     tensors[..., :3] = 3e-3, 3e-4, 3e-4
-    made = WithFibers(tissue=HeldDomain.of(white, store=store), tensors=store.hold(tensors), affine=white.affine)
+    held = HeldDiffusionTensors(tensors=store.hold(tensors), affine=white.affine)
+    made = WithFibers(tissue=HeldDomain.of(white, store=store), tensors=held)
     found = run(made, store=store)
     assert digest(found) == digest(with_fibers(white, tensors, white.affine))
     assert found.is_anisotropic

@@ -18,6 +18,7 @@ from napari_gpubio.core.operations.stores import STORE, kind_registered, run_ste
 from napari_gpubio.core.report import measured, tell, wrote
 from napari_gpubio.core.steps import drive
 
+_GOES_ON = "stopped early; the same command goes on"
 Outputs = Mapping[str, tuple[str, Path]]  # names of results and their files, by the options that say so
 
 
@@ -53,7 +54,7 @@ def run_verb(made: Operation, outputs: Outputs, options: argparse.Namespace) -> 
     if result is None:
         return STOPPED
     is_whole = getattr(result, "complete", True)
-    if not is_whole and (made.continues or made.keeps_parts):
+    if not is_whole and made.keeps_parts:
         return _stopped(made, result, kept)
     _tell_notes(made, result, device)
     writing, told = Writing(), Told()
@@ -69,6 +70,8 @@ def run_verb(made: Operation, outputs: Outputs, options: argparse.Namespace) -> 
         write_record(options.record, made)
         wrote(options.record)
     writing.finish()
+    if not is_whole and kept is not None:
+        tell([_GOES_ON])
     return told.status if is_whole else STOPPED
 
 
@@ -92,7 +95,7 @@ def _left(made: Operation, path: Path | None) -> Any:
 
 def _keep(made: Operation, path: Path, value: Any) -> None:
     """Write what is done."""
-    write_value(value, path, made.output(made.continues))
+    write_value(value, path, made.output(made.continues), draw_progress)
 
 
 def _stopped(made: Operation, result: Any, kept: Path | None) -> int:
@@ -103,7 +106,7 @@ def _stopped(made: Operation, result: Any, kept: Path | None) -> int:
         tell(["stopped early; nothing was kept"])
     else:
         _keep(made, kept, made.output(made.continues).value_in(result))
-        tell(["stopped early; the same command goes on"])
+        tell([_GOES_ON])
     return STOPPED
 
 
@@ -117,6 +120,6 @@ def _write(made: Operation, result: Any, files: Mapping[str, Path], writing: Wri
     """Write results; one that cannot be written keeps no other from being written."""
     for name, path in files.items():
         with writing.attempt():
-            write_value(made.output(name).value_in(result), path, made.output(name))
+            write_value(made.output(name).value_in(result), path, made.output(name), draw_progress)
             for one in (path, *kind_registered(made.makes[name]).beside(path).values()):
                 wrote(one)

@@ -49,7 +49,7 @@ from napari_gpubio.core.settings import Settings, alternatives, hints, is_union,
 
 RECORD_ENDING = ".json"
 _RECORD, _READ = "record", "read"
-_MOST_SHOWN = 18  # options in a short help: of more, those of parts and of reading are in the long one alone
+_MOST_SHOWN = 18  # options in a short help: of more, those of reading, and of parts but the first of each, are left out
 
 
 class _Option(NamedTuple):
@@ -124,9 +124,10 @@ def _prepare(operation: type[Operation], verb: Parser, arguments: Sequence[str])
     first, reads = _first(operation), _reading_options(operation)
     given = [one for one in every if _is_chosen(one, chosen)]
     is_long = not shows_all and sum(map(_is_plain, [*given, *reads])) > _MOST_SHOWN
+    firsts = {option.path[:-1]: option for option in reversed([one for one in given if _is_plain(one)])}
     for option in given:
-        is_choice = bool(alternatives(hints(option.owner)[option.field.name]))
-        _add_option(verb, option, first, shows_all=shows_all, hides=is_long and len(option.path) > 1 and not is_choice)
+        is_shown = len(option.path) == 1 or option in firsts.values() or _is_choice(option)
+        _add_option(verb, option, first, shows_all=shows_all, hides=is_long and not is_shown)
     if reads:
         how = verb.add_argument_group("how files are read" + ": see --help-all" * is_long)
         for option in reads:
@@ -276,6 +277,11 @@ def _is_plain(option: _Option) -> bool:
     """Whether a short help would show an option."""
     told = param_info(option.field) or part_info(option.field)
     return told is None or not told.advanced
+
+
+def _is_choice(option: _Option) -> bool:
+    """Whether it says which alternative a part is."""
+    return bool(alternatives(hints(option.owner)[option.field.name]))
 
 
 def _add_option(verb: Any, option: _Option, first: str, *, shows_all: bool, hides: bool = False) -> None:

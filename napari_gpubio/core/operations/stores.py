@@ -83,7 +83,7 @@ class Kind(Generic[T]):
     endings
         Of the files that it is written to.
     write
-        Writes a value to a path; the last argument is the operation's record as plain data.
+        Writes a value to a path, perhaps by steps; the last argument is the operation's record as plain data.
     beside
         The files that are written beside one, by what they are.
     opens
@@ -454,14 +454,17 @@ def save(
     write_value(run(wanted, device=device, store=store), path, wanted)
 
 
-def write_value(value: Any, path: str | Path, output: Output[Any]) -> None:
+def write_value(
+    value: Any, path: str | Path, output: Output[Any], progress: Callable[[Step], object] | None = None
+) -> None:
     """Write a result, which an operation has made, with its record; InvalidInput if the file cannot be written."""
     from napari_gpubio.core.operations.files import record_of_output
 
     kind = kind_registered(type(value))
     if kind.write is None:
         raise InvalidInput(f"{words_of(kind.type)} is written to no file; write what is made of it")
-    kind.write(value, Path(path), record_of_output(output))
+    if isinstance(steps := kind.write(value, Path(path), record_of_output(output)), Generator):
+        drive(steps, progress)
 
 
 def _data(operation: Operation, here: Mapping[str, Any], store: Store) -> SimpleNamespace:

@@ -14,7 +14,8 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.numbers import short_number
-from napari_gpubio.core.parameters import check_params, param
+from napari_gpubio.core.parameters import param
+from napari_gpubio.core.settings import Settings
 from napari_gpubio.core.space import apply_affine, checked_affine, same_grid
 from napari_gpubio.core.tensor_components import (
     axes_of,
@@ -36,8 +37,8 @@ _STEPS = 129  # of f in tables
 _SOURCE = "DePaoli et al. 2020, Neurophotonics 7:015011"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FiberCalibration:
+@dataclass(frozen=True, kw_only=True)
+class FiberCalibration(Settings):
     """How much light scatters across and along the fibers of white matter.
 
     The defaults are the reduced scattering of mammalian spinal white matter [1]_, whose abstract gives 3.52 +- 0.1 and
@@ -81,10 +82,7 @@ class FiberCalibration:
     keep_mean: bool = param(
         True, "Keep the labels' mean", "Keep the mean diffusion coefficient of each label's reduced scattering."
     )
-    source: str = _SOURCE
-
-    def __post_init__(self) -> None:
-        check_params(self)
+    source: str = param(_SOURCE, "Source", "Where the numbers come from.", compare=False, advanced=True)
 
 
 class FiberMap(NamedTuple):

@@ -17,7 +17,7 @@ from napari_gpubio.light.anisotropy.calibration import FiberMap, fiber_map, with
 from napari_gpubio.light.gui.fibers import FiberChoice
 from napari_gpubio.light.gui.labels import Tissue
 from napari_gpubio.light.model import Domain, Medium
-from napari_gpubio.light.operations import HeldDomain, OpenDomain, OpenRun, Simulate, WithFibers
+from napari_gpubio.light.operations import HeldDiffusionTensors, HeldDomain, OpenDomain, OpenRun, Simulate, WithFibers
 from napari_gpubio.light.result import LightResult
 
 
@@ -101,9 +101,8 @@ def tissue_of(volume: Volume, domain: Domain) -> Operation:
     if fibers is None:
         return made
     rows = np.asarray(fibers.affine, np.float64)
-    return WithFibers(
-        tissue=made, tensors=STORE.hold(fibers.tensors), affine=rows, labels=fibers.labels, model=fibers.model
-    )
+    tensors = HeldDiffusionTensors(tensors=STORE.hold(fibers.tensors), affine=rows)
+    return WithFibers(tissue=made, tensors=tensors, labels=fibers.labels, model=fibers.model)
 
 
 def _holds(path: Path, domain: Domain) -> bool:

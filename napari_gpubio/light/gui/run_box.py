@@ -239,9 +239,8 @@ class VoxelRunBox(RunBox):
     def settings(self) -> LightSettings:
         """The settings as shown; `InvalidInput` if they cannot be run."""
         settings: LightSettings = self.form.value()
-        return dataclasses.replace(
-            settings, photons=self.photons.value(), time_gates_ns=self._edges(), faces=self.faces.faces
-        )
+        faces: Any = self.faces.faces
+        return dataclasses.replace(settings, photons=self.photons.value(), time_gates_ns=self._edges(), faces=faces)
 
     def set_settings(self, settings: LightSettings) -> None:
         """Show other settings; ``changed`` is emitted once."""

@@ -31,8 +31,11 @@ _VOLUMES = {
     ".ply": ("a surface", "fill it with voxels first"),
     ".obj": ("a surface", "fill it with voxels first"),
     ".msh": ("a mesh", "fill it with voxels first"),
-    ".csv": ("a table", "give it as --properties, and a label volume before"),
-    ".npz": ("a result or arrays of NumPy", "go on with a result by --resume, or save the labels as NIfTI"),
+    ".csv": ("a table", "give it as --media, and a label volume before"),
+    ".npz": (
+        "a result or arrays of NumPy",
+        "go on with a result by add-photons, or save the labels as NIfTI",
+    ),
     ".npy": ("an array of NumPy", "save it as NIfTI with its affine"),
     ".png": ("an image", "give a label volume"),
     ".jpg": ("an image", "give a label volume"),

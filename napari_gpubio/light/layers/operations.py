@@ -105,7 +105,7 @@ class RunMci(Operation, verb="mcml", makes={"runs": LayeredRuns}):
         """Raise InvalidInput if it is an input file of another program."""
         path = Path(self.file.path)
         if path.suffix.lower() in MCX_SUFFIXES:
-            raise InvalidInput(f"{path.name} is named like an input file of MCX; run it with napari-gpubio light")
+            raise InvalidInput(f"{path.name} is named like an input file of MCX; run it with napari-gpubio mcx")
 
     def steps(self, data: Any, **run: Any) -> Generator[Step, None, LayeredRuns]:
         """Simulate all runs."""

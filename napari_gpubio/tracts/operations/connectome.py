@@ -142,6 +142,7 @@ class MakeConnectome(Operation, verb="connectome", makes={"matrix": Matrix, "con
     )
     needs_no_file = True
     continues = "connectome"
+    keeps_parts = "a matrix of a part of the fibers would be taken for that of all"
 
     fibers: Ref[Fibers] = given("Fibers", "Tractogram: trk, tck, trx, vtk, tt.gz.")
     atlas: Ref[Atlas] = given("Atlas", "Label volume, with a table of names beside it.")

@@ -154,7 +154,7 @@ def test_an_interrupt_keeps_what_was_done(folder, monkeypatch, capsys):
         (["{}/two.mci", "--out", "none/out"], "the folder none does not exist; create it"),
         (["{}/two.mci", "--out", "."], "is a folder"),
         (["{}/alike.mci"], r"two runs would write x\.mco; rename one of their output files"),
-        (["{}/a.json"], "named like an input file of MCX; run it with napari-gpubio light"),
+        (["{}/a.json"], "named like an input file of MCX; run it with napari-gpubio mcx"),
     ],
 )
 def test_bad_input_gives_a_sentence_and_writes_nothing(folder, arguments, sentence):

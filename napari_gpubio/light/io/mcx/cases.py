@@ -342,7 +342,7 @@ def _tidy(seconds: float) -> float:
     return float(f"{seconds * _NS:.12g}")
 
 
-def _read_faces(letters: str) -> tuple[str, ...]:
+def _read_faces(letters: str) -> Any:
     flags = letters.lower()
     if len(flags) > 12 or any(letter not in _LETTERS for letter in flags[:6]) or set(flags[6:]) - {"0", "1"}:
         raise InvalidInput(
@@ -350,7 +350,7 @@ def _read_faces(letters: str) -> tuple[str, ...]:
             "-x, -y, -z, +x, +y, +z, and then 0 or 1 for each"
         )
     rules = dict(zip(_MCX_FACES, flags[:6].ljust(6, "_"), strict=True))
-    return tuple(_LETTERS[rules[face]] for face in FACES)
+    return tuple(_LETTERS[rules[face]] for face in FACES)  # six
 
 
 def _flags(session: Section) -> str:

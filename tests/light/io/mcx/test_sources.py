@@ -208,7 +208,7 @@ def test_what_mcx_cannot_mix(read, tmp_path, other):
 def run_in(folder: Path, monkeypatch, root, *options: str) -> dict:
     monkeypatch.chdir(folder)
     Path("case.json").write_text(json.dumps(root))
-    assert main(["light", "case.json", "--device", "cpu", *options]) == 0
+    assert main(["mcx", "case.json", "--device", "cpu", *options]) == 0
     return json.loads(Path("small.jnii").read_text())
 
 
@@ -217,7 +217,7 @@ HIT = [{"Pos": [3, 3, 0], "R": 3}]
 
 
 def test_all_sources_together(tmp_path, monkeypatch, read):
-    volume = run_in(tmp_path, monkeypatch, small(PAIR, HIT), "--result", "all.npz")
+    volume = run_in(tmp_path, monkeypatch, small(PAIR, HIT), "--run-out", "all.npz")
     made = read(small(PAIR, HIT))
     expected = simulate(made.domain, made.source, made.settings, detectors=made.detectors, device="cpu")
     np.testing.assert_array_equal(decode_array(volume["NIFTIData"], ""), expected.gates)
@@ -258,7 +258,7 @@ def test_patterns_from_the_shell(tmp_path, monkeypatch):
 def test_srcid_that_is_none(tmp_path, monkeypatch, capsys, options, words):
     monkeypatch.chdir(tmp_path)
     Path("case.json").write_text(json.dumps(small(PAIR)))
-    assert main(["light", "case.json", *options]) == 2
+    assert main(["mcx", "case.json", *options]) == 2
     assert words in capsys.readouterr().err
 
 
@@ -267,5 +267,5 @@ def test_nifti_holds_one_volume_only(tmp_path, monkeypatch, capsys):
     root = small(PAIR)
     root["Session"]["OutputFormat"] = "nii"
     Path("case.json").write_text(json.dumps(root))
-    assert main(["light", "case.json", "--srcid", "-1"]) == 2
+    assert main(["mcx", "case.json", "--srcid", "-1"]) == 2
     assert "choose jnii" in capsys.readouterr().err
