@@ -68,7 +68,8 @@ __all__ = [
 class Register(Operation, verb="register-frames", makes={"recording": Registered}):
     """Shift frames by whole pixels onto the first one, to correct for motion.
 
-    Interpolation would change the contrast. Frames are shifted when they are read: give the record to another verb.
+    Interpolation would change the contrast. Frames are shifted when they are read: give the record to another verb,
+    which finds the shifts; with --json they are told.
     """
 
     examples = ("register-frames frames.tif --record moved.json",)
@@ -116,7 +117,10 @@ class _OfFrames(Operation):
         "Frames", "Raw frames: a TIFF stack, a folder of TIFF files, a video, or a raw file .00000 of UT Austin."
     )
     dark: Ref[DarkNoise] | None = given(
-        "Dark frames", "Frames taken in the dark: level and noise of each pixel are measured on them.", optional=True
+        "Dark frames",
+        "Frames taken in the dark: level and noise of each pixel are measured on them. They are read at the channel of "
+        "the frames; to take another one, give a record of measure-dark.",
+        optional=True,
     )
     noise: NoiseModel = part("Camera noise", "What is subtracted from the variance.", default=NoiseModel())
 
