@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.operations.records import File, Held, Reading
@@ -49,9 +48,9 @@ class HeldFrames(Reading, verb="held-frames", makes={"recording": Recording}):
     name: str = param("frames", "Name", "As people know them.", compare=False)
 
     @classmethod
-    def of(cls, frames: npt.ArrayLike, name: str = "frames", store: Store = STORE) -> "HeldFrames":
-        """Return the operation of frames as they are now, which are copied."""
-        return cls(array=store.hold(np.asarray(frames)), name=name)
+    def of(cls, frames: Any, name: str = "frames", store: Store = STORE) -> "HeldFrames":
+        """Return the operation of frames as they are now; see `Store.hold` for those that are not in memory."""
+        return cls(array=store.hold(frames), name=name)
 
     def read(self, data: Any) -> Recording:
         """Take them from where they are held."""

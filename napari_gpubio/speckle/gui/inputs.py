@@ -5,7 +5,6 @@ import typing
 from collections.abc import Generator
 from typing import Any
 
-import numpy as np
 from napari.layers import Image
 from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QCheckBox, QWidget
@@ -188,7 +187,7 @@ def noise_text(noise: Noise) -> str:
 
 def _dark_steps(frames: Any) -> Generator[Step, None, DarkNoise]:
     yield Step(0, 1, "dark frames")
-    return measure_dark(np.asarray(frames))
+    return measure_dark(frames)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
