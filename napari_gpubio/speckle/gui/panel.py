@@ -32,7 +32,7 @@ from napari_gpubio.speckle.gui.video import Video, ask_video_path, video_of, wri
 from napari_gpubio.speckle.mesi.recording import NOT_SPATIAL
 from napari_gpubio.speckle.opening import HeldRegions
 from napari_gpubio.speckle.operations import Contrast, Mesi, Pulsatility
-from napari_gpubio.speckle.settings import RelativeFlow, Spatial, WindowSettings
+from napari_gpubio.speckle.settings import ContrastSettings, RelativeFlow, Spatial, WindowSettings
 
 if TYPE_CHECKING:
     import napari.viewer
@@ -242,14 +242,19 @@ class SpecklePanel(EnginePanel):
 
     def script_files(self) -> dict[Any, str]:
         """Files that a script writes."""
-        maps, name = self._maps(), file_name(self._read().name if self.result is None else self.result.run.name)
-        if isinstance(maps, Mesi):
+        result = self.result
+        run = self._read() if result is None else result.run
+        name = file_name(run.name)
+        if run.verb is Mesi:
             return {"fit": f"mesi of {name}.tif"}
-        assert isinstance(maps, Contrast)
-        pulses, titles = self._pulses(), {"index": kind_of(maps.settings.index)}
-        parts = [part for part in maps.makes if maps.has(part)]
-        files: dict[Any, str] = {maps.output(part): f"{titles.get(part, part)} of {name}.tif" for part in parts}
-        return files | ({} if pulses is None else {one: f"{one} of {name}.csv" for one in ("curves", "pulsatility")})
+        chosen: ContrastSettings = run.fields["settings"]
+        titles = {"contrast": "contrast"} | ({"index": kind_of(chosen.index)} if chosen.has_index else {})
+        titles |= {"mask": "mask"} if chosen.has_mask else {}
+        files = {part: f"{title} of {name}.tif" for part, title in titles.items()}
+        if result is None or not self.regions.masks_of_result():
+            return files
+        tables = {one: f"{one} of {name}.csv" for one in ("curves", "pulsatility")}
+        return {result.operation.output(part): path for part, path in files.items()} | tables
 
     def _maps(self) -> Operation:
         return self._read().operation() if self.result is None else self.result.operation
