@@ -4,6 +4,7 @@ What a layer shows is what made it, its file, or its values, which are copied. F
 read, and arrays looked through; `known` is what was found before.
 """
 
+import dataclasses
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -36,6 +37,7 @@ from napari_gpubio.dose.napari_io import (
 from napari_gpubio.dose.operations.inputs import DoseOf, LabelsOf, OpenDose
 from napari_gpubio.dose.structures.labels import LabelStructures
 
+_UNKNOWN = ("values", "", "linear")  # meaning of what does not say it
 Volumes = Mapping[Any, Output[Volume]]  # that layers were found to show, by the layer
 
 
@@ -52,7 +54,8 @@ def dose_shown(
     volume = volume_of_dose(layer, scale)
     if frame is None and (made := _made_as_dose(layer, unit, volume, store)) is not None:
         return made, None
-    source, value = volume_shown(layer, volume, known, store)
+    as_it_is = dataclasses.replace(volume, quantity=None) if _meaning(volume) == _UNKNOWN else volume
+    source, value = volume_shown(layer, as_it_is, known, store)
     error = standard_error_of(layer)
     held = None if error is None else HeldVolume.of(volume.like(error, name=f"error of {volume.name}"), store)
     states_it = value.quantity is not None
@@ -131,7 +134,7 @@ def _fits(output: Output[Volume], volume: Volume, store: Store) -> bool:
 
 def _meaning(volume: Volume) -> tuple[str, str, str]:
     known = volume.quantity
-    return ("values", "", "linear") if known is None else (known.name, known.unit, known.scale)
+    return _UNKNOWN if known is None else (known.name, known.unit, known.scale)
 
 
 # -- structures -------------------------------------------------------------------------------------------------------
