@@ -113,16 +113,20 @@ class InputBox(QWidget):
 
     def show_draft(self, operation: DoseVolume) -> None:
         """Show the layers of an operation's doses and structures, or add them; InvalidInput if one is not there."""
-        doses = [_layer_of(self._viewer, ref) for ref in operation.doses]
-        structures = [_layer_of(self._viewer, ref) for ref in operation.structures]
+        refs = [*operation.inputs()]
+        doses, structures = (
+            [_layer_of(self._viewer, ref) for field, ref in refs if field == name] for name in ("doses", "structures")
+        )
         self._is_user_choice = True
         for box, layer in ((self.dose_box, doses[0]), (self.second_box, doses[1] if len(doses) > 1 else None)):
             box.choose(layer)
             box.settle()
-        if isinstance(first := operation.doses[0].of, DoseOf):
+        first = refs[0][1].of
+        if isinstance(first, DoseOf):
             self.unit.setText(first.unit)
             self._on_unit()
-            if isinstance(volume := first.volume.of, HeldVolume) and self.scale.isEnabled():
+            volume = next(first.inputs())[1].of
+            if isinstance(volume, HeldVolume) and self.scale.isEnabled():
                 self.scale.setCurrentIndex(SCALES.index(volume.quantity[2]))
         self.structures.choose(*structures)
 
@@ -243,10 +247,11 @@ def _layer_of(viewer: Any, shown: Output[Any]) -> Any:
     of = shown.of
     if not isinstance(of, (DoseOf, LabelsOf)):
         return layers_showing(viewer, shown)[0]
-    layer = next((one for one in viewer.layers if _has_values(record_of(one), of.volume)), None)
+    _, volume = next(of.inputs())
+    layer = next((one for one in viewer.layers if _has_values(record_of(one), volume)), None)
     if layer is None:
         return layers_showing(viewer, shown)[0]
-    told = {FRAME: of.frame_of_reference}
+    told: dict[str, Any] = {FRAME: of.frame_of_reference}
     told |= {STRUCTURES: named_labels(of.names)} if isinstance(of, LabelsOf) else {UNIT: of.values_unit}
     layer.metadata[KEY] = {**layer.metadata.get(KEY, {}), **{name: one for name, one in told.items() if one}}
     return layer
