@@ -6,8 +6,9 @@ it needs, so there can be no cycle.
 
 import dataclasses
 import json
+import os
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,6 +17,7 @@ from napari_gpubio.core.files import atomic_write
 from napari_gpubio.core.foreign import existing_json
 from napari_gpubio.core.operations.records import (
     CHECKSUM,
+    UNREAD,
     File,
     Held,
     Operation,
@@ -94,8 +96,13 @@ def output_of_record(data: Any) -> Output[Any] | None:
 
 
 def write_record(path: str | Path, *operations: Operation) -> None:
-    """Write operations with all that they need as JSON; an older file stays until the new one is complete."""
-    text = json.dumps(graph(*operations), indent=1, allow_nan=False, ensure_ascii=False)
+    """Write operations with all that they need as JSON; an older file stays until the new one is complete.
+
+    What lies below the folder of the record is named from there, so that both can be moved together.
+    """
+    home = Path(path).parent.absolute()
+    data = with_paths(graph(*operations), lambda one: path_from(home, one["path"]))
+    text = json.dumps(data, indent=1, allow_nan=False, ensure_ascii=False)
     with atomic_write(path) as part:
         part.write_text(text, encoding="utf-8", errors="surrogatepass")
 
@@ -108,10 +115,26 @@ def read_record(path: str | Path) -> Operation:
     InvalidInput
         If the file cannot be read or is no record.
     """
-    made = from_graph(existing_json(path, MOST_BYTES))
+    home = Path(path).parent
+    made = from_graph(with_paths(existing_json(path, MOST_BYTES), lambda one: os.fspath(home / one["path"])))
     if not made:
         raise InvalidInput(f"{Path(path).name} holds no operation")
     return [*made.values()][-1]
+
+
+def with_paths(data: Any, path_of: Callable[[Mapping[str, Any]], str]) -> Any:
+    """Return a graph with other paths of its files, by which operations are not known."""
+    if isinstance(data, dict):
+        if set(data) == {"path", "checksum"} and isinstance(data["path"], str):
+            return {**data, "path": path_of(data)}
+        return {key: with_paths(value, path_of) for key, value in data.items()}
+    return [with_paths(one, path_of) for one in data] if isinstance(data, list) else data
+
+
+def path_from(home: Path, path: str) -> str:
+    """Return a path as seen from a folder, if it lies below that; with slashes, which every system takes."""
+    full = Path(path.removeprefix(UNREAD)).absolute()
+    return full.relative_to(home).as_posix() if full.is_relative_to(home) else os.fspath(full)
 
 
 # -- from plain data --------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ import dataclasses
 import functools
 import hashlib
 import importlib
+import os
 import re
 import threading
 import types
@@ -23,6 +24,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.files import SAMPLED, file_checksum
 from napari_gpubio.core.settings import Settings, Words, hints, kind_of, record_fields, shown_value
 from napari_gpubio.core.steps import Step
 from napari_gpubio.core.volumes import stem_of
@@ -63,6 +65,30 @@ class File:
         if not isinstance(self.path, str) or not self.path or "\0" in self.path:
             raise InvalidInput(f"the path of a file is {str(self.path)[:_SHOWN]!r}; give its name")
         _check_checksum(self.checksum)
+
+
+def file(path: str | os.PathLike[str], checksum: str = "") -> File:
+    """Return a file as it is now.
+
+    Parameters
+    ----------
+    path
+        Of the file.
+    checksum
+        That it had earlier.
+
+    Raises
+    ------
+    InvalidInput
+        If it is missing, or has changed since it had the checksum.
+    """
+    now = file_checksum(path, whole=bool(checksum) and not checksum.startswith(SAMPLED))
+    if checksum and now != checksum:
+        raise InvalidInput(
+            f"{Path(path).name} has changed: its checksum was {checksum[:15]} and is {now[:15]}; restore it, or begin "
+            "with the new file"
+        )
+    return File(path=os.fspath(path), checksum=now)
 
 
 @dataclass(frozen=True)
@@ -328,7 +354,13 @@ class Reading(Operation):
     def title(self) -> str:
         """Name of the file, or of what is held."""
         found = getattr(self, "file", None)
-        return stem_of(Path(found.path)) if isinstance(found, File) else getattr(self, "name", self.verb)
+        return stem_of(Path(found.path)) if isinstance(found, File) else getattr(self, "name", "") or self.verb
+
+    @classmethod
+    def at(cls, path: str | Path, **options: Any) -> Any:
+        """Return the operation that opens a file as it is now; ``options``: its other fields."""
+        make: Any = cls
+        return make(file=file(path), **options)
 
     @classmethod
     def opens(cls, path: str) -> bool:  # noqa: ARG003 - for those of several that open a kind
@@ -385,9 +417,6 @@ def _told(value: Any) -> Any:
         fields = dataclasses.fields(value)
         return kind_of(value), [(f.name, _told(getattr(value, f.name))) for f in fields if f.compare]
     return value
-
-
-# -- types ------------------------------------------------------------------------------------------------------------
 
 
 # -- operations together ----------------------------------------------------------------------------------------------

@@ -1,9 +1,10 @@
 """Copy as Python: a script that builds the very record of a result, with all that it needs, and runs it."""
 
+import itertools
 import keyword
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -83,24 +84,25 @@ class _Writer:
     def __init__(self, folder: Path, store: Store, names: Mapping[str, str]) -> None:
         self._folder, self._store, self._given = folder, store, names
         self._names: dict[str, str] = {}
-        self._used: dict[str, set[str]] = {}
+        self._used: dict[tuple[str, str], str] = {}  # modules and names, and how they are called here
 
     def use(self, name: str, module: str) -> str:
-        self._used.setdefault(module, set()).add(name)
-        return name
+        """Import a name; where another module has it, too, under another one."""
+        if (module, name) not in self._used:
+            self._used[module, name] = _free(name, self._used.values())
+        return self._used[module, name]
 
     def imports(self) -> list[str]:
-        numpy = ["import numpy as np"] if "np" in self._used.pop("numpy", set()) else []
-        return numpy + [
-            f"from {module} import {', '.join(sorted(names))}" for module, names in sorted(self._used.items())
-        ]
+        lines = ["import numpy as np"] if self._used.pop(("numpy", "np"), None) else []
+        for module, names in itertools.groupby(sorted(self._used), key=lambda one: one[0]):
+            each = [name if (used := self._used[module, name]) == name else f"{name} as {used}" for _, name in names]
+            lines.append(f"from {module} import {', '.join(each)}")
+        return lines
 
     def line(self, operation: Operation) -> str:
         """The assignment of an operation to a name of its own."""
         wish = _identifier(self._given.get(operation.id, "") or operation.title)
-        taken, name, n = {*self._names.values()}, wish, 2
-        while name in taken:
-            name, n = f"{wish}_{n}", n + 1
+        name = _free(wish, self._names.values())
         code = f"{name} = {self._record(operation)}"
         self._names[operation.id] = name
         return code
@@ -141,6 +143,11 @@ class _Writer:
         if isinstance(value, tuple):
             return f"({', '.join(map(self._code, value))}{',' * (len(value) == 1)})"
         return repr(value)
+
+
+def _free(wish: str, taken: Collection[str]) -> str:
+    """A name that is not taken."""
+    return next(name for n in itertools.count(1) if (name := wish if n == 1 else f"{wish}_{n}") not in taken)
 
 
 def _identifier(text: str) -> str:

@@ -25,7 +25,7 @@ from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import SAMPLED, atomic_folder, atomic_write, file_checksum
 from napari_gpubio.core.foreign import existing_json
-from napari_gpubio.core.operations.files import MOST_BYTES, from_graph, graph
+from napari_gpubio.core.operations.files import MOST_BYTES, from_graph, graph, path_from, with_paths
 from napari_gpubio.core.operations.records import (
     UNREAD,
     File,
@@ -241,7 +241,7 @@ def _data_of(state: State, every: list[Operation], home: Path) -> dict[str, Any]
         for one in state.shown
     ]
     drafts = {panel: draft.id for panel, draft in state.drafts}
-    operations = _with_paths(graph(*every), lambda one: _relative(one["path"], home))
+    operations = with_paths(graph(*every), lambda one: path_from(home, one["path"]))
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -250,12 +250,6 @@ def _data_of(state: State, every: list[Operation], home: Path) -> dict[str, Any]
         "drafts": drafts,
         "view": dict(state.view),
     }
-
-
-def _relative(path: str, home: Path) -> str:
-    """A path as seen from the session's folder, if it lies below that; with slashes, which every system takes."""
-    full = Path(path.removeprefix(UNREAD)).absolute()
-    return full.relative_to(home).as_posix() if full.is_relative_to(home) else os.fspath(full)
 
 
 def _inside(one: File) -> str:
@@ -384,7 +378,7 @@ def _opened(data: Any, folder: Path, home: Path, roots: Sequence[Path], store: S
             missing[str(row["path"])] = str(error)
             return f"{UNREAD}{home / row['path']}"  # so that nothing that is run reads it
 
-    made = from_graph(_with_paths(data.get("graph"), found))
+    made = from_graph(with_paths(data.get("graph"), found))
     for checksum in sorted(_held([*made.values()])):
         array = read_npy(folder / _ARRAYS / f"{checksum}.npy")
         if array_checksum(array) != checksum:
@@ -399,15 +393,6 @@ def _opened(data: Any, folder: Path, home: Path, roots: Sequence[Path], store: S
     shown = tuple(_shown(row, made) for row in rows)
     state = State(shown, tuple((panel, made[one]) for panel, one in drafts.items()), _plain_items(data, "view"))
     return Opened(state, missing)
-
-
-def _with_paths(data: Any, path_of: Callable[[Mapping[str, Any]], str]) -> Any:
-    """A graph with other paths of its files; operations are not known by them."""
-    if isinstance(data, dict):
-        if set(data) == {"path", "checksum"} and isinstance(data["path"], str):
-            return {**data, "path": path_of(data)}
-        return {key: _with_paths(value, path_of) for key, value in data.items()}
-    return [_with_paths(one, path_of) for one in data] if isinstance(data, list) else data
 
 
 def _found(one: File, folder: Path, home: Path, roots: Sequence[Path]) -> Path:

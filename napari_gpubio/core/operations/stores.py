@@ -4,7 +4,6 @@ import dataclasses
 import hashlib
 import itertools
 import math
-import os
 import tempfile
 import threading
 from collections import OrderedDict
@@ -21,7 +20,6 @@ import psutil
 
 from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import SAMPLED, file_checksum
 from napari_gpubio.core.memory import map_of
 from napari_gpubio.core.operations.records import (
     File,
@@ -30,6 +28,7 @@ from napari_gpubio.core.operations.records import (
     Output,
     Reading,
     ancestry,
+    file,
     input_infos,
     words_of,
 )
@@ -45,30 +44,6 @@ _WAITING_SECONDS = 0.1
 
 
 # -- checksums --------------------------------------------------------------------------------------------------------
-
-
-def file(path: str | os.PathLike[str], checksum: str = "") -> File:
-    """Return a file as it is now.
-
-    Parameters
-    ----------
-    path
-        Of the file.
-    checksum
-        That it had earlier.
-
-    Raises
-    ------
-    InvalidInput
-        If it is missing, or has changed since it had the checksum.
-    """
-    now = file_checksum(path, whole=bool(checksum) and not checksum.startswith(SAMPLED))
-    if checksum and now != checksum:
-        raise InvalidInput(
-            f"{Path(path).name} has changed: its checksum was {checksum[:15]} and is {now[:15]}; restore it, or begin "
-            "with the new file"
-        )
-    return File(path=os.fspath(path), checksum=now)
 
 
 def array_checksum(array: Any) -> str:

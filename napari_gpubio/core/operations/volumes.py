@@ -33,7 +33,6 @@ from napari_gpubio.core.volumes import (
     nifti_affine,
     nifti_array,
     open_nifti,
-    stem_of,
 )
 
 Array = npt.NDArray[Any]
@@ -189,18 +188,13 @@ class OpenVolume(Reading, verb="open-volume", makes={"volume": Volume}):
     file: File = part("File", "NIfTI image: a plane, a volume or a series.")
     beside: tuple[File, ...] = part("Beside it", "Files that say more of it.", default=())
 
-    @property
-    def title(self) -> str:
-        """Name of the file."""
-        return stem_of(Path(self.file.path))
-
     @classmethod
-    def at(cls, path: str | Path) -> "OpenVolume":
+    def at(cls, path: str | Path, **options: Any) -> "OpenVolume":
         """Return the operation that opens a file as it is now."""
         path, others = Path(path), list[Path]()
         if path.name.lower().endswith(NIFTI_SUFFIXES) and read_described(path, ()):
             others = [one for one in described_files(path).values() if one != path and one.is_file()]
-        return cls(file=file(path), beside=tuple(map(file, others)))
+        return cls(file=file(path), beside=tuple(map(file, others)), **options)
 
     def read(self, data: Any) -> Volume:
         """Read it."""
@@ -219,11 +213,6 @@ class HeldVolume(Reading, verb="held-volume", makes={"volume": Volume}):
     )
     halves: Held | None = part("Halves", "Linear values of two halves of the data.", default=None)
     guide: Held | None = part("Guide", "Linear values without noise.", default=None)
-
-    @property
-    def title(self) -> str:
-        """Name of the volume."""
-        return self.name
 
     @classmethod
     def of(cls, volume: Volume, store: Store = STORE) -> "HeldVolume":

@@ -50,11 +50,11 @@ class OpenBundle(Reading, verb="open-bundle", makes={"bundle": Member}):
         return f"{self.subject} {self.bundle}"
 
     @classmethod
-    def at(cls, path: str | Path, image: Any = (), **names: str) -> "OpenBundle":
+    def at(cls, path: str | Path, *, image: Any = (), **options: Any) -> "OpenBundle":
         """Return the operation that opens a file as it is now; ``image``: names, and files or patterns of them."""
         found = member_of(Path(path), dict(image))
         images = tuple((name, file(one)) for name, one in found.images.items())
-        return cls(file=file(path), image=images, **{"subject": found.subject, "bundle": found.bundle, **names})
+        return cls(file=file(path), image=images, **{"subject": found.subject, "bundle": found.bundle, **options})
 
     def read(self, data: Any) -> Member:
         """Return what is to be read."""

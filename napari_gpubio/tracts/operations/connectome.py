@@ -13,11 +13,10 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.foreign import MOST_WHOLE, existing_numbers
 from napari_gpubio.core.operations.records import File, Operation, Reading, Ref, Told, given
-from napari_gpubio.core.operations.stores import Kind, file, register_kind
+from napari_gpubio.core.operations.stores import Kind, register_kind
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.settings import Settings, part
 from napari_gpubio.core.steps import Step
-from napari_gpubio.core.volumes import stem_of
 from napari_gpubio.tracts.connectome.geodesic import TRACKING, geodesic_connectome_steps
 from napari_gpubio.tracts.connectome.model import COUNT, LENGTH, Connectome
 from napari_gpubio.tracts.connectome.run import connectome_steps
@@ -65,16 +64,6 @@ class OpenConnectome(Reading, verb="open-connectome", makes={"connectome": Conne
     """Open a whole connectome (npz), from which every matrix can be made."""
 
     file: File = part("File", "npz of this program.")
-
-    @property
-    def title(self) -> str:
-        """Name of the file."""
-        return stem_of(Path(self.file.path))
-
-    @classmethod
-    def at(cls, path: str | Path) -> "OpenConnectome":
-        """Return the operation that opens it as it is now."""
-        return cls(file=file(path))
 
     def read(self, data: Any) -> Connectome:
         """Read it."""

@@ -3,19 +3,17 @@
 import dataclasses
 from collections.abc import Generator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.operations.records import File, Operation, Reading, Ref, Told, given
-from napari_gpubio.core.operations.stores import Kind, file, register_kind
+from napari_gpubio.core.operations.stores import Kind, register_kind
 from napari_gpubio.core.operations.volumes import Volume
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.settings import part
 from napari_gpubio.core.steps import Step
-from napari_gpubio.core.volumes import stem_of
 from napari_gpubio.tracts.fods.axis_check import check_fods
 from napari_gpubio.tracts.fods.estimate import estimate_response_steps
 from napari_gpubio.tracts.fods.model import FixelField, FodField
@@ -47,16 +45,6 @@ class OpenResponse(Reading, verb="open-response", makes={"response": Response}):
     """Open the response of a fiber or a tissue: a text file, as MRtrix has it."""
 
     file: File = part("File", "Rows of zonal coefficients, one for each shell.")
-
-    @property
-    def title(self) -> str:
-        """Name of the file."""
-        return stem_of(Path(self.file.path))
-
-    @classmethod
-    def at(cls, path: str | Path) -> "OpenResponse":
-        """Return the operation that opens a response as it is now."""
-        return cls(file=file(path))
 
     def read(self, data: Any) -> Response:
         """Read it."""

@@ -35,16 +35,6 @@ class OpenFods(Reading, verb="open-fods", makes={"fods": FodField}):
     frame: str = param("auto", "Axes", "That the FODs refer to.", choices=_FRAMES)
     mask: File | None = part("Mask", "Voxels to use: not 0. By default all that hold an FOD.", default=None)
 
-    @property
-    def title(self) -> str:
-        """Name of the file."""
-        return stem_of(Path(self.file.path))
-
-    @classmethod
-    def at(cls, path: str | Path, **options: Any) -> "OpenFods":
-        """Return the operation that opens an image as it is now."""
-        return cls(file=file(path), **options)
-
     def read(self, data: Any) -> FodField:
         """Read them."""
         return read_fods(data.file, basis=self.basis, frame=self.frame, mask=data.mask)

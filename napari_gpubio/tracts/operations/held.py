@@ -31,11 +31,6 @@ class _HeldValue(Reading):
     affine: tuple[Row, Row, Row, Row] = part("Affine", "Voxel to world, row by row.", unit="mm")
     name: str = param("", "Name", "As people know it.", compare=False)
 
-    @property
-    def title(self) -> str:
-        """Its name."""
-        return self.name or self.verb
-
     @classmethod
     def of(cls, value: Any, name: str = "", store: Store = STORE) -> Self:
         """Return the operation of a value as it is now."""

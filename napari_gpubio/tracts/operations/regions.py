@@ -28,11 +28,6 @@ class OpenAtlas(Reading, verb="open-atlas", makes={"atlas": Atlas}):
     table: File | None = part("Names", "Table of the names; found beside the labels by default.", default=None)
     reference: File | None = part("Reference", REFERENCE, default=None)
 
-    @property
-    def title(self) -> str:
-        """Name of the file."""
-        return stem_of(Path(self.file.path))
-
     @classmethod
     def at(cls, path: str | Path, **options: Any) -> "OpenAtlas":
         """Return the operation that opens an atlas as it is now, with the table that is given or lies beside it."""
@@ -60,7 +55,7 @@ class OpenRegion(Reading, verb="open-region", makes={"region": AnyRegion}):
         return self.label or stem_of(Path(self.file.path))
 
     @classmethod
-    def at(cls, text: str | Path, **options: Any) -> "OpenRegion | SphereRegion | BoxRegion":
+    def at(cls, path: str | Path, **options: Any) -> "OpenRegion | SphereRegion | BoxRegion":
         """Return the operation of a region as a command names it: ``FILE``, ``FILE:LABEL``, ``sphere:``, ``box:``.
 
         Raises
@@ -68,7 +63,7 @@ class OpenRegion(Reading, verb="open-region", makes={"region": AnyRegion}):
         InvalidInput
             If numbers are missing, or the file is.
         """
-        text = str(text)
+        text = str(path)
         kind, _, rest = text.partition(":")
         if kind == "sphere":
             x, y, z, radius = _numbers(text, rest, 4)
@@ -76,13 +71,13 @@ class OpenRegion(Reading, verb="open-region", makes={"region": AnyRegion}):
         if kind == "box":
             x0, y0, z0, x1, y1, z1 = _numbers(text, rest, 6)
             return BoxRegion(corner_mm=(x0, y0, z0), opposite_mm=(x1, y1, z1), name=text)
-        path, colon, label = text.rpartition(":")
-        if not colon or not path or Path(text).is_file():
-            path, label = text, ""
+        name, colon, label = text.rpartition(":")
+        if not colon or not name or Path(text).is_file():
+            name, label = text, ""
         options = {"label": label, **options}
         if options["label"] and "table" not in options:
-            options["table"] = _table_of(path)
-        return cls(file=file(path), **options)
+            options["table"] = _table_of(name)
+        return cls(file=file(name), **options)
 
     def read(self, data: Any) -> AnyRegion:
         """Read it."""
@@ -118,11 +113,6 @@ class SphereRegion(Reading, verb="sphere", makes={"region": AnyRegion}):
     radius_mm: float = param(5.0, "Radius", "Of the ball.", unit="mm", above=0.0)
     name: str = param("sphere", "Name", "As people know it.", compare=False)
 
-    @property
-    def title(self) -> str:
-        """Its name."""
-        return self.name
-
     def read(self, data: Any) -> AnyRegion:  # noqa: ARG002 - it needs none
         """Make it."""
         return Sphere(name=self.name, center_mm=self.center_mm, radius_mm=self.radius_mm)
@@ -135,11 +125,6 @@ class BoxRegion(Reading, verb="box", makes={"region": AnyRegion}):
     corner_mm: Point = part("Corner", "World position.", unit="mm")
     opposite_mm: Point = part("Opposite corner", "World position.", unit="mm")
     name: str = param("box", "Name", "As people know it.", compare=False)
-
-    @property
-    def title(self) -> str:
-        """Its name."""
-        return self.name
 
     def check(self) -> None:
         """Raise InvalidInput if it has no volume."""

@@ -40,18 +40,13 @@ class OpenScan(Reading, verb="open-scan", makes={"scan": DiffusionScan}):
         advanced=True,
     )
 
-    @property
-    def title(self) -> str:
-        """Name of the file."""
-        return stem_of(Path(self.file.path))
-
     @classmethod
     def at(cls, path: str | Path, **options: Any) -> "OpenScan":
         """Return the operation that opens a scan as it is now, with the table that is given or lies beside it."""
         if "bval" not in options and "bvec" not in options:
             found = dict(zip(("bval", "bvec"), find_gradient_files(path), strict=True))
             options |= {name: file(one) for name, one in found.items() if one is not None}
-        return cls(file=file(path), **options)
+        return super().at(path, **options)
 
     def read(self, data: Any) -> DiffusionScan:
         """Read it; a table that lies beside the scan is read as such, with its notes."""

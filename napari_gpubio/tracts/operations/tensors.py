@@ -8,14 +8,14 @@ from typing import Any
 
 from napari_gpubio.core.layer_files import RECORD, describe
 from napari_gpubio.core.operations.records import File, Operation, Reading, Ref, Told, given
-from napari_gpubio.core.operations.stores import Conversion, Kind, file, register_conversion, register_kind
+from napari_gpubio.core.operations.stores import Conversion, Kind, register_conversion, register_kind
 from napari_gpubio.core.operations.volumes import Volume
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.report import WARNING
 from napari_gpubio.core.settings import part
 from napari_gpubio.core.steps import Step
 from napari_gpubio.core.tensor_components import FRAMES
-from napari_gpubio.core.volumes import NIFTI_SUFFIXES, stem_of
+from napari_gpubio.core.volumes import NIFTI_SUFFIXES
 from napari_gpubio.tracts.fods.axis_check import AxisCheck
 from napari_gpubio.tracts.io.kinds import is_scan
 from napari_gpubio.tracts.io.tensor_images import read_tensors, write_tensors
@@ -73,16 +73,6 @@ class OpenTensors(Reading, verb="open-tensors", makes={"field": TensorField, **_
         choices=("auto", *dict.fromkeys(FRAMES.values())),
     )
     mask: File | None = part("Mask", "Voxels to use: not 0. By default all that hold a tensor.", default=None)
-
-    @property
-    def title(self) -> str:
-        """Name of the file."""
-        return stem_of(Path(self.file.path))
-
-    @classmethod
-    def at(cls, path: str | Path, **options: Any) -> "OpenTensors":
-        """Return the operation that opens an image as it is now."""
-        return cls(file=file(path), **options)
 
     def read(self, data: Any) -> TensorsWithMaps:
         """Read it."""

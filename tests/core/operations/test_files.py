@@ -5,11 +5,23 @@ import copy
 import json
 import random
 
+import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.operations import OpenVolume, Store, from_graph, graph, read_record, schema, verbs, write_record
+from napari_gpubio.core.operations import (
+    OpenVolume,
+    Store,
+    from_graph,
+    graph,
+    read_record,
+    run,
+    schema,
+    verbs,
+    write_record,
+)
 from napari_gpubio.core.operations.files import to_data
+from napari_gpubio.core.volumes import write_volume
 from tests.core.operations.randoms import Records
 from tests.core.operations.toys import Join, Smooth, Trace, Uphill
 
@@ -50,6 +62,19 @@ def test_a_file_comes_back_and_an_older_one_stays_if_a_new_one_cannot_be_written
         write_record(path, second)
     monkeypatch.undo()
     assert read_record(path) == first
+
+
+def test_a_record_and_what_lies_below_its_folder_move_together(tmp_path):
+    study, elsewhere = tmp_path / "study", tmp_path / "elsewhere.nii"
+    (study / "scans").mkdir(parents=True)
+    for n, path in enumerate((study / "scans" / "a.nii", elsewhere)):
+        write_volume(path, np.full((2, 2, 2), n, np.uint8), np.eye(4))
+        write_record(study / f"{n}.json", OpenVolume.at(path))
+    study.rename(tmp_path / "moved")
+    assert "study" not in (tmp_path / "moved" / "0.json").read_text()
+    for n in range(2):
+        found = read_record(tmp_path / "moved" / f"{n}.json")
+        assert np.all(run(found, store=Store()).array == n)
 
 
 def test_every_field_is_in_a_file_and_large_integers_are_texts(records):

@@ -7,9 +7,25 @@ import sys
 import numpy as np
 import pytest
 
-from napari_gpubio.core.operations import HeldVolume, OpenVolume, Output, Store, Volume, digest, run, script, stores
+from napari_gpubio import light, tracts
+from napari_gpubio.core.operations import (
+    HeldVolume,
+    OpenVolume,
+    Output,
+    Store,
+    Volume,
+    digest,
+    file,
+    run,
+    script,
+    stores,
+)
 from napari_gpubio.core.operations.volumes import record_beside
 from napari_gpubio.core.volumes import write_volume
+from napari_gpubio.light.model import Medium
+from napari_gpubio.light.operations import OpenDomain, Simulate
+from napari_gpubio.tracts.operations import OpenTensors, Track
+from napari_gpubio.tracts.seeds import AtPoints
 from tests.core.operations.randoms import Records
 from tests.core.operations.toys import Join, Smooth, Trace, Uphill, Weighted
 
@@ -115,3 +131,16 @@ def test_a_script_that_saves_results_of_several_operations(tmp_path, monkeypatch
     exec(script(one, device="cpu", save={"smooth": str(out), other.output("rest"): str(rest)}), {})
     assert record_beside(out)["output"] == "smooth"
     assert other.id in record_beside(rest)["operations"]
+
+
+def test_classes_of_one_name_are_told_apart(tmp_path, monkeypatch):
+    labels = tmp_path / "labels.nii"
+    write_volume(labels, np.ones((3, 4, 5), np.uint8), np.eye(4))
+    tissue = OpenDomain(file=file(labels), media=(Medium(label=1),), affine=np.eye(4))
+    lit = Simulate(tissue=tissue, sources=(light.Cone(position_mm=(1.0, 1.0, 1.0)),))
+    tracked = Track(field=OpenTensors.at(labels), seeds=AtPoints(seed=((0.0, 1.0, 2.0),)), directions=tracts.Cone())
+    built = []
+    run_name = "napari_gpubio.core.operations.run"
+    monkeypatch.setattr(run_name, lambda one, **_: built.append(one.of if isinstance(one, Output) else one))
+    exec(compile(script(lit.output(), tracked.output(), folder=tmp_path), "script", "exec"), {})
+    assert built == [lit, tracked]
