@@ -1,14 +1,13 @@
 """Where the inputs of operations come from: files and arrays of frames and of regions."""
 
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.operations.records import File, Held, Reading
-from napari_gpubio.core.operations.stores import STORE, Kind, Store, file, register_kind
+from napari_gpubio.core.operations.stores import STORE, Kind, Store, register_kind
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.settings import part
 from napari_gpubio.speckle.io import TIFF_SUFFIXES, Regions, open_frames, open_regions, write_regions
@@ -17,19 +16,10 @@ from napari_gpubio.speckle.stored import each_frame
 
 
 @dataclass(frozen=True, kw_only=True)
-class _OfFile(Reading):
-    file: File = part("File", "What is opened.")
-
-    @classmethod
-    def at(cls, path: str | Path, **options: Any) -> Self:
-        """Return the operation that opens a file, or a folder, as it is now."""
-        return cls(file=file(path), **options)
-
-
-@dataclass(frozen=True, kw_only=True)
-class OpenFrames(_OfFile, verb="open-frames", makes={"recording": Recording}):
+class OpenFrames(Reading, verb="open-frames", makes={"recording": Recording}):
     """Open a TIFF, a folder of them, a video or a raw file of UT Austin; frames stay there until they are needed."""
 
+    file: File = part("File", "TIFF, folder, video or raw file.")
     channel: int | None = param(None, "Channel", "Channel or color of the file, from 0.", minimum=0, maximum=10_000)
     plane: int | None = param(
         None, "Plane", "Plane along z of the file, from 0.", minimum=0, maximum=10_000, advanced=True
@@ -58,8 +48,10 @@ class HeldFrames(Reading, verb="held-frames", makes={"recording": Recording}):
 
 
 @dataclass(frozen=True, kw_only=True)
-class OpenRegions(_OfFile, verb="open-regions", makes={"regions": Regions}):
+class OpenRegions(Reading, verb="open-regions", makes={"regions": Regions}):
     """Open regions of maps: labels (.tif, .nii), or shapes that napari saved (.csv, in pixels)."""
+
+    file: File = part("File", "Labels or shapes.")
 
     def read(self, data: Any) -> Regions:
         """Open them."""

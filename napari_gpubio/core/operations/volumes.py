@@ -182,19 +182,24 @@ def record_beside(path: str | Path) -> Mapping[str, Any] | None:
 
 
 @dataclass(frozen=True)
-class OpenVolume(Reading, verb="open-volume", makes={"volume": Volume}):
-    """Open a volume with what lies beside it: its meaning, both halves of its data, and its guide."""
+class OpenDescribed(Reading):
+    """Base of what opens a volume with what lies beside it."""
 
     file: File = part("File", "NIfTI image: a plane, a volume or a series.")
     beside: tuple[File, ...] = part("Beside it", "Files that say more of it.", default=())
 
     @classmethod
-    def at(cls, path: str | Path, **options: Any) -> "OpenVolume":
-        """Return the operation that opens a file as it is now."""
+    def at(cls, path: str | Path, **options: Any) -> Any:
+        """Return the operation that opens a file as it is now, with what lies beside it."""
         path, others = Path(path), list[Path]()
         if path.name.lower().endswith(NIFTI_SUFFIXES) and read_described(path, ()):
             others = [one for one in described_files(path).values() if one != path and one.is_file()]
-        return cls(file=file(path), beside=tuple(map(file, others)), **options)
+        return super().at(path, beside=tuple(map(file, others)), **options)
+
+
+@dataclass(frozen=True)
+class OpenVolume(OpenDescribed, verb="open-volume", makes={"volume": Volume}):
+    """Open a volume with what lies beside it: its meaning, both halves of its data, and its guide."""
 
     def read(self, data: Any) -> Volume:
         """Read it."""
@@ -219,16 +224,9 @@ class HeldVolume(Reading, verb="held-volume", makes={"volume": Volume}):
         """Return the operation of a volume as it is now, whose array is copied."""
         known = volume.quantity
         quantity = ("", "", "linear") if known is None else (known.name, known.unit, known.scale)
-        affine: Any = np.asarray(volume.affine, float)
-        halves, guide = (None if one is None else store.hold(one) for one in (volume.halves, volume.guide))
-        return cls(
-            array=store.hold(volume.array),
-            affine=affine,
-            name=volume.name,
-            quantity=quantity,
-            halves=halves,
-            guide=guide,
-        )
+        arrays = {name: getattr(volume, name) for name in ("array", "halves", "guide")}
+        held: dict[str, Any] = {name: None if one is None else store.hold(one) for name, one in arrays.items()}
+        return cls(affine=np.asarray(volume.affine, float), name=volume.name, quantity=quantity, **held)  # type: ignore[arg-type]
 
     def check(self) -> None:
         """Raise InvalidInput if the affine or the quantity is none."""
