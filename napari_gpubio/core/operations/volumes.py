@@ -222,11 +222,10 @@ class HeldVolume(Reading, verb="held-volume", makes={"volume": Volume}):
     @classmethod
     def of(cls, volume: Volume, store: Store = STORE) -> "HeldVolume":
         """Return the operation of a volume as it is now, whose array is copied."""
-        known = volume.quantity
-        quantity = ("", "", "linear") if known is None else (known.name, known.unit, known.scale)
         arrays = {name: getattr(volume, name) for name in ("array", "halves", "guide")}
-        held: dict[str, Any] = {name: None if one is None else store.hold(one) for name, one in arrays.items()}
-        return cls(affine=np.asarray(volume.affine, float), name=volume.name, quantity=quantity, **held)  # type: ignore[arg-type]
+        values: dict[str, Any] = {name: None if one is None else store.hold(one) for name, one in arrays.items()}
+        values["affine"] = np.asarray(volume.affine, float)
+        return cls(name=volume.name, quantity=_meaning(volume.quantity), **values)
 
     def check(self) -> None:
         """Raise InvalidInput if the affine or the quantity is none."""
@@ -250,6 +249,11 @@ class HeldVolume(Reading, verb="held-volume", makes={"volume": Volume}):
         )
 
 
+def _meaning(quantity: Quantity | None) -> tuple[str, str, str]:
+    """Name, unit and scale of what numbers mean."""
+    return ("", "", "linear") if quantity is None else (quantity.name, quantity.unit, quantity.scale)
+
+
 def source_of(volume: Volume, path: Path | None, store: Store = STORE) -> Output[Volume]:
     """Return where a volume comes from: a file, if it holds exactly that, or else the array as it is now.
 
@@ -265,17 +269,19 @@ def source_of(volume: Volume, path: Path | None, store: Store = STORE) -> Output
     if path is not None and path.is_file():
         with suppress(InvalidInput), untold():  # a file that has become something else since
             opened = OpenVolume.at(path)
-            if _is_same(run(opened, device="cpu", store=store), volume):
+            if is_same(run(opened, device="cpu", store=store), volume):
                 return opened.output()
     return HeldVolume.of(volume, store).output()
 
 
-def _is_same(one: Volume, other: Volume) -> bool:
-    if not same_grid(one.array.shape, one.affine, other.array.shape, other.affine):
+def is_same(known: Volume, shown: Volume) -> bool:
+    """Whether a volume that is known is what is shown: place, numbers, and their meaning if it has any."""
+    if not same_grid(known.array.shape, known.affine, shown.array.shape, shown.affine):
         return False
-    logs = [volume.quantity is not None and volume.quantity.is_log for volume in (one, other)]
-    pairs = ((one.array, other.array), (one.halves, other.halves), (one.guide, other.guide))
-    return logs[0] == logs[1] and all(is_equal(*both) for both in pairs)
+    pairs = ((known.array, shown.array), (known.halves, shown.halves), (known.guide, shown.guide))
+    is_linear = shown.quantity is None or not shown.quantity.is_log
+    means_same = is_linear if known.quantity is None else _meaning(known.quantity) == _meaning(shown.quantity)
+    return means_same and all(is_equal(*both) for both in pairs)
 
 
 def is_equal(one: Array | None, other: Array | None) -> bool:

@@ -20,7 +20,7 @@ from napari_gpubio.core.operations.layers import LayerSource, record_of
 from napari_gpubio.core.operations.records import Output, Reading
 from napari_gpubio.core.operations.stores import STORE, Store, run
 from napari_gpubio.core.operations.volumes import HeldVolume, Volume, is_equal
-from napari_gpubio.core.quantity import Scale, standard_error_of
+from napari_gpubio.core.quantity import Quantity, Scale, standard_error_of
 from napari_gpubio.core.reading import untold
 from napari_gpubio.core.space import same_grid
 from napari_gpubio.dose.io.rtstruct import StructureSet
@@ -37,7 +37,7 @@ from napari_gpubio.dose.napari_io import (
 from napari_gpubio.dose.operations.inputs import DoseOf, LabelsOf, OpenDose
 from napari_gpubio.dose.structures.labels import LabelStructures
 
-_UNKNOWN = ("values", "", "linear")  # meaning of what does not say it
+_UNKNOWN = Quantity("values")  # of numbers that do not say what they mean
 Volumes = Mapping[Any, Output[Volume]]  # that layers were found to show, by the layer
 
 
@@ -54,7 +54,7 @@ def dose_shown(
     volume = volume_of_dose(layer, scale)
     if frame is None and (made := _made_as_dose(layer, unit, volume, store)) is not None:
         return made, None
-    as_it_is = dataclasses.replace(volume, quantity=None) if _meaning(volume) == _UNKNOWN else volume
+    as_it_is = dataclasses.replace(volume, quantity=None) if volume.quantity == _UNKNOWN else volume
     source, value = volume_shown(layer, as_it_is, known, store)
     error = standard_error_of(layer)
     held = None if error is None else HeldVolume.of(volume.like(error, name=f"error of {volume.name}"), store)
@@ -104,37 +104,15 @@ def volume_shown(
     layer: Any, volume: Volume, known: Output[Volume] | None = None, store: Store = STORE
 ) -> tuple[Output[Volume], Volume]:
     """Return where what a layer shows comes from, and its value."""
-    path, record = carried(layer, "path") or layer.source.path, known or record_of(layer)
-    if record is not None and (not issubclass(record.kind, Volume) or not _fits(record, volume, store)):
-        record = None
-    found = LayerSource(volume, None if path is None else Path(path), record).output(store)
-    value = _value(found, store)
-    if value.quantity is None and (volume.quantity is None or not volume.quantity.is_log):
-        return found, value
-    if _meaning(value) != _meaning(volume):
-        found = HeldVolume.of(volume, store).output()
-        value = _value(found, store)
-    return found, value
+    path = carried(layer, "path") or layer.source.path
+    found = LayerSource(volume, None if path is None else Path(path), known or record_of(layer)).output(store)
+    return found, _value(found, store)
 
 
 def _value(output: Output[Volume], store: Store) -> Volume:
     kept = store.last_result(output.of)
     value: Volume = run(output, device="cpu", store=store) if kept is None else output.value_in(kept[1])
     return value
-
-
-def _fits(output: Output[Volume], volume: Volume, store: Store) -> bool:
-    """Whether a volume that was made before has the place and the halves of this one; arrays are compared later."""
-    if (kept := store.last_result(output.of)) is None:
-        return False
-    value: Volume = output.value_in(kept[1])
-    grids = value.array.shape, value.affine, volume.array.shape, volume.affine
-    return same_grid(*grids) and _meaning(value) == _meaning(volume) and is_equal(value.halves, volume.halves)
-
-
-def _meaning(volume: Volume) -> tuple[str, str, str]:
-    known = volume.quantity
-    return _UNKNOWN if known is None else (known.name, known.unit, known.scale)
 
 
 # -- structures -------------------------------------------------------------------------------------------------------
