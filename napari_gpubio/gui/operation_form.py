@@ -17,7 +17,7 @@ from napari_gpubio.core.operations.records import (
     Output,
     input_infos,
 )
-from napari_gpubio.core.operations.stores import STORE, kind_registered, run
+from napari_gpubio.core.operations.stores import STORE, kind_registered, value_of
 from napari_gpubio.core.operations.volumes import Volume
 from napari_gpubio.core.settings import Settings, field_names, hints, record_fields
 from napari_gpubio.gui.forms import ParamForm, aligned_form, row_label
@@ -46,10 +46,10 @@ def source_shown(layer: Any) -> Source:
 
 def _is_edited(layer: Any, record: Output[Any]) -> bool:
     """Whether an image or labels are no more what the result is that they say they show, as far as that is kept."""
-    kept = STORE.last_result(record.of)
+    kept = STORE.last_value(record)
     if not isinstance(layer, (Image, Labels)) or kept is None or not kind_registered(record.kind).shows:
         return False
-    (data, _, _), *_ = shown_as(record.value_in(kept[1]), record, layer.name)
+    (data, _, _), *_ = shown_as(kept, record, layer.name)
     return not np.array_equal(np.asarray(data), np.asarray(layer.data), equal_nan=np.asarray(data).dtype.kind == "f")
 
 
@@ -76,7 +76,7 @@ def layers_showing(viewer: Any, output: Output[Any]) -> list[Any]:
     """
     if found := [layer for layer in viewer.layers if record_of(layer) == output]:
         return found
-    for data, keywords, kind in shown_as(run(output, device="cpu"), output, output.of.title):
+    for data, keywords, kind in shown_as(value_of(output), output, output.of.title):
         same = next((layer for layer in viewer.layers if _holds(layer, data, kind)), None)
         if same is None:
             viewer.add_layer(same := Layer.create(data, keywords, kind))

@@ -47,10 +47,9 @@ class LayerSource:
 
         That takes a moment: the file is read, or the array looked through.
         """
-        if self.record is not None and (kept := store.last_result(self.record.of)) is not None:
-            value = self.record.value_in(kept[1])
-            if isinstance(value, Volume) and is_same(value, self.volume):
-                return self.record
+        value = None if self.record is None else store.last_value(self.record)
+        if self.record is not None and isinstance(value, Volume) and is_same(value, self.volume):
+            return self.record
         return source_of(self.volume, self.path, store)
 
 

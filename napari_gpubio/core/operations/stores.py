@@ -331,6 +331,11 @@ class Store:
             found = [(kind, made) for (id_, kind), (made, _) in self._results.items() if id_ == operation.id]
         return found[-1] if found else None
 
+    def last_value(self, output: Output[Any]) -> Any:
+        """Return a result that was made on whatever kind of device was used last; None if it is not kept."""
+        kept = self.last_result(output.of)
+        return None if kept is None else output.value_in(kept[1])
+
     def clear(self) -> None:
         """Forget all results."""
         with self._lock:
@@ -478,6 +483,12 @@ def run(
 ) -> Any:
     """Do an operation and return what it makes; see `run_steps`, whose end this returns."""
     return drive(run_steps(output, device=device, store=store), progress)
+
+
+def value_of(output: Output[Any], store: Store = STORE) -> Any:
+    """Return a result that is kept, whatever kind of device it was made on, or else make it on the CPU."""
+    kept = store.last_value(output)
+    return run(output, device="cpu", store=store) if kept is None else kept
 
 
 def save(

@@ -138,20 +138,26 @@ register_kind(Kind(Plan, counts=lambda one: (one,), opens=OpenPlan))
 
 
 @dataclass(frozen=True, kw_only=True)
-class OpenLabels(OpenDescribed, verb="open-labels", makes={"structures": LabelStructures}):
+class _Named(Reading):
+    """Base of what takes labels under names."""
+
+    names: tuple[str, ...] = part("Names", _NAMES, default=())
+
+    def check(self) -> None:
+        """Raise InvalidInput if a name is written otherwise."""
+        named_labels(self.names)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenLabels(_Named, OpenDescribed, verb="open-labels", makes={"structures": LabelStructures}):
     """Open structures that are labels of a NIfTI volume."""
 
     file: File = part("File", "NIfTI volume of labels.")
-    names: tuple[str, ...] = part("Names", _NAMES, default=())
 
     @classmethod
     def opens(cls, path: str) -> bool:
         """Whether it is NIfTI, by its name."""
         return is_nifti(path)
-
-    def check(self) -> None:
-        """Raise InvalidInput if a name is written otherwise."""
-        named_labels(self.names)
 
     def read(self, data: Any) -> LabelStructures:
         """Read them."""
@@ -159,17 +165,12 @@ class OpenLabels(OpenDescribed, verb="open-labels", makes={"structures": LabelSt
 
 
 @dataclass(frozen=True, kw_only=True)
-class LabelsOf(Reading, verb="labels-of", makes={"structures": LabelStructures}):
+class LabelsOf(_Named, verb="labels-of", makes={"structures": LabelStructures}):
     """Take a volume of labels, such as painted ones, as structures."""
 
     volume: Ref[Volume] = given("Volume", "Whole numbers, of which 0 is no structure.")
-    names: tuple[str, ...] = part("Names", _NAMES, default=())
     frame_of_reference: str = param("", "Frame of reference", "What the coordinates refer to (a DICOM UID).")
     is_oriented: bool = param(True, "Oriented", "Whether it is known where the voxels lie.")
-
-    def check(self) -> None:
-        """Raise InvalidInput if a name is written otherwise."""
-        named_labels(self.names)
 
     def read(self, data: Any) -> LabelStructures:
         """Take them."""

@@ -18,7 +18,7 @@ from napari_gpubio.core.napari_io import LayerData, affine_mm, carried, is_orien
 from napari_gpubio.core.operations.files import record_of_output
 from napari_gpubio.core.operations.layers import LayerSource, record_of
 from napari_gpubio.core.operations.records import Output, Reading
-from napari_gpubio.core.operations.stores import STORE, Store, run
+from napari_gpubio.core.operations.stores import STORE, Store, run, value_of
 from napari_gpubio.core.operations.volumes import HeldVolume, Volume, is_equal
 from napari_gpubio.core.quantity import Quantity, Scale, standard_error_of
 from napari_gpubio.core.reading import untold
@@ -84,8 +84,8 @@ def _keep(operation: Reading, store: Store, **values: Any) -> None:
 def _made_as_dose(layer: Any, unit: str, volume: Volume, store: Store) -> Output[Dose] | None:
     """What made the dose of a layer, or its RTDOSE file, if that is what it shows."""
     record, path = record_of(layer), carried(layer, RTDOSE)
-    if record is not None and record.kind is Dose and (kept := store.last_result(record.of)) is not None:
-        return record if _is_same(record.value_in(kept[1]), unit, volume) else None
+    if record is not None and record.kind is Dose and (kept := store.last_value(record)) is not None:
+        return record if _is_same(kept, unit, volume) else None
     if path is not None:
         with suppress(InvalidInput), untold():  # a file that has become something else since
             opened = OpenDose.at(path)
@@ -106,13 +106,7 @@ def volume_shown(
     """Return where what a layer shows comes from, and its value."""
     path = carried(layer, "path") or layer.source.path
     found = LayerSource(volume, None if path is None else Path(path), known or record_of(layer)).output(store)
-    return found, _value(found, store)
-
-
-def _value(output: Output[Volume], store: Store) -> Volume:
-    kept = store.last_result(output.of)
-    value: Volume = run(output, device="cpu", store=store) if kept is None else output.value_in(kept[1])
-    return value
+    return found, value_of(found, store)
 
 
 # -- structures -------------------------------------------------------------------------------------------------------
