@@ -266,10 +266,11 @@ class Store:
     def hold(self, array: Any) -> Held:
         """Keep a copy of an array, which may be painted on later.
 
-        An array that is read when parts of it are asked for, such as of dask, and larger than the budget, is kept as it
-        is: all of it is read here, block by block, for its checksum, and must not change after.
+        An array that is read when parts of it are asked for, such as of dask or of a mapped file, and larger than the
+        budget, is kept as it is: all of it is read here, block by block, for its checksum, and must not change after.
         """
-        stays = _is_read_later(array) and _size_of(array) > self.budget
+        is_elsewhere = _is_read_later(array) or map_of(array) is not None
+        stays = is_elsewhere and _size_of(array) > self.budget
         found = array if stays else np.asarray(array)
         checksum = array_checksum(found)
         if checksum not in self._arrays:
@@ -284,7 +285,7 @@ class Store:
     def _put_away(self) -> None:
         """Move what was held first to files, until the rest is within the budget."""
         held = {name: one for name, one in self._arrays.items() if isinstance(one, np.ndarray)}
-        inside = {name: one for name, one in held.items() if one.nbytes and not isinstance(one, np.memmap)}
+        inside = {name: one for name, one in held.items() if one.nbytes and map_of(one) is None}
         excess = sum(one.nbytes for one in inside.values()) - self.budget
         for name, array in [*inside.items()][:-1]:  # the last one is about to be used
             if excess <= 0:
