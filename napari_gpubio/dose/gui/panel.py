@@ -298,6 +298,11 @@ class DosePanel(EnginePanel):
             "constraints": self.constraints.constraints,
         }
 
+    @property
+    def is_at_hand(self) -> bool:
+        """Whether a result is shown, whose operation is known."""
+        return self.controller.live is not None
+
     def script_files(self) -> dict[str, str]:
         """Files that a script writes."""
         live = self.controller.live

@@ -268,6 +268,11 @@ class SpecklePanel(EnginePanel):
         """
         return self._pulses() or self._maps()
 
+    @property
+    def is_at_hand(self) -> bool:
+        """Whether a result is shown, whose operation is known."""
+        return self.result is not None
+
     def script_files(self) -> dict[Any, str]:
         """Files that a script writes."""
         result = self.result
