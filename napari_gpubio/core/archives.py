@@ -25,7 +25,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import existing_file
 from napari_gpubio.core.foreign import MOST_TEXT
 from napari_gpubio.core.reading import note, reading
-from napari_gpubio.core.volumes import check_expansion, damaged
+from napari_gpubio.core.volumes import MOST_DEFLATED, check_expansion, damaged
 
 Array = npt.NDArray[Any]
 # What zipfile, NumPy and json raise on a damaged archive: a stream that ends early or does not unpack, a member that is
@@ -81,8 +81,8 @@ class Archive:
             shutil.copyfileobj(source, target)
 
     def check_size(self) -> None:
-        """Refuse what does not fit into the memory, or grows as only a zip bomb does."""
-        check_expansion(self._path, sum(member.file_size for member in self.members.values()))
+        """Refuse what does not fit into the memory, or grows more than any honest archive: zeros are let through."""
+        check_expansion(self._path, sum(member.file_size for member in self.members.values()), MOST_DEFLATED)
 
 
 @contextmanager

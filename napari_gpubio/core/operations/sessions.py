@@ -339,14 +339,27 @@ def _unpacked(path: Path) -> Path:
     """Folder with what an archive has in the places of a session; it goes when the program ends."""
     with opened_npz(path) as archive:
         archive.check_size()
+        text = archive.text(f"{_TEXT}.json").decode(errors="replace")
+        needed = [name for name in archive.members if _is_needed(name, text)]
+        size = sum(archive.members[name].file_size for name in needed)
+        room = shutil.disk_usage(_temporary_folder()).free
+        if size > room:
+            raise InvalidInput(f"it unpacks to {size / 2**20:.0f} MB and the disk has {room / 2**20:.0f} MB; make room")
         folder = Path(tempfile.mkdtemp(dir=_temporary_folder()))
-        for name in archive.members:
-            parts = name.split("/")
-            is_ours = name == f"{_TEXT}.json" or (parts[0], len(parts)) in ((_ARRAYS, 2), (_FILES, 3), (_FILES, 4))
-            if is_ours and all(_is_plain_name(one) for one in parts):
-                (folder / name).parent.mkdir(parents=True, exist_ok=True)
-                archive.unpack(name, folder / name)
+        for name in needed:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            archive.unpack(name, folder / name)
     return folder
+
+
+def _is_needed(name: str, text: str) -> bool:
+    """Whether a member of an archive has the place and name of what a session with a text may need."""
+    home, *rest = name.split("/")
+    if not rest or not all(map(_is_plain_name, rest)):
+        return name == f"{_TEXT}.json"
+    if (home, len(rest)) == (_ARRAYS, 1):
+        return rest[0].removesuffix(".npy") in text
+    return home == _FILES and len(rest) in (2, 3) and rest[0].partition("-")[2] in text
 
 
 @functools.cache

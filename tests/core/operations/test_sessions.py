@@ -7,10 +7,12 @@ import random
 import shutil
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from napari_gpubio.core.archives import Archive
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import file_checksum
 from napari_gpubio.core.operations import (
@@ -18,6 +20,7 @@ from napari_gpubio.core.operations import (
     HeldVolume,
     History,
     OpenVolume,
+    Shown,
     State,
     Store,
     Volume,
@@ -261,6 +264,24 @@ def test_hostile_archives_get_a_sentence(folder, tmp_path):
             (tmp_path / name).write_bytes(content)
         with pytest.raises(InvalidInput, match=name):
             open_session(tmp_path / name, Store())
+
+
+def test_nearly_empty_arrays_come_back_and_what_no_layer_needs_is_not_unpacked(folder, monkeypatch):
+    monkeypatch.setattr("napari_gpubio.core.volumes._ALWAYS_UNPACKED", 0)
+    store, path, fresh = Store(), folder / "s.zip", Store()
+    empty = HeldVolume.of(Volume(array=np.zeros((64, 128, 128), np.uint8), affine=np.eye(4)), store)
+    save_session(path, State((Shown(Smooth(image=empty).output(), "empty", "cpu", "0" * 32),)), store)
+    with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(f"arrays/{'f' * 32}.npy", bytes(1 << 20))
+    unpacked = []
+    real = Archive.unpack
+    monkeypatch.setattr(Archive, "unpack", lambda self, name, to: (unpacked.append(name), real(self, name, to)))
+    assert not open_session(path, fresh).missing
+    assert not fresh.array(empty.array).any()
+    assert unpacked == ["session.json", f"arrays/{empty.array.checksum}.npy"]
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=1 << 20))
+    with pytest.raises(InvalidInput, match="the disk has 1 MB; make room"):
+        open_session(path, Store())
 
 
 def test_mutants_of_sessions_are_opened_or_refused(folder, tmp_path):
