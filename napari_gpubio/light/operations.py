@@ -11,7 +11,7 @@ import numpy as np
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.layer_files import RECORD, described_files
 from napari_gpubio.core.operations.records import File, Held, Operation, Output, Reading, Ref, given
-from napari_gpubio.core.operations.stores import STORE, Kind, Store, file, register_kind
+from napari_gpubio.core.operations.stores import STORE, Store, file, register_kind
 from napari_gpubio.core.operations.volumes import Row, Volume
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.quantity import GUIDE, HALVES, Quantity
@@ -301,46 +301,40 @@ def _write_fluence(volume: FluenceVolume, path: Path, record: Mapping[str, Any])
 
 
 register_kind(
-    Kind(
-        FluenceVolume,
-        counts=lambda one: (one.array, one.affine, one.quantity, one.halves, one.guide),
-        endings=NIFTI_SUFFIXES,
-        write=_write_fluence,
-        beside=lambda path: {what: one for what, one in described_files(path).items() if one != path},
-    )
+    FluenceVolume,
+    counts=lambda one: (one.array, one.affine, one.quantity, one.halves, one.guide),
+    endings=NIFTI_SUFFIXES,
+    write=_write_fluence,
+    beside=lambda path: {what: one for what, one in described_files(path).items() if one != path},
 )
 register_kind(
-    Kind(
-        LightResult,
-        counts=lambda one: (
-            one.gates,
-            one.gates_error,
-            one.fluence_error,
-            one.half_fluences,
-            one.escaped_weight,
-            one.launched,
-            one.energy,
-            one.absorbed,
-            one.detected,
-            one.guide,
-        ),
-        endings=(".npz",),
-        write=lambda run, path, _: save_result(path, run),
-        opens=OpenRun,
-    )
+    LightResult,
+    counts=lambda one: (
+        one.gates,
+        one.gates_error,
+        one.fluence_error,
+        one.half_fluences,
+        one.escaped_weight,
+        one.launched,
+        one.energy,
+        one.absorbed,
+        one.detected,
+        one.guide,
+    ),
+    endings=(".npz",),
+    write=lambda run, path, _: save_result(path, run),
+    opens=OpenRun,
 )
 register_kind(
-    Kind(
-        Domain,
-        counts=lambda one: (
-            one.labels,
-            one.affine,
-            one.media,
-            one.outside_n,
-            *(getattr(one, name) for name in _VOXELS),
-            None if one.phase_function is None else one.phase_function.cosines,
-            one.mus_tensor_per_mm,
-            one.scattering_model,
-        ),
-    )
+    Domain,
+    counts=lambda one: (
+        one.labels,
+        one.affine,
+        one.media,
+        one.outside_n,
+        *(getattr(one, name) for name in _VOXELS),
+        None if one.phase_function is None else one.phase_function.cosines,
+        one.mus_tensor_per_mm,
+        one.scattering_model,
+    ),
 )

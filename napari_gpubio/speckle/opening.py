@@ -7,7 +7,7 @@ import numpy as np
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.operations.records import File, Held, Reading
-from napari_gpubio.core.operations.stores import STORE, Kind, Store, register_kind
+from napari_gpubio.core.operations.stores import STORE, Store, register_kind
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.settings import part
 from napari_gpubio.speckle.io import TIFF_SUFFIXES, Regions, open_frames, open_regions, write_regions
@@ -86,19 +86,11 @@ class HeldRegions(Reading, verb="held-regions", makes={"regions": Regions}):
         return Regions(pixels=dict(zip(self.names, found != 0, strict=True)))
 
 
+register_kind(Recording, counts=lambda one: (tuple(one.frames.shape), each_frame(one.frames)), opens=OpenFrames)
 register_kind(
-    Kind(
-        Recording,
-        counts=lambda one: (tuple(one.frames.shape), each_frame(one.frames)),
-        opens=OpenFrames,
-    )
-)
-register_kind(
-    Kind(
-        Regions,
-        counts=lambda one: (one.pixels, one.outlines),
-        endings=TIFF_SUFFIXES,
-        write=lambda regions, path, _: write_regions(path, regions.pixels),
-        opens=OpenRegions,
-    )
+    Regions,
+    counts=lambda one: (one.pixels, one.outlines),
+    endings=TIFF_SUFFIXES,
+    write=lambda regions, path, _: write_regions(path, regions.pixels),
+    opens=OpenRegions,
 )

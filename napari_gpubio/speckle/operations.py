@@ -11,7 +11,7 @@ import numpy as np
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.operations.files import record_of_output
 from napari_gpubio.core.operations.records import Operation, Ref, Told, given
-from napari_gpubio.core.operations.stores import Conversion, Kind, register_conversion, register_kind
+from napari_gpubio.core.operations.stores import Conversion, register_conversion, register_kind
 from napari_gpubio.core.parameters import check_unused, param
 from napari_gpubio.core.settings import part
 from napari_gpubio.core.steps import Step
@@ -105,7 +105,7 @@ class MeasureDark(Operation, verb="measure-dark", makes={"noise": DarkNoise}):
         return Told((f"dark level {level:.5g} ADU, noise {noise:.4g} ADU",), {"dark_adu": level, "noise_adu": noise})
 
 
-register_kind(Kind(DarkNoise, counts=lambda one: (one.dark_map, one.variance_map, one.gain)))
+register_kind(DarkNoise, counts=lambda one: (one.dark_map, one.variance_map, one.gain))
 register_conversion(Conversion(MeasureDark, "recording", lambda _: True))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.operations.stores import Kind, register_kind
+from napari_gpubio.core.operations.stores import register_kind
 from napari_gpubio.speckle.io import TIFF_SUFFIXES, write_beats_csv, write_curves_csv, write_maps, write_pulsatility_csv
 from napari_gpubio.speckle.mesi.files import UNITS, files_beside, write_fit, write_fits
 from napari_gpubio.speckle.mesi.result import MesiResult
@@ -104,13 +104,11 @@ _WRITTEN: tuple[tuple[type, Any, tuple[str, ...], Any], ...] = (
 )  # fmt: skip
 for _type, _counts, _endings, _write in _WRITTEN:
     _shows = _LAYERS if issubclass(_type, SpeckleMap) else ""
-    register_kind(Kind(_type, counts=_counts, endings=_endings, write=_write, shows=_shows))
+    register_kind(_type, counts=_counts, endings=_endings, write=_write, shows=_shows)
 register_kind(
-    Kind(
-        MesiResult,
-        counts=lambda one: tuple(np.asarray(getattr(one, part)) for part in UNITS),
-        endings=TIFF_SUFFIXES,
-        write=lambda one, path, record: write_fits(path, one, record=record),
-        beside=files_beside,
-    )
+    MesiResult,
+    counts=lambda one: tuple(np.asarray(getattr(one, part)) for part in UNITS),
+    endings=TIFF_SUFFIXES,
+    write=lambda one, path, record: write_fits(path, one, record=record),
+    beside=files_beside,
 )

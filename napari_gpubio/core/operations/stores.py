@@ -166,9 +166,9 @@ _kinds: dict[type, Kind[Any]] = {}
 _conversions: dict[type, Conversion] = {}
 
 
-def register_kind(kind: Kind[Any]) -> None:
-    """Make a type of results known."""
-    _kinds[kind.type] = kind
+def register_kind(type_: type, counts: Callable[[Any], tuple[Any, ...]], **can: Any) -> None:
+    """Make a type of results known, with what it can do; see `Kind`."""
+    _kinds[type_] = Kind(type_, counts, **can)
 
 
 def register_conversion(conversion: Conversion) -> None:

@@ -20,7 +20,7 @@ from napari_gpubio.core.operations.records import (
     Output,
     Reading,
 )
-from napari_gpubio.core.operations.stores import STORE, Kind, Store, file, register_kind, run
+from napari_gpubio.core.operations.stores import STORE, Store, file, register_kind, run
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.quantity import GUIDE, HALVES, QUANTITY, Quantity
 from napari_gpubio.core.reading import note, reads_file, untold
@@ -295,12 +295,10 @@ def is_equal(one: Array | None, other: Array | None) -> bool:
 
 
 register_kind(
-    Kind(
-        Volume,
-        counts=lambda one: (one.array, one.affine, one.quantity, one.halves, one.guide),
-        endings=NIFTI_SUFFIXES,
-        write=lambda volume, path, record: save_volume(volume, path, record),
-        opens=OpenVolume,
-        shows="napari_gpubio.core.operations.layers:layers_of_volume",
-    )
+    Volume,
+    counts=lambda one: (one.array, one.affine, one.quantity, one.halves, one.guide),
+    endings=NIFTI_SUFFIXES,
+    write=lambda volume, path, record: save_volume(volume, path, record),
+    opens=OpenVolume,
+    shows="napari_gpubio.core.operations.layers:layers_of_volume",
 )

@@ -10,7 +10,7 @@ import numpy as np
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.layer_files import RECORD, describe
 from napari_gpubio.core.operations.records import File, Held, Reading, Ref, given
-from napari_gpubio.core.operations.stores import STORE, Kind, Store, register_kind
+from napari_gpubio.core.operations.stores import STORE, Store, register_kind
 from napari_gpubio.core.operations.volumes import OpenDescribed, Volume
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.quantity import QUANTITY, Quantity, checked_unit
@@ -106,18 +106,14 @@ def write_dose(dose: Dose, path: Path, record: Mapping[str, Any]) -> None:
     describe(path, {QUANTITY: Quantity(dose.quantity or "dose", dose.unit), RECORD: record})
 
 
-register_kind(
-    Kind(
-        Dose,
+register_kind(Dose,
         counts=lambda one: (
             one.values, one.affine, one.unit, one.quantity, one.frame_of_reference, one.halves, one.standard_error
         ),
         endings=NIFTI_SUFFIXES,
         write=write_dose,
         opens=OpenDose,
-        shows=_LAYERS,
-    )
-)  # fmt: skip
+        shows=_LAYERS)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,7 +127,7 @@ class OpenPlan(Reading, verb="open-plan", makes={"plan": Plan}):
         return read_rtplan(data.file)
 
 
-register_kind(Kind(Plan, counts=lambda one: (one,), opens=OpenPlan))
+register_kind(Plan, counts=lambda one: (one,), opens=OpenPlan)
 
 
 # -- structures -------------------------------------------------------------------------------------------------------
@@ -271,13 +267,11 @@ def _counts(one: StructureSet) -> tuple[Any, ...]:
     return one.numbers, tuple(tuple(getattr(structure, name) for name in parts) for structure in one)
 
 
-register_kind(Kind(AnyStructures, counts=lambda one: (one,), opens=(OpenLabels, OpenContours)))
+register_kind(AnyStructures, counts=lambda one: (one,), opens=(OpenLabels, OpenContours))
 register_kind(
-    Kind(
-        LabelStructures,
-        counts=lambda one: (one.labels, one.affine, one.values, one.names, one.frame_of_reference),
-        opens=OpenLabels,
-        shows=_LAYERS,
-    )
+    LabelStructures,
+    counts=lambda one: (one.labels, one.affine, one.values, one.names, one.frame_of_reference),
+    opens=OpenLabels,
+    shows=_LAYERS,
 )
-register_kind(Kind(StructureSet, counts=_counts, opens=OpenContours, shows=_LAYERS))
+register_kind(StructureSet, counts=_counts, opens=OpenContours, shows=_LAYERS)

@@ -9,7 +9,7 @@ import numpy as np
 
 from napari_gpubio.core.napari_io import KEY
 from napari_gpubio.core.operations.records import Operation, Ref, given
-from napari_gpubio.core.operations.stores import Kind, register_kind
+from napari_gpubio.core.operations.stores import register_kind
 from napari_gpubio.core.operations.volumes import Volume
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.quantity import QUANTITY
@@ -126,26 +126,20 @@ class UnderBeam(Operation, verb="under-beam", makes={"numbers": NumberTable, "cu
 
 
 register_kind(
-    Kind(
-        LayeredResult,
-        counts=lambda one: (one.specular, one.launched, *one.Rd_ra, *one.Tt_ra, *one.A_l, *(one.A_rz or ())),
-        endings=(".mco",),
-        write=lambda run, path, _: write_mco(path, run),
-    )
+    LayeredResult,
+    counts=lambda one: (one.specular, one.launched, *one.Rd_ra, *one.Tt_ra, *one.A_l, *(one.A_rz or ())),
+    endings=(".mco",),
+    write=lambda run, path, _: write_mco(path, run),
 )
 register_kind(
-    Kind(
-        NumberTable,
-        counts=lambda one: tuple((row.name, row.value, row.error) for row in one.rows),
-        endings=(".csv",),
-        write=lambda table, path, _: write_csv(path, table.rows),
-    )
+    NumberTable,
+    counts=lambda one: tuple((row.name, row.value, row.error) for row in one.rows),
+    endings=(".csv",),
+    write=lambda table, path, _: write_csv(path, table.rows),
 )
 register_kind(
-    Kind(
-        CurveTable,
-        counts=lambda one: tuple((curve.name, curve.value, curve.error) for curve in one.curves),
-        endings=(".csv",),
-        write=lambda table, path, _: write_curves(path, table.curves),
-    )
+    CurveTable,
+    counts=lambda one: tuple((curve.name, curve.value, curve.error) for curve in one.curves),
+    endings=(".csv",),
+    write=lambda table, path, _: write_curves(path, table.curves),
 )
