@@ -38,7 +38,6 @@ from napari_gpubio.light.tissue import media_at_wavelengths
 
 _POINT = ("X", "Y", "Z")
 _MOST_WAVELENGTHS = 10_000
-MCX_SUFFIXES = (".json", ".inp", ".mcxp")  # of files that are given in place of labels
 
 
 def add_case(verb: argparse.ArgumentParser) -> None:

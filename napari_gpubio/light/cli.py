@@ -17,6 +17,7 @@ from napari_gpubio.core.command_line import (
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.keeping import Keeper, left_by
 from napari_gpubio.core.layer_files import described_files, sidecar_path
+from napari_gpubio.core.operations.commands import add_verb as add_operation
 from napari_gpubio.core.reading import note
 from napari_gpubio.core.report import measured, warn, wrote
 from napari_gpubio.core.steps import drive
@@ -37,7 +38,7 @@ from napari_gpubio.light.io.mcx.output import McxCase
 from napari_gpubio.light.io.results import load_each_unfinished, load_result, load_unfinished, save_result_steps
 from napari_gpubio.light.io.volumes import write_fluence_steps
 from napari_gpubio.light.jacobians.cli import add_replay, check_replay, jacobian_outputs, run_replay
-from napari_gpubio.light.layers import cli as mcml
+from napari_gpubio.light.layers.operations import RunMci
 from napari_gpubio.light.mcx_cli import mcx_case, mcx_outputs, simulate_case, write_case
 from napari_gpubio.light.model import Medium
 from napari_gpubio.light.result import LightResult
@@ -66,7 +67,7 @@ Ctrl-C ends a run early: what was done is written. --result keeps it every 8 s, 
 
 def add_verb(verbs: Any) -> None:
     """Add the verbs ``light``, ``mcml`` and ``forward`` to the command line."""
-    mcml.add_verb(verbs)
+    add_operation(verbs, RunMci)
     forward.add_verb(verbs)
     verb = verbs.add_parser(
         "light",

@@ -12,8 +12,9 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.keeping import Keeper
 from napari_gpubio.core.report import tell, warn, wrote
 from napari_gpubio.core.steps import Step, drive
-from napari_gpubio.light.arguments import MCX_SUFFIXES, given_case
+from napari_gpubio.light.arguments import given_case
 from napari_gpubio.light.guide import guided_steps
+from napari_gpubio.light.io.foreign import MCX_SUFFIXES
 from napari_gpubio.light.io.mcx.cases import read_mcx
 from napari_gpubio.light.io.mcx.output import MOST_TRAJECTORIES, McxCase, McxReplayed, output_paths, write_mcx_output
 from napari_gpubio.light.io.results import save_result_steps

@@ -11,14 +11,14 @@ import numpy as np
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.layer_files import RECORD, described_files
 from napari_gpubio.core.operations.records import File, Held, Operation, Output, Reading, Ref, given
-from napari_gpubio.core.operations.stores import STORE, Store, file, register_kind
+from napari_gpubio.core.operations.stores import STORE, Store, register_kind
 from napari_gpubio.core.operations.volumes import Row, Volume
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.quantity import GUIDE, HALVES, Quantity
 from napari_gpubio.core.settings import part
 from napari_gpubio.core.space import checked_affine
 from napari_gpubio.core.steps import Step, drive
-from napari_gpubio.core.volumes import NIFTI_SUFFIXES, stem_of
+from napari_gpubio.core.volumes import NIFTI_SUFFIXES
 from napari_gpubio.light.anisotropy.calibration import with_fibers
 from napari_gpubio.light.detectors import AnyDetector, Detector, FaceDetector
 from napari_gpubio.light.guide import guided_steps
@@ -72,11 +72,6 @@ class OpenDomain(_Tissue, verb="open-tissue", makes={"domain": Domain}):
         "Affine", "Voxel to world, row by row, in the digits that a file has not.", default=None, unit="mm"
     )
 
-    @property
-    def title(self) -> str:
-        """Name of the file."""
-        return stem_of(Path(self.file.path))
-
     def read(self, data: Any) -> Domain:
         """Read it."""
         return read_domain(data.file, self.media, outside_n=self.outside_n, affine=self.affine)
@@ -98,11 +93,6 @@ class HeldDomain(_Tissue, verb="held-tissue", makes={"domain": Domain}):
     scattering_model: str = param(
         PRODUCT, "Model", "How light scatters where there is a tensor.", choices=SCATTERING_MODELS
     )
-
-    @property
-    def title(self) -> str:
-        """Name of the labels."""
-        return self.name
 
     @classmethod
     def of(cls, domain: Domain, name: str = "labels", store: Store = STORE) -> "HeldDomain":
@@ -226,16 +216,6 @@ class OpenRun(Reading, verb="open-light", makes={"run": LightResult}):
     """Open a run of light as it was saved."""
 
     file: File = part("File", "Result file (.npz).")
-
-    @property
-    def title(self) -> str:
-        """Name of the file."""
-        return stem_of(Path(self.file.path))
-
-    @classmethod
-    def at(cls, path: str | Path) -> "OpenRun":
-        """Return the operation that opens a file as it is now."""
-        return cls(file=file(path))
 
     def read(self, data: Any) -> LightResult:
         """Read it."""

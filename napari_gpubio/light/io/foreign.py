@@ -6,6 +6,7 @@ from typing import Any
 
 from napari_gpubio.core.errors import InvalidInput
 
+MCX_SUFFIXES = (".json", ".inp", ".mcxp")  # of MCX inputs
 _TO_NIFTI = "convert it to NIfTI (.nii, .nii.gz)"
 # By suffix: what it is, and what to do with it.
 _VOLUMES = {

@@ -12,8 +12,9 @@ from napari_gpubio.core.files import check_folder
 from napari_gpubio.core.layer_files import described_files, sidecar_path
 from napari_gpubio.core.report import measured, tell, warn, wrote
 from napari_gpubio.core.steps import drive
-from napari_gpubio.light.arguments import MCX_SUFFIXES, has_detectors
+from napari_gpubio.light.arguments import has_detectors
 from napari_gpubio.light.detectors import detector_names
+from napari_gpubio.light.io.foreign import MCX_SUFFIXES
 from napari_gpubio.light.io.jacobians import save_jacobians, write_jacobian
 from napari_gpubio.light.io.trajectories import save_trajectories
 from napari_gpubio.light.jacobians.model import COEFFICIENTS, Jacobian, Jacobians

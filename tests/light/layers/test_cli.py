@@ -3,14 +3,17 @@
 import dataclasses
 import re
 import signal
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from napari_gpubio.core.command_line import STOPPED
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.operations import command_runs, read_record, save
 from napari_gpubio.light.io.mci import read_mci
 from napari_gpubio.light.io.mco import read_mco
-from napari_gpubio.light.layers import cli as mcml
+from napari_gpubio.light.layers import operations
 from napari_gpubio.light.layers.run import simulate
 from tests.shell import run_verb
 
@@ -49,9 +52,10 @@ def folder(tmp_path, monkeypatch):
     return tmp_path / "data"
 
 
-def run(*arguments):
-    """Run the verb on the CPU; return its exit status."""
-    return run_verb("mcml", "--device", "cpu", *arguments)
+def run(file, *arguments):
+    """Run the verb on the CPU, to a folder beside the file by default; return its exit status."""
+    out = () if "--out" in arguments else ("--out", Path(file).parent / "out")
+    return run_verb("mcml", file, "--device", "cpu", *out, *arguments)
 
 
 def printed_numbers(output, name):
@@ -66,7 +70,7 @@ def printed_numbers(output, name):
 
 
 def test_published_numbers_are_printed_and_written(folder, capsys):
-    assert run(folder / "two.mci", "-S7") == 0
+    assert run(folder / "two.mci", "--seed", 7) == 0
     printed = capsys.readouterr().out
     slab, deep = (printed_numbers(printed, name) for name in ("slab.mco", "deep.mco"))
     for symbol, published in VAN_DE_HULST.items():
@@ -75,12 +79,9 @@ def test_published_numbers_are_printed_and_written(folder, capsys):
         assert abs(value - published) < 4 * error
     assert deep["Rsp"][0] == pytest.approx(0.04)
     assert abs(deep["Rsp"][0] + deep["Rd"][0] - GIOVANELLI) < 4 * deep["Rd"][1]
-    found = read_mco(folder / "slab.mco")
+    found = read_mco(folder / "out" / "slab.mco")
     assert found.transmittance.value == pytest.approx(slab["T"][0], abs=slab["T"][1])
-    assert [line for line in printed.splitlines() if line.endswith(".mco")] == [
-        str(folder / "slab.mco"),
-        str(folder / "deep.mco"),
-    ]
+    assert printed.splitlines()[-1] == str(folder / "out")
     assert "20,000 photons in " in printed
 
 
@@ -88,7 +89,7 @@ def test_published_numbers_are_printed_and_written(folder, capsys):
     ("arguments", "changes"),
     [
         (["--photons", 3000, "--seed", 4, "--absorption", "drop"], {"photons": 3000, "seed": 4, "absorption": "drop"}),
-        (["-A", "--photons", 1000], {"photons": 1000, "absorption": "off"}),
+        (["--absorption", "off", "--photons", 1000], {"photons": 1000, "absorption": "off"}),
     ],
     ids=["other settings", "no absorption"],
 )
@@ -97,9 +98,9 @@ def test_it_does_what_the_api_does(folder, arguments, changes):
     for index, one in enumerate(read_mci(folder / "two.mci")):
         settings = dataclasses.replace(one.settings, **changes)
         settings = dataclasses.replace(settings, seed=settings.seed + index)
-        expected, found = simulate(one.medium, settings, device="cpu"), read_mco(folder / one.output)
+        expected, found = simulate(one.medium, settings, device="cpu"), read_mco(folder / "out" / one.output)
         assert found.launched == changes["photons"]
-        assert (found.A_rz is None) == (expected.A_rz is None) == (arguments[0] == "-A")
+        assert (found.A_rz is None) == (expected.A_rz is None) == (changes["absorption"] == "off")
         if expected.A_rz is not None:
             np.testing.assert_allclose(found.A_rz.value, expected.A_rz.value, rtol=1e-4)
         np.testing.assert_allclose(found.Rd_ra.value, expected.Rd_ra.value, rtol=1e-4)
@@ -111,15 +112,19 @@ def test_runs_of_the_same_layers_differ(folder):
     again = slab.partition("slab.mco")[2]
     (folder / "same.mci").write_text(slab + "slab2.mco" + again)
     assert run(folder / "same.mci", "--photons", 1000) == 0
-    first, second = (read_mco(folder / name).diffuse_reflectance.value for name in ("slab.mco", "slab2.mco"))
+    first, second = (read_mco(folder / "out" / name).diffuse_reflectance.value for name in ("slab.mco", "slab2.mco"))
     assert first != second
 
 
-def test_the_folder_of_the_output(folder, tmp_path):
+def test_files_have_the_names_of_the_input_in_the_folder_that_is_named(folder, tmp_path):
     (folder / "two.mci").write_text(TWO_RUNS.replace("slab.mco", str(tmp_path / "data" / "slab.mco")))
-    assert run(folder / "two.mci", "--photons", 100, "--out-folder", ".") == 0
-    assert sorted(path.name for path in (tmp_path / "here").iterdir()) == ["deep.mco", "slab.mco"]
-    assert [path.name for path in folder.iterdir()] == ["two.mci"]
+    assert run(folder / "two.mci", "--photons", 100, "--record", "r.json") == 0
+    assert sorted(path.name for path in (folder / "out").iterdir()) == ["deep.mco", "slab.mco"]
+    assert sorted(path.name for path in folder.iterdir()) == ["out", "two.mci"]
+    save(read_record("r.json"), tmp_path / "again", device="cpu")
+    for name in ("deep.mco", "slab.mco"):
+        numbers = [read_mco(one / name).Rd_ra.value for one in (folder / "out", tmp_path / "again")]
+        np.testing.assert_array_equal(*numbers)
 
 
 def test_an_interrupt_keeps_what_was_done(folder, monkeypatch, capsys):
@@ -128,14 +133,14 @@ def test_an_interrupt_keeps_what_was_done(folder, monkeypatch, capsys):
             signal.raise_signal(signal.SIGINT)
 
     usual = signal.getsignal(signal.SIGINT)
-    monkeypatch.setattr(mcml, "draw_progress", interrupt)
-    assert run(folder / "two.mci", "--photons", 10**8) == mcml.STOPPED
+    monkeypatch.setattr(command_runs, "draw_progress", interrupt)
+    assert run(folder / "two.mci", "--photons", 10**8) == STOPPED
     assert signal.getsignal(signal.SIGINT) is usual
-    found, printed = read_mco(folder / "slab.mco"), capsys.readouterr()
+    found, printed = read_mco(folder / "out" / "slab.mco"), capsys.readouterr()
     assert 0 < found.launched < 10**8
     assert f"{found.launched:,} of 100,000,000 photons" in printed.out
     assert "stopping; what was done is kept" in printed.err
-    assert sorted(path.name for path in folder.iterdir()) == ["slab.mco", "two.mci"]
+    assert [path.name for path in (folder / "out").iterdir()] == ["slab.mco"]
 
 
 @pytest.mark.parametrize(
@@ -146,18 +151,15 @@ def test_an_interrupt_keeps_what_was_done(folder, monkeypatch, capsys):
         (["{}/two.mci", "--photons", "0"], "photons is 0; it must be at least 1"),
         (["{}/two.mci", "--seed", "-1"], "seed is -1; it must be at least 0"),
         (["{}/two.mci", "--device", "toaster"], "toaster"),
-        (["{}/two.mci", "--out-folder", "none"], "the folder none does not exist; create it"),
-        (["{}/deep.mci"], "the folder .* does not exist; create it or choose another with --out-folder"),
-        (["{}/self.mci"], r"self\.mci is the input file itself"),
-        (["{}/folder.mci"], r"the output file .*sub is a folder; rename it in folder\.mci"),
-        (["{}/alike.mci", "--out-folder", "."], r"two runs would write x\.mco; rename one of their output files"),
+        (["{}/two.mci", "--out", "none/out"], "the folder none does not exist; create it"),
+        (["{}/two.mci", "--out", "."], "is a folder"),
+        (["{}/alike.mci"], r"two runs would write x\.mco; rename one of their output files"),
+        (["{}/a.json"], "named like an input file of MCX; run it with napari-gpubio light"),
     ],
 )
 def test_bad_input_gives_a_sentence_and_writes_nothing(folder, arguments, sentence):
-    (folder / "sub").mkdir()
+    (folder / "a.json").write_text("{}")
     (folder / "bad.mci").write_text(TWO_RUNS.replace("20000", "0"))
-    for name, output in (("deep", "no/x.mco"), ("self", "self.mci"), ("folder", "sub")):
-        (folder / f"{name}.mci").write_text(TWO_RUNS.replace("slab.mco", output))
     (folder / "alike.mci").write_text(TWO_RUNS.replace("slab.mco", "/a/x.mco").replace("deep.mco", "/b/x.mco"))
     before = sorted(folder.parent.rglob("*"))
     with pytest.raises(InvalidInput, match=sentence):
@@ -165,20 +167,14 @@ def test_bad_input_gives_a_sentence_and_writes_nothing(folder, arguments, senten
     assert sorted(folder.parent.rglob("*")) == before
 
 
-def test_files_that_cannot_be_written(folder, monkeypatch, capsys):
-    """One of them does not keep the others from it; a folder that takes none is found before the run."""
-
+def test_a_file_that_cannot_be_written_keeps_no_other_from_it(folder, monkeypatch):
     def write(path, result):
         if path.name == "slab.mco":
             raise InvalidInput("slab.mco could not be written (No space left on device)")
         written.append(path.name)
 
     written = []
-    monkeypatch.setattr(mcml, "write_mco", write)
+    monkeypatch.setattr(operations, "write_mco", write)
     with pytest.raises(InvalidInput, match="No space left"):
         run(folder / "two.mci", "--photons", "100")
     assert written == ["deep.mco"]
-    assert capsys.readouterr().out.splitlines()[-1] == str(folder / "deep.mco")
-    monkeypatch.setattr("os.access", lambda path, mode: False)
-    with pytest.raises(InvalidInput, match="nothing can be written into"):
-        run(folder / "two.mci")
