@@ -16,6 +16,7 @@ from napari.utils._proxies import ReadOnlyWrapper
 from napari.utils.interactions import mouse_move_callbacks, mouse_press_callbacks, mouse_release_callbacks
 from qtpy.QtCore import QPoint, QPointF, Qt
 from qtpy.QtGui import QWheelEvent
+from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication, QLabel, QPushButton
 
 from napari_gpubio.core.steps import Step
@@ -159,6 +160,10 @@ def script_of(panel):
     """What the button copies, or `NOTHING_COPIED`."""
     QApplication.clipboard().setText(NOTHING_COPIED)
     button(panel, "Copy as Python").click()
+    for _ in range(MILLISECONDS // 5):
+        if not panel.is_copying:
+            break
+        QTest.qWait(5)
     return QApplication.clipboard().text()
 
 

@@ -244,17 +244,6 @@ def described_files(path: str | Path) -> dict[str, Path]:
     return {"volume": Path(path), "JSON file": sidecar_path(path), **files}
 
 
-def half_paths(path: Path) -> tuple[Path, Path]:
-    """Return the files of both halves of a volume that is saved as NIfTI."""
-    first, second = (path.with_name(f"{_stem(path)}_{name}.nii.gz") for name in _HALF_NAMES)
-    return first, second
-
-
-def guide_path(path: Path) -> Path:
-    """Return the file of the guide of a volume that is saved as NIfTI."""
-    return path.with_name(f"{_stem(path)}_{GUIDE}.nii.gz")
-
-
 def companions(held: Mapping[str, Any]) -> dict[str, Array]:
     """Return standard error, halves (their first axis) and guide by the names that their files and arrays have."""
     found = {name: np.asarray(held[name]) for name in (STANDARD_ERROR, GUIDE) if held.get(name) is not None}

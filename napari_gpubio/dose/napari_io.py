@@ -26,6 +26,7 @@ from napari_gpubio.core.quantity import (
     UNIT,
     Quantity,
     Scale,
+    guide_of,
     halves_of,
     quantity_metadata,
     quantity_of,
@@ -152,6 +153,7 @@ def volume_of_dose(layer: Any, scale: Scale | None = None) -> Volume:
         name=layer.name,
         quantity=quantity_of(layer) or Quantity("values", scale=scale or "linear"),
         halves=halves_of(layer),
+        guide=guide_of(layer),
     )
 
 

@@ -52,13 +52,16 @@ def dose_of_volume(
     Raises
     ------
     InvalidInput
-        If the values cannot be a dose, or the unit is missing, not known, or of another kind than theirs.
+        If the values cannot be a dose, or the unit is missing, not known, or of another kind than theirs; or if the
+        volume says itself what something else is given for.
     """
     if not unit.strip():
         raise InvalidInput(
             f"the unit of {volume.name!r} is not known; type it, for instance Gy or J/cm2 (it is never guessed)"
         )
     known = volume.quantity
+    _check_own(volume, "values_unit", values_unit, known.unit if known else "")
+    _check_own(volume, "quantity", quantity, known.name if known else "")
     factor = factor_to(unit, (known.unit if known else "") or values_unit, volume.name)
     values = _linear(_one_volume(volume, frame), known, volume.name)
     values = values if factor == 1 else values * factor
@@ -73,7 +76,7 @@ def dose_of_volume(
         )
 
     halves = [one for half in ([] if volume.halves is None else volume.halves) if (one := fitting(half)) is not None]
-    name = known.name if known else quantity
+    name = quantity or (known.name if known else "")
     return Dose(
         values=values,
         affine=volume.affine,
@@ -85,6 +88,12 @@ def dose_of_volume(
         halves=(halves[0], halves[1]) if len(halves) == 2 else None,
         standard_error=None if standard_error is None else fitting(standard_error),
     )
+
+
+def _check_own(volume: Volume, name: str, given: str, own: str) -> None:
+    """Raise InvalidInput if something else is given than what a volume says itself, which would count."""
+    if given and own not in ("", _UNKNOWN, given):
+        raise InvalidInput(f"{name} is {given!r}, and {volume.name!r} says itself that it is {own!r}; leave {name} out")
 
 
 def factor_to(unit: str, own: str, name: str) -> float:
@@ -127,6 +136,8 @@ def _one_volume(volume: Volume, frame: int | None) -> Array:
         if frame is None or not 0 <= frame < array.shape[3]:
             raise InvalidInput(f"{volume.name!r} has {array.shape[3]} volumes; choose one of them, not {frame}")
         return np.asarray(array[..., frame])
+    if frame is not None:
+        raise InvalidInput(f"frame is {frame}, and {volume.name!r} is no series; leave frame out")
     return np.asarray(array)
 
 

@@ -132,7 +132,8 @@ class ParamForm(QWidget, Generic[Settings]):
             for path in self._widgets:
                 value: Any = settings
                 for name in path:
-                    value = getattr(value, name, _ELSEWHERE)
+                    is_there = dataclasses.is_dataclass(value) and name in field_names(type(value))
+                    value = getattr(value, name) if is_there else _ELSEWHERE
                 if value is not _ELSEWHERE:
                     self._show_value(path, value)
         self._on_change()

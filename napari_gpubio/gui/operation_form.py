@@ -5,10 +5,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from napari.layers import Image, Labels
+from napari.layers import Image, Labels, Layer
 from qtpy.QtCore import QSignalBlocker, Signal
 from qtpy.QtWidgets import QVBoxLayout, QWidget
 
+from napari_gpubio.core.napari_io import KEY
 from napari_gpubio.core.operations.layers import LayerSource, layer_source, record_of, shown_as
 from napari_gpubio.core.operations.records import (
     InputInfo,
@@ -16,7 +17,7 @@ from napari_gpubio.core.operations.records import (
     Output,
     input_infos,
 )
-from napari_gpubio.core.operations.stores import STORE, kind_registered
+from napari_gpubio.core.operations.stores import STORE, kind_registered, value_of
 from napari_gpubio.core.operations.volumes import Volume
 from napari_gpubio.core.settings import Settings, field_names, hints, record_fields
 from napari_gpubio.gui.forms import ParamForm, aligned_form, row_label
@@ -45,10 +46,10 @@ def source_shown(layer: Any) -> Source:
 
 def _is_edited(layer: Any, record: Output[Any]) -> bool:
     """Whether an image or labels are no more what the result is that they say they show, as far as that is kept."""
-    kept = STORE.last_result(record.of)
+    kept = STORE.last_value(record)
     if not isinstance(layer, (Image, Labels)) or kept is None or not kind_registered(record.kind).shows:
         return False
-    (data, _, _), *_ = shown_as(record.value_in(kept[1]), record, layer.name)
+    (data, _, _), *_ = shown_as(kept, record, layer.name)
     return not np.array_equal(np.asarray(data), np.asarray(layer.data), equal_nan=np.asarray(data).dtype.kind == "f")
 
 
@@ -61,6 +62,33 @@ def choose_output(box: LayerBox, viewer: Any, output: Output[Any] | None) -> boo
         box.choose(found)
     box.settle()
     return box.layer == found
+
+
+def layers_showing(viewer: Any, output: Output[Any]) -> list[Any]:
+    """Return the layers of a viewer that show a result; what no layer says that it shows is read.
+
+    A layer that holds just that takes over what is known of it; else there is another layer.
+
+    Raises
+    ------
+    InvalidInput
+        If it cannot be read, or is shown in no layer.
+    """
+    if found := [layer for layer in viewer.layers if record_of(layer) == output]:
+        return found
+    for data, keywords, kind in shown_as(value_of(output), output, output.of.title):
+        same = next((layer for layer in viewer.layers if _holds(layer, data, kind)), None)
+        if same is None:
+            viewer.add_layer(same := Layer.create(data, keywords, kind))
+        same.metadata[KEY] = {**same.metadata.get(KEY, {}), **keywords["metadata"][KEY]}
+        found.append(same)
+    return found
+
+
+def _holds(layer: Any, data: Any, kind: str) -> bool:
+    """Whether a layer of a kind has the same values."""
+    is_array = isinstance(layer, (Image, Labels)) and isinstance(layer, Labels) == (kind == "labels")
+    return is_array and kind in ("image", "labels") and np.array_equal(np.asarray(layer.data), np.asarray(data))
 
 
 class InputBox(LayerBox):

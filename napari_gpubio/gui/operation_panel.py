@@ -189,6 +189,11 @@ class OperationPanel(EnginePanel):
         """Return the layer of a result that was made last, or None."""
         return None if self._made is None else self._layers.get((name, self.form.subject(self._made)))
 
+    @property
+    def is_at_hand(self) -> bool:
+        """Whether a result is shown, whose operation is known."""
+        return self._made is not None
+
     def script_files(self) -> dict[str, str]:
         """Files that a script writes: the main result."""
         name, kind = next(iter(self.of.makes.items()))

@@ -12,7 +12,7 @@ from typing import Any
 from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QApplication, QPushButton, QWidget
 
-from napari_gpubio.core.errors import GpuBioError
+from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.files import atomic_write
 from napari_gpubio.core.numbers import seconds_text
 from napari_gpubio.core.operations.records import Operation, Output
@@ -21,7 +21,7 @@ from napari_gpubio.core.steps import Step
 from napari_gpubio.core.text import comment
 from napari_gpubio.core.timing import RunClock
 from napari_gpubio.gui.file_dialogs import save_path
-from napari_gpubio.gui.jobs import Job, MakeSteps, Outcome
+from napari_gpubio.gui.jobs import Job, LatestJob, MakeSteps, Outcome
 from napari_gpubio.gui.labels import Label
 from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.panel_frame import PanelFrame
@@ -46,6 +46,11 @@ class RunForm:
     def operation(self) -> Operation | None:
         """Return the operation that a script is of; None where `script` writes it."""
         return None
+
+    @property
+    def is_at_hand(self) -> bool:
+        """Whether `operation` need not look for anything, such as that of a result that is shown."""
+        return True
 
     def script_files(self) -> Mapping[Any, str]:
         """Files that a script of an operation writes, by the names of its results, or by those of others."""
@@ -127,6 +132,8 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
         self._warmup = self._awaited = self._connected(BackgroundWarmup(self.warms, self))
         self._runs_when_warm = False
         self._warmup_status = ""
+        self._finding = LatestJob(self)  # the operation that a script is of
+        self._finding.finished.connect(self._on_found)
         self._add_buttons()
         _open.add(self)
 
@@ -250,6 +257,7 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
         _open.discard(self)
         self._device.teardown()
         self._warmup.stop()
+        self._finding.abandon()
         self._end_waiting()
         self._rerun = False
         if self._job is not None:
@@ -369,6 +377,10 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
     def copy_script(self) -> None:
         """Put the script on the clipboard; if inputs were painted, save it with them beside it."""
         try:
+            if not self.run_form.is_at_hand and (draft := self.run_form.take_draft()) is not None:
+                self.show_status("looking through the inputs …")
+                self._finding.submit(lambda _: _found_steps(draft))
+                return
             if (operation := self.run_form.operation()) is not None:
                 text = self.script_of(operation)
             else:
@@ -378,6 +390,20 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
             self.show_error(f"The script could not be created: {error}")
             return
         self.put_on_clipboard(text)
+
+    @property
+    def is_copying(self) -> bool:
+        """Whether a script is on its way to the clipboard."""
+        return self._finding.is_busy
+
+    def _on_found(self, outcome: Outcome) -> None:
+        self.show_status("")
+        try:
+            if outcome.error:
+                raise InvalidInput(outcome.error)
+            self.put_on_clipboard(self.script_of(outcome.result))
+        except (GpuBioError, OSError) as error:
+            self.show_error(f"The script could not be created: {error}")
 
     def put_on_clipboard(self, text: str) -> None:
         """Put a script on the clipboard, unless it is empty."""
@@ -415,6 +441,12 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
         with atomic_write(path) as part:
             part.write_text(text, encoding="utf-8")
         return text
+
+
+def _found_steps(draft: Callable[[], Operation]) -> Generator[Step, None, Operation]:
+    """Find out where inputs come from."""
+    yield Step(0, 1, "inputs")
+    return draft()
 
 
 _open: "weakref.WeakSet[EnginePanel]" = weakref.WeakSet()  # that have not been closed

@@ -13,7 +13,7 @@ import numpy as np
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.layer_files import RECORD, described_files
 from napari_gpubio.core.operations.records import File, Held, Operation, Output, Reading, Ref, Told, Words, given
-from napari_gpubio.core.operations.stores import STORE, Kind, Store, register_kind
+from napari_gpubio.core.operations.stores import STORE, Store, register_kind
 from napari_gpubio.core.operations.volumes import Row, Volume
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.quantity import GUIDE, HALVES, Quantity
@@ -274,7 +274,7 @@ class HeldDiffusionTensors(Reading, verb="held-diffusion-tensors", makes={"tenso
         return DiffusionTensors(data.tensors, np.array(self.affine))
 
 
-register_kind(Kind(DiffusionTensors, counts=lambda one: (one.tensors, one.affine), opens=OpenDiffusionTensors))
+register_kind(DiffusionTensors, counts=lambda one: (one.tensors, one.affine), opens=OpenDiffusionTensors)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -505,50 +505,44 @@ def _write_fluence(volume: FluenceVolume, path: Path, record: Mapping[str, Any])
 
 
 register_kind(
-    Kind(
-        FluenceVolume,
-        counts=lambda one: (one.array, one.affine, one.quantity, one.halves, one.guide),
-        endings=NIFTI_SUFFIXES,
-        write=_write_fluence,
-        beside=lambda path: {what: one for what, one in described_files(path).items() if one != path},
-    )
+    FluenceVolume,
+    counts=lambda one: (one.array, one.affine, one.quantity, one.halves, one.guide),
+    endings=NIFTI_SUFFIXES,
+    write=_write_fluence,
+    beside=lambda path: {what: one for what, one in described_files(path).items() if one != path},
 )
 register_kind(
-    Kind(
-        LightResult,
-        counts=lambda one: (
-            one.gates,
-            one.gates_error,
-            one.fluence_error,
-            one.half_fluences,
-            one.escaped_weight,
-            one.launched,
-            one.energy,
-            one.absorbed,
-            one.detected,
-            one.guide,
-        ),
-        endings=(".npz",),
-        write=lambda run, path, _: save_result_steps(path, run),
-        opens=OpenRun,
-        unfinished=load_unfinished,
-    )
+    LightResult,
+    counts=lambda one: (
+        one.gates,
+        one.gates_error,
+        one.fluence_error,
+        one.half_fluences,
+        one.escaped_weight,
+        one.launched,
+        one.energy,
+        one.absorbed,
+        one.detected,
+        one.guide,
+    ),
+    endings=(".npz",),
+    write=lambda run, path, _: save_result_steps(path, run),
+    opens=OpenRun,
+    unfinished=load_unfinished,
 )
 register_kind(
-    Kind(
-        Domain,
-        counts=lambda one: (
-            one.labels,
-            one.affine,
-            one.media,
-            one.outside_n,
-            *(getattr(one, name) for name in _VOXELS),
-            None if one.phase_function is None else one.phase_function.cosines,
-            one.mus_tensor_per_mm,
-            one.scattering_model,
-        ),
-        opens=OpenDomain,
-    )
+    Domain,
+    counts=lambda one: (
+        one.labels,
+        one.affine,
+        one.media,
+        one.outside_n,
+        *(getattr(one, name) for name in _VOXELS),
+        None if one.phase_function is None else one.phase_function.cosines,
+        one.mus_tensor_per_mm,
+        one.scattering_model,
+    ),
+    opens=OpenDomain,
 )
 
 
@@ -690,10 +684,8 @@ class Spectrum(Operation, _AtWavelengths, verb="spectrum", makes={"spectrum": De
 
 
 register_kind(
-    Kind(
-        DetectedSpectrum,
-        counts=lambda one: (*one.weight, *one.wavelengths_nm),
-        endings=(".csv",),
-        write=lambda found, path, _: write_spectrum(path, found),
-    )
+    DetectedSpectrum,
+    counts=lambda one: (*one.weight, *one.wavelengths_nm),
+    endings=(".csv",),
+    write=lambda found, path, _: write_spectrum(path, found),
 )

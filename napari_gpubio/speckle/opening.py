@@ -1,15 +1,13 @@
 """Where the inputs of operations come from: files and arrays of frames and of regions."""
 
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.operations.records import File, Held, Reading
-from napari_gpubio.core.operations.stores import STORE, Kind, Store, file, register_kind
+from napari_gpubio.core.operations.stores import STORE, Store, register_kind
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.settings import part
 from napari_gpubio.speckle.io import TIFF_SUFFIXES, Regions, open_frames, open_regions, write_regions
@@ -18,19 +16,10 @@ from napari_gpubio.speckle.stored import each_frame
 
 
 @dataclass(frozen=True, kw_only=True)
-class _OfFile(Reading):
-    file: File = part("File", "What is opened.")
-
-    @classmethod
-    def at(cls, path: str | Path, **options: Any) -> Self:
-        """Return the operation that opens a file, or a folder, as it is now."""
-        return cls(file=file(path), **options)
-
-
-@dataclass(frozen=True, kw_only=True)
-class OpenFrames(_OfFile, verb="open-frames", makes={"recording": Recording}):
+class OpenFrames(Reading, verb="open-frames", makes={"recording": Recording}):
     """Open a TIFF, a folder of them, a video or a raw file of UT Austin; frames stay there until they are needed."""
 
+    file: File = part("File", "TIFF, folder, video or raw file.")
     channel: int | None = param(None, "Channel", "Channel or color of the file, from 0.", minimum=0, maximum=10_000)
     plane: int | None = param(
         None, "Plane", "Plane along z of the file, from 0.", minimum=0, maximum=10_000, advanced=True
@@ -49,9 +38,9 @@ class HeldFrames(Reading, verb="held-frames", makes={"recording": Recording}):
     name: str = param("frames", "Name", "As people know them.", compare=False)
 
     @classmethod
-    def of(cls, frames: npt.ArrayLike, name: str = "frames", store: Store = STORE) -> "HeldFrames":
-        """Return the operation of frames as they are now, which are copied."""
-        return cls(array=store.hold(np.asarray(frames)), name=name)
+    def of(cls, frames: Any, name: str = "frames", store: Store = STORE) -> "HeldFrames":
+        """Return the operation of frames as they are now; see `Store.hold` for those that are not in memory."""
+        return cls(array=store.hold(frames), name=name)
 
     def read(self, data: Any) -> Recording:
         """Take them from where they are held."""
@@ -59,8 +48,10 @@ class HeldFrames(Reading, verb="held-frames", makes={"recording": Recording}):
 
 
 @dataclass(frozen=True, kw_only=True)
-class OpenRegions(_OfFile, verb="open-regions", makes={"regions": Regions}):
+class OpenRegions(Reading, verb="open-regions", makes={"regions": Regions}):
     """Open regions of maps: labels (.tif, .nii), or shapes that napari saved (.csv, in pixels)."""
+
+    file: File = part("File", "Labels or shapes.")
 
     def read(self, data: Any) -> Regions:
         """Open them."""
@@ -95,19 +86,11 @@ class HeldRegions(Reading, verb="held-regions", makes={"regions": Regions}):
         return Regions(pixels=dict(zip(self.names, found != 0, strict=True)))
 
 
+register_kind(Recording, counts=lambda one: (tuple(one.frames.shape), each_frame(one.frames)), opens=OpenFrames)
 register_kind(
-    Kind(
-        Recording,
-        counts=lambda one: (tuple(one.frames.shape), each_frame(one.frames)),
-        opens=OpenFrames,
-    )
-)
-register_kind(
-    Kind(
-        Regions,
-        counts=lambda one: (one.pixels, one.outlines),
-        endings=TIFF_SUFFIXES,
-        write=lambda regions, path, _: write_regions(path, regions.pixels),
-        opens=OpenRegions,
-    )
+    Regions,
+    counts=lambda one: (one.pixels, one.outlines),
+    endings=TIFF_SUFFIXES,
+    write=lambda regions, path, _: write_regions(path, regions.pixels),
+    opens=OpenRegions,
 )

@@ -11,7 +11,7 @@ import numpy as np
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.operations.files import record_of_output
 from napari_gpubio.core.operations.records import Operation, Ref, Told, given
-from napari_gpubio.core.operations.stores import Conversion, Kind, register_conversion, register_kind
+from napari_gpubio.core.operations.stores import Conversion, register_conversion, register_kind
 from napari_gpubio.core.parameters import check_unused, param
 from napari_gpubio.core.settings import part
 from napari_gpubio.core.steps import Step
@@ -68,7 +68,8 @@ __all__ = [
 class Register(Operation, verb="register-frames", makes={"recording": Registered}):
     """Shift frames by whole pixels onto the first one, to correct for motion.
 
-    Interpolation would change the contrast. Frames are shifted when they are read: give the record to another verb.
+    Interpolation would change the contrast. Frames are shifted when they are read: give the record to another verb,
+    which finds the shifts; with --json they are told.
     """
 
     examples = ("register-frames frames.tif --record moved.json",)
@@ -104,7 +105,7 @@ class MeasureDark(Operation, verb="measure-dark", makes={"noise": DarkNoise}):
         return Told((f"dark level {level:.5g} ADU, noise {noise:.4g} ADU",), {"dark_adu": level, "noise_adu": noise})
 
 
-register_kind(Kind(DarkNoise, counts=lambda one: (one.dark_map, one.variance_map, one.gain)))
+register_kind(DarkNoise, counts=lambda one: (one.dark_map, one.variance_map, one.gain))
 register_conversion(Conversion(MeasureDark, "recording", lambda _: True))
 
 
@@ -116,7 +117,10 @@ class _OfFrames(Operation):
         "Frames", "Raw frames: a TIFF stack, a folder of TIFF files, a video, or a raw file .00000 of UT Austin."
     )
     dark: Ref[DarkNoise] | None = given(
-        "Dark frames", "Frames taken in the dark: level and noise of each pixel are measured on them.", optional=True
+        "Dark frames",
+        "Frames taken in the dark: level and noise of each pixel are measured on them. They are read at the channel of "
+        "the frames; to take another one, give a record of measure-dark.",
+        optional=True,
     )
     noise: NoiseModel = part("Camera noise", "What is subtracted from the variance.", default=NoiseModel())
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.operations.stores import Kind, register_kind
+from napari_gpubio.core.operations.stores import register_kind
 from napari_gpubio.speckle.io import TIFF_SUFFIXES, write_beats_csv, write_curves_csv, write_maps, write_pulsatility_csv
 from napari_gpubio.speckle.mesi.files import UNITS, files_beside, write_fit, write_fits
 from napari_gpubio.speckle.mesi.result import MesiResult
@@ -92,45 +92,23 @@ class BeatTable(PulseTable):
     """The averaged beat of flow in regions."""
 
 
-for _kind in (
-    Kind(
-        SpeckleMap,
-        counts=lambda one: (one.part, one.array),
-        endings=TIFF_SUFFIXES,
-        write=lambda one, path, record: write_maps(path, one.of, one.part, record=record),
-        shows=_LAYERS,
-    ),
-    Kind(
-        FitMap,
-        counts=lambda one: (one.part, one.array),
-        endings=TIFF_SUFFIXES,
-        write=lambda one, path, record: write_fit(path, one.of, one.part, record=record),
-        shows=_LAYERS,
-    ),
-    Kind(
-        MesiResult,
-        counts=lambda one: tuple(np.asarray(getattr(one, part)) for part in UNITS),
-        endings=TIFF_SUFFIXES,
-        write=lambda one, path, record: write_fits(path, one, record=record),
-        beside=files_beside,
-    ),
-    Kind(
-        CurveTable,
-        counts=lambda one: (one.curves, one.rate_hz),
-        endings=_CSV,
-        write=lambda one, path, _: write_curves_csv(path, one.curves, one.times_s),
-    ),
-    Kind(
-        PulseTable,
-        counts=lambda one: (one.pulses,),
-        endings=_CSV,
-        write=lambda one, path, _: write_pulsatility_csv(path, one.pulses),
-    ),
-    Kind(
-        BeatTable,
-        counts=lambda one: (one.pulses,),
-        endings=_CSV,
-        write=lambda one, path, _: write_beats_csv(path, one.pulses),
-    ),
-):
-    register_kind(_kind)
+_WRITTEN: tuple[tuple[type, Any, tuple[str, ...], Any], ...] = (
+    (SpeckleMap, lambda one: (one.part, one.array), TIFF_SUFFIXES,
+     lambda one, path, record: write_maps(path, one.of, one.part, record=record)),
+    (FitMap, lambda one: (one.part, one.array), TIFF_SUFFIXES,
+     lambda one, path, record: write_fit(path, one.of, one.part, record=record)),
+    (CurveTable, lambda one: (one.curves, one.rate_hz), _CSV,
+     lambda one, path, _: write_curves_csv(path, one.curves, one.times_s)),
+    (PulseTable, lambda one: (one.pulses,), _CSV, lambda one, path, _: write_pulsatility_csv(path, one.pulses)),
+    (BeatTable, lambda one: (one.pulses,), _CSV, lambda one, path, _: write_beats_csv(path, one.pulses)),
+)  # fmt: skip
+for _type, _counts, _endings, _write in _WRITTEN:
+    _shows = _LAYERS if issubclass(_type, SpeckleMap) else ""
+    register_kind(_type, counts=_counts, endings=_endings, write=_write, shows=_shows)
+register_kind(
+    MesiResult,
+    counts=lambda one: tuple(np.asarray(getattr(one, part)) for part in UNITS),
+    endings=TIFF_SUFFIXES,
+    write=lambda one, path, record: write_fits(path, one, record=record),
+    beside=files_beside,
+)

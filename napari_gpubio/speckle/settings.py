@@ -40,7 +40,7 @@ class _OverPixels(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class _OverFrames(Settings):
-    frames: int = param(25, "Frames", "Frames of a window.", unit="frames", minimum=2, maximum=10_000)
+    frames: int = param(25, "Frames", "Of a window.", minimum=2, maximum=10_000)
     blocks: bool = param(
         False,
         "Blocks",

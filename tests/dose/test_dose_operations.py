@@ -30,7 +30,7 @@ from napari_gpubio.core.operations.commands import _options
 from napari_gpubio.core.operations.layers import shown_as
 from napari_gpubio.core.operations.records import input_infos
 from napari_gpubio.core.quantity import Quantity
-from napari_gpubio.core.settings import alternatives, hints, record_fields
+from napari_gpubio.core.settings import alternatives, field_names, hints, record_fields
 from napari_gpubio.dose import (
     ByAccuracy,
     BySpacing,
@@ -42,7 +42,7 @@ from napari_gpubio.dose import (
     dvh,
     surface_histograms,
 )
-from napari_gpubio.dose.operations import DoseOf, DoseVolume, HeldContours, LabelsOf
+from napari_gpubio.dose.operations import DoseDifference, DoseOf, DoseSum, DoseVolume, HeldContours, LabelsOf
 from napari_gpubio.dose.operations.layers import dose_shown, labels_shown, layers_of
 from napari_gpubio.gui.forms import ParamForm
 from napari_gpubio.gui.operation_form import _settings_of
@@ -162,6 +162,44 @@ def test_each_field_of_settings_changes_something(count, settings):
             whole = [DvhSettings(sampling=one) for one in whole]
         first, second = (outcome(count, structure, one) for one in whole)
         assert first != second, field.name
+
+
+def test_each_field_of_an_operation_changes_a_result():
+    """But for constraints, which are told and change the exit status, and for what is only told in a note."""
+    values = np.stack([dose_values(), dose_values(scale=0.5)], -1)
+    series = HeldVolume.of(Volume(array=values, affine=AFFINE, quantity=Quantity("values")))
+    one = DoseOf(volume=series, unit="Gy", frame=0)
+    labels = LabelsOf(volume=HeldVolume.of(Volume(array=label_values(), affine=AFFINE)))
+    moved = DoseOf(volume=series, unit="Gy", frame=1, frame_of_reference="1.2")
+    histograms = DoseVolume(doses=(one,), structures=(labels,), metrics=("D50%[%]",), reference_dose=2.0)
+    name = run(histograms, device="cpu").curves.dvhs[0].name
+    cases = {
+        one: {"unit": "J/cm2", "frame": 1, "values_unit": "cGy", "quantity": "fluence", "frame_of_reference": "1.2"},
+        labels: {"names": ("1=organ",), "frame_of_reference": "1.2"},
+        DoseSum(doses=(one, moved)): {"weights": (1.0, 2.0)},
+        histograms: {"reference_dose": 3.0, "scale": 2.0, "only": (name,), "metrics": ("Mean",)},
+    }
+    untold = {DoseOf: {"is_oriented"}, LabelsOf: {"is_oriented"}, DoseVolume: {"constraints", "constraint_file"}}
+    untold |= {DoseSum: {"any_frame"}}  # below: it is refused without
+    for usual, changes in cases.items():
+        others = {"settings", *input_infos(type(usual)), *untold[type(usual)]}
+        assert {*changes} == field_names(type(usual)) - others
+        for field, value in changes.items():
+            other = dataclasses.replace(usual, **{field: value})
+            digests = [
+                [digest(each.output(name).value_in(made)) for name in each.makes if each.has(name)]
+                for each, made in ((each, run(each, device="cpu")) for each in (usual, other))
+            ]
+            assert digests[0] != digests[1], (usual, field)
+    plain = HeldVolume.of(Volume(array=values[..., 0], affine=AFFINE, quantity=Quantity("fluence", "J/cm2")))
+    for field, value in (("frame", 1), ("values_unit", "Gy"), ("quantity", "dose")):
+        with pytest.raises(InvalidInput, match=f"{field} is .*; leave {field} out"):
+            run(DoseOf(volume=plain, **{field: value}), device="cpu")
+    elsewhere = dataclasses.replace(one, frame_of_reference="1.3")
+    for verb in (DoseSum(doses=(elsewhere, moved)), DoseDifference(dose=elsewhere, minus=moved)):
+        with pytest.raises(InvalidInput, match="frame"):
+            run(verb, device="cpu")
+        run(dataclasses.replace(verb, any_frame=True), device="cpu")
 
 
 def test_settings_of_contours_are_refused_for_labels_alone():

@@ -186,6 +186,22 @@ def test_dark_frames_and_registration(tmp_path, stack, capsys):
     assert "5 of 6 frames (1, 2, 3, 4, 5) have no detail in common" in capsys.readouterr().err
 
 
+def test_dark_frames_are_read_at_the_channel_of_the_frames(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    both, dark = np.stack([STACK // 2, STACK], 1), np.random.default_rng(1).integers(4, 60, (9, 2, 20, 24), np.uint16)
+    for name, frames in (("frames.tif", both), ("dark.tif", dark)):
+        tifffile.imwrite(name, frames, imagej=True, metadata={"axes": "TCYX"})
+    tifffile.imwrite("one.tif", dark[:, 0], photometric="minisblack")
+    words = "frames.tif", "--channel", 1, "--out", "k.tif", "--force", "--dark"
+    with pytest.raises(InvalidInput, match=r"one\.tif.*channel is 1, and there is one"):
+        call(*words, "one.tif")
+    run_verb("measure-dark", "one.tif", "--record", "one.json")
+    for source, channel in (("dark.tif", 1), ("one.json", 0)):
+        assert call(*words, source) == 0
+        expected = contrast(STACK, noise=measure_dark(dark[:, channel]), device="cpu")
+        np.testing.assert_array_equal(tifffile.imread("k.tif"), expected.contrast)
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [

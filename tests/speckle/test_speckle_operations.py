@@ -11,7 +11,20 @@ import tifffile
 
 from napari_gpubio.core.device import CPU
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.operations import Store, digest, from_graph, graph, run, save, schema, script, stores
+from napari_gpubio.core.operations import (
+    State,
+    Store,
+    digest,
+    from_graph,
+    graph,
+    open_session,
+    run,
+    save,
+    save_session,
+    schema,
+    script,
+    stores,
+)
 from napari_gpubio.core.operations.commands import _options
 from napari_gpubio.core.operations.records import input_infos
 from napari_gpubio.core.settings import alternatives, hints, kind_of, record_fields
@@ -132,6 +145,36 @@ def test_a_mapped_file_takes_no_room_in_the_store(tmp_path):
     run(HeldFrames.of(FRAMES, store=store), store=store)
     assert store.result(opening, "cpu") is None, "those in memory take the room"
     assert digest(opened) == digest(run(HeldFrames.of(FRAMES, store=store), store=store))
+
+
+class Later:
+    """Frames that are read when they are asked for, such as of dask, and how many were read at once."""
+
+    shape, dtype, ndim, most = FRAMES.shape, FRAMES.dtype, 3, 0
+
+    def __len__(self):
+        return len(FRAMES)
+
+    def __getitem__(self, which):
+        self.most = max(self.most, FRAMES[which].nbytes // FRAMES[0].nbytes)
+        return FRAMES[which]
+
+
+def test_frames_larger_than_the_memory_stay_where_they_are(tmp_path, monkeypatch, in_chunks_of):
+    in_chunks_of(2)
+    monkeypatch.setattr("napari_gpubio.speckle.kernels.contrast.problem.BATCH_BYTES", 1)
+    monkeypatch.setattr(stores, "_BLOCK", 2 * FRAMES[0].nbytes)
+    store, later, again = Store(budget=FRAMES.nbytes - 1), Later(), Store()
+    operation = HeldFrames.of(later, store=store)
+    assert operation == HeldFrames.of(FRAMES, store=again) == HeldFrames.of(Later(), store=again)
+    verb = Contrast(recording=operation)
+    drive(stores.write_steps(verb, {"contrast": tmp_path / "k.tif"}, device=CPU, store=store))
+    save_session(tmp_path / "s.zip", State(drafts=(("speckle", verb),)), store)
+    assert later.most <= 3
+    opened = open_session(tmp_path / "s.zip", kept := Store()).state.drafts[0][1]
+    assert opened == verb
+    made = run(opened.output("contrast"), device="cpu", store=kept)
+    np.testing.assert_array_equal(read_frames(tmp_path / "k.tif"), made.array)
 
 
 def test_regions_of_a_file_and_held_ones_are_the_same(tmp_path, store, frames):

@@ -19,6 +19,7 @@ from napari_gpubio.speckle import (
     contrast,
     contrast_steps,
     measure_dark,
+    operations,
     region_curves,
     register,
 )
@@ -26,6 +27,7 @@ from napari_gpubio.speckle.io import MapFile, open_frames, read_frames, tiff_wri
 from napari_gpubio.speckle.kernels.contrast import gpu, problem
 from napari_gpubio.speckle.live.writers import BigTiffWriter
 from napari_gpubio.speckle.regions import CurveTaker
+from napari_gpubio.speckle.registration import register_steps
 from napari_gpubio.speckle.settings import Temporal
 from napari_gpubio.speckle.stored import StoredFrames
 from tests.runs import stopped
@@ -299,7 +301,9 @@ def test_dark_frames_may_be_stored():
     np.testing.assert_array_equal(one.variance_map, other.variance_map)
 
 
-def test_the_verbs_write_registered_maps_and_curves(tmp_path, one_by_one):
+def test_the_verbs_write_registered_maps_and_curves(tmp_path, one_by_one, monkeypatch):
+    registered = []
+    monkeypatch.setattr(operations, "register_steps", lambda *a, **k: registered.append(1) or register_steps(*a, **k))
     image = np.random.default_rng(3).integers(100, 4000, (90, 96), np.uint16)
     frames = np.stack([np.roll(image, (shift, 2 * shift), axis=(0, 1))[8:-8, 8:-8] for shift in (0, 1, 2, 3)])
     tifffile.imwrite(tmp_path / "frames.tif", frames, photometric="minisblack")
@@ -312,6 +316,7 @@ def test_the_verbs_write_registered_maps_and_curves(tmp_path, one_by_one):
     assert run_verb("register-frames", tmp_path / "frames.tif", "--record", moved) == 0
     outputs = ["--out", tmp_path / "k.tif", "--mask-out", tmp_path / "m.tif"]
     assert run_verb("speckle", moved, *outputs, "--device", "cpu") == 0
+    assert len(registered) == 1, "of all verbs"
     assert run_verb("region-curves", moved, *more, "--device", "cpu") == 0
     np.testing.assert_array_equal(tifffile.imread(tmp_path / "k.tif"), expected.contrast)
     np.testing.assert_array_equal(tifffile.imread(tmp_path / "m.tif"), expected.mask)

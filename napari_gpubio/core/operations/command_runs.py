@@ -45,6 +45,8 @@ def run_verb(made: Operation, outputs: Outputs, options: argparse.Namespace) -> 
     kept = next((path for name, path in outputs.values() if name == made.continues), None)
     known = _left(made, kept)
     _check_files(made, outputs, options, None if known is None else kept)
+    if not (outputs or options.json or made.needs_no_file or _writable(made)):
+        return _recorded(made, options)  # what takes the record does it
     device, streamed = choose_device(options.device), dict(outputs.values()) if made.writes_files() else {}
     with stop_at_interrupt() as stop:
         how: dict[str, Any] = {"device": device, "stop": stop}
@@ -66,13 +68,24 @@ def run_verb(made: Operation, outputs: Outputs, options: argparse.Namespace) -> 
     for path in streamed.values():
         wrote(path)
     _write(made, result, {name: path for name, path in outputs.values() if name not in streamed}, writing)
-    if options.record is not None:
-        write_record(options.record, made)
-        wrote(options.record)
+    _recorded(made, options)
     writing.finish()
     if not is_whole and kept is not None:
         tell([_GOES_ON])
     return told.status if is_whole else STOPPED
+
+
+def _writable(made: Operation) -> bool:
+    """Whether there are files for one of its results."""
+    return any(kind_registered(kind).write is not None for kind in made.makes.values())
+
+
+def _recorded(made: Operation, options: argparse.Namespace) -> int:
+    """Write the record, where one is wanted."""
+    if options.record is not None:
+        write_record(options.record, made)
+        wrote(options.record)
+    return 0
 
 
 def _check_files(made: Operation, outputs: Outputs, options: argparse.Namespace, continued: Path | None) -> None:

@@ -134,9 +134,8 @@ def _prepare(operation: type[Operation], verb: Parser, arguments: Sequence[str])
             _add_option(how, option, "", shows_all=shows_all, hides=is_long)
     files = verb.add_argument_group(f"results, to files (inputs may be files, or records {RECORD_ENDING})")
     for name, flags in _outputs(operation).items():
-        words = words_of(operation.makes[name])
-        text = name.replace("_", " ")
-        text = text if operation.makes[name] is Volume or text == words else f"{text}, {words}"
+        endings = ", ".join(kind_registered(operation.makes[name]).endings)
+        text = f"{name.replace('_', ' ')} ({endings})" if endings else name.replace("_", " ")
         files.add_argument(*flags, dest=_dest(name), type=Path, metavar="FILE", help=text)
     files.add_argument("--record", type=Path, metavar="FILE", dest=_RECORD, help="what was done, as JSON")
     verb.add_argument("--device", default="auto", help="auto, cpu, cuda:0, cuda:all")
@@ -442,7 +441,8 @@ class _Reading:
                 f"{info.label.lower()} is {Path(path).name}; give the record ({RECORD_ENDING}) of an operation that "
                 f"makes {words_of(info.kind)}"
             )
-        told = {name: value for name, value in self._options.items() if _has(ways if is_first else plain, name)}
+        asked = ways if is_first or not plain else plain
+        told = {name: value for name, value in self._options.items() if _has(asked, name)}
         fitting = [way for way in ways if told.keys() <= way.fields().keys()]
         if not fitting:
             flags = " and ".join(map(_flag, told))

@@ -25,7 +25,7 @@ from napari_gpubio.core.napari_io import (
 from napari_gpubio.core.operations.files import output_of_record, record_of_output
 from napari_gpubio.core.operations.records import Output, words_of
 from napari_gpubio.core.operations.stores import STORE, Store, kind_registered
-from napari_gpubio.core.operations.volumes import Volume, is_equal, source_of
+from napari_gpubio.core.operations.volumes import Volume, is_same, source_of
 from napari_gpubio.core.quantity import Quantity, guide_of, halves_of, quantity_metadata, quantity_of
 from napari_gpubio.core.space import layer_matrix
 
@@ -47,10 +47,9 @@ class LayerSource:
 
         That takes a moment: the file is read, or the array looked through.
         """
-        if self.record is not None and (kept := store.last_result(self.record.of)) is not None:
-            value = self.record.value_in(kept[1])
-            if isinstance(value, Volume) and is_equal(value.array, self.volume.array):
-                return self.record
+        value = None if self.record is None else store.last_value(self.record)
+        if self.record is not None and isinstance(value, Volume) and is_same(value, self.volume):
+            return self.record
         return source_of(self.volume, self.path, store)
 
 

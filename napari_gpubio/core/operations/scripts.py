@@ -8,8 +8,6 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from napari_gpubio.core.files import atomic_write
 from napari_gpubio.core.operations.records import (
     File,
@@ -19,7 +17,7 @@ from napari_gpubio.core.operations.records import (
     ancestry,
     changed_fields,
 )
-from napari_gpubio.core.operations.stores import STORE, Store
+from napari_gpubio.core.operations.stores import STORE, Store, write_array
 from napari_gpubio.core.settings import Settings
 from napari_gpubio.core.text import one_line
 
@@ -136,8 +134,8 @@ class _Writer:
         if isinstance(value, Held):
             path = self._folder / f"{value.checksum}.npy"
             if not path.exists():
-                with atomic_write(path) as part:
-                    np.save(part, self._store.array(value), allow_pickle=False)
+                with atomic_write(path) as part, part.open("wb") as stream:
+                    write_array(stream, self._store.array(value))
             self.use("np", "numpy")
             return f"{self.use('STORE', _HERE)}.hold(np.load({os.fspath(path)!r}))"
         if isinstance(value, Settings):

@@ -19,8 +19,6 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
-import numpy as np
-
 from napari_gpubio import __version__
 from napari_gpubio.core.archives import opened_npz, read_npy
 from napari_gpubio.core.device import Device, choose_device
@@ -43,6 +41,7 @@ from napari_gpubio.core.operations.stores import (
     array_checksum,
     digest,
     run,
+    write_array,
 )
 from napari_gpubio.core.reading import reading
 from napari_gpubio.core.settings import Settings, kind_of, record_fields
@@ -215,7 +214,7 @@ def save_session(path: str | Path, state: State, store: Store = STORE, *, embed:
             archive.writestr(f"{_TEXT}.json", text.encode(errors="surrogatepass"))
             for checksum, array in arrays.items():
                 with archive.open(f"{_ARRAYS}/{checksum}.npy", "w", force_zip64=True) as stream:
-                    np.lib.format.write_array(stream, array, allow_pickle=False)
+                    write_array(stream, array)
             for inside, source in files.items():
                 archive.write(source, inside)
         return
@@ -223,7 +222,8 @@ def save_session(path: str | Path, state: State, store: Store = STORE, *, embed:
         (folder / _ARRAYS).mkdir()
         (folder / f"{_TEXT}.json").write_text(text, encoding="utf-8", errors="surrogatepass")
         for checksum, array in arrays.items():
-            np.save(folder / _ARRAYS / f"{checksum}.npy", array, allow_pickle=False)
+            with (folder / _ARRAYS / f"{checksum}.npy").open("wb") as stream:
+                write_array(stream, array)
         for inside, source in files.items():
             (folder / inside).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, folder / inside)

@@ -3,6 +3,7 @@
 import dataclasses
 import hashlib
 import itertools
+import math
 import tempfile
 import threading
 from collections import OrderedDict
@@ -10,7 +11,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Generic, Literal, TypeVar
+from typing import IO, Any, Generic, Literal, TypeVar
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -38,32 +39,62 @@ Array = npt.NDArray[Any]
 T = TypeVar("T")
 _DIGITS = 32
 _MOST_BYTES, _SHARE = 8 << 30, 0.25  # of results that a store keeps, at most: bytes, and of the memory
+_BLOCK = 64 << 20  # bytes that are read at once of an array that is not in memory
 _WAITING_SECONDS = 0.1
 
 
 # -- checksums --------------------------------------------------------------------------------------------------------
 
 
-def array_checksum(array: Array) -> str:
+def array_checksum(array: Any) -> str:
     """Return the checksum of an array: type, shape, order in memory, along which samples are numbered, and content."""
     order, content = _content(array)
-    digest = hashlib.sha256(f"{array.dtype.str}{array.shape}{order}".encode())
-    digest.update(content)
+    digest = hashlib.sha256(f"{np.dtype(array.dtype).str}{tuple(array.shape)}{order}".encode())
+    for block in content:
+        digest.update(block)
     return digest.hexdigest()[:_DIGITS]
 
 
-def _order(array: Array) -> Literal["C", "F"]:
+def write_array(stream: IO[bytes], array: Any) -> None:
+    """Write an array as ``.npy``, of which no more than a block is in memory where it is read when it is asked for."""
+    order, content = _content(array)
+    about = {"descr": np.lib.format.dtype_to_descr(np.dtype(array.dtype)), "fortran_order": order == "F"}
+    np.lib.format.write_array_header_1_0(stream, {**about, "shape": tuple(array.shape)})
+    for block in content:
+        stream.write(block)
+
+
+def _order(array: Any) -> Literal["C", "F"]:
     """Order of an array in memory: the first index runs fastest (F), or not."""
+    if _is_read_later(array):
+        return "C"
     steps = [abs(step) for step, length in zip(array.strides, array.shape, strict=True) if length > 1]
     if array.flags.c_contiguous or len(steps) < 2:
         return "C"
     return "F" if all(one <= other for one, other in itertools.pairwise(steps)) else "C"
 
 
-def _content(array: Array) -> tuple[Literal["C", "F"], memoryview]:
-    """Order of an array in memory, and its bytes in that order."""
-    order = _order(array)
-    return order, np.ascontiguousarray(array.T if order == "F" else array).view(np.uint8).reshape(-1).data
+def _content(array: Any) -> tuple[Literal["C", "F"], Iterator[memoryview]]:
+    """Order of an array in memory, and its bytes in that order, in blocks if it is not in memory."""
+    order, blocks = _order(array), _blocks(array) if _is_read_later(array) else iter((array,))
+    turned = (block.T if order == "F" else block for block in blocks)
+    return order, (np.ascontiguousarray(one).view(np.uint8).reshape(-1).data for one in turned)
+
+
+def _is_read_later(array: Any) -> bool:
+    """Whether an array, such as of dask or zarr, is read when parts of it are asked for."""
+    return not isinstance(array, np.ndarray) and bool(getattr(array, "shape", ())) and hasattr(array, "dtype")
+
+
+def _blocks(array: Any) -> Iterator[Array]:
+    """Blocks of an array along its first axis."""
+    rows = max(1, _BLOCK * len(array) // max(1, _size_of(array)))
+    return (np.asarray(array[first : first + rows]) for first in range(0, len(array), rows))
+
+
+def _size_of(array: Any) -> int:
+    """Bytes of an array."""
+    return math.prod(array.shape) * int(np.dtype(array.dtype).itemsize)
 
 
 # -- kinds of results -------------------------------------------------------------------------------------------------
@@ -135,9 +166,9 @@ _kinds: dict[type, Kind[Any]] = {}
 _conversions: dict[type, Conversion] = {}
 
 
-def register_kind(kind: Kind[Any]) -> None:
-    """Make a type of results known."""
-    _kinds[kind.type] = kind
+def register_kind(type_: type, counts: Callable[[Any], tuple[Any, ...]], **can: Any) -> None:
+    """Make a type of results known, with what it can do; see `Kind`."""
+    _kinds[type_] = Kind(type_, counts, **can)
 
 
 def register_conversion(conversion: Conversion) -> None:
@@ -206,7 +237,8 @@ def _in_file(array: Array) -> Array:
     """The same array in a file, which goes when nobody has it any more, or the program ends, in whatever way."""
     order, content = _content(array)
     with tempfile.TemporaryFile(prefix="napari-gpubio-") as stream:
-        stream.write(content)
+        for block in content:
+            stream.write(block)
         stream.flush()
         return np.memmap(stream, array.dtype, "r", shape=array.shape, order=order)
 
@@ -226,17 +258,25 @@ class Store:
         usual = min(_MOST_BYTES, int(_SHARE * psutil.virtual_memory().total))
         self.budget = usual if budget is None else budget
         self.runs = 0  # how many operations were done
-        self._arrays: dict[str, Array] = {}
+        self._arrays: dict[str, Any] = {}
         self._results: OrderedDict[tuple[str, str], tuple[Any, int]] = OrderedDict()
         self._lock = threading.Lock()
         self._making: WeakValueDictionary[tuple[str, str], threading.Lock] = WeakValueDictionary()
 
-    def hold(self, array: Array) -> Held:
-        """Keep a copy of an array, which may be painted on later."""
-        checksum = array_checksum(array)
+    def hold(self, array: Any) -> Held:
+        """Keep a copy of an array, which may be painted on later.
+
+        An array that is read when parts of it are asked for, such as of dask or of a mapped file, and larger than the
+        budget, is kept as it is: all of it is read here, block by block, for its checksum, and must not change after.
+        """
+        is_elsewhere = _is_read_later(array) or map_of(array) is not None
+        stays = is_elsewhere and _size_of(array) > self.budget
+        found = array if stays else np.asarray(array)
+        checksum = array_checksum(found)
         if checksum not in self._arrays:
-            kept = array.copy(order=_order(array))
-            kept.flags.writeable = False
+            kept = found if stays else found.copy(order=_order(found))
+            if not stays:
+                kept.flags.writeable = False
             with self._lock:
                 self._arrays.setdefault(checksum, kept)
                 self._put_away()
@@ -244,7 +284,8 @@ class Store:
 
     def _put_away(self) -> None:
         """Move what was held first to files, until the rest is within the budget."""
-        inside = {name: one for name, one in self._arrays.items() if one.nbytes and not isinstance(one, np.memmap)}
+        held = {name: one for name, one in self._arrays.items() if isinstance(one, np.ndarray)}
+        inside = {name: one for name, one in held.items() if one.nbytes and map_of(one) is None}
         excess = sum(one.nbytes for one in inside.values()) - self.budget
         for name, array in [*inside.items()][:-1]:  # the last one is about to be used
             if excess <= 0:
@@ -255,7 +296,7 @@ class Store:
                 return
             excess -= array.nbytes
 
-    def array(self, held: Held) -> Array:
+    def array(self, held: Held) -> Any:
         """Return an array that is held; InvalidInput if there is none."""
         if held.checksum not in self._arrays:
             raise InvalidInput(
@@ -290,6 +331,11 @@ class Store:
         with self._lock:
             found = [(kind, made) for (id_, kind), (made, _) in self._results.items() if id_ == operation.id]
         return found[-1] if found else None
+
+    def last_value(self, output: Output[Any]) -> Any:
+        """Return a result that was made on whatever kind of device was used last; None if it is not kept."""
+        kept = self.last_result(output.of)
+        return None if kept is None else output.value_in(kept[1])
 
     def clear(self) -> None:
         """Forget all results."""
@@ -438,6 +484,12 @@ def run(
 ) -> Any:
     """Do an operation and return what it makes; see `run_steps`, whose end this returns."""
     return drive(run_steps(output, device=device, store=store), progress)
+
+
+def value_of(output: Output[Any], store: Store = STORE) -> Any:
+    """Return a result that is kept, whatever kind of device it was made on, or else make it on the CPU."""
+    kept = store.last_value(output)
+    return run(output, device="cpu", store=store) if kept is None else kept
 
 
 def save(

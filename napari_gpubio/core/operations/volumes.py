@@ -20,7 +20,7 @@ from napari_gpubio.core.operations.records import (
     Output,
     Reading,
 )
-from napari_gpubio.core.operations.stores import STORE, Kind, Store, file, register_kind, run
+from napari_gpubio.core.operations.stores import STORE, Store, file, register_kind, run
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.quantity import GUIDE, HALVES, QUANTITY, Quantity
 from napari_gpubio.core.reading import note, reads_file, untold
@@ -182,19 +182,24 @@ def record_beside(path: str | Path) -> Mapping[str, Any] | None:
 
 
 @dataclass(frozen=True)
-class OpenVolume(Reading, verb="open-volume", makes={"volume": Volume}):
-    """Open a volume with what lies beside it: its meaning, both halves of its data, and its guide."""
+class OpenDescribed(Reading):
+    """Base of what opens a volume with what lies beside it."""
 
     file: File = part("File", "NIfTI image: a plane, a volume or a series.")
     beside: tuple[File, ...] = part("Beside it", "Files that say more of it.", default=())
 
     @classmethod
-    def at(cls, path: str | Path, **options: Any) -> "OpenVolume":
-        """Return the operation that opens a file as it is now."""
+    def at(cls, path: str | Path, **options: Any) -> Any:
+        """Return the operation that opens a file as it is now, with what lies beside it."""
         path, others = Path(path), list[Path]()
         if path.name.lower().endswith(NIFTI_SUFFIXES) and read_described(path, ()):
             others = [one for one in described_files(path).values() if one != path and one.is_file()]
-        return cls(file=file(path), beside=tuple(map(file, others)), **options)
+        return super().at(path, beside=tuple(map(file, others)), **options)
+
+
+@dataclass(frozen=True)
+class OpenVolume(OpenDescribed, verb="open-volume", makes={"volume": Volume}):
+    """Open a volume with what lies beside it: its meaning, both halves of its data, and its guide."""
 
     def read(self, data: Any) -> Volume:
         """Read it."""
@@ -217,18 +222,10 @@ class HeldVolume(Reading, verb="held-volume", makes={"volume": Volume}):
     @classmethod
     def of(cls, volume: Volume, store: Store = STORE) -> "HeldVolume":
         """Return the operation of a volume as it is now, whose array is copied."""
-        known = volume.quantity
-        quantity = ("", "", "linear") if known is None else (known.name, known.unit, known.scale)
-        affine: Any = np.asarray(volume.affine, float)
-        halves, guide = (None if one is None else store.hold(one) for one in (volume.halves, volume.guide))
-        return cls(
-            array=store.hold(volume.array),
-            affine=affine,
-            name=volume.name,
-            quantity=quantity,
-            halves=halves,
-            guide=guide,
-        )
+        arrays = {name: getattr(volume, name) for name in ("array", "halves", "guide")}
+        values: dict[str, Any] = {name: None if one is None else store.hold(one) for name, one in arrays.items()}
+        values["affine"] = np.asarray(volume.affine, float)
+        return cls(name=volume.name, quantity=_meaning(volume.quantity), **values)
 
     def check(self) -> None:
         """Raise InvalidInput if the affine or the quantity is none."""
@@ -252,6 +249,11 @@ class HeldVolume(Reading, verb="held-volume", makes={"volume": Volume}):
         )
 
 
+def _meaning(quantity: Quantity | None) -> tuple[str, str, str]:
+    """Name, unit and scale of what numbers mean."""
+    return ("", "", "linear") if quantity is None else (quantity.name, quantity.unit, quantity.scale)
+
+
 def source_of(volume: Volume, path: Path | None, store: Store = STORE) -> Output[Volume]:
     """Return where a volume comes from: a file, if it holds exactly that, or else the array as it is now.
 
@@ -267,17 +269,19 @@ def source_of(volume: Volume, path: Path | None, store: Store = STORE) -> Output
     if path is not None and path.is_file():
         with suppress(InvalidInput), untold():  # a file that has become something else since
             opened = OpenVolume.at(path)
-            if _is_same(run(opened, device="cpu", store=store), volume):
+            if is_same(run(opened, device="cpu", store=store), volume):
                 return opened.output()
     return HeldVolume.of(volume, store).output()
 
 
-def _is_same(one: Volume, other: Volume) -> bool:
-    if not same_grid(one.array.shape, one.affine, other.array.shape, other.affine):
+def is_same(known: Volume, shown: Volume) -> bool:
+    """Whether a volume that is known is what is shown: place, numbers, and their meaning if it has any."""
+    if not same_grid(known.array.shape, known.affine, shown.array.shape, shown.affine):
         return False
-    logs = [volume.quantity is not None and volume.quantity.is_log for volume in (one, other)]
-    pairs = ((one.array, other.array), (one.halves, other.halves), (one.guide, other.guide))
-    return logs[0] == logs[1] and all(is_equal(*both) for both in pairs)
+    pairs = ((known.array, shown.array), (known.halves, shown.halves), (known.guide, shown.guide))
+    is_linear = shown.quantity is None or not shown.quantity.is_log
+    means_same = is_linear if known.quantity is None else _meaning(known.quantity) == _meaning(shown.quantity)
+    return means_same and all(is_equal(*both) for both in pairs)
 
 
 def is_equal(one: Array | None, other: Array | None) -> bool:
@@ -291,12 +295,10 @@ def is_equal(one: Array | None, other: Array | None) -> bool:
 
 
 register_kind(
-    Kind(
-        Volume,
-        counts=lambda one: (one.array, one.affine, one.quantity, one.halves, one.guide),
-        endings=NIFTI_SUFFIXES,
-        write=lambda volume, path, record: save_volume(volume, path, record),
-        opens=OpenVolume,
-        shows="napari_gpubio.core.operations.layers:layers_of_volume",
-    )
+    Volume,
+    counts=lambda one: (one.array, one.affine, one.quantity, one.halves, one.guide),
+    endings=NIFTI_SUFFIXES,
+    write=lambda volume, path, record: save_volume(volume, path, record),
+    opens=OpenVolume,
+    shows="napari_gpubio.core.operations.layers:layers_of_volume",
 )

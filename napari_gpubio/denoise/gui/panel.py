@@ -208,6 +208,11 @@ class DenoisePanel(EnginePanel):
                 return self.image_box.show_draft(operation) and mode.show_draft(operation)
         return False
 
+    @property
+    def is_at_hand(self) -> bool:
+        """Whether a result is shown, whose operation is known."""
+        return self._done is not None
+
     def script_files(self) -> dict[str, str]:
         """Files that a script writes."""
         name = file_name(self._request().image.name if self._done is None else self._done.request.image.name)

@@ -119,6 +119,12 @@ class ScaleBox(QWidget):
         """Whether doses are scaled by power times time."""
         return str(self.mode.currentText()) == LIGHT
 
+    def show_scale(self, factor: float, reference: float | None) -> None:
+        """Show a factor, and a prescription or none."""
+        self.mode.setCurrentText(FACTOR)
+        self.scale.box.setValue(factor)
+        self.prescription.box.setValue(reference or 0.0)
+
     def set_unit(self, unit: str) -> None:
         """Write the unit of the dose behind the prescription."""
         self.prescription.box.setSuffix(f" {unit}" if unit else "")

@@ -13,7 +13,7 @@ from napari.layers import Shapes
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.core.operations.records import Output, replaced_fields
-from napari_gpubio.core.operations.stores import STORE, run
+from napari_gpubio.core.operations.stores import run, value_of
 from napari_gpubio.core.operations.volumes import HeldVolume, Volume
 from napari_gpubio.core.quantity import Scale
 from napari_gpubio.core.reading import NOTES
@@ -219,7 +219,7 @@ def _found(request: Request) -> LiveHistograms:
         ref, volume = dose_shown(plan.layer, plan.unit, frame=plan.frame, scale=plan.scale, known=known)
         refs.append(ref)
         patient = str(carried(plan.layer, PATIENT) or "")  # who that is is in no record
-        doses.append(dataclasses.replace(_value(ref), name=plan.name, patient=patient))
+        doses.append(dataclasses.replace(value_of(ref), name=plan.name, patient=patient))
         volumes |= {} if volume is None else {plan.layer: volume}
     _check_units(doses)
     listed = _Structures(doses[0], request.known)
@@ -233,12 +233,6 @@ def _found(request: Request) -> LiveHistograms:
         parts=tuple(listed.parts),
         live_dvhs=(),
     )
-
-
-def _value(ref: Output[Any]) -> Any:
-    """What was found a moment ago."""
-    kept = STORE.last_result(ref.of)
-    return run(ref, device="cpu") if kept is None else ref.value_in(kept[1])
 
 
 class _Structures:
@@ -279,7 +273,7 @@ class _Structures:
         names = dict(zip(own.values, unique, strict=True))
         operation, self.volumes[layer] = labels_shown(layer, names, known=self._known.get(layer))
         self.operations.append(operation)
-        self.parts.append(dataclasses.replace(_value(operation.output()), patient=own.patient))
+        self.parts.append(dataclasses.replace(value_of(operation.output()), patient=own.patient))
         self.structures += [Structure(name=n, layer=layer, label=v, volume=self._labels) for v, n in names.items()]
         self._labels += 1
 

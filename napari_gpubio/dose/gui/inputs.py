@@ -8,8 +8,12 @@ from qtpy.QtWidgets import QComboBox, QLineEdit, QListWidget, QListWidgetItem, Q
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.label_volumes import holds_labels
-from napari_gpubio.core.napari_io import affine_mm, carried, has_length_unit
-from napari_gpubio.core.quantity import SCALES, quantity_of
+from napari_gpubio.core.layer_files import STRUCTURES
+from napari_gpubio.core.napari_io import KEY, affine_mm, carried, has_length_unit
+from napari_gpubio.core.operations.layers import record_of
+from napari_gpubio.core.operations.records import Output
+from napari_gpubio.core.operations.volumes import HeldVolume
+from napari_gpubio.core.quantity import SCALES, UNIT, quantity_of
 from napari_gpubio.core.space import voxel_sizes_mm
 from napari_gpubio.dose.gui.combine import CombineBox
 from napari_gpubio.dose.gui.histograms import Plan, frame_at
@@ -17,16 +21,20 @@ from napari_gpubio.dose.metrics.parameters import same_kind
 from napari_gpubio.dose.model import is_light
 from napari_gpubio.dose.napari_io import (
     CT_NUMBER,
+    FRAME,
     NUMBERS,
     OVERLAPPING,
     scale_of,
     unit_of,
     unit_scale,
 )
+from napari_gpubio.dose.operations import DoseOf, DoseVolume, LabelsOf
+from napari_gpubio.dose.volumes import named_labels
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import Connections, connect_all
 from napari_gpubio.gui.forms import aligned_form, muted_label, row_label, row_of
 from napari_gpubio.gui.layers import LayerBox, LayerListener, why_not_array
+from napari_gpubio.gui.operation_form import layers_showing
 
 PANEL = "panel"  # key in the metadata of layers that a panel made for itself
 NO_DOSE = "there is no dose; open a dose image, choose File > Open Sample, or make one with another panel"
@@ -102,6 +110,25 @@ class InputBox(QWidget):
         layer = self.dose_box.layer
         known = None if layer is None else quantity_of(layer)
         return is_light(known.name if known else "", self.unit.text())
+
+    def show_draft(self, operation: DoseVolume) -> None:
+        """Show the layers of an operation's doses and structures, or add them; InvalidInput if one is not there."""
+        refs = [*operation.inputs()]
+        doses, structures = (
+            [_layer_of(self._viewer, ref) for field, ref in refs if field == name] for name in ("doses", "structures")
+        )
+        self._is_user_choice = True
+        for box, layer in ((self.dose_box, doses[0]), (self.second_box, doses[1] if len(doses) > 1 else None)):
+            box.choose(layer)
+            box.settle()
+        first = refs[0][1].of
+        if isinstance(first, DoseOf):
+            self.unit.setText(first.unit)
+            self._on_unit()
+            volume = next(first.inputs())[1].of
+            if isinstance(volume, HeldVolume) and self.scale.isEnabled():
+                self.scale.setCurrentIndex(SCALES.index(volume.quantity[2]))
+        self.structures.choose(*structures)
 
     def attach(self) -> None:
         """Follow the viewer's layers."""
@@ -213,6 +240,28 @@ class InputBox(QWidget):
         doses = [layer for layer in self._viewer.layers if why_no_dose(layer) is None and means_dose(layer)]
         if doses:
             self.dose_box.suggest(doses[-1])
+
+
+def _layer_of(viewer: Any, shown: Output[Any]) -> Any:
+    """The layer that shows a dose or structures, or a volume that they are taken of; it carries what is told of it."""
+    of = shown.of
+    if not isinstance(of, (DoseOf, LabelsOf)):
+        return layers_showing(viewer, shown)[0]
+    _, volume = next(of.inputs())
+    layer = next((one for one in viewer.layers if _has_values(record_of(one), volume)), None)
+    if layer is None:
+        return layers_showing(viewer, shown)[0]
+    told: dict[str, Any] = {FRAME: of.frame_of_reference}
+    told |= {STRUCTURES: named_labels(of.names)} if isinstance(of, LabelsOf) else {UNIT: of.values_unit}
+    layer.metadata[KEY] = {**layer.metadata.get(KEY, {}), **{name: one for name, one in told.items() if one}}
+    return layer
+
+
+def _has_values(one: Output[Any] | None, other: Output[Any]) -> bool:
+    """Whether a result is a volume, or has its values and place where no file holds it, whatever they mean."""
+    if one is not None and isinstance(one.of, HeldVolume) and isinstance(other.of, HeldVolume):
+        return (one.of.array, one.of.affine) == (other.of.array, other.of.affine)
+    return one == other
 
 
 def why_no_dose(layer: Any) -> str | None:

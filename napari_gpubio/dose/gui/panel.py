@@ -274,6 +274,21 @@ class DosePanel(EnginePanel):
         request, fields = self._request(), self._shown_fields()
         return lambda: _with_fields(draft_of(request), fields)
 
+    def show_draft(self, operation: Operation) -> bool:
+        """Show an operation of histograms; returns whether layers show all its inputs."""
+        if not isinstance(operation, DoseVolume):
+            return False
+        self.form.set_value(operation.settings)
+        try:
+            self.inputs_box.show_draft(operation)
+        except GpuBioError as error:
+            self.show_error(str(error))
+            return False
+        self.scale_box.show_scale(operation.scale, operation.reference_dose)
+        self.table.columns.enter(", ".join(operation.metrics))
+        self.constraints.text.setPlainText("\n".join(operation.constraints))
+        return True
+
     def _shown_fields(self) -> dict[str, Any]:
         """How the histograms are scaled, and what is read off them."""
         return {
@@ -282,6 +297,11 @@ class DosePanel(EnginePanel):
             "metrics": self.table.metrics,
             "constraints": self.constraints.constraints,
         }
+
+    @property
+    def is_at_hand(self) -> bool:
+        """Whether a result is shown, whose operation is known."""
+        return self.controller.live is not None
 
     def script_files(self) -> dict[str, str]:
         """Files that a script writes."""

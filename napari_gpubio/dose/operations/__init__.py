@@ -9,7 +9,7 @@ from typing import Any
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.operations.records import File, Operation, Ref, Told, given
-from napari_gpubio.core.operations.stores import Kind, file, register_kind
+from napari_gpubio.core.operations.stores import file, register_kind
 from napari_gpubio.core.parameters import check_unused, param
 from napari_gpubio.core.reading import note
 from napari_gpubio.core.report import printable
@@ -222,21 +222,15 @@ def _counts(one: DvhResult) -> tuple[Any, ...]:
     return tuple(tuple(getattr(dvh, name) for name in parts) for dvh in one)
 
 
-register_kind(Kind(DvhResult, counts=_counts, endings=(".csv", ".json"), write=write_curves))
+register_kind(DvhResult, counts=_counts, endings=(".csv", ".json"), write=write_curves)
 register_kind(
-    Kind(
-        MetricTable,
-        counts=lambda one: (tuple(map(str, one.metrics)), one.rows),
-        endings=(".csv",),
-        write=lambda table, path, _: write_metric_table(path, table),
-    )
+    MetricTable,
+    counts=lambda one: (tuple(map(str, one.metrics)), one.rows),
+    endings=(".csv",),
+    write=lambda table, path, _: write_metric_table(path, table),
 )
-register_kind(
-    Kind(
-        DvhSequence, counts=lambda one: (_counts(DvhResult(dvhs=one.dvhs)), one.numbers),
-        endings=(".dcm",), write=write_sequence,
-    )
-)  # fmt: skip
+register_kind(DvhSequence, counts=lambda one: (_counts(DvhResult(dvhs=one.dvhs)), one.numbers),
+        endings=(".dcm",), write=write_sequence)  # fmt: skip
 
 
 # -- doses ------------------------------------------------------------------------------------------------------------
@@ -318,10 +312,8 @@ class DoseSurface(Operation, verb="dose-surface", makes={"surfaces": Surfaces}):
 
 
 register_kind(
-    Kind(
-        Surfaces,
-        counts=lambda one: tuple((s.name, s.unit, s.doses, s.areas_cm2, s.mean) for s in one.histograms),
-        endings=(".csv",),
-        write=lambda made, path, _: write_surfaces_csv(path, made.histograms),
-    )
+    Surfaces,
+    counts=lambda one: tuple((s.name, s.unit, s.doses, s.areas_cm2, s.mean) for s in one.histograms),
+    endings=(".csv",),
+    write=lambda made, path, _: write_surfaces_csv(path, made.histograms),
 )

@@ -10,12 +10,12 @@ import numpy as np
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.layer_files import RECORD, describe
 from napari_gpubio.core.operations.records import File, Held, Reading, Ref, given
-from napari_gpubio.core.operations.stores import STORE, Kind, Store, file, register_kind
-from napari_gpubio.core.operations.volumes import OpenVolume, Volume
+from napari_gpubio.core.operations.stores import STORE, Store, register_kind
+from napari_gpubio.core.operations.volumes import OpenDescribed, Volume
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.quantity import QUANTITY, Quantity, checked_unit
 from napari_gpubio.core.settings import Settings, part
-from napari_gpubio.core.volumes import NIFTI_SUFFIXES, stem_of
+from napari_gpubio.core.volumes import NIFTI_SUFFIXES
 from napari_gpubio.dose.io import nifti
 from napari_gpubio.dose.io.rtdose import read_rtdose
 from napari_gpubio.dose.io.rtplan import Plan, read_rtplan
@@ -31,24 +31,6 @@ _UNIT = "Of a dose whose file does not state it. For instance Gy or J/cm2; value
 _NAMES = "Of the labels that are counted. For instance 3=Heart; all by default, under the names beside the file."
 
 
-class _OfFile(Reading):
-    """Base of what opens one file."""
-
-    file: File
-
-    @property
-    def title(self) -> str:
-        """Name of the file."""
-        return stem_of(Path(self.file.path))
-
-    @classmethod
-    def at(cls, path: str | Path, **options: Any) -> Any:
-        """Return the operation that opens a file as it is now, with what lies beside it."""
-        make: Any = cls
-        beside = OpenVolume.at(path).beside if "beside" in make.__dataclass_fields__ else ()
-        return make(file=file(path), **({"beside": beside} if beside else {}), **options)
-
-
 def is_nifti(path: str | Path) -> bool:
     """Whether a file is NIfTI, by its name."""
     return Path(path).name.lower().endswith(NIFTI_SUFFIXES)
@@ -58,11 +40,10 @@ def is_nifti(path: str | Path) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OpenDose(_OfFile, verb="open-dose", makes={"dose": Dose}):
+class OpenDose(OpenDescribed, verb="open-dose", makes={"dose": Dose}):
     """Open a dose: RTDOSE, or NIfTI with what lies beside it."""
 
     file: File = part("File", "RTDOSE file, or NIfTI volume.")
-    beside: tuple[File, ...] = part("Beside it", "Files that say more of a NIfTI volume.", default=())
     unit: str = param("", "Unit", _UNIT)
 
     def check(self) -> None:
@@ -125,22 +106,18 @@ def write_dose(dose: Dose, path: Path, record: Mapping[str, Any]) -> None:
     describe(path, {QUANTITY: Quantity(dose.quantity or "dose", dose.unit), RECORD: record})
 
 
-register_kind(
-    Kind(
-        Dose,
+register_kind(Dose,
         counts=lambda one: (
             one.values, one.affine, one.unit, one.quantity, one.frame_of_reference, one.halves, one.standard_error
         ),
         endings=NIFTI_SUFFIXES,
         write=write_dose,
         opens=OpenDose,
-        shows=_LAYERS,
-    )
-)  # fmt: skip
+        shows=_LAYERS)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
-class OpenPlan(_OfFile, verb="open-plan", makes={"plan": Plan}):
+class OpenPlan(Reading, verb="open-plan", makes={"plan": Plan}):
     """Open the prescription of a plan."""
 
     file: File = part("File", "RTPLAN file.")
@@ -150,28 +127,33 @@ class OpenPlan(_OfFile, verb="open-plan", makes={"plan": Plan}):
         return read_rtplan(data.file)
 
 
-register_kind(Kind(Plan, counts=lambda one: (one,), opens=OpenPlan))
+register_kind(Plan, counts=lambda one: (one,), opens=OpenPlan)
 
 
 # -- structures -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True)
-class OpenLabels(_OfFile, verb="open-labels", makes={"structures": LabelStructures}):
+class _Named(Reading):
+    """Base of what takes labels under names."""
+
+    names: tuple[str, ...] = part("Names", _NAMES, default=())
+
+    def check(self) -> None:
+        """Raise InvalidInput if a name is written otherwise."""
+        named_labels(self.names)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenLabels(_Named, OpenDescribed, verb="open-labels", makes={"structures": LabelStructures}):
     """Open structures that are labels of a NIfTI volume."""
 
     file: File = part("File", "NIfTI volume of labels.")
-    beside: tuple[File, ...] = part("Beside it", "Files that say more of it.", default=())
-    names: tuple[str, ...] = part("Names", _NAMES, default=())
 
     @classmethod
     def opens(cls, path: str) -> bool:
         """Whether it is NIfTI, by its name."""
         return is_nifti(path)
-
-    def check(self) -> None:
-        """Raise InvalidInput if a name is written otherwise."""
-        named_labels(self.names)
 
     def read(self, data: Any) -> LabelStructures:
         """Read them."""
@@ -179,17 +161,12 @@ class OpenLabels(_OfFile, verb="open-labels", makes={"structures": LabelStructur
 
 
 @dataclass(frozen=True, kw_only=True)
-class LabelsOf(Reading, verb="labels-of", makes={"structures": LabelStructures}):
+class LabelsOf(_Named, verb="labels-of", makes={"structures": LabelStructures}):
     """Take a volume of labels, such as painted ones, as structures."""
 
     volume: Ref[Volume] = given("Volume", "Whole numbers, of which 0 is no structure.")
-    names: tuple[str, ...] = part("Names", _NAMES, default=())
     frame_of_reference: str = param("", "Frame of reference", "What the coordinates refer to (a DICOM UID).")
     is_oriented: bool = param(True, "Oriented", "Whether it is known where the voxels lie.")
-
-    def check(self) -> None:
-        """Raise InvalidInput if a name is written otherwise."""
-        named_labels(self.names)
 
     def read(self, data: Any) -> LabelStructures:
         """Take them."""
@@ -202,7 +179,7 @@ class LabelsOf(Reading, verb="labels-of", makes={"structures": LabelStructures})
 
 
 @dataclass(frozen=True, kw_only=True)
-class OpenContours(_OfFile, verb="open-contours", makes={"structures": StructureSet}):
+class OpenContours(Reading, verb="open-contours", makes={"structures": StructureSet}):
     """Open structures that are contours of an RTSTRUCT file."""
 
     file: File = part("File", "RTSTRUCT file.")
@@ -239,11 +216,6 @@ class HeldContours(Reading, verb="held-contours", makes={"structures": Structure
     loops: Held = part("Contours", "Number of the structure and of points of each, shape (N, 2).")
     points: Held = part("Points", "Of all contours, world mm, shape (N, 3).")
     name: str = param("contours", "Name", "As people know them.", compare=False)
-
-    @property
-    def title(self) -> str:
-        """As people know them."""
-        return self.name
 
     @classmethod
     def of(cls, structures: Iterable[ContourStructure], name: str = "contours", store: Store = STORE) -> "HeldContours":
@@ -295,13 +267,11 @@ def _counts(one: StructureSet) -> tuple[Any, ...]:
     return one.numbers, tuple(tuple(getattr(structure, name) for name in parts) for structure in one)
 
 
-register_kind(Kind(AnyStructures, counts=lambda one: (one,), opens=(OpenLabels, OpenContours)))
+register_kind(AnyStructures, counts=lambda one: (one,), opens=(OpenLabels, OpenContours))
 register_kind(
-    Kind(
-        LabelStructures,
-        counts=lambda one: (one.labels, one.affine, one.values, one.names, one.frame_of_reference),
-        opens=OpenLabels,
-        shows=_LAYERS,
-    )
+    LabelStructures,
+    counts=lambda one: (one.labels, one.affine, one.values, one.names, one.frame_of_reference),
+    opens=OpenLabels,
+    shows=_LAYERS,
 )
-register_kind(Kind(StructureSet, counts=_counts, opens=OpenContours, shows=_LAYERS))
+register_kind(StructureSet, counts=_counts, opens=OpenContours, shows=_LAYERS)

@@ -4,6 +4,7 @@ What a layer shows is what made it, its file, or its values, which are copied. F
 read, and arrays looked through; `known` is what was found before.
 """
 
+import dataclasses
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -17,9 +18,9 @@ from napari_gpubio.core.napari_io import LayerData, affine_mm, carried, is_orien
 from napari_gpubio.core.operations.files import record_of_output
 from napari_gpubio.core.operations.layers import LayerSource, record_of
 from napari_gpubio.core.operations.records import Output, Reading
-from napari_gpubio.core.operations.stores import STORE, Store, run
+from napari_gpubio.core.operations.stores import STORE, Store, run, value_of
 from napari_gpubio.core.operations.volumes import HeldVolume, Volume, is_equal
-from napari_gpubio.core.quantity import Scale, standard_error_of
+from napari_gpubio.core.quantity import Quantity, Scale, standard_error_of
 from napari_gpubio.core.reading import untold
 from napari_gpubio.core.space import same_grid
 from napari_gpubio.dose.io.rtstruct import StructureSet
@@ -36,6 +37,7 @@ from napari_gpubio.dose.napari_io import (
 from napari_gpubio.dose.operations.inputs import DoseOf, LabelsOf, OpenDose
 from napari_gpubio.dose.structures.labels import LabelStructures
 
+_UNKNOWN = Quantity("values")  # of numbers that do not say what they mean
 Volumes = Mapping[Any, Output[Volume]]  # that layers were found to show, by the layer
 
 
@@ -52,7 +54,8 @@ def dose_shown(
     volume = volume_of_dose(layer, scale)
     if frame is None and (made := _made_as_dose(layer, unit, volume, store)) is not None:
         return made, None
-    source, value = volume_shown(layer, volume, known, store)
+    as_it_is = dataclasses.replace(volume, quantity=None) if volume.quantity == _UNKNOWN else volume
+    source, value = volume_shown(layer, as_it_is, known, store)
     error = standard_error_of(layer)
     held = None if error is None else HeldVolume.of(volume.like(error, name=f"error of {volume.name}"), store)
     states_it = value.quantity is not None
@@ -81,8 +84,8 @@ def _keep(operation: Reading, store: Store, **values: Any) -> None:
 def _made_as_dose(layer: Any, unit: str, volume: Volume, store: Store) -> Output[Dose] | None:
     """What made the dose of a layer, or its RTDOSE file, if that is what it shows."""
     record, path = record_of(layer), carried(layer, RTDOSE)
-    if record is not None and record.kind is Dose and (kept := store.last_result(record.of)) is not None:
-        return record if _is_same(record.value_in(kept[1]), unit, volume) else None
+    if record is not None and record.kind is Dose and (kept := store.last_value(record)) is not None:
+        return record if _is_same(kept, unit, volume) else None
     if path is not None:
         with suppress(InvalidInput), untold():  # a file that has become something else since
             opened = OpenDose.at(path)
@@ -101,37 +104,9 @@ def volume_shown(
     layer: Any, volume: Volume, known: Output[Volume] | None = None, store: Store = STORE
 ) -> tuple[Output[Volume], Volume]:
     """Return where what a layer shows comes from, and its value."""
-    path, record = carried(layer, "path") or layer.source.path, known or record_of(layer)
-    if record is not None and (not issubclass(record.kind, Volume) or not _fits(record, volume, store)):
-        record = None
-    found = LayerSource(volume, None if path is None else Path(path), record).output(store)
-    value = _value(found, store)
-    if value.quantity is None and (volume.quantity is None or not volume.quantity.is_log):
-        return found, value
-    if _meaning(value) != _meaning(volume):
-        found = HeldVolume.of(volume, store).output()
-        value = _value(found, store)
-    return found, value
-
-
-def _value(output: Output[Volume], store: Store) -> Volume:
-    kept = store.last_result(output.of)
-    value: Volume = run(output, device="cpu", store=store) if kept is None else output.value_in(kept[1])
-    return value
-
-
-def _fits(output: Output[Volume], volume: Volume, store: Store) -> bool:
-    """Whether a volume that was made before has the place and the halves of this one; arrays are compared later."""
-    if (kept := store.last_result(output.of)) is None:
-        return False
-    value: Volume = output.value_in(kept[1])
-    grids = value.array.shape, value.affine, volume.array.shape, volume.affine
-    return same_grid(*grids) and _meaning(value) == _meaning(volume) and is_equal(value.halves, volume.halves)
-
-
-def _meaning(volume: Volume) -> tuple[str, str, str]:
-    known = volume.quantity
-    return ("values", "", "linear") if known is None else (known.name, known.unit, known.scale)
+    path = carried(layer, "path") or layer.source.path
+    found = LayerSource(volume, None if path is None else Path(path), known or record_of(layer)).output(store)
+    return found, value_of(found, store)
 
 
 # -- structures -------------------------------------------------------------------------------------------------------

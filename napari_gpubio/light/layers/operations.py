@@ -14,7 +14,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import KEY
 from napari_gpubio.core.numbers import number_text
 from napari_gpubio.core.operations.records import File, Operation, Ref, Told, given
-from napari_gpubio.core.operations.stores import Kind, register_kind
+from napari_gpubio.core.operations.stores import register_kind
 from napari_gpubio.core.operations.volumes import Volume
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.quantity import QUANTITY
@@ -250,34 +250,21 @@ def _write_runs(runs: LayeredRuns, folder: Path, _: Any) -> None:
 
 
 register_kind(
-    Kind(
-        LayeredRuns,
-        counts=lambda runs: ({name: _counted(one) for name, one in runs.results.items()},),
-        endings=("",),
-        write=_write_runs,
-    )
+    LayeredRuns,
+    counts=lambda runs: ({name: _counted(one) for name, one in runs.results.items()},),
+    endings=("",),
+    write=_write_runs,
+)
+register_kind(LayeredResult, counts=_counted, endings=(".mco",), write=lambda run, path, _: write_mco(path, run))
+register_kind(
+    NumberTable,
+    counts=lambda one: tuple((row.name, row.value, row.error) for row in one.rows),
+    endings=(".csv",),
+    write=lambda table, path, _: write_csv(path, table.rows),
 )
 register_kind(
-    Kind(
-        LayeredResult,
-        counts=_counted,
-        endings=(".mco",),
-        write=lambda run, path, _: write_mco(path, run),
-    )
-)
-register_kind(
-    Kind(
-        NumberTable,
-        counts=lambda one: tuple((row.name, row.value, row.error) for row in one.rows),
-        endings=(".csv",),
-        write=lambda table, path, _: write_csv(path, table.rows),
-    )
-)
-register_kind(
-    Kind(
-        CurveTable,
-        counts=lambda one: tuple((curve.name, curve.value, curve.error) for curve in one.curves),
-        endings=(".csv",),
-        write=lambda table, path, _: write_curves(path, table.curves),
-    )
+    CurveTable,
+    counts=lambda one: tuple((curve.name, curve.value, curve.error) for curve in one.curves),
+    endings=(".csv",),
+    write=lambda table, path, _: write_curves(path, table.curves),
 )

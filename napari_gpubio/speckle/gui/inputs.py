@@ -2,10 +2,9 @@
 
 import dataclasses
 import typing
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from typing import Any
 
-import numpy as np
 from napari.layers import Image
 from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QCheckBox, QWidget
@@ -13,6 +12,7 @@ from qtpy.QtWidgets import QCheckBox, QWidget
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.core.numbers import short_number
+from napari_gpubio.core.operations.records import replaced_fields
 from napari_gpubio.core.settings import field_names, kind_of, record_fields
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.connections import connect_all
@@ -23,6 +23,7 @@ from napari_gpubio.gui.layers import LayerBox, LayerListener, why_not_array
 from napari_gpubio.speckle.gui.fitting import MesiBox
 from napari_gpubio.speckle.gui.layers import frames_of, why_no_frames
 from napari_gpubio.speckle.mesi.model import MesiRecipe, exposures_text
+from napari_gpubio.speckle.operations import Contrast, Mesi
 from napari_gpubio.speckle.settings import (
     ContrastSettings,
     DarkNoise,
@@ -188,7 +189,7 @@ def noise_text(noise: Noise) -> str:
 
 def _dark_steps(frames: Any) -> Generator[Step, None, DarkNoise]:
     yield Step(0, 1, "dark frames")
-    return measure_dark(np.asarray(frames))
+    return measure_dark(frames)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -264,6 +265,26 @@ class ContrastBox(QWidget):
             self.noise.form.widget("dark_adu").value = float(dark)
         if (exposures_ms := carried(layer, "exposures_ms")) is not None:
             self.mesi.exposures.setText(exposures_text(exposures_ms))
+
+    def show_draft(self, made: Contrast | Mesi, layers: Mapping[str, Any]) -> None:
+        """Show the settings of an operation, and the layers of its inputs by their fields."""
+        for name, box in (
+            ("dark", self.noise.dark_box), ("static_target", self.mesi.target_box), ("within", self.mesi.region_box),
+        ):  # fmt: skip
+            box.choose(layers.get(name))
+            box.settle()
+        self.noise.form.set_value(made.noise)
+        windows: Any = made.settings if isinstance(made, Contrast) else made
+        shown = {"mode": windows.mode, "mask": windows.mask}
+        if isinstance(made, Contrast):
+            index = made.settings.index
+            self.choose_index(kind_of(index))
+            shown |= {name: getattr(index, name) for name in field_names(MapRows) & field_names(type(index))}
+        else:
+            self.choose_index(MESI)
+            self.mesi.exposures.setText(", ".join(map(repr, made.recipe.exposures_ms)))
+            self.mesi.form.set_value(made.recipe)
+        self.form.set_value(replaced_fields(self.form.value(), shown))
 
     @property
     def _is_mesi(self) -> bool:

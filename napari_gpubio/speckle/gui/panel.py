@@ -25,14 +25,14 @@ from napari_gpubio.speckle.gui.layers import LiveLayers, frames_of
 from napari_gpubio.speckle.gui.live import Recipe
 from napari_gpubio.speckle.gui.plots import CourseBox
 from napari_gpubio.speckle.gui.pulse import PulseBox
-from napari_gpubio.speckle.gui.regions import RegionController, flow_index
-from napari_gpubio.speckle.gui.run import FramesSource, StackResult, StackRun, run_steps
+from napari_gpubio.speckle.gui.regions import RegionController, flow_index, layer_of_region
+from napari_gpubio.speckle.gui.run import FramesSource, StackResult, StackRun, layer_of_frames, run_steps
 from napari_gpubio.speckle.gui.sources import SourceBox, StackPage
 from napari_gpubio.speckle.gui.video import Video, ask_video_path, video_of, write_steps
 from napari_gpubio.speckle.mesi.recording import NOT_SPATIAL
 from napari_gpubio.speckle.opening import HeldRegions
-from napari_gpubio.speckle.operations import Contrast, Mesi, Pulsatility
-from napari_gpubio.speckle.settings import RelativeFlow, Spatial, WindowSettings
+from napari_gpubio.speckle.operations import Contrast, MeasureDark, Mesi, Pulsatility, Register
+from napari_gpubio.speckle.settings import ContrastSettings, RelativeFlow, Spatial, WindowSettings
 
 if TYPE_CHECKING:
     import napari.viewer
@@ -231,6 +231,34 @@ class SpecklePanel(EnginePanel):
         self._next = lambda stop: write_steps(path, video, stop)
         self.run()
 
+    # -- the draft ------------------------------------------------------------------------------------------------
+
+    def take_draft(self) -> Callable[[], Operation]:
+        """Read the inputs, and return what makes an operation of them."""
+        return self._read().operation
+
+    def show_draft(self, operation: Operation) -> bool:
+        """Show an operation of maps, or of a fit; returns whether layers show all its inputs."""
+        if not isinstance(operation, (Contrast, Mesi)):
+            return False
+        inputs = dict(operation.inputs())
+        registers = isinstance(inputs["recording"].of, Register)
+        for name, maker in (("recording", Register), ("dark", MeasureDark)):
+            if name in inputs and isinstance(inputs[name].of, maker):
+                ((_, inputs[name]),) = inputs[name].of.inputs()
+        layers = {name: layer_of_frames(self.viewer, one) for name, one in inputs.items() if name != "within"}
+        if "within" in inputs:
+            layers["within"] = layer_of_region(self.viewer, inputs["within"], layers["static_target"])
+        self.source_box.choose(StackPage)
+        if layers["recording"] is not None:
+            self.source_box.stack.layer_box.choose(layers["recording"])
+        self.contrast_box.show_draft(operation, layers)
+        self.contrast_box.registers.setChecked(registers)
+        if isinstance(operation, Contrast) and isinstance(index := operation.settings.index, RelativeFlow):
+            chosen, (_, last) = operation.settings, index.baseline or (0, 0)
+            self.map_box.baseline_maps.setValue(max(1, (last + 1 - chosen.depth) // chosen.step + 1))
+        return None not in layers.values()
+
     # -- the script -----------------------------------------------------------------------------------------------
 
     def operation(self) -> Operation:
@@ -240,16 +268,26 @@ class SpecklePanel(EnginePanel):
         """
         return self._pulses() or self._maps()
 
+    @property
+    def is_at_hand(self) -> bool:
+        """Whether a result is shown, whose operation is known."""
+        return self.result is not None
+
     def script_files(self) -> dict[Any, str]:
         """Files that a script writes."""
-        maps, name = self._maps(), file_name(self._read().name if self.result is None else self.result.run.name)
-        if isinstance(maps, Mesi):
+        result = self.result
+        run = self._read() if result is None else result.run
+        name = file_name(run.name)
+        if run.verb is Mesi:
             return {"fit": f"mesi of {name}.tif"}
-        assert isinstance(maps, Contrast)
-        pulses, titles = self._pulses(), {"index": kind_of(maps.settings.index)}
-        parts = [part for part in maps.makes if maps.has(part)]
-        files: dict[Any, str] = {maps.output(part): f"{titles.get(part, part)} of {name}.tif" for part in parts}
-        return files | ({} if pulses is None else {one: f"{one} of {name}.csv" for one in ("curves", "pulsatility")})
+        chosen: ContrastSettings = run.fields["settings"]
+        titles = {"contrast": "contrast"} | ({"index": kind_of(chosen.index)} if chosen.has_index else {})
+        titles |= {"mask": "mask"} if chosen.has_mask else {}
+        files = {part: f"{title} of {name}.tif" for part, title in titles.items()}
+        if result is None or not self.regions.masks_of_result():
+            return files
+        tables = {one: f"{one} of {name}.csv" for one in ("curves", "pulsatility")}
+        return {result.operation.output(part): path for part, path in files.items()} | tables
 
     def _maps(self) -> Operation:
         return self._read().operation() if self.result is None else self.result.operation

@@ -10,14 +10,16 @@ from napari.layers import Shapes
 from qtpy.QtCore import QObject, QTimer, Signal
 
 from napari_gpubio.core.napari_io import KEY
+from napari_gpubio.core.operations.records import Output
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.layers import LayerListener
-from napari_gpubio.speckle.gui.layers import AXES, PANEL, REGIONS, place_of
+from napari_gpubio.speckle.gui.layers import AXES, PANEL, REGIONS, frames_of, place_of
 from napari_gpubio.speckle.gui.live import Recipe
 from napari_gpubio.speckle.gui.plots import STACK
 from napari_gpubio.speckle.gui.pulse import NO_COURSE, BeatRows, Measure
 from napari_gpubio.speckle.gui.run import StackResult
 from napari_gpubio.speckle.live import TimeCourse
+from napari_gpubio.speckle.opening import HeldRegions
 from napari_gpubio.speckle.pulsatility import Pulsatility, flow_pulsatility, region_pulsatility
 from napari_gpubio.speckle.regions import RegionCurve, flow_of, region_curves
 from napari_gpubio.speckle.settings import ContrastSettings, FlowIndex, InverseCorrelationTime, TimedIndex
@@ -108,6 +110,16 @@ class RegionListener(QObject):
 def shapes_mask(layer: Any, image: Any, shape: tuple[int, int]) -> npt.NDArray[np.bool_]:
     """Return the pixels of an image that lie in any shape of a layer."""
     return np.asarray(_shape_masks(layer, image, shape).any(axis=0)) if len(layer.data) else np.zeros(shape, bool)
+
+
+def layer_of_region(viewer: Any, wanted: Output[Any], image: Any | None) -> Any | None:
+    """Return the Shapes layer of a viewer that marks a part of an image which no file holds, if there is one."""
+    if image is None:
+        return None
+    rows, columns = frames_of(image).shape[-2:]
+    shapes = (one for one in viewer.layers if isinstance(one, Shapes))
+    marks = ((one, {one.name: shapes_mask(one, image, (rows, columns))}) for one in shapes)
+    return next((one for one, mask in marks if HeldRegions.of(mask).output() == wanted), None)
 
 
 def _shape_masks(layer: Any, image: Any, shape: tuple[int, int]) -> npt.NDArray[np.bool_]:

@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.napari_io import carried
+from napari_gpubio.core.napari_io import KEY, carried
 from napari_gpubio.core.operations import stores
 from napari_gpubio.core.operations.records import Operation, Output
 from napari_gpubio.core.operations.stores import STORE, Store
 from napari_gpubio.core.reading import untold
 from napari_gpubio.core.steps import Step
-from napari_gpubio.speckle.gui.layers import frames_of
+from napari_gpubio.speckle.gui.layers import frames_of, is_raw_stack
 from napari_gpubio.speckle.io import open_frames
 from napari_gpubio.speckle.mesi.recording import FrameFit
 from napari_gpubio.speckle.model import ContrastMaps, Recording
@@ -50,17 +50,33 @@ class FramesSource:
         return HeldFrames.of(self.frames, self.name, store).output()
 
     def is_in_file(self) -> bool:
-        """Whether the file holds the same frames; of a large recording, 64 from first to last are compared."""
+        """Whether the file holds the same frames."""
         if self.path is None or not self.path.exists():
             return False
         try:
             with untold():  # what was told when the layer was read
-                stored = open_frames(self.path)
+                return self.is_same(open_frames(self.path))
         except InvalidInput:
             return False
+
+    def is_same(self, stored: Any) -> bool:
+        """Whether others are the same frames; of a large recording, 64 from first to last are compared."""
         if tuple(stored.shape) != tuple(self.frames.shape) or stored.dtype != self.frames.dtype:
             return False
         return all(np.array_equal(stored[n], np.asarray(self.frames[n])) for n in _compared(stored))
+
+
+def layer_of_frames(viewer: Any, wanted: Output[Recording] | None) -> Any | None:
+    """Return the layer of a viewer that shows frames, if there is one; of a file it takes over the path."""
+    of = None if wanted is None else wanted.of
+    for layer in filter(is_raw_stack, viewer.layers):
+        source = FramesSource.of(layer)
+        if isinstance(of, HeldFrames) and source.is_same(STORE.array(of.array)):
+            return layer
+        if isinstance(of, OpenFrames) and dataclasses.replace(source, path=Path(of.file.path)).is_in_file():
+            layer.metadata[KEY] = {**layer.metadata.get(KEY, {}), "path": of.file.path}
+            return layer
+    return None
 
 
 def _compared(stored: Any) -> Iterator[Any]:

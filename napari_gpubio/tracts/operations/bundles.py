@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.operations.records import File, Operation, Reading, Ref, Told, Words, given
-from napari_gpubio.core.operations.stores import Kind, file, register_kind
+from napari_gpubio.core.operations.stores import file, register_kind
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.settings import part
 from napari_gpubio.core.steps import Step
@@ -69,15 +69,8 @@ def _write(table: Table, path: Path, _: Any) -> None:
     table.write(path)
 
 
-register_kind(Kind(Member, counts=lambda one: (one.subject, one.bundle), opens=OpenBundle))
-register_kind(
-    Kind(
-        Table,
-        counts=lambda one: (one.columns, one.rows),
-        endings=("",),
-        write=_write,
-    )
-)
+register_kind(Member, counts=lambda one: (one.subject, one.bundle), opens=OpenBundle)
+register_kind(Table, counts=lambda one: (one.columns, one.rows), endings=("",), write=_write)
 
 
 @dataclass(frozen=True, kw_only=True)

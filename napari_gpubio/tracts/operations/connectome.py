@@ -13,7 +13,7 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.foreign import MOST_WHOLE, existing_numbers
 from napari_gpubio.core.operations.records import File, Operation, Reading, Ref, Told, given
-from napari_gpubio.core.operations.stores import Kind, register_kind
+from napari_gpubio.core.operations.stores import register_kind
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.settings import Settings, part
 from napari_gpubio.core.steps import Step
@@ -77,22 +77,18 @@ def _write(found: Connectome, path: Path, record: Mapping[str, Any]) -> None:
 
 
 register_kind(
-    Kind(
-        Connectome,
-        counts=lambda one: (one.labels, one.names, one.voxels, one.pairs, one.fibers, one.numbers),
-        endings=(".npz",),
-        write=_write,
-        opens=OpenConnectome,
-        unfinished=Connectome.unfinished,
-    )
+    Connectome,
+    counts=lambda one: (one.labels, one.names, one.voxels, one.pairs, one.fibers, one.numbers),
+    endings=(".npz",),
+    write=_write,
+    opens=OpenConnectome,
+    unfinished=Connectome.unfinished,
 )
 register_kind(
-    Kind(
-        Matrix,
-        counts=lambda one: (one.values, one.connectome.names),
-        endings=("",),
-        write=lambda matrix, path, _: matrix.connectome.save_csv(path, matrix.values),
-    )
+    Matrix,
+    counts=lambda one: (one.values, one.connectome.names),
+    endings=("",),
+    write=lambda matrix, path, _: matrix.connectome.save_csv(path, matrix.values),
 )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.operations.records import File, Operation, Reading, Ref, Told, given
-from napari_gpubio.core.operations.stores import Kind, register_kind
+from napari_gpubio.core.operations.stores import register_kind
 from napari_gpubio.core.operations.volumes import Volume
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.settings import part
@@ -52,13 +52,11 @@ class OpenResponse(Reading, verb="open-response", makes={"response": Response}):
 
 
 register_kind(
-    Kind(
-        Response,
-        counts=lambda one: (one.coefficients, one.bvals),
-        endings=("",),
-        write=lambda response, path, _: write_response(path, response),
-        opens=OpenResponse,
-    )
+    Response,
+    counts=lambda one: (one.coefficients, one.bvals),
+    endings=("",),
+    write=lambda response, path, _: write_response(path, response),
+    opens=OpenResponse,
 )
 
 

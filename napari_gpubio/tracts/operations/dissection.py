@@ -11,7 +11,7 @@ import numpy as np
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.operations.records import Operation, Ref, Told, Words, given
-from napari_gpubio.core.operations.stores import Kind, register_kind
+from napari_gpubio.core.operations.stores import register_kind
 from napari_gpubio.core.operations.volumes import Volume
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.settings import Settings, part
@@ -181,7 +181,7 @@ class Rules(_Demands, verb="rules", makes={"condition": Condition}):
         return found
 
 
-register_kind(Kind(Condition, counts=lambda one: (repr(one.described()), [*map(parts_of, one.regions())])))
+register_kind(Condition, counts=lambda one: (repr(one.described()), [*map(parts_of, one.regions())]))
 
 
 @dataclass(frozen=True, kw_only=True)

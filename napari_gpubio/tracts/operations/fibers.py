@@ -9,7 +9,7 @@ from typing import Any
 
 from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.operations.records import File, Reading
-from napari_gpubio.core.operations.stores import Kind, file, register_kind
+from napari_gpubio.core.operations.stores import file, register_kind
 from napari_gpubio.core.settings import part
 from napari_gpubio.tracts.io import trx, tsf
 from napari_gpubio.tracts.io.blocks import Source, blocks_of, write_blocks
@@ -130,32 +130,28 @@ def _write(fibers: Tractogram, path: Path, record: Mapping[str, Any]) -> None:
 
 
 register_kind(
-    Kind(
-        Tractogram,
-        counts=lambda one: (
-            one.points,
-            one.offsets,
-            one.affine,
-            one.shape,
-            one.per_fiber,
-            one.per_point,
-            one.per_group,
-        ),
-        endings=WRITTEN_SUFFIXES,
-        write=_write,
-        opens=OpenTractogram,
-        shows="napari_gpubio.tracts.gui.fibers:layers_of_tractogram",
-    )
+    Tractogram,
+    counts=lambda one: (
+        one.points,
+        one.offsets,
+        one.affine,
+        one.shape,
+        one.per_fiber,
+        one.per_point,
+        one.per_group,
+    ),
+    endings=WRITTEN_SUFFIXES,
+    write=_write,
+    opens=OpenTractogram,
+    shows="napari_gpubio.tracts.gui.fibers:layers_of_tractogram",
 )
 register_kind(
-    Kind(
-        Fibers,
-        counts=lambda one: (
-            one.kept,
-            ((block.points, block.offsets, block.per_fiber, block.per_point) for block in one.blocks()),
-        ),
-        endings=WRITTEN_SUFFIXES,
-        write=_write_blocks,
-        opens=OpenFibers,
-    )
+    Fibers,
+    counts=lambda one: (
+        one.kept,
+        ((block.points, block.offsets, block.per_fiber, block.per_point) for block in one.blocks()),
+    ),
+    endings=WRITTEN_SUFFIXES,
+    write=_write_blocks,
+    opens=OpenFibers,
 )

@@ -8,7 +8,7 @@ from typing import Any
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.layer_files import RECORD, describe
 from napari_gpubio.core.operations.records import File, Reading, Ref, given
-from napari_gpubio.core.operations.stores import Kind, file, register_kind
+from napari_gpubio.core.operations.stores import file, register_kind
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.settings import part
 from napari_gpubio.core.volumes import NIFTI_SUFFIXES, stem_of
@@ -95,21 +95,17 @@ def _write_fixels(fixels: FixelField, path: Path, _: Mapping[str, Any]) -> None:
 
 
 register_kind(
-    Kind(
-        FodField,
-        counts=lambda fods: (fods.coefficients, fods.mask, fods.affine, fods.tissues),
-        endings=_IMAGES,
-        write=_write_fods,
-        beside=lambda path: {"the JSON file": check_fod_output(path)},
-        opens=OpenFods,
-    )
+    FodField,
+    counts=lambda fods: (fods.coefficients, fods.mask, fods.affine, fods.tissues),
+    endings=_IMAGES,
+    write=_write_fods,
+    beside=lambda path: {"the JSON file": check_fod_output(path)},
+    opens=OpenFods,
 )
 register_kind(
-    Kind(
-        FixelField,
-        counts=lambda one: (one.counts, one.directions, one.amplitudes, one.affine, one.numbers),
-        endings=("",),
-        write=_write_fixels,
-        opens=OpenFixels,
-    )
+    FixelField,
+    counts=lambda one: (one.counts, one.directions, one.amplitudes, one.affine, one.numbers),
+    endings=("",),
+    write=_write_fixels,
+    opens=OpenFixels,
 )

@@ -8,7 +8,7 @@ from typing import Any
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.operations.records import File, Reading
-from napari_gpubio.core.operations.stores import Kind, file, register_kind
+from napari_gpubio.core.operations.stores import file, register_kind
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.reading import untold
 from napari_gpubio.core.settings import part
@@ -147,5 +147,5 @@ def parts_of(region: AnyRegion) -> tuple[Any, ...]:
     return region.voxels, region.affine, region.is_oriented
 
 
-register_kind(Kind(AnyRegion, counts=parts_of, opens=OpenRegion))
-register_kind(Kind(Atlas, counts=lambda one: (one.labels, one.affine, one.names, one.is_oriented), opens=OpenAtlas))
+register_kind(AnyRegion, counts=parts_of, opens=OpenRegion)
+register_kind(Atlas, counts=lambda one: (one.labels, one.affine, one.names, one.is_oriented), opens=OpenAtlas)

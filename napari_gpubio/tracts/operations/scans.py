@@ -8,7 +8,7 @@ from typing import Any
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.layer_files import RECORD, describe
 from napari_gpubio.core.operations.records import File, Reading
-from napari_gpubio.core.operations.stores import Kind, file, register_kind
+from napari_gpubio.core.operations.stores import file, register_kind
 from napari_gpubio.core.operations.volumes import Volume, array_on_grid
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.settings import part
@@ -70,14 +70,12 @@ def tables_of(path: Path) -> dict[str, Path]:
 
 
 register_kind(
-    Kind(
-        DiffusionScan,
-        counts=lambda scan: (scan.data, scan.bvals, scan.directions, scan.affine),
-        endings=NIFTI_SUFFIXES,
-        write=write_scan,
-        beside=tables_of,
-        opens=OpenScan,
-    )
+    DiffusionScan,
+    counts=lambda scan: (scan.data, scan.bvals, scan.directions, scan.affine),
+    endings=NIFTI_SUFFIXES,
+    write=write_scan,
+    beside=tables_of,
+    opens=OpenScan,
 )
 
 

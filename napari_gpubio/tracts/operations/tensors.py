@@ -8,7 +8,7 @@ from typing import Any
 
 from napari_gpubio.core.layer_files import RECORD, describe
 from napari_gpubio.core.operations.records import File, Operation, Reading, Ref, Told, given
-from napari_gpubio.core.operations.stores import Conversion, Kind, register_conversion, register_kind
+from napari_gpubio.core.operations.stores import Conversion, register_conversion, register_kind
 from napari_gpubio.core.operations.volumes import Volume
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.report import WARNING
@@ -135,12 +135,10 @@ def _write(field: TensorField, path: Path, record: Mapping[str, Any]) -> None:
 
 
 register_kind(
-    Kind(
-        TensorField,
-        counts=lambda field: (field.tensors, field.mask, field.affine, field.s0),
-        endings=NIFTI_SUFFIXES,
-        write=_write,
-        opens=OpenTensors,
-    )
+    TensorField,
+    counts=lambda field: (field.tensors, field.mask, field.affine, field.s0),
+    endings=NIFTI_SUFFIXES,
+    write=_write,
+    opens=OpenTensors,
 )
 register_conversion(Conversion(FitTensors, "scan", is_scan))

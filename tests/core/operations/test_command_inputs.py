@@ -13,7 +13,6 @@ from napari_gpubio.core.command_line import STOPPED, Parser
 from napari_gpubio.core.operations import (
     Conversion,
     File,
-    Kind,
     OpenVolume,
     Operation,
     Ref,
@@ -114,14 +113,12 @@ def _write(total: Total, path: Path, _: Any) -> None:
 
 
 register_kind(
-    Kind(
-        Total,
-        counts=lambda one: (one.value, one.parts),
-        endings=("",),
-        write=_write,
-        opens=OpenTotal,
-        unfinished=_unfinished,
-    )
+    Total,
+    counts=lambda one: (one.value, one.parts),
+    endings=("",),
+    write=_write,
+    opens=OpenTotal,
+    unfinished=_unfinished,
 )
 register_conversion(Conversion(AddUp, "image", lambda path: path.name.endswith(".nii")))
 

@@ -75,7 +75,7 @@ def test_records_are_inputs_and_numbers_are_told(tmp_path, path, capsys):
     assert told["mean"] == pytest.approx(29.5)
     assert told["files"] == [str(smooth)]
     method = "--method", "uphill", "--neighbors", "weighted", "--power", "2", "--step-mm", "0.25", "--limit", "3"
-    assert call("toy-trace", smooth, *method, "--start-mm", 1, 2, -3, "--record", traced) == 0
+    assert call("toy-trace", smooth, *method, "--start-mm", 1, 2, -3, "--record", traced, "--json") == 0
     expected = Trace(
         field=Smooth(image=OpenVolume.at(path)),
         start_mm=(1, 2, -3),

@@ -164,7 +164,7 @@ def test_a_session_that_cannot_be_saved_leaves_the_old_one(folder, monkeypatch):
     def full(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(np.lib.format, "write_array", full)
+    monkeypatch.setattr("napari_gpubio.core.operations.sessions.write_array", full)
     with pytest.raises(InvalidInput, match="No space left"):
         save_session(folder / "s.zip", state.without("s"), store)
     assert (folder / "s.zip").read_bytes() == before

@@ -300,6 +300,16 @@ def test_results_are_written_while_they_are_made(store, image, tmp_path):
         drive(write_steps(Smooth(image=image), {}, device="cpu", store=store))
 
 
+def test_a_mapped_array_beyond_the_budget_is_not_copied(tmp_path):
+    np.save(tmp_path / "a.npy", np.arange(99.0))
+    mapped = np.load(tmp_path / "a.npy", mmap_mode="r")
+    small, large = Store(budget=mapped.nbytes - 1), Store(budget=mapped.nbytes)
+    assert small.hold(mapped) == large.hold(mapped)
+    for store, is_shared in ((small, True), (large, False)):
+        store.hold(np.zeros(9))
+        assert np.shares_memory(store.array(store.hold(mapped)), mapped) == is_shared
+
+
 def test_iterators_count_like_what_they_give_and_mapped_arrays_take_no_room(tmp_path):
     np.save(tmp_path / "a.npy", np.arange(99.0))
     mapped = np.load(tmp_path / "a.npy", mmap_mode="r")

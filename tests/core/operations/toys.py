@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.operations import Kind, Operation, Ref, Settings, Told, Volume, given, part, register_kind
+from napari_gpubio.core.operations import Operation, Ref, Settings, Told, Volume, given, part, register_kind
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.steps import Step
 
@@ -21,7 +21,7 @@ class Path3:
     complete: bool = True
 
 
-register_kind(Kind(Path3, counts=lambda one: (one.points,)))
+register_kind(Path3, counts=lambda one: (one.points,))
 
 
 @dataclass(frozen=True)

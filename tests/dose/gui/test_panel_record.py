@@ -2,11 +2,15 @@
 
 import numpy as np
 import pytest
+from napari.components import ViewerModel
 
 from napari_gpubio.core.operations import STORE, State, Store, digest, open_session, run, save_session
+from napari_gpubio.core.steps import drive
+from napari_gpubio.dose.gui import DosePanel
 from napari_gpubio.dose.live import LiveDvh
 from napari_gpubio.dose.operations import DoseOf, OpenDose
 from napari_gpubio.dose.reader import read_layers
+from napari_gpubio.gui.session_window import show_layers, shown_steps, take_layers
 from tests.dose.dicom_files import save_dose, save_structures
 from tests.dose.gui.panel_samples import a_dose, dose_values, organs
 from tests.dose.samples import at, circle
@@ -177,6 +181,30 @@ def test_a_dose_of_a_file_is_that_file(user, viewer, panel, tmp_path):
     user.settle()
     assert isinstance(panel.operation().doses[0].of, DoseOf), "the values are not the file's any more"
     check_made_again(panel)
+
+
+def test_the_form_of_a_session_comes_back(user, viewer, live, qtbot, tmp_path):
+    live.form.widget("bins").value = 200
+    live.scale_box.scale.box.setValue(1.23456789012)
+    user.prescribe(2.5)
+    user.choose_columns("D95%[Gy], Max")
+    live.constraints.text.setPlainText("target: Max[Gy] < 45")
+    user.settle()
+    draft = live.take_draft()()
+    taken, _ = take_layers(viewer)
+    other = ViewerModel()
+    other.dims.point = viewer.dims.point
+    for one in drive(shown_steps(taken)):
+        show_layers(other, one, run(one.output, device="cpu"))
+    there = len(other.layers)
+    again = DosePanel(other)
+    qtbot.addWidget(again)
+    again.choose_device("cpu")
+    assert again.show_draft(draft)
+    assert again.take_draft()() == draft
+    assert [one.name for one in other.layers[there:]] == ["drawn"], "no session has it, and the draft does"
+    assert [one.name for one in again.inputs_box.structures.layers] == ["organs", "drawn"]
+    again.teardown()
 
 
 def test_a_session_has_the_settings_of_the_panel_and_all_that_they_need(live, tmp_path):

@@ -2,16 +2,20 @@
 
 import numpy as np
 import pytest
+import tifffile
 from napari.components import ViewerModel
 
-from napari_gpubio.core.napari_io import carried
+from napari_gpubio.core.napari_io import KEY, carried
 from napari_gpubio.core.operations import STORE, run_steps, save
 from napari_gpubio.core.operations.layers import record_of
 from napari_gpubio.core.steps import drive
 from napari_gpubio.gui.session_panel import SessionPanel
 from napari_gpubio.gui.session_window import show_layers, shown_steps, take_layers
+from napari_gpubio.speckle.gui import SpecklePanel
+from napari_gpubio.speckle.gui.inputs import MapRows
 from napari_gpubio.speckle.gui.layers import PANEL
 from napari_gpubio.speckle.io import read_frames
+from napari_gpubio.speckle.settings import NoMask, Spatial, SpatioTemporal, Validity
 from tests.dock_widgets import press_and_wait
 from tests.speckle.gui.panel_samples import add_stack, run, speckle
 from tests.speckle.gui.test_speckle_fit import FRAMES, choose_fit
@@ -82,3 +86,49 @@ def test_maps_of_a_fit_are_shown_again_and_written(viewer, panel, qtbot, tmp_pat
     shown = viewer.layers["MESI τ (ms) of frames"]
     save(record_of(shown), tmp_path / "tau.tif", device="cpu")
     np.testing.assert_array_equal(read_frames(tmp_path / "tau.tif"), shown.data)
+
+
+def settle_on_maps(panel):
+    """Registered maps relative to a baseline, of frames with dark ones."""
+    box = panel.contrast_box
+    box.choose_index("relative")
+    box.form.set_value(
+        MapRows(mode=SpatioTemporal(window=3, frames=2), nonfinite="clip", mask=Validity(saturation=100))
+    )
+    box.registers.setChecked(True)
+    box.noise.dark_box.choose(panel.viewer.layers["dark"])
+    box.noise.form.widget("gain").value = 0.123456789
+    panel.map_box.baseline_maps.setValue(3)
+
+
+def settle_on_a_fit(panel):
+    """A fit whose β is measured on a part of a target."""
+    box = panel.contrast_box
+    box.form.set_value(MapRows(mode=Spatial(window=7), mask=NoMask()))
+    choose_fit(panel, "0.123456789 1 2", model="gaussian")
+    box.mesi.target_box.choose(panel.viewer.layers["dark"])
+    box.mesi.region_box.choose(panel.viewer.layers["part"])
+
+
+@pytest.mark.parametrize("settle", [settle_on_maps, settle_on_a_fit])
+@pytest.mark.parametrize("is_in_file", [False, True])
+def test_the_form_of_a_session_comes_back(viewer, panel, sessions, qtbot, tmp_path, settle, is_in_file):
+    frames, (session, other) = speckle(6), sessions
+    tifffile.imwrite(tmp_path / "f.tif", frames, photometric="minisblack")
+    add_stack(viewer, frames, metadata={KEY: {"path": str(tmp_path / "f.tif")}} if is_in_file else {})
+    add_stack(viewer, frames // 50, name="dark")
+    for one in (viewer, other.viewer):
+        one.add_shapes([np.array([(5, 5), (5, 20), (20, 20)])], shape_type="polygon", name="part")
+    panel.source_box.stack.layer_box.choose(viewer.layers["frames"])
+    settle(panel)
+    draft = panel.take_draft()()
+    again = SpecklePanel(other.viewer)
+    qtbot.addWidget(again)
+    after(qtbot, session, session.save, tmp_path / "s.zip")
+    STORE.clear()
+    after(qtbot, other, other.open, tmp_path / "s.zip")
+    assert "speckle panel" not in other.message
+    assert again.take_draft()() == draft
+    other.viewer.layers.remove("dark")
+    assert not again.show_draft(draft)
+    again.teardown()

@@ -1,5 +1,7 @@
 """The dock widget "Laser speckle": a whole stack, dark frames, and Copy as Python."""
 
+import threading
+
 import dask.array
 import numpy as np
 import pytest
@@ -227,9 +229,15 @@ def opened(path, frames):
 
 
 @pytest.mark.parametrize("place", [0, 3, 7])
-def test_a_stack_is_read_from_its_file_until_a_frame_is_changed(viewer, panel, tmp_path, place):
+def test_a_stack_is_read_from_its_file_until_a_frame_is_changed(viewer, panel, tmp_path, place, monkeypatch):
+    looked, output = [], stack_run.FramesSource.output
+    monkeypatch.setattr(
+        stack_run.FramesSource, "output", lambda *a: looked.append(threading.current_thread()) or output(*a)
+    )
     stack = viewer.add_layer(opened(tmp_path / "rat.tif", FRAMES))
     assert f"file=file({str(tmp_path / 'rat.tif')!r}" in script_of(panel)
+    assert len(looked) == 1
+    assert looked[0] is not threading.main_thread()
     stack.data[place, 5, 5] += 1
     assert isinstance(panel.operation().recording.of, HeldFrames)
 
