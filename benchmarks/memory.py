@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from common import Row, argument_parser, header, header_lines, line, publish, result_path, table
 
 from napari_gpubio.core.device import choose_device
-from tests.memory_samples import CASES, GPU_CASES, MIB, Measured, on_cpu, on_gpu
+from tests.memory_samples import CASES, GPU_CASES, MIB, Alone, Measured, on_gpu
 
 SIZES = (64, 128, 192)  # voxels along an axis; frames of speckle have 4 x 4 times as many pixels
 
@@ -35,7 +35,9 @@ def main() -> None:
 def _measured(names: list[str], sizes: list[int], device: str) -> Iterator[Measured]:
     for name in names:
         if device == "cpu":
-            yield from on_cpu(name, sizes)
+            alone = Alone()
+            yield from alone.measured(name, sizes)
+            alone.close()
         else:
             yield from (on_gpu(name, size, device) for size in sizes)
 

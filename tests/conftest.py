@@ -42,6 +42,16 @@ _no_gpu = pytest.StashKey[bool]()
 _logged_from = logging.getLogger().level
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Collect no garbage meanwhile: thousands of tests stay, and each pass would look at all of them."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
 def pytest_collection_finish() -> None:
     """Let the garbage collector pass over all that was imported; napari collects whenever a layer is removed."""
     _forget_garbage()

@@ -342,15 +342,30 @@ CASES: dict[str, Callable[[int], Work]] = {
 GPU_CASES = [name for name in CASES if not name.startswith("connectome")]
 
 
-def on_cpu(name: str, sizes: Sequence[int]) -> list[Measured]:
-    """Measure a case in a process of its own, with one thread."""
-    # what is freed goes back to the system at once, so that the most is that of the arrays
-    alone = {"NUMBA_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MALLOC_MMAP_THRESHOLD_": "65536"}
-    command = [sys.executable, "-m", "tests.memory_samples", name, *map(str, sizes)]
-    done = subprocess.run(command, cwd=ROOT, env=os.environ | alone, capture_output=True, text=True)
-    if done.returncode:
-        raise RuntimeError(f"{name}: {done.stderr[-2000:]}")
-    return [Measured(name, *json.loads(line)) for line in done.stdout.splitlines()]
+class Alone:
+    """A process with one thread, in which cases are measured one after another."""
+
+    def __init__(self) -> None:
+        # what is freed goes back to the system at once, so that the most is that of the arrays
+        alone = {"NUMBA_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MALLOC_MMAP_THRESHOLD_": "65536"}
+        command = [sys.executable, "-m", "tests.memory_samples"]
+        pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout"), subprocess.PIPE)
+        self._process = subprocess.Popen(command, cwd=ROOT, env=os.environ | alone, text=True, **pipes)
+
+    def measured(self, name: str, sizes: Sequence[int]) -> list[Measured]:
+        """Measure a case in some sizes, after it has compiled what it needs."""
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        stdin.write(json.dumps([name, *sizes]) + "\n")
+        stdin.flush()
+        if not (line := stdout.readline()):
+            raise RuntimeError(f"{name}: the process has ended; its error is above")
+        return [Measured(name, *row) for row in json.loads(line)]
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.communicate()
 
 
 def on_gpu(name: str, size: int, device: str = "cuda") -> Measured:
@@ -393,6 +408,8 @@ def _kilobytes(what: str) -> int:
 
 
 if __name__ == "__main__":
-    here(sys.argv[1], WARM)
-    for number in sys.argv[2:]:
-        sys.stdout.write(json.dumps(here(sys.argv[1], int(number))[1:]) + "\n")
+    for request in sys.stdin:
+        case, *numbers = json.loads(request)
+        here(case, WARM)
+        sys.stdout.write(json.dumps([here(case, number)[1:] for number in numbers]) + "\n")
+        sys.stdout.flush()

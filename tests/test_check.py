@@ -15,6 +15,7 @@ from napari_gpubio.denoise import checks as denoise_cases
 from napari_gpubio.light import checks as light_cases
 from napari_gpubio.speckle import checks as speckle_cases
 from napari_gpubio.tracts import checks as cases
+from tests.tracts.brain_samples import coarse_brain
 
 
 @pytest.fixture
@@ -159,14 +160,24 @@ def test_the_speed_cases_count_what_they_do():
 
 
 @pytest.mark.parametrize("speed", cases.SPEEDS, ids=lambda speed: speed.name)
-def test_fibers_are_timed(speed):
+def test_fibers_are_timed(speed, monkeypatch):
+    monkeypatch.setattr(cases, "load_brain_phantom", coarse_brain)
     assert speed.prepare(cli.choose_device("cpu"))() > 0
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("speed", [*light_cases.SPEEDS, *denoise_cases.SPEEDS], ids=lambda speed: speed.name)
-def test_light_and_filters_are_timed(speed):
-    assert speed.prepare(cli.choose_device("cpu"))() > 0
+@pytest.mark.parametrize("speed", light_cases.SPEEDS, ids=lambda speed: speed.name)
+def test_light_is_timed(speed, monkeypatch):
+    monkeypatch.setattr("napari_gpubio.light.layers.checks.photons_on", lambda _, photons: photons // 100)
+    assert speed.prepare(cli.choose_device("cpu"))() in (50, 200, 400, 1000, 2000, 4000)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("speed", denoise_cases.SPEEDS, ids=lambda speed: speed.name)
+def test_filters_are_timed(speed, monkeypatch):
+    whole = denoise_cases.head_volume
+    monkeypatch.setattr(denoise_cases, "head_volume", lambda *shape: whole(*(n // 5 for n in shape)))
+    assert speed.prepare(cli.choose_device("cpu"))() in (20**3, 51 * 51 * 6)
 
 
 @pytest.mark.usefixtures("one_engine")

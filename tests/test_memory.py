@@ -8,7 +8,7 @@ import pytest
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.memory import Memory, fuller
 from tests import memory_samples
-from tests.memory_samples import CASES, GPU_CASES, MIB, Measured, Work, on_cpu, on_gpu
+from tests.memory_samples import CASES, GPU_CASES, MIB, Alone, Measured, Work, on_gpu
 
 SIZES = (48, 64, 96)
 SMALL = (24, 32, 40)  # for a GPU that is pretended
@@ -30,10 +30,17 @@ def check(measured: Measured, floor: int = 0, *, bounds: set[str] = BOUNDS) -> N
         assert measured.taken >= measured.told - allowed, measured
 
 
+@pytest.fixture(scope="module")
+def alone():
+    process = Alone()
+    yield process
+    process.close()
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells the most memory of a process")
 @pytest.mark.parametrize("name", CASES)
-def test_a_process_takes_what_was_told(name):
-    for measured in on_cpu(name, SIZES):
+def test_a_process_takes_what_was_told(name, alone):
+    for measured in alone.measured(name, SIZES):
         check(measured, FLOOR)
 
 

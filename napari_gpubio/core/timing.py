@@ -1,5 +1,6 @@
 """Run times without compilation."""
 
+import itertools
 import math
 import threading
 import time
@@ -24,7 +25,8 @@ def compile_seconds() -> float:
 def _compiled_between(begun: float, ended: float) -> float:
     """Seconds of compilations that are over, as far as they were between two times."""
     with _lock:
-        return sum(max(0.0, min(stop, ended) - max(start, begun)) for start, stop in _over)
+        since = itertools.takewhile(lambda one: one[1] > begun, reversed(_over))  # not all, which may be thousands
+        return sum(max(0.0, min(stop, ended) - max(start, begun)) for start, stop in since)
 
 
 @contextmanager

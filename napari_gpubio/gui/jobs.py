@@ -6,6 +6,7 @@ what it has, and the worker thread itself closes it, so that GPU memory is freed
 
 import functools
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Generator
@@ -21,6 +22,7 @@ from napari_gpubio.gui.progress import PreviewPacer
 logger = logging.getLogger(__name__)
 MakeSteps = Callable[[threading.Event], Generator[Step, None, Any]]
 JOIN_SECONDS = 5.0
+_TOLD_SECONDS = 0.02  # between two steps with the same message
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,8 @@ class Outcome:
 class Job(QObject):
     """One run of a generator of steps, which ``make_steps`` returns in the worker thread.
 
-    ``pacer`` says when a preview is made; without it each is that a step offers.
+    ``pacer`` says when a preview is made, and steps that show none are told of every `_TOLD_SECONDS` only, since some
+    work takes a thousand a second; without it each step comes with the preview that it offers.
     """
 
     stepped = Signal(object)
@@ -92,13 +95,19 @@ class Job(QObject):
             return Outcome(error=f"Something unexpected went wrong ({type(error).__name__}: {error}); see the log.")
 
     def _exhaust(self, steps: Generator[Step, None, Any]) -> Any:
+        told, message = -math.inf, ""
         while True:
             try:
                 step = next(steps)
             except StopIteration as end:
                 return end.value
-            if self._is_observed:
-                self.stepped.emit(step.showing(self._preview_of(step)))
+            if not self._is_observed:
+                continue
+            preview, now = self._preview_of(step), time.perf_counter()
+            is_told = self._pacer is None or preview is not None or step.message != message
+            if is_told or now - told >= _TOLD_SECONDS:
+                told, message = now, step.message
+                self.stepped.emit(step.showing(preview))
 
     def _preview_of(self, step: Step) -> Any:
         """Make the preview of a step, if it is due, before the next step changes what it shows."""

@@ -75,7 +75,7 @@ LAYERS = [
     if absorption or not cache  # there is nothing to keep
 ]
 ANLM = [
-    anlm_defines(problem_of(np.ones((9, 9, 9)), settings, voxel_size_mm=sizes), BUILDS[0])
+    anlm_defines(problem_of(np.ones((9, 9, 9)), settings, voxel_size_mm=sizes, calibration=(1.0,)), BUILDS[0])
     for settings, sizes in (
         (DenoiseSettings(), (1, 1, 1)),
         (DenoiseSettings(), (1, 1, 2)),

@@ -18,8 +18,8 @@ from napari_gpubio.tracts import (
     fit_tensors,
     track,
 )
-from napari_gpubio.tracts.phantom import load_brain_phantom
 from napari_gpubio.tracts.settings import METHODS, TensorGeodesic
+from tests.tracts.brain_samples import coarse_brain
 
 OTHER = {
     "metric": Adjugate(), "step_mm": 0.35, "fa_stop": 0.4, "fod_stop": 0.3, "max_length_mm": 40.0,
@@ -35,7 +35,7 @@ SEEDS = [(0.0, -5.0, 22.0), (17.0, -30.0, 18.0), (-22.0, -18.0, 12.0)]
 
 @functools.cache
 def fields():
-    scan = load_brain_phantom()
+    scan = coarse_brain()
     fods = deconvolve(scan, device="cpu")
     fixels = find_peaks(fods, device="cpu")
     return {"tensors": fit_tensors(scan, device="cpu"), "FODs": fods, "fixels": fixels}
