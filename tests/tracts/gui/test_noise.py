@@ -14,7 +14,6 @@ from napari_gpubio.tracts.gui.noise import request as module
 from napari_gpubio.tracts.napari_io import scan_of
 from tests.dock_widgets import (
     MILLISECONDS,
-    NOTHING_COPIED,
     Held,
     press_and_wait,
     save_scripts_as,
@@ -236,7 +235,7 @@ def test_the_script_of_the_raw_scan_beside_one_that_was_denoised_twice(
     fit_panel.scan_box.choose(proxy.layers["dwi"])
     fit(qtbot, fit_panel)
     text = script_of(fit_panel)
-    assert text.count("denoise_scan(") == 2
+    assert text.count("= Mppca(") == 2
     made = shown_by_script(text, tmp_path, monkeypatch)
     assert len(made.layers) == 8
     assert_same_images(made, proxy)
@@ -256,12 +255,12 @@ def test_the_script_with_a_painted_mask(proxy, fit_panel, noise_box, qtbot, tmp_
     assert np.array_equal(volume_of(layer_named(made, "σ")), volume_of(layer_named(proxy, "σ")))
 
 
-def test_a_scan_that_no_file_holds_makes_no_script(proxy, fit_panel, qtbot):
+def test_a_scan_that_no_file_holds_is_saved_beside_the_script(proxy, fit_panel, qtbot, tmp_path, monkeypatch):
     add_scan(proxy, noisy_scan(), "in memory")
     denoise(qtbot, fit_panel)
     assert names(proxy)[1:] == ["in memory noise σ", "in memory denoised", "in memory residual"]
-    assert script_of(fit_panel) == NOTHING_COPIED
-    assert "'in memory'" in fit_panel.message
+    save_scripts_as(monkeypatch, tmp_path / "script.py")
+    assert "HeldScan(" in script_of(fit_panel)
 
 
 def test_tracking_in_a_denoised_scan_copies_its_denoising(viewer, empty, qtbot, tmp_path, monkeypatch):

@@ -6,7 +6,7 @@ from typing import Any
 
 from qtpy.QtWidgets import QCheckBox, QGroupBox, QVBoxLayout
 
-from napari_gpubio.core.napari_io import KEY, carried
+from napari_gpubio.core.napari_io import carried
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.docking import DockWindow
 from napari_gpubio.gui.forms import ParamForm, muted_label, row_of, text_button
@@ -14,9 +14,7 @@ from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.panel import EnginePanel
 from napari_gpubio.tracts.gui.noise.plot import ResidualPlot
 from napari_gpubio.tracts.gui.noise.request import Denoised, NoiseRequest, NoiseSummary, denoised_steps
-from napari_gpubio.tracts.gui.noise.script import denoising_recipe
-from napari_gpubio.tracts.gui.script import scan_recipe
-from napari_gpubio.tracts.gui.source import scan_in, shown_as
+from napari_gpubio.tracts.gui.source import scan_in
 from napari_gpubio.tracts.napari_io import scan_of, shows_signal_of
 from napari_gpubio.tracts.noise.settings import NoiseSettings
 
@@ -88,7 +86,6 @@ class NoiseBox(QGroupBox):
         request = NoiseRequest(
             scan=scan,
             study=str(layer.name),
-            recipe=denoising_recipe(scan_recipe(scan, layer), settings, device),
             settings=settings,
             device=device,
         )
@@ -103,7 +100,8 @@ class NoiseBox(QGroupBox):
             self._panel.show_status("stopped")
             self._panel.show_note(_STOPPED)
             return
-        layers = {part: self._added(*layer) for part, layer in denoised.layers.items()}
+        add = self._panel.viewer.add_image
+        layers = {part: add(data, **keywords) for part, (data, keywords, _) in denoised.layers.items()}
         for layer in self._panel.viewer.layers:
             if shows_signal_of(layer, denoised.scan):
                 layer.visible = False
@@ -111,11 +109,6 @@ class NoiseBox(QGroupBox):
         self._panel.viewer.layers.selection.active = layers["denoised"]
         self._scan_box.choose(layers["denoised"])  # the panel then shows the notes of the scan
         self._tell(denoised.summary)
-
-    def _added(self, data: Any, keywords: dict[str, Any], _: str) -> Any:
-        layer = self._panel.viewer.add_image(data, **keywords)
-        layer.metadata[KEY]["shown_at_first"] = shown_as(layer)
-        return layer
 
     def _tell(self, summary: NoiseSummary) -> None:
         self._summary = summary

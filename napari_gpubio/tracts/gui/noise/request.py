@@ -3,31 +3,32 @@
 import threading
 from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from napari_gpubio.core.napari_io import KEY, LayerData
+from napari_gpubio.core.napari_io import LayerData
 from napari_gpubio.core.numbers import short_number
 from napari_gpubio.core.steps import Step
+from napari_gpubio.tracts.gui.records import output_of, remember
 from napari_gpubio.tracts.model import DiffusionScan
-from napari_gpubio.tracts.napari_io import DENOISED_PARTS, denoised_layer
+from napari_gpubio.tracts.napari_io import DENOISED_PARTS, denoised_layer, of_result
 from napari_gpubio.tracts.noise.model import DenoisedScan, ResidualRatios
 from napari_gpubio.tracts.noise.run import denoise_steps
 from napari_gpubio.tracts.noise.settings import NoiseSettings
+from napari_gpubio.tracts.operations.noise import Mppca, ScanWithoutNoise
+
+_OUTPUTS = {"noise σ": "noise", "denoised": "scan", "residual": "residual"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class NoiseRequest:
     """Everything that one run needs, read from the panel in the GUI thread.
 
-    ``study``: name of the scan's layer; ``recipe``: the lines of a script that make ``scan`` without its noise, or a
-    sentence that says why there are none.
+    ``study``: name of the scan's layer.
     """
 
     scan: DiffusionScan
     study: str
-    recipe: tuple[str, ...] | str
     settings: NoiseSettings
     device: str
 
@@ -71,17 +72,13 @@ def denoised_steps(request: NoiseRequest, stop: threading.Event) -> Generator[St
     if not result.complete:
         return None
     yield Step(1, 1, "comparing what was taken away with the noise")
+    made = Mppca(scan=output_of(scan), settings=request.settings)
+    remember(made.output(), ScanWithoutNoise(scan, result), request.device)
     layers = {
-        part: _carrying(denoised_layer(result, scan, part, request.study), part, request) for part in DENOISED_PARTS
+        part: of_result(denoised_layer(result, scan, part, request.study), made.output(_OUTPUTS[part]))
+        for part in DENOISED_PARTS
     }
     return Denoised(scan=scan, layers=layers, summary=_summary(result, scan, request.study))
-
-
-def _carrying(layer: LayerData, part: str, request: NoiseRequest) -> LayerData:
-    """A layer that carries what a script needs."""
-    about: dict[str, Any] = {"part": part, "study": request.study, "scan_recipe": request.recipe}
-    layer[1]["metadata"][KEY] |= about
-    return layer
 
 
 def _summary(result: DenoisedScan, scan: DiffusionScan, study: str) -> NoiseSummary:
