@@ -229,7 +229,7 @@ def show_result(
     device
         To make it on.
     **look
-        How the layer looks: settings of napari, and where a result is shown in several ways, ``part``. For lines also
+        How the layer looks: settings of napari, and where a result is shown in several ways, ``picture``. For lines also
         ``shown``, the places of those that are, or a number of theirs with the ends of its range, and ``image``, which
         colors them: a layer by its name, or a result.
 

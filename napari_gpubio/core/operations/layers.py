@@ -30,7 +30,7 @@ from napari_gpubio.core.quantity import Quantity, guide_of, halves_of, quantity_
 from napari_gpubio.core.space import layer_matrix
 
 Array = npt.NDArray[Any]
-PART = "part"  # under which a layer carries which of several pictures of a result it is
+PART = "picture"  # under which a layer carries which of several pictures of a result it is
 _LOG = "log10"
 _PLACE = ("scale", "translate", "rotate", "shear")
 

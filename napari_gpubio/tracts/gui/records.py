@@ -24,7 +24,7 @@ from napari_gpubio.tracts.fods.napari_io import fixels_of, fods_of
 from napari_gpubio.tracts.gui.fibers import fibers_of
 from napari_gpubio.tracts.gui.source import Field, Source, Trackable, trackable_of
 from napari_gpubio.tracts.io.tractograms import tractogram_suffix
-from napari_gpubio.tracts.model import DiffusionScan, TensorField
+from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
 from napari_gpubio.tracts.napari_io import field_of, map_layer, of_result, shows_signal_of
 from napari_gpubio.tracts.operations import (
     FitTensors,
@@ -63,11 +63,11 @@ _known: "weakref.WeakKeyDictionary[Any, Output[Any]]" = weakref.WeakKeyDictionar
 
 
 def remember(output: Output[Any], made: Any, device: str) -> None:
-    """Keep what an operation made, so that its result is known wherever it is shown; not if it was stopped."""
+    """Know what made a result while that is there; what fibers are made from is kept, too. Not if it was stopped."""
     if getattr(made, "complete", True):
-        STORE.keep(output.of, choose_device(device).kind, made)
-        if output.kind in _OPENS:
-            _known[output.value_in(made)] = output
+        _known[output.value_in(made)] = output
+        if output.kind is not Tractogram:
+            STORE.keep(output.of, choose_device(device).kind, made)
 
 
 def with_record(layer: LayerData, value: DiffusionScan | Field) -> LayerData:
@@ -156,6 +156,8 @@ def output_of_layer(layer: Any) -> Output[Any] | None:
 
 def fiber_output(layer: Any, fibers: Any) -> Output[Any]:
     """Return what the fibers of a layer come from."""
+    if fibers in _known:
+        return _known[fibers]
     path, bundle = path_of(layer), carried(layer, "bundle")
     if path is None and isinstance(bundle, str) and tractogram_suffix(bundle):
         path = Path(bundle)
