@@ -229,9 +229,9 @@ def show_result(
     device
         To make it on.
     **look
-        How the layer looks: settings of napari, and where a result is shown in several ways, ``picture``. For lines also
-        ``shown``, the places of those that are, or a number of theirs with the ends of its range, and ``image``, which
-        colors them: a layer by its name, or a result.
+        How the layer looks: settings of napari, and where a result is shown in several ways, ``picture``. For lines
+        also ``shown``, the places of those that are, or a number of theirs with the ends of its range, and ``image``,
+        which colors them: a layer by its name, or a result.
 
     Returns
     -------
@@ -254,7 +254,8 @@ def pictures_of(shown: Sequence[tuple[Any, Output[Any]]]) -> list[Shown]:
     found, images = list[Shown](), [layer for layer, _ in shown if isinstance(layer, Image)]
     for layer, output in shown:
         usual, look = LINES if _has_lines(layer) else _IMAGES, dict(display_of(layer))
-        look = {n: v for n, v in look.items() if n not in ("iso_threshold", _TYPE) and v != usual.get(n, _UNKNOWN)}
+        unused = ("iso_threshold", _TYPE, *(("contrast_limits", "colormap") if getattr(layer, "rgb", False) else ()))
+        look = {n: v for n, v in look.items() if n not in unused and v != usual.get(n, _UNKNOWN)}
         if _IMAGE in look and not any(one.name == look[_IMAGE] and _holds(one, layer.color_image) for one in images):
             look[_IMAGE] = _held(layer.color_image)
         found.append(Shown(output, layer.name, "", "", display=tuple(look.items())))

@@ -37,6 +37,7 @@ from napari_gpubio.tracts.operations import (
     OpenFods,
     OpenScan,
     OpenTensors,
+    TensorsWithMaps,
     Track,
     TrackInFixels,
     TrackInFods,
@@ -78,7 +79,10 @@ def with_record(layer: LayerData, value: DiffusionScan | Field) -> LayerData:
 def output_of(value: DiffusionScan | Field) -> Output[Any]:
     """Return what a scan, tensors, FODs or fixels come from; files are read, which a worker does."""
     if value not in _known:
-        _known[value] = (_opened(value) or _HOLDS[type(value)].of(value)).output()
+        made: Operation = _opened(value) or _HOLDS[type(value)].of(value)
+        kept: Any = value
+        STORE.keep(made, "", TensorsWithMaps(kept) if isinstance(made, OpenTensors) else kept)
+        _known[value] = made.output()
     return _known[value]
 
 

@@ -10,8 +10,9 @@ from qtpy.QtCore import Qt
 from napari_gpubio import tracts
 from napari_gpubio.core.napari_io import stored_array, volume_of
 from napari_gpubio.core.quantity import quantity_of
-from napari_gpubio.tracts.gui.noise import request as module
+from napari_gpubio.tracts.gui.noise.plot import expected_deviation
 from napari_gpubio.tracts.napari_io import scan_of
+from napari_gpubio.tracts.operations import noise as module
 from tests.dock_widgets import (
     MILLISECONDS,
     Held,
@@ -154,7 +155,7 @@ def test_the_expected_deviation_is_that_of_noise_alone():
     )  # fmt: skip
     result = tracts.noise.denoise_scan(scan)
     assert np.median(result.rank) == 1  # the level
-    expected = module.expected_deviation(result)
+    expected = expected_deviation(result)
     assert expected == pytest.approx(np.sqrt(1 - 1 / 14), abs=0.01)
     assert result.residual_ratio_histogram(scan).standard_deviation == pytest.approx(expected, abs=0.02)
 

@@ -326,6 +326,12 @@ class DissectionPanel(EnginePanel):
         fibers = layer.metadata[KEY]["tractogram"] if result is None else result.fibers
         return dissection_of(fiber_output(layer, fibers), self.rules.regions() if result is None else result.rules)
 
+    def take_draft(self) -> Callable[[], Dissect]:
+        """Read the rules, and return what makes an operation of them."""
+        layer, rules = self.fibers_box.needed(NO_FIBERS), self.rules.regions()
+        fibers = layer.metadata[KEY]["tractogram"]
+        return lambda: dissection_of(fiber_output(layer, fibers), rules)
+
     def script_files(self) -> dict[str, str]:
         """The file that a script writes."""
         return {"fibers": f"{file_name(self._name())}.trx"}

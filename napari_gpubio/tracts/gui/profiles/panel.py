@@ -13,6 +13,7 @@ from qtpy.QtWidgets import QFormLayout, QWidget
 from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import affine_mm, is_oriented, volume_of
+from napari_gpubio.core.operations.records import Operation, Output
 from napari_gpubio.core.operations.volumes import Volume, source_of
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui import theme
@@ -153,7 +154,7 @@ class ProfilesPanel(EnginePanel):
         if not bundles:
             raise InvalidInput(NO_FIBERS)
         layer = self.image_box.needed(NO_IMAGE)
-        volume = Volume(array=np.asarray(volume_of(layer)), affine=affine_mm(layer), name=layer.name)
+        volume = _volume_in(layer)
         for fibers in bundles.values():
             place = volume.array.shape, volume.affine, f"the image {layer.name!r}"
             check_place(fibers, *place, is_oriented=is_oriented(layer))
@@ -205,6 +206,13 @@ class ProfilesPanel(EnginePanel):
         """Read the inputs, and return what makes an operation of them."""
         return self._inputs().operation
 
+    def show_draft(self, operation: Operation) -> bool:
+        """Show a measurement, if a layer has its image; its bundles are those on screen."""
+        if not isinstance(operation, ProfileBundles):
+            return False
+        self.form.set_value(operation.settings)
+        return self.image_box.choose_where(lambda layer: _image_of(layer) == operation.image)
+
     def teardown(self) -> None:
         """End runs and let go of the fibers."""
         self._again.stop()
@@ -221,6 +229,14 @@ def _steps(inputs: Inputs, device: Device, stop: threading.Event) -> Generator[S
 def _shown(fibers: Tractogram | None, layer: Streamlines) -> Tractogram:
     assert fibers is not None  # the listener accepts no others
     return fibers if layer.shown.all() else fibers.select(layer.shown)
+
+
+def _volume_in(layer: Any) -> Volume:
+    return Volume(array=np.asarray(volume_of(layer)), affine=affine_mm(layer), name=layer.name)
+
+
+def _image_of(layer: Any) -> Output[Volume]:
+    return source_of(_volume_in(layer), path_of(layer))
 
 
 def _is_bundle(layer: Any) -> bool:

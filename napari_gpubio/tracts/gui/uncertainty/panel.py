@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Generator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from napari_gpubio.core.files import atomic_write
 from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.napari_io import KEY, volume_layer
 from napari_gpubio.core.operations.files import record_of_output
+from napari_gpubio.core.operations.records import Operation
 from napari_gpubio.core.operations.sessions import Shown
 from napari_gpubio.core.settings import field_names
 from napari_gpubio.core.steps import Step
@@ -37,7 +38,7 @@ from napari_gpubio.tracts.gui.numbers import READABLE, value_text
 from napari_gpubio.tracts.gui.profiles.plot import Band, ProfilePlot
 from napari_gpubio.tracts.gui.records import output_of, remember
 from napari_gpubio.tracts.gui.request import BundleSettings
-from napari_gpubio.tracts.gui.source import HINT, why_no_fods, why_no_scan
+from napari_gpubio.tracts.gui.source import HINT, scan_in, why_no_fods, why_no_scan
 from napari_gpubio.tracts.model import DiffusionScan, Tractogram
 from napari_gpubio.tracts.napari_io import scan_of
 from napari_gpubio.tracts.operations import BootstrapFods, BootstrapTensors, Deconvolve
@@ -266,6 +267,22 @@ class UncertaintyPanel(EnginePanel):
     def take_draft(self) -> Callable[[], BootstrapTensors | BootstrapFods]:
         """Read the inputs, and return what makes an operation of them."""
         return self._read_inputs().operation
+
+    def show_draft(self, operation: Operation) -> bool:
+        """Show a bootstrap, if layers have its scan and fibers that were tracked in this way."""
+        if not isinstance(operation, BootstrapTensors | BootstrapFods):
+            return False
+        chosen = {name: getattr(operation.resampling, name) for name in field_names(type(operation.resampling))}
+        self.form.set_value(replace(self.form.value(), **chosen))
+        if isinstance(operation, BootstrapTensors):
+            self.fit_form.set_value(operation.fit)
+        has_scan = self.scan_box.choose_where(lambda layer: output_of(scan_in(layer)) == operation.scan)
+
+        def fits(layer: Any) -> bool:
+            made = settings_of(layer)
+            return made is not None and (made.tracking, made.directions) == (operation.method, operation.directions)
+
+        return self.fibers_box.choose_where(fits) and has_scan
 
     def teardown(self) -> None:
         """End runs and let go of the fibers."""
