@@ -42,7 +42,8 @@ MINE = b"what was there before"
 VERBS = (
     "demo", "check", "bench", "warm", "info", "track", "track-fods", "track-fixels", "tensors", "response",
     "tissue-responses", "fod", "tissue-fods", "peaks", "mppca", "dissect", "bootstrap", "bootstrap-fods",
-    "connect", "connectome", "geodesics", "bundles", "light", "mcml", "forward", "denoise", "dvh", "speckle", "mesi",
+    "connect", "connectome", "geodesics", "bundles", "profiles", "light", "mcml", "forward", "denoise", "dvh",
+    "speckle", "mesi",
 )  # fmt: skip
 
 
