@@ -22,7 +22,7 @@ from napari_gpubio.gui.looks import pictures_of
 from napari_gpubio.tracts.fods.model import FixelField, FodField
 from napari_gpubio.tracts.fods.napari_io import fixels_of, fods_of
 from napari_gpubio.tracts.gui.fibers import fibers_of
-from napari_gpubio.tracts.gui.source import Field, Source, Trackable, trackable_of
+from napari_gpubio.tracts.gui.source import Field, Source, Trackable, mask_in, trackable_of
 from napari_gpubio.tracts.io.tractograms import tractogram_suffix
 from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
 from napari_gpubio.tracts.napari_io import field_of, map_layer, of_result, shows_signal_of
@@ -44,7 +44,6 @@ from napari_gpubio.tracts.operations import (
 )
 from napari_gpubio.tracts.operations.sources import fibers_source
 from napari_gpubio.tracts.operations.tensors import FittedTensors
-from napari_gpubio.tracts.regions import Region
 from napari_gpubio.tracts.seeds import AtPoints, InRegion
 from napari_gpubio.tracts.tensors.maps import scalar_map
 from napari_gpubio.tracts.tensors.run import fit_steps
@@ -131,8 +130,9 @@ class MaskSource:
         return source_of(self._volume, self._path)
 
 
-def mask_source(layer: Any | None) -> MaskSource | None:
-    """Read a mask's layer, in the GUI thread."""
+def mask_source(layer: Any | None, scan: DiffusionScan) -> MaskSource | None:
+    """Read a mask's layer, in the GUI thread; InvalidInput if it is not on the grid of the scan."""
+    mask_in(layer, scan)
     return None if layer is None else MaskSource(layer)
 
 
@@ -168,10 +168,9 @@ def fiber_output(layer: Any, fibers: Any) -> Output[Any]:
     return fibers_source(fibers, layer.name, path, record_of(layer), carried(layer, "clusters_mm"))
 
 
-def pictures(layers: Iterable[Any], *, others: bool = True) -> list[Shown]:
-    """Return the layers of a viewer that a script shows; ``others``: not fibers alone."""
-    kept = [layer for layer in layers if others or fibers_of(layer) is not None]
-    found = [(layer, output) for layer in kept if (output := output_of_layer(layer)) is not None]
+def pictures(layers: Iterable[Any]) -> list[Shown]:
+    """Return the layers of a viewer that show results of this engine, as a script has them."""
+    found = [(layer, output) for layer in layers if (output := output_of_layer(layer)) is not None]
     return pictures_of([(layer, one) for layer, one in found if type(one.of).__module__.startswith(_ENGINE)])
 
 
@@ -219,12 +218,10 @@ def add_maps(viewer: Any, field: TensorField, scan: DiffusionScan, study: str) -
 
 def track_draft(request: "Request") -> Operation:
     """Return the operation that a run of the tracking panel does, in a worker."""
-    settings, source, held = request.settings, request.record or field_output(request.source), None
-    if request.region is not None:
-        held = HeldRegion.of(_region(request))
+    settings, source = request.settings, request.record or field_output(request.source)
     made: Operation = _TRACKS[source.kind](
         field=source,
-        region=held,
+        region=None if request.region is None else HeldRegion.of(request.region),
         seeds=_seeds(request),
         directions=settings.directions,
         method=settings.tracking,
@@ -236,15 +233,7 @@ def track_operation(request: "Request", field: Field, seeds_mm: Any) -> Operatio
     """Return the operation of a run, in a worker; None if it would not begin at the very seeds."""
     made: Any = track_draft(request)
     _known[field] = made.field  # of a scan, the tensors that were fitted now
-    region = None if request.region is None else _region(request)
-    return made if np.array_equal(made.seeds.points_in(field, region), seeds_mm) else None
-
-
-def _region(request: "Request") -> Region:
-    assert request.region is not None
-    name = f"{request.settings.region} {request.settings.label}"
-    voxels = request.region.array == request.settings.label
-    return Region(name=name, voxels=voxels, affine=request.region.affine)
+    return made if np.array_equal(made.seeds.points_in(field, request.region), seeds_mm) else None
 
 
 def _seeds(request: "Request") -> AtPoints | InRegion:

@@ -18,6 +18,7 @@ from napari_gpubio.tracts.gui.fibers import pack_fibers
 from napari_gpubio.tracts.gui.records import field_steps, remember, track_operation
 from napari_gpubio.tracts.gui.source import Field, Trackable
 from napari_gpubio.tracts.model import Tractogram
+from napari_gpubio.tracts.regions import Region
 from napari_gpubio.tracts.run import track_steps
 from napari_gpubio.tracts.seeds import SeedSettings, check_seed, label_points
 from napari_gpubio.tracts.settings import Method
@@ -47,18 +48,11 @@ class BundleSettings:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Region:
-    """A label volume to seed from, as it was when the run was requested."""
-
-    array: Any
-    affine: Any
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
 class Request:
     """Everything that one run needs, read from the panel in the GUI thread.
 
-    ``record``: the result that the tensors, FODs or fixels are, if an operation made them.
+    ``region``: as it was when the run was requested. ``record``: the result that the tensors, FODs or fixels are, if an
+    operation made them.
     """
 
     key: object
@@ -78,9 +72,9 @@ class Request:
             if settings.center_mm is not None:
                 check_seed(field, settings.center_mm, points)
             return points
-        check_same_grid(field, self.region.array.shape, self.region.affine, f"the label layer {settings.region!r}")
-        per_voxel = settings.seeds.per_voxel
-        return label_points(self.region.array, self.region.affine, settings.label, per_voxel=per_voxel)
+        voxels, affine = self.region.voxels, self.region.affine
+        check_same_grid(field, voxels.shape, affine, f"the label layer {settings.region!r}")
+        return label_points(voxels, affine, 1, per_voxel=settings.seeds.per_voxel)
 
     def thinned(self, fibers: int) -> "Request":
         """Return a request for at most so many fibers: fewer seed points and fewer directions alike."""

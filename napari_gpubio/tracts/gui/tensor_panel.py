@@ -216,12 +216,9 @@ class TensorPanel(EnginePanel):
     def make_steps(self, stop: threading.Event) -> Generator[Step, None, Fitted]:
         """Read the inputs and return the fit."""
         scan, study = self._chosen_scan()
-        settings, device = self.settings, self.device
-        if not settings.shells and not any(box.isChecked() for box in self.shell_boxes.values()):
-            raise InvalidInput("no b-value is chosen; tick b = 0 and at least one shell")
+        settings, device, draft = self.settings, self.device, self.take_draft()
         mask = mask_in(self.mask_box.layer, scan)
         maps = [name for name, box in self.map_boxes.items() if box.isChecked()]
-        draft = self.take_draft()
 
         def steps() -> Generator[Step, None, Fitted]:
             field = yield from fit_steps(scan, mask, settings, device=device, stop=stop)
@@ -311,7 +308,10 @@ class TensorPanel(EnginePanel):
 
     def take_draft(self) -> Callable[[], FitTensors]:
         """Read the inputs, and return what makes an operation of them."""
-        scan, mask, settings = self._chosen_scan()[0], mask_source(self.mask_box.layer), self.settings
+        scan, settings = self._chosen_scan()[0], self.settings
+        if not settings.shells and not any(box.isChecked() for box in self.shell_boxes.values()):
+            raise InvalidInput("no b-value is chosen; tick b = 0 and at least one shell")
+        mask = mask_source(self.mask_box.layer, scan)
         return lambda: FitTensors(scan=output_of(scan), mask=None if mask is None else mask.output(), settings=settings)
 
     def show_draft(self, operation: Operation) -> bool:

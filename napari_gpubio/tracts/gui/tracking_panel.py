@@ -43,7 +43,7 @@ from napari_gpubio.tracts.gui.records import (
     record_of_field,
     track_draft,
 )
-from napari_gpubio.tracts.gui.request import BundleSettings, Region, Request, Traced, traced_steps
+from napari_gpubio.tracts.gui.request import BundleSettings, Request, Traced, traced_steps
 from napari_gpubio.tracts.gui.results import FiberBox
 from napari_gpubio.tracts.gui.source import (
     HINT,
@@ -58,6 +58,7 @@ from napari_gpubio.tracts.io.tractograms import read_tractogram
 from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
 from napari_gpubio.tracts.napari_io import field_of
 from napari_gpubio.tracts.operations import Track, TrackInFixels, TrackInFods
+from napari_gpubio.tracts.regions import Region
 from napari_gpubio.tracts.run import track_to_file_steps
 from napari_gpubio.tracts.seeds import AtPoints, white_matter
 
@@ -327,8 +328,8 @@ class TrackingPanel(EnginePanel):
         if labels is not None:
             if not self.seed_box.label:
                 raise InvalidInput(f"the labels {labels.name!r} are empty; paint the region to seed from")
-            region = Region(volume_of(labels), grid_of(labels)[0])
             name = f"{labels.name} {self.seed_box.label}"
+            region = Region(name=name, voxels=volume_of(labels) == self.seed_box.label, affine=grid_of(labels)[0])
         key = self._key() if labels is not None or bundle is None else bundle.key
         shown = self.display.fiber_layer(key)
         return Request(

@@ -327,8 +327,8 @@ class FodPanel(EnginePanel):
 
     def take_draft(self) -> Callable[[], Deconvolve | DeconvolveTissues]:
         """Read the inputs, and return what makes an operation of them."""
-        scan, mask, settings = self._chosen_scan()[0], mask_source(self.mask_box.layer), self.form.value()
-        choice = self.response_box.choice
+        scan, settings, choice = self._chosen_scan()[0], self.form.value(), self.response_box.choice
+        mask = mask_source(self.mask_box.layer, scan)
 
         def draft() -> Deconvolve | DeconvolveTissues:
             inputs = {"scan": output_of(scan), "mask": None if mask is None else mask.output()}
