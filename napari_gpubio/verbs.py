@@ -8,8 +8,8 @@ OF_ENGINES: Mapping[str, tuple[str, ...]] = {
         "geodesics", "held-atlas", "held-fixels", "held-fods", "held-region", "held-scan", "held-tensors",
         "held-tractogram", "mppca", "open-atlas", "open-bundle", "open-connectome", "open-fibers", "open-fixels",
         "open-fods", "open-region", "open-response", "open-scan", "open-tensors", "open-tractogram", "peaks",
-        "response", "rules", "sphere", "tensors", "tissue-fods", "tissue-responses", "track", "track-fixels",
-        "track-fods",
+        "profiles", "response", "rules", "sphere", "tensors", "tissue-fods", "tissue-responses", "track",
+        "track-fixels", "track-fods",
     ),
     "light": (
         "add-layer-photons", "add-photons", "fibers-in-tissue", "fluence", "forward", "held-diffusion-tensors",

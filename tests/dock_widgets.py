@@ -19,6 +19,7 @@ from qtpy.QtGui import QWheelEvent
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication, QLabel, QPushButton
 
+from napari_gpubio.core.operations import STORE
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.layers import LayerBox
 
@@ -168,9 +169,9 @@ def script_of(panel):
 
 
 def save_scripts_as(monkeypatch, path):
-    """Answer the question where a script is to be saved."""
+    """Answer the question where a script is to be saved; None: nowhere."""
     name = "napari_gpubio.gui.file_dialogs.QFileDialog.getSaveFileName"
-    monkeypatch.setattr(name, lambda *_, **__: (str(path), ""))
+    monkeypatch.setattr(name, lambda *_, **__: (str(path or ""), ""))
 
 
 def shown_by_script(text, folder, monkeypatch):
@@ -179,6 +180,7 @@ def shown_by_script(text, folder, monkeypatch):
     monkeypatch.setattr(napari, "current_viewer", lambda: viewer)
     monkeypatch.setattr(napari, "run", lambda: None)
     monkeypatch.chdir(folder)
+    STORE.clear()  # so that the script makes its results itself
     exec(compile(text, "copied.py", "exec"), {"__name__": "__main__"})
     return viewer
 

@@ -18,7 +18,7 @@ TESTS = {
     "connectome": ("tracts.gui.test_connectome_panel", "test_the_script_makes_the_same_matrix"),
     "fods": ("tracts.gui.test_fod_panel", "test_the_script_makes_the_same_fods"),
     "dissection": ("tracts.gui.test_dissection_panel", "test_the_script_writes_the_same_fibers"),
-    "profiles": ("tracts.gui.test_profiles_panel", "test_the_script_prints_the_same_numbers"),
+    "profiles": ("tracts.gui.test_profiles_panel", "test_the_script_writes_the_same_numbers"),
     "tracking": ("tracts.gui.test_scripts", "test_all_bundles_filters_and_colors"),
     "uncertainty": ("tracts.gui.test_uncertainty_panel", "test_the_script_shows_the_same_map"),
     "light, voxels": ("light.gui.test_panel_files", "test_the_script_gives_the_same_numbers"),

@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.reading import NOTES, ReadingNote, grouped, noted, reading
-from napari_gpubio.core.space import is_oblique, layer_matrix, same_grid, to_layer, world_order
-from napari_gpubio.core.volumes import has_orientation, read_volume, write_volume
+from napari_gpubio.core.space import is_oblique, layer_matrix, to_layer, world_order
+from napari_gpubio.core.volumes import has_orientation
 from napari_gpubio.core.world_aligned import WorldAligned
 
 Array = npt.NDArray[Any]
@@ -263,38 +263,6 @@ def beside(layer: Any, array: Array, *, linear: bool) -> tuple[Any, dict[str, An
     matrix = _last_three(layer_matrix({**attributes, "affine": layer.affine.affine_matrix}, layer.ndim))
     names = {"axis_labels": tuple(layer.axis_labels)[-3:], "units": tuple(layer.units)[-3:]}
     return array.T, {"affine": matrix, **names}
-
-
-def saved_path(layer: Any, read: Reader = read_volume, stored: Array | None = None) -> Path | None:
-    """Return the file that holds exactly what a layer shows, or None if it was painted or changed since.
-
-    Parameters
-    ----------
-    layer
-        An image or labels layer.
-    read
-        Reads a file's array and affine; an engine that knows more formats than NIfTI gives its own.
-    stored
-        The layer's array as a file has it; by default that of a volume, see `volume_of`.
-    """
-    known = carried(layer, "path") or layer.source.path
-    if known is None or not Path(known).is_file():
-        return None
-    try:
-        array, affine = read(Path(known))
-    except InvalidInput:
-        return None
-    shown = volume_of(layer) if stored is None else stored
-    own_affine, shape = grid_of(layer)
-    same = same_grid(array.shape, affine, shape, own_affine)
-    return Path(known) if same and np.array_equal(array, shown, equal_nan=shown.dtype.kind == "f") else None
-
-
-def save_layer(layer: Any, folder: Path) -> Path:
-    """Write a volume layer as NIfTI into a folder; the name is the layer's. Returns the path."""
-    path = folder / f"{''.join(c if c.isalnum() or c in '-_' else '_' for c in layer.name)}.nii.gz"
-    write_volume(path, volume_of(layer), grid_of(layer)[0])
-    return path
 
 
 def stored_volume(data: Any, attributes: dict[str, Any]) -> tuple[Array, Array]:

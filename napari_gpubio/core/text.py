@@ -39,3 +39,8 @@ def delimited(rows: Iterable[Iterable[str]], separator: str = ",") -> str:
     table = csv.writer(file, delimiter=separator, lineterminator="\n")
     table.writerows([one_line(cell) for cell in row] for row in rows)
     return file.getvalue()
+
+
+def file_name(text: str) -> str:
+    """Return a layer's name as a file name that every system takes."""
+    return "".join(c if c.isalnum() or c in " -_." else "_" for c in text).strip(" .") or "unnamed"

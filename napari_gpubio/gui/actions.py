@@ -14,7 +14,6 @@ from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QHBoxLayout, QWidget
 
 from napari_gpubio.gui.forms import text_button
-from napari_gpubio.gui.script import ScriptStep
 
 if TYPE_CHECKING:
     from napari_gpubio.gui.panel import EnginePanel
@@ -22,6 +21,14 @@ if TYPE_CHECKING:
 FLUENCE = "fluence"  # kind of result: light in voxels
 MADE_OF = "made_of"  # under which a layer that an action made carries the result that it was made of
 _TABLE = "napari_gpubio.workflows.gui"  # has ACTIONS
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptStep:
+    """Code that goes on with the result of a script: its imports, and its lines."""
+
+    imports: tuple[str, ...]
+    lines: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

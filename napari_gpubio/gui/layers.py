@@ -238,6 +238,14 @@ class LayerBox(ElidedComboBox):
         if index >= 0:
             self.setCurrentIndex(index)
 
+    def choose_where(self, fits: Callable[[Any], bool]) -> bool:
+        """Choose the topmost layer of the list that fits, as the user would; returns whether there is one."""
+        found = next((layer for layer in reversed(self._listener.layers) if fits(layer)), None)
+        if found is not None:
+            self.choose(found)
+            self.settle()
+        return found is not None
+
     def suggest(self, layer: Any) -> None:
         """Choose a layer, unless the user has settled for one."""
         if not self._is_settled:

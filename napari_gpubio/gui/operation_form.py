@@ -9,8 +9,8 @@ from napari.layers import Image, Labels, Layer
 from qtpy.QtCore import QSignalBlocker, Signal
 from qtpy.QtWidgets import QVBoxLayout, QWidget
 
-from napari_gpubio.core.napari_io import KEY
-from napari_gpubio.core.operations.layers import LayerSource, layer_source, record_of, shown_as
+from napari_gpubio.core.napari_io import KEY, carried
+from napari_gpubio.core.operations.layers import PART, LayerSource, layer_source, record_of, shown_as
 from napari_gpubio.core.operations.records import (
     InputInfo,
     Operation,
@@ -49,7 +49,7 @@ def _is_edited(layer: Any, record: Output[Any]) -> bool:
     kept = STORE.last_value(record)
     if not isinstance(layer, (Image, Labels)) or kept is None or not kind_registered(record.kind).shows:
         return False
-    (data, _, _), *_ = shown_as(kept, record, layer.name)
+    (data, _, _), *_ = shown_as(kept, record, layer.name, carried(layer, PART))
     return not np.array_equal(np.asarray(data), np.asarray(layer.data), equal_nan=np.asarray(data).dtype.kind == "f")
 
 

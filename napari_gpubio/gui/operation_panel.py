@@ -16,11 +16,11 @@ from napari_gpubio.core.operations.sessions import History, State, stale
 from napari_gpubio.core.operations.stores import run_steps
 from napari_gpubio.core.operations.volumes import Volume
 from napari_gpubio.core.steps import Step
+from napari_gpubio.core.text import file_name
 from napari_gpubio.gui.connections import Debouncer
 from napari_gpubio.gui.forms import muted_label, notes_text, row_of, text_button
 from napari_gpubio.gui.operation_form import OperationForm
 from napari_gpubio.gui.panel import EnginePanel
-from napari_gpubio.gui.script import file_name
 
 
 class Made(NamedTuple):

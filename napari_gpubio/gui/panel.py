@@ -5,8 +5,7 @@ import logging
 import threading
 import time
 import weakref
-from collections.abc import Callable, Generator, Mapping
-from pathlib import Path
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any
 
 from qtpy.QtCore import Signal
@@ -16,9 +15,9 @@ from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.files import atomic_write
 from napari_gpubio.core.numbers import seconds_text
 from napari_gpubio.core.operations.records import Operation, Output
-from napari_gpubio.core.operations.scripts import names_of_held, script
+from napari_gpubio.core.operations.scripts import names_of_held, outputs_of, script
+from napari_gpubio.core.operations.sessions import Shown
 from napari_gpubio.core.steps import Step
-from napari_gpubio.core.text import comment
 from napari_gpubio.core.timing import RunClock
 from napari_gpubio.gui.file_dialogs import save_path
 from napari_gpubio.gui.jobs import Job, LatestJob, MakeSteps, Outcome
@@ -27,7 +26,6 @@ from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.panel_frame import PanelFrame
 from napari_gpubio.gui.processors import BackgroundWarmup, DevicePicker
 from napari_gpubio.gui.progress import PreviewPacer
-from napari_gpubio.gui.script import checksum
 
 logger = logging.getLogger(__name__)
 
@@ -39,13 +37,13 @@ class RunForm:
         """Read the inputs (in the GUI thread) and return the generator to run; InvalidInput is shown as a sentence."""
         raise NotImplementedError
 
-    def script(self, saved: Mapping[str, Path]) -> str:
-        """Return a Python script that does what the inputs describe; ``saved``: files of painted layers, by name."""
+    def operation(self) -> Operation:
+        """Return the operation that a script is of, where it shows no layers; InvalidInput if there can be none."""
         raise NotImplementedError
 
-    def operation(self) -> Operation | None:
-        """Return the operation that a script is of; None where `script` writes it."""
-        return None
+    def script_layers(self) -> Sequence[Shown]:
+        """Layers that a script shows in napari."""
+        return ()
 
     @property
     def is_at_hand(self) -> bool:
@@ -70,14 +68,6 @@ class RunForm:
     def show_draft(self, operation: Operation) -> bool:  # noqa: ARG002 - for those that can
         """Show an operation as the inputs, if the panel can; returns whether it does."""
         return False
-
-    def painted_layers(self) -> list[Any]:
-        """Input layers that no file holds as they are; a script needs them saved beside it."""
-        return []
-
-    def save_painted(self, layer: Any, folder: Path) -> Path:
-        """Save a painted layer into a folder and return the path."""
-        raise NotImplementedError
 
 
 class RunDisplay:
@@ -375,17 +365,14 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
     # -- the script -----------------------------------------------------------------------------------------------
 
     def copy_script(self) -> None:
-        """Put the script on the clipboard; if inputs were painted, save it with them beside it."""
+        """Put the script on the clipboard; arrays that no file holds are saved beside it."""
         try:
             if not self.run_form.is_at_hand and (draft := self.run_form.take_draft()) is not None:
                 self.show_status("looking through the inputs …")
                 self._finding.submit(lambda _: _found_steps(draft))
                 return
-            if (operation := self.run_form.operation()) is not None:
-                text = self.script_of(operation)
-            else:
-                painted = self.run_form.painted_layers()
-                text = self._script_with(painted) if painted else self.run_form.script({})
+            shows = self.run_form.script_layers()
+            text = self.script_of(*(() if shows else (self.run_form.operation(),)), shows=shows)
         except (GpuBioError, OSError) as error:
             self.show_error(f"The script could not be created: {error}")
             return
@@ -411,34 +398,21 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
             QApplication.clipboard().setText(text)
             self.show_status("script copied to the clipboard")
 
-    def script_of(self, *outputs: Operation | Output[Any]) -> str:
+    def script_of(self, *outputs: Operation | Output[Any], shows: Sequence[Shown] = ()) -> str:
         """Return the script of results; arrays that no file holds are saved beside it, where the user wants it."""
-        held = names_of_held(*(one.of if isinstance(one, Output) else one for one in outputs))
+        wanted = [*outputs, *outputs_of(shows)]
+        held = names_of_held(*(one.of if isinstance(one, Output) else one for one in wanted))
         title = f"Save the script, and {', '.join(held)} beside it"
         chosen = save_path(self, title, "Python (*.py)", name="script.py") if held else None
         if held and chosen is None:
             return ""
         form = self.run_form
         how: dict[str, Any] = {"device": self.device, "save": form.script_files(), "end": form.script_end()}
+        how["shows"] = shows
         if chosen is None:
             return script(*outputs, **how)
         text = script(*outputs, folder=chosen.parent, **how)
         with atomic_write(chosen) as part:
-            part.write_text(text, encoding="utf-8")
-        return text
-
-    def _script_with(self, painted: list[Any]) -> str:
-        names = ", ".join(layer.name for layer in painted)
-        title = f"Save the script, and {names} beside it"
-        chosen = save_path(self, title, "Python (*.py)", name="script.py")
-        return self.save_script(chosen, painted) if chosen else ""
-
-    def save_script(self, path: Path, painted: list[Any]) -> str:
-        """Write the script, and painted layers beside it with their checksums; returns the text."""
-        saved = {layer.name: self.run_form.save_painted(layer, path.parent) for layer in painted}
-        sums = "".join(comment(f"{file.name}: SHA-256 {checksum(file)}…") + "\n" for file in saved.values())
-        text = sums + self.run_form.script(saved)
-        with atomic_write(path) as part:
             part.write_text(text, encoding="utf-8")
         return text
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.layer_files import STRUCTURES, described_layer, read_described
+from napari_gpubio.core.layer_files import RECORD, STRUCTURES, described_layer, read_described
 from napari_gpubio.core.napari_io import (
     IN_MM,
     KEY,
@@ -21,6 +21,9 @@ from napari_gpubio.core.napari_io import (
     series_layer,
     volume_layer,
 )
+from napari_gpubio.core.operations.files import record_of_output
+from napari_gpubio.core.operations.layers import PART
+from napari_gpubio.core.operations.records import Output
 from napari_gpubio.core.quantity import Quantity, is_unit, quantity_metadata
 from napari_gpubio.core.reading import NOTES, note
 from napari_gpubio.core.space import layer_matrix, slice_steps_mm, world_order
@@ -38,7 +41,7 @@ from napari_gpubio.tracts.io.validation import box_grid, offsets_of
 from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
 from napari_gpubio.tracts.noise.model import DenoisedScan
 from napari_gpubio.tracts.regions import Atlas
-from napari_gpubio.tracts.tensors.maps import ellipsoids, scalar_map
+from napari_gpubio.tracts.tensors.maps import ellipsoids, nearby_voxels, scalar_map, slice_voxels
 
 Array = npt.NDArray[Any]
 _DIFFUSIVITY = {"contrast_limits": (0.0, 3e-3), "colormap": "magma"}
@@ -50,6 +53,7 @@ _DISPLAY: dict[str, dict[str, Any]] = {
 }
 DENOISED_PARTS = ("noise σ", "denoised", "residual")  # the layers of a denoised scan, from the bottom to the top
 _SIGNAL_UNIT = "a.u."
+_NEAR = 4  # voxels: ellipsoids around a position
 _LABELS = 1002  # NIfTI's intent of labels
 _RESIDUAL_SIGMAS = 3.0  # at the limits of the gray of a residual
 MAP_UNITS = {"FA": "", "MD": "mm²/s", "AD": "mm²/s", "RD": "mm²/s", "DEC": "", "S0": "signal"}
@@ -159,8 +163,48 @@ def map_layer(field: TensorField, map_name: str, study: str, *, visible: bool = 
     )
 
 
+def layers_of_tensors(field: TensorField, output: Output[Any], name: str, part: Any = "FA") -> list[LayerData]:
+    """Return a picture of tensors that are a result; see `Kind.shows`.
+
+    Parameters
+    ----------
+    field, output, name
+        The tensors, what made them, and the name of the layer.
+    part
+        The map, or which ellipsoids: ``("slice", axis, index)``, or ``("near", i, j, k)``: around a voxel position.
+    """
+    made = map_layer(field, part, name) if isinstance(part, str) else ellipsoids_of(field, part)
+    return [of_result(made, output)]
+
+
+def ellipsoids_of(field: TensorField, part: tuple[Any, ...]) -> LayerData:
+    """Return the layer of some ellipsoids, as `layers_of_tensors` names them; InvalidInput if no tensor is there."""
+    kind, *numbers = part
+    voxels = slice_voxels(field, *numbers) if kind == "slice" else nearby_voxels(np.array(numbers), _NEAR)
+    data, keywords, layer = ellipsoid_layer(field, voxels)
+    keywords["metadata"][KEY][PART] = part
+    return data, keywords, layer
+
+
+def layers_of_scan(scan: DiffusionScan, output: Output[Any], name: str) -> list[LayerData]:
+    """Return the layer of a diffusion scan that is a result; see `Kind.shows`."""
+    return [of_result(scan_layer(scan, name), output)]
+
+
+def layers_of_matrix(matrix: Any, output: Output[Any], name: str) -> list[LayerData]:
+    """Return the layer of a matrix of a connectome, rows from the top; see `Kind.shows`."""
+    layer = np.nan_to_num(matrix.values), {"name": name, "colormap": "viridis", "metadata": {KEY: {}}}, "image"
+    return [of_result(layer, output)]
+
+
+def of_result(layer: LayerData, output: Output[Any]) -> LayerData:
+    """Let a layer carry what made its result."""
+    layer[1]["metadata"][KEY][RECORD] = record_of_output(output)
+    return layer
+
+
 def _map_metadata(field: TensorField, map_name: str, study: str) -> dict[str, Any]:
-    about = {"field": field, "map": map_name, "study": study, "parameters": dict(field.parameters)}
+    about = {"field": field, PART: map_name, "study": study, "parameters": dict(field.parameters)}
     unit = MAP_UNITS[map_name]
     return about | quantity_metadata(Quantity(map_name, unit if is_unit(unit) else ""))
 

@@ -7,9 +7,9 @@ from typing import Any
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import KEY, LayerData, carried
 from napari_gpubio.core.steps import Step
+from napari_gpubio.core.text import file_name
 from napari_gpubio.dose.gui.histograms import frame_at
-from napari_gpubio.gui.actions import FLUENCE, MADE_OF, ResultAction, ResultContext
-from napari_gpubio.gui.script import ScriptStep, file_name
+from napari_gpubio.gui.actions import FLUENCE, MADE_OF, ResultAction, ResultContext, ScriptStep
 from napari_gpubio.light.gui.views import SENSITIVITY_STYLE, fading
 from napari_gpubio.workflows.fluence import clean_fluence_steps, cleaned_layer
 

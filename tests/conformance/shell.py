@@ -42,8 +42,8 @@ MINE = b"what was there before"
 VERBS = (
     "demo", "check", "bench", "warm", "info", "track", "track-fods", "track-fixels", "tensors", "response",
     "tissue-responses", "fod", "tissue-fods", "peaks", "mppca", "dissect", "bootstrap", "bootstrap-fods",
-    "connect", "connectome", "geodesics", "bundles", "light", "mcml", "mcx", "forward", "denoise", "dvh", "speckle",
-    "mesi",
+    "connect", "connectome", "geodesics", "bundles", "profiles", "light", "mcml", "mcx", "forward", "denoise", "dvh",
+    "speckle", "mesi",
 )  # fmt: skip
 
 

@@ -1,5 +1,7 @@
 """Layers: what belongs together lies together, whatever the affine, and files come back as they were."""
 
+from pathlib import Path
+
 import nibabel as nib
 import numpy as np
 import pytest
@@ -11,12 +13,12 @@ from napari_gpubio.core.napari_io import (
     KEY,
     carried,
     grid_of,
-    save_layer,
-    saved_path,
     series_layer,
     volume_layer,
     volume_of,
 )
+from napari_gpubio.core.operations import OpenVolume
+from napari_gpubio.core.operations.layers import layer_source
 from napari_gpubio.core.space import apply_affine, viewer_to_world, world_to_viewer
 from napari_gpubio.core.volumes import read_volume
 from tests.volume_samples import (
@@ -82,11 +84,9 @@ def test_a_layer_of_ours_gives_back_its_volume_and_grid_in_files_too(tmp_path, a
     found, shape = grid_of(layer)
     np.testing.assert_array_equal(found, affine)
     assert shape == SHAPE
-    saved = save_layer(layer, tmp_path)
-    assert saved == tmp_path / "my_mask__left_right.nii.gz"
-    for array, found in (written(tmp_path / "volume.nii.gz", layer), read_volume(saved)):
-        np.testing.assert_array_equal(array, VOLUME)
-        np.testing.assert_allclose(found, affine, atol=1e-5)
+    array, found = written(tmp_path / "volume.nii.gz", layer)
+    np.testing.assert_array_equal(array, VOLUME)
+    np.testing.assert_allclose(found, affine, atol=1e-5)
 
 
 @EVERY_AFFINE
@@ -182,23 +182,17 @@ def test_a_file_behind_a_layer_is_known_until_the_layer_changes(tmp_path, affine
     array[0, 0, 0] = np.nan
     nib.save(nib.Nifti1Image(array, affine), path)
     layer = built(volume_layer(*read_volume(path), "volume", metadata={"path": str(path)}))
-    assert saved_path(layer) == path
-    assert saved_path(layer, stored=array[None]) is None
+    assert file_behind(layer) == path
+    assert file_behind(layer, array[None]) is None
     layer.data = np.asarray(layer.data) + 1
-    assert saved_path(layer) is None
-    assert saved_path(layer, stored=array) == path
+    assert file_behind(layer) is None
+    assert file_behind(layer, array) == path
     nib.save(nib.Nifti1Image(array, affine + np.eye(4, k=3)), path)
-    assert saved_path(layer, stored=array) is None
-    assert saved_path(built(volume_layer(VOLUME, affine, "volume"))) is None
+    assert file_behind(layer, array) is None
+    assert file_behind(built(volume_layer(VOLUME, affine, "volume"))) is None
 
 
-def test_a_file_of_another_format_is_known_through_its_reader(tmp_path):
-    path = tmp_path / "volume.raw"
-    VOLUME.tofile(path)
-    layer = built(volume_layer(VOLUME, AFFINES["sagittal"], "volume", metadata={"path": str(path)}))
-    assert saved_path(layer) is None
-
-    def read_raw(file):
-        return np.fromfile(file, np.float32).reshape(SHAPE), AFFINES["sagittal"]
-
-    assert saved_path(layer, read_raw) == path
+def file_behind(layer, array=None):
+    """The file that holds exactly what a layer shows, or None."""
+    source = layer_source(layer, array).output().of
+    return Path(source.file.path) if isinstance(source, OpenVolume) else None

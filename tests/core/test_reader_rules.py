@@ -29,7 +29,6 @@ ALLOWED = {
     "core/warmup.py": OWN,
     "core/layer_files.py": "turns its own values into JSON's",
     "dose/io/dicom.py": "maps a file whose elements are skipped by their lengths",
-    "gui/script.py": "names what is in a file that has been read",
     "light/io/mcx/domain.py": "reads raw values behind a check of the size",
     "light/io/mcx/inp.py": "looks at the first 1,000 bytes",
     "light/io/mcx/root.py": "looks at the first 4,096 bytes",

@@ -8,6 +8,7 @@ from qtpy.QtWidgets import QLabel
 
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.panel import EnginePanel
+from napari_gpubio.tracts.operations import SphereRegion
 
 SECONDS = 10
 
@@ -41,10 +42,10 @@ class CountingPanel(EnginePanel):
     def show_preview(self, preview):
         self.previews.append(preview)
 
-    def script(self, saved):
+    def operation(self):
         if self.refusal is not None:
             raise self.refusal
-        return f"print({self.total})\n"
+        return SphereRegion(center_mm=(1.0, 2.0, 3.0), radius_mm=self.total)
 
 
 def _count(total, stop, failure, events, hold):

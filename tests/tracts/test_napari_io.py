@@ -9,10 +9,9 @@ import pytest
 from napari.layers import Image, Tracks
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.napari_io import KEY, grid_of, saved_path, volume_layer, volume_of
+from napari_gpubio.core.napari_io import KEY, carried, grid_of, volume_layer, volume_of
 from napari_gpubio.core.space import apply_affine
 from napari_gpubio.tracts import DiffusionScan, TensorField
-from napari_gpubio.tracts.io import read_volume
 from napari_gpubio.tracts.napari_io import (
     MAP_UNITS,
     fibers_of_tracks,
@@ -192,7 +191,7 @@ def test_volumes_are_read_where_they_lie(tmp_path, affine):
     for layer, path in zip(layers, paths, strict=True):
         np.testing.assert_array_equal(volume_of(layer), VOLUME)
         np.testing.assert_allclose(grid_of(layer)[0], affine, atol=1e-5)
-        assert saved_path(layer, read_volume) == path
+        assert carried(layer, "path") == str(path)
 
 
 # -- writing ----------------------------------------------------------------------------------------------------------

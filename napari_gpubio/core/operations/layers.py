@@ -30,6 +30,7 @@ from napari_gpubio.core.quantity import Quantity, guide_of, halves_of, quantity_
 from napari_gpubio.core.space import layer_matrix
 
 Array = npt.NDArray[Any]
+PART = "picture"  # under which a layer carries which of several pictures of a result it is
 _LOG = "log10"
 _PLACE = ("scale", "translate", "rotate", "shear")
 
@@ -100,11 +101,22 @@ def check_shows(output: Output[Any]) -> None:
         raise InvalidInput(f"{words_of(output.kind)} is shown in no layer; open its panel, and run it there")
 
 
-def shown_as(value: Any, output: Output[Any], name: str) -> list[LayerData]:
-    """Return the layers of a result, as its kind has them; InvalidInput if it is shown in no layer."""
+def shown_as(value: Any, output: Output[Any], name: str, part: Any = None) -> list[LayerData]:
+    """Return the layers of a result, as its kind has them; InvalidInput if it is shown in no layer.
+
+    Parameters
+    ----------
+    value, output
+        The result, and what made it.
+    name
+        Of the layer.
+    part
+        Which of several pictures of it, as a layer carries that under `PART`; None where there is but one.
+    """
     check_shows(output)
     module, _, function = kind_registered(type(value)).shows.partition(":")
-    made: list[LayerData] = getattr(importlib.import_module(module), function)(value, output, name)
+    parts = () if part is None else (part,)
+    made: list[LayerData] = getattr(importlib.import_module(module), function)(value, output, name, *parts)
     return made
 
 

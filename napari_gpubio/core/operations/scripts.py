@@ -4,7 +4,7 @@ import itertools
 import keyword
 import os
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +17,14 @@ from napari_gpubio.core.operations.records import (
     ancestry,
     changed_fields,
 )
+from napari_gpubio.core.operations.sessions import Shown
 from napari_gpubio.core.operations.stores import STORE, Store, write_array
 from napari_gpubio.core.settings import Settings
 from napari_gpubio.core.text import one_line
 
 _HERE = "napari_gpubio.core.operations"
+_LOOKS = "napari_gpubio.gui.looks"
+_VIEWER = "viewer = napari.current_viewer() or napari.Viewer()"
 _WIDTH = 100
 
 
@@ -33,6 +36,7 @@ def script(
     store: Store = STORE,
     save: Mapping[Any, str] | None = None,
     end: str = "",
+    shows: Sequence[Shown] = (),
 ) -> str:
     """Return Python that makes results: a line for each operation that they need, with what differs from the defaults.
 
@@ -53,19 +57,30 @@ def script(
         others; none by default, where it ends with what is wanted.
     end
         Code that goes on with the result, which is named ``result``.
+    shows
+        Layers that the script is to show in napari.
     """
     wanted = [one if isinstance(one, Output) else one.output() for one in outputs]
     writer = _Writer(folder or Path(), store, names or {})
     saved = {path: one if isinstance(one, Output) else wanted[0].of.output(one) for one, path in (save or {}).items()}
-    lines = [writer.line(one) for one in ancestry(*(one.of for one in (*wanted, *saved.values())))]
+    lines = [writer.line(one) for one in ancestry(*(one.of for one in (*wanted, *saved.values(), *outputs_of(shows))))]
     for path, one in saved.items():
         lines.append(f"{writer.use('save', _HERE)}({writer.reference(one)}, {path!r}, device={device!r})")
-    if not saved or end:
+    if outputs and (not saved or end):
         run = writer.use("run", _HERE)
         asked = [writer.result(one) for one in outputs]
         made = [f"{run}({one}, device={device!r})" for one in asked]
         lines.append(f"result = {made[0]}" if len(made) == 1 else "results = [\n    " + ",\n    ".join(made) + ",\n]")
-    return "\n".join([*writer.imports(), "", *lines, *([end] if end else ""), ""])
+    lines += [end] if end else []
+    if shows:
+        lines += [_VIEWER, *(writer.showing(one, device) for one in shows), "napari.run()"]
+    napari = ["import napari"] if shows else []
+    return "\n".join([*napari, *writer.imports(), "", *lines, ""])
+
+
+def outputs_of(shows: Iterable[Shown]) -> list[Output[Any]]:
+    """Return the results that layers show or are colored by."""
+    return [one for shown in shows for one in (shown.output, *dict(shown.display).values()) if isinstance(one, Output)]
 
 
 def names_of_held(*operations: Operation) -> list[str]:
@@ -117,6 +132,12 @@ class _Writer:
             return f"{self._names[wanted.of.id]}.output({wanted.name!r})"
         return self.reference(wanted if isinstance(wanted, Output) else wanted.output())
 
+    def showing(self, shown: Shown, device: str) -> str:
+        """The line that shows a layer."""
+        look = [f"{name}={self._code(value)}" for name, value in shown.display]
+        show, made = self.use("show_result", _LOOKS), self.reference(shown.output)
+        return f"{show}({', '.join(['viewer', made, repr(shown.name), f'device={device!r}', *look])})"
+
     def _record(self, record: Any) -> str:
         cls = type(record)
         given = [f"{f.name}={self._code(getattr(record, f.name))}" for f in changed_fields(record)]
@@ -157,4 +178,4 @@ def _identifier(text: str) -> str:
     return f"{plain}_" if keyword.iskeyword(plain) or plain in _RESERVED else plain
 
 
-_RESERVED = ("np", "file", "run", "save", "result", "results", "STORE")
+_RESERVED = ("np", "file", "run", "save", "result", "results", "viewer", "napari", "STORE")

@@ -122,8 +122,8 @@ class Kind(Generic[T]):
         ``at`` takes the path, and what its other fields are.
     shows
         Where the function is that makes layers of it, as ``module:name``, so that nothing of napari is imported before:
-        it takes the value, the `Output` that it is, and the name, and returns napari's layer data. Empty where it is
-        shown in no layer.
+        it takes the value, the `Output` that it is, the name, and where there are several pictures of it, which one;
+        it returns napari's layer data. Empty where it is shown in no layer.
     unfinished
         Reads what a run has left in a file before it came to its end; None if it did.
     """

@@ -9,6 +9,7 @@ from qtpy.QtWidgets import QCheckBox, QWidget
 
 from napari_gpubio.core.operations.records import Operation
 from napari_gpubio.core.steps import Step
+from napari_gpubio.core.text import file_name
 from napari_gpubio.denoise.gui.inputs import ImageBox
 from napari_gpubio.denoise.gui.modes import MODES, FluenceMode, Mode
 from napari_gpubio.denoise.gui.preview import LivePreview
@@ -20,7 +21,6 @@ from napari_gpubio.gui.connections import Connection, connect_all
 from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.forms import RowLabel, aligned_form, notes_text, row_label, row_of, text_button
 from napari_gpubio.gui.panel import EnginePanel
-from napari_gpubio.gui.script import file_name
 
 if TYPE_CHECKING:
     import napari.viewer

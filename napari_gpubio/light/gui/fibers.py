@@ -11,6 +11,7 @@ from qtpy.QtCore import QSignalBlocker, Qt, Signal
 from qtpy.QtWidgets import QWidget
 
 from napari_gpubio.core.napari_io import carried
+from napari_gpubio.core.operations.layers import PART
 from napari_gpubio.core.tensor_components import tensors_of
 from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.forms import aligned_form, muted_label, row_label
@@ -128,9 +129,9 @@ class FiberBox(QWidget):
         if field is None:
             is_scan = carried(layer, "scan") is not None
             return "a scan; fit its diffusion tensors first" if is_scan else "no diffusion tensors"
-        if carried(layer, "map") in (None, _MAP) or layer == self.layer:
+        if carried(layer, PART) in (None, _MAP) or layer == self.layer:
             return None
-        has_map = any(tensors_of(other) is field and carried(other, "map") == _MAP for other in self._viewer.layers)
+        has_map = any(tensors_of(other) is field and carried(other, PART) == _MAP for other in self._viewer.layers)
         return f"choose the {_MAP} of the same tensors" if has_map else None
 
     def _fill(self) -> None:

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.operations.records import Operation
 from napari_gpubio.core.steps import Step
+from napari_gpubio.core.text import file_name
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.panel import EnginePanel
-from napari_gpubio.gui.script import file_name
 from napari_gpubio.light.gui.display import LayerDisplayBox
 from napari_gpubio.light.gui.layer_inputs import BeamBox, GridBox, McmlFiles, PresetBox, runs_text
 from napari_gpubio.light.gui.layer_table import LayerTable

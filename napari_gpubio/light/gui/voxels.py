@@ -12,12 +12,12 @@ from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.core.operations.records import Operation
 from napari_gpubio.core.steps import Step
-from napari_gpubio.gui.actions import FLUENCE, ActionBar, ResultAction, ResultContext
+from napari_gpubio.core.text import file_name
+from napari_gpubio.gui.actions import FLUENCE, ActionBar, ResultAction, ResultContext, ScriptStep
 from napari_gpubio.gui.connections import Connections, connect_all
 from napari_gpubio.gui.file_dialogs import open_path
 from napari_gpubio.gui.jobs import LatestJob, Outcome
 from napari_gpubio.gui.panel import EnginePanel
-from napari_gpubio.gui.script import ScriptStep, file_name
 from napari_gpubio.light.detectors import AnyDetector
 from napari_gpubio.light.gui.display import VoxelDisplayBox
 from napari_gpubio.light.gui.domains import Domains, Volume, opened

@@ -12,10 +12,10 @@ from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.operations.records import Operation
 from napari_gpubio.core.settings import kind_of
 from napari_gpubio.core.steps import Step
+from napari_gpubio.core.text import file_name
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.forms import SPACING, Folded, notes_text
 from napari_gpubio.gui.panel import EnginePanel, heading
-from napari_gpubio.gui.script import file_name
 from napari_gpubio.gui.views import fit_slider_labels
 from napari_gpubio.speckle.gui import results
 from napari_gpubio.speckle.gui.controller import LiveController, LiveRunner

@@ -4,7 +4,11 @@ from typing import Any
 
 import numpy as np
 
+from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.napari_io import IN_MM, KEY, LayerData, carried, volume_layer
+from napari_gpubio.core.operations.files import record_of_output
+from napari_gpubio.core.operations.layers import PART
+from napari_gpubio.core.operations.records import Output
 from napari_gpubio.core.quantity import Quantity, quantity_metadata
 from napari_gpubio.core.space import slice_steps_mm
 from napari_gpubio.tracts.fods.glyphs import Mesh
@@ -53,7 +57,7 @@ def fod_layers(fods: FodField, study: str) -> list[LayerData]:
 
 def _density_layer(fods: FodField, tissue: str, study: str) -> LayerData:
     name = TISSUE_NAMES.get(tissue, tissue)
-    about = {"study": study, "parameters": dict(fods.parameters)}
+    about = {PART: tissue, "study": study, "parameters": dict(fods.parameters)}
     return volume_layer(
         (fods.tissues[tissue] * _TOTAL).astype(np.float32),
         fods.affine,
@@ -80,6 +84,20 @@ def fixel_layer(fixels: FixelField, study: str) -> LayerData:
         colormap="gray",
         metadata=about | quantity_metadata(Quantity("largest amplitude", "")),
     )
+
+
+def layers_of_fods(fods: FodField, output: Output[Any], name: str, part: str = "") -> list[LayerData]:
+    """Return the layer of FODs that are a result, or of the density of another tissue; see `Kind.shows`."""
+    layer = _density_layer(fods, part, name) if part else fod_layer(fods, name)
+    layer[1]["metadata"][KEY][RECORD] = record_of_output(output)
+    return [(layer[0], {**layer[1], "visible": True}, layer[2])]
+
+
+def layers_of_fixels(fixels: FixelField, output: Output[Any], name: str) -> list[LayerData]:
+    """Return the layer of fixels that are a result; see `Kind.shows`."""
+    layer = fixel_layer(fixels, name)
+    layer[1]["metadata"][KEY][RECORD] = record_of_output(output)
+    return [layer]
 
 
 def glyph_layer(fods: FodField, mesh: Mesh) -> LayerData:

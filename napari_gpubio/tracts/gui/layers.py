@@ -12,14 +12,15 @@ from napari_gpubio.core.space import slice_steps_mm, world_to_viewer
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.forms import notes_text
 from napari_gpubio.gui.lines import Lines
+from napari_gpubio.gui.looks import apply_filter, options_of
 from napari_gpubio.gui.panel import RunDisplay
 from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.tracts.fods.model import FodField
-from napari_gpubio.tracts.gui.appearance import apply_filter, options_of
 from napari_gpubio.tracts.gui.bundles import Bundle, BundleList
 from napari_gpubio.tracts.gui.fibers import fiber_layer, pack_fibers
+from napari_gpubio.tracts.gui.records import add_maps
 from napari_gpubio.tracts.gui.request import BundleSettings, Traced
-from napari_gpubio.tracts.gui.source import Trackable, add_maps
+from napari_gpubio.tracts.gui.source import Trackable
 from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
 
 MARKER_MM = 4.0  # diameter of a marker
@@ -53,9 +54,8 @@ class FiberDisplay(QObject, RunDisplay):
         if traced.fibers is not None:
             layer = self.set_fibers(key, name, traced.fibers, traced.lines)
             request = traced.request
-            made = {"settings": request.settings, "recipe": request.recipe, "mask": request.mask}
             record = None if traced.record is None else record_of_output(traced.record.output())
-            layer.metadata[KEY].update(made, seeds_mm=traced.seeds_mm, **{RECORD: record})
+            layer.metadata[KEY].update(settings=request.settings, seeds_mm=traced.seeds_mm, **{RECORD: record})
             self.fibers_shown.emit(layer)
 
     def show_result(self, traced: Traced) -> None:
@@ -81,7 +81,7 @@ class FiberDisplay(QObject, RunDisplay):
         field, source = traced.field, traced.request.source
         if not isinstance(source, DiffusionScan) or not isinstance(field, TensorField) or not field.complete:
             return
-        self.tensors_shown.emit(add_maps(self.viewer, field, source, traced.request.study, traced.request.recipe))
+        self.tensors_shown.emit(add_maps(self.viewer, field, source, traced.request.study))
         self._raise_fibers()
         if field.notes:
             self.note_occurred.emit(notes_text(field.notes))

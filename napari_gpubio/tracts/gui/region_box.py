@@ -1,5 +1,6 @@
 """A choice of a region: a layer of labels, shapes or points, and one of the regions that it holds."""
 
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -10,14 +11,29 @@ from qtpy.QtWidgets import QHBoxLayout, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.label_volumes import holds_labels
+from napari_gpubio.core.operations.records import Output
 from napari_gpubio.gui.connections import Debouncer
 from napari_gpubio.gui.fields import ElidedComboBox, NumberBox
 from napari_gpubio.gui.layers import VOLUME, LayerBox, LayerListener, why_not_array
-from napari_gpubio.tracts.gui.region_script import ChosenRegion
+from napari_gpubio.tracts.gui.records import path_of
 from napari_gpubio.tracts.layer_regions import mm_of_size, region_names, region_of
+from napari_gpubio.tracts.operations.sources import region_source
 from napari_gpubio.tracts.regions import AnyRegion
 
 DRAWN = (Labels, Shapes, Points)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChosenRegion:
+    """A region that a panel uses, and where it is from: a layer, and which of its regions."""
+
+    layer: Any
+    key: int | str
+    region: AnyRegion
+
+    def output(self) -> Output[Any]:
+        """Return the operation that makes it: of its numbers, a label of a file, or its voxels, which are copied."""
+        return region_source(self.region, path_of(self.layer), self.key)
 
 
 def why_no_regions(layer: Any, kinds: tuple[type, ...] = DRAWN) -> str | None:
@@ -110,6 +126,16 @@ class RegionBox(QWidget):
         index = self.name_box.findData(key)
         if self.layer == layer and index >= 0:
             self.name_box.setCurrentIndex(index)
+
+    def choose_output(self, output: Output[Any]) -> bool:
+        """Choose the region that an operation makes; returns whether a layer has it."""
+        for layer in self._viewer.layers:
+            for key in region_names(layer) if why_no_regions(layer) is None else ():
+                region = region_of(layer, key, thickness_mm=self.size_box.value())
+                if ChosenRegion(layer, key, region).output() == output:
+                    self.choose(layer, key)
+                    return True
+        return False
 
     def attach(self) -> None:
         """Follow the viewer's layers."""

@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import functools
-import hashlib
 import threading
 from collections.abc import Generator
 from typing import Any
@@ -16,9 +15,10 @@ from napari_gpubio.gui.lines import Lines, Paint
 from napari_gpubio.tracts.directions import Directions, Principal, Usual
 from napari_gpubio.tracts.gui.bundles import Position
 from napari_gpubio.tracts.gui.fibers import pack_fibers
-from napari_gpubio.tracts.gui.record import track_operation
-from napari_gpubio.tracts.gui.source import Field, Trackable, field_steps
+from napari_gpubio.tracts.gui.records import field_steps, remember, track_operation
+from napari_gpubio.tracts.gui.source import Field, Trackable
 from napari_gpubio.tracts.model import Tractogram
+from napari_gpubio.tracts.regions import Region
 from napari_gpubio.tracts.run import track_steps
 from napari_gpubio.tracts.seeds import SeedSettings, check_seed, label_points
 from napari_gpubio.tracts.settings import Method
@@ -48,32 +48,10 @@ class BundleSettings:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Region:
-    """A label volume to seed from, as it was when the run was requested."""
-
-    array: Any
-    affine: Any
-
-
-@dataclasses.dataclass(frozen=True, eq=False, slots=True)
-class Mask:
-    """A painted mask that tensors were fitted in, shape (X, Y, Z), which no file holds."""
-
-    array: Any
-    affine: Any
-
-    @property
-    def name(self) -> str:
-        """Name of a file for it, the same for the same mask."""
-        return f"mask-{hashlib.sha256(np.packbits(self.array).tobytes()).hexdigest()[:8]}.nii.gz"
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
 class Request:
     """Everything that one run needs, read from the panel in the GUI thread.
 
-    ``recipe``: the lines of a script that make the tensors, or the reason why there are none; ``mask``: the
-    mask that these lines read, if no file holds it. ``record``: the result that the tensors, FODs or fixels are, if an
+    ``region``: as it was when the run was requested. ``record``: the result that the tensors, FODs or fixels are, if an
     operation made them.
     """
 
@@ -81,9 +59,7 @@ class Request:
     name: str
     study: str
     source: Trackable
-    recipe: tuple[str, ...] | str
     settings: BundleSettings
-    mask: Mask | None = None
     region: Region | None = None
     record: Output[Any] | None = None
     paint: Paint | None = None
@@ -96,9 +72,9 @@ class Request:
             if settings.center_mm is not None:
                 check_seed(field, settings.center_mm, points)
             return points
-        check_same_grid(field, self.region.array.shape, self.region.affine, f"the label layer {settings.region!r}")
-        per_voxel = settings.seeds.per_voxel
-        return label_points(self.region.array, self.region.affine, settings.label, per_voxel=per_voxel)
+        voxels, affine = self.region.voxels, self.region.affine
+        check_same_grid(field, voxels.shape, affine, f"the label layer {settings.region!r}")
+        return label_points(voxels, affine, 1, per_voxel=settings.seeds.per_voxel)
 
     def thinned(self, fibers: int) -> "Request":
         """Return a request for at most so many fibers: fewer seed points and fewer directions alike."""
@@ -147,6 +123,8 @@ def traced_steps(request: Request, stop: threading.Event) -> Generator[Step, Non
                 step = next(steps)
             except StopIteration as end:
                 record = track_operation(request, field, seeds) if end.value.complete else None
+                if record is not None:
+                    remember(record.output(), end.value, settings.device)
                 return Traced(request, field, end.value, pack_fibers(end.value, request.paint), seeds, record)
             pieces += step.preview or []
             make = functools.partial(_fibers_so_far, request, field, seeds, tuple(pieces)) if pieces else None

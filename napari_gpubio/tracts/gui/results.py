@@ -14,7 +14,7 @@ from superqt import QLabeledDoubleRangeSlider
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import KEY, carried
-from napari_gpubio.core.text import delimited
+from napari_gpubio.core.text import delimited, file_name
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import Connection, Connections, Debouncer
 from napari_gpubio.gui.fields import ElidedComboBox
@@ -22,11 +22,10 @@ from napari_gpubio.gui.forms import notes_text
 from napari_gpubio.gui.labels import Label
 from napari_gpubio.gui.layers import LayerListener
 from napari_gpubio.gui.lines.sampling import title_of
+from napari_gpubio.gui.looks import RangeFilter, filter_of, set_filter
 from napari_gpubio.gui.plots import ThemedPlot
 from napari_gpubio.gui.results import ResultBox
-from napari_gpubio.gui.script import file_name
 from napari_gpubio.gui.streamlines.color_box import ColorByBox
-from napari_gpubio.tracts.gui.appearance import MEASURES, RangeFilter, filter_of, set_filter
 from napari_gpubio.tracts.gui.numbers import READABLE, fiber_numbers, picked_numbers
 from napari_gpubio.tracts.io.tables import fiber_table, write_fiber_table
 from napari_gpubio.tracts.model import Tractogram
@@ -35,6 +34,7 @@ _PLOT_HEIGHT = 132  # pixels; room for bars, ticks and the title of the axis
 _BINS = 24
 _LEAST_PLAIN = 1e-3  # smaller numbers are written with a power of ten
 _ALL_ALPHA = 70  # of 255: the bars of all fibers, behind those of the shown ones
+MEASURES = ("length_mm", "mean_fa", "mean_fod", "alignment", "alignment_fa", "speed", "drift")
 TABLES = "Comma-separated values (*.csv)"
 
 

@@ -1,23 +1,18 @@
 """The scan or the tensors that a panel works on: those of a layer, or of its scan, which is fitted first."""
 
-import threading
-from collections.abc import Generator
 from typing import Any
 
 import numpy as np
 from napari.layers import Image, Labels
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.napari_io import KEY, grid_of, volume_of
+from napari_gpubio.core.napari_io import grid_of, volume_of
 from napari_gpubio.core.space import same_grid
-from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.layers import VOLUME, why_not_array
 from napari_gpubio.tracts.fods.model import FixelField, FodField
 from napari_gpubio.tracts.fods.napari_io import fixels_of, fods_of
 from napari_gpubio.tracts.model import DiffusionScan, TensorField
-from napari_gpubio.tracts.napari_io import field_of, map_layer, scan_of, shows_signal_of
-from napari_gpubio.tracts.tensors.maps import scalar_map
-from napari_gpubio.tracts.tensors.run import fit_steps
+from napari_gpubio.tracts.napari_io import field_of, scan_of
 
 NO_SCAN = "there is no diffusion scan; open a NIfTI file with its bval and bvec files beside it"
 NO_TENSORS = "there are no tensors; open a diffusion scan, or File › Open Sample › napari-gpubio"
@@ -78,6 +73,11 @@ def fods_beside(viewer: Any, source: Source) -> FodField | None:
     return None
 
 
+def is_map(layer: Any) -> bool:
+    """Whether a layer is a map of tensors, as this package has made it."""
+    return isinstance(layer, Image) and field_of(layer) is not None
+
+
 def is_rgb(layer: Any) -> bool:
     """Whether a layer shows colors."""
     return bool(getattr(layer, "rgb", False))
@@ -102,59 +102,3 @@ def why_no_source(layer: Any) -> str | None:
     if field_of(layer) is not None:
         return "colors; choose the FA" if is_rgb(layer) else None
     return why_no_scan(layer)
-
-
-def field_steps(source: Trackable, device: str, stop: threading.Event) -> Generator[Step, None, Field]:
-    """Return what is tracked in: FODs and fixels as they are, or tensors; see `tensor_steps`."""
-    if isinstance(source, FodField | FixelField):
-        return source
-    return (yield from tensor_steps(source, device, stop))
-
-
-def tensor_steps(source: Source, device: str, stop: threading.Event) -> Generator[Step, None, TensorField]:
-    """Return the tensors of a source, fitted if it is a scan, with the maps that are shown of them.
-
-    They are not complete if the fit was stopped.
-    """
-    if isinstance(source, TensorField):
-        return source
-    field = yield from fit_steps(source, device=device, stop=stop)
-    if field.complete:
-        for name in ("FA", "DEC"):
-            scalar_map(field, name)  # made here, kept with the field, and only shown in the GUI thread
-    return field
-
-
-def add_maps(viewer: Any, field: TensorField, scan: DiffusionScan, study: str, recipe: Any) -> Any:
-    """Show FA and direction of tensors that were fitted, in place of their scan and below regions; return FA's layer.
-
-    ``recipe``: the lines of a script that make them, see `script.source_recipe`.
-    """
-    layers = []
-    for name in ("FA", "DEC"):
-        data, keywords, _ = map_layer(field, name, study)
-        keywords["metadata"][KEY]["recipe"] = recipe
-        layers.append(viewer.add_image(data, **keywords))
-        regions = [n for n, layer in enumerate(viewer.layers) if isinstance(layer, Labels)]
-        viewer.layers.move(len(viewer.layers) - 1, min(regions, default=len(viewer.layers)))
-    for layer in viewer.layers:
-        if shows_signal_of(layer, scan):
-            layer.visible = False
-    return layers[0]
-
-
-# -- how an image is shown ---------------------------------------------------------------------------------------------
-
-
-def shown_as(layer: Any) -> dict[str, Any]:
-    """Return the display settings of an image."""
-    settings = {name: getattr(layer, name) for name in ("name", "visible", "opacity", "blending", "gamma")}
-    if not layer.rgb:
-        settings["colormap"] = layer.colormap.name
-        settings["contrast_limits"] = tuple(map(float, layer.contrast_limits))
-    return settings
-
-
-def display_lines(layer: Any, usual: dict[str, Any]) -> list[str]:
-    """Return the lines of a script that show ``layer`` as an image is shown, whose settings were ``usual`` at first."""
-    return [f"layer.{setting} = {value!r}" for setting, value in shown_as(layer).items() if value != usual[setting]]

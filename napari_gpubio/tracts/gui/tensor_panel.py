@@ -2,11 +2,12 @@
 
 import dataclasses
 import threading
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from napari.layers import Surface
 from qtpy.QtWidgets import (
     QCheckBox,
     QFormLayout,
@@ -17,7 +18,11 @@ from qtpy.QtWidgets import (
 )
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
-from napari_gpubio.core.napari_io import KEY, carried, save_layer, saved_path, volume_of
+from napari_gpubio.core.napari_io import KEY, carried
+from napari_gpubio.core.operations.layers import PART
+from napari_gpubio.core.operations.records import Operation
+from napari_gpubio.core.operations.sessions import Shown
+from napari_gpubio.core.operations.stores import run
 from napari_gpubio.core.space import apply_affine, viewer_to_world
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui import theme
@@ -27,33 +32,23 @@ from napari_gpubio.gui.forms import ParamForm, notes_text, text_button
 from napari_gpubio.gui.labels import Label
 from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.panel import EnginePanel
-from napari_gpubio.gui.script import call_text
 from napari_gpubio.gui.views import ViewBox
 from napari_gpubio.tracts.gui.noise.box import NoiseBox
-from napari_gpubio.tracts.gui.request import Mask
-from napari_gpubio.tracts.gui.script import (
-    Recipe,
-    fit_script,
-    is_map,
-    maps_script,
-    save_unsaved,
-    scan_recipe,
-    unsaved,
-)
-from napari_gpubio.tracts.gui.source import mask_in, scan_in, why_no_mask, why_no_scan
-from napari_gpubio.tracts.io.dwi import read_dwi, read_volume
-from napari_gpubio.tracts.io.tensor_images import read_tensors
+from napari_gpubio.tracts.gui.records import MaskSource, mask_source, output_of, pictures, remember, with_record
+from napari_gpubio.tracts.gui.source import is_map, mask_in, scan_in, why_no_mask, why_no_scan
+from napari_gpubio.tracts.io.dwi import read_dwi
 from napari_gpubio.tracts.model import DiffusionScan, TensorField
 from napari_gpubio.tracts.napari_io import (
-    ellipsoid_layer,
+    ellipsoids_of,
     field_of,
     map_layer,
     scan_layers,
     scan_of,
     shows_signal_of,
 )
+from napari_gpubio.tracts.operations import FittedTensors, FitTensors, OpenTensors
 from napari_gpubio.tracts.tensors.gradient_check import GradientCheck, check_gradients
-from napari_gpubio.tracts.tensors.maps import nearby_voxels, scalar_map, slice_voxels
+from napari_gpubio.tracts.tensors.maps import scalar_map
 from napari_gpubio.tracts.tensors.run import fit_steps
 from napari_gpubio.tracts.tensors.settings import FitSettings
 
@@ -67,18 +62,12 @@ PLACES = {"slice": "in the current slice", "point": "around the center of the vi
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Fitted:
-    """Result of one run.
-
-    ``recipe``: the lines of a script that make the tensors, or the reason why there are none; ``mask``: the
-    mask that they read, if no file holds it.
-    """
+    """Result of one run."""
 
     scan: DiffusionScan
     field: TensorField
     check: GradientCheck
     study: str
-    recipe: Recipe
-    mask: Mask | None
 
 
 class TensorPanel(EnginePanel):
@@ -212,32 +201,32 @@ class TensorPanel(EnginePanel):
     def open_tensors(self, path: str | Path) -> None:
         """Add the maps of a tensor image; what goes wrong is shown as a sentence."""
         try:
-            field = read_tensors(path)
+            opened = OpenTensors.at(path)
+            made = run(opened, device="cpu")
         except GpuBioError as error:
             self.show_error(str(error))
             return
-        self._add_maps(field, field.path.name.split(".")[0] if field.path else "tensors", None)
-        if field.notes:
-            self.show_note(notes_text(field.notes))
+        remember(opened.output(), made, "cpu")
+        self._add_maps(made.field, opened.title)
+        if made.notes:
+            self.show_note(notes_text(made.notes))
 
     # -- running --------------------------------------------------------------------------------------------------
 
     def make_steps(self, stop: threading.Event) -> Generator[Step, None, Fitted]:
         """Read the inputs and return the fit."""
         scan, study = self._chosen_scan()
-        settings, device = self.settings, self.device
-        if not settings.shells and not any(box.isChecked() for box in self.shell_boxes.values()):
-            raise InvalidInput("no b-value is chosen; tick b = 0 and at least one shell")
+        settings, device, draft = self.settings, self.device, self.take_draft()
         mask = mask_in(self.mask_box.layer, scan)
         maps = [name for name, box in self.map_boxes.items() if box.isChecked()]
-        recipe, painted = self._recipe(), None if mask is None else self._painted_mask(mask, scan)
 
         def steps() -> Generator[Step, None, Fitted]:
             field = yield from fit_steps(scan, mask, settings, device=device, stop=stop)
             yield Step(1, 1, "checking the gradient table")
+            remember(draft().output(), FittedTensors(field), device)
             for name in maps:
                 scalar_map(field, name)  # made here, kept with the field, and only shown in the GUI thread
-            return Fitted(scan, field, check_gradients(field), study, recipe, painted)
+            return Fitted(scan, field, check_gradients(field), study)
 
         return steps()
 
@@ -248,7 +237,7 @@ class TensorPanel(EnginePanel):
 
     def show_result(self, result: Fitted) -> None:
         """Add the maps; show the notes of the fit and the result of the gradient check."""
-        self._add_maps(result.field, result.study, result.recipe, result.mask)
+        self._add_maps(result.field, result.study)
         for layer in self.viewer.layers:
             if shows_signal_of(layer, result.scan):
                 layer.visible = False
@@ -261,11 +250,10 @@ class TensorPanel(EnginePanel):
         if notes:
             self.show_note(notes_text(notes))
 
-    def _add_maps(self, field: TensorField, study: str, recipe: Recipe | None, mask: Mask | None = None) -> None:
+    def _add_maps(self, field: TensorField, study: str) -> None:
         for name in MAPS:
             if self.map_boxes[name].isChecked() and not (name == "S0" and field.s0 is None):
-                data, keywords, _ = map_layer(field, name, study)
-                keywords["metadata"][KEY].update(recipe=recipe, mask=mask)
+                data, keywords, _ = with_record(map_layer(field, name, study), field)
                 self.viewer.add_image(data, **keywords)
 
     # -- ellipsoids -----------------------------------------------------------------------------------------------
@@ -285,19 +273,15 @@ class TensorPanel(EnginePanel):
             return
         world = viewer_to_world(np.asarray(self.viewer.dims.point))
         center = apply_affine(np.linalg.inv(field.affine), world)
-        voxels, code = nearby_voxels(center, 4), f"tracts.tensors.nearby_voxels({center.tolist()!r}, 4)"
-        if self._place.currentData() == "slice":
-            axis, index = self._slice(field, center)
-            voxels, code = slice_voxels(field, axis, index), f"tracts.tensors.slice_voxels(field, {axis}, {index})"
+        is_slice = self._place.currentData() == "slice"
+        part = ("slice", *self._slice(field, center)) if is_slice else ("near", *center.tolist())
         try:
-            data, keywords, _ = ellipsoid_layer(field, voxels)
+            data, keywords, _ = ellipsoids_of(field, part)
         except GpuBioError as error:
             self.show_error(str(error))
             return
-        for layer in [x for x in self.viewer.layers if carried(x, "ellipsoids")]:
+        for layer in [x for x in self.viewer.layers if isinstance(x, Surface) and field_of(x) is not None]:
             self.viewer.layers.remove(layer.name)
-        source = next(x for x in self.viewer.layers if is_map(x) and field_of(x) is field)
-        keywords["metadata"][KEY].update(ellipsoids=code, recipe=carried(source, "recipe"))
         self.viewer.add_surface(data, **keywords)
         self.clear_message()
 
@@ -313,47 +297,34 @@ class TensorPanel(EnginePanel):
 
     # -- the script -----------------------------------------------------------------------------------------------
 
-    def script(self, saved: Mapping[str, Path]) -> str:
-        """Return a script that shows the maps that are on screen, or fits as the panel would if there are none."""
-        layers = list(self.viewer.layers)
-        if any(map(is_map, layers)):
-            return maps_script(layers, saved)
-        chosen = [name for name, box in self.map_boxes.items() if box.isChecked()]
-        recipe, (scan, study) = self._recipe(), self._chosen_scan()
-        mask = None if self.mask_box.layer is None else self._painted_mask(volume_of(self.mask_box.layer) > 0, scan)
-        files = {} if mask is None else dict.fromkeys([mask.name], next(iter(saved.values())))
-        return fit_script(recipe, chosen, study, layers, files)
+    def script_layers(self) -> list[Shown]:
+        """Return the layers that are on screen; a fit as the panel would do it if there are no maps yet."""
+        shown = pictures(self.viewer.layers)
+        if not any(map(is_map, self.viewer.layers)):
+            draft, (_, study) = self.take_draft()().output(), self._chosen_scan()
+            chosen = [name for name, box in self.map_boxes.items() if box.isChecked()]
+            shown += [Shown(draft, f"{study} {name}", "", "", display=((PART, name),)) for name in chosen]
+        return shown
 
-    def painted_layers(self) -> list[Any]:
-        """The layers that come with a mask that no file holds, or else the painted mask itself."""
-        layers, mask = list(self.viewer.layers), self.mask_box.layer
-        if any(map(is_map, layers)):
-            return unsaved([layer for layer in layers if is_map(layer)])
-        return [mask] if mask is not None and saved_path(mask, read_volume) is None else []
+    def take_draft(self) -> Callable[[], FitTensors]:
+        """Read the inputs, and return what makes an operation of them."""
+        scan, settings = self._chosen_scan()[0], self.settings
+        if not settings.shells and not any(box.isChecked() for box in self.shell_boxes.values()):
+            raise InvalidInput("no b-value is chosen; tick b = 0 and at least one shell")
+        mask = mask_source(self.mask_box.layer, scan)
+        return lambda: FitTensors(scan=output_of(scan), mask=None if mask is None else mask.output(), settings=settings)
 
-    def save_painted(self, layer: Any, folder: Path) -> Path:
-        """Save a mask as NIfTI into a folder."""
-        if is_map(layer):
-            return save_unsaved(layer, self.viewer.layers, folder)
-        return save_layer(layer, folder)
-
-    def _painted_mask(self, mask: Any, scan: DiffusionScan) -> Mask | None:
-        """The mask, if no file holds it as it is."""
-        is_saved = saved_path(self.mask_box.layer, read_volume) is not None
-        return None if is_saved else Mask(mask, scan.affine)
-
-    def _recipe(self) -> Recipe:
-        """The lines of a script that make the tensors, or the reason why there are none."""
-        scan, _ = self._chosen_scan()
-        made = scan_recipe(scan, self.scan_box.layer)
-        if isinstance(made, str):
-            return made
-        lines = [*made]
-        mask, mask_text = self.mask_box.layer, "None"
-        if mask is not None:
-            file = saved_path(mask, read_volume)
-            path = Mask(volume_of(mask) > 0, scan.affine).name if file is None else str(file)
-            lines.append(f"mask = tracts.io.read_mask({path!r}, scan.shape, scan.affine)")
-            mask_text = "mask"
-        settings = call_text("tracts", self.settings)
-        return (*lines, f"field = tracts.fit_tensors(scan, {mask_text}, {settings}, device={self.device!r})")
+    def show_draft(self, operation: Operation) -> bool:
+        """Show a fit of tensors, if a layer has its scan."""
+        if not isinstance(operation, FitTensors):
+            return False
+        is_chosen = self.scan_box.choose_where(lambda layer: output_of(scan_in(layer)) == operation.scan)
+        if not is_chosen:
+            return False
+        shells = operation.settings.shells
+        self.form.set_value(dataclasses.replace(operation.settings, shells=()))
+        for shell, box in self.shell_boxes.items():
+            box.setChecked(not shells or shell in shells)
+        return operation.mask is None or self.mask_box.choose_where(
+            lambda layer: MaskSource(layer).output() == operation.mask
+        )

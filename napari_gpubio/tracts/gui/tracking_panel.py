@@ -1,7 +1,8 @@
 """The dock widget "Fiber tracking": click a seed, see its fibers, drag it."""
 
 import threading
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,8 +13,11 @@ from qtpy.QtWidgets import QFormLayout, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import grid_of, volume_layer, volume_of
+from napari_gpubio.core.operations.records import Operation
+from napari_gpubio.core.operations.sessions import Shown
 from napari_gpubio.core.space import world_to_viewer
 from napari_gpubio.core.steps import Step
+from napari_gpubio.core.text import file_name
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.file_dialogs import open_path, save_path
@@ -22,7 +26,6 @@ from napari_gpubio.gui.jobs import LatestJob, Outcome
 from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.lines import Lines
 from napari_gpubio.gui.panel import EnginePanel, heading
-from napari_gpubio.gui.script import file_name
 from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.gui.views import ViewBox
 from napari_gpubio.tracts.fods.napari_io import fixels_of, fods_of
@@ -32,17 +35,21 @@ from napari_gpubio.tracts.gui.fibers import TRACTOGRAMS, count_text, fibers_to_s
 from napari_gpubio.tracts.gui.inputs import ContextBox, SeedBox
 from napari_gpubio.tracts.gui.layers import FiberDisplay, key_of, settings_of
 from napari_gpubio.tracts.gui.methods import MethodForms
-from napari_gpubio.tracts.gui.record import record_of_field
-from napari_gpubio.tracts.gui.request import BundleSettings, Region, Request, Traced, traced_steps
+from napari_gpubio.tracts.gui.records import (
+    add_maps,
+    field_of_layer,
+    field_steps,
+    pictures,
+    record_of_field,
+    track_draft,
+)
+from napari_gpubio.tracts.gui.request import BundleSettings, Request, Traced, traced_steps
 from napari_gpubio.tracts.gui.results import FiberBox
-from napari_gpubio.tracts.gui.script import save_unsaved, source_recipe, tracking_script, unsaved
 from napari_gpubio.tracts.gui.source import (
     HINT,
     NO_TENSORS,
     Field,
     Trackable,
-    add_maps,
-    field_steps,
     is_rgb,
     trackable_of,
     why_not_trackable,
@@ -50,8 +57,10 @@ from napari_gpubio.tracts.gui.source import (
 from napari_gpubio.tracts.io.tractograms import read_tractogram
 from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
 from napari_gpubio.tracts.napari_io import field_of
+from napari_gpubio.tracts.operations import Track, TrackInFixels, TrackInFods
+from napari_gpubio.tracts.regions import Region
 from napari_gpubio.tracts.run import track_to_file_steps
-from napari_gpubio.tracts.seeds import white_matter
+from napari_gpubio.tracts.seeds import AtPoints, white_matter
 
 if TYPE_CHECKING:
     import napari.viewer
@@ -235,7 +244,6 @@ class TrackingPanel(EnginePanel):
             self.show_error(f"{error}.")
             return
         device, study = self.device, layer.name
-        recipe = source_recipe(source, layer, device)
 
         def make(stop: threading.Event) -> Generator[Step, None, Any]:
             field = yield from field_steps(source, device, stop)
@@ -246,7 +254,7 @@ class TrackingPanel(EnginePanel):
             if voxels is None:
                 return
             if isinstance(source, DiffusionScan) and isinstance(field, TensorField):
-                self.source_box.choose(add_maps(self.viewer, field, source, study, recipe))
+                self.source_box.choose(add_maps(self.viewer, field, source, study))
             data, keywords, _ = volume_layer(voxels.astype(np.uint8), field.affine, "white matter", kind="labels")
             self.seed_box.region_box.choose(self.viewer.add_labels(data, **keywords), 1)
             self.show_status(f"{np.count_nonzero(voxels):,} voxels of white matter; press Track")
@@ -320,8 +328,8 @@ class TrackingPanel(EnginePanel):
         if labels is not None:
             if not self.seed_box.label:
                 raise InvalidInput(f"the labels {labels.name!r} are empty; paint the region to seed from")
-            region = Region(volume_of(labels), grid_of(labels)[0])
             name = f"{labels.name} {self.seed_box.label}"
+            region = Region(name=name, voxels=volume_of(labels) == self.seed_box.label, affine=grid_of(labels)[0])
         key = self._key() if labels is not None or bundle is None else bundle.key
         shown = self.display.fiber_layer(key)
         return Request(
@@ -329,7 +337,6 @@ class TrackingPanel(EnginePanel):
             name=name,
             study=layer.name,
             source=source,
-            recipe=source_recipe(source, layer, self.device),
             settings=self._settings(
                 None if bundle is None else bundle.center_mm, "" if labels is None else labels.name
             ),
@@ -404,21 +411,35 @@ class TrackingPanel(EnginePanel):
 
     # -- the script -----------------------------------------------------------------------------------------------
 
-    def script(self, saved: Mapping[str, Path]) -> str:
-        """Return a script that shows the fibers that are on screen; see `tracking_script`."""
-        labels, bundle = self.seed_box.region_box.layer, self.bundles.current
-        is_traced = self.display.fiber_layer(self._key()) is not None
+    def script_layers(self) -> list[Shown]:
+        """Return the layers that are on screen; a seed that has no fibers yet is tracked."""
+        labels, bundle, shown = self.seed_box.region_box.layer, self.bundles.current, pictures(self.viewer.layers)
         nothing = bundle is None and labels is None and any(isinstance(x, Streamlines) for x in self.viewer.layers)
-        request = None if is_traced or nothing else self._request(bundle, labels)
-        return tracking_script(list(self.viewer.layers), request, saved)
+        if self.display.fiber_layer(self._key()) is None and not nothing:
+            request = self._request(bundle, labels)
+            shown.append(Shown(track_draft(request).output(), request.name, "", ""))
+        return shown
 
-    def painted_layers(self) -> list[Any]:
-        """The layers that come with something that no file holds: a mask, seeds of a label region."""
-        return unsaved(self.viewer.layers)
+    def take_draft(self) -> Callable[[], Operation]:
+        """Read the inputs, and return what makes an operation of them."""
+        return partial(track_draft, self._request(self.bundles.current, self.seed_box.region_box.layer))
 
-    def save_painted(self, layer: Any, folder: Path) -> Path:
-        """Save what a layer comes with into a folder."""
-        return save_unsaved(layer, self.viewer.layers, folder)
+    def show_draft(self, operation: Operation) -> bool:
+        """Show an operation that tracks, if a layer has what it tracks in."""
+        if not isinstance(operation, Track | TrackInFods | TrackInFixels):
+            return False
+        if not self.source_box.choose_where(lambda layer: field_of_layer(layer) == operation.field):
+            return False
+        self.methods.show(operation.directions, operation.method)
+        seeds, old = operation.seeds, self.seed_box.form.value()
+        if isinstance(seeds, AtPoints):
+            self.seed_box.form.set_value(replace(old, radius_mm=seeds.radius_mm, points=seeds.points))
+            self.bundles.add(seeds.seed[0])
+            self.controller.refresh()
+        else:
+            self.seed_box.form.set_value(replace(old, per_voxel=seeds.per_voxel))
+        self._retrack.stop()
+        return True
 
 
 def _save(fibers: Tractogram, path: Path) -> str:

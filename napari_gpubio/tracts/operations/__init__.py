@@ -1,6 +1,6 @@
 """The verbs of tracts: operations on diffusion scans, tensors, orientation distributions, regions and fibers."""
 
-from napari_gpubio.tracts.operations.bundles import MeasureBundles, OpenBundle
+from napari_gpubio.tracts.operations.bundles import MeasureBundles, Measured, OpenBundle, ProfileBundles
 from napari_gpubio.tracts.operations.connectome import MakeConnectome, MatrixSettings, OpenConnectome, ShootGeodesics
 from napari_gpubio.tracts.operations.deconvolution import (
     Deconvolve,
@@ -60,6 +60,7 @@ __all__ = [
     "MakeConnectome",
     "MatrixSettings",
     "MeasureBundles",
+    "Measured",
     "Mppca",
     "OpenAtlas",
     "OpenBundle",
@@ -73,6 +74,7 @@ __all__ = [
     "OpenTensors",
     "OpenTractogram",
     "Peaks",
+    "ProfileBundles",
     "Range",
     "Rules",
     "ScanWithoutNoise",

@@ -1,19 +1,26 @@
 """Numbers and profiles of the bundles of many subjects: a verb."""
 
-from collections.abc import Generator
+import threading
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.operations.records import File, Operation, Reading, Ref, Told, Words, given
 from napari_gpubio.core.operations.stores import file, register_kind
+from napari_gpubio.core.operations.volumes import Volume
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.settings import part
 from napari_gpubio.core.steps import Step
 from napari_gpubio.tracts.bundles.group import Group, Member, group_steps, in_order, member_of
+from napari_gpubio.tracts.bundles.profile import Profile, profile
 from napari_gpubio.tracts.bundles.settings import ProfileSettings
+from napari_gpubio.tracts.bundles.summary import summary
 from napari_gpubio.tracts.bundles.tables import Table
+from napari_gpubio.tracts.model import Tractogram
+from napari_gpubio.tracts.places import check_place
 
 
 def _images(rows: list[list[str]]) -> tuple[tuple[str, str], ...]:
@@ -103,3 +110,99 @@ class MeasureBundles(Operation, verb="bundles", makes={"summary": Table, "profil
         """How many rows there are."""
         lines = (f"{len(made.summary):,} bundles", f"{len(made.profiles):,} rows of profiles")
         return Told(lines, {"bundles": made.summary.records(), "profiles": made.profiles.records()})
+
+
+# -- one brain --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """What `ProfileBundles` makes.
+
+    Parameters
+    ----------
+    summary
+        A row for each bundle; see `napari_gpubio.tracts.bundles.summary`.
+    curves
+        The profile of each bundle, by its name.
+    metric
+        Name of the image.
+    notes
+        What is to be known, in sentences.
+    complete
+        Whether all of it was done.
+    """
+
+    summary: Table
+    curves: Mapping[str, Profile]
+    metric: str
+    notes: tuple[str, ...]
+    complete: bool
+
+    @property
+    def profiles(self) -> Table:
+        """A row for each bundle and node."""
+        columns = ("bundle", "node", "metric", "mean", "sd", "n")
+        rows = [
+            (name, node + 1, self.metric, float(found.mean[node]), float(found.sd[node]), int(found.counts[node]))
+            for name, found in self.curves.items()
+            for node in range(len(found))
+        ]
+        return Table(columns, tuple(rows))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProfileBundles(Operation, verb="profiles", makes={"summary": Table, "profiles": Table}):
+    """Write numbers of the bundles of one brain, and how an image runs along each, as tables.
+
+    Of many subjects: bundles. Names that end in .tsv get tabs.
+    """
+
+    examples = ("profiles AF.trx CST.trx --image fa.nii.gz --metric FA --out bundles.csv --profiles-out profiles.csv",)
+    needs_no_file = True
+
+    bundles: tuple[Ref[Tractogram], ...] = given("Bundles", "Tractograms, one bundle each: .trk, .tck, .trx or .vtk.")
+    image: Ref[Volume] = given("Image", "What to average along them, such as FA.")
+    names: tuple[str, ...] = part("Names", "Of the bundles; by default those of their files.", default=())
+    metric: str = param("image", "Metric", "Name of the image in the tables.")
+    settings: ProfileSettings = part("Profiles", "Nodes and weights.", default=ProfileSettings())
+
+    def check(self) -> None:
+        """Raise InvalidInput if there are more or fewer names than bundles, or two are the same."""
+        if self.names and (len(self.names) != len(self.bundles) or len({*self.names}) != len(self.names)):
+            raise InvalidInput(f"there are {len(self.bundles)} bundles and the names {self.names}; give each its own")
+
+    def steps(self, data: Any, *, device: Any, stop: Any) -> Generator[Step, None, Measured]:
+        """Measure them."""
+        names = self.names or tuple(ref.of.title for name, ref in self.inputs() if name == "bundles")
+        for name, fibers in zip(names, data.bundles, strict=True):
+            check_place(fibers, data.image.array.shape, data.image.affine, f"the image of {name}",
+                        is_oriented=data.image.oriented)  # fmt: skip
+        found = dict(zip(names, data.bundles, strict=True))
+        return measured_steps(found, data.image, self.metric, self.settings, device=device, stop=stop)
+
+    def told(self, made: Measured) -> Told:
+        """The numbers of the bundles."""
+        return Told(tuple(made.summary.csv().rstrip().splitlines()), {"bundles": made.summary.records()})
+
+
+def measured_steps(
+    bundles: Mapping[str, Tractogram],
+    image: Volume,
+    metric: str,
+    settings: ProfileSettings,
+    *,
+    device: str | Device,
+    stop: threading.Event | None,
+) -> Generator[Step, None, Measured]:
+    """Measure bundles by their names, step by step; those that were not reached when it is stopped are left out."""
+    curves, notes, grid = dict[str, Profile](), list[str](), (image.array, image.affine)
+    for name, fibers in bundles.items():
+        yield Step(len(curves), len(bundles) + 1, "profiles")
+        if stop is not None and stop.is_set():
+            break
+        curves[name] = profile(fibers, *grid, settings.nodes, settings.weighting)
+        notes += [f"{name}: {note}." for note in curves[name].notes]
+    yield Step(len(bundles), len(bundles) + 1, "numbers of bundles")
+    table = summary({name: bundles[name] for name in curves}, {metric: grid}, device=device)
+    return Measured(table, curves, metric, tuple(notes), complete=len(curves) == len(bundles))

@@ -101,6 +101,7 @@ register_kind(
     write=_write_fods,
     beside=lambda path: {"the JSON file": check_fod_output(path)},
     opens=OpenFods,
+    shows="napari_gpubio.tracts.fods.napari_io:layers_of_fods",
 )
 register_kind(
     FixelField,
@@ -108,4 +109,5 @@ register_kind(
     endings=("",),
     write=_write_fixels,
     opens=OpenFixels,
+    shows="napari_gpubio.tracts.fods.napari_io:layers_of_fixels",
 )

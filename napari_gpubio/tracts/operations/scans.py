@@ -76,6 +76,7 @@ register_kind(
     write=write_scan,
     beside=tables_of,
     opens=OpenScan,
+    shows="napari_gpubio.tracts.napari_io:layers_of_scan",
 )
 
 

@@ -12,9 +12,9 @@ from napari_gpubio.core.reading import untold
 from napari_gpubio.tracts.model import Tractogram
 from napari_gpubio.tracts.operations.dissection import FindClusters
 from napari_gpubio.tracts.operations.fibers import OpenTractogram
-from napari_gpubio.tracts.operations.held import HeldRegion, HeldTractogram
-from napari_gpubio.tracts.operations.regions import BoxRegion, OpenRegion, SphereRegion
-from napari_gpubio.tracts.regions import AnyRegion, Box, Sphere
+from napari_gpubio.tracts.operations.held import HeldAtlas, HeldRegion, HeldTractogram
+from napari_gpubio.tracts.operations.regions import BoxRegion, OpenAtlas, OpenRegion, SphereRegion
+from napari_gpubio.tracts.regions import AnyRegion, Atlas, Box, Sphere
 
 
 def fibers_source(
@@ -65,6 +65,11 @@ def region_source(region: AnyRegion, path: Path | None, key: int | str) -> Outpu
         return BoxRegion(corner_mm=region.low_mm, opposite_mm=region.high_mm, name=region.name).output()
     opened = _first(region, lambda: OpenRegion.at(path or "", label=str(key)), path)
     return opened or HeldRegion.of(region).output()
+
+
+def atlas_source(atlas: Atlas, name: str, path: Path | None) -> Output[Any]:
+    """Return where an atlas comes from: a file, or its labels, which are copied; ``path``: of the file, if known."""
+    return _first(atlas, lambda: OpenAtlas.at(path or ""), path) or HeldAtlas.of(atlas, name).output()
 
 
 def _first(value: Any, opened: Callable[[], Operation], path: Path | None) -> Output[Any] | None:

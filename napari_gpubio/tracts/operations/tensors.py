@@ -140,5 +140,6 @@ register_kind(
     endings=NIFTI_SUFFIXES,
     write=_write,
     opens=OpenTensors,
+    shows="napari_gpubio.tracts.napari_io:layers_of_tensors",
 )
 register_conversion(Conversion(FitTensors, "scan", is_scan))

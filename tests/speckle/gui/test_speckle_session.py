@@ -9,8 +9,9 @@ from napari_gpubio.core.napari_io import KEY, carried
 from napari_gpubio.core.operations import STORE, run_steps, save
 from napari_gpubio.core.operations.layers import record_of
 from napari_gpubio.core.steps import drive
+from napari_gpubio.gui.looks import show_layers
 from napari_gpubio.gui.session_panel import SessionPanel
-from napari_gpubio.gui.session_window import show_layers, shown_steps, take_layers
+from napari_gpubio.gui.session_window import shown_steps, take_layers
 from napari_gpubio.speckle.gui import SpecklePanel
 from napari_gpubio.speckle.gui.inputs import MapRows
 from napari_gpubio.speckle.gui.layers import PANEL

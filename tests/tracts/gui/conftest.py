@@ -4,9 +4,16 @@ import pytest
 from napari.utils._proxies import PublicOnlyProxy
 
 from napari_gpubio.tracts.gui import tensor_panel
-from tests.dock_widgets import HeldAtItsEnd, until_the_end
+from tests.dock_widgets import HeldAtItsEnd, save_scripts_as, until_the_end
 from tests.tracts.gui import tensor_samples
 from tests.tracts.gui.tracking_samples import CALLOSUM, CORTICOSPINAL, HeldTracking, User, add_maps, add_panel
+
+
+@pytest.fixture(autouse=True)
+def unanswered(monkeypatch):
+    """Answers the question where a script goes with nowhere, unless a test says more."""
+    save_scripts_as(monkeypatch, None)
+
 
 # -- Diffusion tensors ------------------------------------------------------------------------------------------------
 

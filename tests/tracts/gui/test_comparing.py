@@ -5,7 +5,7 @@ import pytest
 from napari.components import ViewerModel
 
 from napari_gpubio import tracts
-from napari_gpubio.tracts.gui.appearance import options_of
+from napari_gpubio.gui.looks import options_of
 from tests.dock_widgets import moved
 from tests.tracts.gui.tracking_samples import (
     CALLOSUM,

@@ -156,7 +156,7 @@ def test_the_script_shoots_the_same_geodesics(viewer, shot, monkeypatch, tmp_pat
     made = shown_by_script(script_of(shot), tmp_path, monkeypatch)
     np.testing.assert_array_equal(made.layers["connectome"].data, np.nan_to_num(shot.matrix()))
     np.testing.assert_array_equal(
-        made.layers["geodesics"].shown, viewer.layers["brain phantom regions geodesics"].shown
+        made.layers["brain phantom regions geodesics"].shown, viewer.layers["brain phantom regions geodesics"].shown
     )
 
 

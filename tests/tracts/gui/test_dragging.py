@@ -11,8 +11,8 @@ from scipy.spatial.transform import Rotation
 
 from napari_gpubio import tracts
 from napari_gpubio.core.space import apply_affine
+from napari_gpubio.gui.looks import filter_of, options_of
 from napari_gpubio.gui.views import camera_of, set_view
-from napari_gpubio.tracts.gui.appearance import filter_of, options_of
 from napari_gpubio.tracts.napari_io import scan_layer
 from tests.dock_widgets import MILLISECONDS, Mouse, moved
 from tests.tracts.gui.tracking_samples import (

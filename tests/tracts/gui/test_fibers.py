@@ -12,6 +12,7 @@ from napari.utils.notifications import notification_manager
 from napari_gpubio import tracts
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import carried, volume_layer
+from napari_gpubio.core.operations import digest, run
 from napari_gpubio.core.reading import ReadingNote
 from napari_gpubio.core.space import slice_steps_mm
 from napari_gpubio.gui.lines.paint import unpack_rgb
@@ -26,7 +27,7 @@ from napari_gpubio.tracts.gui.fibers import (
     read_tractogram_layers,
     write_fibers,
 )
-from napari_gpubio.tracts.gui.script import fiber_lines
+from napari_gpubio.tracts.gui.records import output_of_layer
 from napari_gpubio.tracts.io import read_tractogram, write_tractogram
 from tests.tracts.tractogram_samples import AFFINES, SHAPE, WRITTEN, assert_same_fibers, make
 
@@ -117,10 +118,7 @@ def test_groups_of_a_file_become_bundles_each_a_layer(tmp_path):
     assert set(layers) == set(which)
     for name, fibers in which.items():
         assert_same_fibers(fibers_of(layers[name]), made.select(np.array(fibers)))
-        lines = fiber_lines(layers[name], [], filtered=False)
-        found = {"tracts": tracts}
-        exec("\n".join(line for line in lines if line.startswith("fibers =")), found)
-        assert_same_fibers(found["fibers"], made.select(np.array(fibers)))
+        assert digest(run(output_of_layer(layers[name]))) == digest(fibers_of(layers[name]))
 
 
 def test_what_a_reader_assumed_is_shown_and_stays_with_the_layer(tmp_path):

@@ -11,6 +11,7 @@ import pytest
 from napari_gpubio import tracts
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import carried
+from napari_gpubio.core.operations.layers import record_of
 from napari_gpubio.core.steps import drive
 from napari_gpubio.core.tensor_components import axes_of
 from napari_gpubio.tracts.fods.napari_io import fixels_of, fod_layer, fods_of
@@ -184,7 +185,7 @@ def test_open_tensors_tell_the_axes_that_peaks_do_not_say(viewer, panel, qtbot, 
     assert "fixels agree with the tensors" in panel.check_label.text()
     layer = viewer.layers["peaks fixels"]
     assert fixels_of(layer).parameters["frame"] == "fsl"
-    assert "frame='fsl'" in carried(layer, "recipe")[0]
+    assert record_of(layer).of.frame == "fsl"
     assert says(panel.message, "axes of the bvec file", "agree with the tensors" if intent == "none" else "VECTOR")
 
 
@@ -302,8 +303,9 @@ def test_peaks_become_fixels_that_geodesics_are_tracked_in(viewer, panel, qtbot,
         with qtbot.waitSignal(tracking.run_finished, timeout=60_000):
             tracking.place_seed((-5.0, -3.0, 19.0))
         assert len(carried(viewer.layers["bundle 1"], "tractogram")) > 100
-        assert "read_fods" in tracking.script({})
-        assert "find_peaks" in tracking.script({})
+        text = script_of(tracking)
+        assert "OpenFods(" in text
+        assert "FindPeaks(" in text
 
 
 def test_a_click_tracks_in_fods_and_the_panel_offers_their_methods(viewer, qtbot):

@@ -10,11 +10,11 @@ from qtpy.QtCore import Qt
 from napari_gpubio import tracts
 from napari_gpubio.core.napari_io import stored_array, volume_of
 from napari_gpubio.core.quantity import quantity_of
-from napari_gpubio.tracts.gui.noise import request as module
+from napari_gpubio.tracts.gui.noise.plot import expected_deviation
 from napari_gpubio.tracts.napari_io import scan_of
+from napari_gpubio.tracts.operations import noise as module
 from tests.dock_widgets import (
     MILLISECONDS,
-    NOTHING_COPIED,
     Held,
     press_and_wait,
     save_scripts_as,
@@ -155,7 +155,7 @@ def test_the_expected_deviation_is_that_of_noise_alone():
     )  # fmt: skip
     result = tracts.noise.denoise_scan(scan)
     assert np.median(result.rank) == 1  # the level
-    expected = module.expected_deviation(result)
+    expected = expected_deviation(result)
     assert expected == pytest.approx(np.sqrt(1 - 1 / 14), abs=0.01)
     assert result.residual_ratio_histogram(scan).standard_deviation == pytest.approx(expected, abs=0.02)
 
@@ -236,7 +236,7 @@ def test_the_script_of_the_raw_scan_beside_one_that_was_denoised_twice(
     fit_panel.scan_box.choose(proxy.layers["dwi"])
     fit(qtbot, fit_panel)
     text = script_of(fit_panel)
-    assert text.count("denoise_scan(") == 2
+    assert text.count("= Mppca(") == 2
     made = shown_by_script(text, tmp_path, monkeypatch)
     assert len(made.layers) == 8
     assert_same_images(made, proxy)
@@ -256,12 +256,12 @@ def test_the_script_with_a_painted_mask(proxy, fit_panel, noise_box, qtbot, tmp_
     assert np.array_equal(volume_of(layer_named(made, "σ")), volume_of(layer_named(proxy, "σ")))
 
 
-def test_a_scan_that_no_file_holds_makes_no_script(proxy, fit_panel, qtbot):
+def test_a_scan_that_no_file_holds_is_saved_beside_the_script(proxy, fit_panel, qtbot, tmp_path, monkeypatch):
     add_scan(proxy, noisy_scan(), "in memory")
     denoise(qtbot, fit_panel)
     assert names(proxy)[1:] == ["in memory noise σ", "in memory denoised", "in memory residual"]
-    assert script_of(fit_panel) == NOTHING_COPIED
-    assert "'in memory'" in fit_panel.message
+    save_scripts_as(monkeypatch, tmp_path / "script.py")
+    assert "HeldScan(" in script_of(fit_panel)
 
 
 def test_tracking_in_a_denoised_scan_copies_its_denoising(viewer, empty, qtbot, tmp_path, monkeypatch):

@@ -105,6 +105,7 @@ def test_fibers_of_unknown_place_are_taken_as_the_atlas(make, files, qtbot, view
     np.testing.assert_array_equal(panel.matrix(), expected)
     true = tracts.io.read_tractogram(FIBERS)
     np.testing.assert_allclose(viewer.layers["lost"].points[:, ::-1], true.points, atol=1e-3)
+    save_scripts_as(monkeypatch, files / "script.py")
     shown = shown_by_script(script_of(panel), files, monkeypatch)
     np.testing.assert_array_equal(shown.layers["connectome"].data, np.nan_to_num(expected))
 

@@ -1,6 +1,7 @@
 """The dock widgets of tracts: Copy as Python shows what is on screen, bit by bit."""
 
 import ast
+import re
 import shutil
 import subprocess
 import sys
@@ -14,12 +15,13 @@ from napari.utils._proxies import PublicOnlyProxy
 from napari_gpubio import tracts
 from napari_gpubio.core.files import sample_path
 from napari_gpubio.core.napari_io import stored_array
+from napari_gpubio.core.operations import script
 from napari_gpubio.core.space import apply_affine, is_oblique
+from napari_gpubio.gui.looks import options_of
 from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.tracts.gui import TensorPanel
-from napari_gpubio.tracts.gui.appearance import options_of
 from napari_gpubio.tracts.gui.fibers import read_tractogram_layers
-from napari_gpubio.tracts.gui.script import tracking_script
+from napari_gpubio.tracts.gui.records import pictures
 from napari_gpubio.tracts.io.gradients import write_fsl_gradients
 from napari_gpubio.tracts.napari_io import field_of, map_layer, scan_layer
 from napari_gpubio.tracts.samples import brain_sample_layers, ring_sample_layers
@@ -143,7 +145,7 @@ def test_a_label_region_that_is_painted_over_afterwards(viewer, empty, tmp_path,
     layer.refresh()
     save_scripts_as(monkeypatch, tmp_path / "script.py")
     made = shown_by_script(script_of(empty.panel), tmp_path, monkeypatch)
-    assert (tmp_path / "region 1 seeds.npy").is_file()
+    assert len([*tmp_path.glob("*.npy")]) == 1, "the voxels of the region, as they were"
     assert_same_fibers(made, viewer)
     assert "region 1" in of_kind(made, Streamlines)
 
@@ -154,6 +156,7 @@ def test_fibers_of_a_file_and_those_that_a_script_has_chosen(viewer, user, tmp_p
     layer = user.layers["mine.trk"]
     layer.shown = np.arange(len(layer.lines)) % 3 == 0
     layer.color_by = "length_mm"
+    save_scripts_as(monkeypatch, tmp_path / "script.py")
     made = shown_by_script(script_of(user.panel), tmp_path, monkeypatch)
     assert_same_fibers(made, viewer)
 
@@ -173,7 +176,8 @@ def test_fibers_colored_by_images(viewer, empty, tmp_path, monkeypatch):
     viewer.layers.remove(other)
     save_scripts_as(monkeypatch, tmp_path / "script.py")
     text = script_of(empty.panel)
-    assert (tmp_path / "T1 image.npz").is_file()
+    (held,) = tmp_path.glob("*.npy")
+    assert np.array_equal(np.load(held), noise.T)
     assert_same_fibers(shown_by_script(text, tmp_path, monkeypatch), viewer)
 
 
@@ -204,27 +208,32 @@ def test_the_script_in_a_process_and_a_window_of_its_own(viewer, empty, tmp_path
 def test_a_seed_before_its_fit_and_tensors_of_a_file(viewer, empty, tmp_path):
     empty.panel.bundles.add(CALLOSUM)
     add_scan(viewer)
-    assert "field = tracts.fit_tensors(scan, device='auto')\n" in script_of(empty.panel)
+    text = script_of(empty.panel)
+    assert re.search(r"tensors = FitTensors\(scan=\w+\)\n", text)
+    assert "OpenScan(" in text
     path = tmp_path / "tensors.nii.gz"
     tracts.io.write_tensors(path, field())
     data, keywords, _ = map_layer(tracts.io.read_tensors(path), "FA", "study")
     empty.panel.source_box.choose(viewer.add_image(data, **keywords))
-    assert f"field = tracts.io.read_tensors({str(path)!r})\n" in script_of(empty.panel)
+    text = script_of(empty.panel)
+    assert "OpenTensors(" in text
+    assert f"file({str(path)!r}" in text
 
 
-def test_what_comes_from_no_file_is_a_sentence_unless_it_is_hidden(viewer, empty, tmp_path, monkeypatch):
+def test_what_comes_from_no_file_is_saved_beside_the_script(viewer, empty, tmp_path, monkeypatch):
     add_sample(viewer, ring_sample_layers)
     ring = field_of(viewer.layers[0])
     fa = tracts.tensors.scalar_map(ring, "FA")
     empty.panel.place_seed(tuple(apply_affine(ring.affine, np.unravel_index(fa.argmax(), fa.shape))))
     empty.settle()
-    assert script_of(empty.panel) == NOTHING_COPIED
-    assert "do not come from a file" in empty.message
-    empty.layers["bundle 1"].visible = False
-    assert "# bundle 1 is hidden" in script_of(empty.panel)
-    tracts.show(viewer, empty.fibers(), "mine")
-    assert script_of(empty.panel) == NOTHING_COPIED
-    assert "'mine'" in empty.message
+    tracts.show(viewer, empty.fibers().select(np.arange(2)), "mine")
+    viewer.layers["mine"].visible = False
+    save_scripts_as(monkeypatch, None)
+    assert script_of(empty.panel) == NOTHING_COPIED, "the question where to save them was not answered"
+    save_scripts_as(monkeypatch, tmp_path / "script.py")
+    made = shown_by_script(script_of(empty.panel), tmp_path, monkeypatch)
+    assert_same_fibers(made, viewer)
+    assert_same_maps(made, viewer)
 
 
 # -- maps -------------------------------------------------------------------------------------------------------------
@@ -285,6 +294,6 @@ def test_the_name_of_a_file_does_not_become_code(tmp_path, end):
     path = tmp_path / f"a{end}open('made', 'w')  #.trk"
     shutil.copy(sample_path("brain_phantom/bundles.trk"), path)
     (layer,) = read_tractogram_layers(str(path))[:1]
-    tree = ast.parse(tracking_script([layer], None, {}))
+    tree = ast.parse(script(shows=pictures([layer])))
     assert layer.name in {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
     assert "open" not in {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}

@@ -171,14 +171,13 @@ def test_a_mask_can_be_drawn_with_naparis_own_button(proxy, fit_panel, qtbot):
 
 
 @pytest.mark.daily
-def test_the_script_gives_the_same_fa(proxy, fit_panel, qtbot, tmp_path, monkeypatch, capsys):
+def test_the_script_gives_the_same_fa(proxy, fit_panel, qtbot, tmp_path, monkeypatch):
     add_scan(proxy, tracts.phantom.load_brain_phantom())
     fit_panel.form.widget("iterations").value = 1
     fit(qtbot, fit_panel)
     text = script_of(fit_panel)
-    assert "FitSettings(estimator=tracts.WeightedLeastSquares(iterations=1))" in text
+    assert "FitSettings(estimator=WeightedLeastSquares(iterations=1))" in text
     made = shown_by_script(text, tmp_path, monkeypatch)
-    assert fit_panel.check_label.text() in capsys.readouterr().out
     assert np.array_equal(volume_of(layer_named(made, "FA")), volume_of(layer_named(proxy, "FA")))
 
 
@@ -196,7 +195,7 @@ def test_the_script_with_a_painted_mask_and_one_shell(proxy, fit_panel, qtbot, t
     fit(qtbot, fit_panel)
     text = script_of(fit_panel)
     assert (folder / "script.py").read_text(encoding="utf-8") == text
-    assert "SHA-256" in text
+    assert "HeldVolume(" in text
     made = shown_by_script(text, tmp_path, monkeypatch)
     assert np.array_equal(volume_of(layer_named(made, "dwi FA")), volume_of(layer_named(proxy, "dwi FA")))
     assert np.array_equal(volume_of(layer_named(before, "dwi FA")), volume_of(layer_named(proxy, "dwi FA")))

@@ -10,21 +10,21 @@ from napari_gpubio import tracts
 from napari_gpubio.core.files import sample_path
 from napari_gpubio.tracts.gui import tensor_panel as module
 from napari_gpubio.tracts.napari_io import field_of, scan_of
-from tests.dock_widgets import MILLISECONDS, NOTHING_COPIED, error_after_run, script_of
+from tests.dock_widgets import MILLISECONDS, NOTHING_COPIED, error_after_run, save_scripts_as, script_of
 from tests.sentences import says
 from tests.tracts.gui.tensor_samples import add_scan, fit, layer_named, names, phantom_field, saved, sticks
 
 # -- what can go wrong -----------------------------------------------------------------------------------------------
 
 
-def test_run_and_copy_without_a_scan_or_its_file(proxy, fit_panel, qtbot):
+def test_run_and_copy_without_a_scan_or_its_file(proxy, fit_panel, qtbot, monkeypatch, tmp_path):
     assert "no diffusion scan" in error_after_run(qtbot, fit_panel)
     fit_panel.clear_message()
     assert script_of(fit_panel) == NOTHING_COPIED
     assert "no diffusion scan" in fit_panel.message
     add_scan(proxy, sticks())
-    assert script_of(fit_panel) == NOTHING_COPIED
-    assert "file" in fit_panel.message
+    save_scripts_as(monkeypatch, tmp_path / "script.py")
+    assert "HeldScan(" in script_of(fit_panel)
 
 
 def test_a_wrong_gradient_table_is_warned_of(proxy, fit_panel, qtbot):
@@ -104,7 +104,7 @@ def test_the_lowest_shell_of_a_scan_without_b_0_can_be_taken(proxy, fit_panel, q
     assert list(fit_panel.shell_boxes) == scan.shells()
     np.testing.assert_array_equal(scan_of(layer).is_b0, scan.is_b0)
     fit(qtbot, fit_panel)
-    assert "b0_limit=90" in script_of(fit_panel)
+    assert "b0_limit=90.0" in script_of(fit_panel)
 
 
 # -- opening ----------------------------------------------------------------------------------------------------------

@@ -7,15 +7,25 @@ import pytest
 
 from napari_gpubio import tracts
 from napari_gpubio.core.napari_io import KEY
+from napari_gpubio.core.operations import HeldVolume, Volume
 from napari_gpubio.core.space import apply_affine
 from napari_gpubio.tracts.fods.napari_io import fod_layer
 from napari_gpubio.tracts.gui import UncertaintyPanel
+from napari_gpubio.tracts.gui.records import output_of, remember
 from napari_gpubio.tracts.gui.request import BundleSettings
 from napari_gpubio.tracts.gui.uncertainty.panel import OTHER_FODS
 from napari_gpubio.tracts.napari_io import scan_layer
+from napari_gpubio.tracts.operations import Deconvolve
 from napari_gpubio.tracts.seeds import SeedSettings
 from napari_gpubio.tracts.settings import METHODS
-from tests.dock_widgets import error_after_run, press_and_wait, script_of, shown_by_script, until_the_end
+from tests.dock_widgets import (
+    error_after_run,
+    press_and_wait,
+    save_scripts_as,
+    script_of,
+    shown_by_script,
+    until_the_end,
+)
 
 SEED = (0.0, -5.0, 22.0)
 FEW = tracts.FodBootstrapSettings(repeats=3, kept_repeats=2, margin_mm=2.0)
@@ -52,9 +62,8 @@ def made(fods):
     )
 
 
-def show_fods(viewer, fods, name, recipe=None):
+def show_fods(viewer, fods, name):
     data, keywords, _ = fod_layer(fods, name)
-    keywords["metadata"][KEY]["recipe"] = recipe
     return viewer.add_image(data, **keywords)
 
 
@@ -73,14 +82,10 @@ def panel(viewer, qtbot, scan, fods, made):
 
 def test_fibers_in_fods_are_drawn_in_fods(viewer, panel, qtbot, scan, fods, made, mask, tmp_path, monkeypatch):
     assert not panel.fod_box.isHidden()
-    np.save(tmp_path / "mask.npy", mask)
-    recipe = (
-        "import numpy as np",
-        f"scan = tracts.io.read_dwi({str(scan.path)!r})",
-        f"mask = np.load({str(tmp_path / 'mask.npy')!r})",
-        "fods = tracts.deconvolve(scan, None, mask, tracts.CsdSettings(lmax=4), device='cpu')",
-    )
-    show_fods(viewer, fods, "scan", recipe)
+    brain = HeldVolume.of(Volume(array=mask.astype(np.uint8), affine=fods.affine))
+    made_by = Deconvolve(scan=output_of(scan), mask=brain, settings=tracts.CsdSettings(lmax=4))
+    remember(made_by.output(), fods, "cpu")
+    show_fods(viewer, fods, "scan")
     press_and_wait(qtbot, panel, panel.run_button)
     assert panel.message == ""
     expected = tracts.bootstrap(scan, [SEED], made.directions, made.tracking, FEW, field=fods, device="cpu")
@@ -88,8 +93,9 @@ def test_fibers_in_fods_are_drawn_in_fods(viewer, panel, qtbot, scan, fods, made
     assert np.array_equal(np.sort(image.data, axis=None), np.sort(expected.probability, axis=None))
     assert OTHER_FODS not in panel.results.findings
     assert {"length (mm)", "repeats"} <= {row.name for row in panel.results.table.rows}
+    save_scripts_as(monkeypatch, tmp_path / "script.py")
     script = script_of(panel)
-    assert script.count("read_dwi") == 1
+    assert script.count("OpenScan(") == 1
     there = shown_by_script(script, tmp_path, monkeypatch)
     assert np.array_equal(there.layers[image.name].data, image.data)
 

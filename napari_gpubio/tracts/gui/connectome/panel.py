@@ -1,9 +1,8 @@
 """The dock widget "Connectome": a matrix of the regions of an atlas; a click on a cell shows its fibers."""
 
 import threading
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,8 +11,12 @@ from napari.layers import Labels
 from qtpy.QtCore import QSignalBlocker
 from qtpy.QtWidgets import QCheckBox, QFormLayout, QWidget
 
-from napari_gpubio.core.napari_io import saved_path
+from napari_gpubio.core.layer_files import RECORD
+from napari_gpubio.core.operations.files import record_of_output
+from napari_gpubio.core.operations.records import Operation, replaced_fields
+from napari_gpubio.core.operations.sessions import Shown
 from napari_gpubio.core.steps import Step
+from napari_gpubio.core.text import file_name
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.labels import Label
@@ -22,17 +25,15 @@ from napari_gpubio.gui.matrix_plot import MatrixPlot
 from napari_gpubio.gui.number_table import Number
 from napari_gpubio.gui.panel import EnginePanel, heading
 from napari_gpubio.gui.results import ResultBox
-from napari_gpubio.gui.script import file_name
 from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.tracts.connectome.model import COUNT, LENGTH, SCORE
-from napari_gpubio.tracts.gui.connectome.sources import Counted, FiberSource, GeodesicSource
+from napari_gpubio.tracts.gui.connectome.sources import AtlasSource, Counted, FiberSource, GeodesicSource
 from napari_gpubio.tracts.gui.fibers import fiber_layer, fiber_offers, fibers_of
+from napari_gpubio.tracts.gui.records import add_maps, pictures
 from napari_gpubio.tracts.gui.region_box import why_no_regions
-from napari_gpubio.tracts.gui.region_script import save_regions, unsaved_regions
-from napari_gpubio.tracts.gui.script import script_text, source_recipe
-from napari_gpubio.tracts.gui.source import add_maps, source_of
-from napari_gpubio.tracts.io.dwi import read_volume
+from napari_gpubio.tracts.gui.source import source_of
 from napari_gpubio.tracts.model import DiffusionScan
+from napari_gpubio.tracts.operations.connectome import MakeConnectome, MatrixSettings, ShootGeodesics
 
 if TYPE_CHECKING:
     import napari.viewer
@@ -167,13 +168,13 @@ class ConnectomePanel(EnginePanel):
             field, layer = result.fitted
             scan = source_of(layer)
             if isinstance(scan, DiffusionScan):
-                recipe = source_recipe(scan, layer, self.device)
-                self.geodesic_source.box.choose(add_maps(self.viewer, field, scan, layer.name, recipe))
+                self.geodesic_source.box.choose(add_maps(self.viewer, field, scan, layer.name))
         name = result.name
         known = next((x for x in self.viewer.layers if isinstance(x, Streamlines) and x.name == name), None)
         if known is not None:
             self.viewer.layers.remove(known)
-        layer = fiber_layer(result.fibers, name, beside=self.viewer.layers, lines=result.lines)
+        about = {RECORD: record_of_output(result.operation.output("best"))} if result.found.complete else {}
+        layer = fiber_layer(result.fibers, name, beside=self.viewer.layers, lines=result.lines, metadata=about)
         if len(result.fibers):
             layer.color_by = "alignment_fa"
         self.viewer.add_layer(layer)
@@ -256,37 +257,31 @@ class ConnectomePanel(EnginePanel):
 
     # -- the script -----------------------------------------------------------------------------------------------
 
-    def script(self, saved: Mapping[str, Path]) -> str:
-        """Return a script that makes the matrix and shows the fibers of the chosen cell."""
+    def script_layers(self) -> list[Shown]:
+        """Return the matrix as it is shown, and its fibers, of which those of the chosen cell may be shown alone."""
         result = self._result
-        labels = self._labels()
-        code = self.source.code(self.device) if result is None else result.code
-        path = saved_path(labels, read_volume) or saved[labels.name]
-        quantity = self.quantity.currentData() or COUNT
-        options = "".join(f", {name}={value!r}" for name, value in self._options().items() if value)
-        lines = [
-            f"atlas = tracts.io.read_atlas({str(path)!r})",
-            *code(list(self.viewer.layers)),
-            f"matrix = found.matrix({quantity!r}{options})",
-            "viewer.add_image(np.nan_to_num(matrix), name='connectome', colormap='viridis')",
-        ]
-        if self._cell is not None and result is not None:
-            one, other = (int(result.found.labels[place]) for place in self._cell)
-            index = "np.arange(len(fibers))" if result.found.best is None else "fibers.per_fiber['fiber']"
-            lines += [f"layer.shown = np.isin({index}, found.fibers_of({one}, {other}))"]
-        return script_text(lines, {})
+        made = self.source.draft(self._atlas_layer())() if result is None else result.operation
+        matrix = replaced_fields(
+            made, {"matrix": MatrixSettings(of=self.quantity.currentData() or COUNT, **self._options())}
+        )
+        layer = self.fiber_source.box.layer if isinstance(made, MakeConnectome) else None
+        layer = layer if result is None else result.layer
+        fibers = [] if layer is None or layer not in self.viewer.layers else pictures([layer])
+        return [Shown(matrix.output(), "connectome", "", ""), *fibers]
 
-    def _labels(self) -> Any:
-        """The labels of the result, or of the inputs as they stand."""
-        return self._atlas_layer() if self._result is None else self._result.labels
+    def take_draft(self) -> Callable[[], MakeConnectome | ShootGeodesics]:
+        """Read the inputs, and return what makes an operation of them."""
+        return self.source.draft(self._atlas_layer())
 
-    def painted_layers(self) -> list[Any]:
-        """The labels, if no file holds them."""
-        return unsaved_regions([self._labels()])
-
-    def save_painted(self, layer: Any, folder: Path) -> Path:
-        """Save the labels as NIfTI into a folder."""
-        return save_regions(layer, (), folder)
+    def show_draft(self, operation: Operation) -> bool:
+        """Show a connectome, if layers have its atlas and what it is made of."""
+        if not isinstance(operation, MakeConnectome | ShootGeodesics):
+            return False
+        is_count = isinstance(operation, MakeConnectome)
+        source: Any = self.fiber_source if is_count else self.geodesic_source
+        self.kind.setCurrentIndex(self.kind.findData(source))
+        has_atlas = self.atlas_box.choose_where(lambda layer: AtlasSource(layer).output() == operation.atlas)
+        return has_atlas and bool(source.show_draft(operation))
 
     def teardown(self) -> None:
         """End runs and let go of the fibers."""

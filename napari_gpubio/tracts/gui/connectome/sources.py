@@ -3,7 +3,7 @@
 import contextlib
 import dataclasses
 import threading
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator
 from typing import Any
 
 import numpy as np
@@ -11,12 +11,11 @@ import numpy.typing as npt
 from qtpy.QtWidgets import QFormLayout, QVBoxLayout, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.napari_io import carried
+from napari_gpubio.core.operations.records import Output
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.forms import Folded, ParamForm
 from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.lines import Lines
-from napari_gpubio.gui.script import call_text
 from napari_gpubio.tracts.connectome import (
     Connectome,
     ConnectomeSettings,
@@ -29,22 +28,31 @@ from napari_gpubio.tracts.directions import Directions
 from napari_gpubio.tracts.fods.model import FodField
 from napari_gpubio.tracts.gui.fibers import NO_FIBERS, fibers_of, pack_fibers, why_no_fibers
 from napari_gpubio.tracts.gui.methods import MethodForms
-from napari_gpubio.tracts.gui.script import Recipe, checked, fiber_lines, source_recipe
+from napari_gpubio.tracts.gui.records import (
+    fiber_output,
+    field_of_layer,
+    field_output,
+    output_of,
+    path_of,
+    remember,
+    tensor_steps,
+)
 from napari_gpubio.tracts.gui.source import (
     HINT,
     NO_TENSORS,
     Source,
     fods_beside,
     source_of,
-    tensor_steps,
     why_no_source,
 )
 from napari_gpubio.tracts.layer_regions import atlas_of
 from napari_gpubio.tracts.model import TensorField, Tractogram
+from napari_gpubio.tracts.operations.connectome import Geodesics, MakeConnectome, ShootGeodesics
+from napari_gpubio.tracts.operations.sources import atlas_source
 from napari_gpubio.tracts.regions import Atlas
 from napari_gpubio.tracts.settings import InTensors
 
-Code = Callable[[Iterable[Any]], list[str]]
+Matrices = MakeConnectome | ShootGeodesics
 
 
 @dataclasses.dataclass(slots=True, eq=False)
@@ -61,9 +69,8 @@ class Counted:
         Their indices in the connectome, shape (F,).
     found
         The connectome.
-    code
-        Given all layers of the viewer, returns the lines of a script that make ``found``, ``fibers`` and ``layer``
-        from ``atlas``.
+    operation
+        What makes it.
     layer
         That of the fibers; None until it is made.
     lines
@@ -76,7 +83,7 @@ class Counted:
     fibers: Tractogram
     index: npt.NDArray[np.int64]
     found: Connectome
-    code: Code
+    operation: Matrices
     layer: Any = None
     lines: Lines | None = None
     fitted: tuple[TensorField, Any] | None = None
@@ -107,28 +114,24 @@ class FiberSource(QWidget):
             raise InvalidInput(NO_FIBERS)
         settings = self.form.value()
         counting = connectome_steps(fibers, atlas_of(labels), settings, stop=stop)
-        code = self._code_of(layer, settings)
+        draft = self.draft(labels)
 
         def steps() -> Steps:
             found = yield from _silent(counting)
-            return Counted(labels, fibers, np.arange(len(fibers)), found, code, layer)
+            return Counted(labels, fibers, np.arange(len(fibers)), found, draft(), layer)
 
         return steps()
 
-    def code(self, _device: str) -> Code:
-        """Return what `Counted.code` is, of the inputs as they stand."""
-        return self._code_of(self.box.needed(NO_FIBERS), self.form.value())
+    def draft(self, labels: Any) -> Callable[[], MakeConnectome]:
+        """Read the inputs, and return what makes an operation of them; files are looked through in that."""
+        layer, settings, atlas = self.box.needed(NO_FIBERS), self.form.value(), AtlasSource(labels)
+        fibers = fibers_of(layer)
+        return lambda: MakeConnectome(fibers=fiber_output(layer, fibers), atlas=atlas.output(), settings=settings)
 
-    def _code_of(self, layer: Any, settings: ConnectomeSettings) -> Code:
-        def lines(layers: Iterable[Any]) -> list[str]:
-            return [
-                *checked(carried(layer, "recipe") or ()),
-                *fiber_lines(layer, layers, filtered=False),
-                f"settings = {call_text('tracts.connectome', settings)}",
-                "found = tracts.connectome.connectome(fibers, atlas, settings)",
-            ]
-
-        return lines
+    def show_draft(self, operation: MakeConnectome) -> bool:
+        """Show an operation, if a layer has its fibers."""
+        self.form.set_value(operation.settings)
+        return self.box.choose_where(lambda layer: fiber_output(layer, fibers_of(layer)) == operation.fibers)
 
 
 class GeodesicSource(QWidget):
@@ -149,13 +152,19 @@ class GeodesicSource(QWidget):
 
     def steps(self, labels: Any, device: str, stop: threading.Event) -> Steps:
         """Read the inputs and return the search for geodesics; it returns None if the fit was stopped."""
-        return self._shooting(device).steps(labels, atlas_of(labels), stop)
+        return self._shooting(labels).steps(labels, atlas_of(labels), device, stop)
 
-    def code(self, device: str) -> Code:
-        """Return what `Counted.code` is, of the inputs as they stand."""
-        return self._shooting(device).lines
+    def draft(self, labels: Any) -> Callable[[], ShootGeodesics]:
+        """Read the inputs, and return what makes an operation of them; files are looked through in that."""
+        return self._shooting(labels).operation
 
-    def _shooting(self, device: str) -> "_Shooting":
+    def show_draft(self, operation: ShootGeodesics) -> bool:
+        """Show an operation, if a layer has its tensors."""
+        self.form.set_value(operation.settings)
+        self.methods.show(operation.directions, operation.method)
+        return self.box.choose_where(lambda layer: field_of_layer(layer) == operation.tensors)
+
+    def _shooting(self, labels: Any) -> "_Shooting":
         layer = self.box.needed(NO_TENSORS)
         source = source_of(layer)
         if source is None:
@@ -166,8 +175,7 @@ class GeodesicSource(QWidget):
             density=self.form.value(),
             directions=self.methods.launched(),
             tracking=self.tracking_form.value(),
-            device=device,
-            recipe=source_recipe(source, layer, device),
+            atlas=AtlasSource(labels),
             fods=fods_beside(self._viewer, source),
         )
 
@@ -181,35 +189,46 @@ class _Shooting:
     density: GeodesicSettings
     directions: Directions
     tracking: InTensors
-    device: str
-    recipe: Recipe
+    atlas: "AtlasSource"
     fods: FodField | None
 
-    def steps(self, labels: Any, atlas: Atlas, stop: threading.Event) -> Steps:
-        field = yield from tensor_steps(self.source, self.device, stop)
+    def steps(self, labels: Any, atlas: Atlas, device: str, stop: threading.Event) -> Steps:
+        field = yield from tensor_steps(self.source, device, stop)
         if not field.complete:
             return None
         settings = self.density, self.directions, self.tracking
-        steps = geodesic_connectome_steps(field, atlas, *settings, fods=self.fods, device=self.device, stop=stop)
+        steps = geodesic_connectome_steps(field, atlas, *settings, fods=self.fods, device=device, stop=stop)
         found = yield from _silent(steps)
         best = found.best
         if best is None:
             raise InvalidInput(f"no region of {labels.name!r} has tensors; is the atlas of the same space?")
-        fitted = None if isinstance(self.source, TensorField) else (field, self.layer)
-        return Counted(labels, best, best.per_fiber["fiber"], found, self.lines, None, pack_fibers(best), fitted)
+        fitted, made = None if isinstance(self.source, TensorField) else (field, self.layer), self.operation()
+        remember(made.output("best"), Geodesics(found, made.matrix), device)
+        return Counted(labels, best, best.per_fiber["fiber"], found, made, None, pack_fibers(best), fitted)
 
-    def lines(self, _layers: Iterable[Any]) -> list[str]:
-        return [
-            *checked(self.recipe),
-            f"settings = {call_text('tracts.connectome', self.density)}",
-            f"directions = {call_text('tracts', self.directions)}",
-            f"tracking = {call_text('tracts', self.tracking)}",
-            "found = tracts.connectome.geodesic_connectome(",
-            f"    field, atlas, settings, directions, tracking, device={self.device!r}",
-            ")",
-            "fibers = found.best",
-            "layer = tracts.show(viewer, fibers, 'geodesics', color_by='alignment_fa')",
-        ]
+    def operation(self) -> ShootGeodesics:
+        """Return it as an operation; files are looked through, which a worker does."""
+        return ShootGeodesics(
+            tensors=field_output(self.source),
+            atlas=self.atlas.output(),
+            fods=None if self.fods is None else output_of(self.fods),
+            settings=self.density,
+            directions=self.directions,
+            method=self.tracking,
+        )
+
+
+class AtlasSource:
+    """The atlas of a layer as it was when it was read, and the file that may hold it."""
+
+    def __init__(self, layer: Any) -> None:
+        atlas = atlas_of(layer)
+        self._atlas = dataclasses.replace(atlas, labels=np.array(atlas.labels))
+        self._name, self._path = layer.name, path_of(layer)
+
+    def output(self) -> Output[Atlas]:
+        """Return where it comes from; files are read, which a worker does."""
+        return atlas_source(self._atlas, self._name, self._path)
 
 
 def _stack(part: QWidget, title: str, box: QWidget, *others: QWidget) -> None:

@@ -4,7 +4,6 @@ import threading
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,11 +11,12 @@ import numpy.typing as npt
 from qtpy.QtWidgets import QFormLayout, QHBoxLayout, QWidget
 
 from napari_gpubio.core.layer_files import RECORD
-from napari_gpubio.core.napari_io import IN_MM, KEY, carried, volume_layer
+from napari_gpubio.core.napari_io import IN_MM, KEY, volume_layer
 from napari_gpubio.core.operations.files import record_of_output
 from napari_gpubio.core.operations.layers import record_of
 from napari_gpubio.core.operations.stores import STORE
 from napari_gpubio.core.steps import Step
+from napari_gpubio.core.text import file_name
 from napari_gpubio.gui.fields import NumberBox
 from napari_gpubio.gui.forms import text_button
 from napari_gpubio.gui.labels import Label
@@ -25,7 +25,6 @@ from napari_gpubio.gui.lines import Lines
 from napari_gpubio.gui.number_table import Number
 from napari_gpubio.gui.panel import EnginePanel, heading
 from napari_gpubio.gui.results import ResultBox
-from napari_gpubio.gui.script import file_name
 from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.tracts import maps, operations
 from napari_gpubio.tracts.bundles import with_clusters
@@ -41,10 +40,9 @@ from napari_gpubio.tracts.gui.fibers import (
     slider_step,
     why_no_fibers,
 )
-from napari_gpubio.tracts.gui.script import MOST_CLUSTERS
+from napari_gpubio.tracts.gui.records import fiber_output
 from napari_gpubio.tracts.model import Tractogram
 from napari_gpubio.tracts.operations.dissection import Dissect, FindClusters
-from napari_gpubio.tracts.operations.sources import fibers_source
 
 if TYPE_CHECKING:
     import napari.viewer
@@ -176,7 +174,7 @@ class DissectionPanel(EnginePanel):
 
         def make(_: threading.Event) -> Generator[Step, None, tuple[Tractogram, Lines]]:
             yield Step(0, 1, "clusters")
-            found = with_clusters(fibers, within, most=MOST_CLUSTERS)
+            found = with_clusters(fibers, within)
             return found, pack_fibers(found, paint)
 
         self.run_other(make, lambda found: self._show_clusters(layer, fibers, within, *found))
@@ -189,7 +187,7 @@ class DissectionPanel(EnginePanel):
         shown = layer.shown.copy()
         layer.set_lines(lines)
         if (known := record_of(layer)) is not None:
-            found = FindClusters(fibers=known, within_mm=within, most=MOST_CLUSTERS)
+            found = FindClusters(fibers=known, within_mm=within)
             STORE.keep(found, "cpu", fibers)
             layer.metadata[KEY][RECORD] = record_of_output(found.output())
         layer.metadata[KEY] |= {"tractogram": fibers, "clusters_mm": within}
@@ -326,9 +324,13 @@ class DissectionPanel(EnginePanel):
         result = self._result
         layer = self.fibers_box.needed(NO_FIBERS) if result is None else result.layer
         fibers = layer.metadata[KEY]["tractogram"] if result is None else result.fibers
-        path, clusters_mm = carried(layer, "path") or carried(layer, "bundle"), carried(layer, "clusters_mm")
-        source = fibers_source(fibers, layer.name, Path(path) if path else None, record_of(layer), clusters_mm)
-        return dissection_of(source, self.rules.regions() if result is None else result.rules)
+        return dissection_of(fiber_output(layer, fibers), self.rules.regions() if result is None else result.rules)
+
+    def take_draft(self) -> Callable[[], Dissect]:
+        """Read the rules, and return what makes an operation of them."""
+        layer, rules = self.fibers_box.needed(NO_FIBERS), self.rules.regions()
+        fibers = layer.metadata[KEY]["tractogram"]
+        return lambda: dissection_of(fiber_output(layer, fibers), rules)
 
     def script_files(self) -> dict[str, str]:
         """The file that a script writes."""

@@ -16,8 +16,7 @@ from napari_gpubio.gui.fields import ElidedComboBox, NumberBox
 from napari_gpubio.gui.forms import text_button
 from napari_gpubio.gui.lines.sampling import title_of
 from napari_gpubio.tracts.dissection import Condition, ends_in, number, through
-from napari_gpubio.tracts.gui.region_box import RegionBox
-from napari_gpubio.tracts.gui.region_script import ChosenRegion
+from napari_gpubio.tracts.gui.region_box import ChosenRegion, RegionBox
 from napari_gpubio.tracts.operations.dissection import Dissect, Range, Rules
 
 AND, OR = "and", "or"

@@ -2,13 +2,17 @@
 
 import dataclasses
 import threading
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qtpy.QtWidgets import QCheckBox, QFormLayout, QHBoxLayout, QWidget
 
-from napari_gpubio.core.napari_io import KEY, carried, save_layer, saved_path
+from napari_gpubio.core.napari_io import carried
+from napari_gpubio.core.operations.records import Operation
+from napari_gpubio.core.operations.sessions import Shown
+from napari_gpubio.core.operations.stores import run_steps
+from napari_gpubio.core.settings import field_names
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.fields import ElidedComboBox, NumberBox
@@ -17,7 +21,6 @@ from napari_gpubio.gui.forms import Folded, ParamForm, notes_text, text_button
 from napari_gpubio.gui.labels import Label
 from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.panel import EnginePanel
-from napari_gpubio.gui.script import call_text
 from napari_gpubio.gui.views import ViewBox
 from napari_gpubio.tracts.fods.axis_check import AxisCheck, check_axes, check_fods, tensors_of
 from napari_gpubio.tracts.fods.frames import FRAMES
@@ -27,18 +30,25 @@ from napari_gpubio.tracts.fods.napari_io import fixel_layer, fod_layers, fods_of
 from napari_gpubio.tracts.fods.run import deconvolve_steps, find_peaks_steps
 from napari_gpubio.tracts.fods.settings import CsdSettings, MultiTissueSettings, PeakSettings
 from napari_gpubio.tracts.gui.fods.glyphs import SliceGlyphs
-from napari_gpubio.tracts.gui.fods.responses import ResponseBox
-from napari_gpubio.tracts.gui.script import Recipe, checked, fod_recipe, scan_recipe, script_text
+from napari_gpubio.tracts.gui.fods.responses import ResponseBox, ResponseChoice
+from napari_gpubio.tracts.gui.records import MaskSource, mask_source, output_of, pictures, remember, with_record
 from napari_gpubio.tracts.gui.source import mask_in, scan_in, why_no_fods, why_no_mask, why_no_scan
 from napari_gpubio.tracts.io.bedpostx import bedpostx_folder_of
-from napari_gpubio.tracts.io.dwi import read_volume
 from napari_gpubio.tracts.io.fixel_folders import fixel_folder_of
 from napari_gpubio.tracts.io.fixels import read_fixels
-from napari_gpubio.tracts.io.fods import read_fods
 from napari_gpubio.tracts.model import DiffusionScan, TensorField
 from napari_gpubio.tracts.napari_io import field_of, shows_signal_of
+from napari_gpubio.tracts.operations import (
+    Deconvolve,
+    DeconvolveTissues,
+    FindPeaks,
+    OpenFixels,
+    OpenFods,
+    Peaks,
+    TissueFods,
+)
 from napari_gpubio.tracts.tensors.gradient_check import GradientCheck, check_gradients
-from napari_gpubio.tracts.tensors.run import fit_steps
+from napari_gpubio.tracts.tensors.run import checked_mask, fit_steps
 
 if TYPE_CHECKING:
     import napari.viewer
@@ -51,11 +61,10 @@ _UNCHECKED = "Their axes were not checked, since no tensors of the same voxels a
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Deconvolved:
-    """Result of one run: FODs, their study, the lines of a script that make them, and the checks of their axes."""
+    """Result of one run: FODs, their study, and the checks of their axes."""
 
     fods: FodField
     study: str
-    recipe: Recipe
     check: AxisCheck | None
     scan: DiffusionScan | None = None
     gradients: GradientCheck | None = None
@@ -134,7 +143,7 @@ class FodPanel(EnginePanel):
 
     def _show_fitting_rows(self, *_: Any) -> None:
         """Hide what only counts for one tissue where there are several."""
-        for name in {*CsdSettings.__dataclass_fields__} - {*MultiTissueSettings.__dataclass_fields__}:
+        for name in {*field_names(CsdSettings)} - {*field_names(MultiTissueSettings)}:
             self.form.set_row_visible(name, visible=not self.response_box.choice.several)
 
     def _glyph_controls(self) -> QWidget:
@@ -190,10 +199,10 @@ class FodPanel(EnginePanel):
 
         def make(_: threading.Event) -> Generator[Step, None, Deconvolved]:
             yield Step(0, 1, "reading FODs")
-            fods = read_fods(path, basis=basis, frame=frame)
-            check = _checked(check_fods, fods, tensors)
-            recipe = (f"fods = tracts.io.read_fods({str(path)!r}, basis={basis!r}, frame={frame!r})",)
-            return Deconvolved(fods, path.name.split(".")[0], recipe, check)
+            opened = OpenFods.at(path, basis=basis, frame=frame).output()
+            fods = yield from run_steps(opened, device="cpu")
+            remember(opened, fods, "cpu")
+            return Deconvolved(fods, path.name.split(".")[0], _checked(check_fods, fods, tensors))
 
         self.run_other(make, self.show_result)
 
@@ -213,13 +222,12 @@ class FodPanel(EnginePanel):
         def make(_: threading.Event) -> Generator[Step, None, tuple[FixelField, AxisCheck | None]]:
             yield Step(0, 1, "reading fixels")
             fixels = read_fixels(source, frame=frame, tensors=tensors)
+            remember(OpenFixels.at(source, frame=fixels.parameters["frame"]).output(), fixels, "cpu")
             return fixels, _checked(check_axes, fixels, tensors)
 
         def show(found: tuple[FixelField, AxisCheck | None]) -> None:
             fixels, check = found
-            own = fixels.parameters["frame"]
-            recipe = (f"fixels = tracts.io.read_fixels({str(source)!r}, frame={own!r})",)
-            self._show_fixels(fixels, source.name.split(".")[0], recipe)
+            self._show_fixels(fixels, source.name.split(".")[0])
             self._show_check(check)
             self.show_note(notes_text(fixels.notes))
 
@@ -234,18 +242,18 @@ class FodPanel(EnginePanel):
         if fods is None or layer is None:
             self.show_error("There are no FODs; deconvolve a scan, or open some.")
             return
-        made, study, device = fod_recipe(fods, layer), str(carried(layer, "study")), self.device
+        study, device = str(carried(layer, "study")), self.device
         settings: PeakSettings = self.peak_form.value()
-        call = f"fods, {call_text('tracts', settings)}, device={device!r}"
-        recipe = made if isinstance(made, str) else (*made, f"fixels = tracts.find_peaks({call})")
-        self.run_other(
-            lambda stop: find_peaks_steps(fods, settings, device=device, stop=stop),
-            lambda fixels: self._show_fixels(fixels, study, recipe),
-        )
 
-    def _show_fixels(self, fixels: FixelField, study: str, recipe: Recipe) -> None:
-        data, keywords, _ = fixel_layer(fixels, study)
-        keywords["metadata"][KEY]["recipe"] = recipe
+        def make(stop: threading.Event) -> Generator[Step, None, FixelField]:
+            fixels = yield from find_peaks_steps(fods, settings, device=device, stop=stop)
+            remember(FindPeaks(fods=output_of(fods), settings=settings).output("fixels"), Peaks(fixels), device)
+            return fixels
+
+        self.run_other(make, lambda fixels: self._show_fixels(fixels, study))
+
+    def _show_fixels(self, fixels: FixelField, study: str) -> None:
+        data, keywords, _ = with_record(fixel_layer(fixels, study), fixels)
         self.viewer.add_image(data, **keywords)
         self.show_note(notes_text(fixels.notes) or f"{len(fixels.directions):,} fixels")
 
@@ -259,19 +267,22 @@ class FodPanel(EnginePanel):
         """Read the inputs and return the deconvolution; it returns None if it was stopped before that began."""
         scan, study = self._chosen_scan()
         settings, device, mask = self.form.value(), self.device, mask_in(self.mask_box.layer, scan)
-        choice, recipe = self.response_box.choice, self._recipe()
+        choice, draft = self.response_box.choice, self.take_draft()
 
         def steps() -> Generator[Step, None, Deconvolved | None]:
-            field = yield from fit_steps(scan, mask, device=device, stop=stop)
-            responses = (yield from choice.steps(scan, field, settings, device, stop)) if field.complete else ()
+            inside = checked_mask(scan, mask)
+            field = yield from fit_steps(scan, inside, device=device, stop=stop)
+            responses = (yield from choice.steps(scan, inside, field, settings, device, stop)) if field.complete else ()
             if stop.is_set():
                 return None
             fods = yield from deconvolve_steps(
-                scan, responses, field.mask, choice.settings(settings), device=device, stop=stop
+                scan, responses, inside, choice.settings(settings), device=device, stop=stop
             )
             fods = choice.normalized(fods)
             yield Step(1, 1, "checking the axes")
-            return Deconvolved(fods, study, recipe, check_fods(fods, field), scan, check_gradients(field))
+            made = draft()
+            remember(made.output(), fods if isinstance(made, Deconvolve) else TissueFods(fods), device)
+            return Deconvolved(fods, study, check_fods(fods, field), scan, check_gradients(field))
 
         return steps()
 
@@ -280,8 +291,7 @@ class FodPanel(EnginePanel):
         if result is None:
             self.show_note(_STOPPED)
             return
-        layers = fod_layers(result.fods, result.study)
-        layers[0][1]["metadata"][KEY]["recipe"] = result.recipe
+        layers = [with_record(one, result.fods) for one in fod_layers(result.fods, result.study)]
         layer, *_ = [self.viewer.add_image(data, **keywords) for data, keywords, _ in layers]
         self.viewer.layers.selection.active = layer
         for other in self.viewer.layers:
@@ -308,46 +318,33 @@ class FodPanel(EnginePanel):
 
     # -- the script -----------------------------------------------------------------------------------------------
 
-    def script(self, saved: Mapping[str, Path]) -> str:
-        """Return a script that makes the FODs that are chosen, or deconvolves as the panel would if there are none."""
-        layer = self.fod_box.layer
-        recipe = self._recipe() if layer is None else carried(layer, "recipe")
-        study = self._chosen_scan()[1] if layer is None else str(carried(layer, "study"))
-        lines = [
-            *checked(recipe),
-            "",
-            f"for data, keywords, _ in tracts.fods.napari_io.fod_layers(fods, {study!r}):",
-            "    viewer.add_image(data, **keywords)",
-        ]
-        return script_text(lines, dict(saved))
+    def script_layers(self) -> list[Shown]:
+        """Return the layers that are on screen; a deconvolution as the panel would do it if there are no FODs yet."""
+        shown = pictures(self.viewer.layers)
+        if self.fod_box.layer is None:
+            shown.append(Shown(self.take_draft()().output(), f"{self._chosen_scan()[1]} FOD", "", ""))
+        return shown
 
-    def painted_layers(self) -> list[Any]:
-        """The mask, if no file holds it as it is."""
-        mask = self.mask_box.layer
-        return [mask] if mask is not None and saved_path(mask, read_volume) is None else []
+    def take_draft(self) -> Callable[[], Deconvolve | DeconvolveTissues]:
+        """Read the inputs, and return what makes an operation of them."""
+        scan, settings, choice = self._chosen_scan()[0], self.form.value(), self.response_box.choice
+        mask = mask_source(self.mask_box.layer, scan)
 
-    def save_painted(self, layer: Any, folder: Path) -> Path:
-        """Save a mask as NIfTI into a folder."""
-        return save_layer(layer, folder)
+        def draft() -> Deconvolve | DeconvolveTissues:
+            inputs = {"scan": output_of(scan), "mask": None if mask is None else mask.output()}
+            return choice.deconvolution(inputs, settings)
 
-    def _recipe(self) -> Recipe:
-        """The lines of a script that make ``fods``, or the reason why there are none."""
-        scan, _ = self._chosen_scan()
-        made = scan_recipe(scan, self.scan_box.layer)
-        if isinstance(made, str):
-            return made
-        mask, mask_text = self.mask_box.layer, "None"
-        lines = [*made]
-        if mask is not None:
-            file = saved_path(mask, read_volume)
-            if file is None:
-                return f"no file holds the mask {mask.name!r}; save it and choose the saved layer"
-            lines.append(f"mask = tracts.io.read_mask({str(file)!r}, scan.shape, scan.affine)")
-            mask_text = "mask"
-        lines.append(f"field = tracts.fit_tensors(scan, {mask_text}, device={self.device!r})")
-        settings: CsdSettings = self.form.value()
-        choice = self.response_box.choice
-        responses, after = choice.script_lines(settings, self.device)
-        chosen = call_text("tracts", choice.settings(settings))
-        call = f"scan, responses, field.mask, {chosen}, device={self.device!r}"
-        return (*lines, *responses, f"fods = tracts.deconvolve({call})", *after)
+        return draft
+
+    def show_draft(self, operation: Operation) -> bool:
+        """Show a deconvolution, if a layer has its scan and its responses are those of no file."""
+        if not isinstance(operation, Deconvolve | DeconvolveTissues):
+            return False
+        choice = ResponseChoice.of(operation)
+        if choice is None or not self.scan_box.choose_where(lambda x: output_of(scan_in(x)) == operation.scan):
+            return False
+        self.response_box.show(choice)
+        known = {name: getattr(operation.settings, name) for name in field_names(type(operation.settings))}
+        self.form.set_value(dataclasses.replace(self.form.value(), **known))
+        mask = operation.mask
+        return mask is None or self.mask_box.choose_where(lambda layer: MaskSource(layer).output() == mask)

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QCheckBox, QVBoxLayout, QWidget
@@ -13,11 +14,10 @@ from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.file_dialogs import open_paths
 from napari_gpubio.gui.forms import row_of, text_button
-from napari_gpubio.gui.script import call_text
 from napari_gpubio.tracts.fods.estimate import estimate_response_steps
 from napari_gpubio.tracts.fods.model import FodField
 from napari_gpubio.tracts.fods.normalize import normalize_tissues
-from napari_gpubio.tracts.fods.response import Response, in_tissue_order, read_response
+from napari_gpubio.tracts.fods.response import TISSUES, Response, in_tissue_order, read_response
 from napari_gpubio.tracts.fods.settings import (
     CsdSettings,
     HighestFa,
@@ -28,6 +28,13 @@ from napari_gpubio.tracts.fods.settings import (
 )
 from napari_gpubio.tracts.fods.tissues import estimate_tissue_responses_steps
 from napari_gpubio.tracts.model import DiffusionScan, TensorField
+from napari_gpubio.tracts.operations import (
+    Deconvolve,
+    DeconvolveTissues,
+    EstimateResponse,
+    EstimateTissueResponses,
+    OpenResponse,
+)
 
 _FILES = "Responses (*.txt);;All files (*)"
 _OPEN = (
@@ -64,7 +71,13 @@ class ResponseChoice:
         return len(self.responses) > 1 if self.responses else isinstance(self.estimate, TwoTissues)
 
     def steps(
-        self, scan: DiffusionScan, field: TensorField, settings: CsdSettings, device: str, stop: threading.Event
+        self,
+        scan: DiffusionScan,
+        mask: Any,
+        field: TensorField,
+        settings: CsdSettings,
+        device: str,
+        stop: threading.Event,
     ) -> Generator[Step, None, tuple[Response, ...]]:
         """Return the responses of files, or estimate them, step by step."""
         if self.responses:
@@ -72,11 +85,11 @@ class ResponseChoice:
         if isinstance(self.estimate, TwoTissues):
             return (
                 yield from estimate_tissue_responses_steps(
-                    scan, field.mask, self.estimate, field=field, device=device, stop=stop
+                    scan, mask, self.estimate, field=field, device=device, stop=stop
                 )
             )
         one = estimate_response_steps(
-            scan, field.mask, self.estimate, shell=settings.shell, field=field, device=device, stop=stop
+            scan, mask, self.estimate, shell=settings.shell, field=field, device=device, stop=stop
         )
         return ((yield from one),)
 
@@ -90,18 +103,31 @@ class ResponseChoice:
         """Return the FODs, normalized if that is chosen, there are several tissues, and the run came to its end."""
         return normalize_tissues(fods) if self.normalize and self.several and fods.complete else fods
 
-    def script_lines(self, settings: CsdSettings, device: str) -> tuple[list[str], list[str]]:
-        """Return the lines that make ``responses`` of ``scan`` and ``field``, and those after the deconvolution."""
-        after = ["fods = tracts.normalize_tissues(fods)"] if self.normalize and self.several else []
-        if self.responses:
-            files = ", ".join(f"tracts.fods.read_response({str(one.path)!r})" for one in self.responses)
-            return [f"responses = [{files}]"], after
-        chosen = call_text("tracts", self.estimate)
-        if isinstance(self.estimate, TwoTissues):
-            call = f"scan, field.mask, {chosen}, field=field, device={device!r}"
-            return [f"responses = tracts.estimate_tissue_responses({call})"], after
-        call = f"scan, field.mask, {chosen}, shell={settings.shell}, field=field, device={device!r}"
-        return [f"responses = tracts.estimate_response({call})"], after
+    def deconvolution(self, inputs: dict[str, Any], form: CsdSettings) -> Deconvolve | DeconvolveTissues:
+        """Return the operation of a deconvolution; ``inputs``: where its scan and mask come from.
+
+        Files are looked through, which a worker does.
+        """
+        settings, estimate = self.settings(form), self.estimate
+        responses = [OpenResponse.at(str(one.path)).output() for one in self.responses]
+        if isinstance(settings, MultiTissueSettings):
+            if isinstance(estimate, TwoTissues) and not responses:
+                found = EstimateTissueResponses(tissues=estimate, **inputs)
+                responses = [found.output(tissue) for tissue in TISSUES if found.has(tissue)]
+            how: Any = {"responses": tuple(responses), "normalize": self.normalize, "settings": settings}
+            return DeconvolveTissues(**how, **inputs)
+        if isinstance(estimate, HighestFa) and not responses:
+            responses = [EstimateResponse(method=estimate, shell=form.shell, **inputs).output()]
+        return Deconvolve(response=responses[0], settings=settings, **inputs)
+
+    @classmethod
+    def of(cls, operation: Deconvolve | DeconvolveTissues) -> "ResponseChoice | None":
+        """Return the choice of a deconvolution whose responses are estimated; None if they are those of files."""
+        made = next((ref.of for name, ref in operation.inputs() if name in ("response", "responses")), None)
+        if isinstance(made, EstimateResponse):
+            return cls(made.method)
+        normalize = isinstance(operation, DeconvolveTissues) and operation.normalize
+        return cls(made.tissues, normalize=normalize) if isinstance(made, EstimateTissueResponses) else None
 
 
 _ESTIMATED = (
@@ -143,6 +169,13 @@ class ResponseBox(QWidget):
         """What is chosen."""
         chosen: ResponseChoice = self.box.currentData()
         return replace(chosen, normalize=self.normalize.isChecked())
+
+    def show(self, choice: ResponseChoice) -> None:
+        """Choose how responses are estimated."""
+        index = next(n for n, (_, known) in enumerate(_ESTIMATED) if type(known.estimate) is type(choice.estimate))
+        self.box.setItemData(index, replace(choice, normalize=False))
+        self.box.setCurrentIndex(index)
+        self.normalize.setChecked(choice.normalize)
 
     def open(self, paths: Sequence[str | Path]) -> None:
         """Read the responses of a fiber or of tissues, in any order, and choose them."""

@@ -2,24 +2,26 @@
 
 import threading
 from collections.abc import Generator
-from typing import Any
+from typing import Any, NamedTuple
 
 from qtpy.QtWidgets import QCheckBox, QGroupBox, QVBoxLayout
 
-from napari_gpubio.core.napari_io import KEY, carried
+from napari_gpubio.core.napari_io import LayerData, carried
+from napari_gpubio.core.operations.stores import run_steps
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.docking import DockWindow
 from napari_gpubio.gui.forms import ParamForm, muted_label, row_of, text_button
 from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.panel import EnginePanel
-from napari_gpubio.tracts.gui.noise.plot import ResidualPlot
-from napari_gpubio.tracts.gui.noise.request import Denoised, NoiseRequest, NoiseSummary, denoised_steps
-from napari_gpubio.tracts.gui.noise.script import denoising_recipe
-from napari_gpubio.tracts.gui.script import scan_recipe
-from napari_gpubio.tracts.gui.source import scan_in, shown_as
-from napari_gpubio.tracts.napari_io import scan_of, shows_signal_of
+from napari_gpubio.tracts.gui.noise.plot import NoiseSummary, ResidualPlot, summary_of
+from napari_gpubio.tracts.gui.records import output_of, remember
+from napari_gpubio.tracts.gui.source import scan_in
+from napari_gpubio.tracts.model import DiffusionScan
+from napari_gpubio.tracts.napari_io import DENOISED_PARTS, denoised_layer, of_result, scan_of, shows_signal_of
 from napari_gpubio.tracts.noise.settings import NoiseSettings
+from napari_gpubio.tracts.operations.noise import Mppca
 
+_OUTPUTS = {"noise σ": "noise", "denoised": "scan", "residual": "residual"}
 _DENOISE = (
     "Take the noise out of the scan by Marchenko-Pastur PCA (MPPCA), in all voxels that have a signal. It is for raw "
     "scans: before motion or distortion correction and any resampling. MPPCA may be covered by patents; check before "
@@ -35,6 +37,14 @@ _NUMBERS = (
     "{expected:.2f}, since the noise of the signal components stays."
 )
 _STOPPED = "Denoising was stopped and nothing was added, since a scan that is denoised in part fits no model."
+
+
+class Denoised(NamedTuple):
+    """Result of one run: layers by their parts, from the bottom to the top."""
+
+    scan: DiffusionScan
+    layers: dict[str, LayerData]
+    summary: NoiseSummary
 
 
 class NoiseBox(QGroupBox):
@@ -83,17 +93,9 @@ class NoiseBox(QGroupBox):
 
     def _make_steps(self, stop: threading.Event) -> Generator[Step, None, Denoised | None]:
         layer: Any = self._scan_box.layer
-        scan = scan_in(layer)
-        settings, device = self.form.value(), self._panel.device
-        request = NoiseRequest(
-            scan=scan,
-            study=str(layer.name),
-            recipe=denoising_recipe(scan_recipe(scan, layer), settings, device),
-            settings=settings,
-            device=device,
-        )
+        scan, settings = scan_in(layer), self.form.value()
         settings.edges(scan.shape, scan.data.shape[3])  # says at once what cannot be denoised
-        return denoised_steps(request, stop)
+        return _denoised_steps(scan, str(layer.name), settings, self._panel.device, stop)
 
     # -- results --------------------------------------------------------------------------------------------------
 
@@ -103,7 +105,8 @@ class NoiseBox(QGroupBox):
             self._panel.show_status("stopped")
             self._panel.show_note(_STOPPED)
             return
-        layers = {part: self._added(*layer) for part, layer in denoised.layers.items()}
+        add = self._panel.viewer.add_image
+        layers = {part: add(data, **keywords) for part, (data, keywords, _) in denoised.layers.items()}
         for layer in self._panel.viewer.layers:
             if shows_signal_of(layer, denoised.scan):
                 layer.visible = False
@@ -111,11 +114,6 @@ class NoiseBox(QGroupBox):
         self._panel.viewer.layers.selection.active = layers["denoised"]
         self._scan_box.choose(layers["denoised"])  # the panel then shows the notes of the scan
         self._tell(denoised.summary)
-
-    def _added(self, data: Any, keywords: dict[str, Any], _: str) -> Any:
-        layer = self._panel.viewer.add_image(data, **keywords)
-        layer.metadata[KEY]["shown_at_first"] = shown_as(layer)
-        return layer
 
     def _tell(self, summary: NoiseSummary) -> None:
         self._summary = summary
@@ -145,3 +143,20 @@ class NoiseBox(QGroupBox):
         if self._summary is not None:
             plot.draw(self._summary)
         return plot
+
+
+def _denoised_steps(
+    scan: DiffusionScan, study: str, settings: NoiseSettings, device: str, stop: threading.Event
+) -> Generator[Step, None, Denoised | None]:
+    """Denoise a scan and make what is shown of it; None if it was stopped, since a part of a scan fits no model."""
+    operation = Mppca(scan=output_of(scan), settings=settings)
+    made = yield from run_steps(operation, device=device, stop=stop)
+    if made is None or not made.complete:
+        return None
+    yield Step(1, 1, "comparing what was taken away with the noise")
+    remember(operation.output(), made, device)
+    layers = {
+        part: of_result(denoised_layer(made.result, scan, part, study), operation.output(_OUTPUTS[part]))
+        for part in DENOISED_PARTS
+    }
+    return Denoised(scan, layers, summary_of(made.result, scan, study))

@@ -1,18 +1,68 @@
-"""The plot of residual / noise: its histogram, and normal curves of its own deviation and of the expected one."""
+"""How much noise was found, and the plot of residual / noise: its histogram, and normal curves of two deviations."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import pyqtgraph
 from qtpy.QtCore import QSize, Qt
 from qtpy.QtWidgets import QWidget
 
+from napari_gpubio.core.numbers import short_number
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.plots import Array, ThemedPlot
-from napari_gpubio.tracts.gui.noise.request import NoiseSummary
+from napari_gpubio.tracts.model import DiffusionScan
+from napari_gpubio.tracts.noise.model import DenoisedScan, ResidualRatios
 
 _BAR_ALPHA = 0x80  # of 255
 _POINTS = 401  # of a curve
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class NoiseSummary:
+    """How much noise was found, and how far what was taken away looks like it.
+
+    ``sigma``: median of the noise level, in units of the signal; ``components``: median number of signal components;
+    ``expected``: standard deviation that the ratios of residual and noise should have.
+    """
+
+    study: str
+    sigma: float
+    components: float
+    ratios: ResidualRatios
+    expected: float
+
+    @property
+    def text(self) -> str:
+        """The numbers in a line."""
+        return (
+            f"σ median {short_number(self.sigma, 3)}, signal components median {short_number(self.components)}, "
+            f"SD of residual / σ {self.ratios.standard_deviation:.2f}"
+        )
+
+
+def summary_of(result: DenoisedScan, scan: DiffusionScan, study: str) -> NoiseSummary:
+    """Return what was found in a scan that was denoised; ``scan``: with its noise, ``study``: name of its layer."""
+    return NoiseSummary(
+        study=study,
+        sigma=float(np.median(result.noise[result.mask])),
+        components=float(np.median(result.rank[result.mask])),
+        ratios=result.residual_ratio_histogram(scan),
+        expected=expected_deviation(result),
+    )
+
+
+def expected_deviation(result: DenoisedScan) -> float:
+    """Return the standard deviation that residual / noise should have, over the voxels in which noise was found.
+
+    It is sqrt(1 - k / r) for k signal components and r, the smaller one of the numbers of volumes and of voxels of a
+    window: the share of the noise that lies in the other components; NaN if no noise was found.
+    """
+    found = result.noise > 0
+    if not found.any():
+        return float("nan")
+    smaller = min(result.denoised.data.shape[3], int(np.prod(result.parameters["window"])))
+    return float(np.sqrt(1 - result.rank[found].mean(dtype=np.float64) / smaller))
 
 
 class ResidualPlot(ThemedPlot):

@@ -2,7 +2,7 @@
 
 import dataclasses
 import threading
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,9 @@ from qtpy.QtWidgets import QFormLayout, QWidget
 
 from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.napari_io import affine_mm, carried, is_oriented, save_layer, saved_path, volume_of
+from napari_gpubio.core.napari_io import affine_mm, is_oriented, volume_of
+from napari_gpubio.core.operations.records import Operation, Output
+from napari_gpubio.core.operations.volumes import Volume, source_of
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import Connections, connect_all, single_shot
@@ -21,15 +23,14 @@ from napari_gpubio.gui.layers import LayerBox, LayerListener
 from napari_gpubio.gui.panel import EnginePanel, heading
 from napari_gpubio.gui.ranked_table import RankedColumn, RankedTable
 from napari_gpubio.gui.results import ResultBox
-from napari_gpubio.gui.script import call_text
 from napari_gpubio.gui.streamlines import Streamlines
-from napari_gpubio.tracts.bundles import Profile, Table, profile, summary
 from napari_gpubio.tracts.bundles.settings import ProfileSettings
 from napari_gpubio.tracts.gui.fibers import NO_FIBERS, fiber_offers, fibers_of
 from napari_gpubio.tracts.gui.profiles.plot import Band, ProfilePlot
-from napari_gpubio.tracts.gui.script import checked, fiber_lines, script_text
-from napari_gpubio.tracts.io.dwi import read_volume
+from napari_gpubio.tracts.gui.records import fiber_output, path_of
 from napari_gpubio.tracts.model import Tractogram
+from napari_gpubio.tracts.operations import HeldTractogram, Measured, ProfileBundles
+from napari_gpubio.tracts.operations.bundles import measured_steps
 from napari_gpubio.tracts.places import check_place
 
 if TYPE_CHECKING:
@@ -48,14 +49,29 @@ FOLLOW_MS = 200  # after a change
 NO_IMAGE = "there is no image to average; open one, or fit tensors and take their FA"
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Measured:
-    """Result of a run: the table and the profiles of the bundles."""
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Inputs:
+    """What a run measures, read from the panel: fibers by the layers that show them, and an image."""
 
-    table: Table
-    profiles: Mapping[str, Profile]
-    quantity: str
-    notes: tuple[str, ...]
+    bundles: Mapping[Any, Tractogram]
+    names: tuple[str, ...]
+    image: Volume
+    path: Path | None
+    settings: ProfileSettings
+
+    def operation(self) -> ProfileBundles:
+        """Return it as an operation, where files are looked through."""
+        bundles = [
+            fiber_output(layer, fibers) if fibers is fibers_of(layer) else HeldTractogram.of(fibers, name).output()
+            for name, (layer, fibers) in zip(self.names, self.bundles.items(), strict=True)
+        ]
+        return ProfileBundles(
+            bundles=tuple(bundles),
+            image=source_of(self.image, self.path),
+            names=self.names,
+            metric=self.image.name,
+            settings=self.settings,
+        )
 
 
 class ProfilesPanel(EnginePanel):
@@ -66,7 +82,7 @@ class ProfilesPanel(EnginePanel):
 
     def __init__(self, viewer: "napari.viewer.Viewer", parent: QWidget | None = None) -> None:
         super().__init__(viewer, run_text="Measure", parent=parent)
-        self._result: Measured | None = None
+        self._result: tuple[Inputs, Measured] | None = None
         self.image_box = LayerBox(viewer, _why_no_image, empty="open an image, or fit tensors", parent=self)
         self.form = ParamForm(ProfileSettings(), parent=self)
         self.plot, self.table = ProfilePlot(self), RankedTable(COLUMNS, self)
@@ -118,10 +134,10 @@ class ProfilesPanel(EnginePanel):
         if self._bundles() and self.image_box.layer is not None:
             self.run_again(end_first=True)
 
-    def _bundles(self) -> dict[str, Tractogram]:
+    def _bundles(self) -> dict[Any, Tractogram]:
         """The fibers on screen, by layer."""
-        found = {layer.name: (fibers_of(layer), layer) for layer in self._listener.layers if layer.visible}
-        return {name: _shown(fibers, layer) for name, (fibers, layer) in found.items() if layer.shown.any()}
+        found = {layer: fibers_of(layer) for layer in self._listener.layers if layer.visible}
+        return {layer: _shown(fibers, layer) for layer, fibers in found.items() if layer.shown.any()}
 
     def chosen_layers(self) -> list[Any]:
         """The image, and the bundles that are shown."""
@@ -129,34 +145,37 @@ class ProfilesPanel(EnginePanel):
 
     # -- running --------------------------------------------------------------------------------------------------
 
-    def make_steps(self, stop: threading.Event) -> Generator[Step, None, Measured]:
+    def make_steps(self, stop: threading.Event) -> Generator[Step, None, tuple[Inputs, Measured]]:
         """Read the inputs and return the measurement."""
+        return _steps(self._inputs(), choose_device(self.device), stop)
+
+    def _inputs(self) -> Inputs:
         bundles = self._bundles()
         if not bundles:
             raise InvalidInput(NO_FIBERS)
-        image = self.image_box.needed(NO_IMAGE)
-        volume, affine = np.asarray(volume_of(image)), affine_mm(image)
+        layer = self.image_box.needed(NO_IMAGE)
+        volume = _volume_in(layer)
         for fibers in bundles.values():
-            check_place(fibers, volume.shape, affine, f"the image {image.name!r}", is_oriented=is_oriented(image))
-        return _steps(
-            bundles,
-            (volume, affine),
-            image.name,
-            self.form.value(),
-            choose_device(self.device),
-            stop,
+            place = volume.array.shape, volume.affine, f"the image {layer.name!r}"
+            check_place(fibers, *place, is_oriented=is_oriented(layer))
+        return Inputs(
+            bundles=bundles,
+            names=tuple(one.name for one in bundles),
+            image=volume,
+            path=path_of(layer),
+            settings=self.form.value(),
         )
 
-    def show_result(self, result: Measured) -> None:
+    def show_result(self, made: tuple[Inputs, Measured]) -> None:
         """Show the table and the profiles."""
-        self._result = result
-        colors = {name: theme.REGIONS[n % len(theme.REGIONS)] for n, name in enumerate(result.profiles)}
-        bands = {n: Band(one.mean, one.mean - one.sd, one.mean + one.sd) for n, one in result.profiles.items()}
-        self.plot.draw(bands, colors, result.quantity)
-        names = {f"{result.quantity}_{what}": f"image_{what}" for what in ("mean", "sd")}
+        self._result, (_, result) = made, made
+        colors = {name: theme.REGIONS[n % len(theme.REGIONS)] for n, name in enumerate(result.curves)}
+        bands = {n: Band(one.mean, one.mean - one.sd, one.mean + one.sd) for n, one in result.curves.items()}
+        self.plot.draw(bands, colors, result.metric)
+        names = {f"{result.metric}_{what}": f"image_{what}" for what in ("mean", "sd")}
         rows = [
-            {names.get(column, column): value for column, value in zip(result.table.columns, row, strict=True)}
-            for row in result.table.rows
+            {names.get(column, column): value for column, value in zip(result.summary.columns, row, strict=True)}
+            for row in result.summary.rows
         ]
         self.table.show_rows(rows, list(colors.values()))
         self.results.show_numbers((), [("warning", note) for note in result.notes])
@@ -165,46 +184,34 @@ class ProfilesPanel(EnginePanel):
 
     def _ask_to_save_table(self) -> None:
         assert self._result is not None  # the button needs a result
-        write = self._result.table.write
+        write = self._result[1].summary.write
         self.results.files.ask_to_write("Save the table", "CSV (*.csv)", "bundles.csv", lambda: write)
 
     def _ask_to_save(self) -> None:
         assert self._result is not None  # the button needs a result
-        table = profile_table(self._result.profiles, self._result.quantity)
+        table = self._result[1].profiles
         self.results.files.ask_to_write("Save the profiles", "CSV (*.csv)", "profiles.csv", lambda: table.write)
 
     # -- the script -----------------------------------------------------------------------------------------------
 
-    def script(self, saved: Mapping[str, Path]) -> str:
-        """Return a script that prints the table and the profiles of the bundles on screen."""
-        image = self.image_box.needed(NO_IMAGE)
-        path, layers, lines = saved_path(image, read_volume) or saved[image.name], list(self.viewer.layers), list[str]()
-        recipes = dict.fromkeys(carried(x, "recipe") for x in self._listener.layers if carried(x, "recipe"))
-        for recipe in recipes:
-            lines += checked(recipe)
-        lines += ["bundles = {}"]
-        for layer in self._listener.layers:
-            if layer.visible and layer.shown.any():
-                lines += fiber_lines(layer, layers)
-                lines += [f"bundles[{layer.name!r}] = fibers.select(layer.shown)"]
-        call = call_text("tracts.bundles", self.form.value()).partition("(")[2].removesuffix(")")
-        options = f", {call}" if call else ""
-        lines += [
-            f"image, affine = tracts.io.read_volume({str(path)!r})",
-            f"print(tracts.bundles.summary(bundles, {{{image.name!r}: (image, affine)}}).csv())",
-            "for name, bundle in bundles.items():",
-            f"    print(name, tracts.bundles.profile(bundle, image, affine{options}).mean.tolist())",
-        ]
-        return script_text(lines, {})
+    def operation(self) -> ProfileBundles:
+        """Return the operation of the numbers that are shown, or of a run with what is on screen."""
+        return (self._inputs() if self._result is None else self._result[0]).operation()
 
-    def painted_layers(self) -> list[Any]:
-        """The image, if no file holds it."""
-        image = self.image_box.needed(NO_IMAGE)
-        return [] if saved_path(image, read_volume) else [image]
+    def script_files(self) -> dict[str, str]:
+        """Files that a script writes."""
+        return {"summary": "bundles.csv", "profiles": "profiles.csv"}
 
-    def save_painted(self, layer: Any, folder: Path) -> Path:
-        """Save the image as NIfTI into a folder."""
-        return save_layer(layer, folder)
+    def take_draft(self) -> Callable[[], ProfileBundles]:
+        """Read the inputs, and return what makes an operation of them."""
+        return self._inputs().operation
+
+    def show_draft(self, operation: Operation) -> bool:
+        """Show a measurement, if a layer has its image; its bundles are those on screen."""
+        if not isinstance(operation, ProfileBundles):
+            return False
+        self.form.set_value(operation.settings)
+        return self.image_box.choose_where(lambda layer: _image_of(layer) == operation.image)
 
     def teardown(self) -> None:
         """End runs and let go of the fibers."""
@@ -213,40 +220,23 @@ class ProfilesPanel(EnginePanel):
         self._result = None
 
 
-def profile_table(profiles: Mapping[str, Profile], metric: str) -> Table:
-    """Return profiles as one table, a row for each bundle and node, as the shell writes them."""
-    columns = ("bundle", "node", "metric", "mean", "sd", "n")
-    rows = [
-        (name, node + 1, metric, float(found.mean[node]), float(found.sd[node]), int(found.counts[node]))
-        for name, found in profiles.items()
-        for node in range(len(found))
-    ]
-    return Table(columns, tuple(rows))
-
-
-def _steps(
-    bundles: Mapping[str, Tractogram],
-    image: tuple[Any, Any],
-    quantity: str,
-    settings: ProfileSettings,
-    device: Device,
-    stop: threading.Event,
-) -> Generator[Step, None, Measured]:
-    profiles, notes = dict[str, Profile](), list[str]()
-    for name, fibers in bundles.items():
-        yield Step(len(profiles), len(bundles) + 1, "profiles")
-        if stop.is_set():
-            break
-        profiles[name] = profile(fibers, *image, settings.nodes, settings.weighting)
-        notes += [f"{name}: {note}." for note in profiles[name].notes]
-    yield Step(len(bundles), len(bundles) + 1, "numbers of bundles")
-    done = {name: bundles[name] for name in profiles}
-    return Measured(summary(done, {quantity: image}, device=device), profiles, quantity, tuple(notes))
+def _steps(inputs: Inputs, device: Device, stop: threading.Event) -> Generator[Step, None, tuple[Inputs, Measured]]:
+    bundles = dict(zip(inputs.names, inputs.bundles.values(), strict=True))
+    how = inputs.image, inputs.image.name, inputs.settings
+    return inputs, (yield from measured_steps(bundles, *how, device=device, stop=stop))
 
 
 def _shown(fibers: Tractogram | None, layer: Streamlines) -> Tractogram:
     assert fibers is not None  # the listener accepts no others
     return fibers if layer.shown.all() else fibers.select(layer.shown)
+
+
+def _volume_in(layer: Any) -> Volume:
+    return Volume(array=np.asarray(volume_of(layer)), affine=affine_mm(layer), name=layer.name)
+
+
+def _image_of(layer: Any) -> Output[Volume]:
+    return source_of(_volume_in(layer), path_of(layer))
 
 
 def _is_bundle(layer: Any) -> bool:

@@ -3,8 +3,7 @@
 import contextlib
 import dataclasses
 import threading
-from collections.abc import Generator, Mapping
-from pathlib import Path
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,8 +11,13 @@ from napari.utils.colormaps import ensure_colormap
 from qtpy.QtWidgets import QFormLayout, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.napari_io import KEY
+from napari_gpubio.core.operations.files import record_of_output
+from napari_gpubio.core.operations.records import Operation
+from napari_gpubio.core.operations.sessions import Shown
 from napari_gpubio.core.steps import Step
+from napari_gpubio.core.text import file_name
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.forms import Folded, ParamForm, text_button
 from napari_gpubio.gui.layers import LayerBox
@@ -22,26 +26,35 @@ from napari_gpubio.gui.panel import EnginePanel, heading
 from napari_gpubio.gui.picking import FiberTool
 from napari_gpubio.gui.ranked_table import RankedColumn, RankedTable
 from napari_gpubio.gui.results import ResultBox
-from napari_gpubio.gui.script import file_name
 from napari_gpubio.gui.streamlines import Streamlines
+from napari_gpubio.tracts.directions import Directions
+from napari_gpubio.tracts.fods.model import FodField
 from napari_gpubio.tracts.gui.fibers import TRACTOGRAMS, fiber_layer, pack_fibers
 from napari_gpubio.tracts.gui.methods import MethodForms
-from napari_gpubio.tracts.gui.region_box import RegionBox
-from napari_gpubio.tracts.gui.region_script import save_regions, unsaved_regions
-from napari_gpubio.tracts.gui.routes.script import Connection, connect_script
-from napari_gpubio.tracts.gui.script import source_recipe
+from napari_gpubio.tracts.gui.records import (
+    add_maps,
+    field_of_layer,
+    field_output,
+    output_of,
+    pictures,
+    remember,
+    tensor_steps,
+)
+from napari_gpubio.tracts.gui.region_box import ChosenRegion, RegionBox
 from napari_gpubio.tracts.gui.source import (
     HINT,
     NO_TENSORS,
-    add_maps,
+    Source,
     fods_beside,
     source_of,
-    tensor_steps,
     why_no_source,
 )
 from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
+from napari_gpubio.tracts.operations import ConnectRegions
+from napari_gpubio.tracts.operations.routes import Connections
 from napari_gpubio.tracts.routes import ConnectSettings, Routes, connect_steps
 from napari_gpubio.tracts.routes.run import FAN
+from napari_gpubio.tracts.settings import InTensors
 
 if TYPE_CHECKING:
     import napari.viewer
@@ -61,6 +74,41 @@ COLUMNS = (
 )
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Connection:
+    """Everything that one run needs, read from the panel in the GUI thread.
+
+    ``study``: name of the layer that the tensors are of; ``fods``: those that are open, which tell about the way.
+    """
+
+    source: Source
+    study: str
+    start: ChosenRegion
+    end: ChosenRegion
+    settings: ConnectSettings
+    directions: Directions
+    tracking: InTensors
+    device: str
+    fods: FodField | None = None
+
+    @property
+    def name(self) -> str:
+        """Name of the layer of its fibers."""
+        return f"{self.start.region.name} → {self.end.region.name}"
+
+    def operation(self) -> ConnectRegions:
+        """Return it as an operation; files are looked through, which a worker does."""
+        return ConnectRegions(
+            tensors=field_output(self.source),
+            source=self.start.output(),
+            target=self.end.output(),
+            fods=None if self.fods is None else output_of(self.fods),
+            settings=self.settings,
+            directions=self.directions,
+            method=self.tracking,
+        )
+
+
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Connected:
     """Result of a run: tensors, and the routes unless the fit was stopped."""
@@ -68,6 +116,7 @@ class Connected:
     connection: Connection
     field: TensorField
     routes: Routes | None = None
+    operation: ConnectRegions | None = None
     lines: Lines | None = None
 
 
@@ -144,7 +193,6 @@ class ConnectPanel(EnginePanel):
         return Connection(
             source=source,
             study=layer.name,
-            recipe=source_recipe(source, layer, self.device),
             start=self.start_box.chosen("where fibers start"),
             end=self.end_box.chosen("where fibers end"),
             settings=self.form.value(),
@@ -158,7 +206,7 @@ class ConnectPanel(EnginePanel):
         """Show tensors that were fitted."""
         source = result.connection.source
         if isinstance(source, DiffusionScan) and result.field.complete:
-            fa = add_maps(self.viewer, result.field, source, result.connection.study, result.connection.recipe)
+            fa = add_maps(self.viewer, result.field, source, result.connection.study)
             self.source_box.choose(fa)
 
     def show_result(self, result: Connected) -> None:
@@ -186,7 +234,9 @@ class ConnectPanel(EnginePanel):
         else:
             layer.shown = None
             layer.set_lines(lines)
-        layer.metadata[KEY] = {"tractogram": routes.tractogram}
+        operation = None if self._result is None else self._result.operation
+        record = {} if operation is None else {RECORD: record_of_output(operation.output())}
+        layer.metadata[KEY] = {"tractogram": routes.tractogram, **record}
         if len(routes):
             layer.color_by = "score"
         self._layer = layer
@@ -243,22 +293,27 @@ class ConnectPanel(EnginePanel):
 
     # -- the script -----------------------------------------------------------------------------------------------
 
-    def script(self, saved: Mapping[str, Path]) -> str:
-        """Return a script that shows the routes that are on screen, or those of the inputs as they stand."""
+    def script_layers(self) -> list[Shown]:
+        """Return the layer of the routes, or that of a run with the inputs as they stand."""
+        if self._result is not None and self._layer is not None and self._layer in self.viewer.layers:
+            return pictures([self._layer])
         connection = self._connection() if self._result is None else self._result.connection
-        return connect_script(connection, self.route, saved)
+        return [Shown(connection.operation().output(), connection.name, "", "", display=(("color_by", "score"),))]
 
-    def painted_layers(self) -> list[Any]:
-        """The layers of regions that no file holds."""
-        return unsaved_regions(one.layer for one in self._chosen())
+    def take_draft(self) -> Callable[[], ConnectRegions]:
+        """Read the inputs, and return what makes an operation of them."""
+        return self._connection().operation
 
-    def save_painted(self, layer: Any, folder: Path) -> Path:
-        """Save the regions of a layer as NIfTI into a folder."""
-        return save_regions(layer, self._chosen(), folder)
-
-    def _chosen(self) -> tuple[Any, Any]:
-        connection = self._connection() if self._result is None else self._result.connection
-        return connection.start, connection.end
+    def show_draft(self, operation: Operation) -> bool:
+        """Show a connection, if layers have its tensors and its regions."""
+        if not isinstance(operation, ConnectRegions):
+            return False
+        self.form.set_value(operation.settings)
+        self.methods.show(operation.directions, operation.method)
+        has_tensors = self.source_box.choose_where(lambda layer: field_of_layer(layer) == operation.tensors)
+        regions = {name: ref for name, ref in operation.inputs() if name in ("source", "target")}
+        has_start = self.start_box.choose_output(regions["source"])
+        return self.end_box.choose_output(regions["target"]) and has_start and has_tensors
 
     def teardown(self) -> None:
         """End runs and let go of the routes."""
@@ -283,7 +338,10 @@ def _steps(connection: Connection, stop: threading.Event) -> Generator[Step, Non
     )
     with contextlib.closing(steps):
         routes = yield from steps
-    return Connected(connection, field, routes, pack_fibers(routes.tractogram))
+    made = connection.operation() if routes.complete else None
+    if made is not None:
+        remember(made.output(), Connections(routes, made.sort_by), connection.device)
+    return Connected(connection, field, routes, made, pack_fibers(routes.tractogram))
 
 
 def _writer(fibers: Tractogram) -> Any:

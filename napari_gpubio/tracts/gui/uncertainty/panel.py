@@ -1,8 +1,9 @@
 """The dock widget "Fiber uncertainty": how far noise in a scan moves fibers tracked in its tensors or FODs."""
 
 import threading
-from collections.abc import Generator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Generator
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,17 +12,23 @@ from qtpy.QtWidgets import QFormLayout, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write
+from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.napari_io import KEY, volume_layer
+from napari_gpubio.core.operations.files import record_of_output
+from napari_gpubio.core.operations.records import Operation
+from napari_gpubio.core.operations.sessions import Shown
+from napari_gpubio.core.settings import field_names
 from napari_gpubio.core.steps import Step
+from napari_gpubio.core.text import file_name
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.forms import Folded, ParamForm
 from napari_gpubio.gui.labels import Label
 from napari_gpubio.gui.layers import LayerBox
+from napari_gpubio.gui.looks import pictures_of
 from napari_gpubio.gui.number_table import Number
 from napari_gpubio.gui.panel import EnginePanel, heading
 from napari_gpubio.gui.results import ResultBox
-from napari_gpubio.gui.script import file_name
 from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.tracts.fods.model import FodField
 from napari_gpubio.tracts.fods.napari_io import fods_of
@@ -29,12 +36,13 @@ from napari_gpubio.tracts.gui.fibers import fiber_layer, fibers_of
 from napari_gpubio.tracts.gui.layers import settings_of
 from napari_gpubio.tracts.gui.numbers import READABLE, value_text
 from napari_gpubio.tracts.gui.profiles.plot import Band, ProfilePlot
+from napari_gpubio.tracts.gui.records import output_of, remember
 from napari_gpubio.tracts.gui.request import BundleSettings
-from napari_gpubio.tracts.gui.script import region_seeds, seeds_name
-from napari_gpubio.tracts.gui.source import HINT, why_no_fods, why_no_scan
-from napari_gpubio.tracts.gui.uncertainty.script import MAP, Made, probability_name, uncertainty_script
+from napari_gpubio.tracts.gui.source import HINT, scan_in, why_no_fods, why_no_scan
 from napari_gpubio.tracts.model import DiffusionScan, Tractogram
 from napari_gpubio.tracts.napari_io import scan_of
+from napari_gpubio.tracts.operations import BootstrapFods, BootstrapTensors, Deconvolve
+from napari_gpubio.tracts.operations.uncertainty import Certainty
 from napari_gpubio.tracts.settings import METHODS
 from napari_gpubio.tracts.tensors.settings import FitSettings
 from napari_gpubio.tracts.uncertainty import (
@@ -57,21 +65,42 @@ OTHER_FIT = (
     "The fibers of this fit are not those of the layer, whose tensors were fitted with another mask or settings."
 )
 _ESTIMATES, _BIASES = "Mean, without bias (95 % interval)", "Bias: what noise adds to the fit's numbers"
+MAP: dict[str, Any] = {"colormap": "inferno", "blending": "additive", "contrast_limits": (0.0, 1.0)}
 OTHER_FODS = "The fibers in these FODs are not those of the layer, which were tracked in other ones."
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Inputs:
-    """What a run is made of: layers of fibers, scan and FODs (None: tensors are fitted), and what they hold."""
+    """What a run is made of: a layer of fibers, the settings and seeds of these, a scan, and FODs (None: tensors)."""
 
     layer: Any
-    scan_layer: Any
-    fod_layer: Any | None
+    made: BundleSettings
+    seeds_mm: Any
     scan: DiffusionScan
     fibers: Tractogram
     fods: FodField | None
     resampling: FodBootstrapSettings
     fit: FitSettings
+
+    def operation(self) -> BootstrapTensors | BootstrapFods:
+        """Return it as an operation, in a worker; InvalidInput if FODs are of no deconvolution that is known."""
+        made, seeds = self.made, self.made.seeds
+        is_ball = not made.region and seeds.points > 1 and seeds.radius_mm > 0
+        how: dict[str, Any] = {
+            "scan": output_of(self.scan),
+            "seed": (made.center_mm,) if is_ball else tuple(map(tuple, np.atleast_2d(self.seeds_mm).tolist())),
+            "radius_mm": seeds.radius_mm if is_ball else 0.0,
+            "points": seeds.points if is_ball else 1,
+            "directions": made.directions,
+            "method": made.tracking,
+            "resampling": self.resampling,
+        }
+        if self.fods is None:
+            return BootstrapTensors(fit=self.fit, **how)
+        of = output_of(self.fods).of
+        if not isinstance(of, Deconvolve):
+            raise InvalidInput("the FODs come from no deconvolution that is known; deconvolve the scan again")
+        return BootstrapFods(mask=of.mask, response=of.response, deconvolution=of.settings, **how)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,6 +110,7 @@ class Repeated:
     inputs: Inputs
     found: Bootstrap
     profile: ProfileInterval | None
+    operation: BootstrapTensors | BootstrapFods | None = None
 
     @property
     def layer(self) -> Any:
@@ -146,8 +176,7 @@ class UncertaintyPanel(EnginePanel):
         chosen: BootstrapSettings = self.form.value()
         if not _in_fods(layer):
             return chosen
-        names = FodBootstrapSettings.__dataclass_fields__
-        return FodBootstrapSettings(**{name: getattr(chosen, name) for name in names})
+        return FodBootstrapSettings(**{name: getattr(chosen, name) for name in field_names(FodBootstrapSettings)})
 
     # -- running --------------------------------------------------------------------------------------------------
 
@@ -156,14 +185,20 @@ class UncertaintyPanel(EnginePanel):
         return _steps(self._read_inputs(), self.device, stop)
 
     def _read_inputs(self) -> Inputs:
-        layer = self.fibers_box.needed(NO_TRACKS)
-        scan_layer = self.scan_box.needed(NO_SCAN)
-        fod_layer = self.fod_box.needed(NO_FODS) if _in_fods(layer) else None
-        scan, fibers = scan_of(scan_layer), fibers_of(layer)
-        if scan is None or fibers is None:
+        layer, scan = self.fibers_box.needed(NO_TRACKS), scan_of(self.scan_box.needed(NO_SCAN))
+        fibers, made = fibers_of(layer), settings_of(layer)
+        if scan is None or fibers is None or made is None:
             raise InvalidInput(NO_SCAN if scan is None else NO_TRACKS)
-        fods = None if fod_layer is None else fods_of(fod_layer)
-        return Inputs(layer, scan_layer, fod_layer, scan, fibers, fods, self._resampling(layer), self._fit_of(layer))
+        return Inputs(
+            layer=layer,
+            made=made,
+            seeds_mm=layer.metadata[KEY]["seeds_mm"],
+            scan=scan,
+            fibers=fibers,
+            fods=fods_of(self.fod_box.needed(NO_FODS)) if _in_fods(layer) else None,
+            resampling=self._resampling(layer),
+            fit=self._fit_of(layer),
+        )
 
     def show_preview(self, preview: Any) -> None:
         """Show the intervals of the repeats so far."""
@@ -192,6 +227,8 @@ class UncertaintyPanel(EnginePanel):
         if name in self.viewer.layers:
             self.viewer.layers.remove(name)
         data, keywords, _ = volume_layer(result.found.probability, result.found.fibers.affine, name, **MAP)
+        if result.operation is not None:
+            keywords["metadata"][KEY][RECORD] = record_of_output(result.operation.output())
         image = self.viewer.add_image(data, **keywords)
         if result.layer in self.viewer.layers:
             result.layer.color_by_image(image)
@@ -217,25 +254,35 @@ class UncertaintyPanel(EnginePanel):
 
     # -- the script -----------------------------------------------------------------------------------------------
 
-    def script(self, saved: Mapping[str, Path]) -> str:
-        """Return a script that does the same bootstrap and shows its map and the colored fibers."""
+    def script_layers(self) -> list[Shown]:
+        """Return the map of visits, and the fibers of the fit colored by it, of the result or of a run now."""
         inputs = self._read_inputs() if self._result is None else self._result.inputs
-        fit = self._fit_of(inputs.layer)
-        made = Made(inputs.layer, inputs.scan_layer, inputs.fod_layer, inputs.resampling, fit)
-        return uncertainty_script(made, list(self.viewer.layers), self.device, saved)
+        made, name = inputs.operation(), probability_name(inputs.layer.name)
+        colored = {**dict(pictures_of([(inputs.layer, made.output("fibers"))])[0].display), "image": name}
+        return [
+            Shown(made.output(), name, "", "", display=tuple(MAP.items())),
+            Shown(made.output("fibers"), inputs.layer.name, "", "", display=tuple(colored.items())),
+        ]
 
-    def painted_layers(self) -> list[Any]:
-        """The fibers, if their seeds are of labels that no file holds."""
-        layer = self.fibers_box.needed(NO_TRACKS) if self._result is None else self._result.layer
-        seeds = region_seeds(layer, list(self.viewer.layers))
-        return [layer] if any("np.load" in line for line in seeds) else []
+    def take_draft(self) -> Callable[[], BootstrapTensors | BootstrapFods]:
+        """Read the inputs, and return what makes an operation of them."""
+        return self._read_inputs().operation
 
-    def save_painted(self, layer: Any, folder: Path) -> Path:
-        """Save the seeds of fibers into a folder."""
-        path = folder / seeds_name(layer)
-        with atomic_write(path) as part, part.open("wb") as file:
-            np.save(file, _seeds_of(layer))
-        return path
+    def show_draft(self, operation: Operation) -> bool:
+        """Show a bootstrap, if layers have its scan and fibers that were tracked in this way."""
+        if not isinstance(operation, BootstrapTensors | BootstrapFods):
+            return False
+        chosen = {name: getattr(operation.resampling, name) for name in field_names(type(operation.resampling))}
+        self.form.set_value(replace(self.form.value(), **chosen))
+        if isinstance(operation, BootstrapTensors):
+            self.fit_form.set_value(operation.fit)
+        has_scan = self.scan_box.choose_where(lambda layer: output_of(scan_in(layer)) == operation.scan)
+
+        def fits(layer: Any) -> bool:
+            made = settings_of(layer)
+            return made is not None and (made.tracking, made.directions) == (operation.method, operation.directions)
+
+        return self.fibers_box.choose_where(fits) and has_scan
 
     def teardown(self) -> None:
         """End runs and let go of the fibers."""
@@ -244,19 +291,23 @@ class UncertaintyPanel(EnginePanel):
 
 
 def _steps(inputs: Inputs, device: str, stop: threading.Event) -> Generator[Step, None, Repeated]:
-    made, seeds = _made(inputs.layer), _seeds_of(inputs.layer)
     found = yield from bootstrap_steps(
         inputs.scan,
-        seeds,
-        made.directions,
-        made.tracking,
+        inputs.seeds_mm,
+        inputs.made.directions,
+        inputs.made.tracking,
         inputs.resampling,
         fit=inputs.fit,
         field=inputs.fods,
         device=device,
         stop=stop,
     )
-    return Repeated(inputs, found, _profile(found))
+    made = None
+    if found.complete:
+        with suppress(InvalidInput):  # FODs of a file
+            made = inputs.operation()
+            remember(made.output(), Certainty(found, found.notes), device)
+    return Repeated(inputs, found, _profile(found), made)
 
 
 def _profile(found: Bootstrap) -> ProfileInterval | None:
@@ -305,16 +356,9 @@ def _table_writer(found: Bootstrap) -> Any:
     return write
 
 
-def _made(layer: Any) -> BundleSettings:
-    settings = settings_of(layer)
-    if settings is None:
-        raise InvalidInput(NO_TRACKS)
-    return settings
-
-
-def _seeds_of(layer: Any) -> Any:
-    """The seed points of a layer's fibers, (S, 3), world mm."""
-    return layer.metadata[KEY]["seeds_mm"]
+def probability_name(fibers: str) -> str:
+    """Name of the layer that shows how probable it is that fibers pass a voxel; ``fibers``: name of their layer."""
+    return f"{fibers} visit probability"
 
 
 def _why_not_tracked(layer: Any) -> str | None:

@@ -1,0 +1,246 @@
+"""What layers of this engine come from, as operations; their inputs are files, or copies of what no file holds."""
+
+import threading
+import weakref
+from collections.abc import Generator, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from napari.layers import Labels
+
+from napari_gpubio.core.device import choose_device
+from napari_gpubio.core.errors import GpuBioError
+from napari_gpubio.core.napari_io import LayerData, carried, grid_of, volume_of
+from napari_gpubio.core.operations.layers import record_of
+from napari_gpubio.core.operations.records import Operation, Output
+from napari_gpubio.core.operations.sessions import Shown
+from napari_gpubio.core.operations.stores import STORE, Store, digest, file, run
+from napari_gpubio.core.operations.volumes import Volume, source_of
+from napari_gpubio.core.steps import Step
+from napari_gpubio.gui.looks import pictures_of
+from napari_gpubio.tracts.fods.model import FixelField, FodField
+from napari_gpubio.tracts.fods.napari_io import fixels_of, fods_of
+from napari_gpubio.tracts.gui.fibers import fibers_of
+from napari_gpubio.tracts.gui.source import Field, Source, Trackable, mask_in, trackable_of
+from napari_gpubio.tracts.io.tractograms import tractogram_suffix
+from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
+from napari_gpubio.tracts.napari_io import field_of, map_layer, of_result, shows_signal_of
+from napari_gpubio.tracts.operations import (
+    FitTensors,
+    HeldFixels,
+    HeldFods,
+    HeldRegion,
+    HeldScan,
+    HeldTensors,
+    OpenFixels,
+    OpenFods,
+    OpenScan,
+    OpenTensors,
+    TensorsWithMaps,
+    Track,
+    TrackInFixels,
+    TrackInFods,
+)
+from napari_gpubio.tracts.operations.sources import fibers_source
+from napari_gpubio.tracts.operations.tensors import FittedTensors
+from napari_gpubio.tracts.seeds import AtPoints, InRegion
+from napari_gpubio.tracts.tensors.maps import scalar_map
+from napari_gpubio.tracts.tensors.run import fit_steps
+
+if TYPE_CHECKING:
+    from napari_gpubio.tracts.gui.request import Request
+
+_OPENS: dict[type, Any] = {
+    DiffusionScan: OpenScan, TensorField: OpenTensors, FodField: OpenFods, FixelField: OpenFixels
+}  # fmt: skip
+_HOLDS: dict[type, Any] = {
+    DiffusionScan: HeldScan, TensorField: HeldTensors, FodField: HeldFods, FixelField: HeldFixels
+}  # fmt: skip
+_TRACKS: dict[type, Any] = {TensorField: Track, FodField: TrackInFods, FixelField: TrackInFixels}
+_ENGINE = "napari_gpubio.tracts."
+_known: "weakref.WeakKeyDictionary[Any, Output[Any]]" = weakref.WeakKeyDictionary()
+
+
+def remember(output: Output[Any], made: Any, device: str) -> None:
+    """Know what made a result while that is there; what fibers are made from is kept, too. Not if it was stopped."""
+    if getattr(made, "complete", True):
+        _known[output.value_in(made)] = output
+        if output.kind is not Tractogram:
+            STORE.keep(output.of, choose_device(device).kind, made)
+
+
+def with_record(layer: LayerData, value: DiffusionScan | Field) -> LayerData:
+    """Let a layer of a scan, tensors, FODs or fixels carry what made these, if that is known."""
+    return of_result(layer, _known[value]) if value in _known else layer
+
+
+def output_of(value: DiffusionScan | Field) -> Output[Any]:
+    """Return what a scan, tensors, FODs or fixels come from; files are read, which a worker does."""
+    if value not in _known:
+        made: Operation = _opened(value) or _HOLDS[type(value)].of(value)
+        kept: Any = value
+        STORE.keep(made, "", TensorsWithMaps(kept) if isinstance(made, OpenTensors) else kept)
+        _known[value] = made.output()
+    return _known[value]
+
+
+def field_output(source: Trackable) -> Output[Any]:
+    """Return what fibers are tracked in, as an operation: of a scan, the fit of its tensors; see `output_of`."""
+    return FitTensors(scan=output_of(source)).output() if isinstance(source, DiffusionScan) else output_of(source)
+
+
+def record_of_field(layer: Any) -> Output[Any] | None:
+    """Return the tensors, FODs or fixels of the operation that made what a layer shows, if one did."""
+    shown = record_of(layer)
+    if shown is None:
+        return None
+    return next((Output(shown.of, name) for name, kind in shown.of.makes.items() if kind in _TRACKS), None)
+
+
+def field_of_layer(layer: Any) -> Output[Any] | None:
+    """Return what fibers are tracked in if a layer is chosen; None if it is none of these layers."""
+    source = trackable_of(layer)
+    return record_of_field(layer) or (None if source is None else field_output(source))
+
+
+def _opened(value: Any) -> Operation | None:
+    """The operation that opens the file of a value as it was read, if that gives the very value."""
+    if value.path is None:
+        return None
+    options = getattr(value, "read_with", None) or {}
+    options = {name: file(one) if name in ("bval", "bvec") else one for name, one in options.items()}
+    try:
+        made: Operation = _OPENS[type(value)].at(value.path, **options)
+        return made if digest(made.output().value_in(run(made, store=Store(), device="cpu"))) == digest(value) else None
+    except (GpuBioError, OSError, TypeError):
+        return None
+
+
+class MaskSource:
+    """A mask as it was when it was read from its layer, and the file that may hold it."""
+
+    def __init__(self, layer: Any) -> None:
+        array = np.array(volume_of(layer))
+        self._volume = Volume(array=np.nan_to_num(array), affine=np.asarray(grid_of(layer)[0]), name=layer.name)
+        self._path = path_of(layer)
+
+    def output(self) -> Output[Volume]:
+        """Return where it comes from; files are read, which a worker does."""
+        return source_of(self._volume, self._path)
+
+
+def mask_source(layer: Any | None, scan: DiffusionScan) -> MaskSource | None:
+    """Read a mask's layer, in the GUI thread; InvalidInput if it is not on the grid of the scan."""
+    mask_in(layer, scan)
+    return None if layer is None else MaskSource(layer)
+
+
+def path_of(layer: Any) -> Path | None:
+    """Return the file that a layer was read from, as far as that is known."""
+    path = carried(layer, "path") or layer.source.path
+    return Path(path) if path else None
+
+
+# -- layers -----------------------------------------------------------------------------------------------------------
+
+
+def output_of_layer(layer: Any) -> Output[Any] | None:
+    """Return what a layer shows: fibers, tensors, FODs, fixels, or another result; None for what panels have not made.
+
+    Files are read, and fibers that no operation has made are copied.
+    """
+    if (fibers := fibers_of(layer)) is not None:
+        return fiber_output(layer, fibers)
+    if (record := record_of(layer)) is not None:
+        return record
+    value = field_of(layer) or fods_of(layer) or fixels_of(layer)
+    return None if value is None else output_of(value)
+
+
+def fiber_output(layer: Any, fibers: Any) -> Output[Any]:
+    """Return what the fibers of a layer come from."""
+    if fibers in _known:
+        return _known[fibers]
+    path, bundle = path_of(layer), carried(layer, "bundle")
+    if path is None and isinstance(bundle, str) and tractogram_suffix(bundle):
+        path = Path(bundle)
+    return fibers_source(fibers, layer.name, path, record_of(layer), carried(layer, "clusters_mm"))
+
+
+def pictures(layers: Iterable[Any]) -> list[Shown]:
+    """Return the layers of a viewer that show results of this engine, as a script has them."""
+    found = [(layer, output) for layer in layers if (output := output_of_layer(layer)) is not None]
+    return pictures_of([(layer, one) for layer, one in found if type(one.of).__module__.startswith(_ENGINE)])
+
+
+# -- tensors --------------------------------------------------------------------------------------------------------
+
+
+def field_steps(source: Trackable, device: str, stop: threading.Event) -> Generator[Step, None, Field]:
+    """Return what is tracked in: FODs and fixels as they are, or tensors; see `tensor_steps`."""
+    if isinstance(source, FodField | FixelField):
+        return source
+    return (yield from tensor_steps(source, device, stop))
+
+
+def tensor_steps(source: Source, device: str, stop: threading.Event) -> Generator[Step, None, TensorField]:
+    """Return the tensors of a source, fitted if it is a scan, with the maps that are shown of them.
+
+    They are not complete if the fit was stopped.
+    """
+    if isinstance(source, TensorField):
+        return source
+    field = yield from fit_steps(source, device=device, stop=stop)
+    if field.complete:
+        remember(field_output(source), FittedTensors(field), device)
+        for name in ("FA", "DEC"):
+            scalar_map(field, name)  # made here, kept with the field, and only shown in the GUI thread
+    return field
+
+
+def add_maps(viewer: Any, field: TensorField, scan: DiffusionScan, study: str) -> Any:
+    """Show FA and direction of fitted tensors, in place of their scan and below regions; return the layer of the FA."""
+    layers = []
+    for name in ("FA", "DEC"):
+        data, keywords, _ = with_record(map_layer(field, name, study), field)
+        layers.append(viewer.add_image(data, **keywords))
+        regions = [n for n, layer in enumerate(viewer.layers) if isinstance(layer, Labels)]
+        viewer.layers.move(len(viewer.layers) - 1, min(regions, default=len(viewer.layers)))
+    for layer in viewer.layers:
+        if shows_signal_of(layer, scan):
+            layer.visible = False
+    return layers[0]
+
+
+# -- tracking ---------------------------------------------------------------------------------------------------------
+
+
+def track_draft(request: "Request") -> Operation:
+    """Return the operation that a run of the tracking panel does, in a worker."""
+    settings, source = request.settings, request.record or field_output(request.source)
+    made: Operation = _TRACKS[source.kind](
+        field=source,
+        region=None if request.region is None else HeldRegion.of(request.region),
+        seeds=_seeds(request),
+        directions=settings.directions,
+        method=settings.tracking,
+    )
+    return made
+
+
+def track_operation(request: "Request", field: Field, seeds_mm: Any) -> Operation | None:
+    """Return the operation of a run, in a worker; None if it would not begin at the very seeds."""
+    made: Any = track_draft(request)
+    _known[field] = made.field  # of a scan, the tensors that were fitted now
+    return made if np.array_equal(made.seeds.points_in(field, request.region), seeds_mm) else None
+
+
+def _seeds(request: "Request") -> AtPoints | InRegion:
+    seeds, center = request.settings.seeds, request.settings.center_mm
+    if request.region is not None:
+        return InRegion(per_voxel=seeds.per_voxel)
+    assert center is not None, "there is a click or a region"
+    if seeds.points == 1 or seeds.radius_mm == 0:
+        return AtPoints(seed=(center,))
+    return AtPoints(seed=(center,), radius_mm=seeds.radius_mm, points=seeds.points)

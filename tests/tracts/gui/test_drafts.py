@@ -1,0 +1,92 @@
+"""The dock widgets of tracts: what their inputs describe is an operation, which another panel shows again."""
+
+import pytest
+
+from napari_gpubio import tracts
+from napari_gpubio.core.files import sample_path
+from napari_gpubio.core.operations import HeldVolume
+from napari_gpubio.tracts import operations
+from napari_gpubio.tracts.gui import ConnectomePanel, ConnectPanel, FodPanel, ProfilesPanel, TensorPanel, TrackingPanel
+from napari_gpubio.tracts.gui.fibers import read_tractogram_layers
+from napari_gpubio.tracts.samples import brain_atlas_layers, brain_sample_layers
+from tests.dock_widgets import until_the_end
+from tests.tracts.gui.test_connect_panel import LEFT, RIGHT
+from tests.tracts.gui.tracking_samples import CALLOSUM, add_labels, add_sample, add_scan
+
+
+def again(viewer, qtbot, panel):
+    """The draft of a panel, and what another panel of its kind says of that after it was told to show it."""
+    draft = panel.take_draft()()
+    for other in until_the_end(qtbot, viewer, type(panel)(viewer)):
+        assert other.show_draft(draft)
+        assert not other.show_draft(operations.SphereRegion(center_mm=(0.0, 0.0, 0.0)))
+        shown = other.take_draft()()
+    return draft, shown
+
+
+@pytest.fixture
+def opened(viewer, qtbot):
+    """Returns a panel in the viewer."""
+    panels = []
+
+    def make(kind):
+        panels.append(until_the_end(qtbot, viewer, kind(viewer)))
+        return next(panels[-1])
+
+    yield make
+    for one in panels:
+        next(one, None)
+
+
+def test_a_fit_with_a_mask_and_one_shell(viewer, opened, qtbot):
+    add_scan(viewer)
+    panel = opened(TensorPanel)
+    panel.mask_box.choose(add_labels(viewer, CALLOSUM, size=4)[0])
+    panel.form.widget("iterations").value = 1
+    draft, shown = again(viewer, qtbot, panel)
+    assert isinstance(draft.mask.of, HeldVolume)
+    assert draft == shown
+    viewer.layers.clear()
+    for other in until_the_end(qtbot, viewer, TensorPanel(viewer)):
+        assert not other.show_draft(draft), "its scan is gone"
+
+
+@pytest.mark.parametrize("text", ["one fiber: dominant peaks (tournier)", "two tissues: white matter, CSF"])
+def test_a_deconvolution(viewer, opened, qtbot, text):
+    add_scan(viewer)
+    panel = opened(FodPanel)
+    panel.response_box.box.setCurrentIndex(panel.response_box.box.findText(text))
+    panel.response_box.normalize.setChecked(True)
+    panel.form.widget("lmax").value = 4
+    draft, shown = again(viewer, qtbot, panel)
+    assert draft.settings.lmax == 4
+    assert draft == shown
+
+
+def test_tracking_from_a_seed(viewer, opened, qtbot):
+    add_sample(viewer, brain_sample_layers)
+    panel = opened(TrackingPanel)
+    panel.bundles.add(CALLOSUM)
+    panel.settings_form.set_value(tracts.EuDX(step_mm=0.7))
+    panel.seed_box.form.widget("points").value = 7
+    draft, shown = again(viewer, qtbot, panel)
+    assert (draft.seeds.seed, draft.seeds.points, draft.method.step_mm) == ((CALLOSUM,), 7, 0.7)
+    assert draft == shown
+
+
+def test_connections_connectomes_and_profiles(viewer, opened, qtbot):
+    add_sample(viewer, brain_sample_layers)
+    ((labels, keywords, _),) = brain_atlas_layers()
+    layer = viewer.add_labels(labels, **keywords)
+    for fibers in read_tractogram_layers(str(sample_path("brain_phantom/bundles.trk"))):
+        viewer.add_layer(fibers)
+    panel = opened(ConnectPanel)
+    panel.start_box.choose(layer, LEFT)
+    panel.end_box.choose(layer, RIGHT)
+    draft, shown = again(viewer, qtbot, panel)
+    assert draft == shown
+    draft, shown = again(viewer, qtbot, opened(ConnectomePanel))
+    assert isinstance(draft, operations.MakeConnectome)
+    assert draft == shown
+    draft, shown = again(viewer, qtbot, opened(ProfilesPanel))
+    assert draft == shown
