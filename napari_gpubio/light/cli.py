@@ -5,11 +5,13 @@ from typing import Any
 from napari_gpubio.core.operations.commands import add_verb as add_operation
 from napari_gpubio.light import mcx_cli
 from napari_gpubio.light.forward import cli as forward
+from napari_gpubio.light.jacobians.operations import Replay, Trace
 from napari_gpubio.light.layers.operations import RunMci
 
 
 def add_verb(verbs: Any) -> None:
     """Add them to the command line."""
-    add_operation(verbs, RunMci)
+    for operation in (Replay, Trace, RunMci):
+        add_operation(verbs, operation)
     mcx_cli.add_verb(verbs)
     forward.add_verb(verbs)

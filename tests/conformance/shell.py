@@ -42,8 +42,8 @@ MINE = b"what was there before"
 VERBS = (
     "demo", "check", "bench", "warm", "info", "track", "track-fods", "track-fixels", "tensors", "response",
     "tissue-responses", "fod", "tissue-fods", "peaks", "mppca", "dissect", "bootstrap", "bootstrap-fods",
-    "connect", "connectome", "geodesics", "bundles", "profiles", "light", "mcml", "mcx", "forward", "denoise", "dvh",
-    "speckle", "mesi",
+    "connect", "connectome", "geodesics", "bundles", "profiles", "light", "jacobians", "mcml", "mcx", "forward",
+    "denoise", "dvh", "speckle", "mesi",
 )  # fmt: skip
 
 
@@ -252,10 +252,18 @@ row_of_kept("tissue-responses", "one of its files", lambda _: ("tissue-responses
 row_of_kept("dissect", "a map that is there", fibers, "n.nii.gz", "--out", "out.trx", "--density-out", "n.nii.gz")
 row_of_kept("connect", "a table that is there", lambda _: ("connect", str(DWI), "--source", "sphere:0,0,0,5"), "r.csv",
             "--target", "sphere:9,0,0,5", "--table-out", "r.csv")  # fmt: skip
+
+
+def lit(folder: Path) -> tuple[object, ...]:
+    """A run of light with detected photons; returns the words of its Jacobians."""
+    run(folder, *head(folder), "--detector", 4, 0, 0, 3, "--run-out", "r.npz")
+    return "jacobians", "r.npz", "--device", "cpu"
+
+
 row_of_kept("light", "the JSON file of a volume", head, "f.json", "--out", "f.nii.gz")
 row_of_kept("light", "the errors of a volume", head, "f_standard_error.nii.gz", "--out", "f.nii.gz")
-row_of_kept("light", "a Jacobian of several", head, "j_ln_intensity_musp.nii.gz", "--jacobian", "j.nii.gz",
-            "--jacobian-of", "mua", "musp", "--detector", 4, 0, 0, 3)  # fmt: skip
+row_of_kept("jacobians", "a Jacobian of several", lit, "j_ln_intensity_musp.nii.gz", "--out", "j.nii.gz",
+            "--of", "mua", "musp")  # fmt: skip
 row_of_kept("mcx", "what MCX would write", lambda folder: ("mcx", str(written(folder, root()))), "slab.jnii")
 row_of_kept("demo", "a picture in a folder of the user's", lambda _: ("demo", "--headless"), "mine/fibers.png",
             "--out", "mine")  # fmt: skip

@@ -74,7 +74,8 @@ def test_it_does_what_the_api_does(head_files, capsys):
     assert len(expected.detected) > 10
     assert json.loads((head_files / "f.json").read_text())["settings"]["seed"] == 7
     printed = capsys.readouterr()
-    assert printed.out.splitlines()[-3:] == ["f_guide.nii.gz", "r.npz", "n.csv"]
+    assert printed.out.splitlines()[-2:] == ["r.npz", "n.csv"]
+    assert all((head_files / line).exists() for line in printed.out.splitlines() if line.startswith("f"))
     assert "ok: Energy balance closed" in printed.err
     (scalp,) = [line for line in printed.out.splitlines() if line.startswith("  scalp")][:1]
     assert float(scalp.split()[1]) == pytest.approx(expected.absorbed[1].value, rel=0.05)
@@ -116,8 +117,9 @@ def test_scattering_follows_the_fibers_of_a_tensor_image(head_files, capsys, ord
 def test_tensor_images_that_do_not_fit_are_refused(head_files):
     write_volume("dti.nii.gz", np.ones((*HEAD.shape, 6), np.float32), HEAD.affine)
     words = ("fibers-in-tissue", "head.nii.gz", "--media", "head.csv", "--tensors", "dti.nii.gz", "--record", "t.json")
+    run_verb(*words, "--order", "full")
     with pytest.raises(InvalidInput, match="6 components, which the order 'full' does not"):
-        run_verb(*words, "--order", "full")
+        light("t.json", *QUICK, *PLACE)
     for arguments, message in (({"order": "xyz"}, "'xyz'; choose"), ({"order": "fsl", "axes": "me"}, "axes is 'me'")):
         with pytest.raises(InvalidInput, match=message):
             read_diffusion_tensors("dti.nii.gz", **arguments)

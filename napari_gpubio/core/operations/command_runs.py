@@ -135,4 +135,5 @@ def _write(made: Operation, result: Any, files: Mapping[str, Path], writing: Wri
         with writing.attempt():
             write_value(made.output(name).value_in(result), path, made.output(name), draw_progress)
             for one in (path, *kind_registered(made.makes[name]).beside(path).values()):
-                wrote(one)
+                if one.exists():
+                    wrote(one)
