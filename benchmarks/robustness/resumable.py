@@ -70,8 +70,8 @@ def _light(folder: Path, longer: float) -> list[str]:
     write_table(folder / "cube.csv", case.domain.media)
     place = map(str, (*case.source.position_mm, "--direction", *case.source.direction))
     photons = str(_photons(longer))
-    words = ["light", "cube.nii.gz", "--properties", "cube.csv", "--position", *place, "--photons", photons]
-    return [*words, "--halves", "--detector-face=-k", "--result", "out.npz", "--device", "cpu"]
+    words = ["light", "cube.nii.gz", "--media", "cube.csv", "--position-mm", *place, "--photons", photons]
+    return [*words, "--halves", "--detector-face=-k", "--run-out", "out.npz", "--device", "cpu"]
 
 
 def _read_light(path: Path) -> str:
@@ -97,7 +97,7 @@ _MCX = {
 def _mcx(folder: Path, photons: int, source: dict[str, Any]) -> list[str]:
     content = {**_MCX, "Session": _MCX["Session"] | {"Photons": photons}, "Optode": {"Source": source}}
     (folder / "case.json").write_text(json.dumps(content), encoding="utf-8")
-    return ["light", "case.json", "--result", "out.npz", "--device", "cpu"]
+    return ["mcx", "case.json", "--run-out", "out.npz", "--device", "cpu"]
 
 
 def _light_each(folder: Path, longer: float) -> list[str]:
@@ -161,9 +161,9 @@ def _read_tracts(path: Path) -> str:
 
 VERBS = {
     "connectome --npz": Verb(_connectome, "out.npz", _read_connectome),
-    "light --result": Verb(_light, "out.npz", _read_light),
-    "light --result, sources": Verb(_light_each, "out_[123].npz", _read_several),
-    "light --result, patterns": Verb(_light_patterns, "out_[12].npz", _read_several),
+    "light --run-out": Verb(_light, "out.npz", _read_light),
+    "mcx --run-out, sources": Verb(_light_each, "out_[123].npz", _read_several),
+    "mcx --run-out, patterns": Verb(_light_patterns, "out_[12].npz", _read_several),
     "forward --out": Verb(_forward, "out.npz", _read_forward),
     "track --out": Verb(_tracts, "out.tck", _read_tracts, goes_on=False),
 }

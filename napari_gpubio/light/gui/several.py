@@ -11,12 +11,12 @@ from napari_gpubio.light.gui.optodes import Optodes
 from napari_gpubio.light.settings import LightCase
 from napari_gpubio.light.sources import AnySource, EmittingVolume, Pattern, Rectangle, Source, rectangle_of
 
-_NO_FACES = "Whole faces that detect are left out here; napari-gpubio light runs the file with them."
+_NO_FACES = "Whole faces that detect are left out here; napari-gpubio mcx runs the file with them."
 _NO_VOLUME = (
     "The source is a volume whose cells emit, which this window does not have: a point stands in its place. Run the "
-    "file from the shell (napari-gpubio light) or from Python."
+    "file from the shell (napari-gpubio mcx) or from Python."
 )
-_NO_SLANT = "The source's rectangle is set upright here; napari-gpubio light runs the file with its own edges."
+_NO_SLANT = "The source's rectangle is set upright here; napari-gpubio mcx runs the file with its own edges."
 _VOLUME_OF_SEVERAL = (
     "One of them is a volume whose cells emit, which this window does not have: once one of them is changed, another "
     "kind of source stands in its place."
