@@ -10,6 +10,13 @@ from napari_gpubio.core.operations import STORE, HeldVolume, Operation, Volume
 from napari_gpubio.denoise import DenoiseSettings
 from napari_gpubio.denoise.operations import Denoise, DenoiseFluence
 from napari_gpubio.dose.operations import DoseDifference, DoseOf, DoseSum, DoseSurface, DoseVolume, LabelsOf
+from napari_gpubio.light import operations as light
+from napari_gpubio.light.layers import operations as layers
+from napari_gpubio.light.layers.model import Layer, LayeredMedium
+from napari_gpubio.light.layers.settings import LayeredSettings
+from napari_gpubio.light.model import Domain, Medium
+from napari_gpubio.light.settings import LightSettings
+from napari_gpubio.light.sources import Isotropic, Pencil
 from napari_gpubio.speckle import operations as speckle
 from napari_gpubio.speckle.mesi.model import MesiRecipe
 from napari_gpubio.speckle.settings import ContrastSettings, Spatial
@@ -180,6 +187,44 @@ def connectome(random: Random) -> Operation:
     return tracts.MakeConnectome(fibers=track(random), atlas=atlas())
 
 
+# -- light ------------------------------------------------------------------------------------------------------------
+
+
+def tissue() -> light.HeldDomain:
+    """Two halves of a block."""
+    labels = np.ones((6, 5, 4), np.uint8)
+    labels[3:] = 2
+    media = (Medium(label=1, mua_per_mm=0.02, mus_per_mm=5.0, g=0.5), Medium(label=2, mua_per_mm=0.1, mus_per_mm=2.0))
+    return light.HeldDomain.of(Domain(labels=labels, affine=np.eye(4), media=media))
+
+
+def light_run(random: Random) -> Operation:
+    source = random.choice((Pencil(position_mm=(2, 2, -0.5)), Isotropic(position_mm=(2, 2, 2))))
+    settings = LightSettings(photons=500, batches=4, seed=random.randint(0, 9), halves=random.random() < 0.5)
+    return light.Simulate.of(tissue(), [source], settings)
+
+
+def more_photons(random: Random) -> Operation:
+    return light.AddPhotons(run=light_run(random), photons=random.randint(500, 900))
+
+
+def fluence(random: Random) -> Operation:
+    return light.Fluence(run=light_run(random), factor=random.uniform(0.5, 2.0))
+
+
+def layers_run(random: Random) -> Operation:
+    skin = LayeredMedium(layers=(Layer(thickness_mm=random.uniform(0.5, 2.0), mua_per_mm=0.1, mus_per_mm=10.0, g=0.8),))
+    return layers.SimulateLayers(medium=skin, settings=LayeredSettings(photons=500, seed=random.randint(0, 9)))
+
+
+def more_layer_photons(random: Random) -> Operation:
+    return layers.AddLayerPhotons(run=layers_run(random), photons=random.randint(500, 900))
+
+
+def under_beam(random: Random) -> Operation:
+    return layers.UnderBeam(run=layers_run(random), quantity=random.choice(("fluence", "absorbed")))
+
+
 SAMPLES: dict[str, Make] = {
     "denoise": denoise,
     "denoise-fluence": denoise_fluence,
@@ -202,4 +247,10 @@ SAMPLES: dict[str, Make] = {
     "track-fods": track_fods,
     "dissect": dissect,
     "connectome": connectome,
+    "simulate-light": light_run,
+    "add-photons": more_photons,
+    "fluence": fluence,
+    "simulate-layers": layers_run,
+    "add-layer-photons": more_layer_photons,
+    "under-beam": under_beam,
 }

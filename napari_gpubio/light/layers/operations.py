@@ -33,6 +33,8 @@ from napari_gpubio.light.layers.summary import Curve, every_curve, layered_rows,
 from napari_gpubio.light.statistics import FluenceUnit
 from napari_gpubio.light.summary import NumberRow, write_csv
 
+_TIMES = ("Time", "Speed")  # rows that differ from run to run
+
 
 @dataclass(frozen=True, kw_only=True)
 class SimulateLayers(Operation, verb="simulate-layers", makes={"run": LayeredResult}):
@@ -258,7 +260,7 @@ register_kind(
 register_kind(LayeredResult, counts=_counted, endings=(".mco",), write=lambda run, path, _: write_mco(path, run))
 register_kind(
     NumberTable,
-    counts=lambda one: tuple((row.name, row.value, row.error) for row in one.rows),
+    counts=lambda one: tuple((row.name, row.value, row.error) for row in one.rows if row.name not in _TIMES),
     endings=(".csv",),
     write=lambda table, path, _: write_csv(path, table.rows),
 )

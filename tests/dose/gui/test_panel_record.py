@@ -10,7 +10,8 @@ from napari_gpubio.dose.gui import DosePanel
 from napari_gpubio.dose.live import LiveDvh
 from napari_gpubio.dose.operations import DoseOf, OpenDose
 from napari_gpubio.dose.reader import read_layers
-from napari_gpubio.gui.session_window import show_layers, shown_steps, take_layers
+from napari_gpubio.gui.looks import show_layers
+from napari_gpubio.gui.session_window import shown_steps, take_layers
 from tests.dose.dicom_files import save_dose, save_structures
 from tests.dose.gui.panel_samples import a_dose, dose_values, organs
 from tests.dose.samples import at, circle
