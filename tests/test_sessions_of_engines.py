@@ -30,7 +30,7 @@ def random_state(random, device):
     shown = []
     for number in range(random.randint(1, 5)):
         operation = SAMPLES[random.choice([*SAMPLES])](random)
-        output = operation.output(random.choice([*operation.makes]))
+        output = operation.output(random.choice([name for name in operation.makes if operation.has(name)]))
         shown.append(show(output, f"layer {number}", device=device))
     return State(tuple(shown), (("panel", SAMPLES[random.choice([*SAMPLES])](random)),))
 

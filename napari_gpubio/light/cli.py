@@ -5,8 +5,7 @@ from typing import Any
 from napari_gpubio.core.operations.commands import add_verb as add_operation
 from napari_gpubio.light import mcx_cli
 from napari_gpubio.light.forward import cli as forward
-from napari_gpubio.light.jacobians.operations import Replay, Trace
-from napari_gpubio.light.layers.operations import RunMci
+from napari_gpubio.light.operations import Replay, RunMci, Trace
 
 
 def add_verb(verbs: Any) -> None:

@@ -322,7 +322,7 @@ def test_a_file_that_cannot_be_written_does_not_keep_the_others_from_it(head_fil
     def fail(*_args, **_keywords):
         raise InvalidInput("r.npz could not be written (No space left on device)")
 
-    monkeypatch.setattr("napari_gpubio.light.operations.save_result_steps", fail)
+    monkeypatch.setattr("napari_gpubio.light.operations.runs.save_result_steps", fail)
     with pytest.raises(InvalidInput, match="No space left"):
         run_head(*PLACE, "--run-out", "r.npz", "--out", "f.nii.gz")
     assert nib.load("f.nii.gz").shape == HEAD.shape
@@ -417,7 +417,7 @@ def test_what_can_be_written_is_written(head_files, monkeypatch):
     def fail(path, *_, **__):
         raise InvalidInput(f"{path.name} could not be written (No space left on device)")
 
-    monkeypatch.setattr("napari_gpubio.light.operations.write_fluence_steps", fail)
+    monkeypatch.setattr("napari_gpubio.light.operations.fluence.write_fluence_steps", fail)
     with pytest.raises(InvalidInput, match=r"f\.nii\.gz"):
         run_head(*PLACE, *DETECTOR, "--out", "f.nii.gz", "--run-out", "r.npz")
     assert (head_files / "r.npz").is_file()
