@@ -126,12 +126,6 @@ def _read_part(
     return dataclasses.replace(usual, **given) if type(usual) is chosen else chosen(**given)
 
 
-def given_options(namespace: argparse.Namespace, usual: Mapping[str, Any]) -> list[str]:
-    """Options whose values are not the usual ones, as they are written: ``--time-gates-ns``."""
-    names = [name for name, value in usual.items() if getattr(namespace, name) != value]
-    return ["--" + name.replace("_", "-") for name in names]
-
-
 STOPPED = 130  # the exit status of a program that was interrupted
 _WIDTH = 30
 _LINE_SECONDS = 10.0  # between lines of progress where there is no terminal
