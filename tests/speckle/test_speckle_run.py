@@ -222,7 +222,7 @@ def test_windows_larger_than_the_frame():
         ({"window": 1}, "at least 3 pixels"),
         ({"exposure_ms": 0.0}, "exposure_ms is 0 ms; it must be greater than 0 ms"),
         ({"exposure_ms": float("nan")}, "finite"),
-        ({"mode": "temporal", "frames": 1}, "at least 2 frames"),
+        ({"mode": "temporal", "frames": 1}, "at least 2"),
         ({"edges": "wrap"}, "choose one of 'valid'"),
         ({"index": "ict", "beta": 1.5}, "at most 1"),
     ],

@@ -10,6 +10,7 @@ import pytest
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.operations import (
+    HeldVolume,
     OpenVolume,
     Store,
     from_graph,
@@ -227,6 +228,7 @@ UNSAID = (
 
 def test_the_schema_agrees_with_the_reader(records):
     """But for what it cannot say: that a reference exists, what fits together, and that 1.0 is no integer."""
+    records.among = (*TOYS, HeldVolume, OpenVolume)  # engines refuse more than a schema can say
     jsonschema = pytest.importorskip("jsonschema")
     checker = jsonschema.Draft202012Validator(schema())
     for n in range(60):

@@ -33,7 +33,7 @@ VOLUMES = {
     "skin.mco": "an output file of MCML", "out.mc2": "an output volume of MCX", "out.mch": "detected photons of MCX",
     "vol.bin": "a volume without a header", "vol.nrrd": "a volume in NRRD", "vol.mha": "MetaImage",
     "aseg.mgz": "FreeSurfer.*mri_convert", "scan.DCM": "DICOM", "head.stl": "a surface; *|a surface, and labels",
-    "media.csv": "a table.*--properties", "run.npz": "a result.*--resume", "photo.png": "an image",
+    "media.csv": "a table.*--media", "run.npz": "a result.*add-photons", "photo.png": "an image",
 }  # fmt: skip
 
 
