@@ -223,7 +223,7 @@ UNSAID = (
     "give them in order",
     ".0; give an integer",
     "version is 1.0",
-    "is 1e+20; it must be at most 1.8",  # a whole number to a schema, and of those that are texts when they are as large
+    "is 1e+20; it must be at most 1.8",  # a whole number to a schema
 )
 
 
