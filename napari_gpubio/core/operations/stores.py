@@ -124,8 +124,11 @@ class Kind(Generic[T]):
         Where the function is that makes layers of it, as ``module:name``, so that nothing of napari is imported before:
         it takes the value, the `Output` that it is, the name, and where there are several pictures of it, which one;
         it returns napari's layer data. Empty where it is shown in no layer.
+    kept_at
+        Where what is done is kept before the file is whole: the file itself, or one beside it. It may refuse a path to
+        which nothing can be written, before the run.
     unfinished
-        Reads what a run has left in a file before it came to its end; None if it did.
+        Reads what a run has left there before it came to its end; None if it did.
     """
 
     type: type[T]
@@ -135,6 +138,7 @@ class Kind(Generic[T]):
     beside: Callable[[Path], Mapping[str, Path]] = lambda _: {}
     opens: Any = None  # a class of operations, or several
     shows: str = ""
+    kept_at: Callable[[Path], Path] = lambda path: path
     unfinished: Callable[[Path], T | None] | None = None
 
     @property

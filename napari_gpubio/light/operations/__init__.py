@@ -1,5 +1,6 @@
 """The verbs of light in voxels: tissue of a file or held, a simulation, its fluence."""
 
+from napari_gpubio.light.forward.operations import MakeForwardModel, OpenHead, OpenProbe
 from napari_gpubio.light.jacobians.operations import Replay, Trace
 from napari_gpubio.light.layers.operations import RunMci
 from napari_gpubio.light.operations.fluence import Fluence, FluenceVolume, Lit
@@ -25,8 +26,11 @@ __all__ = [
     "HeldDomain",
     "Light",
     "Lit",
+    "MakeForwardModel",
     "OpenDiffusionTensors",
     "OpenDomain",
+    "OpenHead",
+    "OpenProbe",
     "OpenRun",
     "Replay",
     "RunMci",
