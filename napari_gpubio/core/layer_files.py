@@ -25,7 +25,7 @@ from napari_gpubio.core.napari_io import KEY, LayerData, series_layer, stored_vo
 from napari_gpubio.core.quantity import GUIDE, HALVES, QUANTITY, STANDARD_ERROR, UNIT, Quantity, ascii_unit
 from napari_gpubio.core.reading import reads_file
 from napari_gpubio.core.space import checked_affine
-from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.core.steps import Step, driven
 from napari_gpubio.core.volumes import NIFTI_SUFFIXES, nifti_steps, read_array, volume_image
 
 logger = logging.getLogger(__name__)
@@ -97,19 +97,6 @@ def write_image(path: str, data: Any, attributes: dict[str, Any]) -> list[str]:
     return [path]
 
 
-def write_described(
-    path: str | Path,
-    array: Array,
-    affine: Array,
-    about: Mapping[str, Any],
-    arrays: Mapping[str, Array],
-    *,
-    beside: Mapping[str, Any] | None = None,
-) -> Path:
-    """Write a volume and what belongs to it; see `write_described_steps`, whose end this returns."""
-    return drive(write_described_steps(path, array, affine, about, arrays, beside=beside))
-
-
 def write_described_steps(
     path: str | Path,
     array: Array,
@@ -164,6 +151,9 @@ def write_described_steps(
         if name not in arrays and was.get(name) == named[name]:
             path.with_name(named[name]).unlink(missing_ok=True)
     return sidecar
+
+
+write_described = driven(write_described_steps)
 
 
 def describe(path: Path, about: Mapping[str, Any]) -> None:

@@ -1,20 +1,23 @@
 """The one protocol for long work: a generator of steps that returns its result.
 
-An engine's ``steps(...)`` yields a `Step` after every piece of work and returns its result. A script drives it to
-the end with `drive`; a dock widget drives it in a worker and shows what comes. To stop early the caller sets the
+An engine's ``x_steps(...)`` yields a `Step` after every piece of work and returns its result. ``x = driven(x_steps)``
+is what scripts call; a dock widget drives the steps in a worker and shows what comes. To stop early the caller sets the
 `threading.Event` that it handed over as ``stop``: the generator then returns a result whose ``complete`` is false
 and which keeps what was done. ``close()`` on the generator is for teardown only, and never while it is executing.
 """
 
 import dataclasses
 import functools
+import inspect
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, Protocol, TypeVar, overload
 
 from napari_gpubio.core.errors import memory_in_words
 
 Result = TypeVar("Result")
+Returned = TypeVar("Returned", covariant=True)
+P = ParamSpec("P")
 
 
 @dataclass(frozen=True)
@@ -101,3 +104,46 @@ def drive(steps: Generator[Step, None, Result], progress: Callable[[Step], objec
         return result
     finally:
         steps.close()
+
+
+class Driven(Protocol[P, Returned]):
+    """A function that runs steps to their end: it takes what they take, and ``progress``."""
+
+    @overload
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Returned: ...
+
+    @overload
+    def __call__(self, *args: Any, progress: Callable[[Step], object] | None, **kwargs: Any) -> Returned: ...
+
+
+def driven(steps: Callable[P, Generator[Step, None, Returned]]) -> Driven[P, Returned]:
+    """Return the function ``x`` that runs ``x_steps`` to their end and returns their result; see `drive`.
+
+    Examples
+    --------
+    >>> def count_steps(last):
+    ...     for n in range(last):
+    ...         yield Step(n + 1, last)
+    ...     return last
+    >>> count = driven(count_steps)
+    >>> count(2, progress=lambda step: print(step.done))
+    1
+    2
+    2
+    """
+    about: Any = steps
+    name = about.__name__.removesuffix("_steps")
+
+    def function(*args: Any, progress: Callable[[Step], object] | None = None, **kwargs: Any) -> Any:
+        return drive(about(*args, **kwargs), progress)
+
+    own = inspect.signature(about)
+    takes = [one for one in own.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
+    rest = [one for one in own.parameters.values() if one.kind is inspect.Parameter.VAR_KEYWORD]
+    shows = inspect.Parameter("progress", inspect.Parameter.KEYWORD_ONLY, default=None)
+    made: Any = function
+    made.__signature__ = own.replace(parameters=[*takes, shows, *rest], return_annotation=inspect.Signature.empty)
+    made.__name__, made.__qualname__, made.__module__ = name, name, about.__module__
+    made.__doc__ = f"Run `{about.__name__}` to its end and return its result.\n\n{about.__doc__}"
+    result: Driven[P, Returned] = made
+    return result

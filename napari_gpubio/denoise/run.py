@@ -16,7 +16,7 @@ from napari_gpubio.core.device import CPU, Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.memory import Memory, fuller
 from napari_gpubio.core.slabs import in_slabs
-from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.core.steps import Step, driven
 from napari_gpubio.core.timing import RunClock
 from napari_gpubio.denoise.inputs import (
     AXES,
@@ -37,31 +37,6 @@ from napari_gpubio.denoise.settings import DenoiseSettings
 
 Array = npt.NDArray[Any]
 _WORK = "denoising this volume"
-
-
-def denoise(
-    image: npt.ArrayLike,
-    settings: DenoiseSettings | None = None,
-    *,
-    mask: npt.ArrayLike | None = None,
-    voxel_size_mm: Sequence[float] = (1.0, 1.0, 1.0),
-    noise: npt.ArrayLike | SeriesNoise | None = None,
-    device: str | Device = "auto",
-    progress: Callable[[Step], object] | None = None,
-) -> DenoiseResult:
-    """Denoise a volume or a series of volumes; see `denoise_steps`, whose end this returns.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from napari_gpubio import denoise
-    >>> noisy = 100 + np.random.default_rng(0).normal(size=(20, 20, 20))
-    >>> result = denoise.denoise(noisy, device="cpu")
-    >>> bool(result.image.std() < 0.2)
-    True
-    """
-    steps = denoise_steps(image, settings, mask=mask, voxel_size_mm=voxel_size_mm, noise=noise, device=device)
-    return drive(steps, progress)
 
 
 def denoise_steps(
@@ -109,6 +84,15 @@ def denoise_steps(
     ------
     InvalidInput
         If the image, the mask or the noise cannot be used, or the windows do not fit in the volume.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from napari_gpubio import denoise
+    >>> noisy = 100 + np.random.default_rng(0).normal(size=(20, 20, 20))
+    >>> result = denoise.denoise(noisy, device="cpu")
+    >>> bool(result.image.std() < 0.2)
+    True
     """
     settings, clock = settings or DenoiseSettings(), RunClock()
     array, notes = checked_image(image, settings)
@@ -148,6 +132,9 @@ def denoise_steps(
         notes=notes,
         complete=complete,
     )
+
+
+denoise = driven(denoise_steps)
 
 
 def needed_memory(

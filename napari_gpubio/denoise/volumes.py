@@ -2,7 +2,7 @@
 
 import dataclasses
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.operations.volumes import Volume, array_on_grid
 from napari_gpubio.core.quantity import Quantity
-from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.core.steps import Step, driven
 from napari_gpubio.core.volumes import one_volume
 from napari_gpubio.denoise.fluence import FluenceResult, FluenceSettings, denoise_fluence_steps
 from napari_gpubio.denoise.inputs import checked_mask
@@ -91,30 +91,6 @@ class DenoisedVolume:
         return self.result.complete
 
 
-def denoise_volume(
-    image: Volume,
-    settings: DenoiseSettings | FluenceSettings | None = None,
-    selection: Selection | None = None,
-    *,
-    device: str | Device = "auto",
-    progress: Callable[[Step], object] | None = None,
-    **more: Any,
-) -> DenoisedVolume:
-    """Denoise an image as it was opened; see `denoise_volume_steps`, whose end this returns.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from napari_gpubio import denoise
-    >>> from napari_gpubio.core.operations import Volume
-    >>> noisy = 100 + np.random.default_rng(0).normal(size=(20, 20, 20))
-    >>> clean = denoise.denoise_volume(Volume(array=noisy, affine=np.eye(4)), device="cpu").denoised
-    >>> bool(clean.array.std() < 0.2)
-    True
-    """
-    return drive(denoise_volume_steps(image, settings, selection, device=device, **more), progress)
-
-
 def denoise_volume_steps(  # noqa: PLR0913 - what a user may know of a run
     image: Volume,
     settings: DenoiseSettings | FluenceSettings | None = None,
@@ -150,6 +126,16 @@ def denoise_volume_steps(  # noqa: PLR0913 - what a user may know of a run
     ------
     InvalidInput
         As of these, or if an input lies on another grid.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from napari_gpubio import denoise
+    >>> from napari_gpubio.core.operations import Volume
+    >>> noisy = 100 + np.random.default_rng(0).normal(size=(20, 20, 20))
+    >>> clean = denoise.denoise_volume(Volume(array=noisy, affine=np.eye(4)), device="cpu").denoised
+    >>> bool(clean.array.std() < 0.2)
+    True
     """
     yield Step(0, 1, "reading the image")
     settings, work = settings or DenoiseSettings(), _Work(image, selection or Selection())
@@ -165,6 +151,9 @@ def denoise_volume_steps(  # noqa: PLR0913 - what a user may know of a run
     result = yield from denoise_fluence_steps(first, other, settings, **known)
     whole = None if second is None or other is None else mean_of_halves(first, other)
     return work.finished(result, whole, has_halves=other is not None)
+
+
+denoise_volume = driven(denoise_volume_steps)
 
 
 def linear_values(image: Volume, selection: Selection) -> tuple[Array, Mask | None]:

@@ -2,7 +2,7 @@
 
 import dataclasses
 import threading
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Generator, Iterable
 from typing import TYPE_CHECKING, Any
 
 from napari_gpubio import __version__
@@ -10,7 +10,7 @@ from napari_gpubio.core.chunks import advance_in_chunks, within_memory
 from napari_gpubio.core.device import CPU, Device, choose_device
 from napari_gpubio.core.memory import Memory
 from napari_gpubio.core.settings import plain_fields
-from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.core.steps import Step, driven
 from napari_gpubio.core.timing import RunClock
 from napari_gpubio.dose.metrics.curve import Dvh, DvhResult
 from napari_gpubio.dose.model import Dose, Structures, listed
@@ -23,28 +23,6 @@ if TYPE_CHECKING:
 
 _FIRST_TASKS = 512  # of a CPU: milliseconds
 _PARTS = 4  # samples along an edge of a dose voxel: an isodose may surround few voxels, of a volume of millions
-
-
-def dvh(
-    dose: Dose,
-    structures: Structures | Iterable[Structures],
-    settings: DvhSettings | None = None,
-    *,
-    device: str | Device = "auto",
-    progress: Callable[[Step], object] | None = None,
-) -> DvhResult:
-    """Make dose-volume histograms; see `dvh_steps`, whose end this returns.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from napari_gpubio.dose import Dose, LabelStructures, dvh
-    >>> dose = Dose(values=np.full((8, 8, 8), 2.0), affine=np.eye(4), unit="Gy")
-    >>> organ = LabelStructures(labels=np.ones((8, 8, 8), np.uint8), affine=np.eye(4), structures={1: "organ"})
-    >>> float(dvh(dose, organ, device="cpu")["organ"].dose_at_percent(95))
-    2.0
-    """
-    return drive(dvh_steps(dose, structures, settings, device=device), progress)
 
 
 def dvh_steps(
@@ -78,6 +56,15 @@ def dvh_steps(
     ------
     InvalidInput
         If a structure cannot be counted, or leaves the dose grid where that is refused.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from napari_gpubio.dose import Dose, LabelStructures, dvh
+    >>> dose = Dose(values=np.full((8, 8, 8), 2.0), affine=np.eye(4), unit="Gy")
+    >>> organ = LabelStructures(labels=np.ones((8, 8, 8), np.uint8), affine=np.eye(4), structures={1: "organ"})
+    >>> float(dvh(dose, organ, device="cpu")["organ"].dose_at_percent(95))
+    2.0
     """
     from napari_gpubio.dose.kernels.histogram.problem import make_problem
     from napari_gpubio.dose.kernels.histogram.tally import make_dvhs
@@ -93,6 +80,9 @@ def dvh_steps(
         parameters=provenance(dose, settings, chosen, clock.seconds),
         complete=complete,
     )
+
+
+dvh = driven(dvh_steps)
 
 
 def needed_memory(
@@ -169,20 +159,6 @@ def _on_gpu(run: Any, problem: "Problem", device: Device) -> Any:
     return within_memory(lambda: run(problem, device=device), device, needed, "counting this dose")
 
 
-def whole_dose(dose: Dose, settings: DvhSettings | None = None, *, device: str | Device = "auto") -> Dvh:
-    """Make the histogram of a whole dose, which indices of a plan need; see `whole_dose_steps`, whose end this returns.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from napari_gpubio.dose import Dose, whole_dose
-    >>> dose = Dose(values=np.full((8, 8, 8), 2.0), affine=np.eye(4), unit="Gy")
-    >>> whole_dose(dose, device="cpu").volume_cc
-    0.512
-    """
-    return drive(whole_dose_steps(dose, settings, device=device))
-
-
 def whole_dose_steps(
     dose: Dose,
     settings: DvhSettings | None = None,
@@ -201,6 +177,14 @@ def whole_dose_steps(
         Of which all of the grid is counted.
     settings, device, stop
         See `napari_gpubio.dose.dvh_steps`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from napari_gpubio.dose import Dose, whole_dose
+    >>> dose = Dose(values=np.full((8, 8, 8), 2.0), affine=np.eye(4), unit="Gy")
+    >>> whole_dose(dose, device="cpu").volume_cc
+    0.512
     """
     chosen = settings or DvhSettings()
     finest = float(dose.voxel_sizes_mm.min()) / _PARTS
@@ -209,3 +193,6 @@ def whole_dose_steps(
     fine = dataclasses.replace(chosen, sampling=BySpacing(spacing_mm=spacing))
     result = yield from dvh_steps(dose, everything, fine, device=device, stop=stop)
     return result.dvhs[0]
+
+
+whole_dose = driven(whole_dose_steps)

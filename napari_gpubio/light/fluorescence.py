@@ -9,7 +9,7 @@ of its own, with its own random numbers. Standard errors are those of the groups
 import dataclasses
 import math
 import threading
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -22,7 +22,7 @@ from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.parameters import check_params, param
 from napari_gpubio.core.space import same_grid
-from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.core.steps import Step, driven
 from napari_gpubio.core.timing import RunClock
 from napari_gpubio.light.batches import FEWEST_BATCHES
 from napari_gpubio.light.detectors import Detector
@@ -183,39 +183,6 @@ class FluorescenceResult:
         return float(stdtrit(self.groups - 1, 0.5 + level / 2)) if self.groups > 1 else math.nan
 
 
-def fluorescence(
-    excitation_domain: Domain,
-    emission_domain: Domain,
-    source: Source,
-    fluorophore: Fluorophore,
-    settings: LightSettings | None = None,
-    *,
-    detectors: Sequence[Detector] = (),
-    device: str | Device = "auto",
-    progress: Callable[[Step], object] | None = None,
-) -> FluorescenceResult:
-    """Trace excitation and emission; see `fluorescence_steps`, whose end this returns.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from napari_gpubio import light
-    >>> def tissue(mua):
-    ...     medium = light.Medium(label=1, mua_per_mm=mua, mus_per_mm=1.0)
-    ...     return light.Domain(labels=np.ones((9, 9, 9), np.uint8), affine=np.eye(4), media=(medium,))
-    >>> dye = light.Fluorophore(mua_per_mm={1: 0.01}, quantum_yield=0.5)
-    >>> source = light.Isotropic(position_mm=(4, 4, 4))
-    >>> settings = light.LightSettings(photons=800)
-    >>> result = light.fluorescence(tissue(0.03), tissue(0.02), source, dye, settings, device="cpu")
-    >>> 0 < result.emitted.value < 0.5
-    True
-    """
-    steps = fluorescence_steps(
-        excitation_domain, emission_domain, source, fluorophore, settings, detectors=detectors, device=device
-    )
-    return drive(steps, progress)
-
-
 def fluorescence_steps(
     excitation_domain: Domain,
     emission_domain: Domain,
@@ -262,6 +229,20 @@ def fluorescence_steps(
     InvalidInput
         If the domains differ in more than media, the fluorophore absorbs more than there is, or an input of a run is
         wrong.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from napari_gpubio import light
+    >>> def tissue(mua):
+    ...     medium = light.Medium(label=1, mua_per_mm=mua, mus_per_mm=1.0)
+    ...     return light.Domain(labels=np.ones((9, 9, 9), np.uint8), affine=np.eye(4), media=(medium,))
+    >>> dye = light.Fluorophore(mua_per_mm={1: 0.01}, quantum_yield=0.5)
+    >>> source = light.Isotropic(position_mm=(4, 4, 4))
+    >>> settings = light.LightSettings(photons=800)
+    >>> result = light.fluorescence(tissue(0.03), tissue(0.02), source, dye, settings, device="cpu")
+    >>> 0 < result.emitted.value < 0.5
+    True
     """
     settings = settings or LightSettings()
     plan = _Plan(excitation_domain, emission_domain, source, fluorophore, settings, tuple(detectors))
@@ -291,6 +272,9 @@ def fluorescence_steps(
         if stop is not None and stop.is_set():
             break
     return result_so_far()
+
+
+fluorescence = driven(fluorescence_steps)
 
 
 def _run(

@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import threading
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.core.steps import Step, driven
 from napari_gpubio.light.batches import Backend, check_memory, photon_steps, resumed
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.kernels.voxels.memory import needed_memory
@@ -65,37 +65,6 @@ class PatternResult(SimulationResult):
         return iter(self.results)
 
 
-def simulate_patterns(
-    domain: Domain,
-    source: Source,
-    patterns: Array,
-    settings: LightSettings | None = None,
-    *,
-    detectors: Sequence[Detector] = (),
-    device: str | Device = "auto",
-    resume: PatternResult | None = None,
-    progress: Callable[[Step], object] | None = None,
-) -> PatternResult:
-    """Simulate many patterns at once; see `simulate_patterns_steps`, whose end this returns.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from napari_gpubio import light
-    >>> head = light.phantom.load_head_phantom()
-    >>> above = light.phantom.default_source(head)
-    >>> source = light.Planar(position_mm=above.position_mm, direction=above.direction)
-    >>> halves = np.array([[[1.0, 0.0]], [[0.0, 1.0]]])
-    >>> both = light.simulate_patterns(head, source, halves, light.LightSettings(photons=1000), device="cpu")
-    >>> len(both), type(both.of(1).source).__name__
-    (2, 'Pattern')
-    """
-    steps = simulate_patterns_steps(
-        domain, source, patterns, settings, detectors=detectors, device=device, resume=resume
-    )
-    return drive(steps, progress)
-
-
 def simulate_patterns_steps(
     domain: Domain,
     source: Source,
@@ -130,6 +99,18 @@ def simulate_patterns_steps(
     InvalidInput
         As of `simulate_steps`, or if patterns are no stack of images, or one of them is negative, not finite, or zero
         everywhere.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from napari_gpubio import light
+    >>> head = light.phantom.load_head_phantom()
+    >>> above = light.phantom.default_source(head)
+    >>> source = light.Planar(position_mm=above.position_mm, direction=above.direction)
+    >>> halves = np.array([[[1.0, 0.0]], [[0.0, 1.0]]])
+    >>> both = light.simulate_patterns(head, source, halves, light.LightSettings(photons=1000), device="cpu")
+    >>> len(both), type(both.of(1).source).__name__
+    (2, 'Pattern')
     """
     settings, images = settings or LightSettings(), checked_patterns(patterns)
     shape = rectangle_of(source).changed_to(Pattern, pattern=start_density(images))
@@ -143,6 +124,9 @@ def simulate_patterns_steps(
         make_runs=make_runs, assemble=functools.partial(_assemble, patterns=images), empty=VoxelTally.none
     )
     return (yield from photon_steps(backend, problem, described(problem), device=device, resume=resume, stop=stop))
+
+
+simulate_patterns = driven(simulate_patterns_steps)
 
 
 def _assemble(

@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from napari_gpubio.core.device import CPU, Device, choose_device, free_memory_by
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.memory import Memory
 from napari_gpubio.core.numbers import position_text, short_number
-from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.core.steps import Step, driven
 from napari_gpubio.core.timing import compiling
 from napari_gpubio.light.batches import Backend, check_memory, photon_steps, resumed
 from napari_gpubio.light.detectors import AnyDetector, Detector
@@ -27,32 +27,6 @@ from napari_gpubio.light.sources import AllRound, EmittingVolume, Pencil, Source
 from napari_gpubio.light.surface import first_tissue, label_at, nearest_surface, source_problem
 
 _MOST_CELLS = 1 << 32  # of the tallies of a GPU run, whose places are 32-bit numbers
-
-
-def simulate(
-    domain: Domain,
-    source: Source | Sequence[Source],
-    settings: LightSettings | None = None,
-    *,
-    detectors: Sequence[AnyDetector] = (),
-    device: str | Device = "auto",
-    resume: LightResult | None = None,
-    client: Any = None,
-    progress: Callable[[Step], object] | None = None,
-) -> LightResult:
-    """Trace photons through a label volume; see `simulate_steps`, whose end this returns.
-
-    Examples
-    --------
-    >>> from napari_gpubio import light
-    >>> head = light.phantom.load_head_phantom()
-    >>> source = light.phantom.default_source(head)
-    >>> result = light.simulate(head, source, light.LightSettings(photons=1000), device="cpu")
-    >>> result.fluence.shape == head.shape
-    True
-    """
-    steps = simulate_steps(domain, source, settings, detectors=detectors, device=device, resume=resume, client=client)
-    return drive(steps, progress)
 
 
 def simulate_steps(
@@ -100,6 +74,15 @@ def simulate_steps(
     InvalidInput
         If the source misses the tissue, a detector is not at the surface, ``resume`` belongs to another simulation, or
         there is too little memory.
+
+    Examples
+    --------
+    >>> from napari_gpubio import light
+    >>> head = light.phantom.load_head_phantom()
+    >>> source = light.phantom.default_source(head)
+    >>> result = light.simulate(head, source, light.LightSettings(photons=1000), device="cpu")
+    >>> result.fluence.shape == head.shape
+    True
     """
     settings = settings or LightSettings()
     sources = check_sources(domain, source)
@@ -117,27 +100,7 @@ def simulate_steps(
     return (yield from steps)
 
 
-def simulate_each(
-    domain: Domain,
-    sources: Sequence[Source],
-    settings: LightSettings | None = None,
-    *,
-    detectors: Sequence[Detector] = (),
-    device: str | Device = "auto",
-    progress: Callable[[Step], object] | None = None,
-) -> tuple[LightResult, ...]:
-    """Simulate each of some sources alone; see `simulate_each_steps`, whose end this returns.
-
-    Examples
-    --------
-    >>> from napari_gpubio import light
-    >>> head = light.phantom.load_head_phantom()
-    >>> source = light.phantom.default_source(head)
-    >>> both = light.simulate_each(head, [source, source], light.LightSettings(photons=1000), device="cpu")
-    >>> [result.settings.seed for result in both]
-    [1, 2]
-    """
-    return drive(simulate_each_steps(domain, sources, settings, detectors=detectors, device=device), progress)
+simulate = driven(simulate_steps)
 
 
 def simulate_each_steps(
@@ -172,6 +135,15 @@ def simulate_each_steps(
     ------
     InvalidInput
         As of `simulate_steps`, before any photon is traced where it is about a source.
+
+    Examples
+    --------
+    >>> from napari_gpubio import light
+    >>> head = light.phantom.load_head_phantom()
+    >>> source = light.phantom.default_source(head)
+    >>> both = light.simulate_each(head, [source, source], light.LightSettings(photons=1000), device="cpu")
+    >>> [result.settings.seed for result in both]
+    [1, 2]
     """
     settings, sources = settings or LightSettings(), check_sources(domain, sources)
     results: list[LightResult | None] = [*resume] or [None] * len(sources)
@@ -183,6 +155,9 @@ def simulate_each_steps(
         steps = simulate_steps(domain, one, own, **how, client=client, stop=stop)
         results[number] = yield from _among(steps, number, results, settings.photons)
     return tuple(result for result in results if result is not None)
+
+
+simulate_each = driven(simulate_each_steps)
 
 
 def _among(

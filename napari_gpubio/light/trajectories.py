@@ -6,7 +6,7 @@ Nothing has to be decided before a run: photons are known by their numbers; see 
 import dataclasses
 import functools
 import threading
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from napari_gpubio import __version__
 from napari_gpubio.core.chunks import advance_in_chunks, within_memory
 from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.core.steps import Step, driven
 from napari_gpubio.light.batches import check_memory
 from napari_gpubio.light.jacobians.replay import detectors_of, device_for, problem_of
 from napari_gpubio.light.kernels.replay.trails import VERTEX_NUMBERS, TrailProblem, TrailRecord
@@ -26,25 +26,6 @@ from napari_gpubio.light.trajectory import Trajectories
 
 _FIRST_CHUNK = 256
 _MOST = 1 << 24  # photons of one call, and vertices of a photon
-
-
-def trajectories(
-    result: LightResult,
-    photons: int | Sequence[int] | npt.NDArray[Any] | None = None,
-    *,
-    detectors: Sequence[int | str] | None = None,
-    most_photons: int = 1000,
-    most_vertices: int = 1000,
-    crossings: bool = False,
-    device: str | Device = "auto",
-    progress: Callable[[Step], object] | None = None,
-) -> Trajectories:
-    """Trace chosen photons again and note their paths; see `trajectories_steps`, whose end this returns."""
-    steps = trajectories_steps(
-        result, photons, detectors=detectors, most_photons=most_photons, most_vertices=most_vertices,
-        crossings=crossings, device=device,
-    )  # fmt: skip
-    return drive(steps, progress)
 
 
 def trajectories_steps(
@@ -113,6 +94,9 @@ def trajectories_steps(
         "device": chosen.describe(),
     }
     return _assembled(problem, found, parameters)
+
+
+trajectories = driven(trajectories_steps)
 
 
 def _chosen(

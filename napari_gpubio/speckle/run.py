@@ -2,7 +2,7 @@
 
 import dataclasses
 import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from napari_gpubio.core.chunks import advance_in_chunks, within_memory
 from napari_gpubio.core.device import CPU, Device, choose_device, free_memory_bytes
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.settings import plain_fields
-from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.core.steps import Step, driven
 from napari_gpubio.core.timing import RunClock
 from napari_gpubio.speckle.kernels.contrast.problem import Maps, Problem, Recipe, make_problem
 from napari_gpubio.speckle.model import (
@@ -43,32 +43,6 @@ _MOST_SATURATED = 0.001  # of samples that pass without a note
 _FULL_SCALES = {float((2**bits - 1) << shift) for bits in (8, 10, 12, 14, 16) for shift in {0, 16 - bits}} - {255 << 8}
 _MESSAGE = "speckle contrast"
 _FIRST_PIXELS = 4 << 20  # of the first chunk, whose duration sets the length of the others
-
-
-def contrast(
-    frames: Any,
-    settings: ContrastSettings | None = None,
-    *,
-    noise: Noise | None = None,
-    baseline: npt.ArrayLike | None = None,
-    device: str | Device = "auto",
-    into: Sequence[MapTaker] = (),
-    progress: Callable[[Step], object] | None = None,
-) -> ContrastMaps:
-    """Compute speckle contrast; see `contrast_steps` for the arguments.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from napari_gpubio.speckle import ContrastSettings, Spatial, contrast
-    >>> frame = np.zeros((9, 9), np.uint16)
-    >>> frame[4, 4] = 1000
-    >>> maps = contrast(frame, ContrastSettings(mode=Spatial(window=5)), device="cpu")
-    >>> float(maps.contrast[4, 4])  # one bright pixel among N: K is the root of N
-    5.0
-    """
-    steps = contrast_steps(frames, settings, noise=noise, baseline=baseline, device=device, into=into)
-    return drive(steps, progress)
 
 
 def contrast_steps(
@@ -112,6 +86,16 @@ def contrast_steps(
     InvalidInput
         If the frames cannot be used, the window does not fit, its sums would not be exact, or there is too little
         memory.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from napari_gpubio.speckle import ContrastSettings, Spatial, contrast
+    >>> frame = np.zeros((9, 9), np.uint16)
+    >>> frame[4, 4] = 1000
+    >>> maps = contrast(frame, ContrastSettings(mode=Spatial(window=5)), device="cpu")
+    >>> float(maps.contrast[4, 4])  # one bright pixel among N: K is the root of N
+    5.0
     """
     settings, clock = settings or ContrastSettings(), RunClock()
     stack = FrameStack(frames)
@@ -140,15 +124,7 @@ def contrast_steps(
     return maps
 
 
-def baseline_k2(
-    frames: Any,
-    settings: ContrastSettings | None = None,
-    *,
-    noise: Noise | None = None,
-    device: str | Device = "auto",
-) -> npt.NDArray[np.float64]:
-    """Return K² of a baseline, for `RelativeFlow`; see `baseline_k2_steps`."""
-    return drive(baseline_k2_steps(frames, settings, noise=noise, device=device))
+contrast = driven(contrast_steps)
 
 
 def baseline_k2_steps(
@@ -172,6 +148,9 @@ def baseline_k2_steps(
     one = Device(chosen.kind, chosen.indices[:1])  # sums in double precision depend on the order
     yield from contrast_steps(frames, squared, noise=noise, device=one, into=[mean], stop=stop)
     return mean.mean() if mean.count else np.full(FrameStack(frames).shape, np.nan)
+
+
+baseline_k2 = driven(baseline_k2_steps)
 
 
 def _baseline_steps(

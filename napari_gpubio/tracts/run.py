@@ -4,7 +4,7 @@ import dataclasses
 import itertools
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from functools import partial
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -19,7 +19,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.memory import Memory
 from napari_gpubio.core.parameters import check_unused
 from napari_gpubio.core.settings import kind_of, plain
-from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.core.steps import Step, driven
 from napari_gpubio.core.timing import RunClock
 from napari_gpubio.tracts.directions import Directions
 from napari_gpubio.tracts.fods.model import FixelField, FodField
@@ -56,31 +56,6 @@ class Piece(NamedTuple):
     launched: int
     fibers: Tractogram
     which: npt.NDArray[np.int64]
-
-
-def track(
-    field: Field,
-    seeds_mm: npt.ArrayLike,
-    directions: Directions | None = None,
-    method: Method | None = None,
-    *,
-    target: AnyRegion | None = None,
-    only_target: bool = False,
-    device: str | Device = "auto",
-    progress: Callable[[Step], object] | None = None,
-) -> Tractogram:
-    """Trace fibers from seed points; see `track_steps`, whose end this returns.
-
-    Examples
-    --------
-    >>> from napari_gpubio import tracts
-    >>> field = tracts.fit_tensors(tracts.phantom.load_brain_phantom())
-    >>> fibers = tracts.track(field, [(0.0, -5.0, 22.0)], tracts.Cone(count=50), device="cpu")
-    >>> len(fibers) > 0
-    True
-    """
-    steps = track_steps(field, seeds_mm, directions, method, target=target, only_target=only_target, device=device)
-    return drive(steps, progress)
 
 
 def track_steps(
@@ -131,6 +106,14 @@ def track_steps(
     ------
     InvalidInput
         If no seed lies in the mask, the target is nowhere near it, or a parameter is out of range.
+
+    Examples
+    --------
+    >>> from napari_gpubio import tracts
+    >>> field = tracts.fit_tensors(tracts.phantom.load_brain_phantom())
+    >>> fibers = tracts.track(field, [(0.0, -5.0, 22.0)], tracts.Cone(count=50), device="cpu")
+    >>> len(fibers) > 0
+    True
     """
     chosen, clock, done = choose_device(device), RunClock(), 0
     problem = make_problem(field, seeds_mm, directions, method, target=target, only_target=only_target)
@@ -146,25 +129,7 @@ def track_steps(
     )
 
 
-def track_to_file(  # noqa: PLR0913 - what a user may know of a run
-    path: str,
-    field: Field,
-    seeds_mm: npt.ArrayLike,
-    directions: Directions | None = None,
-    method: Method | None = None,
-    *,
-    target: AnyRegion | None = None,
-    only_target: bool = False,
-    device: str | Device = "auto",
-    client: Any = None,
-    progress: Callable[[Step], object] | None = None,
-) -> int:
-    """Trace fibers and write them to a file as they come; see `track_to_file_steps`, whose end this returns."""
-    steps = track_to_file_steps(
-        path, field, seeds_mm, directions, method,
-        target=target, only_target=only_target, device=device, client=client,
-    )  # fmt: skip
-    return drive(steps, progress)
+track = driven(track_steps)
 
 
 def track_to_file_steps(  # noqa: PLR0913 - what a user may know of a run
@@ -214,6 +179,9 @@ def track_to_file_steps(  # noqa: PLR0913 - what a user may know of a run
         if done < len(launch):
             writer.append(dataclasses.replace(_in_order(problem, []), complete=False))
         return writer.fibers
+
+
+track_to_file = driven(track_to_file_steps)
 
 
 def _append(writer: Any, piece: Piece) -> int:

@@ -11,7 +11,7 @@ from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import KEY, LayerData, stored_volume, volume_layer
 from napari_gpubio.core.quantity import QUANTITY, Quantity, quantity_metadata, to_linear
-from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.core.steps import Step, driven
 from napari_gpubio.light.io.volumes import fluence_arrays, fluence_word
 from napari_gpubio.light.model import OUTSIDE, Domain
 from napari_gpubio.light.napari_io import DECADES, decade_limits, label_properties, log10_of, log_name
@@ -23,27 +23,6 @@ if TYPE_CHECKING:
     from napari_gpubio.dose import DvhResult, DvhSettings
 
 Array = npt.NDArray[Any]
-
-
-def clean_fluence(
-    result: LightResult,
-    settings: "FluenceSettings | None" = None,
-    *,
-    device: str | Device = "auto",
-    progress: Callable[[Step], object] | None = None,
-) -> "FluenceResult":
-    """Denoise the fluence of a simulation; see `clean_fluence_steps`, whose end this returns.
-
-    Examples
-    --------
-    >>> from napari_gpubio import light, workflows
-    >>> head = light.phantom.load_head_phantom()
-    >>> source = light.Pencil(position_mm=(0, 0, 90), direction=(0, 0, -1))
-    >>> result = light.simulate(head, source, light.LightSettings(photons=2000, halves=True), device="cpu")
-    >>> workflows.clean_fluence(result, device="cpu").image.shape == head.shape
-    True
-    """
-    return drive(clean_fluence_steps(result, settings, device=device), progress)
 
 
 def clean_fluence_steps(
@@ -78,6 +57,15 @@ def clean_fluence_steps(
     ------
     InvalidInput
         If no light has reached the labels.
+
+    Examples
+    --------
+    >>> from napari_gpubio import light, workflows
+    >>> head = light.phantom.load_head_phantom()
+    >>> source = light.Pencil(position_mm=(0, 0, 90), direction=(0, 0, -1))
+    >>> result = light.simulate(head, source, light.LightSettings(photons=2000, halves=True), device="cpu")
+    >>> workflows.clean_fluence(result, device="cpu").image.shape == head.shape
+    True
     """
     from napari_gpubio.denoise.fluence import denoise_fluence_steps
     from napari_gpubio.light.guide import guide_steps
@@ -103,6 +91,9 @@ def clean_fluence_steps(
         stop=stop,
     )
     return (yield from steps)
+
+
+clean_fluence = driven(clean_fluence_steps)
 
 
 def refractive_index(domain: Domain) -> npt.NDArray[np.float32] | None:

@@ -33,7 +33,7 @@ from napari_gpubio.core.operations.records import (
     words_of,
 )
 from napari_gpubio.core.settings import record_fields
-from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.core.steps import Step, drive, driven
 
 Array = npt.NDArray[Any]
 T = TypeVar("T")
@@ -401,6 +401,9 @@ def run_steps(
     return output.value_in(made) if isinstance(output, Output) else made
 
 
+run = driven(run_steps)
+
+
 def _is_base(operation: Operation, made: Any) -> bool:
     """Whether something may be made of a result: of one that was stopped only if it is read so from a file."""
     return made is not None and (isinstance(operation, Reading) or getattr(made, "complete", True))
@@ -477,17 +480,6 @@ def write_steps(
             return None
         here[needed.id] = made
     return (yield from operation.steps_into(_data(operation, here, store), files, device=chosen, stop=stop))
-
-
-def run(
-    output: Operation | Output[Any],
-    *,
-    device: str | Device = "auto",
-    store: Store = STORE,
-    progress: Callable[[Step], object] | None = None,
-) -> Any:
-    """Do an operation and return what it makes; see `run_steps`, whose end this returns."""
-    return drive(run_steps(output, device=device, store=store), progress)
 
 
 def value_of(output: Output[Any], store: Store = STORE) -> Any:

@@ -2,7 +2,7 @@
 
 import functools
 import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +12,7 @@ from napari_gpubio.core.chunks import within_memory
 from napari_gpubio.core.device import CPU, Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.slabs import in_slabs
-from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.core.steps import Step, driven
 from napari_gpubio.core.timing import RunClock
 from napari_gpubio.denoise.fluence.inputs import (
     checked_fluence,
@@ -38,49 +38,6 @@ _SINGLE = (
     "there is one buffer only: its noise was {}, and it was split in two with random numbers; "
     "the error that is left may be larger than reported"
 )
-
-
-def denoise_fluence(  # noqa: PLR0913 - what a user may know of a run
-    first: npt.ArrayLike,
-    second: npt.ArrayLike | None = None,
-    settings: FluenceSettings | None = None,
-    *,
-    labels: npt.ArrayLike | None = None,
-    guide: npt.ArrayLike | None = None,
-    refractive_index: npt.ArrayLike | None = None,
-    mueff_per_mm: npt.ArrayLike | None = None,
-    mask: npt.ArrayLike | None = None,
-    voxel_size_mm: Sequence[float] = (1.0, 1.0, 1.0),
-    noise: npt.ArrayLike | None = None,
-    device: str | Device = "auto",
-    progress: Callable[[Step], object] | None = None,
-) -> FluenceResult:
-    """Denoise the fluence of a Monte Carlo run; see `denoise_fluence_steps`, whose end this returns.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from napari_gpubio.denoise.fluence import denoise_fluence
-    >>> rng, truth = np.random.default_rng(0), np.exp(-0.2 * np.indices((30, 30, 30))[2])
-    >>> even, odd = (rng.poisson(20 * truth) / 20 for _ in range(2))
-    >>> result = denoise_fluence(even, odd, device="cpu")
-    >>> bool(result.snr_gain_db > 10)
-    True
-    """
-    steps = denoise_fluence_steps(
-        first,
-        second,
-        settings,
-        labels=labels,
-        guide=guide,
-        refractive_index=refractive_index,
-        mueff_per_mm=mueff_per_mm,
-        mask=mask,
-        voxel_size_mm=voxel_size_mm,
-        noise=noise,
-        device=device,
-    )
-    return drive(steps, progress)
 
 
 def denoise_fluence_steps(  # noqa: PLR0913 - what a user may know of a run
@@ -139,6 +96,16 @@ def denoise_fluence_steps(  # noqa: PLR0913 - what a user may know of a run
     ------
     InvalidInput
         If a buffer or what comes with it cannot be used.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from napari_gpubio.denoise.fluence import denoise_fluence
+    >>> rng, truth = np.random.default_rng(0), np.exp(-0.2 * np.indices((30, 30, 30))[2])
+    >>> even, odd = (rng.poisson(20 * truth) / 20 for _ in range(2))
+    >>> result = denoise_fluence(even, odd, device="cpu")
+    >>> bool(result.snr_gain_db > 10)
+    True
     """
     settings, clock = settings or FluenceSettings(), RunClock()
     known = _Known(labels, guide, refractive_index, mueff_per_mm, mask)
@@ -154,6 +121,9 @@ def denoise_fluence_steps(  # noqa: PLR0913 - what a user may know of a run
         "capped": mueff_per_mm is not None and guide is None,
     }
     return gates.result(parameters, complete=complete)
+
+
+denoise_fluence = driven(denoise_fluence_steps)
 
 
 class _Known(NamedTuple):

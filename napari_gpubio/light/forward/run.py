@@ -7,7 +7,7 @@ take S + D simulations, not S times D. Their fluence stays on the device (`napar
 import dataclasses
 import functools
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.keeping import Inputs, check_inputs
 from napari_gpubio.core.settings import plain_fields
-from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.core.steps import Step, driven
 from napari_gpubio.core.timing import RunClock
 from napari_gpubio.light.forward.model import Head, Probe, labels_named
 from napari_gpubio.light.forward.place import Placement, place
@@ -32,39 +32,6 @@ Array = npt.NDArray[Any]
 _MOST_NAMED = 6
 _COARSE = 2.0  # voxels over transport mean free paths, from which on it is said
 _CLOSE = "Within three transport mean free paths of an optode, and in CSF, a row is only indicative."
-
-
-def forward_model(
-    head: Head,
-    probe: Probe | Placement,
-    settings: ForwardSettings | None = None,
-    *,
-    labels: Iterable[int | str] | None = None,
-    mask: Array | None = None,
-    device: str | Device = "auto",
-    resume: ForwardModel | State | None = None,
-    progress: Callable[[Step], object] | None = None,
-) -> ForwardModel:
-    """Forward model of a probe on a head; see `forward_model_steps`, whose end this returns.
-
-    Examples
-    --------
-    >>> from napari_gpubio import light
-    >>> phantom = light.phantom.load_head_phantom()
-    >>> head = light.forward.Head(
-    ...     labels=phantom.labels, affine=phantom.affine, tissues=light.forward.head_tissues()
-    ... )
-    >>> probe = light.forward.Probe(
-    ...     sources=("S1",), source_positions_mm=[(-45, 0, 75)],
-    ...     detectors=("D1",), detector_positions_mm=[(-45, 25, 75)], wavelengths_nm=(760,),
-    ... )
-    >>> few = light.forward.ForwardSettings(photons=4000)
-    >>> model = light.forward.forward_model(head, probe, few, labels=(4,), device="cpu")
-    >>> model.matrix(760).shape[0], model.channels
-    (1, ('S1D1',))
-    """
-    steps = forward_model_steps(head, probe, settings, labels=labels, mask=mask, device=device, resume=resume)
-    return drive(steps, progress)
 
 
 def forward_model_steps(
@@ -106,6 +73,22 @@ def forward_model_steps(
     InvalidInput
         If an optode is not at the scalp, a tissue is not known at a wavelength, no voxel is chosen, ``resume`` is of
         something else, or there is too little memory.
+
+    Examples
+    --------
+    >>> from napari_gpubio import light
+    >>> phantom = light.phantom.load_head_phantom()
+    >>> head = light.forward.Head(
+    ...     labels=phantom.labels, affine=phantom.affine, tissues=light.forward.head_tissues()
+    ... )
+    >>> probe = light.forward.Probe(
+    ...     sources=("S1",), source_positions_mm=[(-45, 0, 75)],
+    ...     detectors=("D1",), detector_positions_mm=[(-45, 25, 75)], wavelengths_nm=(760,),
+    ... )
+    >>> few = light.forward.ForwardSettings(photons=4000)
+    >>> model = light.forward.forward_model(head, probe, few, labels=(4,), device="cpu")
+    >>> model.matrix(760).shape[0], model.channels
+    (1, ('S1D1',))
     """
     settings, chosen_device = settings or ForwardSettings(), choose_device(device)
     wavelengths = _wavelengths(probe.probe if isinstance(probe, Placement) else probe, settings)
@@ -140,6 +123,9 @@ def forward_model_steps(
         state.parts[wavelength] = part
         state.close_store()
     return _result(work, state, (), clock, notes, complete=True)
+
+
+forward_model = driven(forward_model_steps)
 
 
 def chosen_columns(

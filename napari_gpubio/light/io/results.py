@@ -12,7 +12,7 @@ import numpy as np
 
 from napari_gpubio import __version__
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.core.steps import Step, drive, driven
 from napari_gpubio.light.detectors import AnyDetector, DetectedPhotons, Detector, FaceDetector
 from napari_gpubio.light.io.archive import (
     LAYERS,
@@ -125,11 +125,6 @@ def _estimate(described: Mapping[str, Any], name: str) -> Estimate:
     return Estimate(*(math.nan if part.get(key) is None else float(entry(part, key, Real)) for key in Estimate._fields))
 
 
-def save_result(path: str | Path, result: LightResult, *, resumable: bool = True, compress: bool | None = None) -> None:
-    """Save a result in one file; see `save_result_steps`."""
-    drive(save_result_steps(path, result, resumable=resumable, compress=compress))
-
-
 def save_result_steps(
     path: str | Path, result: LightResult, *, resumable: bool = True, compress: bool | None = None
 ) -> Generator[Step, None, None]:
@@ -156,6 +151,9 @@ def save_result_steps(
     """
     header = {**describe(result), "parameters": as_json(result.parameters)}
     return write_archive_steps(path, VOXELS, header, _arrays(result, resumable=resumable), compress=compress)
+
+
+save_result = driven(save_result_steps)
 
 
 def load_result(path: str | Path) -> LightResult:

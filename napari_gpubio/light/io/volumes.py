@@ -15,7 +15,7 @@ from napari_gpubio.core.layer_files import companions, write_described_steps
 from napari_gpubio.core.quantity import GUIDE, HALVES, QUANTITY, STANDARD_ERROR, Quantity
 from napari_gpubio.core.reading import note, reads_file
 from napari_gpubio.core.slabs import in_c_order
-from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.core.steps import Step, driven
 from napari_gpubio.core.tensor_components import FRAMES, PLACES, axes_of, flat_components, rotate_tensors
 from napari_gpubio.core.volumes import check_expansion, lies_on_grid, read_array, read_volume
 from napari_gpubio.light.io.foreign import check_labels_file
@@ -156,18 +156,6 @@ def read_irradiance(path: str | Path) -> npt.NDArray[np.float64]:
         raise InvalidInput(f"{file.name} cannot be read as an image ({error}); give a PNG or TIFF file") from error
 
 
-def write_fluence(
-    path: str | Path,
-    result: LightResult,
-    *,
-    unit: FluenceUnit = PER_PHOTON,
-    gates: bool = False,
-    hide_uncertain: bool = False,
-) -> Path:
-    """Write fluence as NIfTI; see `write_fluence_steps`, whose end this returns."""
-    return drive(write_fluence_steps(path, result, unit=unit, gates=gates, hide_uncertain=hide_uncertain))
-
-
 def write_fluence_steps(
     path: str | Path,
     result: LightResult,
@@ -230,6 +218,9 @@ def write_fluence_steps(
         **({"hidden": HIDDEN} if hide_uncertain else {}),
     }
     return (yield from write_described_steps(path, values, result.domain.affine, said, arrays, beside=described))
+
+
+write_fluence = driven(write_fluence_steps)
 
 
 def fluence_values(

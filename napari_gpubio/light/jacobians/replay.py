@@ -21,7 +21,7 @@ Standard errors come from 16 independent groups of photons, those whose numbers 
 import dataclasses
 import functools
 import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,7 +32,7 @@ from napari_gpubio.core.chunks import advance_in_pieces, within_memory
 from napari_gpubio.core.device import CPU, Device, choose_device
 from napari_gpubio.core.errors import GpuUnavailable, InvalidInput
 from napari_gpubio.core.memory import Memory
-from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.core.steps import Step, driven
 from napari_gpubio.core.timing import RunClock
 from napari_gpubio.light.batches import FIRST_CHUNK, check_memory
 from napari_gpubio.light.detectors import DetectedPhotons, detector_names
@@ -44,38 +44,6 @@ from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
 from napari_gpubio.light.result import LightResult
 
 Doubles = npt.NDArray[np.float64]
-
-
-def replay(
-    result: LightResult,
-    *,
-    of: Sequence[str] = ("mua", "mus"),
-    mean_time: bool = False,
-    gates_ns: Sequence[float] | None = None,
-    frequency_mhz: float | None = None,
-    detectors: Sequence[int | str] | None = None,
-    device: str | Device = "auto",
-    progress: Callable[[Step], object] | None = None,
-) -> Jacobians:
-    """Trace the detected photons of a result again, for Jacobians; see `replay_steps`, whose end this returns.
-
-    Examples
-    --------
-    >>> from napari_gpubio import light
-    >>> head = light.phantom.load_head_phantom()
-    >>> source = light.phantom.default_source(head)
-    >>> place = light.Detector(position_mm=source.position_mm, radius_mm=10.0)
-    >>> settings = light.LightSettings(photons=1000)
-    >>> result = light.simulate(head, source, settings, detectors=[place], device="cpu")
-    >>> jacobians = light.replay(result)
-    >>> jacobians.of("mua").values.shape == (1, *head.shape)
-    True
-    """
-    steps = replay_steps(
-        result, of=of, mean_time=mean_time, gates_ns=gates_ns, frequency_mhz=frequency_mhz, detectors=detectors,
-        device=device,
-    )  # fmt: skip
-    return drive(steps, progress)
 
 
 def replay_steps(
@@ -123,6 +91,18 @@ def replay_steps(
         If there are no detected photons, a detector has none, gates do not increase, the frequency is not positive, the
         processor is of another kind than the run's, a photon goes another way than in the run, or there is too little
         memory.
+
+    Examples
+    --------
+    >>> from napari_gpubio import light
+    >>> head = light.phantom.load_head_phantom()
+    >>> source = light.phantom.default_source(head)
+    >>> place = light.Detector(position_mm=source.position_mm, radius_mm=10.0)
+    >>> settings = light.LightSettings(photons=1000)
+    >>> result = light.simulate(head, source, settings, detectors=[place], device="cpu")
+    >>> jacobians = light.replay(result)
+    >>> jacobians.of("mua").values.shape == (1, *head.shape)
+    True
     """
     clock, chosen = RunClock(0.0), device_for(result, device)
     problem, launched, notes = _problem(
@@ -147,6 +127,9 @@ def replay_steps(
         "seconds": round(clock.seconds, 4),
     }
     return assembled(result, problem, done, tuple(of), notes, parameters)
+
+
+replay = driven(replay_steps)
 
 
 def replay_memory(

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from napari_gpubio.core.chunks import within_memory
 from napari_gpubio.core.device import CPU, Device, choose_device
 from napari_gpubio.core.memory import Memory
-from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.core.steps import Step, driven
 from napari_gpubio.core.timing import compiling
 from napari_gpubio.light.batches import Backend, check_memory, error_of_squares, photon_steps, resumed
 from napari_gpubio.light.kernels.layers.problem import SCALE, LayeredProblem
@@ -22,28 +22,6 @@ from napari_gpubio.light.layers.result import Estimates, LayeredResult
 from napari_gpubio.light.layers.settings import LayeredSettings, angle_centers, ring_area_mm2, solid_angle_sr
 from napari_gpubio.light.pooling import pooled_variance
 from napari_gpubio.light.result import Estimate
-
-
-def simulate(
-    medium: LayeredMedium,
-    settings: LayeredSettings | None = None,
-    *,
-    device: str | Device = "auto",
-    resume: LayeredResult | None = None,
-    client: Any = None,
-    progress: Callable[[Step], object] | None = None,
-) -> LayeredResult:
-    """Trace photons of a pencil beam through layers; see `simulate_steps`, whose end this returns.
-
-    Examples
-    --------
-    >>> from napari_gpubio.light import layers
-    >>> slab = layers.LayeredMedium(layers=(layers.Layer(n=1.0, mua_per_mm=1, mus_per_mm=9, g=0.75, thickness_mm=0.2),))
-    >>> result = layers.simulate(slab, layers.LayeredSettings(photons=10_000), device="cpu")
-    >>> abs(result.diffuse_reflectance.value - 0.0974) < 0.02
-    True
-    """
-    return drive(simulate_steps(medium, settings, device=device, resume=resume, client=client), progress)
 
 
 def simulate_steps(
@@ -76,6 +54,14 @@ def simulate_steps(
     ------
     InvalidInput
         If ``resume`` belongs to another simulation.
+
+    Examples
+    --------
+    >>> from napari_gpubio.light import layers
+    >>> slab = layers.LayeredMedium(layers=(layers.Layer(n=1.0, mua_per_mm=1, mus_per_mm=9, g=0.75, thickness_mm=0.2),))
+    >>> result = layers.simulate(slab, layers.LayeredSettings(photons=10_000), device="cpu")
+    >>> abs(result.diffuse_reflectance.value - 0.0974) < 0.02
+    True
     """
     problem = resumed(LayeredProblem(medium, settings or LayeredSettings()), resume, LayerTally)
     if client is None:
@@ -86,6 +72,9 @@ def simulate_steps(
     return (
         yield from photon_steps(backend, problem, described, device=device, resume=resume, client=client, stop=stop)
     )
+
+
+simulate = driven(simulate_steps)
 
 
 def needed_memory(

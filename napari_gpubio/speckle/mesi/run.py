@@ -3,7 +3,7 @@
 import dataclasses
 import math
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy.typing as npt
 from napari_gpubio import __version__
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.settings import plain_fields
-from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.core.steps import Step, driven
 from napari_gpubio.core.timing import RunClock
 from napari_gpubio.speckle.mesi.model import FittedBeta, GivenBeta, MesiSettings
 from napari_gpubio.speckle.mesi.result import MesiResult
@@ -22,17 +22,6 @@ Array = npt.NDArray[Any]
 _CHUNK = 4096  # pixels between checks of the stop event
 _TESTED_PIXELS = 1024  # for the β that was given
 _LEAST_PIXELS = 64  # of a block, which then takes some ms
-
-
-def fit_mesi(
-    contrast: npt.ArrayLike,
-    exposures_ms: npt.ArrayLike,
-    settings: MesiSettings | None = None,
-    *,
-    progress: Callable[[Step], object] | None = None,
-) -> MesiResult:
-    """Fit multi-exposure contrast; see `fit_mesi_steps` for the arguments."""
-    return drive(fit_mesi_steps(contrast, exposures_ms, settings), progress)
 
 
 def fit_mesi_steps(
@@ -109,6 +98,9 @@ def fit_mesi_steps(
         notes=tuple(notes),
         complete=done == len(pixels),
     )
+
+
+fit_mesi = driven(fit_mesi_steps)
 
 
 class _Fits(NamedTuple):

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.reading import note
 from napari_gpubio.core.space import as_many_voxels, same_grid
-from napari_gpubio.core.steps import Step
+from napari_gpubio.core.steps import Step, driven
 from napari_gpubio.core.volumes import has_orientation
 from napari_gpubio.tracts.bundles.profile import Profile, profile
 from napari_gpubio.tracts.bundles.summary import Images, summary
@@ -131,7 +131,22 @@ def subject_of(path: str | Path) -> str:
 def group_steps(
     members: Sequence[Member], *, nodes: int = 100, weighting: str = "afq", stop: threading.Event | None = None
 ) -> Generator[Step, None, Group]:
-    """Make the tables of `group`, with a `Step` after each bundle."""
+    """Make the tables of numbers and profiles of many bundles, with a `Step` after each bundle.
+
+    Parameters
+    ----------
+    members
+        See `find_members`.
+    nodes, weighting
+        See `napari_gpubio.tracts.bundles.profile`. A bundle runs the same way in all subjects: as in the first one.
+    stop
+        An event that ends the work early; what was done is returned.
+
+    Raises
+    ------
+    InvalidInput
+        If there are no members, or a file cannot be used; the sentence names it.
+    """
     if not members:
         raise InvalidInput("there are no bundles; give one or more tractograms")
     read_image = functools.lru_cache(maxsize=_IMAGES_KEPT)(read_volume)
@@ -167,6 +182,9 @@ def group_steps(
     )
 
 
+group = driven(group_steps)
+
+
 def _placed(path: Path, array: Any, affine: Any, fibers: Tractogram) -> tuple[Any, Any]:
     """An image beside fibers; without an orientation, voxel by voxel in their volume if it has as many."""
     is_oriented, grids = has_orientation(path), (array.shape, affine, fibers.shape, fibers.affine)
@@ -175,30 +193,6 @@ def _placed(path: Path, array: Any, affine: Any, fibers: Tractogram) -> tuple[An
         return array, fibers.affine
     check_place(fibers, array.shape, affine, path.name, is_oriented=is_oriented)
     return array, affine
-
-
-def group(members: Sequence[Member], *, nodes: int = 100, weighting: str = "afq", **options: Any) -> Group:
-    """Return the numbers and profiles of many bundles.
-
-    Parameters
-    ----------
-    members
-        See `find_members`.
-    nodes, weighting
-        See `napari_gpubio.tracts.bundles.profile`. A bundle runs the same way in all subjects: as in the first one.
-    **options
-        ``progress`` is called with every `napari_gpubio.core.steps.Step`; ``stop`` is an event that ends the work early
-        and keeps what was done.
-
-    Raises
-    ------
-    InvalidInput
-        If there are no members, or a file cannot be used; the sentence names it.
-    """
-    from napari_gpubio.core.steps import drive
-
-    progress = options.pop("progress", None)
-    return drive(group_steps(members, nodes=nodes, weighting=weighting, **options), progress)
 
 
 def _summary(member: Member, fibers: Tractogram, images: Images) -> Table:

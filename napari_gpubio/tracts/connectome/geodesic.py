@@ -2,7 +2,7 @@
 
 import dataclasses
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy.typing as npt
 from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import apply_affine, voxel_sizes_mm
-from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.core.steps import Step, driven
 from napari_gpubio.tracts.connectome.assignment import Assigner
 from napari_gpubio.tracts.connectome.model import SCORE, Connectome
 from napari_gpubio.tracts.connectome.run import empty_connectome, joined
@@ -30,22 +30,6 @@ from napari_gpubio.tracts.settings import Hamiltonian, InTensors
 Array = npt.NDArray[Any]
 FAN = Cone(count=20)
 TRACKING = Hamiltonian(points_every=4)  # a fiber is known by fewer points, and there are many
-
-
-def geodesic_connectome(
-    field: TensorField,
-    atlas: Atlas,
-    settings: GeodesicSettings | None = None,
-    directions: Directions | None = None,
-    tracking: InTensors | None = None,
-    *,
-    fods: FodField | None = None,
-    device: str | Device = "auto",
-    progress: Callable[[Step], object] | None = None,
-) -> Connectome:
-    """Shoot geodesics from each region of an atlas to the others; see `geodesic_connectome_steps`."""
-    steps = geodesic_connectome_steps(field, atlas, settings, directions, tracking, fods=fods, device=device)
-    return drive(steps, progress)
 
 
 def geodesic_connectome_steps(
@@ -125,6 +109,9 @@ def geodesic_connectome_steps(
     kept = Tractogram.join(best) if best else None
     notes = () if kept is None else crossing_notes(kept, fods, chosen)
     return dataclasses.replace(joined(parts, complete=done == len(atlas)), best=kept, notes=notes)
+
+
+geodesic_connectome = driven(geodesic_connectome_steps)
 
 
 def _seeds(field: TensorField, atlas: Atlas, label: int, most: int) -> Array:

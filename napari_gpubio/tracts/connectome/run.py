@@ -2,7 +2,7 @@
 
 import dataclasses
 import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from napari_gpubio.core.files import existing_file, fingerprint
 from napari_gpubio.core.keeping import Inputs, check_inputs
 from napari_gpubio.core.memory import Memory, fuller
 from napari_gpubio.core.settings import plain
-from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.core.steps import Step, driven
 from napari_gpubio.tracts.connectome.assignment import Assigner
 from napari_gpubio.tracts.connectome.model import LENGTH, Connectome
 from napari_gpubio.tracts.connectome.settings import AllVoxels, ConnectomeSettings
@@ -23,28 +23,6 @@ from napari_gpubio.tracts.regions import Atlas
 
 Array = npt.NDArray[Any]
 _EACH_FIBER, _EACH_POINT = 64, 52  # bytes of a block, measured, while ends, or all points, are looked up
-
-
-def connectome(
-    fibers: Source,
-    atlas: Atlas,
-    settings: ConnectomeSettings | None = None,
-    *,
-    progress: Callable[[Step], object] | None = None,
-) -> Connectome:
-    """Find which regions of an atlas fibers connect; see `connectome_steps`, whose end this returns.
-
-    Examples
-    --------
-    >>> from napari_gpubio import tracts
-    >>> from napari_gpubio.core.files import sample_path
-    >>> atlas = tracts.io.read_atlas(sample_path("brain_phantom/atlas.nii.gz"))
-    >>> fibers = tracts.io.read_tractogram(sample_path("brain_phantom/bundles.trk"))
-    >>> found = tracts.connectome.connectome(fibers, atlas)
-    >>> found.matrix().shape
-    (21, 21)
-    """
-    return drive(connectome_steps(fibers, atlas, settings), progress)
 
 
 def connectome_steps(
@@ -79,6 +57,16 @@ def connectome_steps(
     ------
     InvalidInput
         If a file cannot be read, or it is not known how the atlas lies to the fibers.
+
+    Examples
+    --------
+    >>> from napari_gpubio import tracts
+    >>> from napari_gpubio.core.files import sample_path
+    >>> atlas = tracts.io.read_atlas(sample_path("brain_phantom/atlas.nii.gz"))
+    >>> fibers = tracts.io.read_tractogram(sample_path("brain_phantom/bundles.trk"))
+    >>> found = tracts.connectome.connectome(fibers, atlas)
+    >>> found.matrix().shape
+    (21, 21)
     """
     settings = settings or ConnectomeSettings()
     assigner = Assigner(atlas, settings)
@@ -105,6 +93,9 @@ def connectome_steps(
     if found is None:
         return dataclasses.replace(known or empty_connectome(atlas, assigner), complete=True)
     return found.connectome(complete=True)
+
+
+connectome = driven(connectome_steps)
 
 
 def needed_memory(fibers: Source, atlas: Atlas, settings: ConnectomeSettings | None = None) -> Memory:

@@ -2,7 +2,7 @@
 
 import hashlib
 import threading
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy.typing as npt
 from napari_gpubio.core.chunks import within_memory
 from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.space import apply_affine
-from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.core.steps import Step, drive, driven
 from napari_gpubio.tracts.dissection.conditions import Answer, Condition
 from napari_gpubio.tracts.io.blocks import Source, blocks_of
 from napari_gpubio.tracts.kernels.traversal.problem import LARGEST, groups, solid_of
@@ -24,29 +24,6 @@ Array = npt.NDArray[Any]
 Key = tuple[Any, ...]
 _LENGTH = "length_mm"
 _KEPT = 64  # regions whose answers are remembered
-
-
-def dissect(
-    fibers: Source,
-    condition: Condition,
-    *,
-    device: str | Device = "auto",
-    progress: Callable[[Step], object] | None = None,
-) -> npt.NDArray[np.bool_]:
-    """Return which fibers fit a condition, shape (F,); see `dissect_steps`.
-
-    Examples
-    --------
-    >>> from napari_gpubio import tracts
-    >>> from napari_gpubio.core.files import sample_path
-    >>> from napari_gpubio.tracts.regions import Sphere
-    >>> fibers = tracts.io.read_tractogram(sample_path("brain_phantom/bundles.trk"))
-    >>> ball = Sphere(name="genu", center_mm=(0.0, 32.0, 8.0), radius_mm=6.0)
-    >>> kept = tracts.dissection.dissect(fibers, tracts.dissection.through(ball), device="cpu")
-    >>> int(kept.sum()), len(kept)
-    (4, 136)
-    """
-    return drive(dissect_steps(fibers, condition, device=device), progress)
 
 
 def dissect_steps(
@@ -79,6 +56,17 @@ def dissect_steps(
     ------
     InvalidInput
         If the fibers lack a number that the condition asks for, or it is not known how a region lies to them.
+
+    Examples
+    --------
+    >>> from napari_gpubio import tracts
+    >>> from napari_gpubio.core.files import sample_path
+    >>> from napari_gpubio.tracts.regions import Sphere
+    >>> fibers = tracts.io.read_tractogram(sample_path("brain_phantom/bundles.trk"))
+    >>> ball = Sphere(name="genu", center_mm=(0.0, 32.0, 8.0), radius_mm=6.0)
+    >>> kept = tracts.dissection.dissect(fibers, tracts.dissection.through(ball), device="cpu")
+    >>> int(kept.sum()), len(kept)
+    (4, 136)
     """
     if isinstance(fibers, Tractogram):
         return (yield from _of_block(fibers, condition, device, stop))
@@ -90,6 +78,9 @@ def dissect_steps(
         if stop is not None and stop.is_set():
             return np.zeros(total, bool)
     return np.concatenate(found)
+
+
+dissect = driven(dissect_steps)
 
 
 def _of_block(

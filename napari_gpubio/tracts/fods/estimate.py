@@ -2,7 +2,7 @@
 
 import dataclasses
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from napari_gpubio.core.device import CPU, Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.memory import Memory
 from napari_gpubio.core.settings import plain
-from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.core.steps import Step, driven
 from napari_gpubio.core.timing import RunClock
 from napari_gpubio.tracts.fods.harmonics import half_sphere, harmonics, lmax_of, orders
 from napari_gpubio.tracts.fods.response import Response
@@ -36,20 +36,6 @@ _ELEVATIONS = 90  # at which the response must not be negative, nor fall on its 
 _LOBE_DIRECTIONS = 600  # on a half sphere, over which the mean of a lobe is taken
 _ROWS = 4096  # voxels at once, whose amplitudes take 20 MB
 _CONSTRAINED = 1e-9  # of the largest amplitude: ridge of the fit
-
-
-def estimate_response(
-    scan: DiffusionScan,
-    mask: Array | None = None,
-    settings: HighestFa | None = None,
-    *,
-    shell: int = 0,
-    field: TensorField | None = None,
-    device: str | Device = "auto",
-    progress: Callable[[Step], object] | None = None,
-) -> Response:
-    """Estimate the response of a single fiber; see `estimate_response_steps`, whose end this returns."""
-    return drive(estimate_response_steps(scan, mask, settings, shell=shell, field=field, device=device), progress)
 
 
 def estimate_response_steps(
@@ -119,6 +105,9 @@ def estimate_response_steps(
     }
     complete = stop is None or not stop.is_set()
     return Response(coefficients=response[np.newaxis], bvals=(bval,), parameters=parameters, complete=complete)
+
+
+estimate_response = driven(estimate_response_steps)
 
 
 def estimate_memory(scan: DiffusionScan, inside: npt.NDArray[np.bool_], shell: int) -> Memory:

@@ -3,7 +3,7 @@
 import dataclasses
 import math
 import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.memory import Memory, fuller
 from napari_gpubio.core.rows import finite_rows
 from napari_gpubio.core.settings import plain_fields
-from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.core.steps import Step, driven
 from napari_gpubio.core.timing import RunClock
 from napari_gpubio.tracts.fods.estimate import estimate_memory, estimate_response_steps, shell_volumes
 from napari_gpubio.tracts.fods.harmonics import (
@@ -40,19 +40,6 @@ from napari_gpubio.tracts.voxels import volume_of
 Array = npt.NDArray[Any]
 Settings = CsdSettings | MultiTissueSettings
 _USUAL_LMAX = 8
-
-
-def deconvolve(
-    scan: DiffusionScan,
-    responses: Response | Sequence[Response] | None = None,
-    mask: Array | None = None,
-    settings: Settings | None = None,
-    *,
-    device: str | Device = "auto",
-    progress: Callable[[Step], object] | None = None,
-) -> FodField:
-    """Deconvolve FODs from a scan; see `deconvolve_steps`, whose end this returns."""
-    return drive(deconvolve_steps(scan, responses, mask, settings, device=device), progress)
 
 
 def deconvolve_steps(
@@ -130,6 +117,9 @@ def deconvolve_steps(
     }
     field = _field(scan, inside, fods, coefficient_count(settings.order), tissues, notes)
     return dataclasses.replace(field, parameters=parameters, complete=done == len(fods))
+
+
+deconvolve = driven(deconvolve_steps)
 
 
 def needed_memory(
@@ -370,17 +360,6 @@ def _field(
     )
 
 
-def find_peaks(
-    fods: FodField,
-    settings: PeakSettings | None = None,
-    *,
-    device: str | Device = "auto",
-    progress: Callable[[Step], object] | None = None,
-) -> FixelField:
-    """Find the peaks of FODs; see `find_peaks_steps`, whose end this returns."""
-    return drive(find_peaks_steps(fods, settings, device=device), progress)
-
-
 def find_peaks_steps(
     fods: FodField,
     settings: PeakSettings | None = None,
@@ -430,3 +409,6 @@ def find_peaks_steps(
         },
         complete=fods.complete and (stop is None or not stop.is_set()),
     )
+
+
+find_peaks = driven(find_peaks_steps)

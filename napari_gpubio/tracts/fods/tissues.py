@@ -2,7 +2,7 @@
 
 import dataclasses
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from napari_gpubio import __version__
 from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.settings import plain
-from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.core.steps import Step, driven
 from napari_gpubio.core.timing import RunClock
 from napari_gpubio.tracts.fods.estimate import SingleFibers, check_whole, fit_zonal, shell_volumes
 from napari_gpubio.tracts.fods.response import Response
@@ -29,20 +29,6 @@ _LEAST_VOXELS = 10  # of a tissue
 _LEAST_FLUID = 1.5e-3  # mm^2/s; CSF has 3.0e-3 at 37 degrees Celsius, gray matter 0.8e-3
 _LARGEST_FOR_FLUID = 1500  # s/mm^2; beyond, little but noise is left of fluid
 _LEAST_SINGLE = 20  # voxels of one fiber: fewer make no zonal series
-
-
-def estimate_tissue_responses(
-    scan: DiffusionScan,
-    mask: Array | None = None,
-    settings: TwoTissues | None = None,
-    *,
-    field: TensorField | None = None,
-    device: str | Device = "auto",
-    progress: Callable[[Step], object] | None = None,
-) -> tuple[Response, ...]:
-    """Estimate the responses of tissues; see `estimate_tissue_responses_steps`, whose end this returns."""
-    steps = estimate_tissue_responses_steps(scan, mask, settings, field=field, device=device)
-    return drive(steps, progress)
 
 
 def estimate_tissue_responses_steps(
@@ -118,6 +104,9 @@ def estimate_tissue_responses_steps(
     found.append(dataclasses.replace(_isotropic_response(scan, fluid, facts), notes=_fluid_notes(scan, fluid)))
     complete = stop is None or not stop.is_set()
     return tuple(dataclasses.replace(one, complete=complete) for one in found)
+
+
+estimate_tissue_responses = driven(estimate_tissue_responses_steps)
 
 
 def signal_decay(scan: DiffusionScan, mask: Mask) -> Floats:

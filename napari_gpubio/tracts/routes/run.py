@@ -2,7 +2,7 @@
 
 import dataclasses
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.core.steps import Step, driven
 from napari_gpubio.tracts.bundles.clusters import cluster
 from napari_gpubio.tracts.directions import Cone, Directions, Principal
 from napari_gpubio.tracts.fods.crossings import crossing_notes
@@ -34,35 +34,6 @@ _CLOSE_ENOUGH_MM = 0.05  # to the center of a target's voxel
 _MOST_EUDX = 1000  # classic streamlines that routes are compared with
 _SOLVED_TOGETHER = 512
 _SAMPLE = 2000  # rays that say why none arrived
-
-
-def connect(  # noqa: PLR0913 - what a user may know of a run
-    field: TensorField,
-    source: AnyRegion,
-    target: AnyRegion,
-    settings: ConnectSettings | None = None,
-    directions: Directions | None = None,
-    tracking: InTensors | None = None,
-    *,
-    fods: FodField | None = None,
-    device: str | Device = "auto",
-    progress: Callable[[Step], object] | None = None,
-) -> Routes:
-    """Find the routes from one region to another; see `connect_steps`, whose end this returns.
-
-    Examples
-    --------
-    >>> from napari_gpubio import tracts
-    >>> from napari_gpubio.tracts.regions import Sphere
-    >>> field = tracts.fit_tensors(tracts.phantom.load_brain_phantom())
-    >>> left = Sphere(name="left", center_mm=(-8, -5, 22), radius_mm=4)
-    >>> right = Sphere(name="right", center_mm=(8, -5, 22), radius_mm=4)
-    >>> routes = tracts.connect(field, left, right, device="cpu")
-    >>> len(routes) > 0
-    True
-    """
-    steps = connect_steps(field, source, target, settings, directions, tracking, fods=fods, device=device)
-    return drive(steps, progress)
 
 
 def connect_steps(  # noqa: PLR0913 - what a user may know of a run
@@ -112,6 +83,17 @@ def connect_steps(  # noqa: PLR0913 - what a user may know of a run
     InvalidInput
         If a region lies outside the mask, or in the other one; voxels that both hold are left out, which
         `Routes.notes` says.
+
+    Examples
+    --------
+    >>> from napari_gpubio import tracts
+    >>> from napari_gpubio.tracts.regions import Sphere
+    >>> field = tracts.fit_tensors(tracts.phantom.load_brain_phantom())
+    >>> left = Sphere(name="left", center_mm=(-8, -5, 22), radius_mm=4)
+    >>> right = Sphere(name="right", center_mm=(8, -5, 22), radius_mm=4)
+    >>> routes = tracts.connect(field, left, right, device="cpu")
+    >>> len(routes) > 0
+    True
     """
     settings, tracking = settings or ConnectSettings(), tracking or Hamiltonian()
     if tracking.points_every != 1:
@@ -135,6 +117,9 @@ def connect_steps(  # noqa: PLR0913 - what a user may know of a run
     routes = _routes(found, (source.name, target.name), tracking)
     crossings = crossing_notes(routes.tractogram, fods, chosen)
     return dataclasses.replace(routes, complete=complete, notes=(*ends.notes, *crossings))
+
+
+connect = driven(connect_steps)
 
 
 class _Found:

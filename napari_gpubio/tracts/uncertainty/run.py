@@ -17,7 +17,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.parameters import check_unused
 from napari_gpubio.core.settings import plain
 from napari_gpubio.core.space import apply_affine
-from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.core.steps import Step, driven
 from napari_gpubio.core.timing import RunClock
 from napari_gpubio.tracts.directions import Directions, Principal
 from napari_gpubio.tracts.fods.model import FodField
@@ -36,32 +36,6 @@ from napari_gpubio.tracts.uncertainty.settings import BootstrapSettings, FodBoot
 Array = npt.NDArray[Any]
 Done = TypeVar("Done")
 _TWICE = 100  # repeats that are drawn twice: the error of the bias is a tenth of the spread
-
-
-def bootstrap(  # noqa: PLR0913 - what a user may know of a run
-    scan: DiffusionScan,
-    seeds_mm: npt.ArrayLike,
-    directions: Directions | None = None,
-    method: Method | None = None,
-    resampling: FodBootstrapSettings | None = None,
-    *,
-    fit: FitSettings | None = None,
-    field: TensorField | FodField | None = None,
-    device: str | Device = "auto",
-    progress: Callable[[Step], object] | None = None,
-) -> Bootstrap:
-    """Track fibers in tensors or FODs drawn again and again from the residuals of a fit; see `bootstrap_steps`.
-
-    Examples
-    --------
-    >>> from napari_gpubio import tracts
-    >>> scan = tracts.phantom.load_brain_phantom()
-    >>> result = tracts.bootstrap(scan, [(0.0, -5.0, 22.0)], resampling=tracts.BootstrapSettings(repeats=20))
-    >>> result.interval("length_mm").low > 0
-    True
-    """
-    steps = bootstrap_steps(scan, seeds_mm, directions, method, resampling, fit=fit, field=field, device=device)
-    return drive(steps, progress)
 
 
 def bootstrap_steps(  # noqa: PLR0913 - the same
@@ -125,6 +99,14 @@ def bootstrap_steps(  # noqa: PLR0913 - the same
     InvalidInput
         If no seed lies in the mask, the scan has fewer than 8 volumes, or in FODs 19 directions, a parameter is out of
         range, or the FODs are of another scan, of several tissues, or of a file.
+
+    Examples
+    --------
+    >>> from napari_gpubio import tracts
+    >>> scan = tracts.phantom.load_brain_phantom()
+    >>> result = tracts.bootstrap(scan, [(0.0, -5.0, 22.0)], resampling=tracts.BootstrapSettings(repeats=20))
+    >>> result.interval("length_mm").low > 0
+    True
     """
     if method is None:
         method = SDStream() if isinstance(field, FodField) else Hamiltonian()
@@ -169,6 +151,9 @@ def bootstrap_steps(  # noqa: PLR0913 - the same
     }
     complete = fibers.complete and summary.done == resampling.repeats
     return dataclasses.replace(summary.result(), parameters=parameters, complete=complete)
+
+
+bootstrap = driven(bootstrap_steps)
 
 
 def _traced(repeats: Repeats, number: int, **how: Any) -> tuple[Repeat, Repeat | None] | None:
