@@ -3,7 +3,6 @@
 from typing import Any
 
 from napari_gpubio.core.operations.commands import add_verb as add_operation
-from napari_gpubio.light import mcx_cli
 from napari_gpubio.light.forward import cli as forward
 from napari_gpubio.light.operations import Replay, RunMci, Trace
 
@@ -12,5 +11,4 @@ def add_verb(verbs: Any) -> None:
     """Add them to the command line."""
     for operation in (Replay, Trace, RunMci):
         add_operation(verbs, operation)
-    mcx_cli.add_verb(verbs)
     forward.add_verb(verbs)

@@ -14,7 +14,7 @@ from napari_gpubio.core.keeping import Keeper, left_by
 from napari_gpubio.core.operations.files import write_record
 from napari_gpubio.core.operations.records import Operation, Told, ancestry
 from napari_gpubio.core.operations.sessions import files_of
-from napari_gpubio.core.operations.stores import STORE, kind_registered, run_steps, write_steps, write_value
+from napari_gpubio.core.operations.stores import STORE, Kind, kind_registered, run_steps, write_steps, write_value
 from napari_gpubio.core.report import measured, tell, wrote
 from napari_gpubio.core.steps import drive
 
@@ -42,7 +42,7 @@ def run_verb(made: Operation, outputs: Outputs, options: argparse.Namespace) -> 
     for flag, (name, path) in outputs.items():
         if not made.has(name):
             raise InvalidInput(f"{flag} is {path.name}, and there is no {name} with these settings; leave it out")
-    kept = next((path for name, path in outputs.values() if name == made.continues), None)
+    kept = next((_kind(made, name).kept_at(path) for name, path in outputs.values() if name == made.continues), None)
     known = _left(made, kept)
     _check_files(made, outputs, options, None if known is None else kept)
     if not (outputs or options.json or made.needs_no_file or _writable(made)):
@@ -75,6 +75,11 @@ def run_verb(made: Operation, outputs: Outputs, options: argparse.Namespace) -> 
     return told.status if is_whole else STOPPED
 
 
+def _kind(made: Operation, name: str) -> Kind[Any]:
+    """What a result of an operation can do."""
+    return kind_registered(made.makes[name])
+
+
 def _writable(made: Operation) -> bool:
     """Whether there are files for one of its results."""
     return any(kind_registered(kind).write is not None for kind in made.makes.values())
@@ -90,19 +95,21 @@ def _recorded(made: Operation, options: argparse.Namespace) -> int:
 
 def _check_files(made: Operation, outputs: Outputs, options: argparse.Namespace, continued: Path | None) -> None:
     """Find out before the run where files go, and whether they would replace others."""
-    files = {flag: path for flag, (_, path) in outputs.items()}
+    folders = {flag: (path, None) for flag, (name, path) in outputs.items() if _kind(made, name).is_folder}
+    files = {flag: path for flag, (_, path) in outputs.items() if flag not in folders}
     beside = {
         f"{what} of {flag}": other
         for flag, (name, path) in outputs.items()
-        for what, other in kind_registered(made.makes[name]).beside(path).items()
+        for what, other in _kind(made, name).beside(path).items()
     }
     read = {Path(one.path).name: Path(one.path) for one in files_of(made)}
-    check_outputs({**files, **beside, "--record": options.record}, read, force=options.force, continued=continued)
+    wanted = {**files, **beside, "--record": options.record}
+    check_outputs(wanted, read, force=options.force, folders=folders, continued=continued)
 
 
 def _left(made: Operation, path: Path | None) -> Any:
     """What an earlier run has left in the file of a result, if it did not come to its end."""
-    load = kind_registered(made.makes[made.continues]).unfinished if made.continues else None
+    load = _kind(made, made.continues).unfinished if made.continues else None
     return None if load is None else left_by(path, load)
 
 
@@ -134,6 +141,6 @@ def _write(made: Operation, result: Any, files: Mapping[str, Path], writing: Wri
     for name, path in files.items():
         with writing.attempt():
             write_value(made.output(name).value_in(result), path, made.output(name), draw_progress)
-            for one in (path, *kind_registered(made.makes[name]).beside(path).values()):
+            for one in (path, *_kind(made, name).beside(path).values()):
                 if one.exists():
                     wrote(one)

@@ -126,6 +126,10 @@ class Kind(Generic[T]):
         it returns napari's layer data. Empty where it is shown in no layer.
     unfinished
         Reads what a run has left in a file before it came to its end; None if it did.
+    kept_at
+        The file in which a run keeps that, by the path of its result.
+    is_folder
+        Whether a value is written as a folder of files.
     """
 
     type: type[T]
@@ -135,7 +139,9 @@ class Kind(Generic[T]):
     beside: Callable[[Path], Mapping[str, Path]] = lambda _: {}
     opens: Any = None  # a class of operations, or several
     shows: str = ""
-    unfinished: Callable[[Path], T | None] | None = None
+    unfinished: Callable[[Path], Any] | None = None
+    kept_at: Callable[[Path], Path] = lambda path: path
+    is_folder: bool = False
 
     @property
     def opening(self) -> tuple[Any, ...]:

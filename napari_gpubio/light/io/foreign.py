@@ -15,6 +15,9 @@ _VOLUMES = {
     ".mat": ("a file of MATLAB", f"save the volume from there as NIfTI, or {_TO_NIFTI}"),
     ".snirf": ("a recording of fNIRS", "its optodes are read by light.io.read_snirf; give the labels of the head here"),
     ".nirs": ("a recording of HOMER", "its optodes are read by light.io.read_nirs; give the labels of the head here"),
+    ".json": ("JSON, as an input file of MCX is", "run such a file with napari-gpubio mcx"),
+    ".inp": ("an input file of MCX", "run it with napari-gpubio mcx"),
+    ".mcxp": ("a project of MCX Studio", "save an input from there as JSON, and run it with napari-gpubio mcx"),
     ".mci": ("an input file of MCML", "run it with napari-gpubio mcml"),
     ".mco": ("an output file of MCML", "read it with light.io.read_mco"),
     ".mc2": ("an output volume of MCX", "give the labels, or MCX's input (.json)"),
@@ -78,7 +81,7 @@ def check_mcx_bytes(name: str, data: bytes) -> None:
 
 def check_mcx_root(name: str, root: Mapping[str, Any]) -> None:
     """Raise InvalidInput if the object of a JSON file is of another kind than an MCX input."""
-    keys = {key.split(".")[0].split("(")[0].lower() for key in root}
+    keys = _names(root)
     if keys & {key.lower() for key in _JNIFTI}:
         raise InvalidInput(
             f"{name} is a volume in JNIfTI; name it as Domain.VolumeFile of an MCX input, or {_TO_NIFTI}"
@@ -88,8 +91,17 @@ def check_mcx_root(name: str, root: Mapping[str, Any]) -> None:
             f"{name} is an input file of MMC, whose domain is a mesh; this engine traces light in voxels, so fill the "
             "mesh with voxels and give a Domain"
         )
-    if keys and not keys & {section.lower() for section in _SECTIONS}:
+    if keys and not has_mcx_sections(root):
         raise InvalidInput(
             f"{name} is not an MCX input: it has none of the sections {', '.join(_SECTIONS)}, but "
             f"{', '.join(list(root)[:4])[:80]}"
         )
+
+
+def has_mcx_sections(root: Mapping[str, Any]) -> bool:
+    """Whether the object of a JSON file has a section of an MCX input."""
+    return not _names(root).isdisjoint(section.lower() for section in _SECTIONS)
+
+
+def _names(root: Mapping[str, Any]) -> set[str]:
+    return {key.split(".")[0].split("(")[0].lower() for key in root}

@@ -1,0 +1,334 @@
+"""The verb ``mcx``: input files of MCX, run as they are, with the files that MCX would write."""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from napari_gpubio.core.command_line import Writing
+from napari_gpubio.core.errors import GpuBioError, InvalidInput
+from napari_gpubio.core.operations.files import is_record
+from napari_gpubio.core.operations.records import File, Operation, Reading, Ref, Told, file, given
+from napari_gpubio.core.operations.stores import kind_registered, register_kind
+from napari_gpubio.core.parameters import param
+from napari_gpubio.core.report import WARNING
+from napari_gpubio.core.settings import part
+from napari_gpubio.core.steps import Step, with_step
+from napari_gpubio.light.guide import guided_steps
+from napari_gpubio.light.io.foreign import MCX_SUFFIXES, check_labels_file
+from napari_gpubio.light.io.mcx.cases import files_of_mcx, read_mcx
+from napari_gpubio.light.io.mcx.output import MOST_TRAJECTORIES, McxCase, McxReplayed, write_mcx_output
+from napari_gpubio.light.io.results import load_result, save_result_steps
+from napari_gpubio.light.jacobians.replay import replay_steps
+from napari_gpubio.light.operations.fluence import Lit
+from napari_gpubio.light.patterns import PatternResult, simulate_patterns_steps
+from napari_gpubio.light.result import LightResult
+from napari_gpubio.light.run import simulate_each_steps, simulate_steps
+from napari_gpubio.light.sources import all_sources
+from napari_gpubio.light.statistics import PER_PHOTON
+from napari_gpubio.light.surface import source_problem
+from napari_gpubio.light.trajectories import trajectories_steps
+
+Results = tuple[LightResult, ...]
+_MARK, _MARKED = "unfinished.txt", "This run did not come to its end; the same command goes on with it.\n"
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenMcx(Reading, verb="open-mcx", makes={"case": McxCase}):
+    """Open an input file of MCX, with the files of the volume and of patterns that it names."""
+
+    file: File = part("File", "Input file of MCX (.json, .inp).")
+    beside: tuple[File, ...] = part("Beside it", "The files that it names.", default=())
+    source_number: int | None = param(
+        None, "Source", "Of several, as MCX's srcid: 0 all of them together, -1 each separately, or one, from 1; by "
+        "default as the file says.", minimum=-1,
+    )  # fmt: skip
+
+    @classmethod
+    def at(cls, path: str | Path, **options: Any) -> "OpenMcx":
+        """Return the operation that opens a file as it is now, with those that it names."""
+        _check_name(Path(path))
+        return cls(file=file(path), beside=tuple(map(file, files_of_mcx(path)[1:])), **options)
+
+    @classmethod
+    def opens(cls, path: str) -> bool:
+        """Whether it is no record."""
+        return not is_record(path)
+
+    def check(self) -> None:
+        """Raise InvalidInput if it is not named as input files of MCX are."""
+        _check_name(Path(self.file.path))
+
+    def read(self, data: Any) -> McxCase:
+        """Read it."""
+        known = {one.resolve() for one in (data.file, *(data.beside or ()))}
+        if other := next((one for one in files_of_mcx(data.file) if one.resolve() not in known), None):
+            raise InvalidInput(f"{data.file.name} names {other.name}, which its record lacks; open it by OpenMcx.at")
+        return read_mcx(data.file, self.source_number)
+
+
+def _check_name(path: Path) -> None:
+    if path.suffix.lower() not in MCX_SUFFIXES:
+        check_labels_file(path)
+        raise InvalidInput(
+            f"{path.name} does not end in {' or '.join(MCX_SUFFIXES)}, as input files of MCX do; labels are run with "
+            "napari-gpubio light"
+        )
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class McxRun:
+    """What came of an input file of MCX.
+
+    Parameters
+    ----------
+    case
+        What was read, with the number of photons that was to be run.
+    results
+        One for each pattern, or separate source, or one; of patterns that were stopped, the first has the state of all.
+    replayed
+        What the case wants of photons that are traced again, as far as that is there.
+    complete
+        Whether all of it is.
+    problem
+        Why photons could not be traced again.
+    """
+
+    case: McxCase
+    results: Results
+    replayed: McxReplayed
+    complete: bool
+    problem: str = ""
+
+    @functools.cached_property
+    def lit(self) -> tuple[Lit, ...]:
+        """What each result gives, per photon."""
+        return tuple(Lit(run=one, unit=PER_PHOTON) for one in self.results)
+
+    @property
+    def lacks_volume(self) -> bool:
+        """Whether its volume is of photons that are traced again, of which some are not."""
+        return self.case.replays and (self.replayed.jacobians is None or not self.replayed.jacobians.complete)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is to be known of it, in sentences."""
+        domain = self.case.domain
+        problems = [source_problem(domain.labels, domain.affine, source) for source in self.case.sources]
+        problems += ["without a whole replay there is no volume"] if self.lacks_volume else []
+        told = (note for one in self.lit for note in one.notes)
+        return tuple(dict.fromkeys((*(f"{WARNING}{one}" for one in problems if one), *told)))
+
+
+@dataclass(frozen=True, eq=False)
+class McxKept:
+    """What a run has done so far, to go on with.
+
+    Parameters
+    ----------
+    results
+        As of `McxRun`; None for a separate source that is not begun, and for patterns but the first.
+    whole
+        Numbers of those that are complete and in their files.
+    """
+
+    results: tuple[LightResult | None, ...]
+    whole: set[int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunMcx(Operation, verb="mcx", makes={"run": McxRun}):
+    """Run an input file of MCX, and write what MCX would.
+
+    A new folder gets MCX's files, by the names that the input file gives them, and run.npz, from which fluence and
+    add-photons go on; where there are results of several sources or patterns, run_1.npz and so on. Ctrl-C ends a run
+    early: what was done is written. It is kept every 8 s, too, and the same command goes on with it.
+    """
+
+    examples = ("mcx case.json --device cuda:0 --out results", "mcx case.json --source-number -1 --out results")
+    continues = "run"
+
+    case: Ref[McxCase] = given("Input file", "Input file of MCX (.json, .inp).")
+    photons: int | None = param(None, "Photons", "Photon packets; by default those of the file.", minimum=1)
+
+    def steps(self, data: Any, *, known: Any = None, **run: Any) -> Generator[Step, None, McxRun]:
+        """Simulate it, and trace photons again where the file wants what takes that."""
+        case: McxCase = data.case
+        case.check_output()
+        if self.photons is not None:
+            case = dataclasses.replace(case, settings=dataclasses.replace(case.settings, photons=self.photons))
+        whole = set[int]()
+        earlier = {} if known is None else _load(known, case.results)
+        results = yield from _simulated(case, earlier, whole, run)
+        replayed, problem = McxReplayed(), ""
+        if case.is_one_run:
+            kept = McxKept(results, whole)
+            try:
+                again = _traced_again(case, results[0], run)
+                replayed = yield from with_step(again, lambda step: step.showing(kept))
+            except GpuBioError as error:  # what takes no replay is there all the same
+                problem = str(error)
+        is_stopped = (case.replays or case.trajectories) and run["stop"] is not None and run["stop"].is_set()
+        complete = all(one.complete for one in results) and not is_stopped and not problem
+        return McxRun(case=case, results=results, replayed=replayed, complete=complete, problem=problem)
+
+    def told(self, made: McxRun) -> Told:
+        """The numbers of each result."""
+        tables, what = [one.told() for one in made.lit], "Source" if made.case.patterns is None else "Pattern"
+        lines: list[str] = []
+        for number, table in enumerate(tables, 1):
+            lines += [f"{what} {number} of {len(tables)}"] if len(tables) > 1 else []
+            lines += table.lines
+        return Told(tuple(lines), {"results": [rows for table in tables for rows in table.numbers["results"]]})
+
+
+def _simulated(
+    case: McxCase, known: Mapping[int, LightResult], whole: set[int], run: Mapping[str, Any]
+) -> Generator[Step, None, Results]:
+    """The results of a case, which goes on with those that are known by their numbers."""
+    how: dict[str, Any] = {"detectors": case.detectors, **run}
+    if case.patterns is not None:
+        rest = (None,) * (case.results - 1)
+        source, begun = all_sources(case.source)[0], _begun(known.get(0))
+        shared = simulate_patterns_steps(case.domain, source, case.patterns, case.settings, resume=begun, **how)
+        found = yield from _kept(shared, whole, lambda one: (_with_all_tallies(one), *rest))
+        return found.results if found.complete else (_with_all_tallies(found), *found.results[1:])
+    if case.separately:  # they share the photons out, as in MCX
+        photons = max(1, case.settings.photons // len(case.sources))
+        settings = dataclasses.replace(case.settings, photons=photons)
+        resume = tuple(known.get(number) for number in range(case.results))
+        each = simulate_each_steps(case.domain, case.sources, settings, resume=resume, **how)
+        return (yield from _kept(each, whole, tuple))
+    steps = simulate_steps(case.domain, case.source, case.settings, resume=known.get(0), **how)
+    return ((yield from _kept(guided_steps(steps, device=run["device"]), whole, lambda one: (one,))),)
+
+
+def _kept(
+    steps: Generator[Step, None, Any], whole: set[int], results_of: Callable[[Any], tuple[LightResult | None, ...]]
+) -> Generator[Step, None, Any]:
+    """The same steps, whose previews are what is done so far."""
+
+    def preview(step: Step) -> Generator[Step, None, McxKept]:
+        found = yield from step.preview_steps()
+        return McxKept(results_of(found), whole)
+
+    def kept(step: Step) -> Step:
+        is_shown = step.make_preview is not None
+        return dataclasses.replace(step, make_preview=functools.partial(preview, step)) if is_shown else step
+
+    return with_step(steps, kept)
+
+
+def _with_all_tallies(result: PatternResult) -> LightResult:
+    """The result of the first pattern, with the tallies of all."""
+    return dataclasses.replace(result.results[0], state=result.state)
+
+
+def _begun(saved: LightResult | None) -> PatternResult | None:
+    """What patterns go on with, of what was saved."""
+    if saved is None:
+        return None
+    run = {name: getattr(saved, name) for name in ("launched", "complete", "parameters", "state")}
+    return PatternResult(results=(saved,), **run)
+
+
+def _traced_again(case: McxCase, result: LightResult, run: Mapping[str, Any]) -> Generator[Step, None, McxReplayed]:
+    """What the file wants of photons that are traced again, until it is stopped."""
+    jacobians, trajectories, stop = None, None, run["stop"]
+    if case.replays and not (stop is not None and stop.is_set()):
+        jacobians = yield from replay_steps(
+            result, of=("mua", "mus") if case.output_type == "p" else ("mua",),
+            gates_ns=None if case.output_type == "r" else case.settings.time_gates_ns,
+            frequency_mhz=case.frequency_mhz if case.output_type == "r" else None,
+            detectors=sorted(set(result.detected.detector.tolist())) or None, **run,
+        )  # fmt: skip
+    if case.trajectories and not (stop is not None and stop.is_set()):
+        # of a replay, those of detected photons; else those of the first photons
+        photons = None if case.replays else min(MOST_TRAJECTORIES, result.launched)
+        trajectories = yield from trajectories_steps(result, photons, most_photons=MOST_TRAJECTORIES, **run)
+    return McxReplayed(jacobians, trajectories)
+
+
+# -- files ------------------------------------------------------------------------------------------------------------
+
+
+def _files(folder: Path, count: int) -> list[Path]:
+    """Files of so many results."""
+    return [folder / f"run{f'_{number}' * (count > 1)}.npz" for number in range(1, count + 1)]
+
+
+def _begin(folder: Path, count: int) -> list[Path]:
+    """Make the folder of a run, and mark it until all is there; returns the files of the results."""
+    mark, files = folder / _MARK, _files(folder, count)
+    if not mark.exists():
+        folder.mkdir(exist_ok=True)
+        for path in files:  # of an older run
+            path.unlink(missing_ok=True)
+        mark.write_text(_MARKED)
+    return files
+
+
+def _load(folder: Path, count: int) -> dict[int, LightResult]:
+    """What there is of so many results to go on with, by their numbers."""
+    files = _files(folder, count)
+    if not any(path.is_file() for path in files) and [*folder.glob("run*.npz")]:
+        raise InvalidInput(
+            f"the run to go on with, in {folder}, is of other sources; choose another folder, to begin anew"
+        )
+    found = {number: load_result(path) for number, path in enumerate(files) if path.is_file()}
+    return {number: result for number, result in found.items() if result.state is not None}
+
+
+def _save_kept(kept: McxKept, mark: Path, _: Mapping[str, Any]) -> Generator[Step, None, None]:
+    """Save what is done beside the mark."""
+    files = _begin(mark.parent, len(kept.results))
+    for number, (path, result) in enumerate(zip(files, kept.results, strict=True)):
+        if result is not None and number not in kept.whole:
+            yield from save_result_steps(path, result)
+            kept.whole.update({number} if result.complete else ())
+
+
+def _write(run: McxRun, folder: Path, _: Mapping[str, Any]) -> Generator[Step, None, None]:
+    """Write what there is; if one cannot be written, the others are, and the folder stays marked."""
+    files, writing = _begin(folder, len(run.results)), Writing()
+    with writing.attempt():
+        case = dataclasses.replace(run.case, saves_volume=run.case.saves_volume and not run.lacks_volume)
+        write_mcx_output(folder, case, run.results, replayed=run.replayed)
+    for path, result in reversed([*zip(files, run.results, strict=True)]):  # the first is what patterns go on with
+        with writing.attempt():
+            yield from save_result_steps(path, result)
+    with writing.attempt():
+        if run.problem:
+            raise InvalidInput(run.problem)
+    writing.finish()
+    if run.complete:
+        (folder / _MARK).unlink()
+
+
+def _counted(value: Any) -> Any:
+    """What makes a result of some kind what it is; nothing where there is none."""
+    return None if value is None else kind_registered(type(value)).counts(value)
+
+
+def _case_counts(case: McxCase) -> tuple[Any, ...]:
+    names = [one.name for one in dataclasses.fields(case) if one.name not in {"domain", "inputs", "notes", "name"}]
+    return (_counted(case.domain), {name: getattr(case, name) for name in names})
+
+
+register_kind(McxCase, counts=_case_counts, opens=OpenMcx)
+register_kind(McxKept, counts=lambda kept: kept.results, write=_save_kept)
+register_kind(
+    McxRun,
+    counts=lambda run: (
+        tuple(map(_counted, run.results)),
+        _counted(run.replayed.jacobians),
+        _counted(run.replayed.trajectories),
+    ),
+    endings=("",),
+    write=_write,
+    unfinished=lambda mark: mark.parent,
+    kept_at=lambda folder: folder / _MARK,
+    is_folder=True,
+)
