@@ -23,9 +23,8 @@ from napari_gpubio.core.command_line import (
 )
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.operations.command_runs import run_verb
-from napari_gpubio.core.operations.files import read_record
+from napari_gpubio.core.operations.files import is_record, read_record
 from napari_gpubio.core.operations.records import (
-    RECORD_ENDING,
     File,
     Held,
     InputInfo,
@@ -48,6 +47,7 @@ from napari_gpubio.core.parameters import param_info
 from napari_gpubio.core.report import tell
 from napari_gpubio.core.settings import Settings, alternatives, hints, is_union, kind_of, part_info, record_fields
 
+RECORD_ENDING = ".json"
 _RECORD, _READ = "record", "read"
 _MOST_SHOWN = 18  # options in a short help: of more, those of reading, and of parts but the first of each, are left out
 
@@ -394,8 +394,8 @@ def _made(
             given[field.name] = _setting(value, hints(cls)[field.name])
     if read is not None:
         read.check()
-    if issubclass(cls, Reading) and isinstance(one := given.get("file"), File) and "beside" not in given:
-        return cls.at(one.path, **{name: value for name, value in given.items() if name != "file"})
+    if issubclass(cls, Reading) and "file" in given and "beside" not in given:
+        return cls.at(given.pop("file").path, **given)
     usual = usual if type(usual) is cls else None
     return cls(**given) if usual is None else replaced_fields(usual, given)
 
@@ -433,10 +433,10 @@ class _Reading:
     def opened(self, path: str, info: InputInfo, *, is_first: bool = False) -> Operation | Output[Any]:
         """Return the operation that opens a file, or makes the input of it, or that a record describes."""
         every = _ways(info.kind)
-        plain = [way for way in every if way.conversion is None and way.opens.opens(path)][:1]
-        if path.lower().endswith(RECORD_ENDING) and not plain:
+        if path.lower().endswith(RECORD_ENDING) and (not every or is_record(path)):
             self._records.append(Path(path).name)
             return read_record(path)
+        plain = [way for way in every if way.conversion is None and way.opens.opens(path)][:1]
         ways = plain + [way for way in every if way.conversion is not None]
         if not ways:
             raise InvalidInput(

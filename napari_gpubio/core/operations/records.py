@@ -35,7 +35,6 @@ S = TypeVar("S", bound=Settings)
 Upgrade = Callable[[dict[str, Any]], dict[str, Any]]
 _INPUT = "operation input"
 _DIGITS, _SHOWN = 24, 60  # of an id, and characters of a value in a sentence
-RECORD_ENDING = ".json"  # of the files of operations
 UNREAD = "not opened: "  # begins the path of a file that a session names and may not read
 CHECKSUM = re.compile(r"(sha256|sampled):[0-9a-f]{64}|[0-9a-f]{32}")
 _VERB = re.compile(r"[a-z][a-z0-9-]*")
@@ -364,9 +363,9 @@ class Reading(Operation):
         return make(file=file(path), **options)
 
     @classmethod
-    def opens(cls, path: str) -> bool:
-        """Whether it opens a file, by its name; of those named as records, most open none."""
-        return not path.lower().endswith(RECORD_ENDING)
+    def opens(cls, path: str) -> bool:  # noqa: ARG003 - for those of several that open a kind
+        """Whether it opens a file, by its name."""
+        return True
 
     def read(self, data: Any) -> Any:
         """Return what the operation makes; ``data`` as of `Operation.steps`."""

@@ -8,9 +8,9 @@ from typing import Any
 
 from napari_gpubio.core.command_line import Writing, check_outputs, draw_progress
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.operations.commands import RECORD_ENDING
 from napari_gpubio.core.operations.files import read_record
 from napari_gpubio.core.operations.records import (
-    RECORD_ENDING,
     Operation,
     Output,
     ancestry,

@@ -81,7 +81,7 @@ def check_mcx_bytes(name: str, data: bytes) -> None:
 
 def check_mcx_root(name: str, root: Mapping[str, Any]) -> None:
     """Raise InvalidInput if the object of a JSON file is of another kind than an MCX input."""
-    keys = _names(root)
+    keys = {key.split(".")[0].split("(")[0].lower() for key in root}
     if keys & {key.lower() for key in _JNIFTI}:
         raise InvalidInput(
             f"{name} is a volume in JNIfTI; name it as Domain.VolumeFile of an MCX input, or {_TO_NIFTI}"
@@ -91,17 +91,8 @@ def check_mcx_root(name: str, root: Mapping[str, Any]) -> None:
             f"{name} is an input file of MMC, whose domain is a mesh; this engine traces light in voxels, so fill the "
             "mesh with voxels and give a Domain"
         )
-    if keys and not has_mcx_sections(root):
+    if keys and not keys & {section.lower() for section in _SECTIONS}:
         raise InvalidInput(
             f"{name} is not an MCX input: it has none of the sections {', '.join(_SECTIONS)}, but "
             f"{', '.join(list(root)[:4])[:80]}"
         )
-
-
-def has_mcx_sections(root: Mapping[str, Any]) -> bool:
-    """Whether the object of a JSON file has a section of an MCX input."""
-    return not _names(root).isdisjoint(section.lower() for section in _SECTIONS)
-
-
-def _names(root: Mapping[str, Any]) -> set[str]:
-    return {key.split(".")[0].split("(")[0].lower() for key in root}

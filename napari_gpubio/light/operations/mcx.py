@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import threading
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +10,6 @@ from typing import Any
 
 from napari_gpubio.core.command_line import Writing
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
-from napari_gpubio.core.operations.files import is_record
 from napari_gpubio.core.operations.records import File, Operation, Reading, Ref, Told, file, given
 from napari_gpubio.core.operations.stores import kind_registered, register_kind
 from napari_gpubio.core.parameters import param
@@ -17,9 +17,10 @@ from napari_gpubio.core.report import WARNING
 from napari_gpubio.core.settings import part
 from napari_gpubio.core.steps import Step, with_step
 from napari_gpubio.light.guide import guided_steps
+from napari_gpubio.light.io.archive import VOXELS, header_of
 from napari_gpubio.light.io.foreign import MCX_SUFFIXES, check_labels_file
 from napari_gpubio.light.io.mcx.cases import files_of_mcx, read_mcx
-from napari_gpubio.light.io.mcx.output import MOST_TRAJECTORIES, McxCase, McxReplayed, write_mcx_output
+from napari_gpubio.light.io.mcx.output import MOST_TRAJECTORIES, NOTHING, McxCase, McxReplayed, write_mcx_output
 from napari_gpubio.light.io.results import load_result, save_result_steps
 from napari_gpubio.light.jacobians.replay import replay_steps
 from napari_gpubio.light.operations.fluence import Lit
@@ -49,17 +50,18 @@ class OpenMcx(Reading, verb="open-mcx", makes={"case": McxCase}):
     @classmethod
     def at(cls, path: str | Path, **options: Any) -> "OpenMcx":
         """Return the operation that opens a file as it is now, with those that it names."""
-        _check_name(Path(path))
-        return cls(file=file(path), beside=tuple(map(file, files_of_mcx(path)[1:])), **options)
-
-    @classmethod
-    def opens(cls, path: str) -> bool:
-        """Whether it is no record."""
-        return not is_record(path)
+        alone = cls(file=file(path), **options)
+        return dataclasses.replace(alone, beside=tuple(map(file, files_of_mcx(path)[1:])))
 
     def check(self) -> None:
         """Raise InvalidInput if it is not named as input files of MCX are."""
-        _check_name(Path(self.file.path))
+        path = Path(self.file.path)
+        if path.suffix.lower() not in MCX_SUFFIXES:
+            check_labels_file(path)
+            raise InvalidInput(
+                f"{path.name} does not end in {' or '.join(MCX_SUFFIXES)}, as input files of MCX do; labels are run "
+                "with napari-gpubio light"
+            )
 
     def read(self, data: Any) -> McxCase:
         """Read it."""
@@ -67,15 +69,6 @@ class OpenMcx(Reading, verb="open-mcx", makes={"case": McxCase}):
         if other := next((one for one in files_of_mcx(data.file) if one.resolve() not in known), None):
             raise InvalidInput(f"{data.file.name} names {other.name}, which its record lacks; open it by OpenMcx.at")
         return read_mcx(data.file, self.source_number)
-
-
-def _check_name(path: Path) -> None:
-    if path.suffix.lower() not in MCX_SUFFIXES:
-        check_labels_file(path)
-        raise InvalidInput(
-            f"{path.name} does not end in {' or '.join(MCX_SUFFIXES)}, as input files of MCX do; labels are run with "
-            "napari-gpubio light"
-        )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -88,6 +81,7 @@ class McxRun:
         What was read, with the number of photons that was to be run.
     results
         One for each pattern, or separate source, or one; of patterns that were stopped, the first has the state of all.
+        What is kept of a run that goes on has None for those that are not begun.
     replayed
         What the case wants of photons that are traced again, as far as that is there.
     complete
@@ -98,8 +92,8 @@ class McxRun:
 
     case: McxCase
     results: Results
-    replayed: McxReplayed
-    complete: bool
+    replayed: McxReplayed = NOTHING
+    complete: bool = False
     problem: str = ""
 
     @functools.cached_property
@@ -120,22 +114,6 @@ class McxRun:
         problems += ["without a whole replay there is no volume"] if self.lacks_volume else []
         told = (note for one in self.lit for note in one.notes)
         return tuple(dict.fromkeys((*(f"{WARNING}{one}" for one in problems if one), *told)))
-
-
-@dataclass(frozen=True, eq=False)
-class McxKept:
-    """What a run has done so far, to go on with.
-
-    Parameters
-    ----------
-    results
-        As of `McxRun`; None for a separate source that is not begun, and for patterns but the first.
-    whole
-        Numbers of those that are complete and in their files.
-    """
-
-    results: tuple[LightResult | None, ...]
-    whole: set[int]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,20 +137,16 @@ class RunMcx(Operation, verb="mcx", makes={"run": McxRun}):
         case.check_output()
         if self.photons is not None:
             case = dataclasses.replace(case, settings=dataclasses.replace(case.settings, photons=self.photons))
-        whole = set[int]()
-        earlier = {} if known is None else _load(known, case.results)
-        results = yield from _simulated(case, earlier, whole, run)
-        replayed, problem = McxReplayed(), ""
-        if case.is_one_run:
-            kept = McxKept(results, whole)
-            try:
-                again = _traced_again(case, results[0], run)
-                replayed = yield from with_step(again, lambda step: step.showing(kept))
-            except GpuBioError as error:  # what takes no replay is there all the same
-                problem = str(error)
-        is_stopped = (case.replays or case.trajectories) and run["stop"] is not None and run["stop"].is_set()
-        complete = all(one.complete for one in results) and not is_stopped and not problem
-        return McxRun(case=case, results=results, replayed=replayed, complete=complete, problem=problem)
+        results = yield from _simulated(case, {} if known is None else _load(known, case.results), run)
+        made = McxRun(case=case, results=results, complete=all(one.complete for one in results))
+        if not (made.complete and (case.replays or case.trajectories)):
+            return made
+        try:
+            again = _traced_again(case, results[0], run)
+            replayed = yield from with_step(again, lambda step: step.showing(made))
+        except GpuBioError as error:  # what takes no replay is there all the same
+            return dataclasses.replace(made, complete=False, problem=str(error))
+        return dataclasses.replace(made, replayed=replayed, complete=not _is_set(run["stop"]))
 
     def told(self, made: McxRun) -> Told:
         """The numbers of each result."""
@@ -184,8 +158,12 @@ class RunMcx(Operation, verb="mcx", makes={"run": McxRun}):
         return Told(tuple(lines), {"results": [rows for table in tables for rows in table.numbers["results"]]})
 
 
+def _is_set(stop: threading.Event | None) -> bool:
+    return stop is not None and stop.is_set()
+
+
 def _simulated(
-    case: McxCase, known: Mapping[int, LightResult], whole: set[int], run: Mapping[str, Any]
+    case: McxCase, known: Mapping[int, LightResult], run: Mapping[str, Any]
 ) -> Generator[Step, None, Results]:
     """The results of a case, which goes on with those that are known by their numbers."""
     how: dict[str, Any] = {"detectors": case.detectors, **run}
@@ -193,26 +171,26 @@ def _simulated(
         rest = (None,) * (case.results - 1)
         source, begun = all_sources(case.source)[0], _begun(known.get(0))
         shared = simulate_patterns_steps(case.domain, source, case.patterns, case.settings, resume=begun, **how)
-        found = yield from _kept(shared, whole, lambda one: (_with_all_tallies(one), *rest))
+        found = yield from _kept(shared, case, lambda one: (_with_all_tallies(one), *rest))
         return found.results if found.complete else (_with_all_tallies(found), *found.results[1:])
     if case.separately:  # they share the photons out, as in MCX
         photons = max(1, case.settings.photons // len(case.sources))
         settings = dataclasses.replace(case.settings, photons=photons)
         resume = tuple(known.get(number) for number in range(case.results))
         each = simulate_each_steps(case.domain, case.sources, settings, resume=resume, **how)
-        return (yield from _kept(each, whole, tuple))
+        return (yield from _kept(each, case, tuple))
     steps = simulate_steps(case.domain, case.source, case.settings, resume=known.get(0), **how)
-    return ((yield from _kept(guided_steps(steps, device=run["device"]), whole, lambda one: (one,))),)
+    return ((yield from _kept(guided_steps(steps, device=run["device"]), case, lambda one: (one,))),)
 
 
 def _kept(
-    steps: Generator[Step, None, Any], whole: set[int], results_of: Callable[[Any], tuple[LightResult | None, ...]]
+    steps: Generator[Step, None, Any], case: McxCase, results_of: Callable[[Any], tuple[Any, ...]]
 ) -> Generator[Step, None, Any]:
     """The same steps, whose previews are what is done so far."""
 
-    def preview(step: Step) -> Generator[Step, None, McxKept]:
+    def preview(step: Step) -> Generator[Step, None, McxRun]:
         found = yield from step.preview_steps()
-        return McxKept(results_of(found), whole)
+        return McxRun(case=case, results=results_of(found))
 
     def kept(step: Step) -> Step:
         is_shown = step.make_preview is not None
@@ -236,15 +214,15 @@ def _begun(saved: LightResult | None) -> PatternResult | None:
 
 def _traced_again(case: McxCase, result: LightResult, run: Mapping[str, Any]) -> Generator[Step, None, McxReplayed]:
     """What the file wants of photons that are traced again, until it is stopped."""
-    jacobians, trajectories, stop = None, None, run["stop"]
-    if case.replays and not (stop is not None and stop.is_set()):
+    jacobians, trajectories = None, None
+    if case.replays:
         jacobians = yield from replay_steps(
             result, of=("mua", "mus") if case.output_type == "p" else ("mua",),
             gates_ns=None if case.output_type == "r" else case.settings.time_gates_ns,
             frequency_mhz=case.frequency_mhz if case.output_type == "r" else None,
             detectors=sorted(set(result.detected.detector.tolist())) or None, **run,
         )  # fmt: skip
-    if case.trajectories and not (stop is not None and stop.is_set()):
+    if case.trajectories and not _is_set(run["stop"]):
         # of a replay, those of detected photons; else those of the first photons
         photons = None if case.replays else min(MOST_TRAJECTORIES, result.launched)
         trajectories = yield from trajectories_steps(result, photons, most_photons=MOST_TRAJECTORIES, **run)
@@ -281,17 +259,19 @@ def _load(folder: Path, count: int) -> dict[int, LightResult]:
     return {number: result for number, result in found.items() if result.state is not None}
 
 
-def _save_kept(kept: McxKept, mark: Path, _: Mapping[str, Any]) -> Generator[Step, None, None]:
-    """Save what is done beside the mark."""
-    files = _begin(mark.parent, len(kept.results))
-    for number, (path, result) in enumerate(zip(files, kept.results, strict=True)):
-        if result is not None and number not in kept.whole:
+def _write(run: McxRun, path: Path, _: Mapping[str, Any]) -> Generator[Step, None, None]:
+    """Write all that there is into a folder, or save what a run goes on with, at the path of its mark."""
+    return _save(run, path.parent) if path.name == _MARK else _write_all(run, path)
+
+
+def _save(run: McxRun, folder: Path) -> Generator[Step, None, None]:
+    for path, result in zip(_begin(folder, len(run.results)), run.results, strict=True):
+        if result is not None and not header_of(path, VOXELS).get("complete"):
             yield from save_result_steps(path, result)
-            kept.whole.update({number} if result.complete else ())
 
 
-def _write(run: McxRun, folder: Path, _: Mapping[str, Any]) -> Generator[Step, None, None]:
-    """Write what there is; if one cannot be written, the others are, and the folder stays marked."""
+def _write_all(run: McxRun, folder: Path) -> Generator[Step, None, None]:
+    """If one cannot be written, the others are, and the folder stays marked."""
     files, writing = _begin(folder, len(run.results)), Writing()
     with writing.attempt():
         case = dataclasses.replace(run.case, saves_volume=run.case.saves_volume and not run.lacks_volume)
@@ -299,8 +279,8 @@ def _write(run: McxRun, folder: Path, _: Mapping[str, Any]) -> Generator[Step, N
     for path, result in reversed([*zip(files, run.results, strict=True)]):  # the first is what patterns go on with
         with writing.attempt():
             yield from save_result_steps(path, result)
-    with writing.attempt():
-        if run.problem:
+    if run.problem:
+        with writing.attempt():
             raise InvalidInput(run.problem)
     writing.finish()
     if run.complete:
@@ -312,13 +292,11 @@ def _counted(value: Any) -> Any:
     return None if value is None else kind_registered(type(value)).counts(value)
 
 
-def _case_counts(case: McxCase) -> tuple[Any, ...]:
-    names = [one.name for one in dataclasses.fields(case) if one.name not in {"domain", "inputs", "notes", "name"}]
-    return (_counted(case.domain), {name: getattr(case, name) for name in names})
-
-
-register_kind(McxCase, counts=_case_counts, opens=OpenMcx)
-register_kind(McxKept, counts=lambda kept: kept.results, write=_save_kept)
+register_kind(
+    McxCase,
+    counts=lambda case: (_counted(case.domain), case.source, case.patterns, case.settings, case.detectors),
+    opens=OpenMcx,
+)
 register_kind(
     McxRun,
     counts=lambda run: (

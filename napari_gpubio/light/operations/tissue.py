@@ -19,7 +19,6 @@ from napari_gpubio.core.steps import Step
 from napari_gpubio.core.tensor_components import PLACES
 from napari_gpubio.light.anisotropy.calibration import FiberCalibration, with_fibers
 from napari_gpubio.light.io.foreign import check_labels_file
-from napari_gpubio.light.io.mcx.root import is_mcx_input
 from napari_gpubio.light.io.table import read_table
 from napari_gpubio.light.io.volumes import (
     read_diffusion_tensors,
@@ -127,11 +126,6 @@ class OpenDomain(_Tissue, AtWavelengths, verb="open-tissue", makes={"domain": Do
         "Affine", "Voxel to world, row by row, in the digits that a file has not.", default=None, unit="mm",
         advanced=True,
     )  # fmt: skip
-
-    @classmethod
-    def opens(cls, path: str) -> bool:
-        """Whether it opens a file, by its name, or tells what an input of MCX is for."""
-        return super().opens(path) or is_mcx_input(path)
 
     def check(self) -> None:
         """Raise InvalidInput if there are no optical properties, or twice, or it is no volume of labels."""

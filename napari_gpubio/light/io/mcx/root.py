@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.reading import reads_file
-from napari_gpubio.light.io.foreign import check_mcx_bytes, check_mcx_root, has_mcx_sections
+from napari_gpubio.light.io.foreign import check_mcx_bytes, check_mcx_root
 from napari_gpubio.light.io.mcx.domain import read_labels
 from napari_gpubio.light.io.mcx.inp import load_inp
 from napari_gpubio.light.io.mcx.jdata import Section, load_json
@@ -34,14 +34,6 @@ def read_root(path: Path) -> Section:
         )
     check_mcx_root(path.name, fields)
     return root
-
-
-def is_mcx_input(path: str | Path) -> bool:
-    """Whether a file is named as MCX's JSON, and has sections of an input."""
-    try:
-        return Path(path).suffix.lower() == ".json" and has_mcx_sections(load_json(path))
-    except InvalidInput:
-        return False
 
 
 @reads_file

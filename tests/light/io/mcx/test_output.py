@@ -159,7 +159,7 @@ def test_the_shell_runs_a_file_as_it_is(folder, capsys, form):
     elif form == "mc2":
         data = np.fromfile(folder / "out" / "slab.mc2", "<f4").reshape(result.gates.shape, order="F")
     else:
-        data = decode_array(loaded(folder / "slab.jnii")["NIFTIData"], "data")
+        data = decode_array(loaded(folder / "out" / "slab.jnii")["NIFTIData"], "data")
     np.testing.assert_array_equal(data, result.fluence_rate)
     assert case.name == "slab"
 
@@ -228,7 +228,7 @@ def test_amplitude_and_phase_lag_of_all_detected_light(folder):
     signal = found.weight * np.exp(-2e-3j * np.pi * 200.0 * found.time_ns)
     expected = -(signal @ found.path_mm.sum(axis=1)) / signal.sum()
     assert volume.shape == (10, 11, 6, 2)
-    assert loaded(folder / "slab.jnii")["NIFTIHeader"]["VoxelSize"] == [2, 2, 2, 1]  # the last axis is not time
+    assert loaded(folder / "out" / "slab.jnii")["NIFTIHeader"]["VoxelSize"] == [2, 2, 2, 1]  # the last axis is not time
     sums = volume.sum(axis=(0, 1, 2), dtype=float)
     assert sums == pytest.approx([expected.real, -expected.imag], rel=1e-4)
     assert sums[1] < 0  # what absorbs takes late light away
