@@ -1,10 +1,9 @@
-"""What verbs of the command line share: options made from settings, a progress line, Ctrl-C, and files to write.
+"""What verbs of the command line share: a progress line, Ctrl-C, and files to write.
 
 What they print and tell is in `napari_gpubio.core.report`.
 """
 
 import argparse
-import dataclasses
 import math
 import os
 import re
@@ -15,116 +14,12 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.files import check_folder, is_stream
-from napari_gpubio.core.parameters import ParamInfo, param_info
 from napari_gpubio.core.report import Report, is_quiet, print_error, running_verb
-from napari_gpubio.core.settings import alternatives, field_names, hints, kind_of, part_info, record_fields
 from napari_gpubio.core.steps import Step
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
-
-Settings = TypeVar("Settings", bound="DataclassInstance")
-
-
-def add_settings(parser: argparse.ArgumentParser, settings: Any, title: str, *, without: Collection[str] = ()) -> None:
-    """Add an option for each parameter of a settings instance, whose values are the defaults, but for some names.
-
-    Of a part that is one of several classes of settings, an option that chooses one, and those of all of them.
-    """
-    group = parser.add_argument_group(title)
-    for field in dataclasses.fields(settings):
-        value, info = getattr(settings, field.name), param_info(field)
-        if field.name in without:
-            continue
-        if info is not None:
-            _add_option(group, field.name, info, value, value)
-        elif len(classes := alternatives(hints(type(settings))[field.name])) > 1:
-            told = part_info(field)
-            assert told is not None
-            kinds = tuple(map(kind_of, classes))
-            info = ParamInfo(label=told.label, help=told.help, choices=kinds)
-            _add_option(group, field.name, info, kind_of(value), kind_of(value))
-            own = {one.name: one for cls in classes for one in record_fields(cls) if param_info(one) is not None}
-            for name, one in own.items():
-                default = getattr(value, name, one.default)
-                option = _option(type(settings), field.name, name)
-                _add_option(group, option, param_info(one), default, None, dest=_dest(field.name, name))
-
-
-def _option(settings: type, part: str, name: str) -> str:
-    """Name of the option of a setting of a part: with that before it, where several parts have such a setting."""
-    having = [
-        field.name
-        for field in record_fields(settings)
-        if any(name == own.name for one in alternatives(hints(settings)[field.name]) for own in record_fields(one))
-    ]
-    return name if having == [part] else f"{part}_{name}"
-
-
-def _dest(part: str, name: str) -> str:
-    """Where a setting of a part is among the arguments; None there was not given."""
-    return f"{part}.{name}"
-
-
-def _add_option(group: Any, name: str, info: Any, usual: Any, default: Any, dest: str = "") -> None:
-    """Add the option of a parameter; its help tells what is ``usual``."""
-    option = "--" + name.replace("_", "-")
-    unit = f" [{info.unit}]" if info.unit else ""
-    text = f"{info.help.replace('%', '%%')}{unit.replace('%', '%%')} (default: {usual})"
-    how: dict[str, Any] = {"dest": dest or name, "default": default, "help": text}
-    if isinstance(usual, bool):
-        group.add_argument(option, action=argparse.BooleanOptionalAction, **how)
-    else:
-        kind = integer if isinstance(usual, int) else type(usual)
-        group.add_argument(
-            option, type=kind, choices=info.choices, metavar=None if info.choices else name.upper(), **how
-        )
-
-
-def read_settings(namespace: argparse.Namespace, settings: Settings) -> Settings:
-    """Return settings with the values of the arguments; those that are None were not given, and nothing changes.
-
-    Raises
-    ------
-    InvalidInput
-        If a value is out of range, or is of an alternative that is not chosen.
-    """
-    changes = {}
-    for field in dataclasses.fields(settings):
-        usual, value = getattr(settings, field.name), getattr(namespace, field.name, None)
-        if value is None:
-            continue
-        if param_info(field) is None:
-            classes = alternatives(hints(type(settings))[field.name])
-            if len(classes) < 2:
-                continue
-            value = _read_part(namespace, type(settings), field.name, value, usual, classes)
-        if value != usual:
-            changes[field.name] = value
-    return dataclasses.replace(settings, **changes)
-
-
-def _read_part(
-    namespace: argparse.Namespace, settings: type, part: str, kind: str, usual: Any, classes: Sequence[type]
-) -> Any:
-    chosen: Any = next(cls for cls in classes if kind_of(cls) == kind)
-    given: dict[str, Any] = {}
-    for cls in classes:
-        for field in record_fields(cls):
-            value = getattr(namespace, _dest(part, field.name), None)
-            if value is None:
-                continue
-            if field.name not in field_names(chosen):
-                option = "--" + _option(settings, part, field.name).replace("_", "-")
-                raise InvalidInput(f"{option} is an option of --{part} {kind_of(cls)!r}; choose that, or leave it out")
-            given[field.name] = value
-    return dataclasses.replace(usual, **given) if type(usual) is chosen else chosen(**given)
-
 
 STOPPED = 130  # the exit status of a program that was interrupted
 _WIDTH = 30

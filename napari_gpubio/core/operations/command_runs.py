@@ -42,9 +42,10 @@ def run_verb(made: Operation, outputs: Outputs, options: argparse.Namespace) -> 
     for flag, (name, path) in outputs.items():
         if not made.has(name):
             raise InvalidInput(f"{flag} is {path.name}, and there is no {name} with these settings; leave it out")
-    kept = next((_kind(made, name).kept_at(path) for name, path in outputs.values() if name == made.continues), None)
+    goal = next((path for name, path in outputs.values() if name == made.continues), None)
+    kept = None if goal is None else _kind(made, made.continues).kept_at(goal)
     known = _left(made, kept)
-    _check_files(made, outputs, options, None if known is None else kept)
+    _check_files(made, outputs, options, kept, goes_on=known is not None)
     if not (outputs or options.json or made.needs_no_file or _writable(made)):
         return _recorded(made, options)  # what takes the record does it
     device, streamed = choose_device(options.device), dict(outputs.values()) if made.writes_files() else {}
@@ -52,7 +53,8 @@ def run_verb(made: Operation, outputs: Outputs, options: argparse.Namespace) -> 
         how: dict[str, Any] = {"device": device, "stop": stop}
         steps = write_steps(made, streamed, **how) if streamed else run_steps(made, known=known, **how)
         keep = functools.partial(_keep, made)
-        result = drive(steps, Keeper(kept, keep, draw_progress, goes_on=known is not None))
+        keeper = Keeper(kept, keep, draw_progress, goes_on=known is not None)
+        result = drive(steps, keeper)
     if result is None:
         return STOPPED
     is_whole = getattr(result, "complete", True)
@@ -67,9 +69,14 @@ def run_verb(made: Operation, outputs: Outputs, options: argparse.Namespace) -> 
         measured(**told.numbers)
     for path in streamed.values():
         wrote(path)
-    _write(made, result, {name: path for name, path in outputs.values() if name not in streamed}, writing)
+    files = {name: path for name, path in outputs.values() if name not in streamed}
+    if kept is not None and not is_whole and not _kind(made, made.continues).is_folder:
+        files[made.continues] = kept
+    _write(made, result, files, writing)
     _recorded(made, options)
     writing.finish()
+    if kept not in (None, goal) and is_whole and (keeper.has_saved or known is not None):
+        kept.unlink(missing_ok=True)
     if not is_whole and kept is not None:
         tell([_GOES_ON])
     return told.status if is_whole else STOPPED
@@ -93,7 +100,9 @@ def _recorded(made: Operation, options: argparse.Namespace) -> int:
     return 0
 
 
-def _check_files(made: Operation, outputs: Outputs, options: argparse.Namespace, continued: Path | None) -> None:
+def _check_files(
+    made: Operation, outputs: Outputs, options: argparse.Namespace, kept: Path | None, *, goes_on: bool
+) -> None:
     """Find out before the run where files go, and whether they would replace others."""
     folders = {flag: (path, None) for flag, (name, path) in outputs.items() if _kind(made, name).is_folder}
     files = {flag: path for flag, (_, path) in outputs.items() if flag not in folders}
@@ -102,9 +111,11 @@ def _check_files(made: Operation, outputs: Outputs, options: argparse.Namespace,
         for flag, (name, path) in outputs.items()
         for what, other in _kind(made, name).beside(path).items()
     }
+    if kept is not None and kept not in files.values() and not _kind(made, made.continues).is_folder:
+        beside["what a stopped run has done"] = kept
     read = {Path(one.path).name: Path(one.path) for one in files_of(made)}
     wanted = {**files, **beside, "--record": options.record}
-    check_outputs(wanted, read, force=options.force, folders=folders, continued=continued)
+    check_outputs(wanted, read, force=options.force, folders=folders, continued=kept if goes_on else None)
 
 
 def _left(made: Operation, path: Path | None) -> Any:

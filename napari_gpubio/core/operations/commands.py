@@ -49,7 +49,10 @@ from napari_gpubio.core.settings import Settings, alternatives, hints, is_union,
 
 RECORD_ENDING = ".json"
 _RECORD, _READ = "record", "read"
-_MOST_SHOWN = 18  # options in a short help: of more, those of reading, and of parts but the first of each, are left out
+_MOST_SHOWN, _MOST_READ = (
+    18,
+    5,
+)  # options in a short help, and of reading: of more, these, and all but the first of parts
 
 
 class _Option(NamedTuple):
@@ -79,10 +82,11 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
 
 
 def add_verbs(verbs: Any, module: Any) -> None:
-    """Add the verbs of all operations of a module, or of a package that has their modules; see `add_verb`."""
+    """Add the verbs of all operations in the module, or package, of an engine that are its own; see `add_verb`."""
+    engine = module.__name__.removesuffix("operations")
     for one in vars(module).values():
         is_verb = isinstance(one, type) and issubclass(one, Operation) and one.verb
-        if is_verb and f"{one.__module__}.".startswith(f"{module.__name__}.") and not _takes_held(one):
+        if is_verb and one.__module__.startswith(engine) and not _takes_held(one):
             add_verb(verbs, one)
 
 
@@ -128,10 +132,11 @@ def _prepare(operation: type[Operation], verb: Parser, arguments: Sequence[str])
     for option in given:
         is_shown = len(option.path) == 1 or option in firsts.values() or _is_choice(option)
         _add_option(verb, option, first, shows_all=shows_all, hides=is_long and not is_shown)
+    hides_reads = is_long and sum(map(_is_plain, reads)) > _MOST_READ
     if reads:
-        how = verb.add_argument_group("how files are read" + ": see --help-all" * is_long)
+        how = verb.add_argument_group("how files are read" + ": see --help-all" * hides_reads)
         for option in reads:
-            _add_option(how, option, "", shows_all=shows_all, hides=is_long)
+            _add_option(how, option, "", shows_all=shows_all, hides=hides_reads)
     files = verb.add_argument_group(f"results, to files (inputs may be files, or records {RECORD_ENDING})")
     for name, flags in _outputs(operation).items():
         endings = ", ".join(kind_registered(operation.makes[name]).endings)

@@ -289,7 +289,7 @@ def _schema_of_field(field: dataclasses.Field[Any], hint: Any) -> dict[str, Any]
             "minimum": info.minimum,
             "exclusiveMinimum": info.above,
             "maximum": info.maximum,
-            "enum": info.choices and [*info.choices],
+            "enum": info.choices and [*info.choices, *([None] if field.default is None else [])],
         }
         own = {key: value for key, value in limits.items() if value is not None}
         if hint is int and (info.maximum is None or info.maximum > LARGEST):

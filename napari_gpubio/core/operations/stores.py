@@ -124,12 +124,13 @@ class Kind(Generic[T]):
         Where the function is that makes layers of it, as ``module:name``, so that nothing of napari is imported before:
         it takes the value, the `Output` that it is, the name, and where there are several pictures of it, which one;
         it returns napari's layer data. Empty where it is shown in no layer.
-    unfinished
-        Reads what a run has left in a file before it came to its end; None if it did.
     kept_at
-        The file in which a run keeps that, by the path of its result.
+        Where what is done is kept before the file is whole: the file itself, or one beside it. It may refuse a path to
+        which nothing can be written, before the run.
+    unfinished
+        Reads what a run has left there before it came to its end; None if it did.
     is_folder
-        Whether a value is written as a folder of files.
+        Whether a value is written as a folder of files; what is done is kept in it.
     """
 
     type: type[T]
@@ -139,8 +140,8 @@ class Kind(Generic[T]):
     beside: Callable[[Path], Mapping[str, Path]] = lambda _: {}
     opens: Any = None  # a class of operations, or several
     shows: str = ""
-    unfinished: Callable[[Path], Any] | None = None
     kept_at: Callable[[Path], Path] = lambda path: path
+    unfinished: Callable[[Path], Any] | None = None
     is_folder: bool = False
 
     @property

@@ -22,6 +22,7 @@ from napari_gpubio.core.archives import array_names, opened_npz
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write
 from napari_gpubio.core.foreign import json_of
+from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.space import apply_affine
 from napari_gpubio.light.forward.model import labels_named
 from napari_gpubio.light.forward.result import ForwardModel, WavelengthModel
@@ -107,7 +108,8 @@ def write_adot(
     brain
         Labels that are the brain; by default those whose names say so.
     parcels
-        An atlas on the head's grid, shape (X, Y, Z), integers; without it a parcel is the name of the label.
+        An atlas on the head's grid, shape (X, Y, Z), integers, instead of the model's own; without any, a parcel is
+        the name of its label.
     parcel_names
         Names of its parcels; where one has none, it is its number.
     surface
@@ -124,12 +126,14 @@ def write_adot(
         raise InvalidInput(
             "the model was stopped before its end; go on with it (resume=) before it is written, or write .npz"
         )
-    vertices = _vertices(model, brain, parcels, parcel_names, surface)
+    vertices = _vertices(model, brain, model.parcels if parcels is None else parcels, parcel_names, surface)
     if not vertices.size:
         raise InvalidInput("the model has no values, since no light reached a detector; simulate more photons")
     probe, text = model.placement.probe, h5py.string_dtype()
     with atomic_write(path) as part, h5py.File(part, "w", track_order=True) as file:
         file.attrs["software"] = str(model.parameters.get("software", ""))
+        if RECORD in model.parameters:
+            file.attrs[RECORD] = json.dumps(model.parameters[RECORD])
         file.attrs["description"] = "change of the optical density per change of mu_a, mm: mean path lengths"
         dimensions = {
             "channel": np.array(model.channels, object),

@@ -97,6 +97,8 @@ class ForwardModel:
         Device, seconds, versions, as JSON can hold them.
     notes
         What to know about the numbers, for the user.
+    parcels
+        An atlas on the head's grid, shape (X, Y, Z), for files of netCDF.
     state
         What a stopped run goes on with; it stays on its device, and files of such models have it.
     """
@@ -112,6 +114,7 @@ class ForwardModel:
     complete: bool = True
     parameters: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    parcels: Array | None = field(default=None, repr=False)
     state: Any = field(default=None, repr=False)
 
     @property

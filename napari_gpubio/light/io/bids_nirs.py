@@ -20,6 +20,7 @@ from napari_gpubio.light.io.snirf import Optodes, placed_optodes
 _MM = {"mm": 1.0, "cm": 10.0, "m": 1000.0}
 _MISSING = ("", "n/a", "nan")
 SUFFIX = "_optodes.tsv"
+_SYSTEM, _CHANNELS = "_coordsystem.json", "_channels.tsv"
 
 
 @reads_file
@@ -41,7 +42,7 @@ def read_optodes_tsv(path: str | Path) -> Optodes:
     rows = _rows(table)
     if missing := [name for name in ("name", "type", "x", "y", "z") if not rows or name not in rows[0]]:
         raise InvalidInput(f"it has no column {missing[0]!r}; an optodes table has name, type, x, y and z")
-    system = _beside(table, "_coordsystem.json")
+    system = _beside(table, _SYSTEM)
     described: Mapping[str, Any] = {}
     if system is not None:
         described = existing_json(system)
@@ -53,7 +54,7 @@ def read_optodes_tsv(path: str | Path) -> Optodes:
         if not found:
             raise InvalidInput(f"it has no {kind}; the column type says 'source' or 'detector'")
     sources, detectors = list(places["source"]), list(places["detector"])
-    pairs, wavelengths = _channels(_beside(table, "_channels.tsv"), sources, detectors)
+    pairs, wavelengths = _channels(_beside(table, _CHANNELS), sources, detectors)
     return placed_optodes(
         (sources, np.array([places["source"][name] for name in sources])),
         (detectors, np.array([places["detector"][name] for name in detectors])),
@@ -67,6 +68,13 @@ def read_optodes_tsv(path: str | Path) -> Optodes:
 def _rows(path: Path) -> list[dict[str, str]]:
     _, rows = existing_table(path, "\t")
     return [{str(key): str(value or "") for key, value in row.items()} for row in rows]
+
+
+def files_beside(path: str | Path) -> tuple[Path, ...]:
+    """Return the other files that `read_optodes_tsv` reads; of another probe, there are none."""
+    table = Path(path)
+    found = (_beside(table, suffix) for suffix in (_SYSTEM, _CHANNELS) if table.name.endswith(SUFFIX))
+    return tuple(one for one in found if one is not None)
 
 
 def _beside(table: Path, suffix: str) -> Path | None:

@@ -1,5 +1,6 @@
 """The verbs of light in voxels: tissue of a file or held, a simulation, its fluence."""
 
+from napari_gpubio.light.forward.operations import MakeForwardModel, OpenHead, OpenProbe
 from napari_gpubio.light.jacobians.operations import Replay, Trace
 from napari_gpubio.light.layers.operations import RunMci
 from napari_gpubio.light.operations.fluence import Fluence, FluenceVolume, Lit
@@ -26,10 +27,13 @@ __all__ = [
     "HeldDomain",
     "Light",
     "Lit",
+    "MakeForwardModel",
     "McxRun",
     "OpenDiffusionTensors",
     "OpenDomain",
+    "OpenHead",
     "OpenMcx",
+    "OpenProbe",
     "OpenRun",
     "Replay",
     "RunMci",

@@ -41,7 +41,9 @@ class _Tissue(Reading):
     """What both ways to give a tissue have."""
 
     media: tuple[Medium, ...] = part("Optical properties", "Those of each label.")
-    outside_n: float = param(1.0, "n outside", "Refractive index of what surrounds the labels.", minimum=1.0)
+    outside_n: float = param(
+        1.0, "n outside", "Refractive index of what surrounds the labels.", minimum=1.0, advanced=True
+    )
 
 
 def _table(rows: list[list[str]]) -> tuple[Medium, ...]:
@@ -58,7 +60,8 @@ def _affine(rows: list[list[str]]) -> Affine:
     return matrix
 
 
-def _presets(rows: list[list[str]]) -> Presets:
+def presets_of(rows: list[list[str]]) -> Presets:
+    """Presets of labels, of the words of a command; InvalidInput if a label is no number."""
     if odd := [label for label, _ in rows if not label.isdecimal()]:
         raise InvalidInput(f"a preset is of the label {odd[0]!r}; give the number of a label, then its preset")
     return tuple((int(label), name) for label, name in rows)
@@ -69,7 +72,7 @@ class AtWavelengths(Settings):
     """Tissues at several wavelengths."""
 
     are_parts = False
-    words: ClassVar[Any] = {"presets": Words(("LABEL", "PRESET"), _presets)}
+    words: ClassVar[Any] = {"presets": Words(("LABEL", "PRESET"), presets_of)}
 
     presets: Presets = part(
         "Presets", "Of labels, at wavelengths, such as 1 'skin (Cassano 2019)'.", default=(), advanced=True
@@ -113,7 +116,7 @@ class OpenDomain(_Tissue, AtWavelengths, verb="open-tissue", makes={"domain": Do
 
     file: File = part("File", "NIfTI volume of labels; 0 is outside.")
     media: tuple[Medium, ...] = part(
-        "Optical properties", "Table of them, .csv or .json: label, mua_per_mm, ...", default=()
+        "Optical properties", "Those of each label, of a table .csv or .json: label, mua_per_mm, ...", default=()
     )
     mua: File | None = part("µa", "Volume of absorption coefficients.", default=None, unit="1/mm", advanced=True)
     mus: File | None = part("µs", "Volume of scattering coefficients.", default=None, unit="1/mm", advanced=True)

@@ -1,16 +1,20 @@
 """The verb ``napari-gpubio forward``: from files to files, and its refusals."""
 
+import json
 import signal
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from napari_gpubio.cli import main, make_parser
-from napari_gpubio.core.command_line import STOPPED, read_settings
+from napari_gpubio.cli import main
+from napari_gpubio.core.command_line import STOPPED
+from napari_gpubio.core.operations import command_runs
+from napari_gpubio.core.operations.files import output_of_record, read_record
 from napari_gpubio.core.volumes import write_volume
-from napari_gpubio.light.forward import cli, work
-from napari_gpubio.light.forward.settings import DiffuseOptode, FiberOptode, ForwardSettings, PencilOptode
+from napari_gpubio.light.forward import work
+from napari_gpubio.light.forward.settings import DiffuseOptode, FiberOptode, PencilOptode
 from napari_gpubio.light.io.table import write_table
 from napari_gpubio.light.kernels.pairs import cpu
 from napari_gpubio.light.sources import Fiber
@@ -42,19 +46,27 @@ def folder(tmp_path):
 
 def run(folder, *options):
     media = [word for nm in (760, 850) for word in ("--media", str(nm), str(folder / f"head{nm}.csv"))]
-    files = str(folder / "sub-1_optodes.tsv"), str(folder / "head.nii.gz")
+    files = str(folder / "sub-1_optodes.tsv"), "--head", str(folder / "head.nii.gz")
     few = ("--photons", "1600", "--groups", "4", "--device", "cpu")
     return main(["forward", *files, *(() if "--head-table" in options else media), *few, *options])
 
 
 def test_fibers_have_a_radius_for_each_end(folder, capsys):
     """Where both ends have one, its option begins with the end; that of another kind of optode is refused."""
-    options = ("--out", str(folder / "model.npz"), "--wavelengths", "700")
-    assert run(folder, *options, "--sources", "fiber", "--sources-radius-mm", "0.3", "--detectors-radius-mm", "1") == 2
-    assert "--detectors-radius-mm is an option of --detectors 'fiber'" in capsys.readouterr().err
-    parser = make_parser()
-    words = ["forward", "a.snirf", "b.nii", "--out", "c.npz", "--sources", "fiber", "--sources-radius-mm", "0.3"]
-    read = read_settings(parser.parse_args(words), ForwardSettings())
+    options = (
+        "--record",
+        str(folder / "model.json"),
+        "--wavelengths-nm",
+        "760",
+        "--sources",
+        "fiber",
+        "--sources-radius-mm",
+        "0.3",
+    )
+    assert run(folder, *options, "--detectors-radius-mm", "1") == 2
+    assert "--detectors-radius-mm is an option of fiber, which is not chosen" in capsys.readouterr().err
+    assert run(folder, *options) == 0
+    read = read_record(folder / "model.json").settings
     assert (read.sources, read.detectors) == (FiberOptode(radius_mm=0.3), DiffuseOptode())
 
 
@@ -75,37 +87,46 @@ def test_optodes_that_touch_are_fibers_or_like_them(optode, radius, aperture):
 @pytest.mark.daily
 def test_files_become_a_model(folder, capsys):
     out = folder / "model.npz"
-    assert run(folder, "--wavelengths", "760", "850", "--labels", "gray matter", "--out", str(out)) == 0
+    assert run(folder, "--wavelengths-nm", "760", "850", "--labels", "gray matter", "--out", str(out)) == 0
     told = capsys.readouterr()
     assert "S1D1" in told.out
     assert "850 nm: mean path, mm: scalp, gray matter" in told.out
     assert "note: " in told.err
     with np.load(out) as found:
+        made = output_of_record(json.loads(str(found["about"]))["record"])
         assert found["channels"].tolist() == ["S1_D1", "S1_D2", "S2_D1", "S2_D2"]
         assert found["wavelengths_nm"].tolist() == [760, 850]
+    assert (made.of.labels, made.of.settings.wavelengths_nm) == (("gray matter",), (760, 850))
+    assert [Path(one.path).name for one in made.of.probe.of.beside] == ["sub-1_coordsystem.json"]
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (("--out", "model.mat"), "does not end in .nc or .npz"),
-        (("--out", "model.npz"), "no wavelengths; give --wavelengths"),
-        (("--out", "model.npz", "--wavelengths", "700"), "not at 700 nm"),
-        (("--out", "model.npz", "--wavelengths", "760", "--labels", "CSF"), "there is no label 'CSF'"),
-        (("--out", "nowhere/model.npz", "--wavelengths", "760"), "does not exist"),
-        (("--out", "model.npz", "--wavelengths", "760", "--landmark", "Nz", "0", "0", "x"), "three numbers"),
+        (("--out", "model.npz"), "no wavelengths; give them (--wavelengths-nm)"),
+        (("--out", "model.npz", "--wavelengths-nm", "700"), "not at 700 nm"),
+        (("--out", "model.npz", "--wavelengths-nm", "760", "--labels", "CSF"), "there is no label 'CSF'"),
+        (("--out", "nowhere/model.npz", "--wavelengths-nm", "760"), "does not exist"),
         (
-            ("--out", "model.npz", "--wavelengths", "760", "--landmark", "Nz", "0", "0", "1"),
+            ("--out", "model.npz", "--wavelengths-nm", "760", "--landmarks", "Nz", "0", "0", "x"),
+            "a name and three numbers",
+        ),
+        (
+            ("--out", "model.npz", "--wavelengths-nm", "760", "--landmarks", "Nz", "0", "0", "1"),
             "three with the same names",
         ),
-        (("--out", "model.npz", "--wavelengths", "760", "--tissue", "1=skull"), "one of --head-table, --tissue"),
-        (("--out", "model.npz", "--wavelengths", "850", "--head-table", "Strangman 2003"), "not at 850 nm"),
-        (("--out", "model.npz", "--wavelengths", "760", "--media", "760", "head850.csv"), "a wavelength twice"),
-        (("--out", "model.npz", "--wavelengths", "760", "--media", "red", "head850.csv"), "'red' is not a wavelength"),
-        (("--out", "model.npz", "--wavelengths", "760", "--scale"), "--scale is of the landmarks"),
-        (("--out", "model.npz", "--wavelengths", "760", "--mask", "turned.nii.gz"), "another grid"),
-        (("--out", "model.npz", "--wavelengths", "760", "--atlas", "turned.nii.gz"), "another grid"),
-        (("--out", "model.npz", "--wavelengths", "760", "--farthest-mm", "nan"), "farthest_mm is nan"),
+        (("--out", "model.npz", "--wavelengths-nm", "760", "--presets", "1", "skull"), "one of head-table, presets"),
+        (("--out", "model.npz", "--wavelengths-nm", "850", "--head-table", "Strangman 2003"), "not at 850 nm"),
+        (
+            ("--out", "model.npz", "--wavelengths-nm", "760", "--media", "760", "head850.csv"),
+            "one occurs twice among 760 nm",
+        ),
+        (("--out", "model.npz", "--wavelengths-nm", "760", "--media", "red", "head850.csv"), "'red'"),
+        (("--out", "model.npz", "--wavelengths-nm", "760", "--scale"), "scale is of the landmarks"),
+        (("--out", "model.npz", "--wavelengths-nm", "760", "--mask", "turned.nii.gz"), "resample it"),
+        (("--out", "model.npz", "--wavelengths-nm", "760", "--atlas", "turned.nii.gz"), "resample it"),
+        (("--out", "model.npz", "--wavelengths-nm", "760", "--farthest-mm", "nan"), "farthest_mm is nan"),
     ],
 )
 def test_what_does_not_fit_is_refused(folder, capsys, monkeypatch, options, message):
@@ -119,7 +140,7 @@ def test_what_does_not_fit_is_refused(folder, capsys, monkeypatch, options, mess
 def test_a_probe_far_off_can_be_projected(folder, capsys):
     shift = folder / "shift.txt"
     np.savetxt(shift, np.array([[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, -30.0], [0, 0, 0, 1]]))
-    options = ("--wavelengths", "760", "--affine", str(shift), "--out", str(folder / "model.npz"))
+    options = ("--wavelengths-nm", "760", "--affine", str(shift), "--out", str(folder / "model.npz"))
     assert run(folder, *options) == 2
     error = capsys.readouterr().err
     assert "S1 by 30.0 mm" in error
@@ -134,7 +155,7 @@ def arrays(path):
         return {name: found[name] for name in found.files if name != "about"}
 
 
-WAVELENGTHS = ("--wavelengths", "760", "850")
+WAVELENGTHS = ("--wavelengths-nm", "760", "850")
 
 
 @pytest.fixture
@@ -160,7 +181,7 @@ def test_a_killed_run_goes_on_with_what_was_kept(folder, capsys, monkeypatch, sl
         kept = arrays(out) if out.exists() else {"state_whole": -1}
         return kept["state_whole"] == whole_wavelengths and any(name.startswith("state_path") for name in kept)
 
-    with killed(monkeypatch, cli, when=is_in_an_optode):
+    with killed(monkeypatch, command_runs, when=is_in_an_optode):
         run(folder, *WAVELENGTHS, "--out", str(out))
     assert run(folder, *WAVELENGTHS, "--out", str(out)) == 0
     assert "goes on with model.npz" in capsys.readouterr().err
@@ -172,7 +193,7 @@ def test_a_killed_run_goes_on_with_what_was_kept(folder, capsys, monkeypatch, sl
 
 
 def test_a_killed_run_goes_on_with_its_own_inputs_only(folder, capsys, monkeypatch):
-    with killed(monkeypatch, cli, after=2):
+    with killed(monkeypatch, command_runs, after=5):  # the first ones read
         run(folder, *WAVELENGTHS, "--out", str(folder / "model.npz"))
     kept = (folder / "model.npz").read_bytes()
     write_volume(folder / "roll.nii.gz", np.roll(block().labels, 1, axis=2), block().affine)
@@ -180,22 +201,19 @@ def test_a_killed_run_goes_on_with_its_own_inputs_only(folder, capsys, monkeypat
     (folder / "roll.nii.gz").rename(folder / "head.nii.gz")
     for more, sentence in (
         ((*WAVELENGTHS, "--project"), "begun with other labels: "),
-        (("--wavelengths", "760", "--project"), "begun with other "),
-        ((*WAVELENGTHS, "--project", "--resume", str(folder / "model.npz")), "begun with other labels: "),
-        ((*WAVELENGTHS, "--resume", str(folder / "head.nii.gz")), "head.nii.gz is no unfinished model"),
+        (("--wavelengths-nm", "760", "--project"), "begun with other "),
     ):
         assert run(folder, *more, "--out", str(folder / "model.npz")) == 2
         assert sentence in capsys.readouterr().err
     assert (folder / "model.npz").read_bytes() == kept
     (folder / "mine.nii.gz").rename(folder / "head.nii.gz")
-    words = ("--resume", str(folder / "model.npz"), "--out", str(folder / "other.npz"))
-    assert run(folder, *WAVELENGTHS, *words) == 0
-    assert (folder / "model.npz").read_bytes() == kept
+    assert run(folder, *WAVELENGTHS, "--out", str(folder / "model.npz")) == 0
+    assert "goes on with model.npz" in capsys.readouterr().err
 
 
 def test_a_damaged_unfinished_model_is_refused(folder, capsys, monkeypatch, slow_chunks):
     out = folder / "model.npz"
-    with killed(monkeypatch, cli, when=lambda: out.exists() and any("path_1" in name for name in arrays(out))):
+    with killed(monkeypatch, command_runs, when=lambda: out.exists() and any("path_1" in name for name in arrays(out))):
         run(folder, *WAVELENGTHS, "--out", str(out))
     good = {**arrays(out), "about": np.load(out)["about"]}
     optode = "state_fluence_0"  # which is whole
@@ -221,12 +239,12 @@ def test_what_a_stopped_run_has_done_is_kept_beside_the_netcdf_file(folder, caps
         if len(steps) == 1:
             signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(cli, "draw_progress", interrupt_once)
-    assert run(folder, "--wavelengths", "760", "--out", str(folder / "model.nc")) == STOPPED
+    monkeypatch.setattr(command_runs, "draw_progress", interrupt_once)
+    assert run(folder, "--wavelengths-nm", "760", "--out", str(folder / "model.nc")) == STOPPED
     assert "model_unfinished.npz" in capsys.readouterr().out
     assert not (folder / "model.nc").exists()
     with np.load(folder / "model_unfinished.npz") as found:
         assert not found["done_760"].all()
-    assert run(folder, "--wavelengths", "760", "--out", str(folder / "model.nc")) == 0
+    assert run(folder, "--wavelengths-nm", "760", "--out", str(folder / "model.nc")) == 0
     assert (folder / "model.nc").exists()
     assert not (folder / "model_unfinished.npz").exists()
