@@ -50,18 +50,14 @@ class OpenMcx(Reading, verb="open-mcx", makes={"case": McxCase}):
     @classmethod
     def at(cls, path: str | Path, **options: Any) -> "OpenMcx":
         """Return the operation that opens a file as it is now, with those that it names."""
-        alone = cls(file=file(path), **options)
-        return dataclasses.replace(alone, beside=tuple(map(file, files_of_mcx(path)[1:])))
-
-    def check(self) -> None:
-        """Raise InvalidInput if it is not named as input files of MCX are."""
-        path = Path(self.file.path)
+        path = Path(path)
         if path.suffix.lower() not in MCX_SUFFIXES:
             check_labels_file(path)
             raise InvalidInput(
                 f"{path.name} does not end in {' or '.join(MCX_SUFFIXES)}, as input files of MCX do; labels are run "
                 "with napari-gpubio light"
             )
+        return cls(file=file(path), beside=tuple(map(file, files_of_mcx(path)[1:])), **options)
 
     def read(self, data: Any) -> McxCase:
         """Read it."""
