@@ -11,7 +11,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -174,7 +174,7 @@ def check_outputs(
     *,
     force: bool,
     folders: Mapping[str, tuple[Path | None, Iterable[str] | None]] | None = None,
-    continued: Path | Collection[Path] | None = None,
+    continued: Path | None = None,
 ) -> None:
     """Check before a run that its files can be written without replacing each other, what they are made from, or more.
 
@@ -188,7 +188,7 @@ def check_outputs(
         Folders that are made where they are missing, likewise, each with the names of the files that come into it; None
         where these are known later only.
     continued
-        File, or files, of an earlier run that this one goes on with, which may be replaced, also in such a folder.
+        File of an earlier run that this one goes on with, which may be replaced; it may lie in such a folder.
 
     Raises
     ------
@@ -214,8 +214,7 @@ def check_outputs(
         _check_none_inside(whole, inputs)
         there = [path for path in wanted.values() if path.exists() and not is_stream(path)]
         there += [folder for folder in whole.values() if folder.is_dir() and any(folder.iterdir())]
-        own = [continued] if isinstance(continued, Path) else [*(continued or ())]
-        own += [one.parent for one in own if whole]
+        own = () if continued is None else (continued, continued.parent)
         kept = [path for path in there if not any(is_same_file(path, one) for one in own)]
     except OSError as error:  # a name that is too long, a folder that may not be entered
         raise InvalidInput(f"{str(error.filename)[:200]} cannot be written ({error.strerror})") from error

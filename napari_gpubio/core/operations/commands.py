@@ -139,9 +139,10 @@ def _prepare(operation: type[Operation], verb: Parser, arguments: Sequence[str])
             _add_option(how, option, "", shows_all=shows_all, hides=hides_reads)
     files = verb.add_argument_group(f"results, to files (inputs may be files, or records {RECORD_ENDING})")
     for name, flags in _outputs(operation).items():
-        endings = ", ".join(kind_registered(operation.makes[name]).endings)
-        text = f"{name.replace('_', ' ')} ({endings})" if endings else name.replace("_", " ")
-        files.add_argument(*flags, dest=_dest(name), type=Path, metavar="FILE", help=text)
+        kind, text = kind_registered(operation.makes[name]), name.replace("_", " ")
+        text += f" ({', '.join(kind.endings)})" if any(kind.endings) else ""
+        word = "FOLDER" if kind.is_folder else "FILE"
+        files.add_argument(*flags, dest=_dest(name), type=Path, metavar=word, help=text)
     files.add_argument("--record", type=Path, metavar="FILE", dest=_RECORD, help="what was done, as JSON")
     verb.add_argument("--device", default="auto", help="auto, cpu, cuda:0, cuda:all")
     verb.set_defaults(run=functools.partial(_run, operation, chosen))

@@ -32,7 +32,6 @@ from napari_gpubio.light.statistics import PER_PHOTON
 from napari_gpubio.light.surface import source_problem
 from napari_gpubio.light.trajectories import trajectories_steps
 
-Results = tuple[LightResult, ...]
 _MARK, _MARKED = "unfinished.txt", "This run did not come to its end; the same command goes on with it.\n"
 
 
@@ -61,10 +60,11 @@ class OpenMcx(Reading, verb="open-mcx", makes={"case": McxCase}):
 
     def read(self, data: Any) -> McxCase:
         """Read it."""
+        case = read_mcx(data.file, self.source_number)
         known = {one.resolve() for one in (data.file, *(data.beside or ()))}
-        if other := next((one for one in files_of_mcx(data.file) if one.resolve() not in known), None):
+        if other := next((one for one in case.inputs if one.resolve() not in known), None):
             raise InvalidInput(f"{data.file.name} names {other.name}, which its record lacks; open it by OpenMcx.at")
-        return read_mcx(data.file, self.source_number)
+        return case
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -87,7 +87,7 @@ class McxRun:
     """
 
     case: McxCase
-    results: Results
+    results: tuple[LightResult, ...]
     replayed: McxReplayed = NOTHING
     complete: bool = False
     problem: str = ""
@@ -160,7 +160,7 @@ def _is_set(stop: threading.Event | None) -> bool:
 
 def _simulated(
     case: McxCase, known: Mapping[int, LightResult], run: Mapping[str, Any]
-) -> Generator[Step, None, Results]:
+) -> Generator[Step, None, tuple[LightResult, ...]]:
     """The results of a case, which goes on with those that are known by their numbers."""
     how: dict[str, Any] = {"detectors": case.detectors, **run}
     if case.patterns is not None:
