@@ -1,5 +1,6 @@
 """The verb ``mcx``: its record, and what a run has done is written, whatever becomes of its replay."""
 
+import dataclasses
 import json
 import signal
 from pathlib import Path
@@ -10,7 +11,8 @@ import pytest
 from napari_gpubio.core import keeping
 from napari_gpubio.core.command_line import STOPPED
 from napari_gpubio.core.errors import InvalidInput, OutOfGpuMemory
-from napari_gpubio.core.operations import STORE, command_runs, file, read_record, save
+from napari_gpubio.core.operations import STORE, command_runs, digest, file, read_record, save
+from napari_gpubio.core.operations import run as do
 from napari_gpubio.light import batches
 from napari_gpubio.light.io import load_result
 from napari_gpubio.light.io.mcx.jdata import encode_array
@@ -106,7 +108,12 @@ def test_outputs_do_not_replace_what_the_file_is_made_of(folder):
 def test_the_record_makes_the_same_files_of_the_same_inputs_only(folder):
     with_volume_file(folder)
     assert mcx("case.json", *CPU, "--photons", "100", "--record", "r.json") == 0
-    save(read_record("r.json"), "again", device="cpu")
+    record = read_record("r.json")
+    made = digest(do(record, device="cpu"))
+    STORE.clear()
+    save(record, "again", device="cpu")
+    assert digest(do(record, device="cpu")) == made
+    assert digest(do(dataclasses.replace(record, photons=99), device="cpu")) != made
     for name in ("slab.jnii", "slab_detp.jdat"):
         assert (folder / "out" / name).read_bytes() == (folder / "again" / name).read_bytes()
     STORE.clear()
