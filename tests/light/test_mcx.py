@@ -313,3 +313,20 @@ def test_a_kill_while_the_results_are_written_loses_nothing(in_steps, folder, mo
     STORE.clear()
     assert run(kind, "r") == 0
     check_files(kind)
+
+
+def test_a_folder_that_lacks_a_file_goes_on(in_steps, folder, monkeypatch):
+    """Also where there was a moment to keep what was done."""
+
+    def fail(*_arguments, **_keywords):
+        raise InvalidInput("no space left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(operations, "write_mcx_output", fail)
+        patch.setattr(keeping, "EVERY_SECONDS", 0.0)
+        patch.setattr(keeping, "_REST", 0.0)
+        with pytest.raises(InvalidInput, match="no space left"):
+            run("patterns", "r")
+    assert names(folder / "r") == ["run_1.npz", "run_2.npz", "unfinished.txt"]
+    assert run("patterns", "r") == 0
+    assert names(folder / "r") == ["run_1.npz", "run_2.npz", "small.jnii"]
