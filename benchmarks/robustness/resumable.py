@@ -131,8 +131,11 @@ def _forward(folder: Path, longer: float) -> list[str]:
     rows = ["name type x y z", *optodes.split("|")]
     (folder / "sub-1_optodes.tsv").write_text("\n".join(row.replace(" ", "\t") for row in rows) + "\n")
     (folder / "sub-1_coordsystem.json").write_text('{"NIRSCoordinateUnits": "mm"}')
-    words = ["forward", "sub-1_optodes.tsv", "head.nii.gz", "--wavelengths", "760", "850", "--device", "cpu"]
-    tissues = ["--tissue", "1=skin (Cassano 2019)", "--tissue", "2=gray matter (Cassano 2019)"]
+    words = [
+        *("forward", "sub-1_optodes.tsv", "--head", "head.nii.gz"),
+        *("--wavelengths-nm", "760", "850", "--device", "cpu"),
+    ]
+    tissues = ["--presets", "1", "skin (Cassano 2019)", "--presets", "2", "gray matter (Cassano 2019)"]
     return [*words, *tissues, "--photons", str(int(1_000 * longer)), "--groups", "4", "--out", "out.npz"]
 
 
