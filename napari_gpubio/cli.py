@@ -1,7 +1,7 @@
 """The command line: ``napari-gpubio demo | check | bench | info | warm``, and a verb for each engine."""
 
 import argparse
-import importlib.util
+import importlib
 import os
 import subprocess
 import sys
@@ -106,14 +106,7 @@ def make_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
 
     session_verbs.add_verbs(verbs)
     for engine in engines:
-        for part in ("cli", "operations"):
-            if importlib.util.find_spec(name := f"napari_gpubio.{engine}.{part}") is None:
-                continue
-            module = importlib.import_module(name)
-            if part == "cli":
-                module.add_verb(verbs)
-            else:
-                add_verbs(verbs, module)
+        add_verbs(verbs, importlib.import_module(f"napari_gpubio.{engine}.operations"))
     add_common(verbs.choices)
     return parser
 

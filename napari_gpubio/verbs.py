@@ -14,7 +14,8 @@ OF_ENGINES: Mapping[str, tuple[str, ...]] = {
     "light": (
         "add-layer-photons", "add-photons", "fibers-in-tissue", "fluence", "forward", "held-diffusion-tensors",
         "held-tissue", "jacobians", "light", "mcml", "mcx", "open-diffusion-tensors", "open-head", "open-light",
-        "open-probe", "open-tissue", "simulate-layers", "simulate-light", "spectrum", "trajectories", "under-beam",
+        "open-mcx", "open-probe", "open-tissue", "simulate-layers", "simulate-light", "spectrum", "trajectories",
+        "under-beam",
     ),
     "denoise": (
         "denoise", "denoise-fluence",

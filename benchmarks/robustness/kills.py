@@ -73,7 +73,7 @@ def campaign(verb: Verb, number: int, kills: int, seconds: float) -> dict[str, A
             if time.monotonic() - begun > seconds:
                 break
             for path in Path().glob(verb.out):
-                path.unlink()
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
             _process(words, number, random.uniform(0.0, _OVER * lasts))
             outcome = _again(verb, words, whole, expected)
             outcomes[outcome] += 1
@@ -86,11 +86,13 @@ def campaign(verb: Verb, number: int, kills: int, seconds: float) -> dict[str, A
 
 
 def _warm(words: list[str]) -> None:
-    """Run the program here, so that its forks have the compiled functions."""
+    """Run the program here, so that its forks have the compiled functions, and no results."""
     from napari_gpubio.cli import main
+    from napari_gpubio.core.operations import STORE
 
     with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
         main(words)
+    STORE.clear()
 
 
 def _names() -> set[str]:

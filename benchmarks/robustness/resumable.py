@@ -22,7 +22,7 @@ class Verb:
     prepare
         Makes its input in a folder, for a run so many times as long, and returns its words.
     out
-        Its file, or a pattern of several.
+        Its file, or folder.
     read
         Fingerprint of the numbers in that.
     goes_on
@@ -97,13 +97,13 @@ _MCX = {
 def _mcx(folder: Path, photons: int, source: dict[str, Any]) -> list[str]:
     content = {**_MCX, "Session": _MCX["Session"] | {"Photons": photons}, "Optode": {"Source": source}}
     (folder / "case.json").write_text(json.dumps(content), encoding="utf-8")
-    return ["mcx", "case.json", "--run-out", "out.npz", "--device", "cpu"]
+    return ["mcx", "case.json", "--out", "out", "--device", "cpu"]
 
 
 def _light_each(folder: Path, longer: float) -> list[str]:
     places = [[29, 29, 0], [9, 29, 0], [49, 29, 0]]
     words = _mcx(folder, _photons(longer), {"Type": "pencil", "Pos": places, "Dir": [[0, 0, 1]] * 3})
-    return [*words, "--srcid", "-1"]
+    return [*words, "--source-number", "-1"]
 
 
 def _light_patterns(folder: Path, longer: float) -> list[str]:
@@ -115,7 +115,7 @@ def _light_patterns(folder: Path, longer: float) -> list[str]:
 def _read_several(path: Path) -> str:
     from napari_gpubio.light.io import load_result
 
-    found = [load_result(one) for one in sorted(Path().glob(path.name))]
+    found = [load_result(one) for one in sorted(path.glob("run_*.npz"))]
     if not found or not all(result.complete for result in found):
         raise RuntimeError("a result is not complete")
     return fingerprint(*(part for result in found for part in (result.gates, result.gates_error, str(result.energy))))
@@ -165,8 +165,8 @@ def _read_tracts(path: Path) -> str:
 VERBS = {
     "connectome --npz": Verb(_connectome, "out.npz", _read_connectome),
     "light --run-out": Verb(_light, "out.npz", _read_light),
-    "mcx --run-out, sources": Verb(_light_each, "out_[123].npz", _read_several),
-    "mcx --run-out, patterns": Verb(_light_patterns, "out_[12].npz", _read_several),
+    "mcx, sources": Verb(_light_each, "out", _read_several),
+    "mcx, patterns": Verb(_light_patterns, "out", _read_several),
     "forward --out": Verb(_forward, "out.npz", _read_forward),
     "track --out": Verb(_tracts, "out.tck", _read_tracts, goes_on=False),
 }

@@ -11,7 +11,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -173,8 +173,8 @@ def check_outputs(
     inputs: Mapping[str, Path | None],
     *,
     force: bool,
-    folders: Mapping[str, tuple[Path | None, Iterable[str]]] | None = None,
-    continued: Path | Collection[Path] | None = None,
+    folders: Mapping[str, tuple[Path | None, Iterable[str] | None]] | None = None,
+    continued: Path | None = None,
 ) -> None:
     """Check before a run that its files can be written without replacing each other, what they are made from, or more.
 
@@ -185,15 +185,17 @@ def check_outputs(
     force
         Whether files that are there may be replaced, ``--force``.
     folders
-        Folders that are made where they are missing, likewise, each with the names of the files that come into it.
+        Folders that are made where they are missing, likewise, each with the names of the files that come into it; None
+        where these are known later only.
     continued
-        File, or files, of an earlier run that this one goes on with, which may be replaced.
+        File of an earlier run that this one goes on with, which may be replaced; it may lie in such a folder.
 
     Raises
     ------
     InvalidInput
         If two of them are the same file, an output lies in a folder that is an input, the folder of an output is
-        missing or may not be written, an output is a folder, or files are there and ``force`` is not given.
+        missing or may not be written, an output is a folder, or files are there and ``force`` is not given, or a folder
+        for files that are known later only.
     """
     made = {name: (folder, files) for name, (folder, files) in (folders or {}).items() if folder is not None}
     wanted = {name: path for name, path in outputs.items() if path is not None}
@@ -203,25 +205,36 @@ def check_outputs(
         for name, (folder, files) in made.items():
             if folder.exists() and not folder.is_dir():
                 raise InvalidInput(f"{name} is {folder}, which is a file; name a folder")
-            wanted |= {f"{file} of {name}": folder / file for file in files}
+            if files is None:
+                _check_writable(name, folder)
+            wanted |= {f"{file} of {name}": folder / file for file in files or ()}
+        whole = {name: folder for name, (folder, files) in made.items() if files is None}
         _check_apart(wanted | {name: folder for name, (folder, _) in made.items()}, inputs)
         _check_outside(wanted, inputs)
+        _check_none_inside(whole, inputs)
         there = [path for path in wanted.values() if path.exists() and not is_stream(path)]
-        own = [continued] if isinstance(continued, Path) else continued or ()
+        there += [folder for folder in whole.values() if folder.is_dir() and any(folder.iterdir())]
+        own = () if continued is None else (continued, continued.parent)
         kept = [path for path in there if not any(is_same_file(path, one) for one in own)]
     except OSError as error:  # a name that is too long, a folder that may not be entered
         raise InvalidInput(f"{str(error.filename)[:200]} cannot be written ({error.strerror})") from error
     if kept and not force:
         named, them = ", ".join(map(str, kept[:_MOST_NAMED])), "it" if len(kept) == 1 else "them"
         more = f" and {len(kept) - _MOST_NAMED} more" if len(kept) > _MOST_NAMED else ""
-        raise InvalidInput(f"there is already {named}{more}; choose another name, or give --force to replace {them}")
+        do = "write into" if kept[0].is_dir() else "replace"
+        raise InvalidInput(f"there is already {named}{more}; choose another name, or give --force to {do} {them}")
 
 
 def _check_place(name: str, path: Path) -> None:
-    check_folder(path)
     if path.is_dir():
         raise InvalidInput(f"{name} is {path}, which is a folder; give the name of a file")
-    if not os.access(path if is_stream(path) else path.parent, os.W_OK):
+    _check_writable(name, path)
+
+
+def _check_writable(name: str, path: Path) -> None:
+    """Of a file, the folder where it is to be is written; of a folder that is there, itself."""
+    check_folder(path)
+    if not os.access(path if is_stream(path) or path.is_dir() else path.parent, os.W_OK):
         raise InvalidInput(f"nothing can be written into {path.parent}; choose another folder for {name}")
 
 
@@ -237,6 +250,12 @@ def _check_outside(outputs: Mapping[str, Path], inputs: Mapping[str, Path | None
     for name, path in outputs.items():
         if not is_stream(path) and (folder := folders.get(_identity(path.resolve().parent))) is not None:
             raise InvalidInput(f"{name} is {path}, in the folder {folder.name}, which is read; choose another folder")
+
+
+def _check_none_inside(folders: Mapping[str, Path], inputs: Mapping[str, Path | None]) -> None:
+    for name, folder in folders.items():
+        if read := next((one for one in inputs.values() if one is not None and is_same_file(folder, one.parent)), None):
+            raise InvalidInput(f"{name} is {folder}, where {read.name} lies, which is read; choose another folder")
 
 
 def is_same_file(path: Path, other: Path | None) -> bool:

@@ -264,9 +264,13 @@ row_of_kept("light", "the JSON file of a volume", head, "f.json", "--out", "f.ni
 row_of_kept("light", "the errors of a volume", head, "f_standard_error.nii.gz", "--out", "f.nii.gz")
 row_of_kept("jacobians", "a Jacobian of several", lit, "j_ln_intensity_musp.nii.gz", "--out", "j.nii.gz",
             "--of", "mua", "musp")  # fmt: skip
-row_of_kept("mcx", "what MCX would write", lambda folder: ("mcx", str(written(folder, root()))), "slab.jnii")
 row_of_kept("demo", "a picture in a folder of the user's", lambda _: ("demo", "--headless"), "mine/fibers.png",
             "--out", "mine")  # fmt: skip
+
+
+@ROWS.row("napari-gpubio mcx", "a folder that is there", Did.REFUSED, "results", "--force")
+def _(folder):
+    keeps(folder, "results/slab.jnii", "mcx", str(written(folder, root())), "--out", "results")
 
 
 @ROWS.row("napari-gpubio fod", "the JSON file of FODs that are there", Did.REFUSED, "fod.json", "--force")

@@ -9,5 +9,6 @@ def light(*arguments: str) -> int:
 
 
 def mcx(*arguments: str) -> int:
-    """Run the verb on an input file of MCX; return its exit status."""
-    return run_verb("mcx", *arguments)
+    """Run the verb on an input file of MCX, to the folder out by default; return its exit status."""
+    out = () if "--out" in arguments else ("--out", "out")
+    return run_verb("mcx", *arguments, *out)

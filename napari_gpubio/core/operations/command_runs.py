@@ -14,7 +14,7 @@ from napari_gpubio.core.keeping import Keeper, left_by
 from napari_gpubio.core.operations.files import write_record
 from napari_gpubio.core.operations.records import Operation, Told, ancestry
 from napari_gpubio.core.operations.sessions import files_of
-from napari_gpubio.core.operations.stores import STORE, kind_registered, run_steps, write_steps, write_value
+from napari_gpubio.core.operations.stores import STORE, Kind, kind_registered, run_steps, write_steps, write_value
 from napari_gpubio.core.report import measured, tell, wrote
 from napari_gpubio.core.steps import drive
 
@@ -43,7 +43,7 @@ def run_verb(made: Operation, outputs: Outputs, options: argparse.Namespace) -> 
         if not made.has(name):
             raise InvalidInput(f"{flag} is {path.name}, and there is no {name} with these settings; leave it out")
     goal = next((path for name, path in outputs.values() if name == made.continues), None)
-    kept = None if goal is None else kind_registered(made.makes[made.continues]).kept_at(goal)
+    kept = None if goal is None else _kind(made, made.continues).kept_at(goal)
     known = _left(made, kept)
     _check_files(made, outputs, options, kept, goes_on=known is not None)
     if not (outputs or options.json or made.needs_no_file or _writable(made)):
@@ -70,17 +70,21 @@ def run_verb(made: Operation, outputs: Outputs, options: argparse.Namespace) -> 
     for path in streamed.values():
         wrote(path)
     files = {name: path for name, path in outputs.values() if name not in streamed}
-    if kept is not None and not is_whole:
+    if kept is not None and not is_whole and not _kind(made, made.continues).is_folder:
         files[made.continues] = kept
     _write(made, result, files, writing)
-    if kept not in (None, goal) and is_whole and (keeper.has_saved or known is not None):
-        with writing.attempt():
-            kept.unlink(missing_ok=True)
     _recorded(made, options)
     writing.finish()
+    if kept not in (None, goal) and is_whole and (keeper.has_saved or known is not None):
+        kept.unlink(missing_ok=True)
     if not is_whole and kept is not None:
         tell([_GOES_ON])
     return told.status if is_whole else STOPPED
+
+
+def _kind(made: Operation, name: str) -> Kind[Any]:
+    """What a result of an operation can do."""
+    return kind_registered(made.makes[name])
 
 
 def _writable(made: Operation) -> bool:
@@ -100,23 +104,23 @@ def _check_files(
     made: Operation, outputs: Outputs, options: argparse.Namespace, kept: Path | None, *, goes_on: bool
 ) -> None:
     """Find out before the run where files go, and whether they would replace others."""
-    files = {flag: path for flag, (_, path) in outputs.items()}
+    folders = {flag: (path, None) for flag, (name, path) in outputs.items() if _kind(made, name).is_folder}
+    files = {flag: path for flag, (_, path) in outputs.items() if flag not in folders}
     beside = {
         f"{what} of {flag}": other
         for flag, (name, path) in outputs.items()
-        for what, other in kind_registered(made.makes[name]).beside(path).items()
+        for what, other in _kind(made, name).beside(path).items()
     }
-    if kept is not None and kept not in files.values():
+    if kept is not None and kept not in files.values() and not _kind(made, made.continues).is_folder:
         beside["what a stopped run has done"] = kept
     read = {Path(one.path).name: Path(one.path) for one in files_of(made)}
-    check_outputs(
-        {**files, **beside, "--record": options.record}, read, force=options.force, continued=kept if goes_on else None
-    )
+    wanted = {**files, **beside, "--record": options.record}
+    check_outputs(wanted, read, force=options.force, folders=folders, continued=kept if goes_on else None)
 
 
 def _left(made: Operation, path: Path | None) -> Any:
     """What an earlier run has left in the file of a result, if it did not come to its end."""
-    load = kind_registered(made.makes[made.continues]).unfinished if made.continues else None
+    load = _kind(made, made.continues).unfinished if made.continues else None
     return None if load is None else left_by(path, load)
 
 
@@ -148,6 +152,6 @@ def _write(made: Operation, result: Any, files: Mapping[str, Path], writing: Wri
     for name, path in files.items():
         with writing.attempt():
             write_value(made.output(name).value_in(result), path, made.output(name), draw_progress)
-            for one in (path, *kind_registered(made.makes[name]).beside(path).values()):
+            for one in (path, *_kind(made, name).beside(path).values()):
                 if one.exists():
                     wrote(one)

@@ -23,7 +23,7 @@ from napari_gpubio.core.command_line import (
 )
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.operations.command_runs import run_verb
-from napari_gpubio.core.operations.files import read_record
+from napari_gpubio.core.operations.files import is_record, read_record
 from napari_gpubio.core.operations.records import (
     File,
     Held,
@@ -139,9 +139,10 @@ def _prepare(operation: type[Operation], verb: Parser, arguments: Sequence[str])
             _add_option(how, option, "", shows_all=shows_all, hides=hides_reads)
     files = verb.add_argument_group(f"results, to files (inputs may be files, or records {RECORD_ENDING})")
     for name, flags in _outputs(operation).items():
-        endings = ", ".join(kind_registered(operation.makes[name]).endings)
-        text = f"{name.replace('_', ' ')} ({endings})" if endings else name.replace("_", " ")
-        files.add_argument(*flags, dest=_dest(name), type=Path, metavar="FILE", help=text)
+        kind, text = kind_registered(operation.makes[name]), name.replace("_", " ")
+        text += f" ({', '.join(kind.endings)})" if any(kind.endings) else ""
+        word = "FOLDER" if kind.is_folder else "FILE"
+        files.add_argument(*flags, dest=_dest(name), type=Path, metavar=word, help=text)
     files.add_argument("--record", type=Path, metavar="FILE", dest=_RECORD, help="what was done, as JSON")
     verb.add_argument("--device", default="auto", help="auto, cpu, cuda:0, cuda:all")
     verb.set_defaults(run=functools.partial(_run, operation, chosen))
@@ -399,6 +400,8 @@ def _made(
             given[field.name] = _setting(value, hints(cls)[field.name])
     if read is not None:
         read.check()
+    if issubclass(cls, Reading) and "file" in given and "beside" not in given:
+        return cls.at(given.pop("file").path, **given)
     usual = usual if type(usual) is cls else None
     return cls(**given) if usual is None else replaced_fields(usual, given)
 
@@ -435,10 +438,10 @@ class _Reading:
 
     def opened(self, path: str, info: InputInfo, *, is_first: bool = False) -> Operation | Output[Any]:
         """Return the operation that opens a file, or makes the input of it, or that a record describes."""
-        if path.lower().endswith(RECORD_ENDING):
+        every = _ways(info.kind)
+        if path.lower().endswith(RECORD_ENDING) and (not every or is_record(path)):
             self._records.append(Path(path).name)
             return read_record(path)
-        every = _ways(info.kind)
         plain = [way for way in every if way.conversion is None and way.opens.opens(path)][:1]
         ways = plain + [way for way in every if way.conversion is not None]
         if not ways:

@@ -40,7 +40,7 @@ from napari_gpubio.core.settings import (
 
 FORMAT, VERSION = "napari-gpubio operations", 1
 MOST_OPERATIONS, MOST_BYTES = 10_000, 64 << 20  # of one file
-_SHOWN = 60
+_SHOWN, _BEGINNING = 60, 4096  # characters, and bytes
 
 
 def to_data(operation: Operation) -> dict[str, Any]:
@@ -120,6 +120,15 @@ def read_record(path: str | Path) -> Operation:
     if not made:
         raise InvalidInput(f"{Path(path).name} holds no operation")
     return [*made.values()][-1]
+
+
+def is_record(path: str | Path) -> bool:
+    """Whether a file says near its beginning that it is a record."""
+    try:
+        with Path(path).open("rb") as stream:
+            return FORMAT.encode() in stream.read(_BEGINNING)
+    except OSError:
+        return False
 
 
 def with_paths(data: Any, path_of: Callable[[Mapping[str, Any]], str]) -> Any:

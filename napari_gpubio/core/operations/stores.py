@@ -129,6 +129,8 @@ class Kind(Generic[T]):
         which nothing can be written, before the run.
     unfinished
         Reads what a run has left there before it came to its end; None if it did.
+    is_folder
+        Whether a value is written as a folder of files; what is done is kept in it.
     """
 
     type: type[T]
@@ -139,7 +141,8 @@ class Kind(Generic[T]):
     opens: Any = None  # a class of operations, or several
     shows: str = ""
     kept_at: Callable[[Path], Path] = lambda path: path
-    unfinished: Callable[[Path], T | None] | None = None
+    unfinished: Callable[[Path], Any] | None = None
+    is_folder: bool = False
 
     @property
     def opening(self) -> tuple[Any, ...]:

@@ -3,7 +3,7 @@
 import dataclasses
 import math
 import reprlib
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping
 from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -178,18 +178,6 @@ def load_unfinished(path: str | Path) -> LightResult | None:
         return None
     found = load_result(path)
     return None if found.state is None else found
-
-
-def load_each_unfinished(paths: Sequence[Path]) -> tuple[LightResult | None, ...]:
-    """Load the results of a run for each of these files that did not come to its end; None for one that is missing.
-
-    Nothing if all of them are complete, or there are none.
-    """
-    there = [path for path in paths if path.is_file()]
-    complete = [header_of(path, VOXELS).get("complete") for path in there]
-    if False in complete or (True in complete and len(there) < len(paths)):
-        return tuple(load_result(path) if path in there else None for path in paths)
-    return ()
 
 
 def _arrays(result: LightResult, *, resumable: bool) -> Iterator[tuple[str, Array]]:

@@ -255,6 +255,7 @@ register_kind(
     LayeredRuns,
     counts=lambda runs: ({name: _counted(one) for name, one in runs.results.items()},),
     endings=("",),
+    is_folder=True,
     write=_write_runs,
 )
 register_kind(LayeredResult, counts=_counted, endings=(".mco",), write=lambda run, path, _: write_mco(path, run))

@@ -5,6 +5,7 @@ from napari_gpubio.light.jacobians.operations import Replay, Trace
 from napari_gpubio.light.layers.operations import RunMci
 from napari_gpubio.light.operations.fluence import Fluence, FluenceVolume, Lit
 from napari_gpubio.light.operations.lighting import Light, Spectrum
+from napari_gpubio.light.operations.mcx import McxRun, OpenMcx, RunMcx
 from napari_gpubio.light.operations.runs import AddPhotons, OpenRun, Simulate
 from napari_gpubio.light.operations.tissue import (
     AtWavelengths,
@@ -27,13 +28,16 @@ __all__ = [
     "Light",
     "Lit",
     "MakeForwardModel",
+    "McxRun",
     "OpenDiffusionTensors",
     "OpenDomain",
     "OpenHead",
+    "OpenMcx",
     "OpenProbe",
     "OpenRun",
     "Replay",
     "RunMci",
+    "RunMcx",
     "Simulate",
     "Spectrum",
     "Trace",

@@ -76,6 +76,13 @@ def read_mcx(path: str | Path, source_number: int | None = None) -> McxCase:
     return _case(read_root(path), path, source_number)
 
 
+@reads_file
+def files_of_mcx(path: str | Path) -> tuple[Path, ...]:
+    """Return an MCX input file, and those of the volume and of patterns that it names; errors as of `read_mcx`."""
+    path = Path(path)
+    return path, *_named_files(read_root(path), path.parent)
+
+
 def _case(root: Section, path: Path, source_number: int | None) -> McxCase:
     frame = read_frame(root.section("Domain"))
     session = root.section("Session")
@@ -120,8 +127,10 @@ def _named_files(root: Section, folder: Path) -> Iterator[Path]:
     """Files of the volume and of patterns."""
     if name := root.section("Domain").text("VolumeFile", ""):
         yield inside(folder, name, "Domain.VolumeFile")
-    pattern = _first_source(root).get("Pattern")
-    if isinstance(pattern, dict):
+    sources = root.section("Optode").get("Source")
+    for source in sources if isinstance(sources, list) else [sources]:
+        pattern = Section("Optode.Source", source if isinstance(source, dict) else {}).get("Pattern")
+        pattern = pattern if isinstance(pattern, dict) else {}
         named = (data for key, data in pattern.items() if key.lower() == "data" and isinstance(data, str))
         yield from (inside(folder, data, "Optode.Source.Pattern.Data") for data in named)
 
@@ -281,7 +290,7 @@ _MCX_FACES = ("-i", "-j", "-k", "+i", "+j", "+k")  # the order of the letters
 _MOST_LISTED = 10**8
 _DEBUG_BITS = {"M": 2, "T": 8}  # of DebugFlag as a number
 _NOT_DONE = {
-    "DoSaveRef": "the map of escaping light is kept with --result only, by the voxels of tissue that light left, and "
+    "DoSaveRef": "the map of escaping light is kept in run.npz only, by the voxels of tissue that light left, and "
     "not written into the volume",
     "SaveDataMask": "it is not used; of each detected photon detid, ppath, p, v and w0 are listed, and not nscat",
     "DoDCS": "momentum transfer is not recorded",

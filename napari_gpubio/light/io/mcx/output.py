@@ -6,7 +6,6 @@ together, as MCX does unless one detector is chosen on its command line.
 """
 
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,6 +91,11 @@ class McxCase(LightCase):
         """Whether detected photons are to be traced again for its volume."""
         return self.output_type in REPLAYS
 
+    @property
+    def file_name(self) -> str:
+        """What begins the names of its files: nothing that leads to other folders."""
+        return Path(self.name.replace("\\", "/")).name or "mcx"
+
     def check_output(self) -> None:
         """Check that what the file wants written can be made here.
 
@@ -99,8 +103,12 @@ class McxCase(LightCase):
         ------
         InvalidInput
             If the type or the format of the output is unknown, lacks detectors or a frequency, or cannot hold several
-            sources or patterns.
+            sources or patterns; or if the session's ID cannot be the name of a file.
         """
+        if not self.file_name.isprintable() or len(self.file_name.encode("utf-8", "replace")) > _LONGEST_NAME:
+            raise InvalidInput(
+                f"Session.ID is {self.name[:40]!r}, which cannot be the name of a file; give a short word"
+            )
         if self.replays and not self.detectors:
             raise InvalidInput(
                 f"Session.OutputType is {self.output_type!r}, which is of detected photons, and there are no "
@@ -109,7 +117,7 @@ class McxCase(LightCase):
         if (self.replays or self.trajectories) and not self.is_one_run:
             raise InvalidInput(
                 "photons of one source, or of all together, can be traced again, not those of separate sources or of "
-                "patterns; take another OutputType and no DebugFlag M or T, or --srcid 0 or one source"
+                "patterns; take another OutputType and no DebugFlag M or T, or all sources together or one"
             )
         if self.output_type == "r" and not self.frequency_mhz:
             raise InvalidInput("Session.OutputType is 'r'; give a modulation frequency in Hz: Optode.Source.Frequency")
@@ -175,7 +183,8 @@ def write_mcx_output(
         If the case wants something else written, or a file cannot be written.
     """
     case.check_output()
-    paths = output_paths(folder, case)
+    endings = {"volume": _FORMATS[case.output_format], "photons": "_detp.jdat", "trajectories": "_traj.jdat"}
+    paths = {what: Path(folder) / f"{case.file_name}{ending}" for what, ending in endings.items()}
     results = [result] if isinstance(result, LightResult) else list(result)
     written = []
     if case.saves_volume:
@@ -216,23 +225,6 @@ def _volumes(case: McxCase, results: Sequence[LightResult]) -> npt.NDArray[np.fl
 def _entered(case: McxCase, result: LightResult) -> npt.NDArray[np.float32]:
     """Numbers of each voxel and time gate, shape (X, Y, Z, T), per photon that entered the tissue."""
     return _volume(case.output_type, result) / np.float32(max(result.energy.entered, 1e-12))
-
-
-def output_paths(folder: str | Path, case: McxCase) -> dict[str, Path]:
-    """Files that `write_mcx_output` may write, by what they hold: ``volume``, ``photons`` and ``trajectories``.
-
-    Raises
-    ------
-    InvalidInput
-        If the session's ID cannot be the name of a file, or the folder may not be written.
-    """
-    name = Path(case.name.replace("\\", "/")).name or "mcx"  # nothing that leads to other folders
-    if not name.isprintable() or len(name.encode("utf-8", "replace")) > _LONGEST_NAME:
-        raise InvalidInput(f"Session.ID is {case.name[:40]!r}, which cannot be the name of a file; give a short word")
-    if not os.access(folder, os.W_OK):
-        raise InvalidInput(f"the folder {Path(folder).absolute()} may not be written; run from another one")
-    endings = {"volume": _FORMATS[case.output_format], "photons": "_detp.jdat", "trajectories": "_traj.jdat"}
-    return {what: Path(folder) / f"{name}{ending}" for what, ending in endings.items()}
 
 
 def _volume(output_type: str, result: LightResult) -> npt.NDArray[np.float32]:

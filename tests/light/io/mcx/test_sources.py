@@ -9,6 +9,7 @@ import pytest
 
 from napari_gpubio.cli import main
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.light.io import load_result
 from napari_gpubio.light.io.mcx.cases import read_mcx, write_mcx
 from napari_gpubio.light.io.mcx.jdata import decode_array, encode_array
 from napari_gpubio.light.run import simulate, simulate_each
@@ -208,8 +209,8 @@ def test_what_mcx_cannot_mix(read, tmp_path, other):
 def run_in(folder: Path, monkeypatch, root, *options: str) -> dict:
     monkeypatch.chdir(folder)
     Path("case.json").write_text(json.dumps(root))
-    assert main(["mcx", "case.json", "--device", "cpu", *options]) == 0
-    return json.loads(Path("small.jnii").read_text())
+    assert main(["mcx", "case.json", "--device", "cpu", "--out", "out", *options]) == 0
+    return json.loads(Path("out/small.jnii").read_text())
 
 
 PAIR = {"Pos": [[4, 4, 0, 3], [2, 2, 0, 1]], "Dir": [[0, 0, 1], [0, 0, 1]]}
@@ -217,20 +218,20 @@ HIT = [{"Pos": [3, 3, 0], "R": 3}]
 
 
 def test_all_sources_together(tmp_path, monkeypatch, read):
-    volume = run_in(tmp_path, monkeypatch, small(PAIR, HIT), "--run-out", "all.npz")
+    volume = run_in(tmp_path, monkeypatch, small(PAIR, HIT))
     made = read(small(PAIR, HIT))
     expected = simulate(made.domain, made.source, made.settings, detectors=made.detectors, device="cpu")
     np.testing.assert_array_equal(decode_array(volume["NIFTIData"], ""), expected.gates)
-    listed = json.loads(Path("small_detp.jdat").read_text())["MCXData"]["PhotonData"]
+    listed = json.loads(Path("out/small_detp.jdat").read_text())["MCXData"]["PhotonData"]
     numbers = decode_array(listed["detid"], "")[:, 0]
     np.testing.assert_array_equal(numbers >> 16, expected.detected_sources() + 1)
     assert set(numbers & 0xFFFF) == {1}
-    assert Path("all.npz").exists()
+    np.testing.assert_array_equal(load_result("out/run.npz").gates, expected.gates)
 
 
 def test_each_source_separately(tmp_path, monkeypatch, read, capsys):
     """Along a sixth axis, over the mean of the launched weights, as MCX divides."""
-    volume = run_in(tmp_path, monkeypatch, small(PAIR, HIT), "--srcid", "-1", "--numbers", "n.csv", "--out", "f.nii.gz")
+    volume = run_in(tmp_path, monkeypatch, small(PAIR, HIT), "--source-number", "-1")
     made = read(small(PAIR))
     halved = dataclasses.replace(made.settings, photons=450)
     alone = simulate_each(made.domain, made.source, halved, device="cpu")
@@ -238,7 +239,7 @@ def test_each_source_separately(tmp_path, monkeypatch, read, capsys):
     assert values.shape == (8, 8, 6, 1, 1, 2) == tuple(volume["NIFTIHeader"]["Dim"])
     for number, share in enumerate((1.5, 0.5)):
         np.testing.assert_allclose(values[..., 0, number], share * alone[number].gates, rtol=1e-6)
-    assert {"n_1.csv", "n_2.csv", "f_1.nii.gz", "f_2.nii.gz"} <= {path.name for path in tmp_path.iterdir()}
+        np.testing.assert_array_equal(load_result(f"out/run_{number + 1}.npz").gates, alone[number].gates)
     assert "Source 2 of 2" in capsys.readouterr().out
 
 
@@ -249,16 +250,16 @@ def test_patterns_from_the_shell(tmp_path, monkeypatch):
     values = decode_array(volume["NIFTIData"], "")
     assert values.shape == (2, 8, 8, 6, 1)
     assert not np.array_equal(values[0], values[1])
-    assert not Path("small_detp.jdat").exists()
+    assert not Path("out/small_detp.jdat").exists()
 
 
 @pytest.mark.parametrize(("options", "words"), [
-    (("--srcid", "3"), "is number 3, and the file has 2"), (("--srcid", "-2"), "is number -2"),
+    (("--source-number", "3"), "is number 3, and the file has 2"), (("--source-number", "-2"), "source_number is -2"),
 ])  # fmt: skip
-def test_srcid_that_is_none(tmp_path, monkeypatch, capsys, options, words):
+def test_a_source_that_is_none(tmp_path, monkeypatch, capsys, options, words):
     monkeypatch.chdir(tmp_path)
     Path("case.json").write_text(json.dumps(small(PAIR)))
-    assert main(["mcx", "case.json", *options]) == 2
+    assert main(["mcx", "case.json", "--out", "out", *options]) == 2
     assert words in capsys.readouterr().err
 
 
@@ -267,5 +268,5 @@ def test_nifti_holds_one_volume_only(tmp_path, monkeypatch, capsys):
     root = small(PAIR)
     root["Session"]["OutputFormat"] = "nii"
     Path("case.json").write_text(json.dumps(root))
-    assert main(["mcx", "case.json", "--srcid", "-1"]) == 2
+    assert main(["mcx", "case.json", "--source-number", "-1", "--out", "out"]) == 2
     assert "choose jnii" in capsys.readouterr().err
