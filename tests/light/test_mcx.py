@@ -100,7 +100,7 @@ def with_volume_file(folder):
 
 def test_outputs_do_not_replace_what_the_file_is_made_of(folder):
     volume = with_volume_file(folder)
-    with pytest.raises(InvalidInput, match=r"where head\.jnii lies"):
+    with pytest.raises(InvalidInput, match=r"where case\.json lies"):
         mcx("case.json", *CPU, "--out", ".", "--force")
     assert json.loads((folder / "head.jnii").read_text()) == volume
 

@@ -11,6 +11,7 @@ import functools
 import json
 import math
 import os
+import re
 import shutil
 import tempfile
 import zipfile
@@ -50,6 +51,7 @@ from napari_gpubio.core.steps import Step
 FORMAT, VERSION = "napari-gpubio session", 1
 _TEXT, _ARRAYS, _FILES = "session", "arrays", "files"
 _MOST_ROWS, _SHOWN, _DEEPEST = 10_000, 60, 4
+_EMBEDDED = "embedded: "  # begins the path of a file in the session
 _ROW: dict[str, type] = {"name": str, "device": str, "digest": str, "complete": bool, "software": str}
 _PLAIN = (str, int, float, bool, type(None))
 
@@ -202,10 +204,11 @@ def save_session(path: str | Path, state: State, store: Store = STORE, *, embed:
     """
     path, every = Path(path), _operations(state)
     home = path.parent.absolute()
-    data = _data_of(state, every, home)
+    places = {one.id: _places(one, embed) for one in ancestry(*every)}
+    data = _data_of(state, every, home, places)
     text = json.dumps(data, indent=1, allow_nan=False, ensure_ascii=False)
     arrays = {checksum: store.array(Held(checksum)) for checksum in sorted(_held(every))}
-    files = dict(pair for one in embed for pair in _embedded(one))
+    files = dict(pair for own in places.values() for path, inside in own.items() for pair in _embedded(path, inside))
     for one in embed:
         if file_checksum(one.path, whole=not one.checksum.startswith(SAMPLED)) != one.checksum:
             raise InvalidInput(f"{Path(one.path).name} has changed and cannot be embedded as it was; restore it")
@@ -233,7 +236,9 @@ def _operations(state: State) -> list[Operation]:
     return [*(one.output.of for one in state.shown), *(draft for _, draft in state.drafts)]
 
 
-def _data_of(state: State, every: list[Operation], home: Path) -> dict[str, Any]:
+def _data_of(
+    state: State, every: list[Operation], home: Path, places: Mapping[str, Mapping[str, str]]
+) -> dict[str, Any]:
     rows = [
         {"operation": one.output.of.id, "output": one.output.name}
         | {field.name: getattr(one, field.name) for field in dataclasses.fields(one)[1:-1]}
@@ -241,7 +246,10 @@ def _data_of(state: State, every: list[Operation], home: Path) -> dict[str, Any]
         for one in state.shown
     ]
     drafts = {panel: draft.id for panel, draft in state.drafts}
-    operations = with_paths(graph(*every), lambda one: path_from(home, one["path"]))
+    operations = graph(*every)
+    for id_, own in places.items():
+        path_of = functools.partial(_path_in, home, own)
+        operations["operations"][id_] = with_paths(operations["operations"][id_], path_of)
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -252,32 +260,57 @@ def _data_of(state: State, every: list[Operation], home: Path) -> dict[str, Any]
     }
 
 
-def _inside(one: File) -> str:
-    """Name of an embedded file in a session: its own, in a folder that is named by its checksum."""
-    return f"{_FILES}/{one.checksum.replace(':', '-')}/{PureWindowsPath(PurePosixPath(one.path).name).name}"
+def _path_in(home: Path, places: Mapping[str, str], row: Mapping[str, Any]) -> str:
+    """Path of a file as a session has it: inside, or as seen from the folder of the session."""
+    inside = places.get(row["path"])
+    return path_from(home, row["path"]) if inside is None else f"{_EMBEDDED}{inside}"
 
 
-def _embedded(one: File) -> Iterator[tuple[str, Path]]:
+def _places(operation: Operation, embed: Collection[File]) -> dict[str, str]:
+    """Names in a session of the files of an operation that are embedded, by their paths; they lie as they lay."""
+    files = [one for one in _own_values(operation, File) if one in embed]
+    if not files:
+        return {}
+    home = f"{_FILES}/{files[0].checksum.replace(':', '-')}"
+    beside = Path(files[0].path).absolute().parent
+    return {one.path: f"{home}/{path_from(beside, one.path)}" for one in files if _lies_below(beside, one)} | {
+        one.path: f"{home}/{number}/{_name(one)}" for number, one in enumerate(files) if not _lies_below(beside, one)
+    }
+
+
+def _lies_below(folder: Path, one: File) -> bool:
+    return Path(one.path).absolute().is_relative_to(folder)
+
+
+def _name(one: File) -> str:
+    return PureWindowsPath(PurePosixPath(one.path).name).name
+
+
+def _embedded(path: str, inside: str) -> Iterator[tuple[str, Path]]:
     """Names of a file, or of those of a folder, in a session, and where they are."""
-    path, inside = Path(one.path), _inside(one)
-    if path.is_dir():
-        yield from ((f"{inside}/{child.name}", child) for child in sorted(path.iterdir()) if child.is_file())
+    where = Path(path)
+    if where.is_dir():
+        yield from ((f"{inside}/{child.name}", child) for child in sorted(where.iterdir()) if child.is_file())
     else:
-        yield inside, path
+        yield inside, where
 
 
 def _values(operations: Sequence[Operation], kind: type) -> Iterator[Any]:
     """Values of a type in operations and all that they need, also in their parts and in tuples."""
-    for one in ancestry(*operations):
-        waiting: list[Any] = [getattr(one, field.name) for field in record_fields(one)]
+    return (value for one in ancestry(*operations) for value in _own_values(one, kind))
+
+
+def _own_values(record: Any, kind: type) -> Iterator[Any]:
+    for field in record_fields(record):
+        waiting: list[Any] = [getattr(record, field.name)]
         while waiting:
-            value = waiting.pop()
+            value = waiting.pop(0)
             if isinstance(value, kind):
                 yield value
             elif isinstance(value, tuple):
                 waiting += value
             elif isinstance(value, Settings) and not isinstance(value, Operation):
-                waiting += [getattr(value, field.name) for field in record_fields(value)]
+                yield from _own_values(value, kind)
 
 
 def files_of(*operations: Operation) -> list[File]:
@@ -340,7 +373,8 @@ def _unpacked(path: Path) -> Path:
     with opened_npz(path) as archive:
         archive.check_size()
         text = archive.text(f"{_TEXT}.json").decode(errors="replace")
-        needed = [name for name in archive.members if _is_needed(name, text)]
+        named = {*re.findall(f'"{_EMBEDDED}([^"]*)"', text)}
+        needed = [name for name in archive.members if _is_needed(name, text, named)]
         size = sum(archive.members[name].file_size for name in needed)
         room = shutil.disk_usage(_temporary_folder()).free
         if size > room:
@@ -352,14 +386,14 @@ def _unpacked(path: Path) -> Path:
     return folder
 
 
-def _is_needed(name: str, text: str) -> bool:
-    """Whether a member of an archive has the place and name of what a session with a text may need."""
+def _is_needed(name: str, text: str, named: Collection[str]) -> bool:
+    """Whether a member of an archive has the place and name of what a session may need, whose text names files."""
     home, *rest = name.split("/")
     if not rest or not all(map(_is_plain_name, rest)):
         return name == f"{_TEXT}.json"
     if (home, len(rest)) == (_ARRAYS, 1):
         return rest[0].removesuffix(".npy") in text
-    return home == _FILES and len(rest) in (2, 3) and rest[0].partition("-")[2] in text
+    return home == _FILES and (name in named or name.rpartition("/")[0] in named)
 
 
 @functools.cache
@@ -410,10 +444,10 @@ def _opened(data: Any, folder: Path, home: Path, roots: Sequence[Path], store: S
 
 def _found(one: File, folder: Path, home: Path, roots: Sequence[Path]) -> Path:
     """Where a file is now; InvalidInput if it is not there, has changed, or may not be read."""
-    inside = folder / _inside(one)
     if one.path.startswith(("//", "\\\\")) or "://" in one.path:
         raise InvalidInput("it lies in the network; copy it, and open the copy")
-    path = inside if inside.exists() else home / one.path
+    is_inside = one.path.startswith(_EMBEDDED)
+    path = folder / one.path.removeprefix(_EMBEDDED) if is_inside else home / one.path
     real = path.resolve()
     every = [real, *(child.resolve() for child in real.iterdir())] if real.is_dir() else [real]
     if not all(any(one == root or one.is_relative_to(root) for root in roots) for one in every):

@@ -27,10 +27,10 @@ from napari_gpubio.light.forward.result import ForwardModel
 from napari_gpubio.light.forward.run import forward_model_steps
 from napari_gpubio.light.forward.settings import ForwardSettings
 from napari_gpubio.light.io.bids_nirs import files_beside
+from napari_gpubio.light.io.foreign import check_labels_file
 from napari_gpubio.light.io.table import read_table
 from napari_gpubio.light.model import Medium
-from napari_gpubio.light.operations.tissue import Presets, presets_of
-from napari_gpubio.light.tissue import HEAD_TABLES
+from napari_gpubio.light.tissue.presets import HEAD_TABLES, Presets, presets_of
 
 Landmarks = tuple[tuple[str, float, float, float], ...]
 
@@ -134,7 +134,8 @@ class OpenHead(Reading, verb="open-head", makes={"head": Head}):
     )
 
     def check(self) -> None:
-        """Raise InvalidInput if the tissues are given in no way or in several, or one of them twice."""
+        """Raise InvalidInput if it is no label volume, or tissues are given in no way, in several, or twice."""
+        check_labels_file(self.file.path)
         if sum(map(bool, (self.head_table, self.presets, self.media))) != 1:
             raise InvalidInput("give the tissues of the labels: one of head-table, presets and media")
         keys = [f"label {label}" for label, _ in self.presets] or [f"{one.wavelength_nm:g} nm" for one in self.media]

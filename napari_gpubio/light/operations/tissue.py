@@ -29,10 +29,10 @@ from napari_gpubio.light.phase import TabulatedPhaseFunction
 from napari_gpubio.light.scattering_tensors import PRODUCT, SCATTERING_MODELS
 from napari_gpubio.light.spectrum import spectrum_media
 from napari_gpubio.light.tissue import media_at_wavelengths
+from napari_gpubio.light.tissue.presets import Presets, presets_of
 
 Affine = tuple[Row, Row, Row, Row]
 MOST_WAVELENGTHS = 10_000
-Presets = tuple[tuple[int, str], ...]
 _VOXELS = ("mua_per_mm", "mus_per_mm", "g", "n")
 
 
@@ -58,13 +58,6 @@ def _affine(rows: list[list[str]]) -> Affine:
     except ValueError:
         raise InvalidInput(f"the affine is {rows[-1][0]!r}; give 16 numbers, row by row, in quotes") from None
     return matrix
-
-
-def presets_of(rows: list[list[str]]) -> Presets:
-    """Presets of labels, of the words of a command; InvalidInput if a label is no number."""
-    if odd := [label for label, _ in rows if not label.isdecimal()]:
-        raise InvalidInput(f"a preset is of the label {odd[0]!r}; give the number of a label, then its preset")
-    return tuple((int(label), name) for label, name in rows)
 
 
 @dataclass(frozen=True, kw_only=True)

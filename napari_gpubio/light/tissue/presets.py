@@ -13,6 +13,7 @@ from napari_gpubio.light.tissue.optics import Composition, compositions, entry_n
 
 WIDEST_GAP_NM = 150.0  # a straight line across more could leave out a whole band of hemoglobin or water
 HEAD_LAYERS = ("scalp", "skull", "CSF", "gray matter", "white matter")
+Presets = tuple[tuple[int, str], ...]  # of labels, by their names
 HEAD_TABLES = {  # presets of the layers; a paper without a skull or white matter of its own uses what it used
     "Strangman 2003": ("scalp", "skull", "CSF", "brain", "brain"),
     "Cassano 2019": ("skin", "skull", "CSF", "gray matter", "white matter"),
@@ -223,3 +224,10 @@ def _presets() -> dict[str, Preset]:
         for (tissue, key), known in rows.items()
     )
     return {preset.name: preset for preset in made}
+
+
+def presets_of(rows: list[list[str]]) -> Presets:
+    """Presets of labels, of the words of a command; InvalidInput if a label is no number."""
+    if odd := [label for label, _ in rows if not label.isdecimal()]:
+        raise InvalidInput(f"a preset is of the label {odd[0]!r}; give the number of a label, then its preset")
+    return tuple((int(label), name) for label, name in rows)

@@ -9,11 +9,14 @@ import numpy as np
 import pytest
 
 from napari_gpubio.cli import main
+from napari_gpubio.core import operations
 from napari_gpubio.core.command_line import STOPPED
-from napari_gpubio.core.operations import command_runs
+from napari_gpubio.core.operations import State, Store, command_runs, open_session, save_session
 from napari_gpubio.core.operations.files import output_of_record, read_record
+from napari_gpubio.core.operations.sessions import files_of
 from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.light.forward import work
+from napari_gpubio.light.forward.operations import OpenProbe
 from napari_gpubio.light.forward.settings import DiffuseOptode, FiberOptode, PencilOptode
 from napari_gpubio.light.io.table import write_table
 from napari_gpubio.light.kernels.pairs import cpu
@@ -248,3 +251,17 @@ def test_what_a_stopped_run_has_done_is_kept_beside_the_netcdf_file(folder, caps
     assert run(folder, "--wavelengths-nm", "760", "--out", str(folder / "model.nc")) == 0
     assert (folder / "model.nc").exists()
     assert not (folder / "model_unfinished.npz").exists()
+
+
+def test_an_embedded_probe_keeps_the_files_beside_it(folder, tmp_path):
+    """Without them its positions would be taken as mm."""
+    (folder / "sub-1_coordsystem.json").write_text('{"NIRSCoordinateUnits": "cm"}')
+    probe_ = OpenProbe.at(folder / "sub-1_optodes.tsv")
+    save_session(tmp_path / "s.zip", State(drafts=(("probe", probe_),)), embed=files_of(probe_))
+    (tmp_path / "other").mkdir()
+    moved = (tmp_path / "s.zip").rename(tmp_path / "other" / "s.zip")
+    (folder / "sub-1_optodes.tsv").unlink()
+    opened = open_session(moved, Store())
+    assert not opened.missing
+    found = operations.run(dict(opened.state.drafts)["probe"], store=Store())
+    np.testing.assert_allclose(found.source_positions_mm, 10.0 * np.array(probe().source_positions_mm))
