@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QHBoxLayout, QWidget
 
+from napari_gpubio.core.operations.records import Operation, Output
 from napari_gpubio.gui.forms import text_button
 
 if TYPE_CHECKING:
@@ -20,15 +21,8 @@ if TYPE_CHECKING:
 
 FLUENCE = "fluence"  # kind of result: light in voxels
 MADE_OF = "made_of"  # under which a layer that an action made carries the result that it was made of
+FindOutput = Callable[[], Output[Any] | None]
 _TABLE = "napari_gpubio.workflows.gui"  # has ACTIONS
-
-
-@dataclass(frozen=True, slots=True)
-class ScriptStep:
-    """Code that goes on with the result of a script: its imports, and its lines."""
-
-    imports: tuple[str, ...]
-    lines: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,8 +41,11 @@ class ResultContext:
         How the result is displayed, as the engine has it.
     set_aside
         Hides the result's own layer until there is another result.
+    operation
+        Returns the operation of the result, which may take a moment, or None.
     record
-        Called with the code of what was done; scripts that the panel copies contain it while the result is on screen.
+        Called with the name of a file, and what returns the result that a script writes to it, or None where it is no
+        more to be had; scripts that the panel copies contain it while the result is on screen.
     """
 
     panel: "EnginePanel"
@@ -56,7 +53,8 @@ class ResultContext:
     layers: Mapping[str, Any]
     options: Any
     set_aside: Callable[[], object]
-    record: Callable[[ScriptStep], object]
+    operation: Callable[[], Operation | None]
+    record: Callable[[str, FindOutput], object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

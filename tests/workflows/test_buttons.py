@@ -10,12 +10,12 @@ import pytest
 from napari_gpubio import workflows
 from napari_gpubio.core import warmup
 from napari_gpubio.core.napari_io import carried, volume_of
-from napari_gpubio.core.quantity import guide_of, halves_of, quantity_of, standard_error_of, to_linear
+from napari_gpubio.core.quantity import guide_of, halves_of, log10_of, quantity_of, standard_error_of, to_linear
 from napari_gpubio.core.volumes import read_array
 from napari_gpubio.dose.gui import DosePanel
 from napari_gpubio.dose.io import read_curves_csv
 from napari_gpubio.gui import processors
-from napari_gpubio.workflows import gui
+from napari_gpubio.workflows import operations
 from tests.dock_widgets import (
     MILLISECONDS,
     Held,
@@ -42,6 +42,7 @@ def clean(qtbot, panel):
 def dose_panel(viewer, qtbot, panel):
     """The panel that Dose by region opens, when it has counted."""
     button(panel, "Dose by region").click()
+    wait_until(qtbot, lambda: not panel.running)
     found = viewer.window._qt_window.findChildren(DosePanel)
     assert len(found) == 1
     found[0].choose_device("cpu")
@@ -125,7 +126,7 @@ def copied_files(panel, folder, monkeypatch):
     """Run the copied script in a folder; returns the cleaned layer that it writes (or None), and its curves."""
     shown_by_script(script_with_files(panel, folder, monkeypatch), folder, monkeypatch)
     clean_file, curves = folder / "ball cleaned.nii.gz", folder / "ball curves.csv"
-    layer = read_array(clean_file)[0] if clean_file.exists() else None
+    layer = log10_of(read_array(clean_file)[0]) if clean_file.exists() else None
     return layer, {one.name: one for one in read_curves_csv(curves)} if curves.exists() else {}
 
 
@@ -238,7 +239,7 @@ def test_stop_while_the_denoiser_is_compiled_cleans_nothing(viewer, ran, qtbot, 
 
 @pytest.mark.display
 def test_what_was_cleaned_in_part_says_so_and_is_in_no_script(viewer, ran, qtbot, tmp_path, monkeypatch):
-    held = Held(monkeypatch, gui, "clean_fluence_steps")
+    held = Held(monkeypatch, operations, "clean_volume_steps")
     button(ran, "Clean").click()
     held.wait(qtbot)
     with qtbot.waitSignal(ran.run_finished, timeout=MILLISECONDS):
