@@ -175,12 +175,6 @@ class SeedSettings:
     def __post_init__(self) -> None:
         check_params(self)
 
-    def points_around(self, center_mm: Any) -> Any:
-        """Seed points, shape (points, 3), world mm; always the same for the same center."""
-        if self.points == 1 or self.radius_mm == 0:
-            return checked_points(center_mm)
-        return ball(center_mm, self.radius_mm, self.points)
-
 
 Point = tuple[float, float, float]
 

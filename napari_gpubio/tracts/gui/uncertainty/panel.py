@@ -37,12 +37,13 @@ from napari_gpubio.tracts.gui.layers import settings_of
 from napari_gpubio.tracts.gui.numbers import READABLE, value_text
 from napari_gpubio.tracts.gui.profiles.plot import Band, ProfilePlot
 from napari_gpubio.tracts.gui.records import output_of, remember
-from napari_gpubio.tracts.gui.request import BundleSettings
 from napari_gpubio.tracts.gui.source import HINT, scan_in, why_no_fods, why_no_scan
+from napari_gpubio.tracts.gui.tracing import BundleSettings
 from napari_gpubio.tracts.model import DiffusionScan, Tractogram
 from napari_gpubio.tracts.napari_io import scan_of
 from napari_gpubio.tracts.operations import BootstrapFods, BootstrapTensors, Deconvolve
 from napari_gpubio.tracts.operations.uncertainty import Certainty
+from napari_gpubio.tracts.seeds import AtPoints
 from napari_gpubio.tracts.settings import METHODS
 from napari_gpubio.tracts.tensors.settings import FitSettings
 from napari_gpubio.tracts.uncertainty import (
@@ -84,17 +85,10 @@ class Inputs:
 
     def operation(self) -> BootstrapTensors | BootstrapFods:
         """Return it as an operation, in a worker; InvalidInput if FODs are of no deconvolution that is known."""
-        made, seeds = self.made, self.made.seeds
-        is_ball = not made.region and seeds.points > 1 and seeds.radius_mm > 0
-        how: dict[str, Any] = {
-            "scan": output_of(self.scan),
-            "seed": (made.center_mm,) if is_ball else tuple(map(tuple, np.atleast_2d(self.seeds_mm).tolist())),
-            "radius_mm": seeds.radius_mm if is_ball else 0.0,
-            "points": seeds.points if is_ball else 1,
-            "directions": made.directions,
-            "method": made.tracking,
-            "resampling": self.resampling,
-        }
+        seeds, points = self.made.seeds, tuple(map(tuple, np.atleast_2d(self.seeds_mm).tolist()))
+        how: dict[str, Any] = vars(seeds) if isinstance(seeds, AtPoints) else {"seed": points}
+        how = {**how, "scan": output_of(self.scan), "directions": self.made.directions, "method": self.made.method}
+        how["resampling"] = self.resampling
         if self.fods is None:
             return BootstrapTensors(fit=self.fit, **how)
         of = output_of(self.fods).of
@@ -280,7 +274,7 @@ class UncertaintyPanel(EnginePanel):
 
         def fits(layer: Any) -> bool:
             made = settings_of(layer)
-            return made is not None and (made.tracking, made.directions) == (operation.method, operation.directions)
+            return made is not None and (made.method, made.directions) == (operation.method, operation.directions)
 
         return self.fibers_box.choose_where(fits) and has_scan
 
@@ -295,7 +289,7 @@ def _steps(inputs: Inputs, device: str, stop: threading.Event) -> Generator[Step
         inputs.scan,
         inputs.seeds_mm,
         inputs.made.directions,
-        inputs.made.tracking,
+        inputs.made.method,
         inputs.resampling,
         fit=inputs.fit,
         field=inputs.fods,
@@ -368,12 +362,12 @@ def _why_not_tracked(layer: Any) -> str | None:
     settings = settings_of(layer)
     if settings is None or fibers_of(layer) is None:
         return "not tracked here"
-    return "tracked in fixels" if settings.tracking.works_in == "fixels" else None
+    return "tracked in fixels" if settings.method.works_in == "fixels" else None
 
 
 def _in_fods(layer: Any | None) -> bool:
     settings = None if layer is None else settings_of(layer)
-    return settings is not None and settings.tracking.works_in == "FODs"
+    return settings is not None and settings.method.works_in == "FODs"
 
 
 def _why_not_deconvolved(layer: Any) -> str | None:
