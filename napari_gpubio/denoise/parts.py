@@ -11,8 +11,10 @@ import numpy.typing as npt
 from napari_gpubio.core.operations.volumes import Volume
 from napari_gpubio.core.steps import Step
 from napari_gpubio.denoise.fluence import FluenceSettings
+from napari_gpubio.denoise.inputs import checked_mask
 from napari_gpubio.denoise.kernels.anlm.problem import Triple, make_windows
-from napari_gpubio.denoise.noise import SeriesNoise, is_across_volumes
+from napari_gpubio.denoise.level import find_level
+from napari_gpubio.denoise.noise import SeriesNoise, estimate, is_across_volumes
 from napari_gpubio.denoise.settings import DenoiseSettings
 from napari_gpubio.denoise.values import from_log10, mean_of_halves, to_log10
 from napari_gpubio.denoise.volumes import (
@@ -21,7 +23,6 @@ from napari_gpubio.denoise.volumes import (
     Selection,
     denoise_volume_steps,
     linear_values,
-    noise_of_whole,
 )
 
 Array = npt.NDArray[Any]
@@ -147,8 +148,20 @@ class Filtering:
         return isinstance(self.settings, DenoiseSettings) and self.noise is None
 
     def find_noise(self, volume: int) -> Noise:
-        """Find the noise that a run would, of one of the volumes; None if patches tell it."""
-        return noise_of_whole(self.image, self.settings, self.selection, volume)
+        """Find the noise that a run would find in a volume, for parts of it: they are too few voxels to find it in.
+
+        It is one number across the volumes, a map, or None where patches tell it.
+        """
+        is_whole = self.is_across_volumes or self.image.array.ndim < 4
+        chosen = dataclasses.replace(self.selection, volumes=None if is_whole else (volume, volume))
+        values, mask = linear_values(self.image, chosen)
+        if self.is_across_volumes:
+            return estimate(values, mask=mask)
+        values = values.reshape(values.shape[:3])
+        if self.settings.noise_from == "patches" or not np.isfinite(values).all() or not np.any(values):
+            return None
+        sigma = find_level(values, checked_mask(mask, values.shape), is_rician=self.settings.is_rician).sigma
+        return None if sigma is None else self.image.like(sigma)
 
     def with_noise(self, noise: Noise) -> "Filtering":
         """Return the same with a noise that is known, or with none but that of patches."""

@@ -10,12 +10,14 @@ import pytest
 from napari_gpubio import workflows
 from napari_gpubio.core import warmup
 from napari_gpubio.core.napari_io import carried, volume_of
+from napari_gpubio.core.operations.layers import layer_source
 from napari_gpubio.core.quantity import guide_of, halves_of, log10_of, quantity_of, standard_error_of, to_linear
 from napari_gpubio.core.volumes import read_array
 from napari_gpubio.dose.gui import DosePanel
 from napari_gpubio.dose.io import read_curves_csv
 from napari_gpubio.gui import processors
 from napari_gpubio.workflows import operations
+from napari_gpubio.workflows.operations import CleanFluence
 from tests.dock_widgets import (
     MILLISECONDS,
     Held,
@@ -76,6 +78,8 @@ def test_clean_gives_what_the_script_gives(viewer, ran, qtbot):
     np.testing.assert_allclose(to_linear(volume_of(layer), quantity_of(layer)), expected.image, rtol=2e-5)
     np.testing.assert_array_equal(standard_error_of(layer), expected.noise)
     assert carried(layer, "structures") == {1: "rind", 2: "core"}
+    made = layer_source(layer).output().of  # which sessions and other panels take it for
+    assert isinstance(next(made.inputs())[1].of, CleanFluence)
     assert layer.visible
     assert not fluence(viewer).visible
     assert ran.message == ""
