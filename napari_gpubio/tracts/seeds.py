@@ -202,11 +202,11 @@ class AtPoints(Settings):
     def check(self) -> None:
         """Raise InvalidInput if there is no seed, or half a ball."""
         if not self.seed:
-            raise InvalidInput("there is no seed; give at least one position, a region, or the white matter")
+            raise InvalidInput("there is no seed; give at least one position")
         if (self.points > 1) != (self.radius_mm > 0):
             raise InvalidInput(f"points is {self.points} and radius_mm {self.radius_mm:g}; a ball of seeds needs both")
 
-    def points_in(self, field: Field, region: AnyRegion | None = None) -> Array:  # noqa: ARG002 - as of the others
+    def points_in(self, field: Field | None = None, region: AnyRegion | None = None) -> Array:  # noqa: ARG002 - as of the others
         """Return seed points, shape (S, 3), world mm; always the same for the same seeds."""
         if self.points == 1:
             return checked_points(self.seed)

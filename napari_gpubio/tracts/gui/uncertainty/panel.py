@@ -4,14 +4,12 @@ import threading
 from collections.abc import Callable, Generator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from qtpy.QtWidgets import QFormLayout, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import atomic_write
 from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.napari_io import KEY, volume_layer
 from napari_gpubio.core.operations.files import record_of_output
@@ -85,10 +83,11 @@ class Inputs:
 
     def operation(self) -> BootstrapTensors | BootstrapFods:
         """Return it as an operation, in a worker; InvalidInput if FODs are of no deconvolution that is known."""
-        seeds, points = self.made.seeds, tuple(map(tuple, np.atleast_2d(self.seeds_mm).tolist()))
-        how: dict[str, Any] = vars(seeds) if isinstance(seeds, AtPoints) else {"seed": points}
-        how = {**how, "scan": output_of(self.scan), "directions": self.made.directions, "method": self.made.method}
-        how["resampling"] = self.resampling
+        made, seeds = self.made, self.made.seeds
+        if not isinstance(seeds, AtPoints):
+            seeds = AtPoints(seed=tuple(map(tuple, np.atleast_2d(self.seeds_mm).tolist())))
+        how: dict[str, Any] = {"directions": made.directions, "method": made.method, "resampling": self.resampling}
+        how |= {"scan": output_of(self.scan), "seeds": seeds}
         if self.fods is None:
             return BootstrapTensors(fit=self.fit, **how)
         of = output_of(self.fods).of
@@ -244,7 +243,7 @@ class UncertaintyPanel(EnginePanel):
     def _ask_to_save(self) -> None:
         assert self._result is not None  # the button needs a result
         found, name = self._result.found, f"{file_name(self._result.layer.name)} intervals.csv"
-        self.results.files.ask_to_write("Save the intervals", "CSV (*.csv)", name, lambda: _table_writer(found))
+        self.results.files.ask_to_write("Save the intervals", "CSV (*.csv)", name, lambda: found.save_table)
 
     # -- the script -----------------------------------------------------------------------------------------------
 
@@ -340,14 +339,6 @@ def _findings(found: Bootstrap) -> list[tuple[str, str]]:
 
 def _are_same(one: Tractogram, other: Tractogram) -> bool:
     return np.array_equal(one.offsets, other.offsets) and np.allclose(one.points, other.points, atol=1e-3)
-
-
-def _table_writer(found: Bootstrap) -> Any:
-    def write(path: Path) -> None:
-        with atomic_write(path) as part:
-            part.write_text(found.table(), encoding="utf-8")
-
-    return write
 
 
 def probability_name(fibers: str) -> str:
