@@ -1,6 +1,6 @@
 """What can be done next with a result on screen: buttons that join engines, which know nothing of each other.
 
-A panel asks for the actions on its kind of result and offers them; what they do is written in
+The panel of light offers the actions on its result; what they do is written in
 `napari_gpubio.workflows`, which is loaded by its name here, so that neither this kit nor an engine imports it.
 """
 
@@ -19,10 +19,9 @@ from napari_gpubio.gui.forms import text_button
 if TYPE_CHECKING:
     from napari_gpubio.gui.panel import EnginePanel
 
-FLUENCE = "fluence"  # kind of result: light in voxels
 MADE_OF = "made_of"  # under which a layer that an action made carries the result that it was made of
 FindOutput = Callable[[], Output[Any] | None]
-_TABLE = "napari_gpubio.workflows.gui"  # has ACTIONS
+_TABLE = "napari_gpubio.workflows.gui"  # has ACTIONS, in the order of their buttons
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,38 +62,29 @@ class ResultAction:
 
     Parameters
     ----------
-    kind
-        Of result, for instance `FLUENCE`.
     text, tip
         Of the button.
     start
         Called in the GUI thread; a `GpuBioError` is shown by the panel.
     """
 
-    kind: str
     text: str
     tip: str
     start: Callable[[ResultContext], object]
 
 
-def actions_on(kind: str) -> tuple[ResultAction, ...]:
-    """Return the actions on a kind of result, in the order of their buttons."""
-    found: tuple[ResultAction, ...] = importlib.import_module(_TABLE).ACTIONS
-    return tuple(action for action in found if action.kind == kind)
-
-
 class ActionBar(QWidget):
-    """A row of buttons, one for each action on a kind of result; ``requested`` carries the action.
+    """A row of buttons, one for each action on a fluence; ``requested`` carries the action.
 
     The owner shows it while there is a result.
     """
 
     requested = Signal(object)
 
-    def __init__(self, kind: str, parent: QWidget | None = None) -> None:
+    def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
-        for action in actions_on(kind):
+        for action in importlib.import_module(_TABLE).ACTIONS:
             row.addWidget(text_button(action.text, action.tip, self, partial(self.requested.emit, action)))
         self.hide()

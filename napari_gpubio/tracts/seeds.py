@@ -168,9 +168,7 @@ class SeedSettings:
         unit="mm", minimum=0.0, maximum=50.0, step=0.5,
     )  # fmt: skip
     points: int = param(100, "Seed points", "Number of seed points in the ball.", minimum=1, maximum=100_000, step=10)
-    per_voxel: int = param(
-        1, "Seeds per voxel", "Seed points in each voxel of the region; 1 is its center.", minimum=1, maximum=1000
-    )
+    per_voxel: int = _per_voxel()
 
     def __post_init__(self) -> None:
         check_params(self)

@@ -17,7 +17,7 @@ from napari_gpubio.core.operations.volumes import LogOf, Volume, log10_volume
 from napari_gpubio.core.quantity import quantity_metadata
 from napari_gpubio.core.steps import Step
 from napari_gpubio.core.text import file_name
-from napari_gpubio.gui.actions import FLUENCE, MADE_OF, ResultAction, ResultContext
+from napari_gpubio.gui.actions import MADE_OF, ResultAction, ResultContext
 from napari_gpubio.light.gui.request import fluence_of
 from napari_gpubio.light.gui.views import SENSITIVITY_STYLE, fading
 from napari_gpubio.light.guide import guided_steps
@@ -186,13 +186,11 @@ def _curves_of(panel: Any, fluence: Any) -> Output[Any] | None:
 
 ACTIONS = (
     ResultAction(
-        kind=FLUENCE,
         text="Clean",
         tip="Denoise the fluence with the half buffers, labels, and optical properties of its run",
         start=clean,
     ),
     ResultAction(
-        kind=FLUENCE,
         text="Dose by region",
         tip="Open the dose panel and make histograms of the fluence, cleaned if it has been, for every label",
         start=dose_by_region,

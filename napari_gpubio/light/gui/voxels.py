@@ -13,7 +13,7 @@ from napari_gpubio.core.napari_io import carried
 from napari_gpubio.core.operations.records import Operation
 from napari_gpubio.core.steps import Step
 from napari_gpubio.core.text import file_name
-from napari_gpubio.gui.actions import FLUENCE, ActionBar, FindOutput, ResultAction, ResultContext
+from napari_gpubio.gui.actions import ActionBar, FindOutput, ResultAction, ResultContext
 from napari_gpubio.gui.connections import Connections, connect_all
 from napari_gpubio.gui.file_dialogs import open_path
 from napari_gpubio.gui.jobs import LatestJob, Outcome
@@ -95,7 +95,7 @@ class VoxelMode(Mode[LightResult]):
         self.detector_box = DetectorBox(self)
         self.run_box, self.display_box = VoxelRunBox(self), VoxelDisplayBox(self)
         self.results = VoxelResultBox(self.plots, self)
-        self.actions = ActionBar(FLUENCE, self.panel)
+        self.actions = ActionBar(self.panel)
         self.panel.above_run.addWidget(self.actions)
         self._add_sections(
             (
