@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Generator
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from napari_gpubio.core.device import choose_device
 from napari_gpubio.core.errors import InvalidInput
@@ -34,11 +34,7 @@ _WITHOUT_HALVES = (
 )
 
 
-class _Cleaned(NamedTuple):
-    """A cleaned fluence as its layer, and what made it; None where that was stopped."""
-
-    layer: LayerData
-    operation: CleanFluence | None
+_Cleaned = tuple[LayerData, CleanFluence | None] | None  # a layer, and what made it if that was not stopped
 
 
 def _run_steps(context: ResultContext) -> Generator[Step, None, Operation | None]:
@@ -77,11 +73,13 @@ def _cleaning_steps(context: ResultContext, stop: threading.Event) -> Generator[
         made = yield from clean_volume_steps(context.result, unit=unit, device=device, stop=stop)
     else:
         made = yield from run_steps(operation, device=device, stop=stop)
+    if made is None:
+        return None
     operation = operation if made.complete else None
     shown = None if operation is None else LogOf(volume=operation)
     volume = log10_volume(made.cleaned) if shown is None else (yield from run_steps(shown, device=device))
     error = None if context.result.half_fluences is None else made.noise.array
-    return _Cleaned(_layer_of(context, volume, error, shown), operation)
+    return _layer_of(context, volume, error, shown), operation
 
 
 def _layer_of(context: ResultContext, volume: Volume, error: Any, shown: LogOf | None) -> LayerData:
@@ -95,7 +93,10 @@ def _layer_of(context: ResultContext, volume: Volume, error: Any, shown: LogOf |
 
 def _show_cleaned(context: ResultContext, made: _Cleaned) -> None:
     """Show the cleaned fluence in place of that of an older run; what was displayed is hidden below it."""
-    viewer, (data, keywords, _), operation = context.panel.viewer, made.layer, made.operation
+    if made is None:
+        context.panel.show_status("stopped")
+        return
+    viewer, ((data, keywords, _), operation) = context.panel.viewer, made
     if operation is None:
         context.panel.show_status("stopped; wider windows were not tried")
     else:
