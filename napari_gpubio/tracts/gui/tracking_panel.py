@@ -325,12 +325,9 @@ class TrackingPanel(EnginePanel):
         if labels is not None:
             if not self.seed_box.label:
                 raise InvalidInput(f"the labels {labels.name!r} are empty; paint the region to seed from")
-            name, center, whose = (
-                f"{labels.name} {self.seed_box.label}",
-                None,
-                f"label {self.seed_box.label} of {labels.name}",
-            )
-            region = Region(name=whose, voxels=volume_of(labels) == self.seed_box.label, affine=grid_of(labels)[0])
+            label = self.seed_box.label
+            name, center, whose = f"{labels.name} {label}", None, f"label {label} of {labels.name}"
+            region = Region(name=whose, voxels=volume_of(labels) == label, affine=grid_of(labels)[0])
         key = self._key() if labels is not None or bundle is None else bundle.key
         shown = self.display.fiber_layer(key)
         return Draft(
