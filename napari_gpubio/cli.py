@@ -74,7 +74,7 @@ def make_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
     """
     named = next((one for one in arguments if not one.startswith("-")), "")
     engine = engine_of(named)
-    engines = (engine,) if engine is not None else () if named in _OWN else ENGINES
+    engines = (engine,) if engine is not None else () if named in _OWN else (*ENGINES, "workflows")
     parser = Parser(
         prog="napari-gpubio",
         description="Interactive brain and tissue physics in napari.",

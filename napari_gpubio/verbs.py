@@ -28,6 +28,9 @@ OF_ENGINES: Mapping[str, tuple[str, ...]] = {
         "held-frames", "held-regions", "measure-dark", "mesi", "open-frames", "open-regions", "pulsatility",
         "region-curves", "register-frames", "speckle",
     ),
+    "workflows": (
+        "clean-fluence",
+    ),
 }  # fmt: skip
 
 

@@ -26,6 +26,7 @@ from napari_gpubio.tracts.fods.settings import CsdSettings
 from napari_gpubio.tracts.phantom import load_brain_phantom
 from napari_gpubio.tracts.seeds import AtPoints
 from napari_gpubio.tracts.settings import IFOD1, IFOD2, EuDX, Hamiltonian, SDStream
+from napari_gpubio.workflows.operations import CleanFluence
 
 AFFINE = np.diag([1.0, 1.0, 2.0, 1.0])
 SHAPE = (9, 8, 7)
@@ -192,7 +193,7 @@ def connectome(random: Random) -> Operation:
 
 def tissue() -> light.HeldDomain:
     """Two halves of a block."""
-    labels = np.ones((6, 5, 4), np.uint8)
+    labels = np.ones((6, 5, 5), np.uint8)
     labels[3:] = 2
     media = (Medium(label=1, mua_per_mm=0.02, mus_per_mm=5.0, g=0.5), Medium(label=2, mua_per_mm=0.1, mus_per_mm=2.0))
     return light.HeldDomain.of(Domain(labels=labels, affine=np.eye(4), media=media))
@@ -225,6 +226,10 @@ def under_beam(random: Random) -> Operation:
     return layers.UnderBeam(run=layers_run(random), quantity=random.choice(("fluence", "absorbed")))
 
 
+def clean_fluence(random: Random) -> Operation:
+    return CleanFluence(run=light_run(random), factor=random.choice((1.0, 2.5)))
+
+
 SAMPLES: dict[str, Make] = {
     "denoise": denoise,
     "denoise-fluence": denoise_fluence,
@@ -250,6 +255,7 @@ SAMPLES: dict[str, Make] = {
     "simulate-light": light_run,
     "add-photons": more_photons,
     "fluence": fluence,
+    "clean-fluence": clean_fluence,
     "simulate-layers": layers_run,
     "add-layer-photons": more_layer_photons,
     "under-beam": under_beam,

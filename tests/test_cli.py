@@ -76,6 +76,7 @@ def test_info_has_versions_and_devices(capsys, monkeypatch):
         "mcx",
         "denoise",
         "denoise-fluence",
+        "clean-fluence",
         "dvh",
         "dose-sum",
         "dose-difference",

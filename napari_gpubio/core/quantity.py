@@ -196,6 +196,12 @@ def to_linear(values: npt.ArrayLike, quantity: Quantity | None) -> Array:
     return np.asarray(np.power(kind(10.0), np.nan_to_num(array.astype(kind, copy=False), nan=-np.inf, posinf=np.inf)))
 
 
+def log10_of(values: Array) -> npt.NDArray[np.float32]:
+    """Return the decimal logarithm, float32; NaN where there is nothing."""
+    shown = np.full(values.shape, np.nan, np.float32)
+    return np.log10(values, out=shown, where=values > 0)
+
+
 def is_unit(text: str) -> bool:
     """Whether a text is a unit that is known here."""
     return _key(text.strip()) in _KNOWN

@@ -18,25 +18,10 @@ from napari_gpubio.core.space import layer_matrix, same_grid, voxel_sizes_mm, wo
 from napari_gpubio.core.world_aligned import WorldAligned
 
 Array = npt.NDArray[Any]
-Box = tuple[slice, slice, slice]
-EVERYTHING: Box = (slice(None), slice(None), slice(None))
 _LOG = "log10"
 # What a result has from its image: halves and the standard error of the image are not those of the result.
 _KEPT = ("affine", "shape", "unit", "meaning", "factor", "hidden", "structures", "media", "outside_n", "scan")
 _PLACE = ("scale", "translate", "rotate", "shear")
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Part:
-    """A part of an image: some voxels, some volumes of a series (None: all of them), and another order of the axes."""
-
-    box: Box = EVERYTHING
-    volumes: slice | None = None
-    axes: tuple[int, int, int] = (0, 1, 2)
-
-    def back(self, array: Array) -> Array:
-        """Return an array of the part with its axes as they were."""
-        return array.transpose(*np.argsort(self.axes), *range(3, array.ndim))
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False, kw_only=True)

@@ -18,8 +18,9 @@ from napari_gpubio.core.parameters import check_unused, param
 from napari_gpubio.core.settings import part
 from napari_gpubio.core.steps import Step
 from napari_gpubio.denoise.fluence.model import PROVABLE_TIMES, FluenceSettings
+from napari_gpubio.denoise.parts import Filtering
 from napari_gpubio.denoise.settings import DenoiseSettings
-from napari_gpubio.denoise.volumes import DenoisedVolume, Selection, denoise_volume_steps
+from napari_gpubio.denoise.volumes import DenoisedVolume
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,10 +52,9 @@ class _Denoising(Operation):
         if self.sigma is not None and self.noise is not None:
             raise InvalidInput(f"sigma is {self.sigma:g} and there is a noise map, too; give one of them")
 
-    def _steps(self, data: Any, settings: Any, run: Any, **more: Any) -> Generator[Step, None, DenoisedVolume]:
-        selection = Selection(mask=data.mask, volumes=self.volumes, log10=self.log10, skip_gaps=self.skip_gaps)
-        noise = self.sigma if data.noise is None else data.noise
-        return denoise_volume_steps(data.image, settings, selection, noise=noise, **more, **run)
+    def steps(self, data: Any, **run: Any) -> Generator[Step, None, DenoisedVolume]:
+        """Denoise it."""
+        return Filtering.of(vars(self), vars(data)).steps(**run)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,10 +75,6 @@ class Denoise(_Denoising, verb="denoise", makes=dict.fromkeys(("denoised", "nois
         super().check()
         if self.sigma is not None or self.noise is not None:
             check_unused(self.settings, ("noise_from",), "the noise is given")
-
-    def steps(self, data: Any, **run: Any) -> Generator[Step, None, DenoisedVolume]:
-        """Denoise it."""
-        return self._steps(data, self.settings, run)
 
     def told(self, result: DenoisedVolume) -> Told:
         """Signal and noise."""
@@ -114,11 +110,6 @@ class DenoiseFluence(_Denoising, verb="denoise-fluence", makes=_FLUENCE):
         None, "µeff", "Effective attenuation, which the cap is relative to.", unit="1/mm", above=0.0
     )
     settings: FluenceSettings = part("Filter", "Scales, and how they are chosen.", default=FluenceSettings())
-
-    def steps(self, data: Any, **run: Any) -> Generator[Step, None, DenoisedVolume]:
-        """Denoise it."""
-        more = {"second": data.second, "labels": data.labels, "guide": data.guide, "mueff_per_mm": self.mueff_per_mm}
-        return self._steps(data, self.settings, run, **more)
 
     def told(self, result: DenoisedVolume) -> Told:
         """The gain; part of the error that is left stays hidden in one buffer, and a very small one in two."""

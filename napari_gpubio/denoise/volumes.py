@@ -16,8 +16,6 @@ from napari_gpubio.core.quantity import Quantity
 from napari_gpubio.core.steps import Step, driven
 from napari_gpubio.core.volumes import one_volume
 from napari_gpubio.denoise.fluence import FluenceResult, FluenceSettings, denoise_fluence_steps
-from napari_gpubio.denoise.inputs import checked_mask
-from napari_gpubio.denoise.level import find_level
 from napari_gpubio.denoise.model import DenoiseResult
 from napari_gpubio.denoise.noise import SeriesNoise, estimate, is_across_volumes
 from napari_gpubio.denoise.run import denoise_steps
@@ -159,25 +157,6 @@ denoise_volume = driven(denoise_volume_steps)
 def linear_values(image: Volume, selection: Selection) -> tuple[Array, Mask | None]:
     """Return the values of an image as the filter takes them, and the mask without its gaps."""
     return _Work(image, selection).linear(image.array)
-
-
-def noise_of_whole(
-    image: Volume, settings: DenoiseSettings, selection: Selection, volume: int
-) -> SeriesNoise | Volume | None:
-    """Return the noise that a run would find in a volume, for parts of it: they are too few voxels to find it in.
-
-    It is one number across the volumes, a map, or None where patches tell it.
-    """
-    if is_across_volumes(settings, image.array.shape):
-        values, mask = linear_values(image, dataclasses.replace(selection, volumes=None))
-        return estimate(values, mask=mask)
-    chosen = dataclasses.replace(selection, volumes=(volume, volume) if image.array.ndim == 4 else None)
-    values, mask = linear_values(image, chosen)
-    values = values.reshape(values.shape[:3])
-    if settings.noise_from == "patches" or not np.isfinite(values).all() or not np.any(values):
-        return None
-    sigma = find_level(values, checked_mask(mask, values.shape), is_rician=settings.is_rician).sigma
-    return None if sigma is None else image.like(sigma)
 
 
 class _Work:

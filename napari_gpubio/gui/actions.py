@@ -1,6 +1,6 @@
 """What can be done next with a result on screen: buttons that join engines, which know nothing of each other.
 
-A panel asks for the actions on its kind of result and offers them; what they do is written in
+The panel of light offers the actions on its result; what they do is written in
 `napari_gpubio.workflows`, which is loaded by its name here, so that neither this kit nor an engine imports it.
 """
 
@@ -13,22 +13,15 @@ from typing import TYPE_CHECKING, Any
 from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QHBoxLayout, QWidget
 
+from napari_gpubio.core.operations.records import Operation, Output
 from napari_gpubio.gui.forms import text_button
 
 if TYPE_CHECKING:
     from napari_gpubio.gui.panel import EnginePanel
 
-FLUENCE = "fluence"  # kind of result: light in voxels
 MADE_OF = "made_of"  # under which a layer that an action made carries the result that it was made of
-_TABLE = "napari_gpubio.workflows.gui"  # has ACTIONS
-
-
-@dataclass(frozen=True, slots=True)
-class ScriptStep:
-    """Code that goes on with the result of a script: its imports, and its lines."""
-
-    imports: tuple[str, ...]
-    lines: tuple[str, ...]
+FindOutput = Callable[[], Output[Any] | None]
+_TABLE = "napari_gpubio.workflows.gui"  # has ACTIONS, in the order of their buttons
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,8 +40,11 @@ class ResultContext:
         How the result is displayed, as the engine has it.
     set_aside
         Hides the result's own layer until there is another result.
+    operation
+        Returns the operation of the result, which may take a moment, or None.
     record
-        Called with the code of what was done; scripts that the panel copies contain it while the result is on screen.
+        Called with the name of a file, and what returns the result that a script writes to it, or None where it is no
+        more to be had; scripts that the panel copies contain it while the result is on screen.
     """
 
     panel: "EnginePanel"
@@ -56,7 +52,8 @@ class ResultContext:
     layers: Mapping[str, Any]
     options: Any
     set_aside: Callable[[], object]
-    record: Callable[[ScriptStep], object]
+    operation: Callable[[], Operation | None]
+    record: Callable[[str, FindOutput], object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,38 +62,29 @@ class ResultAction:
 
     Parameters
     ----------
-    kind
-        Of result, for instance `FLUENCE`.
     text, tip
         Of the button.
     start
         Called in the GUI thread; a `GpuBioError` is shown by the panel.
     """
 
-    kind: str
     text: str
     tip: str
     start: Callable[[ResultContext], object]
 
 
-def actions_on(kind: str) -> tuple[ResultAction, ...]:
-    """Return the actions on a kind of result, in the order of their buttons."""
-    found: tuple[ResultAction, ...] = importlib.import_module(_TABLE).ACTIONS
-    return tuple(action for action in found if action.kind == kind)
-
-
 class ActionBar(QWidget):
-    """A row of buttons, one for each action on a kind of result; ``requested`` carries the action.
+    """A row of buttons, one for each action on a fluence; ``requested`` carries the action.
 
     The owner shows it while there is a result.
     """
 
     requested = Signal(object)
 
-    def __init__(self, kind: str, parent: QWidget | None = None) -> None:
+    def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
-        for action in actions_on(kind):
+        for action in importlib.import_module(_TABLE).ACTIONS:
             row.addWidget(text_button(action.text, action.tip, self, partial(self.requested.emit, action)))
         self.hide()

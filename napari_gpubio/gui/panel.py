@@ -54,10 +54,6 @@ class RunForm:
         """Files that a script of an operation writes, by the names of its results, or by those of others."""
         return {}
 
-    def script_end(self) -> str:
-        """Code with which a script of an operation goes on, such as what was done with its result."""
-        return ""
-
     def take_draft(self) -> Callable[[], Operation] | None:
         """Read the inputs, in the GUI thread, and return what makes an operation of them, which may take a moment.
 
@@ -406,9 +402,7 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
         chosen = save_path(self, title, "Python (*.py)", name="script.py") if held else None
         if held and chosen is None:
             return ""
-        form = self.run_form
-        how: dict[str, Any] = {"device": self.device, "save": form.script_files(), "end": form.script_end()}
-        how["shows"] = shows
+        how: dict[str, Any] = {"device": self.device, "save": self.run_form.script_files(), "shows": shows}
         if chosen is None:
             return script(*outputs, **how)
         text = script(*outputs, folder=chosen.parent, **how)

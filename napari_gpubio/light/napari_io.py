@@ -23,7 +23,7 @@ from napari_gpubio.core.napari_io import (
     volume_layer,
     volume_of,
 )
-from napari_gpubio.core.quantity import Quantity, quantity_metadata
+from napari_gpubio.core.quantity import Quantity, log10_of, quantity_metadata
 from napari_gpubio.core.reading import note
 from napari_gpubio.light.io.jacobians import describe_jacobians, load_jacobians
 from napari_gpubio.light.io.mcx.cases import read_mcx
@@ -269,12 +269,6 @@ def _domain_of_file(layer: Any) -> Domain | None:
         return None
     layer.metadata[KEY]["domain"] = domain  # the same one each time it is asked for
     return domain
-
-
-def log10_of(values: Array) -> npt.NDArray[np.float32]:
-    """Return the decimal logarithm, float32; NaN where there is nothing."""
-    shown = np.full(values.shape, np.nan, np.float32)
-    return np.log10(values, out=shown, where=values > 0)
 
 
 def _log_layer(

@@ -168,18 +168,10 @@ class SeedSettings:
         unit="mm", minimum=0.0, maximum=50.0, step=0.5,
     )  # fmt: skip
     points: int = param(100, "Seed points", "Number of seed points in the ball.", minimum=1, maximum=100_000, step=10)
-    per_voxel: int = param(
-        1, "Seeds per voxel", "Seed points in each voxel of the region; 1 is its center.", minimum=1, maximum=1000
-    )
+    per_voxel: int = _per_voxel()
 
     def __post_init__(self) -> None:
         check_params(self)
-
-    def points_around(self, center_mm: Any) -> Any:
-        """Seed points, shape (points, 3), world mm; always the same for the same center."""
-        if self.points == 1 or self.radius_mm == 0:
-            return checked_points(center_mm)
-        return ball(center_mm, self.radius_mm, self.points)
 
 
 Point = tuple[float, float, float]
@@ -208,11 +200,11 @@ class AtPoints(Settings):
     def check(self) -> None:
         """Raise InvalidInput if there is no seed, or half a ball."""
         if not self.seed:
-            raise InvalidInput("there is no seed; give at least one position, a region, or the white matter")
+            raise InvalidInput("there is no seed; give at least one position")
         if (self.points > 1) != (self.radius_mm > 0):
             raise InvalidInput(f"points is {self.points} and radius_mm {self.radius_mm:g}; a ball of seeds needs both")
 
-    def points_in(self, field: Field, region: AnyRegion | None = None) -> Array:  # noqa: ARG002 - as of the others
+    def points_in(self, field: Field | None = None, region: AnyRegion | None = None) -> Array:  # noqa: ARG002 - as of the others
         """Return seed points, shape (S, 3), world mm; always the same for the same seeds."""
         if self.points == 1:
             return checked_points(self.seed)

@@ -12,8 +12,7 @@ Engines do not know this package, which may import all of them.
 from napari_gpubio.workflows.fluence import (
     clean_fluence,
     clean_fluence_steps,
-    cleaned_layer,
     dose_by_region,
 )
 
-__all__ = ["clean_fluence", "clean_fluence_steps", "cleaned_layer", "dose_by_region"]
+__all__ = ["clean_fluence", "clean_fluence_steps", "dose_by_region"]

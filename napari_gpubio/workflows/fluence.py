@@ -2,27 +2,25 @@
 
 import threading
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.napari_io import KEY, LayerData, stored_volume, volume_layer
-from napari_gpubio.core.quantity import QUANTITY, Quantity, quantity_metadata, to_linear
+from napari_gpubio.core.operations.volumes import Volume
+from napari_gpubio.core.quantity import Quantity
 from napari_gpubio.core.steps import Step, driven
 from napari_gpubio.light.io.volumes import fluence_arrays, fluence_word
 from napari_gpubio.light.model import OUTSIDE, Domain
-from napari_gpubio.light.napari_io import DECADES, decade_limits, label_properties, log10_of, log_name
-from napari_gpubio.light.result import UNITS, LightResult
+from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.statistics import PER_PHOTON, FluenceUnit
 
 if TYPE_CHECKING:
     from napari_gpubio.denoise.fluence import FluenceResult, FluenceSettings
     from napari_gpubio.dose import DvhResult, DvhSettings
-
-Array = npt.NDArray[Any]
 
 
 def clean_fluence_steps(
@@ -102,52 +100,60 @@ def refractive_index(domain: Domain) -> npt.NDArray[np.float32] | None:
     return table[domain.ranks] if len(set(table[1:])) > 1 else None
 
 
-def cleaned_layer(
-    result: LightResult,
-    cleaned: "FluenceResult",
-    *,
-    unit: FluenceUnit = PER_PHOTON,
-    decades: int = DECADES,
-    name: str = "cleaned",
-    **keywords: Any,
-) -> LayerData:
-    """Return the image layer of log10 of a cleaned fluence.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CleanedVolume:
+    """The fluence of a run, cleaned, in a unit.
 
     Parameters
     ----------
-    result
-        What was simulated.
     cleaned
-        What `clean_fluence` made of it.
-    unit
-        As of `napari_gpubio.light.napari_io.fluence_layer`.
-    decades
-        How many are shown.
-    name
-        Beginning of the layer's name.
-    **keywords
-        What else the layer is given.
+        The fluence, shape (X, Y, Z).
+    noise
+        Its standard error.
+    result
+        What the denoiser gave, per launched photon.
     """
-    word, factor = fluence_word(unit), np.float32(unit.factor)
-    shown = log10_of(cleaned.image * factor)
-    quantity = Quantity(word, unit.name, "log10", f"cleaned: light, {result.launched:,} photons")
-    error = cleaned.noise * factor if result.half_fluences is not None else None
-    metadata = {
-        **quantity_metadata(quantity, standard_error=error),
-        **label_properties(result.domain),
-        "unit": unit.name, "meaning": UNITS[unit.name], "factor": unit.factor,
-        "parameters": dict(cleaned.parameters),
-    }  # fmt: skip
-    keywords = {"contrast_limits": decade_limits(shown, decades), "colormap": "inferno", **keywords}
-    return volume_layer(shown, result.domain.affine, log_name(name, word, unit.name), metadata=metadata, **keywords)
+
+    cleaned: Volume
+    noise: Volume
+    result: "FluenceResult"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was assumed, in sentences."""
+        return self.result.notes
+
+    @property
+    def complete(self) -> bool:
+        """Whether all of it was done."""
+        return self.result.complete
+
+
+def clean_volume_steps(
+    result: LightResult,
+    settings: "FluenceSettings | None" = None,
+    *,
+    unit: FluenceUnit = PER_PHOTON,
+    device: str | Device = "auto",
+    stop: threading.Event | None = None,
+) -> Generator[Step, None, CleanedVolume]:
+    """Denoise the fluence of a simulation, and return it in a unit; see `clean_fluence_steps`."""
+    found = yield from clean_fluence_steps(result, settings, device=device, stop=stop)
+    word, factor, affine = fluence_word(unit), np.float32(unit.factor), result.domain.affine
+    meaning = Quantity(word, unit.name, source=f"cleaned: light, {result.launched:,} photons")
+    error = Quantity(f"standard error of the {word}", unit.name)
+    return CleanedVolume(
+        cleaned=Volume(array=found.image * factor, affine=affine, name=f"cleaned {word}", quantity=meaning),
+        noise=Volume(array=found.noise * factor, affine=affine, name=error.name, quantity=error),
+        result=found,
+    )
 
 
 def dose_by_region(
     result: LightResult,
-    fluence: npt.ArrayLike | LayerData | None = None,
+    fluence: npt.ArrayLike | None = None,
     settings: "DvhSettings | None" = None,
     *,
-    gate: int | None = None,
     unit: FluenceUnit = PER_PHOTON,
     device: str | Device = "auto",
     progress: Callable[[Step], object] | None = None,
@@ -159,15 +165,11 @@ def dose_by_region(
     result
         What `napari_gpubio.light.simulate` gave.
     fluence
-        Per launched photon, shape (X, Y, Z), for instance the image of `clean_fluence`; None: as it was simulated. Or
-        the image layer of a fluence (`cleaned_layer`, `napari_gpubio.light.napari_io.fluence_layer`), in its own unit:
-        the curves then have the bits of those that the window shows of such a layer.
+        Per launched photon, shape (X, Y, Z), for instance the image of `clean_fluence`; None: as it was simulated.
     settings
         Of the histograms; None: as many decades as the fluence has.
-    gate
-        Which time gate of a layer of several is counted.
     unit
-        Of the doses where no layer has its own; see `napari_gpubio.light.statistics.fluence_units`.
+        Of the doses; see `napari_gpubio.light.statistics.fluence_units`.
     device, progress
         As of `napari_gpubio.dose.dvh`.
 
@@ -184,21 +186,11 @@ def dose_by_region(
     from napari_gpubio.dose import Dose, LabelStructures, dvh
 
     domain = result.domain
-    if isinstance(fluence, tuple):
-        values, quantity = _values_of(fluence, gate)
-    else:
-        plain = result.fluence if fluence is None else np.asarray(fluence)
-        values, quantity = plain * np.float32(unit.factor), Quantity(fluence_word(unit), unit.name)
+    values = (result.fluence if fluence is None else np.asarray(fluence)) * np.float32(unit.factor)
     if values.shape != domain.shape:
         raise InvalidInput(f"the fluence has shape {values.shape} and the labels {domain.shape}; give one of this run")
     names = {label: domain.medium(label).name or f"label {label}" for label in domain.labels_present}
-    dose = Dose(values=values, affine=domain.affine, unit=quantity.unit, quantity=quantity.name, name=quantity.name)
+    word = fluence_word(unit)
+    dose = Dose(values=values, affine=domain.affine, unit=unit.name, quantity=word, name=word)
     structures = LabelStructures(labels=domain.labels, affine=domain.affine, structures=names)
     return dvh(dose, structures, settings, device=device, progress=progress)
-
-
-def _values_of(layer: LayerData, gate: int | None) -> tuple[Array, Quantity]:
-    """What the image layer of a fluence holds on the linear scale, of one time gate where it has several."""
-    data, keywords, _ = layer
-    array, quantity = stored_volume(data, keywords)[0], keywords["metadata"][KEY][QUANTITY]
-    return to_linear(array if gate is None else array[..., gate], quantity), quantity

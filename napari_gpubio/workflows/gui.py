@@ -2,18 +2,30 @@
 
 import threading
 from collections.abc import Generator
+from functools import partial
 from typing import Any
 
+from napari_gpubio.core.device import choose_device
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.napari_io import KEY, LayerData, carried
+from napari_gpubio.core.layer_files import RECORD
+from napari_gpubio.core.napari_io import KEY, LayerData, carried, volume_layer
+from napari_gpubio.core.operations.files import record_of_output
+from napari_gpubio.core.operations.layers import record_of
+from napari_gpubio.core.operations.records import Operation, Output
+from napari_gpubio.core.operations.stores import STORE, run_steps
+from napari_gpubio.core.operations.volumes import LogOf, Volume, log10_volume
+from napari_gpubio.core.quantity import quantity_metadata
 from napari_gpubio.core.steps import Step
 from napari_gpubio.core.text import file_name
-from napari_gpubio.dose.gui.histograms import frame_at
-from napari_gpubio.gui.actions import FLUENCE, MADE_OF, ResultAction, ResultContext, ScriptStep
+from napari_gpubio.gui.actions import MADE_OF, ResultAction, ResultContext
+from napari_gpubio.light.gui.request import fluence_of
 from napari_gpubio.light.gui.views import SENSITIVITY_STYLE, fading
-from napari_gpubio.workflows.fluence import clean_fluence_steps, cleaned_layer
+from napari_gpubio.light.guide import guided_steps
+from napari_gpubio.light.napari_io import decade_limits, label_properties, log_name
+from napari_gpubio.light.result import LightResult
+from napari_gpubio.workflows.fluence import clean_volume_steps
+from napari_gpubio.workflows.operations import CleanFluence
 
-_IN_PART = "in_part"  # under which a cleaned layer says that Clean was stopped
 _PLUGIN, _DOSE = "napari-gpubio", "Dose-volume histogram"
 _STYLE = SENSITIVITY_STYLE | {"colormap": fading("inferno")}
 _WITHOUT_HALVES = (
@@ -22,35 +34,22 @@ _WITHOUT_HALVES = (
 )
 
 
-# -- clean ------------------------------------------------------------------------------------------------------------
+_Cleaned = tuple[LayerData, CleanFluence | None] | None  # a layer, and what made it if that was not stopped
 
 
-def clean(context: ResultContext) -> None:
-    """Clean the fluence of a result, and show it in a layer above."""
-    context.panel.run_other(
-        lambda stop: _cleaning_steps(context, stop), lambda made: _show_cleaned(context, made), warms=("denoise",)
-    )
+def _run_steps(context: ResultContext) -> Generator[Step, None, Operation | None]:
+    """The operation of a result, which is kept for what is made of it; None of a result that was stopped."""
+    operation = context.operation() if context.result.complete else None
+    if operation is not None:
+        device = choose_device(context.panel.device)
+        STORE.keep(operation, device.kind, (yield from guided_steps(_made(context.result), device=device)))
+    return operation
 
 
-def _cleaning_steps(
-    context: ResultContext, stop: threading.Event
-) -> Generator[Step, None, tuple[LayerData, ScriptStep | None]]:
-    result, options, device = context.result, context.options, context.panel.device
-    cleaned = yield from clean_fluence_steps(result, device=device, stop=stop)
-    layer = cleaned_layer(result, cleaned, unit=options.unit, decades=options.decades)
-    return layer, _cleaning_code(context, device) if cleaned.complete else None
-
-
-def _cleaning_code(context: ResultContext, device: str) -> ScriptStep:
-    """Code that writes the cleaned fluence with the bits of its layer, named ``layer`` for what follows."""
-    return ScriptStep(
-        ("from napari_gpubio import workflows", "from napari_gpubio.core.layer_files import write_image"),
-        (
-            f"cleaned = workflows.clean_fluence(result, device={device!r})",
-            f"layer = workflows.cleaned_layer(result, cleaned, unit={_unit_code(context)})",
-            f"write_image({_file_beside(context, 'cleaned.nii.gz')!r}, *layer[:2])",
-        ),
-    )
+def _made(result: LightResult) -> Generator[Step, None, LightResult]:
+    """A simulation that has been done."""
+    yield Step(0, 1, "reading the result")
+    return result
 
 
 def _file_beside(context: ResultContext, ending: str) -> str:
@@ -59,29 +58,58 @@ def _file_beside(context: ResultContext, ending: str) -> str:
     return f"{file_name('light' if labels is None else labels.name)} {ending}"
 
 
-def _unit_code(context: ResultContext) -> str:
-    """Code of the unit on display, which may be another one when the script is copied."""
-    unit = context.options.unit
-    return f"FluenceUnit({unit.name!r}, {unit.factor!r})"
+# -- clean ------------------------------------------------------------------------------------------------------------
 
 
-def _show_cleaned(context: ResultContext, made: tuple[LayerData, ScriptStep | None]) -> None:
+def clean(context: ResultContext) -> None:
+    """Clean the fluence of a result, and show it in a layer above."""
+    context.panel.run_other(partial(_cleaning_steps, context), partial(_show_cleaned, context), warms=("denoise",))
+
+
+def _cleaning_steps(context: ResultContext, stop: threading.Event) -> Generator[Step, None, _Cleaned]:
+    unit, device, run = context.options.unit, context.panel.device, (yield from _run_steps(context))
+    operation = None if run is None else CleanFluence(run=run, unit=unit.name, factor=unit.factor)
+    if operation is None:
+        made = yield from clean_volume_steps(context.result, unit=unit, device=device, stop=stop)
+    else:
+        made = yield from run_steps(operation, device=device, stop=stop)
+    if made is None:
+        return None
+    operation = operation if made.complete else None
+    shown = None if operation is None else LogOf(volume=operation)
+    volume = log10_volume(made.cleaned) if shown is None else (yield from run_steps(shown, device=device))
+    error = None if context.result.half_fluences is None else made.noise.array
+    return _layer_of(context, volume, error, shown), operation
+
+
+def _layer_of(context: ResultContext, volume: Volume, error: Any, shown: LogOf | None) -> LayerData:
+    assert volume.quantity is not None
+    metadata = {**quantity_metadata(volume.quantity, standard_error=error), **label_properties(context.result.domain)}
+    metadata |= {MADE_OF: context.result} | ({} if shown is None else {RECORD: record_of_output(shown.output())})
+    limits = decade_limits(volume.array, context.options.decades)
+    name = log_name("cleaned", volume.quantity.name, volume.quantity.unit)
+    return volume_layer(volume.array, volume.affine, name, metadata=metadata, contrast_limits=limits, **_STYLE)
+
+
+def _show_cleaned(context: ResultContext, made: _Cleaned) -> None:
     """Show the cleaned fluence in place of that of an older run; what was displayed is hidden below it."""
-    viewer, ((data, keywords, _), code) = context.panel.viewer, made
-    if code is None:
+    if made is None:
+        context.panel.show_status("stopped")
+        return
+    viewer, ((data, keywords, _), operation) = context.panel.viewer, made
+    if operation is None:
         context.panel.show_status("stopped; wider windows were not tried")
     else:
-        context.record(code)
+        context.record(_file_beside(context, "cleaned.nii.gz"), operation.output)
     before = _cleaned_of(viewer, None)
     if before is not None:
         viewer.layers.remove(before.name)
     active, below = viewer.layers.selection.active, context.layers.get("fluence")
-    layer = viewer.add_image(data, **{**keywords, **_STYLE})
+    layer = viewer.add_image(data, **keywords)
     if below is not None and below in viewer.layers:  # and not above the source and the detectors
         viewer.layers.move(viewer.layers.index(layer), viewer.layers.index(below) + 1)
     if active is not None and active in viewer.layers:
         viewer.layers.selection.active = active
-    layer.metadata[KEY] |= {MADE_OF: context.result, _IN_PART: code is None}
     context.set_aside()
     if context.result.half_fluences is None:
         context.panel.show_note(_WITHOUT_HALVES)
@@ -107,9 +135,8 @@ def dose_by_region(context: ResultContext) -> None:
     InvalidInput
         If a layer is gone, or voxels of the fluence are hidden.
     """
-    viewer = context.panel.viewer
-    fluence = _cleaned_of(viewer, context.result) or context.layers.get("fluence")
-    labels = context.layers.get("labels")
+    cleaned = _cleaned_of(context.panel.viewer, context.result)
+    fluence, labels = cleaned or context.layers.get("fluence"), context.layers.get("labels")
     if fluence is None or labels is None:
         gone = "fluence" if fluence is None else "labels"
         raise InvalidInput(f"the {gone} layer was removed; press Run again")
@@ -117,43 +144,54 @@ def dose_by_region(context: ResultContext) -> None:
         raise InvalidInput(
             f"{hidden} are hidden in {fluence.name!r} and would count as no light; uncheck 'hide uncertain' first"
         )
-    _, panel = viewer.window.add_plugin_dock_widget(_PLUGIN, _DOSE, tabify=True)
+    if cleaned is not None or context.panel.running or not context.result.complete:
+        _count(context, fluence, labels)
+    else:
+        context.panel.run_other(lambda _: _shown_steps(context), partial(_count_shown, context, fluence, labels))
+
+
+def _shown_steps(context: ResultContext) -> Generator[Step, None, LogOf | None]:
+    """What makes what the layer of a fluence shows."""
+    if (run := (yield from _run_steps(context))) is None:
+        return None
+    shown = LogOf(volume=fluence_of(run, context.result.settings.gate_count, context.options))
+    yield from run_steps(shown, device=context.panel.device)
+    return shown
+
+
+def _count_shown(context: ResultContext, fluence: Any, labels: Any, shown: LogOf | None) -> None:
+    if shown is not None:
+        fluence.metadata[KEY] |= {RECORD: record_of_output(shown.output())}
+    try:
+        _count(context, fluence, labels)
+    except InvalidInput as error:
+        context.panel.show_error(str(error))
+
+
+def _count(context: ResultContext, fluence: Any, labels: Any) -> None:
+    _, panel = context.panel.viewer.window.add_plugin_dock_widget(_PLUGIN, _DOSE, tabify=True)
     panel.inputs_box.dose_box.choose(fluence)
     if panel.inputs_box.dose_box.layer != fluence:
         raise InvalidInput(f"{fluence.name!r} is not offered as a dose; choose a dose in the panel {_DOSE!r}")
     panel.inputs_box.structures.choose(labels)
     panel.run()
-    if not carried(fluence, _IN_PART):  # which no script makes again
-        context.record(_counting_code(context, fluence))
+    if record_of(fluence) is not None:  # else no script makes it again
+        context.record(_file_beside(context, "curves.csv"), partial(_curves_of, panel, fluence))
 
 
-def _counting_code(context: ResultContext, counted: Any) -> ScriptStep:
-    """Code that counts what a layer shows and writes the curves."""
-    volume = frame_at(counted, context.panel.viewer.dims.point)
-    gate = "" if volume is None else f", gate={volume}"
-    shown = (
-        f"light.napari_io.fluence_layer(result, '', unit={_unit_code(context)}{', gates=True' * (counted.ndim > 3)})"
-    )
-    own = () if carried(counted, MADE_OF) is context.result else (f"layer = {shown}",)  # else it has been cleaned
-    return ScriptStep(
-        ("from napari_gpubio import workflows", "from napari_gpubio.dose.io import write_curves_csv"),
-        (
-            *own,
-            f"curves = workflows.dose_by_region(result, layer{gate}, device={context.panel.device!r})",
-            f"write_curves_csv({_file_beside(context, 'curves.csv')!r}, curves)",
-        ),
-    )
+def _curves_of(panel: Any, fluence: Any) -> Output[Any] | None:
+    """The curves that a panel shows, if they are of a layer."""
+    live = panel.controller.live
+    return panel.operation().output("curves") if live is not None and live.request.plans[0].layer == fluence else None
 
 
 ACTIONS = (
     ResultAction(
-        kind=FLUENCE,
         text="Clean",
         tip="Denoise the fluence with the half buffers, labels, and optical properties of its run",
         start=clean,
     ),
     ResultAction(
-        kind=FLUENCE,
         text="Dose by region",
         tip="Open the dose panel and make histograms of the fluence, cleaned if it has been, for every label",
         start=dose_by_region,

@@ -10,12 +10,14 @@ import pytest
 from napari_gpubio import workflows
 from napari_gpubio.core import warmup
 from napari_gpubio.core.napari_io import carried, volume_of
-from napari_gpubio.core.quantity import guide_of, halves_of, quantity_of, standard_error_of, to_linear
+from napari_gpubio.core.operations.layers import layer_source
+from napari_gpubio.core.quantity import guide_of, halves_of, log10_of, quantity_of, standard_error_of, to_linear
 from napari_gpubio.core.volumes import read_array
 from napari_gpubio.dose.gui import DosePanel
 from napari_gpubio.dose.io import read_curves_csv
 from napari_gpubio.gui import processors
-from napari_gpubio.workflows import gui
+from napari_gpubio.workflows import operations
+from napari_gpubio.workflows.operations import CleanFluence
 from tests.dock_widgets import (
     MILLISECONDS,
     Held,
@@ -42,6 +44,7 @@ def clean(qtbot, panel):
 def dose_panel(viewer, qtbot, panel):
     """The panel that Dose by region opens, when it has counted."""
     button(panel, "Dose by region").click()
+    wait_until(qtbot, lambda: not panel.running)
     found = viewer.window._qt_window.findChildren(DosePanel)
     assert len(found) == 1
     found[0].choose_device("cpu")
@@ -75,6 +78,8 @@ def test_clean_gives_what_the_script_gives(viewer, ran, qtbot):
     np.testing.assert_allclose(to_linear(volume_of(layer), quantity_of(layer)), expected.image, rtol=2e-5)
     np.testing.assert_array_equal(standard_error_of(layer), expected.noise)
     assert carried(layer, "structures") == {1: "rind", 2: "core"}
+    made = layer_source(layer).output().of  # which sessions and other panels take it for
+    assert isinstance(next(made.inputs())[1].of, CleanFluence)
     assert layer.visible
     assert not fluence(viewer).visible
     assert ran.message == ""
@@ -125,7 +130,7 @@ def copied_files(panel, folder, monkeypatch):
     """Run the copied script in a folder; returns the cleaned layer that it writes (or None), and its curves."""
     shown_by_script(script_with_files(panel, folder, monkeypatch), folder, monkeypatch)
     clean_file, curves = folder / "ball cleaned.nii.gz", folder / "ball curves.csv"
-    layer = read_array(clean_file)[0] if clean_file.exists() else None
+    layer = log10_of(read_array(clean_file)[0]) if clean_file.exists() else None
     return layer, {one.name: one for one in read_curves_csv(curves)} if curves.exists() else {}
 
 
@@ -238,7 +243,7 @@ def test_stop_while_the_denoiser_is_compiled_cleans_nothing(viewer, ran, qtbot, 
 
 @pytest.mark.display
 def test_what_was_cleaned_in_part_says_so_and_is_in_no_script(viewer, ran, qtbot, tmp_path, monkeypatch):
-    held = Held(monkeypatch, gui, "clean_fluence_steps")
+    held = Held(monkeypatch, operations, "clean_volume_steps")
     button(ran, "Clean").click()
     held.wait(qtbot)
     with qtbot.waitSignal(ran.run_finished, timeout=MILLISECONDS):

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from napari_gpubio import denoise, light, workflows
+from napari_gpubio.cli import main
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.napari_io import volume_of
-from napari_gpubio.core.quantity import Quantity, quantity_of, standard_error_of, to_linear
+from napari_gpubio.core.operations.volumes import open_volume
+from napari_gpubio.core.quantity import Quantity
 from napari_gpubio.light.guide import diffusion_guide, with_guide
 from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.statistics import fluence_units, label_fluence
-from tests.volume_samples import built
 
 MEDIA = (
     Medium(label=1, name="top", mua_per_mm=0.02, mus_per_mm=10.0, g=0.9, n=1.37),
@@ -89,8 +89,6 @@ def test_without_halves_the_standard_error_stands_for_them():
     result = simulated(halves=False)
     cleaned = workflows.clean_fluence(result, device="cpu")
     assert "split in two" in " ".join(cleaned.notes)
-    assert quantity_of(built(workflows.cleaned_layer(result, cleaned))).is_light_dose
-    assert standard_error_of(built(workflows.cleaned_layer(result, cleaned))) is None
 
 
 def test_all_time_gates_are_cleaned_together():
@@ -107,14 +105,17 @@ def test_fluence_is_not_averaged_where_the_index_steps(result):
     np.testing.assert_allclose([index[5, 5, 0], index[5, 5, 19]], [1.37, 1.6], rtol=1e-6)
 
 
-def test_the_layer_says_what_it_is(result, clean):
-    unit = fluence_units(power_mw=2.5)[-1]
-    layer = built(workflows.cleaned_layer(result, clean, unit=unit))
-    quantity = quantity_of(layer)
-    assert quantity == Quantity("fluence rate", "mW/mm²", "log10", "cleaned: light, 4,000 photons")
-    np.testing.assert_allclose(to_linear(volume_of(layer), quantity), 2.5 * clean.image, rtol=1e-5)
-    np.testing.assert_allclose(standard_error_of(layer), 2.5 * clean.noise, rtol=1e-6)
-    assert layer.name == "cleaned fluence rate, log10 mW/mm²"
+def test_the_verb_gives_it_in_a_unit_with_its_meaning(result, clean, tmp_path, capsys):
+    light.io.save_result(tmp_path / "run.npz", result)
+    unit = ["--unit", "mW/mm²", "--factor", "2.5"]
+    files = ["--out", str(tmp_path / "clean.nii.gz"), "--noise-out", str(tmp_path / "noise.nii.gz")]
+    assert main(["clean-fluence", str(tmp_path / "run.npz"), *unit, *files, "--device", "cpu"]) == 0
+    assert "gain of signal / noise" in capsys.readouterr().out
+    made, noise = open_volume(tmp_path / "clean.nii.gz"), open_volume(tmp_path / "noise.nii.gz")
+    assert made.quantity == Quantity("fluence rate", "mW/mm²", "linear", "cleaned: light, 4,000 photons")
+    np.testing.assert_array_equal(made.array, np.float32(2.5) * clean.image)
+    np.testing.assert_array_equal(noise.array, np.float32(2.5) * clean.noise)
+    assert "error" in noise.quantity.name
 
 
 def test_the_dose_of_each_region_is_that_of_its_voxels(result, clean):

@@ -35,7 +35,6 @@ def script(
     names: Mapping[str, str] | None = None,
     store: Store = STORE,
     save: Mapping[Any, str] | None = None,
-    end: str = "",
     shows: Sequence[Shown] = (),
 ) -> str:
     """Return Python that makes results: a line for each operation that they need, with what differs from the defaults.
@@ -55,8 +54,6 @@ def script(
     save
         Files that the script is to write results to, by the names of those of the first operation, or by the results of
         others; none by default, where it ends with what is wanted.
-    end
-        Code that goes on with the result, which is named ``result``.
     shows
         Layers that the script is to show in napari.
     """
@@ -66,12 +63,11 @@ def script(
     lines = [writer.line(one) for one in ancestry(*(one.of for one in (*wanted, *saved.values(), *outputs_of(shows))))]
     for path, one in saved.items():
         lines.append(f"{writer.use('save', _HERE)}({writer.reference(one)}, {path!r}, device={device!r})")
-    if outputs and (not saved or end):
+    if outputs and not saved:
         run = writer.use("run", _HERE)
         asked = [writer.result(one) for one in outputs]
         made = [f"{run}({one}, device={device!r})" for one in asked]
         lines.append(f"result = {made[0]}" if len(made) == 1 else "results = [\n    " + ",\n    ".join(made) + ",\n]")
-    lines += [end] if end else []
     if shows:
         lines += [_VIEWER, *(writer.showing(one, device) for one in shows), "napari.run()"]
     napari = ["import napari"] if shows else []

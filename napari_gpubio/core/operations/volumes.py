@@ -19,10 +19,12 @@ from napari_gpubio.core.operations.records import (
     Held,
     Output,
     Reading,
+    Ref,
+    given,
 )
 from napari_gpubio.core.operations.stores import STORE, Store, file, register_kind, run
 from napari_gpubio.core.parameters import param
-from napari_gpubio.core.quantity import GUIDE, HALVES, QUANTITY, Quantity
+from napari_gpubio.core.quantity import GUIDE, HALVES, QUANTITY, Quantity, log10_of
 from napari_gpubio.core.reading import note, reads_file, untold
 from napari_gpubio.core.settings import part
 from napari_gpubio.core.space import checked_affine, same_grid, voxel_sizes_mm
@@ -247,6 +249,36 @@ class HeldVolume(Reading, verb="held-volume", makes={"volume": Volume}):
             halves=data.halves,
             guide=data.guide,
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogOf(Reading, verb="log10-of", makes={"volume": Volume}):
+    """Take the decimal logarithms of a volume, as layers show light; NaN where there is nothing."""
+
+    volume: Ref[Volume] = given("Volume", "Values whose meaning is known.")
+
+    def read(self, data: Any) -> Volume:
+        """Take them."""
+        return log10_volume(data.volume)
+
+
+def log10_volume(volume: Volume) -> Volume:
+    """Return the decimal logarithms of a volume; its halves and its guide stay linear.
+
+    Raises
+    ------
+    InvalidInput
+        If it does not say what it means, or holds logarithms.
+    """
+    known = volume.quantity
+    if known is None or known.is_log:
+        raise InvalidInput(
+            f"{volume.name} holds {'values' if known is None else known.text}; give linear values of known meaning"
+        )
+    return Volume(
+        array=log10_of(volume.array), affine=volume.affine, name=volume.name, halves=volume.halves, guide=volume.guide,
+        quantity=dataclasses.replace(known, scale="log10"),
+    )  # fmt: skip
 
 
 def _meaning(quantity: Quantity | None) -> tuple[str, str, str]:

@@ -7,11 +7,14 @@ from typing import Any
 import numpy as np
 from napari.layers import Image, Labels
 from qtpy.QtCore import Signal
-from qtpy.QtWidgets import QCheckBox, QHBoxLayout, QSpinBox, QWidget
+from qtpy.QtWidgets import QCheckBox, QFormLayout, QHBoxLayout, QSpinBox, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.core.operations.layers import LayerSource, holds_log, layer_source
+from napari_gpubio.core.operations.records import Operation, input_infos
+from napari_gpubio.core.parameters import param_info
+from napari_gpubio.core.settings import part_info, record_fields
 from napari_gpubio.denoise.napari_io import LayerVolume, layer_volume, mask_of
 from napari_gpubio.denoise.operations import Denoise, DenoiseFluence
 from napari_gpubio.gui.connections import connect_all
@@ -102,23 +105,11 @@ class ImageBox(QWidget):
         more = Folded("Missing values", self)
         more.fold(self.gaps)
         lengths = "Voxel size of the layer; windows have the same length in mm along every axis"
-        for text, tip, widget in (
-            (
-                "Image",
-                "A plane, a volume, or a series of volumes: an image layer with 2 to 4 dimensions",
-                self.layer_box,
-            ),
-            ("", lengths, self.sizes),
-            (
-                "Values",
-                "The layer holds log10 values: they are filtered on the linear scale and shown as log10 again",
-                self.log,
-            ),
-            ("Volumes", "Which volumes are denoised; the others are left unchanged", self._series),
-            ("Mask", "Voxels to denoise; all others are left unchanged and out of every average", self.mask_box),
-        ):
-            widget.setToolTip(tip)
-            self._rows.addRow(row_label(text, tip, self), widget)
+        add_row(self._rows, Denoise, "image", self.layer_box)
+        self._rows.addRow(row_label("", lengths, self), self.sizes)
+        add_row(self._rows, Denoise, "log10", self.log, "Values")
+        add_row(self._rows, Denoise, "volumes", self._series)
+        add_row(self._rows, Denoise, "mask", self.mask_box)
         self.gaps.setToolTip("Leave voxels that are NaN or infinite out of every average; they are left unchanged")
         self._rows.addRow(more)
 
@@ -146,6 +137,15 @@ class ImageBox(QWidget):
             size = edges[0] if len(set(edges)) == 1 else " × ".join(edges)
             meaning = "" if image.quantity is None else f"{image.quantity.text}; "
             self.sizes.setText(f"{meaning}{' × '.join(map(str, image.shape[: self.layer.ndim]))} voxels of {size} mm")
+
+
+def add_row(rows: QFormLayout, verb: type[Operation], field: str, widget: QWidget, label: str = "") -> None:
+    """Add the row of a field of an operation, with its label, if there is no other one, and its tip."""
+    known = next(one for one in record_fields(verb) if one.name == field)
+    info = input_infos(verb).get(field) or param_info(known) or part_info(known)
+    assert info is not None
+    widget.setToolTip(info.help)
+    rows.addRow(row_label(label or info.label, info.help, widget.parentWidget()), widget)
 
 
 def is_ours(layer: Any) -> bool:

@@ -1,7 +1,6 @@
 """The modes of the panel, and the inputs of each."""
 
 import math
-from abc import abstractmethod
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,31 +13,27 @@ from napari_gpubio.core.label_volumes import holds_labels, label_volume
 from napari_gpubio.core.layer_files import MEDIA
 from napari_gpubio.core.napari_io import carried, stored_array, volume_of
 from napari_gpubio.core.operations.layers import LayerSource, layer_source
+from napari_gpubio.core.operations.records import input_infos
 from napari_gpubio.core.quantity import guide_of, halves_of
 from napari_gpubio.denoise.fluence import FluenceSettings
-from napari_gpubio.denoise.gui.inputs import is_image, other_half, why_no_image, why_no_volume
+from napari_gpubio.denoise.gui.inputs import add_row, is_image, other_half, why_no_image, why_no_volume
 from napari_gpubio.denoise.napari_io import LayerVolume, key_of
 from napari_gpubio.denoise.operations import Denoise, DenoiseFluence
 from napari_gpubio.denoise.settings import DenoiseSettings
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.fields import ElidedComboBox
-from napari_gpubio.gui.forms import ParamForm, aligned_form, muted_label, row_label
+from napari_gpubio.gui.forms import ParamForm, aligned_form, muted_label
 from napari_gpubio.gui.layers import VOLUME, LayerBox, LayerListener, why_not_array
 from napari_gpubio.gui.operation_form import choose_output
 
 ESTIMATED, NUMBER, MAP = "estimated from the image", "a number", "a map"
-_LEVEL_TIP = (
-    "Standard deviation of the noise, in the unit of the image; for Rician noise, of its real and imaginary parts"
-)
-_SECOND_TIP = "Fluence from the other half of the photons, per photon of that half; the image is the first half"
-_LABELS_TIP = "Tissue or refractive index of each voxel: nothing is averaged across boundaries"
+_NO_MAP = "there is no noise map; open one as an image layer, or have the noise estimated"
 _OWN_HALVES = "The image carries both halves of its photons, which are used."
 _OWN_GUIDE = (
     "The image carries both halves of its photons and the guide of its run, which are used. With the labels of the "
     "run, vessels and other thin, strong absorbers are denoised, too."
 )
 _ALONE = "With a single volume, the noise is estimated from it; two halves of the photons give a better result."
-_LAYER_NAMES = {"noise": "noise map", "second": "second half", "labels": "labels layer"}
 
 
 class Mode(QWidget):
@@ -53,17 +48,11 @@ class Mode(QWidget):
         super().__init__(parent)
         self.viewer, self.form = viewer, form
         self.parts: list[Any] = []
-        self.boxes: dict[str, LayerBox] = {}  # of layers that are inputs beside the image, by their fields
 
-    @abstractmethod
-    def inputs(self) -> dict[str, Any]:
-        """Layers (or a number) that are inputs beside the image, by their keywords in the API.
-
-        Raises
-        ------
-        InvalidInput
-            If something is missing.
-        """
+    @property
+    def boxes(self) -> dict[str, LayerBox]:
+        """The inputs of the operation beside the image that are chosen here, by their fields."""
+        raise NotImplementedError
 
     def set_image(self, layer: Any | None) -> None:
         """Set the image that was chosen; a mode may choose what belongs to it."""
@@ -76,14 +65,11 @@ class Mode(QWidget):
         InvalidInput
             If something is missing or does not fit the image.
         """
-        fields, sources = {"settings": self.form.value()}, dict[str, LayerSource]()
-        for name, given in self.inputs().items():
-            if isinstance(given, float):
-                fields["sigma"] = given
-                continue
-            image.check_same_grid(given, _LAYER_NAMES[name])
-            sources[name] = layer_source(given, label_volume(given) if name == "labels" else None)
-        return fields, sources
+        sources = dict[str, LayerSource]()
+        for name, layer in ((name, box.layer) for name, box in self.boxes.items() if box.layer is not None):
+            image.check_same_grid(layer, f"{input_infos(self.verb)[name].label.lower()}{' layer' * (name == 'labels')}")
+            sources[name] = layer_source(layer, label_volume(layer) if name == "labels" else None)
+        return {"settings": self.form.value()}, sources
 
     def show_draft(self, operation: Any) -> bool:
         """Show an operation of the mode's verb; returns whether layers show all its inputs."""
@@ -111,9 +97,8 @@ class AnlmMode(Mode):
         self.parts = [self.map_box]
         level = QWidget(self)
         self._rows = aligned_form(level)
-        for text, widget in (("Noise level", self.level), ("σ", self.number), ("Noise map", self.map_box)):
-            widget.setToolTip(_LEVEL_TIP)
-            self._rows.addRow(row_label(text, _LEVEL_TIP, self), widget)
+        for name, widget in (("sigma", self.level), ("sigma", self.number), ("noise", self.map_box)):
+            add_row(self._rows, self.verb, name, widget, "Noise level" if widget is self.level else "")
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addWidget(self.form)
@@ -123,20 +108,23 @@ class AnlmMode(Mode):
         connect_all((signal, self._emit_changed) for signal in signals)
         self._show_level()
 
-    def inputs(self) -> dict[str, Any]:
-        """The noise level, or its map."""
-        kind, layer = self.level.currentText(), self.map_box.layer
-        if kind == NUMBER:
-            return {"noise": self._number()}
-        if kind == MAP and layer is None:
-            raise InvalidInput("there is no noise map; open one as an image layer, or have the noise estimated")
-        return {"noise": layer} if kind == MAP else {}
+    @property
+    def boxes(self) -> dict[str, LayerBox]:
+        """The map of the noise, where there is to be one."""
+        return {"noise": self.map_box} if self.level.currentText() == MAP else {}
+
+    def read(self, image: LayerVolume) -> tuple[dict[str, Any], dict[str, LayerSource]]:
+        """Read settings, and the noise level or its map."""
+        for box in self.boxes.values():
+            box.needed(_NO_MAP)
+        fields, sources = super().read(image)
+        return (fields | {"sigma": self._number()} if self.level.currentText() == NUMBER else fields), sources
 
     def show_draft(self, operation: Denoise) -> bool:
         """Show an operation of the mode's verb; returns whether layers show all its inputs."""
-        self.boxes = {} if operation.noise is None else {"noise": self.map_box}
         self.number.setText("" if operation.sigma is None else repr(operation.sigma))
-        self.level.setCurrentText(MAP if self.boxes else ESTIMATED if operation.sigma is None else NUMBER)
+        known = ESTIMATED if operation.sigma is None else NUMBER
+        self.level.setCurrentText(known if operation.noise is None else MAP)
         return super().show_draft(operation)
 
     def _number(self) -> float:
@@ -171,20 +159,15 @@ class FluenceMode(Mode):
         super().__init__(viewer, form, parent)
         self.second_box = LayerBox(viewer, why_no_image, nothing="none: there is one buffer", parent=self)
         self.labels_box = LayerBox(viewer, _why_no_labels, nothing="none", parent=self)
-        self.boxes = {"second": self.second_box, "labels": self.labels_box}
         self.alone = muted_label(self, _ALONE)
         self._image_key = ""
         self._halves, self._guide, self._media = None, None, None  # as the image carries them
         others = LayerListener(viewer, _may_belong, layers_added=self._choose_what_belongs)
         self.parts = [self.second_box, self.labels_box, others]
         self._rows = aligned_form(None)
-        for text, tip, widget in (
-            ("Second half", _SECOND_TIP, self.second_box),
-            ("", _SECOND_TIP, self.alone),
-            ("Labels", _LABELS_TIP, self.labels_box),
-        ):
-            widget.setToolTip(tip)
-            self._rows.addRow(row_label(text, tip, self), widget)
+        add_row(self._rows, self.verb, "second", self.second_box)
+        self._rows.addRow("", self.alone)
+        add_row(self._rows, self.verb, "labels", self.labels_box)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addLayout(self._rows)
@@ -193,11 +176,11 @@ class FluenceMode(Mode):
         signals = (self.form.changed, self.second_box.currentIndexChanged, self.labels_box.currentIndexChanged)
         connect_all((signal, self._emit_changed) for signal in signals)
 
-    def inputs(self) -> dict[str, Any]:
-        """The second half (unless the image carries both) and the labels, where there are any."""
-        second = None if self.has_own_halves else self.second_box.layer
-        layers = {"second": second, "labels": self.labels_box.layer}
-        return {keyword: layer for keyword, layer in layers.items() if layer is not None}
+    @property
+    def boxes(self) -> dict[str, LayerBox]:
+        """The second half, unless the image carries both, and the labels."""
+        labels = {"labels": self.labels_box}
+        return labels if self.has_own_halves else {"second": self.second_box, **labels}
 
     @property
     def has_own_halves(self) -> bool:

@@ -13,9 +13,8 @@ from napari_gpubio.core.text import file_name
 from napari_gpubio.denoise.gui.inputs import ImageBox
 from napari_gpubio.denoise.gui.modes import MODES, FluenceMode, Mode
 from napari_gpubio.denoise.gui.preview import LivePreview
-from napari_gpubio.denoise.gui.request import Request
 from napari_gpubio.denoise.gui.results import AFTER, BEFORE, KEY_TEXT, DenoisedBox, ResultLayers, texts_of
-from napari_gpubio.denoise.gui.run import Denoised, run_steps
+from napari_gpubio.denoise.gui.run import Denoised, Draft, run_steps
 from napari_gpubio.denoise.napari_io import key_of
 from napari_gpubio.gui.connections import Connection, connect_all
 from napari_gpubio.gui.fields import ElidedComboBox
@@ -44,7 +43,7 @@ class DenoisePanel(EnginePanel):
         self.mode_box = ElidedComboBox(self)
         self.result_box = DenoisedBox(self)
         self.results = self.own(ResultLayers(viewer))
-        self.preview = LivePreview(viewer, self._request, self.must_warm_up, self)
+        self.preview = LivePreview(viewer, self._draft, self.must_warm_up, self)
         self._done: Denoised | None = None  # that is shown, of the image that is chosen
         self.preview_button = text_button(
             "Preview this slice", f"Denoise the slice on screen; {KEY_TEXT} hides and shows the preview", self
@@ -140,7 +139,7 @@ class DenoisePanel(EnginePanel):
 
     # -- running --------------------------------------------------------------------------------------------------
 
-    def _request(self) -> Request:
+    def _draft(self) -> Draft:
         """Take down everything that a run needs, in the GUI thread."""
         image, chosen = self.image_box.read_image(), self.image_box.volumes
         fields, sources = self.mode.read(image)
@@ -150,11 +149,11 @@ class DenoisePanel(EnginePanel):
             "skip_gaps": self.image_box.gaps.isChecked(),
         }
         sources |= self.image_box.sources(image)
-        return Request(image=image, verb=self.mode.verb, fields=fields, sources=sources, device=self.device)
+        return Draft(image=image, verb=self.mode.verb, fields=fields, sources=sources, device=self.device)
 
     def make_steps(self, stop: threading.Event) -> Generator[Step, None, Denoised]:
         """Read the inputs and return the run."""
-        steps = run_steps(self._request(), stop)
+        steps = run_steps(self._draft(), stop)
         self.preview.cancel()
         return steps
 
@@ -166,10 +165,10 @@ class DenoisePanel(EnginePanel):
         self.results.show_result(result)
         self.result_box.show_result(result)
         self.show_only(AFTER)
-        if not result.result.complete:
-            self.show_status(texts_of(result.request).stopped)
-        if result.result.notes:
-            self.show_note(notes_text(result.result.notes))
+        if not result.made.result.complete:
+            self.show_status(texts_of(result).stopped)
+        if result.made.result.notes:
+            self.show_note(notes_text(result.made.result.notes))
 
     def show_only(self, part: str) -> None:
         """Show the image before (``before``), ``after``, the ``residual`` or the ``noise``, and hide the others."""
@@ -194,11 +193,11 @@ class DenoisePanel(EnginePanel):
 
     def operation(self) -> Operation:
         """Return the operation of the result that is shown, or of a run with the inputs as they stand."""
-        return self._request().operation() if self._done is None else self._done.operation
+        return self._draft().operation() if self._done is None else self._done.operation
 
     def take_draft(self) -> Callable[[], Operation]:
         """Read the inputs, and return what makes an operation of them."""
-        return self._request().operation
+        return self._draft().operation
 
     def show_draft(self, operation: Operation) -> bool:
         """Show an operation of one of the modes; returns whether layers show all its inputs."""
@@ -215,5 +214,5 @@ class DenoisePanel(EnginePanel):
 
     def script_files(self) -> dict[str, str]:
         """Files that a script writes."""
-        name = file_name(self._request().image.name if self._done is None else self._done.request.image.name)
+        name = file_name(self._draft().image.name if self._done is None else self._done.draft.image.name)
         return {"denoised": f"denoised {name}.nii.gz", "noise": f"noise of {name}.nii.gz"}

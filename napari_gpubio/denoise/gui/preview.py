@@ -14,9 +14,10 @@ from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.napari_io import KEY, carried
 from napari_gpubio.core.steps import Step
 from napari_gpubio.denoise.gui.inputs import PANEL
-from napari_gpubio.denoise.gui.request import Noise, Request
+from napari_gpubio.denoise.gui.run import Draft, without_previews
 from napari_gpubio.denoise.kernels.anlm.problem import Triple
-from napari_gpubio.denoise.napari_io import Array, Box, LayerVolume, Part, key_of, place_of_part
+from napari_gpubio.denoise.napari_io import LayerVolume, key_of, place_of_part
+from napari_gpubio.denoise.parts import Array, Box, Filtering, Noise, Part
 from napari_gpubio.gui.connections import Connections, Debouncer
 from napari_gpubio.gui.jobs import LatestJob, Outcome
 from napari_gpubio.gui.views import camera_of
@@ -94,20 +95,20 @@ class NoiseOfWhole:
     def __init__(self) -> None:
         self._known: tuple[object, Noise] | None = None
 
-    def of(self, request: Request, volume: int) -> Noise:
-        """The noise that a run would find, see `Request.find_noise`."""
-        array, mask = np.asarray(request.image.array), request.selection.mask
+    def of(self, image: LayerVolume, filtering: Filtering, volume: int) -> Noise:
+        """The noise that a run would find, see `Filtering.find_noise`."""
+        array, mask = np.asarray(image.array), filtering.selection.mask
         place = array.__array_interface__["data"], array.shape, array.strides
-        where = request.is_across_volumes or volume, request.settings.is_rician, request.selection.skip_gaps
+        where = filtering.is_across_volumes or volume, filtering.settings.is_rician, filtering.selection.skip_gaps
         inside = None if mask is None else mask.array.tobytes()
-        key = request.image.key, place, request.image.is_log, inside, where
+        key = image.key, place, image.is_log, inside, where
         if self._known is None or self._known[0] != key:
-            self._known = key, request.find_noise(volume)
+            self._known = key, filtering.find_noise(volume)
         return self._known[1]
 
 
 def preview_steps(
-    request: Request,
+    draft: Draft,
     shown: ShownSlice,
     stop: threading.Event,
     *,
@@ -116,15 +117,15 @@ def preview_steps(
 ) -> Generator[Step, None, Preview | None]:
     """Denoise a slice; None if it was stopped."""
     yield Step(0, 1, "preview")
-    if request.needs_noise:
-        request = request.with_noise((noise_of_whole or NoiseOfWhole()).of(request, shown.volume))
-    image, begun = request.image, time.perf_counter()
-    box = shown.around(image.shape)
+    image, filtering = draft.image, draft.filtering()
+    if filtering.needs_noise:
+        filtering = filtering.with_noise((noise_of_whole or NoiseOfWhole()).of(image, filtering, shown.volume))
+    begun, box = time.perf_counter(), shown.around(image.shape)
     part = Part(box, slice(shown.volume, shown.volume + 1), shown.axes)
-    block = request.cut(part)
+    block = filtering.cut(part)
     denoised = block.unchanged()
     if denoised is None:
-        found = yield from block.steps(stop)
+        found = yield from without_previews(block.steps(device=draft.device, stop=stop))
         if not found.complete:
             return None
         denoised = found.denoised.array
@@ -157,7 +158,7 @@ class LivePreview(QObject):
     ----------
     viewer
         The napari viewer.
-    read_request
+    read_draft
         Returns what the panel is set to; raises InvalidInput where that is not possible.
     must_wait
         Whether the filter is still being compiled; a preview then starts at the next `resume`.
@@ -168,14 +169,14 @@ class LivePreview(QObject):
     shown = Signal()
 
     def __init__(
-        self, viewer: Any, read_request: Callable[[], Request], must_wait: Callable[[], bool], parent: QObject
+        self, viewer: Any, read_draft: Callable[[], Draft], must_wait: Callable[[], bool], parent: QObject
     ) -> None:
         super().__init__(parent)
         self.live = False
-        self._viewer, self._read_request, self._must_wait = viewer, read_request, must_wait
+        self._viewer, self._read_draft, self._must_wait = viewer, read_draft, must_wait
         self._waits, self._warm, self._in_two = False, False, False
         self._speed = 5e5  # voxels per second, as measured by the last preview that was to be quick
-        self._next: tuple[Request, ShownSlice] | None = None  # the whole slice, once its middle is seen
+        self._next: tuple[Draft, ShownSlice] | None = None  # the whole slice, once its middle is seen
         self._noise_of_whole = NoiseOfWhole()
         self._job = LatestJob(self)
         self._job.finished.connect(self._on_finished)
@@ -206,22 +207,22 @@ class LivePreview(QObject):
         if self._waits:
             return
         try:
-            request = self._read_request()
-            found = self._slice(request)
+            draft = self._read_draft()
+            found = self._slice(draft)
         except GpuBioError as error:
             self.error_occurred.emit(str(error))
             return
         if found is None:
-            why = _OBLIQUE if request.image.is_oblique else NO_SLICE if self._viewer.dims.ndisplay == 3 else ""
+            why = _OBLIQUE if draft.image.is_oblique else NO_SLICE if self._viewer.dims.ndisplay == 3 else ""
             self.status_changed.emit(why)
             return
         whole, middle = found
         self._in_two = middle is not None
         if middle is not None:
-            self._next = request, whole
+            self._next = draft, whole
         self.status_changed.emit("preview …" if self._warm else _STARTING)
         may_be_quick = self._warm and not self._job.is_busy  # with what was cancelled
-        self._submit(request, middle or whole, is_whole=middle is None)
+        self._submit(draft, middle or whole, is_whole=middle is None)
         if may_be_quick:
             self._job.wait(QUICK_SECONDS)
 
@@ -253,18 +254,18 @@ class LivePreview(QObject):
         self.cancel()
         self._job.abandon()
 
-    def _submit(self, request: Request, shown: ShownSlice, *, is_whole: bool) -> None:
+    def _submit(self, draft: Draft, shown: ShownSlice, *, is_whole: bool) -> None:
         steps = partial(preview_steps, is_whole=is_whole, noise_of_whole=self._noise_of_whole)
-        self._job.submit(lambda stop: steps(request, shown, stop))
+        self._job.submit(lambda stop: steps(draft, shown, stop))
 
-    def _slice(self, request: Request) -> tuple[ShownSlice, ShownSlice | None] | None:
+    def _slice(self, draft: Draft) -> tuple[ShownSlice, ShownSlice | None] | None:
         """The slice on screen, and its middle if all of it takes a while; None if there is none."""
-        dims, image = self._viewer.dims, request.image
+        dims, image, filtering = self._viewer.dims, draft.image, draft.filtering()
         ndim = len(image.shape)
         layer = self._layer_of(image.key)
         if dims.ndisplay == 3 or image.is_oblique or layer is None:
             return None
-        reach = request.reach()
+        reach = filtering.reach()
         if image.is_plane:
             x, y, z = (slice(0, n) for n in image.shape)
             return ShownSlice(2, (x, y, z), reach), None
@@ -283,7 +284,7 @@ class LivePreview(QObject):
         place = [0.0, 0.0, 0.0]
         for axis in (-3, -2, -1):
             place[image.stored_axis(axis)] = middle[axis]
-        near = request.reach(near=True)
+        near = filtering.reach(near=True)
         return shown, shown.middle((place[0], place[1], place[2]), image.shape, near, cost)
 
     def _layer_of(self, key: str | None) -> Any | None:
@@ -303,8 +304,8 @@ class LivePreview(QObject):
         elif outcome.result is not None:
             self._show_layer(outcome.result)
             if self._next is not None:
-                (request, whole), self._next = self._next, None
-                self._submit(request, whole, is_whole=True)
+                (draft, whole), self._next = self._next, None
+                self._submit(draft, whole, is_whole=True)
 
     def _show_layer(self, preview: Preview) -> None:
         if not (preview.is_whole and self._in_two):  # the rest of a slice is denoised faster than its middle

@@ -13,22 +13,21 @@ from qtpy.QtWidgets import QButtonGroup, QHBoxLayout, QPushButton, QWidget
 from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.napari_io import KEY, carried
 from napari_gpubio.core.operations.files import record_of_output
-from napari_gpubio.core.quantity import QUANTITY, Quantity, Scale, quantity_metadata
+from napari_gpubio.core.quantity import QUANTITY, Quantity, quantity_metadata
 from napari_gpubio.denoise.fluence.model import PROVABLE_TIMES
 from napari_gpubio.denoise.gui.inputs import PANEL, both_halves
-from napari_gpubio.denoise.gui.request import Request
 from napari_gpubio.denoise.gui.run import Denoised, number_texts
-from napari_gpubio.denoise.napari_io import Array, LayerVolume, key_of
+from napari_gpubio.denoise.napari_io import LayerVolume, key_of
 from napari_gpubio.denoise.operations import Denoise
+from napari_gpubio.denoise.parts import Array
 from napari_gpubio.gui.forms import text_button
 from napari_gpubio.gui.number_table import Number
 from napari_gpubio.gui.results import ResultBox
 
 BEFORE, AFTER, RESIDUAL, NOISE, SCALE = "before", "after", "residual", "noise", "scale"
 _INPUT = "input"  # the image, where not it but the mean of both halves was denoised
-_PARTS = (AFTER, RESIDUAL, NOISE, SCALE, BEFORE)
 _WORD = "denoise {}"  # under which a layer carries its part
-_OUTPUTS = {AFTER: "denoised", RESIDUAL: "residual", NOISE: "noise", SCALE: "scale"}  # of the operation
+_VOLUMES = {AFTER: "denoised", RESIDUAL: "residual", NOISE: "noise", SCALE: "scale", BEFORE: "before"}  # of a result
 _TITLES = {AFTER: "denoised {}", RESIDUAL: "residual {}", SCALE: "scale (mm) of {}", BEFORE: "{}"}
 # Keys under which a result carries its image, the image's other half, and the meaning of its noise.
 _SOURCE, _PARTNER, _NOISE = "source", "partner", "noise"
@@ -106,11 +105,11 @@ _FLUENCE_ALONE_TEXTS = dataclasses.replace(
 )
 
 
-def texts_of(request: Request) -> ResultTexts:
+def texts_of(done: Denoised) -> ResultTexts:
     """Return the texts about the results of a run."""
-    if request.verb is Denoise:
+    if isinstance(done.operation, Denoise):
         return _ANLM_TEXTS
-    return _FLUENCE_TEXTS if request.has_halves else _FLUENCE_ALONE_TEXTS
+    return _FLUENCE_TEXTS if done.made.has_halves else _FLUENCE_ALONE_TEXTS
 
 
 class ResultLayers:
@@ -122,17 +121,14 @@ class ResultLayers:
 
     def show_result(self, done: Denoised) -> None:
         """Show a result; the input is hidden behind it."""
-        image = done.request.image
+        image = done.draft.image
         self.source = image.key
         extremes = {RESIDUAL: (-done.residual_limit, done.residual_limit)}
-        for part, data in (
-            (BEFORE, done.before), (SCALE, done.scale), (NOISE, done.noise), (RESIDUAL, done.residual),
-            (AFTER, done.clean),
-        ):  # fmt: skip
-            if data is None:
+        for part, name in [*_VOLUMES.items()][::-1]:
+            if (volume := getattr(done.made, name)) is None:
                 self._release(part)
             else:
-                self._show_layer(part, done, data, _display_of(part, image, extremes.get(part)))
+                self._show_layer(part, done, image.shown(volume.array), _display_of(part, image, extremes.get(part)))
         self.show_only(AFTER)
 
     def show_only(self, part: str) -> None:
@@ -154,7 +150,7 @@ class ResultLayers:
     def keep(self) -> str:
         """Leave the layers to the user, so that the next run makes new ones; returns the name of the image."""
         names = []
-        for part in _PARTS:
+        for part in _VOLUMES:
             if (layer := self._layer(part)) is not None:
                 layer.metadata[KEY] = {**layer.metadata[KEY], PANEL: "kept"}
                 names.append(layer.name)
@@ -176,7 +172,7 @@ class ResultLayers:
         self.release_input()
 
     def _show_layer(self, part: str, done: Denoised, data: Array, display: dict[str, Any]) -> None:
-        layer, image, metadata = self._layer(part), done.request.image, _carried(part, done)
+        layer, image, metadata = self._layer(part), done.draft.image, _carried(part, done)
         if layer is not None and layer.data.shape == data.shape and _is_like(layer, image, metadata):
             layer.data = data
             layer.metadata[KEY] = metadata
@@ -209,13 +205,13 @@ class ResultLayers:
         """The part of the current result that a layer holds, or None."""
         if carried(layer, _SOURCE) != self.source:
             return None
-        return next((part for part in _PARTS if carried(layer, PANEL) == _WORD.format(part)), None)
+        return next((part for part in _VOLUMES if carried(layer, PANEL) == _WORD.format(part)), None)
 
 
 def _name(part: str, done: Denoised) -> str:
     """Name of a new layer."""
-    image, partner = done.request.image, done.request.partner
-    title = texts_of(done.request).noise_title if part == NOISE else _TITLES[part]
+    image, partner = done.draft.image, done.draft.partner
+    title = texts_of(done).noise_title if part == NOISE else _TITLES[part]
     return title.format(both_halves(image.name, partner) if partner else image.name)
 
 
@@ -231,39 +227,27 @@ def _display_of(part: str, image: LayerVolume, limits: tuple[float, float] | Non
 
 def _carried(part: str, done: Denoised) -> dict[str, Any]:
     """Metadata of a layer: its grid, its meaning, and its provenance."""
-    image = done.request.image
+    image = done.draft.image
     metadata = {name: value for name, value in image.carried.items() if name != "scan"}
     metadata |= {
         PANEL: _WORD.format(part),
         _SOURCE: image.key,
-        _PARTNER: done.request.partner,
-        _NOISE: texts_of(done.request).noise,
-        "parameters": dict(done.result.parameters),
+        _PARTNER: done.draft.partner,
+        _NOISE: texts_of(done).noise,
+        "parameters": dict(done.made.result.parameters),
     }
-    if (output := _OUTPUTS.get(part)) is not None:
-        metadata[RECORD] = record_of_output(done.operation.output(output))
+    if part != BEFORE:
+        metadata[RECORD] = record_of_output(done.operation.output(_VOLUMES[part]))
     if part == SCALE:
         metadata |= {"unit": "mm", "factor": 1.0}
-    elif part == AFTER and (scan := _scan_with(image.carried.get("scan"), done.stored)) is not None:
+    elif part == AFTER and (scan := _scan_with(image.carried.get("scan"), done.made.denoised.array)) is not None:
         metadata["scan"] = scan
+    is_known = part not in (BEFORE, AFTER) or image.quantity is not None
+    quantity: Quantity | None = getattr(done.made, _VOLUMES[part]).quantity if is_known else None
+    if quantity is not None and part == NOISE:
+        quantity = dataclasses.replace(quantity, name=texts_of(done).noise)
     error = done.standard_error if part == AFTER else None
-    quantity = _quantity_of_part(part, image, texts_of(done.request).noise)
     return metadata if quantity is None else {**metadata, **quantity_metadata(quantity, standard_error=error)}
-
-
-def _quantity_of_part(part: str, image: LayerVolume, noise: str) -> Quantity | None:
-    """What the numbers of a layer mean; None for an image of which that is not known either."""
-    scale: Scale = "log10" if image.is_log else "linear"
-    if part == NOISE:
-        return Quantity(noise, image.unit, scale)
-    if part == RESIDUAL:
-        return Quantity("input minus denoised", "" if image.is_log else image.unit)
-    if part == SCALE:
-        return Quantity("standard deviation of the window", "mm")
-    if image.quantity is None:
-        return None
-    source = f"denoised: {image.quantity.source or image.name}" if part == AFTER else image.quantity.source
-    return dataclasses.replace(image.quantity, scale=scale, source=source)
 
 
 def _scan_with(scan: Any, data: Array) -> Any | None:
@@ -318,7 +302,7 @@ class DenoisedBox(ResultBox):
 
     def show_result(self, done: Denoised) -> None:
         """Show the numbers of a result."""
-        texts, image = texts_of(done.request), done.request.image
+        texts, image = texts_of(done), done.draft.image
         shown = number_texts(done.numbers, image, texts.times, texts.before_gain(done.numbers.times))
         rows = (
             ("noise", "Noise / signal" if image.is_log else "Noise σ", _NOISE_TIP),
@@ -329,5 +313,5 @@ class DenoisedBox(ResultBox):
         self.show_numbers(Number(group=_GROUP, name=name, text=shown[key], note=tip) for key, name, tip in rows)
         what = f"{texts.noise[:1].upper()}{texts.noise[1:]}"
         self._buttons[NOISE].setToolTip(f"{what}, as it was found or given\n{_FLIPS}")
-        self._buttons[SCALE].setVisible(done.scale is not None)
+        self._buttons[SCALE].setVisible(done.made.scale is not None)
         self.show()

@@ -13,7 +13,7 @@ from napari_gpubio.core.napari_io import carried
 from napari_gpubio.core.operations.records import Operation
 from napari_gpubio.core.steps import Step
 from napari_gpubio.core.text import file_name
-from napari_gpubio.gui.actions import FLUENCE, ActionBar, ResultAction, ResultContext, ScriptStep
+from napari_gpubio.gui.actions import ActionBar, FindOutput, ResultAction, ResultContext
 from napari_gpubio.gui.connections import Connections, connect_all
 from napari_gpubio.gui.file_dialogs import open_path
 from napari_gpubio.gui.jobs import LatestJob, Outcome
@@ -73,7 +73,10 @@ class VoxelMode(Mode[LightResult]):
         self._need, self._load = LatestJob(self), LatestJob(self)
         inserted = self.viewer.layers.events.inserted
         self._loaded = Connections(lambda: ((inserted, self._on_inserted),))
-        self._done: tuple[LightResult | None, tuple[ScriptStep, ...]] = None, ()  # actions on a result, as code
+        self._done: tuple[LightResult | None, dict[str, FindOutput]] = (
+            None,
+            {},
+        )  # with a result, by the files of scripts
         self._several: LoadedSources | None = None  # of a file, where it has more than one
         self._taking = False  # inputs over from a file, which are no change
         self._fill()
@@ -92,7 +95,7 @@ class VoxelMode(Mode[LightResult]):
         self.detector_box = DetectorBox(self)
         self.run_box, self.display_box = VoxelRunBox(self), VoxelDisplayBox(self)
         self.results = VoxelResultBox(self.plots, self)
-        self.actions = ActionBar(FLUENCE, self.panel)
+        self.actions = ActionBar(self.panel)
         self.panel.above_run.addWidget(self.actions)
         self._add_sections(
             (
@@ -396,16 +399,16 @@ class VoxelMode(Mode[LightResult]):
         """Do something next with the displayed result."""
         layers, set_aside = {"fluence": self.view.layer(), "labels": self._labels.layer}, self.view.set_aside
         try:
-            result = self.needed_result().result
-            record = partial(self._record, result)
-            action.start(ResultContext(self.panel, result, layers, self.options, set_aside, record))
+            shown = self.needed_result()
+            made, record = partial(_operation_of, shown), partial(self._record, shown.result)
+            action.start(ResultContext(self.panel, shown.result, layers, self.options, set_aside, made, record))
         except GpuBioError as error:
             self.panel.show_error(str(error))
 
-    def _record(self, result: LightResult, step: ScriptStep) -> None:
-        """Keep the code of what was done with a result, until there is another one."""
-        before = self._done[1] if self._done[0] is result else ()
-        self._done = result, tuple(dict.fromkeys((*before, step)))
+    def _record(self, result: LightResult, path: str, find: FindOutput) -> None:
+        """Keep what was made of a result, until there is another one."""
+        before = self._done[1] if self._done[0] is result else {}
+        self._done = result, {**before, path: find}
 
     # -- saved results --------------------------------------------------------------------------------------------
 
@@ -454,31 +457,23 @@ class VoxelMode(Mode[LightResult]):
     def operation(self) -> Operation:
         """Return the operation of the result that is shown, or of a run with the inputs as they stand."""
         shown = self.results.displayed
-        made = None if shown is None else shown.operation or (shown.later and shown.later())
-        if made is not None:
+        if shown is not None and (made := _operation_of(shown)) is not None:
             return made
         request = self.request()
         return operation_of(request, self._domains.of(request.volume))
 
     def script_files(self) -> dict[Any, str]:
-        """Files that a script writes: the run, and its fluence as it is displayed."""
+        """Files that a script writes: the run, its fluence as it is displayed, and what was made of it since."""
         made, shown = self.operation(), self.results.displayed
         name = file_name(made.title if self._labels.layer is None else self._labels.layer.name)
         gates = self.run_box.settings.gate_count if shown is None else shown.traced.settings.gate_count
         fluence = fluence_of(made, gates, self.requested_options())
-        return {made.output(): f"{name}.npz", fluence.output(): f"{name} fluence.nii.gz"}
-
-    def script_end(self) -> str:
-        """Code of what was done with the result since, with which a script goes on."""
-        made_of, steps = self._done
-        if not steps or made_of is not self.results.result:
-            return ""
-        unit, imports = self.requested_options().unit, sorted({line for step in steps for line in step.imports})
-        lines = [
-            f"unit = FluenceUnit({unit.name!r}, {unit.factor!r})",
-            *(line for step in steps for line in step.lines),
-        ]
-        return "\n".join([*_STEP_IMPORTS, *imports, "", *lines, ""])
+        result, done = self._done
+        since = {find(): path for path, find in done.items() if result is self.results.result}
+        since.pop(None, None)
+        return {made.output(): f"{name}.npz", fluence.output(): f"{name} fluence.nii.gz", **since}
 
 
-_STEP_IMPORTS = ("from napari_gpubio import light", "from napari_gpubio.light.statistics import FluenceUnit")
+def _operation_of(shown: Displayed[LightResult]) -> Operation | None:
+    """What makes a result that is shown."""
+    return shown.operation or (shown.later() if shown.later is not None else None)

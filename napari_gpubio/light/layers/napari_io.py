@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import KEY, LayerData, carried
-from napari_gpubio.core.quantity import Quantity
+from napari_gpubio.core.quantity import Quantity, log10_of
 from napari_gpubio.light.layers.model import LayeredMedium
 from napari_gpubio.light.layers.result import Estimates, LayeredResult
 from napari_gpubio.light.layers.settings import LayeredSettings
@@ -26,7 +26,6 @@ from napari_gpubio.light.napari_io import (
     decade_limits,
     fluence_word,
     labels_layer,
-    log10_of,
     log_name,
 )
 from napari_gpubio.light.result import UNITS

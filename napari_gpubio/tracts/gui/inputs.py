@@ -25,10 +25,10 @@ from napari_gpubio.gui.forms import ParamForm, muted_label, text_button
 from napari_gpubio.gui.tables import color_chip
 from napari_gpubio.gui.views import show_as_plane
 from napari_gpubio.tracts.directions import Cone, Directions, FromFod, Isotropic
-from napari_gpubio.tracts.gui.bundles import BundleList
+from napari_gpubio.tracts.gui.bundles import BundleList, Position
 from napari_gpubio.tracts.gui.region_box import RegionBox
-from napari_gpubio.tracts.gui.request import BundleSettings
-from napari_gpubio.tracts.seeds import SeedSettings
+from napari_gpubio.tracts.gui.tracing import BundleSettings
+from napari_gpubio.tracts.seeds import AtPoints, InRegion, SeedSettings
 from napari_gpubio.tracts.settings import Method, TensorGeodesic
 
 _WHOLE_BRAIN = (
@@ -98,6 +98,20 @@ class SeedBox(QWidget):
         """The label to seed from; 0 while there is none."""
         return int(self.region_box.key or 0)
 
+    def seeds_at(self, center_mm: Position | None) -> AtPoints | InRegion:
+        """Return the seeds around a click, or of the region where there is none; InvalidInput if they are of no use."""
+        form: SeedSettings = self.form.value()
+        if center_mm is None:
+            return InRegion(per_voxel=form.per_voxel)
+        if form.points == 1 or form.radius_mm == 0:
+            return AtPoints(seed=(center_mm,))
+        return AtPoints(seed=(center_mm,), radius_mm=form.radius_mm, points=form.points)
+
+    def show_seeds(self, seeds: Any) -> None:
+        """Show seeds of an operation: how many they are, and how far around a click."""
+        names = ("radius_mm", "points") if isinstance(seeds, AtPoints) else ("per_voxel",)
+        self.form.set_value(dataclasses.replace(self.form.value(), **{name: getattr(seeds, name) for name in names}))
+
     def seed_from_click(self) -> None:
         """Seed from the click again."""
         self.region_box.layer_box.setCurrentIndex(0)
@@ -135,15 +149,14 @@ class SeedBox(QWidget):
 
 def summary_of(settings: BundleSettings) -> str:
     """Return in one line how fibers were traced."""
-    seeds, directions, tracking = settings.seeds, settings.directions, settings.tracking
+    seeds, directions, tracking = settings.seeds, settings.directions, settings.method
     metric = f", {kind_of(tracking.metric)} metric" if isinstance(tracking, TensorGeodesic) else ""
     parts = [f"{kind_of(tracking)}{metric}"]
-    if settings.region:
+    if isinstance(seeds, InRegion):
         each = "a seed" if seeds.per_voxel == 1 else f"{seeds.per_voxel:,} seeds"
-        parts.append(f"{each} in each voxel of label {settings.label} of {settings.region}")
+        parts.append(f"{each} in each voxel of {settings.region}")
     else:
-        is_point = seeds.points == 1 or seeds.radius_mm == 0
-        parts.append("1 seed" if is_point else f"{seeds.points:,} seeds within {seeds.radius_mm:g} mm")
+        parts.append("1 seed" if seeds.points == 1 else f"{seeds.points:,} seeds within {seeds.radius_mm:g} mm")
     parts.append(f"{_fan_text(directions)}{'' if directions.both_ways else ', one way'}")
     return "; ".join([*parts, *_changes(tracking)])
 

@@ -19,9 +19,10 @@ from napari_gpubio.tracts.fods.model import FodField
 from napari_gpubio.tracts.gui.bundles import Bundle, BundleList
 from napari_gpubio.tracts.gui.fibers import fiber_layer, pack_fibers
 from napari_gpubio.tracts.gui.records import add_maps
-from napari_gpubio.tracts.gui.request import BundleSettings, Traced
 from napari_gpubio.tracts.gui.source import Trackable
+from napari_gpubio.tracts.gui.tracing import BundleSettings, Traced
 from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
+from napari_gpubio.tracts.seeds import AtPoints
 
 MARKER_MM = 4.0  # diameter of a marker
 
@@ -45,7 +46,7 @@ class FiberDisplay(QObject, RunDisplay):
 
     def show_preview(self, traced: Traced) -> None:
         """Show the fibers that a run has traced so far, unless their bundle is gone."""
-        name, key = traced.request.name, traced.request.key
+        name, key = traced.draft.name, traced.draft.key
         if isinstance(key, int):
             bundle = self._bundles.find(key)
             if bundle is None:
@@ -53,9 +54,8 @@ class FiberDisplay(QObject, RunDisplay):
             name = bundle.name
         if traced.fibers is not None:
             layer = self.set_fibers(key, name, traced.fibers, traced.lines)
-            request = traced.request
             record = None if traced.record is None else record_of_output(traced.record.output())
-            layer.metadata[KEY].update(settings=request.settings, seeds_mm=traced.seeds_mm, **{RECORD: record})
+            layer.metadata[KEY].update(settings=traced.draft.settings, seeds_mm=traced.seeds_mm, **{RECORD: record})
             self.fibers_shown.emit(layer)
 
     def show_result(self, traced: Traced) -> None:
@@ -78,10 +78,10 @@ class FiberDisplay(QObject, RunDisplay):
 
     def keep_result(self, traced: Traced) -> None:
         """Show tensors that were fitted, even if other fibers have been requested since."""
-        field, source = traced.field, traced.request.source
+        field, source = traced.field, traced.draft.source
         if not isinstance(source, DiffusionScan) or not isinstance(field, TensorField) or not field.complete:
             return
-        self.tensors_shown.emit(add_maps(self.viewer, field, source, traced.request.study))
+        self.tensors_shown.emit(add_maps(self.viewer, field, source, traced.draft.study))
         self._raise_fibers()
         if field.notes:
             self.note_occurred.emit(notes_text(field.notes))
@@ -132,9 +132,9 @@ class FiberDisplay(QObject, RunDisplay):
         found: dict[object, Bundle] = {}
         for layer in self.viewer.layers:
             key, settings = key_of(layer), settings_of(layer)
-            if isinstance(key, int) and settings is not None and settings.center_mm is not None:
+            if isinstance(key, int) and settings is not None and isinstance(settings.seeds, AtPoints):
                 color = theme.REGIONS[len(found) % len(theme.REGIONS)]
-                found.setdefault(key, Bundle(key=key, name=layer.name, center_mm=settings.center_mm, color=color))
+                found.setdefault(key, Bundle(key=key, name=layer.name, center_mm=settings.seeds.seed[0], color=color))
         return list(found.values())
 
     def follow_bundles(self) -> None:

@@ -4,7 +4,7 @@ import threading
 import weakref
 from collections.abc import Generator, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from napari.layers import Labels
@@ -44,12 +44,9 @@ from napari_gpubio.tracts.operations import (
 )
 from napari_gpubio.tracts.operations.sources import fibers_source
 from napari_gpubio.tracts.operations.tensors import FittedTensors
-from napari_gpubio.tracts.seeds import AtPoints, InRegion
+from napari_gpubio.tracts.regions import Region
 from napari_gpubio.tracts.tensors.maps import scalar_map
 from napari_gpubio.tracts.tensors.run import fit_steps
-
-if TYPE_CHECKING:
-    from napari_gpubio.tracts.gui.request import Request
 
 _OPENS: dict[type, Any] = {
     DiffusionScan: OpenScan, TensorField: OpenTensors, FodField: OpenFods, FixelField: OpenFixels
@@ -216,31 +213,22 @@ def add_maps(viewer: Any, field: TensorField, scan: DiffusionScan, study: str) -
 # -- tracking ---------------------------------------------------------------------------------------------------------
 
 
-def track_draft(request: "Request") -> Operation:
-    """Return the operation that a run of the tracking panel does, in a worker."""
-    settings, source = request.settings, request.record or field_output(request.source)
-    made: Operation = _TRACKS[source.kind](
-        field=source,
-        region=None if request.region is None else HeldRegion.of(request.region),
-        seeds=_seeds(request),
-        directions=settings.directions,
-        method=settings.tracking,
-    )
+def tracking_in(source: Trackable, record: Output[Any] | None, region: Region | None, **settings: Any) -> Operation:
+    """Return the operation that tracks in what is on screen, in a worker; see `field_output`.
+
+    Parameters
+    ----------
+    source
+        What is tracked in.
+    record
+        The result that it is, if that is known.
+    region
+        To seed from, or None.
+    **settings
+        Other fields of the operation.
+    """
+    field, held = record or field_output(source), None if region is None else HeldRegion.of(region)
+    made: Operation = _TRACKS[field.kind](field=field, region=held, **settings)
+    if not isinstance(source, DiffusionScan):
+        _known[source] = field
     return made
-
-
-def track_operation(request: "Request", field: Field, seeds_mm: Any) -> Operation | None:
-    """Return the operation of a run, in a worker; None if it would not begin at the very seeds."""
-    made: Any = track_draft(request)
-    _known[field] = made.field  # of a scan, the tensors that were fitted now
-    return made if np.array_equal(made.seeds.points_in(field, request.region), seeds_mm) else None
-
-
-def _seeds(request: "Request") -> AtPoints | InRegion:
-    seeds, center = request.settings.seeds, request.settings.center_mm
-    if request.region is not None:
-        return InRegion(per_voxel=seeds.per_voxel)
-    assert center is not None, "there is a click or a region"
-    if seeds.points == 1 or seeds.radius_mm == 0:
-        return AtPoints(seed=(center,))
-    return AtPoints(seed=(center,), radius_mm=seeds.radius_mm, points=seeds.points)

@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Callable, Generator
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,9 +40,7 @@ from napari_gpubio.tracts.gui.records import (
     field_steps,
     pictures,
     record_of_field,
-    track_draft,
 )
-from napari_gpubio.tracts.gui.request import BundleSettings, Request, Traced, traced_steps
 from napari_gpubio.tracts.gui.results import FiberBox
 from napari_gpubio.tracts.gui.source import (
     HINT,
@@ -54,13 +51,14 @@ from napari_gpubio.tracts.gui.source import (
     trackable_of,
     why_not_trackable,
 )
+from napari_gpubio.tracts.gui.tracing import BundleSettings, Draft, Traced, traced_steps
 from napari_gpubio.tracts.io.tractograms import read_tractogram
 from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
 from napari_gpubio.tracts.napari_io import field_of
 from napari_gpubio.tracts.operations import Track, TrackInFixels, TrackInFods
 from napari_gpubio.tracts.regions import Region
 from napari_gpubio.tracts.run import track_to_file_steps
-from napari_gpubio.tracts.seeds import AtPoints, white_matter
+from napari_gpubio.tracts.seeds import AtPoints, InRegion, white_matter
 
 if TYPE_CHECKING:
     import napari.viewer
@@ -194,8 +192,8 @@ class TrackingPanel(EnginePanel):
         settings = None if layer is None else settings_of(layer)
         if settings is None:
             return
-        self.seed_box.form.set_value(settings.seeds)
-        self.methods.show(settings.directions, settings.tracking)
+        self.seed_box.show_seeds(settings.seeds)
+        self.methods.show(settings.directions, settings.method)
         self._retrack.stop()
 
     def _show_settings(self) -> None:
@@ -203,7 +201,7 @@ class TrackingPanel(EnginePanel):
         layer = self.results.layer
         made = None if layer is None else settings_of(layer)
         try:
-            differ = made is not None and not made.is_traced_like(self._settings(made.center_mm, made.region))
+            differ = made is not None and made != self._settings_like(made)
         except InvalidInput:  # what the form holds is no settings
             differ = True
         self.seed_box.show_settings(made, differ=differ)
@@ -268,20 +266,16 @@ class TrackingPanel(EnginePanel):
     def track_to_file(self, path: str | Path) -> None:
         """Trace with the inputs as they stand and write the fibers to a file as they come; nothing is shown."""
         try:
-            request = self._request(self.bundles.current, self.seed_box.region_box.layer)
+            draft = self._draft()
         except InvalidInput as error:
             self.show_error(f"{error}.")
             return
-        settings = request.settings
+        how = draft.settings.directions, draft.settings.method
 
         def make(stop: threading.Event) -> Generator[Step, None, int]:
-            field = yield from field_steps(request.source, settings.device, stop)
-            seeds = request.seed_points(field)
-            return (
-                yield from track_to_file_steps(
-                    str(path), field, seeds, settings.directions, settings.tracking, device=settings.device, stop=stop
-                )
-            )
+            field = yield from field_steps(draft.source, draft.device, stop)
+            seeds = draft.seed_points(field)
+            return (yield from track_to_file_steps(str(path), field, seeds, *how, device=draft.device, stop=stop))
 
         self.run_other(make, lambda count: self.show_status(f"{count:,} fibers in {Path(path).name}"))
 
@@ -299,8 +293,8 @@ class TrackingPanel(EnginePanel):
     def _on_drag(self, moved: Bundle) -> None:
         """Trace fewer fibers of the same fan, to follow the mouse."""
         if self.field is not None:
-            request = self._request(moved, None).thinned(PREVIEW_FIBERS)
-            self._preview.submit(lambda stop: traced_steps(request, stop))
+            draft = self._draft_of(moved, None).thinned(PREVIEW_FIBERS)
+            self._preview.submit(lambda stop: traced_steps(draft, stop))
 
     def _on_preview(self, outcome: Outcome) -> None:
         if outcome.result is not None:
@@ -316,46 +310,47 @@ class TrackingPanel(EnginePanel):
 
     def make_steps(self, stop: threading.Event) -> Generator[Step, None, Traced]:
         """Read the inputs and return the tracking of the current bundle; `FiberDisplay` shows what it gives."""
-        return traced_steps(self._request(self.bundles.current, self.seed_box.region_box.layer), stop)
+        return traced_steps(self._draft(), stop)
 
-    def _request(self, bundle: Bundle | None, labels: Any | None) -> Request:
+    def _draft(self) -> Draft:
+        return self._draft_of(self.bundles.current, self.seed_box.region_box.layer)
+
+    def _draft_of(self, bundle: Bundle | None, labels: Any | None) -> Draft:
         layer, source, region = self.source_box.needed(NO_TENSORS), self.source, None
         if source is None:
             raise InvalidInput(NO_TENSORS)
         if labels is None and bundle is None:
             raise InvalidInput("there is no seed; click in the brain, or choose a label region to seed from")
-        name = "" if bundle is None else bundle.name
+        name, center = ("", None) if bundle is None else (bundle.name, bundle.center_mm)
         if labels is not None:
             if not self.seed_box.label:
                 raise InvalidInput(f"the labels {labels.name!r} are empty; paint the region to seed from")
-            name = f"{labels.name} {self.seed_box.label}"
-            region = Region(name=name, voxels=volume_of(labels) == self.seed_box.label, affine=grid_of(labels)[0])
+            label = self.seed_box.label
+            name, center, whose = f"{labels.name} {label}", None, f"label {label} of {labels.name}"
+            region = Region(name=whose, voxels=volume_of(labels) == label, affine=grid_of(labels)[0])
         key = self._key() if labels is not None or bundle is None else bundle.key
         shown = self.display.fiber_layer(key)
-        return Request(
+        return Draft(
             key=key,
             name=name,
             study=layer.name,
             source=source,
-            settings=self._settings(
-                None if bundle is None else bundle.center_mm, "" if labels is None else labels.name
-            ),
+            settings=self._settings(self.seed_box.seeds_at(center), "" if region is None else region.name),
+            device=self.device,
             region=region,
             record=record_of_field(layer),
             paint=None if shown is None else shown.paint,
         )
 
-    def _settings(self, center_mm: Position | None, region: str) -> BundleSettings:
-        """The settings on show, for a seed or a region."""
-        return BundleSettings(
-            center_mm=None if region else center_mm,
-            region=region,
-            label=self.seed_box.label,
-            seeds=self.seed_box.form.value(),
-            directions=self.methods.launched(),
-            tracking=self.settings_form.value(),
-            device=self.device,
-        )
+    def _settings(self, seeds: AtPoints | InRegion, region: str = "") -> BundleSettings:
+        """The settings on show, with seeds."""
+        directions, method = self.methods.launched(), self.settings_form.value()
+        return BundleSettings(seeds=seeds, directions=directions, method=method, region=region)
+
+    def _settings_like(self, made: BundleSettings) -> BundleSettings:
+        """The settings on show, where those of other fibers begin."""
+        seeds = made.seeds
+        return self._settings(self.seed_box.seeds_at(seeds.seed[0] if isinstance(seeds, AtPoints) else None))
 
     def teardown(self) -> None:
         """End runs, give the mouse back and free what is kept on a GPU."""
@@ -416,13 +411,13 @@ class TrackingPanel(EnginePanel):
         labels, bundle, shown = self.seed_box.region_box.layer, self.bundles.current, pictures(self.viewer.layers)
         nothing = bundle is None and labels is None and any(isinstance(x, Streamlines) for x in self.viewer.layers)
         if self.display.fiber_layer(self._key()) is None and not nothing:
-            request = self._request(bundle, labels)
-            shown.append(Shown(track_draft(request).output(), request.name, "", ""))
+            draft = self._draft()
+            shown.append(Shown(draft.operation().output(), draft.name, "", ""))
         return shown
 
     def take_draft(self) -> Callable[[], Operation]:
         """Read the inputs, and return what makes an operation of them."""
-        return partial(track_draft, self._request(self.bundles.current, self.seed_box.region_box.layer))
+        return self._draft().operation
 
     def show_draft(self, operation: Operation) -> bool:
         """Show an operation that tracks, if a layer has what it tracks in."""
@@ -431,13 +426,10 @@ class TrackingPanel(EnginePanel):
         if not self.source_box.choose_where(lambda layer: field_of_layer(layer) == operation.field):
             return False
         self.methods.show(operation.directions, operation.method)
-        seeds, old = operation.seeds, self.seed_box.form.value()
-        if isinstance(seeds, AtPoints):
-            self.seed_box.form.set_value(replace(old, radius_mm=seeds.radius_mm, points=seeds.points))
-            self.bundles.add(seeds.seed[0])
+        self.seed_box.show_seeds(operation.seeds)
+        if isinstance(operation.seeds, AtPoints):
+            self.bundles.add(operation.seeds.seed[0])
             self.controller.refresh()
-        else:
-            self.seed_box.form.set_value(replace(old, per_voxel=seeds.per_voxel))
         self._retrack.stop()
         return True
 

@@ -2,14 +2,10 @@
 
 import functools
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
-import numpy as np
-
-from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.operations.records import Ref, Told, Words, given
+from napari_gpubio.core.operations.records import Ref, Told, given
 from napari_gpubio.core.operations.volumes import Volume
-from napari_gpubio.core.parameters import param
 from napari_gpubio.core.settings import part
 from napari_gpubio.tracts.bundles.tables import Table
 from napari_gpubio.tracts.directions import Directions, Usual
@@ -18,9 +14,8 @@ from napari_gpubio.tracts.fods.run import deconvolve_steps
 from napari_gpubio.tracts.fods.settings import CsdSettings
 from napari_gpubio.tracts.model import Tractogram
 from napari_gpubio.tracts.operations.deconvolution import OfScan, Steps
-from napari_gpubio.tracts.operations.regions import Point
 from napari_gpubio.tracts.operations.tensors import notes_of_check
-from napari_gpubio.tracts.seeds import ball
+from napari_gpubio.tracts.seeds import AtPoints
 from napari_gpubio.tracts.settings import Hamiltonian, InFods, InTensors, SDStream
 from napari_gpubio.tracts.tensors.gradient_check import check_gradients
 from napari_gpubio.tracts.tensors.run import fit_steps
@@ -80,34 +75,11 @@ class Certainty:
 _MADE = {"probability": Volume, "fibers": Tractogram, "repeats": Tractogram, "intervals": Table}
 
 
-def _places(rows: list[list[str]]) -> tuple[Point, ...]:
-    try:
-        return tuple((float(x), float(y), float(z)) for x, y, z in rows)
-    except ValueError:
-        raise InvalidInput(f"a seed is {' '.join(rows[-1])!r}; give three numbers, world mm") from None
-
-
 @dataclass(frozen=True, kw_only=True)
 class _Bootstrapping(OfScan):
     """Where fibers begin, in both verbs."""
 
-    words: ClassVar[Any] = {"seed": Words(("X", "Y", "Z"), _places)}
-
-    seed: tuple[Point, ...] = part("Seeds", "Seed, world position; may be given several times.", unit="mm", default=())
-    radius_mm: float = param(0.0, "Radius", "Of the ball of seed points around each seed.", unit="mm", minimum=0.0)
-    points: int = param(1, "Points", "Seed points in each ball.", minimum=1, maximum=1_000_000)
-
-    def check(self) -> None:
-        """Raise InvalidInput if there is no seed, or half a ball."""
-        if not self.seed:
-            raise InvalidInput("there is no seed; give at least one position")
-        if (self.points > 1) != (self.radius_mm > 0):
-            raise InvalidInput(f"points is {self.points} and radius_mm {self.radius_mm:g}; a ball of seeds needs both")
-
-    def _seeds(self) -> Any:
-        if self.points == 1:
-            return np.array(self.seed)
-        return np.concatenate([ball(one, self.radius_mm, self.points, seed=n) for n, one in enumerate(self.seed)])
+    seeds: AtPoints = part("Seeds", "Where fibers start.")
 
     def told(self, made: Certainty) -> Told:
         """The intervals."""
@@ -139,7 +111,7 @@ class BootstrapTensors(_Bootstrapping, verb="bootstrap", makes=_MADE):
         """Do the bootstrap."""
         field = yield from fit_steps(data.scan, self._mask(data), self.fit, **run)
         how = self.directions, self.method, self.resampling
-        found = yield from bootstrap_steps(data.scan, self._seeds(), *how, fit=self.fit, field=field, **run)
+        found = yield from bootstrap_steps(data.scan, self.seeds.points_in(), *how, fit=self.fit, field=field, **run)
         return Certainty(found, (*field.notes, *notes_of_check(check_gradients(field)), *found.notes))
 
 
@@ -170,5 +142,5 @@ class BootstrapFods(_Bootstrapping, verb="bootstrap-fods", makes=_MADE):
         if not fods.complete:
             return None
         how = self.directions, self.method, self.resampling
-        found = yield from bootstrap_steps(data.scan, self._seeds(), *how, field=fods, **run)
+        found = yield from bootstrap_steps(data.scan, self.seeds.points_in(), *how, field=fods, **run)
         return Certainty(found, (*notes, *fods.notes, *found.notes))

@@ -145,7 +145,11 @@ class Bootstrap:
         write_volume(probability, self.probability, self.fibers.affine)
         self.fibers.save(fibers)
         self.kept.save(repeats)
-        with atomic_write(intervals) as part:
+        self.save_table(intervals)
+
+    def save_table(self, path: str | Path) -> None:
+        """Write the intervals as CSV; see `table`."""
+        with atomic_write(path) as part:
             part.write_text(self.table(), encoding="utf-8")
 
 

@@ -10,8 +10,7 @@ from napari_gpubio import denoise
 from napari_gpubio.core.napari_io import volume_layer
 from napari_gpubio.core.operations.layers import layer_source
 from napari_gpubio.core.steps import drive
-from napari_gpubio.denoise.gui.request import Request
-from napari_gpubio.denoise.gui.run import Numbers, number_texts, run_steps
+from napari_gpubio.denoise.gui.run import Draft, Numbers, number_texts, run_steps
 from napari_gpubio.denoise.napari_io import layer_volume
 from napari_gpubio.denoise.operations import Denoise
 
@@ -24,10 +23,10 @@ def denoised(array, affine, settings, name="scan", **metadata):
     data, keywords, _ = volume_layer(array, affine, name, metadata=metadata)
     layer = image_class(data, **keywords)
     image = layer_volume(layer, is_log="quantity" in metadata)
-    fields = {"settings": settings, "log10": image.is_log}
+    fields = {"settings": settings, "log10": image.is_log, "volumes": None}
     sources = {"image": layer_source(layer)}
-    request = Request(image=image, verb=Denoise, fields=fields, sources=sources, device="cpu")
-    return drive(run_steps(request, threading.Event()))
+    draft = Draft(image=image, verb=Denoise, fields=fields, sources=sources, device="cpu")
+    return drive(run_steps(draft, threading.Event()))
 
 
 def test_the_gain_on_a_head_with_rician_noise():
@@ -36,7 +35,7 @@ def test_the_gain_on_a_head_with_rician_noise():
     noisy, truth = head.noisy[part], head.truth[part]
     done = denoised(noisy, head.affine, denoise.DenoiseSettings(noise_model="rician"))
     signal = truth > 50
-    before, after = (np.square(x - truth)[signal].mean() for x in (noisy, done.result.image))
+    before, after = (np.square(x - truth)[signal].mean() for x in (noisy, done.made.result.image))
     assert done.numbers.gain_db == pytest.approx(10 * np.log10(before / after), abs=1.5)
     assert done.numbers.times == pytest.approx(before / after, rel=0.4)
 
@@ -47,7 +46,9 @@ def test_the_gain_on_fluence_whose_noise_is_correlated():
     done = denoised(
         denoise.values.to_log10(pair.half_a), pair.affine, denoise.DenoiseSettings(), quantity="log10 fluence"
     )
-    raw, left = (gaussian_filter(np.square(x.astype(float) - pair.truth), 2) for x in (pair.half_a, done.result.image))
+    raw, left = (
+        gaussian_filter(np.square(x.astype(float) - pair.truth), 2) for x in (pair.half_a, done.made.result.image)
+    )
     is_clear = pair.truth**2 > raw
     truth_db = np.median(10 * np.log10(raw / left)[is_clear])
     assert 4 < truth_db < 7

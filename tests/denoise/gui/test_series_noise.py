@@ -63,7 +63,7 @@ def test_the_noise_of_some_volumes_is_that_of_all(viewer, panel, qtbot, tmp_path
 def test_the_preview_has_the_noise_of_the_series_which_is_found_once(viewer, panel, qtbot, monkeypatch):
     calls = []
     estimate = denoise.noise.estimate
-    monkeypatch.setattr("napari_gpubio.denoise.volumes.estimate", lambda *a, **k: calls.append(1) or estimate(*a, **k))
+    monkeypatch.setattr("napari_gpubio.denoise.parts.estimate", lambda *a, **k: calls.append(1) or estimate(*a, **k))
     add_series(viewer, scan(), affine=np.eye(4))
     use(panel, noise_model="rician", patches="small")
     shown = look(qtbot, panel).data.copy()

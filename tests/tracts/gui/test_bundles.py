@@ -103,7 +103,7 @@ def test_seeding_from_a_label_region(viewer, user):
     assert "'nothing painted'" in user.message
     user.seed_from(viewer.add_labels(np.ones((4, 5, 6), int), name="elsewhere"))
     user.press("Track")
-    assert "'elsewhere'" in user.message
+    assert "'label 1 of elsewhere'" in user.message
     assert "(6, 5, 4)" in user.message
 
 

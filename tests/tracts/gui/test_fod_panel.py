@@ -322,7 +322,7 @@ def test_a_click_tracks_in_fods_and_the_panel_offers_their_methods(viewer, qtbot
             panel.place_seed((-5.0, -3.0, 19.0))
         bundle = viewer.layers["bundle 1"]
         fibers = carried(bundle, "tractogram")
-        seeds = panel.seed_box.form.value().points_around((-5.0, -3.0, 19.0))
+        seeds = panel.seed_box.seeds_at((-5.0, -3.0, 19.0)).points_in(None)
         expected = tracts.track(
             fods_of(layer), seeds, panel.directions_form.value(), panel.settings_form.value(), device="cpu"
         )

@@ -4,20 +4,20 @@ import pytest
 
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.core.operations import digest, verbs
-from napari_gpubio.tracts.gui import request
+from napari_gpubio.tracts.gui import tracing
 from tests.tracts.gui.tracking_samples import CALLOSUM, add_labels, add_scan
 
 
 @pytest.fixture
 def runs(monkeypatch):
     """The runs that were begun."""
-    begun, track_steps = [], request.track_steps
+    begun, track_steps = [], tracing.track_steps
 
     def counted(*arguments, **keywords):
         begun.append(arguments)
         return track_steps(*arguments, **keywords)
 
-    monkeypatch.setattr(request, "track_steps", counted)
+    monkeypatch.setattr(tracing, "track_steps", counted)
     return begun
 
 

@@ -9,7 +9,7 @@ from qtpy.QtWidgets import QApplication
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step
-from napari_gpubio.tracts.gui import records, request
+from napari_gpubio.tracts.gui import records, tracing
 from tests.dock_widgets import MILLISECONDS, WAYS_TO_CLOSE, close, ended, hears_the_mouse, hide_and_show, moved
 from tests.tracts.gui.tracking_samples import (
     CALLOSUM,
@@ -39,7 +39,7 @@ def test_stop_keeps_what_was_traced_and_says_so(user, held):
 
 def test_a_long_run_shows_what_it_has_traced(user, monkeypatch, in_chunks_of):
     in_chunks_of(10)
-    monkeypatch.setattr(request, "PREVIEW_FIBERS", 15)
+    monkeypatch.setattr(tracing, "PREVIEW_FIBERS", 15)
     shown = []
     user.panel.display.fibers_shown.connect(lambda layer: shown.append(len(tractogram(layer))))
     user.click(CALLOSUM)
@@ -98,7 +98,7 @@ def test_a_click_while_the_scan_is_fitted_does_not_leave_half_a_fit(viewer, empt
 
 
 def test_a_click_while_a_run_is_about_to_fail_is_not_lost(user, monkeypatch):
-    real, begun, calls = request.track_steps, threading.Event(), []
+    real, begun, calls = tracing.track_steps, threading.Event(), []
 
     def failing_once(*args, stop, **keywords):
         calls.append(1)
@@ -109,7 +109,7 @@ def test_a_click_while_a_run_is_about_to_fail_is_not_lost(user, monkeypatch):
             raise InvalidInput("the first run cannot be done")
         return (yield from real(*args, stop=stop, **keywords))
 
-    monkeypatch.setattr(request, "track_steps", failing_once)
+    monkeypatch.setattr(tracing, "track_steps", failing_once)
     user.begin_at(CALLOSUM)
     user.qtbot.waitUntil(begun.is_set, timeout=MILLISECONDS)
     user.click(BACK)

@@ -12,11 +12,11 @@ from napari_gpubio.core.space import apply_affine
 from napari_gpubio.tracts.fods.napari_io import fod_layer
 from napari_gpubio.tracts.gui import UncertaintyPanel
 from napari_gpubio.tracts.gui.records import output_of, remember
-from napari_gpubio.tracts.gui.request import BundleSettings
+from napari_gpubio.tracts.gui.tracing import BundleSettings
 from napari_gpubio.tracts.gui.uncertainty.panel import OTHER_FODS
 from napari_gpubio.tracts.napari_io import scan_layer
 from napari_gpubio.tracts.operations import Deconvolve
-from napari_gpubio.tracts.seeds import SeedSettings
+from napari_gpubio.tracts.seeds import AtPoints
 from napari_gpubio.tracts.settings import METHODS
 from tests.dock_widgets import (
     error_after_run,
@@ -50,16 +50,7 @@ def fods(scan, mask):
 
 @pytest.fixture(scope="module")
 def made(fods):
-    tracking = tracts.SDStream()
-    return BundleSettings(
-        center_mm=SEED,
-        region="",
-        label=0,
-        seeds=SeedSettings(points=1),
-        directions=tracts.Principal(),
-        tracking=tracking,
-        device="cpu",
-    )
+    return BundleSettings(seeds=AtPoints(seed=(SEED,)), directions=tracts.Principal(), method=tracts.SDStream())
 
 
 def show_fods(viewer, fods, name):
@@ -71,7 +62,7 @@ def show_fods(viewer, fods, name):
 def panel(viewer, qtbot, scan, fods, made):
     data, keywords, _ = scan_layer(scan, "scan")
     viewer.add_image(data, **keywords)
-    fibers = tracts.track(fods, [SEED], made.directions, made.tracking, device="cpu")
+    fibers = tracts.track(fods, [SEED], made.directions, made.method, device="cpu")
     tracts.show(viewer, fibers, "bundle 1", metadata={"settings": made, "seeds_mm": np.array([SEED])})
     panel = UncertaintyPanel(viewer)
     panel.choose_device("cpu")
@@ -88,7 +79,7 @@ def test_fibers_in_fods_are_drawn_in_fods(viewer, panel, qtbot, scan, fods, made
     show_fods(viewer, fods, "scan")
     press_and_wait(qtbot, panel, panel.run_button)
     assert panel.message == ""
-    expected = tracts.bootstrap(scan, [SEED], made.directions, made.tracking, FEW, field=fods, device="cpu")
+    expected = tracts.bootstrap(scan, [SEED], made.directions, made.method, FEW, field=fods, device="cpu")
     image = viewer.layers["bundle 1 visit probability"]
     assert np.array_equal(np.sort(image.data, axis=None), np.sort(expected.probability, axis=None))
     assert OTHER_FODS not in panel.results.findings
@@ -109,7 +100,7 @@ def test_what_is_missing_is_said(viewer, panel, qtbot, fods):
 def test_the_inputs_are_those_of_the_fibers(viewer, panel, made):
     fibers = viewer.layers["bundle 1"].metadata[KEY]["tractogram"]
     for name, method in (("in tensors", "hamiltonian"), ("in fixels", "fixel_geodesic")):
-        settings = dataclasses.replace(made, tracking=METHODS[method]())
+        settings = dataclasses.replace(made, method=METHODS[method]())
         tracts.show(viewer, fibers, name, metadata={"settings": settings, "seeds_mm": np.array([SEED])})
     panel.fibers_box.choose(viewer.layers["in fixels"])
     assert panel.fibers_box.layer.name == "bundle 1"

@@ -8,10 +8,10 @@ import pytest
 from napari_gpubio import tracts
 from napari_gpubio.tracts.gui import UncertaintyPanel
 from napari_gpubio.tracts.gui.fibers import fibers_of
-from napari_gpubio.tracts.gui.request import BundleSettings
+from napari_gpubio.tracts.gui.tracing import BundleSettings
 from napari_gpubio.tracts.gui.uncertainty.panel import OTHER_FIT
 from napari_gpubio.tracts.napari_io import scan_layer
-from napari_gpubio.tracts.seeds import SeedSettings
+from napari_gpubio.tracts.seeds import AtPoints
 from tests.dock_widgets import (
     bands,
     button,
@@ -28,13 +28,9 @@ from tests.tracts.gui.tensor_samples import saved
 
 SEED = (0.0, -5.0, 22.0)
 MADE = BundleSettings(
-    center_mm=SEED,
-    region="",
-    label=0,
-    seeds=SeedSettings(points=1),
+    seeds=AtPoints(seed=(SEED,)),
     directions=tracts.Cone(count=5, half_angle_deg=15.0),
-    tracking=tracts.Hamiltonian(step_mm=1.0),
-    device="cpu",
+    method=tracts.Hamiltonian(step_mm=1.0),
 )
 FEW = tracts.BootstrapSettings(repeats=6, kept_repeats=4, margin_mm=6.0)
 
@@ -47,7 +43,7 @@ def scan(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def fibers(scan):
-    return tracts.track(tracts.fit_tensors(scan, device="cpu"), [SEED], MADE.directions, MADE.tracking, device="cpu")
+    return tracts.track(tracts.fit_tensors(scan, device="cpu"), [SEED], MADE.directions, MADE.method, device="cpu")
 
 
 @pytest.fixture
@@ -65,7 +61,7 @@ def panel(viewer, qtbot, scan, fibers):
 
 @pytest.fixture(scope="module")
 def expected(scan):
-    return tracts.bootstrap(scan, [SEED], MADE.directions, MADE.tracking, FEW, device="cpu")
+    return tracts.bootstrap(scan, [SEED], MADE.directions, MADE.method, FEW, device="cpu")
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from napari_gpubio import tracts
 from napari_gpubio.core.napari_io import KEY
 from napari_gpubio.core.space import apply_affine, to_layer, viewer_to_world, world_to_viewer
 from napari_gpubio.gui.streamlines import Streamlines
-from napari_gpubio.tracts.gui import TrackingPanel, request
+from napari_gpubio.tracts.gui import TrackingPanel, tracing
 from napari_gpubio.tracts.napari_io import map_layer, scan_layer
 from tests.dock_widgets import HeldAtItsEnd, Mouse, button, docked, show_slices_at, texts, wait_until
 
@@ -215,7 +215,7 @@ class HeldTracking(HeldAtItsEnd):
     """Holds every run back before its end; it is complete only if it was let go."""
 
     def __init__(self, monkeypatch):
-        super().__init__(monkeypatch, request, "track_steps")
+        super().__init__(monkeypatch, tracing, "track_steps")
 
     def held_steps(self, inner, stop):
         fibers = yield from super().held_steps(inner, stop)

@@ -4,14 +4,12 @@ import threading
 from collections.abc import Callable, Generator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from qtpy.QtWidgets import QFormLayout, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import atomic_write
 from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.napari_io import KEY, volume_layer
 from napari_gpubio.core.operations.files import record_of_output
@@ -37,12 +35,13 @@ from napari_gpubio.tracts.gui.layers import settings_of
 from napari_gpubio.tracts.gui.numbers import READABLE, value_text
 from napari_gpubio.tracts.gui.profiles.plot import Band, ProfilePlot
 from napari_gpubio.tracts.gui.records import output_of, remember
-from napari_gpubio.tracts.gui.request import BundleSettings
 from napari_gpubio.tracts.gui.source import HINT, scan_in, why_no_fods, why_no_scan
+from napari_gpubio.tracts.gui.tracing import BundleSettings
 from napari_gpubio.tracts.model import DiffusionScan, Tractogram
 from napari_gpubio.tracts.napari_io import scan_of
 from napari_gpubio.tracts.operations import BootstrapFods, BootstrapTensors, Deconvolve
 from napari_gpubio.tracts.operations.uncertainty import Certainty
+from napari_gpubio.tracts.seeds import AtPoints
 from napari_gpubio.tracts.settings import METHODS
 from napari_gpubio.tracts.tensors.settings import FitSettings
 from napari_gpubio.tracts.uncertainty import (
@@ -85,16 +84,10 @@ class Inputs:
     def operation(self) -> BootstrapTensors | BootstrapFods:
         """Return it as an operation, in a worker; InvalidInput if FODs are of no deconvolution that is known."""
         made, seeds = self.made, self.made.seeds
-        is_ball = not made.region and seeds.points > 1 and seeds.radius_mm > 0
-        how: dict[str, Any] = {
-            "scan": output_of(self.scan),
-            "seed": (made.center_mm,) if is_ball else tuple(map(tuple, np.atleast_2d(self.seeds_mm).tolist())),
-            "radius_mm": seeds.radius_mm if is_ball else 0.0,
-            "points": seeds.points if is_ball else 1,
-            "directions": made.directions,
-            "method": made.tracking,
-            "resampling": self.resampling,
-        }
+        if not isinstance(seeds, AtPoints):
+            seeds = AtPoints(seed=tuple(map(tuple, np.atleast_2d(self.seeds_mm).tolist())))
+        how: dict[str, Any] = {"directions": made.directions, "method": made.method, "resampling": self.resampling}
+        how |= {"scan": output_of(self.scan), "seeds": seeds}
         if self.fods is None:
             return BootstrapTensors(fit=self.fit, **how)
         of = output_of(self.fods).of
@@ -250,7 +243,7 @@ class UncertaintyPanel(EnginePanel):
     def _ask_to_save(self) -> None:
         assert self._result is not None  # the button needs a result
         found, name = self._result.found, f"{file_name(self._result.layer.name)} intervals.csv"
-        self.results.files.ask_to_write("Save the intervals", "CSV (*.csv)", name, lambda: _table_writer(found))
+        self.results.files.ask_to_write("Save the intervals", "CSV (*.csv)", name, lambda: found.save_table)
 
     # -- the script -----------------------------------------------------------------------------------------------
 
@@ -280,7 +273,7 @@ class UncertaintyPanel(EnginePanel):
 
         def fits(layer: Any) -> bool:
             made = settings_of(layer)
-            return made is not None and (made.tracking, made.directions) == (operation.method, operation.directions)
+            return made is not None and (made.method, made.directions) == (operation.method, operation.directions)
 
         return self.fibers_box.choose_where(fits) and has_scan
 
@@ -295,7 +288,7 @@ def _steps(inputs: Inputs, device: str, stop: threading.Event) -> Generator[Step
         inputs.scan,
         inputs.seeds_mm,
         inputs.made.directions,
-        inputs.made.tracking,
+        inputs.made.method,
         inputs.resampling,
         fit=inputs.fit,
         field=inputs.fods,
@@ -348,14 +341,6 @@ def _are_same(one: Tractogram, other: Tractogram) -> bool:
     return np.array_equal(one.offsets, other.offsets) and np.allclose(one.points, other.points, atol=1e-3)
 
 
-def _table_writer(found: Bootstrap) -> Any:
-    def write(path: Path) -> None:
-        with atomic_write(path) as part:
-            part.write_text(found.table(), encoding="utf-8")
-
-    return write
-
-
 def probability_name(fibers: str) -> str:
     """Name of the layer that shows how probable it is that fibers pass a voxel; ``fibers``: name of their layer."""
     return f"{fibers} visit probability"
@@ -368,12 +353,12 @@ def _why_not_tracked(layer: Any) -> str | None:
     settings = settings_of(layer)
     if settings is None or fibers_of(layer) is None:
         return "not tracked here"
-    return "tracked in fixels" if settings.tracking.works_in == "fixels" else None
+    return "tracked in fixels" if settings.method.works_in == "fixels" else None
 
 
 def _in_fods(layer: Any | None) -> bool:
     settings = None if layer is None else settings_of(layer)
-    return settings is not None and settings.tracking.works_in == "FODs"
+    return settings is not None and settings.method.works_in == "FODs"
 
 
 def _why_not_deconvolved(layer: Any) -> str | None:
