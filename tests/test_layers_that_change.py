@@ -17,6 +17,7 @@ from napari_gpubio.core.operations.layers import record_of
 from napari_gpubio.core.operations.stores import STORE, array_checksum
 from napari_gpubio.gui.jobs import Job
 from napari_gpubio.gui.layers import LayerBox
+from napari_gpubio.tracts.fods.napari_io import fod_layer
 from napari_gpubio.tracts.gui import (
     ConnectomePanel,
     ConnectPanel,
@@ -140,6 +141,10 @@ def with_bundle(viewer, _):
 def with_ends(viewer, _):
     with_map(viewer)
     with_regions(viewer)
+    amplitudes = np.zeros((*coarse_field().shape, 6), np.float32)
+    fods = tracts.FodField(coefficients=amplitudes, mask=coarse_field().mask, affine=coarse_field().affine)
+    data, keywords, _ = fod_layer(fods, "coarse")
+    viewer.add_image(data, **keywords)
     panel = ConnectPanel(viewer)
     panel.directions_form.widget("count").value = 12
     panel.directions_form.widget("half_angle_deg").value = 30.0

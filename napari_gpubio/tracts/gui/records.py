@@ -18,6 +18,7 @@ from napari_gpubio.core.operations.sessions import Shown
 from napari_gpubio.core.operations.stores import STORE, Store, digest, file, run
 from napari_gpubio.core.operations.volumes import Volume, source_of
 from napari_gpubio.core.steps import Step
+from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.looks import pictures_of
 from napari_gpubio.tracts.fods.model import FixelField, FodField
 from napari_gpubio.tracts.fods.napari_io import fixels_of, fods_of
@@ -102,6 +103,13 @@ def field_of_layer(layer: Any) -> Output[Any] | None:
     """Return what fibers are tracked in if a layer is chosen; None if it is none of these layers."""
     source = trackable_of(layer)
     return record_of_field(layer) or (None if source is None else field_output(source))
+
+
+def show_fods(box: LayerBox, wanted: Output[Any] | Operation | None) -> bool:
+    """Choose the layer of FODs in their box, or none; returns whether a layer has them."""
+    box.setCurrentIndex(0)
+    box.settle()
+    return wanted is None or box.choose_where(lambda layer: field_of_layer(layer) == wanted)
 
 
 def _opened(value: Any) -> Operation | None:

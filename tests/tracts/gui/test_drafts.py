@@ -1,11 +1,13 @@
 """The dock widgets of tracts: what their inputs describe is an operation, which another panel shows again."""
 
+import numpy as np
 import pytest
 
 from napari_gpubio import tracts
 from napari_gpubio.core.files import sample_path
 from napari_gpubio.core.operations import HeldVolume
 from napari_gpubio.tracts import operations
+from napari_gpubio.tracts.fods.napari_io import fod_layer
 from napari_gpubio.tracts.gui import ConnectomePanel, ConnectPanel, FodPanel, ProfilesPanel, TensorPanel, TrackingPanel
 from napari_gpubio.tracts.gui.fibers import read_tractogram_layers
 from napari_gpubio.tracts.samples import brain_atlas_layers, brain_sample_layers
@@ -22,6 +24,13 @@ def again(viewer, qtbot, panel):
         assert not other.show_draft(operations.SphereRegion(center_mm=(0.0, 0.0, 0.0)))
         shown = other.take_draft()()
     return draft, shown
+
+
+def add_fods(viewer):
+    amplitudes = np.ones((4, 4, 4, 6), np.float32)
+    fods = tracts.FodField(coefficients=amplitudes, mask=amplitudes[..., 0] > 0, affine=np.eye(4))
+    data, keywords, _ = fod_layer(fods, "small")
+    return viewer.add_image(data, **keywords)
 
 
 @pytest.fixture
@@ -84,6 +93,10 @@ def test_connections_connectomes_and_profiles(viewer, opened, qtbot):
     panel.start_box.choose(layer, LEFT)
     panel.end_box.choose(layer, RIGHT)
     draft, shown = again(viewer, qtbot, panel)
+    assert draft == shown
+    panel.fods_box.choose(add_fods(viewer))
+    draft, shown = again(viewer, qtbot, panel)
+    assert draft.fods is not None
     assert draft == shown
     draft, shown = again(viewer, qtbot, opened(ConnectomePanel))
     assert isinstance(draft, operations.MakeConnectome)

@@ -76,7 +76,8 @@ class ConnectomePanel(EnginePanel):
                 (self.results.files.error_occurred, self.show_error),
             )
         )
-        for part in (self.fiber_source.box, self.geodesic_source.box, self.atlas_box, self.results):
+        geodesics = self.geodesic_source
+        for part in (self.fiber_source.box, geodesics.box, geodesics.fods_box, self.atlas_box, self.results):
             self.own(part)
 
     def _fill(self) -> None:

@@ -38,14 +38,15 @@ from napari_gpubio.tracts.gui.records import (
     output_of,
     pictures,
     remember,
+    show_fods,
     tensor_steps,
 )
 from napari_gpubio.tracts.gui.region_box import ChosenRegion, RegionBox
 from napari_gpubio.tracts.gui.source import (
     HINT,
     NO_TENSORS,
+    FodsBox,
     Source,
-    fods_beside,
     source_of,
     why_no_source,
 )
@@ -78,7 +79,7 @@ COLUMNS = (
 class Connection:
     """Everything that one run needs, read from the panel in the GUI thread.
 
-    ``study``: name of the layer that the tensors are of; ``fods``: those that are open, which tell about the way.
+    ``study``: name of the layer that the tensors are of; ``fods``: those that tell about the way.
     """
 
     source: Source
@@ -130,6 +131,7 @@ class ConnectPanel(EnginePanel):
         self._result: Connected | None = None
         self._layer: Streamlines | None = None
         self.source_box = LayerBox(viewer, why_no_source, empty=HINT, parent=self)
+        self.fods_box = FodsBox(viewer, self.source_box, self)
         self.start_box, self.end_box = RegionBox(viewer, parent=self), RegionBox(viewer, parent=self)
         self.form = ParamForm(ConnectSettings(), parent=self)
         self.methods = MethodForms(self, FAN)
@@ -146,7 +148,7 @@ class ConnectPanel(EnginePanel):
                 (self.results.files.error_occurred, self.show_error),
             )
         )
-        for part in (self.source_box, self.start_box, self.end_box, self.results, self.tool):
+        for part in (self.source_box, self.fods_box, self.start_box, self.end_box, self.results, self.tool):
             self.own(part)
         if self.end_box.name_box.count() > 1:
             self.end_box.name_box.setCurrentIndex(1)  # not the region that the fibers start in
@@ -154,6 +156,7 @@ class ConnectPanel(EnginePanel):
     def _fill(self) -> None:
         top = QFormLayout()
         top.addRow("Tensors", self.source_box)
+        top.addRow("FODs", self.fods_box)
         top.addRow("From", self.start_box)
         top.addRow("To", self.end_box)
         top.addRow("", text_button("Swap", "Exchange the two regions", self, self.swap))
@@ -199,7 +202,7 @@ class ConnectPanel(EnginePanel):
             directions=self.methods.launched(),
             tracking=self.tracking_form.value(),
             device=self.device,
-            fods=fods_beside(self.viewer, source),
+            fods=self.fods_box.fods,
         )
 
     def keep_result(self, result: Connected) -> None:
@@ -313,7 +316,8 @@ class ConnectPanel(EnginePanel):
         has_tensors = self.source_box.choose_where(lambda layer: field_of_layer(layer) == operation.tensors)
         regions = {name: ref for name, ref in operation.inputs() if name in ("source", "target")}
         has_start = self.start_box.choose_output(regions["source"])
-        return self.end_box.choose_output(regions["target"]) and has_start and has_tensors
+        has_end, has_fods = self.end_box.choose_output(regions["target"]), show_fods(self.fods_box, operation.fods)
+        return has_end and has_fods and has_start and has_tensors
 
     def teardown(self) -> None:
         """End runs and let go of the routes."""
