@@ -1,19 +1,33 @@
 """The dock widgets of tracts: what their inputs describe is an operation, which another panel shows again."""
 
+import dataclasses
+
 import numpy as np
 import pytest
+from napari.components import ViewerModel
 
 from napari_gpubio import tracts
 from napari_gpubio.core.files import sample_path
 from napari_gpubio.core.operations import HeldVolume
 from napari_gpubio.tracts import operations
 from napari_gpubio.tracts.fods.napari_io import fod_layer
-from napari_gpubio.tracts.gui import ConnectomePanel, ConnectPanel, FodPanel, ProfilesPanel, TensorPanel, TrackingPanel
-from napari_gpubio.tracts.gui.fibers import read_tractogram_layers
+from napari_gpubio.tracts.gui import (
+    ConnectomePanel,
+    ConnectPanel,
+    DissectionPanel,
+    FodPanel,
+    ProfilesPanel,
+    TensorPanel,
+    TrackingPanel,
+)
+from napari_gpubio.tracts.gui.dissection.rules import AND, NUMBER, OR, Rule
+from napari_gpubio.tracts.gui.fibers import fibers_of, read_tractogram_layers
 from napari_gpubio.tracts.samples import brain_atlas_layers, brain_sample_layers
-from tests.dock_widgets import until_the_end
+from tests.dock_widgets import until_the_end, wait_until
 from tests.tracts.gui.test_connect_panel import LEFT, RIGHT
 from tests.tracts.gui.tracking_samples import CALLOSUM, add_labels, add_sample, add_scan
+
+BUNDLES = sample_path("brain_phantom/bundles.trk")
 
 
 def again(viewer, qtbot, panel):
@@ -87,7 +101,7 @@ def test_connections_connectomes_and_profiles(viewer, opened, qtbot):
     add_sample(viewer, brain_sample_layers)
     ((labels, keywords, _),) = brain_atlas_layers()
     layer = viewer.add_labels(labels, **keywords)
-    for fibers in read_tractogram_layers(str(sample_path("brain_phantom/bundles.trk"))):
+    for fibers in read_tractogram_layers(str(BUNDLES)):
         viewer.add_layer(fibers)
     panel = opened(ConnectPanel)
     panel.start_box.choose(layer, LEFT)
@@ -103,3 +117,37 @@ def test_connections_connectomes_and_profiles(viewer, opened, qtbot):
     assert draft == shown
     draft, shown = again(viewer, qtbot, opened(ProfilesPanel))
     assert draft == shown
+
+
+def test_rules_with_regions_that_no_session_has(viewer, opened, qtbot):
+    """Spheres and drawn or painted regions become layers; those of an atlas are found in it."""
+    tracts.show(viewer, BUNDLES)
+    data, keywords, _ = brain_atlas_layers()[0]
+    atlas = viewer.add_labels(data, **keywords)
+    panel = opened(DissectionPanel)
+    panel.add_rule(Rule(layer=atlas, key=LEFT))
+    panel.add_rule(Rule(AND, NUMBER, measure="length_mm", low=20.123456789, high=150.0))
+    panel.add_sphere()
+    panel.add_rule(Rule(OR, "not_ends", layer=add_labels(viewer, CALLOSUM, size=5)[0], key=1))
+    viewer.dims.set_point(0, 20.0)
+    panel.add_box()
+    wait_until(qtbot, lambda: not panel.running)
+    draft = panel.take_draft()()
+    assert len(draft.include) == 2
+    other = ViewerModel()
+    tracts.show(other, BUNDLES)
+    data, keywords, _ = brain_atlas_layers()[0]
+    other.add_labels(data, **keywords)
+    made = until_the_end(qtbot, other, DissectionPanel(other))
+    shows = next(made)
+    few = operations.HeldTractogram.of(fibers_of(viewer.layers["bundles"]).select(range(2)), "few")
+    assert not shows.show_draft(dataclasses.replace(draft, fibers=few))
+    assert shows.show_draft(draft)
+    assert {layer.name for layer in other.layers[2:]} == {"sphere", "region 1", "box"}
+    assert not shows.running
+    assert shows.take_draft()() == draft
+    shows.run()
+    wait_until(qtbot, lambda: not shows.running)
+    assert shows.operation() == draft
+    np.testing.assert_array_equal(other.layers["bundles"].shown, viewer.layers["bundles"].shown)
+    next(made, None)

@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from qtpy.QtCore import QSignalBlocker
 from qtpy.QtWidgets import QFormLayout, QHBoxLayout, QWidget
 
+from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.napari_io import IN_MM, KEY, volume_layer
 from napari_gpubio.core.operations.files import record_of_output
 from napari_gpubio.core.operations.layers import record_of
+from napari_gpubio.core.operations.records import Operation
 from napari_gpubio.core.operations.stores import STORE
 from napari_gpubio.core.steps import Step
 from napari_gpubio.core.text import file_name
@@ -30,7 +33,7 @@ from napari_gpubio.tracts import maps, operations
 from napari_gpubio.tracts.bundles import with_clusters
 from napari_gpubio.tracts.bundles.clusters import CLUSTER
 from napari_gpubio.tracts.dissection import Condition, Dissector
-from napari_gpubio.tracts.gui.dissection.rules import NUMBER, Pairs, Rule, RuleList, dissection_of
+from napari_gpubio.tracts.gui.dissection.rules import NUMBER, Pairs, Rule, RuleList, dissection_of, rules_of
 from napari_gpubio.tracts.gui.fibers import (
     NO_FIBERS,
     fiber_layer,
@@ -41,6 +44,7 @@ from napari_gpubio.tracts.gui.fibers import (
     why_no_fibers,
 )
 from napari_gpubio.tracts.gui.records import fiber_output
+from napari_gpubio.tracts.gui.region_box import layer_with_region
 from napari_gpubio.tracts.model import Tractogram
 from napari_gpubio.tracts.operations.dissection import Dissect, FindClusters
 
@@ -206,9 +210,14 @@ class DissectionPanel(EnginePanel):
         step = slider_step(self.viewer.layers)
         return np.ones(3) if step is None else step
 
-    def _on_fibers(self, *_: Any) -> None:
+    def _show_numbers(self) -> None:
+        """Offer the numbers of the chosen fibers, and show what is assumed of these."""
         layer = self.fibers_box.layer
         self.rules.show_numbers({} if layer is None else layer.per_fiber)
+        self.show_input_notes()
+
+    def _on_fibers(self, *_: Any) -> None:
+        self._show_numbers()
         if self.rules.rows:
             self._on_rules()
 
@@ -331,6 +340,22 @@ class DissectionPanel(EnginePanel):
         layer, rules = self.fibers_box.needed(NO_FIBERS), self.rules.regions()
         fibers = layer.metadata[KEY]["tractogram"]
         return lambda: dissection_of(fiber_output(layer, fibers), rules)
+
+    def show_draft(self, operation: Operation) -> bool:
+        """Show the rules of a dissection, if a layer has its fibers; regions that no layer has become layers."""
+        if not isinstance(operation, Dissect):
+            return False
+        (fibers,) = (ref for name, ref in operation.inputs() if name == "fibers")
+        with QSignalBlocker(self.fibers_box):  # nothing is run
+            if not self.fibers_box.choose_where(lambda layer: fiber_output(layer, fibers_of(layer)) == fibers):
+                return False
+        try:
+            rules = rules_of(operation, partial(layer_with_region, self.viewer))
+        except InvalidInput:
+            return False
+        self._show_numbers()
+        self.rules.show_rules(rules)
+        return operation.grid is None
 
     def script_files(self) -> dict[str, str]:
         """The file that a script writes."""

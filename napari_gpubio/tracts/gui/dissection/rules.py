@@ -2,8 +2,8 @@
 
 import functools
 import operator
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -80,6 +80,25 @@ def dissection_of(fibers: Output[Any], rows: Pairs) -> Dissect:
     return Dissect(fibers=fibers, alternatives=tuple(Rules(**one) for one in others), **first)
 
 
+def rules_of(operation: Dissect, found: Callable[[Output[Any]], tuple[Any, int | str]]) -> tuple[Rule, ...]:
+    """Return the rules of an operation; ``found``: the layer of a region, and which of its regions it is.
+
+    Regions of which any is passed are alternatives, which are all that rows know.
+    """
+    roles, rules = {field: role for role, field in _FIELDS.items()}, list[Rule]()
+    groups: list[Any] = [operation, *(ref.of for name, ref in operation.inputs() if name == "alternatives")]
+    for group in groups:
+        own = [Rule(AND, roles[name], *found(ref)) for name, ref in group.inputs() if name in roles]
+        for one in group.range:
+            low, high = (-_LIMIT if one.low is None else one.low, _LIMIT if one.high is None else one.high)
+            own.append(Rule(AND, NUMBER, measure=one.number, low=low, high=high))
+        either = [[Rule(AND, "through", *found(ref))] for name, ref in group.inputs() if name == "any"]
+        for rows in ([*own, *more] for more in either or [[]]):
+            first = OR if rules else AND
+            rules += [replace(row, joiner=AND if number else first) for number, row in enumerate(rows)]
+    return tuple(rules)
+
+
 class RuleRow(QWidget):
     """One rule that can be edited."""
 
@@ -121,9 +140,15 @@ class RuleRow(QWidget):
             self.measure.clear()
             for name in numbers:
                 self.measure.addItem(title_of(name), name)
-            self.measure.setCurrentIndex(max(self.measure.findData(chosen), 0) if numbers else -1)
+            self._keep_measure(chosen)
         if self.measure.currentData() != chosen:
             self._show_ends()
+
+    def _keep_measure(self, name: str | None) -> None:
+        """Choose a number, also one that these fibers do not have; the first one where there was no choice."""
+        if name and self.measure.findData(name) < 0:
+            self.measure.addItem(f"{title_of(name)} (these fibers have none)", name)
+        self.measure.setCurrentIndex(max(self.measure.findData(name), 0) if self.measure.count() else -1)
 
     def rule(self) -> Rule:
         """Return the rule as it is shown."""
@@ -136,8 +161,9 @@ class RuleRow(QWidget):
     def show_rule(self, rule: Rule) -> None:
         """Show a rule; ``changed`` is not emitted."""
         with QSignalBlocker(self):
-            for box, value in ((self.joiner, rule.joiner), (self.role, rule.role), (self.measure, rule.measure)):
-                box.setCurrentIndex(max(box.findData(value), 0) if box.count() else -1)
+            for box, value in ((self.joiner, rule.joiner), (self.role, rule.role)):
+                box.setCurrentIndex(box.findData(value))
+            self._keep_measure(rule.measure)
             if rule.layer is not None and rule.key is not None:
                 self.region_box.choose(rule.layer, rule.key)
             if rule.measure:
