@@ -11,10 +11,9 @@ from qtpy.QtWidgets import QHBoxLayout, QHeaderView, QPlainTextEdit, QTableWidge
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.files import atomic_write
 from napari_gpubio.core.foreign import existing_text
-from napari_gpubio.core.numbers import short_number
+from napari_gpubio.core.numbers import NO_NUMBER, short_number
 from napari_gpubio.dose.gui.curves import MetricReader, below_text
 from napari_gpubio.dose.gui.metric_table import METRICS_TIP
-from napari_gpubio.dose.gui.row_table import NO_VALUE, Cell, ProblemLabel, RowTable
 from napari_gpubio.dose.metrics.constraints import (
     FAIL,
     NOT_EVALUATED,
@@ -29,6 +28,7 @@ from napari_gpubio.dose.metrics.curve import Dvh
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.file_dialogs import open_path, save_path
 from napari_gpubio.gui.forms import text_button
+from napari_gpubio.gui.row_table import Cell, ProblemLabel, RowTable
 
 _FILES = "Constraints (*.txt)"
 _HINT = (
@@ -157,7 +157,7 @@ def _row(result: ConstraintResult, unit_of_dose: str, plan: str) -> list[Cell]:
     color = getattr(theme, name)
     unit = result.constraint.metric.in_unit(unit_of_dose).unit
     number = short_number(result.value) if math.isnan(result.below) else below_text(result.below)
-    value = NO_VALUE if result.reason else f"{number} {unit}".rstrip()
+    value = NO_NUMBER if result.reason else f"{number} {unit}".rstrip()
     title = f"{result.constraint}{plan}"
     tip = result.reason or title
     return [Cell(title, tip), Cell(value, tip), Cell(text, tip, color)]

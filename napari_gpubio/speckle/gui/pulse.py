@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pyqtgraph
-from qtpy.QtCore import Qt, Signal
-from qtpy.QtGui import QColor
-from qtpy.QtWidgets import QAbstractItemView, QHeaderView, QTableWidgetItem, QWidget
+from qtpy.QtCore import Signal
+from qtpy.QtWidgets import QWidget
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.parameters import param
@@ -18,9 +17,8 @@ from napari_gpubio.gui import theme
 from napari_gpubio.gui.file_dialogs import write_table
 from napari_gpubio.gui.forms import ParamForm, fill_column, muted_label, row_of, text_button
 from napari_gpubio.gui.jobs import LatestJob, Outcome
-from napari_gpubio.gui.number_table import CopyingTable
 from napari_gpubio.gui.plots import ThemedPlot
-from napari_gpubio.gui.tables import color_chip
+from napari_gpubio.gui.row_table import Cell, RowTable
 from napari_gpubio.speckle.io import write_beats_csv, write_pulsatility_csv
 from napari_gpubio.speckle.pulsatility import FLOWS, Pulsatility, PulsatilitySettings, with_error
 
@@ -45,15 +43,14 @@ EMPTY = "No beat measured yet: draw regions, run the stack or start live imaging
 NO_COURSE = "there is no time course to measure a beat in; draw a region, and run the whole stack or start live imaging"
 NO_TABLE = "there is no beat to write; press Measure first"
 MEASURING = "measuring the beat…"
-_COLUMNS = (
-    ("Region", "Name of the region"),
-    ("Beat (1/min)", "Rate of the beat and its standard error"),
-    ("PI", "Pulsatility index (max - min) / mean of the beat-averaged flow, and its standard error"),
-    ("Beats", "Number of beats that were averaged"),
-)
+_COLUMNS = {
+    "Region": "Name of the region",
+    "Beat (1/min)": "Rate of the beat and its standard error",
+    "PI": "Pulsatility index (max - min) / mean of the beat-averaged flow, and its standard error",
+    "Beats": "Number of beats that were averaged",
+}
 _NONE = "no beat"
 _HEIGHT, _AXIS_WIDTH = 150, 52  # pixels
-_MOST_ROWS = 8
 _POINT_PIXELS = 4
 
 
@@ -83,42 +80,11 @@ class BeatPlot(ThemedPlot):
             self.plot(pulse.phase, course, pen=pyqtgraph.mkPen(color, width=1.5))
 
 
-class BeatTable(CopyingTable):
-    """One row for each region; its notes are shown while the mouse is over it."""
-
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(0, len(_COLUMNS), parent)
-        for column, (title, tip) in enumerate(_COLUMNS):
-            item = QTableWidgetItem(title)
-            item.setToolTip(tip)
-            self.setHorizontalHeaderItem(column, item)
-        self.verticalHeader().hide()
-        self.setWordWrap(False)
-        self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
-        self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        header = self.horizontalHeader()
-        header.setMinimumSectionSize(24)
-        header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
-        header.setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
-
-    def show_pulses(self, pulses: Sequence[Pulsatility], colors: Mapping[str, str]) -> None:
-        """Show these regions."""
-        self.setRowCount(len(pulses))
-        for row, pulse in enumerate(pulses):
-            texts = (pulse.name, *_numbers(pulse))
-            for column, text in enumerate(texts):
-                item = QTableWidgetItem(text)
-                item.setToolTip("\n".join((pulse.summary, *pulse.notes)))
-                if column:
-                    item.setTextAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
-                elif pulse.name in colors:
-                    item.setIcon(color_chip(colors[pulse.name]))
-                if text == _NONE:
-                    item.setForeground(QColor(theme.WARNING))
-                self.setItem(row, column, item)
-        lines = sum(self.rowHeight(row) for row in range(min(len(pulses), _MOST_ROWS)))
-        self.setFixedHeight(lines + self.horizontalHeader().sizeHint().height() + 2 * self.frameWidth())
+def _row(pulse: Pulsatility, color: str) -> list[Cell]:
+    tip = "\n".join((pulse.summary, *pulse.notes))
+    none = theme.WARNING if not pulse.has_beat else ""
+    rate, *others = _numbers(pulse)
+    return [Cell(pulse.name, tip, chip=color), Cell(rate, tip, none), *(Cell(text, tip) for text in others)]
 
 
 def _numbers(pulse: Pulsatility) -> tuple[str, ...]:
@@ -143,7 +109,7 @@ class PulseBox(QWidget):
         self.pulses: list[Pulsatility] = []
         self.form = ParamForm(BeatRows(), parent=self)
         self.text, self.notes = muted_label(self, EMPTY), muted_label(self)
-        self.table, self.plot = BeatTable(self), BeatPlot(self)
+        self.table, self.plot = RowTable(self), BeatPlot(self)
         self._source, self._colors = "", dict[str, str]()
         self._measure: Measure | None = None
         self._job = LatestJob(self)
@@ -156,6 +122,8 @@ class PulseBox(QWidget):
         fill_column(self, self.form, buttons, self.text, self.table, self.plot, self.notes)
         self.form.changed.connect(self._measure_again)
         self._show()
+        for column, tip in enumerate(_COLUMNS.values()):
+            self.table.horizontalHeaderItem(column).setToolTip(tip)
 
     def attach(self) -> None:
         """Do nothing: nothing of the viewer is followed."""
@@ -206,7 +174,7 @@ class PulseBox(QWidget):
         self._show()
 
     def _show(self) -> None:
-        self.table.show_pulses(self.pulses, self._colors)
+        self.table.set_rows([*_COLUMNS], [_row(pulse, self._colors.get(pulse.name, "")) for pulse in self.pulses])
         self.plot.draw(self.pulses, self._colors)
         notes = "\n".join(f"{pulse.name}: {note}." for pulse in self.pulses for note in pulse.notes)
         self.notes.setText(notes)
