@@ -9,7 +9,7 @@ from qtpy.QtGui import QStandardItemModel
 from qtpy.QtWidgets import QWidget
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.gui.connections import Connection, Connections
+from napari_gpubio.gui.connections import Connection, Connections, Follower
 from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.labels import tip_of
 
@@ -180,7 +180,7 @@ def why_not_array(layer: Any, kinds: Any, axes: Container[int], needed: str = "a
     return None if layer.ndim in axes else f"{layer.ndim}-D; {needed}"
 
 
-class LayerBox(ElidedComboBox):
+class LayerBox(ElidedComboBox, Follower):
     """Choose one of the viewer's layers. What was chosen stays, whatever is renamed, hidden, moved or deleted.
 
     ``why_not`` returns None for a layer that can be chosen. Others are listed below with the reason that it returns; an
@@ -208,6 +208,7 @@ class LayerBox(ElidedComboBox):
         self._known: list[Any] = []  # the layers that could be chosen when they were listed last
         self._listener = LayerListener(viewer, lambda layer: why_not(layer) is None, layers_changed=self._fill)
         self._refused = LayerListener(viewer, lambda layer: bool(why_not(layer)), layers_changed=self._fill)
+        self.followers = (self._refused, self._listener)
         self.setPlaceholderText(empty)
         self.activated.connect(self._on_activated)
         self.currentIndexChanged.connect(self._on_index)
@@ -229,11 +230,6 @@ class LayerBox(ElidedComboBox):
             reasons = [f"{layer.name!r} cannot be used ({self._why_not(layer)})" for layer in self._refused.layers]
             raise InvalidInput("; ".join([otherwise, *reasons]))
         return self.layer
-
-    def attach(self) -> None:
-        """Follow the viewer's layers."""
-        self._refused.attach()
-        self._listener.attach()
 
     def refresh(self) -> None:
         """Read the viewer's layers again."""
@@ -269,8 +265,7 @@ class LayerBox(ElidedComboBox):
 
     def detach(self) -> None:
         """Stop following the viewer, and hold none of its layers."""
-        self._refused.detach()
-        self._listener.detach()
+        super().detach()
         self._is_settled, self._chosen, self._known = False, None, []
         self.clear()
 

@@ -11,7 +11,6 @@ from collections.abc import Callable, Generator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from napari.layers import Shapes
-from qtpy.QtCore import QTimer
 from qtpy.QtWidgets import QTabWidget, QWidget
 
 from napari_gpubio.core.drawn import label_names
@@ -36,7 +35,7 @@ from napari_gpubio.dose.gui.run_listener import RunListener
 from napari_gpubio.dose.napari_io import NUMBERS
 from napari_gpubio.dose.operations import DoseVolume
 from napari_gpubio.dose.settings import DvhSettings
-from napari_gpubio.gui.connections import Connection, connect_all
+from napari_gpubio.gui.connections import Connection, connect_all, single_shot
 from napari_gpubio.gui.forms import Folded, ParamForm, muted_label
 from napari_gpubio.gui.panel import EnginePanel
 
@@ -71,9 +70,7 @@ class DosePanel(EnginePanel):
         self._resumes = False  # whether there were curves when the panel was closed
         self._has_run = False  # then it follows every change of the inputs
         self._export_error = ""  # as it is shown
-        self._run_timer = QTimer(self)
-        self._run_timer.setSingleShot(True)
-        self._run_timer.setInterval(_RUN_DELAY_MS)
+        self._run_timer = single_shot(_RUN_DELAY_MS, self._run_now, self)
         self._fill()
         connect_all(self._connections())
         for part in (self.inputs_box, self.highlight, self.isodose, self.listener, self.voxel_tool, self.export.files):
@@ -95,7 +92,6 @@ class DosePanel(EnginePanel):
             (self.form.changed, self._run_later),
             (self.inputs_box.combine.layer_added, self._on_layer_added),
             (self.inputs_box.combine.error_occurred, self.show_error),
-            (self._run_timer.timeout, self._run_now),
             # layers
             (self.listener.labels_painted, self.highlight.update_labels),
             (self.listener.labels_painted, lambda *_: self.controller.recount_later()),

@@ -132,12 +132,11 @@ class CourseBox(QWidget):
         self.plot = CoursePlot(self)
         self.plot.setFixedHeight(_HEIGHT)
         self.empty, self.missing = muted_label(self, EMPTY), muted_label(self)
-        self.quantity, self.which, self.span = (ElidedComboBox(self, characters=5) for _ in range(3))
-        for key, text in QUANTITIES.items():
-            self.quantity.addItem(text, key)
+        self.quantity = ElidedComboBox(self, characters=5, entries=QUANTITIES)
         self.quantity.setCurrentIndex(1)
-        self.which.addItems(list(self.courses))
-        self.span.addItems(list(_SPANS))
+        self.which, self.span = (
+            ElidedComboBox(self, characters=5, entries={one: one for one in names}) for names in (self.courses, _SPANS)
+        )
         self.label = QLineEdit(self)
         self.label.setPlaceholderText("event, e.g. stimulus on")
         self._fill()

@@ -1,7 +1,8 @@
 """The beat of flow in regions: rate, pulsatility, and a plot of the averaged beat."""
 
 import dataclasses
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,11 @@ from qtpy.QtWidgets import QWidget
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.settings import record_fields
-from napari_gpubio.core.steps import Step
 from napari_gpubio.gui import theme
+from napari_gpubio.gui.connections import Follower
 from napari_gpubio.gui.file_dialogs import write_table
 from napari_gpubio.gui.forms import ParamForm, fill_column, muted_label, row_of, text_button
-from napari_gpubio.gui.jobs import LatestJob, Outcome
+from napari_gpubio.gui.jobs import LatestJob, Outcome, one_step
 from napari_gpubio.gui.plots import ThemedPlot
 from napari_gpubio.gui.row_table import Cell, RowTable
 from napari_gpubio.speckle.io import write_beats_csv, write_pulsatility_csv
@@ -94,7 +95,7 @@ def _numbers(pulse: Pulsatility) -> tuple[str, ...]:
     return (rate, index, f"{pulse.beats}")
 
 
-class PulseBox(QWidget):
+class PulseBox(QWidget, Follower):
     """Band and index of the beat, a button, and what was measured.
 
     ``measure_requested`` asks for `measure` to be called; ``error_occurred`` and ``status_changed`` carry sentences.
@@ -125,9 +126,6 @@ class PulseBox(QWidget):
         for column, tip in enumerate(_COLUMNS.values()):
             self.table.horizontalHeaderItem(column).setToolTip(tip)
 
-    def attach(self) -> None:
-        """Do nothing: nothing of the viewer is followed."""
-
     def detach(self) -> None:
         """End what is being measured."""
         self._job.abandon()
@@ -141,7 +139,7 @@ class PulseBox(QWidget):
             return
         self._measure, self._source, self._colors = measure, source, dict(colors)
         self.text.setText(MEASURING)
-        self._job.submit(lambda _: _measure_steps(measure, settings))
+        self._job.submit(one_step(MEASURING, partial(measure, settings)))
 
     def clear(self) -> None:
         """Forget what was measured: its regions or curves are gone."""
@@ -199,8 +197,3 @@ class PulseBox(QWidget):
             self.error_occurred.emit(NO_TABLE)
             return
         write_table(self, "Write the pulsatility", "pulsatility.csv", self.write_csv, self.error_occurred.emit)
-
-
-def _measure_steps(measure: Measure, settings: BeatRows) -> Generator[Step, None, list[Pulsatility]]:
-    yield Step(0, 1, MEASURING)
-    return measure(settings)

@@ -96,8 +96,7 @@ class RegionBox(QWidget):
             viewer, partial(why_no_regions, kinds=kinds), nothing=nothing, empty=hint, parent=self
         )
         self.layer_box.setToolTip("Labels (painted, or an atlas), shapes drawn in a slice, or points of some size")
-        self.name_box = ElidedComboBox(self)
-        self.name_box.setToolTip("Which region of the layer")
+        self.name_box = ElidedComboBox(self, tip="Which region of the layer")
         self.size_box = NumberBox(0.1, 500.0, 10.0, 1, self, unit="mm")
         self.size_box.edited.connect(self._on_size)
         self._redrawn = Debouncer(self._on_redrawn, self)

@@ -81,22 +81,13 @@ class FodsBox(LayerBox):
         self.setToolTip("FODs of the same scan; they tell how much of the way crosses other fibers")
         self._source_box = source_box
         self._opened = LayerListener(viewer, lambda layer: fods_of(layer) is not None, layers_added=self._suggest)
+        self.followers = (*self.followers, self._opened)
         source_box.currentIndexChanged.connect(self._suggest)
 
     @property
     def fods(self) -> FodField | None:
         """The chosen FODs, or None."""
         return None if self.layer is None else fods_of(self.layer)
-
-    def attach(self) -> None:
-        """Follow the viewer's layers."""
-        super().attach()
-        self._opened.attach()
-
-    def detach(self) -> None:
-        """Stop following the viewer, and hold none of its layers."""
-        self._opened.detach()
-        super().detach()
 
     def _suggest(self, *_: Any) -> None:
         source = source_of(self._source_box.layer)

@@ -57,7 +57,9 @@ class ConnectomePanel(EnginePanel):
         self.atlas_box = LayerBox(
             viewer, partial(why_no_regions, kinds=(Labels,)), empty="open an atlas, or paint Labels", parent=self
         )
-        self.quantity, self.statistic = ElidedComboBox(self), ElidedComboBox(self)
+        self.quantity = ElidedComboBox(self, tip="What each fiber adds to the cell of its two regions")
+        tip = "How the fibers of a cell are put together"
+        self.statistic = ElidedComboBox(self, entries=STATISTICS, tip=tip)
         self.per_volume = QCheckBox("per volume of the regions", self)
         self.per_length = QCheckBox("per length", self)
         self.plot, self.cell_label = MatrixPlot(self), Label(self)
@@ -92,12 +94,8 @@ class ConnectomePanel(EnginePanel):
         self.kind.setToolTip("Fibers that are there, or geodesics that are shot from each region to the others")
         for source, text in ((self.fiber_source, "fibers of a tractogram"), (self.geodesic_source, "new geodesics")):
             self.kind.addItem(text, source)
-        self.quantity.setToolTip("What each fiber adds to the cell of its two regions")
-        self.statistic.setToolTip("How the fibers of a cell are put together")
         self.per_volume.setToolTip("Divide by the mean volume of the two regions, in voxels")
         self.per_length.setToolTip("Divide by the length of each fiber")
-        for name, text in STATISTICS.items():
-            self.statistic.addItem(text, name)
         shown.addRow("Number", self.quantity)
         shown.addRow("Statistic", self.statistic)
         shown.addRow("", self.per_volume)

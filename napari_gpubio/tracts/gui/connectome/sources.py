@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from qtpy.QtWidgets import QFormLayout, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QFormLayout, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.operations.records import Output
 from napari_gpubio.core.steps import Step
-from napari_gpubio.gui.forms import Folded, ParamForm
+from napari_gpubio.gui.forms import Folded, ParamForm, fill_column
 from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.lines import Lines
 from napari_gpubio.tracts.connectome import (
@@ -235,13 +235,10 @@ class AtlasSource:
 
 def _stack(part: QWidget, boxes: dict[str, QWidget], *others: QWidget) -> None:
     """Lay out a source: its layers, and its settings below."""
-    layout, top = QVBoxLayout(part), QFormLayout()
-    layout.setContentsMargins(0, 0, 0, 0)
+    top = QFormLayout()
     for title, box in boxes.items():
         top.addRow(title, box)
-    layout.addLayout(top)
-    for other in others:
-        layout.addWidget(other)
+    fill_column(part, top, *others)
 
 
 def _silent(steps: Generator[Step, None, Connectome]) -> Generator[Step, None, Connectome]:

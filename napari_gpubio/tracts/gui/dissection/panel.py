@@ -22,6 +22,7 @@ from napari_gpubio.core.steps import Step
 from napari_gpubio.core.text import file_name
 from napari_gpubio.gui.fields import NumberBox
 from napari_gpubio.gui.forms import text_button
+from napari_gpubio.gui.jobs import one_step
 from napari_gpubio.gui.labels import Label
 from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.lines import Lines
@@ -176,12 +177,11 @@ class DissectionPanel(EnginePanel):
             return
         paint = layer.paint
 
-        def make(_: threading.Event) -> Generator[Step, None, tuple[Tractogram, Lines]]:
-            yield Step(0, 1, "clusters")
+        def find() -> tuple[Tractogram, Lines]:
             found = with_clusters(fibers, within)
             return found, pack_fibers(found, paint)
 
-        self.run_other(make, lambda found: self._show_clusters(layer, fibers, within, *found))
+        self.run_other(one_step("clusters", find), lambda found: self._show_clusters(layer, fibers, within, *found))
 
     def _show_clusters(
         self, layer: Streamlines, before: Tractogram, within: float, fibers: Tractogram, lines: Lines
@@ -292,12 +292,8 @@ class DissectionPanel(EnginePanel):
         fibers, device, name = self._kept(), self.device, self._name()
         if fibers is None:
             return
-
-        def make(_: threading.Event) -> Generator[Step, None, Any]:
-            yield Step(0, 1, "map")
-            return maps.density(fibers, kind, device=device)
-
-        self.run_other(make, lambda counts: show(counts, fibers, name))
+        count = partial(maps.density, fibers, kind, device=device)
+        self.run_other(one_step("map", count), lambda counts: show(counts, fibers, name))
 
     def _show_counts(self, counts: Any, fibers: Tractogram, name: str, what: str) -> None:
         shown: dict[str, Any] = {

@@ -13,7 +13,7 @@ from qtpy.QtWidgets import QGridLayout, QHBoxLayout, QVBoxLayout, QWidget
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.operations.records import Output
 from napari_gpubio.gui.fields import ElidedComboBox, NumberBox
-from napari_gpubio.gui.forms import text_button
+from napari_gpubio.gui.forms import fill_column, text_button
 from napari_gpubio.gui.lines.sampling import title_of
 from napari_gpubio.tracts.dissection import Condition, ends_in, number, through
 from napari_gpubio.tracts.gui.region_box import ChosenRegion, RegionBox
@@ -107,11 +107,10 @@ class RuleRow(QWidget):
     def __init__(self, viewer: Any, remove: Any, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._numbers: Mapping[str, Any] = {}
-        self.joiner = _choice({AND: "and", OR: "or"}, "“and” binds closer than “or”", self)
-        self.role = _choice(ROLES, "What the fibers do that are kept", self)
+        self.joiner = ElidedComboBox(self, entries={AND: "and", OR: "or"}, tip="“and” binds closer than “or”")
+        self.role = ElidedComboBox(self, entries=ROLES, tip="What the fibers do that are kept")
         self.region_box = RegionBox(viewer, parent=self)
-        self.measure = ElidedComboBox(self)
-        self.measure.setToolTip("A number of the fibers")
+        self.measure = ElidedComboBox(self, tip="A number of the fibers")
         self.low, self.high = (NumberBox(-_LIMIT, _LIMIT, 0.0, 3, self) for _ in range(2))
         self._range = QWidget(self)
         between = QHBoxLayout(self._range)
@@ -122,11 +121,7 @@ class RuleRow(QWidget):
         top.addWidget(self.joiner)
         top.addWidget(self.role, 1)
         top.addWidget(text_button("Remove", "Remove this rule", self, lambda: remove(self)))
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addLayout(top)
-        layout.addWidget(self.region_box)
-        layout.addWidget(self._range)
+        fill_column(self, top, self.region_box, self._range)
         for signal in (self.joiner.currentIndexChanged, self.region_box.changed, self.low.edited, self.high.edited):
             signal.connect(lambda *_: self.changed.emit())
         self.role.currentIndexChanged.connect(self._on_role)
@@ -222,10 +217,7 @@ class RuleList(QWidget):
         self.undo_button = text_button("Undo", "Undo the last change to the rules", self, self.undo)
         self.undo_button.setEnabled(False)
         self.buttons = QGridLayout()
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addLayout(self._column)
-        layout.addLayout(self.buttons)
+        fill_column(self, self._column, self.buttons)
 
     @property
     def rows(self) -> tuple[RuleRow, ...]:
@@ -319,11 +311,3 @@ class RuleList(QWidget):
             self._before = now
         self.undo_button.setEnabled(bool(self._past))
         self.changed.emit()
-
-
-def _choice(entries: Mapping[str, str], tip: str, parent: QWidget) -> ElidedComboBox:
-    box = ElidedComboBox(parent)
-    for key, text in entries.items():
-        box.addItem(text, key)
-    box.setToolTip(tip)
-    return box
