@@ -25,6 +25,7 @@ from napari_gpubio.gui.jobs import Job, Outcome
 from napari_gpubio.gui.labels import Label, RichLabel
 from napari_gpubio.gui.number_table import Number, NumberTable
 
+Saving = tuple[str, Callable[[Path], Any]]  # a file's name, and what writes it; see `ResultFiles.write`
 _FINDING = "<span style='color:{}; font-size:16px'>●</span> {}"
 _BUTTONS_IN_A_ROW = 2
 
@@ -202,6 +203,15 @@ class ResultBox(QWidget, Follower):
             button.setEnabled(not self._shown.isHidden())
             self._needing.append(button)
         return button
+
+    def add_saving(self, text: str, tip: str, filters: str, make: Callable[[], Saving]) -> None:
+        """Add a button that asks for a file and writes it; ``make`` returns the name to offer, and what writes."""
+
+        def save() -> None:
+            name, write = make()
+            self.files.ask_to_write(text.removesuffix("…"), filters, name, lambda: write)
+
+        self.add_button(text, tip, save)
 
     def add_menu(self, text: str, tip: str, entries: Iterable[tuple[str, Callable[[], object]]]) -> QPushButton:
         """Add a button with a menu of texts and what they do."""

@@ -2,13 +2,13 @@
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QHBoxLayout, QHeaderView, QPlainTextEdit, QTableWidget, QVBoxLayout, QWidget
 
-from napari_gpubio.core.errors import GpuBioError, InvalidInput
+from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write
 from napari_gpubio.core.foreign import existing_text
 from napari_gpubio.core.numbers import NO_NUMBER, short_number
@@ -26,7 +26,7 @@ from napari_gpubio.dose.metrics.constraints import (
 )
 from napari_gpubio.dose.metrics.curve import Dvh
 from napari_gpubio.gui import theme
-from napari_gpubio.gui.file_dialogs import open_path, save_path
+from napari_gpubio.gui.file_dialogs import open_path, save_path, with_path
 from napari_gpubio.gui.forms import text_button
 from napari_gpubio.gui.row_table import Cell, ProblemLabel, RowTable
 
@@ -138,18 +138,11 @@ class ConstraintTable(QWidget):
         return dataclasses.replace(result, reason=self._reader.missing_reason)
 
     def _load_from(self) -> None:
-        self._with_file(self.load, open_path(self, "Constraints", _FILES))
+        with_path(open_path(self, "Constraints", _FILES), self.load, self.problem.show_problem)
 
     def _save_as(self) -> None:
-        self._with_file(self.save, save_path(self, "Constraints", _FILES, name="constraints.txt"))
-
-    def _with_file(self, act: Callable[[Path], None], path: Path | None) -> None:
-        if path is None:
-            return
-        try:
-            act(path)
-        except GpuBioError as error:
-            self.problem.show_problem(str(error))
+        path = save_path(self, "Constraints", _FILES, name="constraints.txt")
+        with_path(path, self.save, self.problem.show_problem)
 
 
 def _row(result: ConstraintResult, unit_of_dose: str, plan: str) -> list[Cell]:

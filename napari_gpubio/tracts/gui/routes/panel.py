@@ -25,7 +25,7 @@ from napari_gpubio.gui.lines import Lines
 from napari_gpubio.gui.panel import EnginePanel, heading
 from napari_gpubio.gui.picking import FiberTool
 from napari_gpubio.gui.ranked_table import RankedColumn, RankedTable
-from napari_gpubio.gui.results import ResultBox
+from napari_gpubio.gui.results import ResultBox, Saving
 from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.tracts.directions import Directions
 from napari_gpubio.tracts.fods.model import FodField
@@ -50,7 +50,7 @@ from napari_gpubio.tracts.gui.source import (
     source_of,
     why_no_source,
 )
-from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
+from napari_gpubio.tracts.model import DiffusionScan, TensorField
 from napari_gpubio.tracts.operations import ConnectRegions
 from napari_gpubio.tracts.operations.routes import Connections
 from napari_gpubio.tracts.routes import ConnectSettings, Routes, connect_steps
@@ -166,8 +166,9 @@ class ConnectPanel(EnginePanel):
         self.results.content.addWidget(self.table)
         self.results.add_button("All routes", "Show the fibers of all routes", lambda: self._pick(0))
         self.results.add_button("Copy table", "Copy the table (Ctrl+C copies the selected row)", self.table.copy)
-        self.results.add_button("Save table…", "Save the table as CSV", self._ask_to_save_table)
-        self.results.add_button("Save fibers…", "Save the fibers, with their routes and scores", self._ask_to_save)
+        self.results.add_saving("Save table…", "Save the table as CSV", "CSV (*.csv)", self._table)
+        tip = "Save the fibers, with their routes and scores"
+        self.results.add_saving("Save fibers…", tip, TRACTOGRAMS, self._fibers)
         for title, form in (
             ("Search", self.form), ("Fan of directions", self.directions_form), ("Tracking", self.tracking_form)
         ):  # fmt: skip
@@ -278,16 +279,13 @@ class ConnectPanel(EnginePanel):
 
     # -- files ----------------------------------------------------------------------------------------------------
 
-    def _ask_to_save_table(self) -> None:
+    def _table(self) -> Saving:
         routes, name = self._routes()
-        self.results.files.ask_to_write(
-            "Save the table of routes", "CSV (*.csv)", f"{name}.csv", lambda: routes.save_csv
-        )
+        return f"{name}.csv", routes.save_csv
 
-    def _ask_to_save(self) -> None:
+    def _fibers(self) -> Saving:
         routes, name = self._routes()
-        fibers = routes.tractogram if not self.route else routes.fibers(self.route)
-        self.results.files.ask_to_write("Save fibers", TRACTOGRAMS, f"{name}.trx", lambda: _writer(fibers))
+        return f"{name}.trx", (routes.fibers(self.route) if self.route else routes.tractogram).save
 
     def _routes(self) -> tuple[Routes, str]:
         assert self._result is not None  # the buttons need a result
@@ -346,7 +344,3 @@ def _steps(connection: Connection, stop: threading.Event) -> Generator[Step, Non
     if made is not None:
         remember(made.output(), Connections(routes, made.sort_by), connection.device)
     return Connected(connection, field, routes, made, pack_fibers(routes.tractogram))
-
-
-def _writer(fibers: Tractogram) -> Any:
-    return lambda path: fibers.save(path)
