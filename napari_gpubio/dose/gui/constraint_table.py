@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from qtpy.QtCore import Signal
-from qtpy.QtWidgets import QHBoxLayout, QHeaderView, QPlainTextEdit, QTableWidget, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QHeaderView, QPlainTextEdit, QTableWidget, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write
@@ -27,7 +27,7 @@ from napari_gpubio.dose.metrics.constraints import (
 from napari_gpubio.dose.metrics.curve import Dvh
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.file_dialogs import open_path, save_path, with_path
-from napari_gpubio.gui.forms import text_button
+from napari_gpubio.gui.forms import fill_column, row_of, text_button
 from napari_gpubio.gui.row_table import Cell, ProblemLabel, RowTable
 
 _FILES = "Constraints (*.txt)"
@@ -85,19 +85,9 @@ class ConstraintTable(QWidget):
         header = self.table.horizontalHeader()
         header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
         header.setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
-        buttons = QHBoxLayout()
-        for text, tip, act in (
-            ("Load…", "Read constraints from a text file", self._load_from),
-            ("Save…", "Write the constraints to a text file", self._save_as),
-        ):
-            buttons.addWidget(text_button(text, tip, self, act))
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(3)
-        for part in (self.text, self.problem, self.table):
-            layout.addWidget(part)
-        layout.addLayout(buttons)
-        layout.addStretch(1)
+        load = text_button("Load…", "Read constraints from a text file", self, self._load_from)
+        save = text_button("Save…", "Write the constraints to a text file", self, self._save_as)
+        fill_column(self, self.text, self.problem, self.table, row_of(load, save, stretch=(1, 1)), None, spacing=3)
 
     def _on_typed(self) -> None:
         found, problems = [], []

@@ -144,7 +144,6 @@ class InputBox(QWidget, Follower):
         self.scale.addItems(list(SCALES))
         unit_row = QWidget(self)
         unit_row.setLayout(row_of(self.unit, self.scale))
-        unit_row.layout().setContentsMargins(0, 0, 0, 0)
         self._rows = aligned_form(self)
         for text, tip, widget in (
             ("Dose", "Image layer with the dose; of a series, the volume on screen is counted", self.dose_box),

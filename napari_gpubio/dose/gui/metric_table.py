@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from qtpy.QtCore import Signal
-from qtpy.QtWidgets import QLineEdit, QMenu, QTableWidgetItem, QToolButton, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QLineEdit, QMenu, QTableWidgetItem, QToolButton, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.numbers import NO_NUMBER, difference_text, short_number
@@ -18,7 +18,7 @@ from napari_gpubio.dose.metrics.parameters import dose_factor, spans
 from napari_gpubio.dose.model import is_light
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import connect_all
-from napari_gpubio.gui.forms import row_of
+from napari_gpubio.gui.forms import fill_column, row_of
 from napari_gpubio.gui.row_table import Cell, ProblemLabel, RowTable
 
 if TYPE_CHECKING:
@@ -227,13 +227,7 @@ class MetricTable(QWidget):
         self.table.horizontalHeader().setToolTip(
             "Double-click to edit a column; one without a unit is in the unit of the first"
         )
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(3)
-        layout.addLayout(row_of(self.columns, self.menu))
-        layout.addWidget(self.problem)
-        layout.addWidget(self.table)
-        layout.addStretch(1)
+        fill_column(self, row_of(self.columns, self.menu), self.problem, self.table, None, spacing=3)
 
     def _on_metrics(self) -> None:
         if self.columns.error:  # the columns before stay

@@ -7,7 +7,7 @@ From a click in the image to the curves: `VoxelTool.voxel_clicked` -> `LinkContr
 """
 
 import threading
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
 from napari.layers import Shapes
@@ -263,12 +263,12 @@ class DosePanel(EnginePanel):
     def operation(self) -> DoseVolume:
         """Return the operation of the curves that are shown, or of those that a run would make."""
         live, fields = self.controller.live, self._shown_fields()
-        return live.operation(**fields) if live is not None else _with_fields(draft_of(self._request()), fields)
+        return live.operation(**fields) if live is not None else replaced_fields(draft_of(self._request()), fields)
 
     def take_draft(self) -> Callable[[], Operation]:
         """Read the inputs, and return what makes an operation of them."""
         request, fields = self._request(), self._shown_fields()
-        return lambda: _with_fields(draft_of(request), fields)
+        return lambda: replaced_fields(draft_of(request), fields)
 
     def show_draft(self, operation: Operation) -> bool:
         """Show an operation of histograms; returns whether layers show all its inputs."""
@@ -304,9 +304,3 @@ class DosePanel(EnginePanel):
         live = self.controller.live
         files = {"curves": "dose-volume curves.csv", "metrics": "dose-volume metrics.csv"}
         return files | ({"bands": "dose-volume bands.csv"} if live is not None and any(live.bases) else {})
-
-
-def _with_fields(draft: DoseVolume, fields: Mapping[str, Any]) -> DoseVolume:
-    made = replaced_fields(draft, fields)
-    assert isinstance(made, DoseVolume)
-    return made

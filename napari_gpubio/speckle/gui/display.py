@@ -117,9 +117,7 @@ class LiveBox(QWidget):
         self.record_text = Label(self)
         self.record_text.setWordWrap(True)
         self._is_live = self._is_recording = False
-        row = row_of(self.start_button, self.mode, self.record_button)
-        for number in range(row.count()):
-            row.setStretch(number, 1)
+        row = row_of(self.start_button, self.mode, self.record_button, stretch=(1, 1, 1))
         fill_column(self, row, self.readout, self.record_text)
         self.readout.hide()
         self.record_text.hide()
@@ -287,8 +285,7 @@ class MapBox(QWidget, Follower):
         form = aligned_form(None)
         tip = "The live map, or one of a whole stack"
         form.addRow(row_label("Displayed map", tip, self), row_of(self.layer_box, self.video_button))
-        limits = row_of(self.low, self.high, self.rescale_button)
-        limits.setStretch(1, 1)
+        limits = row_of(self.low, self.high, self.rescale_button, stretch=(1, 1, 0))
         form.addRow(row_label("Limits", "Kept fixed, so that changes in flow remain visible", self), limits)
         form.addRow(row_label("Baseline (maps)", _BASELINE_TIP, self), row_of(self.baseline_maps, self.baseline_button))
         form.addRow("", self.baseline_text)

@@ -190,8 +190,8 @@ class CourseBox(QWidget):
 
     def _fill(self) -> None:
         draw_tip = "Add a Shapes layer and draw polygons in it"
-        draw = row_of(text_button("Draw regions", draw_tip, self, self.draw_requested.emit), self.shapes_box)
-        draw.setStretch(1, 1)
+        button = text_button("Draw regions", draw_tip, self, self.draw_requested.emit)
+        draw = row_of(button, self.shapes_box, stretch=(1, 1))
         choices = QGridLayout()
         choices.setHorizontalSpacing(draw.spacing())
         choices.setVerticalSpacing(1)

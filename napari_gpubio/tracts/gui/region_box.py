@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from napari.layers import Image, Labels, Layer, Points, Shapes
 from qtpy.QtCore import QSignalBlocker, Signal
-from qtpy.QtWidgets import QHBoxLayout, QWidget
+from qtpy.QtWidgets import QWidget
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.label_volumes import holds_labels, label_volume
@@ -16,6 +16,7 @@ from napari_gpubio.core.operations.records import Output
 from napari_gpubio.core.operations.stores import digest, value_of
 from napari_gpubio.gui.connections import Debouncer
 from napari_gpubio.gui.fields import ElidedComboBox, NumberBox
+from napari_gpubio.gui.forms import row_of
 from napari_gpubio.gui.layers import VOLUME, LayerBox, LayerListener, why_not_array
 from napari_gpubio.tracts.gui.records import path_of
 from napari_gpubio.tracts.layer_regions import mm_of_size, region_layer, region_names, region_of
@@ -105,11 +106,7 @@ class RegionBox(QWidget):
         )
         self.layer_box.currentIndexChanged.connect(self._on_layer)
         self.name_box.currentIndexChanged.connect(self._on_name)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.addWidget(self.layer_box, 2)
-        row.addWidget(self.name_box, 2)
-        row.addWidget(self.size_box, 1)
+        self.setLayout(row_of(self.layer_box, self.name_box, self.size_box, stretch=(2, 2, 1)))
 
     @property
     def layer(self) -> Any | None:

@@ -21,7 +21,7 @@ from napari_gpubio.core.operations.stores import STORE
 from napari_gpubio.core.steps import Step
 from napari_gpubio.core.text import file_name
 from napari_gpubio.gui.fields import NumberBox
-from napari_gpubio.gui.forms import text_button
+from napari_gpubio.gui.forms import row_of, text_button
 from napari_gpubio.gui.jobs import one_step
 from napari_gpubio.gui.labels import Label
 from napari_gpubio.gui.layers import LayerBox
@@ -118,14 +118,11 @@ class DissectionPanel(EnginePanel):
         self.results.add_button("Mask", "Make labels of the voxels that the fibers pass", self.add_mask)
 
     def _cluster_row(self) -> QHBoxLayout:
-        row = QHBoxLayout()
         self.within.setSuffix(" mm")
         self.within.setToolTip("Fibers of a cluster are at most so far from its middle one: mean distance of points")
-        row.addWidget(text_button("Find clusters", "Group similar fibers, the largest cluster being 1", self,
-                                  self.find_clusters))  # fmt: skip
-        row.addWidget(Label("within", self))
-        row.addWidget(self.within, 1)
-        return row
+        tip = "Group similar fibers, the largest cluster being 1"
+        button = text_button("Find clusters", tip, self, self.find_clusters)
+        return row_of(button, Label("within", self), self.within, stretch=(0, 0, 1))
 
     # -- rules ----------------------------------------------------------------------------------------------------
 

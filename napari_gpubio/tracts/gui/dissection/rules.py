@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 from qtpy.QtCore import QSignalBlocker, Signal
-from qtpy.QtWidgets import QGridLayout, QHBoxLayout, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QGridLayout, QVBoxLayout, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.operations.records import Output
 from napari_gpubio.gui.fields import ElidedComboBox, NumberBox
-from napari_gpubio.gui.forms import fill_column, text_button
+from napari_gpubio.gui.forms import fill_column, row_of, text_button
 from napari_gpubio.gui.lines.sampling import title_of
 from napari_gpubio.tracts.dissection import Condition, ends_in, number, through
 from napari_gpubio.tracts.gui.region_box import ChosenRegion, RegionBox
@@ -113,14 +113,9 @@ class RuleRow(QWidget):
         self.measure = ElidedComboBox(self, tip="A number of the fibers")
         self.low, self.high = (NumberBox(-_LIMIT, _LIMIT, 0.0, 3, self) for _ in range(2))
         self._range = QWidget(self)
-        between = QHBoxLayout(self._range)
-        between.setContentsMargins(0, 0, 0, 0)
-        for widget in (self.measure, self.low, self.high):
-            between.addWidget(widget, 1)
-        top = QHBoxLayout()
-        top.addWidget(self.joiner)
-        top.addWidget(self.role, 1)
-        top.addWidget(text_button("Remove", "Remove this rule", self, lambda: remove(self)))
+        self._range.setLayout(row_of(self.measure, self.low, self.high, stretch=(1, 1, 1)))
+        button = text_button("Remove", "Remove this rule", self, lambda: remove(self))
+        top = row_of(self.joiner, self.role, button, stretch=(0, 1, 0))
         fill_column(self, top, self.region_box, self._range)
         for signal in (self.joiner.currentIndexChanged, self.region_box.changed, self.low.edited, self.high.edited):
             signal.connect(lambda *_: self.changed.emit())
