@@ -146,7 +146,9 @@ def mask_source(layer: Any | None, scan: DiffusionScan) -> MaskSource | None:
 
 def path_of(layer: Any) -> Path | None:
     """Return the file that a layer was read from, as far as that is known."""
-    path = carried(layer, "path") or layer.source.path
+    record = record_of(layer)
+    read = None if record is None else getattr(record.of, "file", None)
+    path = carried(layer, "path") or layer.source.path or (read and read.path)
     return Path(path) if path else None
 
 

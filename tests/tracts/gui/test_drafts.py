@@ -8,7 +8,11 @@ from napari.components import ViewerModel
 
 from napari_gpubio import tracts
 from napari_gpubio.core.files import sample_path
+from napari_gpubio.core.layer_files import RECORD
+from napari_gpubio.core.napari_io import KEY
 from napari_gpubio.core.operations import HeldVolume
+from napari_gpubio.core.operations.files import record_of_output
+from napari_gpubio.core.operations.volumes import OpenVolume
 from napari_gpubio.tracts import operations
 from napari_gpubio.tracts.fods.napari_io import fod_layer
 from napari_gpubio.tracts.gui import (
@@ -120,7 +124,7 @@ def test_connections_connectomes_and_profiles(viewer, opened, qtbot):
 
 
 def test_rules_with_regions_that_no_session_has(viewer, opened, qtbot):
-    """Spheres and drawn or painted regions become layers; those of an atlas are found in it."""
+    """They become layers, as fibers of a file do; regions of an atlas are found in it."""
     tracts.show(viewer, BUNDLES)
     data, keywords, _ = brain_atlas_layers()[0]
     atlas = viewer.add_labels(data, **keywords)
@@ -135,15 +139,16 @@ def test_rules_with_regions_that_no_session_has(viewer, opened, qtbot):
     draft = panel.take_draft()()
     assert len(draft.include) == 2
     other = ViewerModel()
-    tracts.show(other, BUNDLES)
     data, keywords, _ = brain_atlas_layers()[0]
+    about = keywords["metadata"][KEY]  # as a session opens it
+    about[RECORD] = record_of_output(OpenVolume.at(about.pop("path")).output())
     other.add_labels(data, **keywords)
     made = until_the_end(qtbot, other, DissectionPanel(other))
     shows = next(made)
     few = operations.HeldTractogram.of(fibers_of(viewer.layers["bundles"]).select(range(2)), "few")
-    assert not shows.show_draft(dataclasses.replace(draft, fibers=few))
+    assert not shows.show_draft(dataclasses.replace(draft, fibers=operations.FindClusters(fibers=few)))
     assert shows.show_draft(draft)
-    assert {layer.name for layer in other.layers[2:]} == {"sphere", "region 1", "box"}
+    assert {layer.name for layer in other.layers[1:]} == {"bundles", "sphere", "region 1", "box"}
     assert not shows.running
     assert shows.take_draft()() == draft
     shows.run()

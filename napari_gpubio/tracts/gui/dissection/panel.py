@@ -16,8 +16,8 @@ from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.napari_io import IN_MM, KEY, volume_layer
 from napari_gpubio.core.operations.files import record_of_output
 from napari_gpubio.core.operations.layers import record_of
-from napari_gpubio.core.operations.records import Operation
-from napari_gpubio.core.operations.stores import STORE
+from napari_gpubio.core.operations.records import Operation, Output, Reading
+from napari_gpubio.core.operations.stores import STORE, value_of
 from napari_gpubio.core.steps import Step
 from napari_gpubio.core.text import file_name
 from napari_gpubio.gui.fields import NumberBox
@@ -335,20 +335,31 @@ class DissectionPanel(EnginePanel):
         return lambda: dissection_of(fiber_output(layer, fibers), rules)
 
     def show_draft(self, operation: Operation) -> bool:
-        """Show the rules of a dissection, if a layer has its fibers; regions that no layer has become layers."""
+        """Show the rules of a dissection; regions that no layer has, and fibers that are only read, become layers."""
         if not isinstance(operation, Dissect):
             return False
         (fibers,) = (ref for name, ref in operation.inputs() if name == "fibers")
-        with QSignalBlocker(self.fibers_box):  # nothing is run
-            if not self.fibers_box.choose_where(lambda layer: fiber_output(layer, fibers_of(layer)) == fibers):
-                return False
         try:
+            with QSignalBlocker(self.fibers_box):  # nothing is run
+                if not self._choose_fibers(fibers):
+                    return False
             rules = rules_of(operation, partial(layer_with_region, self.viewer))
         except InvalidInput:
             return False
         self._show_numbers()
         self.rules.show_rules(rules)
         return operation.grid is None
+
+    def _choose_fibers(self, fibers: Output[Any]) -> bool:
+        """Choose the layer of fibers; where none has them, they are read, or are still to be made (False)."""
+        if self.fibers_box.choose_where(lambda layer: fiber_output(layer, fibers_of(layer)) == fibers):
+            return True
+        if not isinstance(fibers.of, Reading):
+            return False
+        about = {RECORD: record_of_output(fibers)}
+        layer = fiber_layer(value_of(fibers), fibers.of.title, beside=self.viewer.layers, metadata=about)
+        self.viewer.add_layer(layer)
+        return self.fibers_box.choose_where(lambda one: one == layer)
 
     def script_files(self) -> dict[str, str]:
         """The file that a script writes."""
