@@ -1,15 +1,44 @@
 """Layers may be locked, hidden, renamed or deleted at every moment of a run, in every panel that takes them."""
 
+import functools
 import threading
+from itertools import pairwise
 
+import numpy as np
 import pytest
+from napari.layers import Image, Labels, Points, Vectors
+from qtpy.QtWidgets import QCheckBox
 
+from napari_gpubio import tracts
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.files import sample_path
+from napari_gpubio.core.napari_io import carried
+from napari_gpubio.core.operations.layers import record_of
+from napari_gpubio.core.operations.stores import STORE, array_checksum
+from napari_gpubio.gui.jobs import Job
+from napari_gpubio.gui.layers import LayerBox
+from napari_gpubio.tracts.fods.napari_io import fod_layer
+from napari_gpubio.tracts.gui import (
+    ConnectomePanel,
+    ConnectPanel,
+    DissectionPanel,
+    FodPanel,
+    ProfilesPanel,
+    UncertaintyPanel,
+)
+from napari_gpubio.tracts.gui.dissection.rules import Rule
+from napari_gpubio.tracts.napari_io import map_layer
+from napari_gpubio.tracts.samples import brain_atlas_layers
 from tests.denoise.gui import panel_samples as denoise
 from tests.dock_widgets import press_and_wait, wait_until
 from tests.dose.gui import panel_samples as dose
+from tests.gui import sixth_engine
 from tests.light.gui import panel_samples as light
+from tests.light.gui.layers import panel_samples as layered
 from tests.speckle.gui import panel_samples as speckle
+from tests.tracts.brain_samples import coarse_brain
 from tests.tracts.gui import tensor_samples as tensors
+from tests.tracts.gui import test_uncertainty_panel as uncertainty
 from tests.tracts.gui import tracking_samples as tracking
 
 
@@ -70,6 +99,114 @@ CHANGES = {
 }
 
 
+def with_fibers(viewer):
+    tracts.show(viewer, sample_path("brain_phantom/bundles.trk"))
+    return viewer.layers["bundles"]
+
+
+def with_regions(viewer):
+    data, keywords, _ = brain_atlas_layers()[0]
+    return viewer.add_labels(data, **keywords)
+
+
+def with_map(viewer):
+    data, keywords, _ = map_layer(coarse_field(), "FA", "coarse")
+    return viewer.add_image(data, **keywords)
+
+
+@functools.cache
+def coarse_field():
+    return tracts.fit_tensors(coarse_brain(), device="cpu")
+
+
+def with_rules(viewer, qtbot):
+    with_fibers(viewer)
+    regions = with_regions(viewer)
+    panel = DissectionPanel(viewer)
+    for rule in (Rule(layer=regions, key=21), Rule(role="not_through", layer=regions, key=3)):
+        with qtbot.waitSignal(panel.run_finished, timeout=60_000):
+            panel.add_rule(rule)
+    for add in (panel.add_sphere, panel.add_box):
+        with qtbot.waitSignal(panel.run_finished, timeout=60_000):
+            add()
+    return panel
+
+
+def with_bundle(viewer, _):
+    with_fibers(viewer)
+    with_map(viewer)
+    return ProfilesPanel(viewer)
+
+
+def with_ends(viewer, _):
+    with_map(viewer)
+    with_regions(viewer)
+    amplitudes = np.zeros((*coarse_field().shape, 6), np.float32)
+    fods = tracts.FodField(coefficients=amplitudes, mask=coarse_field().mask, affine=coarse_field().affine)
+    data, keywords, _ = fod_layer(fods, "coarse")
+    viewer.add_image(data, **keywords)
+    panel = ConnectPanel(viewer)
+    panel.directions_form.widget("count").value = 12
+    panel.directions_form.widget("half_angle_deg").value = 30.0
+    return panel
+
+
+def with_atlas(viewer, _):
+    with_fibers(viewer)
+    with_regions(viewer)
+    return ConnectomePanel(viewer)
+
+
+def with_shells(viewer, _):
+    tensors.add_scan(viewer, coarse_brain())
+    panel = FodPanel(viewer)
+    panel.form.widget("lmax").value = 4
+    panel.shows_glyphs.setChecked(False)  # which are drawn again where the slice is another one
+    return panel
+
+
+def with_noise(viewer, _):
+    tensors.add_scan(viewer, coarse_brain())
+    fibers = tracts.track(coarse_field(), [uncertainty.SEED], uncertainty.MADE.directions, uncertainty.MADE.tracking)
+    about = {"settings": uncertainty.MADE, "seeds_mm": np.array([uncertainty.SEED])}
+    tracts.show(viewer, fibers, "bundle 1", metadata=about)
+    panel = UncertaintyPanel(viewer)
+    for name in ("repeats", "kept_repeats", "margin_mm"):
+        panel.form.widget(name).value = getattr(uncertainty.FEW, name)
+    return panel
+
+
+def with_image(viewer, _):
+    panel = sixth_engine.ThresholdPanel(viewer)
+    for name in ("t1", "t2"):
+        sixth_engine.add(viewer, name=name)
+    panel.form.boxes["mask"].choose(viewer.add_labels(np.ones(sixth_engine.VALUES.T.shape, int), name="mask"))
+    return panel
+
+
+def with_layers(viewer, _):
+    return layered.add_panel(viewer)
+
+
+EVERY = PANELS | {
+    "dissection": with_rules,
+    "profiles": with_bundle,
+    "connect": with_ends,
+    "connectome": with_atlas,
+    "orientations": with_shells,
+    "uncertainty": with_noise,
+    "light in layers": with_layers,
+    "an operation": with_image,
+}
+LIVE = "live", "quick run after every change"
+
+
+def settled(qtbot):
+    """Wait longer than anything is put off, and until nothing runs."""
+    qtbot.wait(250)
+    wait_until(qtbot, lambda: not any(thread.name == "napari-gpubio job" for thread in threading.enumerate()))
+
+
 class HeldForm:
     """Holds each run of a panel back after its first step until ``go`` is set."""
 
@@ -91,7 +228,7 @@ class HeldForm:
 
 def change_all(viewer, change):
     for layer in list(viewer.layers):
-        if layer in viewer.layers:  # the source of light goes with its labels
+        if layer in viewer.layers:  # what marks the source of light goes with its labels
             CHANGES[change](viewer, layer)
 
 
@@ -122,3 +259,84 @@ def test_layers_may_change_while_a_run_computes_and_while_its_results_are_shown(
     finally:
         panel.teardown()
     assert errors() == []
+
+
+def hide_and_show(_, layers):
+    for layer in 2 * layers:
+        layer.visible = not layer.visible
+
+
+def move_and_delete_half(viewer, layers):
+    for layer in layers:
+        viewer.layers.move(viewer.layers.index(layer), 0)
+    delete(viewer, layers[::2])
+
+
+def rename_and_delete(viewer, layers):
+    for before, layer in pairwise(layers):
+        layer.name = before.name
+    delete(viewer, layers)
+
+
+def delete(viewer, layers):
+    for layer in layers:
+        if layer in viewer.layers:  # the source of light goes with its labels
+            viewer.layers.remove(layer)
+
+
+def shown_by(layer):
+    """What a layer shows, and what made it."""
+    values = layer.data if isinstance(layer, Image | Labels | Points | Vectors) else ()
+    return record_of(layer), array_checksum(np.asarray(values)), carried(layer, "tractogram")
+
+
+def draft_of(panel):
+    """What Run would do."""
+    try:
+        made = panel.run_form.take_draft()
+        return None if made is None else made()
+    except InvalidInput:
+        return None
+
+
+def boxes_of(panel):
+    """The lists of layers of a panel, and what each says."""
+    return {box: (box.layer, box.currentText()) for box in panel.findChildren(LayerBox)}
+
+
+def choose_oldest(panel):
+    """Choose a layer wherever one can be chosen: the oldest, which no list would suggest."""
+    for box in panel.findChildren(LayerBox):
+        if offered := [layer for layer in panel.viewer.layers if box._why_not(layer) is None]:
+            box.choose(offered[0])
+        box.settle()
+
+
+@pytest.mark.parametrize("panel_of", EVERY.values(), ids=EVERY)
+def test_nothing_that_happens_to_layers_chooses_runs_or_changes_anything(viewer, qtbot, monkeypatch, panel_of):
+    """With live on where there is such a box, after a run, and with a layer chosen in each list."""
+    panel, begun, start = panel_of(viewer, qtbot), [], Job.start
+    try:
+        press_and_wait(qtbot, panel, panel.run_button)
+        assert panel.message == "" or panel_of is with_shells, "whose mask has voxels without a signal"
+        for box in panel.findChildren(QCheckBox):
+            if box.text() in LIVE:
+                box.setChecked(True)
+        choose_oldest(panel)
+        settled(qtbot)
+        monkeypatch.setattr(Job, "start", lambda self: (begun.append(self), start(self)))
+        layers = list(viewer.layers)
+        before, draft, boxes, runs = [*map(shown_by, layers)], draft_of(panel), boxes_of(panel), STORE.runs
+        for change in (hide_and_show, move_and_delete_half, rename_and_delete):
+            change(viewer, layers)
+            settled(qtbot)
+            assert begun == []
+        assert not viewer.layers
+        assert STORE.runs == runs
+        assert [*map(shown_by, layers)] == before
+        for box, (layer, text) in boxes_of(panel).items():
+            assert layer == boxes[box][0]
+            assert text == boxes[box][1] if layer is None else f"{layer.name} (no layer)"
+        assert panel_of is with_bundle or draft_of(panel) == draft, "bundles are measured as they are on screen"
+    finally:
+        panel.teardown()

@@ -1,6 +1,6 @@
 """Signals and slots that are connected and disconnected from one list, and actions that many signals request."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from qtpy.QtCore import QObject, Qt, QTimer, Signal
@@ -35,6 +35,22 @@ class Connections:
         while self._connected:
             signal, slot = self._connected.pop()
             signal.disconnect(slot)
+
+
+class Follower:
+    """Base of a panel's part that follows the viewer as far as its own parts do; see `PanelFrame.own`."""
+
+    followers: Sequence[Any] = ()
+
+    def attach(self) -> None:
+        """Follow the viewer."""
+        for one in self.followers:
+            one.attach()
+
+    def detach(self) -> None:
+        """Stop following it."""
+        for one in reversed(self.followers):
+            one.detach()
 
 
 def connect_all(pairs: Iterable[Connection]) -> None:

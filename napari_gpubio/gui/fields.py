@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from qtpy.QtCore import QSignalBlocker, QSize, Qt, Signal
@@ -181,13 +181,23 @@ _LEAST_CHARACTERS = 11  # that are seen of an entry
 class ElidedComboBox(QComboBox):
     """A list that may be as narrow as some characters; a longer current entry ends with an ellipsis.
 
-    The entries are whole where the list is open.
+    The entries are whole where the list is open. ``entries``: texts by what they stand for, the data of the entries.
     """
 
-    def __init__(self, parent: QWidget | None = None, *, characters: int = _LEAST_CHARACTERS) -> None:
+    def __init__(
+        self,
+        parent: QWidget | None = None,
+        *,
+        characters: int = _LEAST_CHARACTERS,
+        entries: Mapping[Any, str] | None = None,
+        tip: str = "",
+    ) -> None:
         super().__init__(parent)
         self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self.setMinimumContentsLength(characters)
+        self.setToolTip(tip)
+        for data, text in (entries or {}).items():
+            self.addItem(text, data)
 
     def displayed_text(self) -> str:
         """Return the current entry, or the placeholder, as there is room for it."""

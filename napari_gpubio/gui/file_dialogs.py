@@ -35,10 +35,15 @@ def write_table(
 ) -> None:
     """Ask where a table goes and write it as CSV; a sentence says why it was not written."""
     path = save_path(parent, title, "Table (*.csv)", name=name)
+    with_path(path and path.with_suffix(".csv"), write, failed)
+
+
+def with_path(path: Path | None, act: Callable[[Path], object], failed: Callable[[str], object]) -> None:
+    """Call a function with a path, if one was chosen; a sentence says why it could not do its work."""
     if path is None:
         return
     try:
-        write(path.with_suffix(".csv"))
+        act(path)
     except GpuBioError as error:
         failed(str(error))
 

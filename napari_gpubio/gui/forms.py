@@ -2,7 +2,7 @@
 
 import dataclasses
 import typing
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -270,8 +270,11 @@ class WrappedLabel(Label):
             self.updateGeometry()
 
 
-def row_of(*widgets: QWidget | None) -> QHBoxLayout:
-    """Return widgets side by side; None is a gap that takes the remaining width, without which the first one does."""
+def row_of(*widgets: QWidget | None, stretch: Sequence[int] = ()) -> QHBoxLayout:
+    """Return widgets side by side; None is a gap that takes the remaining width, without which the first one does.
+
+    ``stretch``: how they share the width, if otherwise.
+    """
     row = QHBoxLayout()
     row.setContentsMargins(0, 0, 0, 0)
     row.setSpacing(SPACING)
@@ -279,17 +282,19 @@ def row_of(*widgets: QWidget | None) -> QHBoxLayout:
         if widget is None:
             row.addStretch(1)
         else:
-            row.addWidget(widget, int(number == 0 and None not in widgets))
+            row.addWidget(widget, stretch[number] if stretch else int(number == 0 and None not in widgets))
     return row
 
 
-def fill_column(owner: QWidget, *parts: QWidget | QLayout, spacing: int = SPACING) -> None:
-    """Put widgets and layouts below each other into a widget, without margins."""
+def fill_column(owner: QWidget, *parts: QWidget | QLayout | None, spacing: int = SPACING) -> None:
+    """Put widgets and layouts below each other into a widget, without margins; None takes the remaining height."""
     column = QVBoxLayout(owner)
     column.setContentsMargins(0, 0, 0, 0)
     column.setSpacing(spacing)
     for part in parts:
-        if isinstance(part, QWidget):
+        if part is None:
+            column.addStretch(1)
+        elif isinstance(part, QWidget):
             column.addWidget(part)
         else:
             column.addLayout(part)

@@ -33,6 +33,16 @@ class Outcome:
     error: str = ""
 
 
+def one_step(message: str, act: Callable[[], Any]) -> MakeSteps:
+    """Return what makes steps of a function that has none."""
+
+    def steps(_: threading.Event) -> Generator[Step, None, Any]:
+        yield Step(0, 1, message)
+        return act()
+
+    return steps
+
+
 class Job(QObject):
     """One run of a generator of steps, which ``make_steps`` returns in the worker thread.
 

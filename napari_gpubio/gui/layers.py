@@ -9,7 +9,7 @@ from qtpy.QtGui import QStandardItemModel
 from qtpy.QtWidgets import QWidget
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.gui.connections import Connection, Connections
+from napari_gpubio.gui.connections import Connection, Connections, Follower
 from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.labels import tip_of
 
@@ -40,7 +40,8 @@ class LayerListener:
         Called when a layer has become one of the kind, and after attaching.
     data_changed
         Called with a layer and the box of its array in which values may have changed; None: anywhere. napari reports
-        strokes with a box, but not undo, redo and fill; a point or shape that is dragged is reported as it moves.
+        strokes with a box, but not undo, redo and fill; a point or shape that is dragged is reported as it moves. What
+        happens to a hidden layer without a word of napari's (undo) is not reported, nor that it is shown again.
     place_changed
         Called with a layer that was moved, scaled, or got other units.
     colors_changed
@@ -63,7 +64,7 @@ class LayerListener:
         self._layers_changed, self._layers_added, self._data_changed = layers_changed, layers_added, data_changed
         self._place_changed, self._colors_changed = place_changed, colors_changed
         self._names: list[str] | None = None  # None: not attached
-        self._slices: dict[Any, object] = {}  # what was on screen when a layer was last redrawn
+        self._slices: dict[Any, object] = {}  # what was on screen when a layer was last redrawn; None: it is hidden
         self._list = Connections(self._list_pairs)
         self._each = Connections(self._layer_pairs)
 
@@ -98,13 +99,13 @@ class LayerListener:
         return [(event, self.refresh) for event in (events.inserted, events.removed, events.reordered, events.renamed)]
 
     def _layer_pairs(self) -> Iterator[Connection]:
-        self._slices = {layer: self._slice() for layer in self.layers}
+        self._slices = {layer: self._slice_of(layer) for layer in self.layers}
         for layer in self.layers:
             events = layer.events
             if self._data_changed is not _ignore:
                 yield events.data, self._on_data
                 if not isinstance(layer, Image):  # where it comes with other contrast limits, too
-                    yield events.set_data, self._on_redrawn
+                    yield from ((events.set_data, self._on_redrawn), (events.visible, self._on_visible))
                 if isinstance(layer, Labels):
                     yield events.labels_update, self._on_stroke
             if self._place_changed is not _ignore:
@@ -120,11 +121,18 @@ class LayerListener:
         self._data_changed(self._layer_of(event), None)
 
     def _on_redrawn(self, event: Any) -> None:
-        """Undo, fill, a drag: napari emits the same event for another slice."""
+        """Undo, fill, a drag: napari emits the same event for another slice, and before it tells what is visible."""
         layer = self._layer_of(event)
-        before, self._slices[layer] = self._slices[layer], self._slice()
+        before = self._slices[layer]
+        if before is None:
+            return
+        self._slices[layer] = self._slice_of(layer)
         if before == self._slices[layer]:
             self._data_changed(layer, None)
+
+    def _on_visible(self, event: Any) -> None:
+        layer = self._layer_of(event)
+        self._slices[layer] = self._slice_of(layer)
 
     def _on_stroke(self, event: Any) -> None:
         """A stroke of the brush: the event has its box on the canvas; it may be anywhere along the other axes."""
@@ -141,9 +149,9 @@ class LayerListener:
     def _on_colors(self, event: Any) -> None:
         self._colors_changed(self._layer_of(event))
 
-    def _slice(self) -> object:
+    def _slice_of(self, layer: Any) -> object:
         dims = self._viewer.dims
-        return dims.point, dims.order, dims.ndisplay
+        return (dims.point, dims.order, dims.ndisplay) if layer.visible else None
 
 
 VOLUME = range(3, 6)  # axes of labels: those drawn while a series is open have its axes too
@@ -172,7 +180,7 @@ def why_not_array(layer: Any, kinds: Any, axes: Container[int], needed: str = "a
     return None if layer.ndim in axes else f"{layer.ndim}-D; {needed}"
 
 
-class LayerBox(ElidedComboBox):
+class LayerBox(ElidedComboBox, Follower):
     """Choose one of the viewer's layers. What was chosen stays, whatever is renamed, hidden, moved or deleted.
 
     ``why_not`` returns None for a layer that can be chosen. Others are listed below with the reason that it returns; an
@@ -200,6 +208,7 @@ class LayerBox(ElidedComboBox):
         self._known: list[Any] = []  # the layers that could be chosen when they were listed last
         self._listener = LayerListener(viewer, lambda layer: why_not(layer) is None, layers_changed=self._fill)
         self._refused = LayerListener(viewer, lambda layer: bool(why_not(layer)), layers_changed=self._fill)
+        self.followers = (self._refused, self._listener)
         self.setPlaceholderText(empty)
         self.activated.connect(self._on_activated)
         self.currentIndexChanged.connect(self._on_index)
@@ -221,11 +230,6 @@ class LayerBox(ElidedComboBox):
             reasons = [f"{layer.name!r} cannot be used ({self._why_not(layer)})" for layer in self._refused.layers]
             raise InvalidInput("; ".join([otherwise, *reasons]))
         return self.layer
-
-    def attach(self) -> None:
-        """Follow the viewer's layers."""
-        self._refused.attach()
-        self._listener.attach()
 
     def refresh(self) -> None:
         """Read the viewer's layers again."""
@@ -261,8 +265,7 @@ class LayerBox(ElidedComboBox):
 
     def detach(self) -> None:
         """Stop following the viewer, and hold none of its layers."""
-        self._refused.detach()
-        self._listener.detach()
+        super().detach()
         self._is_settled, self._chosen, self._known = False, None, []
         self.clear()
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from napari.layers import Image, Labels, Layer
 from qtpy.QtCore import QSignalBlocker, Signal
-from qtpy.QtWidgets import QVBoxLayout, QWidget
+from qtpy.QtWidgets import QWidget
 
 from napari_gpubio.core.napari_io import KEY, carried
 from napari_gpubio.core.operations.layers import PART, LayerSource, layer_source, record_of, shown_as
@@ -20,7 +20,8 @@ from napari_gpubio.core.operations.records import (
 from napari_gpubio.core.operations.stores import STORE, kind_registered, value_of
 from napari_gpubio.core.operations.volumes import Volume
 from napari_gpubio.core.settings import Settings, field_names, hints, record_fields
-from napari_gpubio.gui.forms import ParamForm, aligned_form, row_label
+from napari_gpubio.gui.connections import Follower
+from napari_gpubio.gui.forms import ParamForm, aligned_form, fill_column, row_label
 from napari_gpubio.gui.layers import LayerBox, LayerListener
 
 Source = LayerSource | Output[Any]
@@ -108,7 +109,8 @@ class InputBox(LayerBox):
         )
         self._label = label
         self.is_edited = False  # whether what is chosen has been painted on since it was read
-        self._data = LayerListener(viewer, lambda layer: offers(layer, info.kind), data_changed=self._on_data)
+        data = LayerListener(viewer, lambda layer: offers(layer, info.kind), data_changed=self._on_data)
+        self.followers = (*self.followers, data)
         self.setToolTip(info.help)
         self.currentIndexChanged.connect(lambda *_: self.edited.emit())
 
@@ -121,16 +123,6 @@ class InputBox(LayerBox):
     def layer(self) -> Any | None:
         """The chosen layer; None where a result was chosen that no layer shows."""
         return None if isinstance(self._chosen, Output) else self._chosen
-
-    def attach(self) -> None:
-        """Follow the viewer's layers."""
-        super().attach()
-        self._data.attach()
-
-    def detach(self) -> None:
-        """Stop following the viewer, and hold none of its layers."""
-        self._data.detach()
-        super().detach()
 
     def choose(self, chosen: Any | None) -> None:
         """Choose a layer, a result, or nothing."""
@@ -156,7 +148,7 @@ class InputBox(LayerBox):
             self.edited.emit()
 
 
-class OperationForm(QWidget):
+class OperationForm(QWidget, Follower):
     """Shows and edits a draft of an operation.
 
     Parameters
@@ -173,6 +165,7 @@ class OperationForm(QWidget):
         super().__init__(parent)
         self._operation = operation
         self.boxes = {name: InputBox(viewer, info, self) for name, info in input_infos(operation).items()}
+        self.followers = tuple(self.boxes.values())
         self.settings = ParamForm(_settings_of(operation)(), parent=self)
         self._read: dict[str, Any] = {}  # what inputs were when they were read last
         self._layers: dict[str, Any] = {}  # by the ids of the outputs that they were found to show
@@ -181,21 +174,8 @@ class OperationForm(QWidget):
             info = input_infos(operation)[name]
             rows.addRow(row_label(info.label, info.help, self), box)
             box.edited.connect(self.changed)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.addLayout(rows)
-        column.addWidget(self.settings)
+        fill_column(self, rows, self.settings)
         self.settings.changed.connect(self.changed)
-
-    def attach(self) -> None:
-        """Follow the viewer's layers."""
-        for box in self.boxes.values():
-            box.attach()
-
-    def detach(self) -> None:
-        """Stop following them."""
-        for box in self.boxes.values():
-            box.detach()
 
     def read(self) -> tuple[Given, dict[str, Any]]:
         """Read inputs and settings for a run, in the GUI thread; InvalidInput if they cannot be used."""

@@ -20,7 +20,7 @@ from napari_gpubio.core.operations.sessions import Shown
 from napari_gpubio.core.steps import Step
 from napari_gpubio.core.timing import RunClock
 from napari_gpubio.gui.file_dialogs import save_path
-from napari_gpubio.gui.jobs import Job, LatestJob, MakeSteps, Outcome
+from napari_gpubio.gui.jobs import Job, LatestJob, MakeSteps, Outcome, one_step
 from napari_gpubio.gui.labels import Label
 from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.panel_frame import PanelFrame
@@ -365,7 +365,7 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
         try:
             if not self.run_form.is_at_hand and (draft := self.run_form.take_draft()) is not None:
                 self.show_status("looking through the inputs …")
-                self._finding.submit(lambda _: _found_steps(draft))
+                self._finding.submit(one_step("inputs", draft))
                 return
             shows = self.run_form.script_layers()
             text = self.script_of(*(() if shows else (self.run_form.operation(),)), shows=shows)
@@ -409,12 +409,6 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
         with atomic_write(chosen) as part:
             part.write_text(text, encoding="utf-8")
         return text
-
-
-def _found_steps(draft: Callable[[], Operation]) -> Generator[Step, None, Operation]:
-    """Find out where inputs come from."""
-    yield Step(0, 1, "inputs")
-    return draft()
 
 
 _open: "weakref.WeakSet[EnginePanel]" = weakref.WeakSet()  # that have not been closed

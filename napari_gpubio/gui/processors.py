@@ -2,8 +2,7 @@
 
 import os
 import sys
-import threading
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from qtpy.QtCore import QObject, QProcess, Signal
@@ -11,8 +10,7 @@ from qtpy.QtWidgets import QComboBox, QWidget
 
 from napari_gpubio.core import warmup
 from napari_gpubio.core.device import CPU, gpu_problem, list_devices
-from napari_gpubio.core.steps import Step
-from napari_gpubio.gui.jobs import Job, Outcome
+from napari_gpubio.gui.jobs import Job, Outcome, one_step
 
 
 class DevicePicker(QComboBox):
@@ -29,7 +27,7 @@ class DevicePicker(QComboBox):
         self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self.setMinimumContentsLength(5)
         self._has_gpu = False
-        self._search = Job(_look_for_gpus, self)
+        self._search = Job(one_step("looking for GPUs", lambda: (list_devices()[1:], gpu_problem())), self)
         self._search.finished.connect(self._on_search_finished)
         self._search.start()
 
@@ -50,11 +48,6 @@ class DevicePicker(QComboBox):
             if self.findData(name) < 0:
                 self.addItem(text, name)
         self.setToolTip(problem or "Where to compute; auto takes the first GPU")
-
-
-def _look_for_gpus(_stop: threading.Event) -> Generator[Step, None, Any]:
-    yield Step(0, 1, "looking for GPUs")
-    return list_devices()[1:], gpu_problem()
 
 
 DISABLED = "NAPARI_GPUBIO_NO_WARMUP"

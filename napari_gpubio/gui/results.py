@@ -18,19 +18,21 @@ from qtpy.QtWidgets import (
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui import theme
+from napari_gpubio.gui.connections import Follower
 from napari_gpubio.gui.file_dialogs import open_path, save_path
 from napari_gpubio.gui.forms import text_button
 from napari_gpubio.gui.jobs import Job, Outcome
 from napari_gpubio.gui.labels import Label, RichLabel
 from napari_gpubio.gui.number_table import Number, NumberTable
 
+Saving = tuple[str, Callable[[Path], Any]]  # a file's name, and what writes it; see `ResultFiles.write`
 _FINDING = "<span style='color:{}; font-size:16px'>●</span> {}"
 _BUTTONS_IN_A_ROW = 2
 
 # -- files ------------------------------------------------------------------------------------------------------------
 
 
-class ResultFiles(QObject):
+class ResultFiles(QObject, Follower):
     """Writes and reads files in workers; several at the same time.
 
     ``status_changed`` and ``error_occurred`` carry sentences. A panel owns it (`EnginePanel.own`), or the part that it
@@ -88,9 +90,6 @@ class ResultFiles(QObject):
         if path := open_path(self._window, title, filters):
             self.read(path, read, show)
 
-    def attach(self) -> None:
-        """Do nothing: nothing of the viewer is followed."""
-
     def detach(self) -> None:
         """Let what is being written come to its end, without further signals."""
         while self._jobs:
@@ -133,7 +132,7 @@ def _one_step(path: Path, what: str, act: Callable[[Path], Any]) -> Generator[St
 # -- all of it ---------------------------------------------------------------------------------------------------------
 
 
-class ResultBox(QWidget):
+class ResultBox(QWidget, Follower):
     """Findings, numbers, room for what is an engine's own, and buttons; a text while there is no result.
 
     Parameters
@@ -145,6 +144,7 @@ class ResultBox(QWidget):
     def __init__(self, empty_text: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.files = ResultFiles(self)
+        self.followers = (self.files,)
         self.table = NumberTable(self)
         self.above, self.content = QVBoxLayout(), QVBoxLayout()  # around the numbers; visible with them
         self._empty, self._findings = Label(empty_text, self), RichLabel(self)
@@ -204,6 +204,15 @@ class ResultBox(QWidget):
             self._needing.append(button)
         return button
 
+    def add_saving(self, text: str, tip: str, filters: str, make: Callable[[], Saving]) -> None:
+        """Add a button that asks for a file and writes it; ``make`` returns the name to offer, and what writes."""
+
+        def save() -> None:
+            name, write = make()
+            self.files.ask_to_write(text.removesuffix("…"), filters, name, lambda: write)
+
+        self.add_button(text, tip, save)
+
     def add_menu(self, text: str, tip: str, entries: Iterable[tuple[str, Callable[[], object]]]) -> QPushButton:
         """Add a button with a menu of texts and what they do."""
         button, menu = self.add_button(text, tip), QMenu(self)
@@ -211,13 +220,6 @@ class ResultBox(QWidget):
             menu.addAction(title, act)
         button.setMenu(menu)
         return button
-
-    def attach(self) -> None:
-        """Do nothing: nothing of the viewer is followed."""
-
-    def detach(self) -> None:
-        """Let what is being written come to its end."""
-        self.files.detach()
 
     def _show_whether_empty(self, *, is_empty: bool) -> None:
         self._empty.setVisible(is_empty)

@@ -8,8 +8,9 @@ import numpy.typing as npt
 from napari_gpubio.core.drawn import Drawn, closed_shapes, label_names
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.label_volumes import label_volume
-from napari_gpubio.core.napari_io import affine_mm, is_oriented, mm_per_unit
-from napari_gpubio.core.space import viewer_to_world
+from napari_gpubio.core.layer_files import STRUCTURES
+from napari_gpubio.core.napari_io import IN_MM, ORIENTED, LayerData, affine_mm, is_oriented, mm_per_unit, volume_layer
+from napari_gpubio.core.space import viewer_to_world, world_to_viewer
 from napari_gpubio.tracts.regions import AnyRegion, Atlas, Region, Sphere, label_counts
 
 Array = npt.NDArray[Any]
@@ -73,6 +74,16 @@ def region_of(layer: Any, key: int | str, *, thickness_mm: float = 1.0) -> AnyRe
     x, y, z = (float(part) for part in center)
     diameter = float(np.asarray(layer.size)[int(key)]) * mm_of_size(layer)
     return Sphere(name=region_names(layer)[int(key)], center_mm=(x, y, z), radius_mm=diameter / 2)
+
+
+def region_layer(region: Region | Sphere) -> LayerData:
+    """Return a layer of a region alone, of which `region_of` makes it again: labels, or a point with a size."""
+    if isinstance(region, Sphere):
+        place = {"name": region.name, "size": 2 * region.radius_mm, "projection_mode": "rescale_spherical", **IN_MM}
+        return np.array([world_to_viewer(region.center_mm)]), place, "points"
+    about = {STRUCTURES: {1: region.name}, ORIENTED: region.is_oriented}
+    voxels = region.voxels.astype(np.uint8)
+    return volume_layer(voxels, region.affine, region.name, kind="labels", metadata=about)
 
 
 def atlas_of(layer: Any) -> Atlas:

@@ -7,11 +7,10 @@ import pytest
 from napari.components import ViewerModel
 from qtpy.QtCore import Qt
 from qtpy.QtTest import QTest
-from qtpy.QtWidgets import QCheckBox, QComboBox
+from qtpy.QtWidgets import QComboBox
 
 from napari_gpubio.core.napari_io import KEY
 from napari_gpubio.gui.layers import LayerBox
-from napari_gpubio.gui.panel import EnginePanel
 from napari_gpubio.gui.views import VIEWS, ViewBox, camera_of
 from napari_gpubio.speckle.gui.fitting import WHOLE_IMAGE
 from tests import panel_walk
@@ -48,47 +47,6 @@ def test_a_layer_that_is_opened_replaces_no_choice(viewer, qtbot, subtests):
                 assert chosen[name] or name == "Session"
                 for box, layer in chosen[name].items():
                     assert box.layer == layer, (box.toolTip(), layer)
-
-
-@pytest.mark.display
-def test_nothing_that_happens_to_layers_chooses_or_runs_anything(viewer, qtbot, subtests, monkeypatch):
-    """Renamed, hidden, moved, deleted, in every order and with live on where there is such a box."""
-    panel_walk.add_layers(viewer)
-    began = []
-    with contextlib.ExitStack() as all_panels:
-        chosen = {}
-        for name in panel_walk.PANELS:
-            panel = all_panels.enter_context(panel_walk.shown_panel(viewer, name))
-            chosen[name] = choose_oldest(panel)
-            for box in panel.findChildren(QCheckBox):
-                if box.text() == "live" and box.isVisible():
-                    box.setChecked(True)
-            panel_walk.let_live(panel)
-            if isinstance(panel, EnginePanel):
-                monkeypatch.setattr(panel, "run", lambda name=name: began.append(name))
-        old = [layer for layer in viewer.layers if layer.name.endswith("1")]
-        for change in changes_of_layers(viewer, old):
-            change()
-            panel_walk.let_live()
-            qtbot.wait(250)  # what waits for a pause in edits
-            assert not began
-        for name in panel_walk.PANELS:
-            with subtests.test(name):
-                for box, layer in chosen[name].items():
-                    assert box.layer == layer, (box.toolTip(), layer)
-                    assert layer is None or box.currentText() == f"{layer.name} (no layer)"
-
-
-def changes_of_layers(viewer, layers):
-    """What a user does to layers, those that are chosen among them; at the end these are gone."""
-    others = [layer for layer in viewer.layers if layer not in layers]
-    for number, (layer, other) in enumerate(zip(layers, others, strict=False)):
-        yield lambda other=other, layer=layer: setattr(other, "name", f"{layer.name} again")
-        yield lambda layer=layer, number=number: setattr(layer, "name", f"renamed {number}")
-    yield lambda: [setattr(layer, "visible", False) for layer in layers]
-    yield lambda: viewer.layers.move(0, len(viewer.layers))
-    yield lambda: [viewer.layers.remove(layer) for layer in others[::2]]
-    yield lambda: [viewer.layers.remove(layer) for layer in layers]
 
 
 def choose_oldest(panel):

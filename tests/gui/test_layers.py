@@ -125,7 +125,12 @@ def test_places_and_colors(viewer, recorder):
     assert ("brain", "colors") in recorder.take()
     viewer.layers["image"].scale = (2, 2, 2)
     viewer.layers["image"].colormap = "viridis"
+    brain.visible = False
+    brain.visible = True
     assert recorder.take() == []
+    brain.fill((0, 0, 0), 2)
+    brain.undo()
+    assert ("brain", None) in recorder.take()
 
 
 def test_layers_that_are_gone_and_listeners_that_were_detached(viewer, recorder):

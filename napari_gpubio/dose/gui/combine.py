@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from qtpy.QtCore import Signal
-from qtpy.QtWidgets import QHBoxLayout, QWidget
+from qtpy.QtWidgets import QWidget
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.layer_files import RECORD
@@ -20,7 +20,7 @@ from napari_gpubio.dose.model import OF_BEAMS, Dose
 from napari_gpubio.dose.napari_io import PLAN, dose_layer, of_plan
 from napari_gpubio.dose.operations import DoseDifference, DoseSum
 from napari_gpubio.dose.operations.layers import dose_shown
-from napari_gpubio.gui.forms import text_button
+from napari_gpubio.gui.forms import row_of, text_button
 from napari_gpubio.gui.jobs import LatestJob, Outcome
 
 _GRID = "as a new dose layer on the grid of the first one; a plan on another grid is interpolated linearly"
@@ -49,10 +49,7 @@ class CombineBox(QWidget):
         self.difference = text_button(
             "Add layer: difference", _DIFFERENCE_TIP, self, partial(self._start, _difference_of)
         )
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.addWidget(self.sum, 1)
-        row.addWidget(self.difference, 1)
+        self.setLayout(row_of(self.sum, self.difference, stretch=(1, 1)))
 
     @property
     def is_busy(self) -> bool:

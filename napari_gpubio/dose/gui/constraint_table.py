@@ -2,19 +2,18 @@
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from qtpy.QtCore import Signal
-from qtpy.QtWidgets import QHBoxLayout, QHeaderView, QPlainTextEdit, QTableWidget, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QHeaderView, QPlainTextEdit, QTableWidget, QWidget
 
-from napari_gpubio.core.errors import GpuBioError, InvalidInput
+from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write
 from napari_gpubio.core.foreign import existing_text
-from napari_gpubio.core.numbers import short_number
+from napari_gpubio.core.numbers import NO_NUMBER, short_number
 from napari_gpubio.dose.gui.curves import MetricReader, below_text
 from napari_gpubio.dose.gui.metric_table import METRICS_TIP
-from napari_gpubio.dose.gui.row_table import NO_VALUE, Cell, ProblemLabel, RowTable
 from napari_gpubio.dose.metrics.constraints import (
     FAIL,
     NOT_EVALUATED,
@@ -27,8 +26,9 @@ from napari_gpubio.dose.metrics.constraints import (
 )
 from napari_gpubio.dose.metrics.curve import Dvh
 from napari_gpubio.gui import theme
-from napari_gpubio.gui.file_dialogs import open_path, save_path
-from napari_gpubio.gui.forms import text_button
+from napari_gpubio.gui.file_dialogs import open_path, save_path, with_path
+from napari_gpubio.gui.forms import fill_column, row_of, text_button
+from napari_gpubio.gui.row_table import Cell, ProblemLabel, RowTable
 
 _FILES = "Constraints (*.txt)"
 _HINT = (
@@ -85,19 +85,9 @@ class ConstraintTable(QWidget):
         header = self.table.horizontalHeader()
         header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
         header.setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
-        buttons = QHBoxLayout()
-        for text, tip, act in (
-            ("Load…", "Read constraints from a text file", self._load_from),
-            ("Save…", "Write the constraints to a text file", self._save_as),
-        ):
-            buttons.addWidget(text_button(text, tip, self, act))
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(3)
-        for part in (self.text, self.problem, self.table):
-            layout.addWidget(part)
-        layout.addLayout(buttons)
-        layout.addStretch(1)
+        load = text_button("Load…", "Read constraints from a text file", self, self._load_from)
+        save = text_button("Save…", "Write the constraints to a text file", self, self._save_as)
+        fill_column(self, self.text, self.problem, self.table, row_of(load, save, stretch=(1, 1)), None, spacing=3)
 
     def _on_typed(self) -> None:
         found, problems = [], []
@@ -138,18 +128,11 @@ class ConstraintTable(QWidget):
         return dataclasses.replace(result, reason=self._reader.missing_reason)
 
     def _load_from(self) -> None:
-        self._with_file(self.load, open_path(self, "Constraints", _FILES))
+        with_path(open_path(self, "Constraints", _FILES), self.load, self.problem.show_problem)
 
     def _save_as(self) -> None:
-        self._with_file(self.save, save_path(self, "Constraints", _FILES, name="constraints.txt"))
-
-    def _with_file(self, act: Callable[[Path], None], path: Path | None) -> None:
-        if path is None:
-            return
-        try:
-            act(path)
-        except GpuBioError as error:
-            self.problem.show_problem(str(error))
+        path = save_path(self, "Constraints", _FILES, name="constraints.txt")
+        with_path(path, self.save, self.problem.show_problem)
 
 
 def _row(result: ConstraintResult, unit_of_dose: str, plan: str) -> list[Cell]:
@@ -157,7 +140,7 @@ def _row(result: ConstraintResult, unit_of_dose: str, plan: str) -> list[Cell]:
     color = getattr(theme, name)
     unit = result.constraint.metric.in_unit(unit_of_dose).unit
     number = short_number(result.value) if math.isnan(result.below) else below_text(result.below)
-    value = NO_VALUE if result.reason else f"{number} {unit}".rstrip()
+    value = NO_NUMBER if result.reason else f"{number} {unit}".rstrip()
     title = f"{result.constraint}{plan}"
     tip = result.reason or title
     return [Cell(title, tip), Cell(value, tip), Cell(text, tip, color)]

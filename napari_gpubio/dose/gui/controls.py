@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from qtpy.QtCore import QSignalBlocker, Qt, Signal
-from qtpy.QtWidgets import QCheckBox, QComboBox, QHBoxLayout, QPushButton, QSizePolicy, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QCheckBox, QComboBox, QPushButton, QSizePolicy, QWidget
 
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.dose.gui.curves import Axes
@@ -12,7 +12,7 @@ from napari_gpubio.dose.gui.histograms import LiveHistograms, Plan, Structure
 from napari_gpubio.dose.napari_io import PRESCRIPTION, PRESCRIPTIONS
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.fields import ElidedComboBox, NumberBox, SliderRow
-from napari_gpubio.gui.forms import aligned_form, row_label
+from napari_gpubio.gui.forms import aligned_form, fill_column, row_label, row_of
 from napari_gpubio.gui.labels import Label, RichLabel
 
 CUMULATIVE, DIFFERENTIAL = "cumulative", "differential"
@@ -47,11 +47,7 @@ class AxesBox(QWidget):
         self.dose = _choice_box("Unit of dose: that of the image, or % of the prescription", self, "unit", "%")
         self.log = QCheckBox("log dose", self)
         self.log.setToolTip("Logarithmic dose axis, for doses that span many decades, as light does")
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(4)
-        for widget, stretch in ((self.kind, 7), (self.volume, 3), (self.dose, 4), (self.log, 0)):
-            row.addWidget(widget, stretch)
+        self.setLayout(row_of(self.kind, self.volume, self.dose, self.log, stretch=(7, 3, 4, 0)))
         signals = [box.currentIndexChanged for box in (self.kind, self.volume, self.dose)] + [self.log.toggled]
         connect_all((signal, lambda *_: self.axes_changed.emit()) for signal in signals)
 
@@ -248,24 +244,12 @@ class ToolsBox(QWidget):
         self.readout.setMinimumHeight(_READOUT_HEIGHT)
         self.readout.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
         self.readout.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        buttons, self._inside_row = QHBoxLayout(), QHBoxLayout()
-        for button in (self.dose, self.interval, self.volume):
-            buttons.addWidget(button, 1)
-        self._inside_row.addWidget(Label("Highlight in", self))
-        self._inside_row.addWidget(self.inside, 1)
+        buttons = row_of(self.dose, self.interval, self.volume, stretch=(1, 1, 1))
+        self._inside_row = row_of(Label("Highlight in", self), self.inside, stretch=(0, 1))
         self._plan_row = QWidget(self)
-        plan_row = QHBoxLayout(self._plan_row)
-        plan_row.setContentsMargins(0, 0, 0, 0)
-        plan_row.addWidget(Label("Dose of", self))
-        plan_row.addWidget(self.of_plan, 1)
+        self._plan_row.setLayout(row_of(Label("Dose of", self), self.of_plan, stretch=(0, 1)))
         self._plan_row.hide()
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(3)
-        layout.addLayout(buttons)
-        layout.addLayout(self._inside_row)
-        layout.addWidget(self._plan_row)
-        layout.addWidget(self.readout)
+        fill_column(self, buttons, self._inside_row, self._plan_row, self.readout, spacing=3)
 
     def _on_toggled(self, other: QPushButton, on: bool) -> None:
         """Isodose and interval exclude each other, because one layer holds what they highlight."""
@@ -295,8 +279,5 @@ def _toggle(text: str, tip: str, parent: QWidget) -> QPushButton:
 def _shared_row(parent: QWidget, left: QWidget, right: QWidget) -> QWidget:
     """Two inputs in one row of a form."""
     owner = QWidget(parent)
-    row = QHBoxLayout(owner)
-    row.setContentsMargins(0, 0, 0, 0)
-    row.addWidget(left, 3)
-    row.addWidget(right, 5)
+    owner.setLayout(row_of(left, right, stretch=(3, 5)))
     return owner

@@ -13,7 +13,7 @@ from qtpy.QtGui import QImage, QPainter
 from qtpy.QtSvg import QSvgGenerator
 from qtpy.QtWidgets import QMenu, QPushButton, QWidget
 
-from napari_gpubio.core.errors import GpuBioError, InvalidInput
+from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write
 from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.napari_io import carried
@@ -32,7 +32,7 @@ from napari_gpubio.dose.metrics.metric import Metric
 from napari_gpubio.dose.napari_io import NUMBERS, RTDOSE
 from napari_gpubio.dose.surfaces import surface_histograms
 from napari_gpubio.gui import theme
-from napari_gpubio.gui.file_dialogs import open_path, save_path
+from napari_gpubio.gui.file_dialogs import open_path, save_path, with_path
 from napari_gpubio.gui.results import ResultFiles
 
 NO_HISTOGRAMS = "there are no histograms to write; press Run first"
@@ -165,15 +165,11 @@ class ExportButton(QPushButton):
     # -- dialogs --------------------------------------------------------------------------------------------------
 
     def _save_as(self, name: str, filters: str, write: Callable[[Path], None], *_: Any) -> None:
-        path = save_path(self, "Export", filters, name=name)
-        if path is None:
-            return
-        try:
+        def written(path: Path) -> None:
             write(path)
-        except GpuBioError as error:
-            self.error_occurred.emit(str(error))
-        else:
             self.file_written.emit(path.name)
+
+        with_path(save_path(self, "Export", filters, name=name), written, self.error_occurred.emit)
 
     def _save_surfaces(self, *_: Any) -> None:
         self.files.ask_to_write("Export", "CSV (*.csv)", "surfaces.csv", self.surface_writer)

@@ -153,9 +153,7 @@ class LiveHistograms:
             array, place = self.live_dvhs[0].labels(number), places[number]
             now = HeldVolume.of(Volume(array=array, affine=counted[number].affine, name=name))
             refs[place] = replaced_fields(refs[place].of, {"volume": now}).output()
-        operation = replaced_fields(self.draft, {"structures": refs, **fields})
-        assert isinstance(operation, DoseVolume)
-        return operation
+        return replaced_fields(self.draft, {"structures": refs, **fields})
 
     def close(self) -> None:
         """Free what is kept on the device."""

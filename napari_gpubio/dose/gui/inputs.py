@@ -31,7 +31,7 @@ from napari_gpubio.dose.napari_io import (
 from napari_gpubio.dose.operations import DoseOf, DoseVolume, LabelsOf
 from napari_gpubio.dose.volumes import named_labels
 from napari_gpubio.gui import theme
-from napari_gpubio.gui.connections import Connections, connect_all
+from napari_gpubio.gui.connections import Connections, Follower, connect_all
 from napari_gpubio.gui.forms import aligned_form, muted_label, row_label, row_of
 from napari_gpubio.gui.layers import LayerBox, LayerListener, why_not_array
 from napari_gpubio.gui.operation_form import layers_showing
@@ -48,7 +48,7 @@ _NO_DOSES = ("CT", CT_NUMBER, "sensitivity")
 _IN_PIXELS = "the layer is in pixels, taken as mm"
 
 
-class InputBox(QWidget):
+class InputBox(QWidget, Follower):
     """Doses, unit, structures.
 
     ``inputs_changed`` is emitted when any of them may have changed, ``dose_changed`` when another dose was chosen.
@@ -70,9 +70,9 @@ class InputBox(QWidget):
         self._is_user_choice = False  # whether the user chose the dose
         self._last_unit = ""
         self._frames: dict[Any, int | None] = {}  # of series, as they were last seen
-        self._inserted = Connections(
-            lambda: [(viewer.layers.events.inserted, self._prefer_known_unit)], self._prefer_known_unit
-        )
+        prefer = self._prefer_known_unit
+        inserted = Connections(lambda: [(viewer.layers.events.inserted, prefer)], prefer)
+        self.followers = (self.dose_box, self.second_box, self.structures, inserted)
         self._fill()
         self._connect()
         self._on_second()
@@ -130,18 +130,10 @@ class InputBox(QWidget):
                 self.scale.setCurrentIndex(SCALES.index(volume.quantity[2]))
         self.structures.choose(*structures)
 
-    def attach(self) -> None:
-        """Follow the viewer's layers."""
-        for part in (self.dose_box, self.second_box, self.structures):
-            part.attach()
-        self._inserted.attach()
-
     def detach(self) -> None:
         """Stop following the viewer."""
         self.combine.detach()
-        self._inserted.detach()
-        for part in (self.dose_box, self.second_box, self.structures):
-            part.detach()
+        super().detach()
         self._unit_layer = None
         self._frames.clear()
 
@@ -152,7 +144,6 @@ class InputBox(QWidget):
         self.scale.addItems(list(SCALES))
         unit_row = QWidget(self)
         unit_row.setLayout(row_of(self.unit, self.scale))
-        unit_row.layout().setContentsMargins(0, 0, 0, 0)
         self._rows = aligned_form(self)
         for text, tip, widget in (
             ("Dose", "Image layer with the dose; of a series, the volume on screen is counted", self.dose_box),

@@ -34,7 +34,7 @@ class Isodose(Overlay):
         super().__init__(viewer, ISODOSE, parent)
         self._drawn: tuple[LiveHistograms, int, bool] | None = None  # the run, the plan, whether it is a surface
         self._level = 0.0
-        self._connections = Connections(lambda: [(viewer.dims.events.ndisplay, self._on_ndisplay)])
+        self.followers = (Connections(lambda: [(viewer.dims.events.ndisplay, self._on_ndisplay)]),)
 
     def draw(self, live: LiveHistograms, level: float, plan: int = 0) -> None:
         """Draw the isodose of a dose (before scaling) of a plan."""
@@ -57,13 +57,9 @@ class Isodose(Overlay):
         self._drawn = None
         self._remove_layer()
 
-    def attach(self) -> None:
-        """Follow the viewer into 3-D and back."""
-        self._connections.attach()
-
     def detach(self) -> None:
         """Stop following the viewer, and remove the layer."""
-        self._connections.detach()
+        super().detach()
         self.clear()
 
     def _on_ndisplay(self, *_: Any) -> None:

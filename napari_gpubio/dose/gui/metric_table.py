@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from qtpy.QtCore import Signal
-from qtpy.QtWidgets import QLineEdit, QMenu, QTableWidgetItem, QToolButton, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QLineEdit, QMenu, QTableWidgetItem, QToolButton, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.numbers import difference_text, short_number
+from napari_gpubio.core.numbers import NO_NUMBER, difference_text, short_number
 from napari_gpubio.dose.gui.curves import LIMIT_FIGURES, PENDING, Curve, MetricReader
-from napari_gpubio.dose.gui.row_table import NO_VALUE, Cell, ProblemLabel, RowTable
 from napari_gpubio.dose.metrics.metric import MetricValue
 from napari_gpubio.dose.metrics.metric_text import parse_metrics
 from napari_gpubio.dose.metrics.models import MODELS, ValueModel
@@ -19,7 +18,8 @@ from napari_gpubio.dose.metrics.parameters import dose_factor, spans
 from napari_gpubio.dose.model import is_light
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import connect_all
-from napari_gpubio.gui.forms import row_of
+from napari_gpubio.gui.forms import fill_column, row_of
+from napari_gpubio.gui.row_table import Cell, ProblemLabel, RowTable
 
 if TYPE_CHECKING:
     from napari_gpubio.dose.metrics.metric import Metric
@@ -227,13 +227,7 @@ class MetricTable(QWidget):
         self.table.horizontalHeader().setToolTip(
             "Double-click to edit a column; one without a unit is in the unit of the first"
         )
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(3)
-        layout.addLayout(row_of(self.columns, self.menu))
-        layout.addWidget(self.problem)
-        layout.addWidget(self.table)
-        layout.addStretch(1)
+        fill_column(self, row_of(self.columns, self.menu), self.problem, self.table, None, spacing=3)
 
     def _on_metrics(self) -> None:
         if self.columns.error:  # the columns before stay
@@ -296,7 +290,7 @@ class MetricTable(QWidget):
     def _cell(self, curve: Curve, metric: "Metric", value: MetricValue, tip: str) -> Cell:
         """A value in the digits that count, with its standard error as a tip where that is known."""
         if value.reason:
-            return Cell(_PENDING_VALUE if value.reason == PENDING else NO_VALUE, value.reason)
+            return Cell(_PENDING_VALUE if value.reason == PENDING else NO_NUMBER, value.reason)
         error = self._reader.error(metric, curve)
         known = "" if math.isnan(error) else f"± {short_number(error, 2)} (1 standard error); "
         if value.is_limit:
@@ -314,7 +308,7 @@ class MetricTable(QWidget):
         """The change of a metric, as far as both of its values are known."""
         found = [(curve, self._values[curve][number]) for curve in (first, second)]
         if any(value.is_limit for _, value in found):
-            return NO_VALUE
+            return NO_NUMBER
         here, there = ((v.value, self._reader.figures(self.metrics[number], curve, v.value)) for curve, v in found)
         return difference_text(there[0] - here[0], here, there)
 

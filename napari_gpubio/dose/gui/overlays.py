@@ -27,6 +27,7 @@ from napari_gpubio.dose.model import Dose
 from napari_gpubio.dose.settings import LOGARITHMIC
 from napari_gpubio.dose.structures.raster import dose_at_voxels, inside
 from napari_gpubio.gui import theme
+from napari_gpubio.gui.connections import Follower
 from napari_gpubio.gui.jobs import LatestJob, Outcome
 
 Array = npt.NDArray[Any]
@@ -40,7 +41,7 @@ _ENTRIES = 1024  # of the colormap on the graphics card
 _HIGHLIGHT_OPACITY = 0.75
 
 
-class Overlay(QObject):
+class Overlay(QObject, Follower):
     """The one layer of an overlay, found by its metadata, which hold its name."""
 
     def __init__(self, viewer: Any, name: str, parent: QObject | None = None) -> None:
@@ -156,9 +157,6 @@ class Highlight(Overlay):
         self._job.cancel()
         self._current = self._target = None
         self._remove_layer()
-
-    def attach(self) -> None:
-        """Nothing to follow."""
 
     def detach(self) -> None:
         """End the worker, and remove the layer."""

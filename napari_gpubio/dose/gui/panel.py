@@ -7,11 +7,10 @@ From a click in the image to the curves: `VoxelTool.voxel_clicked` -> `LinkContr
 """
 
 import threading
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
 from napari.layers import Shapes
-from qtpy.QtCore import QTimer
 from qtpy.QtWidgets import QTabWidget, QWidget
 
 from napari_gpubio.core.drawn import label_names
@@ -36,7 +35,7 @@ from napari_gpubio.dose.gui.run_listener import RunListener
 from napari_gpubio.dose.napari_io import NUMBERS
 from napari_gpubio.dose.operations import DoseVolume
 from napari_gpubio.dose.settings import DvhSettings
-from napari_gpubio.gui.connections import Connection, connect_all
+from napari_gpubio.gui.connections import Connection, connect_all, single_shot
 from napari_gpubio.gui.forms import Folded, ParamForm, muted_label
 from napari_gpubio.gui.panel import EnginePanel
 
@@ -71,9 +70,7 @@ class DosePanel(EnginePanel):
         self._resumes = False  # whether there were curves when the panel was closed
         self._has_run = False  # then it follows every change of the inputs
         self._export_error = ""  # as it is shown
-        self._run_timer = QTimer(self)
-        self._run_timer.setSingleShot(True)
-        self._run_timer.setInterval(_RUN_DELAY_MS)
+        self._run_timer = single_shot(_RUN_DELAY_MS, self._run_now, self)
         self._fill()
         connect_all(self._connections())
         for part in (self.inputs_box, self.highlight, self.isodose, self.listener, self.voxel_tool, self.export.files):
@@ -95,7 +92,6 @@ class DosePanel(EnginePanel):
             (self.form.changed, self._run_later),
             (self.inputs_box.combine.layer_added, self._on_layer_added),
             (self.inputs_box.combine.error_occurred, self.show_error),
-            (self._run_timer.timeout, self._run_now),
             # layers
             (self.listener.labels_painted, self.highlight.update_labels),
             (self.listener.labels_painted, lambda *_: self.controller.recount_later()),
@@ -267,12 +263,12 @@ class DosePanel(EnginePanel):
     def operation(self) -> DoseVolume:
         """Return the operation of the curves that are shown, or of those that a run would make."""
         live, fields = self.controller.live, self._shown_fields()
-        return live.operation(**fields) if live is not None else _with_fields(draft_of(self._request()), fields)
+        return live.operation(**fields) if live is not None else replaced_fields(draft_of(self._request()), fields)
 
     def take_draft(self) -> Callable[[], Operation]:
         """Read the inputs, and return what makes an operation of them."""
         request, fields = self._request(), self._shown_fields()
-        return lambda: _with_fields(draft_of(request), fields)
+        return lambda: replaced_fields(draft_of(request), fields)
 
     def show_draft(self, operation: Operation) -> bool:
         """Show an operation of histograms; returns whether layers show all its inputs."""
@@ -308,9 +304,3 @@ class DosePanel(EnginePanel):
         live = self.controller.live
         files = {"curves": "dose-volume curves.csv", "metrics": "dose-volume metrics.csv"}
         return files | ({"bands": "dose-volume bands.csv"} if live is not None and any(live.bases) else {})
-
-
-def _with_fields(draft: DoseVolume, fields: Mapping[str, Any]) -> DoseVolume:
-    made = replaced_fields(draft, fields)
-    assert isinstance(made, DoseVolume)
-    return made

@@ -4,18 +4,18 @@ from typing import Any
 
 import numpy as np
 from napari.layers import Labels
-from qtpy.QtCore import QObject, QTimer, Signal
+from qtpy.QtCore import QObject, Signal
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import stored_box, volume_of
 from napari_gpubio.dose.gui.histograms import LiveHistograms, frame_at
-from napari_gpubio.gui.connections import Connections
+from napari_gpubio.gui.connections import Connections, Follower, single_shot
 from napari_gpubio.gui.layers import Box, LayerListener
 
 _RUN_DELAY_MS = 150  # after the last change that needs a new run
 
 
-class RunListener(QObject):
+class RunListener(QObject, Follower):
     """Passes painted labels on to the live histograms of a run.
 
     ``labels_painted`` is emitted with a Labels layer and the box of its volume (X, Y, Z) in which it has changed,
@@ -39,11 +39,10 @@ class RunListener(QObject):
             colors_changed=lambda layer: isinstance(layer, Labels) and self.colors_changed.emit(),
         )
         self._slider = Connections(lambda: [(viewer.dims.events.current_step, self._on_slider)])
+        self.followers = (self._slider, self._layers)
         self._to_compare: list[Any] = []  # layers that may have changed anywhere
-        self._compare_timer, self._run_timer = QTimer(self, interval=0), QTimer(self, interval=_RUN_DELAY_MS)
-        for timer, act in ((self._compare_timer, self._compare_layers), (self._run_timer, self.run_outdated.emit)):
-            timer.setSingleShot(True)
-            timer.timeout.connect(act)
+        self._compare_timer = single_shot(0, self._compare_layers, self)
+        self._run_timer = single_shot(_RUN_DELAY_MS, self.run_outdated.emit, self)
 
     @property
     def is_busy(self) -> bool:
@@ -58,17 +57,11 @@ class RunListener(QObject):
         self._to_compare = [layer for layer in self._layers.layers if isinstance(layer, Labels)]
         self._compare_timer.start()
 
-    def attach(self) -> None:
-        """Follow the viewer."""
-        self._slider.attach()
-        self._layers.attach()
-
     def detach(self) -> None:
         """Stop following the viewer and its layers."""
-        self._slider.detach()
         self._forget()
         self._live = None
-        self._layers.detach()
+        super().detach()
 
     def _forget(self) -> None:
         self._compare_timer.stop()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from qtpy.QtCore import QObject, QTimer, Signal
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
-from napari_gpubio.gui.connections import connect_all
+from napari_gpubio.gui.connections import Follower, connect_all
 from napari_gpubio.gui.jobs import LatestJob
 from napari_gpubio.speckle.gui.display import NO_BASELINE
 from napari_gpubio.speckle.gui.live import LatestMap, LiveMap, LiveProcess, Recipe, prepare_steps
@@ -152,7 +152,7 @@ class LiveRunner(QObject):
             self.ended.emit(self.loop.status())
 
 
-class LiveController(QObject):
+class LiveController(QObject, Follower):
     """Ties the live loop to the parts of a panel."""
 
     def __init__(self, panel: "SpecklePanel") -> None:
@@ -177,9 +177,6 @@ class LiveController(QObject):
             (self.runner.status_changed, self._on_status),
             (self.runner.ended, self._on_ended),
         ))  # fmt: skip
-
-    def attach(self) -> None:
-        """Do nothing: live imaging is started by the user."""
 
     def detach(self) -> None:
         """End everything, and wait for it."""

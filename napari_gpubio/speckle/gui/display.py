@@ -13,7 +13,7 @@ from qtpy.QtWidgets import QCheckBox, QGridLayout, QSpinBox, QWidget
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.core.numbers import NO_NUMBER, short_number
 from napari_gpubio.gui import theme
-from napari_gpubio.gui.connections import connect_all
+from napari_gpubio.gui.connections import Follower, connect_all
 from napari_gpubio.gui.fields import ElidedComboBox, NumberBox
 from napari_gpubio.gui.file_dialogs import save_path
 from napari_gpubio.gui.forms import aligned_form, fill_column, muted_label, row_label, row_of, text_button
@@ -117,9 +117,7 @@ class LiveBox(QWidget):
         self.record_text = Label(self)
         self.record_text.setWordWrap(True)
         self._is_live = self._is_recording = False
-        row = row_of(self.start_button, self.mode, self.record_button)
-        for number in range(row.count()):
-            row.setStretch(number, 1)
+        row = row_of(self.start_button, self.mode, self.record_button, stretch=(1, 1, 1))
         fill_column(self, row, self.readout, self.record_text)
         self.readout.hide()
         self.record_text.hide()
@@ -225,7 +223,7 @@ class ColorBar(QWidget):
         painter.end()
 
 
-class MapBox(QWidget):
+class MapBox(QWidget, Follower):
     """The map that is displayed, and the baseline of relative flow."""
 
     baseline_requested = Signal()
@@ -254,6 +252,7 @@ class MapBox(QWidget):
         self._listener = LayerListener(
             viewer, lambda layer: layer == self.layer, layers_changed=self._update, colors_changed=self._update
         )
+        self.followers = (self.layer_box, self._listener)
         self._fill()
         connect_all((
             (self.layer_box.currentIndexChanged, self._on_layer),
@@ -270,14 +269,8 @@ class MapBox(QWidget):
 
     def attach(self) -> None:
         """Follow the viewer's layers."""
-        self.layer_box.attach()
-        self._listener.attach()
+        super().attach()
         self._on_layer()
-
-    def detach(self) -> None:
-        """Stop following them."""
-        self._listener.detach()
-        self.layer_box.detach()
 
     def limit_baseline(self, maps: int | None) -> None:
         """Offer at most so many maps for a baseline, or any number if None; a larger number comes back with them."""
@@ -292,8 +285,7 @@ class MapBox(QWidget):
         form = aligned_form(None)
         tip = "The live map, or one of a whole stack"
         form.addRow(row_label("Displayed map", tip, self), row_of(self.layer_box, self.video_button))
-        limits = row_of(self.low, self.high, self.rescale_button)
-        limits.setStretch(1, 1)
+        limits = row_of(self.low, self.high, self.rescale_button, stretch=(1, 1, 0))
         form.addRow(row_label("Limits", "Kept fixed, so that changes in flow remain visible", self), limits)
         form.addRow(row_label("Baseline (maps)", _BASELINE_TIP, self), row_of(self.baseline_maps, self.baseline_button))
         form.addRow("", self.baseline_text)

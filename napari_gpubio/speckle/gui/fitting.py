@@ -7,6 +7,7 @@ from napari.layers import Shapes
 from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QCheckBox, QLineEdit, QSizePolicy, QWidget
 
+from napari_gpubio.gui.connections import Follower
 from napari_gpubio.gui.forms import ParamForm, aligned_form, fill_column, muted_label, row_label
 from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.speckle.gui.layers import frames_of, why_no_frames
@@ -32,7 +33,7 @@ _OF_BETA = ("beta", "static_k2", "static_k2_error")  # rows that a static target
 _SPACING = 3  # pixels
 
 
-class MesiBox(QWidget):
+class MesiBox(QWidget, Follower):
     """Exposures of the frames, and settings of the fit."""
 
     changed = Signal()
@@ -43,6 +44,7 @@ class MesiBox(QWidget):
         self.exposures.setPlaceholderText("e.g. 0.5, 1, 2, 5, 10, 20")
         self.target_box = LayerBox(viewer, why_no_frames, nothing=NO_TARGET, parent=self)
         self.region_box = LayerBox(viewer, _why_no_shapes, nothing=WHOLE_IMAGE, parent=self)
+        self.followers = (self.target_box, self.region_box)
         self.shows_errors = QCheckBox("as layers", self)
         self.shows_errors.setToolTip(_ERRORS_TIP)
         self.form = ParamForm(MesiRecipe(exposures_ms=()), parent=self)
@@ -80,16 +82,6 @@ class MesiBox(QWidget):
         rows, columns = frames_of(layer).shape[-2:]
         within = {} if region is None else {region.name: shapes_mask(region, layer, (rows, columns))}
         return FramesSource.of(layer), within
-
-    def attach(self) -> None:
-        """Follow the viewer's layers."""
-        self.target_box.attach()
-        self.region_box.attach()
-
-    def detach(self) -> None:
-        """Stop following them."""
-        self.target_box.detach()
-        self.region_box.detach()
 
     def _show_rows(self, *_: Any) -> None:
         """Show the rows that the choice of a static target needs."""

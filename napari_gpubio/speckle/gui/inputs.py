@@ -2,7 +2,8 @@
 
 import dataclasses
 import typing
-from collections.abc import Generator, Mapping
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from napari.layers import Image
@@ -14,11 +15,10 @@ from napari_gpubio.core.napari_io import carried
 from napari_gpubio.core.numbers import short_number
 from napari_gpubio.core.operations.records import replaced_fields
 from napari_gpubio.core.settings import field_names, kind_of, record_fields
-from napari_gpubio.core.steps import Step
-from napari_gpubio.gui.connections import connect_all
+from napari_gpubio.gui.connections import Follower, connect_all
 from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.forms import Folded, ParamForm, aligned_form, fill_column, muted_label, row_label
-from napari_gpubio.gui.jobs import LatestJob, Outcome
+from napari_gpubio.gui.jobs import LatestJob, Outcome, one_step
 from napari_gpubio.gui.layers import LayerBox, LayerListener, why_not_array
 from napari_gpubio.speckle.gui.fitting import MesiBox
 from napari_gpubio.speckle.gui.layers import frames_of, why_no_frames
@@ -64,7 +64,7 @@ def _why_no_dark_frames(layer: Any) -> str | None:
     return why_no_frames(layer) or why_not_array(layer, Image, (3,), "frames (frame, y, x) are needed")
 
 
-class NoiseBox(QWidget):
+class NoiseBox(QWidget, Follower):
     """What is subtracted from a camera's variance: numbers, or frames that were taken in the dark.
 
     Dark frames are averaged in a worker; ``changed`` is emitted when the model is another one.
@@ -82,6 +82,7 @@ class NoiseBox(QWidget):
         self._error = ""
         self._job = LatestJob(self)
         self._listener = LayerListener(viewer, lambda layer: layer == self.layer, data_changed=self._measure)
+        self.followers = (self.dark_box, self._listener)
         rows = aligned_form(None)
         rows.addRow(row_label("Dark frames", _DARK_TIP, self), self.dark_box)
         fill_column(self, rows, self.form, self.description, spacing=_SPACING)
@@ -118,16 +119,10 @@ class NoiseBox(QWidget):
             raise InvalidInput(self._error or MEASURING)
         return self._measured.with_gain(numbers.gain)
 
-    def attach(self) -> None:
-        """Follow the viewer's layers."""
-        self.dark_box.attach()
-        self._listener.attach()
-
     def detach(self) -> None:
         """Stop following them, and end the averaging."""
         self._job.abandon()
-        self._listener.detach()
-        self.dark_box.detach()
+        super().detach()
 
     def _on_layer(self, *_: Any) -> None:
         self._listener.refresh()
@@ -145,8 +140,7 @@ class NoiseBox(QWidget):
 
     def _measure(self, *_: Any) -> None:
         self._forget()
-        frames = frames_of(self.layer)
-        self._job.submit(lambda _: _dark_steps(frames))
+        self._job.submit(one_step("dark frames", partial(measure_dark, frames_of(self.layer))))
         self._describe()
 
     def _on_measured(self, outcome: Outcome) -> None:
@@ -187,17 +181,12 @@ def noise_text(noise: Noise) -> str:
     return "Subtracted: " + ", ".join(parts) + ("." if noise.gain > 0 else "; not shot noise, which needs the gain.")
 
 
-def _dark_steps(frames: Any) -> Generator[Step, None, DarkNoise]:
-    yield Step(0, 1, "dark frames")
-    return measure_dark(frames)
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MapRows(InverseCorrelationTime, WindowSettings):
     """Rows of the form: window and mask, and what indices have; the exposure is that of a live camera, too."""
 
 
-class ContrastBox(QWidget):
+class ContrastBox(QWidget, Follower):
     """How maps are made: map, exposures, registration, window, noise."""
 
     changed = Signal()
@@ -206,9 +195,8 @@ class ContrastBox(QWidget):
         super().__init__(parent)
         self.form = ParamForm(MapRows(), parent=self)
         self.noise, self.mesi = NoiseBox(viewer, self), MesiBox(viewer, self)
-        self.index = ElidedComboBox(self)
-        for name, text in INDEXES.items():
-            self.index.addItem(text, name)
+        self.followers = (self.noise, self.mesi)
+        self.index = ElidedComboBox(self, entries=INDEXES)
         self.registers = QCheckBox("rigid, by whole pixels", self)
         self.registers.setToolTip(_REGISTRATION_TIP)
         rows, more = aligned_form(None), aligned_form(None)
@@ -240,16 +228,6 @@ class ContrastBox(QWidget):
     def mesi_recipe(self) -> MesiRecipe | None:
         """The multi-exposure fit, or None if another map is chosen; see `MesiBox.recipe` for what is refused."""
         return self.mesi.recipe if self._is_mesi else None
-
-    def attach(self) -> None:
-        """Follow the viewer's layers."""
-        self.noise.attach()
-        self.mesi.attach()
-
-    def detach(self) -> None:
-        """Stop following them, and end the averaging of dark frames."""
-        self.noise.detach()
-        self.mesi.detach()
 
     def choose_index(self, index: str) -> None:
         """Choose the map: a key of `INDEXES`."""

@@ -63,7 +63,6 @@ class SpecklePanel(EnginePanel):
         self.regions, self.controller = RegionController(self), LiveController(self)
         self.result: StackResult | None = None
         self._inputs: list[Any] = []  # layers of the run, which may be renamed or removed while it lasts
-        self._next: Callable[[threading.Event], Steps] | None = None  # what is to be run instead of the stack
         self.run_button.setToolTip("Compute the maps of all frames of the open image stack")
         self.inputs.setSpacing(SPACING)
         pulse = Folded("Pulsatility", self)
@@ -168,19 +167,13 @@ class SpecklePanel(EnginePanel):
         )  # fmt: skip
 
     def make_steps(self, stop: threading.Event) -> Steps:
-        """Read the inputs and return the run of the whole stack, or of the video that is to be written."""
-        if self._next is not None:
-            make, self._next = self._next, None
-            return make(stop)
+        """Read the inputs and return the run of the whole stack."""
         run, dark = self._read(), self.contrast_box.noise.layer
         self._inputs = [self.source_box.stack.layer, *([] if dark is None else [dark])]
         return run_steps(run, stop)
 
     def show_result(self, result: Any) -> None:
-        """Show the maps of a whole stack, and curves of the regions; or report what was written."""
-        if isinstance(result, str):
-            self.show_status(result)
-            return
+        """Show the maps of a whole stack, and curves of the regions."""
         if result is None or (result.fit is not None and not result.fit.has_begun):
             self.show_status("stopped before there was anything to show; nothing was changed")
             return
@@ -225,11 +218,7 @@ class SpecklePanel(EnginePanel):
 
     def write_video(self, path: Path, video: Video) -> None:
         """Write a video, with the progress and the Stop of a run."""
-        if self.running:
-            self.show_error("a run is under way; wait for its end, or stop it, then write the video")
-            return
-        self._next = lambda stop: write_steps(path, video, stop)
-        self.run()
+        self.run_other(lambda stop: write_steps(path, video, stop), self.show_status)
 
     # -- the draft ------------------------------------------------------------------------------------------------
 

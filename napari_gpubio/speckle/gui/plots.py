@@ -132,12 +132,11 @@ class CourseBox(QWidget):
         self.plot = CoursePlot(self)
         self.plot.setFixedHeight(_HEIGHT)
         self.empty, self.missing = muted_label(self, EMPTY), muted_label(self)
-        self.quantity, self.which, self.span = (ElidedComboBox(self, characters=5) for _ in range(3))
-        for key, text in QUANTITIES.items():
-            self.quantity.addItem(text, key)
+        self.quantity = ElidedComboBox(self, characters=5, entries=QUANTITIES)
         self.quantity.setCurrentIndex(1)
-        self.which.addItems(list(self.courses))
-        self.span.addItems(list(_SPANS))
+        self.which, self.span = (
+            ElidedComboBox(self, characters=5, entries={one: one for one in names}) for names in (self.courses, _SPANS)
+        )
         self.label = QLineEdit(self)
         self.label.setPlaceholderText("event, e.g. stimulus on")
         self._fill()
@@ -191,8 +190,8 @@ class CourseBox(QWidget):
 
     def _fill(self) -> None:
         draw_tip = "Add a Shapes layer and draw polygons in it"
-        draw = row_of(text_button("Draw regions", draw_tip, self, self.draw_requested.emit), self.shapes_box)
-        draw.setStretch(1, 1)
+        button = text_button("Draw regions", draw_tip, self, self.draw_requested.emit)
+        draw = row_of(button, self.shapes_box, stretch=(1, 1))
         choices = QGridLayout()
         choices.setHorizontalSpacing(draw.spacing())
         choices.setVerticalSpacing(1)

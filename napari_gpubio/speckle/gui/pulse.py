@@ -1,26 +1,25 @@
 """The beat of flow in regions: rate, pulsatility, and a plot of the averaged beat."""
 
 import dataclasses
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyqtgraph
-from qtpy.QtCore import Qt, Signal
-from qtpy.QtGui import QColor
-from qtpy.QtWidgets import QAbstractItemView, QHeaderView, QTableWidgetItem, QWidget
+from qtpy.QtCore import Signal
+from qtpy.QtWidgets import QWidget
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.settings import record_fields
-from napari_gpubio.core.steps import Step
 from napari_gpubio.gui import theme
+from napari_gpubio.gui.connections import Follower
 from napari_gpubio.gui.file_dialogs import write_table
 from napari_gpubio.gui.forms import ParamForm, fill_column, muted_label, row_of, text_button
-from napari_gpubio.gui.jobs import LatestJob, Outcome
-from napari_gpubio.gui.number_table import CopyingTable
+from napari_gpubio.gui.jobs import LatestJob, Outcome, one_step
 from napari_gpubio.gui.plots import ThemedPlot
-from napari_gpubio.gui.tables import color_chip
+from napari_gpubio.gui.row_table import Cell, RowTable
 from napari_gpubio.speckle.io import write_beats_csv, write_pulsatility_csv
 from napari_gpubio.speckle.pulsatility import FLOWS, Pulsatility, PulsatilitySettings, with_error
 
@@ -45,15 +44,14 @@ EMPTY = "No beat measured yet: draw regions, run the stack or start live imaging
 NO_COURSE = "there is no time course to measure a beat in; draw a region, and run the whole stack or start live imaging"
 NO_TABLE = "there is no beat to write; press Measure first"
 MEASURING = "measuring the beat…"
-_COLUMNS = (
-    ("Region", "Name of the region"),
-    ("Beat (1/min)", "Rate of the beat and its standard error"),
-    ("PI", "Pulsatility index (max - min) / mean of the beat-averaged flow, and its standard error"),
-    ("Beats", "Number of beats that were averaged"),
-)
+_COLUMNS = {
+    "Region": "Name of the region",
+    "Beat (1/min)": "Rate of the beat and its standard error",
+    "PI": "Pulsatility index (max - min) / mean of the beat-averaged flow, and its standard error",
+    "Beats": "Number of beats that were averaged",
+}
 _NONE = "no beat"
 _HEIGHT, _AXIS_WIDTH = 150, 52  # pixels
-_MOST_ROWS = 8
 _POINT_PIXELS = 4
 
 
@@ -83,42 +81,11 @@ class BeatPlot(ThemedPlot):
             self.plot(pulse.phase, course, pen=pyqtgraph.mkPen(color, width=1.5))
 
 
-class BeatTable(CopyingTable):
-    """One row for each region; its notes are shown while the mouse is over it."""
-
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(0, len(_COLUMNS), parent)
-        for column, (title, tip) in enumerate(_COLUMNS):
-            item = QTableWidgetItem(title)
-            item.setToolTip(tip)
-            self.setHorizontalHeaderItem(column, item)
-        self.verticalHeader().hide()
-        self.setWordWrap(False)
-        self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
-        self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        header = self.horizontalHeader()
-        header.setMinimumSectionSize(24)
-        header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
-        header.setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
-
-    def show_pulses(self, pulses: Sequence[Pulsatility], colors: Mapping[str, str]) -> None:
-        """Show these regions."""
-        self.setRowCount(len(pulses))
-        for row, pulse in enumerate(pulses):
-            texts = (pulse.name, *_numbers(pulse))
-            for column, text in enumerate(texts):
-                item = QTableWidgetItem(text)
-                item.setToolTip("\n".join((pulse.summary, *pulse.notes)))
-                if column:
-                    item.setTextAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
-                elif pulse.name in colors:
-                    item.setIcon(color_chip(colors[pulse.name]))
-                if text == _NONE:
-                    item.setForeground(QColor(theme.WARNING))
-                self.setItem(row, column, item)
-        lines = sum(self.rowHeight(row) for row in range(min(len(pulses), _MOST_ROWS)))
-        self.setFixedHeight(lines + self.horizontalHeader().sizeHint().height() + 2 * self.frameWidth())
+def _row(pulse: Pulsatility, color: str) -> list[Cell]:
+    tip = "\n".join((pulse.summary, *pulse.notes))
+    none = theme.WARNING if not pulse.has_beat else ""
+    rate, *others = _numbers(pulse)
+    return [Cell(pulse.name, tip, chip=color), Cell(rate, tip, none), *(Cell(text, tip) for text in others)]
 
 
 def _numbers(pulse: Pulsatility) -> tuple[str, ...]:
@@ -128,7 +95,7 @@ def _numbers(pulse: Pulsatility) -> tuple[str, ...]:
     return (rate, index, f"{pulse.beats}")
 
 
-class PulseBox(QWidget):
+class PulseBox(QWidget, Follower):
     """Band and index of the beat, a button, and what was measured.
 
     ``measure_requested`` asks for `measure` to be called; ``error_occurred`` and ``status_changed`` carry sentences.
@@ -143,7 +110,7 @@ class PulseBox(QWidget):
         self.pulses: list[Pulsatility] = []
         self.form = ParamForm(BeatRows(), parent=self)
         self.text, self.notes = muted_label(self, EMPTY), muted_label(self)
-        self.table, self.plot = BeatTable(self), BeatPlot(self)
+        self.table, self.plot = RowTable(self), BeatPlot(self)
         self._source, self._colors = "", dict[str, str]()
         self._measure: Measure | None = None
         self._job = LatestJob(self)
@@ -156,9 +123,8 @@ class PulseBox(QWidget):
         fill_column(self, self.form, buttons, self.text, self.table, self.plot, self.notes)
         self.form.changed.connect(self._measure_again)
         self._show()
-
-    def attach(self) -> None:
-        """Do nothing: nothing of the viewer is followed."""
+        for column, tip in enumerate(_COLUMNS.values()):
+            self.table.horizontalHeaderItem(column).setToolTip(tip)
 
     def detach(self) -> None:
         """End what is being measured."""
@@ -173,7 +139,7 @@ class PulseBox(QWidget):
             return
         self._measure, self._source, self._colors = measure, source, dict(colors)
         self.text.setText(MEASURING)
-        self._job.submit(lambda _: _measure_steps(measure, settings))
+        self._job.submit(one_step(MEASURING, partial(measure, settings)))
 
     def clear(self) -> None:
         """Forget what was measured: its regions or curves are gone."""
@@ -206,7 +172,7 @@ class PulseBox(QWidget):
         self._show()
 
     def _show(self) -> None:
-        self.table.show_pulses(self.pulses, self._colors)
+        self.table.set_rows([*_COLUMNS], [_row(pulse, self._colors.get(pulse.name, "")) for pulse in self.pulses])
         self.plot.draw(self.pulses, self._colors)
         notes = "\n".join(f"{pulse.name}: {note}." for pulse in self.pulses for note in pulse.notes)
         self.notes.setText(notes)
@@ -231,8 +197,3 @@ class PulseBox(QWidget):
             self.error_occurred.emit(NO_TABLE)
             return
         write_table(self, "Write the pulsatility", "pulsatility.csv", self.write_csv, self.error_occurred.emit)
-
-
-def _measure_steps(measure: Measure, settings: BeatRows) -> Generator[Step, None, list[Pulsatility]]:
-    yield Step(0, 1, MEASURING)
-    return measure(settings)

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 from napari.layers import Shapes
-from qtpy.QtCore import QObject, QTimer, Signal
+from qtpy.QtCore import QObject, Signal
 
 from napari_gpubio.core.napari_io import KEY
 from napari_gpubio.core.operations.records import Output
 from napari_gpubio.gui import theme
+from napari_gpubio.gui.connections import single_shot
 from napari_gpubio.gui.layers import LayerListener
 from napari_gpubio.speckle.gui.layers import AXES, PANEL, REGIONS, frames_of, place_of
 from napari_gpubio.speckle.gui.live import Recipe
@@ -48,10 +49,7 @@ class RegionListener(QObject):
         super().__init__(parent)
         self.layer: Any = None
         self._count = 0
-        self._delay = QTimer(self)
-        self._delay.setSingleShot(True)
-        self._delay.setInterval(_DELAY_MS)
-        self._delay.timeout.connect(self._on_unchanged)
+        self._delay = single_shot(_DELAY_MS, self._on_unchanged, self)
         self._listener = LayerListener(viewer, lambda layer: layer == self.layer, data_changed=self._on_change)
 
     def follow(self, layer: Any | None) -> None:

@@ -2,17 +2,18 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
+from napari.layers import Layer
 
 from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.napari_io import KEY, LayerData, carried
 from napari_gpubio.core.operations.files import record_of_output
 from napari_gpubio.core.operations.records import Output
 from napari_gpubio.speckle.gui.layers import AXES, COLORMAP, PANEL, RESULT, limits_of, set_limits, title_of
-from napari_gpubio.speckle.gui.run import StackResult, StackRun
+from napari_gpubio.speckle.gui.run import StackResult
 from napari_gpubio.speckle.mesi import MesiSettings
 from napari_gpubio.speckle.mesi.files import UNITS
 from napari_gpubio.speckle.mesi.recording import FrameFit
@@ -93,123 +94,89 @@ def hide_earlier(viewer: Any, source: str) -> None:
 def add_maps(viewer: Any, result: StackResult) -> Any:
     """Add or update the layers of contrast maps; returns that of the chosen map."""
     maps, run, output = result.maps, result.run, result.operation.output
-    settings = maps.settings
     if maps.mask is not None:
-        beyond_border = maps.mask & np.uint8(0xFF ^ EDGE)  # which is empty in the maps anyway
-        _add_mask(viewer, result, beyond_border, CONTRAST_MASK)  # not all of the mask that the operation makes
-    metadata = _about_map(settings, output(CONTRAST))
-    chosen = _add_map(viewer, run, settings, maps.contrast, metadata, is_visible=not settings.has_index)
+        mask, keywords, kind = _layer_of(maps, output(MASK), run.name, run.place)
+        mask &= np.uint8(0xFF ^ EDGE)  # beyond the border the maps are empty anyway
+        del keywords["metadata"][KEY][RECORD]  # it is not all of the mask that the operation makes
+        _add(viewer, (mask, keywords, kind), is_visible=False)
+    has_index = maps.settings.has_index
+    chosen = _add(viewer, _layer_of(maps, output(CONTRAST), run.name, run.place), is_visible=not has_index)
     if maps.index is not None:
-        metadata = _about_map(settings, output(INDEX))
-        chosen = _add_map(viewer, run, settings, maps.index, metadata, is_visible=True)
+        chosen = _add(viewer, _layer_of(maps, output(INDEX), run.name, run.place), is_visible=True)
     return chosen
 
 
 def add_fit(viewer: Any, result: StackResult, fit: FrameFit) -> Any:
     """Add or update the layers of a multi-exposure fit that has begun; returns the first of them."""
-    output, chosen = result.operation.output, None
-    _add_mask(viewer, result, fit.fit.mask.copy(), FIT_MASK, output(MASK))  # it may be painted on
-    for one in reversed(fitted_maps(fit.recipe.settings, shows_errors=result.run.shows_errors)):
-        values = np.asarray(getattr(fit.fit, one.part))
-        metadata = _about_fit(one, fit.notes, fit.recipe.exposures_ms, output(one.part))
-        limits = one.limits or limits_of(values, _FIT_RANGE)
-        is_first = one is FIT_MAPS[0]
-        settings = fit.maps.settings
-        chosen = _add_map(viewer, result.run, settings, values, metadata, limits=limits, is_visible=is_first)
+    run, output, chosen = result.run, result.operation.output, None
+    _add(viewer, _layer_of(fit.fit, output(MASK), run.name, run.place), is_visible=False)
+    for one in reversed(fitted_maps(fit.recipe.settings, shows_errors=run.shows_errors)):
+        layer = _layer_of(fit.fit, output(one.part), run.name, run.place, notes=fit.notes)
+        chosen = _add(viewer, layer, is_visible=one is FIT_MAPS[0])
     return chosen
 
 
 def layers_of_map(value: SpeckleMap, output: Output[Any], name: str) -> list[LayerData]:
     """Return the layer of one of the maps of an operation under a name; see `napari_gpubio.core.operations.Kind`."""
-    made: Any = output.of
-    data, source = value.array, made
+    source: Any = output.of
     while hasattr(source, "recording"):
         source = source.recording.of
-    metadata: dict[str, Any] = {PANEL: RESULT, "source": source.title}
-    place: dict[str, Any] = {"scale": (1.0,) * 3, "translate": (0.0,) * 3, "units": ("pixel",) * 3}
-    is_fit = isinstance(value.of, MesiResult)
-    place = _place(place, ContrastSettings() if is_fit else value.of.settings, data.ndim)
-    keywords = {"name": name, "metadata": {KEY: metadata}, "axis_labels": AXES[-data.ndim :], **place}
-    if value.part == MASK:
+    place = {"scale": (1.0,) * 3, "translate": (0.0,) * 3, "units": ("pixel",) * 3}
+    data, keywords, kind = _layer_of(value.of, output, source.title, place)
+    return [(data, {**keywords, "name": name}, kind)]
+
+
+def _layer_of(
+    of: Any, output: Output[Any], source: str, place: Mapping[str, Any], *, notes: Sequence[str] = ()
+) -> LayerData:
+    """Return the layer of one of the maps of contrast, or of a fit; ``source``, ``place``: of the layer of frames."""
+    part, is_fit, made = output.name, isinstance(of, MesiResult), cast("Any", output.of)
+    data = np.asarray(getattr(of, part))
+    metadata: dict[str, Any] = {PANEL: RESULT, "source": source, RECORD: record_of_output(output)}
+    keywords: dict[str, Any] = {"metadata": {KEY: metadata}, "axis_labels": AXES[-data.ndim :]}
+    keywords |= _place(place, ContrastSettings() if is_fit else of.settings, data.ndim)
+    if part == MASK:
         kind = FIT_MASK if is_fit else CONTRAST_MASK
-        metadata |= {"part": kind.part, "title": kind.part, "bits": kind.bits, RECORD: record_of_output(output)}
-        return [(data.copy(), keywords, "labels")]  # it may be painted on
+        metadata |= {"part": kind.part, "title": kind.part, "bits": kind.bits}
+        return data.copy(), {"name": f"{kind.title} in {source}", **keywords}, "labels"  # it may be painted on
     if is_fit:
-        known = next(one for one in FIT_MAPS if one.part == value.part)
-        metadata |= _about_fit(known, value.of.notes, made.recipe.exposures_ms, output)
+        known = next(one for one in FIT_MAPS if one.part == part)
+        title = f"{known.title} ({known.unit})" if known.unit else known.title
+        metadata |= {"part": f"mesi {part}", "title": title, "unit": known.unit, "notes": list(notes or of.notes)}
+        metadata["exposures_ms"] = list(made.recipe.exposures_ms)
         limits = known.limits or limits_of(data, _FIT_RANGE)
     else:
-        metadata |= _about_map(value.of.settings, output)
+        shown = dataclasses.replace(of.settings, index=NoIndex()) if part == CONTRAST else of.settings
+        metadata |= {"part": part, "title": title_of(shown), "unit": shown.unit}
         limits = limits_of(data)
-    return [(data, {**keywords, "colormap": COLORMAP, "contrast_limits": limits}, "image")]
+    name = f"{metadata['title']} of {source}"
+    return data, {"name": name, "colormap": COLORMAP, "contrast_limits": limits, **keywords}, "image"
 
 
-def _about_map(settings: ContrastSettings, output: Output[Any]) -> dict[str, Any]:
-    """What the layer of a map of contrast or of an index carries."""
-    kind = dataclasses.replace(settings, index=NoIndex()) if output.name == CONTRAST else settings
-    return {"part": output.name, "title": title_of(kind), "unit": kind.unit, RECORD: record_of_output(output)}
-
-
-def _about_fit(one: FitMap, notes: Sequence[str], exposures_ms: Sequence[float], output: Output[Any]) -> dict[str, Any]:
-    """What the layer of a map of a multi-exposure fit carries."""
-    return {
-        "part": f"mesi {one.part}",
-        "title": f"{one.title} ({one.unit})" if one.unit else one.title,
-        "unit": one.unit,
-        "notes": list(notes),
-        "exposures_ms": list(exposures_ms),
-        RECORD: record_of_output(output),
-    }
-
-
-def _add_map(
-    viewer: Any,
-    run: StackRun,
-    settings: ContrastSettings,
-    data: Array,
-    metadata: dict[str, Any],
-    *,
-    is_visible: bool,
-    limits: tuple[float, float] | None = None,
-) -> Any:
-    """Add one map (Y, X) or (T, Y, X), or update the layer of the same kind; limits are those of a new layer."""
-    metadata = {PANEL: RESULT, "source": run.name, **metadata}
-    place = _place(run.place, settings, data.ndim)
-    limits = limits or limits_of(data)
-    if (layer := _updated(viewer, place, metadata, data)) is not None:
-        layer.visible = is_visible
-        low, high = layer.contrast_limits
+def _add(viewer: Any, layer: LayerData, *, is_visible: bool) -> Any:
+    """Add a layer, or update that of the same kind of map, whose limits stay where values are; no empty masks."""
+    data, keywords, kind = layer
+    if (known := _updated(viewer, data, keywords)) is None:
+        is_empty = kind == "labels" and not data.any()
+        return None if is_empty else viewer.add_layer(Layer.create(data, {**keywords, "visible": is_visible}, kind))
+    if kind == "image":
+        known.visible = is_visible
+        (low, high), limits = known.contrast_limits, keywords["contrast_limits"]
         if limits[1] < low or limits[0] > high:  # all of the new values lie beyond those of before
-            set_limits(layer, limits)
-        return layer
-    return viewer.add_image(
-        data, name=f"{metadata['title']} of {run.name}", colormap=COLORMAP, contrast_limits=limits,
-        metadata={KEY: metadata}, visible=is_visible, axis_labels=AXES[-data.ndim :], **place,
-    )  # fmt: skip
+            set_limits(known, limits)
+    return known
 
 
-def _add_mask(viewer: Any, result: StackResult, mask: Array, kind: MaskKind, output: Output[Any] | None = None) -> None:
-    """Show the pixels that have a bit of a mask, hidden at first; no new layer if there are none."""
-    name, place = result.run.name, _place(result.run.place, result.maps.settings, mask.ndim)
-    metadata = {PANEL: RESULT, "part": kind.part, "title": kind.part, "source": name, "bits": kind.bits}
-    if output is not None:
-        metadata[RECORD] = record_of_output(output)
-    if _updated(viewer, place, metadata, mask) is None and mask.any():
-        viewer.add_labels(
-            mask, name=f"{kind.title} in {name}", metadata={KEY: metadata}, visible=False,
-            axis_labels=AXES[-mask.ndim :], **place,
-        )  # fmt: skip
-
-
-def _updated(viewer: Any, place: dict[str, Any], metadata: dict[str, Any], data: Array) -> Any | None:
+def _updated(viewer: Any, data: Array, keywords: Mapping[str, Any]) -> Any | None:
     """Update the layer of the same kind of map of the same stack, which may have been calibrated since, or None."""
-    keys = (PANEL, "part", "title", "source")
+    metadata = keywords["metadata"][KEY]
     for layer in reversed(viewer.layers):
-        if all(carried(layer, key) == metadata[key] for key in keys) and layer.data.shape == data.shape:
+        is_same = all(carried(layer, key) == metadata[key] for key in (PANEL, "part", "title", "source"))
+        if is_same and layer.data.shape == data.shape:
             layer.data, layer.metadata[KEY] = data, metadata
-            for name, value in place.items():
-                if not np.array_equal(getattr(layer, name), value):
-                    setattr(layer, name, value)
+            for name in ("scale", "translate", "units"):
+                if not np.array_equal(getattr(layer, name), keywords[name]):
+                    setattr(layer, name, keywords[name])
             return layer
     return None
 

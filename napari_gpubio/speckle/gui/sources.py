@@ -1,7 +1,7 @@
 """Inputs of the frames: an open stack, a watched folder, a camera, a simulated camera."""
 
 import importlib.util
-from collections.abc import Generator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +12,12 @@ from qtpy.QtWidgets import QCheckBox, QLineEdit, QSlider, QSpinBox, QWidget
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import LayerData, carried
 from napari_gpubio.core.reading import NOTES
-from napari_gpubio.core.steps import Step
-from napari_gpubio.gui.connections import connect_all
+from napari_gpubio.gui.connections import Follower, connect_all
 from napari_gpubio.gui.fields import ElidedComboBox, NumberBox
 from napari_gpubio.gui.file_dialogs import folder_path, open_path
 from napari_gpubio.gui.foreign_files import foreign_file, show_instead
 from napari_gpubio.gui.forms import aligned_form, fill_column, muted_label, row_label, row_of, text_button
-from napari_gpubio.gui.jobs import LatestJob, Outcome
+from napari_gpubio.gui.jobs import LatestJob, Outcome, one_step
 from napari_gpubio.gui.labels import Label
 from napari_gpubio.gui.layers import LayerBox, LayerListener
 from napari_gpubio.gui.results import ResultFiles
@@ -62,7 +61,7 @@ class Page(QWidget):
         return {}
 
 
-class StackPage(Page):
+class StackPage(Page, Follower):
     """An image layer that is open, played as if a camera took it."""
 
     title = "open image stack"
@@ -73,6 +72,7 @@ class StackPage(Page):
         self.layer_box = LayerBox(viewer, why_no_frames, empty="open a stack (frames, y, x)", parent=self)
         self.layer_box.setMinimumContentsLength(8)
         self._listener = LayerListener(viewer, is_raw_stack, data_changed=self._on_data)
+        self.followers = (self.layer_box, self._listener, self.files)
         self.rate = NumberBox(0.1, 1000.0, _RATE_HZ, 1, self, arrows=True)
         self.again = QCheckBox("loop", self)
         self.again.setChecked(True)
@@ -92,16 +92,9 @@ class StackPage(Page):
         self._look.finished.connect(self._on_look)
         self._describe()
 
-    def attach(self) -> None:
-        """Follow the viewer's layers."""
-        self.layer_box.attach()
-        self._listener.attach()
-
     def detach(self) -> None:
         """Stop following them, and drop what is being read."""
-        self.layer_box.detach()
-        self._listener.detach()
-        self.files.detach()
+        super().detach()
         self._look.abandon()
 
     @property
@@ -134,8 +127,7 @@ class StackPage(Page):
         self.files.read(path, read_layer, self._add)
 
     def _choose(self) -> None:
-        if (path := open_path(self, "Open frames", _FRAMES)) is not None:
-            self.open(path)
+        self.files.ask_to_read("Open frames", _FRAMES, read_layer, self._add)
 
     def _add(self, read: LayerData) -> None:
         frames, keywords, _ = read
@@ -156,7 +148,7 @@ class StackPage(Page):
         self.reread_button.hide()
         self._look.cancel()
         if layer is not None and (path := foreign_file(layer)) is not None:
-            self._look.submit(lambda _: _look_steps(path))
+            self._look.submit(one_step("frames", partial(look_at_tiff, path)))
 
     def _on_look(self, outcome: Outcome) -> None:
         """Tell how frames differ from what another reader showed."""
@@ -170,11 +162,6 @@ class StackPage(Page):
             found = f"Another reader opened this file, which has {count} of {columns} × {rows} pixels."
             self.description.setText("\n".join([_stack_text(layer), found, *look.notes]))
             self.reread_button.show()
-
-
-def _look_steps(path: Path) -> Generator[Step, None, TiffLook]:
-    yield Step(0, 1, "frames")
-    return look_at_tiff(path)
 
 
 def _stack_text(layer: Any) -> str:
@@ -269,8 +256,7 @@ class SimulatedPage(Page):
         self.flow.setValue(_FLOW_STEPS)
         self.flow_text = Label(self)
         self.flow_text.setMinimumWidth(44)
-        size = row_of(self.width_box, Label("×", self), self.height_box)
-        size.setStretch(2, 1)
+        size = row_of(self.width_box, Label("×", self), self.height_box, stretch=(1, 0, 1))
         form = aligned_form(self)
         form.addRow(row_label("Frame (pixels)", "Width and height", self), size)
         form.addRow(row_label("Rate (frames/s)", "", self), self.rate)

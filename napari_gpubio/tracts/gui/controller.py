@@ -11,7 +11,7 @@ from qtpy.QtCore import QObject, Signal
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.space import viewer_to_world, world_to_viewer
 from napari_gpubio.gui import picking
-from napari_gpubio.gui.connections import Connections, connect_all
+from napari_gpubio.gui.connections import Connections, Follower, connect_all
 from napari_gpubio.gui.layers import LayerListener
 from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.gui.views import show_slices_at
@@ -71,7 +71,7 @@ class SeedTool(picking.MarkerTool):
         return lambda later: picking.drag_on_plane(later, anchor)
 
 
-class SeedController(QObject):
+class SeedController(QObject, Follower):
     """Keeps the bundles in step with the mouse, the list in the panel and the layers on screen.
 
     ``source`` gives the scan or the tensors that seeds belong to, ``target`` the layer that a click means, or None.
@@ -112,10 +112,11 @@ class SeedController(QObject):
                 (box.duplicate.clicked, self._duplicate),
             )
         )
-        self._active = Connections(lambda: [(display.viewer.layers.selection.events.active, self._follow_active)])
-        self._listener = LayerListener(
+        active = Connections(lambda: [(display.viewer.layers.selection.events.active, self._follow_active)])
+        listener = LayerListener(
             display.viewer, lambda layer: isinstance(layer, Streamlines), layers_changed=self._follow_names
         )
+        self.followers = (tool, listener, active)
 
     def place_seed(self, center_mm: Position, *, new: bool = False) -> None:
         """Put the current bundle's seed (or a new one's) at a world position in mm, and report it.
@@ -142,15 +143,7 @@ class SeedController(QObject):
         """Take part in what happens in the viewer, and take over the bundles of a panel that was closed."""
         known = {bundle.key for bundle in self._bundles}
         self._bundles.adopt(b for b in self._display.bundles_on_screen() if b.key not in known)
-        self.tool.attach()
-        self._listener.attach()
-        self._active.attach()
-
-    def detach(self) -> None:
-        """Stop following the viewer."""
-        self._active.detach()
-        self._listener.detach()
-        self.tool.detach()
+        super().attach()
 
     def refresh(self) -> None:
         """Show the bundles in the list, as markers and as layers."""

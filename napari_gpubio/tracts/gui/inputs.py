@@ -13,15 +13,15 @@ from qtpy.QtWidgets import (
     QListWidget,
     QListWidgetItem,
     QPushButton,
-    QVBoxLayout,
     QWidget,
 )
 
 from napari_gpubio.core.numbers import position_text
 from napari_gpubio.core.parameters import param_info
 from napari_gpubio.core.settings import kind_of
+from napari_gpubio.gui.connections import Follower
 from napari_gpubio.gui.fields import ElidedComboBox
-from napari_gpubio.gui.forms import ParamForm, muted_label, text_button
+from napari_gpubio.gui.forms import ParamForm, fill_column, muted_label, text_button
 from napari_gpubio.gui.tables import color_chip
 from napari_gpubio.gui.views import show_as_plane
 from napari_gpubio.tracts.directions import Cone, Directions, FromFod, Isotropic
@@ -37,7 +37,7 @@ _WHOLE_BRAIN = (
 )
 
 
-class SeedBox(QWidget):
+class SeedBox(QWidget, Follower):
     """Bundles and how they are seeded: from the click, or from a label that is chosen."""
 
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
@@ -70,6 +70,7 @@ class SeedBox(QWidget):
         self.summary = muted_label(self)
         self.summary.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.region_box = RegionBox(viewer, kinds=(Labels,), nothing="the clicked seed", parent=self)
+        self.followers = (self.region_box,)
         self.form = ParamForm(SeedSettings(), parent=self)
         self.whole_brain = text_button("Whole brain", _WHOLE_BRAIN, self)
         form = QFormLayout()
@@ -77,13 +78,7 @@ class SeedBox(QWidget):
         form.addRow("Seed from", self.region_box)
         form.addRow("", self.whole_brain)
         self.region_box.changed.connect(self._show_fitting_rows)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addLayout(buttons)
-        layout.addWidget(self.names)
-        layout.addWidget(self.summary)
-        layout.addLayout(form)
-        layout.addWidget(self.form)
+        fill_column(self, buttons, self.names, self.summary, form, self.form)
         self._show_fitting_rows()
 
     def _show_fitting_rows(self) -> None:
@@ -137,14 +132,6 @@ class SeedBox(QWidget):
         self.summary.setVisible(settings is not None)
         self.summary.setText("" if settings is None else f"Traced with: {summary_of(settings)}")
         self.load.setEnabled(differ)
-
-    def attach(self) -> None:
-        """Follow the viewer's labels layers."""
-        self.region_box.attach()
-
-    def detach(self) -> None:
-        """Stop following the viewer."""
-        self.region_box.detach()
 
 
 def summary_of(settings: BundleSettings) -> str:
@@ -206,9 +193,7 @@ class ContextBox(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._box = ElidedComboBox(self)
-        for name, text in CHOICES.items():
-            self._box.addItem(text, name)
+        self._box = ElidedComboBox(self, entries=CHOICES)
         self._box.currentIndexChanged.connect(lambda *_: self.changed.emit())
         form = QFormLayout(self)
         form.setContentsMargins(0, 0, 0, 0)

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from qtpy.QtCore import QObject, QSignalBlocker, Signal
-from qtpy.QtWidgets import QVBoxLayout, QWidget
+from qtpy.QtWidgets import QWidget
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.settings import Settings, kind_of, part
+from napari_gpubio.core.settings import Settings, field_names, kind_of, part
 from napari_gpubio.core.space import voxel_sizes_mm
-from napari_gpubio.gui.forms import ParamForm
+from napari_gpubio.gui.forms import ParamForm, fill_column
 from napari_gpubio.tracts.directions import Cone, Directions, Fan, FromFod
 from napari_gpubio.tracts.fods.model import FixelField, FodField
 from napari_gpubio.tracts.gui.source import Trackable
@@ -70,11 +70,9 @@ class ChoiceForm(QWidget):
         self._forms = {name: ParamForm(one, parent=self) for name, one in sets.items()}
         self._holders = {name: type(one) for name, one in sets.items()}
         self._name, first = next(iter(sets.items()))
-        self._field = next(iter(first.__dataclass_fields__))
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
+        (self._field,) = field_names(type(first))
+        fill_column(self, *self._forms.values())
         for form in self._forms.values():
-            column.addWidget(form)
             form.changed.connect(self.changed)
         self.offer(self._name)
 

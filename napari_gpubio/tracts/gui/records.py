@@ -18,6 +18,7 @@ from napari_gpubio.core.operations.sessions import Shown
 from napari_gpubio.core.operations.stores import STORE, Store, digest, file, run
 from napari_gpubio.core.operations.volumes import Volume, source_of
 from napari_gpubio.core.steps import Step
+from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.looks import pictures_of
 from napari_gpubio.tracts.fods.model import FixelField, FodField
 from napari_gpubio.tracts.fods.napari_io import fixels_of, fods_of
@@ -101,6 +102,13 @@ def field_of_layer(layer: Any) -> Output[Any] | None:
     return record_of_field(layer) or (None if source is None else field_output(source))
 
 
+def show_fods(box: LayerBox, wanted: Output[Any] | Operation | None) -> bool:
+    """Choose the layer of FODs in their box, or none; returns whether a layer has them."""
+    box.setCurrentIndex(0)
+    box.settle()
+    return wanted is None or box.choose_where(lambda layer: field_of_layer(layer) == wanted)
+
+
 def _opened(value: Any) -> Operation | None:
     """The operation that opens the file of a value as it was read, if that gives the very value."""
     if value.path is None:
@@ -135,7 +143,9 @@ def mask_source(layer: Any | None, scan: DiffusionScan) -> MaskSource | None:
 
 def path_of(layer: Any) -> Path | None:
     """Return the file that a layer was read from, as far as that is known."""
-    path = carried(layer, "path") or layer.source.path
+    record = record_of(layer)
+    read = None if record is None else getattr(record.of, "file", None)
+    path = carried(layer, "path") or layer.source.path or (read and read.path)
     return Path(path) if path else None
 
 

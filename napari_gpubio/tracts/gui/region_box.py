@@ -1,24 +1,27 @@
 """A choice of a region: a layer of labels, shapes or points, and one of the regions that it holds."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
-from napari.layers import Image, Labels, Points, Shapes
+from napari.layers import Image, Labels, Layer, Points, Shapes
 from qtpy.QtCore import QSignalBlocker, Signal
-from qtpy.QtWidgets import QHBoxLayout, QWidget
+from qtpy.QtWidgets import QWidget
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.label_volumes import holds_labels
+from napari_gpubio.core.label_volumes import holds_labels, label_volume
 from napari_gpubio.core.operations.records import Output
+from napari_gpubio.core.operations.stores import digest, value_of
 from napari_gpubio.gui.connections import Debouncer
 from napari_gpubio.gui.fields import ElidedComboBox, NumberBox
+from napari_gpubio.gui.forms import row_of
 from napari_gpubio.gui.layers import VOLUME, LayerBox, LayerListener, why_not_array
 from napari_gpubio.tracts.gui.records import path_of
-from napari_gpubio.tracts.layer_regions import mm_of_size, region_names, region_of
+from napari_gpubio.tracts.layer_regions import mm_of_size, region_layer, region_names, region_of
 from napari_gpubio.tracts.operations.sources import region_source
-from napari_gpubio.tracts.regions import AnyRegion
+from napari_gpubio.tracts.regions import AnyRegion, Region, Sphere, label_counts
 
 DRAWN = (Labels, Shapes, Points)
 
@@ -47,6 +50,30 @@ def why_no_regions(layer: Any, kinds: tuple[type, ...] = DRAWN) -> str | None:
     return why_not_array(layer, Labels, VOLUME)
 
 
+def layer_with_region(viewer: Any, output: Output[Any]) -> tuple[Any, int | str]:
+    """Return the layer of a viewer that has the region of an operation, and which it is; a new one if none has it.
+
+    InvalidInput if the region cannot be read, or is a box, which no layer holds.
+    """
+    region = value_of(output)
+    for layer in viewer.layers:
+        for key in _keys_of_size(layer, region) if why_no_regions(layer) is None else ():
+            if digest(region_of(layer, key)) == digest(region):
+                return layer, key
+    if not isinstance(region, Region | Sphere):
+        raise InvalidInput(f"the box {region.name!r} is shown in no layer")
+    layer = viewer.add_layer(Layer.create(*region_layer(region)))
+    return layer, next(iter(region_names(layer)))
+
+
+def _keys_of_size(layer: Any, region: AnyRegion) -> list[int | str]:
+    """Which regions of a layer may be the same, as counting tells."""
+    if isinstance(layer, Labels | Image) and isinstance(region, Region):
+        counts, wanted = label_counts(label_volume(layer)), np.count_nonzero(region.voxels)
+        return [label for label, count in counts.items() if count == wanted]
+    return [*region_names(layer)] if isinstance(layer, Points) == isinstance(region, Sphere) else []
+
+
 class RegionBox(QWidget):
     """Choose a region of the viewer's layers.
 
@@ -70,8 +97,7 @@ class RegionBox(QWidget):
             viewer, partial(why_no_regions, kinds=kinds), nothing=nothing, empty=hint, parent=self
         )
         self.layer_box.setToolTip("Labels (painted, or an atlas), shapes drawn in a slice, or points of some size")
-        self.name_box = ElidedComboBox(self)
-        self.name_box.setToolTip("Which region of the layer")
+        self.name_box = ElidedComboBox(self, tip="Which region of the layer")
         self.size_box = NumberBox(0.1, 500.0, 10.0, 1, self, unit="mm")
         self.size_box.edited.connect(self._on_size)
         self._redrawn = Debouncer(self._on_redrawn, self)
@@ -80,11 +106,7 @@ class RegionBox(QWidget):
         )
         self.layer_box.currentIndexChanged.connect(self._on_layer)
         self.name_box.currentIndexChanged.connect(self._on_name)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.addWidget(self.layer_box, 2)
-        row.addWidget(self.name_box, 2)
-        row.addWidget(self.size_box, 1)
+        self.setLayout(row_of(self.layer_box, self.name_box, self.size_box, stretch=(2, 2, 1)))
 
     @property
     def layer(self) -> Any | None:
@@ -120,21 +142,19 @@ class RegionBox(QWidget):
         return min((float(layer.extent.step[axis]) for layer in volumes), default=1.0)
 
     def choose(self, layer: Any, key: int | str) -> None:
-        """Choose a region, if it is there."""
+        """Choose a region, if it is there; nothing else is suggested from now on."""
         self.layer_box.choose(layer)
+        self.layer_box.settle()
         self._list_names()
         index = self.name_box.findData(key)
         if self.layer == layer and index >= 0:
             self.name_box.setCurrentIndex(index)
 
     def choose_output(self, output: Output[Any]) -> bool:
-        """Choose the region that an operation makes; returns whether a layer has it."""
-        for layer in self._viewer.layers:
-            for key in region_names(layer) if why_no_regions(layer) is None else ():
-                region = region_of(layer, key, thickness_mm=self.size_box.value())
-                if ChosenRegion(layer, key, region).output() == output:
-                    self.choose(layer, key)
-                    return True
+        """Choose the region that an operation makes, as `layer_with_region` finds it; returns whether there is one."""
+        with suppress(InvalidInput):
+            self.choose(*layer_with_region(self._viewer, output))
+            return True
         return False
 
     def attach(self) -> None:

@@ -54,6 +54,7 @@ class FiberBox(ResultBox):
         )
         self._update = Debouncer(self._show_what_is_shown, self)
         self._events = Connections(self._event_pairs)
+        self.followers = (*self.followers, self._listener, self._events)
         self._build()
 
     def describe_layer(self, layer: Any | None) -> None:
@@ -81,16 +82,9 @@ class FiberBox(ResultBox):
         """Layer, fibers and index of each picked fiber that is still there, the last one picked at the end."""
         return [p for p in self._picks if p[0] in self._viewer.layers and carried(p[0], "tractogram") is p[1]]
 
-    def attach(self) -> None:
-        """Follow the layer that is described."""
-        self._listener.attach()
-        self._events.attach()
-
     def detach(self) -> None:
         """Stop following it; what is being written comes to its end."""
-        self._events.detach()
         self._update.cancel()
-        self._listener.detach()
         self._picks = []
         super().detach()
 
@@ -154,9 +148,8 @@ class FiberBox(ResultBox):
         self._color = ColorByBox(lambda: self._viewer.layers, READABLE, self)
         self._bar = Label(self)
         self._limits = Label(self)
-        self._measure = ElidedComboBox(self)
+        self._measure = ElidedComboBox(self, tip="Show only fibers whose value lies between the two handles")
         self._measure.currentIndexChanged.connect(self._on_measure)
-        self._measure.setToolTip("Show only fibers whose value lies between the two handles")
         self._range = QLabeledDoubleRangeSlider(Qt.Orientation.Horizontal, self)
         self._range.valueChanged.connect(self._on_filter)
         colors, shown = QFormLayout(), QFormLayout()

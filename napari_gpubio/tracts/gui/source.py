@@ -4,11 +4,12 @@ from typing import Any
 
 import numpy as np
 from napari.layers import Image, Labels
+from qtpy.QtWidgets import QWidget
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import grid_of, volume_of
 from napari_gpubio.core.space import same_grid
-from napari_gpubio.gui.layers import VOLUME, why_not_array
+from napari_gpubio.gui.layers import VOLUME, LayerBox, LayerListener, why_not_array
 from napari_gpubio.tracts.fods.model import FixelField, FodField
 from napari_gpubio.tracts.fods.napari_io import fixels_of, fods_of
 from napari_gpubio.tracts.model import DiffusionScan, TensorField
@@ -64,18 +65,36 @@ def why_no_mask(layer: Any) -> str | None:
     return why_not_array(layer, (Image, Labels), VOLUME if isinstance(layer, Labels) else (3,))
 
 
-def fods_beside(viewer: Any, source: Source) -> FodField | None:
-    """Return the FODs that are open on the grid of a source, those of the topmost layer; None if there are none."""
-    for layer in reversed(viewer.layers):
-        fods = fods_of(layer)
-        if fods is not None and same_grid(fods.shape, fods.affine, source.shape, source.affine):
-            return fods
-    return None
-
-
 def is_map(layer: Any) -> bool:
     """Whether a layer is a map of tensors, as this package has made it."""
     return isinstance(layer, Image) and field_of(layer) is not None
+
+
+class FodsBox(LayerBox):
+    """Choose FODs that tell how much of a way crosses, or none.
+
+    Until something has been run, those that are opened on the grid of the layer of ``source_box`` are suggested.
+    """
+
+    def __init__(self, viewer: Any, source_box: LayerBox, parent: QWidget | None = None) -> None:
+        super().__init__(viewer, why_no_fods, nothing="none", parent=parent)
+        self.setToolTip("FODs of the same scan; they tell how much of the way crosses other fibers")
+        self._source_box = source_box
+        self._opened = LayerListener(viewer, lambda layer: fods_of(layer) is not None, layers_added=self._suggest)
+        self.followers = (*self.followers, self._opened)
+        source_box.currentIndexChanged.connect(self._suggest)
+
+    @property
+    def fods(self) -> FodField | None:
+        """The chosen FODs, or None."""
+        return None if self.layer is None else fods_of(self.layer)
+
+    def _suggest(self, *_: Any) -> None:
+        source = source_of(self._source_box.layer)
+        for layer in self._opened.layers:
+            fods = fods_of(layer)
+            if source and fods and same_grid(fods.shape, fods.affine, source.shape, source.affine):
+                self.suggest(layer)  # the topmost in the end
 
 
 def is_rgb(layer: Any) -> bool:

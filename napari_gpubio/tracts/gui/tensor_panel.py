@@ -131,9 +131,7 @@ class TensorPanel(EnginePanel):
 
     def _glyph_controls(self) -> QWidget:
         box = QGroupBox("Ellipsoids", self)
-        self._place = ElidedComboBox(box)
-        for name, text in PLACES.items():
-            self._place.addItem(text, name)
+        self._place = ElidedComboBox(box, entries=PLACES)
         row = QHBoxLayout(box)
         row.addWidget(self._place, 1)
         row.addWidget(text_button("Show", "Draw the tensors as ellipsoids", box, self.show_ellipsoids))

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from qtpy.QtCore import QTimer
 from qtpy.QtWidgets import QFormLayout, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
@@ -18,7 +17,7 @@ from napari_gpubio.core.space import world_to_viewer
 from napari_gpubio.core.steps import Step
 from napari_gpubio.core.text import file_name
 from napari_gpubio.gui import theme
-from napari_gpubio.gui.connections import connect_all
+from napari_gpubio.gui.connections import connect_all, single_shot
 from napari_gpubio.gui.file_dialogs import open_path, save_path
 from napari_gpubio.gui.forms import notes_text
 from napari_gpubio.gui.jobs import LatestJob, Outcome
@@ -75,9 +74,7 @@ class TrackingPanel(EnginePanel):
     def __init__(self, viewer: "napari.viewer.Viewer", parent: QWidget | None = None) -> None:
         super().__init__(viewer, run_text="Track", parent=parent)
         self._preview = LatestJob(self)
-        self._retrack = QTimer(self)
-        self._retrack.setSingleShot(True)
-        self._retrack.setInterval(RETRACK_MS)
+        self._retrack = single_shot(RETRACK_MS, self.track_again, self)
         self._fill()
         self.bundles = BundleList(theme.REGIONS)
         self.display = self.run_display = FiberDisplay(viewer, self.bundles, self)
@@ -149,7 +146,6 @@ class TrackingPanel(EnginePanel):
                 (display.note_occurred, self.show_note),
                 (self.methods.changed, self._on_settings),
                 (self.seed_box.form.changed, self._on_settings),
-                (self._retrack.timeout, self.track_again),
                 (results.files.status_changed, self.show_status),
                 (results.files.error_occurred, self.show_error),
                 (self.context_box.changed, self._show_context),

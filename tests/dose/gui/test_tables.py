@@ -4,9 +4,9 @@ import pytest
 
 from napari_gpubio.dose.gui.curves import PENDING, Curve, MetricReader
 from napari_gpubio.dose.gui.metric_table import MetricTable, first_number
-from napari_gpubio.dose.gui.row_table import Cell, RowTable
 from napari_gpubio.dose.metrics import parse_metric
 from napari_gpubio.dose.metrics.models import MODELS
+from napari_gpubio.gui.row_table import Cell, RowTable
 from tests.dose.gui.panel_samples import a_dose, expected, organs, whole_dose_dvh
 
 

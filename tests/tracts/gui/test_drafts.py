@@ -1,17 +1,37 @@
 """The dock widgets of tracts: what their inputs describe is an operation, which another panel shows again."""
 
+import dataclasses
+
+import numpy as np
 import pytest
+from napari.components import ViewerModel
 
 from napari_gpubio import tracts
 from napari_gpubio.core.files import sample_path
+from napari_gpubio.core.layer_files import RECORD
+from napari_gpubio.core.napari_io import KEY
 from napari_gpubio.core.operations import HeldVolume
+from napari_gpubio.core.operations.files import record_of_output
+from napari_gpubio.core.operations.volumes import OpenVolume
 from napari_gpubio.tracts import operations
-from napari_gpubio.tracts.gui import ConnectomePanel, ConnectPanel, FodPanel, ProfilesPanel, TensorPanel, TrackingPanel
-from napari_gpubio.tracts.gui.fibers import read_tractogram_layers
+from napari_gpubio.tracts.fods.napari_io import fod_layer
+from napari_gpubio.tracts.gui import (
+    ConnectomePanel,
+    ConnectPanel,
+    DissectionPanel,
+    FodPanel,
+    ProfilesPanel,
+    TensorPanel,
+    TrackingPanel,
+)
+from napari_gpubio.tracts.gui.dissection.rules import AND, NUMBER, OR, Rule
+from napari_gpubio.tracts.gui.fibers import fibers_of, read_tractogram_layers
 from napari_gpubio.tracts.samples import brain_atlas_layers, brain_sample_layers
-from tests.dock_widgets import until_the_end
+from tests.dock_widgets import until_the_end, wait_until
 from tests.tracts.gui.test_connect_panel import LEFT, RIGHT
 from tests.tracts.gui.tracking_samples import CALLOSUM, add_labels, add_sample, add_scan
+
+BUNDLES = sample_path("brain_phantom/bundles.trk")
 
 
 def again(viewer, qtbot, panel):
@@ -22,6 +42,13 @@ def again(viewer, qtbot, panel):
         assert not other.show_draft(operations.SphereRegion(center_mm=(0.0, 0.0, 0.0)))
         shown = other.take_draft()()
     return draft, shown
+
+
+def add_fods(viewer):
+    amplitudes = np.ones((4, 4, 4, 6), np.float32)
+    fods = tracts.FodField(coefficients=amplitudes, mask=amplitudes[..., 0] > 0, affine=np.eye(4))
+    data, keywords, _ = fod_layer(fods, "small")
+    return viewer.add_image(data, **keywords)
 
 
 @pytest.fixture
@@ -78,15 +105,54 @@ def test_connections_connectomes_and_profiles(viewer, opened, qtbot):
     add_sample(viewer, brain_sample_layers)
     ((labels, keywords, _),) = brain_atlas_layers()
     layer = viewer.add_labels(labels, **keywords)
-    for fibers in read_tractogram_layers(str(sample_path("brain_phantom/bundles.trk"))):
+    for fibers in read_tractogram_layers(str(BUNDLES)):
         viewer.add_layer(fibers)
     panel = opened(ConnectPanel)
     panel.start_box.choose(layer, LEFT)
     panel.end_box.choose(layer, RIGHT)
     draft, shown = again(viewer, qtbot, panel)
     assert draft == shown
+    panel.fods_box.choose(add_fods(viewer))
+    draft, shown = again(viewer, qtbot, panel)
+    assert draft.fods is not None
+    assert draft == shown
     draft, shown = again(viewer, qtbot, opened(ConnectomePanel))
     assert isinstance(draft, operations.MakeConnectome)
     assert draft == shown
     draft, shown = again(viewer, qtbot, opened(ProfilesPanel))
     assert draft == shown
+
+
+def test_rules_with_regions_that_no_session_has(viewer, opened, qtbot):
+    """They become layers, as fibers of a file do; regions of an atlas are found in it."""
+    tracts.show(viewer, BUNDLES)
+    data, keywords, _ = brain_atlas_layers()[0]
+    atlas = viewer.add_labels(data, **keywords)
+    panel = opened(DissectionPanel)
+    panel.add_rule(Rule(layer=atlas, key=LEFT))
+    panel.add_rule(Rule(AND, NUMBER, measure="length_mm", low=20.123456789, high=150.0))
+    panel.add_sphere()
+    panel.add_rule(Rule(OR, "not_ends", layer=add_labels(viewer, CALLOSUM, size=5)[0], key=1))
+    viewer.dims.set_point(0, 20.0)
+    panel.add_box()
+    wait_until(qtbot, lambda: not panel.running)
+    draft = panel.take_draft()()
+    assert len(draft.include) == 2
+    other = ViewerModel()
+    data, keywords, _ = brain_atlas_layers()[0]
+    about = keywords["metadata"][KEY]  # as a session opens it
+    about[RECORD] = record_of_output(OpenVolume.at(about.pop("path")).output())
+    other.add_labels(data, **keywords)
+    made = until_the_end(qtbot, other, DissectionPanel(other))
+    shows = next(made)
+    few = operations.HeldTractogram.of(fibers_of(viewer.layers["bundles"]).select(range(2)), "few")
+    assert not shows.show_draft(dataclasses.replace(draft, fibers=operations.FindClusters(fibers=few)))
+    assert shows.show_draft(draft)
+    assert {layer.name for layer in other.layers[1:]} == {"bundles", "sphere", "region 1", "box"}
+    assert not shows.running
+    assert shows.take_draft()() == draft
+    shows.run()
+    wait_until(qtbot, lambda: not shows.running)
+    assert shows.operation() == draft
+    np.testing.assert_array_equal(other.layers["bundles"].shown, viewer.layers["bundles"].shown)
+    next(made, None)

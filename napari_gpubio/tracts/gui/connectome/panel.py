@@ -24,7 +24,7 @@ from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.matrix_plot import MatrixPlot
 from napari_gpubio.gui.number_table import Number
 from napari_gpubio.gui.panel import EnginePanel, heading
-from napari_gpubio.gui.results import ResultBox
+from napari_gpubio.gui.results import ResultBox, Saving
 from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.tracts.connectome.model import COUNT, LENGTH, SCORE
 from napari_gpubio.tracts.gui.connectome.sources import AtlasSource, Counted, FiberSource, GeodesicSource
@@ -57,7 +57,9 @@ class ConnectomePanel(EnginePanel):
         self.atlas_box = LayerBox(
             viewer, partial(why_no_regions, kinds=(Labels,)), empty="open an atlas, or paint Labels", parent=self
         )
-        self.quantity, self.statistic = ElidedComboBox(self), ElidedComboBox(self)
+        self.quantity = ElidedComboBox(self, tip="What each fiber adds to the cell of its two regions")
+        tip = "How the fibers of a cell are put together"
+        self.statistic = ElidedComboBox(self, entries=STATISTICS, tip=tip)
         self.per_volume = QCheckBox("per volume of the regions", self)
         self.per_length = QCheckBox("per length", self)
         self.plot, self.cell_label = MatrixPlot(self), Label(self)
@@ -76,7 +78,8 @@ class ConnectomePanel(EnginePanel):
                 (self.results.files.error_occurred, self.show_error),
             )
         )
-        for part in (self.fiber_source.box, self.geodesic_source.box, self.atlas_box, self.results):
+        geodesics = self.geodesic_source
+        for part in (self.fiber_source.box, geodesics.box, geodesics.fods_box, self.atlas_box, self.results):
             self.own(part)
 
     def _fill(self) -> None:
@@ -91,12 +94,8 @@ class ConnectomePanel(EnginePanel):
         self.kind.setToolTip("Fibers that are there, or geodesics that are shot from each region to the others")
         for source, text in ((self.fiber_source, "fibers of a tractogram"), (self.geodesic_source, "new geodesics")):
             self.kind.addItem(text, source)
-        self.quantity.setToolTip("What each fiber adds to the cell of its two regions")
-        self.statistic.setToolTip("How the fibers of a cell are put together")
         self.per_volume.setToolTip("Divide by the mean volume of the two regions, in voxels")
         self.per_length.setToolTip("Divide by the length of each fiber")
-        for name, text in STATISTICS.items():
-            self.statistic.addItem(text, name)
         shown.addRow("Number", self.quantity)
         shown.addRow("Statistic", self.statistic)
         shown.addRow("", self.per_volume)
@@ -109,9 +108,10 @@ class ConnectomePanel(EnginePanel):
         add = self.results.add_button
         add("All fibers", "Show the fibers of all cells", self.show_all)
         add("Matrix layer", "Add the matrix as an image", self.add_layer)
-        add("Save matrix…", "Save the matrix as CSV, with the names of the regions", self._ask_to_save_matrix)
-        add("Save connectome…", "Save the regions of every fiber as npz, from which all matrices can be made",
-            self._ask_to_save)  # fmt: skip
+        save = self.results.add_saving
+        save("Save matrix…", "Save the matrix as CSV, with the names of the regions", "CSV (*.csv)", self._matrix_file)
+        tip = "Save the regions of every fiber as npz, from which all matrices can be made"
+        save("Save connectome…", tip, "npz (*.npz)", self._connectome_file)
         self._show_source()
 
     @property
@@ -243,17 +243,14 @@ class ConnectomePanel(EnginePanel):
 
     # -- files ----------------------------------------------------------------------------------------------------
 
-    def _ask_to_save_matrix(self) -> None:
+    def _matrix_file(self) -> Saving:
         assert self._result is not None  # the button needs a result
-        found, matrix = self._result.found, self.matrix()
-        name = f"{file_name(self._result.layer.name)} matrix.csv"
-        write = self.results.files.ask_to_write
-        write("Save the matrix", "CSV (*.csv)", name, lambda: lambda path: found.save_csv(path, matrix))
+        write = partial(self._result.found.save_csv, matrix=self.matrix())
+        return f"{file_name(self._result.layer.name)} matrix.csv", write
 
-    def _ask_to_save(self) -> None:
+    def _connectome_file(self) -> Saving:
         assert self._result is not None  # the button needs a result
-        found, name = self._result.found, f"{file_name(self._result.layer.name)} connectome.npz"
-        self.results.files.ask_to_write("Save the connectome", "npz (*.npz)", name, lambda: found.save)
+        return f"{file_name(self._result.layer.name)} connectome.npz", self._result.found.save
 
     # -- the script -----------------------------------------------------------------------------------------------
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from qtpy.QtWidgets import QFormLayout, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QFormLayout, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.operations.records import Output
 from napari_gpubio.core.steps import Step
-from napari_gpubio.gui.forms import Folded, ParamForm
+from napari_gpubio.gui.forms import Folded, ParamForm, fill_column
 from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.lines import Lines
 from napari_gpubio.tracts.connectome import (
@@ -35,13 +35,14 @@ from napari_gpubio.tracts.gui.records import (
     output_of,
     path_of,
     remember,
+    show_fods,
     tensor_steps,
 )
 from napari_gpubio.tracts.gui.source import (
     HINT,
     NO_TENSORS,
+    FodsBox,
     Source,
-    fods_beside,
     source_of,
     why_no_source,
 )
@@ -104,7 +105,7 @@ class FiberSource(QWidget):
         super().__init__(parent)
         self.box = LayerBox(viewer, why_no_fibers, empty="open a tractogram, or track fibers", parent=self)
         self.form = ParamForm(ConnectomeSettings(), parent=self)
-        _stack(self, "Fibers", self.box, self.form)
+        _stack(self, {"Fibers": self.box}, self.form)
 
     def steps(self, labels: Any, _device: str, stop: threading.Event) -> Steps:
         """Read the inputs and return the search for the regions of every fiber."""
@@ -139,8 +140,8 @@ class GeodesicSource(QWidget):
 
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._viewer = viewer
         self.box = LayerBox(viewer, why_no_source, empty=HINT, parent=self)
+        self.fods_box = FodsBox(viewer, self.box, self)
         self.form = ParamForm(GeodesicSettings(), parent=self)
         self.methods = MethodForms(self, FAN, TRACKING)
         self.directions_form, self.tracking_form = self.methods.directions, self.methods.tracking
@@ -148,7 +149,7 @@ class GeodesicSource(QWidget):
         for title, form in (("Fan of directions", self.directions_form), ("Tracking", self.tracking_form)):
             folded.append(Folded(title, self))
             folded[-1].fold(form)
-        _stack(self, "Tensors", self.box, self.form, *folded)
+        _stack(self, {"Tensors": self.box, "FODs": self.fods_box}, self.form, *folded)
 
     def steps(self, labels: Any, device: str, stop: threading.Event) -> Steps:
         """Read the inputs and return the search for geodesics; it returns None if the fit was stopped."""
@@ -162,7 +163,8 @@ class GeodesicSource(QWidget):
         """Show an operation, if a layer has its tensors."""
         self.form.set_value(operation.settings)
         self.methods.show(operation.directions, operation.method)
-        return self.box.choose_where(lambda layer: field_of_layer(layer) == operation.tensors)
+        has_tensors = self.box.choose_where(lambda layer: field_of_layer(layer) == operation.tensors)
+        return show_fods(self.fods_box, operation.fods) and has_tensors
 
     def _shooting(self, labels: Any) -> "_Shooting":
         layer = self.box.needed(NO_TENSORS)
@@ -176,7 +178,7 @@ class GeodesicSource(QWidget):
             directions=self.methods.launched(),
             tracking=self.tracking_form.value(),
             atlas=AtlasSource(labels),
-            fods=fods_beside(self._viewer, source),
+            fods=self.fods_box.fods,
         )
 
 
@@ -231,14 +233,12 @@ class AtlasSource:
         return atlas_source(self._atlas, self._name, self._path)
 
 
-def _stack(part: QWidget, title: str, box: QWidget, *others: QWidget) -> None:
-    """Lay out a source: its layer, and its settings below."""
-    layout, top = QVBoxLayout(part), QFormLayout()
-    layout.setContentsMargins(0, 0, 0, 0)
-    top.addRow(title, box)
-    layout.addLayout(top)
-    for other in others:
-        layout.addWidget(other)
+def _stack(part: QWidget, boxes: dict[str, QWidget], *others: QWidget) -> None:
+    """Lay out a source: its layers, and its settings below."""
+    top = QFormLayout()
+    for title, box in boxes.items():
+        top.addRow(title, box)
+    fill_column(part, top, *others)
 
 
 def _silent(steps: Generator[Step, None, Connectome]) -> Generator[Step, None, Connectome]:

@@ -8,17 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from qtpy.QtCore import QSignalBlocker
 from qtpy.QtWidgets import QFormLayout, QHBoxLayout, QWidget
 
+from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.napari_io import IN_MM, KEY, volume_layer
 from napari_gpubio.core.operations.files import record_of_output
 from napari_gpubio.core.operations.layers import record_of
-from napari_gpubio.core.operations.stores import STORE
+from napari_gpubio.core.operations.records import Operation, Output, Reading
+from napari_gpubio.core.operations.stores import STORE, value_of
 from napari_gpubio.core.steps import Step
 from napari_gpubio.core.text import file_name
 from napari_gpubio.gui.fields import NumberBox
-from napari_gpubio.gui.forms import text_button
+from napari_gpubio.gui.forms import row_of, text_button
+from napari_gpubio.gui.jobs import one_step
 from napari_gpubio.gui.labels import Label
 from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.lines import Lines
@@ -30,7 +34,7 @@ from napari_gpubio.tracts import maps, operations
 from napari_gpubio.tracts.bundles import with_clusters
 from napari_gpubio.tracts.bundles.clusters import CLUSTER
 from napari_gpubio.tracts.dissection import Condition, Dissector
-from napari_gpubio.tracts.gui.dissection.rules import NUMBER, Pairs, Rule, RuleList, dissection_of
+from napari_gpubio.tracts.gui.dissection.rules import NUMBER, Pairs, Rule, RuleList, dissection_of, rules_of
 from napari_gpubio.tracts.gui.fibers import (
     NO_FIBERS,
     fiber_layer,
@@ -41,6 +45,7 @@ from napari_gpubio.tracts.gui.fibers import (
     why_no_fibers,
 )
 from napari_gpubio.tracts.gui.records import fiber_output
+from napari_gpubio.tracts.gui.region_box import layer_with_region
 from napari_gpubio.tracts.model import Tractogram
 from napari_gpubio.tracts.operations.dissection import Dissect, FindClusters
 
@@ -113,14 +118,11 @@ class DissectionPanel(EnginePanel):
         self.results.add_button("Mask", "Make labels of the voxels that the fibers pass", self.add_mask)
 
     def _cluster_row(self) -> QHBoxLayout:
-        row = QHBoxLayout()
         self.within.setSuffix(" mm")
         self.within.setToolTip("Fibers of a cluster are at most so far from its middle one: mean distance of points")
-        row.addWidget(text_button("Find clusters", "Group similar fibers, the largest cluster being 1", self,
-                                  self.find_clusters))  # fmt: skip
-        row.addWidget(Label("within", self))
-        row.addWidget(self.within, 1)
-        return row
+        tip = "Group similar fibers, the largest cluster being 1"
+        button = text_button("Find clusters", tip, self, self.find_clusters)
+        return row_of(button, Label("within", self), self.within, stretch=(0, 0, 1))
 
     # -- rules ----------------------------------------------------------------------------------------------------
 
@@ -172,12 +174,11 @@ class DissectionPanel(EnginePanel):
             return
         paint = layer.paint
 
-        def make(_: threading.Event) -> Generator[Step, None, tuple[Tractogram, Lines]]:
-            yield Step(0, 1, "clusters")
+        def find() -> tuple[Tractogram, Lines]:
             found = with_clusters(fibers, within)
             return found, pack_fibers(found, paint)
 
-        self.run_other(make, lambda found: self._show_clusters(layer, fibers, within, *found))
+        self.run_other(one_step("clusters", find), lambda found: self._show_clusters(layer, fibers, within, *found))
 
     def _show_clusters(
         self, layer: Streamlines, before: Tractogram, within: float, fibers: Tractogram, lines: Lines
@@ -206,9 +207,14 @@ class DissectionPanel(EnginePanel):
         step = slider_step(self.viewer.layers)
         return np.ones(3) if step is None else step
 
-    def _on_fibers(self, *_: Any) -> None:
+    def _show_numbers(self) -> None:
+        """Offer the numbers of the chosen fibers, and show what is assumed of these."""
         layer = self.fibers_box.layer
         self.rules.show_numbers({} if layer is None else layer.per_fiber)
+        self.show_input_notes()
+
+    def _on_fibers(self, *_: Any) -> None:
+        self._show_numbers()
         if self.rules.rows:
             self._on_rules()
 
@@ -283,12 +289,8 @@ class DissectionPanel(EnginePanel):
         fibers, device, name = self._kept(), self.device, self._name()
         if fibers is None:
             return
-
-        def make(_: threading.Event) -> Generator[Step, None, Any]:
-            yield Step(0, 1, "map")
-            return maps.density(fibers, kind, device=device)
-
-        self.run_other(make, lambda counts: show(counts, fibers, name))
+        count = partial(maps.density, fibers, kind, device=device)
+        self.run_other(one_step("map", count), lambda counts: show(counts, fibers, name))
 
     def _show_counts(self, counts: Any, fibers: Tractogram, name: str, what: str) -> None:
         shown: dict[str, Any] = {
@@ -331,6 +333,33 @@ class DissectionPanel(EnginePanel):
         layer, rules = self.fibers_box.needed(NO_FIBERS), self.rules.regions()
         fibers = layer.metadata[KEY]["tractogram"]
         return lambda: dissection_of(fiber_output(layer, fibers), rules)
+
+    def show_draft(self, operation: Operation) -> bool:
+        """Show the rules of a dissection; regions that no layer has, and fibers that are only read, become layers."""
+        if not isinstance(operation, Dissect):
+            return False
+        (fibers,) = (ref for name, ref in operation.inputs() if name == "fibers")
+        try:
+            with QSignalBlocker(self.fibers_box):  # nothing is run
+                if not self._choose_fibers(fibers):
+                    return False
+            rules = rules_of(operation, partial(layer_with_region, self.viewer))
+        except InvalidInput:
+            return False
+        self._show_numbers()
+        self.rules.show_rules(rules)
+        return operation.grid is None
+
+    def _choose_fibers(self, fibers: Output[Any]) -> bool:
+        """Choose the layer of fibers; where none has them, they are read, or are still to be made (False)."""
+        if self.fibers_box.choose_where(lambda layer: fiber_output(layer, fibers_of(layer)) == fibers):
+            return True
+        if not isinstance(fibers.of, Reading):
+            return False
+        about = {RECORD: record_of_output(fibers)}
+        layer = fiber_layer(value_of(fibers), fibers.of.title, beside=self.viewer.layers, metadata=about)
+        self.viewer.add_layer(layer)
+        return self.fibers_box.choose_where(lambda one: one == layer)
 
     def script_files(self) -> dict[str, str]:
         """The file that a script writes."""

@@ -2,18 +2,18 @@
 
 import functools
 import operator
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from qtpy.QtCore import QSignalBlocker, Signal
-from qtpy.QtWidgets import QGridLayout, QHBoxLayout, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QGridLayout, QVBoxLayout, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.operations.records import Output
 from napari_gpubio.gui.fields import ElidedComboBox, NumberBox
-from napari_gpubio.gui.forms import text_button
+from napari_gpubio.gui.forms import fill_column, row_of, text_button
 from napari_gpubio.gui.lines.sampling import title_of
 from napari_gpubio.tracts.dissection import Condition, ends_in, number, through
 from napari_gpubio.tracts.gui.region_box import ChosenRegion, RegionBox
@@ -80,6 +80,25 @@ def dissection_of(fibers: Output[Any], rows: Pairs) -> Dissect:
     return Dissect(fibers=fibers, alternatives=tuple(Rules(**one) for one in others), **first)
 
 
+def rules_of(operation: Dissect, found: Callable[[Output[Any]], tuple[Any, int | str]]) -> tuple[Rule, ...]:
+    """Return the rules of an operation; ``found``: the layer of a region, and which of its regions it is.
+
+    Regions of which any is passed are alternatives, which are all that rows know.
+    """
+    roles, rules = {field: role for role, field in _FIELDS.items()}, list[Rule]()
+    groups: list[Any] = [operation, *(ref.of for name, ref in operation.inputs() if name == "alternatives")]
+    for group in groups:
+        own = [Rule(AND, roles[name], *found(ref)) for name, ref in group.inputs() if name in roles]
+        for one in group.range:
+            low, high = (-_LIMIT if one.low is None else one.low, _LIMIT if one.high is None else one.high)
+            own.append(Rule(AND, NUMBER, measure=one.number, low=low, high=high))
+        either = [[Rule(AND, "through", *found(ref))] for name, ref in group.inputs() if name == "any"]
+        for rows in ([*own, *more] for more in either or [[]]):
+            first = OR if rules else AND
+            rules += [replace(row, joiner=AND if number else first) for number, row in enumerate(rows)]
+    return tuple(rules)
+
+
 class RuleRow(QWidget):
     """One rule that can be edited."""
 
@@ -88,26 +107,16 @@ class RuleRow(QWidget):
     def __init__(self, viewer: Any, remove: Any, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._numbers: Mapping[str, Any] = {}
-        self.joiner = _choice({AND: "and", OR: "or"}, "“and” binds closer than “or”", self)
-        self.role = _choice(ROLES, "What the fibers do that are kept", self)
+        self.joiner = ElidedComboBox(self, entries={AND: "and", OR: "or"}, tip="“and” binds closer than “or”")
+        self.role = ElidedComboBox(self, entries=ROLES, tip="What the fibers do that are kept")
         self.region_box = RegionBox(viewer, parent=self)
-        self.measure = ElidedComboBox(self)
-        self.measure.setToolTip("A number of the fibers")
+        self.measure = ElidedComboBox(self, tip="A number of the fibers")
         self.low, self.high = (NumberBox(-_LIMIT, _LIMIT, 0.0, 3, self) for _ in range(2))
         self._range = QWidget(self)
-        between = QHBoxLayout(self._range)
-        between.setContentsMargins(0, 0, 0, 0)
-        for widget in (self.measure, self.low, self.high):
-            between.addWidget(widget, 1)
-        top = QHBoxLayout()
-        top.addWidget(self.joiner)
-        top.addWidget(self.role, 1)
-        top.addWidget(text_button("Remove", "Remove this rule", self, lambda: remove(self)))
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addLayout(top)
-        layout.addWidget(self.region_box)
-        layout.addWidget(self._range)
+        self._range.setLayout(row_of(self.measure, self.low, self.high, stretch=(1, 1, 1)))
+        button = text_button("Remove", "Remove this rule", self, lambda: remove(self))
+        top = row_of(self.joiner, self.role, button, stretch=(0, 1, 0))
+        fill_column(self, top, self.region_box, self._range)
         for signal in (self.joiner.currentIndexChanged, self.region_box.changed, self.low.edited, self.high.edited):
             signal.connect(lambda *_: self.changed.emit())
         self.role.currentIndexChanged.connect(self._on_role)
@@ -121,9 +130,15 @@ class RuleRow(QWidget):
             self.measure.clear()
             for name in numbers:
                 self.measure.addItem(title_of(name), name)
-            self.measure.setCurrentIndex(max(self.measure.findData(chosen), 0) if numbers else -1)
+            self._keep_measure(chosen)
         if self.measure.currentData() != chosen:
             self._show_ends()
+
+    def _keep_measure(self, name: str | None) -> None:
+        """Choose a number, also one that these fibers do not have; the first one where there was no choice."""
+        if name and self.measure.findData(name) < 0:
+            self.measure.addItem(f"{title_of(name)} (these fibers have none)", name)
+        self.measure.setCurrentIndex(max(self.measure.findData(name), 0) if self.measure.count() else -1)
 
     def rule(self) -> Rule:
         """Return the rule as it is shown."""
@@ -136,8 +151,9 @@ class RuleRow(QWidget):
     def show_rule(self, rule: Rule) -> None:
         """Show a rule; ``changed`` is not emitted."""
         with QSignalBlocker(self):
-            for box, value in ((self.joiner, rule.joiner), (self.role, rule.role), (self.measure, rule.measure)):
-                box.setCurrentIndex(max(box.findData(value), 0) if box.count() else -1)
+            for box, value in ((self.joiner, rule.joiner), (self.role, rule.role)):
+                box.setCurrentIndex(box.findData(value))
+            self._keep_measure(rule.measure)
             if rule.layer is not None and rule.key is not None:
                 self.region_box.choose(rule.layer, rule.key)
             if rule.measure:
@@ -196,10 +212,7 @@ class RuleList(QWidget):
         self.undo_button = text_button("Undo", "Undo the last change to the rules", self, self.undo)
         self.undo_button.setEnabled(False)
         self.buttons = QGridLayout()
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addLayout(self._column)
-        layout.addLayout(self.buttons)
+        fill_column(self, self._column, self.buttons)
 
     @property
     def rows(self) -> tuple[RuleRow, ...]:
@@ -293,11 +306,3 @@ class RuleList(QWidget):
             self._before = now
         self.undo_button.setEnabled(bool(self._past))
         self.changed.emit()
-
-
-def _choice(entries: Mapping[str, str], tip: str, parent: QWidget) -> ElidedComboBox:
-    box = ElidedComboBox(parent)
-    for key, text in entries.items():
-        box.addItem(text, key)
-    box.setToolTip(tip)
-    return box

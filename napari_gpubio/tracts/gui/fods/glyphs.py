@@ -1,18 +1,15 @@
 """Glyphs of FODs that follow the slice and the part of it that is on screen."""
 
-import threading
-from collections.abc import Generator
 from typing import Any
 
 import numpy as np
-from qtpy.QtCore import QObject, QTimer, Signal
+from qtpy.QtCore import QObject, Signal
 
 from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.core.space import slice_steps_mm, viewer_to_world
-from napari_gpubio.core.steps import Step
-from napari_gpubio.gui.connections import Connections
-from napari_gpubio.gui.jobs import LatestJob, Outcome
+from napari_gpubio.gui.connections import Connections, Follower, single_shot
+from napari_gpubio.gui.jobs import LatestJob, Outcome, one_step
 from napari_gpubio.gui.views import camera_of
 from napari_gpubio.tracts.fods.glyphs import Mesh, SlicePlane, fod_glyphs, voxels_in_slice
 from napari_gpubio.tracts.fods.model import FodField
@@ -23,7 +20,7 @@ _SAME_MM = 0.5
 _AROUND = 0.1  # of the screen: glyphs beyond its edges, for small moves
 
 
-class SliceGlyphs(QObject):
+class SliceGlyphs(QObject, Follower):
     """Draws the FODs of the slice on screen, as long as it is switched on.
 
     In 3-D the glyphs of the last slice stay, as whole ones. A panel owns it (`EnginePanel.own`).
@@ -40,11 +37,9 @@ class SliceGlyphs(QObject):
         self._drawn_corners: tuple[Any, Any] = (None, None)
         self._job = LatestJob(self)
         self._job.finished.connect(self._on_mesh)
-        self._pause = QTimer(self)
-        self._pause.setSingleShot(True)
-        self._pause.setInterval(_PAUSE_MS)
-        self._pause.timeout.connect(self._draw)
+        self._pause = single_shot(_PAUSE_MS, self._draw, self)
         self._moves = Connections(self._pairs)
+        self.followers = (self._moves,)
 
     @property
     def is_busy(self) -> bool:
@@ -67,13 +62,9 @@ class SliceGlyphs(QObject):
             return
         self._draw()
 
-    def attach(self) -> None:
-        """Follow the slice and the camera."""
-        self._moves.attach()
-
     def detach(self) -> None:
         """Stop following."""
-        self._moves.detach()
+        super().detach()
         self._pause.stop()
         self._job.abandon()
 
@@ -93,14 +84,13 @@ class SliceGlyphs(QObject):
         self._drawn_corners = low, high
         flat = self._viewer.dims.ndisplay == 2
 
-        def make(_: threading.Event) -> Generator[Step, None, tuple[FodField, Mesh | None]]:
-            yield Step(0, 1, "drawing glyphs")
+        def draw() -> tuple[FodField, Mesh | None]:
             voxels, step = voxels_in_slice(fods, plane, low, high)
             if not len(voxels):
                 return fods, None
             return fods, fod_glyphs(fods, voxels, plane=plane if flat else None, size=size * step, same=same)
 
-        self._job.submit(make)
+        self._job.submit(one_step("drawing glyphs", draw))
 
     def _plane(self) -> SlicePlane:
         """The slice on screen; the last one, in 3-D."""

@@ -105,21 +105,21 @@ class FodPanel(EnginePanel):
         self.form = ParamForm(CsdSettings(lmax=8), parent=self)
         self.response_box.box.currentIndexChanged.connect(self._show_fitting_rows)
         self.inputs.addWidget(self.form)
-        self.basis_box = ElidedComboBox(self)
-        self.basis_box.addItem("as the file says, else MRtrix 3", "auto")
-        for name, text in BASES.items():
-            self.basis_box.addItem(text, name)
+        self.basis_box = ElidedComboBox(
+            self,
+            entries={"auto": "as the file says, else MRtrix 3", **BASES},
+            tip="Basis of the spherical harmonics in the file; a wrong one turns the glyphs",
+        )
         opening = QHBoxLayout()
         tip = "FODs from MRtrix (mif, NIfTI) or DIPY (NIfTI, pam5)"
         opening.addWidget(text_button("Open FODs…", tip, self, self._ask_for_fods))
         opening.addWidget(self.basis_box, 1)
-        self.basis_box.setToolTip("Basis of the spherical harmonics in the file; a wrong one turns the glyphs")
         self.inputs.addLayout(opening)
-        self.frame_box = ElidedComboBox(self)
-        self.frame_box.addItem("as the file says, else the program's convention", "auto")
-        for name, text in FRAMES.items():
-            self.frame_box.addItem(text, name)
-        self.frame_box.setToolTip("Axes that harmonics, peaks, or fixels in the file refer to")
+        self.frame_box = ElidedComboBox(
+            self,
+            entries={"auto": "as the file says, else the program's convention", **FRAMES},
+            tip="Axes that harmonics, peaks, or fixels in the file refer to",
+        )
         axes = QFormLayout()
         axes.addRow("Axes in the file", self.frame_box)
         self.inputs.addLayout(axes)

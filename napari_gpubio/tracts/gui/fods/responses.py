@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from qtpy.QtCore import Signal
-from qtpy.QtWidgets import QCheckBox, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QCheckBox, QWidget
 
 from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.file_dialogs import open_paths
-from napari_gpubio.gui.forms import row_of, text_button
+from napari_gpubio.gui.forms import fill_column, row_of, text_button
 from napari_gpubio.tracts.fods.estimate import estimate_response_steps
 from napari_gpubio.tracts.fods.model import FodField
 from napari_gpubio.tracts.fods.normalize import normalize_tissues
@@ -151,16 +151,12 @@ class ResponseBox(QWidget):
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
-        self.box = ElidedComboBox(self)
-        self.box.setToolTip(_CHOICE)
+        self.box = ElidedComboBox(self, tip=_CHOICE)
         for text, choice in _ESTIMATED:
             self.box.addItem(text, choice)
         self.normalize = QCheckBox("Normalize the densities", self)
         self.normalize.setToolTip(_NORMALIZE)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.addLayout(row_of(self.box, text_button("Open…", _OPEN, self, self._ask)))
-        column.addWidget(self.normalize)
+        fill_column(self, row_of(self.box, text_button("Open…", _OPEN, self, self._ask)), self.normalize)
         self.box.currentIndexChanged.connect(self._show_normalize)
         self._show_normalize()
 

@@ -9,6 +9,7 @@ from qtpy.QtWidgets import QCheckBox, QGroupBox, QVBoxLayout
 from napari_gpubio.core.napari_io import LayerData, carried
 from napari_gpubio.core.operations.stores import run_steps
 from napari_gpubio.core.steps import Step
+from napari_gpubio.gui.connections import Follower
 from napari_gpubio.gui.docking import DockWindow
 from napari_gpubio.gui.forms import ParamForm, muted_label, row_of, text_button
 from napari_gpubio.gui.layers import LayerBox
@@ -47,7 +48,7 @@ class Denoised(NamedTuple):
     summary: NoiseSummary
 
 
-class NoiseBox(QGroupBox):
+class NoiseBox(QGroupBox, Follower):
     """A button that denoises the scan of a panel, its settings, and what was found.
 
     Parameters
@@ -77,9 +78,6 @@ class NoiseBox(QGroupBox):
         column.addLayout(row_of(self.plot_button))
         self.summary_label.hide()
         self.plot_button.hide()
-
-    def attach(self) -> None:
-        """Do nothing: it follows no layer."""
 
     def detach(self) -> None:
         """Take the plot away."""

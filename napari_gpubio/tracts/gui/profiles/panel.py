@@ -112,8 +112,11 @@ class ProfilesPanel(EnginePanel):
         self.results.content.addWidget(self.plot)
         self.results.content.addWidget(self.table)
         self.results.add_button("Copy table", "Copy the selected row, or all (Ctrl+C)", self.table.copy)
-        self.results.add_button("Save table…", "Save the numbers of the bundles as CSV", self._ask_to_save_table)
-        self.results.add_button("Save profiles…", "Save the profiles as CSV, a row for each node", self._ask_to_save)
+        save, csv = self.results.add_saving, "CSV (*.csv)"
+        tip = "Save the numbers of the bundles as CSV"
+        save("Save table…", tip, csv, lambda: ("bundles.csv", self._measured.summary.write))
+        tip = "Save the profiles as CSV, a row for each node"
+        save("Save profiles…", tip, csv, lambda: ("profiles.csv", self._measured.profiles.write))
 
     # -- following ------------------------------------------------------------------------------------------------
 
@@ -180,17 +183,10 @@ class ProfilesPanel(EnginePanel):
         self.table.show_rows(rows, list(colors.values()))
         self.results.show_numbers((), [("warning", note) for note in result.notes])
 
-    # -- files ----------------------------------------------------------------------------------------------------
-
-    def _ask_to_save_table(self) -> None:
-        assert self._result is not None  # the button needs a result
-        write = self._result[1].summary.write
-        self.results.files.ask_to_write("Save the table", "CSV (*.csv)", "bundles.csv", lambda: write)
-
-    def _ask_to_save(self) -> None:
-        assert self._result is not None  # the button needs a result
-        table = self._result[1].profiles
-        self.results.files.ask_to_write("Save the profiles", "CSV (*.csv)", "profiles.csv", lambda: table.write)
+    @property
+    def _measured(self) -> Measured:
+        assert self._result is not None  # the buttons need a result
+        return self._result[1]
 
     # -- the script -----------------------------------------------------------------------------------------------
 

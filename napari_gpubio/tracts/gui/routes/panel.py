@@ -25,7 +25,7 @@ from napari_gpubio.gui.lines import Lines
 from napari_gpubio.gui.panel import EnginePanel, heading
 from napari_gpubio.gui.picking import FiberTool
 from napari_gpubio.gui.ranked_table import RankedColumn, RankedTable
-from napari_gpubio.gui.results import ResultBox
+from napari_gpubio.gui.results import ResultBox, Saving
 from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.tracts.directions import Directions
 from napari_gpubio.tracts.fods.model import FodField
@@ -38,18 +38,19 @@ from napari_gpubio.tracts.gui.records import (
     output_of,
     pictures,
     remember,
+    show_fods,
     tensor_steps,
 )
 from napari_gpubio.tracts.gui.region_box import ChosenRegion, RegionBox
 from napari_gpubio.tracts.gui.source import (
     HINT,
     NO_TENSORS,
+    FodsBox,
     Source,
-    fods_beside,
     source_of,
     why_no_source,
 )
-from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
+from napari_gpubio.tracts.model import DiffusionScan, TensorField
 from napari_gpubio.tracts.operations import ConnectRegions
 from napari_gpubio.tracts.operations.routes import Connections
 from napari_gpubio.tracts.routes import ConnectSettings, Routes, connect_steps
@@ -78,7 +79,7 @@ COLUMNS = (
 class Connection:
     """Everything that one run needs, read from the panel in the GUI thread.
 
-    ``study``: name of the layer that the tensors are of; ``fods``: those that are open, which tell about the way.
+    ``study``: name of the layer that the tensors are of; ``fods``: those that tell about the way.
     """
 
     source: Source
@@ -130,6 +131,7 @@ class ConnectPanel(EnginePanel):
         self._result: Connected | None = None
         self._layer: Streamlines | None = None
         self.source_box = LayerBox(viewer, why_no_source, empty=HINT, parent=self)
+        self.fods_box = FodsBox(viewer, self.source_box, self)
         self.start_box, self.end_box = RegionBox(viewer, parent=self), RegionBox(viewer, parent=self)
         self.form = ParamForm(ConnectSettings(), parent=self)
         self.methods = MethodForms(self, FAN)
@@ -146,7 +148,7 @@ class ConnectPanel(EnginePanel):
                 (self.results.files.error_occurred, self.show_error),
             )
         )
-        for part in (self.source_box, self.start_box, self.end_box, self.results, self.tool):
+        for part in (self.source_box, self.fods_box, self.start_box, self.end_box, self.results, self.tool):
             self.own(part)
         if self.end_box.name_box.count() > 1:
             self.end_box.name_box.setCurrentIndex(1)  # not the region that the fibers start in
@@ -154,6 +156,7 @@ class ConnectPanel(EnginePanel):
     def _fill(self) -> None:
         top = QFormLayout()
         top.addRow("Tensors", self.source_box)
+        top.addRow("FODs", self.fods_box)
         top.addRow("From", self.start_box)
         top.addRow("To", self.end_box)
         top.addRow("", text_button("Swap", "Exchange the two regions", self, self.swap))
@@ -163,8 +166,9 @@ class ConnectPanel(EnginePanel):
         self.results.content.addWidget(self.table)
         self.results.add_button("All routes", "Show the fibers of all routes", lambda: self._pick(0))
         self.results.add_button("Copy table", "Copy the table (Ctrl+C copies the selected row)", self.table.copy)
-        self.results.add_button("Save table…", "Save the table as CSV", self._ask_to_save_table)
-        self.results.add_button("Save fibers…", "Save the fibers, with their routes and scores", self._ask_to_save)
+        self.results.add_saving("Save table…", "Save the table as CSV", "CSV (*.csv)", self._table)
+        tip = "Save the fibers, with their routes and scores"
+        self.results.add_saving("Save fibers…", tip, TRACTOGRAMS, self._fibers)
         for title, form in (
             ("Search", self.form), ("Fan of directions", self.directions_form), ("Tracking", self.tracking_form)
         ):  # fmt: skip
@@ -199,7 +203,7 @@ class ConnectPanel(EnginePanel):
             directions=self.methods.launched(),
             tracking=self.tracking_form.value(),
             device=self.device,
-            fods=fods_beside(self.viewer, source),
+            fods=self.fods_box.fods,
         )
 
     def keep_result(self, result: Connected) -> None:
@@ -275,16 +279,13 @@ class ConnectPanel(EnginePanel):
 
     # -- files ----------------------------------------------------------------------------------------------------
 
-    def _ask_to_save_table(self) -> None:
+    def _table(self) -> Saving:
         routes, name = self._routes()
-        self.results.files.ask_to_write(
-            "Save the table of routes", "CSV (*.csv)", f"{name}.csv", lambda: routes.save_csv
-        )
+        return f"{name}.csv", routes.save_csv
 
-    def _ask_to_save(self) -> None:
+    def _fibers(self) -> Saving:
         routes, name = self._routes()
-        fibers = routes.tractogram if not self.route else routes.fibers(self.route)
-        self.results.files.ask_to_write("Save fibers", TRACTOGRAMS, f"{name}.trx", lambda: _writer(fibers))
+        return f"{name}.trx", (routes.fibers(self.route) if self.route else routes.tractogram).save
 
     def _routes(self) -> tuple[Routes, str]:
         assert self._result is not None  # the buttons need a result
@@ -313,7 +314,8 @@ class ConnectPanel(EnginePanel):
         has_tensors = self.source_box.choose_where(lambda layer: field_of_layer(layer) == operation.tensors)
         regions = {name: ref for name, ref in operation.inputs() if name in ("source", "target")}
         has_start = self.start_box.choose_output(regions["source"])
-        return self.end_box.choose_output(regions["target"]) and has_start and has_tensors
+        has_end, has_fods = self.end_box.choose_output(regions["target"]), show_fods(self.fods_box, operation.fods)
+        return has_end and has_fods and has_start and has_tensors
 
     def teardown(self) -> None:
         """End runs and let go of the routes."""
@@ -342,7 +344,3 @@ def _steps(connection: Connection, stop: threading.Event) -> Generator[Step, Non
     if made is not None:
         remember(made.output(), Connections(routes, made.sort_by), connection.device)
     return Connected(connection, field, routes, made, pack_fibers(routes.tractogram))
-
-
-def _writer(fibers: Tractogram) -> Any:
-    return lambda path: fibers.save(path)

@@ -26,7 +26,7 @@ from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.looks import pictures_of
 from napari_gpubio.gui.number_table import Number
 from napari_gpubio.gui.panel import EnginePanel, heading
-from napari_gpubio.gui.results import ResultBox
+from napari_gpubio.gui.results import ResultBox, Saving
 from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.tracts.fods.model import FodField
 from napari_gpubio.tracts.fods.napari_io import fods_of
@@ -150,7 +150,7 @@ class UncertaintyPanel(EnginePanel):
         self.plot.hide()  # until there is a profile
         add = self.results.add_button
         add("Show repeats", "Make a layer of the fibers of the repeats that were kept", self.show_repeats)
-        add("Save table…", "Save the intervals as CSV", self._ask_to_save)
+        self.results.add_saving("Save table…", "Save the intervals as CSV", "CSV (*.csv)", self._table)
 
     def _show_inputs(self, *_: Any) -> None:
         """Show FODs for fibers that were tracked in them, and what counts only in tensors for others."""
@@ -240,10 +240,9 @@ class UncertaintyPanel(EnginePanel):
         self.viewer.add_layer(layer)
         self.show_status(f"{len(kept):,} fibers of the first {self.form.value().kept_repeats:,} repeats")
 
-    def _ask_to_save(self) -> None:
+    def _table(self) -> Saving:
         assert self._result is not None  # the button needs a result
-        found, name = self._result.found, f"{file_name(self._result.layer.name)} intervals.csv"
-        self.results.files.ask_to_write("Save the intervals", "CSV (*.csv)", name, lambda: found.save_table)
+        return f"{file_name(self._result.layer.name)} intervals.csv", self._result.found.save_table
 
     # -- the script -----------------------------------------------------------------------------------------------
 

@@ -8,14 +8,12 @@ from qtpy.QtCore import QSignalBlocker, Qt
 from qtpy.QtGui import QBrush, QColor, QIcon
 from qtpy.QtWidgets import QFrame, QTableView, QTableWidget, QTableWidgetItem, QWidget
 
-from napari_gpubio.core.numbers import NO_NUMBER
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.labels import Label, tip_of
 from napari_gpubio.gui.number_table import CopyingTable
 from napari_gpubio.gui.tables import aligned, color_chip
 
-NO_VALUE = NO_NUMBER
 _ROW, _MOST_ROWS = 22, 8  # height in pixels; rows that are visible without scrolling
 _LEAST_NAME = 60  # pixels of the first column, with the square of its color
 _FIXED = Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable
@@ -63,7 +61,7 @@ class RowTable(CopyingTable):
     ) -> None:
         """Show these rows below these titles, without a signal; ``copied_titles`` if others are copied.
 
-        Columns are fitted where texts have other lengths: that takes longer than all else that follows a stroke.
+        Columns are fitted where texts have other lengths: that takes longer than all else in a table of the same size.
         """
         self._copied_titles = copied_titles or titles
         with QSignalBlocker(self):
