@@ -15,7 +15,7 @@ from napari_gpubio.gui import theme
 from napari_gpubio.gui.fields import ElidedComboBox, NumberBox
 from napari_gpubio.gui.forms import aligned_form, row_label, text_button
 from napari_gpubio.gui.labels import Label
-from napari_gpubio.light.gui.request import DisplayOptions
+from napari_gpubio.light.gui.displayed import DisplayOptions
 from napari_gpubio.light.napari_io import DECADES
 from napari_gpubio.light.result import UNITS
 from napari_gpubio.light.statistics import FluenceUnit

@@ -18,12 +18,12 @@ from napari_gpubio.gui.fields import ElidedComboBox, NumberBox
 from napari_gpubio.gui.file_dialogs import open_path, save_path
 from napari_gpubio.gui.forms import aligned_form, muted_label, row_label, row_of, text_button
 from napari_gpubio.gui.labels import Label
-from napari_gpubio.light.gui.request import LayerRequest
 from napari_gpubio.light.io.mci import MciRun, read_mci, write_mci
 from napari_gpubio.light.io.mco import read_mco
 from napari_gpubio.light.kernels.layers.problem import LayeredProblem
 from napari_gpubio.light.layers.beams import BEAMS, AnyBeam, Beam, FlatBeam, GaussianBeam
 from napari_gpubio.light.layers.model import LayeredMedium
+from napari_gpubio.light.layers.operations import SimulateLayers
 from napari_gpubio.light.layers.phantom import common_voxel_mm
 from napari_gpubio.light.layers.presets import preset as layered_preset
 from napari_gpubio.light.layers.presets import preset_names
@@ -134,7 +134,7 @@ class McmlFiles(QObject):
     status_changed = Signal(str)
     error_occurred = Signal(str)
 
-    def __init__(self, read: Callable[[], LayerRequest], parent: QObject | None = None) -> None:
+    def __init__(self, read: Callable[[], SimulateLayers], parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._read = read
 
@@ -170,9 +170,9 @@ class McmlFiles(QObject):
         """Write the inputs as they stand as an input file."""
         path = Path(path)
         try:
-            request = self._read()
+            draft = self._read()
             output = file_name(path.stem).replace(" ", "_") + ".mco"
-            write_mci(path, [MciRun(medium=request.medium, settings=request.settings, output=output)])
+            write_mci(path, [MciRun(medium=draft.medium, settings=draft.settings, output=output)])
         except (GpuBioError, OSError) as error:
             self.error_occurred.emit(f"Not saved: {error}")
         else:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from napari_gpubio.core.device import choose_device
 from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.operations.records import Operation
 from napari_gpubio.core.steps import Step
@@ -13,26 +14,19 @@ from napari_gpubio.core.text import file_name
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.panel import EnginePanel
 from napari_gpubio.light.gui.display import LayerDisplayBox
+from napari_gpubio.light.gui.displayed import Displayed, DisplayOptions, display_layers, under_beam
 from napari_gpubio.light.gui.layer_inputs import BeamBox, GridBox, McmlFiles, PresetBox, runs_text
 from napari_gpubio.light.gui.layer_table import LayerTable
 from napari_gpubio.light.gui.mode import OUTDATED, STILL_RUNNING, Mode
 from napari_gpubio.light.gui.phantom import PhantomBox, PhantomController, PhantomRequest
 from napari_gpubio.light.gui.plots import PlotController
-from napari_gpubio.light.gui.request import (
-    Displayed,
-    DisplayOptions,
-    LayerRequest,
-    display_layers,
-    layered_steps,
-    total_photons,
-    under_beam,
-)
 from napari_gpubio.light.gui.results import LayerResultBox
 from napari_gpubio.light.gui.run_box import LayerRunBox
 from napari_gpubio.light.gui.views import LayerView
 from napari_gpubio.light.io.mci import MciRun
 from napari_gpubio.light.layers.model import LayeredMedium
 from napari_gpubio.light.layers.napari_io import layer_colors
+from napari_gpubio.light.layers.operations import AddLayerPhotons, SimulateLayers
 from napari_gpubio.light.layers.result import LayeredResult
 from napari_gpubio.light.layers.settings import LayeredSettings
 
@@ -46,13 +40,14 @@ class LayerMode(Mode[LayeredResult]):
     display_box: LayerDisplayBox
     results: LayerResultBox
     view: LayerView
+    quick_photons, adds = 10_000, AddLayerPhotons
     make_layers = staticmethod(display_layers)
 
     def __init__(self, panel: EnginePanel, plots: PlotController, simulate_phantom: Callable[[Any], None]) -> None:
         super().__init__(panel, plots)
         self._fill()
         self.view = LayerView(self.viewer, self.display_box.show_legend, lambda: self.display_box.borders)
-        self.files = McmlFiles(self.request, self)
+        self.files = McmlFiles(self.draft, self)
         self.phantoms = PhantomController(self.viewer, self._phantom_request, self.view.hide, simulate_phantom, self)
         self._connect_parts()
         self._connect()
@@ -105,10 +100,19 @@ class LayerMode(Mode[LayeredResult]):
 
     # -- inputs ---------------------------------------------------------------------------------------------------
 
-    def request(self) -> LayerRequest:
+    def draft(self) -> SimulateLayers:
         """Return the inputs; `InvalidInput` with the first problem."""
         settings = self.grid_box.applied_to(self.run_box.settings)
-        return LayerRequest(medium=self.table.medium(), settings=settings, device=self.panel.device)
+        return SimulateLayers(medium=self.table.medium(), settings=settings)
+
+    def take_draft(self) -> Callable[[], Operation]:
+        """Read the inputs, and return what returns their operation."""
+        draft = self.draft()
+        return lambda: draft
+
+    def operation_of(self, traced: LayeredResult) -> SimulateLayers:
+        """Return the operation of a result of which nothing else is known."""
+        return SimulateLayers(medium=traced.medium, settings=traced.settings)
 
     def _on_chosen(self, medium: LayeredMedium, settings: LayeredSettings) -> None:
         """Take over layers, grid and photons of a preset or a file."""
@@ -134,38 +138,30 @@ class LayerMode(Mode[LayeredResult]):
             return
         self.panel.clear_message()
         try:
-            request = self.request()
+            draft = self.draft()
         except GpuBioError:
             self._quick.cancel()  # the problem is shown beside its input
             return
         if self.run_box.live:
-            self._quick.submit(request)
+            self.run_quickly(draft)
         else:
-            self.panel.show_status(OUTDATED if self._is_older(request) else "")
+            self.panel.show_status(OUTDATED if self._is_older(draft) else "")
 
-    def _is_older(self, request: LayerRequest) -> bool:
+    def _is_older(self, draft: SimulateLayers) -> bool:
         """Whether the displayed result is of other inputs than these, be it of fewer or more photons."""
         if self.view.displayed is None:
             return False
-        traced, photons = self.view.displayed.traced, request.settings.photons
-        inputs = (traced.medium, dataclasses.replace(traced.settings, photons=photons))
-        return inputs != (request.medium, request.settings)
+        traced = self.view.displayed.traced
+        settings = dataclasses.replace(traced.settings, photons=draft.settings.photons)
+        return (traced.medium, settings) != (draft.medium, draft.settings)
 
     # -- running --------------------------------------------------------------------------------------------------
 
-    def steps(
-        self, request: LayerRequest, stop: threading.Event, outdated: Callable[[], bool] | None = None
+    def quick_steps(
+        self, draft: SimulateLayers, device: str, stop: threading.Event, outdated: Callable[[], bool]
     ) -> Generator[Step, None, Displayed[LayeredResult]]:
-        """Return the run of the inputs, or a quick one."""
-        return layered_steps(request, stop, lambda: self.options, outdated=outdated)
-
-    def continue_steps(
-        self, shown: Displayed[LayeredResult], stop: threading.Event
-    ) -> Generator[Step, None, Displayed[LayeredResult]]:
-        """Return a run that continues a result."""
-        photons = total_photons(shown.traced, self.run_box.photons.value())
-        request = LayerRequest.continuing(shown, photons, self.panel.device)
-        return layered_steps(request, stop, lambda: self.options)
+        """Return a run of inputs."""
+        return self._shown(draft.steps(None, device=choose_device(device), stop=stop), draft, outdated)
 
     # -- displaying -----------------------------------------------------------------------------------------------
 
@@ -220,11 +216,6 @@ class LayerMode(Mode[LayeredResult]):
         )
 
     # -- the script -----------------------------------------------------------------------------------------------
-
-    def operation(self) -> Operation:
-        """Return the operation of the result that is shown, or of a run with the inputs as they stand."""
-        shown = self.results.displayed
-        return self.request().operation() if shown is None or shown.operation is None else shown.operation
 
     def script_files(self) -> dict[Any, str]:
         """Files that a script writes: the run, and its numbers, curves and picture as they are displayed."""

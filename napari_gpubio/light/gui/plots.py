@@ -7,10 +7,10 @@ from qtpy.QtWidgets import QTabWidget, QVBoxLayout, QWidget
 
 from napari_gpubio.gui.docking import DockWindow
 from napari_gpubio.gui.forms import row_of
+from napari_gpubio.light.gui.displayed import Displayed
 from napari_gpubio.light.gui.plots_detectors import DetectorPlot
 from napari_gpubio.light.gui.plots_layers import AnglePane, DepthPane, EscapePane, RadialPane
 from napari_gpubio.light.gui.plots_profile import ProfilePlot
-from napari_gpubio.light.gui.request import Displayed
 
 TITLE = "Light plots"
 VOXELS, LAYERS = "voxels", "layers"  # the two modes of the panel

@@ -14,8 +14,8 @@ from napari_gpubio.gui.jobs import LatestJob, Outcome
 from napari_gpubio.gui.labels import Label
 from napari_gpubio.gui.number_table import CopyingTable
 from napari_gpubio.gui.tables import color_chip
+from napari_gpubio.light.gui.displayed import Displayed
 from napari_gpubio.light.gui.plots_axes import LogPlot
-from napari_gpubio.light.gui.request import Displayed
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.statistics import DetectorNumbers, TimeSpread, detector_numbers, label_name, time_spread
 

@@ -19,8 +19,8 @@ from napari_gpubio.gui.connections import Connections
 from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.jobs import Job
 from napari_gpubio.gui.labels import Label
+from napari_gpubio.light.gui.displayed import Displayed
 from napari_gpubio.light.gui.plots_axes import LogPlot
-from napari_gpubio.light.gui.request import Displayed
 from napari_gpubio.light.model import OUTSIDE, Domain
 from napari_gpubio.light.profile import Profile, depth_profile, detector_profile, line_profile, theory_curve
 from napari_gpubio.light.result import LightResult

@@ -22,8 +22,8 @@ from napari_gpubio.gui.number_table import Number
 from napari_gpubio.gui.results import ResultBox
 from napari_gpubio.light.findings import Finding, findings
 from napari_gpubio.light.gui.display import Strength
+from napari_gpubio.light.gui.displayed import Displayed
 from napari_gpubio.light.gui.plots import LAYERS, VOXELS, PlotController
-from napari_gpubio.light.gui.request import Displayed
 from napari_gpubio.light.io import save_result_steps, write_fluence_steps
 from napari_gpubio.light.io.mco import write_mco
 from napari_gpubio.light.io.results import load_layered_result, save_layered_result

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.napari_io import carried
+from napari_gpubio.core.numbers import memory_text
 from napari_gpubio.core.operations.records import Operation
 from napari_gpubio.core.steps import Step
 from napari_gpubio.core.text import file_name
@@ -20,7 +21,8 @@ from napari_gpubio.gui.jobs import LatestJob, Outcome
 from napari_gpubio.gui.panel import EnginePanel
 from napari_gpubio.light.detectors import AnyDetector
 from napari_gpubio.light.gui.display import VoxelDisplayBox
-from napari_gpubio.light.gui.domains import Domains, Volume, opened
+from napari_gpubio.light.gui.displayed import Displayed, display_steps, display_voxels, fluence_of
+from napari_gpubio.light.gui.domains import Domains, Volume, VoxelDraft, opened, operation_of
 from napari_gpubio.light.gui.fibers import FiberBox, names_of
 from napari_gpubio.light.gui.labels import LabelBox, LabelSource
 from napari_gpubio.light.gui.mode import OUTDATED, STILL_RUNNING, Mode
@@ -28,22 +30,9 @@ from napari_gpubio.light.gui.optode_boxes import DetectorBox, PlaceBar, SourceBo
 from napari_gpubio.light.gui.optodes import Optodes, montage_of
 from napari_gpubio.light.gui.plots import PlotController
 from napari_gpubio.light.gui.property_table import PropertyTable
-from napari_gpubio.light.gui.request import (
-    Displayed,
-    SensitivityMap,
-    VoxelRequest,
-    continue_voxel_steps,
-    display_steps,
-    display_voxels,
-    fluence_of,
-    needed_memory_steps,
-    operation_of,
-    sensitivity_steps,
-    total_photons,
-    voxel_steps,
-)
 from napari_gpubio.light.gui.results import VoxelResultBox
 from napari_gpubio.light.gui.run_box import VoxelRunBox
+from napari_gpubio.light.gui.sensitivity import SensitivityMap, sensitivity_steps
 from napari_gpubio.light.gui.several import LoadedSources, case_notes, input_notes, shown_source
 from napari_gpubio.light.gui.source_controller import NO_LABELS, NO_SOURCE, SourceController
 from napari_gpubio.light.gui.views import SENSITIVITY_STYLE, VoxelView
@@ -51,7 +40,9 @@ from napari_gpubio.light.io.nirs import read_nirs
 from napari_gpubio.light.io.snirf import Optodes as Probe
 from napari_gpubio.light.io.snirf import read_snirf
 from napari_gpubio.light.napari_io import result_of
+from napari_gpubio.light.operations import AddPhotons
 from napari_gpubio.light.result import LightResult
+from napari_gpubio.light.run import needed_memory, simulate_steps
 from napari_gpubio.light.settings import LightCase, LightSettings
 from napari_gpubio.light.sources import AnySource, EmittingVolume, Isotropic, Pattern, Source, all_sources
 from napari_gpubio.light.summary import sensitivity_rows
@@ -64,7 +55,9 @@ class VoxelMode(Mode[LightResult]):
     display_box: VoxelDisplayBox
     results: VoxelResultBox
     view: VoxelView
+    quick_photons, adds = 100_000, AddPhotons
     make_layers = staticmethod(display_voxels)
+    operation_of = staticmethod(operation_of)
 
     def __init__(self, panel: EnginePanel, plots: PlotController) -> None:
         super().__init__(panel, plots)
@@ -157,17 +150,20 @@ class VoxelMode(Mode[LightResult]):
 
     # -- inputs ---------------------------------------------------------------------------------------------------
 
-    def request(self) -> VoxelRequest:
+    def draft(self) -> VoxelDraft:
         """Return the inputs; `InvalidInput` with the first problem."""
-        return VoxelRequest(
+        return VoxelDraft(
             volume=self._volume(),
-            source=self._request_source(),
+            source=self._draft_source(),
             detectors=self.controller.shown.detectors,
             settings=self.run_box.settings,
-            device=self.panel.device,
         )
 
-    def _request_source(self) -> AnySource:
+    def take_draft(self) -> Callable[[], Operation]:
+        """Read the inputs, and return what makes an operation of them."""
+        return partial(self.draft().operation, self._domains)
+
+    def _draft_source(self) -> AnySource:
         """The source on show, or all those of a file while none of them is changed."""
         loaded = self._several
         pattern = self.source_box.pattern_layer
@@ -304,7 +300,7 @@ class VoxelMode(Mode[LightResult]):
             self.panel.show_status(OUTDATED if self.view.displayed is not None else "")
             return
         try:
-            request = self.request()
+            draft = self.draft()
         except GpuBioError as error:
             self._quick.cancel()
             self._on_run_finished()
@@ -312,7 +308,7 @@ class VoxelMode(Mode[LightResult]):
                 self.panel.show_error(str(error))
             return
         self.panel.clear_message()
-        self._quick.submit(request)
+        self.run_quickly(draft)
 
     def on_quick_failed(self, sentence: str) -> None:
         """A quick run failed; what the source box already shows is not repeated."""
@@ -333,22 +329,24 @@ class VoxelMode(Mode[LightResult]):
             self._need.cancel()
             self.run_box.show_need("")
             return
-        self._need.submit(lambda _stop: needed_memory_steps(volume, self._domains, settings, device))
+        self._need.submit(lambda _stop: self._need_steps(volume, settings, device))
+
+    def _need_steps(self, volume: Volume, settings: LightSettings, device: str) -> Generator[Step, None, str]:
+        yield Step(0, 1, "reading the labels …")
+        memory = needed_memory(self._domains.of(volume), settings, device, previews=True)
+        return f"Needs about {memory_text(memory.total)} of memory."
 
     # -- running --------------------------------------------------------------------------------------------------
 
-    def steps(
-        self, request: VoxelRequest, stop: threading.Event, outdated: Callable[[], bool] | None = None
+    def quick_steps(
+        self, draft: VoxelDraft, device: str, stop: threading.Event, outdated: Callable[[], bool]
     ) -> Generator[Step, None, Displayed[LightResult]]:
-        """Return the run of the inputs, or a quick one."""
-        return voxel_steps(request, self._domains, stop, lambda: self.options, outdated=outdated)
-
-    def continue_steps(
-        self, shown: Displayed[LightResult], stop: threading.Event
-    ) -> Generator[Step, None, Displayed[LightResult]]:
-        """Return a run that continues a result."""
-        photons = total_photons(shown.traced, self.run_box.photons.value())
-        return continue_voxel_steps(shown, photons, self.panel.device, stop, lambda: self.options)
+        """Return a run of inputs without a denoiser's guide; their operation is found when it is needed."""
+        yield Step(0, draft.settings.photons, "reading the labels …")
+        domain, later = self._domains.of(draft.volume), cache(partial(draft.operation, self._domains))
+        how: dict[str, Any] = {"detectors": draft.detectors, "device": device, "stop": stop}
+        steps = simulate_steps(domain, draft.source, draft.settings, **how)
+        return (yield from self._shown(steps, later, outdated))
 
     def find_sensitivity(self, detector: int) -> None:
         """Show where a change of absorption changes what a detector detects."""
@@ -374,13 +372,13 @@ class VoxelMode(Mode[LightResult]):
         super().show_preview(preview)
         self.actions.setHidden(self.isHidden())
 
-    def show_result(self, result: Displayed[LightResult] | SensitivityMap) -> None:
+    def show_result(self, result: Displayed[LightResult] | SensitivityMap | None) -> None:
         """Show what a run gave."""
         if isinstance(result, SensitivityMap):
             self._show_sensitivity(result)
             return
-        self.show_preview(result)
-        if not result.traced.complete:
+        super().show_result(result)
+        if result is not None and not result.traced.complete:
             self.panel.show_status(f"stopped after {result.traced.launched:,} photons; Continue adds photons")
 
     def _show_sensitivity(self, found: SensitivityMap) -> None:
@@ -450,15 +448,6 @@ class VoxelMode(Mode[LightResult]):
             self.show_preview(outcome.result)
 
     # -- the script -----------------------------------------------------------------------------------------------
-
-    def operation(self) -> Operation:
-        """Return the operation of the result that is shown, or of a run with the inputs as they stand."""
-        shown = self.results.displayed
-        made = None if shown is None else shown.operation or (shown.later and shown.later())
-        if made is not None:
-            return made
-        request = self.request()
-        return operation_of(request, self._domains.of(request.volume))
 
     def script_files(self) -> dict[Any, str]:
         """Files that a script writes: the run, and its fluence as it is displayed."""

@@ -10,7 +10,7 @@ from napari_gpubio.core.napari_io import carried, stored_array
 from napari_gpubio.core.operations import STORE, from_graph, graph
 from napari_gpubio.core.volumes import read_array, write_volume
 from napari_gpubio.light.detectors import Detector
-from napari_gpubio.light.gui.request import adjoint_source
+from napari_gpubio.light.gui.sensitivity import adjoint_source
 from napari_gpubio.light.io.results import load_result, save_result
 from napari_gpubio.light.io.volumes import read_domain
 from napari_gpubio.light.jacobians.sensitivity import sensitivity
@@ -202,10 +202,10 @@ def test_all_sources_of_a_file_emit_until_one_is_changed(viewer, empty, open_mcx
     assert [source.weight for source in shown.sources] == [3.0, 1.0]
     assert "There are 2 sources" in empty.message
     assert [place.name for place in empty.voxels.controller.shown.sources] == ["S1", "S2"]
-    assert empty.voxels.request().source == PAIR
+    assert empty.voxels.draft().source == PAIR
     empty.voxels.place_source((-30.0, 0.0, 0.0))
     settle(qtbot, empty)
-    assert empty.voxels.request().source.kind == "cone"
+    assert empty.voxels.draft().source.kind == "cone"
     assert len(result(viewer).sources) == 1
 
 

@@ -4,12 +4,14 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.operations import STORE
 from napari_gpubio.core.steps import Step
-from napari_gpubio.light.gui import request
+from napari_gpubio.light.gui import displayed, voxels
 from napari_gpubio.light.gui.display import DecadeBar
 from napari_gpubio.light.gui.mode import QuickRuns
 from napari_gpubio.light.gui.plots_profile import DRAWN
 from napari_gpubio.light.model import Domain, Medium
+from napari_gpubio.light.operations import runs
 from tests.dock_widgets import (
     WAYS_TO_CLOSE,
     Mouse,
@@ -66,7 +68,7 @@ def shows(panel, monkeypatch):
 def many(panel, monkeypatch, in_chunks_of):
     """A panel whose next run takes many photons, with a preview after each twentieth."""
     in_chunks_of(MANY // 20)  # more than the window shows, if it is slow
-    monkeypatch.setattr(request, "PREVIEW_SECONDS", 0.0)
+    monkeypatch.setattr(displayed, "PREVIEW_SECONDS", 0.0)
     panel.voxels.run_box.set_live(False)
     panel.voxels.run_box.photons.set_value(MANY)
     panel.voxels.place_source(LEFT)
@@ -100,7 +102,7 @@ def test_a_preview_is_an_unbiased_look_at_the_whole(many, qtbot, shows):
 
 def test_a_quick_run_shows_something_however_fast_the_mouse_moves(viewer, panel, qtbot, monkeypatch, shows):
     panel.voxels.run_box.photons.set_value(10**9)
-    monkeypatch.setattr(request, "VOXEL_QUICK_PHOTONS", 10**9)  # as slow as can be
+    monkeypatch.setattr(voxels.VoxelMode, "quick_photons", 10**9)  # as slow as can be
     go_to(viewer, LEFT)
     panel.voxels.place_source(LEFT)
     mouse, start = Mouse(viewer), on_screen(panel.voxels.controller.optodes.source.position_mm)
@@ -127,7 +129,7 @@ def test_without_the_preview_nothing_runs_by_itself(viewer, panel, qtbot):
 
 @pytest.mark.parametrize("quick", [False, True])
 def test_a_run_that_fails_says_why_and_the_next_one_works(viewer, panel, qtbot, monkeypatch, quick):
-    real, calls = request.simulate_steps, []
+    real, calls = runs.simulate_steps, []
 
     def failing_once(*args, **keywords):
         calls.append(1)
@@ -138,7 +140,8 @@ def test_a_run_that_fails_says_why_and_the_next_one_works(viewer, panel, qtbot, 
 
     panel.voxels.run_box.set_live(False)
     panel.voxels.place_source(LEFT)
-    monkeypatch.setattr(request, "simulate_steps", failing_once)
+    for module in (runs, voxels):
+        monkeypatch.setattr(module, "simulate_steps", failing_once)
     if quick:
         panel.voxels.run_box.set_live(True)
         panel.voxels.place_source(TOP)
@@ -209,6 +212,7 @@ def test_nothing_is_left_when_it_is_closed(make_window, qtbot, how):
         panel.set_mode("layers")
         panel.layers.run_box.set_settings(SETTINGS)
         run(qtbot, panel)
+        STORE.clear()  # which keeps results for other panels
         return panel, result(viewer), panel.layers.results.result
 
     viewer = make_window()

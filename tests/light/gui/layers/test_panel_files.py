@@ -100,9 +100,9 @@ def test_an_input_file_comes_back_as_it_was(panel, tmp_path):
     panel.layers.table.set_medium(MEDIUM)
     panel.layers.grid_box.set_settings(SETTINGS)
     panel.layers.files.open(path)
-    request = panel.layers.request()
-    assert request.medium.layers == skin.medium.layers
-    assert request.settings == skin.settings
+    draft = panel.layers.draft()
+    assert draft.medium.layers == skin.medium.layers
+    assert draft.settings == skin.settings
     assert panel.layers.table.unit == "1/cm"
     assert "my skin.mci: my_skin.mco" in panel.layers.presets.citation
 
@@ -127,10 +127,10 @@ def test_runs_of_a_file_are_offered(panel, tmp_path):
 def test_a_damaged_file_is_a_sentence(panel, tmp_path, content):
     path = tmp_path / "bad.mci"
     path.write_text(content, encoding="utf-8")
-    before = panel.layers.request()
+    before = panel.layers.draft()
     panel.layers.files.open(path)
     assert "bad.mci could not be opened" in panel.message
-    assert panel.layers.request() == before
+    assert panel.layers.draft() == before
 
 
 def test_files_that_cannot_be_read_or_written_are_a_sentence(panel, tmp_path):
@@ -184,7 +184,7 @@ def test_a_saved_result_is_opened_and_goes_on(viewer, panel, qtbot, tmp_path, pr
     unit = panel.layers.table.unit
     press("Open result…", path)
     assert panel.message == ""
-    assert (panel.layers.request().medium, panel.layers.request().settings) == (MEDIUM, SETTINGS)
+    assert (panel.layers.draft().medium, panel.layers.draft().settings) == (MEDIUM, SETTINGS)
     assert (panel.layers.table.unit, panel.layers.presets.citation) == (unit, "mine.npz: two layers")
     assert np.array_equal(result(viewer).A_rz.value, made.A_rz.value)  # of the beam
     assert np.array_equal(result(viewer).A_rz.error, made.A_rz.error)
@@ -197,12 +197,12 @@ def test_a_saved_result_is_opened_and_goes_on(viewer, panel, qtbot, tmp_path, pr
 
 @pytest.mark.parametrize("content", [b"", b"PK no zip", None])
 def test_a_file_that_is_no_result_is_a_sentence(panel, tmp_path, press, content):
-    path, before = tmp_path / "bad.npz", panel.layers.request()
+    path, before = tmp_path / "bad.npz", panel.layers.draft()
     if content is not None:
         path.write_bytes(content)
     press("Open result…", path)
     assert "bad.npz could not be opened" in panel.message
-    assert panel.layers.request() == before
+    assert panel.layers.draft() == before
 
 
 def test_no_result_is_opened_into_a_run(panel, qtbot, tmp_path, monkeypatch, held):

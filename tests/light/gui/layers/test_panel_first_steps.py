@@ -34,8 +34,8 @@ def test_a_new_panel_is_ready_to_run(viewer, qtbot):
 def test_a_preset_fills_everything_and_its_voxels_fit_every_layer(panel):
     for name in preset_names():
         panel.layers.presets.choose(name)
-        preset, request = layered_preset(name), panel.layers.request()
-        assert (request.medium, request.settings) == (preset.medium, preset.settings)
+        preset, draft = layered_preset(name), panel.layers.draft()
+        assert (draft.medium, draft.settings) == (preset.medium, preset.settings)
         assert panel.layers.presets.citation == preset.citation
         assert "Layer boundaries inside" not in panel.layers.grid_box.note
         plan = plan_phantom(preset.medium, **panel.layers.phantom_box.sizes)
@@ -112,7 +112,7 @@ def test_the_grid_says_how_it_fits_the_layers(panel):
     assert "Layer boundaries inside a depth bin" in panel.layers.grid_box.note
     assert "0.4" in panel.layers.grid_box.note
     button(panel.layers.grid_box, "Fit").click()
-    settings = panel.layers.request().settings
+    settings = panel.layers.draft().settings
     assert settings.dz_mm * settings.depth_bins == pytest.approx(1.0)
     assert 0.4 / settings.dz_mm == pytest.approx(round(0.4 / settings.dz_mm))
     assert "boundaries" not in panel.layers.grid_box.note
@@ -125,7 +125,7 @@ def test_settings_stay_as_they_were_given(panel):
     given = dataclasses.replace(SETTINGS, seed=11, absorption="drop", roulette_threshold=1e-3, batches=5)
     panel.layers.run_box.set_settings(given)
     panel.layers.grid_box.set_settings(given)
-    assert panel.layers.request().settings == given
+    assert panel.layers.draft().settings == given
 
 
 # ------------------------------------------------------------------------------------------------------- voxel phantoms

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.napari_io import carried
-from napari_gpubio.light.gui import request
 from napari_gpubio.light.gui.display import Strength
+from napari_gpubio.light.gui.layers import LayerMode
+from napari_gpubio.light.layers import operations
 from napari_gpubio.light.layers.beams import FlatBeam, GaussianBeam, convolved
 from napari_gpubio.light.layers.napari_io import mirrored
 from napari_gpubio.light.layers.run import simulate
@@ -20,7 +21,7 @@ from tests.sentences import says
 def test_another_beam_needs_no_new_run(viewer, panel, qtbot, monkeypatch):
     run(qtbot, panel)
     layer, traced = picture(viewer), result(viewer)
-    monkeypatch.setattr(request, "simulate_layer_steps", lambda *_, **__: pytest.fail("traced again"))
+    monkeypatch.setattr(operations, "simulate_steps", lambda *_, **__: pytest.fail("traced again"))
     beam = FlatBeam(radius_mm=0.5)
     panel.layers.beam_box.set_beam(beam)
     settle(qtbot, panel)
@@ -142,7 +143,7 @@ def test_other_layers_without_units_get_no_complaint(viewer, panel, qtbot):
 
 
 def test_quick_runs_follow_every_change(viewer, panel, qtbot, monkeypatch):
-    monkeypatch.setattr(request, "LAYER_QUICK_PHOTONS", 500)
+    monkeypatch.setattr(LayerMode, "quick_photons", 500)
     panel.layers.run_box.set_live(True)
     settle(qtbot, panel)
     assert result(viewer).launched == 500
