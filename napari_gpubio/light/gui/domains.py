@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from napari.layers import Labels
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.napari_io import KEY
 from napari_gpubio.core.operations import STORE, file
-from napari_gpubio.core.operations.records import Operation
+from napari_gpubio.core.operations.records import Operation, Output
+from napari_gpubio.core.operations.stores import value_of
 from napari_gpubio.core.reading import untold
 from napari_gpubio.core.volumes import read_volume
 from napari_gpubio.light.anisotropy.calibration import FiberMap, fiber_map, with_fiber_map
@@ -18,6 +21,7 @@ from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.gui.fibers import FiberChoice
 from napari_gpubio.light.gui.labels import Tissue
 from napari_gpubio.light.model import Domain, Medium
+from napari_gpubio.light.napari_io import labels_layer
 from napari_gpubio.light.operations import HeldDiffusionTensors, HeldDomain, OpenDomain, OpenRun, Simulate, WithFibers
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.settings import LightSettings
@@ -132,6 +136,27 @@ def _tissue_of(volume: Volume, domain: Domain) -> Operation:
     rows = np.asarray(fibers.affine, np.float64)
     tensors = HeldDiffusionTensors(tensors=STORE.hold(fibers.tensors), affine=rows)
     return WithFibers(tissue=made, tensors=tensors, labels=fibers.labels, model=fibers.model)
+
+
+def layer_of_tissue(viewer: Any, tissue: Output[Domain]) -> Any:
+    """Return a layer with the labels of a tissue, or add one; it carries the tissue from now on, and its file."""
+    domain, name = value_of(tissue), tissue.of.title
+    data, keywords, _ = labels_layer(domain, name)
+    same = [layer for layer in viewer.layers if isinstance(layer, Labels) and _shows(layer, domain)]
+    if not same:
+        return viewer.add_labels(data, **keywords)
+    layer = next((layer for layer in same if layer.name == name), same[-1])
+    path = {"path": tissue.of.file.path} if isinstance(tissue.of, OpenDomain) else {}
+    layer.metadata[KEY] = {**layer.metadata.get(KEY, {}), **keywords["metadata"][KEY], **path}
+    return layer
+
+
+def _shows(layer: Any, domain: Domain) -> bool:
+    """Whether a layer has the labels of a domain in their place."""
+    with suppress(InvalidInput):
+        own = Tissue.of(layer)
+        return np.allclose(own.affine, domain.affine) and np.array_equal(own.labels, domain.labels)
+    return False
 
 
 def _holds(path: Path, domain: Domain) -> bool:

@@ -110,6 +110,11 @@ class LayerMode(Mode[LayeredResult]):
         draft = self.draft()
         return lambda: draft
 
+    def take_over(self, operation: SimulateLayers) -> bool:
+        """Show layers, grid and photons of an operation."""
+        self._on_chosen(operation.medium, operation.settings)
+        return True
+
     def operation_of(self, traced: LayeredResult) -> SimulateLayers:
         """Return the operation of a result of which nothing else is known."""
         return SimulateLayers(medium=traced.medium, settings=traced.settings)
@@ -133,6 +138,8 @@ class LayerMode(Mode[LayeredResult]):
 
     def _on_change(self) -> None:
         """Follow a change of the inputs with a quick run, or report that the displayed result is older."""
+        if self._taking:
+            return
         if self.panel.running:
             self.panel.show_note(STILL_RUNNING)
             return

@@ -144,6 +144,7 @@ class Mode(QWidget, RunForm, RunDisplay, Generic[Result]):
         self.options = DisplayOptions()
         self._quick = QuickRuns(panel.must_warm_up, self)
         self._redraw = LatestJob(self)
+        self._taking = False  # inputs over from a file or a session, which are no change
         self._make_run: MakeRun | None = None  # what the next run does instead of simulating the inputs
         self._layout = QVBoxLayout(self)
         self._layout.setContentsMargins(0, 0, 0, 0)
@@ -156,6 +157,24 @@ class Mode(QWidget, RunForm, RunDisplay, Generic[Result]):
 
     def take_draft(self) -> Callable[[], Operation]:
         """Read the inputs, and return what makes an operation of them."""
+        raise NotImplementedError
+
+    def show_draft(self, operation: Operation) -> bool:
+        """Show an operation of the mode as the inputs, without a quick run; returns whether layers show all of it."""
+        self._quick.cancel()
+        self._taking = True
+        try:
+            is_shown = self.take_over(operation)
+        except GpuBioError as error:
+            self.panel.show_error(str(error))
+            return False
+        finally:
+            self._taking = False
+        self.panel.show_status(OUTDATED if self.view.displayed is not None else "")
+        return is_shown
+
+    def take_over(self, operation: Any) -> bool:
+        """Show an operation in the boxes; returns whether layers show all of it."""
         raise NotImplementedError
 
     def quick_steps(

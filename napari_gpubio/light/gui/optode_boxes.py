@@ -177,6 +177,10 @@ class SourceBox(QWidget):
         with QSignalBlocker(self._normal):
             self._normal.setChecked(placement.follows_normal)
 
+    def choose_pattern(self, pattern: Any) -> bool:
+        """Choose an image that is a pattern; returns whether there is one."""
+        return self.pattern_box.choose_where(lambda layer: np.array_equal(np.asarray(layer.data, np.float64), pattern))
+
     @property
     def pattern_layer(self) -> Any | None:
         """The image that is the source's pattern, if the source is of that kind."""

@@ -91,10 +91,11 @@ class SourceController(QObject):
         point = nearest_surface(tissue.labels, tissue.affine, position_mm)
         self._take(self.optodes.add_detector(lifted(tissue, point), tissue))
 
-    def load(self, optodes: Optodes) -> None:
-        """Replace all sources and detectors, and show where the first source is."""
+    def load(self, optodes: Optodes, *, goes_there: bool = True) -> None:
+        """Replace all sources and detectors, and show where the first source is, or stay."""
         self._take(optodes)
-        self.go_to_source()
+        if goes_there:
+            self.go_to_source()
 
     def refresh(self) -> None:
         """Show sources and detectors in the boxes and on screen; sizes that do not fit are a warning."""

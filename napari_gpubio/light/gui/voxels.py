@@ -12,6 +12,7 @@ from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.core.numbers import memory_text
 from napari_gpubio.core.operations.records import Operation
+from napari_gpubio.core.operations.stores import STORE
 from napari_gpubio.core.steps import Step
 from napari_gpubio.core.text import file_name
 from napari_gpubio.gui.actions import FLUENCE, ActionBar, ResultAction, ResultContext, ScriptStep
@@ -22,7 +23,7 @@ from napari_gpubio.gui.panel import EnginePanel
 from napari_gpubio.light.detectors import AnyDetector
 from napari_gpubio.light.gui.display import VoxelDisplayBox
 from napari_gpubio.light.gui.displayed import Displayed, display_steps, display_voxels, fluence_of
-from napari_gpubio.light.gui.domains import Domains, Volume, VoxelDraft, opened, operation_of
+from napari_gpubio.light.gui.domains import Domains, Volume, VoxelDraft, layer_of_tissue, opened, operation_of
 from napari_gpubio.light.gui.fibers import FiberBox, names_of
 from napari_gpubio.light.gui.labels import LabelBox, LabelSource
 from napari_gpubio.light.gui.mode import OUTDATED, STILL_RUNNING, Mode
@@ -40,11 +41,11 @@ from napari_gpubio.light.io.nirs import read_nirs
 from napari_gpubio.light.io.snirf import Optodes as Probe
 from napari_gpubio.light.io.snirf import read_snirf
 from napari_gpubio.light.napari_io import result_of
-from napari_gpubio.light.operations import AddPhotons
+from napari_gpubio.light.operations import AddPhotons, Simulate, WithFibers
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.run import needed_memory, simulate_steps
 from napari_gpubio.light.settings import LightCase, LightSettings
-from napari_gpubio.light.sources import AnySource, EmittingVolume, Isotropic, Pattern, Source, all_sources
+from napari_gpubio.light.sources import AnySource, EmittingVolume, Isotropic, Pattern, Source, all_sources, one_or_all
 from napari_gpubio.light.summary import sensitivity_rows
 
 
@@ -68,7 +69,6 @@ class VoxelMode(Mode[LightResult]):
         self._loaded = Connections(lambda: ((inserted, self._on_inserted),))
         self._done: tuple[LightResult | None, tuple[ScriptStep, ...]] = None, ()  # actions on a result, as code
         self._several: LoadedSources | None = None  # of a file, where it has more than one
-        self._taking = False  # inputs over from a file, which are no change
         self._fill()
         self.controller = SourceController(
             self.viewer, self.place_bar, self.source_box, self.detector_box, lambda: self._labels.tissue, self
@@ -163,12 +163,27 @@ class VoxelMode(Mode[LightResult]):
         """Read the inputs, and return what makes an operation of them."""
         return partial(self.draft().operation, self._domains)
 
+    def take_over(self, operation: Simulate) -> bool:
+        """Show labels, fibers, sources, detectors and settings of an operation."""
+        tissue: Any = operation.tissue
+        fibers = tissue.of if isinstance(tissue.of, WithFibers) else None
+        plain: Any = tissue if fibers is None else fibers.tissue
+        layer = layer_of_tissue(self.viewer, plain)
+        self.labels_box.choose(layer)
+        self.labels_box.settle()
+        self._on_labels()
+        has_fibers = self.fiber_box.show_draft(fibers)
+        sources = operation.whole_sources(map(STORE.array, operation.patterns))
+        notes = self._set_inputs(sources, operation.detectors, operation.settings, is_draft=True)
+        self._show_notes(notes)
+        return has_fibers
+
     def _draft_source(self) -> AnySource:
         """The source on show, or all those of a file while none of them is changed."""
         loaded = self._several
         pattern = self.source_box.pattern_layer
         if loaded is not None and loaded.is_shown(self.controller.shown, self._placed_source(), pattern):
-            return loaded.sources
+            return one_or_all(loaded.sources)
         return self.controller.source()
 
     def _placed_source(self) -> Source:
@@ -257,23 +272,31 @@ class VoxelMode(Mode[LightResult]):
         self.table.show_carried(self._labels.domain, has_fibers=self.fiber_box.value is not None)
 
     def _set_inputs(
-        self, sources: tuple[Source, ...], detectors: tuple[AnyDetector, ...], settings: LightSettings
+        self,
+        sources: tuple[Source, ...],
+        detectors: tuple[AnyDetector, ...],
+        settings: LightSettings,
+        *,
+        is_draft: bool = False,
     ) -> tuple[str, ...]:
-        """Show sources, of which the first is active, detectors and settings of a file; return notes on them."""
+        """Show sources, of which the first is active, detectors and settings of a file; return notes on them.
+
+        ``is_draft``: they are those of a session, whose view stays.
+        """
         source = sources[0]
         if isinstance(source, EmittingVolume):
             source = Isotropic(position_mm=source.position_mm)
-        if isinstance(source, Pattern):
+        if isinstance(source, Pattern) and not self.source_box.choose_pattern(source.pattern):
             image = self.viewer.add_image(source.pattern, name="source pattern", visible=False, units=("mm", "mm"))
             self.source_box.pattern_box.choose(image)
         self.source_box.set_source(source)
         self.run_box.set_settings(settings)
         optodes, self._several = Optodes.of(sources, detectors), None
-        if len(sources) > 1:
+        if len(sources) > 1 or (is_draft and source is sources[0]):
             first = self.source_box.source_at(optodes.sources[0])
             pattern = self.source_box.pattern_layer
             self._several = LoadedSources(sources, optodes, first, pattern)  # before a quick run begins
-        self.controller.load(optodes)
+        self.controller.load(optodes, goes_there=not is_draft)
         return input_notes(sources, detectors)
 
     def _on_counted(self, labels: tuple[int, ...]) -> None:
