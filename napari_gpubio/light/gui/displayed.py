@@ -86,13 +86,7 @@ def display_voxels(result: LightResult, options: DisplayOptions, made_by: MadeBy
 
 def fluence_of(operation: Operation, gates: int, options: DisplayOptions) -> Fluence:
     """Return the operation of a fluence as it is displayed."""
-    return Fluence(
-        run=operation,
-        unit=options.unit.name,
-        factor=options.unit.factor,
-        gates=gates > 1,
-        hide_uncertain=options.hide_uncertain,
-    )
+    return Fluence(run=operation, gates=gates > 1, **_shared(options))
 
 
 def display_layers(traced: LayeredResult, options: DisplayOptions, made_by: MadeBy = None) -> Displayed[LayeredResult]:
@@ -121,10 +115,12 @@ def display_layers(traced: LayeredResult, options: DisplayOptions, made_by: Made
 
 def under_beam(operation: Operation, options: DisplayOptions) -> UnderBeam:
     """Return the operation of a run in layers as it is displayed."""
-    return UnderBeam(
-        run=operation, beam=options.beam, unit=options.unit.name, factor=options.unit.factor,
-        quantity=options.quantity, hide_uncertain=options.hide_uncertain,
-    )  # fmt: skip
+    return UnderBeam(run=operation, beam=options.beam, quantity=options.quantity, **_shared(options))
+
+
+def _shared(options: DisplayOptions) -> dict[str, Any]:
+    """What both have."""
+    return {"unit": options.unit.name, "factor": options.unit.factor, "hide_uncertain": options.hide_uncertain}
 
 
 def display_steps(display: Callable[[], Preview]) -> Generator[Step, None, Preview]:

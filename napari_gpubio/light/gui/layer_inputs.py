@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from qtpy.QtCore import QObject, Signal
-from qtpy.QtWidgets import QComboBox, QHBoxLayout, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QHBoxLayout, QWidget
 
 from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.numbers import memory_text
@@ -16,7 +16,7 @@ from napari_gpubio.core.text import file_name
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.fields import ElidedComboBox, NumberBox
 from napari_gpubio.gui.file_dialogs import open_path, save_path
-from napari_gpubio.gui.forms import aligned_form, muted_label, row_label, row_of, text_button
+from napari_gpubio.gui.forms import aligned_form, fill_column, muted_label, row_label, row_of, text_button
 from napari_gpubio.gui.labels import Label
 from napari_gpubio.light.io.mci import MciRun, read_mci, write_mci
 from napari_gpubio.light.io.mco import read_mco
@@ -28,8 +28,6 @@ from napari_gpubio.light.layers.phantom import common_voxel_mm
 from napari_gpubio.light.layers.presets import preset as layered_preset
 from napari_gpubio.light.layers.presets import preset_names
 from napari_gpubio.light.layers.settings import LayeredSettings
-
-_LIST_MARGIN = 40  # pixels beside an entry of the open list
 
 
 class PresetBox(QWidget):
@@ -43,23 +41,17 @@ class PresetBox(QWidget):
         super().__init__(parent)
         self._medium: LayeredMedium | None = None  # as it was chosen
         self._origin = ""
-        self.choice = ElidedComboBox(self)
-        self.choice.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
-        self.choice.setMinimumContentsLength(12)
+        self.choice = ElidedComboBox(self, characters=12)
         self.choice.setToolTip("Fill the table and the grid from the literature, or from a run in an opened file")
         for name in preset_names():
             self.choice.addItem(name, layered_preset(name))
-        self._widen_list()
         self.choice.activated.connect(lambda _: self._choose(self.choice.currentData()))
         self._citation = muted_label(self)
         self._citation.setStyleSheet(f"{theme.MUTED_STYLE} font-size: 11px;")
         top = QWidget(self)
         aligned_form(top).addRow(row_label("Layers from", self.choice.toolTip(), self), self.choice)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(4)
-        for part in (top, self._citation, self._files()):  # not in the form, which cuts long texts off
-            layout.addWidget(part)
+        # not in the form, which cuts long texts off
+        fill_column(self, top, self._citation, self._files(), spacing=4)
 
     def begin(self) -> None:
         """Choose the first preset."""
@@ -81,7 +73,6 @@ class PresetBox(QWidget):
         for number, run in enumerate(runs, start=1):
             which = f", run {number}" if len(runs) > 1 else ""
             self.choice.addItem(f"{path.name}{which}: {run.output}", run)
-        self._widen_list()
         self.choice.setCurrentIndex(presets + 1)
         self._choose(self.choice.currentData())
 
@@ -94,12 +85,6 @@ class PresetBox(QWidget):
     def citation(self) -> str:
         """Where the layers come from, and whether they were changed since."""
         return self._citation.text()
-
-    def _widen_list(self) -> None:
-        """Let the open list be as wide as its longest entry, however narrow the box is."""
-        names = [self.choice.itemText(index) for index in range(self.choice.count())]
-        widest = max(map(self.choice.fontMetrics().horizontalAdvance, names))
-        self.choice.view().setMinimumWidth(widest + _LIST_MARGIN)
 
     def _files(self) -> QWidget:
         part = QWidget(self)
@@ -195,11 +180,9 @@ class BeamBox(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._kind = ElidedComboBox(self)
+        self._kind = ElidedComboBox(self, characters=10)
         for text, kind in _KINDS.items():
             self._kind.addItem(text, kind)
-        self._kind.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
-        self._kind.setMinimumContentsLength(10)
         self.radius_box = NumberBox(0.0, 1e6, 1.0, 6, self, step=0.1, unit="mm")
         self.radius_box.setToolTip("Radius of the disk, or 1/e² radius of the Gaussian beam")
         row = QHBoxLayout()

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any, ClassVar, Generic, TypeVar
 
 from qtpy.QtCore import QObject, Signal
-from qtpy.QtWidgets import QVBoxLayout, QWidget
+from qtpy.QtWidgets import QWidget
 
 from napari_gpubio.core.device import choose_device
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
@@ -17,6 +17,7 @@ from napari_gpubio.core.operations.records import Operation
 from napari_gpubio.core.operations.stores import run_steps
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.connections import connect_all
+from napari_gpubio.gui.forms import fill_column
 from napari_gpubio.gui.jobs import LatestJob, MakeSteps, Outcome
 from napari_gpubio.gui.panel import EnginePanel, RunDisplay, RunForm, heading
 from napari_gpubio.light.gui.display import DisplayBox
@@ -146,8 +147,6 @@ class Mode(QWidget, RunForm, RunDisplay, Generic[Result]):
         self._redraw = LatestJob(self)
         self._taking = False  # inputs over from a file or a session, which are no change
         self._make_run: MakeRun | None = None  # what the next run does instead of simulating the inputs
-        self._layout = QVBoxLayout(self)
-        self._layout.setContentsMargins(0, 0, 0, 0)
 
     # -- what a mode gives ----------------------------------------------------------------------------------------
 
@@ -334,9 +333,8 @@ class Mode(QWidget, RunForm, RunDisplay, Generic[Result]):
 
     def _add_sections(self, sections: Sequence[tuple[str, Sequence[QWidget]]]) -> None:
         """Put parts below each other, under titles."""
-        for title, parts in sections:
-            for part in ([heading(title, self)] if title else []) + list(parts):
-                self._layout.addWidget(part)
+        titled = [[*([heading(title, self)] if title else []), *parts] for title, parts in sections]
+        fill_column(self, *(part for parts in titled for part in parts))
 
     def _connect_parts(self) -> None:
         box, results, panel = self.display_box, self.results, self.panel

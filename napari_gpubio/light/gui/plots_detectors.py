@@ -10,6 +10,7 @@ from qtpy.QtWidgets import QHeaderView, QTableWidget, QTableWidgetItem, QVBoxLay
 from napari_gpubio.core.numbers import number_text
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui import theme
+from napari_gpubio.gui.forms import fill_column
 from napari_gpubio.gui.jobs import LatestJob, Outcome
 from napari_gpubio.gui.labels import Label
 from napari_gpubio.gui.number_table import CopyingTable
@@ -40,10 +41,7 @@ class DetectorPlot(QWidget):
         self.plot = LogPlot("Time of flight (ns)", "Detected weight (1/ns)", self)
         self.table = DetectorTable(self)
         self._found = QWidget(self)
-        inside = QVBoxLayout(self._found)
-        inside.setContentsMargins(0, 0, 0, 0)
-        inside.addWidget(self.plot, 1)
-        inside.addWidget(self.table)
+        fill_column(self._found, self.plot, self.table)  # the table is as high as its rows
         layout = QVBoxLayout(self)
         layout.setContentsMargins(4, 4, 4, 4)
         layout.addWidget(self._hint)

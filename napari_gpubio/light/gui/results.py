@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 
 from qtpy.QtCore import QLocale, QSignalBlocker, Signal
 from qtpy.QtGui import QDoubleValidator
-from qtpy.QtWidgets import QComboBox, QLineEdit, QWidget
+from qtpy.QtWidgets import QLineEdit, QWidget
 
 from napari_gpubio.core.napari_io import LayerData
 from napari_gpubio.core.numbers import seconds_text
@@ -176,10 +176,8 @@ class LightResultBox(ResultBox, Generic[Result]):
         self._made = Label(self)
         self._made.setWordWrap(True)
         self._continue = text_button("Continue", CONTINUE_TIP, self, self.continue_requested.emit)
-        self.unit_box = ElidedComboBox(self)
+        self.unit_box = ElidedComboBox(self, characters=12)
         self.unit_box.setToolTip("Unit of fluence; set the power or energy of the source under Display for more units")
-        self.unit_box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
-        self.unit_box.setMinimumContentsLength(12)
         self.above.addLayout(row_of(self._made, self._continue))
         self.above.addLayout(row_of(self.unit_box, *self.choices()))
         self.add_button("Plots…", self.plot_tip, self.plots.open)

@@ -4,11 +4,9 @@ import dataclasses
 import threading
 from collections.abc import Generator
 
-import numpy as np
-
 from napari_gpubio.core.napari_io import LayerData, volume_layer
 from napari_gpubio.core.quantity import Quantity, quantity_metadata
-from napari_gpubio.core.steps import Step
+from napari_gpubio.core.steps import Step, with_step
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.gui.displayed import DisplayOptions
 from napari_gpubio.light.gui.labels import vector
@@ -16,7 +14,7 @@ from napari_gpubio.light.io.volumes import MOST_ERROR
 from napari_gpubio.light.jacobians.reciprocity import check_same
 from napari_gpubio.light.jacobians.sensitivity import Sensitivity
 from napari_gpubio.light.jacobians.sensitivity import sensitivity as combine
-from napari_gpubio.light.napari_io import decade_limits, log_name
+from napari_gpubio.light.napari_io import decade_limits, log10_of, log_name
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.run import simulate_steps
 from napari_gpubio.light.sources import Pencil, Source
@@ -52,23 +50,15 @@ def sensitivity_steps(
     seed = (result.settings.seed + 1) % 2**64
     settings = dataclasses.replace(result.settings, photons=result.launched, seed=seed, halves=False, exit_map=False)
     steps = simulate_steps(result.domain, adjoint_source(result, detector), settings, device=device, stop=stop)
-    try:
-        while True:
-            try:
-                step = next(steps)
-            except StopIteration as end:
-                found = combine(result, end.value)
-                return SensitivityMap(result, name, found, sensitivity_layer(found, name, options))
-            yield dataclasses.replace(step, message=f"photons from {name}", make_preview=None)
-    finally:
-        steps.close()
+    about = {"message": f"photons from {name}", "make_preview": None}
+    found = combine(result, (yield from with_step(steps, lambda step: dataclasses.replace(step, **about))))
+    return SensitivityMap(result, name, found, sensitivity_layer(found, name, options))
 
 
 def sensitivity_layer(found: Sensitivity, name: str, options: DisplayOptions) -> LayerData:
     """Return the image layer of log10 of a sensitivity's size, mm; voxels without light are NaN."""
     values = -(found.masked_mm(MOST_ERROR) if options.hide_uncertain else found.jacobian_mm)
-    shown = np.full(values.shape, np.nan, np.float32)
-    np.log10(values, out=shown, where=values > 0)
+    shown = log10_of(values)
     metadata = quantity_metadata(Quantity("sensitivity", "mm", "log10"))
     return volume_layer(
         shown,
