@@ -2,12 +2,12 @@
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from qtpy.QtCore import QObject, Signal
+from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QHBoxLayout, QWidget
 
 from napari_gpubio.core.errors import GpuBioError
@@ -15,7 +15,6 @@ from napari_gpubio.core.numbers import memory_text
 from napari_gpubio.core.text import file_name
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.fields import ElidedComboBox, NumberBox
-from napari_gpubio.gui.file_dialogs import open_path, save_path
 from napari_gpubio.gui.forms import aligned_form, fill_column, muted_label, row_label, row_of, text_button
 from napari_gpubio.gui.labels import Label
 from napari_gpubio.light.io.mci import MciRun, read_mci, write_mci
@@ -27,6 +26,7 @@ from napari_gpubio.light.layers.operations import SimulateLayers
 from napari_gpubio.light.layers.phantom import common_voxel_mm
 from napari_gpubio.light.layers.presets import preset as layered_preset
 from napari_gpubio.light.layers.presets import preset_names
+from napari_gpubio.light.layers.result import LayeredResult
 from napari_gpubio.light.layers.settings import LayeredSettings
 
 
@@ -108,65 +108,26 @@ class PresetBox(QWidget):
 OPENED = "MCML (*.mci *.mco);;All files (*)"
 
 
-class McmlFiles(QObject):
-    """Reads runs and results, and writes runs.
+class McmlFile(NamedTuple):
+    """What a file of MCML holds: the runs of an input file, or a result with the run that made it."""
 
-    ``runs_read`` carries a path and its runs, ``result_read`` a result.
-    """
-
-    runs_read = Signal(object, object)
-    result_read = Signal(object)
-    status_changed = Signal(str)
-    error_occurred = Signal(str)
-
-    def __init__(self, read: Callable[[], SimulateLayers], parent: QObject | None = None) -> None:
-        super().__init__(parent)
-        self._read = read
-
-    def ask_to_open(self) -> None:
-        """Ask for a file and open it."""
-        if path := open_path(self._window(), "Open an MCML file", OPENED):
-            self.open(path)
-
-    def ask_to_save(self) -> None:
-        """Ask for a file and write the inputs in it."""
-        if path := save_path(self._window(), "Save an MCML input file", "MCML (*.mci)", name="layers.mci"):
-            self.save(path)
-
-    def _window(self) -> QWidget | None:
-        parent = self.parent()
-        return parent if isinstance(parent, QWidget) else None
-
-    def open(self, path: str | Path) -> None:
-        """Read the runs of an input file, or the result in an output file with what made it."""
-        path = Path(path)
-        try:
-            if path.suffix.lower() == ".mco":
-                result = read_mco(path)
-                run = MciRun(medium=result.medium, settings=result.settings, output=path.name)
-                self.runs_read.emit(path, (run,))
-                self.result_read.emit(result)
-            else:
-                self.runs_read.emit(path, read_mci(path))
-        except (GpuBioError, OSError) as error:
-            self.error_occurred.emit(f"{path.name} could not be opened: {error}")
-
-    def save(self, path: str | Path) -> None:
-        """Write the inputs as they stand as an input file."""
-        path = Path(path)
-        try:
-            draft = self._read()
-            output = file_name(path.stem).replace(" ", "_") + ".mco"
-            write_mci(path, [MciRun(medium=draft.medium, settings=draft.settings, output=output)])
-        except (GpuBioError, OSError) as error:
-            self.error_occurred.emit(f"Not saved: {error}")
-        else:
-            self.status_changed.emit(f"saved {path.name}")
+    path: Path
+    runs: tuple[MciRun, ...]
+    result: LayeredResult | None = None
 
 
-def runs_text(path: Path, runs: Sequence[MciRun]) -> str:
-    """Say that there are several runs, or nothing."""
-    return f"{path.name} has {len(runs)} runs; choose one at the top." if len(runs) > 1 else ""
+def read_mcml(path: Path) -> McmlFile:
+    """Read an input file or an output file of MCML; `InvalidInput` if it is none."""
+    if path.suffix.lower() != ".mco":
+        return McmlFile(path, tuple(read_mci(path)))
+    result = read_mco(path)
+    return McmlFile(path, (MciRun(medium=result.medium, settings=result.settings, output=path.name),), result)
+
+
+def write_mcml(draft: SimulateLayers, path: Path) -> None:
+    """Write a run as an input file of MCML."""
+    output = file_name(path.stem).replace(" ", "_") + ".mco"
+    write_mci(path, [MciRun(medium=draft.medium, settings=draft.settings, output=output)])
 
 
 PENCIL = "pencil"

@@ -3,6 +3,7 @@
 import dataclasses
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,7 +16,7 @@ from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.panel import EnginePanel
 from napari_gpubio.light.gui.display import LayerDisplayBox
 from napari_gpubio.light.gui.displayed import Displayed, DisplayOptions, display_layers, under_beam
-from napari_gpubio.light.gui.layer_inputs import BeamBox, GridBox, McmlFiles, PresetBox, runs_text
+from napari_gpubio.light.gui.layer_inputs import OPENED, BeamBox, GridBox, McmlFile, PresetBox, read_mcml, write_mcml
 from napari_gpubio.light.gui.layer_table import LayerTable
 from napari_gpubio.light.gui.mode import OUTDATED, STILL_RUNNING, Mode
 from napari_gpubio.light.gui.phantom import PhantomBox, PhantomController, PhantomRequest
@@ -47,7 +48,6 @@ class LayerMode(Mode[LayeredResult]):
         super().__init__(panel, plots)
         self._fill()
         self.view = LayerView(self.viewer, self.display_box.show_legend, lambda: self.display_box.borders)
-        self.files = McmlFiles(self.draft, self)
         self.phantoms = PhantomController(self.viewer, self._phantom_request, self.view.hide, simulate_phantom, self)
         self._connect_parts()
         self._connect()
@@ -76,12 +76,8 @@ class LayerMode(Mode[LayeredResult]):
         connect_all(
             (
                 (self.presets.chosen, self._on_chosen),
-                (self.presets.open_requested, self.files.ask_to_open),
-                (self.presets.save_requested, self.files.ask_to_save),
-                (self.files.runs_read, self._on_runs),
-                (self.files.result_read, self._display_read),
-                (self.files.status_changed, panel.show_status),
-                (self.files.error_occurred, panel.show_error),
+                (self.presets.open_requested, self._ask_to_open),
+                (self.presets.save_requested, self._ask_to_save),
                 (self.table.changed, self._on_layers),
                 (self.grid_box.changed, self._on_layers),
                 (self.run_box.changed, panel.forget_refusal),
@@ -188,12 +184,21 @@ class LayerMode(Mode[LayeredResult]):
 
     # -- files and phantoms ---------------------------------------------------------------------------------------
 
-    def _on_runs(self, path: Path, runs: Sequence[MciRun]) -> None:
-        """Offer the runs of a file."""
+    def _ask_to_open(self) -> None:
+        self.results.files.ask_to_read("Open an MCML file", OPENED, read_mcml, self._on_mcml)
+
+    def _ask_to_save(self) -> None:
+        title, filters = "Save an MCML input file", "MCML (*.mci)"
+        self.results.files.ask_to_write(title, filters, "layers.mci", lambda: partial(write_mcml, self.draft()))
+
+    def _on_mcml(self, read: McmlFile) -> None:
+        """Offer the runs of a file, and display its result if it has one."""
         self.table.set_unit("1/cm")  # as in the file
-        self.presets.offer_runs(path, runs)
-        if text := runs_text(path, runs):
-            self.panel.show_note(text)
+        self.presets.offer_runs(read.path, read.runs)
+        if len(read.runs) > 1:
+            self.panel.show_note(f"{read.path.name} has {len(read.runs)} runs; choose one at the top.")
+        if read.result is not None:
+            self._display_read(read.result)
 
     def _display_read(self, result: LayeredResult) -> None:
         """Display a result that was read from a file."""

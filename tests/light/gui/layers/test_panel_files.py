@@ -88,18 +88,18 @@ def test_the_script_of_an_endless_layer_whose_names_are_no_names_of_files_runs(p
 # --------------------------------------------------------------------------------------------------- files of MCML
 
 
-def test_an_input_file_comes_back_as_it_was(panel, tmp_path):
+def test_an_input_file_comes_back_as_it_was(panel, press, tmp_path):
     path = tmp_path / "my skin.mci"
     skin = preset("seven-layer skin at 600 nm")
     panel.layers.presets.choose(skin.name)
-    panel.layers.files.save(path)
+    press("Save .mci…", path)
     assert panel.message == ""
     (saved,) = read_mci(path)
     assert saved.medium.layers == skin.medium.layers
     assert saved.settings == skin.settings
     panel.layers.table.set_medium(MEDIUM)
     panel.layers.grid_box.set_settings(SETTINGS)
-    panel.layers.files.open(path)
+    press("Open .mci or .mco…", path)
     draft = panel.layers.draft()
     assert draft.medium.layers == skin.medium.layers
     assert draft.settings == skin.settings
@@ -107,48 +107,48 @@ def test_an_input_file_comes_back_as_it_was(panel, tmp_path):
     assert "my skin.mci: my_skin.mco" in panel.layers.presets.citation
 
 
-def test_runs_of_a_file_are_offered(panel, tmp_path):
+def test_runs_of_a_file_are_offered(panel, press, tmp_path):
     path = tmp_path / "both.mci"
     runs = [MciRun(medium=m, settings=SETTINGS, output=o) for m, o in ((MEDIUM, "a.mco"), (ENDLESS, "b.mco"))]
     write_mci(path, runs)
-    panel.layers.files.open(path)
+    press("Open .mci or .mco…", path)
     assert "both.mci has 2 runs" in panel.message
     assert panel.layers.table.medium().layers == MEDIUM.layers
     panel.layers.presets.choose("both.mci, run 2: b.mco")
     assert panel.layers.table.medium().layers == ENDLESS.layers
     write_mci(tmp_path / "one.mci", runs[:1])
-    panel.layers.files.open(tmp_path / "one.mci")
+    press("Open .mci or .mco…", tmp_path / "one.mci")
     names = [panel.layers.presets.choice.itemText(i) for i in range(panel.layers.presets.choice.count())]
     assert names[-1] == "one.mci: a.mco"
     assert not any("both.mci" in name for name in names)
 
 
 @pytest.mark.parametrize("content", ["", "1.0\n1\nno numbers here\n", "\x00\x01\x02" * 50])
-def test_a_damaged_file_is_a_sentence(panel, tmp_path, content):
+def test_a_damaged_file_is_a_sentence(panel, press, tmp_path, content):
     path = tmp_path / "bad.mci"
     path.write_text(content, encoding="utf-8")
     before = panel.layers.draft()
-    panel.layers.files.open(path)
+    press("Open .mci or .mco…", path)
     assert "bad.mci could not be opened" in panel.message
     assert panel.layers.draft() == before
 
 
-def test_files_that_cannot_be_read_or_written_are_a_sentence(panel, tmp_path):
-    panel.layers.files.open(tmp_path / "none.mci")
+def test_files_that_cannot_be_read_or_written_are_a_sentence(panel, press, tmp_path):
+    press("Open .mci or .mco…", tmp_path / "none.mci")
     assert "does not exist" in panel.message
-    panel.layers.files.save(tmp_path / "no" / "layers.mci")
-    assert "Not saved" in panel.message
+    press("Save .mci…", tmp_path / "no" / "layers.mci")
+    assert "could not be saved" in panel.message
     panel.layers.table.model.remove(range(2))
-    panel.layers.files.save(tmp_path / "layers.mci")
+    press("Save .mci…", tmp_path / "layers.mci")
     assert "there are no layers" in panel.message
     assert not list(tmp_path.iterdir())
 
 
-def test_a_result_of_mcml_is_shown(viewer, panel, qtbot, tmp_path):
+def test_a_result_of_mcml_is_shown(viewer, panel, press, qtbot, tmp_path):
     path, traced = tmp_path / "made.mco", simulate(MEDIUM, SETTINGS, device="cpu")
     write_mco(path, traced)
     panel.layers.table.set_medium(ENDLESS)
-    panel.layers.files.open(path)
+    press("Open .mci or .mco…", path)
     settle(qtbot, panel)
     assert panel.message == ""
     assert panel.layers.table.medium().layers == MEDIUM.layers
