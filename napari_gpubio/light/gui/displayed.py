@@ -12,6 +12,7 @@ from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.napari_io import KEY, LayerData
 from napari_gpubio.core.operations import graph
 from napari_gpubio.core.operations.records import Operation
+from napari_gpubio.core.parameters import param
 from napari_gpubio.core.steps import Step
 from napari_gpubio.light.layers.beams import AnyBeam, convolved
 from napari_gpubio.light.layers.napari_io import picture_layer
@@ -29,20 +30,29 @@ Preview = TypeVar("Preview")
 MadeBy = Operation | Callable[[], Operation] | None
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class DisplayOptions:
-    """How a result is displayed.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DisplaySettings:
+    """How a result is displayed: what a form sets; ``show_error`` of voxels only, ``quantity`` of layers only."""
 
-    ``hide_uncertain`` hides voxels or bins with a relative standard error above 50 %. ``show_error`` adds the error as
-    a layer (voxels only). ``quantity`` is ``fluence`` or ``absorbed``, ``beam`` the profile that the response to a
-    pencil beam is convolved with (layers only).
-    """
+    decades: int = param(
+        DECADES, "Colors", "Powers of ten that the colors span, down from the brightest voxel or bin.", unit="decades",
+        minimum=1, maximum=15,
+    )  # fmt: skip
+    hide_uncertain: bool = param(
+        False, "Hide error > 50 %", "Standard error relative to the value, from the spread between photon batches."
+    )
+    show_error: bool = param(False, "Error as a layer", "Relative standard error, in percent.")
+    quantity: str = param(
+        "fluence", "Show", "Fluence, or absorbed energy per volume; fluence is undefined where nothing absorbs.",
+        choices=("fluence", "absorbed"),
+    )  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DisplayOptions(DisplaySettings):
+    """How a result is displayed, in a unit; ``beam``: what the response to a pencil beam is convolved with (layers)."""
 
     unit: FluenceUnit = PER_PHOTON
-    decades: int = DECADES
-    hide_uncertain: bool = False
-    show_error: bool = False
-    quantity: str = "fluence"
     beam: AnyBeam | None = None
 
 

@@ -401,6 +401,7 @@ class VoxelMode(Mode[LightResult]):
             self._show_sensitivity(result)
             return
         super().show_result(result)
+        self.view.end_aside()  # also where a run gives what it gave before
         if result is not None and not result.traced.complete:
             self.panel.show_status(f"stopped after {result.traced.launched:,} photons; Continue adds photons")
 

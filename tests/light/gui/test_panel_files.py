@@ -36,7 +36,6 @@ from tests.light.gui.panel_samples import (
     result,
     run,
     settle,
-    tick,
 )
 
 
@@ -73,7 +72,7 @@ def test_the_script_gives_the_same_numbers(viewer, empty, qtbot, tmp_path):
 
 def test_the_script_hides_what_is_hidden(viewer, panel, qtbot, tmp_path, monkeypatch):
     panel.voxels.place_source(TOP)
-    tick(panel, "hide")
+    panel.voxels.display_box.form.widget("hide_uncertain").value = True
     run(qtbot, panel)
     save_scripts_as(monkeypatch, tmp_path / "script.py")
     shown_by_script(script_of(panel), tmp_path, monkeypatch)

@@ -39,7 +39,6 @@ from tests.light.gui.panel_samples import (
     result,
     run,
     settle,
-    tick,
 )
 
 MANY = 100_000
@@ -255,7 +254,7 @@ def test_the_picture_is_the_logarithm_over_whole_decades(viewer, shown, qtbot):
     low, high = layer.contrast_limits
     assert high - low == 6
     assert high == np.ceil(np.log10(values.max()))
-    shown.voxels.display_box.decades_box.setValue(3)
+    shown.voxels.display_box.form.widget("decades").value = 3
     settle(qtbot, shown)
     assert tuple(layer.contrast_limits) == (high - 3, high)
 
@@ -294,20 +293,22 @@ def test_a_power_that_was_given_first_counts_for_the_first_picture(viewer, panel
     assert np.allclose(fluence(viewer).data.T[values > 0], np.log10(values[values > 0]), atol=1e-5)
 
 
+def tick_both(panel, qtbot, *, checked):
+    for name in ("hide_uncertain", "show_error"):
+        panel.voxels.display_box.form.widget(name).value = checked
+        settle(qtbot, panel)
+
+
 def test_noisy_voxels_are_hidden_and_the_error_is_shown_on_request(viewer, shown, qtbot):
     every = np.isfinite(fluence(viewer).data).sum()
-    for text in ("hide voxels", "show the error"):
-        tick(shown, text)
-        settle(qtbot, shown)
+    tick_both(shown, qtbot, checked=True)
     data, error = fluence(viewer).data.T, result(viewer).relative_error
     assert np.array_equal(np.isfinite(data), error <= 0.5)
     assert 0 < np.isfinite(data).sum() < every
     layer, known = shown.voxels.view.layer("error"), np.isfinite(error)
     assert "%" in layer.name
     assert np.allclose(layer.data.T[known], 100 * error[known])
-    for text in ("hide voxels", "show the error"):
-        tick(shown, text)
-        settle(qtbot, shown)
+    tick_both(shown, qtbot, checked=False)
     assert np.isfinite(fluence(viewer).data).sum() == every
     assert shown.voxels.view.layer("error") is None
 

@@ -55,15 +55,15 @@ def test_units_quantities_and_decades(viewer, panel, qtbot):
     assert layer.name == "fluence rate, log10 mW/mm²"
     assert np.allclose(layer.data, per_photon + 1.0, atol=1e-5, equal_nan=True)
     box.set_strength(Strength(energy_j=2.0))
-    box.set_quantity("absorbed")
+    box.form.widget("quantity").value = "absorbed"
     settle(qtbot, panel)
     assert layer.name == "absorbed energy density, log10 J/cm³"
     absorbed = mirrored(result(viewer).A_rz.value)
     known = np.isfinite(layer.data)
     assert np.allclose(layer.data[known], np.log10(2000 * absorbed[known]), atol=1e-5)
     box.set_strength(Strength())
-    box.set_quantity("fluence")
-    box.decades_box.setValue(3)
+    box.form.widget("quantity").value = "fluence"
+    box.form.widget("decades").value = 3
     settle(qtbot, panel)
     assert tuple(layer.contrast_limits) == (high - 3, high)
     # the user's limits follow the unit and stay with the next run
@@ -159,7 +159,7 @@ def test_quick_runs_follow_every_change(viewer, panel, qtbot, monkeypatch):
 
 def test_the_look_can_be_changed_while_it_runs(viewer, panel, qtbot, held):
     held_run(qtbot, panel, held)
-    panel.layers.display_box.set_quantity("absorbed")
+    panel.layers.display_box.form.widget("quantity").value = "absorbed"
     panel.layers.beam_box.set_beam(FlatBeam(radius_mm=0.3))
     held.go.set()
     settle(qtbot, panel)
