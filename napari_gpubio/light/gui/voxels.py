@@ -28,14 +28,14 @@ from napari_gpubio.light.gui.fibers import FiberBox, names_of
 from napari_gpubio.light.gui.labels import LabelBox, LabelSource
 from napari_gpubio.light.gui.mode import OUTDATED, STILL_RUNNING, Mode
 from napari_gpubio.light.gui.optode_boxes import DetectorBox, PlaceBar, SourceBox
-from napari_gpubio.light.gui.optodes import Optodes, montage_of
+from napari_gpubio.light.gui.optodes import montage_of
 from napari_gpubio.light.gui.plots import PlotController
 from napari_gpubio.light.gui.property_table import PropertyTable
 from napari_gpubio.light.gui.results import VoxelResultBox
 from napari_gpubio.light.gui.run_box import VoxelRunBox
 from napari_gpubio.light.gui.sensitivity import SensitivityMap, sensitivity_steps
-from napari_gpubio.light.gui.several import LoadedSources, case_notes, input_notes, shown_source
-from napari_gpubio.light.gui.source_controller import NO_LABELS, NO_SOURCE, SourceController
+from napari_gpubio.light.gui.several import case_notes, input_notes, shown_source
+from napari_gpubio.light.gui.source_controller import NO_LABELS, SourceController
 from napari_gpubio.light.gui.views import SENSITIVITY_STYLE, VoxelView
 from napari_gpubio.light.io.nirs import read_nirs
 from napari_gpubio.light.io.snirf import Optodes as Probe
@@ -45,7 +45,7 @@ from napari_gpubio.light.operations import AddPhotons, Simulate, WithFibers
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.run import needed_memory, simulate_steps
 from napari_gpubio.light.settings import LightCase, LightSettings
-from napari_gpubio.light.sources import AnySource, EmittingVolume, Isotropic, Pattern, Source, all_sources, one_or_all
+from napari_gpubio.light.sources import Source, all_sources
 from napari_gpubio.light.summary import sensitivity_rows
 
 
@@ -68,7 +68,6 @@ class VoxelMode(Mode[LightResult]):
         inserted = self.viewer.layers.events.inserted
         self._loaded = Connections(lambda: ((inserted, self._on_inserted),))
         self._done: tuple[LightResult | None, tuple[ScriptStep, ...]] = None, ()  # actions on a result, as code
-        self._several: LoadedSources | None = None  # of a file, where it has more than one
         self._fill()
         self.controller = SourceController(
             self.viewer, self.place_bar, self.source_box, self.detector_box, lambda: self._labels.tissue, self
@@ -154,7 +153,7 @@ class VoxelMode(Mode[LightResult]):
         """Return the inputs; `InvalidInput` with the first problem."""
         return VoxelDraft(
             volume=self._volume(),
-            source=self._draft_source(),
+            source=self.controller.sources(),
             detectors=self.controller.shown.detectors,
             settings=self.run_box.settings,
         )
@@ -177,21 +176,6 @@ class VoxelMode(Mode[LightResult]):
         notes = self._set_inputs(sources, operation.detectors, operation.settings, is_draft=True)
         self._show_notes(notes)
         return has_fibers
-
-    def _draft_source(self) -> AnySource:
-        """The source on show, or all those of a file while none of them is changed."""
-        loaded = self._several
-        pattern = self.source_box.pattern_layer
-        if loaded is not None and loaded.is_shown(self.controller.shown, self._placed_source(), pattern):
-            return one_or_all(loaded.sources)
-        return self.controller.source()
-
-    def _placed_source(self) -> Source:
-        """The active source, without its pattern."""
-        placement = self.controller.shown.source
-        if placement is None:
-            raise InvalidInput(NO_SOURCE)
-        return self.source_box.source_at(placement)
 
     def _volume(self) -> Volume:
         tissue, layer = self._labels.tissue, self._labels.layer
@@ -272,31 +256,11 @@ class VoxelMode(Mode[LightResult]):
         self.table.show_carried(self._labels.domain, has_fibers=self.fiber_box.value is not None)
 
     def _set_inputs(
-        self,
-        sources: tuple[Source, ...],
-        detectors: tuple[AnyDetector, ...],
-        settings: LightSettings,
-        *,
-        is_draft: bool = False,
+        self, sources: tuple[Source, ...], detectors: Sequence[AnyDetector], settings: LightSettings, **how: bool
     ) -> tuple[str, ...]:
-        """Show sources, of which the first is active, detectors and settings of a file; return notes on them.
-
-        ``is_draft``: they are those of a session, whose view stays.
-        """
-        source = sources[0]
-        if isinstance(source, EmittingVolume):
-            source = Isotropic(position_mm=source.position_mm)
-        if isinstance(source, Pattern) and not self.source_box.choose_pattern(source.pattern):
-            image = self.viewer.add_image(source.pattern, name="source pattern", visible=False, units=("mm", "mm"))
-            self.source_box.pattern_box.choose(image)
-        self.source_box.set_source(source)
+        """Show sources, detectors and settings of a file or a session; return notes on them."""
         self.run_box.set_settings(settings)
-        optodes, self._several = Optodes.of(sources, detectors), None
-        if len(sources) > 1 or (is_draft and source is sources[0]):
-            first = self.source_box.source_at(optodes.sources[0])
-            pattern = self.source_box.pattern_layer
-            self._several = LoadedSources(sources, optodes, first, pattern)  # before a quick run begins
-        self.controller.load(optodes, goes_there=not is_draft)
+        self.controller.load_sources(sources, detectors, **how)
         return input_notes(sources, detectors)
 
     def _on_counted(self, labels: tuple[int, ...]) -> None:
