@@ -28,7 +28,7 @@ from tests.dock_widgets import (
     shown_by_script,
     wait_until,
 )
-from tests.light.gui.panel_samples import LEFT, add_ball, ball, fluence, result, run, settle
+from tests.light.gui.panel_samples import LEFT, add_ball, ball, fluence, result, run, set_gates, settle
 
 
 def cleaned(viewer):
@@ -165,7 +165,7 @@ def test_the_copied_script_cleans_and_counts_as_on_screen(viewer, panel, qtbot, 
 @pytest.mark.daily
 @pytest.mark.display
 def test_the_copied_script_counts_the_time_gate_that_was_counted(viewer, ran, qtbot, tmp_path, monkeypatch):
-    ran.voxels.run_box.set_gates(2.0, 3)
+    set_gates(ran.voxels.run_box, 2.0, 3)
     run(qtbot, ran)
     viewer.dims.set_current_step(0, 1)
     dose = dose_panel(viewer, qtbot, ran)

@@ -132,16 +132,6 @@ class DisplayBox(QWidget):
         """Power and energy of the source, as far as they are given."""
         return Strength(power_mw=self.power_box.value() or None, energy_j=self.energy_box.value() or None)
 
-    def set_strength(self, strength: Strength) -> None:
-        """Show another power and energy; the exposure is then not given."""
-        for box, value in (
-            (self.power_box, strength.power_mw),
-            (self.exposure_box, None),
-            (self.energy_box, strength.energy_j),
-        ):
-            box.show_value(value or 0.0)
-        self.strength_changed.emit()
-
     def options(self, unit: FluenceUnit) -> DisplayOptions:
         """Return the display options as they stand, but for the beam."""
         return DisplayOptions(unit=unit, **dataclasses.asdict(self.form.value()))

@@ -20,7 +20,7 @@ from napari_gpubio.gui.labels import Label
 from napari_gpubio.light.io.mci import MciRun, read_mci, write_mci
 from napari_gpubio.light.io.mco import read_mco
 from napari_gpubio.light.kernels.layers.problem import LayeredProblem
-from napari_gpubio.light.layers.beams import BEAMS, AnyBeam, Beam, FlatBeam, GaussianBeam
+from napari_gpubio.light.layers.beams import BEAMS, AnyBeam, FlatBeam, GaussianBeam
 from napari_gpubio.light.layers.model import LayeredMedium
 from napari_gpubio.light.layers.operations import SimulateLayers
 from napari_gpubio.light.layers.phantom import common_voxel_mm
@@ -160,13 +160,6 @@ class BeamBox(QWidget):
         """The beam, or None for a pencil beam; `InvalidInput` if its radius is 0."""
         kind = self._kind.currentData()
         return None if kind == PENCIL else BEAMS[kind](radius_mm=self.radius_box.value())
-
-    def set_beam(self, beam: Beam | None) -> None:
-        """Show another beam."""
-        self._kind.setCurrentIndex(self._kind.findData(PENCIL if beam is None else beam.kind))
-        if beam is not None:
-            self.radius_box.show_value(beam.radius_mm)
-        self._on_changed()
 
     def _on_changed(self, *_: Any) -> None:
         self._show_state()

@@ -197,19 +197,19 @@ class VoxelRunBox(RunBox):
         super().__init__(LightSettings(halves=True), (), tip, parent)  # halves cost no time, and Clean needs them
         self._given = LightSettings().time_gates_ns  # kept to the last digit, equal or not, until the user changes them
         self.set_live(True)
-        for signal in (self.faces.changed, self._end.edited, self._gates.edited):
+        for signal in (self.faces.changed, self.end_box.edited, self.gates_box.edited):
             signal.connect(lambda *_: self.changed.emit())
 
     def add_rows(self, form: QFormLayout) -> None:
         """Add the time window."""
         tip = "Photons are followed up to this time."
-        self._end = NumberBox(0.0, 1000.0, LightSettings().time_gates_ns[-1], 4, self, arrows=True)
-        self._end.setToolTip("End of the last time gate")
-        self._gates = NumberBox(1, MOST_GATES, 1, 0, self, arrows=True)
-        self._gates.setToolTip("Number of equal time gates; a slider below the view steps through several")
-        for box in (self._end, self._gates):
+        self.end_box = NumberBox(0.0, 1000.0, LightSettings().time_gates_ns[-1], 4, self, arrows=True)
+        self.end_box.setToolTip("End of the last time gate")
+        self.gates_box = NumberBox(1, MOST_GATES, 1, 0, self, arrows=True)
+        self.gates_box.setToolTip("Number of equal time gates; a slider below the view steps through several")
+        for box in (self.end_box, self.gates_box):
             share_width(box)
-        row = row_of(self._end, Label("in", self), self._gates, Label("gates", self))
+        row = row_of(self.end_box, Label("in", self), self.gates_box, Label("gates", self))
         row.setStretch(2, 1)
         form.addRow(row_label("Time window (ns)", tip, self), row)
 
@@ -231,17 +231,12 @@ class VoxelRunBox(RunBox):
         """Show other settings; ``changed`` is emitted once."""
         with QSignalBlocker(self):
             self._given = settings.time_gates_ns
-            self._end.setValue(settings.time_gates_ns[-1])
-            self._gates.setValue(settings.gate_count)
+            self.end_box.setValue(settings.time_gates_ns[-1])
+            self.gates_box.setValue(settings.gate_count)
             self.photons.set_value(settings.photons)
             self.form.set_value(settings)
             self.faces.set_faces(settings.faces)
         self.changed.emit()
-
-    def set_gates(self, end_ns: float, count: int) -> None:
-        """Show another time window, in equal gates."""
-        self._end.setValue(end_ns)
-        self._gates.setValue(count)
 
     def show_need(self, text: str) -> None:
         """Show what a run needs."""
@@ -249,7 +244,7 @@ class VoxelRunBox(RunBox):
         self._need.setVisible(bool(text))
 
     def _edges(self) -> tuple[float, ...]:
-        end, count = self._end.value(), int(self._gates.value())
+        end, count = self.end_box.value(), int(self.gates_box.value())
         if count == len(self._given) - 1 and end == self._given[-1]:
             return self._given
         if not end > 0:

@@ -157,6 +157,19 @@ def degrees_between(a, b):
     return np.degrees(np.arccos(np.clip(np.dot(a, b), -1.0, 1.0)))
 
 
+def set_gates(run_box, end_ns, count):
+    """Type another time window, in equal gates."""
+    run_box.end_box.setValue(end_ns)
+    run_box.gates_box.setValue(count)
+
+
+def set_strength(box, power_mw=0.0, energy_j=0.0):
+    """Type power and energy of a source, without an exposure."""
+    for field, value in ((box.power_box, power_mw), (box.exposure_box, 0.0), (box.energy_box, energy_j)):
+        field.show_value(value)
+    box.strength_changed.emit()
+
+
 def held_in_voxels(monkeypatch):
     """Holds every run in voxels back, and every quick one, until ``go`` is set."""
     held = Held(monkeypatch, runs, "simulate_steps")

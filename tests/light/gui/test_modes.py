@@ -8,7 +8,7 @@ from napari_gpubio.core.operations import STORE
 from napari_gpubio.core.operations.scripts import names_of_held
 from napari_gpubio.core.steps import drive
 from napari_gpubio.light.gui import LightPanel
-from napari_gpubio.light.gui.display import DecadeBar, Strength
+from napari_gpubio.light.gui.display import DecadeBar
 from napari_gpubio.light.gui.mode import Mode
 from napari_gpubio.light.layers import operations
 from napari_gpubio.light.layers.operations import SimulateLayers
@@ -27,6 +27,7 @@ from tests.light.gui.panel_samples import (
     held_run,
     result,
     run,
+    set_strength,
     settle,
 )
 
@@ -264,7 +265,7 @@ def test_the_legend_shows_powers_of_ten_and_the_unit(viewer, ready, qtbot):
     assert bar.grab().toImage() != drawn
     layer.contrast_limits = (-2.5, -0.5)
     assert bar.texts == ["10⁻¹", "10⁻²"]
-    box.set_strength(Strength(power_mw=10.0))
+    set_strength(box, power_mw=10.0)
     settle(qtbot, ready)
     assert "mW/mm²" in bar.unit
     viewer.layers.remove(layer)

@@ -35,6 +35,7 @@ from tests.light.gui.panel_samples import (
     outwards,
     result,
     run,
+    set_gates,
     settle,
 )
 
@@ -52,7 +53,7 @@ def test_the_script_gives_the_same_numbers(viewer, empty, qtbot, tmp_path):
     mode.source_box.depth_box.setValue(1.25)
     mode.controller.add_detector(LEFT + np.array([2.0, 6.0, 0.0]))
     mode.run_box.form.widget("seed").value = 11
-    mode.run_box.set_gates(2.0, 3)
+    set_gates(mode.run_box, 2.0, 3)
     mode.display_box.power_box.setValue(7.5)
     run(qtbot, empty)
     text = script_of(empty)

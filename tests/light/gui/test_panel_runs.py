@@ -38,6 +38,7 @@ from tests.light.gui.panel_samples import (
     on_screen,
     result,
     run,
+    set_gates,
     settle,
 )
 
@@ -314,7 +315,7 @@ def test_noisy_voxels_are_hidden_and_the_error_is_shown_on_request(viewer, shown
 
 
 def test_time_gates_step_with_the_viewers_slider(viewer, shown, qtbot):
-    shown.voxels.run_box.set_gates(1.0, 4)
+    set_gates(shown.voxels.run_box, 1.0, 4)
     settle(qtbot, shown)
     layer, gates = fluence(viewer), result(viewer).gates
     assert layer.ndim == viewer.dims.ndim == 4
@@ -328,11 +329,11 @@ def test_time_gates_step_with_the_viewers_slider(viewer, shown, qtbot):
     assert "0.5 to 0.75 ns" in legend.unit
     spatial = layer.affine.affine_matrix[1:, 1:]
     assert np.allclose(spatial, viewer.layers["ball"].affine.affine_matrix)
-    shown.voxels.run_box.set_gates(5.0, 1)
+    set_gates(shown.voxels.run_box, 5.0, 1)
     settle(qtbot, shown)
     assert viewer.dims.ndim == 3
     assert "ns" not in legend.unit
     shown.voxels.run_box.set_live(False)
-    shown.voxels.run_box.set_gates(0.0, 1)
+    set_gates(shown.voxels.run_box, 0.0, 1)
     shown.run_button.click()
     assert "ends at 0 ns" in shown.message

@@ -14,7 +14,7 @@ from napari_gpubio.light.gui import LightPanel
 from napari_gpubio.light.operations import HeldDomain, OpenDomain, WithFibers
 from tests.dock_widgets import until_the_end
 from tests.light.gui.layers.panel_samples import MEDIUM, SETTINGS
-from tests.light.gui.panel_samples import LEFT, TOP, add_ball, ball, settle
+from tests.light.gui.panel_samples import LEFT, TOP, add_ball, ball, set_gates, settle
 from tests.light.gui.test_fibers import add_map
 
 
@@ -34,7 +34,7 @@ def in_a_file(panel, tmp_path):
     panel.voxels.source_box.form.widget("radius_mm").value = 3.5
     panel.voxels.place_source(LEFT)
     panel.voxels.controller.add_detector(TOP)
-    panel.voxels.run_box.set_gates(1.0, 3)
+    set_gates(panel.voxels.run_box, 1.0, 3)
     return OpenDomain
 
 

@@ -9,7 +9,6 @@ import pytest
 from qtpy.QtWidgets import QFileDialog
 
 from napari_gpubio.core.volumes import read_array
-from napari_gpubio.light.gui.display import Strength
 from napari_gpubio.light.io.mci import MciRun, read_mci, write_mci
 from napari_gpubio.light.io.mco import read_mco, write_mco
 from napari_gpubio.light.io.results import load_layered_result, save_layered_result
@@ -19,8 +18,8 @@ from napari_gpubio.light.layers.presets import preset
 from napari_gpubio.light.layers.run import simulate
 from napari_gpubio.light.layers.summary import every_curve
 from tests.dock_widgets import MILLISECONDS, button, press_and_wait, run_script, script_of, shown_by_script
-from tests.light.gui.layers.panel_samples import FEW, MEDIUM, SETTINGS, held_run, picture, result
-from tests.light.gui.panel_samples import run, settle
+from tests.light.gui.layers.panel_samples import FEW, MEDIUM, SETTINGS, held_run, picture, result, set_beam
+from tests.light.gui.panel_samples import run, set_strength, settle
 
 ENDLESS = LayeredMedium(
     name="half space", layers=(Layer(name="deep", n=1.37, mua_per_mm=1.0, mus_per_mm=5.0, thickness_mm=math.inf),)
@@ -57,8 +56,8 @@ def test_the_script_gives_the_same_numbers(viewer, panel, qtbot, tmp_path):
     panel.layers.grid_box.set_settings(settings)
     panel.layers.run_box.set_settings(settings)
     panel.layers.table.n_above.setValue(1.12)
-    panel.layers.beam_box.set_beam(GaussianBeam(radius_mm=0.35))
-    panel.layers.display_box.set_strength(Strength(energy_j=0.25))
+    set_beam(panel, GaussianBeam(radius_mm=0.35))
+    set_strength(panel.layers.display_box, energy_j=0.25)
     run(qtbot, panel)
     run_script(script_of(panel), tmp_path)
     shown, numbers = result(viewer), {row["name"]: row for row in rows_of(tmp_path / "two layers.csv")}
@@ -158,7 +157,7 @@ def test_a_result_of_mcml_is_shown(viewer, panel, press, qtbot, tmp_path):
     rows = {row.name: row for row in panel.layers.results.rows}
     assert rows["Diffuse reflectance Rd"].value == pytest.approx(traced.diffuse_reflectance.value, rel=1e-5)
     assert "The file has no standard errors." in panel.layers.results.findings
-    panel.layers.beam_box.set_beam(FlatBeam(radius_mm=0.5))
+    set_beam(panel, FlatBeam(radius_mm=0.5))
     settle(qtbot, panel)
     assert result(viewer).parameters["beam"]["radius_mm"] == 0.5
     panel.plots.open()
@@ -172,7 +171,7 @@ def test_a_result_of_mcml_is_shown(viewer, panel, press, qtbot, tmp_path):
 def test_a_saved_result_is_opened_and_goes_on(viewer, panel, qtbot, tmp_path, press):
     path = tmp_path / "mine.npz"
     assert not button(panel, "Save result…").isEnabled()
-    panel.layers.beam_box.set_beam(FlatBeam(radius_mm=0.5))  # the file has what was traced, not what is shown
+    set_beam(panel, FlatBeam(radius_mm=0.5))  # the file has what was traced, not what is shown
     run(qtbot, panel)
     press("Save result…", path)
     made, saved = result(viewer), load_layered_result(path)
@@ -221,7 +220,7 @@ def test_no_result_is_opened_into_a_run(panel, qtbot, tmp_path, monkeypatch, hel
 
 
 def test_numbers_curves_and_mcml_output_are_exported(viewer, panel, qtbot, tmp_path, press):
-    panel.layers.beam_box.set_beam(FlatBeam(radius_mm=0.5))
+    set_beam(panel, FlatBeam(radius_mm=0.5))
     run(qtbot, panel)
     shown = result(viewer)
     press("Numbers", tmp_path / "n.csv")
