@@ -16,6 +16,7 @@ from napari_gpubio.core.operations.records import Operation, Output
 from napari_gpubio.core.operations.stores import value_of
 from napari_gpubio.core.reading import untold
 from napari_gpubio.core.volumes import read_volume
+from napari_gpubio.gui.layers import VOLUME, why_not_array
 from napari_gpubio.light.anisotropy.calibration import FiberMap, fiber_map, with_fiber_map
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.gui.fibers import FiberChoice
@@ -142,7 +143,7 @@ def layer_of_tissue(viewer: Any, tissue: Output[Domain]) -> Any:
     """Return a layer with the labels of a tissue, or add one; it carries the tissue from now on, and its file."""
     domain, name = value_of(tissue), tissue.of.title
     data, keywords, _ = labels_layer(domain, name)
-    same = [layer for layer in viewer.layers if isinstance(layer, Labels) and _shows(layer, domain)]
+    same = [one for one in viewer.layers if why_not_array(one, Labels, VOLUME) is None and _shows(one, domain)]
     if not same:
         return viewer.add_labels(data, **keywords)
     layer = next((layer for layer in same if layer.name == name), same[-1])

@@ -17,7 +17,6 @@ from napari_gpubio.core.steps import Step
 from napari_gpubio.core.text import file_name
 from napari_gpubio.gui.actions import FLUENCE, ActionBar, ResultAction, ResultContext, ScriptStep
 from napari_gpubio.gui.connections import Connections, connect_all
-from napari_gpubio.gui.file_dialogs import open_path
 from napari_gpubio.gui.jobs import LatestJob, Outcome
 from napari_gpubio.gui.panel import EnginePanel
 from napari_gpubio.light.detectors import AnyDetector
@@ -197,12 +196,8 @@ class VoxelMode(Mode[LightResult]):
         self.controller.place_source(position_mm, snap=snap)
 
     def load_optodes(self, path: str | Path) -> None:
-        """Take sources and detectors from a SNIRF file, snapped to the surface; problems are shown as a sentence.
-
-        The file is read in a worker.
-        """
-        reader = read_nirs if Path(path).suffix.lower() == ".nirs" else read_snirf
-        self.results.files.read(Path(path), reader, self._place_optodes)
+        """Take sources and detectors from a SNIRF file, read in a worker, snapped to the surface."""
+        self.results.files.read(Path(path), _read_probe, self._place_optodes)
 
     def _place_optodes(self, read: Probe) -> None:
         try:
@@ -216,8 +211,8 @@ class VoxelMode(Mode[LightResult]):
         self.panel.show_note(montage.summary)
 
     def _ask_for_optodes(self) -> None:
-        if path := open_path(self, "Load optodes", "Probes (*.snirf *.nirs)"):
-            self.load_optodes(path)
+        files, filters = self.results.files, "Probes (*.snirf *.nirs)"
+        files.ask_to_read("Load optodes", filters, _read_probe, self._place_optodes)
 
     # -- the labels -----------------------------------------------------------------------------------------------
 
@@ -456,6 +451,10 @@ class VoxelMode(Mode[LightResult]):
             *(line for step in steps for line in step.lines),
         ]
         return "\n".join([*_STEP_IMPORTS, *imports, "", *lines, ""])
+
+
+def _read_probe(path: Path) -> Probe:
+    return read_nirs(path) if path.suffix.lower() == ".nirs" else read_snirf(path)
 
 
 _STEP_IMPORTS = ("from napari_gpubio import light", "from napari_gpubio.light.statistics import FluenceUnit")
