@@ -35,7 +35,6 @@ OUTDATED = "the displayed result predates this change; press Run"
 STILL_RUNNING = "The current run still uses the earlier inputs. Press Stop, then Run, to use the new ones."
 NOTHING_KEPT = "there is no result yet"
 Result = TypeVar("Result", bound=LightResult | LayeredResult)
-MakeRun = Callable[[threading.Event], Generator[Step, None, Any]]
 MakeQuickly = Callable[[threading.Event, Callable[[], bool]], Generator[Step, None, Displayed[Any]]]
 
 
@@ -146,7 +145,6 @@ class Mode(QWidget, RunForm, RunDisplay, Generic[Result]):
         self._quick = QuickRuns(panel.must_warm_up, self)
         self._redraw = LatestJob(self)
         self._taking = False  # inputs over from a file or a session, which are no change
-        self._make_run: MakeRun | None = None  # what the next run does instead of simulating the inputs
 
     # -- what a mode gives ----------------------------------------------------------------------------------------
 
@@ -217,10 +215,9 @@ class Mode(QWidget, RunForm, RunDisplay, Generic[Result]):
     # -- running --------------------------------------------------------------------------------------------------
 
     def make_steps(self, stop: threading.Event) -> Generator[Step, None, Any]:
-        """Read the inputs and return the run, unless another one was requested."""
-        make, self._make_run = self._make_run, None
+        """Read the inputs and return the run."""
         self.options = self.requested_options()
-        steps = self._run_steps(self.take_draft(), self.panel.device, stop) if make is None else make(stop)
+        steps = self._run_steps(self.take_draft(), self.panel.device, stop)
         self._quick.cancel()
         return steps
 
@@ -249,11 +246,13 @@ class Mode(QWidget, RunForm, RunDisplay, Generic[Result]):
 
     def continue_run(self) -> None:
         """Trace more photons of the displayed result, whatever the inputs are now."""
-        self.run_as(self._continue)
+        self.panel.run_other(self._continue, self.show_result, preview=self.show_preview)
 
     def _continue(self, stop: threading.Event) -> Generator[Step, None, Displayed[Result]]:
         """The run that continues a result: to its end if it was stopped, else with so many photons more."""
         shown, photons = self.needed_result(), self.run_box.photons.value()
+        self.options = self.requested_options()
+        self._quick.cancel()
         photons = shown.traced.launched + photons if shown.traced.complete else shown.traced.settings.photons
         return self._added_steps(shown, photons, self.panel.device, stop)
 
@@ -265,12 +264,6 @@ class Mode(QWidget, RunForm, RunDisplay, Generic[Result]):
         more = self.adds(run=made, photons=photons)
         steps = more.steps(SimpleNamespace(run=shown.traced), device=choose_device(device), stop=stop)
         return (yield from self._shown(steps, more if shown.traced.complete else made))
-
-    def run_as(self, make: MakeRun) -> None:
-        """Run something else than the inputs."""
-        if not self.panel.running:
-            self._make_run = make
-            self.panel.run()
 
     def needed_result(self) -> Displayed[Result]:
         """The displayed result; `InvalidInput` if there is none."""

@@ -9,6 +9,7 @@ import numpy as np
 from qtpy.QtCore import QObject, Signal
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
+from napari_gpubio.core.space import world_to_viewer
 from napari_gpubio.gui.connections import Connections, connect_all
 from napari_gpubio.gui.tables import typed_number
 from napari_gpubio.gui.views import SliceGuide
@@ -245,12 +246,12 @@ class SourceController(QObject):
     def _markers(self) -> Any:
         tissue = self._tissue()
         positions = list(self.optodes)
-        return [] if tissue is None or not positions else tissue.to_viewer(positions)
+        return [] if tissue is None or not positions else world_to_viewer(positions)
 
     def _source_on_screen(self) -> Any:
         """Viewer position of the active source, or None."""
         tissue, source = self._tissue(), self.optodes.source
-        return None if tissue is None or source is None else tissue.to_viewer(source.position_mm)
+        return None if tissue is None or source is None else world_to_viewer(source.position_mm)
 
     # -- what the user does ---------------------------------------------------------------------------------------
 

@@ -332,7 +332,7 @@ class VoxelMode(Mode[LightResult]):
 
     def find_sensitivity(self, detector: int) -> None:
         """Show where a change of absorption changes what a detector detects."""
-        self.run_as(lambda stop: self._sensitivity_steps(detector, stop))
+        self.panel.run_other(lambda stop: self._sensitivity_steps(detector, stop), self._show_sensitivity)
 
     def _sensitivity_steps(self, index: int, stop: threading.Event) -> Generator[Step, None, SensitivityMap]:
         result = self.needed_result().result
@@ -340,6 +340,7 @@ class VoxelMode(Mode[LightResult]):
         simulated = result.single_source("a sensitivity")
         if not all(np.allclose(getattr(simulated, of), getattr(source, of)) for of in ("position_mm", "direction")):
             raise InvalidInput("the source has moved since the result was made; press Run first")
+        self._quick.cancel()
         name = detector.name or f"detector {index + 1}"
         return sensitivity_steps(result, detector, name, self.panel.device, stop, self.options)
 
@@ -354,11 +355,8 @@ class VoxelMode(Mode[LightResult]):
         super().show_preview(preview)
         self.actions.setHidden(self.isHidden())
 
-    def show_result(self, result: Displayed[LightResult] | SensitivityMap | None) -> None:
+    def show_result(self, result: Displayed[LightResult] | None) -> None:
         """Show what a run gave."""
-        if isinstance(result, SensitivityMap):
-            self._show_sensitivity(result)
-            return
         super().show_result(result)
         self.view.end_aside()  # also where a run gives what it gave before
         if result is not None and not result.traced.complete:
