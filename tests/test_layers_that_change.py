@@ -17,6 +17,7 @@ from napari_gpubio.core.operations.layers import record_of
 from napari_gpubio.core.operations.stores import STORE, array_checksum
 from napari_gpubio.gui.jobs import Job
 from napari_gpubio.gui.layers import LayerBox
+from napari_gpubio.light.gui.mode import QuickRuns
 from napari_gpubio.tracts.fods.napari_io import fod_layer
 from napari_gpubio.tracts.gui import (
     ConnectomePanel,
@@ -35,6 +36,7 @@ from tests.dose.gui import panel_samples as dose
 from tests.gui import sixth_engine
 from tests.light.gui import panel_samples as light
 from tests.light.gui.layers import panel_samples as layered
+from tests.light.gui.test_fibers import add_map
 from tests.speckle.gui import panel_samples as speckle
 from tests.tracts.brain_samples import coarse_brain
 from tests.tracts.gui import tensor_samples as tensors
@@ -63,6 +65,12 @@ def with_ball(viewer, qtbot):
     return panel
 
 
+def with_layers(viewer, qtbot):
+    panel = layered.add_panel(viewer)
+    light.settle(qtbot, panel)
+    return panel
+
+
 def with_stack(viewer, _):
     panel = speckle.add_panel(viewer)
     speckle.add_stack(viewer)
@@ -86,6 +94,7 @@ PANELS = {
     "tensors": with_scan,
     "tracking": with_seed,
     "light": with_ball,
+    "light in layers": with_layers,
     "denoise": with_volume,
     "dose": with_dose,
     "speckle": with_stack,
@@ -96,6 +105,7 @@ CHANGES = {
     "hidden": lambda _, layer: setattr(layer, "visible", False),
     "renamed": lambda _, layer: setattr(layer, "name", f"{layer.name} of a user"),
     "deleted": lambda viewer, layer: viewer.layers.remove(layer),
+    "renamed and deleted": lambda viewer, layer: (CHANGES["renamed"](viewer, layer), viewer.layers.remove(layer)),
 }
 
 
@@ -167,7 +177,7 @@ def with_shells(viewer, _):
 
 def with_noise(viewer, _):
     tensors.add_scan(viewer, coarse_brain())
-    fibers = tracts.track(coarse_field(), [uncertainty.SEED], uncertainty.MADE.directions, uncertainty.MADE.tracking)
+    fibers = tracts.track(coarse_field(), [uncertainty.SEED], uncertainty.MADE.directions, uncertainty.MADE.method)
     about = {"settings": uncertainty.MADE, "seeds_mm": np.array([uncertainty.SEED])}
     tracts.show(viewer, fibers, "bundle 1", metadata=about)
     panel = UncertaintyPanel(viewer)
@@ -248,7 +258,7 @@ def test_layers_may_change_while_a_run_computes_and_while_its_results_are_shown(
         held.go.set()
         wait_until(qtbot, lambda: not panel.running)
         assert errors() == []
-        if change == "deleted":
+        if "deleted" in change:
             return
         change_all(viewer, change)
         press_and_wait(qtbot, panel, panel.run_button)
@@ -338,5 +348,45 @@ def test_nothing_that_happens_to_layers_chooses_runs_or_changes_anything(viewer,
             assert layer == boxes[box][0]
             assert text == boxes[box][1] if layer is None else f"{layer.name} (no layer)"
         assert panel_of is with_bundle or draft_of(panel) == draft, "bundles are measured as they are on screen"
+    finally:
+        panel.teardown()
+
+
+def test_no_change_of_layers_starts_a_run_of_light_or_changes_what_it_would_be_of(viewer, qtbot, monkeypatch):
+    panel = with_ball(viewer, qtbot)
+    try:
+        tensors_of_fibers = add_map(viewer)
+        viewer.add_image(np.ones((4, 4)), name="other")
+        spots = viewer.add_image(np.outer([1.0, 2.0, 4.0], [1.0, 0.5]), name="spots")
+        panel.voxels.fiber_box.choice.choose(tensors_of_fibers)
+        panel.voxels.source_box.form.widget("source").value = "pattern"
+        panel.voxels.source_box.pattern_box.choose(spots)
+        drafts, runs = [], []
+        for mode in ("voxels", "layers"):
+            panel.set_mode(mode)
+            panel.run_form.run_box.photons.set_value(light.FEW)
+            panel.run_form.run_box.set_live(False)
+            press_and_wait(qtbot, panel, panel.run_button)
+            panel.run_form.run_box.set_live(True)
+            light.settle(qtbot, panel)
+            drafts.append(panel.take_draft()())
+        monkeypatch.setattr(QuickRuns, "submit", lambda *_, **__: runs.append(1))
+        for change in ("hidden", "renamed", "reversed", "deleted"):
+            for draft, mode in zip(drafts, ("voxels", "layers"), strict=True):
+                panel.set_mode(mode)
+                if change == "reversed":
+                    viewer.layers.move_multiple(range(len(viewer.layers))[::-1], 0)
+                elif mode == "voxels" or change != "deleted":
+                    change_all(viewer, change)
+                light.settle(qtbot, panel)
+                assert panel.take_draft()() == draft, (change, mode)
+        assert not runs
+        panel.set_mode("voxels")
+        panel.voxels.place_source(light.TOP)
+        assert runs, "an edit of the inputs does"
+        monkeypatch.undo()
+        press_and_wait(qtbot, panel, panel.run_button)
+        assert panel.message == ""
+        assert panel.voxels.results.result.complete
     finally:
         panel.teardown()

@@ -81,10 +81,15 @@ class RunDisplay:
 
 
 class _ShownBy(RunDisplay):
-    """Shows the result of a run by a function, and nothing before."""
+    """Shows the result of a run by a function, and by another one what it has so far, if at all."""
 
-    def __init__(self, show: Callable[[Any], Any]) -> None:
-        self._show = show
+    def __init__(self, show: Callable[[Any], Any], preview: Callable[[Any], Any] | None = None) -> None:
+        self._show, self._preview = show, preview
+
+    def show_preview(self, preview: Any) -> None:
+        """Show a partial result."""
+        if self._preview is not None:
+            self._preview(preview)
 
     def show_result(self, result: Any) -> None:
         """Show what the generator returned."""
@@ -195,7 +200,14 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
         self.show_status("starting …")
         self._job.start()
 
-    def run_other(self, make: MakeSteps, show: Callable[[Any], Any], *, warms: tuple[str, ...] = ()) -> None:
+    def run_other(
+        self,
+        make: MakeSteps,
+        show: Callable[[Any], Any],
+        *,
+        preview: Callable[[Any], Any] | None = None,
+        warms: tuple[str, ...] = (),
+    ) -> None:
         """Run something else than the inputs, with this panel's progress and Stop; a run under way is not disturbed.
 
         Parameters
@@ -204,13 +216,15 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
             Returns the steps, given the event that ends them.
         show
             Called with what they return.
+        preview
+            Called with what they have so far; None: nothing is shown of it.
         warms
             Engines of others that it needs; Stop ends their compilation, too.
         """
         if self.running or self.waiting:
             self.show_note("A run is under way. Wait for it to finish, or press Stop first.")
             return
-        self._other = make, _ShownBy(show)
+        self._other = make, _ShownBy(show, preview)
         if warms:
             self._awaited = self._connected(BackgroundWarmup(warms, self))
         self.run()

@@ -18,7 +18,7 @@ from napari_gpubio.core.quantity import quantity_metadata
 from napari_gpubio.core.steps import Step
 from napari_gpubio.core.text import file_name
 from napari_gpubio.gui.actions import MADE_OF, ResultAction, ResultContext
-from napari_gpubio.light.gui.request import fluence_of
+from napari_gpubio.light.gui.displayed import fluence_of
 from napari_gpubio.light.gui.views import SENSITIVITY_STYLE, fading
 from napari_gpubio.light.guide import guided_steps
 from napari_gpubio.light.napari_io import decade_limits, label_properties, log_name

@@ -10,6 +10,7 @@ import pytest
 from napari_gpubio import workflows
 from napari_gpubio.core import warmup
 from napari_gpubio.core.napari_io import carried, volume_of
+from napari_gpubio.core.operations import STORE
 from napari_gpubio.core.operations.layers import layer_source
 from napari_gpubio.core.quantity import guide_of, halves_of, log10_of, quantity_of, standard_error_of, to_linear
 from napari_gpubio.core.volumes import read_array
@@ -29,7 +30,7 @@ from tests.dock_widgets import (
     shown_by_script,
     wait_until,
 )
-from tests.light.gui.panel_samples import LEFT, add_ball, ball, fluence, result, run, settle, tick
+from tests.light.gui.panel_samples import LEFT, add_ball, ball, fluence, result, run, set_gates, settle
 
 
 def cleaned(viewer):
@@ -169,7 +170,7 @@ def test_the_copied_script_cleans_and_counts_as_on_screen(viewer, panel, qtbot, 
 @pytest.mark.daily
 @pytest.mark.display
 def test_the_copied_script_counts_the_time_gate_that_was_counted(viewer, ran, qtbot, tmp_path, monkeypatch):
-    ran.voxels.run_box.set_gates(2.0, 3)
+    set_gates(ran.voxels.run_box, 2.0, 3)
     run(qtbot, ran)
     viewer.dims.set_current_step(0, 1)
     dose = dose_panel(viewer, qtbot, ran)
@@ -191,7 +192,7 @@ def test_a_fluence_that_was_not_cleaned_is_counted_as_it_is(viewer, ran, qtbot):
 
 @pytest.mark.display
 def test_hidden_voxels_are_no_dose(viewer, ran, qtbot):
-    tick(ran, "hide")
+    ran.voxels.display_box.form.widget("hide_uncertain").value = True
     settle(qtbot, ran)
     button(ran, "Dose by region").click()
     assert "hidden" in ran.message
@@ -236,6 +237,7 @@ def test_stop_while_the_denoiser_is_compiled_cleans_nothing(viewer, ran, qtbot, 
     assert ran.status == "cancelled"
     assert not psutil.pid_exists(number)
     before = result(viewer)
+    STORE.clear()  # so that it is made anew
     run(qtbot, ran)  # Run is Run again
     assert result(viewer) is not before
     assert not cleaned(viewer)

@@ -90,8 +90,8 @@ def layer_of(volume: Volume, output: Output[Any], **keywords: Any) -> LayerData:
     return series_layer(array, volume.affine, volume.name, "volume", **keywords)
 
 
-def layers_of_volume(volume: Volume, output: Output[Any], name: str) -> list[LayerData]:
-    """Return the layer of a volume under a name; see `Kind.shows`."""
+def layers_of_volume(volume: Volume, output: Output[Any], name: str, _part: Any = None) -> list[LayerData]:
+    """Return the layer of a volume under a name, whatever picture of another result it was; see `Kind.shows`."""
     return [layer_of(dataclasses.replace(volume, name=name), output)]
 
 

@@ -1,30 +1,27 @@
 """How results are displayed: a legend of powers of ten, the strength of the source, colors and noise."""
 
+import dataclasses
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from qtpy.QtCore import QRectF, Qt, Signal
 from qtpy.QtGui import QColor, QImage, QPainter, QPalette
-from qtpy.QtWidgets import QCheckBox, QHBoxLayout, QSizePolicy, QSpinBox, QWidget
+from qtpy.QtWidgets import QCheckBox, QSizePolicy, QWidget
 
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.core.quantity import power_of_ten, quantity_of
 from napari_gpubio.gui import theme
-from napari_gpubio.gui.fields import ElidedComboBox, NumberBox
-from napari_gpubio.gui.forms import aligned_form, row_label, text_button
-from napari_gpubio.gui.labels import Label
-from napari_gpubio.light.gui.request import DisplayOptions
-from napari_gpubio.light.napari_io import DECADES
+from napari_gpubio.gui.fields import NumberBox
+from napari_gpubio.gui.forms import ParamForm, aligned_form, fill_column, row_label, text_button
+from napari_gpubio.light.gui.displayed import DisplayOptions, DisplaySettings
 from napari_gpubio.light.result import UNITS
 from napari_gpubio.light.statistics import FluenceUnit
 
 NOT_GIVEN = "not given"
-MOST_DECADES = 15
 _BAR, _GAP, _MARGIN = 12, 3, 16  # pixels
 _STEPS, _MOST_TICKS = 256, 8
-_QUANTITIES = {"fluence": "fluence", "absorbed energy": "absorbed"}
 
 
 class DecadeBar(QWidget):
@@ -107,73 +104,43 @@ class Strength:
 
 
 class DisplayBox(QWidget):
-    """Legend, power and energy of the source, decades and noise; ``element`` is ``voxel`` or ``bin``."""
+    """Legend, power and energy of the source, decades and noise; ``skip`` is a setting that the mode does not have."""
 
     strength_changed = Signal()
     changed = Signal()
     keep_requested = Signal()
 
-    def __init__(self, element: str, parent: QWidget | None = None) -> None:
+    def __init__(self, skip: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.legend = DecadeBar(self)
-        self.form = aligned_form(self)
-        self.form.addRow(self.legend)
+        self.form = ParamForm(DisplaySettings(), skip=(skip,), parent=self)
+        self._above, self.below = aligned_form(None), aligned_form(None)
         self.power_box = self._strength_row("Source power", "mW", "Power of a continuous source, for mW/mm²")
         tip = "How long the source is on; with the power it gives the energy"
         self.exposure_box = self._strength_row("Exposure", "s", tip)
         self.energy_box = self._strength_row("Energy", "J", "Total energy of the source, for J/cm²")
-        self.decades_box = self._decade_row(element)
-        self._hide_uncertain = QCheckBox(f"hide {element}s with error > 50 %", self)
-        self._hide_uncertain.setToolTip("Standard error relative to the value, from the spread between photon batches")
-        self.form.addRow(row_label("Noise", self._hide_uncertain.toolTip(), self), self._hide_uncertain)
-        self.add_rows()
         tip = "Leave the layers of this result unchanged; the next run adds new layers for comparison"
-        self.form.addRow("", text_button("Keep these layers", tip, self, self.keep_requested.emit))
+        keep = text_button("Keep these layers", tip, self, self.keep_requested.emit)
+        fill_column(self, self.legend, self._above, self.form, self.below, keep, spacing=3)
         self.power_box.edited.connect(lambda _: self._on_power())
         self.exposure_box.edited.connect(lambda _: self._on_power())
         self.energy_box.edited.connect(self._on_energy)
-        for signal in (self.decades_box.valueChanged, self._hide_uncertain.toggled):
-            signal.connect(lambda *_: self.changed.emit())
-
-    def add_rows(self) -> None:
-        """Add the rows of one mode."""
+        self.form.changed.connect(self.changed)
 
     @property
     def strength(self) -> Strength:
         """Power and energy of the source, as far as they are given."""
         return Strength(power_mw=self.power_box.value() or None, energy_j=self.energy_box.value() or None)
 
-    def set_strength(self, strength: Strength) -> None:
-        """Show another power and energy; the exposure is then not given."""
-        for box, value in (
-            (self.power_box, strength.power_mw),
-            (self.exposure_box, None),
-            (self.energy_box, strength.energy_j),
-        ):
-            box.show_value(value or 0.0)
-        self.strength_changed.emit()
-
     def options(self, unit: FluenceUnit) -> DisplayOptions:
-        """Return the display options as they stand."""
-        hide_uncertain = self._hide_uncertain.isChecked()
-        return DisplayOptions(unit=unit, decades=int(self.decades_box.value()), hide_uncertain=hide_uncertain)
+        """Return the display options as they stand, but for the beam."""
+        return DisplayOptions(unit=unit, **dataclasses.asdict(self.form.value()))
 
     def _strength_row(self, label: str, unit: str, tip: str) -> NumberBox:
         box = NumberBox(0.0, 1e9, 0.0, 6, self, unit=unit, arrows=True)
         box.setSpecialValueText(NOT_GIVEN)
         box.setToolTip(tip)
-        self.form.addRow(row_label(label, tip, self), box)
-        return box
-
-    def _decade_row(self, element: str) -> QSpinBox:
-        box = QSpinBox(self)
-        box.setRange(1, MOST_DECADES)
-        box.setValue(DECADES)
-        box.setToolTip(f"Powers of ten that the colors span, down from the brightest {element}")
-        row = QHBoxLayout()
-        row.addWidget(box)
-        row.addWidget(Label("decades, log₁₀", self), 1)
-        self.form.addRow(row_label("Colors", box.toolTip(), self), row)
+        self._above.addRow(row_label(label, tip, self), box)
         return box
 
     def _on_power(self) -> None:
@@ -193,18 +160,7 @@ class VoxelDisplayBox(DisplayBox):
     """Display options of a volume."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__("voxel", parent)
-
-    def add_rows(self) -> None:
-        """Add the error."""
-        self._show_error = QCheckBox("show the error as a layer", self)
-        self._show_error.setToolTip("Relative standard error, in percent")
-        self._show_error.toggled.connect(lambda _: self.changed.emit())
-        self.form.addRow("", self._show_error)
-
-    def options(self, unit: FluenceUnit) -> DisplayOptions:
-        """Return the display options as they stand."""
-        return replace(super().options(unit), show_error=self._show_error.isChecked())
+        super().__init__("quantity", parent)
 
     def show_legend(self, layer: Any | None, gate: str = "") -> None:
         """Describe the colors of a layer, and the time gate on screen."""
@@ -219,31 +175,12 @@ class LayerDisplayBox(DisplayBox):
     borders_changed = Signal()
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__("bin", parent)
-
-    def add_rows(self) -> None:
-        """Add the quantity and the borders of the layers."""
-        self._quantity = ElidedComboBox(self)
-        for text, quantity in _QUANTITIES.items():
-            self._quantity.addItem(text, quantity)
-        self._quantity.setToolTip("Fluence, or absorbed energy per volume; fluence is undefined where nothing absorbs")
-        self._quantity.activated.connect(lambda _: self.changed.emit())
+        super().__init__("show_error", parent)
         self.borders_box = QCheckBox("draw layer boundaries", self)
         self.borders_box.setChecked(True)
         self.borders_box.toggled.connect(lambda _: self.borders_changed.emit())
-        self.form.addRow(row_label("Show", self._quantity.toolTip(), self), self._quantity)
-        self.form.addRow(
-            row_label("Boundaries", "Lines between layers, and the names of the layers", self), self.borders_box
-        )
-
-    def options(self, unit: FluenceUnit) -> DisplayOptions:
-        """Return the display options as they stand, but for the beam."""
-        return replace(super().options(unit), quantity=str(self._quantity.currentData()))
-
-    def set_quantity(self, quantity: str) -> None:
-        """Display another quantity."""
-        self._quantity.setCurrentIndex(self._quantity.findData(quantity))
-        self.changed.emit()
+        tip = "Lines between layers, and the names of the layers"
+        self.below.addRow(row_label("Boundaries", tip, self), self.borders_box)
 
     @property
     def borders(self) -> bool:

@@ -1,4 +1,4 @@
-"""Labels of the panel with their optical properties: the domain that they make, and the operation that makes it."""
+"""A run in voxels as the panel reads it: labels with optical properties, whose operation a worker finds, and light."""
 
 import dataclasses
 import threading
@@ -7,18 +7,26 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from napari.layers import Labels
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.napari_io import KEY
 from napari_gpubio.core.operations import STORE, file
-from napari_gpubio.core.operations.records import Operation
+from napari_gpubio.core.operations.records import Operation, Output
+from napari_gpubio.core.operations.stores import value_of
 from napari_gpubio.core.reading import untold
 from napari_gpubio.core.volumes import read_volume
+from napari_gpubio.gui.layers import VOLUME, why_not_array
 from napari_gpubio.light.anisotropy.calibration import FiberMap, fiber_map, with_fiber_map
+from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.gui.fibers import FiberChoice
 from napari_gpubio.light.gui.labels import Tissue
 from napari_gpubio.light.model import Domain, Medium
+from napari_gpubio.light.napari_io import labels_layer
 from napari_gpubio.light.operations import HeldDiffusionTensors, HeldDomain, OpenDomain, OpenRun, Simulate, WithFibers
 from napari_gpubio.light.result import LightResult
+from napari_gpubio.light.settings import LightSettings
+from napari_gpubio.light.sources import AnySource, all_sources
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -44,17 +52,33 @@ class Volume:
         )
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class VoxelDraft:
+    """What the panel reads of a run in voxels: all of its operation, but for where the labels come from."""
+
+    volume: Volume
+    source: AnySource
+    detectors: tuple[Detector, ...]
+    settings: LightSettings
+
+    def operation(self, domains: "Domains") -> Simulate:
+        """Return the operation; its labels are looked through, and their file, which takes a moment."""
+        tissue = domains.operation(self.volume)
+        return Simulate.of(tissue, all_sources(self.source), self.settings, self.detectors)
+
+
 class Domains:
     """Makes domains in the worker, and keeps the last one: its checks take a while for large volumes.
 
-    So do the fibers of diffusion tensors, which are kept while optical properties change.
+    So do the fibers of diffusion tensors, which are kept while optical properties change, and where labels come from.
     """
 
     def __init__(self) -> None:
         self._volume: Volume | None = None
         self._domain: Domain | None = None
+        self._operation: Operation | None = None  # that makes the domain
         self._fibers: tuple[Volume, FiberMap] | None = None
-        self._lock = threading.Lock()  # a quick run may still be ending while the next run begins
+        self._lock = threading.RLock()  # a quick run may still be ending while the next run begins
 
     def of(self, volume: Volume) -> Domain:
         """Return the domain of a volume; `InvalidInput` if labels and properties do not make one."""
@@ -62,8 +86,18 @@ class Domains:
             if self._domain is None or self._volume is None or not _is_same(self._volume, volume):
                 domain = _domain_of(volume)
                 self._domain = domain if volume.fibers is None else self._with_fibers(domain, volume, volume.fibers)
-                self._volume = volume
+                self._volume, self._operation = volume, None
             return self._domain
+
+    def operation(self, volume: Volume) -> Operation:
+        """Return the operation that makes the domain of a volume, which is kept as its result."""
+        with self._lock:
+            domain = self.of(volume)
+            if self._operation is None:
+                self._operation = _tissue_of(volume, domain)
+                for kind in ("cpu", "cuda"):  # the same on both
+                    STORE.keep(self._operation, kind, domain)
+            return self._operation
 
     def _with_fibers(self, domain: Domain, volume: Volume, chosen: FiberChoice) -> Domain:
         held = self._fibers
@@ -88,7 +122,7 @@ def _domain_of(volume: Volume) -> Domain:
     return dataclasses.replace(carried, labels=labels, affine=tissue.affine, media=volume.media)
 
 
-def tissue_of(volume: Volume, domain: Domain) -> Operation:
+def _tissue_of(volume: Volume, domain: Domain) -> Operation:
     """Return what makes the domain of a volume: from its file, if that has the labels, or from copies."""
     fibers = volume.fibers
     rows: Any = np.asarray(domain.affine, np.float64)
@@ -105,6 +139,27 @@ def tissue_of(volume: Volume, domain: Domain) -> Operation:
     return WithFibers(tissue=made, tensors=tensors, labels=fibers.labels, model=fibers.model)
 
 
+def layer_of_tissue(viewer: Any, tissue: Output[Domain]) -> Any:
+    """Return a layer with the labels of a tissue, or add one; it carries the tissue from now on, and its file."""
+    domain, name = value_of(tissue), tissue.of.title
+    data, keywords, _ = labels_layer(domain, name)
+    same = [one for one in viewer.layers if why_not_array(one, Labels, VOLUME) is None and _shows(one, domain)]
+    if not same:
+        return viewer.add_labels(data, **keywords)
+    layer = next((layer for layer in same if layer.name == name), same[-1])
+    path = {"path": tissue.of.file.path} if isinstance(tissue.of, OpenDomain) else {}
+    layer.metadata[KEY] = {**layer.metadata.get(KEY, {}), **keywords["metadata"][KEY], **path}
+    return layer
+
+
+def _shows(layer: Any, domain: Domain) -> bool:
+    """Whether a layer has the labels of a domain in their place."""
+    with suppress(InvalidInput):
+        own = Tissue.of(layer)
+        return np.allclose(own.affine, domain.affine) and np.array_equal(own.labels, domain.labels)
+    return False
+
+
 def _holds(path: Path, domain: Domain) -> bool:
     """Whether a file has these labels."""
     with suppress(InvalidInput), untold():
@@ -114,6 +169,10 @@ def _holds(path: Path, domain: Domain) -> bool:
 
 def opened(result: LightResult, path: Any) -> Operation:
     """Return the operation of a result that was read from a file; without one, of all that it was made from."""
-    if path is not None and Path(path).suffix == ".npz" and Path(path).is_file():
-        return OpenRun.at(path)
-    return Simulate.of(HeldDomain.of(result.domain), result.sources, result.settings, result.detectors)
+    is_there = path is not None and Path(path).suffix == ".npz" and Path(path).is_file()
+    return OpenRun.at(path) if is_there else operation_of(result)
+
+
+def operation_of(traced: LightResult) -> Operation:
+    """Return the operation of a result, of all that it was made from."""
+    return Simulate.of(HeldDomain.of(traced.domain), traced.sources, traced.settings, traced.detectors)

@@ -12,11 +12,13 @@ from qtpy.QtWidgets import QWidget
 
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.core.operations.layers import PART
+from napari_gpubio.core.operations.stores import value_of
 from napari_gpubio.core.tensor_components import tensors_of
 from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.forms import aligned_form, muted_label, row_label
 from napari_gpubio.gui.layers import LayerBox, LayerListener
 from napari_gpubio.light.anisotropy.calibration import FiberCalibration
+from napari_gpubio.light.operations import DiffusionTensors, WithFibers
 from napari_gpubio.light.scattering_tensors import FREE, NOT_RECIPROCAL, PRODUCT
 
 _TIP = (
@@ -90,6 +92,19 @@ class FiberBox(QWidget):
             labels=None if label is None else (label,),
             model=self.model_box.currentData(),
         )
+
+    def show_draft(self, made: WithFibers | None) -> bool:
+        """Show the fibers of a tissue, or that there are none; returns whether a layer has them."""
+        if made is None:
+            self.choice.setCurrentIndex(0)
+            return True
+        tensors: Any = made.tensors
+        wanted, labels = value_of(tensors), made.labels or (None,)
+        found = self.choice.choose_where(lambda layer: _has_tensors(layer, wanted))
+        boxes = {self.labels_box: labels[0], self.model_box: made.model}
+        for box, data in boxes.items():
+            box.setCurrentIndex(box.findData(data))
+        return found and len(labels) == 1 and made.calibration == FiberCalibration()
 
     def show_labels(self, names: Mapping[int, str]) -> None:
         """Offer these labels; the one that was chosen stays, marked where it does not occur."""
@@ -173,6 +188,14 @@ def _note(model: str) -> str:
         f"µs′ across to along coherent fibers as {standard.musp_across_per_mm:g} to {standard.musp_along_per_mm:g} "
         f"(spinal white matter; {standard.source}, which names no wavelength)."
     )
+
+
+def _has_tensors(layer: Any, wanted: DiffusionTensors) -> bool:
+    """Whether a layer has these diffusion tensors."""
+    field = tensors_of(layer)
+    if field is None or not np.allclose(field.affine, wanted.affine):
+        return False
+    return np.array_equal(field.tensors, wanted.tensors, equal_nan=True)
 
 
 def _is_of_fibers(layer: Any) -> bool:

@@ -12,9 +12,7 @@ from qtpy.QtWidgets import QWidget
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.napari_io import grid_of, volume_of
-from napari_gpubio.core.space import viewer_to_world as to_world
-from napari_gpubio.core.space import voxel_sizes_mm, world_axes_of
-from napari_gpubio.core.space import world_to_viewer as to_viewer
+from napari_gpubio.core.space import viewer_to_world, voxel_sizes_mm, world_axes_of
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import Connection, Connections
@@ -73,23 +71,15 @@ class Tissue:
         sizes = " × ".join(f"{edge:.4g}" for edge in voxel_sizes_mm(self.affine))
         return f"{counts} voxels of {sizes} mm"
 
-    def to_world(self, position: npt.ArrayLike) -> Position:
-        """World mm of a viewer position (z, y, x)."""
-        return to_world(position)
-
-    def to_viewer(self, points_mm: npt.ArrayLike) -> Position:
-        """Viewer position (z, y, x) of world mm."""
-        return to_viewer(points_mm)
-
     def surface_under(self, sight: Sight) -> Position | None:
         """Return the surface point (world mm) that a click means, or None if it means none.
 
         In 2-D it is the nearest point in the slice, in 3-D the first tissue along the line of sight. `InvalidInput` in
         2-D if the slice has no tissue or the click is beside the volume.
         """
-        start = self.to_world(sight.position)
+        start = viewer_to_world(sight.position)
         if sight.direction is not None:
-            direction = self.to_world(sight.position + sight.direction) - start
+            direction = viewer_to_world(sight.position + sight.direction) - start
             return first_tissue(self.labels, self.affine, start, direction, whole_line=True)
         across = None if sight.hidden is None else world_axes_of(self.affine).index(2 - sight.hidden)
         return nearest_surface(self.labels, self.affine, start, across=across)

@@ -2,34 +2,32 @@
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from qtpy.QtCore import QObject, Signal
-from qtpy.QtWidgets import QComboBox, QHBoxLayout, QVBoxLayout, QWidget
+from qtpy.QtCore import Signal
+from qtpy.QtWidgets import QHBoxLayout, QWidget
 
 from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.numbers import memory_text
 from napari_gpubio.core.text import file_name
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.fields import ElidedComboBox, NumberBox
-from napari_gpubio.gui.file_dialogs import open_path, save_path
-from napari_gpubio.gui.forms import aligned_form, muted_label, row_label, row_of, text_button
+from napari_gpubio.gui.forms import aligned_form, fill_column, muted_label, row_label, row_of, text_button
 from napari_gpubio.gui.labels import Label
-from napari_gpubio.light.gui.request import LayerRequest
 from napari_gpubio.light.io.mci import MciRun, read_mci, write_mci
 from napari_gpubio.light.io.mco import read_mco
 from napari_gpubio.light.kernels.layers.problem import LayeredProblem
-from napari_gpubio.light.layers.beams import BEAMS, AnyBeam, Beam, FlatBeam, GaussianBeam
+from napari_gpubio.light.layers.beams import BEAMS, AnyBeam, FlatBeam, GaussianBeam
 from napari_gpubio.light.layers.model import LayeredMedium
+from napari_gpubio.light.layers.operations import SimulateLayers
 from napari_gpubio.light.layers.phantom import common_voxel_mm
 from napari_gpubio.light.layers.presets import preset as layered_preset
 from napari_gpubio.light.layers.presets import preset_names
+from napari_gpubio.light.layers.result import LayeredResult
 from napari_gpubio.light.layers.settings import LayeredSettings
-
-_LIST_MARGIN = 40  # pixels beside an entry of the open list
 
 
 class PresetBox(QWidget):
@@ -43,23 +41,17 @@ class PresetBox(QWidget):
         super().__init__(parent)
         self._medium: LayeredMedium | None = None  # as it was chosen
         self._origin = ""
-        self.choice = ElidedComboBox(self)
-        self.choice.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
-        self.choice.setMinimumContentsLength(12)
+        self.choice = ElidedComboBox(self, characters=12)
         self.choice.setToolTip("Fill the table and the grid from the literature, or from a run in an opened file")
         for name in preset_names():
             self.choice.addItem(name, layered_preset(name))
-        self._widen_list()
         self.choice.activated.connect(lambda _: self._choose(self.choice.currentData()))
         self._citation = muted_label(self)
         self._citation.setStyleSheet(f"{theme.MUTED_STYLE} font-size: 11px;")
         top = QWidget(self)
         aligned_form(top).addRow(row_label("Layers from", self.choice.toolTip(), self), self.choice)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(4)
-        for part in (top, self._citation, self._files()):  # not in the form, which cuts long texts off
-            layout.addWidget(part)
+        # not in the form, which cuts long texts off
+        fill_column(self, top, self._citation, self._files(), spacing=4)
 
     def begin(self) -> None:
         """Choose the first preset."""
@@ -81,7 +73,6 @@ class PresetBox(QWidget):
         for number, run in enumerate(runs, start=1):
             which = f", run {number}" if len(runs) > 1 else ""
             self.choice.addItem(f"{path.name}{which}: {run.output}", run)
-        self._widen_list()
         self.choice.setCurrentIndex(presets + 1)
         self._choose(self.choice.currentData())
 
@@ -94,12 +85,6 @@ class PresetBox(QWidget):
     def citation(self) -> str:
         """Where the layers come from, and whether they were changed since."""
         return self._citation.text()
-
-    def _widen_list(self) -> None:
-        """Let the open list be as wide as its longest entry, however narrow the box is."""
-        names = [self.choice.itemText(index) for index in range(self.choice.count())]
-        widest = max(map(self.choice.fontMetrics().horizontalAdvance, names))
-        self.choice.view().setMinimumWidth(widest + _LIST_MARGIN)
 
     def _files(self) -> QWidget:
         part = QWidget(self)
@@ -123,65 +108,26 @@ class PresetBox(QWidget):
 OPENED = "MCML (*.mci *.mco);;All files (*)"
 
 
-class McmlFiles(QObject):
-    """Reads runs and results, and writes runs.
+class McmlFile(NamedTuple):
+    """What a file of MCML holds: the runs of an input file, or a result with the run that made it."""
 
-    ``runs_read`` carries a path and its runs, ``result_read`` a result.
-    """
-
-    runs_read = Signal(object, object)
-    result_read = Signal(object)
-    status_changed = Signal(str)
-    error_occurred = Signal(str)
-
-    def __init__(self, read: Callable[[], LayerRequest], parent: QObject | None = None) -> None:
-        super().__init__(parent)
-        self._read = read
-
-    def ask_to_open(self) -> None:
-        """Ask for a file and open it."""
-        if path := open_path(self._window(), "Open an MCML file", OPENED):
-            self.open(path)
-
-    def ask_to_save(self) -> None:
-        """Ask for a file and write the inputs in it."""
-        if path := save_path(self._window(), "Save an MCML input file", "MCML (*.mci)", name="layers.mci"):
-            self.save(path)
-
-    def _window(self) -> QWidget | None:
-        parent = self.parent()
-        return parent if isinstance(parent, QWidget) else None
-
-    def open(self, path: str | Path) -> None:
-        """Read the runs of an input file, or the result in an output file with what made it."""
-        path = Path(path)
-        try:
-            if path.suffix.lower() == ".mco":
-                result = read_mco(path)
-                run = MciRun(medium=result.medium, settings=result.settings, output=path.name)
-                self.runs_read.emit(path, (run,))
-                self.result_read.emit(result)
-            else:
-                self.runs_read.emit(path, read_mci(path))
-        except (GpuBioError, OSError) as error:
-            self.error_occurred.emit(f"{path.name} could not be opened: {error}")
-
-    def save(self, path: str | Path) -> None:
-        """Write the inputs as they stand as an input file."""
-        path = Path(path)
-        try:
-            request = self._read()
-            output = file_name(path.stem).replace(" ", "_") + ".mco"
-            write_mci(path, [MciRun(medium=request.medium, settings=request.settings, output=output)])
-        except (GpuBioError, OSError) as error:
-            self.error_occurred.emit(f"Not saved: {error}")
-        else:
-            self.status_changed.emit(f"saved {path.name}")
+    path: Path
+    runs: tuple[MciRun, ...]
+    result: LayeredResult | None = None
 
 
-def runs_text(path: Path, runs: Sequence[MciRun]) -> str:
-    """Say that there are several runs, or nothing."""
-    return f"{path.name} has {len(runs)} runs; choose one at the top." if len(runs) > 1 else ""
+def read_mcml(path: Path) -> McmlFile:
+    """Read an input file or an output file of MCML; `InvalidInput` if it is none."""
+    if path.suffix.lower() != ".mco":
+        return McmlFile(path, tuple(read_mci(path)))
+    result = read_mco(path)
+    return McmlFile(path, (MciRun(medium=result.medium, settings=result.settings, output=path.name),), result)
+
+
+def write_mcml(draft: SimulateLayers, path: Path) -> None:
+    """Write a run as an input file of MCML."""
+    output = file_name(path.stem).replace(" ", "_") + ".mco"
+    write_mci(path, [MciRun(medium=draft.medium, settings=draft.settings, output=output)])
 
 
 PENCIL = "pencil"
@@ -195,11 +141,9 @@ class BeamBox(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._kind = ElidedComboBox(self)
+        self._kind = ElidedComboBox(self, characters=10)
         for text, kind in _KINDS.items():
             self._kind.addItem(text, kind)
-        self._kind.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
-        self._kind.setMinimumContentsLength(10)
         self.radius_box = NumberBox(0.0, 1e6, 1.0, 6, self, step=0.1, unit="mm")
         self.radius_box.setToolTip("Radius of the disk, or 1/e² radius of the Gaussian beam")
         row = QHBoxLayout()
@@ -216,13 +160,6 @@ class BeamBox(QWidget):
         """The beam, or None for a pencil beam; `InvalidInput` if its radius is 0."""
         kind = self._kind.currentData()
         return None if kind == PENCIL else BEAMS[kind](radius_mm=self.radius_box.value())
-
-    def set_beam(self, beam: Beam | None) -> None:
-        """Show another beam."""
-        self._kind.setCurrentIndex(self._kind.findData(PENCIL if beam is None else beam.kind))
-        if beam is not None:
-            self.radius_box.show_value(beam.radius_mm)
-        self._on_changed()
 
     def _on_changed(self, *_: Any) -> None:
         self._show_state()

@@ -13,11 +13,11 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.fields import NumberBox
-from napari_gpubio.gui.forms import row_of, text_button
+from napari_gpubio.gui.forms import fill_column, row_of, text_button
 from napari_gpubio.gui.labels import Label
 from napari_gpubio.light.gui.optical_model import NEW_LAYER, LayerModel
 from napari_gpubio.light.gui.optical_rows import LayerRow, PropertyRow, Recipe
-from napari_gpubio.light.gui.optical_table import OpticalTable, OpticalView, stacked
+from napari_gpubio.light.gui.optical_table import SPACING, OpticalTable, OpticalView
 from napari_gpubio.light.layers.model import MOST_LAYERS, LayeredMedium
 from napari_gpubio.light.layers.napari_io import layer_colors
 
@@ -297,7 +297,7 @@ class LayerTable(OpticalTable):
         self._remove = text_button("Remove", "Remove the selected layers", self, self.remove)
         self._up, self._down = self._arrow("▲", "up", -1), self._arrow("▼", "down", 1)
         buttons = (add, self._duplicate, self._remove, self._up, self._down)
-        stacked(
+        fill_column(
             self,
             row_of(Label("n above", self), self.n_above, None, Label("Unit", self), self.unit_box),
             self.empty,
@@ -306,6 +306,7 @@ class LayerTable(OpticalTable):
             row_of(Label("n below", self), self.n_below, None, *buttons),
             row_of(self.preset_button, self.undo_button),
             self.drawing,
+            spacing=SPACING,
         )
 
     def _ambient(self, where: str) -> NumberBox:

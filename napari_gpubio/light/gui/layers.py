@@ -3,9 +3,11 @@
 import dataclasses
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from napari_gpubio.core.device import choose_device
 from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.operations.records import Operation
 from napari_gpubio.core.steps import Step
@@ -13,26 +15,19 @@ from napari_gpubio.core.text import file_name
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.panel import EnginePanel
 from napari_gpubio.light.gui.display import LayerDisplayBox
-from napari_gpubio.light.gui.layer_inputs import BeamBox, GridBox, McmlFiles, PresetBox, runs_text
+from napari_gpubio.light.gui.displayed import Displayed, DisplayOptions, display_layers, under_beam
+from napari_gpubio.light.gui.layer_inputs import OPENED, BeamBox, GridBox, McmlFile, PresetBox, read_mcml, write_mcml
 from napari_gpubio.light.gui.layer_table import LayerTable
 from napari_gpubio.light.gui.mode import OUTDATED, STILL_RUNNING, Mode
 from napari_gpubio.light.gui.phantom import PhantomBox, PhantomController, PhantomRequest
 from napari_gpubio.light.gui.plots import PlotController
-from napari_gpubio.light.gui.request import (
-    Displayed,
-    DisplayOptions,
-    LayerRequest,
-    display_layers,
-    layered_steps,
-    total_photons,
-    under_beam,
-)
 from napari_gpubio.light.gui.results import LayerResultBox
 from napari_gpubio.light.gui.run_box import LayerRunBox
 from napari_gpubio.light.gui.views import LayerView
 from napari_gpubio.light.io.mci import MciRun
 from napari_gpubio.light.layers.model import LayeredMedium
 from napari_gpubio.light.layers.napari_io import layer_colors
+from napari_gpubio.light.layers.operations import AddLayerPhotons, SimulateLayers
 from napari_gpubio.light.layers.result import LayeredResult
 from napari_gpubio.light.layers.settings import LayeredSettings
 
@@ -46,13 +41,13 @@ class LayerMode(Mode[LayeredResult]):
     display_box: LayerDisplayBox
     results: LayerResultBox
     view: LayerView
+    quick_photons, adds = 10_000, AddLayerPhotons
     make_layers = staticmethod(display_layers)
 
     def __init__(self, panel: EnginePanel, plots: PlotController, simulate_phantom: Callable[[Any], None]) -> None:
         super().__init__(panel, plots)
         self._fill()
         self.view = LayerView(self.viewer, self.display_box.show_legend, lambda: self.display_box.borders)
-        self.files = McmlFiles(self.request, self)
         self.phantoms = PhantomController(self.viewer, self._phantom_request, self.view.hide, simulate_phantom, self)
         self._connect_parts()
         self._connect()
@@ -81,12 +76,8 @@ class LayerMode(Mode[LayeredResult]):
         connect_all(
             (
                 (self.presets.chosen, self._on_chosen),
-                (self.presets.open_requested, self.files.ask_to_open),
-                (self.presets.save_requested, self.files.ask_to_save),
-                (self.files.runs_read, self._on_runs),
-                (self.files.result_read, self._display_read),
-                (self.files.status_changed, panel.show_status),
-                (self.files.error_occurred, panel.show_error),
+                (self.presets.open_requested, self._ask_to_open),
+                (self.presets.save_requested, self._ask_to_save),
                 (self.table.changed, self._on_layers),
                 (self.grid_box.changed, self._on_layers),
                 (self.run_box.changed, panel.forget_refusal),
@@ -105,10 +96,24 @@ class LayerMode(Mode[LayeredResult]):
 
     # -- inputs ---------------------------------------------------------------------------------------------------
 
-    def request(self) -> LayerRequest:
+    def draft(self) -> SimulateLayers:
         """Return the inputs; `InvalidInput` with the first problem."""
         settings = self.grid_box.applied_to(self.run_box.settings)
-        return LayerRequest(medium=self.table.medium(), settings=settings, device=self.panel.device)
+        return SimulateLayers(medium=self.table.medium(), settings=settings)
+
+    def take_draft(self) -> Callable[[], Operation]:
+        """Read the inputs, and return what returns their operation."""
+        draft = self.draft()
+        return lambda: draft
+
+    def take_over(self, operation: SimulateLayers) -> bool:
+        """Show layers, grid and photons of an operation."""
+        self._on_chosen(operation.medium, operation.settings)
+        return True
+
+    def operation_of(self, traced: LayeredResult) -> SimulateLayers:
+        """Return the operation of a result of which nothing else is known."""
+        return SimulateLayers(medium=traced.medium, settings=traced.settings)
 
     def _on_chosen(self, medium: LayeredMedium, settings: LayeredSettings) -> None:
         """Take over layers, grid and photons of a preset or a file."""
@@ -129,43 +134,37 @@ class LayerMode(Mode[LayeredResult]):
 
     def _on_change(self) -> None:
         """Follow a change of the inputs with a quick run, or report that the displayed result is older."""
+        if self._taking:
+            return
         if self.panel.running:
             self.panel.show_note(STILL_RUNNING)
             return
         self.panel.clear_message()
         try:
-            request = self.request()
+            draft = self.draft()
         except GpuBioError:
             self._quick.cancel()  # the problem is shown beside its input
             return
         if self.run_box.live:
-            self._quick.submit(request)
+            self.run_quickly(draft)
         else:
-            self.panel.show_status(OUTDATED if self._is_older(request) else "")
+            self.panel.show_status(OUTDATED if self._is_older(draft) else "")
 
-    def _is_older(self, request: LayerRequest) -> bool:
+    def _is_older(self, draft: SimulateLayers) -> bool:
         """Whether the displayed result is of other inputs than these, be it of fewer or more photons."""
         if self.view.displayed is None:
             return False
-        traced, photons = self.view.displayed.traced, request.settings.photons
-        inputs = (traced.medium, dataclasses.replace(traced.settings, photons=photons))
-        return inputs != (request.medium, request.settings)
+        traced = self.view.displayed.traced
+        settings = dataclasses.replace(traced.settings, photons=draft.settings.photons)
+        return (traced.medium, settings) != (draft.medium, draft.settings)
 
     # -- running --------------------------------------------------------------------------------------------------
 
-    def steps(
-        self, request: LayerRequest, stop: threading.Event, outdated: Callable[[], bool] | None = None
+    def quick_steps(
+        self, draft: SimulateLayers, device: str, stop: threading.Event, outdated: Callable[[], bool]
     ) -> Generator[Step, None, Displayed[LayeredResult]]:
-        """Return the run of the inputs, or a quick one."""
-        return layered_steps(request, stop, lambda: self.options, outdated=outdated)
-
-    def continue_steps(
-        self, shown: Displayed[LayeredResult], stop: threading.Event
-    ) -> Generator[Step, None, Displayed[LayeredResult]]:
-        """Return a run that continues a result."""
-        photons = total_photons(shown.traced, self.run_box.photons.value())
-        request = LayerRequest.continuing(shown, photons, self.panel.device)
-        return layered_steps(request, stop, lambda: self.options)
+        """Return a run of inputs."""
+        return self._shown(draft.steps(None, device=choose_device(device), stop=stop), draft, outdated)
 
     # -- displaying -----------------------------------------------------------------------------------------------
 
@@ -185,12 +184,21 @@ class LayerMode(Mode[LayeredResult]):
 
     # -- files and phantoms ---------------------------------------------------------------------------------------
 
-    def _on_runs(self, path: Path, runs: Sequence[MciRun]) -> None:
-        """Offer the runs of a file."""
+    def _ask_to_open(self) -> None:
+        self.results.files.ask_to_read("Open an MCML file", OPENED, read_mcml, self._on_mcml)
+
+    def _ask_to_save(self) -> None:
+        title, filters = "Save an MCML input file", "MCML (*.mci)"
+        self.results.files.ask_to_write(title, filters, "layers.mci", lambda: partial(write_mcml, self.draft()))
+
+    def _on_mcml(self, read: McmlFile) -> None:
+        """Offer the runs of a file, and display its result if it has one."""
         self.table.set_unit("1/cm")  # as in the file
-        self.presets.offer_runs(path, runs)
-        if text := runs_text(path, runs):
-            self.panel.show_note(text)
+        self.presets.offer_runs(read.path, read.runs)
+        if len(read.runs) > 1:
+            self.panel.show_note(f"{read.path.name} has {len(read.runs)} runs; choose one at the top.")
+        if read.result is not None:
+            self._display_read(read.result)
 
     def _display_read(self, result: LayeredResult) -> None:
         """Display a result that was read from a file."""
@@ -220,11 +228,6 @@ class LayerMode(Mode[LayeredResult]):
         )
 
     # -- the script -----------------------------------------------------------------------------------------------
-
-    def operation(self) -> Operation:
-        """Return the operation of the result that is shown, or of a run with the inputs as they stand."""
-        shown = self.results.displayed
-        return self.request().operation() if shown is None or shown.operation is None else shown.operation
 
     def script_files(self) -> dict[Any, str]:
         """Files that a script writes: the run, and its numbers, curves and picture as they are displayed."""

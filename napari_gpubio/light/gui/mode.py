@@ -3,39 +3,44 @@
 import dataclasses
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from types import SimpleNamespace
+from typing import Any, ClassVar, Generic, TypeVar
 
 from qtpy.QtCore import QObject, Signal
-from qtpy.QtWidgets import QVBoxLayout, QWidget
+from qtpy.QtWidgets import QWidget
 
+from napari_gpubio.core.device import choose_device
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.operations.records import Operation
+from napari_gpubio.core.operations.stores import run_steps
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.connections import connect_all
+from napari_gpubio.gui.forms import fill_column
 from napari_gpubio.gui.jobs import LatestJob, MakeSteps, Outcome
 from napari_gpubio.gui.panel import EnginePanel, RunDisplay, RunForm, heading
 from napari_gpubio.light.gui.display import DisplayBox
+from napari_gpubio.light.gui.displayed import Displayed, DisplayOptions, MadeBy, display_steps, with_previews
 from napari_gpubio.light.gui.plots import PlotController
-from napari_gpubio.light.gui.request import Displayed, DisplayOptions, display_steps
 from napari_gpubio.light.gui.results import LightResultBox
 from napari_gpubio.light.gui.run_box import RunBox
 from napari_gpubio.light.gui.views import LayerView, VoxelView
+from napari_gpubio.light.layers.operations import AddLayerPhotons
 from napari_gpubio.light.layers.result import LayeredResult
+from napari_gpubio.light.operations import AddPhotons
 from napari_gpubio.light.result import LightResult
 
 OUTDATED = "the displayed result predates this change; press Run"
 STILL_RUNNING = "The current run still uses the earlier inputs. Press Stop, then Run, to use the new ones."
 NOTHING_KEPT = "there is no result yet"
 Result = TypeVar("Result", bound=LightResult | LayeredResult)
-MakeRun = Callable[[threading.Event], Generator[Step, None, Any]]
-RunQuickly = Callable[[Any, threading.Event, Callable[[], bool]], Generator[Step, None, Displayed[Any]]]
+MakeQuickly = Callable[[threading.Event, Callable[[], bool]], Generator[Step, None, Displayed[Any]]]
 
 
 class QuickRuns(QObject):
-    """Runs few photons for the newest request.
+    """Runs few photons of the newest inputs.
 
-    ``run`` takes the request, the event that ends the run, and a function that returns whether a newer request waits.
     While ``must_wait`` returns True (the CPU backend is being compiled), a run is put off until `resume`.
     """
 
@@ -44,35 +49,37 @@ class QuickRuns(QObject):
     failed = Signal(str)
     _stepped = Signal(object)  # from the worker: number of the run, step
 
-    def __init__(self, run: RunQuickly, must_wait: Callable[[], bool], parent: QObject | None = None) -> None:
+    def __init__(self, must_wait: Callable[[], bool], parent: QObject | None = None) -> None:
         super().__init__(parent)
         self.busy = False
-        self._run, self._must_wait = run, must_wait
-        self._put_off: Any = None
+        self._must_wait = must_wait
+        self._put_off: tuple[MakeQuickly, bool] | None = None
         self._newest = 0
         self._rest = ""  # what the last quick run left to do
         self._job = LatestJob(self)
         self._job.finished.connect(self._on_finished)
         self._stepped.connect(self._on_step)
 
-    def submit(self, request: Any) -> None:
-        """Run this; one that is under way ends as soon as it has something to show."""
+    def submit(self, make: MakeQuickly, *, is_whole: bool) -> None:
+        """Run this; one that is under way ends as soon as it has something to show.
+
+        ``make`` takes the event that ends the run, and a function that returns whether a newer run waits; ``is_whole``:
+        it has all photons.
+        """
         if self._must_wait():
-            self._put_off = request
+            self._put_off = make, is_whole
             return
         self._put_off = None
         self._newest += 1
         self.busy = True
-        quick = request.quick()
-        self._rest = (
-            "; press Run for all of them" if quick.settings != request.settings else ", all that Photons asks for"
-        )
-        self._job.submit(self._steps(quick, self._newest))
+        self._rest = ", all that Photons asks for" if is_whole else "; press Run for all of them"
+        self._job.submit(self._steps(make, self._newest))
 
     def resume(self) -> None:
         """Run what was put off."""
         if self._put_off is not None:
-            self.submit(self._put_off)
+            make, is_whole = self._put_off
+            self.submit(make, is_whole=is_whole)
 
     def cancel(self) -> None:
         """End what runs and show nothing more of it."""
@@ -86,9 +93,9 @@ class QuickRuns(QObject):
         self.cancel()
         self._job.abandon()
 
-    def _steps(self, request: Any, number: int) -> MakeSteps:
+    def _steps(self, make: MakeQuickly, number: int) -> MakeSteps:
         def steps(stop: threading.Event) -> Generator[Step, None, tuple[int, Displayed[Any]]]:
-            inner = self._run(request, stop, lambda: self._newest != number)
+            inner = make(stop, lambda: self._newest != number)
             while True:
                 try:
                     step = next(inner)
@@ -127,34 +134,54 @@ class Mode(QWidget, RunForm, RunDisplay, Generic[Result]):
     display_box: DisplayBox
     results: LightResultBox[Result]
     view: VoxelView | LayerView
-    make_layers: Callable[[Any, DisplayOptions, Operation | None], Displayed[Any]]  # of a result, in a worker
+    quick_photons: ClassVar[int]
+    adds: ClassVar[type[AddPhotons] | type[AddLayerPhotons]]
+    make_layers: Callable[[Any, DisplayOptions, MadeBy], Displayed[Any]]  # of a result, in a worker
 
     def __init__(self, panel: EnginePanel, plots: PlotController) -> None:
         super().__init__(panel)
         self.panel, self.viewer, self.plots = panel, panel.viewer, plots
         self.options = DisplayOptions()
-        self._quick = QuickRuns(self.steps, panel.must_warm_up, self)
+        self._quick = QuickRuns(panel.must_warm_up, self)
         self._redraw = LatestJob(self)
-        self._make_run: MakeRun | None = None  # what the next run does instead of simulating the inputs
-        self._layout = QVBoxLayout(self)
-        self._layout.setContentsMargins(0, 0, 0, 0)
+        self._taking = False  # inputs over from a file or a session, which are no change
 
     # -- what a mode gives ----------------------------------------------------------------------------------------
 
-    def request(self) -> Any:
-        """Return the inputs; `InvalidInput` with the first problem."""
+    def draft(self) -> Any:
+        """Return the inputs, a record with settings; `InvalidInput` with the first problem."""
         raise NotImplementedError
 
-    def steps(
-        self, request: Any, stop: threading.Event, outdated: Callable[[], bool] | None = None
-    ) -> Generator[Step, None, Displayed[Result]]:
-        """Return the run of the inputs; a quick one ends with its first preview if it is outdated."""
+    def take_draft(self) -> Callable[[], Operation]:
+        """Read the inputs, and return what makes an operation of them."""
         raise NotImplementedError
 
-    def continue_steps(
-        self, shown: Displayed[Result], stop: threading.Event
+    def show_draft(self, operation: Operation) -> bool:
+        """Show an operation of the mode as the inputs, without a quick run; returns whether layers show all of it."""
+        self._quick.cancel()
+        self._taking = True
+        try:
+            is_shown = self.take_over(operation)
+        except GpuBioError as error:
+            self.panel.show_error(str(error))
+            return False
+        finally:
+            self._taking = False
+        self.panel.show_status(OUTDATED if self.view.displayed is not None else "")
+        return is_shown
+
+    def take_over(self, operation: Any) -> bool:
+        """Show an operation in the boxes; returns whether layers show all of it."""
+        raise NotImplementedError
+
+    def quick_steps(
+        self, draft: Any, device: str, stop: threading.Event, outdated: Callable[[], bool]
     ) -> Generator[Step, None, Displayed[Result]]:
-        """Return a run that continues a result with its own inputs."""
+        """Return a run of inputs that ends with its first preview if it is outdated, and is kept nowhere."""
+        raise NotImplementedError
+
+    def operation_of(self, traced: Result) -> Operation:
+        """Return the operation of a result of which nothing else is known."""
         raise NotImplementedError
 
     def requested_options(self) -> DisplayOptions:
@@ -188,22 +215,55 @@ class Mode(QWidget, RunForm, RunDisplay, Generic[Result]):
     # -- running --------------------------------------------------------------------------------------------------
 
     def make_steps(self, stop: threading.Event) -> Generator[Step, None, Any]:
-        """Read the inputs and return the run; that of the inputs, unless another one was requested."""
-        make, self._make_run = self._make_run, None
+        """Read the inputs and return the run."""
         self.options = self.requested_options()
-        steps = self.steps(self.request(), stop) if make is None else make(stop)
+        steps = self._run_steps(self.take_draft(), self.panel.device, stop)
         self._quick.cancel()
         return steps
 
+    def _run_steps(
+        self, draft: Callable[[], Operation], device: str, stop: threading.Event
+    ) -> Generator[Step, None, Displayed[Result]]:
+        yield Step(0, 1, "reading the inputs …")
+        operation = draft()
+        return (yield from self._shown(run_steps(operation, device=device, stop=stop), operation))
+
+    def _shown(
+        self, steps: Generator[Step, None, Any], made_by: MadeBy, outdated: Callable[[], bool] | None = None
+    ) -> Generator[Step, None, Any]:
+        """The steps of a run, whose results are displayed as the user wants them by then."""
+
+        def display(result: Any) -> Displayed[Result] | None:
+            return None if result is None else self.make_layers(result, self.options, made_by)
+
+        return with_previews(steps, display, outdated)
+
+    def run_quickly(self, draft: Any) -> None:
+        """Run few photons of inputs."""
+        settings = dataclasses.replace(draft.settings, photons=min(self.quick_photons, draft.settings.photons))
+        make = partial(self.quick_steps, dataclasses.replace(draft, settings=settings), self.panel.device)
+        self._quick.submit(make, is_whole=settings == draft.settings)
+
     def continue_run(self) -> None:
         """Trace more photons of the displayed result, whatever the inputs are now."""
-        self.run_as(lambda stop: self.continue_steps(self.needed_result(), stop))
+        self.panel.run_other(self._continue, self.show_result, preview=self.show_preview)
 
-    def run_as(self, make: MakeRun) -> None:
-        """Run something else than the inputs."""
-        if not self.panel.running:
-            self._make_run = make
-            self.panel.run()
+    def _continue(self, stop: threading.Event) -> Generator[Step, None, Displayed[Result]]:
+        """The run that continues a result: to its end if it was stopped, else with so many photons more."""
+        shown, photons = self.needed_result(), self.run_box.photons.value()
+        self.options = self.requested_options()
+        self._quick.cancel()
+        photons = shown.traced.launched + photons if shown.traced.complete else shown.traced.settings.photons
+        return self._added_steps(shown, photons, self.panel.device, stop)
+
+    def _added_steps(
+        self, shown: Displayed[Result], photons: int, device: str, stop: threading.Event
+    ) -> Generator[Step, None, Displayed[Result]]:
+        yield Step(shown.traced.launched, photons, "photons")
+        made = shown.operation or self.operation_of(shown.traced)
+        more = self.adds(run=made, photons=photons)
+        steps = more.steps(SimpleNamespace(run=shown.traced), device=choose_device(device), stop=stop)
+        return (yield from self._shown(steps, more if shown.traced.complete else made))
 
     def needed_result(self) -> Displayed[Result]:
         """The displayed result; `InvalidInput` if there is none."""
@@ -215,7 +275,10 @@ class Mode(QWidget, RunForm, RunDisplay, Generic[Result]):
 
     def show_result(self, result: Any) -> None:
         """Show what a run gave."""
-        self.show_preview(result)
+        if result is None:
+            self.panel.show_status("stopped")
+        else:
+            self.show_preview(result)
 
     def show_preview(self, preview: Displayed[Result]) -> None:
         """Show the layers and the numbers of a result, or of what a run has so far."""
@@ -247,13 +310,24 @@ class Mode(QWidget, RunForm, RunDisplay, Generic[Result]):
         name = self.view.keep()
         self.panel.show_status(f"{name} stays as it is; the next run adds a new layer" if name else NOTHING_KEPT)
 
+    # -- the script -----------------------------------------------------------------------------------------------
+
+    def operation(self) -> Operation:
+        """Return the operation of the result that is shown, or of a run with the inputs as they stand."""
+        shown = self.results.displayed
+        return (None if shown is None else shown.operation) or self.take_draft()()
+
+    @property
+    def is_at_hand(self) -> bool:
+        """Whether a result is shown whose operation can be known."""
+        return self.results.displayed is not None and self.results.displayed.made_by is not None
+
     # -- the inside -----------------------------------------------------------------------------------------------
 
     def _add_sections(self, sections: Sequence[tuple[str, Sequence[QWidget]]]) -> None:
         """Put parts below each other, under titles."""
-        for title, parts in sections:
-            for part in ([heading(title, self)] if title else []) + list(parts):
-                self._layout.addWidget(part)
+        titled = [[*([heading(title, self)] if title else []), *parts] for title, parts in sections]
+        fill_column(self, *(part for parts in titled for part in parts))
 
     def _connect_parts(self) -> None:
         box, results, panel = self.display_box, self.results, self.panel
@@ -284,12 +358,8 @@ class Mode(QWidget, RunForm, RunDisplay, Generic[Result]):
 
     def _redraw_as(self, options: DisplayOptions) -> None:
         if (displayed := self.view.displayed) is not None:
-            traced, made, later = displayed.traced, displayed.operation, displayed.later
-            self._redraw.submit(
-                lambda _stop: display_steps(
-                    lambda: dataclasses.replace(self.make_layers(traced, options, made), later=later)
-                )
-            )
+            make = partial(self.make_layers, displayed.traced, options, displayed.made_by)
+            self._redraw.submit(lambda _stop: display_steps(make))
 
     def _on_redrawn(self, outcome: Outcome) -> None:
         if outcome.error:

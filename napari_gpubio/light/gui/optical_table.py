@@ -4,18 +4,19 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from qtpy.QtCore import QPoint, Qt, Signal
-from qtpy.QtWidgets import QLayout, QMenu, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QMenu, QWidget
 
 from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.fields import ElidedComboBox
-from napari_gpubio.gui.forms import muted_label, text_button
+from napari_gpubio.gui.forms import fill_column, muted_label, text_button
 from napari_gpubio.gui.tables import CellView, Place
 from napari_gpubio.light.gui.optical_model import OpticalModel
 from napari_gpubio.light.gui.optical_rows import NUMBERS, THICKNESS, UNITS, PropertyRow, Recipe
 from napari_gpubio.light.gui.preset_dialog import PresetDialog
 
+SPACING = 4  # pixels between the parts of a table
 _PADDING = 9  # pixels on both sides of a cell
 _LONGEST, _MOST_MEASURED = 10, 500  # characters of a number, and rows, that determine a column's width
 _MEASURED = (*NUMBERS, "musp_per_mm", THICKNESS)
@@ -55,13 +56,10 @@ class TableMessage(QWidget):
         self.text = ""  # what is wrong or worth knowing
         self.problem_label, self._detail = muted_label(self), muted_label(self)
         self.problem_label.installEventFilter(self)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(2)
         for label in (self._detail, self.problem_label):
             label.setTextFormat(Qt.TextFormat.PlainText)
             label.hide()
-            layout.addWidget(label)
+        fill_column(self, self._detail, self.problem_label, spacing=2)
 
     @property
     def detail(self) -> str:
@@ -208,15 +206,6 @@ class OpticalTable(QWidget):
 
     def _on_context_menu(self, at: QPoint) -> None:
         self.menu.exec(self.view.viewport().mapToGlobal(at))
-
-
-def stacked(owner: QWidget, *parts: QWidget | QLayout) -> None:
-    """Put widgets and rows below each other."""
-    layout = QVBoxLayout(owner)
-    layout.setContentsMargins(0, 0, 0, 0)
-    layout.setSpacing(4)
-    for part in parts:
-        layout.addWidget(part) if isinstance(part, QWidget) else layout.addLayout(part)
 
 
 def _more(count: int, what: str) -> str:

@@ -12,7 +12,6 @@ from qtpy.QtWidgets import (
     QHeaderView,
     QTableWidget,
     QTableWidgetItem,
-    QVBoxLayout,
     QWidget,
 )
 
@@ -20,7 +19,16 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.numbers import position_text, short_number
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.fields import ElidedComboBox, NumberBox, NumberRow
-from napari_gpubio.gui.forms import ChoiceButtons, ParamForm, aligned_form, muted_label, row_label, row_of, text_button
+from napari_gpubio.gui.forms import (
+    ChoiceButtons,
+    ParamForm,
+    aligned_form,
+    fill_column,
+    muted_label,
+    row_label,
+    row_of,
+    text_button,
+)
 from napari_gpubio.gui.labels import Label
 from napari_gpubio.gui.layers import LayerBox, why_not_array
 from napari_gpubio.light.gui.optodes import Optodes, Placement
@@ -177,6 +185,10 @@ class SourceBox(QWidget):
         with QSignalBlocker(self._normal):
             self._normal.setChecked(placement.follows_normal)
 
+    def choose_pattern(self, pattern: Any) -> bool:
+        """Choose an image that is a pattern; returns whether there is one."""
+        return self.pattern_box.choose_where(lambda layer: np.array_equal(np.asarray(layer.data, np.float64), pattern))
+
     @property
     def pattern_layer(self) -> Any | None:
         """The image that is the source's pattern, if the source is of that kind."""
@@ -209,17 +221,13 @@ class SourceBox(QWidget):
     # -- the inside -----------------------------------------------------------------------------------------------
 
     def _build(self) -> None:
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(3)
         self._hint = muted_label(self, _EMPTY)
         self._given_note = muted_label(self)
         place = (self._hint, self._place_part())
         numbers = (self._which_part(), self.form, self._extra_part(), self._given_note, *place)
         self._warning = muted_label(self)
         self._warning.hide()
-        for part in (*numbers, self._warning):
-            layout.addWidget(part)
+        fill_column(self, *numbers, self._warning, spacing=3)
         self.form.changed.connect(self._on_form)
         self.pattern_box.currentIndexChanged.connect(self._on_pattern)
 
@@ -364,15 +372,10 @@ class DetectorBox(QWidget):
         self._remove = text_button("Remove", tip, self, lambda: self.remove_requested.emit(self._chosen()))
         tip = "Read sources and detectors of a SNIRF file, and snap them to the surface"
         load = text_button("Load optodes…", tip, self, self.load_requested.emit)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
         self._sensitivity = text_button(
             "", _SENSITIVITY, self, lambda: self.sensitivity_requested.emit(max(self._chosen()))
         )
-        for part in (self._empty, self._table):
-            layout.addWidget(part)
-        layout.addLayout(row_of(load, self._remove))
-        layout.addWidget(self._sensitivity)
+        fill_column(self, self._empty, self._table, row_of(load, self._remove), self._sensitivity)
 
     def _chosen(self) -> set[int]:
         rows = {index.row() for index in self._table.selectedIndexes()}

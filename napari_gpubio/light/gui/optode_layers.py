@@ -9,7 +9,7 @@ from napari.utils.colormaps.standardize_color import transform_color
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import IN_MM, KEY, carried
-from napari_gpubio.core.space import apply_affine, slice_steps_mm
+from napari_gpubio.core.space import apply_affine, slice_steps_mm, world_to_viewer
 from napari_gpubio.gui import theme
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.gui.labels import Position, Tissue, vector
@@ -171,10 +171,10 @@ class OptodeLayers:
         """Draw what is placed; ``source`` is the active one, or None."""
         size, self._width = MARKER * tissue.extent_mm, WIDTH * tissue.extent_mm
         self._step = slice_steps_mm(tissue.affine)
-        self._extent = np.sort(tissue.to_viewer(_ends(tissue)), axis=0)
+        self._extent = np.sort(world_to_viewer(_ends(tissue)), axis=0)
         self.reach = max(size / 2, float(self._step.max()))
-        self._strokes = [(tissue.to_viewer(s), c) for s, c in _strokes(optodes, source, tissue) if len(s)]
-        self._markers = tissue.to_viewer(np.reshape(list(optodes), (-1, 3)))
+        self._strokes = [(world_to_viewer(s), c) for s, c in _strokes(optodes, source, tissue) if len(s)]
+        self._markers = world_to_viewer(np.reshape(list(optodes), (-1, 3)))
         self._colors = [_color(optodes, index) for index in range(len(self._markers))]
         smallest = SMALLEST * tissue.extent_mm
         widths = [size] * len(optodes.sources) + [max(2 * d.radius_mm, smallest) for d in optodes.detectors]

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from qtpy.QtCore import Signal
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.space import world_to_viewer
 from napari_gpubio.gui.picking import MarkerTool
 from napari_gpubio.light.detectors import AnyDetector, Detector
 from napari_gpubio.light.gui.labels import Position, Sight, Tissue, Vector, vector
@@ -66,9 +67,9 @@ class Placement:
         normal = vector(inward_normal(tissue.labels, tissue.affine, self.entry_mm))
         return dataclasses.replace(self, direction=normal, follows_normal=True)
 
-    def entry_sight(self, sight: Sight, tissue: Tissue) -> Sight:
+    def entry_sight(self, sight: Sight) -> Sight:
         """Return the view through its entry that is, through itself, ``sight``."""
-        offset = np.subtract(*tissue.to_viewer([self.entry_mm, self.position_mm]))
+        offset = np.subtract(*world_to_viewer([self.entry_mm, self.position_mm]))
         if sight.hidden is not None:
             offset[sight.hidden] = 0.0
         return sight.moved(offset)
@@ -152,7 +153,7 @@ class Optodes:
         the mouse is beside the volume.
         """
         detector = marker - len(self.sources)
-        point = tissue.surface_under(sight if detector >= 0 else self.sources[marker].entry_sight(sight, tissue))
+        point = tissue.surface_under(sight if detector >= 0 else self.sources[marker].entry_sight(sight))
         if point is None:
             return None
         if detector >= 0:

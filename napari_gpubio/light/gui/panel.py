@@ -1,16 +1,20 @@
 """The dock widget "Light transport": light in voxels or in layers, with one Run, one device and one set of plots."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from qtpy.QtCore import QSignalBlocker
 from qtpy.QtWidgets import QWidget
 
+from napari_gpubio.core.operations.records import Operation
 from napari_gpubio.gui.forms import ChoiceButtons
 from napari_gpubio.gui.panel import EnginePanel
 from napari_gpubio.light.gui.layers import LayerMode
 from napari_gpubio.light.gui.mode import Mode
 from napari_gpubio.light.gui.plots import LAYERS, VOXELS, PlotController
 from napari_gpubio.light.gui.voxels import VoxelMode
+from napari_gpubio.light.layers.operations import SimulateLayers
+from napari_gpubio.light.operations import Simulate
 
 if TYPE_CHECKING:
     import napari.viewer
@@ -74,6 +78,18 @@ class LightPanel(EnginePanel):
             self.show_status("")
             entered.enter()
         entered.show()
+
+    def take_draft(self) -> Callable[[], Operation] | None:
+        """Read the inputs of the mode on screen, and return what makes an operation of them."""
+        return self.run_form.take_draft()
+
+    def show_draft(self, operation: Operation) -> bool:
+        """Show a run as the inputs of its mode; returns whether layers show all of it."""
+        mode = {Simulate: VOXELS, SimulateLayers: LAYERS}.get(type(operation))
+        if mode is None:
+            return False
+        self.set_mode(mode)
+        return self.run_form.show_draft(operation)
 
     def _mode(self, name: str) -> Mode[Any]:
         """The mode of a name, made if need be."""

@@ -71,13 +71,6 @@ class PhantomBox(QWidget):
         """What becomes of the layers."""
         return self._note.text()
 
-    def set_sizes(self, height_mm: float, across_mm: float, width_mm: float, *, cyclic: bool = False) -> None:
-        """Show other sizes."""
-        for box, value in ((self.height_box, height_mm), (self.across_box, across_mm), (self.width_box, width_mm)):
-            box.show_value(value)
-        self._cyclic.setChecked(cyclic)
-        self._show_note()
-
     def show_inputs(self, medium: LayeredMedium | None, grid: LayeredSettings | None) -> None:
         """Describe the layers (None while they are invalid) on a grid that the phantom should cover.
 

@@ -3,14 +3,14 @@
 from typing import Any
 
 from qtpy.QtCore import QObject, QSize
-from qtpy.QtWidgets import QTabWidget, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QTabWidget, QWidget
 
 from napari_gpubio.gui.docking import DockWindow
-from napari_gpubio.gui.forms import row_of
+from napari_gpubio.gui.forms import fill_column, row_of
+from napari_gpubio.light.gui.displayed import Displayed
 from napari_gpubio.light.gui.plots_detectors import DetectorPlot
 from napari_gpubio.light.gui.plots_layers import AnglePane, DepthPane, EscapePane, RadialPane
 from napari_gpubio.light.gui.plots_profile import ProfilePlot
-from napari_gpubio.light.gui.request import Displayed
 
 TITLE = "Light plots"
 VOXELS, LAYERS = "voxels", "layers"  # the two modes of the panel
@@ -45,9 +45,7 @@ class PlotWindow(QWidget):
                 row.setStretch(index, 1)
             page.setLayout(row)
             self.tabs.addTab(page, title)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.addWidget(self.tabs)
+        fill_column(self, self.tabs)
         self.setMinimumSize(320, 220)
         self.set_mode(mode)
         self.tabs.currentChanged.connect(self._draw)

@@ -10,12 +10,13 @@ from qtpy.QtWidgets import QHeaderView, QTableWidget, QTableWidgetItem, QVBoxLay
 from napari_gpubio.core.numbers import number_text
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui import theme
+from napari_gpubio.gui.forms import fill_column
 from napari_gpubio.gui.jobs import LatestJob, Outcome
 from napari_gpubio.gui.labels import Label
 from napari_gpubio.gui.number_table import CopyingTable
 from napari_gpubio.gui.tables import color_chip
+from napari_gpubio.light.gui.displayed import Displayed
 from napari_gpubio.light.gui.plots_axes import LogPlot
-from napari_gpubio.light.gui.request import Displayed
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.statistics import DetectorNumbers, TimeSpread, detector_numbers, label_name, time_spread
 
@@ -40,10 +41,7 @@ class DetectorPlot(QWidget):
         self.plot = LogPlot("Time of flight (ns)", "Detected weight (1/ns)", self)
         self.table = DetectorTable(self)
         self._found = QWidget(self)
-        inside = QVBoxLayout(self._found)
-        inside.setContentsMargins(0, 0, 0, 0)
-        inside.addWidget(self.plot, 1)
-        inside.addWidget(self.table)
+        fill_column(self._found, self.plot, self.table)  # the table is as high as its rows
         layout = QVBoxLayout(self)
         layout.setContentsMargins(4, 4, 4, 4)
         layout.addWidget(self._hint)

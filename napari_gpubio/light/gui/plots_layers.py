@@ -10,8 +10,8 @@ from napari_gpubio.gui import theme
 from napari_gpubio.gui.fields import ElidedComboBox, NumberBox
 from napari_gpubio.gui.forms import muted_label
 from napari_gpubio.gui.labels import Label
+from napari_gpubio.light.gui.displayed import Displayed
 from napari_gpubio.light.gui.plots_axes import LogPlot
-from napari_gpubio.light.gui.request import Displayed
 from napari_gpubio.light.layers.result import LayeredResult
 from napari_gpubio.light.layers.summary import (
     Curve,

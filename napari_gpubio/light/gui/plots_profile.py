@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from napari.layers import Shapes
 from qtpy.QtCore import QObject, Signal
-from qtpy.QtWidgets import QComboBox, QHBoxLayout, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QComboBox, QVBoxLayout, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import IN_MM, KEY, carried
@@ -17,10 +17,11 @@ from napari_gpubio.core.steps import Step
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import Connections
 from napari_gpubio.gui.fields import ElidedComboBox
+from napari_gpubio.gui.forms import row_of
 from napari_gpubio.gui.jobs import Job
 from napari_gpubio.gui.labels import Label
+from napari_gpubio.light.gui.displayed import Displayed
 from napari_gpubio.light.gui.plots_axes import LogPlot
-from napari_gpubio.light.gui.request import Displayed
 from napari_gpubio.light.model import OUTSIDE, Domain
 from napari_gpubio.light.profile import Profile, depth_profile, detector_profile, line_profile, theory_curve
 from napari_gpubio.light.result import LightResult
@@ -152,10 +153,9 @@ class ProfilePlot(QWidget):
         self._hint = Label(self)
         self._hint.setWordWrap(True)
         self.plot = LogPlot(X_TEXTS[DEPTH], "Fluence", self)
-        row = QHBoxLayout()
-        row.addWidget(Label("Along", self))
-        row.addWidget(self._choice)
-        row.addWidget(self._hint, 1)
+        row = row_of(Label("Along", self), self._choice, self._hint)
+        row.setStretch(0, 0)
+        row.setStretch(2, 1)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(4, 4, 4, 0)
         layout.addLayout(row)

@@ -9,11 +9,12 @@ import numpy as np
 import numpy.typing as npt
 import pyqtgraph
 from qtpy.QtCore import Qt
-from qtpy.QtWidgets import QDialog, QDialogButtonBox, QHBoxLayout, QTabWidget, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QDialog, QDialogButtonBox, QTabWidget, QVBoxLayout, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.fields import NumberBox
+from napari_gpubio.gui.forms import row_of
 from napari_gpubio.gui.labels import Label
 from napari_gpubio.gui.plots import ThemedPlot
 from napari_gpubio.light.gui.optical_rows import PropertyRow, unit_factor
@@ -171,13 +172,8 @@ class PresetDialog(QDialog):
     def _build(self) -> None:
         shared = Label("of every row that comes from a preset", self)
         shared.setStyleSheet(theme.MUTED_STYLE)
-        top = QHBoxLayout()
-        top.addWidget(Label("Wavelength", self))
-        top.addWidget(self.wavelength_box)
-        top.addWidget(shared)
-        top.addStretch(1)
         layout = QVBoxLayout(self)
-        layout.addLayout(top)
+        layout.addLayout(row_of(Label("Wavelength", self), self.wavelength_box, shared, None))
         layout.addWidget(self._tabs, 3)
         layout.addWidget(self._text)
         layout.addWidget(self._plot, 2)

@@ -264,9 +264,7 @@ def _rounded(law: PowerLaw) -> PowerLaw:
 
 
 def _box(names: Iterable[str], parent: QWidget) -> QComboBox:
-    box = ElidedComboBox(parent)
-    box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
-    box.setMinimumContentsLength(12)
+    box = ElidedComboBox(parent, characters=12)
     box.addItem(_OWN, "")
     for name in names:
         box.addItem(name, name)

@@ -9,12 +9,12 @@ from qtpy.QtWidgets import QAbstractItemView, QPushButton, QWidget
 
 from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.gui.file_dialogs import open_path, save_path
-from napari_gpubio.gui.forms import muted_label, row_of
+from napari_gpubio.gui.forms import fill_column, muted_label, row_of
 from napari_gpubio.gui.labels import Label
 from napari_gpubio.gui.tables import CHIP_PIXELS
 from napari_gpubio.light.gui.optical_model import NO_LABELS, PropertyModel, Rgba
 from napari_gpubio.light.gui.optical_rows import PropertyRow, Recipe
-from napari_gpubio.light.gui.optical_table import OpticalTable, OpticalView, stacked
+from napari_gpubio.light.gui.optical_table import SPACING, OpticalTable, OpticalView
 from napari_gpubio.light.gui.preset_dialog import wavelength_box
 from napari_gpubio.light.gui.preset_tissues import origins
 from napari_gpubio.light.io.table import read_table, write_table
@@ -193,8 +193,9 @@ class PropertyTable(OpticalTable):
         self.carried_note = muted_label(self)
         self.carried_note.hide()
         below = (self.message, self.carried_note)
-        stacked(self._filled, top, self.view, *below, row_of(self.preset_button, self.undo_button, more))
-        stacked(self, self.empty, self._filled)
+        buttons = row_of(self.preset_button, self.undo_button, more)
+        fill_column(self._filled, top, self.view, *below, buttons, spacing=SPACING)
+        fill_column(self, self.empty, self._filled, spacing=SPACING)
 
     def update_state(self, *_: Any) -> None:
         """Show what the model holds: table or hint, what is wrong, which buttons can be used."""

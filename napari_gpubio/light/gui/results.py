@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 
 from qtpy.QtCore import QLocale, QSignalBlocker, Signal
 from qtpy.QtGui import QDoubleValidator
-from qtpy.QtWidgets import QComboBox, QLineEdit, QWidget
+from qtpy.QtWidgets import QLineEdit, QWidget
 
 from napari_gpubio.core.napari_io import LayerData
 from napari_gpubio.core.numbers import seconds_text
@@ -22,8 +22,8 @@ from napari_gpubio.gui.number_table import Number
 from napari_gpubio.gui.results import ResultBox
 from napari_gpubio.light.findings import Finding, findings
 from napari_gpubio.light.gui.display import Strength
+from napari_gpubio.light.gui.displayed import Displayed
 from napari_gpubio.light.gui.plots import LAYERS, VOXELS, PlotController
-from napari_gpubio.light.gui.request import Displayed
 from napari_gpubio.light.io import save_result_steps, write_fluence_steps
 from napari_gpubio.light.io.mco import write_mco
 from napari_gpubio.light.io.results import load_layered_result, save_layered_result
@@ -176,10 +176,8 @@ class LightResultBox(ResultBox, Generic[Result]):
         self._made = Label(self)
         self._made.setWordWrap(True)
         self._continue = text_button("Continue", CONTINUE_TIP, self, self.continue_requested.emit)
-        self.unit_box = ElidedComboBox(self)
+        self.unit_box = ElidedComboBox(self, characters=12)
         self.unit_box.setToolTip("Unit of fluence; set the power or energy of the source under Display for more units")
-        self.unit_box.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
-        self.unit_box.setMinimumContentsLength(12)
         self.above.addLayout(row_of(self._made, self._continue))
         self.above.addLayout(row_of(self.unit_box, *self.choices()))
         self.add_button("Plots…", self.plot_tip, self.plots.open)

@@ -10,16 +10,14 @@ from qtpy.QtWidgets import (
     QCheckBox,
     QComboBox,
     QFormLayout,
-    QHBoxLayout,
     QLineEdit,
     QSlider,
-    QVBoxLayout,
     QWidget,
 )
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.gui.fields import ElidedComboBox, NumberBox, share_width
-from napari_gpubio.gui.forms import Folded, ParamForm, aligned_form, muted_label, row_label
+from napari_gpubio.gui.forms import Folded, ParamForm, aligned_form, fill_column, muted_label, row_label, row_of
 from napari_gpubio.gui.labels import Label
 from napari_gpubio.light.gui.layer_inputs import FIELDS
 from napari_gpubio.light.layers.settings import LayeredSettings
@@ -48,10 +46,7 @@ class PhotonBox(QWidget):
         )
         self.slider.valueChanged.connect(self._on_slider)
         self.text_box.editingFinished.connect(self._on_text)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.addWidget(self.slider, 1)
-        row.addWidget(self.text_box)
+        self.setLayout(row_of(self.slider, self.text_box))
         self.set_value(photons)
 
     def value(self) -> int:
@@ -120,7 +115,10 @@ class FacesBox(Folded):
         rows = QWidget(self)
         form = aligned_form(rows)
         for name in AXES:
-            form.addRow(row_label(f"{name}: first, last", _TIP, self), self._pair())
+            first, last = self._box(rows), self._box(rows)
+            row = row_of(first, last)
+            row.setStretch(1, 1)
+            form.addRow(row_label(f"{name}: first, last", _TIP, self), row)
         self.fold(rows)
 
     @property
@@ -136,20 +134,14 @@ class FacesBox(Folded):
         if set(faces) != {FACE_RULES[0]}:
             self.expand(animate=False)
 
-    def _pair(self) -> QWidget:
-        part = QWidget(self)
-        row = QHBoxLayout(part)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(3)
-        for _ in range(2):
-            index, box = len(self._boxes), ElidedComboBox(part)
-            box.addItems(FACE_RULES)
-            box.setToolTip(_TIP)
-            share_width(box)
-            box.currentTextChanged.connect(lambda rule, index=index: self._on_chosen(index, rule))
-            self._boxes.append(box)
-            row.addWidget(box, 1)
-        return part
+    def _box(self, parent: QWidget) -> QComboBox:
+        index, box = len(self._boxes), ElidedComboBox(parent)
+        box.addItems(FACE_RULES)
+        box.setToolTip(_TIP)
+        share_width(box)
+        box.currentTextChanged.connect(lambda rule: self._on_chosen(index, rule))
+        self._boxes.append(box)
+        return box
 
     def _on_chosen(self, index: int, rule: str) -> None:
         """The opposite face follows into a cycle, and out of it."""
@@ -176,11 +168,7 @@ class RunBox(QWidget):
         form.addRow(row_label("Photons", "Number of photon packets; more photons, less noise.", self), self.photons)
         self.add_rows(form)
         form.addRow(row_label("Preview", live_tip, self), self.live_box)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(3)
-        for part in (top, self.form, *self.parts_below()):
-            layout.addWidget(part)
+        fill_column(self, top, self.form, *self.parts_below(), spacing=3)
         for signal in (self.photons.changed, self.form.changed):
             signal.connect(lambda *_: self.changed.emit())
 
@@ -209,24 +197,21 @@ class VoxelRunBox(RunBox):
         super().__init__(LightSettings(halves=True), (), tip, parent)  # halves cost no time, and Clean needs them
         self._given = LightSettings().time_gates_ns  # kept to the last digit, equal or not, until the user changes them
         self.set_live(True)
-        for signal in (self.faces.changed, self._end.edited, self._gates.edited):
+        for signal in (self.faces.changed, self.end_box.edited, self.gates_box.edited):
             signal.connect(lambda *_: self.changed.emit())
 
     def add_rows(self, form: QFormLayout) -> None:
         """Add the time window."""
         tip = "Photons are followed up to this time."
-        part = QWidget(self)
-        row = QHBoxLayout(part)
-        row.setContentsMargins(0, 0, 0, 0)
-        self._end = NumberBox(0.0, 1000.0, LightSettings().time_gates_ns[-1], 4, self, arrows=True)
-        self._end.setToolTip("End of the last time gate")
-        self._gates = NumberBox(1, MOST_GATES, 1, 0, self, arrows=True)
-        self._gates.setToolTip("Number of equal time gates; a slider below the view steps through several")
-        for box, text in ((self._end, "in"), (self._gates, "gates")):
+        self.end_box = NumberBox(0.0, 1000.0, LightSettings().time_gates_ns[-1], 4, self, arrows=True)
+        self.end_box.setToolTip("End of the last time gate")
+        self.gates_box = NumberBox(1, MOST_GATES, 1, 0, self, arrows=True)
+        self.gates_box.setToolTip("Number of equal time gates; a slider below the view steps through several")
+        for box in (self.end_box, self.gates_box):
             share_width(box)
-            row.addWidget(box, 1)
-            row.addWidget(Label(text, self))
-        form.addRow(row_label("Time window (ns)", tip, self), part)
+        row = row_of(self.end_box, Label("in", self), self.gates_box, Label("gates", self))
+        row.setStretch(2, 1)
+        form.addRow(row_label("Time window (ns)", tip, self), row)
 
     def parts_below(self) -> tuple[QWidget, ...]:
         """Make the outer faces, and what a run needs."""
@@ -246,17 +231,12 @@ class VoxelRunBox(RunBox):
         """Show other settings; ``changed`` is emitted once."""
         with QSignalBlocker(self):
             self._given = settings.time_gates_ns
-            self._end.setValue(settings.time_gates_ns[-1])
-            self._gates.setValue(settings.gate_count)
+            self.end_box.setValue(settings.time_gates_ns[-1])
+            self.gates_box.setValue(settings.gate_count)
             self.photons.set_value(settings.photons)
             self.form.set_value(settings)
             self.faces.set_faces(settings.faces)
         self.changed.emit()
-
-    def set_gates(self, end_ns: float, count: int) -> None:
-        """Show another time window, in equal gates."""
-        self._end.setValue(end_ns)
-        self._gates.setValue(count)
 
     def show_need(self, text: str) -> None:
         """Show what a run needs."""
@@ -264,7 +244,7 @@ class VoxelRunBox(RunBox):
         self._need.setVisible(bool(text))
 
     def _edges(self) -> tuple[float, ...]:
-        end, count = self._end.value(), int(self._gates.value())
+        end, count = self.end_box.value(), int(self.gates_box.value())
         if count == len(self._given) - 1 and end == self._given[-1]:
             return self._given
         if not end > 0:

@@ -26,7 +26,7 @@ _SLANT_OF_SEVERAL = "One of them is a slanted rectangle: once one of them is cha
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class LoadedSources:
-    """Sources of a file or result, and what the panel showed of them at first.
+    """Sources of a file, result or session, and what the panel showed of them at first.
 
     Parameters
     ----------

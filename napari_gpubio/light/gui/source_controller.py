@@ -2,21 +2,24 @@
 
 import dataclasses
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from qtpy.QtCore import QObject, Signal
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
+from napari_gpubio.core.space import world_to_viewer
 from napari_gpubio.gui.connections import Connections, connect_all
 from napari_gpubio.gui.tables import typed_number
 from napari_gpubio.gui.views import SliceGuide
+from napari_gpubio.light.detectors import AnyDetector
 from napari_gpubio.light.gui.labels import Sight, Tissue
 from napari_gpubio.light.gui.optode_boxes import DetectorBox, PlaceBar, SourceBox
 from napari_gpubio.light.gui.optode_layers import OptodeLayers
 from napari_gpubio.light.gui.optodes import Optodes, OptodeTool, Placement, lifted
-from napari_gpubio.light.sources import Source
+from napari_gpubio.light.gui.several import LoadedSources
+from napari_gpubio.light.sources import AnySource, EmittingVolume, Isotropic, Pattern, Source, one_or_all
 from napari_gpubio.light.surface import clearance_mm, nearest_surface, source_problem
 
 NO_LABELS = "there are no labels; choose a Labels layer, or File › Open Sample › napari-gpubio › Head phantom"
@@ -53,6 +56,7 @@ class SourceController(QObject):
         self._viewer, self._bar, self._source_box, self._detector_box = viewer, bar, source_box, detector_box
         self._tissue = tissue
         self._active = True
+        self._loaded: LoadedSources | None = None  # of a file that has more than one, or of a session
         self._before: deque[Optodes] = deque(maxlen=_MOST_UNDO)  # to take changes back
         self._while_dragged: Optodes | None = None
         self._slices = SliceGuide(viewer, self._source_on_screen, self)
@@ -68,6 +72,15 @@ class SourceController(QObject):
         if self.shown.source is None:
             raise InvalidInput(NO_SOURCE)
         return self._source_box.complete_source(self._start_of(self.shown.source))
+
+    def sources(self) -> AnySource:
+        """Return the active source, or all those of a file or a session while none of them is changed; see `source`."""
+        loaded, placement = self._loaded, self.shown.source
+        if loaded is not None and placement is not None:
+            box = self._source_box
+            if loaded.is_shown(self.shown, box.source_at(placement), box.pattern_layer):
+                return one_or_all(loaded.sources)
+        return self.source()
 
     @property
     def shown(self) -> Optodes:
@@ -95,6 +108,26 @@ class SourceController(QObject):
         """Replace all sources and detectors, and show where the first source is."""
         self._take(optodes)
         self.go_to_source()
+
+    def load_sources(
+        self, sources: tuple[Source, ...], detectors: Sequence[AnyDetector], *, is_draft: bool = False
+    ) -> None:
+        """Show sources, of which the first is active, and detectors; ``is_draft``: of a session, whose view stays."""
+        source, box = sources[0], self._source_box
+        if isinstance(source, EmittingVolume):
+            source = Isotropic(position_mm=source.position_mm)
+        if isinstance(source, Pattern) and not box.choose_pattern(source.pattern):
+            image = self._viewer.add_image(source.pattern, name="source pattern", visible=False, units=("mm", "mm"))
+            box.pattern_box.choose(image)
+        box.set_source(source)
+        optodes, self._loaded = Optodes.of(sources, detectors), None
+        if len(sources) > 1 or (is_draft and source is sources[0]):
+            first = box.source_at(optodes.sources[0])
+            self._loaded = LoadedSources(sources, optodes, first, box.pattern_layer)  # before a quick run begins
+        if is_draft:
+            self._take(optodes)
+        else:
+            self.load(optodes)
 
     def refresh(self) -> None:
         """Show sources and detectors in the boxes and on screen; sizes that do not fit are a warning."""
@@ -213,12 +246,12 @@ class SourceController(QObject):
     def _markers(self) -> Any:
         tissue = self._tissue()
         positions = list(self.optodes)
-        return [] if tissue is None or not positions else tissue.to_viewer(positions)
+        return [] if tissue is None or not positions else world_to_viewer(positions)
 
     def _source_on_screen(self) -> Any:
         """Viewer position of the active source, or None."""
         tissue, source = self._tissue(), self.optodes.source
-        return None if tissue is None or source is None else tissue.to_viewer(source.position_mm)
+        return None if tissue is None or source is None else world_to_viewer(source.position_mm)
 
     # -- what the user does ---------------------------------------------------------------------------------------
 

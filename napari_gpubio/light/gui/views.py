@@ -12,7 +12,7 @@ from napari_gpubio.core.quantity import Quantity
 from napari_gpubio.gui.actions import MADE_OF
 from napari_gpubio.gui.connections import Connection, Connections
 from napari_gpubio.gui.views import camera_of
-from napari_gpubio.light.gui.request import Displayed
+from napari_gpubio.light.gui.displayed import Displayed
 from napari_gpubio.light.layers.napari_io import AXIS_UNITS, border_layers
 from napari_gpubio.light.layers.result import LayeredResult
 from napari_gpubio.light.result import LightResult
@@ -132,12 +132,8 @@ class VoxelView(ResultView):
                 added |= self._display_part(part, displayed.layers[part])
             else:
                 self.remove(part)
-        if self._aside and (self.displayed is None or displayed.result is not self.displayed.result):
-            self._aside, fluence = False, self._needed_layer()
-            fluence.visible = True
-            for layer in self._viewer.layers:
-                if carried(layer, MADE_OF) is not None:  # of the result before
-                    layer.visible = False
+        if self.displayed is None or displayed.result is not self.displayed.result:
+            self.end_aside()
         self.displayed = displayed  # at the end: a layer that is replaced counts as removed by the user
         self._update_legend()
         if added:
@@ -155,6 +151,15 @@ class VoxelView(ResultView):
         layer = self.layer()
         if layer is not None and layer.visible:
             layer.visible, self._aside = False, True
+
+    def end_aside(self) -> None:
+        """Show the fluence that was set aside, and no more what was made of the result before."""
+        layer = self.layer()
+        if self._aside and layer is not None:
+            self._aside, layer.visible = False, True
+            for other in self._viewer.layers:
+                if carried(other, MADE_OF) is not None:
+                    other.visible = False
 
     def adopt(self, layer: Any) -> None:
         """Take a fluence layer that came from a file as the panel's own; one that is there stays with the user."""
@@ -177,11 +182,6 @@ class VoxelView(ResultView):
     def _list_events(self) -> tuple[Connection, ...]:
         layers, dims = self._viewer.layers.events, self._viewer.dims.events
         return (dims.point, self._update_legend), (layers.removed, self._on_removed)
-
-    def _needed_layer(self) -> Any:
-        layer = self.layer()
-        assert layer is not None
-        return layer
 
     def _display_part(self, part: str, made: LayerData) -> bool:
         data, keywords, _ = made

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -10,50 +10,41 @@ import numpy as np
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.napari_io import carried
+from napari_gpubio.core.numbers import memory_text
 from napari_gpubio.core.operations.records import Operation
+from napari_gpubio.core.operations.stores import STORE
 from napari_gpubio.core.steps import Step
 from napari_gpubio.core.text import file_name
 from napari_gpubio.gui.actions import ActionBar, FindOutput, ResultAction, ResultContext
 from napari_gpubio.gui.connections import Connections, connect_all
-from napari_gpubio.gui.file_dialogs import open_path
 from napari_gpubio.gui.jobs import LatestJob, Outcome
 from napari_gpubio.gui.panel import EnginePanel
 from napari_gpubio.light.detectors import AnyDetector
 from napari_gpubio.light.gui.display import VoxelDisplayBox
-from napari_gpubio.light.gui.domains import Domains, Volume, opened
+from napari_gpubio.light.gui.displayed import Displayed, display_steps, display_voxels, fluence_of
+from napari_gpubio.light.gui.domains import Domains, Volume, VoxelDraft, layer_of_tissue, opened, operation_of
 from napari_gpubio.light.gui.fibers import FiberBox, names_of
 from napari_gpubio.light.gui.labels import LabelBox, LabelSource
 from napari_gpubio.light.gui.mode import OUTDATED, STILL_RUNNING, Mode
 from napari_gpubio.light.gui.optode_boxes import DetectorBox, PlaceBar, SourceBox
-from napari_gpubio.light.gui.optodes import Optodes, montage_of
+from napari_gpubio.light.gui.optodes import montage_of
 from napari_gpubio.light.gui.plots import PlotController
 from napari_gpubio.light.gui.property_table import PropertyTable
-from napari_gpubio.light.gui.request import (
-    Displayed,
-    SensitivityMap,
-    VoxelRequest,
-    continue_voxel_steps,
-    display_steps,
-    display_voxels,
-    fluence_of,
-    needed_memory_steps,
-    operation_of,
-    sensitivity_steps,
-    total_photons,
-    voxel_steps,
-)
 from napari_gpubio.light.gui.results import VoxelResultBox
 from napari_gpubio.light.gui.run_box import VoxelRunBox
-from napari_gpubio.light.gui.several import LoadedSources, case_notes, input_notes, shown_source
-from napari_gpubio.light.gui.source_controller import NO_LABELS, NO_SOURCE, SourceController
+from napari_gpubio.light.gui.sensitivity import SensitivityMap, sensitivity_steps
+from napari_gpubio.light.gui.several import case_notes, input_notes, shown_source
+from napari_gpubio.light.gui.source_controller import NO_LABELS, SourceController
 from napari_gpubio.light.gui.views import SENSITIVITY_STYLE, VoxelView
 from napari_gpubio.light.io.nirs import read_nirs
 from napari_gpubio.light.io.snirf import Optodes as Probe
 from napari_gpubio.light.io.snirf import read_snirf
 from napari_gpubio.light.napari_io import result_of
+from napari_gpubio.light.operations import AddPhotons, Simulate, WithFibers
 from napari_gpubio.light.result import LightResult
+from napari_gpubio.light.run import needed_memory, simulate_steps
 from napari_gpubio.light.settings import LightCase, LightSettings
-from napari_gpubio.light.sources import AnySource, EmittingVolume, Isotropic, Pattern, Source, all_sources
+from napari_gpubio.light.sources import Source, all_sources
 from napari_gpubio.light.summary import sensitivity_rows
 
 
@@ -64,7 +55,9 @@ class VoxelMode(Mode[LightResult]):
     display_box: VoxelDisplayBox
     results: VoxelResultBox
     view: VoxelView
+    quick_photons, adds = 100_000, AddPhotons
     make_layers = staticmethod(display_voxels)
+    operation_of = staticmethod(operation_of)
 
     def __init__(self, panel: EnginePanel, plots: PlotController) -> None:
         super().__init__(panel, plots)
@@ -73,12 +66,7 @@ class VoxelMode(Mode[LightResult]):
         self._need, self._load = LatestJob(self), LatestJob(self)
         inserted = self.viewer.layers.events.inserted
         self._loaded = Connections(lambda: ((inserted, self._on_inserted),))
-        self._done: tuple[LightResult | None, dict[str, FindOutput]] = (
-            None,
-            {},
-        )  # with a result, by the files of scripts
-        self._several: LoadedSources | None = None  # of a file, where it has more than one
-        self._taking = False  # inputs over from a file, which are no change
+        self._done: tuple[LightResult | None, dict[str, FindOutput]] = None, {}  # with a result, by files of scripts
         self._fill()
         self.controller = SourceController(
             self.viewer, self.place_bar, self.source_box, self.detector_box, lambda: self._labels.tissue, self
@@ -160,30 +148,33 @@ class VoxelMode(Mode[LightResult]):
 
     # -- inputs ---------------------------------------------------------------------------------------------------
 
-    def request(self) -> VoxelRequest:
+    def draft(self) -> VoxelDraft:
         """Return the inputs; `InvalidInput` with the first problem."""
-        return VoxelRequest(
+        return VoxelDraft(
             volume=self._volume(),
-            source=self._request_source(),
+            source=self.controller.sources(),
             detectors=self.controller.shown.detectors,
             settings=self.run_box.settings,
-            device=self.panel.device,
         )
 
-    def _request_source(self) -> AnySource:
-        """The source on show, or all those of a file while none of them is changed."""
-        loaded = self._several
-        pattern = self.source_box.pattern_layer
-        if loaded is not None and loaded.is_shown(self.controller.shown, self._placed_source(), pattern):
-            return loaded.sources
-        return self.controller.source()
+    def take_draft(self) -> Callable[[], Operation]:
+        """Read the inputs, and return what makes an operation of them."""
+        return partial(self.draft().operation, self._domains)
 
-    def _placed_source(self) -> Source:
-        """The active source, without its pattern."""
-        placement = self.controller.shown.source
-        if placement is None:
-            raise InvalidInput(NO_SOURCE)
-        return self.source_box.source_at(placement)
+    def take_over(self, operation: Simulate) -> bool:
+        """Show labels, fibers, sources, detectors and settings of an operation."""
+        tissue: Any = operation.tissue
+        fibers = tissue.of if isinstance(tissue.of, WithFibers) else None
+        plain: Any = tissue if fibers is None else fibers.tissue
+        layer = layer_of_tissue(self.viewer, plain)
+        self.labels_box.choose(layer)
+        self.labels_box.settle()
+        self._on_labels()
+        has_fibers = self.fiber_box.show_draft(fibers)
+        sources = operation.whole_sources(map(STORE.array, operation.patterns))
+        notes = self._set_inputs(sources, operation.detectors, operation.settings, is_draft=True)
+        self._show_notes(notes)
+        return has_fibers
 
     def _volume(self) -> Volume:
         tissue, layer = self._labels.tissue, self._labels.layer
@@ -205,12 +196,8 @@ class VoxelMode(Mode[LightResult]):
         self.controller.place_source(position_mm, snap=snap)
 
     def load_optodes(self, path: str | Path) -> None:
-        """Take sources and detectors from a SNIRF file, snapped to the surface; problems are shown as a sentence.
-
-        The file is read in a worker.
-        """
-        reader = read_nirs if Path(path).suffix.lower() == ".nirs" else read_snirf
-        self.results.files.read(Path(path), reader, self._place_optodes)
+        """Take sources and detectors from a SNIRF file, read in a worker, snapped to the surface."""
+        self.results.files.read(Path(path), _read_probe, self._place_optodes)
 
     def _place_optodes(self, read: Probe) -> None:
         try:
@@ -224,8 +211,8 @@ class VoxelMode(Mode[LightResult]):
         self.panel.show_note(montage.summary)
 
     def _ask_for_optodes(self) -> None:
-        if path := open_path(self, "Load optodes", "Probes (*.snirf *.nirs)"):
-            self.load_optodes(path)
+        files, filters = self.results.files, "Probes (*.snirf *.nirs)"
+        files.ask_to_read("Load optodes", filters, _read_probe, self._place_optodes)
 
     # -- the labels -----------------------------------------------------------------------------------------------
 
@@ -264,23 +251,11 @@ class VoxelMode(Mode[LightResult]):
         self.table.show_carried(self._labels.domain, has_fibers=self.fiber_box.value is not None)
 
     def _set_inputs(
-        self, sources: tuple[Source, ...], detectors: tuple[AnyDetector, ...], settings: LightSettings
+        self, sources: tuple[Source, ...], detectors: Sequence[AnyDetector], settings: LightSettings, **how: bool
     ) -> tuple[str, ...]:
-        """Show sources, of which the first is active, detectors and settings of a file; return notes on them."""
-        source = sources[0]
-        if isinstance(source, EmittingVolume):
-            source = Isotropic(position_mm=source.position_mm)
-        if isinstance(source, Pattern):
-            image = self.viewer.add_image(source.pattern, name="source pattern", visible=False, units=("mm", "mm"))
-            self.source_box.pattern_box.choose(image)
-        self.source_box.set_source(source)
+        """Show sources, detectors and settings of a file or a session; return notes on them."""
         self.run_box.set_settings(settings)
-        optodes, self._several = Optodes.of(sources, detectors), None
-        if len(sources) > 1:
-            first = self.source_box.source_at(optodes.sources[0])
-            pattern = self.source_box.pattern_layer
-            self._several = LoadedSources(sources, optodes, first, pattern)  # before a quick run begins
-        self.controller.load(optodes)
+        self.controller.load_sources(sources, detectors, **how)
         return input_notes(sources, detectors)
 
     def _on_counted(self, labels: tuple[int, ...]) -> None:
@@ -307,7 +282,7 @@ class VoxelMode(Mode[LightResult]):
             self.panel.show_status(OUTDATED if self.view.displayed is not None else "")
             return
         try:
-            request = self.request()
+            draft = self.draft()
         except GpuBioError as error:
             self._quick.cancel()
             self._on_run_finished()
@@ -315,7 +290,7 @@ class VoxelMode(Mode[LightResult]):
                 self.panel.show_error(str(error))
             return
         self.panel.clear_message()
-        self._quick.submit(request)
+        self.run_quickly(draft)
 
     def on_quick_failed(self, sentence: str) -> None:
         """A quick run failed; what the source box already shows is not repeated."""
@@ -336,26 +311,28 @@ class VoxelMode(Mode[LightResult]):
             self._need.cancel()
             self.run_box.show_need("")
             return
-        self._need.submit(lambda _stop: needed_memory_steps(volume, self._domains, settings, device))
+        self._need.submit(lambda _stop: self._need_steps(volume, settings, device))
+
+    def _need_steps(self, volume: Volume, settings: LightSettings, device: str) -> Generator[Step, None, str]:
+        yield Step(0, 1, "reading the labels …")
+        memory = needed_memory(self._domains.of(volume), settings, device, previews=True)
+        return f"Needs about {memory_text(memory.total)} of memory."
 
     # -- running --------------------------------------------------------------------------------------------------
 
-    def steps(
-        self, request: VoxelRequest, stop: threading.Event, outdated: Callable[[], bool] | None = None
+    def quick_steps(
+        self, draft: VoxelDraft, device: str, stop: threading.Event, outdated: Callable[[], bool]
     ) -> Generator[Step, None, Displayed[LightResult]]:
-        """Return the run of the inputs, or a quick one."""
-        return voxel_steps(request, self._domains, stop, lambda: self.options, outdated=outdated)
-
-    def continue_steps(
-        self, shown: Displayed[LightResult], stop: threading.Event
-    ) -> Generator[Step, None, Displayed[LightResult]]:
-        """Return a run that continues a result."""
-        photons = total_photons(shown.traced, self.run_box.photons.value())
-        return continue_voxel_steps(shown, photons, self.panel.device, stop, lambda: self.options)
+        """Return a run of inputs without a denoiser's guide; their operation is found when it is needed."""
+        yield Step(0, draft.settings.photons, "reading the labels …")
+        domain, later = self._domains.of(draft.volume), cache(partial(draft.operation, self._domains))
+        how: dict[str, Any] = {"detectors": draft.detectors, "device": device, "stop": stop}
+        steps = simulate_steps(domain, draft.source, draft.settings, **how)
+        return (yield from self._shown(steps, later, outdated))
 
     def find_sensitivity(self, detector: int) -> None:
         """Show where a change of absorption changes what a detector detects."""
-        self.run_as(lambda stop: self._sensitivity_steps(detector, stop))
+        self.panel.run_other(lambda stop: self._sensitivity_steps(detector, stop), self._show_sensitivity)
 
     def _sensitivity_steps(self, index: int, stop: threading.Event) -> Generator[Step, None, SensitivityMap]:
         result = self.needed_result().result
@@ -363,6 +340,7 @@ class VoxelMode(Mode[LightResult]):
         simulated = result.single_source("a sensitivity")
         if not all(np.allclose(getattr(simulated, of), getattr(source, of)) for of in ("position_mm", "direction")):
             raise InvalidInput("the source has moved since the result was made; press Run first")
+        self._quick.cancel()
         name = detector.name or f"detector {index + 1}"
         return sensitivity_steps(result, detector, name, self.panel.device, stop, self.options)
 
@@ -377,13 +355,11 @@ class VoxelMode(Mode[LightResult]):
         super().show_preview(preview)
         self.actions.setHidden(self.isHidden())
 
-    def show_result(self, result: Displayed[LightResult] | SensitivityMap) -> None:
+    def show_result(self, result: Displayed[LightResult] | None) -> None:
         """Show what a run gave."""
-        if isinstance(result, SensitivityMap):
-            self._show_sensitivity(result)
-            return
-        self.show_preview(result)
-        if not result.traced.complete:
+        super().show_result(result)
+        self.view.end_aside()  # also where a run gives what it gave before
+        if result is not None and not result.traced.complete:
             self.panel.show_status(f"stopped after {result.traced.launched:,} photons; Continue adds photons")
 
     def _show_sensitivity(self, found: SensitivityMap) -> None:
@@ -400,7 +376,7 @@ class VoxelMode(Mode[LightResult]):
         layers, set_aside = {"fluence": self.view.layer(), "labels": self._labels.layer}, self.view.set_aside
         try:
             shown = self.needed_result()
-            made, record = partial(_operation_of, shown), partial(self._record, shown.result)
+            made, record = lambda: shown.operation, partial(self._record, shown.result)
             action.start(ResultContext(self.panel, shown.result, layers, self.options, set_aside, made, record))
         except GpuBioError as error:
             self.panel.show_error(str(error))
@@ -454,14 +430,6 @@ class VoxelMode(Mode[LightResult]):
 
     # -- the script -----------------------------------------------------------------------------------------------
 
-    def operation(self) -> Operation:
-        """Return the operation of the result that is shown, or of a run with the inputs as they stand."""
-        shown = self.results.displayed
-        if shown is not None and (made := _operation_of(shown)) is not None:
-            return made
-        request = self.request()
-        return operation_of(request, self._domains.of(request.volume))
-
     def script_files(self) -> dict[Any, str]:
         """Files that a script writes: the run, its fluence as it is displayed, and what was made of it since."""
         made, shown = self.operation(), self.results.displayed
@@ -474,6 +442,5 @@ class VoxelMode(Mode[LightResult]):
         return {made.output(): f"{name}.npz", fluence.output(): f"{name} fluence.nii.gz", **since}
 
 
-def _operation_of(shown: Displayed[LightResult]) -> Operation | None:
-    """What makes a result that is shown."""
-    return shown.operation or (shown.later() if shown.later is not None else None)
+def _read_probe(path: Path) -> Probe:
+    return read_nirs(path) if path.suffix.lower() == ".nirs" else read_snirf(path)

@@ -1,7 +1,7 @@
 """Runs of light in voxels: they are simulated, go on, and are opened."""
 
 import dataclasses
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,13 +69,18 @@ class Simulate(Operation, verb="simulate-light", makes={"run": LightResult}):
 
     def steps(self, data: Any, **run: Any) -> Generator[Step, None, LightResult]:
         """Simulate it; where there are halves, with the guide of a denoiser."""
-        patterns = iter(data.patterns or ())
+        source = one_or_all(self.whole_sources(data.patterns or ()))
+        steps = simulate_steps(data.tissue, source, self.settings, detectors=self.detectors, **run)
+        return (yield from guided_steps(steps, device=run["device"]))
+
+    def whole_sources(self, patterns: Iterable[Any]) -> tuple[Source, ...]:
+        """Return the sources with the arrays of their patterns."""
+        arrays = iter(patterns)
         sources: list[Source] = []
         for one in self.sources:
             whole: Any = {PatternArea: Pattern, EmittingBox: EmittingVolume}.get(type(one))
-            sources.append(one if whole is None else one.changed_to(whole, pattern=next(patterns)))
-        steps = simulate_steps(data.tissue, one_or_all(tuple(sources)), self.settings, detectors=self.detectors, **run)
-        return (yield from guided_steps(steps, device=run["device"]))
+            sources.append(one if whole is None else one.changed_to(whole, pattern=next(arrays)))
+        return tuple(sources)
 
 
 _AREA: dict[type[Source], type[Source]] = {Pattern: PatternArea, EmittingVolume: EmittingBox}

@@ -3,13 +3,12 @@
 import pytest
 
 from napari_gpubio.core.napari_io import KEY
-from napari_gpubio.light.gui import request
 from napari_gpubio.light.gui.property_table import PropertyTable
 from napari_gpubio.light.napari_io import labels_layer
 from napari_gpubio.light.settings import LightCase
-from tests.dock_widgets import Held, until_the_end
+from tests.dock_widgets import until_the_end
 from tests.light.gui import panel_samples
-from tests.light.gui.panel_samples import LEFT, add_ball, add_panel, ball, go_to, settle
+from tests.light.gui.panel_samples import LEFT, add_ball, add_panel, ball, go_to, held_in_voxels, settle
 from tests.light.gui.property_samples import COLORS, medium
 from tests.light.result_samples import sample_result
 
@@ -39,7 +38,7 @@ def shown(panel, qtbot):
 @pytest.fixture
 def held(monkeypatch):
     """Holds every run back until ``go`` is set."""
-    yield from Held(monkeypatch, request, "simulate_steps").until_the_end()
+    yield from held_in_voxels(monkeypatch).until_the_end()
 
 
 @pytest.fixture

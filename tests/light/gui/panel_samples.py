@@ -9,13 +9,14 @@ from qtpy.QtWidgets import QCheckBox, QComboBox, QTableWidget
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.core.space import viewer_to_world, world_to_viewer
 from napari_gpubio.gui.jobs import LatestJob
-from napari_gpubio.light.gui import LightPanel
+from napari_gpubio.light.gui import LightPanel, voxels
 from napari_gpubio.light.gui.labels import LabelSource
 from napari_gpubio.light.gui.mode import QuickRuns
 from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.napari_io import labels_layer, read_layers, result_of
+from napari_gpubio.light.operations import runs
 from napari_gpubio.light.surface import label_at
-from tests.dock_widgets import Mouse, docked, press_and_wait, show_slices_at, wait_until
+from tests.dock_widgets import Held, Mouse, docked, press_and_wait, show_slices_at, wait_until
 
 FEW = 2000  # photons of a run
 RADIUS, CORE = 20.0, 12.0
@@ -154,6 +155,26 @@ def outwards(world):
 
 def degrees_between(a, b):
     return np.degrees(np.arccos(np.clip(np.dot(a, b), -1.0, 1.0)))
+
+
+def set_gates(run_box, end_ns, count):
+    """Type another time window, in equal gates."""
+    run_box.end_box.setValue(end_ns)
+    run_box.gates_box.setValue(count)
+
+
+def set_strength(box, power_mw=0.0, energy_j=0.0):
+    """Type power and energy of a source, without an exposure."""
+    for field, value in ((box.power_box, power_mw), (box.exposure_box, 0.0), (box.energy_box, energy_j)):
+        field.show_value(value)
+    box.strength_changed.emit()
+
+
+def held_in_voxels(monkeypatch):
+    """Holds every run in voxels back, and every quick one, until ``go`` is set."""
+    held = Held(monkeypatch, runs, "simulate_steps")
+    monkeypatch.setattr(voxels, "simulate_steps", runs.simulate_steps)
+    return held
 
 
 def held_run(qtbot, panel, held):

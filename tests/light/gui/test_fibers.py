@@ -121,16 +121,16 @@ def test_fibers_are_found_once_while_optical_properties_change(viewer, panel, fi
     panel.voxels.run_box.set_live(False)
     panel.voxels.place_source(LEFT)
     domains = Domains()
-    first = domains.of(panel.voxels.request().volume)
-    assert domains.of(panel.voxels.request().volume) is first
+    first = domains.of(panel.voxels.draft().volume)
+    assert domains.of(panel.voxels.draft().volume) is first
     monkeypatch.setattr("napari_gpubio.light.gui.domains.fiber_map", None)  # would not be called again
     panel.voxels.table.model.type_in({(0, 3): "1.5"})
-    second = domains.of(panel.voxels.request().volume)
+    second = domains.of(panel.voxels.draft().volume)
     assert second.medium(1).mus_per_mm == 1.5
     ratio = second.mus_tensor_per_mm[25, 3, 10, 2] / first.mus_tensor_per_mm[25, 3, 10, 2]
     assert ratio == pytest.approx(1.5, rel=1e-5)
     fiber_box.choice.setCurrentIndex(0)
-    assert not domains.of(panel.voxels.request().volume).is_anisotropic
+    assert not domains.of(panel.voxels.draft().volume).is_anisotropic
 
 
 def test_labels_that_go_are_not_offered_and_a_chosen_one_is_marked(viewer, fiber_box):

@@ -42,13 +42,13 @@ def kind_of(box, kind, **sizes):
 
 def test_a_sector_of_a_file_stays_with_the_kinds_that_have_one(empty, box, open_mcx):
     open_mcx(Disk(**BELOW, radius_mm=3.0, sector_deg=(20.0, 80.0)), SETTINGS)
-    assert empty.voxels.request().source.sector_deg == (20.0, 80.0)
+    assert empty.voxels.draft().source.sector_deg == (20.0, 80.0)
     assert "80" in box._given_note.text()
     kind_of(box, "pencil")
-    assert empty.voxels.request().source.kind == "pencil"
+    assert empty.voxels.draft().source.kind == "pencil"
     assert box._given_note.isHidden()
     kind_of(box, "lambertian")
-    assert empty.voxels.request().source.sector_deg == (20.0, 80.0)
+    assert empty.voxels.draft().source.sector_deg == (20.0, 80.0)
 
 
 @pytest.mark.parametrize("kind", ["disk", "radial_line"])
@@ -57,9 +57,9 @@ def test_a_sector_is_turned_as_in_the_file(empty, box, open_mcx, kind):
         position_mm=CENTER, direction=(0.0, 1.0, 0.0), width_axis=(0.0, 0.0, 1.0), sector_deg=(-30.0, 30.0)
     )
     open_mcx(source, SETTINGS)
-    assert np.allclose(empty.voxels.request().source.frame(), source.frame())
+    assert np.allclose(empty.voxels.draft().source.frame(), source.frame())
     box.turn_box.setValue(box.turn_box.value() + 90.0)
-    turned = empty.voxels.request().source
+    turned = empty.voxels.draft().source
     assert turned.frame()[0] @ source.frame()[0] == pytest.approx(0.0, abs=1e-9)
     assert box._extra.isRowVisible(0)
     kind_of(box, "pencil")
@@ -73,11 +73,11 @@ def test_launch_angles_are_named_and_left_out_for_a_spread_or_a_focus(empty, box
     note = box._given_note.text()
     assert "30" in note
     kind_of(box, kind, **{size: 0.5})
-    bent = empty.voxels.request().source
+    bent = empty.voxels.draft().source
     assert (getattr(bent, size), bent.launch_angles_deg) == (0.5, None)
     assert box._given_note.text() not in ("", note)
     kind_of(box, kind, **{size: 0.0})
-    assert empty.voxels.request().source.launch_angles_deg == angles
+    assert empty.voxels.draft().source.launch_angles_deg == angles
     assert box._given_note.text() == note
 
 
@@ -106,16 +106,16 @@ def test_sizes_that_do_not_fit_are_a_warning_and_nothing_is_lost(panel, qtbot):
 def test_the_pattern_of_a_file_is_the_one_that_is_used(viewer, empty, box, open_mcx):
     viewer.add_image(np.ones((5, 5)), name="open before")
     open_mcx(PATTERN, SETTINGS)
-    assert np.array_equal(empty.voxels.request().source.pattern, PATTERN.pattern)
+    assert np.array_equal(empty.voxels.draft().source.pattern, PATTERN.pattern)
 
 
 def test_another_image_is_a_change_of_several_sources(viewer, empty, box, open_mcx):
     other = np.ones((5, 5))
     layer = viewer.add_image(other, name="mine")
     open_mcx((PATTERN, PENCIL), SETTINGS)
-    assert empty.voxels.request().source == (PATTERN, PENCIL)
+    assert empty.voxels.draft().source == (PATTERN, PENCIL)
     box.pattern_box.choose(layer)
-    assert np.array_equal(empty.voxels.request().source.pattern, other)
+    assert np.array_equal(empty.voxels.draft().source.pattern, other)
 
 
 # -------------------------------------------------------------------------------------------------- notes
@@ -126,7 +126,7 @@ def test_a_saved_result_says_what_of_it_is_left_out(viewer, empty, box, qtbot, t
     save_result(tmp_path / "made.npz", made)
     open_file(viewer, tmp_path / "made.npz")
     settle(qtbot, empty)
-    assert empty.voxels.request().source.kind == "isotropic"
+    assert empty.voxels.draft().source.kind == "isotropic"
     assert "a volume whose cells emit" in empty.message
     assert "Whole faces" in empty.message
 

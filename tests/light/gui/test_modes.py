@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.napari_io import carried
+from napari_gpubio.core.operations import STORE
 from napari_gpubio.core.operations.scripts import names_of_held
 from napari_gpubio.core.steps import drive
-from napari_gpubio.light.gui import LightPanel, request
-from napari_gpubio.light.gui.display import DecadeBar, Strength
+from napari_gpubio.light.gui import LightPanel
+from napari_gpubio.light.gui.display import DecadeBar
 from napari_gpubio.light.gui.mode import Mode
+from napari_gpubio.light.layers import operations
 from napari_gpubio.light.layers.operations import SimulateLayers
 from tests.dock_widgets import MILLISECONDS, Held, button, until_the_end
 from tests.light.gui.layers import panel_samples as layer_samples
@@ -21,13 +23,13 @@ from tests.light.gui.panel_samples import (
     add_panel,
     click,
     fluence,
+    held_in_voxels,
     held_run,
     result,
     run,
+    set_strength,
     settle,
 )
-
-ENGINES = {"voxels": "simulate_steps", "layers": "simulate_layer_steps"}
 
 
 @pytest.fixture
@@ -144,7 +146,9 @@ def ready(request, viewer, qtbot):
 @pytest.fixture
 def held_mode(monkeypatch, ready):
     """Holds every run of the mode back until ``go`` is set."""
-    yield from Held(monkeypatch, request, ENGINES[ready.mode]).until_the_end()
+    is_of_layers = ready.mode == "layers"
+    held = Held(monkeypatch, operations, "simulate_steps") if is_of_layers else held_in_voxels(monkeypatch)
+    yield from held.until_the_end()
 
 
 def change(panel):
@@ -190,7 +194,7 @@ def test_while_it_runs_nothing_is_called_stopped_and_stop_keeps_what_was_done(re
 
 def test_a_change_during_a_run_lets_it_go_on_and_says_so(ready, qtbot, held_mode):
     mode = ready.run_form
-    begun = changed(ready, mode.request())
+    begun = changed(ready, mode.draft())
     ready.run_button.click()
     held_mode.wait(qtbot)
     mode.run_box.set_live(True)
@@ -200,7 +204,7 @@ def test_a_change_during_a_run_lets_it_go_on_and_says_so(ready, qtbot, held_mode
     settle(qtbot, ready)
     assert changed(ready, mode.results.result) == begun
     run(qtbot, ready)
-    assert changed(ready, mode.results.result) == changed(ready, mode.request()) != begun
+    assert changed(ready, mode.results.result) == changed(ready, mode.draft()) != begun
 
 
 @pytest.mark.display
@@ -216,6 +220,7 @@ def test_removing_layers_during_a_run_does_no_harm(viewer, ready, qtbot, held_mo
     held_mode.go.set()
     run(qtbot, ready)
     held_mode.again()
+    STORE.clear()  # so that it is run again
     ready.run_button.click()
     held_mode.wait(qtbot)
     if what == "everything":
@@ -240,7 +245,7 @@ def test_a_picture_can_be_kept_to_compare(viewer, ready, qtbot):
     assert first in viewer.layers
     assert carried(first, "result") is kept
     assert view.layer() is not first
-    assert changed(ready, carried(view.layer(), "result")) == changed(ready, ready.run_form.request())
+    assert changed(ready, carried(view.layer(), "result")) == changed(ready, ready.run_form.draft())
     if ready.mode == "voxels":
         assert [layer.name for layer in viewer.layers][-2:] == ["source beam", "source and detectors"]
 
@@ -260,7 +265,7 @@ def test_the_legend_shows_powers_of_ten_and_the_unit(viewer, ready, qtbot):
     assert bar.grab().toImage() != drawn
     layer.contrast_limits = (-2.5, -0.5)
     assert bar.texts == ["10⁻¹", "10⁻²"]
-    box.set_strength(Strength(power_mw=10.0))
+    set_strength(box, power_mw=10.0)
     settle(qtbot, ready)
     assert "mW/mm²" in bar.unit
     viewer.layers.remove(layer)

@@ -11,7 +11,7 @@ from napari_gpubio.core.operations import STORE, from_graph, graph
 from napari_gpubio.core.quantity import log10_of
 from napari_gpubio.core.volumes import read_array, write_volume
 from napari_gpubio.light.detectors import Detector
-from napari_gpubio.light.gui.request import adjoint_source
+from napari_gpubio.light.gui.sensitivity import adjoint_source
 from napari_gpubio.light.io.results import load_result, save_result
 from napari_gpubio.light.io.volumes import read_domain
 from napari_gpubio.light.jacobians.sensitivity import sensitivity
@@ -35,8 +35,8 @@ from tests.light.gui.panel_samples import (
     outwards,
     result,
     run,
+    set_gates,
     settle,
-    tick,
 )
 
 
@@ -53,7 +53,7 @@ def test_the_script_gives_the_same_numbers(viewer, empty, qtbot, tmp_path):
     mode.source_box.depth_box.setValue(1.25)
     mode.controller.add_detector(LEFT + np.array([2.0, 6.0, 0.0]))
     mode.run_box.form.widget("seed").value = 11
-    mode.run_box.set_gates(2.0, 3)
+    set_gates(mode.run_box, 2.0, 3)
     mode.display_box.power_box.setValue(7.5)
     run(qtbot, empty)
     text = script_of(empty)
@@ -73,7 +73,7 @@ def test_the_script_gives_the_same_numbers(viewer, empty, qtbot, tmp_path):
 
 def test_the_script_hides_what_is_hidden(viewer, panel, qtbot, tmp_path, monkeypatch):
     panel.voxels.place_source(TOP)
-    tick(panel, "hide")
+    panel.voxels.display_box.form.widget("hide_uncertain").value = True
     run(qtbot, panel)
     save_scripts_as(monkeypatch, tmp_path / "script.py")
     shown_by_script(script_of(panel), tmp_path, monkeypatch)
@@ -202,10 +202,10 @@ def test_all_sources_of_a_file_emit_until_one_is_changed(viewer, empty, open_mcx
     assert [source.weight for source in shown.sources] == [3.0, 1.0]
     assert "There are 2 sources" in empty.message
     assert [place.name for place in empty.voxels.controller.shown.sources] == ["S1", "S2"]
-    assert empty.voxels.request().source == PAIR
+    assert empty.voxels.draft().source == PAIR
     empty.voxels.place_source((-30.0, 0.0, 0.0))
     settle(qtbot, empty)
-    assert empty.voxels.request().source.kind == "cone"
+    assert empty.voxels.draft().source.kind == "cone"
     assert len(result(viewer).sources) == 1
 
 

@@ -4,12 +4,14 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.operations import STORE
 from napari_gpubio.core.steps import Step
-from napari_gpubio.light.gui import request
+from napari_gpubio.light.gui import displayed, voxels
 from napari_gpubio.light.gui.display import DecadeBar
 from napari_gpubio.light.gui.mode import QuickRuns
 from napari_gpubio.light.gui.plots_profile import DRAWN
 from napari_gpubio.light.model import Domain, Medium
+from napari_gpubio.light.operations import runs
 from tests.dock_widgets import (
     WAYS_TO_CLOSE,
     Mouse,
@@ -36,8 +38,8 @@ from tests.light.gui.panel_samples import (
     on_screen,
     result,
     run,
+    set_gates,
     settle,
-    tick,
 )
 
 MANY = 100_000
@@ -66,7 +68,7 @@ def shows(panel, monkeypatch):
 def many(panel, monkeypatch, in_chunks_of):
     """A panel whose next run takes many photons, with a preview after each twentieth."""
     in_chunks_of(MANY // 20)  # more than the window shows, if it is slow
-    monkeypatch.setattr(request, "PREVIEW_SECONDS", 0.0)
+    monkeypatch.setattr(displayed, "PREVIEW_SECONDS", 0.0)
     panel.voxels.run_box.set_live(False)
     panel.voxels.run_box.photons.set_value(MANY)
     panel.voxels.place_source(LEFT)
@@ -100,7 +102,7 @@ def test_a_preview_is_an_unbiased_look_at_the_whole(many, qtbot, shows):
 
 def test_a_quick_run_shows_something_however_fast_the_mouse_moves(viewer, panel, qtbot, monkeypatch, shows):
     panel.voxels.run_box.photons.set_value(10**9)
-    monkeypatch.setattr(request, "VOXEL_QUICK_PHOTONS", 10**9)  # as slow as can be
+    monkeypatch.setattr(voxels.VoxelMode, "quick_photons", 10**9)  # as slow as can be
     go_to(viewer, LEFT)
     panel.voxels.place_source(LEFT)
     mouse, start = Mouse(viewer), on_screen(panel.voxels.controller.optodes.source.position_mm)
@@ -127,7 +129,7 @@ def test_without_the_preview_nothing_runs_by_itself(viewer, panel, qtbot):
 
 @pytest.mark.parametrize("quick", [False, True])
 def test_a_run_that_fails_says_why_and_the_next_one_works(viewer, panel, qtbot, monkeypatch, quick):
-    real, calls = request.simulate_steps, []
+    real, calls = runs.simulate_steps, []
 
     def failing_once(*args, **keywords):
         calls.append(1)
@@ -138,7 +140,8 @@ def test_a_run_that_fails_says_why_and_the_next_one_works(viewer, panel, qtbot, 
 
     panel.voxels.run_box.set_live(False)
     panel.voxels.place_source(LEFT)
-    monkeypatch.setattr(request, "simulate_steps", failing_once)
+    for module in (runs, voxels):
+        monkeypatch.setattr(module, "simulate_steps", failing_once)
     if quick:
         panel.voxels.run_box.set_live(True)
         panel.voxels.place_source(TOP)
@@ -209,6 +212,7 @@ def test_nothing_is_left_when_it_is_closed(make_window, qtbot, how):
         panel.set_mode("layers")
         panel.layers.run_box.set_settings(SETTINGS)
         run(qtbot, panel)
+        STORE.clear()  # which keeps results for other panels
         return panel, result(viewer), panel.layers.results.result
 
     viewer = make_window()
@@ -251,7 +255,7 @@ def test_the_picture_is_the_logarithm_over_whole_decades(viewer, shown, qtbot):
     low, high = layer.contrast_limits
     assert high - low == 6
     assert high == np.ceil(np.log10(values.max()))
-    shown.voxels.display_box.decades_box.setValue(3)
+    shown.voxels.display_box.form.widget("decades").value = 3
     settle(qtbot, shown)
     assert tuple(layer.contrast_limits) == (high - 3, high)
 
@@ -290,26 +294,28 @@ def test_a_power_that_was_given_first_counts_for_the_first_picture(viewer, panel
     assert np.allclose(fluence(viewer).data.T[values > 0], np.log10(values[values > 0]), atol=1e-5)
 
 
+def tick_both(panel, qtbot, *, checked):
+    for name in ("hide_uncertain", "show_error"):
+        panel.voxels.display_box.form.widget(name).value = checked
+        settle(qtbot, panel)
+
+
 def test_noisy_voxels_are_hidden_and_the_error_is_shown_on_request(viewer, shown, qtbot):
     every = np.isfinite(fluence(viewer).data).sum()
-    for text in ("hide voxels", "show the error"):
-        tick(shown, text)
-        settle(qtbot, shown)
+    tick_both(shown, qtbot, checked=True)
     data, error = fluence(viewer).data.T, result(viewer).relative_error
     assert np.array_equal(np.isfinite(data), error <= 0.5)
     assert 0 < np.isfinite(data).sum() < every
     layer, known = shown.voxels.view.layer("error"), np.isfinite(error)
     assert "%" in layer.name
     assert np.allclose(layer.data.T[known], 100 * error[known])
-    for text in ("hide voxels", "show the error"):
-        tick(shown, text)
-        settle(qtbot, shown)
+    tick_both(shown, qtbot, checked=False)
     assert np.isfinite(fluence(viewer).data).sum() == every
     assert shown.voxels.view.layer("error") is None
 
 
 def test_time_gates_step_with_the_viewers_slider(viewer, shown, qtbot):
-    shown.voxels.run_box.set_gates(1.0, 4)
+    set_gates(shown.voxels.run_box, 1.0, 4)
     settle(qtbot, shown)
     layer, gates = fluence(viewer), result(viewer).gates
     assert layer.ndim == viewer.dims.ndim == 4
@@ -323,11 +329,11 @@ def test_time_gates_step_with_the_viewers_slider(viewer, shown, qtbot):
     assert "0.5 to 0.75 ns" in legend.unit
     spatial = layer.affine.affine_matrix[1:, 1:]
     assert np.allclose(spatial, viewer.layers["ball"].affine.affine_matrix)
-    shown.voxels.run_box.set_gates(5.0, 1)
+    set_gates(shown.voxels.run_box, 5.0, 1)
     settle(qtbot, shown)
     assert viewer.dims.ndim == 3
     assert "ns" not in legend.unit
     shown.voxels.run_box.set_live(False)
-    shown.voxels.run_box.set_gates(0.0, 1)
+    set_gates(shown.voxels.run_box, 0.0, 1)
     shown.run_button.click()
     assert "ends at 0 ns" in shown.message

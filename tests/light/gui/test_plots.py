@@ -13,11 +13,11 @@ from qtpy.QtWidgets import QApplication, QComboBox, QDockWidget
 from napari_gpubio.core.numbers import number_text
 from napari_gpubio.core.space import apply_affine
 from napari_gpubio.gui.theme import CURVES
+from napari_gpubio.light.gui.displayed import DisplayOptions, display_voxels
 from napari_gpubio.light.gui.plots import TITLE, PlotController, PlotWindow
 from napari_gpubio.light.gui.plots_axes import DecadeAxis, LogPlot
 from napari_gpubio.light.gui.plots_detectors import NONE, NOTHING, few_text
 from napari_gpubio.light.gui.plots_profile import DRAW, DRAWN, EMPTY
-from napari_gpubio.light.gui.request import DisplayOptions, display_voxels
 from napari_gpubio.light.model import Domain
 from napari_gpubio.light.napari_io import fluence_layer
 from napari_gpubio.light.profile import depth_profile, detector_profile, line_profile, theory_curve

@@ -24,6 +24,7 @@ from tests.light.gui.panel_samples import (
     on_surface,
     outwards,
     position,
+    set_gates,
     settle,
 )
 
@@ -137,7 +138,7 @@ def test_real_click_and_drag_in_3d(window, qtbot):
 @pytest.mark.display
 def test_with_time_gates_clicks_still_find_the_surface(window, qtbot):
     viewer, panel = window.viewer, window.panel
-    panel.voxels.run_box.set_gates(1.0, 4)
+    set_gates(panel.voxels.run_box, 1.0, 4)
     panel.voxels.place_source(LEFT)
     panel.run_button.click()
     settle(qtbot, panel)

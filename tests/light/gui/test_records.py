@@ -7,7 +7,7 @@ import pytest
 from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.napari_io import KEY
 from napari_gpubio.core.operations.files import output_of_record
-from napari_gpubio.light.gui.request import DisplayOptions, display_layers, display_voxels
+from napari_gpubio.light.gui.displayed import DisplayOptions, display_layers, display_voxels
 from napari_gpubio.light.layers.beams import FlatBeam
 from napari_gpubio.light.layers.operations import SimulateLayers
 from napari_gpubio.light.layers.run import simulate

@@ -19,8 +19,8 @@ from napari_gpubio.gui.number_table import NumberTable
 from napari_gpubio.gui.theme import STATUS_COLORS
 from napari_gpubio.light.gui import results
 from napari_gpubio.light.gui.display import Strength
+from napari_gpubio.light.gui.displayed import Displayed, DisplayOptions
 from napari_gpubio.light.gui.plots import PlotController
-from napari_gpubio.light.gui.request import Displayed, DisplayOptions
 from napari_gpubio.light.gui.results import VoxelResultBox
 from napari_gpubio.light.io import load_result
 from napari_gpubio.light.statistics import fluence_units

@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.light.gui import request
-from napari_gpubio.light.gui.request import DisplayOptions, sensitivity_steps
+from napari_gpubio.core.steps import Step
+from napari_gpubio.light.gui import sensitivity
+from napari_gpubio.light.gui.displayed import DisplayOptions
+from napari_gpubio.light.gui.sensitivity import sensitivity_steps
 
 
 @pytest.fixture
@@ -18,9 +20,9 @@ def begun(monkeypatch):
 
     def simulate_steps(_domain, _source, own, **_):
         settings.append(own)
-        yield request.Step(0, own.photons, "")
+        yield Step(0, own.photons, "")
 
-    monkeypatch.setattr(request, "simulate_steps", simulate_steps)
+    monkeypatch.setattr(sensitivity, "simulate_steps", simulate_steps)
     return settings
 
 

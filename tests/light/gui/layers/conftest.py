@@ -2,7 +2,7 @@
 
 import pytest
 
-from napari_gpubio.light.gui import request
+from napari_gpubio.light.layers import operations
 from tests.dock_widgets import Held, until_the_end
 from tests.light.gui.layers.panel_samples import add_panel
 
@@ -16,4 +16,4 @@ def panel(viewer, qtbot):
 @pytest.fixture
 def held(monkeypatch):
     """Holds every run back until ``go`` is set."""
-    yield from Held(monkeypatch, request, "simulate_layer_steps").until_the_end()
+    yield from Held(monkeypatch, operations, "simulate_steps").until_the_end()

@@ -1,6 +1,7 @@
 """What the tests of light in layers share: a panel, layers for it, and what a user does."""
 
 from napari.utils._proxies import PublicOnlyProxy
+from qtpy.QtWidgets import QCheckBox, QComboBox
 
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.light.gui import LightPanel
@@ -44,6 +45,24 @@ def result(viewer):
 def change(panel, column, text):
     """Type into the first layer."""
     panel.layers.table.model.type_in({(0, column): text})
+
+
+def set_beam(panel, beam):
+    """Choose a profile with its radius, or a pencil beam."""
+    box = panel.layers.beam_box
+    kinds = box.findChild(QComboBox)
+    if beam is not None:
+        box.radius_box.show_value(beam.radius_mm)
+    kinds.setCurrentIndex(kinds.findData("pencil" if beam is None else beam.kind))
+    kinds.activated.emit(kinds.currentIndex())
+
+
+def set_sizes(panel, height_mm, across_mm, width_mm, *, cyclic=False):
+    """Type the sizes of a voxel phantom."""
+    box = panel.layers.phantom_box
+    box.findChild(QCheckBox).setChecked(cyclic)
+    for field, value in ((box.height_box, height_mm), (box.across_box, across_mm), (box.width_box, width_mm)):
+        field.setValue(value)
 
 
 def held_run(qtbot, panel, held):

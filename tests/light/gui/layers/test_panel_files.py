@@ -9,7 +9,6 @@ import pytest
 from qtpy.QtWidgets import QFileDialog
 
 from napari_gpubio.core.volumes import read_array
-from napari_gpubio.light.gui.display import Strength
 from napari_gpubio.light.io.mci import MciRun, read_mci, write_mci
 from napari_gpubio.light.io.mco import read_mco, write_mco
 from napari_gpubio.light.io.results import load_layered_result, save_layered_result
@@ -19,8 +18,8 @@ from napari_gpubio.light.layers.presets import preset
 from napari_gpubio.light.layers.run import simulate
 from napari_gpubio.light.layers.summary import every_curve
 from tests.dock_widgets import MILLISECONDS, button, press_and_wait, run_script, script_of, shown_by_script
-from tests.light.gui.layers.panel_samples import FEW, MEDIUM, SETTINGS, held_run, picture, result
-from tests.light.gui.panel_samples import run, settle
+from tests.light.gui.layers.panel_samples import FEW, MEDIUM, SETTINGS, held_run, picture, result, set_beam
+from tests.light.gui.panel_samples import run, set_strength, settle
 
 ENDLESS = LayeredMedium(
     name="half space", layers=(Layer(name="deep", n=1.37, mua_per_mm=1.0, mus_per_mm=5.0, thickness_mm=math.inf),)
@@ -57,8 +56,8 @@ def test_the_script_gives_the_same_numbers(viewer, panel, qtbot, tmp_path):
     panel.layers.grid_box.set_settings(settings)
     panel.layers.run_box.set_settings(settings)
     panel.layers.table.n_above.setValue(1.12)
-    panel.layers.beam_box.set_beam(GaussianBeam(radius_mm=0.35))
-    panel.layers.display_box.set_strength(Strength(energy_j=0.25))
+    set_beam(panel, GaussianBeam(radius_mm=0.35))
+    set_strength(panel.layers.display_box, energy_j=0.25)
     run(qtbot, panel)
     run_script(script_of(panel), tmp_path)
     shown, numbers = result(viewer), {row["name"]: row for row in rows_of(tmp_path / "two layers.csv")}
@@ -88,67 +87,67 @@ def test_the_script_of_an_endless_layer_whose_names_are_no_names_of_files_runs(p
 # --------------------------------------------------------------------------------------------------- files of MCML
 
 
-def test_an_input_file_comes_back_as_it_was(panel, tmp_path):
+def test_an_input_file_comes_back_as_it_was(panel, press, tmp_path):
     path = tmp_path / "my skin.mci"
     skin = preset("seven-layer skin at 600 nm")
     panel.layers.presets.choose(skin.name)
-    panel.layers.files.save(path)
+    press("Save .mci…", path)
     assert panel.message == ""
     (saved,) = read_mci(path)
     assert saved.medium.layers == skin.medium.layers
     assert saved.settings == skin.settings
     panel.layers.table.set_medium(MEDIUM)
     panel.layers.grid_box.set_settings(SETTINGS)
-    panel.layers.files.open(path)
-    request = panel.layers.request()
-    assert request.medium.layers == skin.medium.layers
-    assert request.settings == skin.settings
+    press("Open .mci or .mco…", path)
+    draft = panel.layers.draft()
+    assert draft.medium.layers == skin.medium.layers
+    assert draft.settings == skin.settings
     assert panel.layers.table.unit == "1/cm"
     assert "my skin.mci: my_skin.mco" in panel.layers.presets.citation
 
 
-def test_runs_of_a_file_are_offered(panel, tmp_path):
+def test_runs_of_a_file_are_offered(panel, press, tmp_path):
     path = tmp_path / "both.mci"
     runs = [MciRun(medium=m, settings=SETTINGS, output=o) for m, o in ((MEDIUM, "a.mco"), (ENDLESS, "b.mco"))]
     write_mci(path, runs)
-    panel.layers.files.open(path)
+    press("Open .mci or .mco…", path)
     assert "both.mci has 2 runs" in panel.message
     assert panel.layers.table.medium().layers == MEDIUM.layers
     panel.layers.presets.choose("both.mci, run 2: b.mco")
     assert panel.layers.table.medium().layers == ENDLESS.layers
     write_mci(tmp_path / "one.mci", runs[:1])
-    panel.layers.files.open(tmp_path / "one.mci")
+    press("Open .mci or .mco…", tmp_path / "one.mci")
     names = [panel.layers.presets.choice.itemText(i) for i in range(panel.layers.presets.choice.count())]
     assert names[-1] == "one.mci: a.mco"
     assert not any("both.mci" in name for name in names)
 
 
 @pytest.mark.parametrize("content", ["", "1.0\n1\nno numbers here\n", "\x00\x01\x02" * 50])
-def test_a_damaged_file_is_a_sentence(panel, tmp_path, content):
+def test_a_damaged_file_is_a_sentence(panel, press, tmp_path, content):
     path = tmp_path / "bad.mci"
     path.write_text(content, encoding="utf-8")
-    before = panel.layers.request()
-    panel.layers.files.open(path)
+    before = panel.layers.draft()
+    press("Open .mci or .mco…", path)
     assert "bad.mci could not be opened" in panel.message
-    assert panel.layers.request() == before
+    assert panel.layers.draft() == before
 
 
-def test_files_that_cannot_be_read_or_written_are_a_sentence(panel, tmp_path):
-    panel.layers.files.open(tmp_path / "none.mci")
+def test_files_that_cannot_be_read_or_written_are_a_sentence(panel, press, tmp_path):
+    press("Open .mci or .mco…", tmp_path / "none.mci")
     assert "does not exist" in panel.message
-    panel.layers.files.save(tmp_path / "no" / "layers.mci")
-    assert "Not saved" in panel.message
+    press("Save .mci…", tmp_path / "no" / "layers.mci")
+    assert "could not be saved" in panel.message
     panel.layers.table.model.remove(range(2))
-    panel.layers.files.save(tmp_path / "layers.mci")
+    press("Save .mci…", tmp_path / "layers.mci")
     assert "there are no layers" in panel.message
     assert not list(tmp_path.iterdir())
 
 
-def test_a_result_of_mcml_is_shown(viewer, panel, qtbot, tmp_path):
+def test_a_result_of_mcml_is_shown(viewer, panel, press, qtbot, tmp_path):
     path, traced = tmp_path / "made.mco", simulate(MEDIUM, SETTINGS, device="cpu")
     write_mco(path, traced)
     panel.layers.table.set_medium(ENDLESS)
-    panel.layers.files.open(path)
+    press("Open .mci or .mco…", path)
     settle(qtbot, panel)
     assert panel.message == ""
     assert panel.layers.table.medium().layers == MEDIUM.layers
@@ -158,7 +157,7 @@ def test_a_result_of_mcml_is_shown(viewer, panel, qtbot, tmp_path):
     rows = {row.name: row for row in panel.layers.results.rows}
     assert rows["Diffuse reflectance Rd"].value == pytest.approx(traced.diffuse_reflectance.value, rel=1e-5)
     assert "The file has no standard errors." in panel.layers.results.findings
-    panel.layers.beam_box.set_beam(FlatBeam(radius_mm=0.5))
+    set_beam(panel, FlatBeam(radius_mm=0.5))
     settle(qtbot, panel)
     assert result(viewer).parameters["beam"]["radius_mm"] == 0.5
     panel.plots.open()
@@ -172,7 +171,7 @@ def test_a_result_of_mcml_is_shown(viewer, panel, qtbot, tmp_path):
 def test_a_saved_result_is_opened_and_goes_on(viewer, panel, qtbot, tmp_path, press):
     path = tmp_path / "mine.npz"
     assert not button(panel, "Save result…").isEnabled()
-    panel.layers.beam_box.set_beam(FlatBeam(radius_mm=0.5))  # the file has what was traced, not what is shown
+    set_beam(panel, FlatBeam(radius_mm=0.5))  # the file has what was traced, not what is shown
     run(qtbot, panel)
     press("Save result…", path)
     made, saved = result(viewer), load_layered_result(path)
@@ -184,7 +183,7 @@ def test_a_saved_result_is_opened_and_goes_on(viewer, panel, qtbot, tmp_path, pr
     unit = panel.layers.table.unit
     press("Open result…", path)
     assert panel.message == ""
-    assert (panel.layers.request().medium, panel.layers.request().settings) == (MEDIUM, SETTINGS)
+    assert (panel.layers.draft().medium, panel.layers.draft().settings) == (MEDIUM, SETTINGS)
     assert (panel.layers.table.unit, panel.layers.presets.citation) == (unit, "mine.npz: two layers")
     assert np.array_equal(result(viewer).A_rz.value, made.A_rz.value)  # of the beam
     assert np.array_equal(result(viewer).A_rz.error, made.A_rz.error)
@@ -197,12 +196,12 @@ def test_a_saved_result_is_opened_and_goes_on(viewer, panel, qtbot, tmp_path, pr
 
 @pytest.mark.parametrize("content", [b"", b"PK no zip", None])
 def test_a_file_that_is_no_result_is_a_sentence(panel, tmp_path, press, content):
-    path, before = tmp_path / "bad.npz", panel.layers.request()
+    path, before = tmp_path / "bad.npz", panel.layers.draft()
     if content is not None:
         path.write_bytes(content)
     press("Open result…", path)
     assert "bad.npz could not be opened" in panel.message
-    assert panel.layers.request() == before
+    assert panel.layers.draft() == before
 
 
 def test_no_result_is_opened_into_a_run(panel, qtbot, tmp_path, monkeypatch, held):
@@ -221,7 +220,7 @@ def test_no_result_is_opened_into_a_run(panel, qtbot, tmp_path, monkeypatch, hel
 
 
 def test_numbers_curves_and_mcml_output_are_exported(viewer, panel, qtbot, tmp_path, press):
-    panel.layers.beam_box.set_beam(FlatBeam(radius_mm=0.5))
+    set_beam(panel, FlatBeam(radius_mm=0.5))
     run(qtbot, panel)
     shown = result(viewer)
     press("Numbers", tmp_path / "n.csv")

@@ -14,7 +14,18 @@ from napari_gpubio.light.layers.presets import preset as layered_preset
 from napari_gpubio.light.layers.presets import preset_names
 from napari_gpubio.light.layers.run import simulate
 from tests.dock_widgets import NOTHING_COPIED, button, script_of, texts
-from tests.light.gui.layers.panel_samples import FEW, MEDIUM, MUA, SETTINGS, N, change, picture, result
+from tests.light.gui.layers.panel_samples import (
+    FEW,
+    MEDIUM,
+    MUA,
+    SETTINGS,
+    N,
+    change,
+    picture,
+    result,
+    set_beam,
+    set_sizes,
+)
 from tests.light.gui.panel_samples import run, settle
 
 
@@ -34,8 +45,8 @@ def test_a_new_panel_is_ready_to_run(viewer, qtbot):
 def test_a_preset_fills_everything_and_its_voxels_fit_every_layer(panel):
     for name in preset_names():
         panel.layers.presets.choose(name)
-        preset, request = layered_preset(name), panel.layers.request()
-        assert (request.medium, request.settings) == (preset.medium, preset.settings)
+        preset, draft = layered_preset(name), panel.layers.draft()
+        assert (draft.medium, draft.settings) == (preset.medium, preset.settings)
         assert panel.layers.presets.citation == preset.citation
         assert "Layer boundaries inside" not in panel.layers.grid_box.note
         plan = plan_phantom(preset.medium, **panel.layers.phantom_box.sizes)
@@ -98,7 +109,7 @@ def test_what_is_wrong_with_the_inputs_is_a_sentence(viewer, panel):
 )
 def test_numbers_that_cannot_be_run_are_a_sentence(panel, set_up, sentence):
     panel.layers.grid_box.boxes["radial_bins"].setValue(1000)
-    panel.layers.beam_box.set_beam(FlatBeam(radius_mm=1.0))
+    set_beam(panel, FlatBeam(radius_mm=1.0))
     set_up(panel.layers)
     panel.run_button.click()
     assert sentence in panel.message
@@ -112,7 +123,7 @@ def test_the_grid_says_how_it_fits_the_layers(panel):
     assert "Layer boundaries inside a depth bin" in panel.layers.grid_box.note
     assert "0.4" in panel.layers.grid_box.note
     button(panel.layers.grid_box, "Fit").click()
-    settings = panel.layers.request().settings
+    settings = panel.layers.draft().settings
     assert settings.dz_mm * settings.depth_bins == pytest.approx(1.0)
     assert 0.4 / settings.dz_mm == pytest.approx(round(0.4 / settings.dz_mm))
     assert "boundaries" not in panel.layers.grid_box.note
@@ -125,7 +136,7 @@ def test_settings_stay_as_they_were_given(panel):
     given = dataclasses.replace(SETTINGS, seed=11, absorption="drop", roulette_threshold=1e-3, batches=5)
     panel.layers.run_box.set_settings(given)
     panel.layers.grid_box.set_settings(given)
-    assert panel.layers.request().settings == given
+    assert panel.layers.draft().settings == given
 
 
 # ------------------------------------------------------------------------------------------------------- voxel phantoms
@@ -133,9 +144,9 @@ def test_settings_stay_as_they_were_given(panel):
 
 def test_a_voxel_phantom_is_simulated_in_voxels_with_the_same_inputs(viewer, panel, qtbot):
     run(qtbot, panel)
-    panel.layers.beam_box.set_beam(GaussianBeam(radius_mm=0.3))
+    set_beam(panel, GaussianBeam(radius_mm=0.3))
     settle(qtbot, panel)
-    panel.layers.phantom_box.set_sizes(0.2, 0.2, 1.0, cyclic=True)
+    set_sizes(panel, 0.2, 0.2, 1.0, cyclic=True)
     assert "5 × 5 × 5 voxels" in panel.layers.phantom_box.note
     button(panel, "Make voxel phantom").click()
     settle(qtbot, panel)
@@ -161,7 +172,7 @@ def test_a_voxel_phantom_is_simulated_in_voxels_with_the_same_inputs(viewer, pan
 
 
 def test_a_phantom_that_cannot_be_made_is_a_sentence(viewer, panel, qtbot):
-    panel.layers.phantom_box.set_sizes(1.0, 1.0, 5.0)
+    set_sizes(panel, 1.0, 1.0, 5.0)
     button(panel, "Make voxel phantom").click()
     settle(qtbot, panel)
     assert "top is 0.4 mm thick and gets no voxel of 1 mm" in panel.message

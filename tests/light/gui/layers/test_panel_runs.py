@@ -6,39 +6,39 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.napari_io import carried
-from napari_gpubio.light.gui import request
-from napari_gpubio.light.gui.display import Strength
+from napari_gpubio.light.gui.layers import LayerMode
+from napari_gpubio.light.layers import operations
 from napari_gpubio.light.layers.beams import FlatBeam, GaussianBeam, convolved
 from napari_gpubio.light.layers.napari_io import mirrored
 from napari_gpubio.light.layers.run import simulate
 from tests.dock_widgets import button, press_and_wait
-from tests.light.gui.layers.panel_samples import FEW, MEDIUM, MUA, SETTINGS, change, held_run, picture, result
-from tests.light.gui.panel_samples import run, settle
+from tests.light.gui.layers.panel_samples import FEW, MEDIUM, MUA, SETTINGS, change, held_run, picture, result, set_beam
+from tests.light.gui.panel_samples import run, set_strength, settle
 from tests.sentences import says
 
 
 def test_another_beam_needs_no_new_run(viewer, panel, qtbot, monkeypatch):
     run(qtbot, panel)
     layer, traced = picture(viewer), result(viewer)
-    monkeypatch.setattr(request, "simulate_layer_steps", lambda *_, **__: pytest.fail("traced again"))
+    monkeypatch.setattr(operations, "simulate_steps", lambda *_, **__: pytest.fail("traced again"))
     beam = FlatBeam(radius_mm=0.5)
-    panel.layers.beam_box.set_beam(beam)
+    set_beam(panel, beam)
     settle(qtbot, panel)
     assert picture(viewer) is layer
     expected = convolved(traced, beam)
     assert np.array_equal(result(viewer).Rd_r.value, expected.Rd_r.value)
     assert np.array_equal(result(viewer).A_rz.error, expected.A_rz.error)
-    panel.layers.beam_box.set_beam(None)
+    set_beam(panel, None)
     settle(qtbot, panel)
     assert result(viewer) is traced
 
 
 def test_a_beam_wider_than_the_grid_is_a_sentence_and_loses_nothing(viewer, panel, qtbot):
-    panel.layers.beam_box.set_beam(GaussianBeam(radius_mm=5.0))
+    set_beam(panel, GaussianBeam(radius_mm=5.0))
     run(qtbot, panel)
     assert says(panel.message, "pencil beam", "5 mm", "2 mm")
     assert result(viewer).launched == FEW
-    panel.layers.beam_box.set_beam(GaussianBeam(radius_mm=0.5))
+    set_beam(panel, GaussianBeam(radius_mm=0.5))
     settle(qtbot, panel)
     assert panel.message == ""
     assert result(viewer).parameters["beam"] == {"kind": "gaussian", "radius_mm": 0.5}
@@ -48,26 +48,26 @@ def test_units_quantities_and_decades(viewer, panel, qtbot):
     run(qtbot, panel)
     layer, per_photon, box = picture(viewer), picture(viewer).data.copy(), panel.layers.display_box
     high = layer.contrast_limits[1]
-    box.set_strength(Strength(power_mw=10.0))
+    set_strength(box, power_mw=10.0)
     settle(qtbot, panel)
     assert picture(viewer) is layer
     assert layer.name == "fluence rate, log10 mW/mm²"
     assert np.allclose(layer.data, per_photon + 1.0, atol=1e-5, equal_nan=True)
-    box.set_strength(Strength(energy_j=2.0))
-    box.set_quantity("absorbed")
+    set_strength(box, energy_j=2.0)
+    box.form.widget("quantity").value = "absorbed"
     settle(qtbot, panel)
     assert layer.name == "absorbed energy density, log10 J/cm³"
     absorbed = mirrored(result(viewer).A_rz.value)
     known = np.isfinite(layer.data)
     assert np.allclose(layer.data[known], np.log10(2000 * absorbed[known]), atol=1e-5)
-    box.set_strength(Strength())
-    box.set_quantity("fluence")
-    box.decades_box.setValue(3)
+    set_strength(box)
+    box.form.widget("quantity").value = "fluence"
+    box.form.widget("decades").value = 3
     settle(qtbot, panel)
     assert tuple(layer.contrast_limits) == (high - 3, high)
     # the user's limits follow the unit and stay with the next run
     layer.contrast_limits, layer.colormap = (-1.5, 0.25), "viridis"
-    box.set_strength(Strength(power_mw=1000.0))
+    set_strength(box, power_mw=1000.0)
     settle(qtbot, panel)
     assert np.allclose(layer.contrast_limits, (1.5, 3.25))
     run(qtbot, panel)
@@ -142,7 +142,7 @@ def test_other_layers_without_units_get_no_complaint(viewer, panel, qtbot):
 
 
 def test_quick_runs_follow_every_change(viewer, panel, qtbot, monkeypatch):
-    monkeypatch.setattr(request, "LAYER_QUICK_PHOTONS", 500)
+    monkeypatch.setattr(LayerMode, "quick_photons", 500)
     panel.layers.run_box.set_live(True)
     settle(qtbot, panel)
     assert result(viewer).launched == 500
@@ -158,8 +158,8 @@ def test_quick_runs_follow_every_change(viewer, panel, qtbot, monkeypatch):
 
 def test_the_look_can_be_changed_while_it_runs(viewer, panel, qtbot, held):
     held_run(qtbot, panel, held)
-    panel.layers.display_box.set_quantity("absorbed")
-    panel.layers.beam_box.set_beam(FlatBeam(radius_mm=0.3))
+    panel.layers.display_box.form.widget("quantity").value = "absorbed"
+    set_beam(panel, FlatBeam(radius_mm=0.3))
     held.go.set()
     settle(qtbot, panel)
     assert "absorbed" in picture(viewer).name

@@ -8,9 +8,9 @@ import pytest
 from napari.components import ViewerModel
 from napari.utils._proxies import PublicOnlyProxy
 
+from napari_gpubio.light.gui.displayed import DisplayOptions, display_layers
 from napari_gpubio.light.gui.plots import LAYERS, PlotWindow
 from napari_gpubio.light.gui.plots_layers import AT_RADIUS, BROAD, EMPTY, NO_MAP, NOTHING, TOO_FEW
-from napari_gpubio.light.gui.request import DisplayOptions, display_layers
 from napari_gpubio.light.layers.beams import FlatBeam
 from napari_gpubio.light.layers.model import Layer, LayeredMedium
 from napari_gpubio.light.layers.run import simulate
