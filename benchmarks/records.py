@@ -22,7 +22,7 @@ from napari_gpubio.core.operations import (
     save_session,
     script,
 )
-from napari_gpubio.core.operations.sessions import History
+from napari_gpubio.core.operations.states import History
 from napari_gpubio.denoise.operations import Denoise
 from napari_gpubio.denoise.settings import DenoiseSettings, Small
 from napari_gpubio.tracts.model import TensorField

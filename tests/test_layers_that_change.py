@@ -13,8 +13,9 @@ from napari_gpubio import tracts
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import sample_path
 from napari_gpubio.core.napari_io import carried
+from napari_gpubio.core.operations.arrays import array_checksum
 from napari_gpubio.core.operations.layers import record_of
-from napari_gpubio.core.operations.stores import STORE, array_checksum
+from napari_gpubio.core.operations.stores import STORE
 from napari_gpubio.gui.jobs import Job
 from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.light.gui.mode import QuickRuns

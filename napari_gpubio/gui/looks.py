@@ -13,8 +13,8 @@ from napari.layers import Image, Labels, Layer
 from napari_gpubio.core.napari_io import KEY, carried, grid_of, volume_of
 from napari_gpubio.core.operations.layers import PART, shown_as
 from napari_gpubio.core.operations.records import Operation, Output
-from napari_gpubio.core.operations.sessions import Shown
-from napari_gpubio.core.operations.stores import run
+from napari_gpubio.core.operations.runs import run
+from napari_gpubio.core.operations.states import Shown
 from napari_gpubio.core.operations.volumes import HeldVolume, Volume
 from napari_gpubio.core.quantity import Quantity, is_unit
 from napari_gpubio.gui.lines.sampling import LineImage

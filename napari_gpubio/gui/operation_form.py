@@ -10,6 +10,7 @@ from qtpy.QtCore import QSignalBlocker, Signal
 from qtpy.QtWidgets import QWidget
 
 from napari_gpubio.core.napari_io import KEY, carried
+from napari_gpubio.core.operations.kinds import kind_registered
 from napari_gpubio.core.operations.layers import PART, LayerSource, layer_source, record_of, shown_as
 from napari_gpubio.core.operations.records import (
     InputInfo,
@@ -17,7 +18,8 @@ from napari_gpubio.core.operations.records import (
     Output,
     input_infos,
 )
-from napari_gpubio.core.operations.stores import STORE, kind_registered, value_of
+from napari_gpubio.core.operations.runs import value_of
+from napari_gpubio.core.operations.stores import STORE
 from napari_gpubio.core.operations.volumes import Volume
 from napari_gpubio.core.settings import Settings, field_names, hints, record_fields
 from napari_gpubio.gui.connections import Follower

@@ -10,10 +10,11 @@ from qtpy.QtWidgets import QCheckBox, QWidget
 
 from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.napari_io import KEY, carried
+from napari_gpubio.core.operations.graphs import replaced_fields
 from napari_gpubio.core.operations.layers import layer_of
-from napari_gpubio.core.operations.records import Operation, replaced_fields
-from napari_gpubio.core.operations.sessions import History, State, stale
-from napari_gpubio.core.operations.stores import run_steps
+from napari_gpubio.core.operations.records import Operation
+from napari_gpubio.core.operations.runs import run_steps
+from napari_gpubio.core.operations.states import History, State, stale
 from napari_gpubio.core.operations.volumes import Volume
 from napari_gpubio.core.steps import Step
 from napari_gpubio.core.text import file_name

@@ -16,7 +16,7 @@ from napari_gpubio.core.files import atomic_write
 from napari_gpubio.core.numbers import seconds_text
 from napari_gpubio.core.operations.records import Operation, Output
 from napari_gpubio.core.operations.scripts import names_of_held, outputs_of, script
-from napari_gpubio.core.operations.sessions import Shown
+from napari_gpubio.core.operations.states import Shown
 from napari_gpubio.core.steps import Step
 from napari_gpubio.core.timing import RunClock
 from napari_gpubio.gui.file_dialogs import save_path

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from qtpy.QtWidgets import QCheckBox, QTreeWidget, QTreeWidgetItem, QWidget
 
 from napari_gpubio.core.errors import GpuBioError
+from napari_gpubio.core.operations.graphs import files_of
 from napari_gpubio.core.operations.layers import check_shows
 from napari_gpubio.core.operations.records import Operation, Reading, words_of
-from napari_gpubio.core.operations.sessions import Opened, Shown, State, files_of, open_session, save_session
-from napari_gpubio.core.operations.stores import run_steps
+from napari_gpubio.core.operations.runs import run_steps
+from napari_gpubio.core.operations.sessions import Opened, open_session, save_session
+from napari_gpubio.core.operations.states import Shown, State
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.file_dialogs import open_path, save_path
 from napari_gpubio.gui.forms import muted_label, notes_text, row_of, text_button

@@ -3,9 +3,11 @@
 from collections.abc import Generator, Iterable
 from typing import Any, NamedTuple
 
+from napari_gpubio.core.operations.kinds import digest
 from napari_gpubio.core.operations.records import Output, Reading
-from napari_gpubio.core.operations.sessions import Shown
-from napari_gpubio.core.operations.stores import STORE, Store, digest, run_steps
+from napari_gpubio.core.operations.runs import run_steps
+from napari_gpubio.core.operations.states import Shown
+from napari_gpubio.core.operations.stores import STORE, Store
 from napari_gpubio.core.operations.volumes import Volume
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.looks import display_of, plain_values, set_each

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.operations.kinds import register_kind
 from napari_gpubio.core.operations.records import File, Held, Reading
-from napari_gpubio.core.operations.stores import STORE, Store, register_kind
+from napari_gpubio.core.operations.stores import STORE, Store
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.settings import part
 from napari_gpubio.speckle.io import TIFF_SUFFIXES, Regions, open_frames, open_regions, write_regions

@@ -10,8 +10,8 @@ import numpy as np
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.operations.files import record_of_output
+from napari_gpubio.core.operations.kinds import Conversion, register_conversion, register_kind
 from napari_gpubio.core.operations.records import Operation, Ref, Told, given
-from napari_gpubio.core.operations.stores import Conversion, register_conversion, register_kind
 from napari_gpubio.core.parameters import check_unused, param
 from napari_gpubio.core.settings import part
 from napari_gpubio.core.steps import Step

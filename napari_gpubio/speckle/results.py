@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.operations.stores import register_kind
+from napari_gpubio.core.operations.kinds import register_kind
 from napari_gpubio.speckle.io import TIFF_SUFFIXES, write_beats_csv, write_curves_csv, write_maps, write_pulsatility_csv
 from napari_gpubio.speckle.mesi.files import UNITS, files_beside, write_fit, write_fits
 from napari_gpubio.speckle.mesi.result import MesiResult

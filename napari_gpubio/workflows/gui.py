@@ -12,7 +12,8 @@ from napari_gpubio.core.napari_io import KEY, LayerData, carried, volume_layer
 from napari_gpubio.core.operations.files import record_of_output
 from napari_gpubio.core.operations.layers import record_of
 from napari_gpubio.core.operations.records import Operation, Output
-from napari_gpubio.core.operations.stores import STORE, run_steps
+from napari_gpubio.core.operations.runs import run_steps
+from napari_gpubio.core.operations.stores import STORE
 from napari_gpubio.core.operations.volumes import LogOf, Volume, log10_volume
 from napari_gpubio.core.quantity import quantity_metadata
 from napari_gpubio.core.steps import Step

@@ -14,16 +14,17 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.operations import (
     State,
     Store,
+    arrays,
     digest,
     from_graph,
     graph,
     open_session,
     run,
+    runs,
     save,
     save_session,
     schema,
     script,
-    stores,
 )
 from napari_gpubio.core.operations.commands import _options
 from napari_gpubio.core.operations.records import input_infos
@@ -163,12 +164,12 @@ class Later:
 def test_frames_larger_than_the_memory_stay_where_they_are(tmp_path, monkeypatch, in_chunks_of):
     in_chunks_of(2)
     monkeypatch.setattr("napari_gpubio.speckle.kernels.contrast.problem.BATCH_BYTES", 1)
-    monkeypatch.setattr(stores, "_BLOCK", 2 * FRAMES[0].nbytes)
+    monkeypatch.setattr(arrays, "_BLOCK", 2 * FRAMES[0].nbytes)
     store, later, again = Store(budget=FRAMES.nbytes - 1), Later(), Store()
     operation = HeldFrames.of(later, store=store)
     assert operation == HeldFrames.of(FRAMES, store=again) == HeldFrames.of(Later(), store=again)
     verb = Contrast(recording=operation)
-    drive(stores.write_steps(verb, {"contrast": tmp_path / "k.tif"}, device=CPU, store=store))
+    drive(runs.write_steps(verb, {"contrast": tmp_path / "k.tif"}, device=CPU, store=store))
     save_session(tmp_path / "s.zip", State(drafts=(("speckle", verb),)), store)
     assert later.most <= 3
     opened = open_session(tmp_path / "s.zip", kept := Store()).state.drafts[0][1]
@@ -197,7 +198,7 @@ def test_maps_go_to_files_as_they_are_made_and_a_stop_keeps_them(tmp_path, monke
     tifffile.imwrite(tmp_path / "f.tif", FRAMES, photometric="minisblack")
     verb, stop = Contrast(recording=OpenFrames.at(tmp_path / "f.tif")), threading.Event()
     paths = {name: tmp_path / f"{name}.tif" for name in verb.makes}
-    steps = stores.write_steps(verb, paths, device=CPU, store=store, stop=stop)
+    steps = runs.write_steps(verb, paths, device=CPU, store=store, stop=stop)
     with contextlib.suppress(StopIteration):
         while True:
             stop.set() if next(steps).done >= 4 else None
@@ -216,7 +217,7 @@ def test_maps_go_to_files_as_they_are_made_and_a_stop_keeps_them(tmp_path, monke
 def test_nothing_is_built_on_frames_whose_registration_was_stopped(tmp_path, store, frames):
     stop = threading.Event()
     verb = Contrast(recording=Register(recording=frames))
-    steps = stores.write_steps(verb, {"contrast": tmp_path / "k.tif"}, device=CPU, store=store, stop=stop)
+    steps = runs.write_steps(verb, {"contrast": tmp_path / "k.tif"}, device=CPU, store=store, stop=stop)
     stop.set()
     assert drive(steps) is None
     assert not (tmp_path / "k.tif").exists()

@@ -10,7 +10,8 @@ import pytest
 from napari_gpubio import tracts
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.operations import Store, digest, from_graph, graph, read_record, run, script, verbs
-from napari_gpubio.core.operations.stores import file, kind_registered
+from napari_gpubio.core.operations.kinds import kind_registered
+from napari_gpubio.core.operations.records import file
 from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.tracts import operations
 from napari_gpubio.tracts.dissection import through

@@ -6,46 +6,16 @@ and whether a picture is what a panel says. Here is what these share; the operat
 """
 
 from napari_gpubio.core.files import file_checksum
+from napari_gpubio.core.operations.arrays import array_checksum
 from napari_gpubio.core.operations.files import from_graph, graph, read_record, schema, write_record
-from napari_gpubio.core.operations.records import (
-    File,
-    Held,
-    Operation,
-    Output,
-    Ref,
-    Told,
-    ancestry,
-    difference,
-    given,
-    substituted,
-    verbs,
-)
+from napari_gpubio.core.operations.graphs import ancestry, difference, files_of, substituted
+from napari_gpubio.core.operations.kinds import Conversion, Kind, digest, register_conversion, register_kind
+from napari_gpubio.core.operations.records import File, Held, Operation, Output, Ref, Told, file, given, verbs
+from napari_gpubio.core.operations.runs import run, run_steps, save
 from napari_gpubio.core.operations.scripts import script
-from napari_gpubio.core.operations.sessions import (
-    History,
-    Shown,
-    State,
-    files_of,
-    open_session,
-    rerun,
-    save_session,
-    show,
-    stale,
-)
-from napari_gpubio.core.operations.stores import (
-    STORE,
-    Conversion,
-    Kind,
-    Store,
-    array_checksum,
-    digest,
-    file,
-    register_conversion,
-    register_kind,
-    run,
-    run_steps,
-    save,
-)
+from napari_gpubio.core.operations.sessions import open_session, rerun, save_session
+from napari_gpubio.core.operations.states import History, Shown, State, show, stale
+from napari_gpubio.core.operations.stores import STORE, Store
 from napari_gpubio.core.operations.volumes import HeldVolume, OpenVolume, Volume
 from napari_gpubio.core.settings import Settings, part
 

@@ -12,9 +12,11 @@ from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.keeping import Keeper, left_by
 from napari_gpubio.core.operations.files import write_record
-from napari_gpubio.core.operations.records import Operation, Told, ancestry
-from napari_gpubio.core.operations.sessions import files_of
-from napari_gpubio.core.operations.stores import STORE, Kind, kind_registered, run_steps, write_steps, write_value
+from napari_gpubio.core.operations.graphs import ancestry, files_of
+from napari_gpubio.core.operations.kinds import Kind, kind_registered
+from napari_gpubio.core.operations.records import Operation, Told
+from napari_gpubio.core.operations.runs import run_steps, write_steps, write_value
+from napari_gpubio.core.operations.stores import STORE
 from napari_gpubio.core.report import measured, tell, wrote
 from napari_gpubio.core.steps import drive
 

@@ -7,7 +7,6 @@ its name, and brings the options of that class only: the arguments are looked th
 import argparse
 import dataclasses
 import functools
-import glob
 import inspect
 import re
 import typing
@@ -22,32 +21,31 @@ from napari_gpubio.core.command_line import (
     whole_numbers,
 )
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.operations.command_inputs import (
+    RECORD_ENDING,
+    InputReader,
+    files_named,
+    flag_of,
+    setting_of,
+    ways_to,
+)
 from napari_gpubio.core.operations.command_runs import run_verb
-from napari_gpubio.core.operations.files import is_record, read_record
+from napari_gpubio.core.operations.graphs import replaced_fields
+from napari_gpubio.core.operations.kinds import kind_registered
 from napari_gpubio.core.operations.records import (
     File,
     Held,
     InputInfo,
     Operation,
-    Output,
     Reading,
     Words,
     input_infos,
-    replaced_fields,
     words_of,
-)
-from napari_gpubio.core.operations.stores import (
-    Conversion,
-    conversion_to,
-    file,
-    kind_registered,
 )
 from napari_gpubio.core.operations.volumes import Volume
 from napari_gpubio.core.parameters import param_info
-from napari_gpubio.core.report import tell
 from napari_gpubio.core.settings import Settings, alternatives, hints, is_union, kind_of, part_info, record_fields
 
-RECORD_ENDING = ".json"
 _RECORD, _READ = "record", "read"
 _MOST_SHOWN, _MOST_READ = (
     18,
@@ -157,7 +155,7 @@ def _options(operation: type[Settings]) -> list[_Option]:
     for path, _, field in found:
         places.setdefault(field.name, set()).add(path[:-1])
     return [  # the name of the part goes before that of a setting that several parts have
-        _Option(path, owner, field, _flag("-".join(path[-2:] if len(places[field.name]) > 1 else path[-1:])))
+        _Option(path, owner, field, flag_of("-".join(path[-2:] if len(places[field.name]) > 1 else path[-1:])))
         for path, owner, field in found
     ]
 
@@ -167,54 +165,11 @@ def _reading_options(operation: type[Operation]) -> list[_Option]:
     first, taken = _first(operation), {one.flag for one in _options(operation)}
     fields: dict[str, tuple[type[Operation], dataclasses.Field[Any]]] = {}
     for name, info in input_infos(operation).items():
-        for way in _ways(info.kind):
+        for way in ways_to(info.kind):
             if way.conversion is None or name == first:
                 fields = way.fields() | fields
-    found = [_Option((_READ, name), owner, field, _flag(name)) for name, (owner, field) in fields.items()]
+    found = [_Option((_READ, name), owner, field, flag_of(name)) for name, (owner, field) in fields.items()]
     return [one for one in found if one.flag not in taken]
-
-
-class _Way(NamedTuple):
-    """How a file becomes an input: what opens it, and what makes the input of that."""
-
-    opens: type[Reading]
-    conversion: Conversion | None = None
-
-    def fields(self) -> dict[str, tuple[type[Operation], dataclasses.Field[Any]]]:
-        """What can be said of it, but for the file, what lies beside it, and settings in parts."""
-        opens: type[Operation] = self.opens
-        found = {field.name: (opens, field) for field in record_fields(opens)}
-        if self.conversion is not None:
-            cls = self.conversion.operation
-            parts = [field for field in record_fields(cls) if not alternatives(hints(cls)[field.name])]
-            found |= {field.name: (cls, field) for field in parts if field.name != self.conversion.field}
-        return {name: one for name, one in found.items() if name not in ("file", "beside")}
-
-    def made(self, path: Path, told: Mapping[str, Any]) -> Operation:
-        """The operation that makes the input of a file."""
-        values: dict[type, dict[str, Any]] = {}
-        for name, (cls, field) in self.fields().items():
-            if name in told:
-                info, value = input_infos(cls).get(name), told[name]
-                made = _Reading({}).opened(value, info) if info is not None else _setting(value, hints(cls)[field.name])
-                values.setdefault(cls, {})[name] = cls.words[name].value(value) if name in cls.words else made
-        opens: Any = self.opens
-        opened: Operation = opens.at(path, **values.get(self.opens, {}))
-        if self.conversion is None:
-            return opened
-        cls = self.conversion.operation
-        source, made = (words_of(one) for one in (opened.output().kind, next(iter(cls.makes.values()))))
-        settings = "" if len(record_fields(cls)) == len(input_infos(cls)) else "; that verb has all of its settings"
-        tell([f"{path.name} is a {source}, of which {cls.verb} makes the {made}{settings}"])
-        return cls(**{self.conversion.field: opened}, **values.get(cls, {}))
-
-
-def _ways(kind: type) -> list[_Way]:
-    ways, conversion = [_Way(one) for one in kind_registered(kind).opening], conversion_to(kind)
-    if conversion is not None:
-        source = kind_registered(input_infos(conversion.operation)[conversion.field].kind)
-        ways += [_Way(one, conversion) for one in source.opening]
-    return ways
 
 
 def _walk(cls: type, before: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], type, dataclasses.Field[Any]]]:
@@ -224,10 +179,6 @@ def _walk(cls: type, before: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...],
             yield path, cls, field
         for one in classes:
             yield from _walk(one, path)
-
-
-def _flag(name: str) -> str:
-    return "--" + name.replace("_", "-")
 
 
 def _dest(name: str) -> str:
@@ -243,7 +194,7 @@ def _outputs(operation: type[Operation]) -> dict[str, tuple[str, ...]]:
     """Flags of the results that can be written: ``--out`` of the main one, ``--noise-out`` of others."""
     names = [name for name, kind in operation.makes.items() if kind_registered(kind).write is not None]
     main = next(iter(operation.makes))
-    return {name: ("--out", "-o") if name == main else (_flag(f"{name}-out"),) for name in names}
+    return {name: ("--out", "-o") if name == main else (flag_of(f"{name}-out"),) for name in names}
 
 
 def _chosen(cls: type, arguments: Sequence[str], before: tuple[str, ...] = ()) -> dict[tuple[str, ...], type]:
@@ -256,10 +207,10 @@ def _chosen(cls: type, arguments: Sequence[str], before: tuple[str, ...] = ()) -
             known = kind_of(default)
             if len(classes) > 1:
                 parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-                parser.add_argument(_flag(field.name), dest="kind", default=known)
+                parser.add_argument(flag_of(field.name), dest="kind", default=known)
                 known = parser.parse_known_args([*arguments])[0].kind
             if known not in by_kind:
-                raise InvalidInput(f"{_flag(field.name)} is {known[:60]!r}; choose one of {', '.join(by_kind)}")
+                raise InvalidInput(f"{flag_of(field.name)} is {known[:60]!r}; choose one of {', '.join(by_kind)}")
             path = (*before, field.name)
             found |= {path: by_kind[known], **_chosen(by_kind[known], arguments, path)}
     return found
@@ -379,7 +330,7 @@ def _made(
     usual: Any = None,
 ) -> Any:
     """An operation, or settings, of the options that were given; of the rest as ``usual``, if that is of the class."""
-    read = _Reading(_read_with(cls, values)) if issubclass(cls, Operation) else None
+    read = InputReader(_read_with(cls, values)) if issubclass(cls, Operation) else None
     inputs = input_infos(cls) if issubclass(cls, Operation) else {}
     given = dict[str, Any]()
     for field in dataclasses.fields(cls):
@@ -391,13 +342,13 @@ def _made(
             continue
         elif info := inputs.get(field.name):
             assert read is not None
-            paths = [path for one in value for path in _files_named(one)] if info.many else [value]
+            paths = [path for one in value for path in files_named(one)] if info.many else [value]
             opened = tuple(read.opened(one, info, is_first=field.name == _first(cls)) for one in paths)
             given[field.name] = opened if info.many else opened[0]
         elif words := getattr(cls, "words", {}).get(field.name):
             given[field.name] = words.value(value)
         else:
-            given[field.name] = _setting(value, hints(cls)[field.name])
+            given[field.name] = setting_of(value, hints(cls)[field.name])
     if read is not None:
         read.check()
     if issubclass(cls, Reading) and "file" in given and "beside" not in given:
@@ -410,68 +361,6 @@ def _read_with(operation: type[Operation], values: Mapping[str, Any]) -> dict[st
     """What the options say of how files are read."""
     found = {one.field.name: values.get(_place(one.path)) for one in _reading_options(operation)}
     return {name: value for name, value in found.items() if value is not None}
-
-
-def _files_named(word: str) -> list[str]:
-    """The file, or those that a pattern names where the shell has not done so, as on Windows."""
-    if not any(one in word for one in "*?") or Path(word).exists():
-        return [word]
-    if not (found := sorted(glob.glob(word, recursive=True))):  # noqa: PTH207 - absolute ones, too
-        raise InvalidInput(f"no file is called {word!r}; check the path")
-    return found
-
-
-def _setting(value: Any, hint: Any) -> Any:
-    if hint is File or (is_union(hint) and File in typing.get_args(hint)):
-        return file(value)
-    if isinstance(value, list):
-        return tuple(map(file, value)) if File in typing.get_args(hint) else tuple(value)
-    return value
-
-
-class _Reading:
-    """Opens inputs as options say; each option must be of use for one of them."""
-
-    def __init__(self, options: Mapping[str, Any]) -> None:
-        self._options, self._unused = options, set(options)
-        self._records: list[str] = []
-
-    def opened(self, path: str, info: InputInfo, *, is_first: bool = False) -> Operation | Output[Any]:
-        """Return the operation that opens a file, or makes the input of it, or that a record describes."""
-        every = _ways(info.kind)
-        if path.lower().endswith(RECORD_ENDING) and (not every or is_record(path)):
-            self._records.append(Path(path).name)
-            return read_record(path)
-        plain = [way for way in every if way.conversion is None and way.opens.opens(path)][:1]
-        ways = plain + [way for way in every if way.conversion is not None]
-        if not ways:
-            raise InvalidInput(
-                f"{info.label.lower()} is {Path(path).name}; give the record ({RECORD_ENDING}) of an operation that "
-                f"makes {words_of(info.kind)}"
-            )
-        asked = ways if is_first or not plain else plain
-        told = {name: value for name, value in self._options.items() if _has(asked, name)}
-        fitting = [way for way in ways if told.keys() <= way.fields().keys()]
-        if not fitting:
-            flags = " and ".join(map(_flag, told))
-            raise InvalidInput(f"{flags} are of files of different kinds; give those of one kind")
-        self._unused -= told.keys()
-        first, last = fitting[0], fitting[-1]
-        is_last = last is not first and last.conversion is not None and last.conversion.takes(Path(path))
-        return (last if is_last else first).made(Path(path), told)
-
-    def check(self) -> None:
-        """Raise InvalidInput if an option is of no use."""
-        if not self._unused:
-            return
-        flags = ", ".join(_flag(name) for name in sorted(self._unused))
-        why = f"{self._records[0]} is a record, which says how it is read" if self._records else "no file is read so"
-        raise InvalidInput(f"{why}; leave {flags} out")
-
-
-def _has(ways: Sequence[_Way], name: str) -> bool:
-    """Whether something can be said of one of some ways."""
-    return any(name in way.fields() for way in ways)
 
 
 def _run(operation: type[Operation], chosen: Mapping[tuple[str, ...], type], options: argparse.Namespace) -> int:

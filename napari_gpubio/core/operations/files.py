@@ -15,6 +15,7 @@ from typing import Any, cast
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write
 from napari_gpubio.core.foreign import existing_json
+from napari_gpubio.core.operations.graphs import ancestry
 from napari_gpubio.core.operations.records import (
     CHECKSUM,
     UNREAD,
@@ -22,7 +23,6 @@ from napari_gpubio.core.operations.records import (
     Held,
     Operation,
     Output,
-    ancestry,
     input_infos,
     verb_named,
     verbs,

@@ -23,8 +23,9 @@ from napari_gpubio.core.napari_io import (
     volume_layer,
 )
 from napari_gpubio.core.operations.files import output_of_record, record_of_output
+from napari_gpubio.core.operations.kinds import kind_registered
 from napari_gpubio.core.operations.records import Output, words_of
-from napari_gpubio.core.operations.stores import STORE, Store, kind_registered
+from napari_gpubio.core.operations.stores import STORE, Store
 from napari_gpubio.core.operations.volumes import Volume, is_same, source_of
 from napari_gpubio.core.quantity import Quantity, guide_of, halves_of, quantity_metadata, quantity_of
 from napari_gpubio.core.space import layer_matrix

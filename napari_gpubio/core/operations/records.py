@@ -172,11 +172,11 @@ def given(label: str, help: str, *, optional: bool = False) -> Any:  # noqa: A00
     optional
         Whether it may be left out: it is None then, or ().
     """
-    missing = _Left() if optional else dataclasses.MISSING
+    missing = Left() if optional else dataclasses.MISSING
     return dataclasses.field(default=missing, metadata={_INPUT: (label, help)})
 
 
-class _Left:
+class Left:
     """Default of an optional input, which becomes None or ()."""
 
 
@@ -192,7 +192,7 @@ def _input_infos(cls: type) -> Mapping[str, InputInfo]:
             label=field.metadata[_INPUT][0],
             help=field.metadata[_INPUT][1],
             kind=_reference(hints(cls)[field.name], f"{cls.__name__}.{field.name}"),
-            optional=isinstance(field.default, _Left),
+            optional=isinstance(field.default, Left),
             many=typing.get_origin(hints(cls)[field.name]) is tuple,
         )
         for field in dataclasses.fields(cls)
@@ -378,7 +378,7 @@ class Reading(Operation):
 
 
 def _checked_input(name: str, value: Any, info: InputInfo) -> Any:
-    if isinstance(value, _Left):
+    if isinstance(value, Left):
         return () if info.many else None
     if not info.many:
         return None if value is None and info.optional else _checked_output(name, value, info)
@@ -419,9 +419,6 @@ def _told(value: Any) -> Any:
     return value
 
 
-# -- operations together ----------------------------------------------------------------------------------------------
-
-
 def verbs() -> Mapping[str, type[Operation]]:
     """Every operation that there is, by its verb; the engines are imported for it."""
     for engine in OF_ENGINES:
@@ -434,81 +431,3 @@ def verb_named(name: str) -> type[Operation] | None:
     if name not in _verbs and (engine := engine_of(name)) is not None:
         importlib.import_module(f"napari_gpubio.{engine}.operations")
     return _verbs.get(name)
-
-
-def ancestry(*operations: Operation) -> list[Operation]:
-    """Return operations and all that they need, each once and after what it needs."""
-    found: dict[str, Operation] = {}
-    waiting = [(one, False) for one in reversed(operations)]
-    while waiting:
-        one, ready = waiting.pop()
-        if one.id in found:
-            continue
-        if ready:
-            found[one.id] = one
-        else:
-            waiting.append((one, True))
-            waiting += [(ref.of, False) for _, ref in reversed([*one.inputs()])]
-    return list(found.values())
-
-
-def difference(old: Any, new: Any) -> Iterator[tuple[str, Any, Any]]:
-    """Where two records differ: the path of the field, and both values; nothing if they are equal."""
-    waiting = [("", old, new)]
-    while waiting:
-        path, old, new = waiting.pop()
-        if old == new:
-            continue
-        if isinstance(old, Output) and isinstance(new, Output) and old.name == new.name:
-            waiting.append((path, old.of, new.of))
-        elif isinstance(old, tuple) and isinstance(new, tuple) and len(old) == len(new):
-            waiting += [(f"{path}[{n}]", *both) for n, both in reversed([*enumerate(zip(old, new, strict=True))])]
-        elif type(old) is type(new) and isinstance(old, Settings):
-            names = [f.name for f in record_fields(old) if f.compare]
-            dot = f"{path}." if path else ""
-            waiting += [(f"{dot}{name}", getattr(old, name), getattr(new, name)) for name in reversed(names)]
-        else:
-            yield path, old, new
-
-
-def changed_fields(record: Any) -> list[dataclasses.Field[Any]]:
-    """Fields of a record that differ from their defaults; those that have none are among them."""
-    return [f for f in dataclasses.fields(record) if not _is_default(getattr(record, f.name), f.default)]
-
-
-def _is_default(value: Any, default: Any) -> bool:
-    if isinstance(default, _Left):
-        return value in (None, ())
-    return default is not dataclasses.MISSING and value == default
-
-
-def replaced_fields(record: S, changes: Mapping[str, Any]) -> S:
-    """Return an operation, or settings, with other values of some fields."""
-    old: Any = record
-    made: S = dataclasses.replace(old, **changes)
-    return made
-
-
-def substituted(operation: Operation, old: Operation, new: Operation) -> Operation:
-    """Return an operation with another one in the place of one of its ancestors, or of itself.
-
-    Raises
-    ------
-    InvalidInput
-        If the new one does not make what is taken of the old one.
-    """
-    made: dict[str, Operation] = {}
-    for one in ancestry(operation):
-        changes = {
-            name: tuple(map(functools.partial(_moved, made), value))
-            if isinstance(value, tuple)
-            else _moved(made, value)
-            for name in input_infos(type(one))
-            if (value := getattr(one, name)) is not None
-        }
-        made[one.id] = new if one == old else replaced_fields(one, changes)
-    return made[operation.id]
-
-
-def _moved(made: Mapping[str, Operation], ref: Output[Any]) -> Output[Any]:
-    return Output(made[ref.of.id], ref.name)

@@ -9,16 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from napari_gpubio.core.files import atomic_write
-from napari_gpubio.core.operations.records import (
-    File,
-    Held,
-    Operation,
-    Output,
-    ancestry,
-    changed_fields,
-)
-from napari_gpubio.core.operations.sessions import Shown
-from napari_gpubio.core.operations.stores import STORE, Store, write_array
+from napari_gpubio.core.operations.arrays import write_array
+from napari_gpubio.core.operations.graphs import ancestry, changed_fields
+from napari_gpubio.core.operations.records import File, Held, Operation, Output
+from napari_gpubio.core.operations.states import Shown
+from napari_gpubio.core.operations.stores import STORE, Store
 from napari_gpubio.core.settings import Settings
 from napari_gpubio.core.text import one_line
 

@@ -10,15 +10,13 @@ from napari_gpubio.core.command_line import Writing, check_outputs, draw_progres
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.operations.commands import RECORD_ENDING
 from napari_gpubio.core.operations.files import read_record
-from napari_gpubio.core.operations.records import (
-    Operation,
-    Output,
-    ancestry,
-    changed_fields,
-    difference,
-)
-from napari_gpubio.core.operations.sessions import Shown, State, open_session, rerun
-from napari_gpubio.core.operations.stores import STORE, kind_registered, run, write_value
+from napari_gpubio.core.operations.graphs import ancestry, changed_fields, difference
+from napari_gpubio.core.operations.kinds import kind_registered
+from napari_gpubio.core.operations.records import Operation, Output
+from napari_gpubio.core.operations.runs import run, write_value
+from napari_gpubio.core.operations.sessions import open_session, rerun
+from napari_gpubio.core.operations.states import Shown, State
+from napari_gpubio.core.operations.stores import STORE
 from napari_gpubio.core.reading import note
 from napari_gpubio.core.report import measured, show_at_once, warn, wrote
 from napari_gpubio.core.settings import Settings

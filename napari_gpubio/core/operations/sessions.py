@@ -1,4 +1,4 @@
-"""Sessions: layers, each with the operation that made it, drafts of panels, and views; saved, reopened, rerun, undone.
+"""Sessions: layers, each with the operation that made it, drafts of panels, and views; saved, reopened, rerun.
 
 A session is a folder, or a zip archive of it: ``session.json`` with the graph of operations, what is shown and how, and
 the drafts; ``arrays/`` with what no file holds, by checksum; ``files/`` with those that were embedded. Nothing in it is
@@ -20,32 +20,20 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
-from napari_gpubio import __version__
 from napari_gpubio.core.archives import opened_npz, read_npy
-from napari_gpubio.core.device import Device, choose_device
+from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import SAMPLED, atomic_folder, atomic_write, file_checksum
 from napari_gpubio.core.foreign import existing_json
+from napari_gpubio.core.operations.arrays import array_checksum, write_array
 from napari_gpubio.core.operations.files import MOST_BYTES, from_graph, graph, path_from, with_paths
-from napari_gpubio.core.operations.records import (
-    UNREAD,
-    File,
-    Held,
-    Operation,
-    Output,
-    ancestry,
-    difference,
-)
-from napari_gpubio.core.operations.stores import (
-    STORE,
-    Store,
-    array_checksum,
-    digest,
-    run,
-    write_array,
-)
+from napari_gpubio.core.operations.graphs import ancestry, held_in, own_values
+from napari_gpubio.core.operations.kinds import digest
+from napari_gpubio.core.operations.records import UNREAD, File, Held, Operation, Output
+from napari_gpubio.core.operations.runs import run
+from napari_gpubio.core.operations.states import Shown, State
+from napari_gpubio.core.operations.stores import STORE, Store
 from napari_gpubio.core.reading import reading
-from napari_gpubio.core.settings import Settings, kind_of, record_fields
 from napari_gpubio.core.steps import Step
 
 FORMAT, VERSION = "napari-gpubio session", 1
@@ -54,132 +42,6 @@ _MOST_ROWS, _SHOWN, _DEEPEST = 10_000, 60, 4
 _EMBEDDED = "embedded: "  # begins the path of a file in the session
 _ROW: dict[str, type] = {"name": str, "device": str, "digest": str, "complete": bool, "software": str}
 _PLAIN = (str, int, float, bool, type(None))
-
-
-@dataclass(frozen=True)
-class Shown:
-    """What a layer carries: what it shows, what came out, and how it looks.
-
-    Parameters
-    ----------
-    output
-        The operation, and which of its results.
-    name
-        Of the layer.
-    device
-        What it was made on.
-    digest
-        Checksum of all that makes the result what it is; see `napari_gpubio.core.operations.digest`.
-    complete
-        Whether all of it was done.
-    software
-        The version of the program that made it.
-    display
-        How it is drawn: names and plain values. It is no part of what was computed.
-    """
-
-    output: Output[Any]
-    name: str
-    device: str
-    digest: str
-    complete: bool = True
-    software: str = __version__
-    display: tuple[tuple[str, Any], ...] = ()
-
-
-@dataclass(frozen=True)
-class State:
-    """All that undo can bring back; a change makes another state, which shares all that stays.
-
-    Parameters
-    ----------
-    shown
-        Layers, in their order.
-    drafts
-        Of panels: their names, and the operations that they hold.
-    view
-        Names and plain values.
-    """
-
-    shown: tuple[Shown, ...] = ()
-    drafts: tuple[tuple[str, Operation], ...] = ()
-    view: tuple[tuple[str, Any], ...] = ()
-
-    def without(self, name: str) -> "State":
-        """Return the same without a layer; nothing else changes."""
-        return dataclasses.replace(self, shown=tuple(one for one in self.shown if one.name != name))
-
-    def with_shown(self, shown: Shown) -> "State":
-        """Return the same with a layer, in the place of the one of its name."""
-        if all(one.name != shown.name for one in self.shown):
-            return dataclasses.replace(self, shown=(*self.shown, shown))
-        return dataclasses.replace(self, shown=tuple(shown if one.name == shown.name else one for one in self.shown))
-
-    def with_draft(self, panel: str, draft: Operation) -> "State":
-        """Return the same with another draft of a panel."""
-        return dataclasses.replace(self, drafts=tuple({**dict(self.drafts), panel: draft}.items()))
-
-    def offered(self, kind: type) -> dict[str, Output[Any]]:
-        """Return the results of a kind by the names of their layers."""
-        return {one.name: one.output for one in self.shown if issubclass(one.output.kind, kind)}
-
-
-class History:
-    """States in order, between which `undo` and `redo` move. A drag is one state, made when it ends."""
-
-    def __init__(self, state: State | None = None) -> None:
-        self._states, self._at = [state or State()], 0
-
-    @property
-    def state(self) -> State:
-        """The one that is shown."""
-        return self._states[self._at]
-
-    @property
-    def is_first(self) -> bool:
-        """Whether there is no state with anything in it before."""
-        return self._at <= 1
-
-    @property
-    def is_last(self) -> bool:
-        """Whether there is no state after."""
-        return self._at == len(self._states) - 1
-
-    def move(self, state: State) -> None:
-        """Go on from here; what was undone is dropped. A state that is equal is none."""
-        if state != self.state:
-            self._states[self._at + 1 :] = [state]
-            self._at += 1
-
-    def undo(self) -> State:
-        """Go back by one state, if there is one."""
-        self._at = max(self._at - 1, 0)
-        return self.state
-
-    def redo(self) -> State:
-        """Go forward by one state, if there is one."""
-        self._at = min(self._at + 1, len(self._states) - 1)
-        return self.state
-
-
-def show(output: Operation | Output[Any], name: str, *, device: str | Device = "auto", store: Store = STORE) -> Shown:
-    """Make a result, and return what a layer of it carries."""
-    wanted, chosen = output if isinstance(output, Output) else output.output(), choose_device(device)
-    value = run(wanted, device=chosen, store=store)
-    return Shown(wanted, name, chosen.kind, digest(value), complete=getattr(value, "complete", True))
-
-
-def stale(shown: Output[Any], draft: Operation) -> list[str]:
-    """Why a result is not what the draft of its panel would make now, such as ``step_mm: 0.5 -> 0.25``; [] if it is."""
-    if type(shown.of) is not type(draft):
-        return []
-    return [f"{path}: {_text(old)} -> {_text(new)}" for path, old, new in difference(shown.of, draft)]
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, Output):
-        return value.of.title
-    return kind_of(value) if isinstance(value, Settings) else repr(value)[:_SHOWN]
 
 
 # -- saving -----------------------------------------------------------------------------------------------------------
@@ -207,7 +69,7 @@ def save_session(path: str | Path, state: State, store: Store = STORE, *, embed:
     places = {one.id: _places(one, embed) for one in ancestry(*every)}
     data = _data_of(state, every, home, places)
     text = json.dumps(data, indent=1, allow_nan=False, ensure_ascii=False)
-    arrays = {checksum: store.array(Held(checksum)) for checksum in sorted(_held(every))}
+    arrays = {checksum: store.array(Held(checksum)) for checksum in sorted(held_in(every))}
     files = dict(pair for own in places.values() for path, inside in own.items() for pair in _embedded(path, inside))
     for one in embed:
         if file_checksum(one.path, whole=not one.checksum.startswith(SAMPLED)) != one.checksum:
@@ -268,7 +130,7 @@ def _path_in(home: Path, places: Mapping[str, str], row: Mapping[str, Any]) -> s
 
 def _places(operation: Operation, embed: Collection[File]) -> dict[str, str]:
     """Names in a session of the files of an operation that are embedded, by their paths; they lie as they lay."""
-    files = [one for one in _own_values(operation, File) if one in embed]
+    files = [one for one in own_values(operation, File) if one in embed]
     if not files:
         return {}
     home = f"{_FILES}/{files[0].checksum.replace(':', '-')}"
@@ -293,33 +155,6 @@ def _embedded(path: str, inside: str) -> Iterator[tuple[str, Path]]:
         yield from ((f"{inside}/{child.name}", child) for child in sorted(where.iterdir()) if child.is_file())
     else:
         yield inside, where
-
-
-def _values(operations: Sequence[Operation], kind: type) -> Iterator[Any]:
-    """Values of a type in operations and all that they need, also in their parts and in tuples."""
-    return (value for one in ancestry(*operations) for value in _own_values(one, kind))
-
-
-def _own_values(record: Any, kind: type) -> Iterator[Any]:
-    for field in record_fields(record):
-        waiting: list[Any] = [getattr(record, field.name)]
-        while waiting:
-            value = waiting.pop(0)
-            if isinstance(value, kind):
-                yield value
-            elif isinstance(value, tuple):
-                waiting += value
-            elif isinstance(value, Settings) and not isinstance(value, Operation):
-                yield from _own_values(value, kind)
-
-
-def files_of(*operations: Operation) -> list[File]:
-    """Return the files that operations and all that they need are made from, each once."""
-    return list(dict.fromkeys(_values(operations, File)))
-
-
-def _held(operations: Sequence[Operation]) -> set[str]:
-    return {one.checksum for one in _values(operations, Held)}
 
 
 # -- opening ----------------------------------------------------------------------------------------------------------
@@ -426,7 +261,7 @@ def _opened(data: Any, folder: Path, home: Path, roots: Sequence[Path], store: S
             return f"{UNREAD}{home / row['path']}"  # so that nothing that is run reads it
 
     made = from_graph(with_paths(data.get("graph"), found))
-    for checksum in sorted(_held([*made.values()])):
+    for checksum in sorted(held_in([*made.values()])):
         array = read_npy(folder / _ARRAYS / f"{checksum}.npy")
         if array_checksum(array) != checksum:
             raise InvalidInput(f"its array {checksum[:8]} is not what it was when it was saved; open another copy")

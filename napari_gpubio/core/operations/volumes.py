@@ -14,15 +14,18 @@ from napari_gpubio import __version__
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write, check_folder
 from napari_gpubio.core.layer_files import RECORD, describe, described_files, read_described
+from napari_gpubio.core.operations.kinds import register_kind
 from napari_gpubio.core.operations.records import (
     File,
     Held,
     Output,
     Reading,
     Ref,
+    file,
     given,
 )
-from napari_gpubio.core.operations.stores import STORE, Store, file, register_kind, run
+from napari_gpubio.core.operations.runs import run
+from napari_gpubio.core.operations.stores import STORE, Store
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.quantity import GUIDE, HALVES, QUANTITY, Quantity, log10_of
 from napari_gpubio.core.reading import note, reads_file, untold

@@ -12,7 +12,7 @@ from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.core.operations.files import record_of_output
 from napari_gpubio.core.operations.records import Operation, Output
-from napari_gpubio.core.operations.stores import run_steps
+from napari_gpubio.core.operations.runs import run_steps
 from napari_gpubio.core.reading import NOTES, noted
 from napari_gpubio.core.steps import Step
 from napari_gpubio.dose.gui.histograms import Plan, unit_note

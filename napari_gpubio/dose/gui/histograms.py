@@ -12,8 +12,9 @@ from napari.layers import Shapes
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import carried
-from napari_gpubio.core.operations.records import Output, replaced_fields
-from napari_gpubio.core.operations.stores import run, value_of
+from napari_gpubio.core.operations.graphs import replaced_fields
+from napari_gpubio.core.operations.records import Output
+from napari_gpubio.core.operations.runs import run, value_of
 from napari_gpubio.core.operations.volumes import HeldVolume, Volume
 from napari_gpubio.core.quantity import Scale
 from napari_gpubio.core.reading import NOTES

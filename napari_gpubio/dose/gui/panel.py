@@ -17,7 +17,8 @@ from napari_gpubio.core.drawn import label_names
 from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.layer_files import STRUCTURES
 from napari_gpubio.core.napari_io import KEY
-from napari_gpubio.core.operations.records import Operation, replaced_fields
+from napari_gpubio.core.operations.graphs import replaced_fields
+from napari_gpubio.core.operations.records import Operation
 from napari_gpubio.core.steps import Step
 from napari_gpubio.dose.gui.constraint_table import ConstraintTable
 from napari_gpubio.dose.gui.controller import CurveController

@@ -8,8 +8,8 @@ from typing import Any
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.layer_files import RECORD
-from napari_gpubio.core.operations.records import File, Operation, Ref, Told, given
-from napari_gpubio.core.operations.stores import file, register_kind
+from napari_gpubio.core.operations.kinds import register_kind
+from napari_gpubio.core.operations.records import File, Operation, Ref, Told, file, given
 from napari_gpubio.core.parameters import check_unused, param
 from napari_gpubio.core.reading import note
 from napari_gpubio.core.report import printable

@@ -9,8 +9,9 @@ import numpy as np
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.layer_files import RECORD, describe
+from napari_gpubio.core.operations.kinds import register_kind
 from napari_gpubio.core.operations.records import File, Held, Reading, Ref, given
-from napari_gpubio.core.operations.stores import STORE, Store, register_kind
+from napari_gpubio.core.operations.stores import STORE, Store
 from napari_gpubio.core.operations.volumes import OpenDescribed, Volume
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.quantity import QUANTITY, Quantity, checked_unit

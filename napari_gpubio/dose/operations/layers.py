@@ -18,7 +18,8 @@ from napari_gpubio.core.napari_io import LayerData, affine_mm, carried, is_orien
 from napari_gpubio.core.operations.files import record_of_output
 from napari_gpubio.core.operations.layers import LayerSource, record_of
 from napari_gpubio.core.operations.records import Output, Reading
-from napari_gpubio.core.operations.stores import STORE, Store, run, value_of
+from napari_gpubio.core.operations.runs import run, value_of
+from napari_gpubio.core.operations.stores import STORE, Store
 from napari_gpubio.core.operations.volumes import HeldVolume, Volume, is_equal
 from napari_gpubio.core.quantity import Quantity, Scale, standard_error_of
 from napari_gpubio.core.reading import untold

@@ -12,8 +12,8 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.foreign import existing_numbers
 from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.numbers import number_text
+from napari_gpubio.core.operations.kinds import register_kind
 from napari_gpubio.core.operations.records import File, Operation, Reading, Ref, Told, Words, file, given
-from napari_gpubio.core.operations.stores import register_kind
 from napari_gpubio.core.operations.volumes import Row, Volume, array_on_grid
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.settings import Settings, part

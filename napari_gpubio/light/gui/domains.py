@@ -13,7 +13,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import KEY
 from napari_gpubio.core.operations import STORE, file
 from napari_gpubio.core.operations.records import Operation, Output
-from napari_gpubio.core.operations.stores import value_of
+from napari_gpubio.core.operations.runs import value_of
 from napari_gpubio.core.reading import untold
 from napari_gpubio.core.volumes import read_volume
 from napari_gpubio.gui.layers import VOLUME, why_not_array

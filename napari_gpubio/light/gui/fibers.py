@@ -12,7 +12,7 @@ from qtpy.QtWidgets import QWidget
 
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.core.operations.layers import PART
-from napari_gpubio.core.operations.stores import value_of
+from napari_gpubio.core.operations.runs import value_of
 from napari_gpubio.core.tensor_components import tensors_of
 from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.forms import aligned_form, muted_label, row_label

@@ -14,7 +14,7 @@ from qtpy.QtWidgets import QWidget
 from napari_gpubio.core.device import choose_device
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.operations.records import Operation
-from napari_gpubio.core.operations.stores import run_steps
+from napari_gpubio.core.operations.runs import run_steps
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.forms import fill_column

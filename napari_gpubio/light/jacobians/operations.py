@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from napari_gpubio.core.layer_files import described_files
+from napari_gpubio.core.operations.kinds import register_kind
 from napari_gpubio.core.operations.records import Operation, Ref, Told, given
-from napari_gpubio.core.operations.stores import register_kind
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.report import WARNING
 from napari_gpubio.core.settings import part

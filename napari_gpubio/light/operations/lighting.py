@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.operations.kinds import register_kind
 from napari_gpubio.core.operations.records import File, Operation, Ref, Told, Words, given
-from napari_gpubio.core.operations.stores import register_kind
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.report import WARNING
 from napari_gpubio.core.settings import part

@@ -10,8 +10,8 @@ from typing import Any
 
 from napari_gpubio.core.command_line import Writing
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
+from napari_gpubio.core.operations.kinds import kind_registered, register_kind
 from napari_gpubio.core.operations.records import File, Operation, Reading, Ref, Told, file, given
-from napari_gpubio.core.operations.stores import kind_registered, register_kind
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.report import WARNING
 from napari_gpubio.core.settings import part

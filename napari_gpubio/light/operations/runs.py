@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.operations.kinds import register_kind
 from napari_gpubio.core.operations.records import File, Held, Operation, Output, Reading, Ref, given
-from napari_gpubio.core.operations.stores import STORE, Store, register_kind
+from napari_gpubio.core.operations.stores import STORE, Store
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.settings import part
 from napari_gpubio.core.steps import Step

@@ -9,8 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.operations.kinds import register_kind
 from napari_gpubio.core.operations.records import File, Held, Operation, Reading, Ref, Words, given
-from napari_gpubio.core.operations.stores import STORE, Store, register_kind
+from napari_gpubio.core.operations.stores import STORE, Store
 from napari_gpubio.core.operations.volumes import Row
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.settings import Settings, part

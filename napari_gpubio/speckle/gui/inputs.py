@@ -13,7 +13,7 @@ from qtpy.QtWidgets import QCheckBox, QWidget
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.core.numbers import short_number
-from napari_gpubio.core.operations.records import replaced_fields
+from napari_gpubio.core.operations.graphs import replaced_fields
 from napari_gpubio.core.settings import field_names, kind_of, record_fields
 from napari_gpubio.gui.connections import Follower, connect_all
 from napari_gpubio.gui.fields import ElidedComboBox

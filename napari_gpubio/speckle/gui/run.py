@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import KEY, carried
-from napari_gpubio.core.operations import stores
+from napari_gpubio.core.operations import runs
 from napari_gpubio.core.operations.records import Operation, Output
 from napari_gpubio.core.operations.stores import STORE, Store
 from napari_gpubio.core.reading import untold
@@ -156,5 +156,5 @@ def run_steps(run: StackRun, stop: threading.Event) -> Generator[Step, None, Sta
     """Do a run; None if it was stopped before there was anything to show."""
     yield Step(0, 1, "reading the frames")
     operation = run.operation()
-    made = yield from stores.run_steps(operation, device=run.device, stop=stop)
+    made = yield from runs.run_steps(operation, device=run.device, stop=stop)
     return None if made is None else StackResult(run=run, operation=operation, made=made)

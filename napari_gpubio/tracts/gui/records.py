@@ -12,10 +12,12 @@ from napari.layers import Labels
 from napari_gpubio.core.device import choose_device
 from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.napari_io import LayerData, carried, grid_of, volume_of
+from napari_gpubio.core.operations.kinds import digest
 from napari_gpubio.core.operations.layers import record_of
-from napari_gpubio.core.operations.records import Operation, Output
-from napari_gpubio.core.operations.sessions import Shown
-from napari_gpubio.core.operations.stores import STORE, Store, digest, file, run
+from napari_gpubio.core.operations.records import Operation, Output, file
+from napari_gpubio.core.operations.runs import run
+from napari_gpubio.core.operations.states import Shown
+from napari_gpubio.core.operations.stores import STORE, Store
 from napari_gpubio.core.operations.volumes import Volume, source_of
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.layers import LayerBox

@@ -12,8 +12,9 @@ from qtpy.QtWidgets import QWidget
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.label_volumes import holds_labels, label_volume
+from napari_gpubio.core.operations.kinds import digest
 from napari_gpubio.core.operations.records import Output
-from napari_gpubio.core.operations.stores import digest, value_of
+from napari_gpubio.core.operations.runs import value_of
 from napari_gpubio.gui.connections import Debouncer
 from napari_gpubio.gui.fields import ElidedComboBox, NumberBox
 from napari_gpubio.gui.forms import row_of

@@ -21,8 +21,8 @@ from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.napari_io import KEY, carried
 from napari_gpubio.core.operations.layers import PART
 from napari_gpubio.core.operations.records import Operation
-from napari_gpubio.core.operations.sessions import Shown
-from napari_gpubio.core.operations.stores import run
+from napari_gpubio.core.operations.runs import run
+from napari_gpubio.core.operations.states import Shown
 from napari_gpubio.core.space import apply_affine, viewer_to_world
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui import theme

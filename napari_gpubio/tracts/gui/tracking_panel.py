@@ -12,7 +12,7 @@ from qtpy.QtWidgets import QFormLayout, QWidget
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import grid_of, volume_layer, volume_of
 from napari_gpubio.core.operations.records import Operation
-from napari_gpubio.core.operations.sessions import Shown
+from napari_gpubio.core.operations.states import Shown
 from napari_gpubio.core.space import world_to_viewer
 from napari_gpubio.core.steps import Step
 from napari_gpubio.core.text import file_name

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.operations.records import File, Operation, Reading, Ref, Told, Words, given
-from napari_gpubio.core.operations.stores import file, register_kind
+from napari_gpubio.core.operations.kinds import register_kind
+from napari_gpubio.core.operations.records import File, Operation, Reading, Ref, Told, Words, file, given
 from napari_gpubio.core.operations.volumes import Volume
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.settings import part

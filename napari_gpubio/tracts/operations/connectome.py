@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.foreign import MOST_WHOLE, existing_numbers
+from napari_gpubio.core.operations.kinds import register_kind
 from napari_gpubio.core.operations.records import File, Operation, Reading, Ref, Told, given
-from napari_gpubio.core.operations.stores import register_kind
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.settings import Settings, part
 from napari_gpubio.core.steps import Step

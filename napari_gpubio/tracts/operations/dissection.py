@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.operations.kinds import register_kind
 from napari_gpubio.core.operations.records import Operation, Ref, Told, Words, given
-from napari_gpubio.core.operations.stores import register_kind
 from napari_gpubio.core.operations.volumes import Volume
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.settings import Settings, part

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from napari_gpubio.core.layer_files import RECORD
-from napari_gpubio.core.operations.records import File, Reading
-from napari_gpubio.core.operations.stores import file, register_kind
+from napari_gpubio.core.operations.kinds import register_kind
+from napari_gpubio.core.operations.records import File, Reading, file
 from napari_gpubio.core.settings import part
 from napari_gpubio.tracts.io import trx, tsf
 from napari_gpubio.tracts.io.blocks import Source, blocks_of, write_blocks

@@ -7,8 +7,8 @@ from typing import Any
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.layer_files import RECORD, describe
-from napari_gpubio.core.operations.records import File, Reading
-from napari_gpubio.core.operations.stores import file, register_kind
+from napari_gpubio.core.operations.kinds import register_kind
+from napari_gpubio.core.operations.records import File, Reading, file
 from napari_gpubio.core.operations.volumes import Volume, array_on_grid
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.settings import part

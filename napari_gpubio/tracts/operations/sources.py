@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.operations.kinds import digest
 from napari_gpubio.core.operations.records import Operation, Output
-from napari_gpubio.core.operations.stores import STORE, digest, run
+from napari_gpubio.core.operations.runs import run
+from napari_gpubio.core.operations.stores import STORE
 from napari_gpubio.core.reading import untold
 from napari_gpubio.tracts.model import Tractogram
 from napari_gpubio.tracts.operations.dissection import FindClusters

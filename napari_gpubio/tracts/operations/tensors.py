@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from napari_gpubio.core.layer_files import RECORD, describe
+from napari_gpubio.core.operations.kinds import Conversion, register_conversion, register_kind
 from napari_gpubio.core.operations.records import File, Operation, Reading, Ref, Told, given
-from napari_gpubio.core.operations.stores import Conversion, register_conversion, register_kind
 from napari_gpubio.core.operations.volumes import Volume
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.report import WARNING

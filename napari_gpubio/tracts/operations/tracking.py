@@ -10,7 +10,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.operations.files import record_of_output
 from napari_gpubio.core.operations.records import Operation, Ref, Told, given
-from napari_gpubio.core.operations.stores import write_value
+from napari_gpubio.core.operations.runs import write_value
 from napari_gpubio.core.report import WARNING
 from napari_gpubio.core.settings import part
 from napari_gpubio.core.space import voxel_sizes_mm

@@ -16,13 +16,8 @@ from napari_gpubio.core.operations import (
     stale,
     substituted,
 )
-from napari_gpubio.core.operations.records import (
-    File,
-    Held,
-    Operation,
-    changed_fields,
-    given,
-)
+from napari_gpubio.core.operations.graphs import changed_fields
+from napari_gpubio.core.operations.records import File, Held, Operation, given
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.settings import Settings, part
 from tests.core.operations.toys import Join, Plain, Smooth, Straight, Trace, Uphill, Weighted

@@ -23,14 +23,14 @@ from napari_gpubio.core.operations import (
     file_checksum,
     from_graph,
     graph,
+    kinds,
     records,
     run,
     run_steps,
     save,
-    stores,
 )
 from napari_gpubio.core.operations.records import Reading
-from napari_gpubio.core.operations.stores import write_steps
+from napari_gpubio.core.operations.runs import write_steps
 from napari_gpubio.core.operations.volumes import open_volume, record_beside
 from napari_gpubio.core.quantity import Quantity
 from napari_gpubio.core.steps import drive
@@ -313,9 +313,9 @@ def test_a_mapped_array_beyond_the_budget_is_not_copied(tmp_path):
 def test_iterators_count_like_what_they_give_and_mapped_arrays_take_no_room(tmp_path):
     np.save(tmp_path / "a.npy", np.arange(99.0))
     mapped = np.load(tmp_path / "a.npy", mmap_mode="r")
-    assert [*stores._leaves(iter([1, (2, 3)]))] == [1, 2, 2, 3]
+    assert [*kinds._leaves(iter([1, (2, 3)]))] == [1, 2, 2, 3]
     for one, size in ((mapped, 0), (np.asarray(mapped), 0), (mapped[3:], 0), (np.array(mapped), 99 * 8)):
-        assert stores._nbytes([one]) == size
+        assert kinds.nbytes_of([one]) == size
 
 
 def test_the_checksum_of_a_folder_is_that_of_its_files(tmp_path):

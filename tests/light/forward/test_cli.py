@@ -13,7 +13,7 @@ from napari_gpubio.core import operations
 from napari_gpubio.core.command_line import STOPPED
 from napari_gpubio.core.operations import State, Store, command_runs, open_session, save_session
 from napari_gpubio.core.operations.files import output_of_record, read_record
-from napari_gpubio.core.operations.sessions import files_of
+from napari_gpubio.core.operations.graphs import files_of
 from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.light.forward import work
 from napari_gpubio.light.forward.operations import OpenProbe

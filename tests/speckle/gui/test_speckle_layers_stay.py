@@ -6,7 +6,8 @@ import tifffile
 
 from napari_gpubio.core.operations import Store, digest
 from napari_gpubio.core.operations.layers import record_of
-from napari_gpubio.core.operations.stores import STORE, run
+from napari_gpubio.core.operations.runs import run
+from napari_gpubio.core.operations.stores import STORE
 from napari_gpubio.gui.forms import ParamForm
 from napari_gpubio.speckle.gui.inputs import MESI
 from napari_gpubio.speckle.gui.run import StackRun

@@ -13,8 +13,9 @@ from qtpy.QtWidgets import QCheckBox, QFormLayout, QWidget
 
 from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.operations.files import record_of_output
-from napari_gpubio.core.operations.records import Operation, replaced_fields
-from napari_gpubio.core.operations.sessions import Shown
+from napari_gpubio.core.operations.graphs import replaced_fields
+from napari_gpubio.core.operations.records import Operation
+from napari_gpubio.core.operations.states import Shown
 from napari_gpubio.core.steps import Step
 from napari_gpubio.core.text import file_name
 from napari_gpubio.gui.connections import connect_all

@@ -17,7 +17,8 @@ from napari_gpubio.core.napari_io import IN_MM, KEY, volume_layer
 from napari_gpubio.core.operations.files import record_of_output
 from napari_gpubio.core.operations.layers import record_of
 from napari_gpubio.core.operations.records import Operation, Output, Reading
-from napari_gpubio.core.operations.stores import STORE, value_of
+from napari_gpubio.core.operations.runs import value_of
+from napari_gpubio.core.operations.stores import STORE
 from napari_gpubio.core.steps import Step
 from napari_gpubio.core.text import file_name
 from napari_gpubio.gui.fields import NumberBox

@@ -10,8 +10,8 @@ from qtpy.QtWidgets import QCheckBox, QFormLayout, QHBoxLayout, QWidget
 
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.core.operations.records import Operation
-from napari_gpubio.core.operations.sessions import Shown
-from napari_gpubio.core.operations.stores import run_steps
+from napari_gpubio.core.operations.runs import run_steps
+from napari_gpubio.core.operations.states import Shown
 from napari_gpubio.core.settings import field_names
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui import theme

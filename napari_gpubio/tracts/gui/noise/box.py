@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from qtpy.QtWidgets import QCheckBox, QGroupBox, QVBoxLayout
 
 from napari_gpubio.core.napari_io import LayerData, carried
-from napari_gpubio.core.operations.stores import run_steps
+from napari_gpubio.core.operations.runs import run_steps
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.connections import Follower
 from napari_gpubio.gui.docking import DockWindow

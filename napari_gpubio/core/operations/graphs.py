@@ -1,0 +1,118 @@
+"""Operations together: all that one needs, and its files; what differs between two; one in the place of another."""
+
+import dataclasses
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+from napari_gpubio.core.operations.records import File, Held, Left, Operation, Output, input_infos
+from napari_gpubio.core.settings import Settings, record_fields
+
+S = TypeVar("S", bound=Settings)
+
+
+def ancestry(*operations: Operation) -> list[Operation]:
+    """Return operations and all that they need, each once and after what it needs."""
+    found: dict[str, Operation] = {}
+    waiting = [(one, False) for one in reversed(operations)]
+    while waiting:
+        one, ready = waiting.pop()
+        if one.id in found:
+            continue
+        if ready:
+            found[one.id] = one
+        else:
+            waiting.append((one, True))
+            waiting += [(ref.of, False) for _, ref in reversed([*one.inputs()])]
+    return list(found.values())
+
+
+def difference(old: Any, new: Any) -> Iterator[tuple[str, Any, Any]]:
+    """Where two records differ: the path of the field, and both values; nothing if they are equal."""
+    waiting = [("", old, new)]
+    while waiting:
+        path, old, new = waiting.pop()
+        if old == new:
+            continue
+        if isinstance(old, Output) and isinstance(new, Output) and old.name == new.name:
+            waiting.append((path, old.of, new.of))
+        elif isinstance(old, tuple) and isinstance(new, tuple) and len(old) == len(new):
+            waiting += [(f"{path}[{n}]", *both) for n, both in reversed([*enumerate(zip(old, new, strict=True))])]
+        elif type(old) is type(new) and isinstance(old, Settings):
+            names = [f.name for f in record_fields(old) if f.compare]
+            dot = f"{path}." if path else ""
+            waiting += [(f"{dot}{name}", getattr(old, name), getattr(new, name)) for name in reversed(names)]
+        else:
+            yield path, old, new
+
+
+def changed_fields(record: Any) -> list[dataclasses.Field[Any]]:
+    """Fields of a record that differ from their defaults; those that have none are among them."""
+    return [f for f in dataclasses.fields(record) if not _is_default(getattr(record, f.name), f.default)]
+
+
+def _is_default(value: Any, default: Any) -> bool:
+    if isinstance(default, Left):
+        return value in (None, ())
+    return default is not dataclasses.MISSING and value == default
+
+
+def replaced_fields(record: S, changes: Mapping[str, Any]) -> S:
+    """Return an operation, or settings, with other values of some fields."""
+    old: Any = record
+    made: S = dataclasses.replace(old, **changes)
+    return made
+
+
+def substituted(operation: Operation, old: Operation, new: Operation) -> Operation:
+    """Return an operation with another one in the place of one of its ancestors, or of itself.
+
+    Raises
+    ------
+    InvalidInput
+        If the new one does not make what is taken of the old one.
+    """
+    made: dict[str, Operation] = {}
+    for one in ancestry(operation):
+        changes = {
+            name: tuple(map(functools.partial(_moved, made), value))
+            if isinstance(value, tuple)
+            else _moved(made, value)
+            for name in input_infos(type(one))
+            if (value := getattr(one, name)) is not None
+        }
+        made[one.id] = new if one == old else replaced_fields(one, changes)
+    return made[operation.id]
+
+
+def _moved(made: Mapping[str, Operation], ref: Output[Any]) -> Output[Any]:
+    return Output(made[ref.of.id], ref.name)
+
+
+def _values(operations: Sequence[Operation], kind: type) -> Iterator[Any]:
+    """Values of a type in operations and all that they need, also in their parts and in tuples."""
+    return (value for one in ancestry(*operations) for value in own_values(one, kind))
+
+
+def own_values(record: Any, kind: type) -> Iterator[Any]:
+    """Values of a type in an operation, or settings, alone, also in parts and in tuples."""
+    for field in record_fields(record):
+        waiting: list[Any] = [getattr(record, field.name)]
+        while waiting:
+            value = waiting.pop(0)
+            if isinstance(value, kind):
+                yield value
+            elif isinstance(value, tuple):
+                waiting += value
+            elif isinstance(value, Settings) and not isinstance(value, Operation):
+                yield from own_values(value, kind)
+
+
+def files_of(*operations: Operation) -> list[File]:
+    """Return the files that operations and all that they need are made from, each once."""
+    return list(dict.fromkeys(_values(operations, File)))
+
+
+def held_in(operations: Sequence[Operation]) -> set[str]:
+    """Checksums of the arrays that operations and all that they need are made from."""
+    return {one.checksum for one in _values(operations, Held)}

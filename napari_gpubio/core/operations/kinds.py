@@ -1,0 +1,155 @@
+"""What types of results can do: how they are compared, written, opened and shown."""
+
+import dataclasses
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from napari_gpubio.core.memory import map_of
+from napari_gpubio.core.operations.arrays import DIGITS, array_checksum
+from napari_gpubio.core.operations.records import Operation
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Kind(Generic[T]):
+    """What a type of results can do.
+
+    Parameters
+    ----------
+    type
+        The type.
+    counts
+        Its parts that make it what it is: arrays, numbers and texts, and tuples, mappings and dataclasses of these;
+        iterators of what is too large for the memory.
+    endings
+        Of the files that it is written to.
+    write
+        Writes a value to a path, perhaps by steps; the last argument is the operation's record as plain data.
+    beside
+        The files that are written beside one, by what they are.
+    opens
+        Operation that opens such a file, or several, of which the first that `Reading.opens` a path is taken: its
+        ``at`` takes the path, and what its other fields are.
+    shows
+        Where the function is that makes layers of it, as ``module:name``, so that nothing of napari is imported before:
+        it takes the value, the `Output` that it is, the name, and where there are several pictures of it, which one;
+        it returns napari's layer data. Empty where it is shown in no layer.
+    kept_at
+        Where what is done is kept before the file is whole: the file itself, or one beside it. It may refuse a path to
+        which nothing can be written, before the run.
+    unfinished
+        Reads what a run has left there before it came to its end; None if it did.
+    is_folder
+        Whether a value is written as a folder of files; what is done is kept in it.
+    """
+
+    type: type[T]
+    counts: Callable[[T], tuple[Any, ...]]
+    endings: tuple[str, ...] = ()
+    write: Callable[[T, Path, Mapping[str, Any]], object] | None = None
+    beside: Callable[[Path], Mapping[str, Path]] = lambda _: {}
+    opens: Any = None  # a class of operations, or several
+    shows: str = ""
+    kept_at: Callable[[Path], Path] = lambda path: path
+    unfinished: Callable[[Path], Any] | None = None
+    is_folder: bool = False
+
+    @property
+    def opening(self) -> tuple[Any, ...]:
+        """Operations that open such files."""
+        return self.opens if isinstance(self.opens, tuple) else () if self.opens is None else (self.opens,)
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """What a verb does that needs one kind of result and gets a file of another.
+
+    Parameters
+    ----------
+    operation
+        A class of operations, whose main result is the kind that is needed.
+    field
+        Its input that the file is opened for.
+    takes
+        Whether a file is of the other kind.
+    """
+
+    operation: type[Operation]
+    field: str
+    takes: Callable[[Path], bool]
+
+
+_kinds: dict[type, Kind[Any]] = {}
+
+
+_conversions: dict[type, Conversion] = {}
+
+
+def register_kind(type_: type, counts: Callable[[Any], tuple[Any, ...]], **can: Any) -> None:
+    """Make a type of results known, with what it can do; see `Kind`."""
+    _kinds[type_] = Kind(type_, counts, **can)
+
+
+def register_conversion(conversion: Conversion) -> None:
+    """Let verbs that need the main result of an operation take the files of its input."""
+    _conversions[next(iter(conversion.operation.makes.values()))] = conversion
+
+
+def conversion_to(type_: type) -> Conversion | None:
+    """Return what makes a type of results of files of another, or None."""
+    return _conversions.get(type_)
+
+
+def kind_registered(type_: type) -> Kind[Any]:
+    """Return what a type of results, or a type that it is a kind of, can do.
+
+    Raises
+    ------
+    TypeError
+        If nobody has registered it.
+    """
+    for base in type_.__mro__:
+        if base in _kinds:
+            return _kinds[base]
+    raise TypeError(f"{type_.__name__} is no registered kind of result")
+
+
+def digest(value: Any) -> str:
+    """Return the checksum of all that makes a value what it is; what is told about it does not count."""
+    found = hashlib.sha256()
+    for one in _leaves(kind_registered(type(value)).counts(value)):
+        found.update(array_checksum(one).encode() if isinstance(one, np.ndarray) else repr(one).encode())
+        found.update(b"\0")
+    return found.hexdigest()[:DIGITS]
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    """Arrays, numbers and texts of a value, with the names under which they stand."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        value = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        for key in sorted(value, key=str):
+            yield str(key)
+            yield from _leaves(value[key])
+    elif isinstance(value, (tuple, list)):
+        yield len(value)
+        for one in value:
+            yield from _leaves(one)
+    elif isinstance(value, Iterator):
+        for one in value:
+            yield from _leaves(one)
+    elif isinstance(value, np.generic):
+        yield value.item()
+    else:
+        yield value
+
+
+def nbytes_of(value: Any) -> int:
+    """Bytes of the arrays of a result that are in memory."""
+    return sum(one.nbytes for one in _leaves(value) if isinstance(one, np.ndarray) and map_of(one) is None)

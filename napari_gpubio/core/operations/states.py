@@ -1,0 +1,142 @@
+"""What is shown and drafted at a time, with what made it; undo and redo between such states; what is stale."""
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+from napari_gpubio import __version__
+from napari_gpubio.core.device import Device, choose_device
+from napari_gpubio.core.operations.graphs import difference
+from napari_gpubio.core.operations.kinds import digest
+from napari_gpubio.core.operations.records import Operation, Output
+from napari_gpubio.core.operations.runs import run
+from napari_gpubio.core.operations.stores import STORE, Store
+from napari_gpubio.core.settings import Settings, kind_of
+
+_SHOWN = 60  # characters of a value in a sentence
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What a layer carries: what it shows, what came out, and how it looks.
+
+    Parameters
+    ----------
+    output
+        The operation, and which of its results.
+    name
+        Of the layer.
+    device
+        What it was made on.
+    digest
+        Checksum of all that makes the result what it is; see `napari_gpubio.core.operations.digest`.
+    complete
+        Whether all of it was done.
+    software
+        The version of the program that made it.
+    display
+        How it is drawn: names and plain values. It is no part of what was computed.
+    """
+
+    output: Output[Any]
+    name: str
+    device: str
+    digest: str
+    complete: bool = True
+    software: str = __version__
+    display: tuple[tuple[str, Any], ...] = ()
+
+
+@dataclass(frozen=True)
+class State:
+    """All that undo can bring back; a change makes another state, which shares all that stays.
+
+    Parameters
+    ----------
+    shown
+        Layers, in their order.
+    drafts
+        Of panels: their names, and the operations that they hold.
+    view
+        Names and plain values.
+    """
+
+    shown: tuple[Shown, ...] = ()
+    drafts: tuple[tuple[str, Operation], ...] = ()
+    view: tuple[tuple[str, Any], ...] = ()
+
+    def without(self, name: str) -> "State":
+        """Return the same without a layer; nothing else changes."""
+        return dataclasses.replace(self, shown=tuple(one for one in self.shown if one.name != name))
+
+    def with_shown(self, shown: Shown) -> "State":
+        """Return the same with a layer, in the place of the one of its name."""
+        if all(one.name != shown.name for one in self.shown):
+            return dataclasses.replace(self, shown=(*self.shown, shown))
+        return dataclasses.replace(self, shown=tuple(shown if one.name == shown.name else one for one in self.shown))
+
+    def with_draft(self, panel: str, draft: Operation) -> "State":
+        """Return the same with another draft of a panel."""
+        return dataclasses.replace(self, drafts=tuple({**dict(self.drafts), panel: draft}.items()))
+
+    def offered(self, kind: type) -> dict[str, Output[Any]]:
+        """Return the results of a kind by the names of their layers."""
+        return {one.name: one.output for one in self.shown if issubclass(one.output.kind, kind)}
+
+
+class History:
+    """States in order, between which `undo` and `redo` move. A drag is one state, made when it ends."""
+
+    def __init__(self, state: State | None = None) -> None:
+        self._states, self._at = [state or State()], 0
+
+    @property
+    def state(self) -> State:
+        """The one that is shown."""
+        return self._states[self._at]
+
+    @property
+    def is_first(self) -> bool:
+        """Whether there is no state with anything in it before."""
+        return self._at <= 1
+
+    @property
+    def is_last(self) -> bool:
+        """Whether there is no state after."""
+        return self._at == len(self._states) - 1
+
+    def move(self, state: State) -> None:
+        """Go on from here; what was undone is dropped. A state that is equal is none."""
+        if state != self.state:
+            self._states[self._at + 1 :] = [state]
+            self._at += 1
+
+    def undo(self) -> State:
+        """Go back by one state, if there is one."""
+        self._at = max(self._at - 1, 0)
+        return self.state
+
+    def redo(self) -> State:
+        """Go forward by one state, if there is one."""
+        self._at = min(self._at + 1, len(self._states) - 1)
+        return self.state
+
+
+def show(output: Operation | Output[Any], name: str, *, device: str | Device = "auto", store: Store = STORE) -> Shown:
+    """Make a result, and return what a layer of it carries."""
+    wanted, chosen = output if isinstance(output, Output) else output.output(), choose_device(device)
+    value = run(wanted, device=chosen, store=store)
+    return Shown(wanted, name, chosen.kind, digest(value), complete=getattr(value, "complete", True))
+
+
+def stale(shown: Output[Any], draft: Operation) -> list[str]:
+    """Why a result is not what the draft of its panel would make now, such as ``step_mm: 0.5 -> 0.25``; [] if it is."""
+    if type(shown.of) is not type(draft):
+        return []
+    return [f"{path}: {_text(old)} -> {_text(new)}" for path, old, new in difference(shown.of, draft)]
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, Output):
+        return value.of.title
+    return kind_of(value) if isinstance(value, Settings) else repr(value)[:_SHOWN]
