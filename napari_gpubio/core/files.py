@@ -40,6 +40,9 @@ _parts_in_use: set[str] = set()  # names of those of this process
 _OWNER = re.compile(rf"{re.escape(_PART)}[0-9a-f]+-(\d{{1,9}})-")
 
 
+SAMPLE_FOLDERS = _PACKAGE / "sample_data", _PACKAGE.parent / "sample_data"  # installed, and in a source tree
+
+
 def sample_path(name: str) -> Path:
     """Path of a file of ``sample_data``, in an installed package as in a source tree.
 
@@ -48,7 +51,7 @@ def sample_path(name: str) -> Path:
     InvalidInput
         If there is no such sample.
     """
-    for root in (_PACKAGE / "sample_data", _PACKAGE.parent / "sample_data"):
+    for root in SAMPLE_FOLDERS:
         if (path := root / name).exists():
             return path
     raise InvalidInput(f"there is no sample file {name!r}; reinstall napari-gpubio if it should be there")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import atomic_write
+from napari_gpubio.core.files import SAMPLE_FOLDERS, atomic_write, sample_path
 from napari_gpubio.core.foreign import existing_json
 from napari_gpubio.core.operations.graphs import ancestry
 from napari_gpubio.core.operations.records import (
@@ -41,6 +41,7 @@ from napari_gpubio.core.settings import (
 FORMAT, VERSION = "napari-gpubio operations", 1
 MOST_OPERATIONS, MOST_BYTES = 10_000, 64 << 20  # of one file
 _SHOWN, _BEGINNING = 60, 4096  # characters, and bytes
+_SAMPLE = "sample: "  # begins the path of a file that comes with the program
 
 
 def to_data(operation: Operation) -> dict[str, Any]:
@@ -116,7 +117,7 @@ def read_record(path: str | Path) -> Operation:
         If the file cannot be read or is no record.
     """
     home = Path(path).parent
-    made = from_graph(with_paths(existing_json(path, MOST_BYTES), lambda one: os.fspath(home / one["path"])))
+    made = from_graph(with_paths(existing_json(path, MOST_BYTES), lambda one: os.fspath(path_at(home, one["path"]))))
     if not made:
         raise InvalidInput(f"{Path(path).name} holds no operation")
     return [*made.values()][-1]
@@ -141,9 +142,19 @@ def with_paths(data: Any, path_of: Callable[[Mapping[str, Any]], str]) -> Any:
 
 
 def path_from(home: Path, path: str) -> str:
-    """Return a path as seen from a folder, if it lies below that; with slashes, which every system takes."""
+    """Return a path as seen from a folder, if it lies below that; with slashes, which every system takes.
+
+    A sample of the program is named as such, since it lies elsewhere on each machine.
+    """
     full = Path(path.removeprefix(UNREAD)).absolute()
+    if samples := next((one for one in SAMPLE_FOLDERS if full.is_relative_to(one)), None):
+        return f"{_SAMPLE}{full.relative_to(samples).as_posix()}"
     return full.relative_to(home).as_posix() if full.is_relative_to(home) else os.fspath(full)
+
+
+def path_at(home: Path, path: str) -> Path:
+    """Return where a path leads that `path_from` has told; InvalidInput if it is of a sample that is not there."""
+    return sample_path(path.removeprefix(_SAMPLE)) if path.startswith(_SAMPLE) else home / path
 
 
 # -- from plain data --------------------------------------------------------------------------------------------------

@@ -17,16 +17,16 @@ import tempfile
 import zipfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath, PureWindowsPath
+from pathlib import Path, PureWindowsPath
 from typing import Any
 
 from napari_gpubio.core.archives import opened_npz, read_npy
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import SAMPLED, atomic_folder, atomic_write, file_checksum
+from napari_gpubio.core.files import SAMPLE_FOLDERS, SAMPLED, atomic_folder, atomic_write, file_checksum
 from napari_gpubio.core.foreign import existing_json
 from napari_gpubio.core.operations.arrays import array_checksum, write_array
-from napari_gpubio.core.operations.files import MOST_BYTES, from_graph, graph, path_from, with_paths
+from napari_gpubio.core.operations.files import MOST_BYTES, from_graph, graph, path_at, path_from, with_paths
 from napari_gpubio.core.operations.graphs import ancestry, held_in, own_values
 from napari_gpubio.core.operations.kinds import digest
 from napari_gpubio.core.operations.records import UNREAD, File, Held, Operation, Output
@@ -133,19 +133,13 @@ def _places(operation: Operation, embed: Collection[File]) -> dict[str, str]:
     files = [one for one in own_values(operation, File) if one in embed]
     if not files:
         return {}
-    home = f"{_FILES}/{files[0].checksum.replace(':', '-')}"
-    beside = Path(files[0].path).absolute().parent
-    return {one.path: f"{home}/{path_from(beside, one.path)}" for one in files if _lies_below(beside, one)} | {
-        one.path: f"{home}/{number}/{_name(one)}" for number, one in enumerate(files) if not _lies_below(beside, one)
-    }
-
-
-def _lies_below(folder: Path, one: File) -> bool:
-    return Path(one.path).absolute().is_relative_to(folder)
-
-
-def _name(one: File) -> str:
-    return PureWindowsPath(PurePosixPath(one.path).name).name
+    home, beside = f"{_FILES}/{files[0].checksum.replace(':', '-')}", Path(files[0].path).absolute().parent
+    found = dict[str, str]()
+    for number, one in enumerate(files):
+        path = Path(one.path).absolute()
+        name = f"{number}/{PureWindowsPath(path.name).name}"
+        found[one.path] = f"{home}/{path.relative_to(beside).as_posix() if path.is_relative_to(beside) else name}"
+    return found
 
 
 def _embedded(path: str, inside: str) -> Iterator[tuple[str, Path]]:
@@ -187,8 +181,8 @@ def open_session(path: str | Path, store: Store = STORE, *, allow: Collection[st
     store
         Gets its arrays.
     allow
-        Further folders and files that it may name. Without, those are the folder in which it lies and what is below
-        that. Links that lead elsewhere are not followed, and files of the network never read.
+        Further folders and files that it may name. Without, those are the program's samples, and the folder in which it
+        lies and what is below that. Links that lead elsewhere are not followed, and files of the network never read.
 
     Raises
     ------
@@ -199,7 +193,7 @@ def open_session(path: str | Path, store: Store = STORE, *, allow: Collection[st
     folder = path if path.is_dir() else _unpacked(path)
     with reading(path):
         data = existing_json(folder / f"{_TEXT}.json", MOST_BYTES)
-        roots = [path.parent, folder, *map(Path, allow)]
+        roots = [path.parent, folder, *SAMPLE_FOLDERS, *map(Path, allow)]
         return _opened(data, folder, path.parent.absolute(), [root.resolve() for root in roots], store)
 
 
@@ -282,7 +276,7 @@ def _found(one: File, folder: Path, home: Path, roots: Sequence[Path]) -> Path:
     if one.path.startswith(("//", "\\\\")) or "://" in one.path:
         raise InvalidInput("it lies in the network; copy it, and open the copy")
     is_inside = one.path.startswith(_EMBEDDED)
-    path = folder / one.path.removeprefix(_EMBEDDED) if is_inside else home / one.path
+    path = folder / one.path.removeprefix(_EMBEDDED) if is_inside else path_at(home, one.path)
     real = path.resolve()
     every = [real, *(child.resolve() for child in real.iterdir())] if real.is_dir() else [real]
     if not all(any(one == root or one.is_relative_to(root) for root in roots) for one in every):

@@ -12,9 +12,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from napari_gpubio.core import files as core_files
 from napari_gpubio.core.archives import Archive
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import file_checksum
+from napari_gpubio.core.files import file_checksum, sample_path
 from napari_gpubio.core.operations import (
     STORE,
     HeldVolume,
@@ -30,9 +31,12 @@ from napari_gpubio.core.operations import (
     run,
     save_session,
     script,
+    sessions,
     show,
     stale,
 )
+from napari_gpubio.core.operations import files as record_files
+from napari_gpubio.core.operations.files import read_record, write_record
 from napari_gpubio.core.operations.records import File
 from napari_gpubio.core.volumes import write_volume
 from tests.core.operations.randoms import Records
@@ -384,3 +388,26 @@ def test_a_folder_is_opened_and_embedded_with_all_of_its_files(tmp_path, name):
     assert not opened.missing
     found = dict(opened.state.drafts)["panel"].file
     assert sorted(one.name for one in Path(found.path).iterdir()) == ["0.tif", "1.tif", "2.tif"]
+
+
+def test_samples_are_found_on_every_machine(tmp_path, monkeypatch):
+    """They lie elsewhere there; what is named as one, and is none, is not read."""
+    operation = OpenVolume.at(sample_path("head_phantom.nii.gz"))
+    save_session(tmp_path / "s.zip", State(drafts=(("panel", operation),)))
+    write_record(tmp_path / "r.json", operation)
+    other = tmp_path / "elsewhere"
+    shutil.copytree(sample_path("head_phantom.nii.gz").parent, other / "sample_data")
+    monkeypatch.setattr(core_files, "SAMPLE_FOLDERS", (other / "sample_data",))
+    for module in (record_files, sessions):
+        monkeypatch.setattr(module, "SAMPLE_FOLDERS", (other / "sample_data",))
+    opened = open_session(tmp_path / "s.zip", Store())
+    assert not opened.missing
+    for found in (read_record(tmp_path / "r.json"), dict(opened.state.drafts)["panel"]):
+        assert found == operation
+        assert Path(found.file.path) == other / "sample_data" / "head_phantom.nii.gz"
+    data = _data(tmp_path / "s.zip")
+    _replace(data["graph"], "sample: head_phantom.nii.gz", "sample: ../../secret.txt")
+    (tmp_path / "secret.txt").write_text("secret")
+    (tmp_path / "session").mkdir()
+    _write(tmp_path / "session" / "s.zip", data, tmp_path / "s.zip")
+    assert "lies outside" in open_session(tmp_path / "session" / "s.zip", Store()).missing["sample: ../../secret.txt"]
