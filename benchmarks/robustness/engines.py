@@ -74,9 +74,9 @@ def _noisy() -> Any:
 
 
 def _fit(device: str, stop: threading.Event) -> Steps:
-    from napari_gpubio.tracts.tensors.run import fit_steps
+    from napari_gpubio.tracts.tensors.run import fit_tensors_steps
 
-    return fit_steps(_scan(), np.ones(_scan().shape, bool), device=device, stop=stop)
+    return fit_tensors_steps(_scan(), np.ones(_scan().shape, bool), device=device, stop=stop)
 
 
 def _track(device: str, stop: threading.Event) -> Steps:

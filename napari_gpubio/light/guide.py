@@ -26,7 +26,7 @@ from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.memory import Memory, fuller
 from napari_gpubio.core.reading import note
 from napari_gpubio.core.slabs import slabs_of
-from napari_gpubio.core.steps import Step, drive, with_step
+from napari_gpubio.core.steps import Step, drive, driven, with_step
 from napari_gpubio.light.batches import check_memory
 from napari_gpubio.light.kernels.diffusion.solver import Solver, along
 from napari_gpubio.light.kernels.voxels.memory import needed_memory as memory_of
@@ -133,10 +133,8 @@ def guide_memory(domain: Domain, settings: LightSettings | None = None, *, devic
     return fuller(equations, dataclasses.replace(unscattered, results=2 * 8 * problem.tally_size))
 
 
-def with_guide(result: LightResult, *, device: str | Device = "auto") -> LightResult:
-    """Return a result that has its guide: itself if it has one, else a copy for which the guide was solved.
-
-    Layers and files then keep the guide beside the halves, and a denoiser needs nothing else of the run.
+def with_guide_steps(result: LightResult, *, device: str | Device = "auto") -> Generator[Step, None, LightResult]:
+    """Do `with_guide`; the steps say what is done, if anything is to do.
 
     Examples
     --------
@@ -147,11 +145,6 @@ def with_guide(result: LightResult, *, device: str | Device = "auto") -> LightRe
     >>> with_guide(result, device="cpu").guide.shape == head.shape
     True
     """
-    return drive(guide_steps(result, device=device))
-
-
-def guide_steps(result: LightResult, *, device: str | Device = "auto") -> Generator[Step, None, LightResult]:
-    """Do `with_guide`; the steps say what is done, if anything is to do."""
 
     def step(share: float) -> Step:
         return Step(int(100 * share), 100, "solving the diffusion equation, which guides the denoiser;")
@@ -161,6 +154,9 @@ def guide_steps(result: LightResult, *, device: str | Device = "auto") -> Genera
     yield step(0.0)
     found = yield from with_step(_parts(result.domain, result.source, result.settings, device), step)
     return dataclasses.replace(result, guide=found)
+
+
+with_guide = driven(with_guide_steps)
 
 
 def guided_steps(
@@ -175,7 +171,7 @@ def guided_steps(
     if not result.complete or result.half_fluences is None or result.domain.is_anisotropic:
         return result
     try:
-        return (yield from guide_steps(result, device=device))
+        return (yield from with_guide_steps(result, device=device))
     except GpuBioError as error:
         note(f"the result has no guide for a denoiser: {error}")
         return result

@@ -65,7 +65,7 @@ from napari_gpubio.tracts.settings import (
     StopReason,
     VanAart2011,
 )
-from napari_gpubio.tracts.tensors.run import fit_steps, fit_tensors
+from napari_gpubio.tracts.tensors.run import fit_tensors, fit_tensors_steps
 from napari_gpubio.tracts.tensors.settings import (
     FitSettings,
     OrdinaryLeastSquares,
@@ -143,8 +143,8 @@ __all__ = [
     "estimate_tissue_responses_steps",
     "find_peaks",
     "find_peaks_steps",
-    "fit_steps",
     "fit_tensors",
+    "fit_tensors_steps",
     "fods",
     "geodesics_between",
     "io",

@@ -66,7 +66,7 @@ def clean_fluence_steps(
     True
     """
     from napari_gpubio.denoise.fluence import denoise_fluence_steps
-    from napari_gpubio.light.guide import guide_steps
+    from napari_gpubio.light.guide import with_guide_steps
 
     held, domain = fluence_arrays(result, PER_PHOTON), result.domain
     halves, error = held["halves"], held["standard_error"]
@@ -74,7 +74,7 @@ def clean_fluence_steps(
     inside = domain.labels != OUTSIDE
     guide = None  # theory for tissue that scatters alike in all directions
     if not domain.is_anisotropic:
-        guide = (yield from guide_steps(result, device=device)).guide
+        guide = (yield from with_guide_steps(result, device=device)).guide
     steps = denoise_fluence_steps(
         first,
         second,

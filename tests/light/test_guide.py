@@ -213,7 +213,7 @@ def test_any_source_lights_all_tissue_and_nothing_outside(source):
 def test_the_guide_says_how_far_it_is():
     domain, settings, steps = cube(16), light.LightSettings(photons=100, halves=True), []
     result = light.simulate(domain, beam(domain), settings, device="cpu")
-    found = drive(guide.guide_steps(result, device="cpu"), steps.append).guide
+    found = drive(guide.with_guide_steps(result, device="cpu"), steps.append).guide
     np.testing.assert_array_equal(found, diffusion_guide(domain, beam(domain), settings, device="cpu"))
     done = [step.done for step in steps]
     assert done == sorted(done)

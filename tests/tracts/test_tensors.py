@@ -11,7 +11,7 @@ from scipy.spatial.transform import Rotation
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import voxel_sizes_mm
 from napari_gpubio.core.steps import drive
-from napari_gpubio.tracts import DiffusionScan, FitSettings, Unrepaired, fit_steps, fit_tensors
+from napari_gpubio.tracts import DiffusionScan, FitSettings, Unrepaired, fit_tensors, fit_tensors_steps
 from napari_gpubio.tracts.io.dwi import read_dwi, read_mask
 from napari_gpubio.tracts.kernels.tensors.problem import fit_problem
 from napari_gpubio.tracts.phantom import load_brain_phantom
@@ -210,7 +210,7 @@ def test_the_least_table_is_enough():
 def test_a_stopped_fit_keeps_what_was_done(device):
     scan, stop = load_brain_phantom(), threading.Event()
     whole = fit_tensors(scan, device=device)
-    work = fit_steps(scan, device=device, stop=stop)
+    work = fit_tensors_steps(scan, device=device, stop=stop)
     first = next(work)
     stop.set()
     part = drive(work)

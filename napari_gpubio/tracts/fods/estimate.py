@@ -24,7 +24,7 @@ from napari_gpubio.tracts.kernels.multitissue.problem import constrained_problem
 from napari_gpubio.tracts.kernels.peaks.problem import PeakProblem
 from napari_gpubio.tracts.model import DiffusionScan, TensorField
 from napari_gpubio.tracts.tensors.maps import fa_map
-from napari_gpubio.tracts.tensors.run import check_same_grid, checked_mask, fit_steps, usable_signals
+from napari_gpubio.tracts.tensors.run import check_same_grid, checked_mask, fit_tensors_steps, usable_signals
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
@@ -88,7 +88,7 @@ def estimate_response_steps(
     bval, volumes = shell_volumes(scan, shell)
     inside = None if mask is None else checked_mask(scan, mask)
     if field is None:
-        field = yield from fit_steps(scan, inside, device=chosen, stop=stop)
+        field = yield from fit_tensors_steps(scan, inside, device=chosen, stop=stop)
     check_whole(field, scan)
     search = SingleFibers(scan, field, field.mask if inside is None else inside, volumes, settings, chosen)
     if isinstance(settings, Tournier):

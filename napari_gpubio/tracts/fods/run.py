@@ -33,7 +33,7 @@ from napari_gpubio.tracts.kernels.csd.problem import CsdProblem, check_direction
 from napari_gpubio.tracts.kernels.multitissue.problem import ConstrainedProblem, constrained_problem
 from napari_gpubio.tracts.kernels.peaks.problem import PeakProblem
 from napari_gpubio.tracts.model import DiffusionScan
-from napari_gpubio.tracts.tensors.run import checked_mask, fit_steps, fullest_moment, unread, usable_signals
+from napari_gpubio.tracts.tensors.run import checked_mask, fit_tensors_steps, fullest_moment, unread, usable_signals
 from napari_gpubio.tracts.tensors.run import needed_memory as fit_memory
 from napari_gpubio.tracts.voxels import volume_of
 
@@ -175,7 +175,7 @@ def _own_response(
     """The response of a single fiber, estimated from the scan; none if the fit of the tensors was stopped."""
     assert isinstance(settings, CsdSettings)
     _check_memory(scan, None, inside, settings)
-    field = yield from fit_steps(scan, inside, device=device, stop=stop)
+    field = yield from fit_tensors_steps(scan, inside, device=device, stop=stop)
     if not field.complete:
         return []
     found = yield from estimate_response_steps(

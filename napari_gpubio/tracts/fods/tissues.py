@@ -20,7 +20,7 @@ from napari_gpubio.tracts.fods.settings import HighestFa, ThreeTissues, TwoTissu
 from napari_gpubio.tracts.model import DiffusionScan, TensorField
 from napari_gpubio.tracts.tensors.maps import fa_map
 from napari_gpubio.tracts.tensors.mask import inliers, otsu_threshold
-from napari_gpubio.tracts.tensors.run import checked_mask, fit_steps
+from napari_gpubio.tracts.tensors.run import checked_mask, fit_tensors_steps
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
@@ -78,7 +78,7 @@ def estimate_tissue_responses_steps(
     _check_shells(scan, 3 if isinstance(settings, ThreeTissues) else 2)
     inside = checked_mask(scan, mask)
     if field is None:
-        field = yield from fit_steps(scan, inside, device=chosen, stop=stop)
+        field = yield from fit_tensors_steps(scan, inside, device=chosen, stop=stop)
     check_whole(field, scan)
     decay = signal_decay(scan, inside & field.mask)
     core, eroded = _eroded(np.isfinite(decay), settings.shrink)

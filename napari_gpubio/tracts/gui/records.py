@@ -49,7 +49,7 @@ from napari_gpubio.tracts.operations.sources import fibers_source
 from napari_gpubio.tracts.operations.tensors import FittedTensors
 from napari_gpubio.tracts.regions import Region
 from napari_gpubio.tracts.tensors.maps import scalar_map
-from napari_gpubio.tracts.tensors.run import fit_steps
+from napari_gpubio.tracts.tensors.run import fit_tensors_steps
 
 _OPENS: dict[type, Any] = {
     DiffusionScan: OpenScan, TensorField: OpenTensors, FodField: OpenFods, FixelField: OpenFixels
@@ -200,7 +200,7 @@ def tensor_steps(source: Source, device: str, stop: threading.Event) -> Generato
     """
     if isinstance(source, TensorField):
         return source
-    field = yield from fit_steps(source, device=device, stop=stop)
+    field = yield from fit_tensors_steps(source, device=device, stop=stop)
     if field.complete:
         remember(field_output(source), FittedTensors(field), device)
         for name in ("FA", "DEC"):

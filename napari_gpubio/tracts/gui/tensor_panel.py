@@ -49,7 +49,7 @@ from napari_gpubio.tracts.napari_io import (
 from napari_gpubio.tracts.operations import FittedTensors, FitTensors, OpenTensors
 from napari_gpubio.tracts.tensors.gradient_check import GradientCheck, check_gradients
 from napari_gpubio.tracts.tensors.maps import scalar_map
-from napari_gpubio.tracts.tensors.run import fit_steps
+from napari_gpubio.tracts.tensors.run import fit_tensors_steps
 from napari_gpubio.tracts.tensors.settings import FitSettings
 
 if TYPE_CHECKING:
@@ -219,7 +219,7 @@ class TensorPanel(EnginePanel):
         maps = [name for name, box in self.map_boxes.items() if box.isChecked()]
 
         def steps() -> Generator[Step, None, Fitted]:
-            field = yield from fit_steps(scan, mask, settings, device=device, stop=stop)
+            field = yield from fit_tensors_steps(scan, mask, settings, device=device, stop=stop)
             yield Step(1, 1, "checking the gradient table")
             remember(draft().output(), FittedTensors(field), device)
             for name in maps:

@@ -5,7 +5,7 @@ MPPCA may be covered by patents (US 10,698,065); check before commercial use.
 
 from napari_gpubio.tracts.noise.model import DenoisedScan, ResidualRatios
 from napari_gpubio.tracts.noise.rician import gaussian_noise, rician_corrected
-from napari_gpubio.tracts.noise.run import denoise_scan, denoise_steps, needed_memory
+from napari_gpubio.tracts.noise.run import denoise_scan, denoise_scan_steps, needed_memory
 from napari_gpubio.tracts.noise.settings import NoiseSettings
 
 __all__ = [
@@ -13,7 +13,7 @@ __all__ = [
     "NoiseSettings",
     "ResidualRatios",
     "denoise_scan",
-    "denoise_steps",
+    "denoise_scan_steps",
     "gaussian_noise",
     "needed_memory",
     "rician_corrected",

@@ -3,7 +3,7 @@
 import dataclasses
 import math
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from functools import partial
 from typing import Any
 
@@ -16,7 +16,7 @@ from napari_gpubio.core.device import CPU, Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.memory import Memory, fuller
 from napari_gpubio.core.rows import copy_rows
-from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.core.steps import Step, driven
 from napari_gpubio.core.timing import RunClock
 from napari_gpubio.tracts.kernels.mppca.problem import PcaProblem, pca_problem
 from napari_gpubio.tracts.model import DiffusionScan
@@ -33,28 +33,7 @@ _CORRECTING = 32  # bytes of a voxel, measured, while the noise of both channels
 _EVEN = 2.0  # a noise level that varies by more over the mask, between its 5th and 95th percentiles, is a warning
 
 
-def denoise_scan(
-    scan: DiffusionScan,
-    mask: Array | None = None,
-    settings: NoiseSettings | None = None,
-    *,
-    device: str | Device = "auto",
-    progress: Callable[[Step], object] | None = None,
-) -> DenoisedScan:
-    """Take the noise out of a diffusion scan; see `denoise_steps`, whose end this returns.
-
-    Examples
-    --------
-    >>> from napari_gpubio import tracts
-    >>> scan = tracts.phantom.load_brain_phantom()
-    >>> result = tracts.noise.denoise_scan(scan)
-    >>> result.scan.data.shape == scan.data.shape
-    True
-    """
-    return drive(denoise_steps(scan, mask, settings, device=device), progress)
-
-
-def denoise_steps(
+def denoise_scan_steps(
     scan: DiffusionScan,
     mask: Array | None = None,
     settings: NoiseSettings | None = None,
@@ -90,6 +69,14 @@ def denoise_steps(
     ------
     InvalidInput
         If the mask does not fit, nothing is in it, or there are too few volumes or voxels.
+
+    Examples
+    --------
+    >>> from napari_gpubio import tracts
+    >>> scan = tracts.phantom.load_brain_phantom()
+    >>> result = tracts.noise.denoise_scan(scan)
+    >>> result.scan.data.shape == scan.data.shape
+    True
     """
     settings = settings or NoiseSettings()
     chosen, clock = choose_device(device), RunClock()
@@ -146,6 +133,9 @@ def denoise_steps(
     )
 
 
+denoise_scan = driven(denoise_scan_steps)
+
+
 def needed_memory(
     scan: DiffusionScan,
     mask: Array | None = None,
@@ -155,7 +145,7 @@ def needed_memory(
 ) -> Memory:
     """Memory that `denoise_scan` takes besides the scan: of the CPU's, or on each of some GPUs.
 
-    Arguments are those of `denoise_steps`; without a mask it is that of all voxels, and with signals that are not
+    Arguments are those of `denoise_scan_steps`; without a mask it is that of all voxels, and with signals that are not
     finite another copy of the scan is taken. On a GPU it is the most, see `PcaProblem.memory`.
 
     Examples

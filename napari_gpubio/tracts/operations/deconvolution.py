@@ -34,7 +34,7 @@ from napari_gpubio.tracts.model import DiffusionScan, TensorField
 from napari_gpubio.tracts.operations.scans import mask_of_scan
 from napari_gpubio.tracts.operations.tensors import notes_of_check
 from napari_gpubio.tracts.tensors.gradient_check import check_gradients
-from napari_gpubio.tracts.tensors.run import checked_mask, fit_steps
+from napari_gpubio.tracts.tensors.run import checked_mask, fit_tensors_steps
 
 Steps = Generator[Step, None, Any]
 _NOT_IN_PART = "a response whose search was stopped is of other voxels"
@@ -76,7 +76,7 @@ class OfScan(Operation):
         """Tensors of a scan that has b0 volumes, and notes on its gradient table."""
         if not scan.is_b0.any():
             return None, ()
-        field = yield from fit_steps(scan, mask, **run)
+        field = yield from fit_tensors_steps(scan, mask, **run)
         return field, notes_of_check(check_gradients(field))
 
 

@@ -13,7 +13,7 @@ from napari_gpubio.core.settings import part
 from napari_gpubio.core.steps import Step
 from napari_gpubio.tracts.model import DiffusionScan
 from napari_gpubio.tracts.noise.model import DenoisedScan
-from napari_gpubio.tracts.noise.run import denoise_steps
+from napari_gpubio.tracts.noise.run import denoise_scan_steps
 from napari_gpubio.tracts.noise.settings import NoiseSettings
 from napari_gpubio.tracts.operations.scans import mask_of_scan
 
@@ -83,7 +83,7 @@ class Mppca(Operation, verb="mppca", makes=_MADE):
         """Denoise it."""
         scan = data.scan
         mask = None if data.mask is None else mask_of_scan(data.mask, scan)
-        result = yield from denoise_steps(scan, mask, self.settings, **run)
+        result = yield from denoise_scan_steps(scan, mask, self.settings, **run)
         return ScanWithoutNoise(scan, result)
 
     def told(self, made: ScanWithoutNoise) -> Told:

@@ -23,7 +23,7 @@ from napari_gpubio.tracts.model import DiffusionScan, TensorField
 from napari_gpubio.tracts.operations.scans import mask_of_scan
 from napari_gpubio.tracts.tensors.gradient_check import GradientCheck, check_gradients
 from napari_gpubio.tracts.tensors.maps import scalar_map
-from napari_gpubio.tracts.tensors.run import fit_steps
+from napari_gpubio.tracts.tensors.run import fit_tensors_steps
 from napari_gpubio.tracts.tensors.settings import FitSettings
 
 
@@ -121,7 +121,7 @@ class FitTensors(Operation, verb="tensors", makes={"field": TensorField, **_MAPS
     def steps(self, data: Any, **run: Any) -> Generator[Step, None, FittedTensors]:
         """Fit them."""
         mask = None if data.mask is None else mask_of_scan(data.mask, data.scan)
-        return FittedTensors((yield from fit_steps(data.scan, mask, self.settings, **run)))
+        return FittedTensors((yield from fit_tensors_steps(data.scan, mask, self.settings, **run)))
 
     def told(self, made: FittedTensors) -> Told:
         """How many there are."""

@@ -18,7 +18,7 @@ from napari_gpubio.tracts.operations.tensors import notes_of_check
 from napari_gpubio.tracts.seeds import AtPoints
 from napari_gpubio.tracts.settings import Hamiltonian, InFods, InTensors, SDStream
 from napari_gpubio.tracts.tensors.gradient_check import check_gradients
-from napari_gpubio.tracts.tensors.run import fit_steps
+from napari_gpubio.tracts.tensors.run import fit_tensors_steps
 from napari_gpubio.tracts.tensors.settings import FitSettings
 from napari_gpubio.tracts.uncertainty.model import Bootstrap
 from napari_gpubio.tracts.uncertainty.run import bootstrap_steps
@@ -109,7 +109,7 @@ class BootstrapTensors(_Bootstrapping, verb="bootstrap", makes=_MADE):
 
     def steps(self, data: Any, **run: Any) -> Steps:
         """Do the bootstrap."""
-        field = yield from fit_steps(data.scan, self._mask(data), self.fit, **run)
+        field = yield from fit_tensors_steps(data.scan, self._mask(data), self.fit, **run)
         how = self.directions, self.method, self.resampling
         found = yield from bootstrap_steps(data.scan, self.seeds.points_in(), *how, fit=self.fit, field=field, **run)
         return Certainty(found, (*field.notes, *notes_of_check(check_gradients(field)), *found.notes))

@@ -3,7 +3,7 @@
 import dataclasses
 import math
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from functools import partial
 from typing import Any
 
@@ -18,7 +18,7 @@ from napari_gpubio.core.memory import Memory, fuller
 from napari_gpubio.core.rows import finite_rows, row_sums
 from napari_gpubio.core.settings import plain
 from napari_gpubio.core.space import same_grid, voxel_sizes_mm
-from napari_gpubio.core.steps import Step, drive
+from napari_gpubio.core.steps import Step, driven
 from napari_gpubio.core.timing import RunClock
 from napari_gpubio.tracts.fods.model import FixelField, FodField
 from napari_gpubio.tracts.kernels.tensors.problem import FitProblem, fit_problem
@@ -33,19 +33,7 @@ _UM2_PER_MS = 1e-3  # mm^2/s
 _ROWS = 1 << 16  # voxels whose signals are moved together
 
 
-def fit_tensors(
-    scan: DiffusionScan,
-    mask: Array | None = None,
-    settings: FitSettings | None = None,
-    *,
-    device: str | Device = "auto",
-    progress: Callable[[Step], object] | None = None,
-) -> TensorField:
-    """Fit a diffusion tensor to every voxel of a mask; see `fit_steps`, whose end this returns."""
-    return drive(fit_steps(scan, mask, settings, device=device), progress)
-
-
-def fit_steps(
+def fit_tensors_steps(
     scan: DiffusionScan,
     mask: Array | None = None,
     settings: FitSettings | None = None,
@@ -90,6 +78,9 @@ def fit_steps(
     return dataclasses.replace(field, parameters=parameters, complete=done == len(raised))
 
 
+fit_tensors = driven(fit_tensors_steps)
+
+
 def needed_memory(
     scan: DiffusionScan,
     mask: Array | None = None,
@@ -99,8 +90,8 @@ def needed_memory(
 ) -> Memory:
     """Memory that `fit_tensors` takes besides the scan: of the CPU's, or on each of some GPUs.
 
-    Arguments are those of `fit_steps`; without a mask one is made, which itself takes less. The parts of volumes in
-    which no voxel of the mask lies are counted, too; the system may never make them.
+    Arguments are those of `fit_tensors_steps`; without a mask one is made, which itself takes less. The parts of
+    volumes in which no voxel of the mask lies are counted, too; the system may never make them.
 
     Examples
     --------

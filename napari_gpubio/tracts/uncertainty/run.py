@@ -25,7 +25,7 @@ from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
 from napari_gpubio.tracts.run import check_method, track_steps
 from napari_gpubio.tracts.seeds import make_launch
 from napari_gpubio.tracts.settings import Hamiltonian, Method, SDStream, StopReason
-from napari_gpubio.tracts.tensors.run import check_same_grid, fit_steps
+from napari_gpubio.tracts.tensors.run import check_same_grid, fit_tensors_steps
 from napari_gpubio.tracts.tensors.settings import FitSettings, Repaired
 from napari_gpubio.tracts.uncertainty.fod_repeats import affine_of, fod_notes, fod_repeats_steps
 from napari_gpubio.tracts.uncertainty.model import Bootstrap, fiber_numbers
@@ -118,7 +118,7 @@ def bootstrap_steps(  # noqa: PLR0913 - the same
         check_unused(fit, [one.name for one in dataclasses.fields(fit)], "FODs are deconvolved, not fitted")
     directions, chosen, clock = method.directions(directions, Principal()), choose_device(device), RunClock()
     if field is None:
-        field = yield from fit_steps(scan, None, fit, device=chosen)
+        field = yield from fit_tensors_steps(scan, None, fit, device=chosen)
     check_same_grid(field, scan.shape, scan.affine, "the scan")
     of_any_length = dataclasses.replace(method, min_length_mm=0.0)
     fibers = yield from track_steps(field, seeds_mm, directions, of_any_length, device=chosen, stop=stop)

@@ -33,7 +33,7 @@ def fit_panel(proxy, qtbot):
 @pytest.fixture
 def held_fit(monkeypatch):
     """Holds every fit back before its end until ``go`` is set."""
-    yield from HeldAtItsEnd(monkeypatch, tensor_panel, "fit_steps").until_the_end()
+    yield from HeldAtItsEnd(monkeypatch, tensor_panel, "fit_tensors_steps").until_the_end()
 
 
 # -- Fiber tracking ---------------------------------------------------------------------------------------------------

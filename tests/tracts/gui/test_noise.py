@@ -162,7 +162,7 @@ def test_the_expected_deviation_is_that_of_noise_alone():
 
 def test_stop_adds_nothing_and_says_so(proxy, fit_panel, noise_box, qtbot, monkeypatch, in_chunks_of):
     in_chunks_of(100)
-    held = Held(monkeypatch, module, "denoise_steps")
+    held = Held(monkeypatch, module, "denoise_scan_steps")
     noise_box.button.click()
     held.wait(qtbot)
     assert fit_panel.run_button.text() == "Stop"

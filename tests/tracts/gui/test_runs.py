@@ -62,7 +62,7 @@ def after_the_first_step(monkeypatch, module, name, act):
 
 
 def test_a_fit_that_is_stopped_leaves_no_tensors(viewer, empty, monkeypatch):
-    after_the_first_step(monkeypatch, records, "fit_steps", lambda stop: stop.set())
+    after_the_first_step(monkeypatch, records, "fit_tensors_steps", lambda stop: stop.set())
     add_scan(viewer)
     empty.click(CALLOSUM)
     assert "stopped before it finished" in empty.message
@@ -87,7 +87,7 @@ def test_a_click_while_the_scan_is_fitted_does_not_leave_half_a_fit(viewer, empt
         if len(empty.panel.bundles) < 2:
             stop.wait(0.5)
 
-    after_the_first_step(monkeypatch, records, "fit_steps", wait_for_the_click)
+    after_the_first_step(monkeypatch, records, "fit_tensors_steps", wait_for_the_click)
     add_scan(viewer)
     empty.begin_at(CALLOSUM)
     empty.qtbot.waitUntil(begun.is_set, timeout=MILLISECONDS)

@@ -43,7 +43,7 @@ def test_a_wrong_gradient_table_is_warned_of(proxy, fit_panel, qtbot):
 
 
 def test_stop_does_not_pass_a_part_off_as_the_whole(proxy, fit_panel, qtbot, monkeypatch):
-    real = module.fit_steps
+    real = module.fit_tensors_steps
 
     def stopped(*args, **keywords):
         """Stop the fit after its first chunk of voxels."""
@@ -52,7 +52,7 @@ def test_stop_does_not_pass_a_part_off_as_the_whole(proxy, fit_panel, qtbot, mon
         keywords["stop"].set()
         return (yield from inner)
 
-    monkeypatch.setattr(module, "fit_steps", stopped)
+    monkeypatch.setattr(module, "fit_tensors_steps", stopped)
     add_scan(proxy, tracts.phantom.load_brain_phantom())
     fit(qtbot, fit_panel)
     maps = [field_of(layer) for layer in proxy.layers if field_of(layer) is not None]

@@ -11,7 +11,7 @@ from napari_gpubio.core.errors import OutOfGpuMemory
 from napari_gpubio.tracts.io.dwi import read_dwi
 from napari_gpubio.tracts.kernels.mppca import cpu, gpu, projection
 from napari_gpubio.tracts.kernels.mppca.problem import Denoised, pca_problem
-from napari_gpubio.tracts.noise import NoiseSettings, denoise_scan, denoise_steps
+from napari_gpubio.tracts.noise import NoiseSettings, denoise_scan, denoise_scan_steps
 from tests.cuda_on_cpu import loader
 from tests.cuda_on_cpu.structs import struct_in
 from tests.runs import check_closing_frees, check_same_methods
@@ -172,7 +172,7 @@ def test_memory_that_runs_out_for_a_while_changes_nothing(fake_gpu):
 def test_closing_frees_all_gpus(fake_gpu, in_chunks_of):
     pretended = fake_gpu(count=3)
     in_chunks_of(3)
-    check_closing_frees(pretended, denoise_steps(scan_of(noisy((5, 4, 3), 14, 3)[1]), device="cuda:all"))
+    check_closing_frees(pretended, denoise_scan_steps(scan_of(noisy((5, 4, 3), 14, 3)[1]), device="cuda:all"))
 
 
 def test_too_little_gpu_memory_is_reported_with_numbers(fake_gpu):

@@ -9,7 +9,7 @@ import pytest
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.tracts.io.dwi import read_dwi, read_mask
 from napari_gpubio.tracts.kernels.mppca import projection
-from napari_gpubio.tracts.noise import NoiseSettings, denoise_scan, denoise_steps, gaussian_noise, rician_corrected
+from napari_gpubio.tracts.noise import NoiseSettings, denoise_scan, denoise_scan_steps, gaussian_noise, rician_corrected
 from napari_gpubio.tracts.noise.rician import mean_of_magnitudes
 from tests.runs import check_threads_change_nothing, stopped
 from tests.tracts.noise.samples import all_by_hand, low_rank, noisy, scan_of
@@ -204,7 +204,7 @@ def test_threads_change_nothing(request):
 def test_a_stopped_run_keeps_what_was_done(in_chunks_of):
     in_chunks_of(50)
     data, stop = noisy((8, 8, 8), 20, 3)[1], threading.Event()
-    result = stopped(denoise_steps(scan_of(data), device="cpu", stop=stop), stop, after=2)
+    result = stopped(denoise_scan_steps(scan_of(data), device="cpu", stop=stop), stop, after=2)
     assert not result.complete
     assert 100 <= result.mask.sum() <= 200
     np.testing.assert_array_equal(result.scan.data[~result.mask], data[~result.mask])

@@ -73,20 +73,20 @@ def test_notes_are_told(given, capsys):
 )
 def test_files_that_cannot_be_written_are_told_before_the_run(given, words, problem, monkeypatch):
     folder, _ = given
-    monkeypatch.setattr(operations.noise, "denoise_steps", None)
+    monkeypatch.setattr(operations.noise, "denoise_scan_steps", None)
     with pytest.raises(InvalidInput, match=problem):
         run(folder / "dwi.nii.gz", *(word if word.startswith("--") else folder / word for word in words))
 
 
 def test_nothing_is_written_of_a_stopped_run(given, monkeypatch, capsys):
     folder, _ = given
-    whole = operations.noise.denoise_steps
+    whole = operations.noise.denoise_scan_steps
 
     def stopping(*arguments, stop, **options):
         stop.set()
         return whole(*arguments, stop=stop, **options)
 
-    monkeypatch.setattr(operations.noise, "denoise_steps", stopping)
+    monkeypatch.setattr(operations.noise, "denoise_scan_steps", stopping)
     assert run(folder / "dwi.nii.gz", "--out", folder / "clean.nii.gz") == STOPPED
     assert not (folder / "clean.nii.gz").exists()
     assert "nothing was written" in capsys.readouterr().err

@@ -48,7 +48,7 @@ from napari_gpubio.tracts.operations import (
     TissueFods,
 )
 from napari_gpubio.tracts.tensors.gradient_check import GradientCheck, check_gradients
-from napari_gpubio.tracts.tensors.run import checked_mask, fit_steps
+from napari_gpubio.tracts.tensors.run import checked_mask, fit_tensors_steps
 
 if TYPE_CHECKING:
     import napari.viewer
@@ -271,7 +271,7 @@ class FodPanel(EnginePanel):
 
         def steps() -> Generator[Step, None, Deconvolved | None]:
             inside = checked_mask(scan, mask)
-            field = yield from fit_steps(scan, inside, device=device, stop=stop)
+            field = yield from fit_tensors_steps(scan, inside, device=device, stop=stop)
             responses = (yield from choice.steps(scan, inside, field, settings, device, stop)) if field.complete else ()
             if stop.is_set():
                 return None
