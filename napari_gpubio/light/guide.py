@@ -134,7 +134,10 @@ def guide_memory(domain: Domain, settings: LightSettings | None = None, *, devic
 
 
 def with_guide_steps(result: LightResult, *, device: str | Device = "auto") -> Generator[Step, None, LightResult]:
-    """Do `with_guide`; the steps say what is done, if anything is to do.
+    """Return a result that has its guide: itself if it has one, else a copy for which the guide is solved.
+
+    Layers and files then keep the guide beside the halves, and a denoiser needs nothing else of the run. The steps say
+    what is done, if anything is to do.
 
     Examples
     --------
