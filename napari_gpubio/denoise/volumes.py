@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.operations.kinds import MadeOf
 from napari_gpubio.core.operations.volumes import Volume, array_on_grid
 from napari_gpubio.core.quantity import Quantity
 from napari_gpubio.core.steps import Step, driven
@@ -49,7 +50,7 @@ class Selection:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class DenoisedVolume:
+class DenoisedVolume(MadeOf, main="result"):
     """A denoised image in the place of the one that was given, and what was found on the way.
 
     Parameters
@@ -77,16 +78,6 @@ class DenoisedVolume:
     scale: Volume | None = None
     result: DenoiseResult | FluenceResult
     has_halves: bool = False
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What was assumed, in sentences."""
-        return self.result.notes
-
-    @property
-    def complete(self) -> bool:
-        """Whether all of it was done."""
-        return self.result.complete
 
 
 def denoise_volume_steps(  # noqa: PLR0913 - what a user may know of a run

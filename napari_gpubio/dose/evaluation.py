@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.operations.kinds import MadeOf
 from napari_gpubio.core.reading import note
 from napari_gpubio.core.steps import Step
 from napari_gpubio.dose.bands import DvhBand, band_of, border_doses
@@ -38,7 +39,7 @@ class DvhSequence(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Evaluation:
+class Evaluation(MadeOf, main="curves"):
     """What `evaluate_steps` makes. Structures of the second dose are named ``Heart (dose 2)``, and so on."""
 
     curves: DvhResult  # of all structures in all doses
@@ -63,11 +64,6 @@ class Evaluation:
     def sequence(self) -> DvhSequence:
         """The histograms for a copy of the file of the dose."""
         return DvhSequence(self.curves.dvhs, self.numbers, self.source)
-
-    @property
-    def complete(self) -> bool:
-        """Whether everything was counted."""
-        return self.curves.complete
 
 
 def evaluate_steps(  # noqa: PLR0913 - what may be asked of plans

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.operations.kinds import register_kind
+from napari_gpubio.core.operations.kinds import MadeOf, register_kind
 from napari_gpubio.speckle.io import TIFF_SUFFIXES, write_beats_csv, write_curves_csv, write_maps, write_pulsatility_csv
 from napari_gpubio.speckle.mesi.files import UNITS, files_beside, write_fit, write_fits
 from napari_gpubio.speckle.mesi.result import MesiResult
@@ -64,7 +64,7 @@ class CurveTable:
 
 
 @dataclass(frozen=True, eq=False)
-class PulseTable:
+class PulseTable(MadeOf, main="curves"):
     """The beat of flow in regions, and the time courses that it was found in."""
 
     curves: CurveTable
@@ -75,11 +75,6 @@ class PulseTable:
         """Remarks for the user, in sentences."""
         each = (f"{pulse.name}: {note}" for pulse in self.pulses if pulse.has_beat for note in pulse.notes)
         return (*self.curves.notes, *each)
-
-    @property
-    def complete(self) -> bool:
-        """Whether all of it was done."""
-        return self.curves.complete
 
     @property
     def numbers(self) -> Mapping[str, Any]:

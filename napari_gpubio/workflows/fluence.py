@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.operations.kinds import MadeOf
 from napari_gpubio.core.operations.volumes import Volume
 from napari_gpubio.core.quantity import Quantity
 from napari_gpubio.core.steps import Step, driven
@@ -101,7 +102,7 @@ def refractive_index(domain: Domain) -> npt.NDArray[np.float32] | None:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class CleanedVolume:
+class CleanedVolume(MadeOf, main="result"):
     """The fluence of a run, cleaned, in a unit.
 
     Parameters
@@ -117,16 +118,6 @@ class CleanedVolume:
     cleaned: Volume
     noise: Volume
     result: "FluenceResult"
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What was assumed, in sentences."""
-        return self.result.notes
-
-    @property
-    def complete(self) -> bool:
-        """Whether all of it was done."""
-        return self.result.complete
 
 
 def clean_volume_steps(

@@ -5,7 +5,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
@@ -64,6 +64,31 @@ class Kind(Generic[T]):
     def opening(self) -> tuple[Any, ...]:
         """Operations that open such files."""
         return self.opens if isinstance(self.opens, tuple) else () if self.opens is None else (self.opens,)
+
+
+class MadeOf:
+    """Base of results that are made of one other, whose notes they have, and of which all was done, or not.
+
+    A subclass says in its class line in which field that is: ``class Peaks(MadeOf, main="fixels")``.
+    """
+
+    _main: ClassVar[str]
+
+    def __init_subclass__(cls, main: str = "", **more: Any) -> None:
+        super().__init_subclass__(**more)
+        if main:
+            cls._main = main
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was found or assumed, in sentences."""
+        found: tuple[str, ...] = getattr(getattr(self, self._main), "notes", ())
+        return found
+
+    @property
+    def complete(self) -> bool:
+        """Whether all of it was done."""
+        return bool(getattr(self, self._main).complete)
 
 
 @dataclass(frozen=True)

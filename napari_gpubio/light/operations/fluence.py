@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from napari_gpubio.core.layer_files import RECORD, described_files
-from napari_gpubio.core.operations.kinds import register_kind
+from napari_gpubio.core.operations.kinds import MadeOf, register_kind
 from napari_gpubio.core.operations.records import Operation, Ref, Told, given
 from napari_gpubio.core.operations.volumes import Volume
 from napari_gpubio.core.parameters import param
@@ -44,7 +44,7 @@ class FluenceVolume(Volume):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Lit:
+class Lit(MadeOf, main="run"):
     """What a run gives in a unit.
 
     Parameters
@@ -78,11 +78,6 @@ class Lit:
     def notes(self) -> tuple[str, ...]:
         """What is to be known of the run, in sentences."""
         return (*self.about, *(f"{one.status}: {one.sentence}" for one in findings(self.run)))
-
-    @property
-    def complete(self) -> bool:
-        """Whether all photons were traced."""
-        return self.run.complete
 
     def told(self) -> Told:
         """The numbers."""

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.foreign import MOST_WHOLE, existing_numbers
-from napari_gpubio.core.operations.kinds import register_kind
+from napari_gpubio.core.operations.kinds import MadeOf, register_kind
 from napari_gpubio.core.operations.records import File, Operation, Reading, Ref, Told, given
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.settings import Settings, part
@@ -94,7 +94,7 @@ register_kind(
 
 
 @dataclass(frozen=True, eq=False)
-class ConnectomeWithMatrix:
+class ConnectomeWithMatrix(MadeOf, main="connectome"):
     """What the verbs of connectomes make; the matrix is made when it is looked at."""
 
     connectome: Connectome
@@ -105,16 +105,6 @@ class ConnectomeWithMatrix:
     def matrix(self) -> Matrix:
         """The matrix that was asked for."""
         return self.settings.matrix(self.connectome, self.weights)
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What was found, in sentences."""
-        return self.connectome.notes
-
-    @property
-    def complete(self) -> bool:
-        """Whether all of it was done."""
-        return self.connectome.complete
 
 
 def told_of(made: ConnectomeWithMatrix) -> Told:

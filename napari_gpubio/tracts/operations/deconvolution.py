@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.operations.kinds import register_kind
+from napari_gpubio.core.operations.kinds import MadeOf, register_kind
 from napari_gpubio.core.operations.records import File, Operation, Reading, Ref, Told, given
 from napari_gpubio.core.operations.volumes import Volume
 from napari_gpubio.core.parameters import param
@@ -239,7 +239,7 @@ class Deconvolve(_Deconvolving, verb="fod", makes={"fods": FodField}):
 
 
 @dataclass(frozen=True, eq=False)
-class TissueFods:
+class TissueFods(MadeOf, main="fods"):
     """What `DeconvolveTissues` makes: FODs, and densities of tissues."""
 
     fods: FodField
@@ -253,16 +253,6 @@ class TissueFods:
     wm = property(lambda self: self._density("wm"))
     gm = property(lambda self: self._density("gm"))
     csf = property(lambda self: self._density("csf"))
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What was found or changed, in sentences."""
-        return self.fods.notes
-
-    @property
-    def complete(self) -> bool:
-        """Whether all of it was done."""
-        return self.fods.complete
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -311,7 +301,7 @@ class DeconvolveTissues(_Deconvolving, verb="tissue-fods", makes={"fods": FodFie
 
 
 @dataclass(frozen=True, eq=False)
-class Peaks:
+class Peaks(MadeOf, main="fixels"):
     """What `FindPeaks` makes: the same fixels under two names, for two files."""
 
     fixels: FixelField
@@ -320,16 +310,6 @@ class Peaks:
     def peaks(self) -> FixelField:
         """The same."""
         return self.fixels
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What was found, in sentences."""
-        return self.fixels.notes
-
-    @property
-    def complete(self) -> bool:
-        """Whether all of it was done."""
-        return self.fixels.complete
 
 
 @dataclass(frozen=True, kw_only=True)

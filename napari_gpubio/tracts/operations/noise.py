@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from napari_gpubio.core.operations.kinds import MadeOf
 from napari_gpubio.core.operations.records import Operation, Ref, Told, given
 from napari_gpubio.core.operations.volumes import Volume
 from napari_gpubio.core.settings import part
@@ -19,7 +20,7 @@ from napari_gpubio.tracts.operations.scans import mask_of_scan
 
 
 @dataclass(frozen=True, eq=False)
-class ScanWithoutNoise:
+class ScanWithoutNoise(MadeOf, main="result"):
     """What `Mppca` makes."""
 
     original: DiffusionScan
@@ -52,11 +53,6 @@ class ScanWithoutNoise:
     def notes(self) -> tuple[str, ...]:
         """What was found, in sentences."""
         return self.result.denoised.notes
-
-    @property
-    def complete(self) -> bool:
-        """Whether all of it was done."""
-        return self.result.complete
 
 
 _MADE = {"scan": DiffusionScan, "noise": Volume, "residual": Volume, "rank": Volume}

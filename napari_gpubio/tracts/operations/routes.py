@@ -5,6 +5,7 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any
 
+from napari_gpubio.core.operations.kinds import MadeOf
 from napari_gpubio.core.operations.records import Operation, Ref, Told, given
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.settings import part
@@ -25,7 +26,7 @@ FODS_HELP = "FODs of the same brain: tell on which share of the way they have tw
 
 
 @dataclass(frozen=True, eq=False)
-class Connections:
+class Connections(MadeOf, main="routes"):
     """What `ConnectRegions` makes."""
 
     routes: Routes
@@ -41,16 +42,6 @@ class Connections:
         """A row for each route, the best first."""
         rows = self.routes.table(self.sort_by)
         return Table(tuple(COLUMNS), tuple(tuple(row.values()) for row in rows))
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What was left out, and what FODs tell, in sentences."""
-        return self.routes.notes
-
-    @property
-    def complete(self) -> bool:
-        """Whether all of it was done."""
-        return self.routes.complete
 
 
 @dataclass(frozen=True, kw_only=True)

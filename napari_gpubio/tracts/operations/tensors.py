@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from napari_gpubio.core.layer_files import RECORD, describe
-from napari_gpubio.core.operations.kinds import Conversion, register_conversion, register_kind
+from napari_gpubio.core.operations.kinds import Conversion, MadeOf, register_conversion, register_kind
 from napari_gpubio.core.operations.records import File, Operation, Reading, Ref, Told, given
 from napari_gpubio.core.operations.volumes import Volume
 from napari_gpubio.core.parameters import param
@@ -28,7 +28,7 @@ from napari_gpubio.tracts.tensors.settings import FitSettings
 
 
 @dataclass(frozen=True, eq=False)
-class TensorsWithMaps:
+class TensorsWithMaps(MadeOf, main="field"):
     """Tensors, and their maps, which are made when they are looked at."""
 
     field: TensorField
@@ -43,16 +43,6 @@ class TensorsWithMaps:
     v1 = functools.cached_property(lambda self: self._map("V1"))
     dec = functools.cached_property(lambda self: self._map("DEC"))
     s0 = functools.cached_property(lambda self: self._map("S0"))
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What was found or changed, in sentences."""
-        return self.field.notes
-
-    @property
-    def complete(self) -> bool:
-        """Whether all of it was done."""
-        return self.field.complete
 
 
 _MAPS = dict.fromkeys(("fa", "md", "ad", "rd", "v1", "dec"), Volume)

@@ -4,6 +4,7 @@ import functools
 from dataclasses import dataclass
 from typing import Any
 
+from napari_gpubio.core.operations.kinds import MadeOf
 from napari_gpubio.core.operations.records import Ref, Told, given
 from napari_gpubio.core.operations.volumes import Volume
 from napari_gpubio.core.settings import part
@@ -29,7 +30,7 @@ _COLUMNS = ("number", "estimate", "low", "high", "fit", "bias")
 
 
 @dataclass(frozen=True, eq=False)
-class Certainty:
+class Certainty(MadeOf, main="bootstrap"):
     """What a bootstrap finds.
 
     Parameters
@@ -65,11 +66,6 @@ class Certainty:
         found = self.bootstrap
         rows = [(n, *found.interval(n, _LEVEL), found.of_fit(n), found.bias(n)) for n in found.numbers]
         return Table(_COLUMNS, tuple(rows))
-
-    @property
-    def complete(self) -> bool:
-        """Whether all of it was done."""
-        return self.bootstrap.complete
 
 
 _MADE = {"probability": Volume, "fibers": Tractogram, "repeats": Tractogram, "intervals": Table}
