@@ -4,6 +4,7 @@ The checks of a settings class, the form that a dock widget shows and a command'
 """
 
 import dataclasses
+import functools
 import math
 import numbers
 from collections.abc import Iterable
@@ -66,14 +67,21 @@ def check_params(settings: Any) -> None:
     InvalidInput
         With the parameter's name, its value and what is allowed.
     """
-    for field in dataclasses.fields(settings):
-        if (info := param_info(field)) is not None:
-            value = getattr(settings, field.name)
-            if value is None and field.default is None:
-                continue
-            value = _as_kind(field.name, value, info.unit, type(value if field.default is None else field.default))
-            object.__setattr__(settings, field.name, value)
-            _check(field.name, value, info)
+    cls: Any = type(settings)
+    for name, default, info in _params(cls):
+        value = getattr(settings, name)
+        if value is None and default is None:
+            continue
+        value = _as_kind(name, value, info.unit, type(value if default is None else default))
+        object.__setattr__(settings, name, value)
+        _check(name, value, info)
+
+
+@functools.cache
+def _params(cls: type) -> tuple[tuple[str, Any, ParamInfo], ...]:
+    """Names, defaults and limits of the parameters of a class."""
+    found = ((field.name, field.default, param_info(field)) for field in dataclasses.fields(cls))
+    return tuple((name, default, info) for name, default, info in found if info is not None)
 
 
 def check_unused(settings: Any, names: Iterable[str], why: str) -> None:

@@ -50,7 +50,22 @@ def part(label: str, help: str, *, default: Any = dataclasses.MISSING, **info: A
 
 def record_fields(record: Any) -> tuple[dataclasses.Field[Any], ...]:
     """Fields of a record, or of a class of records."""
-    return dataclasses.fields(record)
+    return _fields(record if isinstance(record, type) else type(record))
+
+
+@functools.cache
+def _fields(cls: type) -> tuple[dataclasses.Field[Any], ...]:
+    return dataclasses.fields(cls)
+
+
+@functools.cache
+def _converted(cls: type) -> tuple[tuple[str, Any], ...]:
+    """Names and types of the fields whose values are taken as their types have them."""
+    return tuple(
+        (field.name, hints(cls)[field.name])
+        for field in _fields(cls)
+        if part_info(field) is not None or (field.default is None and param_info(field) is not None)
+    )
 
 
 def field_names(cls: type) -> frozenset[str]:
@@ -86,10 +101,9 @@ class Settings:
     are_parts: ClassVar[bool] = True  # of other settings; not so operations, which are inputs
 
     def __post_init__(self) -> None:
-        for field in record_fields(self):
-            if part_info(field) is not None or (field.default is None and param_info(field) is not None):
-                value = converted(getattr(self, field.name), hints(type(self))[field.name], field.name)
-                object.__setattr__(self, field.name, value)
+        cls: Any = type(self)
+        for name, hint in _converted(cls):
+            object.__setattr__(self, name, converted(getattr(self, name), hint, name))
         check_params(self)
         self.check()
 
@@ -114,12 +128,14 @@ def kind_of(settings: Any) -> str:
     return kind
 
 
+@functools.cache
 def alternatives(hint: Any) -> tuple[type, ...]:
     """Return the classes of settings that a part may have: those of a union, or one; () of another type."""
     members = typing.get_args(hint) if is_union(hint) else (hint,)
     return tuple(one for one in members if isinstance(one, type) and issubclass(one, Settings) and one.are_parts)
 
 
+@functools.cache
 def is_union(hint: Any) -> bool:
     """Whether a type is one of several."""
     return typing.get_origin(hint) in (Union, types.UnionType)

@@ -413,9 +413,10 @@ def _told(value: Any) -> Any:
         return "output", value.id
     if isinstance(value, tuple):
         return tuple(map(_told, value))
+    if isinstance(value, (str, int, float, type(None))):
+        return value
     if dataclasses.is_dataclass(value):
-        fields = dataclasses.fields(value)
-        return kind_of(value), [(f.name, _told(getattr(value, f.name))) for f in fields if f.compare]
+        return kind_of(value), [(f.name, _told(getattr(value, f.name))) for f in record_fields(value) if f.compare]
     return value
 
 
