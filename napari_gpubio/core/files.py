@@ -40,7 +40,9 @@ _parts_in_use: set[str] = set()  # names of those of this process
 _OWNER = re.compile(rf"{re.escape(_PART)}[0-9a-f]+-(\d{{1,9}})-")
 
 
-SAMPLE_FOLDERS = _PACKAGE / "sample_data", _PACKAGE.parent / "sample_data"  # installed, and in a source tree
+def sample_folders() -> tuple[Path, Path]:
+    """Return where the samples are: in an installed package, or in a source tree."""
+    return _PACKAGE / "sample_data", _PACKAGE.parent / "sample_data"
 
 
 def sample_path(name: str) -> Path:
@@ -51,7 +53,7 @@ def sample_path(name: str) -> Path:
     InvalidInput
         If there is no such sample.
     """
-    for root in SAMPLE_FOLDERS:
+    for root in sample_folders():
         if (path := root / name).exists():
             return path
     raise InvalidInput(f"there is no sample file {name!r}; reinstall napari-gpubio if it should be there")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import SAMPLE_FOLDERS, atomic_write, sample_path
+from napari_gpubio.core.files import atomic_write, sample_folders, sample_path
 from napari_gpubio.core.foreign import existing_json
 from napari_gpubio.core.operations.graphs import ancestry
 from napari_gpubio.core.operations.records import (
@@ -147,7 +147,7 @@ def path_from(home: Path, path: str) -> str:
     A sample of the program is named as such, since it lies elsewhere on each machine.
     """
     full = Path(path.removeprefix(UNREAD)).absolute()
-    if samples := next((one for one in SAMPLE_FOLDERS if full.is_relative_to(one)), None):
+    if samples := next((one for one in sample_folders() if full.is_relative_to(one)), None):
         return f"{_SAMPLE}{full.relative_to(samples).as_posix()}"
     return full.relative_to(home).as_posix() if full.is_relative_to(home) else os.fspath(full)
 

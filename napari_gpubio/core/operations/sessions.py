@@ -23,7 +23,7 @@ from typing import Any
 from napari_gpubio.core.archives import opened_npz, read_npy
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import SAMPLE_FOLDERS, SAMPLED, atomic_folder, atomic_write, file_checksum
+from napari_gpubio.core.files import SAMPLED, atomic_folder, atomic_write, file_checksum, sample_folders
 from napari_gpubio.core.foreign import existing_json
 from napari_gpubio.core.operations.arrays import array_checksum, write_array
 from napari_gpubio.core.operations.files import MOST_BYTES, from_graph, graph, path_at, path_from, with_paths
@@ -193,7 +193,7 @@ def open_session(path: str | Path, store: Store = STORE, *, allow: Collection[st
     folder = path if path.is_dir() else _unpacked(path)
     with reading(path):
         data = existing_json(folder / f"{_TEXT}.json", MOST_BYTES)
-        roots = [path.parent, folder, *SAMPLE_FOLDERS, *map(Path, allow)]
+        roots = [path.parent, folder, *sample_folders(), *map(Path, allow)]
         return _opened(data, folder, path.parent.absolute(), [root.resolve() for root in roots], store)
 
 

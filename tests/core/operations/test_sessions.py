@@ -31,11 +31,9 @@ from napari_gpubio.core.operations import (
     run,
     save_session,
     script,
-    sessions,
     show,
     stale,
 )
-from napari_gpubio.core.operations import files as record_files
 from napari_gpubio.core.operations.files import read_record, write_record
 from napari_gpubio.core.operations.records import File
 from napari_gpubio.core.volumes import write_volume
@@ -397,9 +395,7 @@ def test_samples_are_found_on_every_machine(tmp_path, monkeypatch):
     write_record(tmp_path / "r.json", operation)
     other = tmp_path / "elsewhere"
     shutil.copytree(sample_path("head_phantom.nii.gz").parent, other / "sample_data")
-    monkeypatch.setattr(core_files, "SAMPLE_FOLDERS", (other / "sample_data",))
-    for module in (record_files, sessions):
-        monkeypatch.setattr(module, "SAMPLE_FOLDERS", (other / "sample_data",))
+    monkeypatch.setattr(core_files, "_PACKAGE", other)
     opened = open_session(tmp_path / "s.zip", Store())
     assert not opened.missing
     for found in (read_record(tmp_path / "r.json"), dict(opened.state.drafts)["panel"]):
