@@ -47,7 +47,9 @@ class AxesBox(QWidget):
         self.dose = _choice_box("Unit of dose: that of the image, or % of the prescription", self, "unit", "%")
         self.log = QCheckBox("log dose", self)
         self.log.setToolTip("Logarithmic dose axis, for doses that span many decades, as light does")
-        self.setLayout(row_of(self.kind, self.volume, self.dose, self.log, stretch=(7, 3, 4, 0)))
+        row = row_of(self.kind, self.volume, self.dose, self.log, stretch=(7, 3, 4, 0))
+        row.setSpacing(4)  # else there is no room for the words
+        self.setLayout(row)
         signals = [box.currentIndexChanged for box in (self.kind, self.volume, self.dose)] + [self.log.toggled]
         connect_all((signal, lambda *_: self.axes_changed.emit()) for signal in signals)
 
