@@ -7,6 +7,7 @@ a volume (x, y, 1).
 import dataclasses
 import importlib
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.napari_io import (
+    KEY,
     LayerData,
     carried,
     grid_of,
@@ -88,6 +90,18 @@ def layer_of(volume: Volume, output: Output[Any], **keywords: Any) -> LayerData:
     if array.ndim == 3:
         return volume_layer(array, volume.affine, volume.name, **keywords)
     return series_layer(array, volume.affine, volume.name, "volume", **keywords)
+
+
+def keep_shown(layer: LayerData, output: Output[Any], device: str) -> None:
+    """Let the layer of a volume carry what made it on a kind of device, and keep that with the layer's own array."""
+    data, keywords, _ = layer
+    shown = SimpleNamespace(data=data, metadata=keywords["metadata"])
+    shown.metadata[KEY][RECORD] = record_of_output(output)
+    volume = Volume(
+        array=stored_array(shown), affine=carried(shown, "affine"), name=keywords["name"], quantity=quantity_of(shown),
+        halves=halves_of(shown), guide=guide_of(shown),
+    )  # fmt: skip
+    STORE.keep(output.of, device, volume)
 
 
 def layers_of_volume(volume: Volume, output: Output[Any], name: str, _part: Any = None) -> list[LayerData]:
