@@ -37,10 +37,11 @@ def offers(layer: Any, kind: type) -> bool:
     return issubclass(Volume, kind) and is_array and layer.ndim in (2, 3, 4)
 
 
-def source_shown(layer: Any) -> Source:
-    """Return where what a layer shows comes from."""
+def source_shown(layer: Any, kind: type = object) -> Source:
+    """Return where what a layer shows comes from, as a result of a kind; of images and labels else as a volume."""
     record = record_of(layer)
-    if record is not None and not issubclass(record.kind, Volume) and not _is_edited(layer, record):
+    is_other = record is None or issubclass(record.kind, Volume) or not issubclass(record.kind, kind)
+    if record is not None and not is_other and not _is_edited(layer, record):
         return record
     return layer_source(layer)
 
@@ -107,7 +108,7 @@ class InputBox(LayerBox):
             empty=f"no {label}",
             parent=parent,
         )
-        self._label = label
+        self._label, self._kind = label, info.kind
         self.is_edited = False  # whether what is chosen has been painted on since it was read
         data = LayerListener(viewer, lambda layer: offers(layer, info.kind), data_changed=self._on_data)
         self.followers = (*self.followers, data)
@@ -137,7 +138,7 @@ class InputBox(LayerBox):
             return (self._chosen,)
         if self._chosen is None and self._nothing is not None:
             return ()
-        return (source_shown(self.needed(f"there is no {self._label}; open one, and choose it")),)
+        return (source_shown(self.needed(f"there is no {self._label}; open one, and choose it"), self._kind),)
 
     def _name_of(self, chosen: Any) -> str:
         return chosen.of.title if isinstance(chosen, Output) else super()._name_of(chosen)

@@ -6,6 +6,7 @@ a volume (x, y, 1).
 
 import dataclasses
 import importlib
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -35,6 +36,7 @@ Array = npt.NDArray[Any]
 PART = "picture"  # under which a layer carries which of several pictures of a result it is
 _LOG = "log10"
 _PLACE = ("scale", "translate", "rotate", "shear")
+_finders: dict[str, str] = {}  # functions by what layers carry
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -78,6 +80,30 @@ def layer_source(layer: Any, array: Any = None) -> LayerSource:
 def record_of(layer: Any) -> Output[Any] | None:
     """Return the result that a layer says it shows, or None."""
     return output_of_record(carried(layer, RECORD))
+
+
+def register_finder(names: Iterable[str], where: str) -> None:
+    """Tell how to find out what makes a layer that carries something under one of these names, but no record.
+
+    Parameters
+    ----------
+    names
+        Of what such layers carry.
+    where
+        The function, as ``module:name``, so that nothing of napari is imported before. It takes the layer, in the GUI
+        thread, and returns None, or what returns the `Output` in a worker.
+    """
+    _finders.update(dict.fromkeys(names, where))
+
+
+def finder_of(layer: Any) -> Callable[[], Output[Any]] | None:
+    """Read a layer whose engine knows what makes it, in the GUI thread; returns what finds that out in a worker."""
+    where = next((where for name, where in _finders.items() if carried(layer, name) is not None), None)
+    if where is None:
+        return None
+    module, _, function = where.partition(":")
+    found: Callable[[], Output[Any]] | None = getattr(importlib.import_module(module), function)(layer)
+    return found
 
 
 def layer_of(volume: Volume, output: Output[Any], **keywords: Any) -> LayerData:

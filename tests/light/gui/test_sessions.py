@@ -71,14 +71,12 @@ def test_the_inputs_in_voxels_come_back(viewer, panel, other, qtbot, tmp_path, f
     settle(qtbot, panel)
     draft = panel.take_draft()()
     assert isinstance(draft.tissue.of, kind)
-    if fill is with_fibers:  # tensors, which no session keeps
-        add_map(other.viewer)
     point = check_session(qtbot, panel, other, tmp_path)
     assert np.allclose(other.viewer.dims.point[-3:], point[-3:])
     assert other.take_draft()() == draft
     assert other.voxels.results.displayed is None, "nothing was run"
     assert other.voxels.labels_box.layer.name == panel.voxels.labels_box.layer.name
-    more = fill is not in_a_file  # the map from above, or the image of a pattern, whose layer became a volume
+    more = fill is painted  # the image of a pattern, whose layer became a volume
     assert len(other.viewer.layers) == len(panel.viewer.layers) + more, "nothing else is there twice"
 
 
