@@ -11,7 +11,7 @@ import numpy.typing as npt
 from napari.layers import Image, Labels, Layer
 
 from napari_gpubio.core.napari_io import KEY, carried, grid_of, volume_of
-from napari_gpubio.core.operations.layers import PART, shown_as
+from napari_gpubio.core.operations.layers import PART, PLANE, record_of, shown_as
 from napari_gpubio.core.operations.records import Operation, Output
 from napari_gpubio.core.operations.sessions import Shown
 from napari_gpubio.core.operations.stores import run
@@ -132,8 +132,15 @@ def display_of(layer: Any) -> tuple[tuple[str, Any], ...]:
     else:
         found = {n: _plain(getattr(getattr(layer, n, None), "name", getattr(layer, n, None))) for n in _IMAGES}
         found[_TYPE] = _LABELS if isinstance(layer, Labels) else "image"
-    found[PART] = carried(layer, PART)
+    found[PART] = carried(layer, PART) or _plane_of(layer)
     return tuple((name, value) for name, value in found.items() if value is not None)
+
+
+def _plane_of(layer: Any) -> str | None:
+    """What sessions know a plane by whose values are those of a volume."""
+    record = record_of(layer) if layer.ndim == 2 and isinstance(layer, Image | Labels) else None
+    is_plane = layer.ndim == 2 and (record is None or issubclass(record.kind, Volume))
+    return PLANE if is_plane else None
 
 
 def _has_lines(layer: Any) -> bool:

@@ -10,7 +10,7 @@ from qtpy.QtCore import QSignalBlocker, Signal
 from qtpy.QtWidgets import QWidget
 
 from napari_gpubio.core.napari_io import KEY, carried
-from napari_gpubio.core.operations.layers import PART, LayerSource, layer_source, record_of, shown_as
+from napari_gpubio.core.operations.layers import PART, LayerSource, layer_grid, layer_source, record_of, shown_as
 from napari_gpubio.core.operations.records import (
     InputInfo,
     Operation,
@@ -79,18 +79,21 @@ def layers_showing(viewer: Any, output: Output[Any]) -> list[Any]:
     if found := [layer for layer in viewer.layers if record_of(layer) == output]:
         return found
     for data, keywords, kind in shown_as(value_of(output), output, output.of.title):
-        same = next((layer for layer in viewer.layers if _holds(layer, data, kind)), None)
+        made = data if isinstance(data, Layer) else Layer.create(data, keywords, kind)
+        same = next((layer for layer in viewer.layers if _holds(layer, made)), None)
         if same is None:
-            viewer.add_layer(same := Layer.create(data, keywords, kind))
-        same.metadata[KEY] = {**same.metadata.get(KEY, {}), **keywords["metadata"][KEY]}
+            viewer.add_layer(same := made)
+        same.metadata[KEY] = {**same.metadata.get(KEY, {}), **made.metadata[KEY]}
         found.append(same)
     return found
 
 
-def _holds(layer: Any, data: Any, kind: str) -> bool:
-    """Whether a layer of a kind has the same values."""
-    is_array = isinstance(layer, (Image, Labels)) and isinstance(layer, Labels) == (kind == "labels")
-    return is_array and kind in ("image", "labels") and np.array_equal(np.asarray(layer.data), np.asarray(data))
+def _holds(layer: Any, made: Layer) -> bool:
+    """Whether a layer has the same values as another one, in the same place."""
+    if not isinstance(made, Image | Labels) or not isinstance(layer, type(made)) or layer.ndim != made.ndim:
+        return False
+    is_there = np.allclose(layer_grid(layer)[0], layer_grid(made)[0])
+    return is_there and np.array_equal(np.asarray(layer.data), np.asarray(made.data))
 
 
 class InputBox(LayerBox):

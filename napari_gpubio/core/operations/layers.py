@@ -34,6 +34,7 @@ from napari_gpubio.core.space import layer_matrix
 
 Array = npt.NDArray[Any]
 PART = "picture"  # under which a layer carries which of several pictures of a result it is
+PLANE = "plane"  # of a volume, that which has two axes
 _LOG = "log10"
 _PLACE = ("scale", "translate", "rotate", "shear")
 _finders: dict[str, str] = {}  # functions by what layers carry
@@ -130,9 +131,21 @@ def keep_shown(layer: LayerData, output: Output[Any], device: str) -> None:
     STORE.keep(output.of, device, volume)
 
 
-def layers_of_volume(volume: Volume, output: Output[Any], name: str, _part: Any = None) -> list[LayerData]:
+def layers_of_volume(volume: Volume, output: Output[Any], name: str, part: Any = None) -> list[LayerData]:
     """Return the layer of a volume under a name, whatever picture of another result it was; see `Kind.shows`."""
-    return [layer_of(dataclasses.replace(volume, name=name), output)]
+    named = dataclasses.replace(volume, name=name)
+    return [_plane_layer(named, output) if part == PLANE else layer_of(named, output)]
+
+
+def _plane_layer(plane: Volume, output: Output[Any]) -> LayerData:
+    """The layer of a plane, of two axes, in the place from which `layer_grid` has that of a volume."""
+    _, keywords, kind = layer_of(dataclasses.replace(plane, affine=np.eye(4)), output)
+    matrix = np.eye(3)
+    matrix[:2, :2], matrix[:2, 2] = plane.affine[1::-1, 1::-1], plane.affine[1::-1, 3]
+    about = {name: one for name, one in keywords["metadata"][KEY].items() if name not in ("affine", "shape")}
+    axes = {name: keywords[name][1:] for name in ("units", "axis_labels")}
+    keywords = {"name": plane.name, "affine": matrix, **axes, "metadata": {KEY: about}}
+    return plane.array.reshape(plane.array.shape[:2]).T, keywords, kind
 
 
 def check_shows(output: Output[Any]) -> None:

@@ -170,9 +170,9 @@ def finder(layer: Any) -> Callable[[], Output[Any]] | None:
     """Read a layer of scan, tensors, FODs, fixels or fibers; see `core.operations.layers.register_finder`."""
     if (fibers := fibers_of(layer)) is not None:
         return partial(fiber_output, layer, fibers)
-    value = (
-        (scan_of(layer) or field_of(layer) or fods_of(layer) or fixels_of(layer)) if isinstance(layer, Image) else None
-    )
+    if not isinstance(layer, Image):  # ellipsoids
+        return None
+    value = scan_of(layer) or field_of(layer) or fods_of(layer) or fixels_of(layer)
     return None if value is None else partial(output_of, value)
 
 
