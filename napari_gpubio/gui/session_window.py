@@ -27,18 +27,25 @@ class Taken(NamedTuple):
 # -- from a viewer ----------------------------------------------------------------------------------------------------
 
 
-def take_layers(viewer: Any) -> tuple[list[Taken], list[str]]:
-    """Return the layers of a viewer that a session can hold, and the names of the others; in the GUI thread."""
-    taken, others = list[Taken](), list[str]()
+def take_layers(viewer: Any) -> tuple[list[Taken], list[Any]]:
+    """Return the layers of a viewer that a session can hold, and the others but for those of panels' own classes.
+
+    What a panel shows in such a layer comes back with its draft. In the GUI thread.
+    """
+    taken, others = list[Taken](), list[Any]()
     for layer in viewer.layers:
         source: Source | Callable[[], Output[Any]] | None = finder_of(layer) if record_of(layer) is None else None
         if source is None and (offers(layer, Volume) or offers(layer, object)):
             source = source_shown(layer)
-        if source is None:
-            others.append(layer.name)
-        else:
+        if source is None and _is_of_napari(layer):
+            others.append(layer)
+        elif source is not None:
             taken.append(Taken(source, layer.name, display_of(layer)))
     return taken, others
+
+
+def _is_of_napari(layer: Any) -> bool:
+    return bool(layer.__class__.__module__.startswith("napari."))
 
 
 def view_of(viewer: Any) -> tuple[tuple[str, Any], ...]:

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from napari.components import ViewerModel
 
-from napari_gpubio.core.layer_files import RECORD
+from napari_gpubio.core.drawn import label_names
+from napari_gpubio.core.layer_files import RECORD, STRUCTURES
 from napari_gpubio.core.napari_io import KEY, grid_of, stored_array
 from napari_gpubio.core.operations import STORE
 from napari_gpubio.core.operations.layers import record_of
@@ -76,6 +77,7 @@ def test_what_is_saved_comes_back_and_results_are_made_again(viewer, panel, sess
     layer.opacity, layer.contrast_limits, layer.name = 0.25, (0.0, 0.5), "bright"
     layer.colormap = "viridis"
     viewer.layers["painted"].contour = 2
+    viewer.layers["painted"].metadata[KEY] = {STRUCTURES: {1: "bright", 7: "not there"}}
     plane = viewer.add_image(np.arange(6.0).reshape(2, 3), name="plane", scale=(2, 3), translate=(1, 4), rotate=90)
     viewer.dims.ndisplay = 3
     camera_of(viewer).angles = (10.0, 20.0, 30.0)
@@ -89,6 +91,7 @@ def test_what_is_saved_comes_back_and_results_are_made_again(viewer, panel, sess
     for corner in ((0, 0), (1, 2)):
         np.testing.assert_allclose(opened.layers["plane"].data_to_world(corner), plane.data_to_world(corner))
     assert opened.layers["painted"].contour == 2
+    assert label_names(opened.layers["painted"]) == {1: "bright", 7: "not there"}
     np.testing.assert_array_equal(stored_array(opened.layers["t1"]), VALUES)
     assert (opened.dims.ndisplay, camera_of(opened).angles) == (3, (10.0, 20.0, 30.0))
     assert STORE.runs == runs + 3, "only what is read was done"
@@ -196,7 +199,7 @@ def test_what_a_session_cannot_hold_is_named(viewer, panel, session, qtbot, tmp_
     viewer.add_points(np.zeros((1, 3)), name="landmarks")
     panel.form.boxes["image"].choose(None)
     after(qtbot, session, session.save, tmp_path / "s.zip")
-    assert "landmarks" in session.message
+    assert "landmarks' is not saved: sessions hold no points" in session.message
     assert "threshold panel" in session.message
 
 
