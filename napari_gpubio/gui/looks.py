@@ -274,12 +274,8 @@ def pictures_of(shown: Sequence[tuple[Any, Output[Any]]]) -> list[Shown]:
     found, images = list[Shown](), [layer for layer, _ in shown if isinstance(layer, Image)]
     for layer, output in shown:
         usual, look = LINES if _has_lines(layer) else _IMAGES, dict(display_of(layer))
-        unused = (
-            "iso_threshold",
-            _TYPE,
-            _NAMES,
-            *(("contrast_limits", "colormap") if getattr(layer, "rgb", False) else ()),
-        )
+        of_colors = ("contrast_limits", "colormap") if getattr(layer, "rgb", False) else ()
+        unused = ("iso_threshold", _TYPE, _NAMES, *of_colors)
         look = {n: v for n, v in look.items() if n not in unused and v != usual.get(n, _UNKNOWN)}
         if _IMAGE in look and not any(one.name == look[_IMAGE] and _holds(one, layer.color_image) for one in images):
             look[_IMAGE] = _held(layer.color_image)
