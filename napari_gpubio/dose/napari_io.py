@@ -21,6 +21,7 @@ from napari_gpubio.core.napari_io import (
     stored_array,
     volume_layer,
 )
+from napari_gpubio.core.operations.layers import register_finder
 from napari_gpubio.core.operations.volumes import Volume
 from napari_gpubio.core.quantity import (
     UNIT,
@@ -59,6 +60,9 @@ CT_NUMBER = "CT number"  # the quantity of a CT, which is no dose
 
 
 # -- doses ------------------------------------------------------------------------------------------------------------
+
+
+register_finder((RTDOSE,), "napari_gpubio.dose.operations.layers:finder")
 
 
 def dose_layer(dose: Dose, name: str = "", **keywords: Any) -> LayerData:

@@ -10,8 +10,10 @@ import numpy as np
 import numpy.typing as npt
 from napari.layers import Image, Labels, Layer
 
+from napari_gpubio.core.drawn import label_names
+from napari_gpubio.core.layer_files import STRUCTURES
 from napari_gpubio.core.napari_io import KEY, carried, grid_of, volume_of
-from napari_gpubio.core.operations.layers import PART, shown_as
+from napari_gpubio.core.operations.layers import PART, PLANE, record_of, shown_as
 from napari_gpubio.core.operations.records import Operation, Output
 from napari_gpubio.core.operations.runs import run
 from napari_gpubio.core.operations.states import Shown
@@ -47,7 +49,7 @@ _IMAGES: dict[str, Any] = {
     "attenuation": 0.05,
     "contour": 0,
 }
-_TYPE, _LABELS, _IMAGE, _SHOWN = "type", "labels", "image", "shown"
+_TYPE, _LABELS, _IMAGE, _SHOWN, _NAMES = "type", "labels", "image", "shown", "names"
 _PLAIN = (bool, int, float, str)
 
 
@@ -132,8 +134,16 @@ def display_of(layer: Any) -> tuple[tuple[str, Any], ...]:
     else:
         found = {n: _plain(getattr(getattr(layer, n, None), "name", getattr(layer, n, None))) for n in _IMAGES}
         found[_TYPE] = _LABELS if isinstance(layer, Labels) else "image"
-    found[PART] = carried(layer, PART)
+        found[_NAMES] = tuple(label_names(layer).items()) if isinstance(layer, Labels) else None
+    found[PART] = carried(layer, PART) or _plane_of(layer)
     return tuple((name, value) for name, value in found.items() if value is not None)
+
+
+def _plane_of(layer: Any) -> str | None:
+    """What sessions know a plane by whose values are those of a volume."""
+    record = record_of(layer) if layer.ndim == 2 and isinstance(layer, Image | Labels) else None
+    is_plane = layer.ndim == 2 and (record is None or issubclass(record.kind, Volume))
+    return PLANE if is_plane else None
 
 
 def _has_lines(layer: Any) -> bool:
@@ -196,7 +206,17 @@ def show_layers(viewer: Any, shown: Shown, value: Any) -> list[Any]:
         if _has_lines(layer):
             _show_lines(viewer, layer, look)
         set_each(layer, {name: look[name] for name in (LINES if _has_lines(layer) else _IMAGES) if name in look})
+        if isinstance(layer, Labels) and look.get(_NAMES):
+            _name_labels(layer, look[_NAMES])
     return made
+
+
+def _name_labels(layer: Labels, names: Any) -> None:
+    """Let labels have the names that a session has for them, if it has any."""
+    with suppress(ValueError, TypeError):
+        found = {int(number): str(name) for number, name in names}
+        layer.metadata[KEY][STRUCTURES] = found
+        layer.features = {"index": [*found], "name": [*found.values()]}
 
 
 def _show_lines(viewer: Any, layer: Any, look: Mapping[str, Any]) -> None:
@@ -254,7 +274,8 @@ def pictures_of(shown: Sequence[tuple[Any, Output[Any]]]) -> list[Shown]:
     found, images = list[Shown](), [layer for layer, _ in shown if isinstance(layer, Image)]
     for layer, output in shown:
         usual, look = LINES if _has_lines(layer) else _IMAGES, dict(display_of(layer))
-        unused = ("iso_threshold", _TYPE, *(("contrast_limits", "colormap") if getattr(layer, "rgb", False) else ()))
+        of_colors = ("contrast_limits", "colormap") if getattr(layer, "rgb", False) else ()
+        unused = ("iso_threshold", _TYPE, _NAMES, *of_colors)
         look = {n: v for n, v in look.items() if n not in unused and v != usual.get(n, _UNKNOWN)}
         if _IMAGE in look and not any(one.name == look[_IMAGE] and _holds(one, layer.color_image) for one in images):
             look[_IMAGE] = _held(layer.color_image)

@@ -11,7 +11,7 @@ from qtpy.QtWidgets import QWidget
 
 from napari_gpubio.core.napari_io import KEY, carried
 from napari_gpubio.core.operations.kinds import kind_registered
-from napari_gpubio.core.operations.layers import PART, LayerSource, layer_source, record_of, shown_as
+from napari_gpubio.core.operations.layers import PART, LayerSource, layer_grid, layer_source, record_of, shown_as
 from napari_gpubio.core.operations.records import (
     InputInfo,
     Operation,
@@ -39,10 +39,11 @@ def offers(layer: Any, kind: type) -> bool:
     return issubclass(Volume, kind) and is_array and layer.ndim in (2, 3, 4)
 
 
-def source_shown(layer: Any) -> Source:
-    """Return where what a layer shows comes from."""
+def source_shown(layer: Any, kind: type = object) -> Source:
+    """Return where what a layer shows comes from, as a result of a kind; of images and labels else as a volume."""
     record = record_of(layer)
-    if record is not None and not issubclass(record.kind, Volume) and not _is_edited(layer, record):
+    is_other = record is None or issubclass(record.kind, Volume) or not issubclass(record.kind, kind)
+    if record is not None and not is_other and not _is_edited(layer, record):
         return record
     return layer_source(layer)
 
@@ -80,18 +81,21 @@ def layers_showing(viewer: Any, output: Output[Any]) -> list[Any]:
     if found := [layer for layer in viewer.layers if record_of(layer) == output]:
         return found
     for data, keywords, kind in shown_as(value_of(output), output, output.of.title):
-        same = next((layer for layer in viewer.layers if _holds(layer, data, kind)), None)
+        made = data if isinstance(data, Layer) else Layer.create(data, keywords, kind)
+        same = next((layer for layer in viewer.layers if _holds(layer, made)), None)
         if same is None:
-            viewer.add_layer(same := Layer.create(data, keywords, kind))
-        same.metadata[KEY] = {**same.metadata.get(KEY, {}), **keywords["metadata"][KEY]}
+            viewer.add_layer(same := made)
+        same.metadata[KEY] = {**same.metadata.get(KEY, {}), **made.metadata[KEY]}
         found.append(same)
     return found
 
 
-def _holds(layer: Any, data: Any, kind: str) -> bool:
-    """Whether a layer of a kind has the same values."""
-    is_array = isinstance(layer, (Image, Labels)) and isinstance(layer, Labels) == (kind == "labels")
-    return is_array and kind in ("image", "labels") and np.array_equal(np.asarray(layer.data), np.asarray(data))
+def _holds(layer: Any, made: Layer) -> bool:
+    """Whether a layer has the same values as another one, in the same place."""
+    if not isinstance(made, Image | Labels) or not isinstance(layer, type(made)) or layer.ndim != made.ndim:
+        return False
+    is_there = np.allclose(layer_grid(layer)[0], layer_grid(made)[0])
+    return is_there and np.array_equal(np.asarray(layer.data), np.asarray(made.data))
 
 
 class InputBox(LayerBox):
@@ -109,7 +113,7 @@ class InputBox(LayerBox):
             empty=f"no {label}",
             parent=parent,
         )
-        self._label = label
+        self._label, self._kind = label, info.kind
         self.is_edited = False  # whether what is chosen has been painted on since it was read
         data = LayerListener(viewer, lambda layer: offers(layer, info.kind), data_changed=self._on_data)
         self.followers = (*self.followers, data)
@@ -139,7 +143,7 @@ class InputBox(LayerBox):
             return (self._chosen,)
         if self._chosen is None and self._nothing is not None:
             return ()
-        return (source_shown(self.needed(f"there is no {self._label}; open one, and choose it")),)
+        return (source_shown(self.needed(f"there is no {self._label}; open one, and choose it"), self._kind),)
 
     def _name_of(self, chosen: Any) -> str:
         return chosen.of.title if isinstance(chosen, Output) else super()._name_of(chosen)

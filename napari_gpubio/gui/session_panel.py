@@ -97,7 +97,7 @@ class SessionPanel(EnginePanel):
 
         def show(state: State) -> None:
             self.show_status(f"saved {len(state.shown)} layers as {path.name}")
-            if notes := [*(f"the layer {name!r} is of another kind and not saved" for name in others), *problems]:
+            if notes := [*map(_not_saved, others), *problems]:
                 self.show_note(notes_text(notes))
 
         self.run_other(make, show)
@@ -203,6 +203,12 @@ class SessionPanel(EnginePanel):
         self._show_waiting()
         if result.failed:
             self.show_note(notes_text([f"{name}: {why}" for name, why in result.failed.items()]))
+
+
+def _not_saved(layer: Any) -> str:
+    """What is said of a layer that a session cannot hold."""
+    what = layer.__class__.__name__.lower()
+    return f"the layer {layer.name!r} is not saved: sessions hold no {what} like these; save the layer as a file"
 
 
 def _key(shown: Shown) -> tuple[str, str]:

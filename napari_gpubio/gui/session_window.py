@@ -1,9 +1,10 @@
 """A viewer as the state of a session, and back: its layers with what made them and how they look, and its view."""
 
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from typing import Any, NamedTuple
 
 from napari_gpubio.core.operations.kinds import digest
+from napari_gpubio.core.operations.layers import LayerSource, finder_of, record_of
 from napari_gpubio.core.operations.records import Output, Reading
 from napari_gpubio.core.operations.runs import run_steps
 from napari_gpubio.core.operations.states import Shown
@@ -18,9 +19,9 @@ _VIEW = {"dims": ("order", "point", "ndisplay"), "camera": ("center", "zoom", "a
 
 
 class Taken(NamedTuple):
-    """A layer as it is now: where it comes from, its name, and how it looks."""
+    """A layer as it is now: where it comes from, or what finds that out in a worker, its name, and how it looks."""
 
-    source: Source
+    source: Source | Callable[[], Output[Any]]
     name: str
     display: tuple[tuple[str, Any], ...]
 
@@ -28,15 +29,25 @@ class Taken(NamedTuple):
 # -- from a viewer ----------------------------------------------------------------------------------------------------
 
 
-def take_layers(viewer: Any) -> tuple[list[Taken], list[str]]:
-    """Return the layers of a viewer that a session can hold, and the names of the others; in the GUI thread."""
-    taken, others = list[Taken](), list[str]()
+def take_layers(viewer: Any) -> tuple[list[Taken], list[Any]]:
+    """Return the layers of a viewer that a session can hold, and the others but for those of panels' own classes.
+
+    What a panel shows in such a layer comes back with its draft. In the GUI thread.
+    """
+    taken, others = list[Taken](), list[Any]()
     for layer in viewer.layers:
-        if offers(layer, Volume) or offers(layer, object):
-            taken.append(Taken(source_shown(layer), layer.name, display_of(layer)))
-        else:
-            others.append(layer.name)
+        source: Source | Callable[[], Output[Any]] | None = finder_of(layer) if record_of(layer) is None else None
+        if source is None and (offers(layer, Volume) or offers(layer, object)):
+            source = source_shown(layer)
+        if source is None and _is_of_napari(layer):
+            others.append(layer)
+        elif source is not None:
+            taken.append(Taken(source, layer.name, display_of(layer)))
     return taken, others
+
+
+def _is_of_napari(layer: Any) -> bool:
+    return bool(layer.__class__.__module__.startswith("napari."))
 
 
 def view_of(viewer: Any) -> tuple[tuple[str, Any], ...]:
@@ -54,13 +65,17 @@ def shown_steps(taken: Iterable[Taken], store: Store = STORE) -> Generator[Step,
     found, every = list[Shown](), [*taken]
     for number, (source, name, display) in enumerate(every):
         yield Step(number, len(every), f"looking through {name}")
-        output = source if isinstance(source, Output) else source.output(store)
+        output = source if isinstance(source, Output) else _found(source, store)
         kept = store.last_result(output.of)
         if kept is None and isinstance(output.of, Reading):
             kept = "cpu", (yield from run_steps(output.of, device="cpu", store=store))
         device, told = ("", "") if kept is None else (kept[0] or "cpu", digest(output.value_in(kept[1])))
         found.append(Shown(output, name, device, told, display=display))
     return found
+
+
+def _found(source: LayerSource | Callable[[], Output[Any]], store: Store) -> Output[Any]:
+    return source.output(store) if isinstance(source, LayerSource) else source()
 
 
 # -- back into a viewer -----------------------------------------------------------------------------------------------

@@ -23,6 +23,9 @@ from napari_gpubio.core.napari_io import (
     volume_layer,
     volume_of,
 )
+from napari_gpubio.core.operations.layers import keep_shown
+from napari_gpubio.core.operations.stores import STORE
+from napari_gpubio.core.operations.volumes import LogOf
 from napari_gpubio.core.quantity import Quantity, log10_of, quantity_metadata
 from napari_gpubio.core.reading import note
 from napari_gpubio.light.io.jacobians import describe_jacobians, load_jacobians
@@ -31,7 +34,7 @@ from napari_gpubio.light.io.mcx.inp import begins_like_inp
 from napari_gpubio.light.io.mcx.root import read_mcx_labels
 from napari_gpubio.light.io.results import describe, fields_of, load_result, media_from
 from napari_gpubio.light.io.trajectories import load_trajectories
-from napari_gpubio.light.io.volumes import HIDDEN, MOST_ERROR, fluence_arrays, fluence_word
+from napari_gpubio.light.io.volumes import HIDDEN, fluence_arrays, fluence_values, fluence_word
 from napari_gpubio.light.jacobians.model import Jacobian, Jacobians
 from napari_gpubio.light.model import Domain
 from napari_gpubio.light.result import UNITS, LightResult
@@ -108,10 +111,7 @@ def fluence_layer(
     **keywords
         What else the layer is given, for instance ``visible``.
     """
-    values, errors = (result.gates, result.gates_error) if gates else (result.fluence, result.fluence_error)
-    shown = log10_of(values * np.float32(unit.factor))
-    if hide_uncertain:
-        shown[errors > np.float32(MOST_ERROR) * values] = np.nan
+    shown = log10_of(fluence_values(result, unit, gates=gates, hide_uncertain=hide_uncertain))
     word = fluence_word(unit)
     metadata = {
         **quantity_metadata(
@@ -323,8 +323,7 @@ def _read_one(path: Path) -> list[LayerData]:
         found = load_trajectories(path)
         return [labels_layer(found.domain, f"{path.stem} labels"), trajectories_layer(found, path.stem)]
     if not _is_mcx(path):
-        result = load_result(path)
-        return [labels_layer(result.domain, f"{path.stem} labels"), fluence_layer(result, path.stem)]
+        return _result_layers(path)
     try:
         case = read_mcx(path)
     except InvalidInput as error:
@@ -337,6 +336,18 @@ def _read_one(path: Path) -> list[LayerData]:
     data, keywords, kind = labels_layer(case.domain, path.stem)
     keywords["metadata"][KEY]["case"] = case
     return [(data, keywords, kind)]
+
+
+def _result_layers(path: Path) -> list[LayerData]:
+    """The labels and the fluence of a saved result, which carries what makes it."""
+    from napari_gpubio.light.operations import Fluence, OpenRun  # which need this module
+
+    result, opened = load_result(path), OpenRun.at(path)
+    fluence = fluence_layer(result, path.stem)
+    fluence[1]["metadata"][KEY]["path"] = str(path)
+    keep_shown(fluence, LogOf(volume=Fluence(run=opened)).output(), "cpu")
+    STORE.keep(opened, "", result)
+    return [labels_layer(result.domain, f"{path.stem} labels"), fluence]
 
 
 def _is_mcx(path: Path) -> bool:

@@ -8,14 +8,25 @@ Needs no napari.
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.napari_io import KEY, LayerData, read_each, with_notes
+from napari_gpubio.core.operations.files import record_of_output
+from napari_gpubio.core.operations.layers import register_finder
+from napari_gpubio.core.operations.records import Output
 from napari_gpubio.core.reading import noted, reading
 from napari_gpubio.speckle.io import VIDEO_SUFFIXES, is_raw, look_at_tiff, read_frames
+from napari_gpubio.speckle.model import Recording
+from napari_gpubio.speckle.opening import OpenFrames
 
 Paths = str | Sequence[str]
 _AXES = ("frame", "y", "x")
+_FRAMES = "frames"  # under which a layer says that it holds frames
+register_finder((_FRAMES,), "napari_gpubio.speckle.gui.run:finder")
 
 
 def get_reader(path: Paths) -> Callable[[Paths], list[LayerData]] | None:
@@ -46,10 +57,20 @@ def read_layer(path: str | os.PathLike[str]) -> LayerData:
     path = Path(path)
     with reading(path), noted() as found:
         frames = read_frames(path)
-    metadata = {KEY: {"path": str(path)}}
-    keywords = {"name": path.stem, "axis_labels": _AXES[-frames.ndim :], "metadata": metadata}
-    (layer,) = with_notes([(frames, keywords, "image")], found)
+    (layer,) = with_notes([_layer_of(frames, path.stem, {"path": str(path)})], found)
     return layer
+
+
+def layers_of_frames(recording: Recording, output: Output[Any], name: str, _part: Any = None) -> list[LayerData]:
+    """Return the layer of frames that are opened or held; see `napari_gpubio.core.operations.Kind`."""
+    about: dict[str, Any] = {RECORD: record_of_output(output)}
+    about |= {"path": output.of.file.path} if isinstance(output.of, OpenFrames) else {}
+    return [_layer_of(np.asarray(recording.frames), name, about)]
+
+
+def _layer_of(frames: Any, name: str, about: dict[str, Any]) -> LayerData:
+    metadata = {KEY: {_FRAMES: True, **about}}
+    return frames, {"name": name, "axis_labels": _AXES[-frames.ndim :], "metadata": metadata}, "image"
 
 
 def what_differs(path: str | os.PathLike[str], values: int, *, is_napari: bool) -> tuple[str, ...]:

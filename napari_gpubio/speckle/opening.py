@@ -87,7 +87,12 @@ class HeldRegions(Reading, verb="held-regions", makes={"regions": Regions}):
         return Regions(pixels=dict(zip(self.names, found != 0, strict=True)))
 
 
-register_kind(Recording, counts=lambda one: (tuple(one.frames.shape), each_frame(one.frames)), opens=OpenFrames)
+register_kind(
+    Recording,
+    counts=lambda one: (tuple(one.frames.shape), each_frame(one.frames)),
+    opens=OpenFrames,
+    shows="napari_gpubio.speckle.napari_io:layers_of_frames",
+)
 register_kind(
     Regions,
     counts=lambda one: (one.pixels, one.outlines),

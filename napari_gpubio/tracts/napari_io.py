@@ -22,7 +22,7 @@ from napari_gpubio.core.napari_io import (
     volume_layer,
 )
 from napari_gpubio.core.operations.files import record_of_output
-from napari_gpubio.core.operations.layers import PART
+from napari_gpubio.core.operations.layers import PART, register_finder
 from napari_gpubio.core.operations.records import Output
 from napari_gpubio.core.quantity import Quantity, is_unit, quantity_metadata
 from napari_gpubio.core.reading import NOTES, note
@@ -57,6 +57,9 @@ _NEAR = 4  # voxels: ellipsoids around a position
 _LABELS = 1002  # NIfTI's intent of labels
 _RESIDUAL_SIGMAS = 3.0  # at the limits of the gray of a residual
 MAP_UNITS = {"FA": "", "MD": "mm²/s", "AD": "mm²/s", "RD": "mm²/s", "DEC": "", "S0": "signal"}
+
+
+register_finder(("scan", "field", "fods", "fixels", "tractogram"), "napari_gpubio.tracts.gui.records:finder")
 
 
 def scan_layer(scan: DiffusionScan, name: str, *, visible: bool = True) -> LayerData:

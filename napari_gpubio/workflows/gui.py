@@ -41,8 +41,8 @@ _Cleaned = tuple[LayerData, CleanFluence | None] | None  # a layer, and what mad
 def _run_steps(context: ResultContext) -> Generator[Step, None, Operation | None]:
     """The operation of a result, which is kept for what is made of it; None of a result that was stopped."""
     operation = context.operation() if context.result.complete else None
-    if operation is not None:
-        device = choose_device(context.panel.device)
+    device = choose_device(context.panel.device)
+    if operation is not None and STORE.result(operation, device.kind) is None:  # as after a quick run
         STORE.keep(operation, device.kind, (yield from guided_steps(_made(context.result), device=device)))
     return operation
 
@@ -145,7 +145,8 @@ def dose_by_region(context: ResultContext) -> None:
         raise InvalidInput(
             f"{hidden} are hidden in {fluence.name!r} and would count as no light; uncheck 'hide uncertain' first"
         )
-    if cleaned is not None or context.panel.running or not context.result.complete:
+    is_known = cleaned is not None or record_of(fluence) is not None
+    if is_known or context.panel.running or not context.result.complete:
         _count(context, fluence, labels)
     else:
         context.panel.run_other(lambda _: _shown_steps(context), partial(_count_shown, context, fluence, labels))

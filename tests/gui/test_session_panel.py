@@ -6,12 +6,16 @@ import numpy as np
 import pytest
 from napari.components import ViewerModel
 
-from napari_gpubio.core.napari_io import stored_array
+from napari_gpubio.core.drawn import label_names
+from napari_gpubio.core.layer_files import RECORD, STRUCTURES
+from napari_gpubio.core.napari_io import KEY, grid_of, stored_array
 from napari_gpubio.core.operations import STORE
 from napari_gpubio.core.operations.layers import record_of
+from napari_gpubio.core.operations.volumes import HeldVolume, Volume
 from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.denoise.gui import DenoisePanel
 from napari_gpubio.denoise.settings import DenoiseSettings
+from napari_gpubio.gui.operation_form import layers_showing
 from napari_gpubio.gui.session_panel import SessionPanel
 from napari_gpubio.gui.views import camera_of
 from tests.dock_widgets import docked, press_and_wait, save_scripts_as, script_of, until_the_end, wait_until
@@ -73,18 +77,24 @@ def test_what_is_saved_comes_back_and_results_are_made_again(viewer, panel, sess
     layer.opacity, layer.contrast_limits, layer.name = 0.25, (0.0, 0.5), "bright"
     layer.colormap = "viridis"
     viewer.layers["painted"].contour = 2
+    viewer.layers["painted"].metadata[KEY] = {STRUCTURES: {1: "bright", 7: "not there"}}
+    plane = viewer.add_image(np.arange(6.0).reshape(2, 3), name="plane", scale=(2, 3), translate=(1, 4), rotate=90)
     viewer.dims.ndisplay = 3
     camera_of(viewer).angles = (10.0, 20.0, 30.0)
     after(qtbot, session, session.save, tmp_path / "s.zip")
-    assert "4 layers" in session.status
+    assert "5 layers" in session.status
     other = make_other()
     runs = STORE.runs
     opened = open_in(qtbot, other, tmp_path / "s.zip")
-    assert [one.name for one in opened.layers] == ["t1", "painted"]
+    assert [one.name for one in opened.layers] == ["t1", "painted", "plane"]
+    np.testing.assert_array_equal(opened.layers["plane"].data, plane.data)
+    for corner in ((0, 0), (1, 2)):
+        np.testing.assert_allclose(opened.layers["plane"].data_to_world(corner), plane.data_to_world(corner))
     assert opened.layers["painted"].contour == 2
+    assert label_names(opened.layers["painted"]) == {1: "bright", 7: "not there"}
     np.testing.assert_array_equal(stored_array(opened.layers["t1"]), VALUES)
     assert (opened.dims.ndisplay, camera_of(opened).angles) == (3, (10.0, 20.0, 30.0))
-    assert STORE.runs == runs + 2, "only what is read was done"
+    assert STORE.runs == runs + 3, "only what is read was done"
     press_and_wait(qtbot, other, other.run_button)
     made = opened.layers["bright"]
     assert (made.opacity, made.contrast_limits, made.colormap.name) == (0.25, [0.0, 0.5], "viridis")
@@ -140,6 +150,18 @@ def test_the_settings_of_denoising_come_back(viewer, session, make_other, qtbot,
         assert second.take_draft()() == draft
 
 
+def test_a_layer_in_another_place_does_not_show_a_result(viewer):
+    add(viewer)
+    moved = AFFINE.copy()
+    moved[0, 3] += 5
+    for affine, count in ((AFFINE, 1), (moved, 2), (moved, 2)):
+        output = HeldVolume.of(Volume(array=VALUES, affine=affine)).output()
+        (layer,) = layers_showing(viewer, output)
+        np.testing.assert_array_equal(grid_of(layer)[0], affine)
+        assert len(viewer.layers) == count
+        del layer.metadata[KEY][RECORD]
+
+
 class Closing:
     """A panel that is torn down at the end."""
 
@@ -177,7 +199,7 @@ def test_what_a_session_cannot_hold_is_named(viewer, panel, session, qtbot, tmp_
     viewer.add_points(np.zeros((1, 3)), name="landmarks")
     panel.form.boxes["image"].choose(None)
     after(qtbot, session, session.save, tmp_path / "s.zip")
-    assert "landmarks" in session.message
+    assert "landmarks' is not saved: sessions hold no points" in session.message
     assert "threshold panel" in session.message
 
 

@@ -6,7 +6,9 @@ a volume (x, y, 1).
 
 import dataclasses
 import importlib
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.napari_io import (
+    KEY,
     LayerData,
     carried,
     grid_of,
@@ -32,8 +35,10 @@ from napari_gpubio.core.space import layer_matrix
 
 Array = npt.NDArray[Any]
 PART = "picture"  # under which a layer carries which of several pictures of a result it is
+PLANE = "plane"  # of a volume, that which has two axes
 _LOG = "log10"
 _PLACE = ("scale", "translate", "rotate", "shear")
+_finders: dict[str, str] = {}  # functions by what layers carry
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -79,6 +84,30 @@ def record_of(layer: Any) -> Output[Any] | None:
     return output_of_record(carried(layer, RECORD))
 
 
+def register_finder(names: Iterable[str], where: str) -> None:
+    """Tell how to find out what makes a layer that carries something under one of these names, but no record.
+
+    Parameters
+    ----------
+    names
+        Of what such layers carry.
+    where
+        The function, as ``module:name``, so that nothing of napari is imported before. It takes the layer, in the GUI
+        thread, and returns None, or what returns the `Output` in a worker.
+    """
+    _finders.update(dict.fromkeys(names, where))
+
+
+def finder_of(layer: Any) -> Callable[[], Output[Any]] | None:
+    """Read a layer whose engine knows what makes it, in the GUI thread; returns what finds that out in a worker."""
+    where = next((where for name, where in _finders.items() if carried(layer, name) is not None), None)
+    if where is None:
+        return None
+    module, _, function = where.partition(":")
+    found: Callable[[], Output[Any]] | None = getattr(importlib.import_module(module), function)(layer)
+    return found
+
+
 def layer_of(volume: Volume, output: Output[Any], **keywords: Any) -> LayerData:
     """Return the layer of a volume or a series that is a result."""
     metadata: dict[str, Any] = {RECORD: record_of_output(output)}
@@ -91,9 +120,33 @@ def layer_of(volume: Volume, output: Output[Any], **keywords: Any) -> LayerData:
     return series_layer(array, volume.affine, volume.name, "volume", **keywords)
 
 
-def layers_of_volume(volume: Volume, output: Output[Any], name: str, _part: Any = None) -> list[LayerData]:
+def keep_shown(layer: LayerData, output: Output[Any], device: str) -> None:
+    """Let the layer of a volume carry what made it on a kind of device, and keep that with the layer's own array."""
+    data, keywords, _ = layer
+    shown = SimpleNamespace(data=data, metadata=keywords["metadata"])
+    shown.metadata[KEY][RECORD] = record_of_output(output)
+    volume = Volume(
+        array=stored_array(shown), affine=carried(shown, "affine"), name=keywords["name"], quantity=quantity_of(shown),
+        halves=halves_of(shown), guide=guide_of(shown),
+    )  # fmt: skip
+    STORE.keep(output.of, device, volume)
+
+
+def layers_of_volume(volume: Volume, output: Output[Any], name: str, part: Any = None) -> list[LayerData]:
     """Return the layer of a volume under a name, whatever picture of another result it was; see `Kind.shows`."""
-    return [layer_of(dataclasses.replace(volume, name=name), output)]
+    named = dataclasses.replace(volume, name=name)
+    return [_plane_layer(named, output) if part == PLANE else layer_of(named, output)]
+
+
+def _plane_layer(plane: Volume, output: Output[Any]) -> LayerData:
+    """The layer of a plane, of two axes, in the place from which `layer_grid` has that of a volume."""
+    _, keywords, kind = layer_of(dataclasses.replace(plane, affine=np.eye(4)), output)
+    matrix = np.eye(3)
+    matrix[:2, :2], matrix[:2, 2] = plane.affine[1::-1, 1::-1], plane.affine[1::-1, 3]
+    about = {name: one for name, one in keywords["metadata"][KEY].items() if name not in ("affine", "shape")}
+    axes = {name: keywords[name][1:] for name in ("units", "axis_labels")}
+    keywords = {"name": plane.name, "affine": matrix, **axes, "metadata": {KEY: about}}
+    return plane.array.reshape(plane.array.shape[:2]).T, keywords, kind
 
 
 def check_shows(output: Output[Any]) -> None:

@@ -1,7 +1,7 @@
 """Volumes as values of operations, and the operations that every engine takes them from: a file, or a held array."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +18,7 @@ from napari_gpubio.core.operations.kinds import register_kind
 from napari_gpubio.core.operations.records import (
     File,
     Held,
+    Operation,
     Output,
     Reading,
     Ref,
@@ -31,6 +32,7 @@ from napari_gpubio.core.quantity import GUIDE, HALVES, QUANTITY, Quantity, log10
 from napari_gpubio.core.reading import note, reads_file, untold
 from napari_gpubio.core.settings import part
 from napari_gpubio.core.space import checked_affine, same_grid, voxel_sizes_mm
+from napari_gpubio.core.steps import Step
 from napari_gpubio.core.volumes import (
     NIFTI_SUFFIXES,
     fits_grid,
@@ -255,13 +257,14 @@ class HeldVolume(Reading, verb="held-volume", makes={"volume": Volume}):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LogOf(Reading, verb="log10-of", makes={"volume": Volume}):
+class LogOf(Operation, verb="log10-of", makes={"volume": Volume}):
     """Take the decimal logarithms of a volume, as layers show light; NaN where there is nothing."""
 
     volume: Ref[Volume] = given("Volume", "Values whose meaning is known.")
 
-    def read(self, data: Any) -> Volume:
+    def steps(self, data: Any, **_: Any) -> Generator[Step, None, Volume]:
         """Take them."""
+        yield Step(0, 1, "logarithms")
         return log10_volume(data.volume)
 
 
@@ -311,6 +314,10 @@ def source_of(volume: Volume, path: Path | None, store: Store = STORE) -> Output
 
 def is_same(known: Volume, shown: Volume) -> bool:
     """Whether a volume that is known is what is shown: place, numbers, and their meaning if it has any."""
+    if known.array.ndim == 2:  # a layer has a plane as a volume of one, as thick as its pixels are long
+        known, thickness = known.like(known.array[..., np.newaxis], quantity=known.quantity), known.affine.copy()
+        thickness[:3, 2] = shown.affine[:3, 2]
+        known = dataclasses.replace(known, affine=thickness)
     if not same_grid(known.array.shape, known.affine, shown.array.shape, shown.affine):
         return False
     pairs = ((known.array, shown.array), (known.halves, shown.halves), (known.guide, shown.guide))

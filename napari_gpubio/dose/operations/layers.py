@@ -5,7 +5,7 @@ read, and arrays looked through; `known` is what was found before.
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -74,6 +74,11 @@ def dose_shown(
     errors = None if held is None else run(held, device="cpu", store=store)
     _keep(operation, store, volume=value, standard_error=errors)
     return operation.output(), source
+
+
+def finder(layer: Any) -> Callable[[], Output[Dose]] | None:
+    """Read a layer of a RTDOSE file; see `napari_gpubio.core.operations.layers.register_finder`."""
+    return (lambda: dose_shown(layer, unit_of(layer))[0]) if layer.ndim == 3 else None
 
 
 def _keep(operation: Reading, store: Store, **values: Any) -> None:

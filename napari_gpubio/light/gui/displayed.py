@@ -10,8 +10,11 @@ from typing import Any, Generic, TypeVar
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.napari_io import KEY, LayerData
-from napari_gpubio.core.operations import graph
+from napari_gpubio.core.operations.files import record_of_output
+from napari_gpubio.core.operations.layers import keep_shown
 from napari_gpubio.core.operations.records import Operation
+from napari_gpubio.core.operations.stores import STORE
+from napari_gpubio.core.operations.volumes import LogOf
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.steps import Step
 from napari_gpubio.light.layers.beams import AnyBeam, convolved
@@ -89,8 +92,8 @@ def display_voxels(result: LightResult, options: DisplayOptions, made_by: MadeBy
     )
     layers = {"fluence": fluence} | ({"error": error_layer(result, "")} if options.show_error else {})
     if isinstance(made_by, Operation) and result.complete:
-        shown = fluence_of(made_by, result.settings.gate_count, options)
-        fluence[1]["metadata"][KEY][RECORD] = {**graph(shown), "output": "fluence"}
+        shown = LogOf(volume=fluence_of(made_by, result.settings.gate_count, options))
+        keep_shown(fluence, shown.output(), _kind_of(result))
     return Displayed(traced=result, result=result, options=options, layers=layers, made_by=made_by)
 
 
@@ -119,8 +122,14 @@ def display_layers(traced: LayeredResult, options: DisplayOptions, made_by: Made
         )
         if isinstance(made_by, Operation) and result.complete:
             shown = under_beam(made_by, dataclasses.replace(options, beam=None) if problem else options)
-            layers["fluence"][1]["metadata"][KEY][RECORD] = {**graph(shown), "output": "picture"}
+            layers["fluence"][1]["metadata"][KEY][RECORD] = record_of_output(shown.output("picture"))
+            STORE.keep(shown, _kind_of(result), shown.view_of(result))
     return Displayed(traced=traced, result=result, options=options, layers=layers, problem=problem, made_by=made_by)
+
+
+def _kind_of(result: LightResult | LayeredResult) -> str:
+    """The kind of device that a result was made on."""
+    return "cpu" if str(result.parameters.get("device", "cpu")).startswith("cpu") else "cuda"
 
 
 def under_beam(operation: Operation, options: DisplayOptions) -> UnderBeam:

@@ -20,7 +20,6 @@ from napari_gpubio.light.layers.result import Estimates, LayeredResult
 from napari_gpubio.light.layers.settings import LayeredSettings
 from napari_gpubio.light.napari_io import (
     DECADES,
-    MOST_ERROR,
     OTHER_COLOR,
     TISSUE_COLORS,
     decade_limits,
@@ -28,7 +27,7 @@ from napari_gpubio.light.napari_io import (
     labels_layer,
     log_name,
 )
-from napari_gpubio.light.result import UNITS
+from napari_gpubio.light.result import MOST_ERROR, UNITS
 from napari_gpubio.light.settings import LightCase
 from napari_gpubio.light.statistics import PER_PHOTON, FluenceUnit
 

@@ -222,7 +222,10 @@ class UnderBeam(Operation, verb="under-beam", makes={"numbers": NumberTable, "cu
     def steps(self, data: Any, **_: Any) -> Generator[Step, None, BeamView]:
         """Take it."""
         yield Step(0, 1, "numbers and curves")
-        result: LayeredResult = data.run if self.beam is None else convolved(data.run, self.beam)
+        return self.view_of(data.run if self.beam is None else convolved(data.run, self.beam))
+
+    def view_of(self, result: LayeredResult) -> BeamView:
+        """Return what a result gives that is convolved."""
         unit = FluenceUnit(self.unit, self.factor)
         return BeamView(
             numbers=NumberTable(layered_rows(result)),

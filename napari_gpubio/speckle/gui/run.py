@@ -2,7 +2,7 @@
 
 import dataclasses
 import threading
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +64,11 @@ class FramesSource:
         if tuple(stored.shape) != tuple(self.frames.shape) or stored.dtype != self.frames.dtype:
             return False
         return all(np.array_equal(stored[n], np.asarray(self.frames[n])) for n in _compared(stored))
+
+
+def finder(layer: Any) -> Callable[[], Output[Recording]]:
+    """Read a layer of frames; see `napari_gpubio.core.operations.layers.register_finder`."""
+    return FramesSource.of(layer).output
 
 
 def layer_of_frames(viewer: Any, wanted: Output[Recording] | None) -> Any | None:

@@ -2,12 +2,13 @@
 
 import threading
 import weakref
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from napari.layers import Labels
+from napari.layers import Image, Labels
 
 from napari_gpubio.core.device import choose_device
 from napari_gpubio.core.errors import GpuBioError
@@ -28,7 +29,7 @@ from napari_gpubio.tracts.gui.fibers import fibers_of
 from napari_gpubio.tracts.gui.source import Field, Source, Trackable, mask_in, trackable_of
 from napari_gpubio.tracts.io.tractograms import tractogram_suffix
 from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
-from napari_gpubio.tracts.napari_io import field_of, map_layer, of_result, shows_signal_of
+from napari_gpubio.tracts.napari_io import field_of, map_layer, of_result, scan_of, shows_signal_of
 from napari_gpubio.tracts.operations import (
     FitTensors,
     HeldFixels,
@@ -165,6 +166,16 @@ def output_of_layer(layer: Any) -> Output[Any] | None:
         return record
     value = field_of(layer) or fods_of(layer) or fixels_of(layer)
     return None if value is None else output_of(value)
+
+
+def finder(layer: Any) -> Callable[[], Output[Any]] | None:
+    """Read a layer of scan, tensors, FODs, fixels or fibers; see `core.operations.layers.register_finder`."""
+    if (fibers := fibers_of(layer)) is not None:
+        return partial(fiber_output, layer, fibers)
+    if not isinstance(layer, Image):  # ellipsoids
+        return None
+    value = scan_of(layer) or field_of(layer) or fods_of(layer) or fixels_of(layer)
+    return None if value is None else partial(output_of, value)
 
 
 def fiber_output(layer: Any, fibers: Any) -> Output[Any]:

@@ -178,6 +178,8 @@ def test_a_dose_of_a_file_is_that_file(user, viewer, panel, tmp_path):
     assert made.file.path.endswith("dose.dcm")
     check_made_again(panel)
     layer = next(one for one in viewer.layers if "dose" in one.name)
+    shown = {one.name: one.output for one in drive(shown_steps(take_layers(viewer)[0]))}
+    assert shown[layer.name] == made.output(), "a session opens the file, too"
     layer.data = 2 * layer.data
     user.settle()
     assert isinstance(panel.operation().doses[0].of, DoseOf), "the values are not the file's any more"

@@ -46,4 +46,4 @@ def test_what_is_not_whole_in_voxels_has_no_record():
     for complete in (True, False):
         result = sample_result((8, 8, 8), detectors=(), photons=3000, complete=complete)
         found = record_in(display_voxels(result, DisplayOptions(), run))
-        assert (found is not None and found.of.run.of == run) if complete else found is None
+        assert (found is not None and found.of.volume.of.run.of == run) if complete else found is None

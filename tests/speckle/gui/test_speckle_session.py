@@ -16,6 +16,8 @@ from napari_gpubio.speckle.gui import SpecklePanel
 from napari_gpubio.speckle.gui.inputs import MapRows
 from napari_gpubio.speckle.gui.layers import PANEL
 from napari_gpubio.speckle.io import read_frames
+from napari_gpubio.speckle.napari_io import read_layer
+from napari_gpubio.speckle.opening import HeldFrames, OpenFrames
 from napari_gpubio.speckle.settings import NoMask, Spatial, SpatioTemporal, Validity
 from tests.dock_widgets import press_and_wait
 from tests.speckle.gui.panel_samples import add_stack, run, speckle
@@ -37,6 +39,24 @@ def sessions(viewer, qtbot):
 def after(qtbot, panel, act, *arguments):
     with qtbot.waitSignal(panel.run_finished, timeout=60_000):
         act(*arguments)
+
+
+@pytest.mark.parametrize("is_single", [False, True])
+def test_frames_of_a_file_are_opened_from_there(viewer, sessions, qtbot, tmp_path, is_single):
+    frames = speckle(1)[0] if is_single else speckle(3)
+    tifffile.imwrite(tmp_path / "f.tif", frames, photometric="minisblack")
+    data, keywords, _ = read_layer(tmp_path / "f.tif")
+    viewer.add_image(data, **keywords)
+    viewer.add_image(data + 1, **keywords).name = "edited"
+    session, other = sessions
+    after(qtbot, session, session.save, tmp_path / "s.zip")
+    after(qtbot, other, other.open, tmp_path / "s.zip")
+    assert other.message == ""
+    for name, opens in (("f", OpenFrames), ("edited", HeldFrames)):
+        layer = other.viewer.layers[name]
+        assert isinstance(record_of(layer).of, opens)
+        np.testing.assert_array_equal(layer.data, viewer.layers[name].data)
+        assert layer.axis_labels == viewer.layers[name].axis_labels
 
 
 def check_same(made, layer):

@@ -1,15 +1,21 @@
 """The dock widget "Fiber tracking": the operation that fibers carry gives these fibers."""
 
+import numpy as np
 import pytest
+from napari.components import ViewerModel
 
 from napari_gpubio import tracts
 from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.napari_io import carried
-from napari_gpubio.core.operations import digest, run
+from napari_gpubio.core.operations import digest, run, run_steps
 from napari_gpubio.core.operations.files import output_of_record
 from napari_gpubio.core.operations.layers import shown_as
+from napari_gpubio.core.steps import drive
+from napari_gpubio.gui.looks import show_layers
+from napari_gpubio.gui.session_window import shown_steps, take_layers
 from napari_gpubio.tracts import operations
-from napari_gpubio.tracts.gui.fibers import fibers_to_save
+from napari_gpubio.tracts.gui.fibers import fiber_layer, fibers_to_save, read_tractogram_layers
+from napari_gpubio.tracts.napari_io import read_layers
 from tests.tracts.gui.tracking_samples import CALLOSUM, add_labels, add_scan
 
 
@@ -53,6 +59,32 @@ def test_fibers_of_a_file_have_it_as_their_source(viewer, user):
     assert isinstance(made.field.of.scan.of, operations.OpenScan)
     user.set("fa_stop", 0.3)  # in the tensors that were fitted
     assert again(user.layers["bundle 1"]).field == made.field
+
+
+@pytest.mark.filterwarnings("ignore::napari_gpubio.core.reading.ReadingNote")
+def test_what_readers_show_is_opened_from_its_files_by_a_session(viewer, one, tmp_path):
+    layer, fibers = one.layers["bundle 1"], carried(one.layers["bundle 1"], "tractogram")
+    fibers.save(tmp_path / "all.trk")
+    tensors = run(again(layer).field, device="cpu")
+    tracts.io.write_tensors(tmp_path / "dti.nii.gz", tensors)
+    viewer.layers.clear()
+    (opened,) = read_tractogram_layers(str(tmp_path / "all.trk"))
+    viewer.add_layer(opened)
+    viewer.add_layer(fiber_layer(fibers.select([0]), "first"))  # of no file
+    for data, keywords, _ in read_layers(str(tmp_path / "dti.nii.gz")):
+        viewer.add_image(data, **keywords)
+    others = take_layers(viewer)[1]
+    shown = drive(shown_steps(take_layers(viewer)[0]))
+    assert not others
+    verbs = ["open-tractogram", "held-tractogram", "open-tensors", "open-tensors"]
+    assert [one.output.of.verb for one in shown] == verbs
+    other = ViewerModel()
+    for saved in shown:
+        show_layers(other, saved, drive(run_steps(saved.output, device="cpu")))
+    assert [one.name for one in other.layers] == [one.name for one in viewer.layers]
+    for again_, before in zip(other.layers[2:], viewer.layers[2:], strict=True):
+        np.testing.assert_array_equal(again_.data, before.data)
+    assert digest(carried(other.layers[0], "tractogram")) == digest(carried(opened, "tractogram"))
 
 
 def test_a_file_of_all_fibers_carries_it_and_a_session_shows_them(viewer, one, tmp_path):
