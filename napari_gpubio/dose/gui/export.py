@@ -243,7 +243,7 @@ class ExportButton(QPushButton):
         figure.resize(_PLOT)
         dvhs = [curve.dvh for curve in controller.curves]
         figure.draw_curves(controller.curves, controller.axes, log_start(dvhs), interval_edges(dvhs, controller.axes))
-        figure.place_prescription(controller.reference)
+        figure.place_line(figure.prescription, controller.reference)
         figure.grab()  # lays it out
         painter = QPainter(device)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)

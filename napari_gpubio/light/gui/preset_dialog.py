@@ -30,12 +30,13 @@ _EMPTY_NM, _EMPTY_DECADES = (400.0, 1000.0), (-3, 1)
 class PresetPlot(ThemedPlot):
     """µa and µs′ of a recipe, with a line at the wavelength and dots at tabulated wavelengths."""
 
+    grid = False
+
     def __init__(self, unit: str, parent: QWidget | None = None) -> None:
-        super().__init__(parent, grid=False)
+        super().__init__(parent)
         self._factor = float(unit_factor("mua_per_mm", unit))
         self.setMinimumHeight(150)
         self.setMouseEnabled(x=False, y=False)
-        self.hideButtons()
         self.setLogMode(x=False, y=True)
         colors = {name: getattr(theme, color) for name, color in COLORS.items()}
         names = " and ".join(f'<span style="color: {color}">{name}</span>' for name, color in colors.items())

@@ -20,7 +20,8 @@ from napari_gpubio.dose.gui.curves import (
     thin_points,
 )
 from napari_gpubio.dose.gui.legend import LegendStrip, draw_legend, legend_width
-from napari_gpubio.dose.gui.plot import DoseAxis, DvhPlot
+from napari_gpubio.dose.gui.plot import DvhPlot
+from napari_gpubio.gui.plots import DecadeAxis
 from tests.dose.gui.panel_samples import colors_in
 from tests.dose.samples import ramp
 
@@ -225,8 +226,7 @@ def test_intervals_hold_every_dose(logarithmic, least):
 
 
 def test_ticks_of_a_logarithmic_axis_say_what_they_stand_for():
-    axis = DoseAxis("bottom")
-    axis.logarithmic = True
+    axis = DecadeAxis("bottom", DvhPlot.bottom.plain)
     axis.setRange(-3.2, 4.5)
     assert axis.tickStrings([-3.0, -1.0, 0.0, 3.0, 4.0], 1.0, 1.0) == ["10⁻³", "0.1", "1", "1000", "10⁴"]
     axis.setRange(-1.0, 1.0)
