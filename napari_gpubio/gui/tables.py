@@ -70,7 +70,7 @@ class Column:
 
     field: str
     title: str
-    help: str
+    help: str = ""
     widest: str = "00.00"
     editable: bool = True
 
