@@ -10,7 +10,8 @@ from qtpy.QtWidgets import QAbstractItemView, QHeaderView, QTableWidgetItem, QWi
 
 from napari_gpubio.core.numbers import short_number
 from napari_gpubio.gui.number_table import CopyingTable
-from napari_gpubio.gui.tables import Column, color_chip
+from napari_gpubio.gui.tables import color_chip
+from napari_gpubio.gui.typed_rows import Column
 
 _MOST_ROWS = 12  # without a scroll bar
 

@@ -6,7 +6,7 @@ import pytest
 from qtpy.QtCore import Qt
 
 from napari_gpubio.gui.ranked_table import RankedTable
-from napari_gpubio.gui.tables import Column
+from napari_gpubio.gui.typed_rows import Column
 
 pytestmark = pytest.mark.display
 COLUMNS = (Column("name", "Route"), Column("count", "Fibers"), Column("score", "Score", "The best."))

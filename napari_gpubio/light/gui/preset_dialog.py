@@ -17,7 +17,7 @@ from napari_gpubio.gui.fields import NumberBox
 from napari_gpubio.gui.forms import row_of
 from napari_gpubio.gui.labels import Label
 from napari_gpubio.gui.plots import ThemedPlot
-from napari_gpubio.light.gui.optical_rows import PropertyRow, unit_factor
+from napari_gpubio.light.gui.optical_rows import COEFFICIENT, PropertyRow
 from napari_gpubio.light.gui.preset_tissues import CompositionForm, TissueList
 from napari_gpubio.light.model import Medium
 from napari_gpubio.light.tissue import Composition, Preset, preset_names
@@ -34,7 +34,7 @@ class PresetPlot(ThemedPlot):
 
     def __init__(self, unit: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._factor = float(unit_factor("mua_per_mm", unit))
+        self._factor = float(COEFFICIENT[unit][1])
         self.setMinimumHeight(150)
         self.setMouseEnabled(x=False, y=False)
         self.setLogMode(x=False, y=True)

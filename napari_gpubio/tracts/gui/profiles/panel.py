@@ -24,7 +24,7 @@ from napari_gpubio.gui.panel import EnginePanel, heading
 from napari_gpubio.gui.ranked_table import RankedTable
 from napari_gpubio.gui.results import ResultBox
 from napari_gpubio.gui.streamlines import Streamlines
-from napari_gpubio.gui.tables import Column
+from napari_gpubio.gui.typed_rows import Column
 from napari_gpubio.tracts.bundles.settings import ProfileSettings
 from napari_gpubio.tracts.gui.fibers import NO_FIBERS, fiber_offers, fibers_of
 from napari_gpubio.tracts.gui.profiles.plot import Band, ProfilePlot

@@ -27,7 +27,7 @@ from napari_gpubio.gui.picking import FiberTool
 from napari_gpubio.gui.ranked_table import RankedTable
 from napari_gpubio.gui.results import ResultBox, Saving
 from napari_gpubio.gui.streamlines import Streamlines
-from napari_gpubio.gui.tables import Column
+from napari_gpubio.gui.typed_rows import Column
 from napari_gpubio.tracts.directions import Directions
 from napari_gpubio.tracts.fods.model import FodField
 from napari_gpubio.tracts.gui.fibers import TRACTOGRAMS, fiber_layer, pack_fibers
