@@ -40,6 +40,7 @@ LABEL_COLUMNS = (
     _coefficient("musp_per_mm", "µs′", "Reduced scattering coefficient, µs (1 - g)", editable=False),
     Column("source", "Source", "Where the numbers come from", "G. Stran…"),
 )
+_THICKNESS = ParamInfo(label="the thickness", help="")  # its limits are not those of a number alone
 LAYER_COLUMNS = (
     Column("name", "Layer", "What the layer is", "papillary d"),
     _number("n", "n", "Refractive index, at least 1", "1.34"),
@@ -138,9 +139,7 @@ class LayerRow(TypedRow):
     """
 
     columns: ClassVar[tuple[Column, ...]] = LAYER_COLUMNS
-    infos: ClassVar[dict[str, ParamInfo]] = infos_of(Layer) | {
-        "thickness_mm": ParamInfo(label="the thickness", help="")
-    }
+    infos: ClassVar[dict[str, ParamInfo]] = infos_of(Layer) | {"thickness_mm": _THICKNESS}
     name: str = ""
     n: Cell = None
     mua_per_mm: Cell = None

@@ -1,4 +1,4 @@
-"""A plot whose values span decades: curves with error bands, and the tissues behind them."""
+"""A plot whose values span decades: curves with error bands, the tissues behind them, and choices and a hint above."""
 
 from typing import Any
 
@@ -6,9 +6,12 @@ import numpy as np
 import numpy.typing as npt
 import pyqtgraph
 from qtpy.QtCore import Qt
-from qtpy.QtWidgets import QWidget
+from qtpy.QtWidgets import QVBoxLayout, QWidget
 
+from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.gui import theme
+from napari_gpubio.gui.forms import muted_label, row_of
+from napari_gpubio.gui.labels import Label
 from napari_gpubio.gui.plots import Axis, ThemedPlot
 
 Array = npt.NDArray[Any]
@@ -81,3 +84,46 @@ class LogPlot(ThemedPlot):
         pen = pyqtgraph.mkPen(theme.TEXT, width=1, style=Qt.PenStyle.DotLine)
         options = {"position": 0.03, "color": theme.TEXT, "anchors": [(0, 1), (0, 1)]}
         self.addItem(pyqtgraph.InfiniteLine(at, pen=pen, label=name, labelOpts=options), ignoreBounds=True)
+
+
+class Pane(QWidget):
+    """A plot under a title, choices and a hint; a subclass declares title, axes and ``empty``, and draws a result."""
+
+    title, empty = "", ""  # ``empty``: the hint without a result
+    x_text, y_text = "", ""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._displayed: Any | None = None
+        self.plot = LogPlot(self.x_text, self.y_text, self)
+        self._hint = muted_label(self, self.empty)
+        self._top = row_of(Label(self.title, self), self._hint, stretch=(0, 1))
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(4, 4, 4, 0)
+        layout.addLayout(self._top)
+        layout.addWidget(self.plot, 1)
+
+    @property
+    def hint(self) -> str:
+        """The sentence above the plot."""
+        return self._hint.text()
+
+    def add_choice(self, widget: QWidget) -> None:
+        """Put an input beside the title."""
+        self._top.insertWidget(self._top.count() - 1, widget)
+
+    def plot_result(self, displayed: Any | None) -> None:
+        """Draw a displayed result, or none."""
+        self._displayed = displayed
+        self._draw_again()
+
+    def draw(self, displayed: Any) -> str:
+        """Draw a result and return a remark on it; `InvalidInput` where it cannot be drawn."""
+        raise NotImplementedError
+
+    def _draw_again(self, *_: Any) -> None:
+        self.plot.empty()
+        try:
+            self._hint.setText(self.empty if self._displayed is None else self.draw(self._displayed))
+        except InvalidInput as error:
+            self._hint.setText(str(error))
