@@ -117,7 +117,7 @@ class LinkController(QObject):
             self.interval = self._between(_INTERVAL_START[0], largest), self._between(_INTERVAL_START[1], largest)
         tools.volume.setEnabled(not axes.differential)
         self._plot.place_line(self._plot.dose_line, self.dose if tools.dose.isChecked() else None)
-        self._plot.place_interval(self.interval if tools.interval.isChecked() else None)
+        self._plot.place_line(self._plot.interval, self.interval if tools.interval.isChecked() else None)
         self._update_volume_line()
         self._update_highlight(live)
         self._draw_isodose()
@@ -218,9 +218,8 @@ class LinkController(QObject):
         )
 
     def _hide_all(self) -> None:
-        self._plot.place_line(self._plot.dose_line, None)
-        self._plot.place_interval(None)
-        self._plot.place_line(self._plot.volume_line, None)
+        for line in (self._plot.dose_line, self._plot.interval, self._plot.volume_line):
+            self._plot.place_line(line, None)
         self._plot.place_marks([])
         self._target = ()
         self._highlight.clear()

@@ -73,24 +73,6 @@ class DvhPlot(ThemedPlot):
             ]
         )
 
-    @property
-    def drawn_points(self) -> list[tuple[Array, Array]]:
-        """Positions and volumes of each curve as it is drawn, with fewer points than it has."""
-        return [item.getData() for item in self._items]
-
-    @property
-    def drawn_bands(self) -> list[tuple[tuple[Array, Array], tuple[Array, Array]] | None]:
-        """Positions and volumes of both borders of each band, or None where none is drawn."""
-        return [
-            (shading.curves[0].getData(), shading.curves[1].getData()) if shading.isVisible() else None
-            for shading in self._bands
-        ]
-
-    @property
-    def line_widths(self) -> list[int]:
-        """Width of each curve, pixels."""
-        return [item.opts["pen"].width() for item in self._items]
-
     def _add_lines(self) -> None:
         pen, hover = pyqtgraph.mkPen(theme.SELECTED, width=2), pyqtgraph.mkPen(theme.WHITE, width=3)
         volume_pen = pyqtgraph.mkPen(theme.WARNING, width=2)
@@ -118,13 +100,11 @@ class DvhPlot(ThemedPlot):
         needs_items = len(curves) != len(self._items) or axes.differential != self._axes.differential
         if needs_items or (axes.dose_title, axes.volume_title, axes.logarithmic) != self._fitted_axes:
             self._fitted_axes, self._frame = (axes.dose_title, axes.volume_title, axes.logarithmic), None
-        doses = self._doses_of_lines()
         self._axes = axes
         if needs_items:
             self._make_items(len(curves), axes)
         self._draw_changed(curves, (axes, start, edges))
         self._name_axes(axes, axes.interval_text(edges) if axes.differential else "", has_values=bool(curves))
-        self._place_lines(doses)
         self._fit_range()
 
     def _name_axes(self, axes: Axes, intervals: str, *, has_values: bool) -> None:
@@ -220,18 +200,17 @@ class DvhPlot(ThemedPlot):
 
     # -- lines ----------------------------------------------------------------------------------------------------
 
-    def place_line(self, line: Any, at: float | None) -> None:
-        """Place `dose_line`, `prescription` or `volume_line` at a dose, or a volume as on the axis; None hides it."""
-        line.setVisible(at is not None)
-        if at is not None:
-            line.setValue(at if line is self.volume_line else float(self._axes.position_of_dose(at)))
+    def place_line(self, line: Any, at: float | Interval | None) -> None:
+        """Place `dose_line`, `prescription`, `interval` or `volume_line`, or hide it.
 
-    def place_interval(self, doses: Interval | None) -> None:
-        """Place the interval between two doses, or hide it."""
-        self.interval.setVisible(doses is not None)
-        if doses is not None:
-            with QSignalBlocker(self.interval):
-                self.interval.setRegion([float(self._axes.position_of_dose(dose)) for dose in doses])
+        ``at``: a dose, two of them for the interval, or a volume as on the axis.
+        """
+        line.setVisible(at is not None)
+        if at is None:
+            return
+        place = at if line is self.volume_line else self._axes.position_of_dose(at)
+        with QSignalBlocker(line):
+            (line.setRegion if line is self.interval else line.setValue)(place)
 
     def place_marks(self, marks: Sequence[tuple[int, float, bool]]) -> None:
         """Mark doses on curves: number of the curve, dose, and whether the voxel lies inside the structure."""
@@ -248,18 +227,6 @@ class DvhPlot(ThemedPlot):
             pen = pyqtgraph.mkPen(theme.WHITE if is_inside else color)
             spots.append({"pos": (position, height), "pen": pen, **style})
         self.marks.setData(spots)
-
-    def _doses_of_lines(self) -> list[float]:
-        low, high = self.interval.getRegion()
-        return [self._dose_at(x) for x in (self.dose_line.value(), low, high, self.prescription.value())]
-
-    def _place_lines(self, doses: list[float]) -> None:
-        """Place the lines at their doses after the axes have changed."""
-        line, low, high, prescription = (float(self._axes.position_of_dose(dose)) for dose in doses)
-        with QSignalBlocker(self.interval):
-            self.interval.setRegion([low, high])
-        self.dose_line.setValue(line)
-        self.prescription.setValue(prescription)
 
     # -- the mouse ------------------------------------------------------------------------------------------------
 
