@@ -180,6 +180,9 @@ class ThemedPlot(pyqtgraph.PlotWidget):
         if (legend := self.plotItem.legend) is not None:
             legend.setBrush(theme.PLOT_BACKGROUND)
             legend.setLabelTextColor(theme.TEXT)
+            for _, label in legend.items:
+                label.setText(label.text)  # pyqtgraph gives a text its color only when it is set
+        self.resetCachedContent()
 
     def _color_axes(self, color: str) -> None:
         for side in ("bottom", "left"):

@@ -1,6 +1,7 @@
 """Rows whose cells are typed: their columns, what was typed so far, and what is wrong with it."""
 
 import dataclasses
+import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -86,11 +87,13 @@ class TypedRow:
         raise NotImplementedError
 
     @classmethod
+    @functools.cache
     def column(cls, name: str) -> Column:
         """Return the column of a field."""
         return next(column for column in cls.columns if column.field == name)
 
     @classmethod
+    @functools.cache
     def numbers(cls) -> tuple[str, ...]:
         """Return the fields whose numbers the user gives."""
         return tuple(column.field for column in cls.columns if column.is_number and column.editable)

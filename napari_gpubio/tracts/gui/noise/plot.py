@@ -1,6 +1,5 @@
 """How much noise was found, and the plot of residual / noise: its histogram, and normal curves of two deviations."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -73,7 +72,6 @@ class ResidualPlot(ThemedPlot):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._summary: NoiseSummary | None = None
         self.setMinimumSize(320, 200)
 
     def sizeHint(self) -> QSize:
@@ -82,7 +80,6 @@ class ResidualPlot(ThemedPlot):
 
     def draw(self, summary: NoiseSummary) -> None:
         """Draw the ratios of a scan that was denoised."""
-        self._summary = summary
         self.empty()
         self.setLabel("bottom", f"residual / σ of {summary.study}")
         ratios = summary.ratios
@@ -95,13 +92,6 @@ class ResidualPlot(ThemedPlot):
         self._add_normal(x, ratios.mean, found, f"normal, SD {found:.3f} as found", dashed=False)
         self._add_normal(x, 0.0, expected, f"normal, SD {expected:.3f} as expected", dashed=True)
         self.setXRange(edges[0], edges[-1], padding=0.01)
-
-    def recolor(self, swap: Mapping[str, str]) -> None:
-        """Exchange colors; pyqtgraph gives the legend's texts theirs only when they are made."""
-        super().recolor(swap)
-        self.resetCachedContent()
-        if self._summary is not None:
-            self.draw(self._summary)
 
     def _add_normal(self, x: Array, mean: float, deviation: float, name: str, *, dashed: bool) -> None:
         if not deviation > 0:  # no noise was found
