@@ -81,13 +81,9 @@ class ScaleBox(QWidget):
         self.prescribed = _choice_box(_PRESCRIBED_TIP, self)
         self.mode = _choice_box(_SCALE_TIP, self, FACTOR, LIGHT)
         self.scale = SliderRow(NumberBox(1e-6, 1e6, 1.0, 6, self), (0.1, 10.0), logarithmic=True, parent=self)
-        self.power = SliderRow(
-            NumberBox(1e-3, 1e7, 100.0, 3, self, unit="mW"), (1.0, 10_000.0), logarithmic=True, parent=self
-        )
-        self.time = SliderRow(
-            NumberBox(1e-3, 1e7, 10.0, 3, self, unit="s"), (0.1, 10_000.0), logarithmic=True, parent=self
-        )
-        self.energy = NumberBox(1e-9, 1e9, 1.0, 6, self, unit="J")
+        self.power = SliderRow(NumberBox(1e-3, 1e7, 100.0, 3, self), (1.0, 10_000.0), logarithmic=True, parent=self)
+        self.time = SliderRow(NumberBox(1e-3, 1e7, 10.0, 3, self), (0.1, 10_000.0), logarithmic=True, parent=self)
+        self.energy = NumberBox(1e-9, 1e9, 1.0, 6, self)
         self._largest_dose = 0.0
         self._fill()
         rows = (self.prescription, self.scale, self.power, self.time)
@@ -149,6 +145,9 @@ class ScaleBox(QWidget):
 
     def _fill(self) -> None:
         self.prescription.box.setSpecialValueText("none")
+        self.power.box.setSuffix(" mW")
+        self.time.box.setSuffix(" s")
+        self.energy.setSuffix(" J")
         self._energy_row = _shared_row(self, Label("computed for", self), self.energy)
         self._rows = aligned_form(self)
         for text, tip, widget in (
