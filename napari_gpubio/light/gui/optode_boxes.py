@@ -6,10 +6,7 @@ from typing import Any
 import numpy as np
 from napari.layers import Image
 from qtpy.QtCore import QSignalBlocker, Signal
-from qtpy.QtWidgets import (
-    QCheckBox,
-    QWidget,
-)
+from qtpy.QtWidgets import QCheckBox, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.numbers import position_text, short_number
