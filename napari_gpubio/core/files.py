@@ -1,5 +1,6 @@
 """Where the sample files and the machine code lie, and how a file is written without ever leaving half of one."""
 
+import csv
 import errno
 import functools
 import getpass
@@ -15,7 +16,7 @@ import stat
 import struct
 import tempfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -153,6 +154,27 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
     finally:
         if part is not None:
             _remove_part(part)
+
+
+def write_rows(path: str | os.PathLike[str], rows: Iterable[Iterable[Any]], *, marked: bool = False) -> None:
+    """Write rows of cells as comma-separated values, numbers with all their digits.
+
+    Parameters
+    ----------
+    path
+        The file, which is written whole or not at all.
+    rows
+        The first one has the names of the columns.
+    marked
+        Whether a byte order mark tells spreadsheets that it is UTF-8, without which they garble mm².
+
+    Raises
+    ------
+    InvalidInput
+        If the file cannot be written.
+    """
+    with atomic_write(path) as part, part.open("w", newline="", encoding="utf-8-sig" if marked else "utf-8") as file:
+        csv.writer(file).writerows(rows)
 
 
 @contextmanager

@@ -31,8 +31,10 @@ class MatrixPlot(ThemedPlot):
     cell_picked = Signal(int, int)
     cell_hovered = Signal(str)
 
+    grid = False
+
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent, grid=False)
+        super().__init__(parent)
         self._values: Array = np.zeros((0, 0))
         self._names: Sequence[str] = ()
         self._quantity = ""
@@ -43,7 +45,6 @@ class MatrixPlot(ThemedPlot):
         self.addItem(self._frame)
         self.setAspectLocked(lock=True)
         self.invertY(b=True)
-        self.hideButtons()
         self.scene().sigMouseClicked.connect(self._on_clicked)
         self.scene().sigMouseMoved.connect(self._on_moved)
 

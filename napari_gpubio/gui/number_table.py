@@ -90,7 +90,18 @@ class CopyingView:
 
 
 class CopyingTable(CopyingView, QTableWidget):
-    """A table of texts to read; copied are its titles, and the selected rows, or all rows if none is selected."""
+    """A table of texts to read; copied are its titles, and the selected rows, or all rows if none is selected.
+
+    ``selects_many``: whether several rows can be selected.
+    """
+
+    def __init__(self, parent: QWidget | None = None, *, selects_many: bool = False) -> None:
+        super().__init__(parent)
+        self.verticalHeader().hide()
+        self.setSelectionBehavior(self.SelectionBehavior.SelectRows)
+        self.setSelectionMode(
+            self.SelectionMode.ExtendedSelection if selects_many else self.SelectionMode.SingleSelection
+        )
 
     def copied_titles(self) -> list[str]:
         """Return the titles that are copied."""

@@ -1,25 +1,104 @@
-"""A plot whose colors are those of napari's theme."""
+"""Plots that declare their axes, with the colors of napari's theme, and an axis of decimal logarithms."""
 
 import html
+import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyqtgraph
+from qtpy.QtCore import QRectF, Qt
 from qtpy.QtGui import QColor
 from qtpy.QtWidgets import QGraphicsItem, QWidget
 
+from napari_gpubio.core.quantity import power_of_ten
 from napari_gpubio.gui import theme
 
 Array = npt.NDArray[Any]
 _BAND_ALPHA = 0x40  # of 255
 _GRID_OPACITY = 0.15
-_SIDES = ("bottom", "left")
+_OVERHANG = 12  # pixels of a label at the end of a horizontal axis
+_DECADES_WITH_PARTS = {"bottom": (34.0, 2.5), "left": (18.0, 2.0)}  # pixels of a label; in how many 2 and 5 have one
+
+
+class DecadeAxis(pyqtgraph.AxisItem):
+    """An axis of decimal logarithms that is labeled with what they stand for.
+
+    Parameters
+    ----------
+    side
+        ``"bottom"`` or ``"left"``.
+    plain
+        The first and the last decade that are written in full; None: all are powers of ten.
+    """
+
+    logarithmic = True  # else an axis as any other
+
+    def __init__(self, side: str, plain: tuple[int, int] | None = None) -> None:
+        super().__init__(side)
+        self._plain = range(plain[0], plain[1] + 1) if plain else range(0)
+        self._pixels, self._few = _DECADES_WITH_PARTS[side]
+
+    def boundingRect(self) -> QRectF:
+        """pyqtgraph: where it may draw; with a grid, pyqtgraph forgets that labels may stand out at both ends."""
+        more = _OVERHANG if self.orientation == "bottom" else 0
+        return super().boundingRect().adjusted(-more, 0, more, 0)
+
+    def tickValues(self, low: float, high: float, size: float) -> list[tuple[float, list[float]]]:
+        """pyqtgraph: positions of the ticks, at each level."""
+        if not self.logarithmic:
+            return list(super().tickValues(low, high, size))
+        every = max(1, math.ceil((high - low) * self._pixels / max(size, 1.0)))
+        decades = [float(d) for d in range(math.ceil(low), math.floor(high) + 1) if d % every == 0]
+        between = [d + math.log10(m) for d in range(math.floor(low), math.ceil(high)) for m in range(2, 10)]
+        return [(1.0, decades), (0.1, [at for at in between if every == 1 and low <= at <= high])]
+
+    def tickStrings(self, values: list[float], scale: float, spacing: float) -> list[str]:
+        """pyqtgraph: labels of the ticks of one level; between decades only where few are visible."""
+        if not self.logarithmic:
+            return list(super().tickStrings(values, scale, spacing))
+        low, high = self.range
+        labeled = (2, 5) if spacing < 1 and high - low < self._few else ()
+        return [self._number(at) if spacing >= 1 or round(10 ** (at % 1)) in labeled else "" for at in values]
+
+    def _number(self, at: float) -> str:
+        """The text of a number that is given as its logarithm."""
+        decade = math.floor(at + 1e-9)
+        if decade in self._plain:
+            return f"{10**at:.3g}" if decade < 3 else f"{10**at:.0f}"
+        front, power = round(10 ** (at - decade)), power_of_ten(decade)
+        return power if front == 1 else f"{front}·{power}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Axis:
+    """An axis of a plot.
+
+    Parameters
+    ----------
+    title
+        The text beside it.
+    pixels
+        Room across it; None: as its labels need.
+    decades
+        Whether its positions are decimal logarithms; see `DecadeAxis`.
+    plain
+        As of `DecadeAxis`.
+    """
+
+    title: str = ""
+    pixels: int | None = None
+    decades: bool = False
+    plain: tuple[int, int] | None = None
 
 
 class ThemedPlot(pyqtgraph.PlotWidget):
     """A plot with two labeled axes; `theme.restyle` gives it the colors of another theme.
+
+    A subclass declares its axes as `bottom` and `left`, whether lines lead from the ticks through the plot (`grid`),
+    whether a button fits the range (`button`), and where a legend is put (`legend_at`, pixels from a corner).
 
     Parameters
     ----------
@@ -27,30 +106,57 @@ class ThemedPlot(pyqtgraph.PlotWidget):
         Of the axes; None: that of the theme, which it then follows.
     background
         None: what lies behind is seen.
-    grid
-        Whether lines lead from the ticks through the plot.
     """
 
+    bottom, left = Axis(), Axis()
+    grid, button = True, False
+    legend_at: tuple[int, int] | None = None
+
     def __init__(
-        self,
-        parent: QWidget | None = None,
-        *,
-        text_color: str | None = None,
-        background: str | None = None,
-        grid: bool = True,
-        axes: Mapping[str, pyqtgraph.AxisItem] | None = None,
+        self, parent: QWidget | None = None, *, text_color: str | None = None, background: str | None = None
     ) -> None:
-        super().__init__(parent, background=background, axisItems=dict(axes or {}))
-        self.showGrid(x=grid, y=grid, alpha=_GRID_OPACITY)
+        axes = {"bottom": self.bottom, "left": self.left}
+        items = {side: DecadeAxis(side, axis.plain) for side, axis in axes.items() if axis.decades}
+        super().__init__(parent, background=background, axisItems=items)
+        self.showGrid(x=self.grid, y=self.grid, alpha=_GRID_OPACITY)
         self.setMenuEnabled(False)
+        if not self.button:
+            self.hideButtons()
         self._follows = text_color is None
         self._color_axes(text_color or theme.TEXT)
-        for side in _SIDES:
-            self.getAxis(side).enableAutoSIPrefix(False)
+        for side, axis in axes.items():
+            item = self.getAxis(side)
+            item.enableAutoSIPrefix(False)
+            if axis.pixels is not None:
+                (item.setHeight if side == "bottom" else item.setWidth)(axis.pixels)
+            if axis.title:
+                self.setLabel(side, axis.title)
+        if self.legend_at is not None:
+            style = {"labelTextColor": theme.TEXT, "brush": theme.PLOT_BACKGROUND, "verSpacing": -4}
+            self.legend = self.addLegend(offset=self.legend_at, **style)
+
+    def empty(self) -> None:
+        """Take every curve away."""
+        self.clear()
+        if self.legend_at is not None:
+            self.legend.clear()
 
     def setLabel(self, axis: str, text: str, **options: Any) -> None:
         """pyqtgraph: label an axis, here with the text letter by letter."""
         self.plotItem.setLabel(axis, html.escape(text, quote=False), **options)
+
+    def add_curve(
+        self, x: Array, y: Array, *, color: str, name: str = "", width: float = 1.5, dashed: bool = False,
+        dots: bool = False,
+    ) -> Any:  # fmt: skip
+        """Draw a curve with gaps where it is not finite, and return pyqtgraph's item.
+
+        ``dots`` mark every value, so that one between two gaps is seen; ``name``: in the legend.
+        """
+        pen = pyqtgraph.mkPen(color, width=width, style=Qt.PenStyle.DashLine if dashed else Qt.PenStyle.SolidLine)
+        markup = html.escape(name, quote=False).replace("\n", "<br>")
+        marks = {"symbol": "o", "symbolSize": 4, "symbolBrush": color, "symbolPen": None} if dots else {}
+        return self.plot(x, y, pen=pen, name=markup or None, connect="finite", **marks)
 
     def add_band(self, x: Array, low: Array, high: Array, color: str, **options: Any) -> None:
         """Fill what lies between two curves (each of shape (N,)); there is a gap where one of them is not finite.
@@ -74,9 +180,12 @@ class ThemedPlot(pyqtgraph.PlotWidget):
         if (legend := self.plotItem.legend) is not None:
             legend.setBrush(theme.PLOT_BACKGROUND)
             legend.setLabelTextColor(theme.TEXT)
+            for _, label in legend.items:
+                label.setText(label.text)  # pyqtgraph gives a text its color only when it is set
+        self.resetCachedContent()
 
     def _color_axes(self, color: str) -> None:
-        for side in _SIDES:
+        for side in ("bottom", "left"):
             self.getAxis(side).setPen(color)
             self.getAxis(side).setTextPen(color)
 

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from qtpy.QtCore import QSignalBlocker, Qt, Signal
@@ -12,17 +11,9 @@ from qtpy.QtWidgets import QAbstractItemView, QHeaderView, QTableWidgetItem, QWi
 from napari_gpubio.core.numbers import short_number
 from napari_gpubio.gui.number_table import CopyingTable
 from napari_gpubio.gui.tables import color_chip
+from napari_gpubio.gui.typed_rows import Column
 
 _MOST_ROWS = 12  # without a scroll bar
-
-
-@dataclass(frozen=True, slots=True)
-class RankedColumn:
-    """A column: the name of its values, the title above it (with the unit), and a sentence about it."""
-
-    name: str
-    title: str
-    help: str = ""
 
 
 class RankedTable(CopyingTable):
@@ -33,16 +24,14 @@ class RankedTable(CopyingTable):
 
     row_picked = Signal(int)
 
-    def __init__(self, columns: Sequence[RankedColumn], parent: QWidget | None = None) -> None:
-        super().__init__(0, len(columns), parent)
+    def __init__(self, columns: Sequence[Column], parent: QWidget | None = None) -> None:
+        super().__init__(parent)
         self._columns = tuple(columns)
+        self.setColumnCount(len(columns))
         self.setHorizontalHeaderLabels([column.title for column in columns])
         for place, column in enumerate(columns):
             self.horizontalHeaderItem(place).setToolTip(column.help)
         self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
-        self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
-        self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
-        self.verticalHeader().hide()
         self.sortByColumn(0, Qt.SortOrder.AscendingOrder)
         self.horizontalHeader().setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
         self.itemSelectionChanged.connect(lambda: self.row_picked.emit(self.picked))
@@ -70,7 +59,7 @@ class RankedTable(CopyingTable):
             for index, row in enumerate(rows):
                 self.insertRow(index)
                 for place, column in enumerate(self._columns):
-                    self.setItem(index, place, _Cell(row[column.name]))
+                    self.setItem(index, place, _Cell(row[column.field]))
                 first = self.item(index, 0)
                 first.setData(Qt.ItemDataRole.UserRole, index)
                 first.setIcon(color_chip(colors[index]) if index < len(colors) else QIcon())

@@ -14,7 +14,7 @@ from napari_gpubio.gui.labels import Label, tip_of
 from napari_gpubio.gui.number_table import CopyingTable
 from napari_gpubio.gui.tables import aligned, color_chip
 
-_ROW, _MOST_ROWS = 22, 8  # height in pixels; rows that are visible without scrolling
+_ROW, _MOST_ROWS = 22, 8  # height in pixels; rows that are visible without scrolling, where nothing else is said
 _LEAST_NAME = 60  # pixels of the first column, with the square of its color
 _FIXED = Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable
 
@@ -34,20 +34,20 @@ class _Item(QTableWidgetItem):
 
 
 class RowTable(CopyingTable):
-    """A table as high as its rows, up to eight; its first column takes the width that the others leave.
+    """A table as high as its rows, up to ``most_rows``; its first column takes the width that the others leave.
 
     The first column holds names, which are elided before numbers are cut, and stays in sight while the others scroll.
     """
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(
+        self, parent: QWidget | None = None, *, most_rows: int = _MOST_ROWS, selects_many: bool = False
+    ) -> None:
+        super().__init__(parent, selects_many=selects_many)
+        self._most_rows = most_rows
         self._copied_titles: Sequence[str] = ()
         self._text_lengths: tuple[int, ...] = ()  # of each column
-        self.verticalHeader().hide()
         self.verticalHeader().setDefaultSectionSize(_ROW)
         self.setWordWrap(False)
-        self.setSelectionBehavior(QTableWidget.SelectionBehavior.SelectRows)
-        self.setSelectionMode(QTableWidget.SelectionMode.SingleSelection)
         self.setVerticalScrollMode(QTableWidget.ScrollMode.ScrollPerPixel)
         self.setHorizontalScrollMode(QTableWidget.ScrollMode.ScrollPerPixel)
         self.names = _Names(self)
@@ -115,7 +115,7 @@ class RowTable(CopyingTable):
             least = max(header.sectionSizeHint(0), _LEAST_NAME)
             self.setColumnWidth(0, max(wanted, min(self.columnWidth(0), least)))
         spare = self.viewport().width() - header.length()
-        rows = min(max(self.rowCount(), 1), _MOST_ROWS)
+        rows = min(max(self.rowCount(), 1), self._most_rows)
         height = header.sizeHint().height() + rows * _ROW + 2 * self.frameWidth() + (scroll_bar if spare < 0 else 0)
         if self.height() != height:
             self.setFixedHeight(height)

@@ -1,13 +1,12 @@
 """Summary table of a light result, as the panel shows it, the command line prints it, and a CSV file holds it."""
 
-import csv
 import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import atomic_write
+from napari_gpubio.core.files import write_rows
 from napari_gpubio.core.numbers import number_text
 from napari_gpubio.light.findings import MOST_ROULETTE_Z, MOST_TRUNCATED, Status, closed_within, roulette_z
 from napari_gpubio.light.jacobians.sensitivity import Sensitivity
@@ -185,13 +184,8 @@ def write_csv(path: str | os.PathLike[str], rows: Iterable[NumberRow]) -> None:
     InvalidInput
         If the folder does not exist.
     """
-    # the byte order mark makes spreadsheets read it as UTF-8; without it they garble mm²
-    with atomic_write(path) as part, part.open("w", newline="", encoding="utf-8-sig") as file:
-        table = csv.writer(file)
-        table.writerow(_COLUMNS)
-        for row in rows:
-            label = "" if row.label is None else row.label
-            table.writerow((row.group, row.name, label, _full(row.value), _full(row.error), row.unit, row.note))
+    cells = ((row.group, row.name, row.label, _full(row.value), _full(row.error), row.unit, row.note) for row in rows)
+    write_rows(path, [_COLUMNS, *cells], marked=True)
 
 
 def write_spectrum(path: str | os.PathLike[str], found: DetectedSpectrum) -> None:
@@ -203,11 +197,8 @@ def write_spectrum(path: str | os.PathLike[str], found: DetectedSpectrum) -> Non
         If the folder does not exist.
     """
     rows = list(found.rows())
-    with atomic_write(path) as part, part.open("w", newline="", encoding="utf-8-sig") as file:
-        table = csv.DictWriter(file, list(rows[0]) if rows else ())
-        table.writeheader()
-        for row in rows:
-            table.writerow({name: _full(value) if isinstance(value, float) else value for name, value in row.items()})
+    cells = ([_full(value) if isinstance(value, float) else value for value in row.values()] for row in rows)
+    write_rows(path, [rows[0] if rows else (), *cells], marked=True)
 
 
 def _full(value: float) -> str:

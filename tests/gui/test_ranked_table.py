@@ -5,10 +5,11 @@ import math
 import pytest
 from qtpy.QtCore import Qt
 
-from napari_gpubio.gui.ranked_table import RankedColumn, RankedTable
+from napari_gpubio.gui.ranked_table import RankedTable
+from napari_gpubio.gui.typed_rows import Column
 
 pytestmark = pytest.mark.display
-COLUMNS = (RankedColumn("name", "Route"), RankedColumn("count", "Fibers"), RankedColumn("score", "Score", "The best."))
+COLUMNS = (Column("name", "Route"), Column("count", "Fibers"), Column("score", "Score", "The best."))
 ROWS = [
     {"name": "b", "count": 12, "score": 0.5},
     {"name": "a", "count": 1200, "score": math.nan},

@@ -76,7 +76,8 @@ def test_a_panel_follows_the_theme_of_its_window(viewer, qtbot):
     panel = CountingPanel(viewer)
     rich = QLabel(f"<span style='color:{theme.WARNING}'>●</span> few photons", panel)
     plot, numbers = ThemedPlot(panel), NumberTable(panel)
-    curve = plot.plot([0, 1], [0, 1], pen=theme.CURVES[1])
+    legend = plot.addLegend()
+    curve = plot.plot([0, 1], [0, 1], pen=theme.CURVES[1], name="a")
     numbers.show_rows([Number(group="g", name="n", text="1", status="error")])
     for part in (rich, plot, numbers):
         panel.inputs.addWidget(part)
@@ -91,6 +92,7 @@ def test_a_panel_follows_the_theme_of_its_window(viewer, qtbot):
         assert theme.WARNING in re.findall("#[0-9a-f]{6}", rich.text())
         assert plot.getAxis("left").textPen().color().name() == theme.TEXT
         assert curve.opts["pen"].color().name() == theme.CURVES[1]
+        assert f"color:{theme.TEXT};" in legend.items[0][1].item.toHtml()
         assert numbers.topLevelItem(0).child(0).foreground(0).color().name() == theme.ERROR
     assert light != theme.ERROR
     panel.teardown()

@@ -199,7 +199,7 @@ class CurveController(QObject):
         start = log_start(dvhs) if self.axes.logarithmic else 0.0
         edges = interval_edges(dvhs, self.axes) if self.axes.differential else np.empty(0)
         self._plot.draw_curves(self.curves, self.axes, start, edges)
-        self._plot.place_prescription(self.reference)
+        self._plot.place_line(self._plot.prescription, self.reference)
 
     def _metric_reader(self) -> MetricReader:
         """Return the reader, with the whole dose where a metric needs it."""

@@ -1,6 +1,5 @@
 """Writing what is on screen: the figure, the curves, the metrics, everything known, and a DICOM DVH sequence."""
 
-import csv
 import dataclasses
 import math
 from collections.abc import Callable, Mapping
@@ -14,7 +13,7 @@ from qtpy.QtSvg import QSvgGenerator
 from qtpy.QtWidgets import QMenu, QPushButton, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import atomic_write
+from napari_gpubio.core.files import atomic_write, write_rows
 from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.core.operations.files import graph
@@ -112,12 +111,11 @@ class ExportButton(QPushButton):
     def write_metrics(self, path: Path) -> None:
         """Write the table, with cells as of `write_metrics_csv`."""
         self._require_curves()
-        with atomic_write(path) as part, part.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file)
-            writer.writerow(["structure", "plan", *map(str, self._metrics())])
-            for curve in self._controller.curves:
-                cells = [self._controller.reader.read(metric, curve).cell for metric in self._metrics()]
-                writer.writerow([curve.dvh.name, 2 if curve.second else 1, *cells])
+        rows = [["structure", "plan", *map(str, self._metrics())]]
+        for curve in self._controller.curves:
+            cells = [self._controller.reader.read(metric, curve).cell for metric in self._metrics()]
+            rows.append([curve.dvh.name, "2" if curve.second else "1", *cells])
+        write_rows(path, rows)
 
     def write_everything(self, path: Path) -> None:
         """Write curves as they are scaled, how they were made, and the metrics (null where there is no value)."""
@@ -243,7 +241,7 @@ class ExportButton(QPushButton):
         figure.resize(_PLOT)
         dvhs = [curve.dvh for curve in controller.curves]
         figure.draw_curves(controller.curves, controller.axes, log_start(dvhs), interval_edges(dvhs, controller.axes))
-        figure.place_prescription(controller.reference)
+        figure.place_line(figure.prescription, controller.reference)
         figure.grab()  # lays it out
         painter = QPainter(device)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)

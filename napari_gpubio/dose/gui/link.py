@@ -66,7 +66,7 @@ class LinkController(QObject):
         self.dose = dose
         self._highlight.set_interval(dose / self._controller.factor)
         self._draw_isodose()
-        self._plot.place_dose_line(dose)
+        self._plot.place_line(self._plot.dose_line, dose)
         self._describe_tools()
 
     def move_interval(self, low: float, high: float) -> None:
@@ -79,7 +79,7 @@ class LinkController(QObject):
     def move_volume_line(self, volume: float) -> None:
         """Move the line to a volume, in % or cc as on the axis."""
         self.volume = volume
-        self._plot.place_volume_line(volume)
+        self._plot.place_line(self._plot.volume_line, volume)
         self._describe_tools()
 
     def select_structure(self, number: int) -> None:
@@ -116,8 +116,8 @@ class LinkController(QObject):
         if tools.interval.isChecked() and self.interval is None:
             self.interval = self._between(_INTERVAL_START[0], largest), self._between(_INTERVAL_START[1], largest)
         tools.volume.setEnabled(not axes.differential)
-        self._plot.place_dose_line(self.dose if tools.dose.isChecked() else None)
-        self._plot.place_interval(self.interval if tools.interval.isChecked() else None)
+        self._plot.place_line(self._plot.dose_line, self.dose if tools.dose.isChecked() else None)
+        self._plot.place_line(self._plot.interval, self.interval if tools.interval.isChecked() else None)
         self._update_volume_line()
         self._update_highlight(live)
         self._draw_isodose()
@@ -160,7 +160,7 @@ class LinkController(QObject):
             largest = max(one.dvh.volume_cc for one in self._controller.curves)
             self.volume = _VOLUME_START if axes.relative_volume else 0.01 * _VOLUME_START * largest
         self._volume_is_relative = axes.relative_volume
-        self._plot.place_volume_line(self.volume if is_on else None)
+        self._plot.place_line(self._plot.volume_line, self.volume if is_on else None)
 
     def _update_highlight(self, live: LiveHistograms) -> None:
         """Highlight the chosen structures where the dose is as the tools require."""
@@ -218,9 +218,8 @@ class LinkController(QObject):
         )
 
     def _hide_all(self) -> None:
-        self._plot.place_dose_line(None)
-        self._plot.place_interval(None)
-        self._plot.place_volume_line(None)
+        for line in (self._plot.dose_line, self._plot.interval, self._plot.volume_line):
+            self._plot.place_line(line, None)
         self._plot.place_marks([])
         self._target = ()
         self._highlight.clear()

@@ -7,17 +7,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyqtgraph
-from qtpy.QtCore import QRectF, QSignalBlocker, Qt, Signal
+from qtpy.QtCore import QSignalBlocker, Qt, Signal
 from qtpy.QtWidgets import QWidget
 
-from napari_gpubio.core.quantity import power_of_ten
 from napari_gpubio.dose.gui.curves import Axes, Curve, thin_points
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import connect_all
-from napari_gpubio.gui.plots import ThemedPlot
+from napari_gpubio.gui.plots import Axis, ThemedPlot
 
-_PIXELS_PER_LABEL = 34.0
-_PLAIN_DECADES = (-2, 3)  # that are written in full
 _RANGE_SLACK, _LEAST_SHARE = 0.01, 0.4  # by how much curves may leave the visible range, and how much they must fill
 _NEAR_PIXELS = 24.0
 _MARGINS = 6, 4, 12, 6  # left, top, right, bottom, pixels; titles and half a label stand out beyond the axes
@@ -27,43 +24,6 @@ _SHADE = 60  # opacity of a band, of 255
 _NO_CURVE = np.empty(0), np.empty(0)
 Array = npt.NDArray[Any]
 Interval = tuple[float, float]
-
-
-class DoseAxis(pyqtgraph.AxisItem):
-    """A horizontal axis; where it is ``logarithmic``, positions are decimal logarithms."""
-
-    logarithmic = False
-
-    def boundingRect(self) -> QRectF:
-        """pyqtgraph: where it may draw; with a grid, pyqtgraph forgets that labels may stand out at both ends."""
-        return super().boundingRect().adjusted(-_MARGINS[2], 0, _MARGINS[2], 0)
-
-    def tickValues(self, low: float, high: float, size: float) -> list[tuple[float, list[float]]]:
-        """pyqtgraph: positions of the ticks, at each level."""
-        if not self.logarithmic:
-            return list(super().tickValues(low, high, size))
-        every = max(1, math.ceil((high - low) * _PIXELS_PER_LABEL / max(size, 1.0)))
-        decades = [float(d) for d in range(math.ceil(low), math.floor(high) + 1) if d % every == 0]
-        between = [d + math.log10(m) for d in range(math.floor(low), math.ceil(high)) for m in range(2, 10)]
-        return [(1.0, decades), (0.1, [at for at in between if every == 1 and low <= at <= high])]
-
-    def tickStrings(self, values: list[float], scale: float, spacing: float) -> list[str]:
-        """pyqtgraph: labels of the ticks of one level; between decades only where few are visible."""
-        if not self.logarithmic:
-            return list(super().tickStrings(values, scale, spacing))
-        low, high = self.range
-        labeled = (2, 5) if spacing < 1 and high - low < 2.5 else ()
-        return [_number(at) if spacing >= 1 or round(10 ** (at % 1)) in labeled else "" for at in values]
-
-
-def _number(at: float) -> str:
-    """The text of a number that is given as its logarithm."""
-    decade = math.floor(at + 1e-9)
-    if _PLAIN_DECADES[0] <= decade <= _PLAIN_DECADES[1]:
-        return f"{10**at:.3g}" if decade < 3 else f"{10**at:.0f}"
-    front = round(10 ** (at - decade))
-    power = power_of_ten(decade)
-    return power if front == 1 else f"{front}·{power}"
 
 
 class DvhPlot(ThemedPlot):
@@ -77,6 +37,7 @@ class DvhPlot(ThemedPlot):
     interval_dragged = Signal(float, float)
     mouse_moved = Signal(int, float)
     curve_clicked = Signal(int)
+    bottom, left = Axis(pixels=42, decades=True, plain=(-2, 3)), Axis(pixels=58)
 
     def __init__(
         self,
@@ -85,8 +46,8 @@ class DvhPlot(ThemedPlot):
         detail: int = _SCREEN_DETAIL,
         parent: QWidget | None = None,
     ) -> None:
-        axes = {"bottom": DoseAxis("bottom")}
-        super().__init__(parent, text_color=text_color, background=background, axes=axes)
+        super().__init__(parent, text_color=text_color, background=background)
+        self.getAxis("bottom").logarithmic = False
         self._text_color, self._axes = text_color or theme.TEXT, Axes()
         self._detail = self._steps = detail
         self._items: list[Any] = []
@@ -97,11 +58,8 @@ class DvhPlot(ThemedPlot):
         self._frame: tuple[float, float, float] | None = None  # left, right and top of what was fitted last
         self._fitted_axes: tuple[Any, ...] = ()
         self._named_axes: tuple[Any, ...] = ()
-        self.hideButtons()
         for side in ("bottom", "left"):
             self.getAxis(side).setStyle(showValues=False)  # as long as there is nothing to read
-        self.getAxis("left").setWidth(58)
-        self.getAxis("bottom").setHeight(42)
         self.plotItem.layout.setContentsMargins(*_MARGINS)
         self._add_lines()
         connect_all(
@@ -114,24 +72,6 @@ class DvhPlot(ThemedPlot):
                 (self.interval.sigRegionChanged, self._on_interval),
             ]
         )
-
-    @property
-    def drawn_points(self) -> list[tuple[Array, Array]]:
-        """Positions and volumes of each curve as it is drawn, with fewer points than it has."""
-        return [item.getData() for item in self._items]
-
-    @property
-    def drawn_bands(self) -> list[tuple[tuple[Array, Array], tuple[Array, Array]] | None]:
-        """Positions and volumes of both borders of each band, or None where none is drawn."""
-        return [
-            (shading.curves[0].getData(), shading.curves[1].getData()) if shading.isVisible() else None
-            for shading in self._bands
-        ]
-
-    @property
-    def line_widths(self) -> list[int]:
-        """Width of each curve, pixels."""
-        return [item.opts["pen"].width() for item in self._items]
 
     def _add_lines(self) -> None:
         pen, hover = pyqtgraph.mkPen(theme.SELECTED, width=2), pyqtgraph.mkPen(theme.WHITE, width=3)
@@ -160,13 +100,11 @@ class DvhPlot(ThemedPlot):
         needs_items = len(curves) != len(self._items) or axes.differential != self._axes.differential
         if needs_items or (axes.dose_title, axes.volume_title, axes.logarithmic) != self._fitted_axes:
             self._fitted_axes, self._frame = (axes.dose_title, axes.volume_title, axes.logarithmic), None
-        doses = self._doses_of_lines()
         self._axes = axes
         if needs_items:
             self._make_items(len(curves), axes)
         self._draw_changed(curves, (axes, start, edges))
         self._name_axes(axes, axes.interval_text(edges) if axes.differential else "", has_values=bool(curves))
-        self._place_lines(doses)
         self._fit_range()
 
     def _name_axes(self, axes: Axes, intervals: str, *, has_values: bool) -> None:
@@ -262,30 +200,17 @@ class DvhPlot(ThemedPlot):
 
     # -- lines ----------------------------------------------------------------------------------------------------
 
-    def place_dose_line(self, dose: float | None) -> None:
-        """Place the line at a dose, or hide it."""
-        self.dose_line.setVisible(dose is not None)
-        if dose is not None:
-            self.dose_line.setValue(float(self._axes.position_of_dose(dose)))
+    def place_line(self, line: Any, at: float | Interval | None) -> None:
+        """Place `dose_line`, `prescription`, `interval` or `volume_line`, or hide it.
 
-    def place_volume_line(self, volume: float | None) -> None:
-        """Place the line at a volume, as on the axis, or hide it."""
-        self.volume_line.setVisible(volume is not None)
-        if volume is not None:
-            self.volume_line.setValue(volume)
-
-    def place_interval(self, doses: Interval | None) -> None:
-        """Place the interval between two doses, or hide it."""
-        self.interval.setVisible(doses is not None)
-        if doses is not None:
-            with QSignalBlocker(self.interval):
-                self.interval.setRegion([float(self._axes.position_of_dose(dose)) for dose in doses])
-
-    def place_prescription(self, dose: float | None) -> None:
-        """Mark the prescription, or hide it."""
-        self.prescription.setVisible(dose is not None)
-        if dose is not None:
-            self.prescription.setValue(float(self._axes.position_of_dose(dose)))
+        ``at``: a dose, two of them for the interval, or a volume as on the axis.
+        """
+        line.setVisible(at is not None)
+        if at is None:
+            return
+        place = at if line is self.volume_line else self._axes.position_of_dose(at)
+        with QSignalBlocker(line):
+            (line.setRegion if line is self.interval else line.setValue)(place)
 
     def place_marks(self, marks: Sequence[tuple[int, float, bool]]) -> None:
         """Mark doses on curves: number of the curve, dose, and whether the voxel lies inside the structure."""
@@ -302,18 +227,6 @@ class DvhPlot(ThemedPlot):
             pen = pyqtgraph.mkPen(theme.WHITE if is_inside else color)
             spots.append({"pos": (position, height), "pen": pen, **style})
         self.marks.setData(spots)
-
-    def _doses_of_lines(self) -> list[float]:
-        low, high = self.interval.getRegion()
-        return [self._dose_at(x) for x in (self.dose_line.value(), low, high, self.prescription.value())]
-
-    def _place_lines(self, doses: list[float]) -> None:
-        """Place the lines at their doses after the axes have changed."""
-        line, low, high, prescription = (float(self._axes.position_of_dose(dose)) for dose in doses)
-        with QSignalBlocker(self.interval):
-            self.interval.setRegion([low, high])
-        self.dose_line.setValue(line)
-        self.prescription.setValue(prescription)
 
     # -- the mouse ------------------------------------------------------------------------------------------------
 

@@ -1,7 +1,6 @@
 """Histograms as files: the DVH Sequence of RTDOSE files (DICOM PS3.3 C.8.8.4), CSV and JSON."""
 
 import copy
-import csv
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import atomic_write, existing_file
+from napari_gpubio.core.files import atomic_write, existing_file, write_rows
 from napari_gpubio.core.foreign import existing_json, existing_table
 from napari_gpubio.core.reading import note, reads_file
 from napari_gpubio.dose.io.dicom import items_of, numbers, pixels_of, pydicom, read_dataset, required, text_of
@@ -197,14 +196,12 @@ def write_curves_csv(path: str | Path, dvhs: Iterable[Dvh]) -> None:
     InvalidInput
         If the file cannot be written.
     """
-    with atomic_write(path) as part, part.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(["structure", "dose", "unit", "volume_cc", "volume_percent"])
-        for dvh in dvhs:
-            writer.writerows(
-                [dvh.name, repr(dose), dvh.unit, repr(volume), repr(100.0 * volume / dvh.volume_cc)]
-                for dose, volume in zip(dvh.doses.tolist(), dvh.volumes_cc.tolist(), strict=True)
-            )
+    rows = (
+        (dvh.name, dose, dvh.unit, volume, 100.0 * volume / dvh.volume_cc)
+        for dvh in dvhs
+        for dose, volume in zip(dvh.doses.tolist(), dvh.volumes_cc.tolist(), strict=True)
+    )
+    write_rows(path, [("structure", "dose", "unit", "volume_cc", "volume_percent"), *rows])
 
 
 def write_metrics_csv(
@@ -243,10 +240,8 @@ def write_metrics_csv(
 
 def write_metric_table(path: str | Path, table: MetricTable) -> None:
     """Write a table as of `write_metrics_csv`; InvalidInput if the file cannot be written."""
-    with atomic_write(path) as part, part.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(["structure", *map(str, table.metrics)])
-        writer.writerows([name, *(one.cell for one in values)] for name, values in table.rows)
+    rows = ([name, *(one.cell for one in values)] for name, values in table.rows)
+    write_rows(path, [["structure", *map(str, table.metrics)], *rows])
 
 
 def write_surfaces_csv(path: str | Path, surfaces: Iterable[SurfaceHistogram]) -> None:
@@ -261,13 +256,9 @@ def write_surfaces_csv(path: str | Path, surfaces: Iterable[SurfaceHistogram]) -
     units = {one.unit for one in known}
     if len(units) > 1:
         raise InvalidInput(f"the histograms are in {' and '.join(sorted(units))}; write those of one unit into a file")
-    with atomic_write(path) as part, part.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(["structure", f"dose_{units.pop() if units else ''}", "area_cm2"])
-        for one in known:
-            writer.writerows(
-                [one.name, repr(d), repr(a)] for d, a in zip(one.doses.tolist(), one.areas_cm2.tolist(), strict=True)
-            )
+    points = ((one.name, zip(one.doses.tolist(), one.areas_cm2.tolist(), strict=True)) for one in known)
+    rows = [(name, dose, area) for name, curve in points for dose, area in curve]
+    write_rows(path, [("structure", f"dose_{units.pop() if units else ''}", "area_cm2"), *rows])
 
 
 def write_json(path: str | Path, result: DvhResult) -> None:

@@ -11,13 +11,14 @@ from qtpy.QtWidgets import QHeaderView, QPushButton, QSizePolicy, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.gui import theme
+from napari_gpubio.gui.cell_view import CellView
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.fields import NumberBox
 from napari_gpubio.gui.forms import fill_column, row_of, text_button
 from napari_gpubio.gui.labels import Label
 from napari_gpubio.light.gui.optical_model import NEW_LAYER, LayerModel
-from napari_gpubio.light.gui.optical_rows import LayerRow, PropertyRow, Recipe
-from napari_gpubio.light.gui.optical_table import SPACING, OpticalTable, OpticalView
+from napari_gpubio.light.gui.optical_rows import LayerRow, PropertyRow
+from napari_gpubio.light.gui.optical_table import SPACING, OpticalTable
 from napari_gpubio.light.layers.model import MOST_LAYERS, LayeredMedium
 from napari_gpubio.light.layers.napari_io import layer_colors
 
@@ -172,15 +173,13 @@ def _thickness_text(row: LayerRow) -> str:
 
 
 EMPTY = "No layers. Press Add, or choose a preset above."
-_WAVELENGTH_NM = 690.0
 _MOST_ROWS, _FEWEST_ROWS = 12, 1
 
 
-class LayerRowsView(OpticalView):
+class LayerRowsView(CellView):
     """Shows a `LayerModel`; rows can be dragged by their numbers."""
 
-    grows = True
-    properties: LayerModel
+    cells: LayerModel
 
     def __init__(self, model: LayerModel) -> None:
         super().__init__(model, _FEWEST_ROWS, _MOST_ROWS)
@@ -190,13 +189,12 @@ class LayerRowsView(OpticalView):
         down.setDefaultAlignment(Qt.AlignmentFlag.AlignCenter)
         down.setSectionsMovable(True)
         down.sectionMoved.connect(self._on_dragged)
-        self.measure()
 
     def move_rows(self, step: int) -> None:
         """Move the current row up (-1) or down (1); it stays the current one."""
         index = self.currentIndex()
-        if index.isValid() and 0 <= index.row() + step < self.properties.rowCount():
-            self.properties.move(index.row(), index.row() + step)
+        if index.isValid() and 0 <= index.row() + step < self.cells.rowCount():
+            self.cells.move(index.row(), index.row() + step)
             self.go_to(index.row() + step, index.column())
 
     def action_of(self, event: Any) -> Callable[[], Any] | None:
@@ -216,7 +214,7 @@ class LayerRowsView(OpticalView):
         header = self.verticalHeader()
         with QSignalBlocker(header):
             header.moveSection(end, start)
-        self.properties.move(start, end)
+        self.cells.move(start, end)
         self.go_to(end)
 
 
@@ -230,7 +228,7 @@ class LayerTable(OpticalTable):
         model = LayerModel()
         super().__init__(model, LayerRowsView(model), EMPTY, "layer", parent)
         self.drawing = StackDrawing(self)
-        self._name, self._wavelength_nm = "", _WAVELENGTH_NM
+        self._name = ""
         self._build()
         connect_all(((self.model.changed, self._on_changed), (self.drawing.clicked, self.view.go_to)))
         self.update_state()
@@ -252,19 +250,9 @@ class LayerTable(OpticalTable):
             self.update_state()
         self.changed.emit()
 
-    @property
-    def wavelength_nm(self) -> float:
-        """The wavelength that presets begin with: that of the last one."""
-        return self._wavelength_nm
-
     def preset_rows(self, rows: Sequence[int]) -> list[PropertyRow]:
         """Return rows as the dialog of presets takes them, layers counted from 1."""
         return [PropertyRow(label=row + 1, name=self.model.rows[row].name) for row in rows]
-
-    def fill(self, rows: Sequence[int], recipe: Recipe, wavelength_nm: float) -> None:
-        """Give layers the properties of a preset; names and thicknesses stay."""
-        self.model.fill(rows, recipe, wavelength_nm)
-        self._wavelength_nm = wavelength_nm
 
     def add(self) -> None:
         """Add a layer below the current one; above a last one without end, below which nothing can be."""

@@ -4,22 +4,20 @@ import dataclasses
 import math
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any, ClassVar, Protocol, Self
+from functools import partial
+from typing import ClassVar, Protocol
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.parameters import ParamInfo, param_info
-from napari_gpubio.gui.tables import Cell, shown_number, typed_number
+from napari_gpubio.gui.typed_rows import INFINITY, Cell, Column, TypedRow
 from napari_gpubio.light.layers.model import Layer
 from napari_gpubio.light.model import Medium
 
 NUMBERS = ("mua_per_mm", "mus_per_mm", "g", "n")
-COEFFICIENTS = ("mua_per_mm", "mus_per_mm", "musp_per_mm")
-THICKNESS = "thickness_mm"
-UNITS = {"1/mm": "mm", "1/cm": "cm"}  # of coefficients, and of thicknesses with it
+COEFFICIENT = {"1/mm": ("1/mm", Decimal(1)), "1/cm": ("1/cm", Decimal(10))}
+LENGTH = {"1/mm": ("mm", Decimal(1)), "1/cm": ("cm", Decimal("0.1"))}
+UNITS = tuple(COEFFICIENT)  # of a table
 TYPED = "entered by hand"
-INFINITY = "∞"
-_INFINITE_TEXTS = ("inf", "infinity", "infinite", "endless", INFINITY)
-Infos = dict[str, ParamInfo | None]
 
 
 class Recipe(Protocol):
@@ -30,92 +28,40 @@ class Recipe(Protocol):
         ...
 
 
-class OpticalRow:
-    """Texts of a row in the unit on screen, and what is wrong with it; a subclass has the fields."""
+_number = partial(Column, is_number=True)
+_coefficient = partial(_number, units=COEFFICIENT)
+LABEL_COLUMNS = (
+    Column("label", "Label", "The label, in its color in the layer", "Label", editable=False),
+    Column("name", "Name", "What the label stands for", "gray matter"),
+    _coefficient("mua_per_mm", "µa", "Absorption coefficient, at least 0", "0.0000"),
+    _coefficient("mus_per_mm", "µs", "Scattering coefficient, at least 0"),
+    _number("g", "g", "Anisotropy: mean cosine of the scattering angle, -1 to 1"),
+    _number("n", "n", "Refractive index, at least 1"),
+    _coefficient("musp_per_mm", "µs′", "Reduced scattering coefficient, µs (1 - g)", editable=False),
+    Column("source", "Source", "Where the numbers come from", "G. Stran…"),
+)
+_THICKNESS = ParamInfo(label="the thickness", help="")  # its limits are not those of a number alone
+LAYER_COLUMNS = (
+    Column("name", "Layer", "What the layer is", "papillary d"),
+    _number("n", "n", "Refractive index, at least 1", "1.34"),
+    _coefficient("mua_per_mm", "µa", "Absorption coefficient, at least 0", "0.015"),
+    _number(
+        "mus_per_mm", "µs", "Scattering coefficient, at least 0; µa = µs = 0 is clear glass", "70.77", units=COEFFICIENT
+    ),
+    _number("g", "g", "Anisotropy: mean cosine of the scattering angle, -1 to 1", "0.85"),
+    _number(
+        "thickness_mm", "d", "Thickness; ∞ or inf for a semi-infinite last layer", "0.162", units=LENGTH, endless=True
+    ),
+)
 
-    __slots__ = ()
-    figures: ClassVar[int] = 5
-    numbers: ClassVar[tuple[str, ...]] = NUMBERS
-    infos: ClassVar[Infos]
 
-    @property
-    def title(self) -> str:
-        """What the row is called in sentences."""
-        raise NotImplementedError
-
-    def text(self, name: str, unit: str = "1/mm") -> str:
-        """Return a field as the user would type it, with all its digits."""
-        value = getattr(self, name)
-        if not isinstance(value, float):
-            return "" if value is None else str(value)
-        return INFINITY if value == math.inf else repr(shown_number(value, unit_factor(name, unit))).removesuffix(".0")
-
-    def short_text(self, name: str, unit: str = "1/mm") -> str:
-        """Return a field with few figures."""
-        value = getattr(self, name)
-        if isinstance(value, float) and math.isfinite(value):
-            text = f"{shown_number(value, unit_factor(name, unit)):.{self.figures}g}"
-            return text.replace("e-0", "e-").replace("e+0", "e")
-        return self.text(name, unit)
-
-    def with_text(self, name: str, text: str, unit: str = "1/mm") -> Self:
-        """Return the row after the user typed a text into a field; what has not changed stays as it is."""
-        text = text.strip()
-        if text == self.text(name, unit):
-            return self
-        if name not in self.numbers:
-            return self.with_value(name, text)
-        if name == THICKNESS and text.lower() in _INFINITE_TEXTS:
-            return self.with_number(name, math.inf)
-        return self.with_number(name, typed_number(text, unit_factor(name, unit)))
-
-    def with_value(self, name: str, value: Any) -> Self:
-        """Return the row with another value."""
-        changed: Self = dataclasses.replace(self, **{name: value})  # type: ignore[type-var] # subclasses are dataclasses
-        return changed
-
-    def with_number(self, name: str, value: Cell) -> Self:
-        """Return the row after the user typed a number, or a text that is not one."""
-        return self.with_value(name, value)
-
-    def is_missing(self, name: str) -> bool:
-        """Whether a number has yet to be given."""
-        return name in self.numbers and getattr(self, name) is None
-
-    def problem(self, name: str, unit: str = "1/mm") -> str:
-        """Return what is wrong with a field, as a sentence for the user, or an empty text."""
-        if name not in self.numbers:
-            return ""
-        value, info = getattr(self, name), self.infos[name]
-        label = "the thickness" if info is None else info.label
-        if value is None:
-            return self.title + self._missing_text(label)
-        wrong = self._wrong_with(name, value, unit)
-        return f"{self.title}: {label} is {self.short_text(name, unit)}{wrong}" if wrong else ""
-
-    def first_problem(self, unit: str = "1/mm") -> str:
-        """Return the first thing that is wrong with the row, or an empty text."""
-        return next((problem for name in self.numbers if (problem := self.problem(name, unit))), "")
-
-    def _missing_text(self, label: str) -> str:
-        return f" has no {label}; type it or choose a preset"
-
-    def _wrong_with(self, name: str, value: float | str, unit: str) -> str:
-        """What is wrong with a value, as the rest of a sentence that begins with it."""
-        if isinstance(value, str):
-            return ", which is not a number; type one, such as 0.5"
-        if not math.isfinite(value):
-            return "; type a finite number"
-        info, shown = self.infos[name], f" {unit_text(name, unit)}" if unit_text(name, unit) else ""
-        if info is not None and info.minimum is not None and value < info.minimum:
-            return f"{shown}; it must be at least {info.minimum:g}{shown}"
-        if info is not None and info.maximum is not None and value > info.maximum:
-            return f"{shown}; it must be at most {info.maximum:g}{shown}"
-        return ""
+def infos_of(record: type[Medium | Layer]) -> dict[str, ParamInfo]:
+    """Return what is known of the parameters of a record, by their names."""
+    return {entry.name: info for entry in dataclasses.fields(record) if (info := param_info(entry)) is not None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PropertyRow(OpticalRow):
+class PropertyRow(TypedRow):
     """Optical properties of one label as they stand in the table, right or wrong.
 
     A property is a number (1/mm where it has a unit), the typed text if that is not a number, or None. ``recipe`` gives
@@ -123,7 +69,8 @@ class PropertyRow(OpticalRow):
     """
 
     figures: ClassVar[int] = 4
-    infos: ClassVar[Infos] = {entry.name: param_info(entry) for entry in dataclasses.fields(Medium)}
+    columns: ClassVar[tuple[Column, ...]] = LABEL_COLUMNS
+    infos: ClassVar[dict[str, ParamInfo]] = infos_of(Medium)
     label: int
     name: str = ""
     mua_per_mm: Cell = None
@@ -181,18 +128,18 @@ class PropertyRow(OpticalRow):
     def _missing_text(self, label: str) -> str:
         if self.is_empty:
             return " has no optical properties; fill its row or choose a preset"
-        return OpticalRow._missing_text(self, label)
+        return TypedRow._missing_text(self, label)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LayerRow(OpticalRow):
+class LayerRow(TypedRow):
     """A layer as it stands in the table, right or wrong (cells as in `PropertyRow`); lengths in mm.
 
     ``number`` counts from 1 at the top; only the last layer may be infinitely thick.
     """
 
-    numbers: ClassVar[tuple[str, ...]] = ("n", "mua_per_mm", "mus_per_mm", "g", THICKNESS)
-    infos: ClassVar[Infos] = {entry.name: param_info(entry) for entry in dataclasses.fields(Layer)}
+    columns: ClassVar[tuple[Column, ...]] = LAYER_COLUMNS
+    infos: ClassVar[dict[str, ParamInfo]] = infos_of(Layer) | {"thickness_mm": _THICKNESS}
     name: str = ""
     n: Cell = None
     mua_per_mm: Cell = None
@@ -229,14 +176,14 @@ class LayerRow(OpticalRow):
     def _wrong_with(self, name: str, value: float | str, unit: str) -> str:
         if name == "g" and value == 1 and isinstance(self.mus_per_mm, float) and self.mus_per_mm > 0:
             return ": scattering would not change the direction; choose a smaller g, or 0 for µs"
-        wrong = OpticalRow._wrong_with(self, name, value, unit)
-        if name != THICKNESS:
+        wrong = TypedRow._wrong_with(self, name, value, unit)
+        if not self.column(name).endless:
             return wrong
         if isinstance(value, str):
             return f"{wrong}, or {INFINITY}"
         if value == math.inf:
             return self._wrong_with_endlessness()
-        return wrong or ("" if value > 0 else f" {UNITS[unit]}; it must be greater than 0")
+        return wrong or ("" if value > 0 else f" {self.column(name).shown_in(unit)[0]}; it must be greater than 0")
 
     def _wrong_with_endlessness(self) -> str:
         if not self.is_last:
@@ -244,15 +191,3 @@ class LayerRow(OpticalRow):
         if self.mua_per_mm == 0 and self.mus_per_mm == 0:
             return ": light would travel forever in infinitely thick glass; type a thickness"
         return ""
-
-
-def unit_text(name: str, unit: str) -> str:
-    """Return the unit of a field while coefficients are in ``unit``, or an empty text."""
-    return unit if name in COEFFICIENTS else UNITS[unit] if name == THICKNESS else ""
-
-
-def unit_factor(name: str, unit: str) -> Decimal:
-    """Return how many of the unit on screen make 1/mm or mm."""
-    if unit == "1/mm" or not unit_text(name, unit):
-        return Decimal(1)
-    return Decimal(10) if name in COEFFICIENTS else Decimal("0.1")

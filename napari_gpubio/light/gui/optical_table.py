@@ -8,40 +8,16 @@ from qtpy.QtWidgets import QMenu, QWidget
 
 from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.gui import theme
+from napari_gpubio.gui.cell_view import CellView
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.forms import fill_column, muted_label, text_button
-from napari_gpubio.gui.tables import CellView, Place
+from napari_gpubio.gui.tables import Place
 from napari_gpubio.light.gui.optical_model import OpticalModel
-from napari_gpubio.light.gui.optical_rows import NUMBERS, THICKNESS, UNITS, PropertyRow, Recipe
+from napari_gpubio.light.gui.optical_rows import UNITS, PropertyRow, Recipe
 from napari_gpubio.light.gui.preset_dialog import PresetDialog
 
 SPACING = 4  # pixels between the parts of a table
-_PADDING = 9  # pixels on both sides of a cell
-_LONGEST, _MOST_MEASURED = 10, 500  # characters of a number, and rows, that determine a column's width
-_MEASURED = (*NUMBERS, "musp_per_mm", THICKNESS)
-
-
-class OpticalView(CellView):
-    """Shows an `OpticalModel`."""
-
-    def __init__(self, model: OpticalModel[Any], fewest_rows: int, most_rows: int) -> None:
-        super().__init__(model, fewest_rows, most_rows)
-        self.properties = model
-        self.widths: dict[str, int] = {}  # that the texts need, pixels
-        self.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
-
-    def measure(self) -> None:
-        """Give rows and columns the size that their text needs."""
-        metrics, rows = self.fontMetrics(), self.properties.rows[:_MOST_MEASURED]
-        for number, column in enumerate(self.properties.columns):
-            texts = [column.widest]
-            if column.field in _MEASURED:
-                texts += [row.short_text(column.field, self.properties.unit)[:_LONGEST] for row in rows]
-            self.widths[column.field] = max(map(metrics.horizontalAdvance, texts)) + _PADDING
-            self.horizontalHeader().resizeSection(number, self.widths[column.field])
-        self.verticalHeader().setDefaultSectionSize(metrics.height() + 8)
-        self.updateGeometry()
 
 
 class TableMessage(QWidget):
@@ -104,12 +80,13 @@ class OpticalTable(QWidget):
     changed = Signal()
 
     def __init__(
-        self, model: OpticalModel[Any], view: OpticalView, empty_text: str, row_word: str, parent: QWidget | None = None
+        self, model: OpticalModel[Any], view: CellView, empty_text: str, row_word: str, parent: QWidget | None = None
     ) -> None:
         super().__init__(parent)
         self.model: OpticalModel[Any] = model
         self.view = view
         self._word = row_word
+        view.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
         model.setParent(self)
         self.message = TableMessage(model, self)
         self.unit_box = ElidedComboBox(self)
@@ -134,21 +111,6 @@ class OpticalTable(QWidget):
             )
         )
 
-    # -- what a subclass gives ------------------------------------------------------------------------------------
-
-    @property
-    def wavelength_nm(self) -> float:
-        """The wavelength that presets begin with."""
-        raise NotImplementedError
-
-    def preset_rows(self, rows: Sequence[int]) -> list[PropertyRow]:
-        """Return rows as the dialog of presets takes them."""
-        raise NotImplementedError
-
-    def fill(self, rows: Sequence[int], recipe: Recipe, wavelength_nm: float) -> None:
-        """Give rows the properties of a preset; `InvalidInput` where it has none."""
-        raise NotImplementedError
-
     # -- unit and presets -----------------------------------------------------------------------------------------
 
     @property
@@ -159,6 +121,19 @@ class OpticalTable(QWidget):
     def set_unit(self, unit: str) -> None:
         """Show coefficients in 1/mm or 1/cm; the properties stay."""
         self.unit_box.setCurrentText(unit)
+
+    @property
+    def wavelength_nm(self) -> float:
+        """The wavelength that presets begin with."""
+        return self.model.wavelength_nm
+
+    def preset_rows(self, rows: Sequence[int]) -> list[PropertyRow]:
+        """Return rows as the dialog of presets takes them."""
+        return [self.model.rows[row] for row in rows]
+
+    def fill(self, rows: Sequence[int], recipe: Recipe, wavelength_nm: float) -> None:
+        """Give rows the properties of a preset; `InvalidInput` where it has none."""
+        self.model.fill(rows, recipe, wavelength_nm)
 
     def choose_preset(self) -> None:
         """Let the user choose a preset for the selected rows."""

@@ -5,15 +5,8 @@ from typing import Any
 
 import numpy as np
 from napari.layers import Image
-from qtpy.QtCore import QSignalBlocker, Qt, Signal
-from qtpy.QtWidgets import (
-    QAbstractItemView,
-    QCheckBox,
-    QHeaderView,
-    QTableWidget,
-    QTableWidgetItem,
-    QWidget,
-)
+from qtpy.QtCore import QSignalBlocker, Signal
+from qtpy.QtWidgets import QCheckBox, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.numbers import position_text, short_number
@@ -31,6 +24,7 @@ from napari_gpubio.gui.forms import (
 )
 from napari_gpubio.gui.labels import Label
 from napari_gpubio.gui.layers import LayerBox, why_not_array
+from napari_gpubio.gui.row_table import Cell, RowTable
 from napari_gpubio.light.gui.optodes import Optodes, Placement
 from napari_gpubio.light.sources import (
     Collimated,
@@ -321,7 +315,7 @@ _SENSITIVITY = (
     "Where a change in absorption changes the signal of the chosen detector: simulates light from the detector with as "
     "many photons as the result has, and combines both; shares by label are added to the numbers"
 )
-_ROW, _MOST_ROWS = 24, 6  # pixels; rows that are shown without scrolling
+_MOST_ROWS = 6  # that are shown without scrolling
 _NO_DETECTORS = "No detectors. Choose Detector above and click the surface (or Shift+click), or load an optode montage."
 
 
@@ -341,16 +335,7 @@ class DetectorBox(QWidget):
     def show_optodes(self, optodes: Optodes) -> None:
         """Show the list as it is."""
         count = len(optodes.detectors)
-        with QSignalBlocker(self._table):
-            self._table.setRowCount(count)
-            for row, detector in enumerate(optodes.detectors):
-                separation = optodes.separation_mm(row)
-                texts = (detector.name, f"{detector.radius_mm:g}", "–" if separation is None else f"{separation:.1f}")
-                for column, text in enumerate(texts):
-                    self._table.setItem(row, column, _cell(text, editable=column < 2))
-                self._table.item(row, 0).setToolTip(f"at {position_text(detector.position_mm)}; double-click to rename")
-        header = self._table.horizontalHeader().sizeHint().height()
-        self._table.setFixedHeight(header + _ROW * min(count, _MOST_ROWS) + 4)
+        self._table.set_rows(_COLUMNS, [_row(optodes, number) for number in range(count)])
         self._table.setVisible(count > 0)
         self._empty.setVisible(count == 0)
         for button in (self._remove, self._sensitivity):
@@ -358,13 +343,7 @@ class DetectorBox(QWidget):
         self._name_sensitivity_button()
 
     def _build(self) -> None:
-        self._table = QTableWidget(0, len(_COLUMNS), self)
-        self._table.setHorizontalHeaderLabels(_COLUMNS)
-        self._table.verticalHeader().hide()
-        self._table.verticalHeader().setDefaultSectionSize(_ROW)
-        self._table.horizontalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Stretch)
-        self._table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
-        self._table.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self._table = RowTable(self, most_rows=_MOST_ROWS, selects_many=True)
         self._table.itemChanged.connect(self._on_edited)
         self._table.itemSelectionChanged.connect(self._name_sensitivity_button)
         self._empty = muted_label(self, _NO_DETECTORS)
@@ -393,8 +372,11 @@ class DetectorBox(QWidget):
         self.changed.emit(item.row(), {what: item.text().strip()})
 
 
-def _cell(text: str, *, editable: bool) -> QTableWidgetItem:
-    item = QTableWidgetItem(text)
-    if not editable:
-        item.setFlags(item.flags() & ~Qt.ItemFlag.ItemIsEditable)
-    return item
+def _row(optodes: Optodes, number: int) -> list[Cell]:
+    detector, separation = optodes.detectors[number], optodes.separation_mm(number)
+    tip = f"at {position_text(detector.position_mm)}; double-click to rename"
+    return [
+        Cell(detector.name, tip, is_editable=True),
+        Cell(f"{detector.radius_mm:g}", is_editable=True),
+        Cell("–" if separation is None else f"{separation:.1f}"),
+    ]

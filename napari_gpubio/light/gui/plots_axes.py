@@ -1,54 +1,34 @@
-"""A plot whose values span decades: curves with error bands, and the tissues behind them."""
+"""A plot whose values span decades: curves with error bands, the tissues behind them, and choices and a hint above."""
 
-import html
-import math
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyqtgraph
 from qtpy.QtCore import Qt
-from qtpy.QtWidgets import QWidget
+from qtpy.QtWidgets import QVBoxLayout, QWidget
 
-from napari_gpubio.core.quantity import power_of_ten
+from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.gui import theme
-from napari_gpubio.gui.plots import ThemedPlot
+from napari_gpubio.gui.forms import muted_label, row_of
+from napari_gpubio.gui.labels import Label
+from napari_gpubio.gui.plots import Axis, ThemedPlot
 
 Array = npt.NDArray[Any]
 MOST_DECADES = 8.0
 _MOST_TISSUES, _PIXELS_PER_LETTER = 60, 8
-_PIXELS_PER_LABEL = 18.0
 _FLOOR = 1e-3  # an error band that reaches 0 ends here, as a fraction of the value
-
-
-class DecadeAxis(pyqtgraph.AxisItem):
-    """A vertical axis of decimal logarithms that is labeled with what they stand for."""
-
-    def tickValues(self, low: float, high: float, size: float) -> list[tuple[float, list[float]]]:
-        """pyqtgraph: where the ticks are, at each level."""
-        every = max(1, math.ceil((high - low) * _PIXELS_PER_LABEL / max(size, 1.0)))
-        decades = [float(d) for d in range(math.ceil(low), math.floor(high) + 1) if d % every == 0]
-        between = [d + math.log10(m) for d in range(math.floor(low), math.ceil(high)) for m in range(2, 10)]
-        return [(1.0, decades), (0.1, [at for at in between if every == 1 and low <= at <= high])]
-
-    def tickStrings(self, values: list[float], _scale: float, spacing: float) -> list[str]:
-        """pyqtgraph: what is written at the ticks of one level; between decades only where few are in sight."""
-        if spacing >= 1:
-            return [power_of_ten(round(at)) for at in values]
-        low, high = self.range
-        labeled = (2, 5) if high - low < 2 else ()
-        return [_between(at) if round(10 ** (at % 1)) in labeled else "" for at in values]
 
 
 class LogPlot(ThemedPlot):
     """Positive values on a logarithmic scale over a linear axis."""
 
+    bottom, left = Axis(pixels=40), Axis(pixels=64, decades=True)
+    legend_at = (-8, 8)
+    button = True
+
     def __init__(self, x_text: str, y_text: str, parent: QWidget | None = None) -> None:
-        super().__init__(parent, axes={"left": DecadeAxis("left")})
-        self.getAxis("left").setWidth(64)
-        self.getAxis("bottom").setHeight(40)
-        style = {"labelTextColor": theme.TEXT, "brush": theme.PLOT_BACKGROUND, "verSpacing": -4}
-        self.legend = self.addLegend(offset=(-8, 8), **style)
+        super().__init__(parent)
         self._top = -np.inf
         self.name_axes(x_text, y_text)
 
@@ -59,37 +39,23 @@ class LogPlot(ThemedPlot):
 
     def empty(self) -> None:
         """Take every curve away."""
-        self.clear()
-        self.legend.clear()
+        super().empty()
         self._top = -np.inf
 
-    def add_curve(
-        self,
-        x: Array,
-        y: Array,
-        *,
-        color: str,
-        name: str,
-        error: Array | None = None,
-        dashed: bool = False,
-        dots: bool = False,
-    ) -> None:
+    def add_curve(self, x: Array, y: Array, *, color: str, error: Array | None = None, **style: Any) -> Any:
         """Draw a curve with a band of plus and minus its error; values that are not positive leave gaps.
 
-        ``dashed``: it was not simulated, or is no more than noise. ``dots`` mark every value, so that one between two
-        gaps is seen.
+        ``style`` as of `ThemedPlot.add_curve`; dashed is what was not simulated, or is no more than noise.
         """
         with np.errstate(divide="ignore", invalid="ignore"):
             logarithm = np.where(y > 0, np.log10(y), np.nan)
         if error is not None:
-            self._add_band(x, y, error, color)
-        style = Qt.PenStyle.DashLine if dashed else Qt.PenStyle.SolidLine
-        marks = {"symbol": "o", "symbolSize": 4, "symbolBrush": color, "symbolPen": None} if dots else {}
-        pen = pyqtgraph.mkPen(color, width=1.5, style=style)
-        markup = name and html.escape(name, quote=False).replace("\n", "<br>")
-        self.plot(x, logarithm, pen=pen, name=markup, connect="finite", **marks)
+            high = np.where(y > 0, y + error, np.nan)
+            low = np.where(y > 0, np.maximum(y - error, _FLOOR * y), np.nan)
+            self.add_band(x, np.log10(low), np.log10(high), color, ignoreBounds=True)
         if np.isfinite(logarithm).any():
             self._top = max(self._top, float(np.nanmax(logarithm)))
+        return super().add_curve(x, logarithm, color=color, **style)
 
     def frame(self, x: Array, lowest: float) -> None:
         """Show this range of x, and y from its highest value down to ``lowest``, but not too many decades.
@@ -119,12 +85,45 @@ class LogPlot(ThemedPlot):
         options = {"position": 0.03, "color": theme.TEXT, "anchors": [(0, 1), (0, 1)]}
         self.addItem(pyqtgraph.InfiniteLine(at, pen=pen, label=name, labelOpts=options), ignoreBounds=True)
 
-    def _add_band(self, x: Array, y: Array, error: Array, color: str) -> None:
-        high = np.where(y > 0, y + error, np.nan)
-        low = np.where(y > 0, np.maximum(y - error, _FLOOR * y), np.nan)
-        self.add_band(x, np.log10(low), np.log10(high), color, ignoreBounds=True)
 
+class Pane(QWidget):
+    """A plot under a title, choices and a hint; a subclass declares title, axes and ``empty``, and draws a result."""
 
-def _between(at: float) -> str:
-    """A value between two decades, given as its logarithm."""
-    return f"{round(10 ** (at % 1))}·{power_of_ten(math.floor(at))}"
+    title, empty = "", ""  # ``empty``: the hint without a result
+    x_text, y_text = "", ""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._displayed: Any | None = None
+        self.plot = LogPlot(self.x_text, self.y_text, self)
+        self._hint = muted_label(self, self.empty)
+        self._top = row_of(Label(self.title, self), self._hint, stretch=(0, 1))
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(4, 4, 4, 0)
+        layout.addLayout(self._top)
+        layout.addWidget(self.plot, 1)
+
+    @property
+    def hint(self) -> str:
+        """The sentence above the plot."""
+        return self._hint.text()
+
+    def add_choice(self, widget: QWidget) -> None:
+        """Put an input beside the title."""
+        self._top.insertWidget(self._top.count() - 1, widget)
+
+    def plot_result(self, displayed: Any | None) -> None:
+        """Draw a displayed result, or none."""
+        self._displayed = displayed
+        self._draw_again()
+
+    def draw(self, displayed: Any) -> str:
+        """Draw a result and return a remark on it; `InvalidInput` where it cannot be drawn."""
+        raise NotImplementedError
+
+    def _draw_again(self, *_: Any) -> None:
+        self.plot.empty()
+        try:
+            self._hint.setText(self.empty if self._displayed is None else self.draw(self._displayed))
+        except InvalidInput as error:
+            self._hint.setText(str(error))

@@ -1,11 +1,9 @@
 """Plot of the detected light over time, and a table of the numbers of each detector."""
 
 from collections.abc import Generator
-from typing import Any
 
 import numpy as np
-from qtpy.QtCore import Qt
-from qtpy.QtWidgets import QHeaderView, QTableWidget, QTableWidgetItem, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QVBoxLayout, QWidget
 
 from napari_gpubio.core.numbers import number_text
 from napari_gpubio.core.steps import Step
@@ -13,8 +11,7 @@ from napari_gpubio.gui import theme
 from napari_gpubio.gui.forms import fill_column
 from napari_gpubio.gui.jobs import LatestJob, Outcome
 from napari_gpubio.gui.labels import Label
-from napari_gpubio.gui.number_table import CopyingTable
-from napari_gpubio.gui.tables import color_chip
+from napari_gpubio.gui.row_table import Cell, RowTable
 from napari_gpubio.light.gui.displayed import Displayed
 from napari_gpubio.light.gui.plots_axes import LogPlot
 from napari_gpubio.light.result import LightResult
@@ -25,6 +22,7 @@ NONE = "There are no detectors: place some on the surface and press Run."
 NOTHING = "No photon was detected; run more photons, or make the detectors larger."
 FEW = 30  # photons, from which on the spread of the times means something
 MOST_ROWS = 5  # at once; more scroll
+TIP = "Weighted means ± standard errors; Ctrl+C copies the selected rows, or all rows if none is selected"
 Detected = tuple[tuple[DetectorNumbers, ...], tuple[TimeSpread, ...]]
 
 
@@ -39,7 +37,8 @@ class DetectorPlot(QWidget):
         self._hint = Label(EMPTY, self)
         self._hint.setWordWrap(True)
         self.plot = LogPlot("Time of flight (ns)", "Detected weight (1/ns)", self)
-        self.table = DetectorTable(self)
+        self.table = RowTable(self, most_rows=MOST_ROWS, selects_many=True)
+        self.table.setToolTip(TIP)
         self._found = QWidget(self)
         fill_column(self._found, self.plot, self.table)  # the table is as high as its rows
         layout = QVBoxLayout(self)
@@ -79,7 +78,7 @@ class DetectorPlot(QWidget):
         numbers, spreads = outcome.result
         self._found.show()
         self._show_hint(few_text(numbers) if any(one.photons for one in numbers) else NOTHING)
-        self.table.show_numbers(self._result, numbers)
+        self.table.set_rows(*table_of(self._result, numbers))
         self._draw(numbers, spreads)
 
     def _draw(self, numbers: tuple[DetectorNumbers, ...], spreads: tuple[TimeSpread, ...]) -> None:
@@ -95,53 +94,18 @@ class DetectorPlot(QWidget):
             self.plot.frame(np.append(times, 0.0), float(weights.min()))
 
 
-class DetectorTable(CopyingTable):
-    """One row for each detector; Ctrl+C copies the selected rows, or all rows if none is selected."""
-
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setEditTriggers(QTableWidget.EditTrigger.NoEditTriggers)
-        self.setSelectionBehavior(QTableWidget.SelectionBehavior.SelectRows)
-        self.verticalHeader().hide()
-        self.verticalHeader().setDefaultSectionSize(22)
-        self.horizontalHeader().setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
-        self.setToolTip(
-            "Weighted means ± standard errors; Ctrl+C copies the selected rows, or all rows if none is selected"
-        )
-
-    def show_numbers(self, result: LightResult, numbers: tuple[DetectorNumbers, ...]) -> None:
-        """Show the numbers of all detectors of a result."""
-        labels = result.detected.labels
-        titles = ["Detector", "Photons"]
-        titles += [f"{name} ({unit})" if unit else name for name, _, unit in (numbers[0].parts() if numbers else ())]
-        titles += [f"Path in {label_name(result.domain, label)} (mm)" for label in labels]
-        self.setColumnCount(len(titles))
-        self.setHorizontalHeaderLabels(titles)
-        self.setRowCount(len(numbers))
-        for row, one in enumerate(numbers):
-            texts = [one.name, f"{one.photons:,}"]
-            texts += [number_text(*part) for _, part, _ in one.parts()]
-            texts += [number_text(*one.path_mm[label]) for label in labels]
-            for column, text in enumerate(texts):
-                item = QTableWidgetItem(text)
-                item.setTextAlignment(Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight)
-                self.setItem(row, column, item)
-            self.item(row, 0).setIcon(color_chip(color_of(row)))
-            self.item(row, 0).setTextAlignment(Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft)
-        self._fit()
-
-    def resizeEvent(self, event: Any) -> None:
-        """Qt: another size; with another width, the scroll bar comes or goes."""
-        super().resizeEvent(event)
-        self._fit()
-
-    def _fit(self) -> None:
-        """Be as high as a few rows."""
-        row = self.verticalHeader().defaultSectionSize()
-        bar = self.horizontalScrollBar()
-        below = bar.sizeHint().height() if bar.maximum() > 0 else 0
-        rows = min(max(1, self.rowCount()), MOST_ROWS)
-        self.setFixedHeight(self.horizontalHeader().sizeHint().height() + rows * row + below + 4)
+def table_of(result: LightResult, numbers: tuple[DetectorNumbers, ...]) -> tuple[list[str], list[list[Cell]]]:
+    """Return the titles and the rows of a table of all detectors of a result."""
+    labels = result.detected.labels
+    titles = ["Detector", "Photons"]
+    titles += [f"{name} ({unit})" if unit else name for name, _, unit in (numbers[0].parts() if numbers else ())]
+    titles += [f"Path in {label_name(result.domain, label)} (mm)" for label in labels]
+    rows = []
+    for row, one in enumerate(numbers):
+        texts = [f"{one.photons:,}", *(number_text(*part) for _, part, _ in one.parts())]
+        texts += [number_text(*one.path_mm[label]) for label in labels]
+        rows.append([Cell(one.name, chip=color_of(row)), *map(Cell, texts)])
+    return titles, rows
 
 
 def color_of(detector: int) -> str:

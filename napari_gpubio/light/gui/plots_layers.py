@@ -3,15 +3,12 @@
 from typing import Any
 
 import numpy as np
-from qtpy.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QWidget
 
-from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.fields import ElidedComboBox, NumberBox
-from napari_gpubio.gui.forms import muted_label
-from napari_gpubio.gui.labels import Label
 from napari_gpubio.light.gui.displayed import Displayed
-from napari_gpubio.light.gui.plots_axes import LogPlot
+from napari_gpubio.light.gui.plots_axes import Pane
 from napari_gpubio.light.layers.result import LayeredResult
 from napari_gpubio.light.layers.summary import (
     Curve,
@@ -32,49 +29,12 @@ Curves = tuple[Curve, ...]
 LayerDisplay = Displayed[LayeredResult]
 
 
-class Pane(QWidget):
-    """A plot under a row of choices; a subclass gives its title and the curves."""
+class LayerPane(Pane):
+    """A plot of a layered result; a subclass gives its title and the curves."""
 
-    title = ""
+    empty = EMPTY
     needs_map = False
-
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._displayed: LayerDisplay | None = None
-        self.curves: Curves = ()
-        self.plot = LogPlot("", "", self)
-        self._hint = muted_label(self, EMPTY)
-        self._top = QHBoxLayout()
-        self._top.addWidget(Label(self.title, self))
-        self._top.addWidget(self._hint, 1)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(4, 4, 4, 0)
-        layout.addLayout(self._top)
-        layout.addWidget(self.plot, 1)
-
-    @property
-    def hint(self) -> str:
-        """The sentence above the plot."""
-        return self._hint.text()
-
-    def plot_result(self, displayed: LayerDisplay | None) -> None:
-        """Draw the curves of another result, or none."""
-        self._displayed = displayed
-        self.plot.empty()
-        self.curves = ()
-        self._hint.setText(EMPTY)
-        if displayed is None:
-            return
-        if self.needs_map and displayed.result.A_rz is None:
-            self._hint.setText(NO_MAP)
-            return
-        try:
-            self.curves, remark = self.read(displayed)
-        except InvalidInput as error:
-            self._hint.setText(str(error))
-            return
-        self._hint.setText(remark)
-        self._draw(displayed)
+    curves: Curves = ()
 
     def read(self, displayed: LayerDisplay) -> tuple[Curves, str]:
         """Return the curves of a result and a remark on them; `InvalidInput` if it has none."""
@@ -83,14 +43,11 @@ class Pane(QWidget):
     def draw_more(self, displayed: LayerDisplay) -> None:
         """Draw what belongs to the curves."""
 
-    def add_choice(self, widget: QWidget) -> None:
-        """Put an input beside the title."""
-        self._top.insertWidget(self._top.count() - 1, widget)
-
-    def _draw_again(self, *_: Any) -> None:
-        self.plot_result(self._displayed)
-
-    def _draw(self, displayed: LayerDisplay) -> None:
+    def draw(self, displayed: LayerDisplay) -> str:
+        """Draw the curves and what belongs to them."""
+        if self.needs_map and displayed.result.A_rz is None:
+            return NO_MAP
+        self.curves, remark = self.read(displayed)
         first = self.curves[0]
         alike = len({curve.quantity for curve in self.curves}) == 1
         self.plot.name_axes(first.coordinate_text, first.quantity_text if alike else f"Escaping ({first.unit})")
@@ -99,6 +56,7 @@ class Pane(QWidget):
             if (curve.value > 0).any():
                 self._draw_curve(curve, color)
         self.plot.frame(np.append(first.at, 0.0), min(map(_lowest, self.curves)))
+        return remark
 
     def _draw_curve(self, curve: Curve, color: str) -> None:
         """Draw what is known as a line with a band, and what is no more than noise dashed and without one."""
@@ -111,7 +69,7 @@ class Pane(QWidget):
             self.plot.add_curve(curve.at, noise, color=color, name=f"{curve.name}, {TOO_FEW}", dashed=True)
 
 
-class DepthPane(Pane):
+class DepthPane(LayerPane):
     """Fluence or absorption in depth: of a broad beam, or at a radius."""
 
     title = "Depth profile"
@@ -154,7 +112,7 @@ class DepthPane(Pane):
         self._draw_again()
 
 
-class RadialPane(Pane):
+class RadialPane(LayerPane):
     """Fluence or absorption along the radius, at a depth."""
 
     title = "Radial profile at depth"
@@ -173,7 +131,7 @@ class RadialPane(Pane):
         return (curve,), medium.layers[medium.layer_at(depth)].name
 
 
-class EscapePane(Pane):
+class EscapePane(LayerPane):
     """Reflectance and transmittance along the radius."""
 
     title = "Escaping light by radius"
@@ -183,7 +141,7 @@ class EscapePane(Pane):
         return _with_remark(escape_curves(displayed.result, displayed.options.unit))
 
 
-class AnglePane(Pane):
+class AnglePane(LayerPane):
     """Reflectance and transmittance by angle, beside a surface that reflects as much by the cosine law."""
 
     title = "Escaping light by angle"

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from napari.layers import Shapes
 from qtpy.QtCore import QObject, Signal
-from qtpy.QtWidgets import QComboBox, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QComboBox, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import IN_MM, KEY, carried
@@ -17,15 +17,13 @@ from napari_gpubio.core.steps import Step
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import Connections
 from napari_gpubio.gui.fields import ElidedComboBox
-from napari_gpubio.gui.forms import row_of
 from napari_gpubio.gui.jobs import Job
-from napari_gpubio.gui.labels import Label
 from napari_gpubio.light.gui.displayed import Displayed
-from napari_gpubio.light.gui.plots_axes import LogPlot
+from napari_gpubio.light.gui.plots_axes import Pane
 from napari_gpubio.light.model import OUTSIDE, Domain
 from napari_gpubio.light.profile import Profile, depth_profile, detector_profile, line_profile, theory_curve
 from napari_gpubio.light.result import LightResult
-from napari_gpubio.light.statistics import PER_PHOTON, label_name
+from napari_gpubio.light.statistics import label_name
 
 NAME = "profile line"
 WIDTH = 0.008  # share of the longest side of the volume
@@ -138,38 +136,29 @@ DRAW = "Draw a line in a slice of the volume; drag its ends later with the layer
 X_TEXTS = {DEPTH: "Depth along the source's direction (mm)", DRAWN: "Distance along the line (mm)"}
 
 
-class ProfilePlot(QWidget):
+class ProfilePlot(Pane):
     """Fluence along a line that the user chooses, beside diffusion theory."""
+
+    title, empty = "Along", EMPTY
+    x_text, y_text = X_TEXTS[DEPTH], "Fluence"
 
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.profile: Profile | None = None
         self.line = ProfileLine(viewer, self)
-        self._result: LightResult | None = None
-        self._unit = PER_PHOTON
         self._choice = ElidedComboBox(self)
         self._choice.setToolTip("Along which line fluence is shown")
         self._choice.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
-        self._hint = Label(self)
-        self._hint.setWordWrap(True)
-        self.plot = LogPlot(X_TEXTS[DEPTH], "Fluence", self)
-        row = row_of(Label("Along", self), self._choice, self._hint)
-        row.setStretch(0, 0)
-        row.setStretch(2, 1)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(4, 4, 4, 0)
-        layout.addLayout(row)
-        layout.addWidget(self.plot, 1)
+        self.add_choice(self._choice)
         self._offer(())
         self._choice.activated.connect(self._on_chosen)
         self.line.changed.connect(self._on_line)
 
     def plot_result(self, displayed: Displayed[LightResult] | None) -> None:
         """Plot a result's fluence in the unit of its display."""
-        result = self._result = None if displayed is None else displayed.result
-        self._unit = PER_PHOTON if displayed is None else displayed.options.unit
-        self._offer(() if result is None else tuple(detector.name for detector in result.detectors))
-        self._draw()
+        detectors = () if displayed is None else displayed.result.detectors
+        self._offer(tuple(detector.name for detector in detectors))
+        super().plot_result(displayed)
 
     def choose(self, along: str | int) -> None:
         """Choose the line: `DEPTH`, `DRAWN`, or the index of a detector, to which it runs from the source."""
@@ -177,11 +166,6 @@ class ProfilePlot(QWidget):
         if index >= 0:
             self._choice.setCurrentIndex(index)
             self._on_chosen()
-
-    @property
-    def hint(self) -> str:
-        """The sentence beside the choice."""
-        return self._hint.text()
 
     def _offer(self, detectors: tuple[str, ...]) -> None:
         entries: list[tuple[str, str | int]] = [
@@ -198,33 +182,38 @@ class ProfilePlot(QWidget):
         self._choice.setCurrentIndex(max(0, self._choice.findData(chosen)))
 
     def _on_chosen(self, *_: Any) -> None:
-        domain = None if self._result is None else self._result.domain
-        if self._choice.currentData() == DRAWN and domain is not None and self.line.ends_mm() is None:
-            self.line.draw(domain)
-        self._draw()
+        displayed = self._displayed
+        if self._choice.currentData() == DRAWN and displayed is not None and self.line.ends_mm() is None:
+            self.line.draw(displayed.result.domain)
+        self._draw_again()
 
     def _on_line(self) -> None:
         if self._choice.currentData() == DRAWN:
-            self._draw()
+            self._draw_again()
 
     # -- the plot -------------------------------------------------------------------------------------------------
 
-    def _draw(self) -> None:
-        self.plot.empty()
+    def _draw_again(self, *_: Any) -> None:
         self.profile = None
-        if self._result is None:
-            self._hint.setText(EMPTY)
-            return
-        try:
-            self.profile = self._read(self._result, self._choice.currentData())
-        except InvalidInput as error:
-            self._hint.setText(str(error))
-            return
-        if self.profile is None:
-            self._hint.setText(DRAW)
-            return
-        self._hint.setText("")
-        self._draw_profile(self._result, self.profile)
+        super()._draw_again()
+
+    def draw(self, displayed: Displayed[LightResult]) -> str:
+        """Draw the fluence along the line in the unit of the display, with diffusion theory where it holds."""
+        result, unit = displayed.result, displayed.options.unit
+        profile = self.profile = self._read(result, self._choice.currentData())
+        if profile is None:
+            return DRAW
+        names = {medium.label: label_name(result.domain, medium.label) for medium in result.domain.media}
+        x_text = X_TEXTS.get(self._choice.currentData(), "Distance from the source (mm)")
+        self.plot.name_axes(x_text, f"Fluence ({unit.name})")
+        self.plot.add_tissues(profile.distance_mm, profile.labels, names)
+        values, error = unit.factor * profile.fluence, unit.factor * profile.error
+        name = "simulation ± standard error"
+        self.plot.add_curve(profile.distance_mm, values, error=error, color=theme.CURVES[0], name=name)
+        theory, why_not = self._draw_theory(result, profile, unit.factor)
+        drawn = np.concatenate([values, theory])
+        self.plot.frame(profile.distance_mm, float(np.min(drawn, where=drawn > 0, initial=np.inf)))
+        return why_not
 
     def _read(self, result: LightResult, along: str | int) -> Profile | None:
         if along == DEPTH:
@@ -234,30 +223,12 @@ class ProfilePlot(QWidget):
             return None if ends is None else line_profile(result, *ends)
         return detector_profile(result, int(along))
 
-    def _draw_profile(self, result: LightResult, profile: Profile) -> None:
-        names = {medium.label: label_name(result.domain, medium.label) for medium in result.domain.media}
-        along, factor = self._choice.currentData(), self._unit.factor
-        self.plot.name_axes(X_TEXTS.get(along, "Distance from the source (mm)"), f"Fluence ({self._unit.name})")
-        self.plot.add_tissues(profile.distance_mm, profile.labels, names)
-        values = factor * profile.fluence
-        self.plot.add_curve(
-            profile.distance_mm,
-            values,
-            error=factor * profile.error,
-            color=theme.CURVES[0],
-            name="simulation ± standard error",
-        )
-        theory = self._draw_theory(result, profile, factor)
-        drawn = np.concatenate([values, theory])
-        self.plot.frame(profile.distance_mm, float(np.min(drawn, where=drawn > 0, initial=np.inf)))
-
-    def _draw_theory(self, result: LightResult, profile: Profile, factor: float) -> Array:
-        """Draw diffusion theory where it holds, and return it; empty if there is none."""
+    def _draw_theory(self, result: LightResult, profile: Profile, factor: float) -> tuple[Array, str]:
+        """Draw diffusion theory where it holds, and return it; empty, and why, if there is none."""
         try:
             theory = theory_curve(result, profile.points_mm)
         except InvalidInput as error:
-            self._hint.setText(str(error))
-            return np.empty(0)
+            return np.empty(0), str(error)
         shown = np.where(theory.valid & (profile.labels != OUTSIDE), factor * theory.fluence, np.nan)
         self.plot.add_curve(profile.distance_mm, shown, color=theme.CURVES[1], name=theory.text, dashed=True)
-        return shown
+        return shown, ""

@@ -17,7 +17,7 @@ from napari_gpubio.gui.fields import NumberBox
 from napari_gpubio.gui.forms import row_of
 from napari_gpubio.gui.labels import Label
 from napari_gpubio.gui.plots import ThemedPlot
-from napari_gpubio.light.gui.optical_rows import PropertyRow, unit_factor
+from napari_gpubio.light.gui.optical_rows import COEFFICIENT, PropertyRow
 from napari_gpubio.light.gui.preset_tissues import CompositionForm, TissueList
 from napari_gpubio.light.model import Medium
 from napari_gpubio.light.tissue import Composition, Preset, preset_names
@@ -30,12 +30,13 @@ _EMPTY_NM, _EMPTY_DECADES = (400.0, 1000.0), (-3, 1)
 class PresetPlot(ThemedPlot):
     """µa and µs′ of a recipe, with a line at the wavelength and dots at tabulated wavelengths."""
 
+    grid = False
+
     def __init__(self, unit: str, parent: QWidget | None = None) -> None:
-        super().__init__(parent, grid=False)
-        self._factor = float(unit_factor("mua_per_mm", unit))
+        super().__init__(parent)
+        self._factor = float(COEFFICIENT[unit][1])
         self.setMinimumHeight(150)
         self.setMouseEnabled(x=False, y=False)
-        self.hideButtons()
         self.setLogMode(x=False, y=True)
         colors = {name: getattr(theme, color) for name, color in COLORS.items()}
         names = " and ".join(f'<span style="color: {color}">{name}</span>' for name, color in colors.items())

@@ -8,13 +8,14 @@ from qtpy.QtCore import QModelIndex, QSignalBlocker, Signal
 from qtpy.QtWidgets import QAbstractItemView, QPushButton, QWidget
 
 from napari_gpubio.core.errors import GpuBioError
+from napari_gpubio.gui.cell_view import CellView
 from napari_gpubio.gui.file_dialogs import open_path, save_path
 from napari_gpubio.gui.forms import fill_column, muted_label, row_of
 from napari_gpubio.gui.labels import Label
 from napari_gpubio.gui.tables import CHIP_PIXELS
 from napari_gpubio.light.gui.optical_model import NO_LABELS, PropertyModel, Rgba
-from napari_gpubio.light.gui.optical_rows import PropertyRow, Recipe
-from napari_gpubio.light.gui.optical_table import SPACING, OpticalTable, OpticalView
+from napari_gpubio.light.gui.optical_rows import Recipe
+from napari_gpubio.light.gui.optical_table import SPACING, OpticalTable
 from napari_gpubio.light.gui.preset_dialog import wavelength_box
 from napari_gpubio.light.gui.preset_tissues import origins
 from napari_gpubio.light.io.table import read_table, write_table
@@ -26,28 +27,27 @@ _LEAST_NAME = 48  # pixels beside the width that a name has in any case
 _MOST_ROWS, _FEWEST_ROWS = 9, 3
 
 
-class PropertyView(OpticalView):
+class PropertyView(CellView):
     """Shows a `PropertyModel`."""
 
-    properties: PropertyModel
+    cells: PropertyModel
 
     def __init__(self, model: PropertyModel) -> None:
         super().__init__(model, _FEWEST_ROWS, _MOST_ROWS)
         self.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
         self.verticalHeader().hide()
-        self.measure()
 
     def moveCursor(self, action: Any, modifiers: Any) -> QModelIndex:
         """Qt: where a key leads; Tab goes from one cell that can be edited to the next."""
         steps = {QAbstractItemView.CursorAction.MoveNext: 1, QAbstractItemView.CursorAction.MovePrevious: -1}
         if action not in steps or not self.currentIndex().isValid():
             return super().moveCursor(action, modifiers)
-        columns = self.properties.columns
-        width, count = len(columns), len(columns) * self.properties.rowCount()
+        columns = self.cells.columns
+        width, count = len(columns), len(columns) * self.cells.rowCount()
         place = self.currentIndex().row() * width + self.currentIndex().column() + steps[action]
         while not columns[place % width].editable or self.isColumnHidden(place % width):
             place += steps[action]
-        return self.properties.index(place % count // width, place % width)
+        return self.cells.index(place % count // width, place % width)
 
     def resizeEvent(self, event: Any) -> None:
         """Qt: another width; names and sources share what the numbers leave."""
@@ -57,7 +57,7 @@ class PropertyView(OpticalView):
     def measure(self) -> None:
         """Give rows and columns the size that their text needs."""
         super().measure()
-        largest = self.fontMetrics().horizontalAdvance(str(max(self.properties.labels, default=0)))
+        largest = self.fontMetrics().horizontalAdvance(str(max(self.cells.labels, default=0)))
         self.widths["label"] = max(self.widths["label"], largest + CHIP_PIXELS + 15)
         self.horizontalHeader().resizeSection(0, self.widths["label"])
         self._share_width()
@@ -69,9 +69,9 @@ class PropertyView(OpticalView):
         if not source_fits:
             spare += self.widths["source"]
         share = spare // 3 if source_fits else max(spare, _LEAST_NAME - self.widths["name"])
-        self.setColumnHidden(self.properties.column_of("source"), not source_fits)
+        self.setColumnHidden(self.cells.column_of("source"), not source_fits)
         for field, more in (("name", share), ("source", spare - share)):
-            self.horizontalHeader().resizeSection(self.properties.column_of(field), self.widths[field] + more)
+            self.horizontalHeader().resizeSection(self.cells.column_of(field), self.widths[field] + more)
 
 
 class PropertyTable(OpticalTable):
@@ -119,11 +119,6 @@ class PropertyTable(OpticalTable):
         self.carried_note.setText(text)
         self.carried_note.setVisible(bool(text))
 
-    @property
-    def wavelength_nm(self) -> float:
-        """The wavelength of the rows that came from presets."""
-        return self.model.wavelength_nm
-
     def set_wavelength(self, wavelength_nm: float) -> None:
         """Let the rows that came from presets follow to a wavelength."""
         self.wavelength_box.setValue(wavelength_nm)
@@ -140,14 +135,10 @@ class PropertyTable(OpticalTable):
             with QSignalBlocker(self):
                 self.view.go_to(self.model.labels.index(label))
 
-    def preset_rows(self, rows: Sequence[int]) -> list[PropertyRow]:
-        """Return rows as the dialog of presets takes them."""
-        return [self.model.rows[row] for row in rows]
-
     def fill(self, rows: Sequence[int], recipe: Recipe, wavelength_nm: float) -> None:
         """Give rows the properties of a preset; every row that has one follows to the wavelength."""
         self.set_wavelength(wavelength_nm)
-        self.model.fill(rows, recipe)
+        super().fill(rows, recipe, wavelength_nm)
 
     # -- files ----------------------------------------------------------------------------------------------------
 

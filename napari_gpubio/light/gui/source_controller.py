@@ -11,7 +11,7 @@ from qtpy.QtCore import QObject, Signal
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.space import world_to_viewer
 from napari_gpubio.gui.connections import Connections, connect_all
-from napari_gpubio.gui.tables import typed_number
+from napari_gpubio.gui.typed_rows import typed_number
 from napari_gpubio.gui.views import SliceGuide
 from napari_gpubio.light.detectors import AnyDetector
 from napari_gpubio.light.gui.labels import Sight, Tissue

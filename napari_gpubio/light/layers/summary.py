@@ -1,6 +1,5 @@
 """The numbers of a layered result: rows for tables, what to think of them, and curves in depth, along r, by angle."""
 
-import csv
 import math
 import os
 from collections.abc import Iterable
@@ -10,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import atomic_write
+from napari_gpubio.core.files import write_rows
 from napari_gpubio.light.findings import CLOSED_WITHIN, Finding, Status, balance_findings, worst_first
 from napari_gpubio.light.layers.napari_io import QUANTITIES, own_bins, quantity_rz, quantity_unit
 from napari_gpubio.light.layers.result import Estimates, LayeredResult
@@ -212,14 +211,12 @@ def write_curves(path: str | os.PathLike[str], curves: Iterable[Curve]) -> None:
     InvalidInput
         If the folder does not exist, or the file cannot be written.
     """
-    # the byte order mark marks it as UTF-8 for spreadsheets; without it they garble mm²
-    with atomic_write(path) as part, part.open("w", newline="", encoding="utf-8-sig") as file:
-        table = csv.writer(file)
-        table.writerow(_COLUMNS)
-        for curve in curves:
-            for at, value, error in zip(curve.at, curve.value, curve.error, strict=True):
-                row = (curve.name, curve.coordinate, curve.coordinate_unit, _full(at), _full(value), _full(error))
-                table.writerow((*row, curve.unit))
+    rows = (
+        (curve.name, curve.coordinate, curve.coordinate_unit, *map(_full, numbers), curve.unit)
+        for curve in curves
+        for numbers in zip(curve.at, curve.value, curve.error, strict=True)
+    )
+    write_rows(path, [_COLUMNS, *rows], marked=True)
 
 
 def _in_depth(result: LayeredResult, found: Estimates, quantity: str, unit: str, where: str) -> Curve:

@@ -17,7 +17,7 @@ from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.file_dialogs import write_table
 from napari_gpubio.gui.forms import fill_column, muted_label, row_of, text_button
 from napari_gpubio.gui.layers import LayerBox
-from napari_gpubio.gui.plots import ThemedPlot
+from napari_gpubio.gui.plots import Axis, ThemedPlot
 from napari_gpubio.speckle.indices import speckle_flow_index
 from napari_gpubio.speckle.live import TimeCourse
 
@@ -29,7 +29,7 @@ NO_COURSE = "there is no time course to write; draw a region, and start live ima
 NO_MOMENT = "there is no moment to mark yet; start live imaging with a region drawn"
 NOT_IN_BASELINE = "No relative flow of {}: press Take for a baseline in which it is measured too."
 _SPANS = {"all": math.inf, "last 10 s": 10.0, "last 60 s": 60.0, "last 600 s": 600.0}
-_HEIGHT, _AXIS_WIDTH = 190, 52  # pixels
+_HEIGHT = 190  # pixels
 _MOST_POINTS = 4000  # drawn of a curve
 _LEAST_GAP_S, _GAP_STEPS = 1.0, 8.0
 _FILL_ALPHA, _EDGE_ALPHA = 0x30, 0x60
@@ -38,14 +38,13 @@ _FILL_ALPHA, _EDGE_ALPHA = 0x30, 0x60
 class CoursePlot(ThemedPlot):
     """Draws the curves of a `TimeCourse`."""
 
+    bottom, left = Axis(title="time (s)"), Axis(pixels=52)
+
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.curves: dict[str, Any] = {}  # pyqtgraph's items, by region
         self._lines: list[Any] = []
         self._events: tuple[Any, ...] = ()
-        self.hideButtons()
-        self.getAxis("left").setWidth(_AXIS_WIDTH)
-        self.setLabel("bottom", "time (s)")
         fill, edge = (theme.translucent(theme.ACCENT, alpha) for alpha in (_FILL_ALPHA, _EDGE_ALPHA))
         self.baseline = pyqtgraph.LinearRegionItem(brush=fill, pen=edge, movable=False)
         self.baseline.hide()

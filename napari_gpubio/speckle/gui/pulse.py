@@ -6,7 +6,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pyqtgraph
 from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QWidget
 
@@ -18,7 +17,7 @@ from napari_gpubio.gui.connections import Follower
 from napari_gpubio.gui.file_dialogs import write_table
 from napari_gpubio.gui.forms import ParamForm, fill_column, muted_label, row_of, text_button
 from napari_gpubio.gui.jobs import LatestJob, Outcome, one_step
-from napari_gpubio.gui.plots import ThemedPlot
+from napari_gpubio.gui.plots import Axis, ThemedPlot
 from napari_gpubio.gui.row_table import Cell, RowTable
 from napari_gpubio.speckle.io import write_beats_csv, write_pulsatility_csv
 from napari_gpubio.speckle.pulsatility import FLOWS, Pulsatility, PulsatilitySettings, with_error
@@ -51,19 +50,17 @@ _COLUMNS = {
     "Beats": "Number of beats that were averaged",
 }
 _NONE = "no beat"
-_HEIGHT, _AXIS_WIDTH = 150, 52  # pixels
+_HEIGHT = 150  # pixels
 _POINT_PIXELS = 4
 
 
 class BeatPlot(ThemedPlot):
     """Draws the averaged beat of regions, relative to its mean: course, standard error, and means by phase."""
 
+    bottom, left = Axis(title="phase of the beat"), Axis(title="flow / mean", pixels=52)
+
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.hideButtons()
-        self.getAxis("left").setWidth(_AXIS_WIDTH)
-        self.setLabel("bottom", "phase of the beat")
-        self.setLabel("left", "flow / mean")
         self.setXRange(0.0, 1.0, padding=0.02)
         self.setFixedHeight(_HEIGHT)
 
@@ -78,7 +75,7 @@ class BeatPlot(ThemedPlot):
                 pulse.folded_phase, pulse.folded / pulse.mean, pen=None, symbol="o", symbolSize=_POINT_PIXELS,
                 symbolPen=None, symbolBrush=color,
             )  # fmt: skip
-            self.plot(pulse.phase, course, pen=pyqtgraph.mkPen(color, width=1.5))
+            self.add_curve(pulse.phase, course, color=color)
 
 
 def _row(pulse: Pulsatility, color: str) -> list[Cell]:

@@ -1,6 +1,5 @@
 """Maps as TIFF, and tables of time courses and beats as CSV."""
 
-import csv
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -13,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import atomic_write
+from napari_gpubio.core.files import atomic_write, write_rows
 from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.text import delimited
 from napari_gpubio.speckle.io.tiff import TIFF_SUFFIXES
@@ -180,7 +179,7 @@ def write_pulsatility_csv(path: str | os.PathLike[str], pulses: Sequence[Pulsati
         "harmonics": "harmonics", "false-alarm probability": "false_alarm",
     }  # fmt: skip
     rows = [[*(getattr(pulse, name) for name in columns.values()), "; ".join(pulse.notes)] for pulse in pulses]
-    _write_table(path, [[*columns, "notes"], *rows])
+    write_rows(path, [[*columns, "notes"], *rows])
 
 
 def write_beats_csv(path: str | os.PathLike[str], pulses: Sequence[Pulsatility]) -> None:
@@ -198,9 +197,4 @@ def write_beats_csv(path: str | os.PathLike[str], pulses: Sequence[Pulsatility])
     for pulse in beating:
         head += [f"{pulse.name} {pulse.flow} [1/s]", f"{pulse.name} {pulse.flow} s.e. [1/s]"]
         columns += [pulse.course, pulse.course_error]
-    _write_table(path, [head, *(list(row) for row in zip(*(column.tolist() for column in columns), strict=True))])
-
-
-def _write_table(path: str | os.PathLike[str], rows: list[list[Any]]) -> None:
-    with atomic_write(path) as part, part.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows(rows)
+    write_rows(path, [head, *(list(row) for row in zip(*(column.tolist() for column in columns), strict=True))])

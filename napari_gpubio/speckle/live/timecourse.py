@@ -1,6 +1,5 @@
 """Live time courses of regions: K^2, flow relative to a baseline, and events."""
 
-import csv
 import math
 import os
 import threading
@@ -12,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import atomic_write
+from napari_gpubio.core.files import write_rows
 from napari_gpubio.speckle.indices import relative_flow
 
 Array = npt.NDArray[np.float64]
@@ -171,8 +170,7 @@ class TimeCourse:
         InvalidInput
             If the file cannot be written; an existing file is then unchanged.
         """
-        with atomic_write(path) as part, part.open("w", encoding="utf-8", newline="") as file:
-            csv.writer(file).writerows(self._rows())
+        write_rows(path, self._rows())
 
     def _rows(self) -> list[list[Any]]:
         times, regions = self.times_s, self.regions

@@ -1,6 +1,5 @@
 """A connectome: which regions each fiber connects, from which every matrix is made."""
 
-import csv
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -12,7 +11,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.archives import opened_npz
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import atomic_write, existing_file
+from napari_gpubio.core.files import atomic_write, existing_file, write_rows
 from napari_gpubio.core.foreign import json_of
 from napari_gpubio.tracts.model import Tractogram
 
@@ -192,11 +191,9 @@ class Connectome:
 
     def save_csv(self, path: str | Path, matrix: npt.NDArray[np.float64]) -> None:
         """Write a matrix as CSV, with the names of the regions in the first row and column; NaN is left empty."""
-        with atomic_write(path) as part, part.open("w", newline="", encoding="utf-8") as file:
-            rows = csv.writer(file)
-            rows.writerow(["", *self.names])
-            for name, values in zip(self.names, matrix, strict=True):
-                rows.writerow([name, *("" if np.isnan(value) else f"{value:.9g}" for value in values)])
+        cells = (("" if np.isnan(value) else f"{value:.9g}" for value in values) for values in matrix)
+        rows = [[name, *row] for name, row in zip(self.names, cells, strict=True)]
+        write_rows(path, [["", *self.names], *rows])
 
     def _weights(self, weights: npt.ArrayLike | None) -> npt.NDArray[np.float64]:
         count = len(self.numbers[LENGTH])

@@ -23,7 +23,7 @@ from napari_gpubio.gui.labels import Label
 from napari_gpubio.gui.layers import LayerListener
 from napari_gpubio.gui.lines.sampling import title_of
 from napari_gpubio.gui.looks import RangeFilter, filter_of, set_filter
-from napari_gpubio.gui.plots import ThemedPlot
+from napari_gpubio.gui.plots import Axis, ThemedPlot
 from napari_gpubio.gui.results import ResultBox
 from napari_gpubio.gui.streamlines.color_box import ColorByBox
 from napari_gpubio.tracts.gui.numbers import READABLE, fiber_numbers, picked_numbers
@@ -36,6 +36,13 @@ _LEAST_PLAIN = 1e-3  # smaller numbers are written with a power of ten
 _ALL_ALPHA = 70  # of 255: the bars of all fibers, behind those of the shown ones
 MEASURES = ("length_mm", "mean_fa", "mean_fod", "alignment", "alignment_fa", "speed", "drift")
 TABLES = "Comma-separated values (*.csv)"
+
+
+class FiberCountPlot(ThemedPlot):
+    """Bars of how many fibers have a value."""
+
+    left = Axis(title="fibers")
+    grid = False
 
 
 class FiberBox(ResultBox):
@@ -138,13 +145,11 @@ class FiberBox(ResultBox):
         self.show_numbers(rows, findings)
 
     def _build(self) -> None:
-        self._plot = ThemedPlot(self, grid=False)
+        self._plot = FiberCountPlot(self)
         self._plot.setFixedHeight(_PLOT_HEIGHT)
         self._plot.setToolTip("Bright bars: the fibers that are shown. Faint bars: all fibers.")
         self._plot.plotItem.layout.setContentsMargins(1, 1, 1, 8)  # the title of the axis hangs out at the bottom
-        self._plot.setLabel("left", "fibers")
         self._plot.setMouseEnabled(x=False, y=False)
-        self._plot.hideButtons()
         self._color = ColorByBox(lambda: self._viewer.layers, READABLE, self)
         self._bar = Label(self)
         self._limits = Label(self)

@@ -1,6 +1,5 @@
 """The answer to how two regions are connected: distinct routes, their fibers and numbers."""
 
-import csv
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import atomic_write
+from napari_gpubio.core.files import write_rows
 from napari_gpubio.tracts.model import Tractogram
 from napari_gpubio.tracts.settings import StopReason
 
@@ -152,10 +151,7 @@ class Routes:
     def save_csv(self, path: str | Path, sort_by: str = "score", *, descending: bool = True) -> None:
         """Write the table as CSV, with a header of names; InvalidInput if it cannot be written."""
         rows = self.table(sort_by, descending=descending)
-        with atomic_write(path) as part, part.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, list(COLUMNS))
-            writer.writeheader()
-            writer.writerows(rows)
+        write_rows(path, [COLUMNS, *([row[name] for name in COLUMNS] for row in rows)])
 
     @property
     def message(self) -> str:

@@ -1,6 +1,7 @@
 """What the tests of the dock widget share: a dose that rises along x, two organs, and what a user does."""
 
 import numpy as np
+import pyqtgraph
 from PIL import Image
 
 from napari_gpubio.core.napari_io import series_layer
@@ -156,3 +157,19 @@ def colors_in(path, columns=slice(None)):
     """The colors in some columns of an image file, as ``#rrggbb``."""
     red, green, blue = np.moveaxis(np.asarray(Image.open(path).convert("RGB"), np.uint32)[::3, columns], -1, 0)
     return {f"#{code:06x}" for code in np.unique(red << 16 | green << 8 | blue).tolist()}
+
+
+def drawn_items(plot):
+    """pyqtgraph's items of the curves of a plot."""
+    return [item for item in plot.plotItem.items if type(item) is pyqtgraph.PlotCurveItem]
+
+
+def drawn_points(plot):
+    """Positions and volumes of each curve as it is drawn, with fewer points than it has."""
+    return [item.getData() for item in drawn_items(plot)]
+
+
+def drawn_bands(plot):
+    """Positions and volumes of both borders of each band, or None where none is drawn."""
+    bands = [item for item in plot.plotItem.items if isinstance(item, pyqtgraph.FillBetweenItem)]
+    return [tuple(side.getData() for side in band.curves) if band.isVisible() else None for band in bands]

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tests.dose.gui.panel_samples import drawn_points
 from tests.sentences import says
 
 
@@ -57,7 +58,7 @@ def test_light_is_scaled_by_power_and_time(user, viewer, panel):
 
 
 def drawn(panel, number=0):
-    return panel.plot.drawn_points[number]
+    return drawn_points(panel.plot)[number]
 
 
 def test_axes_are_relative_or_absolute_each(user, filled_panel):

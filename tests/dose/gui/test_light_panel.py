@@ -11,7 +11,16 @@ from napari_gpubio.core.quantity import Quantity, quantity_metadata
 from napari_gpubio.dose import Dose, dvh
 from napari_gpubio.dose.io import read_curves_csv
 from tests.dock_widgets import save_scripts_as, script_of, shown_by_script
-from tests.dose.gui.panel_samples import AFFINE, SETTINGS, SHAPE, highlighted, label_values, organs
+from tests.dose.gui.panel_samples import (
+    AFFINE,
+    SETTINGS,
+    SHAPE,
+    drawn_bands,
+    drawn_points,
+    highlighted,
+    label_values,
+    organs,
+)
 from tests.dose.samples import ROTATION, affine_of
 
 OBLIQUE = affine_of((2.0, 2.0, 3.0), (-9, -9, -15), ROTATION)
@@ -177,7 +186,7 @@ def test_volume_without_light_is_told_in_legend_and_table(user, light_user):
     assert f"{share:.3g} % zero" in panel.legend.label.text().replace("&nbsp;", " ")
     assert panel.table.titles[-1] == "Zero[%]"
     assert float(user.cells(0)[-1]) == pytest.approx(share, rel=1e-3)
-    x, y = panel.plot.drawn_points[0]
+    x, y = drawn_points(panel.plot)[0]
     assert x[0] > -9  # a logarithmic axis does not begin at 0
     assert y[0] == pytest.approx(100 - share)
 
@@ -224,7 +233,7 @@ def test_a_band_is_drawn_from_what_the_layer_carries(user, light_user):
     for layer, words, width in ((halves, "from two halves of the photons", 0.1), (errors, "the widest", 0.2)):
         panel.inputs_box.dose_box.choose(layer)
         user.settle()
-        (low, at), (high, _) = panel.plot.drawn_bands[0]
+        (low, at), (high, _) = drawn_bands(panel.plot)[0]
         middle = np.searchsorted(-at, -40.0)
         center = np.log10(user.curve("lung").dose_at_percent(at[middle]))
         assert center - low[middle] == pytest.approx(width / np.log(10), rel=0.3)
@@ -233,7 +242,7 @@ def test_a_band_is_drawn_from_what_the_layer_carries(user, light_user):
         assert "± " in panel.table.table.item(0, 2).toolTip()
     panel.inputs_box.dose_box.choose(plain)
     user.settle()
-    assert panel.plot.drawn_bands == [None, None]
+    assert drawn_bands(panel.plot) == [None, None]
     assert "shaded" not in panel.legend.label.text()
 
 
@@ -251,7 +260,7 @@ def test_a_band_follows_the_brush(user, light_user):
     assert curve.band.high.mean == pytest.approx(1.1 * curve.dvh.mean, rel=1e-3)
     panel.axes_box.kind.setCurrentIndex(1)  # differential: no band
     user.settle()
-    assert panel.plot.drawn_bands == [None, None]
+    assert drawn_bands(panel.plot) == [None, None]
 
 
 # -- Copy as Python ---------------------------------------------------------------------------------------------------

@@ -20,8 +20,13 @@ from napari_gpubio.dose.gui.curves import (
     thin_points,
 )
 from napari_gpubio.dose.gui.legend import LegendStrip, draw_legend, legend_width
-from napari_gpubio.dose.gui.plot import DoseAxis, DvhPlot
-from tests.dose.gui.panel_samples import colors_in
+from napari_gpubio.dose.gui.plot import DvhPlot
+from napari_gpubio.gui.plots import DecadeAxis
+from tests.dose.gui.panel_samples import (
+    colors_in,
+    drawn_items,
+    drawn_points,
+)
 from tests.dose.samples import ramp
 
 COUNTS = pytest.mark.parametrize("count", [3, 9, 30])
@@ -77,7 +82,7 @@ def test_a_name_is_pointed_at_and_clicked(qtbot):
 
 def test_the_curve_of_a_name_is_drawn_thicker(filled_panel):
     def widths():
-        return filled_panel.plot.line_widths
+        return [item.opts["pen"].width() for item in drawn_items(filled_panel.plot)]
 
     before = widths()
     filled_panel.legend.name_hovered.emit(1)
@@ -141,10 +146,10 @@ def test_zooming_in_draws_more_points(qtbot):
     qtbot.addWidget(plot)
     fine = replace(one.dvh, doses=np.linspace(10, 20, 3001), volumes_cc=np.linspace(5, 0, 3001))
     plot.draw_curves([replace(one, dvh=fine)], Axes(unit="Gy"), 0.0, np.empty(0))
-    points = [len(plot.drawn_points[0][0])]
+    points = [len(drawn_points(plot)[0][0])]
     for left, right in ((0.0, 20.0), (14.0, 15.0), (0.0, 20.0)):
         plot.setXRange(left, right)
-        points.append(len(plot.drawn_points[0][0]))
+        points.append(len(drawn_points(plot)[0][0]))
     assert points[0] == points[1] == points[3] < 600
     assert points[2] > 3000 * 0.99
 
@@ -225,8 +230,7 @@ def test_intervals_hold_every_dose(logarithmic, least):
 
 
 def test_ticks_of_a_logarithmic_axis_say_what_they_stand_for():
-    axis = DoseAxis("bottom")
-    axis.logarithmic = True
+    axis = DecadeAxis("bottom", DvhPlot.bottom.plain)
     axis.setRange(-3.2, 4.5)
     assert axis.tickStrings([-3.0, -1.0, 0.0, 3.0, 4.0], 1.0, 1.0) == ["10⁻³", "0.1", "1", "1000", "10⁴"]
     axis.setRange(-1.0, 1.0)

@@ -12,10 +12,11 @@ from qtpy.QtWidgets import QApplication, QComboBox, QDockWidget
 
 from napari_gpubio.core.numbers import number_text
 from napari_gpubio.core.space import apply_affine
+from napari_gpubio.gui.plots import DecadeAxis
 from napari_gpubio.gui.theme import CURVES
 from napari_gpubio.light.gui.displayed import DisplayOptions, display_voxels
 from napari_gpubio.light.gui.plots import TITLE, PlotController, PlotWindow
-from napari_gpubio.light.gui.plots_axes import DecadeAxis, LogPlot
+from napari_gpubio.light.gui.plots_axes import LogPlot
 from napari_gpubio.light.gui.plots_detectors import NONE, NOTHING, few_text
 from napari_gpubio.light.gui.plots_profile import DRAW, DRAWN, EMPTY
 from napari_gpubio.light.model import Domain

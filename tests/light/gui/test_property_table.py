@@ -10,8 +10,8 @@ from qtpy.QtWidgets import QApplication
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.gui import property_table
-from napari_gpubio.light.gui.optical_model import LABEL_COLUMNS, NO_LABELS
-from napari_gpubio.light.gui.optical_rows import TYPED
+from napari_gpubio.light.gui.optical_model import NO_LABELS
+from napari_gpubio.light.gui.optical_rows import LABEL_COLUMNS, TYPED
 from napari_gpubio.light.io.table import read_table
 from napari_gpubio.light.model import Medium
 from napari_gpubio.light.tissue import HEAD_TABLES, head_media, preset, preset_recipe

@@ -21,9 +21,10 @@ from napari_gpubio.gui.connections import Connections, connect_all, single_shot
 from napari_gpubio.gui.forms import ParamForm
 from napari_gpubio.gui.layers import LayerBox, LayerListener
 from napari_gpubio.gui.panel import EnginePanel, heading
-from napari_gpubio.gui.ranked_table import RankedColumn, RankedTable
+from napari_gpubio.gui.ranked_table import RankedTable
 from napari_gpubio.gui.results import ResultBox
 from napari_gpubio.gui.streamlines import Streamlines
+from napari_gpubio.gui.typed_rows import Column
 from napari_gpubio.tracts.bundles.settings import ProfileSettings
 from napari_gpubio.tracts.gui.fibers import NO_FIBERS, fiber_offers, fibers_of
 from napari_gpubio.tracts.gui.profiles.plot import Band, ProfilePlot
@@ -37,13 +38,13 @@ if TYPE_CHECKING:
     import napari.viewer
 
 COLUMNS = (
-    RankedColumn("bundle", "Bundle", "Layer of its fibers"),
-    RankedColumn("fibers", "Fibers", "Fibers that are shown"),
-    RankedColumn("volume_mm3", "Volume (mm³)", "Of the voxels that fibers pass"),
-    RankedColumn("length_mm_mean", "Length (mm)", "Mean length"),
-    RankedColumn("length_mm_sd", "± SD", "Standard deviation of the length"),
-    RankedColumn("image_mean", "Image", "Mean of the image along all fibers"),
-    RankedColumn("image_sd", "± SD", "Standard deviation of the image along all fibers"),
+    Column("bundle", "Bundle", "Layer of its fibers"),
+    Column("fibers", "Fibers", "Fibers that are shown"),
+    Column("volume_mm3", "Volume (mm³)", "Of the voxels that fibers pass"),
+    Column("length_mm_mean", "Length (mm)", "Mean length"),
+    Column("length_mm_sd", "± SD", "Standard deviation of the length"),
+    Column("image_mean", "Image", "Mean of the image along all fibers"),
+    Column("image_sd", "± SD", "Standard deviation of the image along all fibers"),
 )
 FOLLOW_MS = 200  # after a change
 NO_IMAGE = "there is no image to average; open one, or fit tensors and take their FA"

@@ -5,10 +5,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pyqtgraph
 from qtpy.QtWidgets import QWidget
 
-from napari_gpubio.gui.plots import ThemedPlot
+from napari_gpubio.gui.plots import Axis, ThemedPlot
 
 _HEIGHT = 240  # pixels
 
@@ -24,12 +23,12 @@ class Band(NamedTuple):
 class ProfilePlot(ThemedPlot):
     """Draws values along bundles."""
 
+    bottom = Axis(title="place along the bundle (%)")
+
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.curves: dict[str, Any] = {}  # pyqtgraph's items, by bundle
-        self.hideButtons()
         self.setMinimumHeight(_HEIGHT)
-        self.setLabel("bottom", "place along the bundle (%)")
 
     def draw(self, bands: Mapping[str, Band], colors: Mapping[str, str], quantity: str) -> None:
         """Draw profiles by bundle, each in its color; ``quantity``: what they are of, with its unit."""
@@ -38,6 +37,5 @@ class ProfilePlot(ThemedPlot):
         for name, band in bands.items():
             places = np.linspace(0.0, 100.0, len(band.curve))
             self.add_band(places, band.low, band.high, colors[name])
-            pen = pyqtgraph.mkPen(colors[name], width=2)
-            self.curves[name] = self.plot(places, band.curve, pen=pen, connect="finite")
+            self.curves[name] = self.add_curve(places, band.curve, color=colors[name], width=2)
         self.setLabel("left", quantity)

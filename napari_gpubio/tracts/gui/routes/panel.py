@@ -24,9 +24,10 @@ from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.lines import Lines
 from napari_gpubio.gui.panel import EnginePanel, heading
 from napari_gpubio.gui.picking import FiberTool
-from napari_gpubio.gui.ranked_table import RankedColumn, RankedTable
+from napari_gpubio.gui.ranked_table import RankedTable
 from napari_gpubio.gui.results import ResultBox, Saving
 from napari_gpubio.gui.streamlines import Streamlines
+from napari_gpubio.gui.typed_rows import Column
 from napari_gpubio.tracts.directions import Directions
 from napari_gpubio.tracts.fods.model import FodField
 from napari_gpubio.tracts.gui.fibers import TRACTOGRAMS, fiber_layer, pack_fibers
@@ -61,17 +62,17 @@ if TYPE_CHECKING:
     import napari.viewer
 
 COLUMNS = (
-    RankedColumn("route", "Route", "Number of the route; click to see it alone"),
-    RankedColumn("score", "Score", "Alignment × FA, less by a factor of e for each mm from the classic streamlines"),
-    RankedColumn("fibers", "Fibers", "Fibers that take this route"),
-    RankedColumn("length_mm", "Length (mm)", "Length of the best fiber"),
-    RankedColumn("alignment_fa", "Align. × FA", "Mean of |cos| of the angle with the tensors' direction, times FA"),
-    RankedColumn("eudx_distance_mm", "To EuDX (mm)", "Mean distance from the classic streamlines of the same seeds"),
-    RankedColumn("speed", "L / L_R", "Length over length in the metric, the classical measure of connectivity"),
-    RankedColumn("riemannian_length_mm", "L_R (mm)", "Length in the metric, at unit diffusivity 1e-3 mm²/s"),
-    RankedColumn("weakest_link", "Weakest link", "Largest local cost on the way: length in the metric per mm"),
-    RankedColumn("solved", "Solved", "Fibers that the two-point solver made of near misses"),
-    RankedColumn("drift", "Drift", "Largest relative change of g(v, v): numerical quality"),
+    Column("route", "Route", "Number of the route; click to see it alone"),
+    Column("score", "Score", "Alignment × FA, less by a factor of e for each mm from the classic streamlines"),
+    Column("fibers", "Fibers", "Fibers that take this route"),
+    Column("length_mm", "Length (mm)", "Length of the best fiber"),
+    Column("alignment_fa", "Align. × FA", "Mean of |cos| of the angle with the tensors' direction, times FA"),
+    Column("eudx_distance_mm", "To EuDX (mm)", "Mean distance from the classic streamlines of the same seeds"),
+    Column("speed", "L / L_R", "Length over length in the metric, the classical measure of connectivity"),
+    Column("riemannian_length_mm", "L_R (mm)", "Length in the metric, at unit diffusivity 1e-3 mm²/s"),
+    Column("weakest_link", "Weakest link", "Largest local cost on the way: length in the metric per mm"),
+    Column("solved", "Solved", "Fibers that the two-point solver made of near misses"),
+    Column("drift", "Drift", "Largest relative change of g(v, v): numerical quality"),
 )
 
 

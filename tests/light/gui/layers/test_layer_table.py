@@ -8,8 +8,7 @@ from qtpy.QtWidgets import QApplication
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.gui import optical_table
 from napari_gpubio.light.gui.layer_table import LayerTable, medium_of
-from napari_gpubio.light.gui.optical_model import LAYER_COLUMNS
-from napari_gpubio.light.gui.optical_rows import LayerRow
+from napari_gpubio.light.gui.optical_rows import LAYER_COLUMNS, LayerRow
 from napari_gpubio.light.layers.model import Layer, LayeredMedium
 from napari_gpubio.light.layers.napari_io import LAYER_COLORS
 from napari_gpubio.light.layers.presets import preset as layered_preset
