@@ -4,7 +4,6 @@ import functools
 from dataclasses import dataclass
 from typing import Any
 
-from napari_gpubio.core.operations.kinds import MadeOf
 from napari_gpubio.core.operations.records import Ref, Told, given
 from napari_gpubio.core.operations.volumes import Volume
 from napari_gpubio.core.settings import part
@@ -30,7 +29,7 @@ _COLUMNS = ("number", "estimate", "low", "high", "fit", "bias")
 
 
 @dataclass(frozen=True, eq=False)
-class Certainty(MadeOf, main="bootstrap"):
+class Certainty:
     """What a bootstrap finds.
 
     Parameters
@@ -66,6 +65,11 @@ class Certainty(MadeOf, main="bootstrap"):
         found = self.bootstrap
         rows = [(n, *found.interval(n, _LEVEL), found.of_fit(n), found.bias(n)) for n in found.numbers]
         return Table(_COLUMNS, tuple(rows))
+
+    @property
+    def complete(self) -> bool:
+        """Whether all of it was done."""
+        return self.bootstrap.complete
 
 
 _MADE = {"probability": Volume, "fibers": Tractogram, "repeats": Tractogram, "intervals": Table}
