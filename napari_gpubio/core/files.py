@@ -293,10 +293,15 @@ def file_checksum(path: str | os.PathLike[str], *, whole: bool = False) -> str:
     return found if whole and state.st_size > WHOLE_BYTES else _checksums.setdefault(key, found)
 
 
+def files_that_count(folder: Path) -> list[Path]:
+    """Return the files of a folder that its checksum is of: frames of TIFF, or all where there are none."""
+    files = sorted(path for path in folder.iterdir() if path.is_file() and path.name[0] != ".")
+    return [path for path in files if path.suffix.lower() in TIFF_FRAMES] or files
+
+
 def _folder_checksum(folder: Path, *, whole: bool) -> str:
     digest, prefixes = hashlib.sha256(), set[str]()
-    files = sorted(path for path in folder.iterdir() if path.is_file() and path.name[0] != ".")
-    for one in [path for path in files if path.suffix.lower() in TIFF_FRAMES] or files:
+    for one in files_that_count(folder):
         checksum = file_checksum(one, whole=whole)
         prefixes.add(checksum.partition(":")[0] + ":")
         digest.update(f"{one.name}\0{checksum}\n".encode(errors="surrogatepass"))

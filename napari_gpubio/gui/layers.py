@@ -240,6 +240,7 @@ class LayerBox(ElidedComboBox, Follower):
         """Choose a layer, if it is in the list."""
         index = self._index_of(layer)
         if index >= 0:
+            self._chosen = self.itemData(index)  # also while signals are blocked
             self.setCurrentIndex(index)
 
     def choose_where(self, fits: Callable[[Any], bool]) -> bool:

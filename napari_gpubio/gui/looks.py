@@ -141,9 +141,10 @@ def display_of(layer: Any) -> tuple[tuple[str, Any], ...]:
 
 def _plane_of(layer: Any) -> str | None:
     """What sessions know a plane by whose values are those of a volume."""
-    record = record_of(layer) if layer.ndim == 2 and isinstance(layer, Image | Labels) else None
-    is_plane = layer.ndim == 2 and (record is None or issubclass(record.kind, Volume))
-    return PLANE if is_plane else None
+    if layer.ndim != 2 or not isinstance(layer, Image | Labels):
+        return None
+    record = record_of(layer)
+    return PLANE if record is None or issubclass(record.kind, Volume) else None
 
 
 def _has_lines(layer: Any) -> bool:

@@ -208,7 +208,11 @@ class ResultBox(QWidget, Follower):
         """Add a button that asks for a file and writes it; ``make`` returns the name to offer, and what writes."""
 
         def save() -> None:
-            name, write = make()
+            try:
+                name, write = make()
+            except GpuBioError as error:
+                self.files.error_occurred.emit(str(error))
+                return
             self.files.ask_to_write(text.removesuffix("…"), filters, name, lambda: write)
 
         self.add_button(text, tip, save)

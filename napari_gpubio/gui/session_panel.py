@@ -90,7 +90,7 @@ class SessionPanel(EnginePanel):
             shown = yield from shown_steps(taken)
             state = State((*shown, *waiting), tuple((name, make()) for name, make in drafts), view)
             yield Step(1, 1, f"writing {path.name}")
-            operations = [one.output.of for one in state.shown]
+            operations = [*(one.output.of for one in state.shown), *(draft for _, draft in state.drafts)]
             files = [one for one in files_of(*operations) if one.path == one.place]  # others could not be read
             save_session(path, state, embed=files if embeds else ())
             return state
@@ -234,4 +234,11 @@ def _drafts(viewer: Any) -> tuple[list[tuple[str, Callable[[], Operation]]], lis
 def _show_drafts(viewer: Any, state: State) -> list[str]:
     """Show drafts in the panels that are open; returns the names of those that are not."""
     panels = {words_of(type(panel)): panel for panel in panels_of(viewer)}
-    return [name for name, draft in state.drafts if name not in panels or not panels[name].show_draft(draft)]
+    return [name for name, draft in state.drafts if name not in panels or not _shows(panels[name], draft)]
+
+
+def _shows(panel: EnginePanel, draft: Operation) -> bool:
+    try:
+        return panel.show_draft(draft)
+    except GpuBioError:  # such as too little memory for what it needs
+        return False

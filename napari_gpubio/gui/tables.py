@@ -225,6 +225,7 @@ def copied_text(model: CellModel[Any], cells: Collection[Place]) -> str:
     """Return the smallest block that holds the cells, with all digits, in the unit on screen."""
     if not cells:
         return ""
+    cells = set(cells)
     lines = [[_cell_text(model, (row, column), cells) for column in _span(cells, 1)] for row in _span(cells, 0)]
     return delimited(lines, "\t")
 

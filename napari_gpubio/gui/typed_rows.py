@@ -112,7 +112,7 @@ class TypedRow:
         if isinstance(value, float) and math.isfinite(value):
             _, factor = self.column(name).shown_in(unit)
             text = f"{shown_number(value, factor):.{self.figures}g}"
-            return text.replace("e-0", "e-").replace("e+0", "e")
+            return text.replace("e-0", "e-").replace("e+0", "e").replace("e+", "e")
         return self.text(name, unit)
 
     def with_text(self, name: str, text: str, unit: str = "") -> Self:
@@ -162,9 +162,10 @@ class TypedRow:
             return ", which is not a number; type one, such as 0.5"
         if not math.isfinite(value):
             return "; type a finite number"
-        info, shown = self.infos[name], f" {self.column(name).shown_in(unit)[0]}".rstrip()
+        info, (word, factor) = self.infos[name], self.column(name).shown_in(unit)
+        shown = f" {word}".rstrip()
         if info.minimum is not None and value < info.minimum:
-            return f"{shown}; it must be at least {info.minimum:g}{shown}"
+            return f"{shown}; it must be at least {shown_number(info.minimum, factor):g}{shown}"
         if info.maximum is not None and value > info.maximum:
-            return f"{shown}; it must be at most {info.maximum:g}{shown}"
+            return f"{shown}; it must be at most {shown_number(info.maximum, factor):g}{shown}"
         return ""

@@ -5,7 +5,7 @@ from collections.abc import Generator
 from functools import partial
 from typing import Any
 
-from napari_gpubio.core.device import choose_device
+from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.napari_io import KEY, LayerData, carried, volume_layer
@@ -19,7 +19,7 @@ from napari_gpubio.core.quantity import quantity_metadata
 from napari_gpubio.core.steps import Step
 from napari_gpubio.core.text import file_name
 from napari_gpubio.gui.actions import MADE_OF, ResultAction, ResultContext
-from napari_gpubio.light.gui.displayed import fluence_of
+from napari_gpubio.light.gui.displayed import fluence_of, kind_of_device
 from napari_gpubio.light.gui.views import SENSITIVITY_STYLE, fading
 from napari_gpubio.light.guide import guided_steps
 from napari_gpubio.light.napari_io import decade_limits, label_properties, log_name
@@ -41,10 +41,16 @@ _Cleaned = tuple[LayerData, CleanFluence | None] | None  # a layer, and what mad
 def _run_steps(context: ResultContext) -> Generator[Step, None, Operation | None]:
     """The operation of a result, which is kept for what is made of it; None of a result that was stopped."""
     operation = context.operation() if context.result.complete else None
-    device = choose_device(context.panel.device)
+    device = _device(context)
     if operation is not None and STORE.result(operation, device.kind) is None:  # as after a quick run
         STORE.keep(operation, device.kind, (yield from guided_steps(_made(context.result), device=device)))
     return operation
+
+
+def _device(context: ResultContext) -> Device:
+    """The device that is chosen, if it is of the kind that the result was made on, which else would be made again."""
+    chosen, kind = choose_device(context.panel.device), kind_of_device(context.result)
+    return chosen if chosen.kind == kind else choose_device(kind)
 
 
 def _made(result: LightResult) -> Generator[Step, None, LightResult]:
@@ -68,7 +74,7 @@ def clean(context: ResultContext) -> None:
 
 
 def _cleaning_steps(context: ResultContext, stop: threading.Event) -> Generator[Step, None, _Cleaned]:
-    unit, device, run = context.options.unit, context.panel.device, (yield from _run_steps(context))
+    unit, device, run = context.options.unit, _device(context), (yield from _run_steps(context))
     operation = None if run is None else CleanFluence(run=run, unit=unit.name, factor=unit.factor)
     if operation is None:
         made = yield from clean_volume_steps(context.result, unit=unit, device=device, stop=stop)
@@ -157,7 +163,7 @@ def _shown_steps(context: ResultContext) -> Generator[Step, None, LogOf | None]:
     if (run := (yield from _run_steps(context))) is None:
         return None
     shown = LogOf(volume=fluence_of(run, context.result.settings.gate_count, context.options))
-    yield from run_steps(shown, device=context.panel.device)
+    yield from run_steps(shown, device=_device(context))
     return shown
 
 

@@ -152,6 +152,12 @@ def path_from(home: Path, path: str) -> str:
     return full.relative_to(home).as_posix() if full.is_relative_to(home) else os.fspath(full)
 
 
+def is_remote(path: str) -> bool:
+    """Whether a path, as `path_from` tells it, leads to the network, on any system."""
+    plain = path.removeprefix(_SAMPLE).replace("\\", "/")
+    return plain.startswith("//") or "://" in plain
+
+
 def path_at(home: Path, path: str) -> Path:
     """Return where a path leads that `path_from` has told; InvalidInput if it is of a sample that is not there."""
     return sample_path(path.removeprefix(_SAMPLE)) if path.startswith(_SAMPLE) else home / path

@@ -175,6 +175,14 @@ def _leaves(value: Any) -> Iterator[Any]:
         yield value
 
 
-def nbytes_of(value: Any) -> int:
-    """Bytes of the arrays of a result that are in memory."""
-    return sum(one.nbytes for one in _leaves(value) if isinstance(one, np.ndarray) and map_of(one) is None)
+def sizes_of(value: Any) -> dict[int, int]:
+    """Return the bytes of each array of a result that is in memory, by the identity of the array that owns them."""
+    arrays = (one for one in _leaves(value) if isinstance(one, np.ndarray) and map_of(one) is None)
+    return {id(owner): owner.nbytes for owner in map(_owner_of, arrays)}
+
+
+def _owner_of(array: Any) -> Any:
+    """The array whose memory an array is a view of, or itself."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array

@@ -8,7 +8,7 @@ from typing import Any
 
 from napari_gpubio.core.command_line import Writing, check_outputs, draw_progress
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.operations.commands import RECORD_ENDING
+from napari_gpubio.core.operations.command_inputs import RECORD_ENDING
 from napari_gpubio.core.operations.files import read_record
 from napari_gpubio.core.operations.graphs import ancestry, changed_fields, difference
 from napari_gpubio.core.operations.kinds import kind_registered
@@ -50,6 +50,8 @@ def _opened(options: argparse.Namespace) -> State:
     """What a file holds: a session, or a record, whose results have no digests to compare."""
     path: Path = options.file
     if path.suffix.lower() == RECORD_ENDING and not path.is_dir():
+        if options.allow:
+            raise InvalidInput(f"{path.name} is a record, whose files may lie anywhere; leave --allow out")
         operation = read_record(path)
         return State(
             tuple(Shown(operation.output(name), f"{operation.title} {name}", "", "") for name in operation.makes)
@@ -113,12 +115,14 @@ def _compare(options: argparse.Namespace) -> int:
             f"{options.file.name} is a record, which has no results; give a second record to compare with"
         )
     for one in state.shown:
-        if not one.digest:
-            note(f"{one_line(one.name)} was saved without a digest, and is not compared")
+        if not one.digest or not one.complete:
+            why = "without a digest" if one.complete else "when it had been stopped"
+            note(f"{one_line(one.name)} was saved {why}, and is not compared")
     known = dataclasses.replace(state, shown=tuple(one for one in state.shown if one.digest))
     for one, now in rerun(known, device=options.device, progress=draw_progress):
-        same[one.name] = now == one.digest
-        told = "same" if same[one.name] else f"differs ({one.digest[:_SHOWN]}, now {now[:_SHOWN]}; {one.software})"
+        is_same = now == one.digest
+        same[one.name] = same.get(one.name, True) and is_same  # two may have one name
+        told = "same" if is_same else f"differs ({one.digest[:_SHOWN]}, now {now[:_SHOWN]}; {one.software})"
         show_at_once(f"{one_line(one.name)}: {told}")
     measured(same=same)
     return int(not all(same.values()))

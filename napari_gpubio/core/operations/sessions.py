@@ -17,16 +17,24 @@ import tempfile
 import zipfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path, PureWindowsPath
+from pathlib import Path
 from typing import Any
 
 from napari_gpubio.core.archives import opened_npz, read_npy
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import SAMPLED, atomic_folder, atomic_write, file_checksum, sample_folders
+from napari_gpubio.core.files import (
+    SAMPLED,
+    atomic_folder,
+    atomic_write,
+    file_checksum,
+    files_that_count,
+    fingerprint,
+    sample_folders,
+)
 from napari_gpubio.core.foreign import existing_json
 from napari_gpubio.core.operations.arrays import array_checksum, write_array
-from napari_gpubio.core.operations.files import MOST_BYTES, from_graph, graph, path_at, path_from, with_paths
+from napari_gpubio.core.operations.files import MOST_BYTES, from_graph, graph, is_remote, path_at, path_from, with_paths
 from napari_gpubio.core.operations.graphs import ancestry, held_in, own_values
 from napari_gpubio.core.operations.kinds import digest
 from napari_gpubio.core.operations.records import UNREAD, File, Held, Operation, Output
@@ -40,6 +48,7 @@ FORMAT, VERSION = "napari-gpubio session", 1
 _TEXT, _ARRAYS, _FILES = "session", "arrays", "files"
 _MOST_ROWS, _SHOWN, _DEEPEST = 10_000, 60, 4
 _EMBEDDED = "embedded: "  # begins the path of a file in the session
+_NO_NAME = re.compile(r'[/\\:*?"<>|\0]')  # what no name of a file has on every system
 _ROW: dict[str, type] = {"name": str, "device": str, "digest": str, "complete": bool, "software": str}
 _PLAIN = (str, int, float, bool, type(None))
 
@@ -71,11 +80,11 @@ def save_session(path: str | Path, state: State, store: Store = STORE, *, embed:
     text = json.dumps(data, indent=1, allow_nan=False, ensure_ascii=False)
     arrays = {checksum: store.array(Held(checksum)) for checksum in sorted(held_in(every))}
     files = dict(pair for own in places.values() for path, inside in own.items() for pair in _embedded(path, inside))
-    for one in embed:
+    for one in (one for made in ancestry(*every) for one in own_values(made, File) if one in embed):
         if file_checksum(one.path, whole=not one.checksum.startswith(SAMPLED)) != one.checksum:
             raise InvalidInput(f"{Path(one.path).name} has changed and cannot be embedded as it was; restore it")
     if path.suffix.lower() == ".zip":
-        with atomic_write(path) as part, zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
+        with atomic_write(path) as part, _archive(part) as archive:
             archive.writestr(f"{_TEXT}.json", text.encode(errors="surrogatepass"))
             for checksum, array in arrays.items():
                 with archive.open(f"{_ARRAYS}/{checksum}.npy", "w", force_zip64=True) as stream:
@@ -92,6 +101,10 @@ def save_session(path: str | Path, state: State, store: Store = STORE, *, embed:
         for inside, source in files.items():
             (folder / inside).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, folder / inside)
+
+
+def _archive(path: Path) -> zipfile.ZipFile:
+    return zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False)  # files may be from before 1980
 
 
 def _operations(state: State) -> list[Operation]:
@@ -133,12 +146,12 @@ def _places(operation: Operation, embed: Collection[File]) -> dict[str, str]:
     files = [one for one in own_values(operation, File) if one in embed]
     if not files:
         return {}
-    home, beside = f"{_FILES}/{files[0].checksum.replace(':', '-')}", Path(files[0].path).absolute().parent
+    home, beside = fingerprint(*(one.checksum for one in files)), Path(files[0].path).absolute().parent
     found = dict[str, str]()
     for number, one in enumerate(files):
         path = Path(one.path).absolute()
-        name = f"{number}/{PureWindowsPath(path.name).name}"
-        found[one.path] = f"{home}/{path.relative_to(beside).as_posix() if path.is_relative_to(beside) else name}"
+        parts = path.relative_to(beside).parts if path.is_relative_to(beside) else (str(number), path.name)
+        found[one.path] = "/".join((_FILES, home, *(_NO_NAME.sub("_", part) for part in parts)))
     return found
 
 
@@ -146,7 +159,7 @@ def _embedded(path: str, inside: str) -> Iterator[tuple[str, Path]]:
     """Names of a file, or of those of a folder, in a session, and where they are."""
     where = Path(path)
     if where.is_dir():
-        yield from ((f"{inside}/{child.name}", child) for child in sorted(where.iterdir()) if child.is_file())
+        yield from ((f"{inside}/{_NO_NAME.sub('_', child.name)}", child) for child in files_that_count(where))
     else:
         yield inside, where
 
@@ -209,9 +222,13 @@ def _unpacked(path: Path) -> Path:
         if size > room:
             raise InvalidInput(f"it unpacks to {size / 2**20:.0f} MB and the disk has {room / 2**20:.0f} MB; make room")
         folder = Path(tempfile.mkdtemp(dir=_temporary_folder()))
-        for name in needed:
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            archive.unpack(name, folder / name)
+        try:
+            for name in needed:
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                archive.unpack(name, folder / name)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
     return folder
 
 
@@ -234,7 +251,7 @@ def _temporary_folder() -> str:
 
 def _is_plain_name(name: str) -> bool:
     """Whether a name is that of a file or folder in the one before it, on every system."""
-    return name not in ("", ".", "..") and not set(name) & set('/\\:*?"<>|\0')
+    return name not in ("", ".", "..") and not _NO_NAME.search(name)
 
 
 def _opened(data: Any, folder: Path, home: Path, roots: Sequence[Path], store: Store) -> Opened:
@@ -273,10 +290,10 @@ def _opened(data: Any, folder: Path, home: Path, roots: Sequence[Path], store: S
 
 def _found(one: File, folder: Path, home: Path, roots: Sequence[Path]) -> Path:
     """Where a file is now; InvalidInput if it is not there, has changed, or may not be read."""
-    if one.path.startswith(("//", "\\\\")) or "://" in one.path:
+    told = one.path.removeprefix(_EMBEDDED)
+    if is_remote(told):
         raise InvalidInput("it lies in the network; copy it, and open the copy")
-    is_inside = one.path.startswith(_EMBEDDED)
-    path = folder / one.path.removeprefix(_EMBEDDED) if is_inside else path_at(home, one.path)
+    path = folder / told if told != one.path else path_at(home, one.path)
     real = path.resolve()
     every = [real, *(child.resolve() for child in real.iterdir())] if real.is_dir() else [real]
     if not all(any(one == root or one.is_relative_to(root) for root in roots) for one in every):

@@ -11,7 +11,7 @@ import psutil
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.memory import map_of
 from napari_gpubio.core.operations.arrays import array_checksum, array_in_file, is_read_later, order_of, size_of
-from napari_gpubio.core.operations.kinds import nbytes_of
+from napari_gpubio.core.operations.kinds import sizes_of
 from napari_gpubio.core.operations.records import Held, Operation, Output, Reading
 
 _MOST_BYTES, _SHARE = 8 << 30, 0.25  # of results that a store keeps, at most: bytes, and of the memory
@@ -33,7 +33,7 @@ class Store:
         self.budget = usual if budget is None else budget
         self.runs = 0  # how many operations were done
         self._arrays: dict[str, Any] = {}
-        self._results: OrderedDict[tuple[str, str], tuple[Any, int]] = OrderedDict()
+        self._results: OrderedDict[tuple[str, str], tuple[Any, dict[int, int]]] = OrderedDict()
         self._lock = threading.Lock()
         self._making: WeakValueDictionary[tuple[str, str], threading.Lock] = WeakValueDictionary()
 
@@ -80,17 +80,22 @@ class Store:
 
     def adopt_arrays(self, other: "Store") -> None:
         """Hold what another store holds, too."""
-        self._arrays |= other._arrays
+        with other._lock:
+            arrays = dict(other._arrays)
+        with self._lock:
+            self._arrays |= arrays
 
     def keep(self, operation: Operation, kind: str, result: Any) -> None:
         """Keep what an operation made on a kind of device; what is read is the same on all of them."""
-        size = nbytes_of(result)
+        sizes = sizes_of(result)
         with self._lock:
-            self._results[_key(operation, kind)] = result, size
-            total = sum(bytes_ for _, bytes_ in self._results.values())
-            while total > self.budget and len(self._results) > 1:
-                _, (_, freed) = self._results.popitem(last=False)
-                total -= freed
+            self._results[_key(operation, kind)] = result, sizes
+            while len(self._results) > 1 and self._nbytes() > self.budget:
+                self._results.popitem(last=False)
+
+    def _nbytes(self) -> int:
+        """Bytes of the results, each array once, which several of them may share."""
+        return sum({id_: size for _, sizes in self._results.values() for id_, size in sizes.items()}.values())
 
     def result(self, operation: Operation, kind: str) -> Any:
         """Return what an operation made on a kind of device, or None if it is not kept."""

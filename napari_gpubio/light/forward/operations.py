@@ -24,7 +24,7 @@ from napari_gpubio.light.forward.io import SUFFIXES, check_format, read_unfinish
 from napari_gpubio.light.forward.model import Head, Probe, TabulatedTissue, head_names, head_tissues, read_probe
 from napari_gpubio.light.forward.place import FARTHEST_MM, place, register
 from napari_gpubio.light.forward.result import ForwardModel
-from napari_gpubio.light.forward.run import forward_model_steps
+from napari_gpubio.light.forward.run import forward_model_steps, wavelengths_of
 from napari_gpubio.light.forward.settings import ForwardSettings
 from napari_gpubio.light.io.bids_nirs import files_beside
 from napari_gpubio.light.io.foreign import check_labels_file
@@ -88,7 +88,10 @@ class OpenProbe(Reading, verb="open-probe", makes={"probe": Probe}):
         return ((name, (x, y, z)) for name, x, y, z in self.landmarks)
 
     def read(self, data: Any) -> Probe:
-        """Read it."""
+        """Read it; InvalidInput if other files lie beside it now."""
+        if {*files_beside(data.file)} != {*data.beside}:
+            names = ", ".join(sorted(one.name for one in files_beside(data.file))) or "nothing"
+            raise InvalidInput(f"beside {data.file.name} lies {names} now, which is not in the record; open it anew")
         probe = read_probe(data.file)
         if self.affine is not None:
             return register(probe, affine=np.array(self.affine))
@@ -189,8 +192,7 @@ class MakeForwardModel(Operation, verb="forward", makes={"model": ForwardModel})
         head, probe = data.head, data.probe
         grid = Volume(array=head.labels, affine=head.affine, name="the head")
         mask, atlas = (None if one is None else array_on_grid(one, grid) for one in (data.mask, data.atlas))
-        if not (wavelengths := self.settings.wavelengths_nm or probe.wavelengths_nm):
-            raise InvalidInput("the probe has no wavelengths; give them (--wavelengths-nm)")
+        wavelengths = wavelengths_of(probe, self.settings)
         placed = place(probe, head.at(wavelengths[0]), farthest_mm=self.farthest_mm, project=self.project)
         found = yield from forward_model_steps(
             head, placed, self.settings, labels=self.labels or None, mask=mask, resume=known, **run
@@ -246,7 +248,7 @@ register_kind(
 register_kind(Head, counts=lambda one: (one.labels, one.affine, one.tissues, one.names, one.outside_n), opens=OpenHead)
 register_kind(
     ForwardModel,
-    counts=lambda one: (one.channels, one.labels, one.voxels, one.parts),
+    counts=lambda one: (one.channels, one.labels, one.voxels, one.parts, one.parcels),
     endings=SUFFIXES,
     write=_write,
     kept_at=_kept_at,

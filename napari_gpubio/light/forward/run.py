@@ -91,7 +91,7 @@ def forward_model_steps(
     (1, ('S1D1',))
     """
     settings, chosen_device = settings or ForwardSettings(), choose_device(device)
-    wavelengths = _wavelengths(probe.probe if isinstance(probe, Placement) else probe, settings)
+    wavelengths = wavelengths_of(probe.probe if isinstance(probe, Placement) else probe, settings)
     first = head.at(wavelengths[0])
     voxels = TissueVoxels(first)
     domains = [first.with_optics(head.media(wavelength)) for wavelength in wavelengths]
@@ -154,10 +154,11 @@ def chosen_columns(
     return np.flatnonzero(wanted)
 
 
-def _wavelengths(probe: Probe, settings: ForwardSettings) -> tuple[float, ...]:
+def wavelengths_of(probe: Probe, settings: ForwardSettings) -> tuple[float, ...]:
+    """Return the wavelengths of a model, nm; InvalidInput if there are none, or one occurs twice."""
     wavelengths = settings.wavelengths_nm or probe.wavelengths_nm
     if not wavelengths:
-        raise InvalidInput("the probe has no wavelengths; give wavelengths_nm (--wavelengths) in the settings")
+        raise InvalidInput("the probe has no wavelengths; give wavelengths_nm (--wavelengths-nm)")
     if len(set(wavelengths)) < len(wavelengths):
         raise InvalidInput(f"a wavelength occurs twice in {', '.join(f'{w:g}' for w in wavelengths)}; give each once")
     return wavelengths

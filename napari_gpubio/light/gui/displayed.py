@@ -93,7 +93,7 @@ def display_voxels(result: LightResult, options: DisplayOptions, made_by: MadeBy
     layers = {"fluence": fluence} | ({"error": error_layer(result, "")} if options.show_error else {})
     if isinstance(made_by, Operation) and result.complete:
         shown = LogOf(volume=fluence_of(made_by, result.settings.gate_count, options))
-        keep_shown(fluence, shown.output(), _kind_of(result))
+        keep_shown(fluence, shown.output(), kind_of_device(result))
     return Displayed(traced=result, result=result, options=options, layers=layers, made_by=made_by)
 
 
@@ -123,12 +123,12 @@ def display_layers(traced: LayeredResult, options: DisplayOptions, made_by: Made
         if isinstance(made_by, Operation) and result.complete:
             shown = under_beam(made_by, dataclasses.replace(options, beam=None) if problem else options)
             layers["fluence"][1]["metadata"][KEY][RECORD] = record_of_output(shown.output("picture"))
-            STORE.keep(shown, _kind_of(result), shown.view_of(result))
+            STORE.keep(shown, kind_of_device(result), shown.view_of(result))
     return Displayed(traced=traced, result=result, options=options, layers=layers, problem=problem, made_by=made_by)
 
 
-def _kind_of(result: LightResult | LayeredResult) -> str:
-    """The kind of device that a result was made on."""
+def kind_of_device(result: LightResult | LayeredResult) -> str:
+    """Return the kind of device that a result was made on."""
     return "cpu" if str(result.parameters.get("device", "cpu")).startswith("cpu") else "cuda"
 
 

@@ -61,9 +61,12 @@ class VoxelDraft:
     detectors: tuple[Detector, ...]
     settings: LightSettings
 
-    def operation(self, domains: "Domains") -> Simulate:
-        """Return the operation; its labels are looked through, and their file, which takes a moment."""
-        tissue = domains.operation(self.volume)
+    def operation(self, domains: "Domains", domain: Domain | None = None) -> Simulate:
+        """Return the operation; its labels are looked through, and their file, which takes a moment.
+
+        ``domain``: what was made of the labels, which may have been painted on since.
+        """
+        tissue = domains.operation(self.volume, domain)
         return Simulate.of(tissue, all_sources(self.source), self.settings, self.detectors)
 
 
@@ -89,15 +92,18 @@ class Domains:
                 self._volume, self._operation = volume, None
             return self._domain
 
-    def operation(self, volume: Volume) -> Operation:
-        """Return the operation that makes the domain of a volume, which is kept as its result."""
+    def operation(self, volume: Volume, made: Domain | None = None) -> Operation:
+        """Return the operation that makes the domain of a volume, or one made of it before; it is kept as a result."""
         with self._lock:
-            domain = self.of(volume)
-            if self._operation is None:
-                self._operation = _tissue_of(volume, domain)
-                for kind in ("cpu", "cuda"):  # the same on both
-                    STORE.keep(self._operation, kind, domain)
-            return self._operation
+            domain = self.of(volume) if made is None else made
+            if domain is self._domain and self._operation is not None:
+                return self._operation
+            operation = _tissue_of(volume, domain)
+            for kind in ("cpu", "cuda"):  # the same on both
+                STORE.keep(operation, kind, domain)
+            if domain is self._domain:
+                self._operation = operation
+            return operation
 
     def _with_fibers(self, domain: Domain, volume: Volume, chosen: FiberChoice) -> Domain:
         held = self._fibers

@@ -325,7 +325,8 @@ class VoxelMode(Mode[LightResult]):
     ) -> Generator[Step, None, Displayed[LightResult]]:
         """Return a run of inputs without a denoiser's guide; their operation is found when it is needed."""
         yield Step(0, draft.settings.photons, "reading the labels …")
-        domain, later = self._domains.of(draft.volume), cache(partial(draft.operation, self._domains))
+        domain = self._domains.of(draft.volume)
+        later = cache(partial(draft.operation, self._domains, domain))  # which keeps its labels, whatever is painted
         how: dict[str, Any] = {"detectors": draft.detectors, "device": device, "stop": stop}
         steps = simulate_steps(domain, draft.source, draft.settings, **how)
         return (yield from self._shown(steps, later, outdated))
@@ -413,11 +414,11 @@ class VoxelMode(Mode[LightResult]):
         """Continue where a result was saved: its inputs, its layers, its numbers; return notes on its inputs."""
         self._quick.cancel()
         self.view.adopt(layer)
-        self._taking = True
+        before, self._taking = self._taking, True  # perhaps as a part of what is taken over from a session
         try:
             notes = self._set_inputs(result.sources, result.detectors, result.settings)
         finally:
-            self._taking = False
+            self._taking = before
         options, path = self.options, carried(layer, "path")
         self._load.submit(lambda _stop: display_steps(lambda: display_voxels(result, options, opened(result, path))))
         return notes

@@ -237,10 +237,13 @@ def _begin(folder: Path, count: int) -> list[Path]:
     """Make the folder of a run, and mark it until all is there; returns the files of the results."""
     mark, files = folder / _MARK, _files(folder, count)
     if not mark.exists():
-        folder.mkdir(exist_ok=True)
-        for path in files:  # of an older run
-            path.unlink(missing_ok=True)
-        mark.write_text(_MARKED)
+        try:
+            folder.mkdir(exist_ok=True)
+            mark.write_text(_MARKED)
+            for path in folder.glob("run*.npz"):  # of an older run
+                path.unlink()
+        except OSError as error:
+            raise InvalidInput(f"{folder} cannot be written ({error.strerror}); choose another folder") from error
     return files
 
 
@@ -268,7 +271,9 @@ def _save(run: McxRun, folder: Path) -> Generator[Step, None, None]:
 
 def _write_all(run: McxRun, folder: Path) -> Generator[Step, None, None]:
     """If one cannot be written, the others are, and the folder stays marked."""
-    files, writing = _begin(folder, len(run.results)), Writing()
+    writing, files = Writing(), _files(folder, len(run.results))
+    with writing.attempt():
+        _begin(folder, len(run.results))
     with writing.attempt():
         case = dataclasses.replace(run.case, saves_volume=run.case.saves_volume and not run.lacks_volume)
         write_mcx_output(folder, case, run.results, replayed=run.replayed)

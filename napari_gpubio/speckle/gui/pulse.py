@@ -107,7 +107,7 @@ class PulseBox(QWidget, Follower):
         self.pulses: list[Pulsatility] = []
         self.form = ParamForm(BeatRows(), parent=self)
         self.text, self.notes = muted_label(self, EMPTY), muted_label(self)
-        self.table, self.plot = RowTable(self), BeatPlot(self)
+        self.table, self.plot = RowTable(self, selects_many=True), BeatPlot(self)
         self._source, self._colors = "", dict[str, str]()
         self._measure: Measure | None = None
         self._job = LatestJob(self)

@@ -104,7 +104,9 @@ class SeedBox(QWidget, Follower):
 
     def show_seeds(self, seeds: Any) -> None:
         """Show seeds of an operation: how many they are, and how far around a click."""
-        names = ("radius_mm", "points") if isinstance(seeds, AtPoints) else ("per_voxel",)
+        names: tuple[str, ...] = ("per_voxel",)
+        if isinstance(seeds, AtPoints):  # a single point has no radius
+            names = ("points",) if seeds.points == 1 else ("radius_mm", "points")
         self.form.set_value(dataclasses.replace(self.form.value(), **{name: getattr(seeds, name) for name in names}))
 
     def seed_from_click(self) -> None:

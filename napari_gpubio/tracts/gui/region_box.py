@@ -51,16 +51,20 @@ def why_no_regions(layer: Any, kinds: tuple[type, ...] = DRAWN) -> str | None:
     return why_not_array(layer, Labels, VOLUME)
 
 
-def layer_with_region(viewer: Any, output: Output[Any]) -> tuple[Any, int | str]:
+def layer_with_region(
+    viewer: Any, output: Output[Any], *, kinds: tuple[type, ...] = DRAWN, thickness_mm: float = 1.0
+) -> tuple[Any, int | str]:
     """Return the layer of a viewer that has the region of an operation, and which it is; a new one if none has it.
 
-    InvalidInput if the region cannot be read, or is a box, which no layer holds.
+    ``kinds``: of layers, besides images of labels; ``thickness_mm``: of drawn shapes. InvalidInput if the region cannot
+    be read, or is a box, which no layer holds.
     """
     region = value_of(output)
     for layer in viewer.layers:
-        for key in _keys_of_size(layer, region) if why_no_regions(layer) is None else ():
-            if digest(region_of(layer, key)) == digest(region):
-                return layer, key
+        for key in _keys_of_size(layer, region) if why_no_regions(layer, kinds) is None else ():
+            with suppress(InvalidInput):  # it has none there
+                if digest(region_of(layer, key, thickness_mm=thickness_mm)) == digest(region):
+                    return layer, key
     if not isinstance(region, Region | Sphere):
         raise InvalidInput(f"the box {region.name!r} is shown in no layer")
     layer = viewer.add_layer(Layer.create(*region_layer(region)))
@@ -92,7 +96,7 @@ class RegionBox(QWidget):
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
-        self._viewer = viewer
+        self._viewer, self._kinds = viewer, kinds
         hint = "open an atlas, or paint Labels"
         self.layer_box = LayerBox(
             viewer, partial(why_no_regions, kinds=kinds), nothing=nothing, empty=hint, parent=self
@@ -153,10 +157,15 @@ class RegionBox(QWidget):
 
     def choose_output(self, output: Output[Any]) -> bool:
         """Choose the region that an operation makes, as `layer_with_region` finds it; returns whether there is one."""
-        with suppress(InvalidInput):
-            self.choose(*layer_with_region(self._viewer, output))
-            return True
-        return False
+        thickness = self.size_box.value()
+        try:
+            found = layer_with_region(self._viewer, output, kinds=self._kinds, thickness_mm=thickness)
+        except InvalidInput:
+            return False
+        self.choose(*found)
+        if isinstance(self.layer, Shapes):
+            self.size_box.show_value(thickness)
+        return self.layer == found[0]
 
     def attach(self) -> None:
         """Follow the viewer's layers."""

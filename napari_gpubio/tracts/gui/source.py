@@ -90,11 +90,18 @@ class FodsBox(LayerBox):
         return None if self.layer is None else fods_of(self.layer)
 
     def _suggest(self, *_: Any) -> None:
-        source = source_of(self._source_box.layer)
+        source, fods = source_of(self._source_box.layer), self.fods
+        if fods is not None and source is not None and not _share_grid(fods, source):
+            self.unsettle()  # they are of another scan
+            self.setCurrentIndex(0)
         for layer in self._opened.layers:
             fods = fods_of(layer)
-            if source and fods and same_grid(fods.shape, fods.affine, source.shape, source.affine):
+            if source is not None and fods is not None and _share_grid(fods, source):
                 self.suggest(layer)  # the topmost in the end
+
+
+def _share_grid(fods: FodField, source: Source) -> bool:
+    return same_grid(fods.shape, fods.affine, source.shape, source.affine)
 
 
 def is_rgb(layer: Any) -> bool:

@@ -424,10 +424,15 @@ class TrackingPanel(EnginePanel):
         self.methods.show(operation.directions, operation.method)
         self.seed_box.show_seeds(operation.seeds)
         if isinstance(operation.seeds, AtPoints):
+            self.seed_box.seed_from_click()
             self.bundles.add(operation.seeds.seed[0])
             self.controller.refresh()
+            is_shown = len(operation.seeds.seed) == 1
+        else:
+            regions = [ref for name, ref in operation.inputs() if name == "region"]
+            is_shown = all(map(self.seed_box.region_box.choose_output, regions))
         self._retrack.stop()
-        return True
+        return is_shown
 
 
 def _save(fibers: Tractogram, path: Path) -> str:

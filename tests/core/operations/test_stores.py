@@ -315,7 +315,7 @@ def test_iterators_count_like_what_they_give_and_mapped_arrays_take_no_room(tmp_
     mapped = np.load(tmp_path / "a.npy", mmap_mode="r")
     assert [*kinds._leaves(iter([1, (2, 3)]))] == [1, 2, 2, 3]
     for one, size in ((mapped, 0), (np.asarray(mapped), 0), (mapped[3:], 0), (np.array(mapped), 99 * 8)):
-        assert kinds.nbytes_of([one]) == size
+        assert sum(kinds.sizes_of([one]).values()) == size
 
 
 def test_the_checksum_of_a_folder_is_that_of_its_files(tmp_path):
@@ -351,3 +351,14 @@ def test_a_result_that_settings_leave_out_is_refused_with_its_name(monkeypatch):
     image = HeldVolume.of(Volume(array=np.ones((3, 3, 3), np.float32), affine=np.eye(4)))
     with pytest.raises(InvalidInput, match="no rest with these settings"):
         run(Smooth(image=image).output("rest"), device="cpu")
+
+
+def test_an_array_that_two_results_share_counts_once():
+    store, shared = Store(budget=1500), np.ones(100)
+    for number in range(3):
+        store.keep(
+            HeldVolume.of(Volume(array=np.full((2, 2, 2), number), affine=np.eye(4)), store), "cpu", [shared[:9]]
+        )
+    assert len(store._results) == 3
+    store.keep(HeldVolume.of(Volume(array=np.ones((3, 2, 2)), affine=np.eye(4)), store), "cpu", [np.ones(100)])
+    assert len(store._results) == 1

@@ -1,6 +1,7 @@
 """The verb ``napari-gpubio forward``: from files to files, and its refusals."""
 
 import json
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from napari_gpubio.cli import main
 from napari_gpubio.core import operations
 from napari_gpubio.core.command_line import STOPPED
+from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.operations import State, Store, command_runs, open_session, save_session
 from napari_gpubio.core.operations.files import output_of_record, read_record
 from napari_gpubio.core.operations.graphs import files_of
@@ -254,14 +256,23 @@ def test_what_a_stopped_run_has_done_is_kept_beside_the_netcdf_file(folder, caps
 
 
 def test_an_embedded_probe_keeps_the_files_beside_it(folder, tmp_path):
-    """Without them its positions would be taken as mm."""
-    (folder / "sub-1_coordsystem.json").write_text('{"NIRSCoordinateUnits": "cm"}')
-    probe_ = OpenProbe.at(folder / "sub-1_optodes.tsv")
-    save_session(tmp_path / "s.zip", State(drafts=(("probe", probe_),)), embed=files_of(probe_))
+    """Without them its positions would be taken as mm; a copy of the table has others beside it."""
+    drafts, scales = {}, {"cm": 10.0, "mm": 1.0}
+    for unit in scales:
+        home = tmp_path / unit
+        home.mkdir()
+        shutil.copy(folder / "sub-1_optodes.tsv", home)
+        (home / "sub-1_coordsystem.json").write_text(json.dumps({"NIRSCoordinateUnits": unit}))
+        drafts[unit] = OpenProbe.at(home / "sub-1_optodes.tsv")
+    save_session(tmp_path / "s.zip", State(drafts=tuple(drafts.items())), embed=files_of(*drafts.values()))
     (tmp_path / "other").mkdir()
     moved = (tmp_path / "s.zip").rename(tmp_path / "other" / "s.zip")
-    (folder / "sub-1_optodes.tsv").unlink()
+    (tmp_path / "mm" / "sub-1_coordsystem.json").unlink()
+    with pytest.raises(InvalidInput, match=r"not in the record|does not exist"):
+        operations.run(drafts["mm"], store=Store())
+    shutil.rmtree(tmp_path / "cm")
     opened = open_session(moved, Store())
     assert not opened.missing
-    found = operations.run(dict(opened.state.drafts)["probe"], store=Store())
-    np.testing.assert_allclose(found.source_positions_mm, 10.0 * np.array(probe().source_positions_mm))
+    for unit, draft in opened.state.drafts:
+        found = operations.run(draft, store=Store())
+        np.testing.assert_allclose(found.source_positions_mm, scales[unit] * np.array(probe().source_positions_mm))

@@ -348,7 +348,9 @@ class DissectionPanel(EnginePanel):
         except InvalidInput:
             return False
         self._show_numbers()
-        self.rules.show_rules(rules)
+        self._result = None  # which was of other rules
+        self.results.clear()
+        self.rules.replace_rules(rules)
         return operation.grid is None
 
     def _choose_fibers(self, fibers: Output[Any]) -> bool:

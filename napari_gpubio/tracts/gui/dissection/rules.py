@@ -73,7 +73,8 @@ def dissection_of(fibers: Output[Any], rows: Pairs) -> Dissect:
     for rule, chosen in rows:
         if not groups or rule.joiner == OR:
             groups.append({})
-        own: Any = Range(number=rule.measure, low=rule.low, high=rule.high) if chosen is None else chosen.output()
+        low, high = (None if abs(end) >= _LIMIT else end for end in (rule.low, rule.high))  # which is no end
+        own: Any = Range(number=rule.measure, low=low, high=high) if chosen is None else chosen.output()
         field = _FIELDS[rule.role]
         groups[-1][field] = (*groups[-1].get(field, ()), own)
     first, *others = groups or [{}]
@@ -254,6 +255,12 @@ class RuleList(QWidget):
         rules = self._past.pop()
         self.show_rules(rules)
         self.changed.emit()
+
+    def replace_rules(self, rules: tuple[Rule, ...]) -> None:
+        """Show other rules, which can be undone."""
+        if (before := self.rules()) and before != rules:
+            self._past.append(before)
+        self.show_rules(rules)
 
     def show_rules(self, rules: tuple[Rule, ...]) -> None:
         """Show other rules."""

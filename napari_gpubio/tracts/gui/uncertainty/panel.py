@@ -272,7 +272,8 @@ class UncertaintyPanel(EnginePanel):
 
         def fits(layer: Any) -> bool:
             made = settings_of(layer)
-            return made is not None and (made.method, made.directions) == (operation.method, operation.directions)
+            wanted = operation.method, operation.directions, operation.seeds
+            return made is not None and (made.method, made.directions, made.seeds) == wanted
 
         return self.fibers_box.choose_where(fits) and has_scan
 
