@@ -22,7 +22,7 @@ ALLOWED = {
     "core/files.py": "looks at the first bytes, sums files up in blocks, and reads the sources of the package",
     "core/jit.py": OWN,
     "core/operations/files.py": "looks at the first 4,096 bytes",
-    "core/operations/stores.py": OWN,
+    "core/operations/arrays.py": OWN,
     "core/volumes.py": "looks at 30 bytes of a header that nibabel has read",
     "core/odd_nifti.py": HEADER,
     "core/device.py": "reads /proc/cpuinfo of the kernel",

@@ -103,7 +103,7 @@ def test_settings(read):
         ({"DebugFlag": "MP"}, "DebugFlag M: the trajectories of"),
         ({"DebugFlag": "T"}, "no volume and no list"),
         ({"SaveDataMask": "DSP"}, "SaveDataMask: it is not used"),
-        ({"DoSaveRef": 1}, "--result only"),
+        ({"DoSaveRef": 1}, "run.npz only"),
         ({"ReplayDet": 2}, "Not used here: Session.ReplayDet"),
         ({"RootPath": "out"}, "Not used here: Session.RootPath"),
     ],
