@@ -109,7 +109,7 @@ def test_files_become_a_model(folder, capsys):
     ("options", "message"),
     [
         (("--out", "model.mat"), "does not end in .nc or .npz"),
-        (("--out", "model.npz"), "no wavelengths; give them (--wavelengths-nm)"),
+        (("--out", "model.npz"), "no wavelengths; give wavelengths_nm (--wavelengths-nm)"),
         (("--out", "model.npz", "--wavelengths-nm", "700"), "not at 700 nm"),
         (("--out", "model.npz", "--wavelengths-nm", "760", "--labels", "CSF"), "there is no label 'CSF'"),
         (("--out", "nowhere/model.npz", "--wavelengths-nm", "760"), "does not exist"),
