@@ -19,6 +19,7 @@ from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.steps import Step
 from napari_gpubio.denoise.model import DenoiseResult
 from napari_gpubio.denoise.parts import Array, Box, Filtering, Part
+from napari_gpubio.denoise.volumes import is_log
 
 _SIDE = 56  # voxels of the block
 _AMOUNT = 0.3  # of the noise's standard deviation
@@ -39,7 +40,7 @@ def gain_steps(filtering: Filtering, result: DenoiseResult, **run: Any) -> Gener
         Device and stop.
     """
     yield Step(1, 1, "estimating the gain")
-    magnitudes, correlated = filtering.settings.is_rician, bool(filtering.selection.log10)
+    magnitudes, correlated = filtering.settings.is_rician, is_log(filtering.image, filtering.selection)
     if filtering.is_across_volumes:
         filtering = filtering.with_noise(result.parameters["sigma"])
     block = _block_of(filtering, result)

@@ -22,6 +22,7 @@ from napari_gpubio.denoise.volumes import (
     Mask,
     Selection,
     denoise_volume_steps,
+    is_log,
     linear_values,
 )
 
@@ -127,7 +128,7 @@ class Filtering:
             return None
         if second is None or second.shape != image.shape:
             return image
-        if not self.selection.log10:
+        if not is_log(self.image, self.selection):
             return mean_of_halves(image, second)
         return to_log10(mean_of_halves(from_log10(image), from_log10(second)))
 

@@ -150,13 +150,18 @@ def linear_values(image: Volume, selection: Selection) -> tuple[Array, Mask | No
     return _Work(image, selection).linear(image.array)
 
 
+def is_log(image: Volume, selection: Selection) -> bool:
+    """Whether the values of an image are logarithms: as is said, or else as the image says."""
+    said = image.quantity is not None and image.quantity.is_log
+    return said if selection.log10 is None else selection.log10
+
+
 class _Work:
     """The values of an image that are filtered, and the way back."""
 
     def __init__(self, image: Volume, selection: Selection) -> None:
         self._image, self._skip_gaps = image, selection.skip_gaps
-        said = image.quantity is not None and image.quantity.is_log
-        self._is_log = said if selection.log10 is None else selection.log10
+        self._is_log = is_log(image, selection)
         self._volumes = _chosen_volumes(image, selection.volumes)
         self.mask = None if selection.mask is None else mask_on_grid(selection.mask, image)
 

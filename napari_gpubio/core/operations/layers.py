@@ -92,8 +92,8 @@ def register_finder(names: Iterable[str], where: str) -> None:
     names
         Of what such layers carry.
     where
-        The function, as ``module:name``, so that nothing of napari is imported before. It takes the layer, in the GUI
-        thread, and returns None, or what returns the `Output` in a worker.
+        The function, as ``module:name``, so that nothing of napari is imported before. It takes the layer in the GUI
+        thread, and returns None, or what returns the `Output` in a worker, which may read the layer again.
     """
     _finders.update(dict.fromkeys(names, where))
 
