@@ -5,7 +5,6 @@ import errno
 import functools
 import getpass
 import hashlib
-import importlib.metadata
 import logging
 import os
 import platform
@@ -23,7 +22,6 @@ from typing import Any
 
 import numpy as np
 import platformdirs
-import psutil
 
 from napari_gpubio.core.errors import InvalidInput, memory_in_words
 
@@ -354,6 +352,8 @@ def _remove_orphans(folder: Path) -> None:
 
 
 def _is_in_use(name: str, process: int) -> bool:
+    import psutil  # here, for the command line's start does not need it
+
     return name in _parts_in_use if process == os.getpid() else psutil.pid_exists(process)
 
 
@@ -409,6 +409,8 @@ def machine_code_folder(owner: str) -> Path:
 
 def hash_of_kernels(owner: str) -> str:
     """Hash of the sources of an engine's compiled functions, and of Numba's version; of all without an owner."""
+    import importlib.metadata  # here, for it is slow to import
+
     digest = hashlib.sha256(importlib.metadata.version("numba").encode())
     for folder in sorted({"core", owner} if owner else {""}):
         for path in sorted((_PACKAGE / folder).rglob("*.py")):

@@ -16,8 +16,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-import psutil
-
 from napari_gpubio.core.checks import WarmUp
 from napari_gpubio.core.files import atomic_write, machine_code_folder
 
@@ -130,6 +128,8 @@ def _only_process(engine: str) -> Iterator[None]:
 
 
 def _take(lock: Path) -> bool:
+    import psutil  # here, for the command line's start does not need it
+
     try:
         with lock.open("x", encoding="utf-8") as file:
             file.write(str(os.getpid()))
@@ -144,6 +144,8 @@ def _take(lock: Path) -> bool:
 
 def main(engines: Sequence[str]) -> None:
     """Warm engines, and print after each compilation how many functions that makes."""
+    import psutil
+
     with contextlib.suppress(psutil.Error):
         process = psutil.Process()
         process.nice(psutil.BELOW_NORMAL_PRIORITY_CLASS if sys.platform == "win32" else 10)

@@ -1,12 +1,12 @@
 """Where values live: arrays by checksum, results by the operations that made them."""
 
+import functools
 import threading
 from collections import OrderedDict
 from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
-import psutil
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.memory import map_of
@@ -29,13 +29,20 @@ class Store:
     """
 
     def __init__(self, budget: int | None = None) -> None:
-        usual = min(_MOST_BYTES, int(_SHARE * psutil.virtual_memory().total))
-        self.budget = usual if budget is None else budget
+        if budget is not None:
+            self.budget = budget
         self.runs = 0  # how many operations were done
         self._arrays: dict[str, Any] = {}
         self._results: OrderedDict[tuple[str, str], tuple[Any, dict[int, int]]] = OrderedDict()
         self._lock = threading.Lock()
         self._making: WeakValueDictionary[tuple[str, str], threading.Lock] = WeakValueDictionary()
+
+    @functools.cached_property
+    def budget(self) -> int:
+        """Bytes of results, and of arrays, that are kept in memory."""
+        import psutil  # here, for the command line's start does not need it
+
+        return min(_MOST_BYTES, int(_SHARE * psutil.virtual_memory().total))
 
     def hold(self, array: Any) -> Held:
         """Keep a copy of an array, which may be painted on later.
