@@ -32,7 +32,7 @@ from napari_gpubio.tracts.connectome import (
     connectome,
     geodesic_connectome,
 )
-from napari_gpubio.tracts.model import Tractogram
+from napari_gpubio.tracts.tractogram import Tractogram
 
 ATLAS = sample_path("brain_phantom/atlas.nii.gz")
 MAPPED = 2000  # fibers whose density is compared

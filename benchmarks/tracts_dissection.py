@@ -25,8 +25,8 @@ from napari_gpubio.core.device import choose_device
 from napari_gpubio.core.files import sample_path
 from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.tracts.dissection import Dissector, through
-from napari_gpubio.tracts.model import Tractogram
 from napari_gpubio.tracts.regions import Region, Sphere
+from napari_gpubio.tracts.tractogram import Tractogram
 
 LABELS = (3, 21, 15)  # motor cortex, brain stem, and a nucleus
 SHIFT_MM = 0.5

@@ -33,10 +33,11 @@ from napari_gpubio.tracts.io.dwi import read_mask
 from napari_gpubio.tracts.kernels.rays.problem import continued
 from napari_gpubio.tracts.kernels.tensors.cpu import eigen_decompose
 from napari_gpubio.tracts.metrics import Adaptive, Adjugate, Sharpened
-from napari_gpubio.tracts.model import TensorField, Tractogram
+from napari_gpubio.tracts.model import TensorField
 from napari_gpubio.tracts.run import track
 from napari_gpubio.tracts.settings import METHODS, EuDX, Hamiltonian, TensorMethod, VanAart2011, as_method
 from napari_gpubio.tracts.tensors.maps import fa_map
+from napari_gpubio.tracts.tractogram import Tractogram
 
 Cell = dict[str, float]
 Tracer = Callable[[TensorField, Array], Tractogram]

@@ -35,10 +35,10 @@ from napari_gpubio.tracts.directions import FromFod, Principal  # noqa: E402
 from napari_gpubio.tracts.fods.model import FodField  # noqa: E402
 from napari_gpubio.tracts.fods.run import deconvolve  # noqa: E402
 from napari_gpubio.tracts.kernels.streamlines.problem import StreamlineProblem  # noqa: E402
-from napari_gpubio.tracts.model import Tractogram  # noqa: E402
 from napari_gpubio.tracts.run import trace_problem, track  # noqa: E402
 from napari_gpubio.tracts.seeds import Launch  # noqa: E402
 from napari_gpubio.tracts.settings import IFOD1, IFOD2, SDStream  # noqa: E402
+from napari_gpubio.tracts.tractogram import Tractogram  # noqa: E402
 
 ONE, STREAMLINES = FromFod(count=1), (IFOD2(), IFOD1(), SDStream())
 CLICK_MM = (24.0, -18.0, 25.0)  # where corona radiata and corpus callosum cross

@@ -216,8 +216,8 @@ def connectome(size: int, *, share: int = 2, points: int = 8, way: str = "Radial
     """Fibers of a share of the voxels, between two regions; whatever the device, it is the CPU's work."""
     from napari_gpubio.tracts.connectome import settings
     from napari_gpubio.tracts.connectome.run import connectome, needed_memory
-    from napari_gpubio.tracts.model import Tractogram
     from napari_gpubio.tracts.regions import Atlas
+    from napari_gpubio.tracts.tractogram import Tractogram
 
     labels = np.ones((size,) * 3, np.uint8)
     labels[size // 2 :] = 7

@@ -20,7 +20,7 @@ from napari_gpubio.dose import reader as dose_reader
 from napari_gpubio.dose.io import read_curves_csv, read_json
 from napari_gpubio.dose.metrics import read_constraints
 from napari_gpubio.light import napari_io as light_napari
-from napari_gpubio.light import napari_readers as layered_napari
+from napari_gpubio.light import probe_layers as layered_napari
 from napari_gpubio.light.forward.io import read_unfinished
 from napari_gpubio.light.io import load_layered_result, load_result, read_irradiance, read_mci, read_mco, read_table
 from napari_gpubio.light.io.bids_nirs import read_optodes_tsv

@@ -10,8 +10,9 @@ from common import Array, Row, line
 from light.plan import ROULETTE, Plan, case, with_settings
 from light.tracing import call
 from napari_gpubio.core.errors import GpuBioError
+from napari_gpubio.light.estimates import Estimate
 from napari_gpubio.light.phantom.benchmarks import BENCHMARKS
-from napari_gpubio.light.result import Estimate, LightResult
+from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.theory import fluence_semi_infinite
 
 BANDS = (1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5)  # of a voxel's fluence, 1/mm^2

@@ -96,7 +96,7 @@ def _connectome() -> str:
     """The fingerprint of a connectome; as the next one, for a worker."""
     from napari_gpubio.core.files import sample_path
     from napari_gpubio.tracts import connectome, io
-    from napari_gpubio.tracts.model import Tractogram
+    from napari_gpubio.tracts.tractogram import Tractogram
 
     fibers = Tractogram.join([io.read_tractogram(sample_path("brain_phantom/bundles.trk"))] * 600)
     settings = connectome.ConnectomeSettings(assignment=connectome.AllVoxels())

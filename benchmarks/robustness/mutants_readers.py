@@ -29,7 +29,8 @@ from napari_gpubio.speckle.mesi.model import parse_exposures
 from napari_gpubio.tracts import io as tracts_io
 from napari_gpubio.tracts import napari_io as tracts_napari
 from napari_gpubio.tracts.io.vtk import write_vtk
-from napari_gpubio.tracts.model import TensorField, Tractogram
+from napari_gpubio.tracts.model import TensorField
+from napari_gpubio.tracts.tractogram import Tractogram
 from robustness.mutants_changes import change_bytes, change_json, change_text
 from robustness.mutants_formats import change_dicom, change_hdf5, change_tiff, change_zip, inside_gzip, packed_again
 from robustness.mutants_reader import Reader, in_fork

@@ -38,7 +38,7 @@ class Verb:
 def _connectome(folder: Path, longer: float) -> list[str]:
     from napari_gpubio.core.files import sample_path
     from napari_gpubio.tracts.io import read_tractogram
-    from napari_gpubio.tracts.model import Tractogram
+    from napari_gpubio.tracts.tractogram import Tractogram
 
     fibers = read_tractogram(sample_path("brain_phantom/bundles.trk"))
     Tractogram.join([fibers] * int(200 * longer)).save(folder / "brain.tck")

@@ -14,13 +14,14 @@ from napari_gpubio.tracts.kernels.rays import cpu
 from napari_gpubio.tracts.kernels.rays.problem import RayProblem
 from napari_gpubio.tracts.kernels.tensors import cpu as tensors_cpu
 from napari_gpubio.tracts.kernels.tensors.problem import fit_problem
-from napari_gpubio.tracts.model import TensorField, Tractogram
+from napari_gpubio.tracts.model import TensorField
 from napari_gpubio.tracts.regions import Sphere
 from napari_gpubio.tracts.run import track
 from napari_gpubio.tracts.seeds import make_launch
 from napari_gpubio.tracts.settings import Hamiltonian, InTensors
 from napari_gpubio.tracts.tensors.run import fit_tensors
 from napari_gpubio.tracts.tensors.settings import FitSettings
+from napari_gpubio.tracts.tractogram import Tractogram
 from tracts.brain import Plan, callosum_box, callosum_click
 from tracts.problems import CUBIC_RK4, FREE, STEP_VOXELS, random_field
 from tracts.tracing import recorded

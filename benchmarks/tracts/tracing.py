@@ -8,7 +8,8 @@ from napari_gpubio.core.device import Device
 from napari_gpubio.core.settings import kind_of
 from napari_gpubio.tracts.kernels.rays import cpu
 from napari_gpubio.tracts.kernels.rays.problem import RayProblem
-from napari_gpubio.tracts.settings import InTensors, StopReason
+from napari_gpubio.tracts.settings import InTensors
+from napari_gpubio.tracts.tractogram import StopReason
 
 RECORDED = ("interpolation", "integrator", "step_mm", "fa_stop", "max_steps", "precision", "texture")
 

@@ -196,3 +196,8 @@ def _check_header(stream: Any, size: int) -> None:
         raise ValueError("it holds Python objects (a pickle), which are never read")
     if math.prod(shape) * dtype.itemsize != size - stream.tell():
         raise ValueError(f"its header announces {shape} numbers of {dtype} and {size - stream.tell()} bytes follow")
+
+
+def holds(path: Path, name: str) -> bool:
+    """Return whether a file of NumPy arrays (``.npz``) holds one of this name."""
+    return path.suffix.lower() == ".npz" and name in array_names(path)

@@ -20,6 +20,7 @@ from types import ModuleType
 
 from napari_gpubio.light import layers
 from napari_gpubio.light.detectors import DetectedPhotons, Detector, FaceDetector
+from napari_gpubio.light.estimates import Estimate
 from napari_gpubio.light.fluorescence import FluorescenceResult, Fluorophore, fluorescence, fluorescence_steps
 from napari_gpubio.light.jacobians.adjoint import adjoint_jacobians
 from napari_gpubio.light.jacobians.model import Channel, Jacobian, Jacobians
@@ -29,7 +30,7 @@ from napari_gpubio.light.jacobians.sensitivity import Sensitivity, sensitivity
 from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.patterns import PatternResult, simulate_patterns, simulate_patterns_steps
 from napari_gpubio.light.phase import TabulatedPhaseFunction
-from napari_gpubio.light.result import EnergyBalance, Estimate, LightResult
+from napari_gpubio.light.result import EnergyBalance, LightResult
 from napari_gpubio.light.run import (
     needed_memory,
     needed_memory_mb,

@@ -12,11 +12,12 @@ from napari_gpubio.core.checks import Check, Finding, Speed, WarmUp
 from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.light.anisotropy import checks as anisotropic_checks
 from napari_gpubio.light.detectors import Detector
+from napari_gpubio.light.estimates import Estimate
 from napari_gpubio.light.kernels.voxels.problem import LIGHT_MM_PER_NS
 from napari_gpubio.light.layers import checks as layered
 from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.phantom.benchmarks import Case, benchmark
-from napari_gpubio.light.result import Estimate, LightResult
+from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.sources import Isotropic, Pencil

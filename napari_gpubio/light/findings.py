@@ -2,24 +2,22 @@
 
 import math
 from collections.abc import Iterator
-from typing import Any, Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from napari_gpubio.core.numbers import short_number
 from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
 from napari_gpubio.light.model import OUTSIDE, Domain
-from napari_gpubio.light.result import Estimate, LightResult, exposed_area_mm2
+from napari_gpubio.light.numbers import CLOSED_WITHIN, Finding, balance_findings, worst_first
+from napari_gpubio.light.result import LightResult, exposed_area_mm2
 from napari_gpubio.light.scattering_tensors import FREE, NOT_RECIPROCAL
 from napari_gpubio.light.sources import AllRound, Source
 from napari_gpubio.light.surface import clearance_mm, depth_inside_mm, share_inside
 
-Status = Literal["ok", "warning", "error"]
-CLOSED_WITHIN = 1e-6  # by how much the energy balance may miss 1, apart from the rounding of what is booked
 _ROUNDING_SD = 3.0  # standard deviations of that, which are upper bounds: two to seven times what is seen
 _MOST_EFOLDS = 22.0  # a packet that has lost more of its weight books less than a quantum
 MOST_TRUNCATED = 0.01  # fraction of a launched photon
-MOST_ROULETTE_Z = 4.0
 MOST_SPECULAR = 0.1  # of the light
 MOST_MISSED = 0.02  # of a source that emits in all directions
 MOST_CUT = 0.02  # part of a source behind the surface
@@ -56,13 +54,6 @@ def cavity_light(result: LightResult) -> CavityLight:
     lost = (escaped * part).sum(dtype=np.float64)
     volume = np.count_nonzero(cavities) * result.domain.voxel_volume_mm3
     return CavityLight(volume, float(lost / whole) if whole > 0 else 0.0)
-
-
-class Finding(NamedTuple):
-    """Status of one property of a result, and a sentence about it."""
-
-    status: Status
-    sentence: str
 
 
 def findings(result: LightResult, *, running: bool = False) -> tuple[Finding, ...]:
@@ -169,27 +160,3 @@ def closed_within(result: LightResult) -> float:
     bookings = _MOST_EFOLDS * (0.5 + 1.5 / (mua * domain.voxel_sizes_mm.min())) + result.settings.gate_count
     sd = mua / (2.0 * scale) * math.sqrt(bookings / max(1, result.launched))
     return float(CLOSED_WITHIN + _ROUNDING_SD * sd)
-
-
-def balance_findings(total: float, roulette: Estimate, closed_within: float = CLOSED_WITHIN) -> Iterator[Finding]:
-    """What is wrong with the energy balance of voxels or layers, if anything is."""
-    if not abs(total - 1) < closed_within:
-        yield Finding("error", f"Energy balance violated: the parts sum to {total:.7g}, not 1. Do not use this result.")
-    if abs(z := roulette_z(roulette)) > MOST_ROULETTE_Z:
-        yield Finding("warning", f"Roulette is {z:.1f} standard errors from 0; run again with another seed.")
-
-
-def worst_first(found: list[Finding], result: Any, total: float, *, running: bool) -> tuple[Finding, ...]:
-    """Findings in order, one that says so where there is none, and how many photons an unfinished run has done."""
-    if not found:
-        within = 10.0 ** math.ceil(math.log10(max(abs(total - 1), 1e-15)))  # a power of ten not below it
-        found = [Finding("ok", f"Energy balance closed within {within:.0e}.")]
-    if not result.complete:
-        how = "Running:" if running else "Stopped after"
-        found = [*found, Finding("ok", f"{how} {result.launched:,} of {result.settings.photons:,} photons.")]
-    return tuple(sorted(found, key=lambda finding: ("error", "warning", "ok").index(finding.status)))
-
-
-def roulette_z(part: Estimate) -> float:
-    """Distance from 0 of what roulette took and gave, in standard errors; NaN if nothing was played for."""
-    return part.value / part.error if part.error > 0 else math.nan

@@ -26,8 +26,9 @@ from napari_gpubio.core.steps import Step, driven
 from napari_gpubio.core.timing import RunClock
 from napari_gpubio.light.batches import FEWEST_BATCHES
 from napari_gpubio.light.detectors import Detector
+from napari_gpubio.light.estimates import Estimate
 from napari_gpubio.light.model import Domain
-from napari_gpubio.light.result import Estimate, LightResult
+from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.run import check_detectors, check_source, simulate_steps
 from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.sources import Source, emitting_volume

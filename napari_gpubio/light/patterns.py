@@ -15,6 +15,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step, driven
 from napari_gpubio.light.batches import Backend, check_memory, photon_steps, resumed
 from napari_gpubio.light.detectors import Detector
+from napari_gpubio.light.estimates import SimulationResult
 from napari_gpubio.light.kernels.voxels.memory import needed_memory
 from napari_gpubio.light.kernels.voxels.patterns import (
     launched_weights,
@@ -25,7 +26,7 @@ from napari_gpubio.light.kernels.voxels.patterns import (
 from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
 from napari_gpubio.light.kernels.voxels.tally import VoxelTally, assemble
 from napari_gpubio.light.model import Domain
-from napari_gpubio.light.result import LightResult, SimulationResult
+from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.run import check_detectors, check_sources, described, make_runs
 from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.sources import Pattern, Source, checked_patterns, rectangle_of

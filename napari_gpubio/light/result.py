@@ -1,40 +1,21 @@
 """Results of a voxel simulation: fluence with its error, the energy balance, detected photons."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.detectors import AnyDetector, DetectedPhotons
+from napari_gpubio.light.estimates import Estimate, SimulationResult
 from napari_gpubio.light.model import OUTSIDE, Domain
 from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.sources import AnySource, Source, all_sources, single_source
 
 Array = npt.NDArray[Any]
-MOST_ERROR = 0.5  # relative standard error up to which a number counts as more than noise
-UNITS = {
-    "1/mm²": "per launched photon",
-    "mW/mm²": "fluence rate at the source's power",
-    "J/cm²": "fluence of the source's energy",
-}
-
-
-class Estimate(NamedTuple):
-    """A number and its standard error."""
-
-    value: float
-    error: float
-
-    def z_score(self, reference: float, reference_error: float = 0.0) -> float:
-        """Distance to a reference in standard errors of both; 0 where equal numbers are exact, else infinite."""
-        difference, error = self.value - reference, float(np.hypot(self.error, reference_error))
-        if error == 0.0:
-            return float(np.copysign(np.inf, difference)) if difference else 0.0
-        return difference / error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,28 +54,6 @@ class EnergyBalance:
     def entered(self) -> float:
         """Fraction that entered the tissue, by which MCX normalizes."""
         return 1.0 - self.specular.value - self.missed.value
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class SimulationResult:
-    """What the results of both engines share.
-
-    Parameters
-    ----------
-    launched
-        Photons done.
-    complete
-        False if the run was stopped before its end.
-    parameters
-        Device, seconds, versions and settings, as JSON can hold them.
-    state
-        The integer tallies, from which a run is resumed and results are merged.
-    """
-
-    launched: int
-    complete: bool
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    state: Any = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -23,7 +23,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.numbers import short_number
 from napari_gpubio.core.report import WARNING
 from napari_gpubio.light.detectors import DetectedPhotons, detector_names
-from napari_gpubio.light.layers.result import Estimates
+from napari_gpubio.light.estimates import Estimates
 from napari_gpubio.light.model import Medium
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.statistics import separation_mm

@@ -1,60 +1,18 @@
 """Summary table of a light result, as the panel shows it, the command line prints it, and a CSV file holds it."""
 
-import math
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import write_rows
-from napari_gpubio.core.numbers import number_text
-from napari_gpubio.light.findings import MOST_ROULETTE_Z, MOST_TRUNCATED, Status, closed_within, roulette_z
+from napari_gpubio.light.estimates import PER_PHOTON, FluenceUnit
+from napari_gpubio.light.findings import MOST_TRUNCATED, closed_within
 from napari_gpubio.light.jacobians.sensitivity import Sensitivity
-from napari_gpubio.light.result import Estimate, LightResult
+from napari_gpubio.light.numbers import ABSORBED, ENERGY, RUN, NumberRow, Status, number_in_full, roulette_row
+from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.spectrum import DetectedSpectrum
-from napari_gpubio.light.statistics import PER_PHOTON, FluenceUnit, detector_numbers, label_fluence, label_name
+from napari_gpubio.light.statistics import detector_numbers, label_fluence, label_name
 
-RUN = "Run"
-ENERGY, ABSORBED = "Energy, per launched photon", "Absorbed, per launched photon"
 MEAN, HIGHEST = "Mean fluence", "Highest fluence"
-_COLUMNS = ("group", "name", "label", "value", "standard_error", "unit", "note")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NumberRow:
-    """One number of a result.
-
-    Parameters
-    ----------
-    group
-        What it is listed under.
-    name
-        What it is.
-    value, error
-        The number and its standard error; NaN where it has none.
-    unit
-        Its unit; empty for a fraction.
-    label
-        The label that it belongs to, or None.
-    status
-        Whether there is something to worry about.
-    note
-        A remark.
-    """
-
-    group: str
-    name: str
-    value: float
-    error: float = math.nan
-    unit: str = ""
-    label: int | None = None
-    status: Status = "ok"
-    note: str = ""
-
-    @property
-    def text(self) -> str:
-        """The value and its error as a person reads them; see `number_text`."""
-        return number_text(self.value, self.error)
 
 
 def number_rows(
@@ -156,38 +114,6 @@ def detector_rows(result: LightResult) -> tuple[NumberRow, ...]:
     return tuple(rows)
 
 
-def roulette_row(part: Estimate) -> NumberRow:
-    """What roulette took less what it gave, with its distance from zero."""
-    z = roulette_z(part)
-    status: Status = "warning" if abs(z) > MOST_ROULETTE_Z else "ok"
-    note = f"z = {z:.1f}" if math.isfinite(z) else ""
-    return NumberRow(group=ENERGY, name="Roulette", value=part.value, error=part.error, status=status, note=note)
-
-
-def table_lines(rows: Sequence[NumberRow]) -> Iterator[str]:
-    """Lines of a table of numbers for a terminal: a heading for each group, then names, numbers and units."""
-    width = max((len(row.name) for row in rows), default=0)
-    group = ""
-    for row in rows:
-        if row.group != group:
-            group = row.group
-            yield group
-        note = f"  ({row.note})" if row.note else ""
-        yield f"  {row.name:{width}}  {row.text} {row.unit}".rstrip() + note
-
-
-def write_csv(path: str | os.PathLike[str], rows: Iterable[NumberRow]) -> None:
-    """Write rows as a table of comma-separated values, numbers in full; an unknown error is an empty field.
-
-    Raises
-    ------
-    InvalidInput
-        If the folder does not exist.
-    """
-    cells = ((row.group, row.name, row.label, _full(row.value), _full(row.error), row.unit, row.note) for row in rows)
-    write_rows(path, [_COLUMNS, *cells], marked=True)
-
-
 def write_spectrum(path: str | os.PathLike[str], found: DetectedSpectrum) -> None:
     """Write a spectrum of detected light as comma-separated values, a line for each detector and wavelength.
 
@@ -197,12 +123,8 @@ def write_spectrum(path: str | os.PathLike[str], found: DetectedSpectrum) -> Non
         If the folder does not exist.
     """
     rows = list(found.rows())
-    cells = ([_full(value) if isinstance(value, float) else value for value in row.values()] for row in rows)
+    cells = ([number_in_full(value) if isinstance(value, float) else value for value in row.values()] for row in rows)
     write_rows(path, [rows[0] if rows else (), *cells], marked=True)
-
-
-def _full(value: float) -> str:
-    return "" if math.isnan(value) else repr(value)
 
 
 def sensitivity_rows(found: Sensitivity, detector: str) -> tuple[NumberRow, ...]:

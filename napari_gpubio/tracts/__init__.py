@@ -51,7 +51,7 @@ from napari_gpubio.tracts.fods.normalize import normalize_tissues
 from napari_gpubio.tracts.fods.run import deconvolve, deconvolve_steps, find_peaks, find_peaks_steps
 from napari_gpubio.tracts.fods.tissues import estimate_tissue_responses, estimate_tissue_responses_steps
 from napari_gpubio.tracts.metrics import Adaptive, Adjugate, Inverse, Sharpened
-from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
+from napari_gpubio.tracts.model import DiffusionScan, TensorField
 from napari_gpubio.tracts.routes import ConnectSettings, Routes, connect, connect_steps, geodesics_between
 from napari_gpubio.tracts.run import needed_memory, track, track_steps, track_to_file
 from napari_gpubio.tracts.settings import (
@@ -62,7 +62,6 @@ from napari_gpubio.tracts.settings import (
     Hamiltonian,
     LiftedGeodesic,
     SDStream,
-    StopReason,
     VanAart2011,
 )
 from napari_gpubio.tracts.tensors.run import fit_tensors, fit_tensors_steps
@@ -73,6 +72,7 @@ from napari_gpubio.tracts.tensors.settings import (
     Unrepaired,
     WeightedLeastSquares,
 )
+from napari_gpubio.tracts.tractogram import StopReason, Tractogram
 from napari_gpubio.tracts.uncertainty import (
     Bootstrap,
     BootstrapSettings,

@@ -16,7 +16,7 @@ from napari_gpubio.tracts.fods import FodField, HighestFa
 from napari_gpubio.tracts.fods import checks as fod_checks
 from napari_gpubio.tracts.fods.estimate import estimate_response
 from napari_gpubio.tracts.fods.run import deconvolve
-from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
+from napari_gpubio.tracts.model import DiffusionScan, TensorField
 from napari_gpubio.tracts.noise import NoiseSettings
 from napari_gpubio.tracts.noise.run import denoise_scan
 from napari_gpubio.tracts.phantom import AnalyticField, analytic_fields, load_brain_phantom
@@ -27,7 +27,6 @@ from napari_gpubio.tracts.settings import (
     EuDX,
     Hamiltonian,
     InTensors,
-    StopReason,
     TensorMethod,
     TrackMethod,
     VanAart2011,
@@ -35,6 +34,7 @@ from napari_gpubio.tracts.settings import (
 )
 from napari_gpubio.tracts.tensors.gradient_check import check_gradients
 from napari_gpubio.tracts.tensors.run import fit_tensors
+from napari_gpubio.tracts.tractogram import StopReason, Tractogram
 
 Array = npt.NDArray[Any]
 

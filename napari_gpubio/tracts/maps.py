@@ -9,8 +9,8 @@ from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import apply_affine, checked_affine
 from napari_gpubio.tracts.kernels.traversal.problem import QUANTUM_MM, voxel_grid
-from napari_gpubio.tracts.model import Tractogram
 from napari_gpubio.tracts.places import check_place
+from napari_gpubio.tracts.tractogram import Tractogram
 
 Array = npt.NDArray[Any]
 KINDS = ("count", "length_mm", "ends", "mean")

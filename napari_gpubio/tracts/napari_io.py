@@ -38,10 +38,11 @@ from napari_gpubio.tracts.io.kinds import Kind, kind_of
 from napari_gpubio.tracts.io.mif import MIF_SUFFIXES, MifImage, read_mif
 from napari_gpubio.tracts.io.tensor_images import read_tensors
 from napari_gpubio.tracts.io.validation import box_grid, offsets_of
-from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
+from napari_gpubio.tracts.model import DiffusionScan, TensorField
 from napari_gpubio.tracts.noise.model import DenoisedScan
 from napari_gpubio.tracts.regions import Atlas
 from napari_gpubio.tracts.tensors.maps import ellipsoids, nearby_voxels, scalar_map, slice_voxels
+from napari_gpubio.tracts.tractogram import Tractogram
 
 Array = npt.NDArray[Any]
 _DIFFUSIVITY = {"contrast_limits": (0.0, 3e-3), "colormap": "magma"}

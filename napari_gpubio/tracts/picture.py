@@ -6,8 +6,9 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.space import apply_affine
-from napari_gpubio.tracts.model import TensorField, Tractogram
+from napari_gpubio.tracts.model import TensorField
 from napari_gpubio.tracts.tensors.maps import fa_map
+from napari_gpubio.tracts.tractogram import Tractogram
 
 if TYPE_CHECKING:
     from PIL import Image

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.reading import note
 from napari_gpubio.core.space import apply_affine, as_many_voxels, checked_affine, same_grid, voxel_sizes_mm
-from napari_gpubio.tracts.model import Tractogram
+from napari_gpubio.tracts.tractogram import Tractogram
 
 Array = npt.NDArray[Any]
 UNKNOWN_PLACE = {"place": "unknown"}  # parameters of fibers of a file that does not tell where they lie

@@ -29,7 +29,7 @@ from napari_gpubio.tracts.kernels.fixels.problem import FixelProblem
 from napari_gpubio.tracts.kernels.lifted.problem import LiftedProblem
 from napari_gpubio.tracts.kernels.rays.problem import RayProblem, check_tensors
 from napari_gpubio.tracts.kernels.streamlines.problem import StreamlineProblem
-from napari_gpubio.tracts.model import TensorField, Tractogram
+from napari_gpubio.tracts.model import TensorField
 from napari_gpubio.tracts.regions import AnyRegion
 from napari_gpubio.tracts.seeds import Field, make_launch
 from napari_gpubio.tracts.settings import (
@@ -41,6 +41,7 @@ from napari_gpubio.tracts.settings import (
     TrackMethod,
     VanAart2011,
 )
+from napari_gpubio.tracts.tractogram import Tractogram
 
 Array = npt.NDArray[Any]
 PROBLEMS: tuple[type[FiberProblem], ...] = (RayProblem, StreamlineProblem, LiftedProblem, FixelProblem)

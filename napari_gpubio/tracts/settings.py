@@ -8,7 +8,6 @@ import math
 import typing
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from napari_gpubio.core.errors import InvalidInput
@@ -20,21 +19,6 @@ from napari_gpubio.tracts.metrics import AnyMetric, Inverse
 INTERPOLATIONS = ("smoothing", "interpolating", "linear")
 INTEGRATORS = {"rk4": 4, "rk2": 2, "euler": 1}
 _USUAL_STIFFNESS_VOXELS = 0.2
-
-
-class StopReason(IntEnum):
-    """Why a ray ended."""
-
-    VOLUME = 1
-    MASK = 2
-    FA = 3
-    STEPS = 4
-    LENGTH = 5
-    CURVATURE = 6
-    DRIFT = 7
-    INVALID = 8
-    TARGET = 9
-    FOD = 10
 
 
 class Lengths(NamedTuple):

@@ -14,10 +14,11 @@ from napari_gpubio.core.operations.kinds import MadeOf
 from napari_gpubio.core.operations.volumes import Volume
 from napari_gpubio.core.quantity import Quantity
 from napari_gpubio.core.steps import Step, driven
-from napari_gpubio.light.io.volumes import fluence_arrays, fluence_word
+from napari_gpubio.light.estimates import PER_PHOTON, FluenceUnit
+from napari_gpubio.light.io.volumes import fluence_arrays
 from napari_gpubio.light.model import OUTSIDE, Domain
+from napari_gpubio.light.pictures import fluence_word
 from napari_gpubio.light.result import LightResult
-from napari_gpubio.light.statistics import PER_PHOTON, FluenceUnit
 
 if TYPE_CHECKING:
     from napari_gpubio.denoise.fluence import FluenceResult, FluenceSettings

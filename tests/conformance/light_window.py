@@ -8,7 +8,8 @@ import numpy as np
 from PIL import Image
 
 from napari_gpubio.core.reading import ReadingNote
-from napari_gpubio.light import napari_io, napari_readers
+from napari_gpubio.light import napari_io
+from napari_gpubio.light import probe_layers as napari_readers
 from napari_gpubio.light.io import read_irradiance
 from tests.conformance import Did, Rows
 from tests.conformance.light import DETECTORS, SOURCES, mcx, nirs, snirf

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from napari_gpubio.light.detectors import DetectedPhotons, Detector
+from napari_gpubio.light.estimates import Estimate
 from napari_gpubio.light.model import Domain, Medium
-from napari_gpubio.light.result import EnergyBalance, Estimate, LightResult
+from napari_gpubio.light.result import EnergyBalance, LightResult
 from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.sources import Pencil
 

@@ -22,11 +22,11 @@ from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.guide import diffusion_guide
 from napari_gpubio.light.io import load_result, read_diffusion_tensors, read_irradiance, write_table
 from napari_gpubio.light.model import Domain
+from napari_gpubio.light.numbers import NumberRow, table_lines
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.sources import Fiber, Pencil, emitting_volume
 from napari_gpubio.light.spectrum import spectrum, spectrum_media
-from napari_gpubio.light.summary import NumberRow, table_lines
 from napari_gpubio.light.tissue import media_at_wavelengths
 from tests.killed_runs import killed
 from tests.light.result_samples import layered_domain

@@ -10,10 +10,10 @@ from napari_gpubio import __version__
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import KEY, carried, volume_layer, volume_of
 from napari_gpubio.core.space import apply_affine
+from napari_gpubio.light.estimates import fluence_units
 from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.napari_io import (
     absorbed_layer,
-    decade_limits,
     domain_of,
     error_layer,
     exit_layer,
@@ -21,7 +21,7 @@ from napari_gpubio.light.napari_io import (
     labels_layer,
     result_of,
 )
-from napari_gpubio.light.statistics import fluence_units
+from napari_gpubio.light.pictures import decade_limits
 from tests.light.result_samples import sample_result
 from tests.volume_samples import AFFINES, SHAPE, SOME_VOXELS, STRAIGHT, VOLUME, assert_registered, built, shown_at
 

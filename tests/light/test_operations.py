@@ -14,6 +14,7 @@ from napari_gpubio.core.steps import drive
 from napari_gpubio.core.volumes import read_array, write_volume
 from napari_gpubio.light.anisotropy import with_fibers
 from napari_gpubio.light.detectors import Detector, FaceDetector
+from napari_gpubio.light.estimates import FluenceUnit
 from napari_gpubio.light.guide import guided_steps
 from napari_gpubio.light.io import save_result
 from napari_gpubio.light.io.volumes import write_fluence
@@ -38,7 +39,6 @@ from napari_gpubio.light.phase import TabulatedPhaseFunction
 from napari_gpubio.light.run import simulate, simulate_steps
 from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.sources import KINDS, Collimated, Pattern, Pencil, emitting_volume
-from napari_gpubio.light.statistics import FluenceUnit
 from tests.core.operations.randoms import Records
 from tests.light.result_samples import sample_result
 from tests.light.voxel_samples import make_domain, source_of

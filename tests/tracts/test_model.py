@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.tracts.model import Cache, DiffusionScan, TensorField, Tractogram
+from napari_gpubio.tracts.model import Cache, DiffusionScan, TensorField
 from napari_gpubio.tracts.tensors.run import select_volumes
+from napari_gpubio.tracts.tractogram import Tractogram
 from tests.tracts.tractogram_samples import check_same_fibers
 
 AFFINE = np.diag([-2.0, 2.0, 3.0, 1.0])

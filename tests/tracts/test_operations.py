@@ -25,13 +25,13 @@ from napari_gpubio.tracts.io import (
     write_tensors,
 )
 from napari_gpubio.tracts.io.gradients import write_fsl_gradients
-from napari_gpubio.tracts.model import Tractogram
 from napari_gpubio.tracts.operations.fibers import FiberFile
 from napari_gpubio.tracts.operations.regions import OpenAtlas, OpenRegion
 from napari_gpubio.tracts.operations.sources import region_source
 from napari_gpubio.tracts.places import UNKNOWN_LENGTHS, UNKNOWN_PLACE, placed_in
 from napari_gpubio.tracts.regions import AnyRegion, Atlas, Box, Region, Sphere
 from napari_gpubio.tracts.tensors.maps import scalar_map
+from napari_gpubio.tracts.tractogram import Tractogram
 from tests.core.operations.randoms import Records
 from tests.core.operations.test_scripts import _executed
 from tests.shell import run_verb

@@ -17,7 +17,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.tracts.io import read_tractogram, write_tractogram
 from napari_gpubio.tracts.io.validation import in_order
 from napari_gpubio.tracts.io.vtk import read_vtk, write_vtk
-from napari_gpubio.tracts.model import Tractogram
+from napari_gpubio.tracts.tractogram import Tractogram
 from tests.tracts.tractogram_samples import AFFINES, SHAPE, assert_same_columns, assert_same_fibers, make
 
 

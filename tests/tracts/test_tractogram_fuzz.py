@@ -17,7 +17,7 @@ from napari_gpubio.core.reading import noted
 from napari_gpubio.tracts.io import read_tractogram, write_tractogram
 from napari_gpubio.tracts.io.blocks import open_blocks
 from napari_gpubio.tracts.io.vtk import write_vtk
-from napari_gpubio.tracts.model import Tractogram
+from napari_gpubio.tracts.tractogram import Tractogram
 from tests.fuzzing import fuzzed, refusal
 from tests.sentences import says
 from tests.tracts.odd_tractograms import write_tiny_track, write_vtp

@@ -3,7 +3,7 @@
 import numpy as np
 
 from napari_gpubio.core.space import apply_affine
-from napari_gpubio.tracts.model import Tractogram
+from napari_gpubio.tracts.tractogram import Tractogram
 
 SHAPE = (40, 50, 30)
 WRITTEN = [".trk", ".tck", ".trx", ".vtk"]

@@ -11,9 +11,10 @@ from napari_gpubio.cli import main
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.operations.volumes import open_volume
 from napari_gpubio.core.quantity import Quantity
+from napari_gpubio.light.estimates import fluence_units
 from napari_gpubio.light.guide import diffusion_guide, with_guide
 from napari_gpubio.light.model import Domain, Medium
-from napari_gpubio.light.statistics import fluence_units, label_fluence
+from napari_gpubio.light.statistics import label_fluence
 
 MEDIA = (
     Medium(label=1, name="top", mua_per_mm=0.02, mus_per_mm=10.0, g=0.9, n=1.37),

@@ -13,9 +13,9 @@ from napari_gpubio.core.checks import Check, Finding, z_score_finding
 from napari_gpubio.core.device import Device
 from napari_gpubio.light.anisotropy.theory import SlabLight, diffusion_tensor_mm, slab_light
 from napari_gpubio.light.detectors import Detector
+from napari_gpubio.light.estimates import Estimate
 from napari_gpubio.light.layers.checks import photons_on
 from napari_gpubio.light.model import Domain, Medium
-from napari_gpubio.light.result import Estimate
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.scattering_tensors import FREE, MIXTURE, PRODUCT
 from napari_gpubio.light.settings import LightSettings

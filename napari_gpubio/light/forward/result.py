@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.light.estimates import Estimate
 from napari_gpubio.light.forward.model import Head, Pair
 from napari_gpubio.light.forward.place import Placement
 from napari_gpubio.light.forward.settings import ForwardSettings
 from napari_gpubio.light.jacobians.model import columns_of, error_of_groups
-from napari_gpubio.light.result import Estimate
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

@@ -18,8 +18,14 @@ from napari_gpubio.gui.labels import Label
 from napari_gpubio.gui.views import camera_of
 from napari_gpubio.light.layers.beams import Beam
 from napari_gpubio.light.layers.model import LayeredMedium
-from napari_gpubio.light.layers.napari_io import phantom_layer
-from napari_gpubio.light.layers.phantom import ended_mm, plan_phantom, proposed_sizes, voxel_case, voxel_phantom
+from napari_gpubio.light.layers.phantom import (
+    ended_mm,
+    phantom_layer,
+    plan_phantom,
+    proposed_sizes,
+    voxel_case,
+    voxel_phantom,
+)
 from napari_gpubio.light.layers.settings import LayeredSettings
 
 

@@ -7,6 +7,7 @@ from qtpy.QtWidgets import QWidget
 
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.fields import ElidedComboBox, NumberBox
+from napari_gpubio.light.estimates import MOST_ERROR
 from napari_gpubio.light.gui.displayed import Displayed
 from napari_gpubio.light.gui.plots_axes import Pane
 from napari_gpubio.light.layers.result import LayeredResult
@@ -18,7 +19,6 @@ from napari_gpubio.light.layers.summary import (
     escape_curves,
     radial_curve,
 )
-from napari_gpubio.light.result import MOST_ERROR
 
 EMPTY = "No result yet: press Run."
 NO_MAP = "This result has no absorption map: tick it under Run, and run again."

@@ -14,7 +14,8 @@ from napari_gpubio.light.io.volumes import MOST_ERROR
 from napari_gpubio.light.jacobians.reciprocity import check_same
 from napari_gpubio.light.jacobians.sensitivity import Sensitivity
 from napari_gpubio.light.jacobians.sensitivity import sensitivity as combine
-from napari_gpubio.light.napari_io import decade_limits, log10_of, log_name
+from napari_gpubio.light.napari_io import log10_of
+from napari_gpubio.light.pictures import decade_limits, log_name
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.run import simulate_steps
 from napari_gpubio.light.sources import Pencil, Source

@@ -5,13 +5,7 @@ from napari_gpubio.light.io.mci import MciRun, read_mci, write_mci
 from napari_gpubio.light.io.mco import read_mco, write_mco
 from napari_gpubio.light.io.mcx.cases import read_mcx, write_mcx
 from napari_gpubio.light.io.nirs import read_nirs
-from napari_gpubio.light.io.results import (
-    load_layered_result,
-    load_result,
-    save_layered_result,
-    save_result,
-    save_result_steps,
-)
+from napari_gpubio.light.io.results import load_result, save_result, save_result_steps
 from napari_gpubio.light.io.snirf import Optodes, read_snirf
 from napari_gpubio.light.io.table import read_table, write_table
 from napari_gpubio.light.io.trajectories import load_trajectories, save_trajectories
@@ -22,6 +16,7 @@ from napari_gpubio.light.io.volumes import (
     write_fluence,
     write_fluence_steps,
 )
+from napari_gpubio.light.layers.io import load_layered_result, save_layered_result
 
 __all__ = [
     "MciRun",

@@ -1,14 +1,17 @@
 """Result files of both engines: NumPy's ``.npz`` with one text more, ``result.json``, as `numpy.load` opens it too."""
 
+import dataclasses
 import json
+import math
 import reprlib
 import zipfile
 import zlib
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from numbers import Real
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +22,12 @@ from napari_gpubio.core.files import atomic_write
 from napari_gpubio.core.foreign import json_of
 from napari_gpubio.core.slabs import blocks_of
 from napari_gpubio.core.steps import Step
+from napari_gpubio.light.estimates import Estimate
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Made = TypeVar("Made", bound="DataclassInstance")
 Array = npt.NDArray[Any]
 _TEXT = "result.json"
 _FAST = 1  # level of DEFLATE; higher ones take several times as long and gain little on noisy numbers
@@ -172,3 +180,57 @@ def _checked(header: Any, path: Path, kind: Kind) -> dict[str, Any]:
             "read here; update napari-gpubio"
         )
     return header
+
+
+def as_json(value: Any) -> Any:
+    """Return a value made of what JSON knows: NaN and infinity become None, other things their text."""
+    if isinstance(value, Mapping):
+        return {str(key): as_json(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [as_json(part) for part in value]
+    if isinstance(value, (np.ndarray, np.generic)):
+        return as_json(value.tolist())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, (bool, int, str)) else str(value)
+
+
+def fields_of(thing: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass instance as they are; dataclasses.asdict would copy arrays."""
+    return {field.name: getattr(thing, field.name) for field in dataclasses.fields(thing)}
+
+
+def made_from(kind: type[Made], values: Any) -> Made:
+    """Return a dataclass instance from its fields; what is not described has its default.
+
+    Raises
+    ------
+    InvalidInput
+        If a field is missing, something is described that this version does not know, or a value is out of range.
+    """
+    if not isinstance(values, dict):
+        raise InvalidInput(f"its {kind.__name__} is {reprlib.repr(values)}; it was changed: save the result again")
+    fields = {field.name: field for field in dataclasses.fields(kind) if field.init}
+    if unknown := sorted(set(values) - set(fields)):
+        raise InvalidInput(f"{unknown[0]!r} of its {kind.__name__} is not known here; update napari-gpubio")
+    for name, field in fields.items():
+        if name not in values and field.default is field.default_factory is dataclasses.MISSING:
+            raise InvalidInput(f"its {kind.__name__} lacks {name!r}; it was changed: save the result again")
+    try:
+        return kind(**values)
+    except (TypeError, ValueError, OverflowError) as error:  # what NumPy makes of text or lists in place of numbers
+        if isinstance(error, InvalidInput):
+            raise
+        raise InvalidInput(f"its {kind.__name__} is damaged ({error}); save the result again") from error
+
+
+def estimate_from(described: Mapping[str, Any], name: str) -> Estimate:
+    """Return an estimate that was described; None is NaN."""
+    part = entry(described, name, dict)
+    return Estimate(*(math.nan if part.get(key) is None else float(entry(part, key, Real)) for key in Estimate._fields))
+
+
+def about_run(described: Mapping[str, Any]) -> dict[str, Any]:
+    """What the results of both engines say of their run."""
+    kinds = {"launched": int, "complete": bool, "parameters": dict}
+    return {name: entry(described, name, kind) for name, kind in kinds.items()}

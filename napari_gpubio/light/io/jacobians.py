@@ -13,8 +13,17 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.layer_files import companions, write_described
 from napari_gpubio.core.quantity import QUANTITY, STANDARD_ERROR, Quantity
 from napari_gpubio.core.steps import drive
-from napari_gpubio.light.io.archive import JACOBIANS, Array, entry, opened_archive, within, write_archive_steps
-from napari_gpubio.light.io.results import as_json, domain_arrays, domain_fields, domain_from, fields_of
+from napari_gpubio.light.io.archive import (
+    JACOBIANS,
+    Array,
+    as_json,
+    entry,
+    fields_of,
+    opened_archive,
+    within,
+    write_archive_steps,
+)
+from napari_gpubio.light.io.results import domain_arrays, domain_fields, domain_from
 from napari_gpubio.light.jacobians.model import Channel, Jacobian, Jacobians
 
 _PART_ARRAYS = ("values", "errors", "measured", "measured_error", "label_sums", "label_errors", "label_deviations")

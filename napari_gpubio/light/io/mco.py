@@ -13,11 +13,11 @@ import numpy.typing as npt
 
 from napari_gpubio.core.files import atomic_write
 from napari_gpubio.core.reading import reads_file
+from napari_gpubio.light.estimates import Estimate, Estimates
 from napari_gpubio.light.io.mci import DataLines, MciRun, read_run, run_lines
 from napari_gpubio.light.layers.model import LayeredMedium
-from napari_gpubio.light.layers.result import Estimates, LayeredResult
+from napari_gpubio.light.layers.result import LayeredResult
 from napari_gpubio.light.layers.settings import LayeredSettings, solid_angle_sr
-from napari_gpubio.light.result import Estimate
 
 HEADER = """\
 A1 \t# Version number of the file format.

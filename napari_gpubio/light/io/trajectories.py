@@ -9,8 +9,16 @@ import numpy as np
 from napari_gpubio import __version__
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import drive
-from napari_gpubio.light.io.archive import TRAJECTORIES, Array, entry, opened_archive, within, write_archive_steps
-from napari_gpubio.light.io.results import as_json, domain_arrays, domain_fields, domain_from
+from napari_gpubio.light.io.archive import (
+    TRAJECTORIES,
+    Array,
+    as_json,
+    entry,
+    opened_archive,
+    within,
+    write_archive_steps,
+)
+from napari_gpubio.light.io.results import domain_arrays, domain_fields, domain_from
 from napari_gpubio.light.trajectory import KINDS, Trajectories
 
 _ARRAYS = {

@@ -18,11 +18,12 @@ from napari_gpubio.core.slabs import in_c_order
 from napari_gpubio.core.steps import Step, driven
 from napari_gpubio.core.tensor_components import FRAMES, PLACES, axes_of, flat_components, rotate_tensors
 from napari_gpubio.core.volumes import check_expansion, lies_on_grid, read_array, read_volume
+from napari_gpubio.light.estimates import MOST_ERROR, PER_PHOTON, UNITS, FluenceUnit
 from napari_gpubio.light.io.foreign import check_labels_file
 from napari_gpubio.light.io.results import describe
 from napari_gpubio.light.model import Domain, Medium
-from napari_gpubio.light.result import MOST_ERROR, UNITS, LightResult
-from napari_gpubio.light.statistics import PER_PHOTON, FluenceUnit
+from napari_gpubio.light.pictures import fluence_word
+from napari_gpubio.light.result import LightResult
 
 Array = npt.NDArray[Any]
 HIDDEN = f"voxels with a relative standard error above {MOST_ERROR:.0%}"
@@ -232,11 +233,6 @@ def fluence_values(
     if hide_uncertain:
         values[errors > np.float32(MOST_ERROR) * plain] = np.nan
     return values
-
-
-def fluence_word(unit: FluenceUnit) -> str:
-    """Return what fluence is called in a unit: of a continuous source's power it is a rate."""
-    return "fluence rate" if unit.name == "mW/mm²" else "fluence"
 
 
 def fluence_arrays(result: LightResult, unit: FluenceUnit, *, gates: bool = False) -> dict[str, Any]:

@@ -17,8 +17,8 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.numbers import position_text
+from napari_gpubio.light.estimates import Estimate
 from napari_gpubio.light.model import Domain
-from napari_gpubio.light.result import Estimate
 from napari_gpubio.light.sources import Vector
 
 Floats = npt.NDArray[np.float32]

@@ -29,9 +29,10 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.numbers import position_text
+from napari_gpubio.light.estimates import Estimate
 from napari_gpubio.light.jacobians.reciprocity import check_same, detected, optode_place, shell_error, shells_between
 from napari_gpubio.light.model import Domain
-from napari_gpubio.light.result import Estimate, LightResult
+from napari_gpubio.light.result import LightResult
 
 Array = npt.NDArray[Any]
 

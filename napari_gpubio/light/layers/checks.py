@@ -10,12 +10,12 @@ import numpy as np
 
 from napari_gpubio.core.checks import Check, Finding, Speed, z_score_finding
 from napari_gpubio.core.device import Device
+from napari_gpubio.light.estimates import Estimate
 from napari_gpubio.light.layers.model import LayeredMedium
 from napari_gpubio.light.layers.presets import ENDLESS_MM, INTRALIPID, SKIN, VAN_DE_HULST, slab
 from napari_gpubio.light.layers.result import LayeredResult
 from napari_gpubio.light.layers.run import simulate
 from napari_gpubio.light.layers.settings import LayeredSettings
-from napari_gpubio.light.result import Estimate
 
 _GPU_FACTOR = 100
 MOST_IMBALANCE = 1e-6

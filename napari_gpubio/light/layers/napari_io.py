@@ -15,21 +15,11 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import KEY, LayerData, carried
 from napari_gpubio.core.quantity import Quantity, log10_of
+from napari_gpubio.light.estimates import MOST_ERROR, PER_PHOTON, UNITS, Estimates, FluenceUnit
 from napari_gpubio.light.layers.model import LayeredMedium
-from napari_gpubio.light.layers.result import Estimates, LayeredResult
+from napari_gpubio.light.layers.result import LayeredResult
 from napari_gpubio.light.layers.settings import LayeredSettings
-from napari_gpubio.light.napari_io import (
-    DECADES,
-    OTHER_COLOR,
-    TISSUE_COLORS,
-    decade_limits,
-    fluence_word,
-    labels_layer,
-    log_name,
-)
-from napari_gpubio.light.result import MOST_ERROR, UNITS
-from napari_gpubio.light.settings import LightCase
-from napari_gpubio.light.statistics import PER_PHOTON, FluenceUnit
+from napari_gpubio.light.pictures import DECADES, TISSUE_COLORS, decade_limits, fluence_word, log_name
 
 Array = npt.NDArray[Any]
 AXES, AXIS_UNITS = ("z", "r"), ("mm", "mm")
@@ -167,16 +157,6 @@ def layer_colors(names: Sequence[str]) -> tuple[str, ...]:
     if names and set(names) <= TISSUE_COLORS.keys():
         return tuple(TISSUE_COLORS[name] for name in names)
     return tuple(LAYER_COLORS[index % len(LAYER_COLORS)] for index in range(len(names)))
-
-
-def phantom_layer(case: LightCase) -> LayerData:
-    """Return the labels layer of a voxel phantom of layers, in their colors, with all that the voxel engine needs."""
-    media = case.domain.media
-    colors = layer_colors([medium.name for medium in media])
-    data, keywords, kind = labels_layer(case.domain, case.name)
-    keywords["metadata"][KEY]["case"] = case
-    labeled = {medium.label: color for medium, color in zip(media, colors, strict=True)}
-    return data, {**keywords, "colormap": {None: OTHER_COLOR, 0: "transparent"} | labeled}, kind
 
 
 def border_layers(medium: LayeredMedium, settings: LayeredSettings) -> list[LayerData]:

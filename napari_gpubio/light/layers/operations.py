@@ -20,6 +20,7 @@ from napari_gpubio.core.parameters import param
 from napari_gpubio.core.quantity import QUANTITY
 from napari_gpubio.core.settings import part
 from napari_gpubio.core.steps import Step, with_step
+from napari_gpubio.light.estimates import FluenceUnit
 from napari_gpubio.light.io.foreign import MCX_SUFFIXES
 from napari_gpubio.light.io.mci import read_mci
 from napari_gpubio.light.io.mco import write_mco
@@ -30,8 +31,7 @@ from napari_gpubio.light.layers.result import LayeredResult
 from napari_gpubio.light.layers.run import simulate_steps
 from napari_gpubio.light.layers.settings import ABSORPTION, LayeredSettings
 from napari_gpubio.light.layers.summary import Curve, every_curve, layered_rows, write_curves
-from napari_gpubio.light.statistics import FluenceUnit
-from napari_gpubio.light.summary import NumberRow, write_csv
+from napari_gpubio.light.numbers import NumberRow, write_csv
 
 _TIMES = ("Time", "Speed")  # rows that differ from run to run
 

@@ -2,39 +2,16 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.light.estimates import Estimate, Estimates, SimulationResult
 from napari_gpubio.light.layers.model import LayeredMedium
 from napari_gpubio.light.layers.settings import LayeredSettings, angle_centers
-from napari_gpubio.light.result import MOST_ERROR, Estimate, SimulationResult
 
 Floats = npt.NDArray[np.float64]
-
-
-class Estimates(NamedTuple):
-    """An array and its standard error, of the same shape."""
-
-    value: Floats
-    error: Floats
-
-    @property
-    def effective_photons(self) -> Floats:
-        """How many photons of equal weight would have this relative error; infinite without one, NaN where unknown."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.asarray((self.value / self.error) ** 2)
-
-    @property
-    def trusted(self) -> npt.NDArray[np.bool_]:
-        """Where there is a value and its error is known to be at most half of it.
-
-        Beyond that a place was seen by so few photons that the rare ones which carry most of its light may be missing:
-        the value is then too small by more than its error says.
-        """
-        return np.asarray((self.value != 0) & (self.error <= MOST_ERROR * np.abs(self.value)))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -15,13 +15,13 @@ from napari_gpubio.core.memory import Memory
 from napari_gpubio.core.steps import Step, driven
 from napari_gpubio.core.timing import compiling
 from napari_gpubio.light.batches import Backend, check_memory, error_of_squares, photon_steps, resumed
+from napari_gpubio.light.estimates import Estimate, Estimates
 from napari_gpubio.light.kernels.layers.problem import SCALE, LayeredProblem
 from napari_gpubio.light.kernels.layers.tally import LayerTally
 from napari_gpubio.light.layers.model import LayeredMedium
-from napari_gpubio.light.layers.result import Estimates, LayeredResult
+from napari_gpubio.light.layers.result import LayeredResult
 from napari_gpubio.light.layers.settings import LayeredSettings, angle_centers, ring_area_mm2, solid_angle_sr
 from napari_gpubio.light.pooling import pooled_variance
-from napari_gpubio.light.result import Estimate
 
 
 def simulate_steps(

@@ -10,13 +10,22 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import write_rows
-from napari_gpubio.light.findings import CLOSED_WITHIN, Finding, Status, balance_findings, worst_first
+from napari_gpubio.light.estimates import MOST_ERROR, PER_PHOTON, Estimate, Estimates, FluenceUnit
 from napari_gpubio.light.layers.napari_io import QUANTITIES, own_bins, quantity_rz, quantity_unit
-from napari_gpubio.light.layers.result import Estimates, LayeredResult
+from napari_gpubio.light.layers.result import LayeredResult
 from napari_gpubio.light.layers.settings import ring_area_mm2
-from napari_gpubio.light.result import MOST_ERROR, Estimate
-from napari_gpubio.light.statistics import PER_PHOTON, FluenceUnit
-from napari_gpubio.light.summary import ABSORBED, ENERGY, RUN, NumberRow, roulette_row
+from napari_gpubio.light.numbers import (
+    ABSORBED,
+    CLOSED_WITHIN,
+    ENERGY,
+    RUN,
+    Finding,
+    NumberRow,
+    Status,
+    balance_findings,
+    roulette_row,
+    worst_first,
+)
 
 MOST_BEYOND = 0.01  # of the absorbed light: more than that beyond the grid is worth a word
 

@@ -14,6 +14,7 @@ from napari_gpubio.core.settings import part
 from napari_gpubio.core.steps import Step
 from napari_gpubio.core.volumes import read_volume
 from napari_gpubio.light.detectors import FACES, Detector, FaceDetector
+from napari_gpubio.light.estimates import PER_PHOTON, FluenceUnit, fluence_units
 from napari_gpubio.light.guide import guided_steps
 from napari_gpubio.light.io.volumes import (
     read_irradiance,
@@ -34,7 +35,6 @@ from napari_gpubio.light.sources import (
     emitting_volume,
 )
 from napari_gpubio.light.spectrum import DetectedSpectrum, spectrum
-from napari_gpubio.light.statistics import PER_PHOTON, FluenceUnit, fluence_units
 from napari_gpubio.light.summary import write_spectrum
 from napari_gpubio.light.surface import inward_normal, source_problem
 

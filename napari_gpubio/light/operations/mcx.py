@@ -16,6 +16,7 @@ from napari_gpubio.core.parameters import param
 from napari_gpubio.core.report import WARNING
 from napari_gpubio.core.settings import part
 from napari_gpubio.core.steps import Step, with_step
+from napari_gpubio.light.estimates import PER_PHOTON
 from napari_gpubio.light.guide import guided_steps
 from napari_gpubio.light.io.archive import VOXELS, header_of
 from napari_gpubio.light.io.foreign import MCX_SUFFIXES, check_labels_file
@@ -28,7 +29,6 @@ from napari_gpubio.light.patterns import PatternResult, simulate_patterns_steps
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.run import simulate_each_steps, simulate_steps
 from napari_gpubio.light.sources import all_sources
-from napari_gpubio.light.statistics import PER_PHOTON
 from napari_gpubio.light.surface import source_problem
 from napari_gpubio.light.trajectories import trajectories_steps
 

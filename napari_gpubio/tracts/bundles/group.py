@@ -22,8 +22,9 @@ from napari_gpubio.tracts.bundles.summary import Images, summary
 from napari_gpubio.tracts.bundles.tables import Table
 from napari_gpubio.tracts.io.dwi import read_volume
 from napari_gpubio.tracts.io.tractograms import read_tractogram, tractogram_suffix
-from napari_gpubio.tracts.model import GROUP, Tractogram
+from napari_gpubio.tracts.model import GROUP
 from napari_gpubio.tracts.places import check_place, has_place
+from napari_gpubio.tracts.tractogram import Tractogram
 
 _SUBJECT = re.compile(r"(?<![a-zA-Z0-9])(sub-[a-zA-Z0-9]+)(?:[_/\\](ses-[a-zA-Z0-9]+))?")
 _COLUMNS = ("subject", "bundle", "node", "metric", "mean", "sd", "se", "n")

@@ -11,9 +11,9 @@ from napari_gpubio.core.space import checked_affine
 from napari_gpubio.tracts.bundles.resample import resample, resample_values
 from napari_gpubio.tracts.bundles.sampling import values_at
 from napari_gpubio.tracts.bundles.settings import WEIGHTINGS
-from napari_gpubio.tracts.model import Tractogram
 from napari_gpubio.tracts.places import check_place
 from napari_gpubio.tracts.regions import AnyRegion, Box, Region, Sphere, distances_mm
+from napari_gpubio.tracts.tractogram import Tractogram
 
 Array = npt.NDArray[Any]
 Start = int | AnyRegion | npt.ArrayLike | None

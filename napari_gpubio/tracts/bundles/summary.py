@@ -12,8 +12,8 @@ from napari_gpubio.core.space import checked_affine
 from napari_gpubio.tracts import maps
 from napari_gpubio.tracts.bundles.sampling import values_at
 from napari_gpubio.tracts.bundles.tables import Table
-from napari_gpubio.tracts.model import Tractogram
 from napari_gpubio.tracts.places import check_place
+from napari_gpubio.tracts.tractogram import Tractogram
 
 Array = npt.NDArray[Any]
 Images = Mapping[str, tuple[npt.ArrayLike, npt.ArrayLike]]

@@ -10,17 +10,10 @@ The conventions are those of MRtrix's tck2connectome::
     fibers = tracts.io.read_tractogram("brain.trx").select(found.fibers_of(17, 53))
 """
 
-from napari_gpubio.tracts.connectome.geodesic import geodesic_connectome, geodesic_connectome_steps
+from napari_gpubio.tracts.connectome.geodesic import GeodesicSettings, geodesic_connectome, geodesic_connectome_steps
 from napari_gpubio.tracts.connectome.model import Connectome
 from napari_gpubio.tracts.connectome.run import connectome, connectome_steps, needed_memory
-from napari_gpubio.tracts.connectome.settings import (
-    AllVoxels,
-    Backwards,
-    ConnectomeSettings,
-    EndVoxels,
-    GeodesicSettings,
-    Radial,
-)
+from napari_gpubio.tracts.connectome.settings import AllVoxels, Backwards, ConnectomeSettings, EndVoxels, Radial
 
 __all__ = [
     "AllVoxels",

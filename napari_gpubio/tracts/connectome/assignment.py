@@ -7,9 +7,9 @@ import numpy.typing as npt
 
 from napari_gpubio.core.space import voxel_sizes_mm
 from napari_gpubio.tracts.connectome.settings import AllVoxels, Backwards, ConnectomeSettings, EndVoxels, Radial
-from napari_gpubio.tracts.model import Tractogram
 from napari_gpubio.tracts.places import check_place
 from napari_gpubio.tracts.regions import Atlas
+from napari_gpubio.tracts.tractogram import Tractogram
 
 Array = npt.NDArray[Any]
 Pairs = tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]

@@ -3,6 +3,7 @@
 import dataclasses
 import threading
 from collections.abc import Generator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,26 +11,51 @@ import numpy.typing as npt
 
 from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.parameters import param
+from napari_gpubio.core.settings import Settings
 from napari_gpubio.core.space import apply_affine, voxel_sizes_mm
 from napari_gpubio.core.steps import Step, driven
 from napari_gpubio.tracts.connectome.assignment import Assigner
 from napari_gpubio.tracts.connectome.model import SCORE, Connectome
 from napari_gpubio.tracts.connectome.run import empty_connectome, joined
-from napari_gpubio.tracts.connectome.settings import ConnectomeSettings, GeodesicSettings, Radial
+from napari_gpubio.tracts.connectome.settings import ConnectomeSettings, Radial
 from napari_gpubio.tracts.directions import Cone, Directions
 from napari_gpubio.tracts.fods.crossings import crossing_notes
 from napari_gpubio.tracts.fods.model import FodField
 from napari_gpubio.tracts.kernels.rays.problem import RayProblem, check_tensors
-from napari_gpubio.tracts.model import TensorField, Tractogram
+from napari_gpubio.tracts.model import TensorField
 from napari_gpubio.tracts.places import check_place
 from napari_gpubio.tracts.regions import Atlas, Region
 from napari_gpubio.tracts.run import trace_problem
 from napari_gpubio.tracts.seeds import make_launch
 from napari_gpubio.tracts.settings import Hamiltonian, InTensors
+from napari_gpubio.tracts.tractogram import Tractogram
 
 Array = npt.NDArray[Any]
 FAN = Cone(count=20)
 TRACKING = Hamiltonian(points_every=4)  # a fiber is known by fewer points, and there are many
+
+
+@dataclass(frozen=True, kw_only=True)
+class GeodesicSettings(Settings):
+    """How densely geodesics are shot from each region, and how many of them are kept."""
+
+    seeds_per_region: int = param(
+        500,
+        "Seeds per region",
+        "At most so many voxels of a region are seeds, evenly chosen.",
+        minimum=1,
+        maximum=1_000_000,
+        step=100,
+    )
+    best_per_pair: int = param(
+        10,
+        "Keep the best",
+        "From each region, so many fibers to each other region are kept, those of highest alignment × FA; all count.",
+        unit="fibers",
+        minimum=0,
+        maximum=100_000,
+    )
 
 
 def geodesic_connectome_steps(

@@ -13,7 +13,7 @@ from napari_gpubio.core.archives import opened_npz
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write, existing_file, write_rows
 from napari_gpubio.core.foreign import json_of
-from napari_gpubio.tracts.model import Tractogram
+from napari_gpubio.tracts.tractogram import Tractogram
 
 Array = npt.NDArray[Any]
 Statistic = Literal["sum", "mean", "min", "max"]

@@ -18,8 +18,8 @@ from napari_gpubio.tracts.connectome.assignment import Assigner
 from napari_gpubio.tracts.connectome.model import LENGTH, Connectome
 from napari_gpubio.tracts.connectome.settings import AllVoxels, ConnectomeSettings
 from napari_gpubio.tracts.io.blocks import BLOCK, Source, blocks_of
-from napari_gpubio.tracts.model import Tractogram
 from napari_gpubio.tracts.regions import Atlas
+from napari_gpubio.tracts.tractogram import Tractogram
 
 Array = npt.NDArray[Any]
 _EACH_FIBER, _EACH_POINT = 64, 52  # bytes of a block, measured, while ends, or all points, are looked up

@@ -56,25 +56,3 @@ class ConnectomeSettings(Settings):
         "labeled voxel on the way back; all voxels: every region that a fiber passes.",
         default=Radial(),
     )
-
-
-@dataclass(frozen=True, kw_only=True)
-class GeodesicSettings(Settings):
-    """How densely geodesics are shot from each region, and how many of them are kept."""
-
-    seeds_per_region: int = param(
-        500,
-        "Seeds per region",
-        "At most so many voxels of a region are seeds, evenly chosen.",
-        minimum=1,
-        maximum=1_000_000,
-        step=100,
-    )
-    best_per_pair: int = param(
-        10,
-        "Keep the best",
-        "From each region, so many fibers to each other region are kept, those of highest alignment × FA; all count.",
-        unit="fibers",
-        minimum=0,
-        maximum=100_000,
-    )

@@ -16,9 +16,9 @@ from napari_gpubio.core.steps import Step, drive, driven
 from napari_gpubio.tracts.dissection.conditions import Answer, Condition
 from napari_gpubio.tracts.io.blocks import Source, blocks_of
 from napari_gpubio.tracts.kernels.traversal.problem import LARGEST, groups, solid_of
-from napari_gpubio.tracts.model import Tractogram
 from napari_gpubio.tracts.places import check_place
 from napari_gpubio.tracts.regions import AnyRegion, Box, Region, Sphere
+from napari_gpubio.tracts.tractogram import Tractogram
 
 Array = npt.NDArray[Any]
 Key = tuple[Any, ...]

@@ -9,7 +9,7 @@ from napari_gpubio.core.space import apply_affine
 from napari_gpubio.tracts.fods.model import FodField
 from napari_gpubio.tracts.fods.run import find_peaks
 from napari_gpubio.tracts.fods.settings import PeakSettings
-from napari_gpubio.tracts.model import Tractogram
+from napari_gpubio.tracts.tractogram import Tractogram
 
 SEVERAL = PeakSettings(most=2, least_fraction=0.33, least_amplitude=0.1)
 

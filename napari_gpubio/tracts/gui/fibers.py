@@ -38,9 +38,9 @@ from napari_gpubio.tracts.io.tractograms import (
     tractogram_suffix,
     write_tractogram,
 )
-from napari_gpubio.tracts.model import Tractogram
 from napari_gpubio.tracts.napari_io import fibers_of_tracks
 from napari_gpubio.tracts.places import has_place, is_placeable, placed_in
+from napari_gpubio.tracts.tractogram import Tractogram
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 Array = npt.NDArray[Any]

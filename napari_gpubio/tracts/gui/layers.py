@@ -21,8 +21,9 @@ from napari_gpubio.tracts.gui.fibers import fiber_layer, pack_fibers
 from napari_gpubio.tracts.gui.records import add_maps
 from napari_gpubio.tracts.gui.source import Trackable
 from napari_gpubio.tracts.gui.tracing import BundleSettings, Traced
-from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
+from napari_gpubio.tracts.model import DiffusionScan, TensorField
 from napari_gpubio.tracts.seeds import AtPoints
+from napari_gpubio.tracts.tractogram import Tractogram
 
 MARKER_MM = 4.0  # diameter of a marker
 

@@ -9,8 +9,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.numbers import seconds_text, short_number
 from napari_gpubio.gui.number_table import Number
-from napari_gpubio.tracts.model import Tractogram
-from napari_gpubio.tracts.settings import StopReason
+from napari_gpubio.tracts.tractogram import StopReason, Tractogram
 
 Array = npt.NDArray[Any]
 READABLE = {

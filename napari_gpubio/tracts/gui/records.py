@@ -28,7 +28,7 @@ from napari_gpubio.tracts.fods.napari_io import fixels_of, fods_of
 from napari_gpubio.tracts.gui.fibers import fibers_of
 from napari_gpubio.tracts.gui.source import Field, Source, Trackable, mask_in, trackable_of
 from napari_gpubio.tracts.io.tractograms import tractogram_suffix
-from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
+from napari_gpubio.tracts.model import DiffusionScan, TensorField
 from napari_gpubio.tracts.napari_io import field_of, map_layer, of_result, scan_of, shows_signal_of
 from napari_gpubio.tracts.operations import (
     FitTensors,
@@ -51,6 +51,7 @@ from napari_gpubio.tracts.operations.tensors import FittedTensors
 from napari_gpubio.tracts.regions import Region
 from napari_gpubio.tracts.tensors.maps import scalar_map
 from napari_gpubio.tracts.tensors.run import fit_tensors_steps
+from napari_gpubio.tracts.tractogram import Tractogram
 
 _OPENS: dict[type, Any] = {
     DiffusionScan: OpenScan, TensorField: OpenTensors, FodField: OpenFods, FixelField: OpenFixels

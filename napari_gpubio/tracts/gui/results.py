@@ -28,7 +28,7 @@ from napari_gpubio.gui.results import ResultBox
 from napari_gpubio.gui.streamlines.color_box import ColorByBox
 from napari_gpubio.tracts.gui.numbers import READABLE, fiber_numbers, picked_numbers
 from napari_gpubio.tracts.io.tables import fiber_table, write_fiber_table
-from napari_gpubio.tracts.model import Tractogram
+from napari_gpubio.tracts.tractogram import Tractogram
 
 _PLOT_HEIGHT = 132  # pixels; room for bars, ticks and the title of the axis
 _BINS = 24

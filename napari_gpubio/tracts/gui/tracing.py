@@ -16,12 +16,12 @@ from napari_gpubio.tracts.directions import Directions, Principal, Usual
 from napari_gpubio.tracts.gui.fibers import pack_fibers
 from napari_gpubio.tracts.gui.records import field_steps, remember, tracking_in
 from napari_gpubio.tracts.gui.source import Field, Trackable
-from napari_gpubio.tracts.model import Tractogram
 from napari_gpubio.tracts.regions import Region
 from napari_gpubio.tracts.run import track_steps
 from napari_gpubio.tracts.seeds import AtPoints, InRegion, check_seed
 from napari_gpubio.tracts.settings import Method
 from napari_gpubio.tracts.tensors.run import check_same_grid
+from napari_gpubio.tracts.tractogram import Tractogram
 
 PREVIEW_FIBERS = 3000
 

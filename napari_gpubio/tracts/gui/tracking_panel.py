@@ -52,12 +52,13 @@ from napari_gpubio.tracts.gui.source import (
 )
 from napari_gpubio.tracts.gui.tracing import BundleSettings, Draft, Traced, traced_steps
 from napari_gpubio.tracts.io.tractograms import read_tractogram
-from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
+from napari_gpubio.tracts.model import DiffusionScan, TensorField
 from napari_gpubio.tracts.napari_io import field_of
 from napari_gpubio.tracts.operations import Track, TrackInFixels, TrackInFods
 from napari_gpubio.tracts.regions import Region
 from napari_gpubio.tracts.run import track_to_file_steps
 from napari_gpubio.tracts.seeds import AtPoints, InRegion, white_matter
+from napari_gpubio.tracts.tractogram import Tractogram
 
 if TYPE_CHECKING:
     import napari.viewer

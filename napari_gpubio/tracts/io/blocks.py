@@ -34,7 +34,7 @@ from napari_gpubio.tracts.io.validation import (
     offsets_of,
     reading,
 )
-from napari_gpubio.tracts.model import Tractogram
+from napari_gpubio.tracts.tractogram import Tractogram
 
 Source = Tractogram | str | PathLike[str]
 BLOCK = 20_000  # fibers read together: less than a second of work with any of them

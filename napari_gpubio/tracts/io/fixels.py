@@ -34,8 +34,7 @@ from napari_gpubio.tracts.io.fixel_folders import fixel_folder_of, read_fixel_fo
 from napari_gpubio.tracts.io.mif import MIF_SUFFIXES
 from napari_gpubio.tracts.io.mif_writer import MIF_WRITE_SUFFIXES, write_mif
 from napari_gpubio.tracts.io.pam5 import PAM5_SUFFIX, read_pam5_peaks
-from napari_gpubio.tracts.io.peak_images import Convention, own_description, read_peak_image
-from napari_gpubio.tracts.io.validation import note_amplitudes
+from napari_gpubio.tracts.io.peak_images import Convention, note_amplitudes, own_description, read_peak_image
 
 Array = npt.NDArray[Any]
 Affine = npt.NDArray[np.float64]

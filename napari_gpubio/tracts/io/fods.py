@@ -23,7 +23,7 @@ from napari_gpubio.tracts.io.dwi import read_array, read_mask
 from napari_gpubio.tracts.io.mif_writer import MIF_WRITE_SUFFIXES, write_mif
 from napari_gpubio.tracts.io.orientation_sidecars import basis_in, facts_beside, frame_in, json_facts
 from napari_gpubio.tracts.io.pam5 import PAM5_SUFFIX, read_pam5_harmonics
-from napari_gpubio.tracts.io.validation import note_amplitudes
+from napari_gpubio.tracts.io.peak_images import note_amplitudes
 
 Array = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]

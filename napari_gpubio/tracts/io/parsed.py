@@ -18,7 +18,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.foreign import json_of
 from napari_gpubio.core.reading import note
 from napari_gpubio.tracts.io.validation import Grid, offsets_of, reference_grid, unique_names
-from napari_gpubio.tracts.model import Tractogram
+from napari_gpubio.tracts.tractogram import Tractogram
 
 Array = npt.NDArray[Any]
 KEY = "napari_gpubio"

@@ -33,6 +33,8 @@ from napari_gpubio.tracts.io.dwi import read_array
 from napari_gpubio.tracts.io.mif import MIF_SUFFIXES, read_mif_header
 from napari_gpubio.tracts.io.orientation_sidecars import facts_beside, frame_in
 
+_LARGEST_AMPLITUDE = 1000.0
+
 Array = npt.NDArray[Any]
 Affine = npt.NDArray[np.float64]
 _VECTOR = 1007  # NIfTI's intent
@@ -188,3 +190,12 @@ def _sibling(path: Path, what: str, shape: tuple[int, ...]) -> Path | None:
             except InvalidInput:
                 note(f"{beside.name} beside it cannot be read; it was left out")
     return None
+
+
+def note_amplitudes(amplitudes: Array) -> None:
+    """Note amplitudes of fiber orientations that are out of all reason; those of FODs are about 1."""
+    if count := np.count_nonzero(amplitudes > _LARGEST_AMPLITUDE):
+        note(
+            f"{count:,} of {amplitudes.size:,} amplitudes exceed {_LARGEST_AMPLITUDE:g} (up to {amplitudes.max():.3g}) "
+            "where those of FODs are about 1; check the file, or raise the amplitude at which tracking stops"
+        )

@@ -7,8 +7,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.files import atomic_write
 from napari_gpubio.core.text import delimited
-from napari_gpubio.tracts.model import Tractogram
-from napari_gpubio.tracts.settings import StopReason
+from napari_gpubio.tracts.tractogram import StopReason, Tractogram
 
 _REASONS = ("stop_reason", "stop_reason_back")
 

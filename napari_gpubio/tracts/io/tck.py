@@ -18,7 +18,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.reading import note
 from napari_gpubio.tracts.io.parsed import KEY, FormatWriter, Parsed, Provenance, decode
 from napari_gpubio.tracts.io.validation import DAMAGED, checked_magic, load_bytes, offsets_of
-from napari_gpubio.tracts.model import Tractogram
+from napari_gpubio.tracts.tractogram import Tractogram
 
 Array = npt.NDArray[Any]
 MAGIC = b"mrtrix tracks"

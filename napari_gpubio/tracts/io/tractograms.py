@@ -55,8 +55,8 @@ from napari_gpubio.tracts.io.validation import (
     reference_grid,
 )
 from napari_gpubio.tracts.io.vtk import Space
-from napari_gpubio.tracts.model import Tractogram
 from napari_gpubio.tracts.places import UNKNOWN_PLACE, has_place, in_reference
+from napari_gpubio.tracts.tractogram import Tractogram
 
 logger = logging.getLogger(__name__)
 SUFFIXES = (".trk", ".trk.gz", ".tck", ".tck.gz", ".trx", ".vtk", ".vtp", ".tt.gz", ".tsf")

@@ -36,8 +36,8 @@ from napari_gpubio.tracts.io.validation import (
     offsets_of,
     walk_records,
 )
-from napari_gpubio.tracts.model import Tractogram
 from napari_gpubio.tracts.places import UNKNOWN_PLACE
+from napari_gpubio.tracts.tractogram import Tractogram
 
 logger = logging.getLogger(__name__)
 Array = npt.NDArray[Any]

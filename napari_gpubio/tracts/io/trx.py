@@ -27,7 +27,8 @@ from napari_gpubio.tracts.io.validation import (
     rows_of,
     unique_names,
 )
-from napari_gpubio.tracts.model import GROUP, Tractogram
+from napari_gpubio.tracts.model import GROUP
+from napari_gpubio.tracts.tractogram import Tractogram
 
 __all__ = ["DAMAGE", "TrxWriter", "is_folder", "read_trx"]
 Array = npt.NDArray[Any]

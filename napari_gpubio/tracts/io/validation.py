@@ -46,7 +46,6 @@ _BEGINNINGS: dict[str, bytes | tuple[bytes, ...]] = {
 _ENOUGH = 32  # bytes to know a format by
 _ROWS = 1 << 20  # points looked at together
 _SOME_POINTS = 100_000
-_LARGEST_AMPLITUDE = 1000.0
 _SMALLEST_MM, _LARGEST_MM = 0.5, 2000.0  # spreads of fibers that are in mm
 # What a damaged file of any format can raise: a stream that ends early or does not unpack, a word that is no number.
 DAMAGED: tuple[type[Exception], ...] = (EOFError, OSError, zlib.error, ValueError)
@@ -228,15 +227,6 @@ def note_extent(points: Array) -> None:
     if extent > _LARGEST_MM or 0 < extent < _SMALLEST_MM:
         unit = "micrometers" if extent > _LARGEST_MM else "meters"
         note(f"its points spread over {extent:.3g} mm, as if they were in {unit}; formats of fibers have mm")
-
-
-def note_amplitudes(amplitudes: Array) -> None:
-    """Note amplitudes of fiber orientations that are out of all reason; those of FODs are about 1."""
-    if count := np.count_nonzero(amplitudes > _LARGEST_AMPLITUDE):
-        note(
-            f"{count:,} of {amplitudes.size:,} amplitudes exceed {_LARGEST_AMPLITUDE:g} (up to {amplitudes.max():.3g}) "
-            "where those of FODs are about 1; check the file, or raise the amplitude at which tracking stops"
-        )
 
 
 def check_finite(points: Array) -> None:

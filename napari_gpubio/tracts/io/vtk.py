@@ -13,7 +13,7 @@ from napari_gpubio.core.reading import note
 from napari_gpubio.tracts.io.parsed import Parsed, numeric_columns
 from napari_gpubio.tracts.io.polydata import FLIP, Space, cells_of, checked_space, fibers_of_lines, numbers_of
 from napari_gpubio.tracts.io.validation import DAMAGED, checked_magic, load_bytes, walk_records
-from napari_gpubio.tracts.model import Tractogram
+from napari_gpubio.tracts.tractogram import Tractogram
 
 Array = npt.NDArray[Any]
 TYPES = {

@@ -1,7 +1,7 @@
 """The verbs of tracts: operations on diffusion scans, tensors, orientation distributions, regions and fibers."""
 
 from napari_gpubio.tracts.operations.bundles import MeasureBundles, Measured, OpenBundle, ProfileBundles
-from napari_gpubio.tracts.operations.connectome import MakeConnectome, MatrixSettings, OpenConnectome, ShootGeodesics
+from napari_gpubio.tracts.operations.connectome import MakeConnectome, MatrixSettings, OpenConnectome
 from napari_gpubio.tracts.operations.deconvolution import (
     Deconvolve,
     DeconvolveTissues,
@@ -16,6 +16,7 @@ from napari_gpubio.tracts.operations.deconvolution import (
 from napari_gpubio.tracts.operations.dissection import Dissect, Dissected, FindClusters, Range, Rules
 from napari_gpubio.tracts.operations.fibers import FiberFile, Fibers, OpenFibers, OpenTractogram
 from napari_gpubio.tracts.operations.fods import OpenFixels, OpenFods
+from napari_gpubio.tracts.operations.geodesics import ShootGeodesics
 from napari_gpubio.tracts.operations.held import (
     HeldAtlas,
     HeldFixels,

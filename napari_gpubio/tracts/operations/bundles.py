@@ -19,8 +19,8 @@ from napari_gpubio.tracts.bundles.profile import Profile, profile
 from napari_gpubio.tracts.bundles.settings import ProfileSettings
 from napari_gpubio.tracts.bundles.summary import summary
 from napari_gpubio.tracts.bundles.tables import Table
-from napari_gpubio.tracts.model import Tractogram
 from napari_gpubio.tracts.places import check_place
+from napari_gpubio.tracts.tractogram import Tractogram
 
 
 def _images(rows: list[list[str]]) -> tuple[tuple[str, str], ...]:

@@ -21,10 +21,10 @@ from napari_gpubio.tracts.bundles import with_clusters
 from napari_gpubio.tracts.bundles.clusters import CLUSTER
 from napari_gpubio.tracts.dissection.conditions import Condition, ends_in, number, through
 from napari_gpubio.tracts.dissection.run import dissect_steps
-from napari_gpubio.tracts.model import Tractogram
 from napari_gpubio.tracts.operations.fibers import FiberFile, Fibers, source_of, whole
 from napari_gpubio.tracts.operations.regions import parts_of
 from napari_gpubio.tracts.regions import AnyRegion
+from napari_gpubio.tracts.tractogram import Tractogram
 
 
 @dataclass(frozen=True, kw_only=True)

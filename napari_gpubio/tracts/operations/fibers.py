@@ -19,8 +19,8 @@ from napari_gpubio.tracts.io.tractograms import (
     read_tractogram,
     tractogram_suffix,
 )
-from napari_gpubio.tracts.model import Tractogram
 from napari_gpubio.tracts.operations.regions import REFERENCE
+from napari_gpubio.tracts.tractogram import Tractogram
 
 
 class Fibers(ABC):  # noqa: B024 - a tractogram is one, too

@@ -15,9 +15,10 @@ from napari_gpubio.core.parameters import param
 from napari_gpubio.core.settings import hints, part, record_fields
 from napari_gpubio.core.space import checked_affine
 from napari_gpubio.tracts.fods.model import FixelField, FodField
-from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
+from napari_gpubio.tracts.model import DiffusionScan, TensorField
 from napari_gpubio.tracts.places import PLACED_IN, UNKNOWN_LENGTHS, UNKNOWN_PLACE, has_place
 from napari_gpubio.tracts.regions import AnyRegion, Atlas, Region
+from napari_gpubio.tracts.tractogram import Tractogram
 
 NamedArrays = tuple[tuple[str, Held], ...]
 

@@ -13,12 +13,13 @@ from napari_gpubio.core.steps import Step
 from napari_gpubio.tracts.bundles.tables import Table
 from napari_gpubio.tracts.directions import Directions, Usual
 from napari_gpubio.tracts.fods.model import FodField
-from napari_gpubio.tracts.model import TensorField, Tractogram
+from napari_gpubio.tracts.model import TensorField
 from napari_gpubio.tracts.regions import AnyRegion
 from napari_gpubio.tracts.routes.model import COLUMNS, Routes
 from napari_gpubio.tracts.routes.run import connect_steps
 from napari_gpubio.tracts.routes.settings import ConnectSettings
 from napari_gpubio.tracts.settings import Hamiltonian, InTensors
+from napari_gpubio.tracts.tractogram import Tractogram
 
 _SHOWN = ("route", "fibers", "score", "alignment_fa", "length_mm", "weakest_link", "eudx_distance_mm")
 _PRINTED = 10  # rows

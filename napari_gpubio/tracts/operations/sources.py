@@ -11,12 +11,12 @@ from napari_gpubio.core.operations.records import Operation, Output
 from napari_gpubio.core.operations.runs import run
 from napari_gpubio.core.operations.stores import STORE
 from napari_gpubio.core.reading import untold
-from napari_gpubio.tracts.model import Tractogram
 from napari_gpubio.tracts.operations.dissection import FindClusters
 from napari_gpubio.tracts.operations.fibers import OpenTractogram
 from napari_gpubio.tracts.operations.held import HeldAtlas, HeldRegion, HeldTractogram
 from napari_gpubio.tracts.operations.regions import BoxRegion, OpenAtlas, OpenRegion, SphereRegion
 from napari_gpubio.tracts.regions import AnyRegion, Atlas, Box, Sphere
+from napari_gpubio.tracts.tractogram import Tractogram
 
 
 def fibers_source(

@@ -19,12 +19,13 @@ from napari_gpubio.tracts.directions import ChosenDirections, Directions, FromFo
 from napari_gpubio.tracts.fods.axis_check import check_axes, check_fods
 from napari_gpubio.tracts.fods.model import FixelField, FodField
 from napari_gpubio.tracts.io.tractograms import STREAMED_SUFFIXES, tractogram_suffix
-from napari_gpubio.tracts.model import TensorField, Tractogram
+from napari_gpubio.tracts.model import TensorField
 from napari_gpubio.tracts.operations.tensors import notes_of_check
 from napari_gpubio.tracts.regions import AnyRegion
 from napari_gpubio.tracts.run import track_steps, track_to_file_steps
 from napari_gpubio.tracts.seeds import AtPoints, InRegion, InWhiteMatter, InWhiteMatterByFa
 from napari_gpubio.tracts.settings import IFOD2, FixelGeodesic, Hamiltonian, InFods, InTensors
+from napari_gpubio.tracts.tractogram import Tractogram
 
 _MADE = {"fibers": Tractogram}
 _SEEDS = "Where fibers start: at points, in all voxels of a region, or of the white matter."

@@ -12,7 +12,6 @@ from napari_gpubio.tracts.directions import Directions, Usual
 from napari_gpubio.tracts.fods.response import Response
 from napari_gpubio.tracts.fods.run import deconvolve_steps
 from napari_gpubio.tracts.fods.settings import CsdSettings
-from napari_gpubio.tracts.model import Tractogram
 from napari_gpubio.tracts.operations.deconvolution import OfScan, Steps
 from napari_gpubio.tracts.operations.tensors import notes_of_check
 from napari_gpubio.tracts.seeds import AtPoints
@@ -20,6 +19,7 @@ from napari_gpubio.tracts.settings import Hamiltonian, InFods, InTensors, SDStre
 from napari_gpubio.tracts.tensors.gradient_check import check_gradients
 from napari_gpubio.tracts.tensors.run import fit_tensors_steps
 from napari_gpubio.tracts.tensors.settings import FitSettings
+from napari_gpubio.tracts.tractogram import Tractogram
 from napari_gpubio.tracts.uncertainty.model import Bootstrap
 from napari_gpubio.tracts.uncertainty.run import bootstrap_steps
 from napari_gpubio.tracts.uncertainty.settings import BootstrapSettings, FodBootstrapSettings

@@ -1,16 +1,11 @@
 """Samples with known truth: a brain-like diffusion scan, tensor fields with closed-form geodesics, crossing bundles."""
 
 from napari_gpubio.tracts.phantom.analytic import AnalyticField, Launch
+from napari_gpubio.tracts.phantom.atlas import load_brain_atlas
 from napari_gpubio.tracts.phantom.closed_forms import analytic_fields, ring_field
 from napari_gpubio.tracts.phantom.crossings import Crossing, Ring, crossing, ring_bundle
-from napari_gpubio.tracts.phantom.sample import (
-    BrainPhantom,
-    CenterLine,
-    brain_phantom,
-    load_brain_atlas,
-    load_brain_phantom,
-    write_brain_phantom,
-)
+from napari_gpubio.tracts.phantom.files import write_brain_phantom
+from napari_gpubio.tracts.phantom.sample import BrainPhantom, CenterLine, brain_phantom, load_brain_phantom
 
 __all__ = [
     "AnalyticField",

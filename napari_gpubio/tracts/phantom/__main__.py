@@ -3,7 +3,8 @@
 import sys
 from pathlib import Path
 
-from napari_gpubio.tracts.phantom.sample import FOLDER, SAMPLE, brain_phantom, write_brain_phantom
+from napari_gpubio.tracts.phantom.files import write_brain_phantom
+from napari_gpubio.tracts.phantom.sample import FOLDER, SAMPLE, brain_phantom
 
 SOURCE_TREE = Path(__file__).resolve().parents[3]
 

@@ -3,6 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core.files import sample_path
 from napari_gpubio.tracts.phantom.brain import (
     NUCLEI,
     Array,
@@ -15,6 +16,7 @@ from napari_gpubio.tracts.phantom.brain import (
     stem,
     voxel_centers,
 )
+from napari_gpubio.tracts.phantom.sample import FOLDER
 from napari_gpubio.tracts.regions import Atlas
 
 SHELL_MM = 10.0  # depth of the lobes' regions below the outline, so that fibers end in them
@@ -66,3 +68,10 @@ def _deep(points: Floats) -> list[Array]:
     """The deep nuclei, in the order of `DEEP`."""
     levels = [ellipsoid(right_side(points), center, semi_axes) < 0 for center, semi_axes in NUCLEI]
     return [levels[0], levels[1] | levels[_CAUDATE], *levels[_CAUDATE + 1 :]]
+
+
+def load_brain_atlas() -> Atlas:
+    """Read the phantom's regions that come with the package: lobes, deep nuclei, cerebellum, brain stem."""
+    from napari_gpubio.tracts.io.atlases import read_atlas
+
+    return read_atlas(sample_path(f"{FOLDER}/atlas.nii.gz"), sample_path(f"{FOLDER}/atlas.tsv"))

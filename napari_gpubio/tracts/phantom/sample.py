@@ -1,21 +1,17 @@
 """The brain phantom: make it, write it to ``sample_data``, read it."""
 
-import gzip
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TypedDict
 
 import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import atomic_write, sample_path
+from napari_gpubio.core.files import sample_path
 from napari_gpubio.tracts.model import DiffusionScan
-from napari_gpubio.tracts.phantom.atlas import brain_atlas
 from napari_gpubio.tracts.phantom.brain import (
     B_VALUE,
     S0_WHITE,
-    Array,
     Floats,
     brain_anatomy,
     clean_signals,
@@ -24,7 +20,6 @@ from napari_gpubio.tracts.phantom.brain import (
     spread_directions,
 )
 from napari_gpubio.tracts.phantom.bundles import Bundle, brain_bundles, rasterize
-from napari_gpubio.tracts.regions import Atlas
 
 
 class SampleSettings(TypedDict):
@@ -111,38 +106,11 @@ def brain_phantom(*, snr: float = 28.0, seed: int = 1, voxel_mm: float = 2.5, n_
     )
 
 
-def write_brain_phantom(folder: str | Path, phantom: BrainPhantom | None = None) -> None:
-    """Write the scan (``dwi``), its bundles and its regions (``atlas``) to a folder, as NIfTI, text and trk files.
-
-    The gradient table follows FSL: directions in image axes, the first one reversed for a right-handed affine.
-    """
-    from napari_gpubio.tracts.io.gradients import world_to_fsl
-
-    phantom = brain_phantom(**SAMPLE) if phantom is None else phantom
-    folder, scan = Path(folder), phantom.scan
-    folder.mkdir(parents=True, exist_ok=True)
-    _write_nifti(folder / "dwi.nii.gz", scan.data, scan.affine)
-    _write_nifti(folder / "bundles.nii.gz", phantom.labels, scan.affine)
-    bvecs = world_to_fsl(scan.directions, scan.affine).T + 0.0
-    for name, rows, form in (("dwi.bval", scan.bvals[None], "%.0f"), ("dwi.bvec", bvecs, "%.6f")):
-        with atomic_write(folder / name) as part:
-            np.savetxt(part, rows, form)
-    _write_lines(folder / "bundles.trk", phantom)
-    _write_atlas(folder, brain_atlas(scan.affine, scan.shape))
-
-
 def load_brain_phantom() -> DiffusionScan:
     """Read the phantom that comes with the package."""
     from napari_gpubio.tracts.io.dwi import read_dwi
 
     return read_dwi(sample_path(f"{FOLDER}/dwi.nii.gz"))
-
-
-def load_brain_atlas() -> Atlas:
-    """Read the phantom's regions that come with the package: lobes, deep nuclei, cerebellum, brain stem."""
-    from napari_gpubio.tracts.io.atlases import read_atlas
-
-    return read_atlas(sample_path(f"{FOLDER}/atlas.nii.gz"), sample_path(f"{FOLDER}/atlas.tsv"))
 
 
 def _limited_shares(fibers: list[tuple[Floats, Floats]]) -> list[tuple[Floats, Floats]]:
@@ -166,43 +134,3 @@ def _center_lines(bundles: tuple[Bundle, ...]) -> tuple[CenterLine, ...]:
         at = np.linspace(0, bundle.curves.shape[1] - 1, 32).astype(int)
         lines += [CenterLine(label, bundle.curves[f][at]) for f in which]
     return tuple(lines)
-
-
-def _write_nifti(path: Path, data: Array, affine: Floats) -> None:
-    """Write gzipped NIfTI with no name and no time in the gzip header, so that equal volumes give equal bytes."""
-    import nibabel as nib
-
-    image = nib.Nifti1Image(data, affine)
-    image.header.set_xyzt_units("mm")
-    with (
-        atomic_write(path) as part,
-        part.open("wb") as raw,
-        gzip.GzipFile(filename="", mode="wb", compresslevel=9, fileobj=raw, mtime=0) as packed,
-    ):
-        packed.write(image.to_bytes())
-
-
-def _write_atlas(folder: Path, atlas: Atlas) -> None:
-    _write_nifti(folder / "atlas.nii.gz", atlas.labels, atlas.affine)
-    rows = ["index\tname", *(f"{label}\t{name}" for label, name in atlas.names.items())]
-    with atomic_write(folder / "atlas.tsv") as part:
-        part.write_text("\n".join(rows) + "\n", encoding="utf-8")
-
-
-def _write_lines(path: Path, phantom: BrainPhantom) -> None:
-    import nibabel as nib
-
-    labels = np.array([[line.label] for line in phantom.center_lines], np.float32)
-    tractogram = nib.streamlines.Tractogram(
-        [line.points.astype(np.float32) for line in phantom.center_lines],
-        data_per_streamline={"bundle": labels},
-        affine_to_rasmm=np.eye(4),
-    )
-    header = {
-        "voxel_to_rasmm": phantom.scan.affine.astype(np.float32),
-        "dimensions": np.array(phantom.scan.shape, np.int16),
-        "voxel_sizes": np.abs(np.diag(phantom.scan.affine)[:3]).astype(np.float32),
-        "voxel_order": "LAS",
-    }
-    with atomic_write(path) as part:
-        nib.streamlines.TrkFile(tractogram, header).save(str(part))

@@ -9,11 +9,12 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.numbers import position_text
 from napari_gpubio.core.settings import kind_of
 from napari_gpubio.tracts.kernels.rays.problem import check_tensors
-from napari_gpubio.tracts.model import TensorField, Tractogram
+from napari_gpubio.tracts.model import TensorField
 from napari_gpubio.tracts.routes.paths import Paths, local_costs, paths
 from napari_gpubio.tracts.routes.solver import Aims, Solutions, exact, solve
 from napari_gpubio.tracts.seeds import cap_directions, check_seed, checked_points
 from napari_gpubio.tracts.settings import Hamiltonian, TensorGeodesic
+from napari_gpubio.tracts.tractogram import Tractogram
 
 Array = npt.NDArray[Any]
 _SAME_ANGLE, _SAME_PLACE = 0.01, 1.0  # rad, steps: geodesics that differ by less are one

@@ -11,8 +11,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import write_rows
-from napari_gpubio.tracts.model import Tractogram
-from napari_gpubio.tracts.settings import StopReason
+from napari_gpubio.tracts.tractogram import StopReason, Tractogram
 
 Array = npt.NDArray[Any]
 

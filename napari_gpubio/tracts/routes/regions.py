@@ -8,11 +8,12 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import apply_affine
-from napari_gpubio.tracts.model import TensorField, Tractogram
+from napari_gpubio.tracts.model import TensorField
 from napari_gpubio.tracts.places import check_place
 from napari_gpubio.tracts.regions import AnyRegion, Region, voxels_on
 from napari_gpubio.tracts.routes.solver import Aims
 from napari_gpubio.tracts.seeds import label_points
+from napari_gpubio.tracts.tractogram import Tractogram
 
 Array = npt.NDArray[Any]
 

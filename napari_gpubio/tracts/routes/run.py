@@ -16,7 +16,7 @@ from napari_gpubio.tracts.directions import Cone, Directions, Principal
 from napari_gpubio.tracts.fods.crossings import crossing_notes
 from napari_gpubio.tracts.fods.model import FodField
 from napari_gpubio.tracts.kernels.rays.problem import RayProblem, check_tensors
-from napari_gpubio.tracts.model import TensorField, Tractogram
+from napari_gpubio.tracts.model import TensorField
 from napari_gpubio.tracts.regions import AnyRegion
 from napari_gpubio.tracts.routes.model import NEAREST_BINS, Routes, Search
 from napari_gpubio.tracts.routes.paths import ONE_WAY
@@ -26,7 +26,8 @@ from napari_gpubio.tracts.routes.settings import ConnectSettings, Solve
 from napari_gpubio.tracts.routes.solver import solve
 from napari_gpubio.tracts.run import chunks_of, trace_problem, track
 from napari_gpubio.tracts.seeds import Launch, make_launch
-from napari_gpubio.tracts.settings import EuDX, Hamiltonian, InTensors, StopReason, TensorGeodesic, as_method
+from napari_gpubio.tracts.settings import EuDX, Hamiltonian, InTensors, TensorGeodesic, as_method
+from napari_gpubio.tracts.tractogram import StopReason, Tractogram
 
 Array = npt.NDArray[Any]
 FAN = Cone(count=50, half_angle_deg=45.0)

@@ -6,9 +6,10 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.tracts.bundles.resample import resample
-from napari_gpubio.tracts.model import TensorField, Tractogram
+from napari_gpubio.tracts.model import TensorField
 from napari_gpubio.tracts.routes.paths import local_costs
 from napari_gpubio.tracts.settings import TensorGeodesic
+from napari_gpubio.tracts.tractogram import Tractogram
 
 Array = npt.NDArray[Any]
 _SAMPLES = 20  # of a fiber, for its distance from others

@@ -12,7 +12,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write
 from napari_gpubio.core.text import delimited
 from napari_gpubio.core.volumes import write_volume
-from napari_gpubio.tracts.model import Tractogram
+from napari_gpubio.tracts.tractogram import Tractogram
 from napari_gpubio.tracts.uncertainty.intervals import SHARE, Interval, Limits, Repeated, limits_of
 
 Array = npt.NDArray[Any]

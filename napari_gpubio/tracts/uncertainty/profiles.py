@@ -10,7 +10,7 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.tracts.bundles.profile import profile
 from napari_gpubio.tracts.bundles.settings import ProfileSettings
-from napari_gpubio.tracts.model import Tractogram
+from napari_gpubio.tracts.tractogram import Tractogram
 from napari_gpubio.tracts.uncertainty.intervals import SHARE, Repeated, check_level, limits_of
 from napari_gpubio.tracts.uncertainty.model import Bootstrap
 

@@ -11,11 +11,12 @@ from napari_gpubio.tracts import maps
 from napari_gpubio.tracts.directions import Directions
 from napari_gpubio.tracts.kernels.bootstrap.problem import DrawProblem
 from napari_gpubio.tracts.kernels.rays.problem import MARGIN_VOXELS, RayProblem
-from napari_gpubio.tracts.model import TensorField, Tractogram
+from napari_gpubio.tracts.model import TensorField
 from napari_gpubio.tracts.run import trace_problem
 from napari_gpubio.tracts.seeds import make_launch
 from napari_gpubio.tracts.settings import Method, TensorMethod
 from napari_gpubio.tracts.tensors.repair import repair_rows
+from napari_gpubio.tracts.tractogram import Tractogram
 
 Array = npt.NDArray[Any]
 _THREADS_ON_CPU, _THREADS_PER_GPU = 2, 4  # repeats at once: what one does on the host hides what others do elsewhere

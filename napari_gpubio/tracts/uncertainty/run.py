@@ -21,12 +21,13 @@ from napari_gpubio.core.steps import Step, driven
 from napari_gpubio.core.timing import RunClock
 from napari_gpubio.tracts.directions import Directions, Principal
 from napari_gpubio.tracts.fods.model import FodField
-from napari_gpubio.tracts.model import DiffusionScan, TensorField, Tractogram
+from napari_gpubio.tracts.model import DiffusionScan, TensorField
 from napari_gpubio.tracts.run import check_method, track_steps
 from napari_gpubio.tracts.seeds import make_launch
-from napari_gpubio.tracts.settings import Hamiltonian, Method, SDStream, StopReason
+from napari_gpubio.tracts.settings import Hamiltonian, Method, SDStream
 from napari_gpubio.tracts.tensors.run import check_same_grid, fit_tensors_steps
 from napari_gpubio.tracts.tensors.settings import FitSettings, Repaired
+from napari_gpubio.tracts.tractogram import StopReason, Tractogram
 from napari_gpubio.tracts.uncertainty.fod_repeats import affine_of, fod_notes, fod_repeats_steps
 from napari_gpubio.tracts.uncertainty.model import Bootstrap, fiber_numbers
 from napari_gpubio.tracts.uncertainty.repeats import Place, Repeat, Repeats, TensorRepeats

@@ -13,8 +13,9 @@ from napari_gpubio.light.gui import LightPanel, voxels
 from napari_gpubio.light.gui.labels import LabelSource
 from napari_gpubio.light.gui.mode import QuickRuns
 from napari_gpubio.light.model import Domain, Medium
-from napari_gpubio.light.napari_io import labels_layer, read_layers, result_of
+from napari_gpubio.light.napari_io import labels_layer, result_of
 from napari_gpubio.light.operations import runs
+from napari_gpubio.light.readers import read_layers
 from napari_gpubio.light.surface import label_at
 from tests.dock_widgets import Held, Mouse, docked, press_and_wait, show_slices_at, wait_until
 

@@ -14,6 +14,7 @@ from napari_gpubio.core.numbers import number_text
 from napari_gpubio.core.space import apply_affine
 from napari_gpubio.gui.plots import DecadeAxis
 from napari_gpubio.gui.theme import CURVES
+from napari_gpubio.light.estimates import PER_PHOTON, fluence_units
 from napari_gpubio.light.gui.displayed import DisplayOptions, display_voxels
 from napari_gpubio.light.gui.plots import TITLE, PlotController, PlotWindow
 from napari_gpubio.light.gui.plots_axes import LogPlot
@@ -23,7 +24,7 @@ from napari_gpubio.light.model import Domain
 from napari_gpubio.light.napari_io import fluence_layer
 from napari_gpubio.light.profile import depth_profile, detector_profile, line_profile, theory_curve
 from napari_gpubio.light.sources import Line, Pencil
-from napari_gpubio.light.statistics import PER_PHOTON, detector_numbers, fluence_units, time_spread
+from napari_gpubio.light.statistics import detector_numbers, time_spread
 from tests.dock_widgets import MILLISECONDS
 from tests.light.plot_samples import axis_texts, close, draw, drawn_curves
 from tests.light.result_samples import sample_result

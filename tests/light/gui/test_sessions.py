@@ -15,8 +15,8 @@ from napari_gpubio.gui.session_panel import SessionPanel
 from napari_gpubio.gui.session_window import shown_steps, take_layers
 from napari_gpubio.light.gui import LightPanel
 from napari_gpubio.light.io import save_result
-from napari_gpubio.light.napari_io import read_layers
 from napari_gpubio.light.operations import HeldDomain, OpenDomain, WithFibers
+from napari_gpubio.light.readers import read_layers
 from tests.dock_widgets import until_the_end
 from tests.light.gui.layers.panel_samples import MEDIUM, SETTINGS
 from tests.light.gui.panel_samples import LEFT, TOP, add_ball, ball, result, run, set_gates, settle

@@ -21,6 +21,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import drive
 from napari_gpubio.light import layers
 from napari_gpubio.light.detectors import Detector, FaceDetector
+from napari_gpubio.light.estimates import Estimate
 from napari_gpubio.light.io import (
     archive,
     load_layered_result,
@@ -34,9 +35,8 @@ from napari_gpubio.light.io.mco import read_mco, write_mco
 from napari_gpubio.light.layers.beams import FlatBeam, convolved
 from napari_gpubio.light.layers.model import Layer, LayeredMedium
 from napari_gpubio.light.layers.settings import LayeredSettings
-from napari_gpubio.light.napari_io import get_reader
 from napari_gpubio.light.phase import TabulatedPhaseFunction
-from napari_gpubio.light.result import Estimate
+from napari_gpubio.light.readers import get_reader
 from napari_gpubio.light.run import simulate_steps
 from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.sources import Pattern, Pencil

@@ -7,10 +7,10 @@ import pytest
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.detectors import Detector
+from napari_gpubio.light.estimates import Estimate
 from napari_gpubio.light.guide import _asymptotic_decay
 from napari_gpubio.light.jacobians.sensitivity import sensitivity
 from napari_gpubio.light.model import Domain, Medium
-from napari_gpubio.light.result import Estimate
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.sources import Isotropic, Pencil

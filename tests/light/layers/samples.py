@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.device import Device
+from napari_gpubio.light.estimates import Estimate, Estimates
 from napari_gpubio.light.kernels.layers import cpu, gpu
 from napari_gpubio.light.kernels.layers.gpu import Variant
 from napari_gpubio.light.layers.model import Layer, LayeredMedium
-from napari_gpubio.light.layers.result import Estimates, LayeredResult
+from napari_gpubio.light.layers.result import LayeredResult
 from napari_gpubio.light.layers.run import simulate
 from napari_gpubio.light.layers.settings import LayeredSettings
-from napari_gpubio.light.result import Estimate
 from tests.light.voxel_samples import check_z
 
 ENDLESS_MM = math.inf

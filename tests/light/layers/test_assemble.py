@@ -5,9 +5,9 @@ import pytest
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.batches import joined, mean_error
+from napari_gpubio.light.estimates import Estimates
 from napari_gpubio.light.kernels.layers.problem import SCALE, LayeredProblem
 from napari_gpubio.light.kernels.layers.tally import BatchTally, LayerTally
-from napari_gpubio.light.layers.result import Estimates
 from napari_gpubio.light.layers.run import assemble
 from napari_gpubio.light.layers.settings import LayeredSettings
 from tests.light.layers.samples import ARRAYS, GLASS, NUMBERS, TISSUE, medium

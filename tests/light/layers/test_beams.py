@@ -8,10 +8,10 @@ import pytest
 from scipy import integrate, stats
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.light.estimates import Estimates
 from napari_gpubio.light.kernels.layers.problem import LayeredProblem
 from napari_gpubio.light.kernels.layers.tally import LayerTally
 from napari_gpubio.light.layers.beams import BEAMS, RESOLVED_IN_R, FlatBeam, GaussianBeam, convolved, response_matrix
-from napari_gpubio.light.layers.result import Estimates
 from napari_gpubio.light.layers.run import assemble
 from napari_gpubio.light.layers.settings import LayeredSettings, ring_area_mm2
 from tests.light.layers.samples import ARRAYS, NUMBERS, TISSUE, medium, run

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from napari_gpubio.light.estimates import Estimates
 from napari_gpubio.light.layers.presets import SKIN
-from napari_gpubio.light.layers.result import Estimates
 from napari_gpubio.light.layers.run import _pooled, simulate
 from napari_gpubio.light.layers.settings import LayeredSettings, ring_area_mm2
 from tests.light.voxel_samples import check_z

@@ -10,18 +10,18 @@ from napari.layers import Image, Labels, Points, Vectors
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import carried
+from napari_gpubio.light.estimates import Estimate, fluence_units
 from napari_gpubio.light.layers.beams import FlatBeam, convolved
 from napari_gpubio.light.layers.model import Layer, LayeredMedium
 from napari_gpubio.light.layers.napari_io import (
     LAYER_COLORS,
     border_layers,
     layer_colors,
-    phantom_layer,
     picture_layer,
     quantity_rz,
     result_of,
 )
-from napari_gpubio.light.layers.phantom import voxel_case, voxel_phantom
+from napari_gpubio.light.layers.phantom import phantom_layer, voxel_case, voxel_phantom
 from napari_gpubio.light.layers.run import simulate
 from napari_gpubio.light.layers.settings import LayeredSettings, ring_area_mm2, solid_angle_sr
 from napari_gpubio.light.layers.summary import (
@@ -37,8 +37,6 @@ from napari_gpubio.light.layers.summary import (
     radial_curve,
     write_curves,
 )
-from napari_gpubio.light.result import Estimate
-from napari_gpubio.light.statistics import fluence_units
 
 MEDIUM = LayeredMedium(
     name="three",

@@ -5,7 +5,7 @@ import pytest
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.tracts.bundles import cluster, resample, resample_values
-from napari_gpubio.tracts.model import Tractogram
+from napari_gpubio.tracts.tractogram import Tractogram
 
 
 def packed(lines: list[np.ndarray]) -> Tractogram:

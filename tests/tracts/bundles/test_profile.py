@@ -7,8 +7,8 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.tracts.bundles import profile
 from napari_gpubio.tracts.io import read_tractogram
 from napari_gpubio.tracts.io.dwi import read_volume
-from napari_gpubio.tracts.model import Tractogram
 from napari_gpubio.tracts.regions import Sphere
+from napari_gpubio.tracts.tractogram import Tractogram
 from tests.tracts.bundles.test_clusters import packed
 
 # Of CC_7 at nodes 0, 11, ... 99: DIPY 1.12's afq_profile, without weights, with its own, and with the right distance.

@@ -33,8 +33,8 @@ from napari_gpubio.tracts.connectome import (
 )
 from napari_gpubio.tracts.io import blocks
 from napari_gpubio.tracts.io.blocks import open_blocks
-from napari_gpubio.tracts.model import Tractogram
 from napari_gpubio.tracts.regions import Atlas
+from napari_gpubio.tracts.tractogram import Tractogram
 from tests.killed_runs import killed
 
 FIBERS, ATLAS = sample_path("brain_phantom/bundles.trk"), sample_path("brain_phantom/atlas.nii.gz")

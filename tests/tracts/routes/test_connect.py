@@ -19,7 +19,8 @@ from napari_gpubio.tracts.routes import ConnectSettings, LeaveOut
 from napari_gpubio.tracts.routes.model import COLUMNS
 from napari_gpubio.tracts.routes.scores import route_scores
 from napari_gpubio.tracts.run import track
-from napari_gpubio.tracts.settings import EuDX, Hamiltonian, StopReason
+from napari_gpubio.tracts.settings import EuDX, Hamiltonian
+from napari_gpubio.tracts.tractogram import StopReason
 
 LEFT, RIGHT, NEAR = (Sphere(name=name, center_mm=(x, -5, 22), radius_mm=4) for name, x in
                      (("left", -8), ("right", 8), ("near", -5)))  # fmt: skip

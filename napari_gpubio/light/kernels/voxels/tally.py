@@ -11,6 +11,7 @@ import numpy.typing as npt
 from napari_gpubio.core.steps import drive
 from napari_gpubio.light.batches import BatchPart, Ranges, Tally, Words, joined, mean_error
 from napari_gpubio.light.detectors import DetectedPhotons
+from napari_gpubio.light.estimates import Estimate
 from napari_gpubio.light.kernels.voxels.problem import (
     BEFORE,
     DETECTED_NUMBERS,
@@ -24,7 +25,7 @@ from napari_gpubio.light.kernels.voxels.problem import (
     TRUNCATED,
     VoxelProblem,
 )
-from napari_gpubio.light.result import EnergyBalance, Estimate, LightResult
+from napari_gpubio.light.result import EnergyBalance, LightResult
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float32]

@@ -34,7 +34,8 @@ from napari_gpubio.tracts.gui.records import add_maps, pictures
 from napari_gpubio.tracts.gui.region_box import why_no_regions
 from napari_gpubio.tracts.gui.source import source_of
 from napari_gpubio.tracts.model import DiffusionScan
-from napari_gpubio.tracts.operations.connectome import MakeConnectome, MatrixSettings, ShootGeodesics
+from napari_gpubio.tracts.operations.connectome import MakeConnectome, MatrixSettings
+from napari_gpubio.tracts.operations.geodesics import ShootGeodesics
 
 if TYPE_CHECKING:
     import napari.viewer

@@ -47,11 +47,13 @@ from napari_gpubio.tracts.gui.source import (
     why_no_source,
 )
 from napari_gpubio.tracts.layer_regions import atlas_of
-from napari_gpubio.tracts.model import TensorField, Tractogram
-from napari_gpubio.tracts.operations.connectome import Geodesics, MakeConnectome, ShootGeodesics
+from napari_gpubio.tracts.model import TensorField
+from napari_gpubio.tracts.operations.connectome import MakeConnectome
+from napari_gpubio.tracts.operations.geodesics import Geodesics, ShootGeodesics
 from napari_gpubio.tracts.operations.sources import atlas_source
 from napari_gpubio.tracts.regions import Atlas
 from napari_gpubio.tracts.settings import InTensors
+from napari_gpubio.tracts.tractogram import Tractogram
 
 Matrices = MakeConnectome | ShootGeodesics
 

@@ -47,8 +47,8 @@ from napari_gpubio.tracts.gui.fibers import (
 )
 from napari_gpubio.tracts.gui.records import fiber_output
 from napari_gpubio.tracts.gui.region_box import layer_with_region
-from napari_gpubio.tracts.model import Tractogram
 from napari_gpubio.tracts.operations.dissection import Dissect, FindClusters
+from napari_gpubio.tracts.tractogram import Tractogram
 
 if TYPE_CHECKING:
     import napari.viewer

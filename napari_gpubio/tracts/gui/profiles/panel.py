@@ -29,10 +29,10 @@ from napari_gpubio.tracts.bundles.settings import ProfileSettings
 from napari_gpubio.tracts.gui.fibers import NO_FIBERS, fiber_offers, fibers_of
 from napari_gpubio.tracts.gui.profiles.plot import Band, ProfilePlot
 from napari_gpubio.tracts.gui.records import fiber_output, path_of
-from napari_gpubio.tracts.model import Tractogram
 from napari_gpubio.tracts.operations import HeldTractogram, Measured, ProfileBundles
 from napari_gpubio.tracts.operations.bundles import measured_steps
 from napari_gpubio.tracts.places import check_place
+from napari_gpubio.tracts.tractogram import Tractogram
 
 if TYPE_CHECKING:
     import napari.viewer

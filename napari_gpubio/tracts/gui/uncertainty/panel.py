@@ -37,13 +37,14 @@ from napari_gpubio.tracts.gui.profiles.plot import Band, ProfilePlot
 from napari_gpubio.tracts.gui.records import output_of, remember
 from napari_gpubio.tracts.gui.source import HINT, scan_in, why_no_fods, why_no_scan
 from napari_gpubio.tracts.gui.tracing import BundleSettings
-from napari_gpubio.tracts.model import DiffusionScan, Tractogram
+from napari_gpubio.tracts.model import DiffusionScan
 from napari_gpubio.tracts.napari_io import scan_of
 from napari_gpubio.tracts.operations import BootstrapFods, BootstrapTensors, Deconvolve
 from napari_gpubio.tracts.operations.uncertainty import Certainty
 from napari_gpubio.tracts.seeds import AtPoints
 from napari_gpubio.tracts.settings import METHODS
 from napari_gpubio.tracts.tensors.settings import FitSettings
+from napari_gpubio.tracts.tractogram import Tractogram
 from napari_gpubio.tracts.uncertainty import (
     Bootstrap,
     BootstrapSettings,

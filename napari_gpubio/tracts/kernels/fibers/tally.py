@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.tracts.settings import StopReason
+from napari_gpubio.tracts.tractogram import StopReason
 
 Array = npt.NDArray[Any]
 STATS = 7  # numbers of a ray; see `Partial`

@@ -13,7 +13,7 @@ from napari_gpubio.tracts.kernels.fibers.problem import IN_TARGET
 from napari_gpubio.tracts.kernels.harmonics import amplitude_at, derivatives_at
 from napari_gpubio.tracts.kernels.rays.geodesic import inside
 from napari_gpubio.tracts.kernels.vectors import added, dot, spline_weight, times, transformed, transposed
-from napari_gpubio.tracts.settings import StopReason
+from napari_gpubio.tracts.tractogram import StopReason
 
 VOLUME, MASK, STEPS = int(StopReason.VOLUME), int(StopReason.MASK), int(StopReason.STEPS)
 LENGTH, CURVATURE, DRIFT = int(StopReason.LENGTH), int(StopReason.CURVATURE), int(StopReason.DRIFT)

@@ -21,7 +21,7 @@ from napari_gpubio.tracts.kernels.rays.interpolation import (
     solve_symmetric,
 )
 from napari_gpubio.tracts.kernels.rays.problem import CUBIC, EUDX, LINEAR, VANAART
-from napari_gpubio.tracts.settings import StopReason
+from napari_gpubio.tracts.tractogram import StopReason
 
 VOLUME, MASK, FA, STEPS = int(StopReason.VOLUME), int(StopReason.MASK), int(StopReason.FA), int(StopReason.STEPS)
 LENGTH, CURVATURE = int(StopReason.LENGTH), int(StopReason.CURVATURE)

@@ -14,7 +14,7 @@ from napari_gpubio.core.philox import philox4x32, unit_float
 from napari_gpubio.tracts.kernels.fibers.problem import IN_TARGET
 from napari_gpubio.tracts.kernels.harmonics import GRADIENT, amplitude_at, climb, tangents
 from napari_gpubio.tracts.kernels.streamlines.problem import IFOD1, IFOD2, SD_STREAM
-from napari_gpubio.tracts.settings import StopReason
+from napari_gpubio.tracts.tractogram import StopReason
 
 VOLUME, MASK, STEPS = int(StopReason.VOLUME), int(StopReason.MASK), int(StopReason.STEPS)
 LENGTH, CURVATURE, TARGET = int(StopReason.LENGTH), int(StopReason.CURVATURE), int(StopReason.TARGET)

@@ -15,7 +15,7 @@ from napari_gpubio.tracts.kernels.traversal.traversal import (
     find_words,
     most_visits,
 )
-from napari_gpubio.tracts.model import Tractogram
+from napari_gpubio.tracts.tractogram import Tractogram
 
 Array = npt.NDArray[Any]
 _LEAST = 256  # fibers worth a call

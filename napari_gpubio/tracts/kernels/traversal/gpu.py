@@ -9,7 +9,7 @@ import numpy.typing as npt
 from napari_gpubio.core.device import Device, to_host
 from napari_gpubio.core.kernels import POINTER, kernel, struct, struct_layout
 from napari_gpubio.tracts.kernels.traversal.problem import LARGEST, QUANTUM_MM, Answers, Group, VoxelGrid
-from napari_gpubio.tracts.model import Tractogram
+from napari_gpubio.tracts.tractogram import Tractogram
 
 Array = npt.NDArray[Any]
 SOURCE = Path(__file__).with_name("traversal.cu")

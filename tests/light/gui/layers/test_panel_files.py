@@ -11,8 +11,8 @@ from qtpy.QtWidgets import QFileDialog
 from napari_gpubio.core.volumes import read_array
 from napari_gpubio.light.io.mci import MciRun, read_mci, write_mci
 from napari_gpubio.light.io.mco import read_mco, write_mco
-from napari_gpubio.light.io.results import load_layered_result, save_layered_result
 from napari_gpubio.light.layers.beams import FlatBeam, GaussianBeam
+from napari_gpubio.light.layers.io import load_layered_result, save_layered_result
 from napari_gpubio.light.layers.model import Layer, LayeredMedium
 from napari_gpubio.light.layers.presets import preset
 from napari_gpubio.light.layers.run import simulate
