@@ -12,9 +12,9 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import KEY, carried, grid_of, volume_layer, volume_of
 from napari_gpubio.core.space import apply_affine
 from napari_gpubio.tracts import DiffusionScan, TensorField
+from napari_gpubio.tracts.fiber_layers import fibers_of_tracks
 from napari_gpubio.tracts.napari_io import (
     MAP_UNITS,
-    fibers_of_tracks,
     field_of,
     get_reader,
     map_layer,

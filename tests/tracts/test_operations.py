@@ -26,8 +26,7 @@ from napari_gpubio.tracts.io import (
 )
 from napari_gpubio.tracts.io.gradients import write_fsl_gradients
 from napari_gpubio.tracts.operations.fibers import FiberFile
-from napari_gpubio.tracts.operations.regions import OpenAtlas, OpenRegion
-from napari_gpubio.tracts.operations.sources import region_source
+from napari_gpubio.tracts.operations.regions import OpenAtlas, OpenRegion, region_source
 from napari_gpubio.tracts.places import UNKNOWN_LENGTHS, UNKNOWN_PLACE, placed_in
 from napari_gpubio.tracts.regions import AnyRegion, Atlas, Box, Region, Sphere
 from napari_gpubio.tracts.tensors.maps import scalar_map

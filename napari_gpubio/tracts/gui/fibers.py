@@ -31,6 +31,7 @@ from napari_gpubio.gui.scans import follow_scans
 from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.gui.streamlines.layer import ALL
 from napari_gpubio.tracts.bundles.group import by_group
+from napari_gpubio.tracts.fiber_layers import fibers_of_tracks
 from napari_gpubio.tracts.io.tractograms import (
     SUFFIXES,
     is_tractogram,
@@ -38,7 +39,6 @@ from napari_gpubio.tracts.io.tractograms import (
     tractogram_suffix,
     write_tractogram,
 )
-from napari_gpubio.tracts.napari_io import fibers_of_tracks
 from napari_gpubio.tracts.places import has_place, is_placeable, placed_in
 from napari_gpubio.tracts.tractogram import Tractogram
 

@@ -1,8 +1,8 @@
-"""What layers of this engine come from, as operations; their inputs are files, or copies of what no file holds."""
+"""What layers of scans, tensors, FODs and fixels come from, as operations: files, or copies of what no file holds."""
 
 import threading
 import weakref
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,24 +17,19 @@ from napari_gpubio.core.operations.kinds import digest
 from napari_gpubio.core.operations.layers import record_of
 from napari_gpubio.core.operations.records import Operation, Output, file
 from napari_gpubio.core.operations.runs import run
-from napari_gpubio.core.operations.states import Shown
 from napari_gpubio.core.operations.stores import STORE, Store
 from napari_gpubio.core.operations.volumes import Volume, source_of
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.layers import LayerBox
-from napari_gpubio.gui.looks import pictures_of
 from napari_gpubio.tracts.fods.model import FixelField, FodField
 from napari_gpubio.tracts.fods.napari_io import fixels_of, fods_of
-from napari_gpubio.tracts.gui.fibers import fibers_of
 from napari_gpubio.tracts.gui.source import Field, Source, Trackable, mask_in, trackable_of
-from napari_gpubio.tracts.io.tractograms import tractogram_suffix
 from napari_gpubio.tracts.model import DiffusionScan, TensorField
 from napari_gpubio.tracts.napari_io import field_of, map_layer, of_result, scan_of, shows_signal_of
 from napari_gpubio.tracts.operations import (
     FitTensors,
     HeldFixels,
     HeldFods,
-    HeldRegion,
     HeldScan,
     HeldTensors,
     OpenFixels,
@@ -42,16 +37,10 @@ from napari_gpubio.tracts.operations import (
     OpenScan,
     OpenTensors,
     TensorsWithMaps,
-    Track,
-    TrackInFixels,
-    TrackInFods,
 )
-from napari_gpubio.tracts.operations.sources import fibers_source
 from napari_gpubio.tracts.operations.tensors import FittedTensors
-from napari_gpubio.tracts.regions import Region
 from napari_gpubio.tracts.tensors.maps import scalar_map
 from napari_gpubio.tracts.tensors.run import fit_tensors_steps
-from napari_gpubio.tracts.tractogram import Tractogram
 
 _OPENS: dict[type, Any] = {
     DiffusionScan: OpenScan, TensorField: OpenTensors, FodField: OpenFods, FixelField: OpenFixels
@@ -59,32 +48,31 @@ _OPENS: dict[type, Any] = {
 _HOLDS: dict[type, Any] = {
     DiffusionScan: HeldScan, TensorField: HeldTensors, FodField: HeldFods, FixelField: HeldFixels
 }  # fmt: skip
-_TRACKS: dict[type, Any] = {TensorField: Track, FodField: TrackInFods, FixelField: TrackInFixels}
-_ENGINE = "napari_gpubio.tracts."
-_known: "weakref.WeakKeyDictionary[Any, Output[Any]]" = weakref.WeakKeyDictionary()
+_FIELDS = (TensorField, FodField, FixelField)
+known_outputs: "weakref.WeakKeyDictionary[Any, Output[Any]]" = weakref.WeakKeyDictionary()
 
 
-def remember(output: Output[Any], made: Any, device: str) -> None:
-    """Know what made a result while that is there; what fibers are made from is kept, too. Not if it was stopped."""
+def remember(output: Output[Any], made: Any, device: str, *, is_kept: bool = True) -> None:
+    """Know what made a result while that is there, and keep the result in the store, or not. Not if it was stopped."""
     if getattr(made, "complete", True):
-        _known[output.value_in(made)] = output
-        if output.kind is not Tractogram:
+        known_outputs[output.value_in(made)] = output
+        if is_kept:
             STORE.keep(output.of, choose_device(device).kind, made)
 
 
 def with_record(layer: LayerData, value: DiffusionScan | Field) -> LayerData:
     """Let a layer of a scan, tensors, FODs or fixels carry what made these, if that is known."""
-    return of_result(layer, _known[value]) if value in _known else layer
+    return of_result(layer, known_outputs[value]) if value in known_outputs else layer
 
 
 def output_of(value: DiffusionScan | Field) -> Output[Any]:
     """Return what a scan, tensors, FODs or fixels come from; files are read, which a worker does."""
-    if value not in _known:
+    if value not in known_outputs:
         made: Operation = _opened(value) or _HOLDS[type(value)].of(value)
         kept: Any = value
         STORE.keep(made, "", TensorsWithMaps(kept) if isinstance(made, OpenTensors) else kept)
-        _known[value] = made.output()
-    return _known[value]
+        known_outputs[value] = made.output()
+    return known_outputs[value]
 
 
 def field_output(source: Trackable) -> Output[Any]:
@@ -97,7 +85,7 @@ def record_of_field(layer: Any) -> Output[Any] | None:
     shown = record_of(layer)
     if shown is None:
         return None
-    return next((Output(shown.of, name) for name, kind in shown.of.makes.items() if kind in _TRACKS), None)
+    return next((Output(shown.of, name) for name, kind in shown.of.makes.items() if kind in _FIELDS), None)
 
 
 def field_of_layer(layer: Any) -> Output[Any] | None:
@@ -156,43 +144,23 @@ def path_of(layer: Any) -> Path | None:
 # -- layers -----------------------------------------------------------------------------------------------------------
 
 
-def output_of_layer(layer: Any) -> Output[Any] | None:
-    """Return what a layer shows: fibers, tensors, FODs, fixels, or another result; None for what panels have not made.
-
-    Files are read, and fibers that no operation has made are copied.
-    """
-    if (fibers := fibers_of(layer)) is not None:
-        return fiber_output(layer, fibers)
-    if (record := record_of(layer)) is not None:
-        return record
-    value = field_of(layer) or fods_of(layer) or fixels_of(layer)
-    return None if value is None else output_of(value)
-
-
 def finder(layer: Any) -> Callable[[], Output[Any]] | None:
-    """Read a layer of scan, tensors, FODs, fixels or fibers; see `core.operations.layers.register_finder`."""
-    if (fibers := fibers_of(layer)) is not None:
-        return partial(fiber_output, layer, fibers)
+    """Read a layer of scan, tensors, FODs or fixels; see `core.operations.layers.register_finder`."""
     if not isinstance(layer, Image):  # ellipsoids
         return None
     value = scan_of(layer) or field_of(layer) or fods_of(layer) or fixels_of(layer)
     return None if value is None else partial(output_of, value)
 
 
-def fiber_output(layer: Any, fibers: Any) -> Output[Any]:
-    """Return what the fibers of a layer come from."""
-    if fibers in _known:
-        return _known[fibers]
-    path, bundle = path_of(layer), carried(layer, "bundle")
-    if path is None and isinstance(bundle, str) and tractogram_suffix(bundle):
-        path = Path(bundle)
-    return fibers_source(fibers, layer.name, path, record_of(layer), carried(layer, "clusters_mm"))
+def output_of_layer(layer: Any) -> Output[Any] | None:
+    """Return what a layer shows: tensors, FODs, fixels, or another result; None for what panels have not made.
 
-
-def pictures(layers: Iterable[Any]) -> list[Shown]:
-    """Return the layers of a viewer that show results of this engine, as a script has them."""
-    found = [(layer, output) for layer in layers if (output := output_of_layer(layer)) is not None]
-    return pictures_of([(layer, one) for layer, one in found if type(one.of).__module__.startswith(_ENGINE)])
+    Files are read.
+    """
+    if (record := record_of(layer)) is not None:
+        return record
+    value = field_of(layer) or fods_of(layer) or fixels_of(layer)
+    return None if value is None else output_of(value)
 
 
 # -- tensors --------------------------------------------------------------------------------------------------------
@@ -235,24 +203,3 @@ def add_maps(viewer: Any, field: TensorField, scan: DiffusionScan, study: str) -
 
 
 # -- tracking ---------------------------------------------------------------------------------------------------------
-
-
-def tracking_in(source: Trackable, record: Output[Any] | None, region: Region | None, **settings: Any) -> Operation:
-    """Return the operation that tracks in what is on screen, in a worker; see `field_output`.
-
-    Parameters
-    ----------
-    source
-        What is tracked in.
-    record
-        The result that it is, if that is known.
-    region
-        To seed from, or None.
-    **settings
-        Other fields of the operation.
-    """
-    field, held = record or field_output(source), None if region is None else HeldRegion.of(region)
-    made: Operation = _TRACKS[field.kind](field=field, region=held, **settings)
-    if not isinstance(source, DiffusionScan):
-        _known[source] = field
-    return made

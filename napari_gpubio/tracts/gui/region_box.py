@@ -21,7 +21,7 @@ from napari_gpubio.gui.forms import row_of
 from napari_gpubio.gui.layers import VOLUME, LayerBox, LayerListener, why_not_array
 from napari_gpubio.tracts.gui.records import path_of
 from napari_gpubio.tracts.layer_regions import mm_of_size, region_layer, region_names, region_of
-from napari_gpubio.tracts.operations.sources import region_source
+from napari_gpubio.tracts.operations.regions import region_source
 from napari_gpubio.tracts.regions import AnyRegion, Region, Sphere, label_counts
 
 DRAWN = (Labels, Shapes, Points)

@@ -13,9 +13,12 @@ from napari_gpubio.core.operations.records import Operation, Output
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.lines import Lines, Paint
 from napari_gpubio.tracts.directions import Directions, Principal, Usual
+from napari_gpubio.tracts.fods.model import FixelField, FodField
 from napari_gpubio.tracts.gui.fibers import pack_fibers
-from napari_gpubio.tracts.gui.records import field_steps, remember, tracking_in
+from napari_gpubio.tracts.gui.records import field_output, field_steps, known_outputs, remember
 from napari_gpubio.tracts.gui.source import Field, Trackable
+from napari_gpubio.tracts.model import DiffusionScan, TensorField
+from napari_gpubio.tracts.operations import HeldRegion, Track, TrackInFixels, TrackInFods
 from napari_gpubio.tracts.regions import Region
 from napari_gpubio.tracts.run import track_steps
 from napari_gpubio.tracts.seeds import AtPoints, InRegion, check_seed
@@ -24,6 +27,7 @@ from napari_gpubio.tracts.tensors.run import check_same_grid
 from napari_gpubio.tracts.tractogram import Tractogram
 
 PREVIEW_FIBERS = 3000
+_TRACKS: dict[type, Any] = {TensorField: Track, FodField: TrackInFods, FixelField: TrackInFixels}
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +127,7 @@ def traced_steps(draft: Draft, stop: threading.Event) -> Generator[Step, None, T
             except StopIteration as end:
                 record = draft.operation() if end.value.complete else None
                 if record is not None:
-                    remember(record.output(), end.value, draft.device)
+                    remember(record.output(), end.value, draft.device, is_kept=False)
                 return Traced(draft, field, end.value, pack_fibers(end.value, draft.paint), seeds, record)
             pieces += step.preview or []
             make = functools.partial(_fibers_so_far, draft, field, seeds, tuple(pieces)) if pieces else None
@@ -136,3 +140,24 @@ def _fibers_so_far(draft: Draft, field: Field, seeds: Any, pieces: tuple[Tractog
     if len(fibers) > PREVIEW_FIBERS:
         fibers = fibers.select(np.linspace(0, len(fibers) - 1, PREVIEW_FIBERS).astype(np.int64))
     return Traced(draft, field, fibers, pack_fibers(fibers, draft.paint), seeds)
+
+
+def tracking_in(source: Trackable, record: Output[Any] | None, region: Region | None, **settings: Any) -> Operation:
+    """Return the operation that tracks in what is on screen, in a worker; see `field_output`.
+
+    Parameters
+    ----------
+    source
+        What is tracked in.
+    record
+        The result that it is, if that is known.
+    region
+        To seed from, or None.
+    **settings
+        Other fields of the operation.
+    """
+    field, held = record or field_output(source), None if region is None else HeldRegion.of(region)
+    made: Operation = _TRACKS[field.kind](field=field, region=held, **settings)
+    if not isinstance(source, DiffusionScan):
+        known_outputs[source] = field
+    return made

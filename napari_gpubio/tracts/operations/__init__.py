@@ -14,18 +14,10 @@ from napari_gpubio.tracts.operations.deconvolution import (
     TissueResponses,
 )
 from napari_gpubio.tracts.operations.dissection import Dissect, Dissected, FindClusters, Range, Rules
-from napari_gpubio.tracts.operations.fibers import FiberFile, Fibers, OpenFibers, OpenTractogram
+from napari_gpubio.tracts.operations.fibers import FiberFile, Fibers, HeldTractogram, OpenFibers, OpenTractogram
 from napari_gpubio.tracts.operations.fods import OpenFixels, OpenFods
 from napari_gpubio.tracts.operations.geodesics import ShootGeodesics
-from napari_gpubio.tracts.operations.held import (
-    HeldAtlas,
-    HeldFixels,
-    HeldFods,
-    HeldRegion,
-    HeldScan,
-    HeldTensors,
-    HeldTractogram,
-)
+from napari_gpubio.tracts.operations.held import HeldAtlas, HeldFixels, HeldFods, HeldRegion, HeldScan, HeldTensors
 from napari_gpubio.tracts.operations.noise import Mppca, ScanWithoutNoise
 from napari_gpubio.tracts.operations.regions import BoxRegion, OpenAtlas, OpenRegion, SphereRegion
 from napari_gpubio.tracts.operations.routes import ConnectRegions

@@ -83,7 +83,7 @@ register_kind(
     counts=lambda one: (one.values, one.connectome.names),
     endings=("",),
     write=lambda matrix, path, _: matrix.connectome.save_csv(path, matrix.values),
-    shows="napari_gpubio.tracts.napari_io:layers_of_matrix",
+    shows="napari_gpubio.tracts.fiber_layers:layers_of_matrix",
 )
 
 

@@ -5,11 +5,13 @@ from abc import ABC
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.operations.kinds import register_kind
-from napari_gpubio.core.operations.records import File, Reading, file
+from napari_gpubio.core.operations.records import File, Held, Reading, file
+from napari_gpubio.core.operations.stores import STORE, Store
+from napari_gpubio.core.parameters import param
 from napari_gpubio.core.settings import part
 from napari_gpubio.tracts.io import trx, tsf
 from napari_gpubio.tracts.io.blocks import Source, blocks_of, write_blocks
@@ -19,7 +21,9 @@ from napari_gpubio.tracts.io.tractograms import (
     read_tractogram,
     tractogram_suffix,
 )
+from napari_gpubio.tracts.operations.held import HeldValue, NamedArrays
 from napari_gpubio.tracts.operations.regions import REFERENCE
+from napari_gpubio.tracts.places import PLACED_IN, UNKNOWN_LENGTHS, UNKNOWN_PLACE, has_place
 from napari_gpubio.tracts.tractogram import Tractogram
 
 
@@ -155,3 +159,36 @@ register_kind(
     write=_write_blocks,
     opens=OpenFibers,
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeldTractogram(HeldValue, verb="held-tractogram", makes={"fibers": Tractogram}):
+    """Fibers that no file holds."""
+
+    value = Tractogram
+    points: Held = part("Points", "Shape (P, 3).", unit="mm")
+    offsets: Held = part("Offsets", "Where each fiber begins, shape (F + 1,).")
+    shape: tuple[int, int, int] = part("Shape", "Dimensions of the volume that they belong to.")
+    per_fiber: NamedArrays = part("Numbers of fibers", "By name.", default=())
+    per_point: NamedArrays = part("Numbers of points", "By name.", default=())
+    per_group: tuple[tuple[str, NamedArrays], ...] = part("Numbers of groups", "By group and name.", default=())
+    is_oriented: bool = param(True, "Oriented", "Whether their place is known.")
+    is_in_mm: bool = param(True, "In mm", "Whether their lengths are known.")
+    was_placed: bool = param(False, "Placed", "Whether they were put voxel by voxel where they lie.")
+
+    @classmethod
+    def of(cls, value: Any, name: str = "", store: Store = STORE) -> Self:
+        """Return the operation of fibers as they are now."""
+        return dataclasses.replace(
+            super().of(value, name, store),
+            is_oriented=has_place(value),
+            is_in_mm=not UNKNOWN_LENGTHS.items() <= value.parameters.items(),
+            was_placed=PLACED_IN in value.parameters,
+        )
+
+    def read(self, data: Any) -> Tractogram:
+        """Take them from where they are held."""
+        parameters: dict[str, Any] = {} if self.is_oriented else dict(UNKNOWN_PLACE)
+        parameters |= {} if self.is_in_mm else UNKNOWN_LENGTHS
+        parameters |= {PLACED_IN: ([list(row) for row in self.affine], list(self.shape))} if self.was_placed else {}
+        return dataclasses.replace(super().read(data), parameters=parameters)

@@ -1,6 +1,5 @@
 """Values that no file holds, such as layers from Python or painted labels, as operations."""
 
-import dataclasses
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,15 +15,13 @@ from napari_gpubio.core.settings import hints, part, record_fields
 from napari_gpubio.core.space import checked_affine
 from napari_gpubio.tracts.fods.model import FixelField, FodField
 from napari_gpubio.tracts.model import DiffusionScan, TensorField
-from napari_gpubio.tracts.places import PLACED_IN, UNKNOWN_LENGTHS, UNKNOWN_PLACE, has_place
 from napari_gpubio.tracts.regions import AnyRegion, Atlas, Region
-from napari_gpubio.tracts.tractogram import Tractogram
 
 NamedArrays = tuple[tuple[str, Held], ...]
 
 
 @dataclass(frozen=True, kw_only=True)
-class _HeldValue(Reading):
+class HeldValue(Reading):
     """A value that no file holds; the fields of its class that are here are kept, arrays as copies."""
 
     value: ClassVar[Any]
@@ -73,7 +70,7 @@ def _named(own: Any, there: Any) -> Any:
 
 
 @dataclass(frozen=True, kw_only=True)
-class HeldScan(_HeldValue, verb="held-scan", makes={"scan": DiffusionScan}):
+class HeldScan(HeldValue, verb="held-scan", makes={"scan": DiffusionScan}):
     """A diffusion scan that no file holds."""
 
     value = DiffusionScan
@@ -84,7 +81,7 @@ class HeldScan(_HeldValue, verb="held-scan", makes={"scan": DiffusionScan}):
 
 
 @dataclass(frozen=True, kw_only=True)
-class HeldTensors(_HeldValue, verb="held-tensors", makes={"field": TensorField}):
+class HeldTensors(HeldValue, verb="held-tensors", makes={"field": TensorField}):
     """Tensors that no file holds."""
 
     value = TensorField
@@ -95,7 +92,7 @@ class HeldTensors(_HeldValue, verb="held-tensors", makes={"field": TensorField})
 
 
 @dataclass(frozen=True, kw_only=True)
-class HeldFods(_HeldValue, verb="held-fods", makes={"fods": FodField}):
+class HeldFods(HeldValue, verb="held-fods", makes={"fods": FodField}):
     """FODs that no file holds."""
 
     value = FodField
@@ -105,7 +102,7 @@ class HeldFods(_HeldValue, verb="held-fods", makes={"fods": FodField}):
 
 
 @dataclass(frozen=True, kw_only=True)
-class HeldFixels(_HeldValue, verb="held-fixels", makes={"fixels": FixelField}):
+class HeldFixels(HeldValue, verb="held-fixels", makes={"fixels": FixelField}):
     """Fixels that no file holds."""
 
     value = FixelField
@@ -116,40 +113,7 @@ class HeldFixels(_HeldValue, verb="held-fixels", makes={"fixels": FixelField}):
 
 
 @dataclass(frozen=True, kw_only=True)
-class HeldTractogram(_HeldValue, verb="held-tractogram", makes={"fibers": Tractogram}):
-    """Fibers that no file holds."""
-
-    value = Tractogram
-    points: Held = part("Points", "Shape (P, 3).", unit="mm")
-    offsets: Held = part("Offsets", "Where each fiber begins, shape (F + 1,).")
-    shape: tuple[int, int, int] = part("Shape", "Dimensions of the volume that they belong to.")
-    per_fiber: NamedArrays = part("Numbers of fibers", "By name.", default=())
-    per_point: NamedArrays = part("Numbers of points", "By name.", default=())
-    per_group: tuple[tuple[str, NamedArrays], ...] = part("Numbers of groups", "By group and name.", default=())
-    is_oriented: bool = param(True, "Oriented", "Whether their place is known.")
-    is_in_mm: bool = param(True, "In mm", "Whether their lengths are known.")
-    was_placed: bool = param(False, "Placed", "Whether they were put voxel by voxel where they lie.")
-
-    @classmethod
-    def of(cls, value: Any, name: str = "", store: Store = STORE) -> Self:
-        """Return the operation of fibers as they are now."""
-        return dataclasses.replace(
-            super().of(value, name, store),
-            is_oriented=has_place(value),
-            is_in_mm=not UNKNOWN_LENGTHS.items() <= value.parameters.items(),
-            was_placed=PLACED_IN in value.parameters,
-        )
-
-    def read(self, data: Any) -> Tractogram:
-        """Take them from where they are held."""
-        parameters: dict[str, Any] = {} if self.is_oriented else dict(UNKNOWN_PLACE)
-        parameters |= {} if self.is_in_mm else UNKNOWN_LENGTHS
-        parameters |= {PLACED_IN: ([list(row) for row in self.affine], list(self.shape))} if self.was_placed else {}
-        return dataclasses.replace(super().read(data), parameters=parameters)
-
-
-@dataclass(frozen=True, kw_only=True)
-class HeldRegion(_HeldValue, verb="held-region", makes={"region": AnyRegion}):
+class HeldRegion(HeldValue, verb="held-region", makes={"region": AnyRegion}):
     """Voxels that no file holds, such as a label that was painted."""
 
     value = Region
@@ -158,7 +122,7 @@ class HeldRegion(_HeldValue, verb="held-region", makes={"region": AnyRegion}):
 
 
 @dataclass(frozen=True, kw_only=True)
-class HeldAtlas(_HeldValue, verb="held-atlas", makes={"atlas": Atlas}):
+class HeldAtlas(HeldValue, verb="held-atlas", makes={"atlas": Atlas}):
     """Labels that no file holds, such as those that were painted."""
 
     value = Atlas

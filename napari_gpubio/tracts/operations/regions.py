@@ -1,19 +1,22 @@
 """Regions and atlases as values of operations: files, spheres and boxes."""
 
 import re
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.operations.kinds import register_kind
-from napari_gpubio.core.operations.records import File, Reading, file
+from napari_gpubio.core.operations.kinds import digest, register_kind
+from napari_gpubio.core.operations.records import File, Operation, Output, Reading, file
+from napari_gpubio.core.operations.runs import run
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.reading import untold
 from napari_gpubio.core.settings import part
 from napari_gpubio.core.volumes import stem_of
 from napari_gpubio.tracts.io.atlases import names_beside, read_atlas
+from napari_gpubio.tracts.operations.held import HeldAtlas, HeldRegion
 from napari_gpubio.tracts.regions import AnyRegion, Atlas, Box, Region, Sphere
 
 Point = tuple[float, float, float]
@@ -149,3 +152,37 @@ def parts_of(region: AnyRegion) -> tuple[Any, ...]:
 
 register_kind(AnyRegion, counts=parts_of, opens=OpenRegion)
 register_kind(Atlas, counts=lambda one: (one.labels, one.affine, one.names, one.is_oriented), opens=OpenAtlas)
+
+
+def region_source(region: AnyRegion, path: Path | None, key: int | str) -> Output[Any]:
+    """Return where a region comes from: its numbers, a label of a file, or its voxels, which are copied.
+
+    Parameters
+    ----------
+    region
+        As it is used.
+    path, key
+        The file of labels that it was taken from, as far as that is known, and which of them.
+    """
+    if isinstance(region, Sphere):
+        x, y, z = map(float, region.center_mm)
+        return SphereRegion(center_mm=(x, y, z), radius_mm=region.radius_mm, name=region.name).output()
+    if isinstance(region, Box):
+        return BoxRegion(corner_mm=region.low_mm, opposite_mm=region.high_mm, name=region.name).output()
+    opened = opened_first(region, lambda: OpenRegion.at(path or "", label=str(key)), path)
+    return opened or HeldRegion.of(region).output()
+
+
+def atlas_source(atlas: Atlas, name: str, path: Path | None) -> Output[Any]:
+    """Return where an atlas comes from: a file, or its labels, which are copied; ``path``: of the file, if known."""
+    return opened_first(atlas, lambda: OpenAtlas.at(path or ""), path) or HeldAtlas.of(atlas, name).output()
+
+
+def opened_first(value: Any, opened: Callable[[], Operation], path: Path | None) -> Output[Any] | None:
+    """What opens a file, if that holds exactly a value."""
+    if path is not None and path.exists():
+        with suppress(InvalidInput), untold():  # a file that has become something else since
+            output = opened().output()
+            if digest(run(output, device="cpu")) == digest(value):
+                return output
+    return None

@@ -26,10 +26,10 @@ from napari_gpubio.tracts.connectome import (
 from napari_gpubio.tracts.connectome.geodesic import FAN, TRACKING
 from napari_gpubio.tracts.directions import Directions
 from napari_gpubio.tracts.fods.model import FodField
+from napari_gpubio.tracts.gui.fiber_records import fiber_output
 from napari_gpubio.tracts.gui.fibers import NO_FIBERS, fibers_of, pack_fibers, why_no_fibers
 from napari_gpubio.tracts.gui.methods import MethodForms
 from napari_gpubio.tracts.gui.records import (
-    fiber_output,
     field_of_layer,
     field_output,
     output_of,
@@ -50,7 +50,7 @@ from napari_gpubio.tracts.layer_regions import atlas_of
 from napari_gpubio.tracts.model import TensorField
 from napari_gpubio.tracts.operations.connectome import MakeConnectome
 from napari_gpubio.tracts.operations.geodesics import Geodesics, ShootGeodesics
-from napari_gpubio.tracts.operations.sources import atlas_source
+from napari_gpubio.tracts.operations.regions import atlas_source
 from napari_gpubio.tracts.regions import Atlas
 from napari_gpubio.tracts.settings import InTensors
 from napari_gpubio.tracts.tractogram import Tractogram
@@ -207,7 +207,7 @@ class _Shooting:
         if best is None:
             raise InvalidInput(f"no region of {labels.name!r} has tensors; is the atlas of the same space?")
         fitted, made = None if isinstance(self.source, TensorField) else (field, self.layer), self.operation()
-        remember(made.output("best"), Geodesics(found, made.matrix), device)
+        remember(made.output("best"), Geodesics(found, made.matrix), device, is_kept=False)
         return Counted(labels, best, best.per_fiber["fiber"], found, made, None, pack_fibers(best), fitted)
 
     def operation(self) -> ShootGeodesics:

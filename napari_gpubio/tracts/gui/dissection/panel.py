@@ -36,6 +36,7 @@ from napari_gpubio.tracts.bundles import with_clusters
 from napari_gpubio.tracts.bundles.clusters import CLUSTER
 from napari_gpubio.tracts.dissection import Condition, Dissector
 from napari_gpubio.tracts.gui.dissection.rules import NUMBER, Pairs, Rule, RuleList, dissection_of, rules_of
+from napari_gpubio.tracts.gui.fiber_records import fiber_output
 from napari_gpubio.tracts.gui.fibers import (
     NO_FIBERS,
     fiber_layer,
@@ -45,7 +46,6 @@ from napari_gpubio.tracts.gui.fibers import (
     slider_step,
     why_no_fibers,
 )
-from napari_gpubio.tracts.gui.records import fiber_output
 from napari_gpubio.tracts.gui.region_box import layer_with_region
 from napari_gpubio.tracts.operations.dissection import Dissect, FindClusters
 from napari_gpubio.tracts.tractogram import Tractogram

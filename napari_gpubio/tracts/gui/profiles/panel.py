@@ -26,9 +26,10 @@ from napari_gpubio.gui.results import ResultBox
 from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.gui.typed_rows import Column
 from napari_gpubio.tracts.bundles.settings import ProfileSettings
+from napari_gpubio.tracts.gui.fiber_records import fiber_output
 from napari_gpubio.tracts.gui.fibers import NO_FIBERS, fiber_offers, fibers_of
 from napari_gpubio.tracts.gui.profiles.plot import Band, ProfilePlot
-from napari_gpubio.tracts.gui.records import fiber_output, path_of
+from napari_gpubio.tracts.gui.records import path_of
 from napari_gpubio.tracts.operations import HeldTractogram, Measured, ProfileBundles
 from napari_gpubio.tracts.operations.bundles import measured_steps
 from napari_gpubio.tracts.places import check_place
