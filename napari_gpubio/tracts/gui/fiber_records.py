@@ -1,6 +1,6 @@
 """What layers of fibers come from, as operations, and what layers of all results of tractography do."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -8,24 +8,10 @@ from typing import Any
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.core.operations.layers import record_of
 from napari_gpubio.core.operations.records import Output
-from napari_gpubio.core.operations.states import Shown
-from napari_gpubio.gui.looks import pictures_of
 from napari_gpubio.tracts.gui.fibers import fibers_of
 from napari_gpubio.tracts.gui.records import known_outputs, path_of
-from napari_gpubio.tracts.gui.records import output_of_layer as output_of_image
 from napari_gpubio.tracts.io.tractograms import tractogram_suffix
 from napari_gpubio.tracts.operations.sources import fibers_source
-
-_ENGINES = ("napari_gpubio.tracts.",)
-
-
-def output_of_layer(layer: Any) -> Output[Any] | None:
-    """Return what a layer shows: fibers, tensors, FODs, fixels, or another result; None for what panels have not made.
-
-    Files are read, and fibers that no operation has made are copied.
-    """
-    fibers = fibers_of(layer)
-    return output_of_image(layer) if fibers is None else fiber_output(layer, fibers)
 
 
 def finder(layer: Any) -> Callable[[], Output[Any]] | None:
@@ -42,9 +28,3 @@ def fiber_output(layer: Any, fibers: Any) -> Output[Any]:
     if path is None and isinstance(bundle, str) and tractogram_suffix(bundle):
         path = Path(bundle)
     return fibers_source(fibers, layer.name, path, record_of(layer), carried(layer, "clusters_mm"))
-
-
-def pictures(layers: Iterable[Any]) -> list[Shown]:
-    """Return the layers of a viewer that show results of this engine, as a script has them."""
-    found = [(layer, output) for layer in layers if (output := output_of_layer(layer)) is not None]
-    return pictures_of([(layer, one) for layer, one in found if type(one.of).__module__.startswith(_ENGINES)])

@@ -2,7 +2,7 @@
 
 import threading
 import weakref
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,13 +14,15 @@ from napari_gpubio.core.device import choose_device
 from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.napari_io import LayerData, carried, grid_of, volume_of
 from napari_gpubio.core.operations.kinds import digest
-from napari_gpubio.core.operations.layers import record_of
+from napari_gpubio.core.operations.layers import finder_of, record_of
 from napari_gpubio.core.operations.records import Operation, Output, file
 from napari_gpubio.core.operations.runs import run
+from napari_gpubio.core.operations.states import Shown
 from napari_gpubio.core.operations.stores import STORE, Store
 from napari_gpubio.core.operations.volumes import Volume, source_of
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.layers import LayerBox
+from napari_gpubio.gui.looks import pictures_of
 from napari_gpubio.tracts.fods.model import FixelField, FodField
 from napari_gpubio.tracts.fods.napari_io import fixels_of, fods_of
 from napari_gpubio.tracts.gui.source import Field, Source, Trackable, mask_in, trackable_of
@@ -41,6 +43,8 @@ from napari_gpubio.tracts.operations import (
 from napari_gpubio.tracts.operations.tensors import FittedTensors
 from napari_gpubio.tracts.tensors.maps import scalar_map
 from napari_gpubio.tracts.tensors.run import fit_tensors_steps
+
+_ENGINES = ("napari_gpubio.tracts.",)
 
 _OPENS: dict[type, Any] = {
     DiffusionScan: OpenScan, TensorField: OpenTensors, FodField: OpenFods, FixelField: OpenFixels
@@ -148,19 +152,10 @@ def finder(layer: Any) -> Callable[[], Output[Any]] | None:
     """Read a layer of scan, tensors, FODs or fixels; see `core.operations.layers.register_finder`."""
     if not isinstance(layer, Image):  # ellipsoids
         return None
+    if (record := record_of(layer)) is not None:
+        return lambda: record
     value = scan_of(layer) or field_of(layer) or fods_of(layer) or fixels_of(layer)
     return None if value is None else partial(output_of, value)
-
-
-def output_of_layer(layer: Any) -> Output[Any] | None:
-    """Return what a layer shows: tensors, FODs, fixels, or another result; None for what panels have not made.
-
-    Files are read.
-    """
-    if (record := record_of(layer)) is not None:
-        return record
-    value = field_of(layer) or fods_of(layer) or fixels_of(layer)
-    return None if value is None else output_of(value)
 
 
 # -- tensors --------------------------------------------------------------------------------------------------------
@@ -203,3 +198,21 @@ def add_maps(viewer: Any, field: TensorField, scan: DiffusionScan, study: str) -
 
 
 # -- tracking ---------------------------------------------------------------------------------------------------------
+
+
+def pictures(layers: Iterable[Any]) -> list[Shown]:
+    """Return the layers of a viewer that show results of tractography, as a script has them; files are read."""
+    found = [(layer, output_of_layer(layer)) for layer in layers]
+    ours = [(layer, one) for layer, one in found if one and type(one.of).__module__.startswith(_ENGINES)]
+    return pictures_of(ours)
+
+
+def output_of_layer(layer: Any) -> Output[Any] | None:
+    """Return what a layer shows, as its engine finds out, or as the layer says; None for scans that were opened, and others.
+
+    Files are read, and fibers that no operation has made are copied.
+    """
+    if (find := finder_of(layer)) is not None:
+        return None if record_of(layer) is None and scan_of(layer) is not None else find()
+    field = field_of(layer)  # which ellipsoids carry
+    return record_of(layer) or (None if field is None else output_of(field))

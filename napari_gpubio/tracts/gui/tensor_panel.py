@@ -33,9 +33,8 @@ from napari_gpubio.gui.labels import Label
 from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.panel import EnginePanel
 from napari_gpubio.gui.views import ViewBox
-from napari_gpubio.tracts.gui.fiber_records import pictures
 from napari_gpubio.tracts.gui.noise.box import NoiseBox
-from napari_gpubio.tracts.gui.records import MaskSource, mask_source, output_of, remember, with_record
+from napari_gpubio.tracts.gui.records import MaskSource, mask_source, output_of, pictures, remember, with_record
 from napari_gpubio.tracts.gui.source import is_map, mask_in, scan_in, why_no_mask, why_no_scan
 from napari_gpubio.tracts.io.dwi import read_dwi
 from napari_gpubio.tracts.model import DiffusionScan, TensorField

@@ -29,12 +29,11 @@ from napari_gpubio.gui.views import ViewBox
 from napari_gpubio.tracts.fods.napari_io import fixels_of, fods_of
 from napari_gpubio.tracts.gui.bundles import Bundle, BundleList, Position
 from napari_gpubio.tracts.gui.controller import SeedController
-from napari_gpubio.tracts.gui.fiber_records import pictures
 from napari_gpubio.tracts.gui.fibers import TRACTOGRAMS, count_text, fibers_to_save, pack_fibers, place_warning
 from napari_gpubio.tracts.gui.inputs import ContextBox, SeedBox
 from napari_gpubio.tracts.gui.layers import FiberDisplay, key_of, settings_of
 from napari_gpubio.tracts.gui.methods import MethodForms
-from napari_gpubio.tracts.gui.records import add_maps, field_of_layer, field_steps, record_of_field
+from napari_gpubio.tracts.gui.records import add_maps, field_of_layer, field_steps, pictures, record_of_field
 from napari_gpubio.tracts.gui.results import FiberBox
 from napari_gpubio.tracts.gui.source import (
     HINT,

@@ -18,7 +18,6 @@ from napari_gpubio.core.space import slice_steps_mm
 from napari_gpubio.gui.lines.paint import unpack_rgb
 from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.tracts.gui import fibers as fibers_module
-from napari_gpubio.tracts.gui.fiber_records import output_of_layer
 from napari_gpubio.tracts.gui.fibers import (
     count_text,
     fibers_of,
@@ -28,6 +27,7 @@ from napari_gpubio.tracts.gui.fibers import (
     read_tractogram_layers,
     write_fibers,
 )
+from napari_gpubio.tracts.gui.records import output_of_layer
 from napari_gpubio.tracts.io import read_tractogram, write_tractogram
 from tests.tracts.tractogram_samples import AFFINES, SHAPE, WRITTEN, assert_same_fibers, make
 

@@ -20,8 +20,8 @@ from napari_gpubio.core.space import apply_affine, is_oblique
 from napari_gpubio.gui.looks import options_of
 from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.tracts.gui import TensorPanel
-from napari_gpubio.tracts.gui.fiber_records import pictures
 from napari_gpubio.tracts.gui.fibers import read_tractogram_layers
+from napari_gpubio.tracts.gui.records import pictures
 from napari_gpubio.tracts.io.gradients import write_fsl_gradients
 from napari_gpubio.tracts.napari_io import field_of, map_layer, scan_layer
 from napari_gpubio.tracts.samples import brain_sample_layers, ring_sample_layers

@@ -29,9 +29,8 @@ from napari_gpubio.gui.results import ResultBox, Saving
 from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.tracts.connectome.model import COUNT, LENGTH, SCORE
 from napari_gpubio.tracts.gui.connectome.sources import AtlasSource, Counted, FiberSource, GeodesicSource
-from napari_gpubio.tracts.gui.fiber_records import pictures
 from napari_gpubio.tracts.gui.fibers import fiber_layer, fiber_offers, fibers_of
-from napari_gpubio.tracts.gui.records import add_maps
+from napari_gpubio.tracts.gui.records import add_maps, pictures
 from napari_gpubio.tracts.gui.region_box import why_no_regions
 from napari_gpubio.tracts.gui.source import source_of
 from napari_gpubio.tracts.model import DiffusionScan

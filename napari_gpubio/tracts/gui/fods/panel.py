@@ -29,10 +29,9 @@ from napari_gpubio.tracts.fods.model import FixelField, FodField
 from napari_gpubio.tracts.fods.napari_io import fixel_layer, fod_layers, fods_of
 from napari_gpubio.tracts.fods.run import deconvolve_steps, find_peaks_steps
 from napari_gpubio.tracts.fods.settings import CsdSettings, MultiTissueSettings, PeakSettings
-from napari_gpubio.tracts.gui.fiber_records import pictures
 from napari_gpubio.tracts.gui.fods.glyphs import SliceGlyphs
 from napari_gpubio.tracts.gui.fods.responses import ResponseBox, ResponseChoice
-from napari_gpubio.tracts.gui.records import MaskSource, mask_source, output_of, remember, with_record
+from napari_gpubio.tracts.gui.records import MaskSource, mask_source, output_of, pictures, remember, with_record
 from napari_gpubio.tracts.gui.source import mask_in, scan_in, why_no_fods, why_no_mask, why_no_scan
 from napari_gpubio.tracts.io.bedpostx import bedpostx_folder_of
 from napari_gpubio.tracts.io.fixel_folders import fixel_folder_of

@@ -30,7 +30,6 @@ from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.gui.typed_rows import Column
 from napari_gpubio.tracts.directions import Directions
 from napari_gpubio.tracts.fods.model import FodField
-from napari_gpubio.tracts.gui.fiber_records import pictures
 from napari_gpubio.tracts.gui.fibers import TRACTOGRAMS, fiber_layer, pack_fibers
 from napari_gpubio.tracts.gui.methods import MethodForms
 from napari_gpubio.tracts.gui.records import (
@@ -38,6 +37,7 @@ from napari_gpubio.tracts.gui.records import (
     field_of_layer,
     field_output,
     output_of,
+    pictures,
     remember,
     show_fods,
     tensor_steps,
@@ -343,5 +343,5 @@ def _steps(connection: Connection, stop: threading.Event) -> Generator[Step, Non
         routes = yield from steps
     made = connection.operation() if routes.complete else None
     if made is not None:
-        remember(made.output(), Connections(routes, made.sort_by), connection.device)
+        remember(made.output(), Connections(routes, made.sort_by), connection.device, is_kept=False)
     return Connected(connection, field, routes, made, pack_fibers(routes.tractogram))
