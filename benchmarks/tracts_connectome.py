@@ -32,6 +32,7 @@ from napari_gpubio.tracts.connectome import (
     connectome,
     geodesic_connectome,
 )
+from napari_gpubio.tracts.io.tractograms import write_tractogram
 from napari_gpubio.tracts.tractogram import Tractogram
 
 ATLAS = sample_path("brain_phantom/atlas.nii.gz")
@@ -103,7 +104,7 @@ def finely(fibers: Tractogram) -> Tractogram:
 def density_beside_mrtrix(fibers: Tractogram, folder: Path) -> dict[str, Any]:
     """Number of fibers in each voxel: ours is exact, tckmap's counts voxels that hold a point."""
     fine, path, out = finely(fibers), folder / "fine.tck", folder / "density.nii"
-    fine.save(path)
+    write_tractogram(path, fine)
     mrtrix("tckmap", path, out, "-template", ATLAS, "-upsample", "1")
     expected, affine = tracts.io.read_volume(out)
     density = tracts.maps.density(fine, shape=expected.shape, affine=affine, device="cpu")
@@ -150,7 +151,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         path = folder / "fibers.tck"
-        fibers.save(path)
+        write_tractogram(path, fibers)
         wall, cpu, found = timed(lambda: connectome(path, atlas))
         if not arguments.no_mrtrix:
             rows = beside_mrtrix(path, folder)

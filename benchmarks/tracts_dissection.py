@@ -25,6 +25,7 @@ from napari_gpubio.core.device import choose_device
 from napari_gpubio.core.files import sample_path
 from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.tracts.dissection import Dissector, through
+from napari_gpubio.tracts.io.tractograms import write_tractogram
 from napari_gpubio.tracts.regions import Region, Sphere
 from napari_gpubio.tracts.tractogram import Tractogram
 
@@ -105,7 +106,7 @@ def beside_mrtrix(fibers: Tractogram) -> dict[str, dict[str, float]]:
     asked = regions()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "fibers.tck"
-        fibers.save(path)
+        write_tractogram(path, fibers)
         dissector = Dissector(tracts.io.read_tractogram(path), device="cpu")
         for region in asked:
             mask, out = Path(folder) / "mask.nii.gz", Path(folder) / "kept.tck"

@@ -6,6 +6,7 @@ from typing import Any
 
 from napari_gpubio import tracts
 from napari_gpubio.core.files import atomic_write
+from napari_gpubio.tracts.io.tractograms import write_tractogram
 from napari_gpubio.tracts.picture import fiber_picture, save_picture
 
 logger = logging.getLogger(__name__)
@@ -41,7 +42,7 @@ def run_headless(folder: Path, device: str = "auto") -> list[Path]:
     written = []
     for name, fibers in bundles.items():
         written.append(folder / f"{name}.trk")
-        fibers.save(written[-1])
+        write_tractogram(written[-1], fibers)
     everything = tracts.Tractogram.join(list(bundles.values()))
     with atomic_write(folder / "fibers.png") as part:
         save_picture(part, fiber_picture(field, everything, center_mm=CLICKS_MM["callosum"]))

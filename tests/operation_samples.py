@@ -12,9 +12,9 @@ from napari_gpubio.denoise.operations import Denoise, DenoiseFluence
 from napari_gpubio.dose.operations import DoseDifference, DoseOf, DoseSum, DoseSurface, DoseVolume, LabelsOf
 from napari_gpubio.light import operations as light
 from napari_gpubio.light.layers import operations as layers
-from napari_gpubio.light.layers.model import Layer, LayeredMedium
+from napari_gpubio.light.layers.model import LayeredMedium
 from napari_gpubio.light.layers.settings import LayeredSettings
-from napari_gpubio.light.model import Domain, Medium
+from napari_gpubio.light.model import Domain, Layer, Medium
 from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.sources import Isotropic, Pencil
 from napari_gpubio.speckle import operations as speckle

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from napari_gpubio.tracts.io.tractograms import write_tractogram
 from robustness.writers import fingerprint
 
 LONGEST = 20.0  # times what a campaign at random moments takes, for kills at the program's own times of saving
@@ -41,7 +42,7 @@ def _connectome(folder: Path, longer: float) -> list[str]:
     from napari_gpubio.tracts.tractogram import Tractogram
 
     fibers = read_tractogram(sample_path("brain_phantom/bundles.trk"))
-    Tractogram.join([fibers] * int(200 * longer)).save(folder / "brain.tck")
+    write_tractogram(folder / "brain.tck", Tractogram.join([fibers] * int(200 * longer)))
     atlas = str(sample_path("brain_phantom/atlas.nii.gz"))
     return ["connectome", "brain.tck", atlas, "--assignment", "all voxels", "--npz", "out.npz"]
 

@@ -7,6 +7,7 @@ takes the index of a voxel's center to the world.
 
 import copy
 import dataclasses
+import numbers
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,11 +19,13 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.parameters import param
-from napari_gpubio.core.settings import Settings
+from napari_gpubio.core.settings import Settings, part
 from napari_gpubio.core.slabs import looked_up
 from napari_gpubio.core.space import apply_affine, checked_affine, rotation_of, voxel_sizes_mm
 from napari_gpubio.light.phase import TabulatedPhaseFunction
 from napari_gpubio.light.scattering_tensors import PRODUCT, check_model, checked_tensors
+
+THICKEST_MM = 1e9  # a layer of at least this is taken as endless
 
 Array = npt.NDArray[Any]
 OUTSIDE = 0  # the label of what light does not travel through
@@ -399,3 +402,54 @@ def _perpendicular(affine: npt.ArrayLike) -> npt.NDArray[np.float64]:
             "the volume is sheared (its axes are not perpendicular); resample it to an orthogonal grid first"
         )
     return matrix
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layer(Settings):
+    """One layer.
+
+    Parameters
+    ----------
+    n, mua_per_mm, mus_per_mm, g
+        Refractive index, absorption and scattering coefficient (1/mm), anisotropy. A layer that neither absorbs nor
+        scatters is glass.
+    thickness_mm
+        Thickness; infinite for the last layer of a semi-infinite medium, which is kept as `THICKEST_MM`.
+    name
+        What it is.
+
+    Raises
+    ------
+    InvalidInput
+        If a number is out of its range.
+    """
+
+    n: float = param(1.4, "n", "Refractive index.", minimum=1.0, maximum=10.0, step=0.01)
+    mua_per_mm: float = param(0.0, "µa", "Absorption coefficient.", unit="1/mm", minimum=0.0, step=0.01)
+    mus_per_mm: float = param(0.0, "µs", "Scattering coefficient.", unit="1/mm", minimum=0.0, step=1.0)
+    g: float = param(0.0, "g", "Mean cosine of the scattering angle.", minimum=-1.0, maximum=1.0, step=0.01)
+    thickness_mm: float = part("Thickness", "From its top to its bottom.", default=1.0, unit="mm")
+    name: str = param("", "Name", "What the layer is.")
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.thickness_mm, numbers.Real) and self.thickness_mm > 0):
+            raise InvalidInput(f"thickness_mm is {self.thickness_mm!r}; it must be greater than 0 (or infinite)")
+        object.__setattr__(self, "thickness_mm", min(float(self.thickness_mm), THICKEST_MM))
+        super().__post_init__()
+
+    def check(self) -> None:
+        """Raise InvalidInput if scattering would not change the direction."""
+        if self.mus_per_mm > 0 and self.g == 1.0:
+            raise InvalidInput(
+                "g is 1 in a layer that scatters: scattering would not change the direction; set mus_per_mm to 0"
+            )
+
+    @property
+    def is_glass(self) -> bool:
+        """Whether light neither scatters nor is absorbed in it."""
+        return self.mua_per_mm == 0 and self.mus_per_mm == 0
+
+    @property
+    def is_endless(self) -> bool:
+        """Whether it has no far side."""
+        return not self.thickness_mm < THICKEST_MM

@@ -1,12 +1,15 @@
 """What pictures of light have in common: colors of tissues, decades, and the words of units."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.light.estimates import FluenceUnit
+
+LAYER_COLORS = ("#56b4e9", "#e69f00", "#009e73", "#cc79a7", "#f0e442", "#d55e00", "#9f9fff")  # safe for color blindness
 
 Array = npt.NDArray[Any]
 DECADES = 6
@@ -35,3 +38,10 @@ def decade_limits(shown: Array, decades: int = DECADES) -> tuple[float, float]:
 def fluence_word(unit: FluenceUnit) -> str:
     """Return what fluence is called in a unit: of a continuous source's power it is a rate."""
     return "fluence rate" if unit.name == "mW/mm²" else "fluence"
+
+
+def layer_colors(names: Sequence[str]) -> tuple[str, ...]:
+    """Colors of layers from the top: those of the tissues of a head, where all of them are such, else one by one."""
+    if names and set(names) <= TISSUE_COLORS.keys():
+        return tuple(TISSUE_COLORS[name] for name in names)
+    return tuple(LAYER_COLORS[index % len(LAYER_COLORS)] for index in range(len(names)))

@@ -5,7 +5,7 @@ From a diffusion scan to fibers in four calls::
     scan = tracts.io.read_dwi("dwi.nii.gz")
     field = tracts.fit_tensors(scan)
     fibers = tracts.track(field, [(0, -5, 22)])
-    fibers.save("callosum.trk")
+    tracts.io.write_tractogram("callosum.trk", fibers)
 
 `tracts.noise` takes the noise out of a raw scan. Where fibers cross, `deconvolve` makes fiber orientation
 distributions of it (`tracts.fods`), which `track` takes, too.

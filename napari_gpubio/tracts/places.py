@@ -8,7 +8,8 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.reading import note
-from napari_gpubio.core.space import apply_affine, as_many_voxels, checked_affine, same_grid, voxel_sizes_mm
+from napari_gpubio.core.space import apply_affine, checked_affine, same_grid
+from napari_gpubio.tracts.grids import check_voxels
 from napari_gpubio.tracts.tractogram import Tractogram
 
 Array = npt.NDArray[Any]
@@ -68,16 +69,6 @@ def in_reference(
             why += f"; {error}"
     note(f"the place of the fibers in the world is not known{why}")
     return fibers
-
-
-def check_voxels(what: str, shape: tuple[int, ...], affine: Array, wanted: tuple[int, ...], matrix: Array) -> None:
-    """Make sure that a volume has as many voxels of the same sizes as a reference; InvalidInput if not."""
-    if not as_many_voxels(shape, affine, wanted, matrix):
-        sizes = [" x ".join(f"{size:g}" for size in voxel_sizes_mm(one)) for one in (affine, matrix)]
-        raise InvalidInput(
-            f"{what} has {tuple(shape[:3])} voxels of {sizes[0]} mm, and the reference {tuple(wanted[:3])} of "
-            f"{sizes[1]} mm, so they cannot be taken voxel by voxel; give an image of the same voxels"
-        )
 
 
 def check_place(found: Any, shape: tuple[int, ...], affine: Array, what: str, *, is_oriented: bool = True) -> None:

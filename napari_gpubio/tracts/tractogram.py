@@ -4,7 +4,6 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -186,9 +185,3 @@ class Tractogram:
             per_group={group: numbers for p in reversed(parts) for group, numbers in p.per_group.items()},
             notes=tuple(dict.fromkeys(note for p in parts for note in p.notes)),
         )
-
-    def save(self, path: str | Path) -> None:
-        """Write to ``.trk``, ``.tck``, ``.trx`` or ``.vtk``; see `napari_gpubio.tracts.io.write_tractogram`."""
-        from napari_gpubio.tracts.io import write_tractogram
-
-        write_tractogram(path, self)

@@ -21,8 +21,9 @@ from napari_gpubio.light.kernels.layers import gpu as layered_gpu
 from napari_gpubio.light.kernels.layers.problem import LayeredProblem
 from napari_gpubio.light.kernels.voxels.gpu import defines_of
 from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
-from napari_gpubio.light.layers.model import Layer, LayeredMedium
+from napari_gpubio.light.layers.model import LayeredMedium
 from napari_gpubio.light.layers.settings import LayeredSettings
+from napari_gpubio.light.model import Layer
 from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.sources import KINDS
 from napari_gpubio.speckle.kernels.contrast.gpu import defines_of as speckle_defines

@@ -21,10 +21,10 @@ from napari_gpubio.light.io.volumes import write_fluence
 from napari_gpubio.light.kernels.voxels.source_table import PackedSource, source_table
 from napari_gpubio.light.layers import operations as of_layers
 from napari_gpubio.light.layers.beams import FlatBeam, convolved
-from napari_gpubio.light.layers.model import Layer, LayeredMedium
+from napari_gpubio.light.layers.model import LayeredMedium
 from napari_gpubio.light.layers.run import simulate as simulate_layers
 from napari_gpubio.light.layers.settings import LayeredSettings
-from napari_gpubio.light.model import Domain, Medium
+from napari_gpubio.light.model import Domain, Layer, Medium
 from napari_gpubio.light.operations import (
     AddPhotons,
     Fluence,

@@ -25,6 +25,7 @@ from napari_gpubio.tracts.io import (
     write_tensors,
 )
 from napari_gpubio.tracts.io.gradients import write_fsl_gradients
+from napari_gpubio.tracts.io.tractograms import write_tractogram
 from napari_gpubio.tracts.operations.fibers import FiberFile
 from napari_gpubio.tracts.operations.regions import OpenAtlas, OpenRegion, region_source
 from napari_gpubio.tracts.places import UNKNOWN_LENGTHS, UNKNOWN_PLACE, placed_in
@@ -186,7 +187,7 @@ def test_files_are_opened_as_what_was_written(tmp_path):
     write_fods(tmp_path / "fod.nii.gz", fods)
     write_fixels(tmp_path / "fixels", fixels)
     write_peaks(tmp_path / "peaks.nii.gz", fixels)
-    _fibers().save(tmp_path / "f.trx")
+    write_tractogram(tmp_path / "f.trx", _fibers())
     for path, opens in (
         ("t.nii.gz", operations.OpenTensors),
         ("fod.nii.gz", operations.OpenFods),
@@ -261,7 +262,7 @@ def test_what_counts_of_conditions_fibers_and_tensors(tmp_path, scan):
     files = [tmp_path / f"{name}.tck" for name in "abc"]
     for path, shift in zip(files, (0.0, 0.0, 1.0), strict=True):
         points = np.arange(12.0).reshape(4, 3) + shift
-        tracts.Tractogram(points=points, offsets=[0, 2, 4], affine=np.eye(4), shape=(9, 9, 9)).save(path)
+        write_tractogram(path, tracts.Tractogram(points=points, offsets=[0, 2, 4], affine=np.eye(4), shape=(9, 9, 9)))
     whole = [digest(FiberFile(path)) for path in files]
     assert whole[0] == whole[1] != whole[2]
     assert digest(FiberFile(files[0], np.array([True, False]))) != whole[0]

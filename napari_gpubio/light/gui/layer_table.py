@@ -20,7 +20,7 @@ from napari_gpubio.light.gui.optical_model import NEW_LAYER, LayerModel
 from napari_gpubio.light.gui.optical_rows import LayerRow, PropertyRow
 from napari_gpubio.light.gui.optical_table import SPACING, OpticalTable
 from napari_gpubio.light.layers.model import MOST_LAYERS, LayeredMedium
-from napari_gpubio.light.layers.napari_io import layer_colors
+from napari_gpubio.light.pictures import layer_colors
 
 _SIDE, _LETTERS = 4, 11  # pixels
 _ROW, _FEWEST, _MOST = 19, 2, 14  # height that a layer adds, and of how many at least and at most

@@ -26,10 +26,10 @@ from napari_gpubio.light.gui.run_box import LayerRunBox
 from napari_gpubio.light.gui.views import LayerView
 from napari_gpubio.light.io.mci import MciRun
 from napari_gpubio.light.layers.model import LayeredMedium
-from napari_gpubio.light.layers.napari_io import layer_colors
 from napari_gpubio.light.layers.operations import AddLayerPhotons, SimulateLayers
 from napari_gpubio.light.layers.result import LayeredResult
 from napari_gpubio.light.layers.settings import LayeredSettings
+from napari_gpubio.light.pictures import layer_colors
 
 Value = TypeVar("Value")
 

@@ -20,9 +20,8 @@ from napari_gpubio.light.gui.optical_rows import (
     PropertyRow,
     Recipe,
 )
-from napari_gpubio.light.layers.model import Layer
-from napari_gpubio.light.layers.napari_io import layer_colors
-from napari_gpubio.light.model import OUTSIDE, Medium
+from napari_gpubio.light.model import OUTSIDE, Layer, Medium
+from napari_gpubio.light.pictures import layer_colors
 
 NO_LABELS = "choose a Labels layer, or File › Open Sample › napari-gpubio › Head phantom"
 NEW_LAYER = LayerRow(name="", n=1.4, mua_per_mm=0.1, mus_per_mm=10.0, g=0.9, thickness_mm=1.0)

@@ -10,8 +10,7 @@ from typing import ClassVar, Protocol
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.parameters import ParamInfo, param_info
 from napari_gpubio.gui.typed_rows import INFINITY, Cell, Column, TypedRow
-from napari_gpubio.light.layers.model import Layer
-from napari_gpubio.light.model import Medium
+from napari_gpubio.light.model import Layer, Medium
 
 NUMBERS = ("mua_per_mm", "mus_per_mm", "g", "n")
 COEFFICIENT = {"1/mm": ("1/mm", Decimal(1)), "1/cm": ("1/cm", Decimal(10))}

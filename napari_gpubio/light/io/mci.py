@@ -29,8 +29,9 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write
 from napari_gpubio.core.foreign import MOST_WHOLE, existing_text
 from napari_gpubio.core.reading import reads_file
-from napari_gpubio.light.layers.model import MOST_LAYERS, THICKEST_MM, Layer, LayeredMedium
+from napari_gpubio.light.layers.model import MOST_LAYERS, LayeredMedium
 from napari_gpubio.light.layers.settings import LayeredSettings
+from napari_gpubio.light.model import THICKEST_MM, Layer
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?")
 _NOT_TEXT = re.compile(r"[\x00-\x08\x0e-\x19\x1b-\x1f]")

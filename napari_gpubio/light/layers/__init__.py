@@ -2,12 +2,13 @@
 
 from napari_gpubio.light.estimates import Estimates
 from napari_gpubio.light.layers.beams import Beam, FlatBeam, GaussianBeam, convolved
-from napari_gpubio.light.layers.model import Layer, LayeredMedium
+from napari_gpubio.light.layers.model import LayeredMedium
 from napari_gpubio.light.layers.phantom import voxel_phantom
 from napari_gpubio.light.layers.presets import LayeredPreset, preset, preset_names
 from napari_gpubio.light.layers.result import LayeredResult
 from napari_gpubio.light.layers.run import needed_memory, simulate, simulate_steps
 from napari_gpubio.light.layers.settings import LayeredSettings
+from napari_gpubio.light.model import Layer
 
 __all__ = [
     "Beam",

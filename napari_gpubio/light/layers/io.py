@@ -27,9 +27,10 @@ from napari_gpubio.light.io.archive import (
 )
 from napari_gpubio.light.kernels.layers.problem import LayeredProblem
 from napari_gpubio.light.kernels.layers.tally import LayerTally
-from napari_gpubio.light.layers.model import Layer, LayeredMedium
+from napari_gpubio.light.layers.model import LayeredMedium
 from napari_gpubio.light.layers.result import LayeredResult
 from napari_gpubio.light.layers.settings import LayeredSettings
+from napari_gpubio.light.model import Layer
 
 _FRACTIONS = ("diffuse_reflectance", "transmittance", "absorbed", "roulette")
 _RESOLVED = ("A_l", "Rd_ra", "Rd_r", "Rd_a", "Tt_ra", "Tt_r", "Tt_a")

@@ -6,7 +6,6 @@ bins that no light reached, fluence where nothing absorbs, and the outermost bin
 """
 
 import math
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,13 +18,12 @@ from napari_gpubio.light.estimates import MOST_ERROR, PER_PHOTON, UNITS, Estimat
 from napari_gpubio.light.layers.model import LayeredMedium
 from napari_gpubio.light.layers.result import LayeredResult
 from napari_gpubio.light.layers.settings import LayeredSettings
-from napari_gpubio.light.pictures import DECADES, TISSUE_COLORS, decade_limits, fluence_word, log_name
+from napari_gpubio.light.pictures import DECADES, decade_limits, fluence_word, log_name
 
 Array = npt.NDArray[Any]
 AXES, AXIS_UNITS = ("z", "r"), ("mm", "mm")
 QUANTITIES = ("fluence", "absorbed")
 _SAME = 1e-6  # relative; a grid that ends at the bottom of the layers may miss it by rounding
-LAYER_COLORS = ("#56b4e9", "#e69f00", "#009e73", "#cc79a7", "#f0e442", "#d55e00", "#9f9fff")  # safe for color blindness
 _NAMED = 0.06  # a layer that fills less of the picture is not named in it
 
 
@@ -150,13 +148,6 @@ def picture_layer(
 def mirrored(values: Array) -> Array:
     """Turn values over (r, z) into an image over (z, r) with r from -R to R."""
     return np.concatenate([values[::-1], values]).T
-
-
-def layer_colors(names: Sequence[str]) -> tuple[str, ...]:
-    """Colors of layers from the top: those of the tissues of a head, where all of them are such, else one by one."""
-    if names and set(names) <= TISSUE_COLORS.keys():
-        return tuple(TISSUE_COLORS[name] for name in names)
-    return tuple(LAYER_COLORS[index % len(LAYER_COLORS)] for index in range(len(names)))
 
 
 def border_layers(medium: LayeredMedium, settings: LayeredSettings) -> list[LayerData]:

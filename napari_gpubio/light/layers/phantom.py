@@ -21,11 +21,10 @@ from napari_gpubio.core.napari_io import (
 )
 from napari_gpubio.light.layers.beams import Beam, FlatBeam, GaussianBeam
 from napari_gpubio.light.layers.model import LayeredMedium
-from napari_gpubio.light.layers.napari_io import layer_colors
 from napari_gpubio.light.layers.settings import LayeredSettings
 from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.napari_io import labels_layer
-from napari_gpubio.light.pictures import OTHER_COLOR
+from napari_gpubio.light.pictures import OTHER_COLOR, layer_colors
 from napari_gpubio.light.settings import LightCase, LightSettings
 from napari_gpubio.light.sources import Disk, Gaussian, Pencil, Source
 

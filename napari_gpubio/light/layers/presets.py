@@ -10,8 +10,9 @@ import math
 from dataclasses import dataclass
 from functools import cache
 
-from napari_gpubio.light.layers.model import Layer, LayeredMedium
+from napari_gpubio.light.layers.model import LayeredMedium
 from napari_gpubio.light.layers.settings import LayeredSettings
+from napari_gpubio.light.model import Layer
 from napari_gpubio.light.tissue import HEAD_LAYERS, Preset, head_media, preset_recipe
 from napari_gpubio.light.tissue.optics import entry_named
 

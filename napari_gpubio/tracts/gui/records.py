@@ -208,7 +208,7 @@ def pictures(layers: Iterable[Any]) -> list[Shown]:
 
 
 def output_of_layer(layer: Any) -> Output[Any] | None:
-    """Return what a layer shows, as its engine finds out, or as the layer says; None for scans that were opened, and others.
+    """Return what a layer shows, as its engine finds out, or as the layer says; None for an opened scan and for others.
 
     Files are read, and fibers that no operation has made are copied.
     """

@@ -45,7 +45,7 @@ from napari_gpubio.tracts.gui.source import (
     why_not_trackable,
 )
 from napari_gpubio.tracts.gui.tracing import BundleSettings, Draft, Traced, traced_steps
-from napari_gpubio.tracts.io.tractograms import read_tractogram
+from napari_gpubio.tracts.io.tractograms import read_tractogram, write_tractogram
 from napari_gpubio.tracts.model import DiffusionScan, TensorField
 from napari_gpubio.tracts.napari_io import field_of
 from napari_gpubio.tracts.operations import Track, TrackInFixels, TrackInFods
@@ -431,5 +431,5 @@ class TrackingPanel(EnginePanel):
 
 
 def _save(fibers: Tractogram, path: Path) -> str:
-    fibers.save(path)
+    write_tractogram(path, fibers)
     return f"saved {len(fibers):,} fibers in {path.name}"

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.files import existing_file
+from napari_gpubio.tracts.grids import Grid, Reference
 from napari_gpubio.tracts.io import tck, trx
 from napari_gpubio.tracts.io.parsed import KEY, Provenance, decode
 from napari_gpubio.tracts.io.tractograms import (
@@ -24,8 +25,6 @@ from napari_gpubio.tracts.io.tractograms import (
     write_tractogram,
 )
 from napari_gpubio.tracts.io.validation import (
-    Grid,
-    Reference,
     box_grid,
     finite_fibers,
     format_of,

@@ -39,20 +39,17 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write, check_folder, existing_file
 from napari_gpubio.core.reading import note, reads_file
 from napari_gpubio.core.space import checked_affine, same_grid
+from napari_gpubio.tracts.grids import Grid, Reference, checked_shape, reference_grid
 from napari_gpubio.tracts.io import tck, tiny_track, trx, tsf, vtk, vtp
 from napari_gpubio.tracts.io.parsed import FormatWriter, Parsed, Provenance
 from napari_gpubio.tracts.io.validation import (
-    Grid,
-    Reference,
     box_grid,
     check_finite,
-    checked_shape,
     finite_fibers,
     format_of,
     note_broken,
     note_extent,
     reading,
-    reference_grid,
 )
 from napari_gpubio.tracts.io.vtk import Space
 from napari_gpubio.tracts.places import UNKNOWN_PLACE, has_place, in_reference

@@ -6,14 +6,13 @@ damaged file, too; a note counts those that are not.
 """
 
 import gzip
-import os
 import zlib
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,13 +22,10 @@ from napari_gpubio.core.archives import unpacked_gzip
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import existing_file, is_gzip
 from napari_gpubio.core.reading import note
-from napari_gpubio.core.space import checked_affine
-from napari_gpubio.core.volumes import check_memory, has_orientation, nifti_affine, open_nifti
-from napari_gpubio.tracts.io.mif import MIF_SUFFIXES, read_mif
-from napari_gpubio.tracts.places import check_voxels
+from napari_gpubio.core.volumes import check_memory
+from napari_gpubio.tracts.grids import Grid, checked_shape
 
 Array = npt.NDArray[Any]
-Reference = str | os.PathLike[str] | tuple[npt.ArrayLike, tuple[int, int, int]]
 
 ALWAYS_UNPACKED = 64 * 2**20  # bytes; a compressed file may always unpack to this much
 MOST_EXPANSION = 100  # times; coordinates compress 1.1 to 10 times, a zip bomb 1000 times
@@ -49,13 +45,6 @@ _SOME_POINTS = 100_000
 _SMALLEST_MM, _LARGEST_MM = 0.5, 2000.0  # spreads of fibers that are in mm
 # What a damaged file of any format can raise: a stream that ends early or does not unpack, a word that is no number.
 DAMAGED: tuple[type[Exception], ...] = (EOFError, OSError, zlib.error, ValueError)
-
-
-class Grid(NamedTuple):
-    """The volume that fibers belong to: voxel to world in mm, shape (4, 4), and its dimensions."""
-
-    affine: npt.NDArray[np.float64]
-    shape: tuple[int, int, int]
 
 
 @contextmanager
@@ -250,41 +239,6 @@ def unique_names(names: list[str]) -> list[str]:
         taken.add(choice)
         names[n] = choice
     return names
-
-
-def checked_shape(shape: Any) -> tuple[int, int, int]:
-    """Return three positive dimensions; InvalidInput if they are not."""
-    sizes = tuple(int(n) for n in shape)
-    if len(sizes) != 3 or min(sizes) < 1:
-        raise InvalidInput(f"the volume has dimensions {sizes}; give three positive integers")
-    return sizes
-
-
-def reference_grid(reference: Reference) -> Grid:
-    """Return the grid of a volume: a path of NIfTI or MRtrix, or (affine, shape).
-
-    InvalidInput if the file cannot be read or the numbers make no grid.
-    """
-    if isinstance(reference, str | os.PathLike):
-        file = existing_file(reference)
-        if file.name.lower().endswith(MIF_SUFFIXES):
-            volume = read_mif(file)
-            return Grid(volume.affine, checked_shape(volume.data.shape[:3]))
-        image = open_nifti(file)
-        return Grid(nifti_affine(image), checked_shape(image.shape[:3]))
-    affine, shape = reference
-    return Grid(checked_affine(affine), checked_shape(shape))
-
-
-def place_in(reference: Reference, shape: tuple[int, ...], affine: Array) -> tuple[npt.NDArray[np.float64], bool]:
-    """Return the affine of a reference, with a note, for a volume without an orientation; and whether it has one.
-
-    InvalidInput if it has other voxels.
-    """
-    grid = reference_grid(reference)
-    check_voxels("it", shape, affine, grid.shape, grid.affine)
-    note("it has no orientation and was taken voxel by voxel in the reference")
-    return grid.affine, isinstance(reference, tuple) or has_orientation(Path(reference))
 
 
 def box_grid(points: Array) -> Grid:

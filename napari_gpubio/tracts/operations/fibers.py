@@ -20,6 +20,7 @@ from napari_gpubio.tracts.io.tractograms import (
     WRITTEN_SUFFIXES,
     read_tractogram,
     tractogram_suffix,
+    write_tractogram,
 )
 from napari_gpubio.tracts.operations.held import HeldValue, NamedArrays
 from napari_gpubio.tracts.operations.regions import REFERENCE
@@ -130,7 +131,7 @@ def _write_blocks(fibers: FiberFile, path: Path, record: Mapping[str, Any]) -> N
 
 
 def _write(fibers: Tractogram, path: Path, record: Mapping[str, Any]) -> None:
-    dataclasses.replace(fibers, parameters={**fibers.parameters, RECORD: dict(record)}).save(path)
+    write_tractogram(path, dataclasses.replace(fibers, parameters={**fibers.parameters, RECORD: dict(record)}))
 
 
 register_kind(

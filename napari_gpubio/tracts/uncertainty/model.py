@@ -12,6 +12,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write
 from napari_gpubio.core.text import delimited
 from napari_gpubio.core.volumes import write_volume
+from napari_gpubio.tracts.io.tractograms import write_tractogram
 from napari_gpubio.tracts.tractogram import Tractogram
 from napari_gpubio.tracts.uncertainty.intervals import SHARE, Interval, Limits, Repeated, limits_of
 
@@ -143,8 +144,8 @@ class Bootstrap:
             raise InvalidInput(f"the folder {folder} cannot be made: {error.strerror}; choose another") from error
         probability, fibers, repeats, intervals = (folder / name for name in FILES)
         write_volume(probability, self.probability, self.fibers.affine)
-        self.fibers.save(fibers)
-        self.kept.save(repeats)
+        write_tractogram(fibers, self.fibers)
+        write_tractogram(repeats, self.kept)
         self.save_table(intervals)
 
     def save_table(self, path: str | Path) -> None:

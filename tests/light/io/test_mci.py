@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.io.mci import MciRun, read_mci, write_mci
-from napari_gpubio.light.layers.model import Layer, LayeredMedium
+from napari_gpubio.light.layers.model import LayeredMedium
 from napari_gpubio.light.layers.settings import LayeredSettings
+from napari_gpubio.light.model import Layer
 from tests.fuzzing import fuzzed
 
 TEMPLATE = """\

@@ -8,9 +8,10 @@ import pytest
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.io.mco import BLOCKS, angular_ratio, read_mco, write_mco
-from napari_gpubio.light.layers.model import Layer, LayeredMedium
+from napari_gpubio.light.layers.model import LayeredMedium
 from napari_gpubio.light.layers.run import simulate
 from napari_gpubio.light.layers.settings import LayeredSettings, angle_centers, ring_area_mm2, solid_angle_sr
+from napari_gpubio.light.model import Layer
 
 # What the formats %G, %-14.6G, %12.4G, %12.4E of MCML 1.2.2 write for nz = 3, nr = 2, na = 2 and two layers.
 BY_HAND = """\

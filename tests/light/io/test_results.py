@@ -33,8 +33,9 @@ from napari_gpubio.light.io import (
 from napari_gpubio.light.io.archive import VOXELS, write_archive_steps
 from napari_gpubio.light.io.mco import read_mco, write_mco
 from napari_gpubio.light.layers.beams import FlatBeam, convolved
-from napari_gpubio.light.layers.model import Layer, LayeredMedium
+from napari_gpubio.light.layers.model import LayeredMedium
 from napari_gpubio.light.layers.settings import LayeredSettings
+from napari_gpubio.light.model import Layer
 from napari_gpubio.light.phase import TabulatedPhaseFunction
 from napari_gpubio.light.readers import get_reader
 from napari_gpubio.light.run import simulate_steps

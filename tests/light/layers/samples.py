@@ -12,10 +12,11 @@ from napari_gpubio.core.device import Device
 from napari_gpubio.light.estimates import Estimate, Estimates
 from napari_gpubio.light.kernels.layers import cpu, gpu
 from napari_gpubio.light.kernels.layers.gpu import Variant
-from napari_gpubio.light.layers.model import Layer, LayeredMedium
+from napari_gpubio.light.layers.model import LayeredMedium
 from napari_gpubio.light.layers.result import LayeredResult
 from napari_gpubio.light.layers.run import simulate
 from napari_gpubio.light.layers.settings import LayeredSettings
+from napari_gpubio.light.model import Layer
 from tests.light.voxel_samples import check_z
 
 ENDLESS_MM = math.inf

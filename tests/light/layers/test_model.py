@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.light.layers.model import MOST_LAYERS, THICKEST_MM, Layer, LayeredMedium
+from napari_gpubio.light.layers.model import MOST_LAYERS, LayeredMedium
+from napari_gpubio.light.model import THICKEST_MM, Layer
 from tests.light.layers.samples import ENDLESS_MM, GLASS, SKIN, TISSUE, medium
 
 

@@ -12,15 +12,8 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.light.estimates import Estimate, fluence_units
 from napari_gpubio.light.layers.beams import FlatBeam, convolved
-from napari_gpubio.light.layers.model import Layer, LayeredMedium
-from napari_gpubio.light.layers.napari_io import (
-    LAYER_COLORS,
-    border_layers,
-    layer_colors,
-    picture_layer,
-    quantity_rz,
-    result_of,
-)
+from napari_gpubio.light.layers.model import LayeredMedium
+from napari_gpubio.light.layers.napari_io import border_layers, picture_layer, quantity_rz, result_of
 from napari_gpubio.light.layers.phantom import phantom_layer, voxel_case, voxel_phantom
 from napari_gpubio.light.layers.run import simulate
 from napari_gpubio.light.layers.settings import LayeredSettings, ring_area_mm2, solid_angle_sr
@@ -37,6 +30,8 @@ from napari_gpubio.light.layers.summary import (
     radial_curve,
     write_curves,
 )
+from napari_gpubio.light.model import Layer
+from napari_gpubio.light.pictures import LAYER_COLORS, layer_colors
 
 MEDIUM = LayeredMedium(
     name="three",

@@ -7,9 +7,10 @@ import pytest
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.layers.beams import FlatBeam, GaussianBeam
-from napari_gpubio.light.layers.model import Layer, LayeredMedium
+from napari_gpubio.light.layers.model import LayeredMedium
 from napari_gpubio.light.layers.phantom import CYCLIC_SIDES, common_voxel_mm, plan_phantom, voxel_case, voxel_phantom
 from napari_gpubio.light.layers.presets import preset
+from napari_gpubio.light.model import Layer
 from napari_gpubio.light.phantom.benchmarks import benchmark
 
 SKIN = preset("seven-layer skin at 600 nm").medium

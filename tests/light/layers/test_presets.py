@@ -5,9 +5,9 @@ import dataclasses
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.light.layers.model import THICKEST_MM
 from napari_gpubio.light.layers.presets import preset as layered_preset
 from napari_gpubio.light.layers.presets import preset_names
+from napari_gpubio.light.model import THICKEST_MM
 from tests.light.layers.samples import SKIN_IN_CM, VAN_DE_HULST
 
 

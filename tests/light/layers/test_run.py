@@ -14,9 +14,10 @@ import pytest
 from napari_gpubio.core.errors import GpuUnavailable, InvalidInput
 from napari_gpubio.light import batches as work
 from napari_gpubio.light.kernels.layers import gpu
-from napari_gpubio.light.layers.model import Layer, LayeredMedium
+from napari_gpubio.light.layers.model import LayeredMedium
 from napari_gpubio.light.layers.run import simulate, simulate_steps
 from napari_gpubio.light.layers.settings import LayeredSettings
+from napari_gpubio.light.model import Layer
 from tests import runs
 from tests.light.layers.samples import GLASS, NUMBERS, TISSUE, check_same_arrays, check_same_bits, medium, with_layer
 

@@ -9,8 +9,8 @@ import pytest
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.parameters import param_info
 from napari_gpubio.light.kernels.layers.problem import SCALE, LayeredProblem, per_mm
-from napari_gpubio.light.layers.model import THICKEST_MM
 from napari_gpubio.light.layers.settings import LayeredSettings, angle_centers, ring_area_mm2, solid_angle_sr
+from napari_gpubio.light.model import THICKEST_MM
 from tests.light.layers.samples import ENDLESS_MM, GLASS, SKIN, TISSUE, medium, with_layer
 
 BAD = [

@@ -33,6 +33,7 @@ from napari_gpubio.tracts.connectome import (
 )
 from napari_gpubio.tracts.io import blocks
 from napari_gpubio.tracts.io.blocks import open_blocks
+from napari_gpubio.tracts.io.tractograms import write_tractogram
 from napari_gpubio.tracts.regions import Atlas
 from napari_gpubio.tracts.tractogram import Tractogram
 from tests.killed_runs import killed
@@ -163,7 +164,7 @@ def test_which_points_belong_to_the_ways_back_is_as_in_mrtrix(points, first, las
 @pytest.mark.parametrize("suffix", [".tck", ".trx", ".trk"])
 def test_a_file_is_read_in_blocks(fibers, atlas, tmp_path, monkeypatch, suffix):
     path = tmp_path / f"fibers{suffix}"
-    fibers.save(path)
+    write_tractogram(path, fibers)
     with open_blocks(path) as file:
         assert len(file) == len(fibers)
         np.testing.assert_allclose(file.part(3, 9).points, fibers.part(3, 9).points, atol=1e-4)
@@ -197,8 +198,8 @@ def test_a_run_goes_on_with_the_same_inputs_only(fibers, atlas, monkeypatch, tmp
     """Another subject's tractogram, or an atlas with the same labels elsewhere, is not what was begun."""
     monkeypatch.setattr(blocks, "BLOCK", 100)
     mine, theirs = tmp_path / "mine.tck", tmp_path / "theirs.tck"
-    fibers.save(mine)
-    dataclasses.replace(fibers, points=fibers.points * np.float32([-1, 1, 1])).save(theirs)
+    write_tractogram(mine, fibers)
+    write_tractogram(theirs, dataclasses.replace(fibers, points=fibers.points * np.float32([-1, 1, 1])))
     stop = threading.Event()
     stop.set()
     part = drive(connectome_steps(mine, atlas, stop=stop))
@@ -220,8 +221,10 @@ def test_a_run_goes_on_with_the_same_inputs_only(fibers, atlas, monkeypatch, tmp
 
 def test_a_killed_run_goes_on_with_what_was_kept(fibers, monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(blocks, "BLOCK", 40)
-    fibers.save(tmp_path / "mine.tck")
-    dataclasses.replace(fibers, points=fibers.points * np.float32([-1, 1, 1])).save(tmp_path / "theirs.tck")
+    write_tractogram(tmp_path / "mine.tck", fibers)
+    write_tractogram(
+        tmp_path / "theirs.tck", dataclasses.replace(fibers, points=fibers.points * np.float32([-1, 1, 1]))
+    )
 
     def run(name, out):
         return cli.main(

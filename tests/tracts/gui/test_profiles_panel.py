@@ -11,6 +11,7 @@ from napari_gpubio.core.operations import run
 from napari_gpubio.tracts.bundles import profile, summary
 from napari_gpubio.tracts.gui import ProfilesPanel
 from napari_gpubio.tracts.gui.fibers import fibers_of
+from napari_gpubio.tracts.io.tractograms import write_tractogram
 from napari_gpubio.tracts.napari_io import map_layer
 from napari_gpubio.tracts.tensors.maps import fa_map
 from tests.dock_widgets import (
@@ -38,7 +39,7 @@ def files(tmp_path_factory):
     """Two bundles of the phantom, in files."""
     fibers, folder = tracts.io.read_tractogram(sample_path("brain_phantom/bundles.trk")), tmp_path_factory.mktemp("fib")
     for number, name in enumerate((CALLOSUM, CINGULUM), 1):
-        fibers.select(fibers.per_fiber["bundle"].ravel() == number).save(folder / f"{name}.trk")
+        write_tractogram(folder / f"{name}.trk", fibers.select(fibers.per_fiber["bundle"].ravel() == number))
     return folder
 
 

@@ -10,6 +10,7 @@ from qtpy.QtWidgets import QApplication, QComboBox
 from superqt import QLabeledDoubleRangeSlider
 
 from napari_gpubio import tracts
+from napari_gpubio.tracts.io.tractograms import write_tractogram
 from tests.dock_widgets import Mouse, moved, save_scripts_as
 from tests.tracts.gui.tracking_samples import CALLOSUM, on_screen, tractogram
 
@@ -55,7 +56,7 @@ def test_fibers_that_napari_opened_are_described_and_filtered_by_their_own_numbe
         points=made.points, offsets=made.offsets, affine=made.affine, shape=made.shape,
         per_fiber={"weight": np.arange(len(made), dtype=np.float32)},
     )  # fmt: skip
-    ours.save(tmp_path / "theirs.trx")
+    write_tractogram(tmp_path / "theirs.trx", ours)
     (layer,) = viewer.open(str(tmp_path / "theirs.trx"), plugin="napari-gpubio")
     viewer.layers.selection.active = layer
     results = one.panel.results
@@ -159,7 +160,7 @@ def test_saving(one, tmp_path, save_as, suffix):
 def test_opening_fibers(user, tmp_path):
     assert not user.button("Save fibers…").isEnabled()
     made = user.by_api(CALLOSUM)
-    made.save(tmp_path / "mine.tck")
+    write_tractogram(tmp_path / "mine.tck", made)
     user.open(tmp_path / "mine.tck")
     layer = user.layers["mine.tck"]
     assert len(layer.lines) == len(made)

@@ -23,6 +23,7 @@ from napari_gpubio.tracts.gui import TensorPanel
 from napari_gpubio.tracts.gui.fibers import read_tractogram_layers
 from napari_gpubio.tracts.gui.records import pictures
 from napari_gpubio.tracts.io.gradients import write_fsl_gradients
+from napari_gpubio.tracts.io.tractograms import write_tractogram
 from napari_gpubio.tracts.napari_io import field_of, map_layer, scan_layer
 from napari_gpubio.tracts.samples import brain_sample_layers, ring_sample_layers
 from tests.dock_widgets import (
@@ -151,7 +152,7 @@ def test_a_label_region_that_is_painted_over_afterwards(viewer, empty, tmp_path,
 
 
 def test_fibers_of_a_file_and_those_that_a_script_has_chosen(viewer, user, tmp_path, monkeypatch):
-    user.by_api(CALLOSUM).save(tmp_path / "mine.trk")
+    write_tractogram(tmp_path / "mine.trk", user.by_api(CALLOSUM))
     user.open(tmp_path / "mine.trk")
     layer = user.layers["mine.trk"]
     layer.shown = np.arange(len(layer.lines)) % 3 == 0

@@ -15,6 +15,7 @@ from napari_gpubio.gui.looks import show_layers
 from napari_gpubio.gui.session_window import shown_steps, take_layers
 from napari_gpubio.tracts import operations
 from napari_gpubio.tracts.gui.fibers import fiber_layer, fibers_to_save, read_tractogram_layers
+from napari_gpubio.tracts.io.tractograms import write_tractogram
 from napari_gpubio.tracts.napari_io import read_layers
 from tests.tracts.gui.tracking_samples import CALLOSUM, add_labels, add_scan
 
@@ -64,7 +65,7 @@ def test_fibers_of_a_file_have_it_as_their_source(viewer, user):
 @pytest.mark.filterwarnings("ignore::napari_gpubio.core.reading.ReadingNote")
 def test_what_readers_show_is_opened_from_its_files_by_a_session(viewer, one, tmp_path):
     layer, fibers = one.layers["bundle 1"], carried(one.layers["bundle 1"], "tractogram")
-    fibers.save(tmp_path / "all.trk")
+    write_tractogram(tmp_path / "all.trk", fibers)
     tensors = run(again(layer).field, device="cpu")
     tracts.io.write_tensors(tmp_path / "dti.nii.gz", tensors)
     viewer.layers.clear()
@@ -90,7 +91,7 @@ def test_what_readers_show_is_opened_from_its_files_by_a_session(viewer, one, tm
 def test_a_file_of_all_fibers_carries_it_and_a_session_shows_them(viewer, one, tmp_path):
     layer = one.layers["bundle 1"]
     made = again(layer)
-    fibers_to_save(layer).save(tmp_path / "all.trx")
+    write_tractogram(tmp_path / "all.trx", fibers_to_save(layer))
     assert output_of_record(tracts.io.read_tractogram(tmp_path / "all.trx").parameters[RECORD]).of == made
     layer.shown = layer.per_fiber["length_mm"] > 60
     assert RECORD not in fibers_to_save(layer).parameters

@@ -11,8 +11,9 @@ import numpy.typing as npt
 
 from napari_gpubio.core.memory import Memory, fuller
 from napari_gpubio.light.batches import BatchedProblem
-from napari_gpubio.light.layers.model import THICKEST_MM, LayeredMedium
+from napari_gpubio.light.layers.model import LayeredMedium
 from napari_gpubio.light.layers.settings import LayeredSettings
+from napari_gpubio.light.model import THICKEST_MM
 
 LAYER_NUMBERS = 8  # mu_a / mu_t, 1 / mu_t, mu_t, g, n, thickness, depth of the top, reach
 SCALE = 2.0**31  # quanta of a tally per photon weight: an entry fits in 32 bits, those of 2^32 photons in 63

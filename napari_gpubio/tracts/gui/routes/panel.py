@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import threading
 from collections.abc import Callable, Generator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -51,6 +52,7 @@ from napari_gpubio.tracts.gui.source import (
     source_of,
     why_no_source,
 )
+from napari_gpubio.tracts.io.tractograms import write_tractogram
 from napari_gpubio.tracts.model import DiffusionScan, TensorField
 from napari_gpubio.tracts.operations import ConnectRegions
 from napari_gpubio.tracts.operations.routes import Connections
@@ -286,7 +288,8 @@ class ConnectPanel(EnginePanel):
 
     def _fibers(self) -> Saving:
         routes, name = self._routes()
-        return f"{name}.trx", (routes.fibers(self.route) if self.route else routes.tractogram).save
+        fibers = routes.fibers(self.route) if self.route else routes.tractogram
+        return f"{name}.trx", partial(write_tractogram, tractogram=fibers)
 
     def _routes(self) -> tuple[Routes, str]:
         assert self._result is not None  # the buttons need a result
