@@ -21,8 +21,9 @@ from speed import Job, Plan
 from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.denoise.checks import head_volume
 from napari_gpubio.denoise.kernels.anlm import gpu
+from napari_gpubio.denoise.kernels.anlm.calibration import make_problem
 from napari_gpubio.denoise.kernels.anlm.memory import memory_of
-from napari_gpubio.denoise.kernels.anlm.problem import Problem, make_problem, scale_of
+from napari_gpubio.denoise.kernels.anlm.problem import Problem, scale_of
 from napari_gpubio.denoise.run import denoise, make_runs
 from napari_gpubio.denoise.settings import DenoiseSettings, Large, Small
 

@@ -12,7 +12,8 @@ import numpy.typing as npt
 from napari_gpubio.core.checks import Check, Finding, Speed, WarmUp, difference_finding, error_finding, z_score_finding
 from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.denoise.fluence import denoise_fluence
-from napari_gpubio.denoise.kernels.anlm.problem import NOTHING, make_problem
+from napari_gpubio.denoise.kernels.anlm.calibration import make_problem
+from napari_gpubio.denoise.kernels.anlm.problem import NOTHING
 from napari_gpubio.denoise.kernels.anlm.tally import Partial
 from napari_gpubio.denoise.reference import denoise_directly, mix_directly
 from napari_gpubio.denoise.run import denoise, make_runs

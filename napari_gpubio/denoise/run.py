@@ -27,8 +27,9 @@ from napari_gpubio.denoise.inputs import (
     checked_noise,
     checked_voxel_size,
 )
+from napari_gpubio.denoise.kernels.anlm.calibration import make_problem
 from napari_gpubio.denoise.kernels.anlm.memory import memory_of
-from napari_gpubio.denoise.kernels.anlm.problem import NoiseGrid, Problem, Windows, make_problem, make_windows, scale_of
+from napari_gpubio.denoise.kernels.anlm.problem import NoiseGrid, Problem, Windows, make_windows, scale_of
 from napari_gpubio.denoise.kernels.anlm.tally import Filtered, mixed_slabs, reached
 from napari_gpubio.denoise.level import Level, find_level
 from napari_gpubio.denoise.model import DenoiseResult, provenance

@@ -114,14 +114,6 @@ class LightResult(SimulationResult):
         """
         return single_source(self.source, what)
 
-    def detected_sources(self) -> npt.NDArray[np.int64]:
-        """Which source, from 0, each detected photon started at, shape (N,)."""
-        if len(self.sources) == 1:
-            return np.zeros(len(self.detected), np.int64)
-        from napari_gpubio.light.kernels.voxels.pixels import drawn_sources
-
-        return drawn_sources([source.weight for source in self.sources], self.settings.seed, self.detected.photon)
-
     @cached_property
     def fluence(self) -> npt.NDArray[np.float32]:
         """Fluence of all time gates together (continuous wave) per launched photon, 1/mm^2, shape (X, Y, Z)."""

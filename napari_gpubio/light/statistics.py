@@ -109,6 +109,15 @@ def _weighted_means(weight: Array, values: Array) -> list[Estimate]:
     return [Estimate(float(mean), float(error)) for mean, error in zip(means, errors, strict=True)]
 
 
+def detected_sources(result: LightResult) -> npt.NDArray[np.int64]:
+    """Return which source, from 0, each detected photon started at, shape (N,)."""
+    if len(result.sources) == 1:
+        return np.zeros(len(result.detected), np.int64)
+    from napari_gpubio.light.kernels.voxels.pixels import drawn_sources
+
+    return drawn_sources([source.weight for source in result.sources], result.settings.seed, result.detected.photon)
+
+
 class TimeSpread(NamedTuple):
     """Temporal point spread function of a detector.
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.reading import note
 from napari_gpubio.core.space import apply_affine, checked_affine, same_grid
-from napari_gpubio.tracts.grids import check_voxels
+from napari_gpubio.tracts.io.grids import check_voxels
 from napari_gpubio.tracts.tractogram import Tractogram
 
 Array = npt.NDArray[Any]

@@ -4,7 +4,8 @@ import numpy as np
 from scipy.ndimage import gaussian_filter
 
 from napari_gpubio.denoise import DenoiseSettings
-from napari_gpubio.denoise.kernels.anlm.problem import make_problem, make_windows
+from napari_gpubio.denoise.kernels.anlm.calibration import make_problem
+from napari_gpubio.denoise.kernels.anlm.problem import make_windows
 
 
 def steps_and_noise(shape, seed=0, sigma=4.0, empty=0.0):

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from napari_gpubio.denoise import DenoiseSettings, denoise
-from napari_gpubio.denoise.kernels.anlm.problem import calibrate, disagreement_of, make_windows
+from napari_gpubio.denoise.kernels.anlm.calibration import calibrate, disagreement_of
+from napari_gpubio.denoise.kernels.anlm.problem import make_windows
 from napari_gpubio.denoise.settings import Large, Mixed, Small
 from tests.denoise.reference import Reference
 from tests.denoise.samples import steps_and_noise

@@ -6,13 +6,13 @@ from scipy.stats import rice
 
 from napari_gpubio.denoise import DenoiseSettings, denoise
 from napari_gpubio.denoise.kernels.anlm import cpu, tally
-from napari_gpubio.denoise.kernels.anlm.problem import (
+from napari_gpubio.denoise.kernels.anlm.calibration import (
     calibrate,
     disagreement_of,
-    make_windows,
     simulate_disagreement,
     simulate_measure,
 )
+from napari_gpubio.denoise.kernels.anlm.problem import make_windows
 from napari_gpubio.denoise.kernels.anlm.tally import koay, koay_table, mean_around, rician_variance, without_bias
 from napari_gpubio.denoise.reference import analysis, mix_directly
 from napari_gpubio.denoise.samples import noisy_head

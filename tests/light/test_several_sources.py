@@ -17,6 +17,7 @@ from napari_gpubio.light.profile import depth_profile, detector_profile
 from napari_gpubio.light.run import simulate, simulate_each
 from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.sources import KINDS, Cone, Disk, Isotropic, Pattern, Pencil
+from napari_gpubio.light.statistics import detected_sources
 from napari_gpubio.light.summary import number_rows
 from tests.light.test_photon_backends import EVERYTHING, SOURCES, check_backends, scene, settings
 from tests.light.voxel_samples import check_same_bits, make_domain
@@ -55,7 +56,7 @@ def test_photons_start_at_sources_by_their_weights(device):
     ]
     everywhere = Detector(position_mm=(8.0, 8.0, 8.0), radius_mm=80.0)
     result = simulate(domain, sources, LightSettings(photons=40_000, seed=3), detectors=[everywhere], device=device)
-    detected, drawn = result.detected, result.detected_sources()
+    detected, drawn = result.detected, detected_sources(result)
     counts = np.bincount(drawn, minlength=3)
     assert stats.chisquare(counts, len(drawn) * np.array([0.3, 0.1, 0.6])).pvalue > LEAST_P
     began = detected.position_mm - detected.direction * detected.path_mm
@@ -77,7 +78,7 @@ def test_many_kinds_at_once_have_the_bits_of_their_backend(one_gpu, with_rare):
     some = [dataclasses.replace(source, weight=1.0 + number) for number, source in enumerate(kinds)]
     result = check_backends(scene(), some, settings(1200, **EVERYTHING))
     assert result.energy.absorbed.value > 0.1
-    assert len(set(result.detected_sources())) > len(some) / 2
+    assert len(set(detected_sources(result))) > len(some) / 2
 
 
 @pytest.mark.parametrize("source", of_table()[-2:], ids=["a range", "discrete"])

@@ -7,14 +7,9 @@ from scipy import integrate
 from napari_gpubio.core import jit
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.speckle import contrast
-from napari_gpubio.speckle.indices import (
-    decay_table,
-    inverse_correlation_time,
-    relative_flow,
-    speckle_flow_index,
-    visibility,
-)
+from napari_gpubio.speckle.indices import inverse_correlation_time, relative_flow, speckle_flow_index, visibility
 from napari_gpubio.speckle.kernels.contrast.finishing import decay_of
+from napari_gpubio.speckle.kernels.visibility import decay_table
 from tests.speckle.choices import settings_with
 
 # Published column of exact x for K at β = 1, and what approximations make of it.

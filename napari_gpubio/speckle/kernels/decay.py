@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.jit import kernel, leaf
-from napari_gpubio.speckle.indices import SERIES_BELOW, SMALL_X, TABLE_STEPS
+from napari_gpubio.speckle.kernels.visibility import SERIES_BELOW, SMALL_X, TABLE_STEPS
 
 Array = npt.NDArray[Any]
 _NEWTON_STEPS = 4

@@ -12,8 +12,8 @@ from napari_gpubio.core.label_volumes import as_labels, looks_like_labels
 from napari_gpubio.core.layer_files import STRUCTURES, read_described, sidecar_path
 from napari_gpubio.core.reading import note, reads_file
 from napari_gpubio.core.volumes import NIFTI_SUFFIXES, has_orientation
-from napari_gpubio.tracts.grids import Reference, place_in
 from napari_gpubio.tracts.io.dwi import read_volume
+from napari_gpubio.tracts.io.grids import Reference, place_in
 from napari_gpubio.tracts.regions import Atlas, label_counts
 
 

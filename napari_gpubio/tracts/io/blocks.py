@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.files import existing_file
-from napari_gpubio.tracts.grids import Grid, Reference
 from napari_gpubio.tracts.io import tck, trx
+from napari_gpubio.tracts.io.grids import Grid, Reference
 from napari_gpubio.tracts.io.parsed import KEY, Provenance, decode
 from napari_gpubio.tracts.io.tractograms import (
     NO_GRID,

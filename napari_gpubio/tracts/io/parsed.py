@@ -17,7 +17,7 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.foreign import json_of
 from napari_gpubio.core.reading import note
-from napari_gpubio.tracts.grids import Grid, reference_grid
+from napari_gpubio.tracts.io.grids import Grid, reference_grid
 from napari_gpubio.tracts.io.validation import offsets_of, unique_names
 from napari_gpubio.tracts.tractogram import Tractogram
 

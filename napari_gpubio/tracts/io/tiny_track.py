@@ -17,8 +17,8 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.reading import note
 from napari_gpubio.core.space import apply_affine
-from napari_gpubio.tracts.grids import Grid
 from napari_gpubio.tracts.io.dsi_studio import affine_of, checked_dimension, matrices, unpacked
+from napari_gpubio.tracts.io.grids import Grid
 from napari_gpubio.tracts.io.parsed import Parsed, Provenance
 from napari_gpubio.tracts.io.validation import DAMAGED, offsets_of
 from napari_gpubio.tracts.model import GROUP

@@ -39,8 +39,8 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write, check_folder, existing_file
 from napari_gpubio.core.reading import note, reads_file
 from napari_gpubio.core.space import checked_affine, same_grid
-from napari_gpubio.tracts.grids import Grid, Reference, checked_shape, reference_grid
 from napari_gpubio.tracts.io import tck, tiny_track, trx, tsf, vtk, vtp
+from napari_gpubio.tracts.io.grids import Grid, Reference, checked_shape, reference_grid
 from napari_gpubio.tracts.io.parsed import FormatWriter, Parsed, Provenance
 from napari_gpubio.tracts.io.validation import (
     box_grid,

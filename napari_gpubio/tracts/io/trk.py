@@ -26,7 +26,7 @@ from nibabel.streamlines.trk import (
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.reading import note, untold
 from napari_gpubio.core.space import checked_affine, voxel_sizes_mm
-from napari_gpubio.tracts.grids import Grid, checked_shape
+from napari_gpubio.tracts.io.grids import Grid, checked_shape
 from napari_gpubio.tracts.io.parsed import FormatWriter, Parsed, Provenance, columns_of, numeric_columns
 from napari_gpubio.tracts.io.validation import DAMAGED, checked_magic, load_bytes, offsets_of, walk_records
 from napari_gpubio.tracts.places import UNKNOWN_PLACE

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.reading import note
 from napari_gpubio.core.space import checked_affine
-from napari_gpubio.tracts.grids import Grid, checked_shape
+from napari_gpubio.tracts.io.grids import Grid, checked_shape
 from napari_gpubio.tracts.io.parsed import KEY, FormatWriter, Parsed, Provenance, decode, numeric_columns
 from napari_gpubio.tracts.io.trx_members import DAMAGE, Members, is_folder, opened
 from napari_gpubio.tracts.io.validation import BLOCK, in_order, note_broken, offsets_of, rows_of, unique_names

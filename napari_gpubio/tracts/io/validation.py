@@ -23,7 +23,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import existing_file, is_gzip
 from napari_gpubio.core.reading import note
 from napari_gpubio.core.volumes import check_memory
-from napari_gpubio.tracts.grids import Grid, checked_shape
+from napari_gpubio.tracts.io.grids import Grid, checked_shape
 
 Array = npt.NDArray[Any]
 

@@ -24,6 +24,7 @@ from napari_gpubio.light.jacobians.model import Jacobian, Jacobians
 from napari_gpubio.light.model import Medium
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.settings import LightCase
+from napari_gpubio.light.statistics import detected_sources
 from napari_gpubio.light.trajectory import KINDS, Trajectories
 
 # Letters of OutputType, by which MCX knows what is in a voxel, and ours of them.
@@ -300,7 +301,7 @@ def _jnifti(values: npt.NDArray[np.float32], case: McxCase, result: LightResult)
 def _detected(results: Sequence[LightResult], detector_numbers: Sequence[int]) -> dict[str, Any]:
     parts = [_listed(result, detector_numbers) for result in results]
     several = len(results) > 1 or len(results[0].sources) > 1
-    numbers = [number if len(results) > 1 else result.detected_sources() for number, result in enumerate(results)]
+    numbers = [number if len(results) > 1 else detected_sources(result) for number, result in enumerate(results)]
     if several:  # the number of the source, from 1, in the upper 16 bits
         for part, number in zip(parts, numbers, strict=True):
             upper = (np.asarray(number, np.int32) + 1) << 16

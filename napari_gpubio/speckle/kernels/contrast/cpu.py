@@ -7,9 +7,9 @@ import numpy.typing as npt
 
 from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.core.jit import run_blocks
-from napari_gpubio.speckle.indices import decay_table
 from napari_gpubio.speckle.kernels.contrast import windows
 from napari_gpubio.speckle.kernels.contrast.problem import ICT, Array, Maps, Problem, Recipe, batches
+from napari_gpubio.speckle.kernels.visibility import decay_table
 from napari_gpubio.speckle.settings import EDGES
 
 LEAST_PIXELS = 1 << 15  # of a block: 0.05 ms, below which a second thread costs more than it saves

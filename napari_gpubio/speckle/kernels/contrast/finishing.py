@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.jit import leaf
-from napari_gpubio.speckle.indices import SERIES_BELOW, TABLE_STEPS
 from napari_gpubio.speckle.kernels.contrast.problem import ICT, RECIPROCAL, RELATIVE, SQUARED, Rule
+from napari_gpubio.speckle.kernels.visibility import SERIES_BELOW, TABLE_STEPS
 from napari_gpubio.speckle.model import BELOW_NOISE, EDGE, LOW_SIGNAL, SATURATED, ZERO_MEAN, ZERO_VARIANCE
 from napari_gpubio.speckle.settings import EDGES
 

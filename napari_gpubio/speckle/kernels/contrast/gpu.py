@@ -7,7 +7,6 @@ import numpy as np
 
 from napari_gpubio.core.device import Device, processor_count
 from napari_gpubio.core.kernels import POINTER, kernel, struct, struct_layout
-from napari_gpubio.speckle.indices import decay_table
 from napari_gpubio.speckle.kernels.contrast.problem import (
     BATCH_BYTES,
     ICT,
@@ -16,6 +15,7 @@ from napari_gpubio.speckle.kernels.contrast.problem import (
     Problem,
     Recipe,
 )
+from napari_gpubio.speckle.kernels.visibility import decay_table
 from napari_gpubio.speckle.settings import EDGES, Spatial, SpatioTemporal, Temporal
 
 _HERE = Path(__file__).parent

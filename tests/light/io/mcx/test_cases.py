@@ -8,7 +8,7 @@ import pytest
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.io.mcx.cases import read_mcx
 from napari_gpubio.light.io.mcx.jdata import encode_array
-from napari_gpubio.light.readers import get_reader
+from napari_gpubio.light.mcx_layers import get_reader
 from napari_gpubio.light.settings import LightSettings
 from tests.light.io.mcx.samples import GRAY, OUTSIDE, case, without, written
 

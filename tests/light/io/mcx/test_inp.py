@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.reading import ReadingNote
 from napari_gpubio.light.io.mcx.cases import read_mcx
-from napari_gpubio.light.readers import get_reader
+from napari_gpubio.light.mcx_layers import get_reader
 from tests.fuzzing import refusal
 from tests.light.io.mcx.samples import written
 
