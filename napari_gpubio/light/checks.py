@@ -1,4 +1,4 @@
-"""Reference cases, speed cases and warm-ups of the light engine; those of light in layers come from `light.layers`.
+"""Reference cases, speed cases and warm-ups of light in voxels.
 
 Photons are fewer on the CPU, so that a check takes seconds there; the z-scores take that into account.
 """
@@ -177,7 +177,6 @@ CHECKS = (
     Check(name="diffusion", source="diffusion theory, image source, Reff of Haskell et al. 1994", run=_diffusion),
     *(_absorption(name, photons) for name, photons in _ABSORBED.items()),
     *anisotropic_checks.CHECKS,
-    *layered.CHECKS,
 )
 
 
@@ -202,7 +201,6 @@ SPEEDS = (
     _speed("B1", 40_000, roulette=False),
     _speed("B2", 40_000),
     _speed("skin7", 20_000),
-    *layered.SPEEDS,
 )
 
 
@@ -221,12 +219,7 @@ def _simulate_little(labels: int = 1, gates: Sequence[tuple[float, ...]] = ((0.0
         simulate(domain, source, more, detectors=[detector], device=CPU, resume=first)
 
 
-def _simulate_layers() -> None:
-    layered.run_case(layered.VAN_DE_HULST, CPU, 16)
-
-
 WARMUPS = (
     WarmUp(name="light in voxels", run=lambda: _simulate_little(gates=((0.0, 5.0), (0.0, 0.1, 0.2))), functions=108),
-    WarmUp(name="light in layers", run=_simulate_layers, functions=5),
     WarmUp(name="volumes of more than 254 labels", run=lambda: _simulate_little(300), functions=21),
 )

@@ -1,4 +1,4 @@
-"""Reference and speed cases of the tracts engine, for ``napari-gpubio check`` and ``napari-gpubio bench``."""
+"""Reference and speed cases of fiber tracking, for ``napari-gpubio check`` and ``napari-gpubio bench``."""
 
 import dataclasses
 from collections.abc import Callable
@@ -9,18 +9,16 @@ import numpy.typing as npt
 
 from napari_gpubio.core.checks import Check, Finding, Speed, WarmUp
 from napari_gpubio.core.device import Device
-from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.settings import kind_of
 from napari_gpubio.tracts.directions import Cone, FromFod, Principal
-from napari_gpubio.tracts.fods import FodField, HighestFa
 from napari_gpubio.tracts.fods import checks as fod_checks
-from napari_gpubio.tracts.fods.estimate import estimate_response
 from napari_gpubio.tracts.fods.run import deconvolve
-from napari_gpubio.tracts.model import DiffusionScan, TensorField
-from napari_gpubio.tracts.noise import NoiseSettings
-from napari_gpubio.tracts.noise.run import denoise_scan
 from napari_gpubio.tracts.phantom import AnalyticField, analytic_fields, load_brain_phantom
 from napari_gpubio.tracts.run import problem_of, trace_problem, track
+from napari_gpubio.tracts.scan_checks import (
+    small_field,
+    small_fods,
+)
 from napari_gpubio.tracts.seeds import Field, Launch, ball
 from napari_gpubio.tracts.settings import (
     IFOD2,
@@ -32,7 +30,6 @@ from napari_gpubio.tracts.settings import (
     VanAart2011,
     as_method,
 )
-from napari_gpubio.tracts.tensors.gradient_check import check_gradients
 from napari_gpubio.tracts.tensors.run import fit_tensors
 from napari_gpubio.tracts.tractogram import StopReason, Tractogram
 
@@ -149,67 +146,7 @@ def _streamline_speed(device: Device) -> Callable[[], float]:
     return lambda: float(len(track(fods, [(0.0, -5.0, 22.0)], FromFod(), IFOD2(), device=device).points))
 
 
-def _deconvolution_speed(device: Device) -> Callable[[], float]:
-    scan = load_brain_phantom()
-    field = fit_tensors(scan, device=device)
-    response = estimate_response(scan, field.mask, field=field, device=device)
-    return lambda: float(deconvolve(scan, response, field.mask, device=device).mask.sum())
-
-
-def _fit_speed(device: Device) -> Callable[[], float]:
-    scan = load_brain_phantom()
-    return lambda: float(fit_tensors(scan, device=device).mask.sum())
-
-
-def _shells(device: Device) -> list[Finding]:
-    """Diffusivities from two shells without b = 0; and that b-values which only rounding tells apart are one."""
-    along, across = 1.7e-3, 0.3e-3  # mm^2/s
-    directions = np.random.default_rng(2).normal(size=(60, 3))
-    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
-
-    def fitted(bvals: Array) -> TensorField:
-        decay = np.exp(-bvals * (across + (along - across) * directions[:, 0] ** 2))
-        data = np.broadcast_to(1000 * decay, (3, 3, 3, 60)).astype(np.float32)
-        scan = DiffusionScan(data=data, bvals=bvals, directions=directions, affine=np.eye(4))
-        return fit_tensors(scan, np.ones((3, 3, 3), bool), device=device)
-
-    largest = float(fitted(np.repeat([700.0, 1400.0], 30)).tensors[1, 1, 1, 0])
-    try:
-        fitted(np.tile([995.0, 1000.0, 1005.0], 20))
-        refused = 0.0
-    except InvalidInput:
-        refused = 1.0
-    return [
-        Finding(
-            quantity="largest diffusivity (mm²/s)",
-            reference=along,
-            result=largest,
-            error=largest - along,
-            tolerance=1e-7,
-        ),
-        Finding(quantity="one shell refused", reference=1.0, result=refused, error=refused - 1.0, tolerance=0.0),
-    ]
-
-
-def _magnitudes(device: Device) -> list[Finding]:
-    """Bias that is left in denoised and corrected magnitudes of one signal, and the noise that was found."""
-    snr, shape = 1.0, (10, 10, 10, 90)
-    x, y = np.random.default_rng(5).normal(size=(2, *shape))
-    bvals = np.r_[0.0, np.full(shape[3] - 1, 1000.0)]
-    directions = np.repeat([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0]], [1, shape[3] - 1], axis=0)
-    data = np.hypot(snr + x, y).astype(np.float32)
-    scan = DiffusionScan(data=data, bvals=bvals, directions=directions, affine=np.eye(4))
-    found = denoise_scan(scan, settings=NoiseSettings(rician=True), device=device)
-    mean, noise = float(found.scan.data.mean()), float(np.median(found.noise))
-    return [
-        Finding(quantity="signal / noise", reference=snr, result=mean, error=mean - snr, tolerance=0.05),
-        Finding(quantity="noise", reference=1.0, result=noise, error=noise - 1.0, tolerance=0.03),
-    ]
-
-
-MAGNITUDES_CHECK = Check(name="magnitudes at SNR 1", source="moments of Rice 1944", run=_magnitudes)
-SHELLS_CHECK = Check(name="tensors without b = 0", source="definition", run=_shells)
-CHECKS = (*_checks(), SHELLS_CHECK, LENGTH_CHECK, MAGNITUDES_CHECK, *fod_checks.CHECKS)
+CHECKS = (*_checks(), LENGTH_CHECK, *fod_checks.CHECKS)
 SPEEDS = (
     Speed(
         name="1000 geodesics from a click (hamiltonian, cubic, RK4)",
@@ -226,49 +163,23 @@ SPEEDS = (
         unit="points",
         prepare=_tracking_speed(EuDX()),
     ),
-    Speed(name="weighted tensor fit of the phantom, mask included", unit="voxels", prepare=_fit_speed),
-    Speed(name="spherical deconvolution of the phantom, lmax 8", unit="voxels", prepare=_deconvolution_speed),
     Speed(name="1000 streamlines in FODs from a click (iFOD2)", unit="points", prepare=_streamline_speed),
 )
 
 
-def _small_scan() -> DiffusionScan:
-    """8 x 8 x 8 voxels in the middle of the sample brain."""
-    scan = load_brain_phantom()
-    box = tuple(slice(n // 2 - 4, n // 2 + 4) for n in scan.shape)
-    return dataclasses.replace(scan, data=scan.data[box])
-
-
-def _small_field() -> TensorField:
-    """The tensors there."""
-    small = _small_scan()
-    return fit_tensors(small, np.ones(small.shape, bool), device="cpu")
-
-
 def _track_once() -> None:
-    field = _small_field()
+    field = small_field()
     center = field.affine[:3, :3] @ np.full(3, 3.5) + field.affine[:3, 3]
     track(field, ball(center, 1.0, 2), Cone(count=1), device="cpu")
 
 
-def _small_fods() -> FodField:
-    """FODs there, with their response."""
-    scan, field = _small_scan(), _small_field()
-    response = estimate_response(scan, field.mask, HighestFa(voxels=10), field=field, device="cpu")
-    return deconvolve(scan, response, field.mask, device="cpu")
-
-
 def _track_in_fods_once() -> None:
-    fods = _small_fods()
+    fods = small_fods()
     center = fods.affine[:3, :3] @ np.full(3, 3.5) + fods.affine[:3, 3]
     track(fods, ball(center, 1.0, 2), FromFod(count=1), device="cpu")
 
 
 WARMUPS = (
-    WarmUp(name="tensor fit", run=_small_field, functions=2),
     WarmUp(name="fiber tracking", run=_track_once, functions=36),
-    WarmUp(name="check of the gradient table", run=lambda: check_gradients(_small_field()), functions=1),
-    WarmUp(name="spherical deconvolution", run=_small_fods, functions=20),
     WarmUp(name="streamlines in FODs", run=_track_in_fods_once, functions=23),
-    WarmUp(name="denoising", run=lambda: denoise_scan(_small_scan(), device="cpu"), functions=20),
 )

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from napari_gpubio.core.checks import Check, Finding, Speed, z_score_finding
-from napari_gpubio.core.device import Device
+from napari_gpubio.core.checks import Check, Finding, Speed, WarmUp, z_score_finding
+from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.light.estimates import Estimate
 from napari_gpubio.light.layers.model import LayeredMedium
 from napari_gpubio.light.layers.presets import ENDLESS_MM, INTRALIPID, SKIN, VAN_DE_HULST, slab
@@ -175,3 +175,10 @@ SPEEDS = (
     _speed("seven-layer skin, reflectance and transmittance only", SKIN, 100_000, absorption="off"),
     _speed("10 % intralipid", INTRALIPID, 5_000, dr_mm=0.1, dz_mm=0.1, radial_bins=100, depth_bins=100),
 )
+
+
+def _simulate_layers() -> None:
+    run_case(VAN_DE_HULST, CPU, 16)
+
+
+WARMUPS = (WarmUp(name="light in layers", run=_simulate_layers, functions=5),)

@@ -6,8 +6,7 @@ import pytest
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.quantity import STANDARD_ERROR
 from napari_gpubio.light.io import save_jacobians, save_trajectories
-from napari_gpubio.light.probe_layers import jacobian_layer, trajectories_layer
-from napari_gpubio.light.probe_layers import get_reader
+from napari_gpubio.light.probe_layers import get_reader, jacobian_layer, trajectories_layer
 from napari_gpubio.light.trajectories import trajectories
 from tests.light.jacobians.samples import jacobians, run
 
