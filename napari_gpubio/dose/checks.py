@@ -8,12 +8,12 @@ import numpy as np
 from napari_gpubio.core.checks import Check, Finding, Speed, WarmUp
 from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.dose import closed_forms, samples
+from napari_gpubio.dose.closed_forms import ellipse, grid_affine, in_planes
 from napari_gpubio.dose.live import LiveDvh
 from napari_gpubio.dose.metrics.curve import Dvh
 from napari_gpubio.dose.model import Dose
 from napari_gpubio.dose.resident import ResidentDvh
 from napari_gpubio.dose.run import dvh
-from napari_gpubio.dose.samples import ellipse, grid_affine, in_planes
 from napari_gpubio.dose.settings import DvhSettings
 from napari_gpubio.dose.structures.contours import ContourStructure
 from napari_gpubio.dose.structures.labels import LabelStructures, PointStructure

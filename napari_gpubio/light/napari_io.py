@@ -23,8 +23,17 @@ from napari_gpubio.light.io.archive import fields_of
 from napari_gpubio.light.io.results import describe, media_from
 from napari_gpubio.light.io.volumes import HIDDEN, fluence_arrays, fluence_values
 from napari_gpubio.light.model import Domain
-from napari_gpubio.light.pictures import DECADES, OTHER_COLOR, TISSUE_COLORS, decade_limits, fluence_word, log_name
+from napari_gpubio.light.pictures import (
+    DECADES,
+    OTHER_COLOR,
+    TISSUE_COLORS,
+    decade_limits,
+    fluence_word,
+    layer_colors,
+    log_name,
+)
 from napari_gpubio.light.result import LightResult
+from napari_gpubio.light.settings import LightCase
 
 Array = npt.NDArray[Any]
 GATE_AXIS = "time gate"
@@ -184,3 +193,13 @@ def _result_layer(
 
 
 Paths = str | Sequence[str]
+
+
+def phantom_layer(case: LightCase) -> LayerData:
+    """Return the labels layer of a voxel phantom of layers, in their colors, with all that the voxel engine needs."""
+    media = case.domain.media
+    colors = layer_colors([medium.name for medium in media])
+    data, keywords, kind = labels_layer(case.domain, case.name)
+    keywords["metadata"][KEY]["case"] = case
+    labeled = {medium.label: color for medium, color in zip(media, colors, strict=True)}
+    return data, {**keywords, "colormap": {None: OTHER_COLOR, 0: "transparent"} | labeled}, kind

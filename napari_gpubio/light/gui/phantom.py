@@ -18,15 +18,9 @@ from napari_gpubio.gui.labels import Label
 from napari_gpubio.gui.views import camera_of
 from napari_gpubio.light.layers.beams import Beam
 from napari_gpubio.light.layers.model import LayeredMedium
-from napari_gpubio.light.layers.phantom import (
-    ended_mm,
-    phantom_layer,
-    plan_phantom,
-    proposed_sizes,
-    voxel_case,
-    voxel_phantom,
-)
+from napari_gpubio.light.layers.phantom import ended_mm, plan_phantom, proposed_sizes, voxel_case, voxel_phantom
 from napari_gpubio.light.layers.settings import LayeredSettings
+from napari_gpubio.light.napari_io import phantom_layer
 
 
 class PhantomBox(QWidget):

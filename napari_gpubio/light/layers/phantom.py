@@ -15,16 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.napari_io import (
-    KEY,
-    LayerData,
-)
 from napari_gpubio.light.layers.beams import Beam, FlatBeam, GaussianBeam
 from napari_gpubio.light.layers.model import LayeredMedium
 from napari_gpubio.light.layers.settings import LayeredSettings
 from napari_gpubio.light.model import Domain, Medium
-from napari_gpubio.light.napari_io import labels_layer
-from napari_gpubio.light.pictures import OTHER_COLOR, layer_colors
 from napari_gpubio.light.settings import LightCase, LightSettings
 from napari_gpubio.light.sources import Disk, Gaussian, Pencil, Source
 
@@ -247,13 +241,3 @@ def _other_notes(medium: LayeredMedium, depth_mm: float) -> Iterator[str]:
         yield f"The last layer is infinitely thick and ends at {depth_mm:g} mm here."
     elif medium.n_below != medium.n_above:
         yield f"Below the layers n is {medium.n_below:g}; around the phantom it is {medium.n_above:g}, as above them."
-
-
-def phantom_layer(case: LightCase) -> LayerData:
-    """Return the labels layer of a voxel phantom of layers, in their colors, with all that the voxel engine needs."""
-    media = case.domain.media
-    colors = layer_colors([medium.name for medium in media])
-    data, keywords, kind = labels_layer(case.domain, case.name)
-    keywords["metadata"][KEY]["case"] = case
-    labeled = {medium.label: color for medium, color in zip(media, colors, strict=True)}
-    return data, {**keywords, "colormap": {None: OTHER_COLOR, 0: "transparent"} | labeled}, kind

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import write_rows
 from napari_gpubio.light.estimates import MOST_ERROR, PER_PHOTON, Estimate, Estimates, FluenceUnit
-from napari_gpubio.light.layers.napari_io import QUANTITIES, own_bins, quantity_rz, quantity_unit
+from napari_gpubio.light.layers.quantities import QUANTITIES, own_bins, quantity_rz, quantity_unit
 from napari_gpubio.light.layers.result import LayeredResult
 from napari_gpubio.light.layers.settings import ring_area_mm2
 from napari_gpubio.light.numbers import (

@@ -13,8 +13,9 @@ from napari_gpubio.core.napari_io import carried
 from napari_gpubio.light.estimates import Estimate, fluence_units
 from napari_gpubio.light.layers.beams import FlatBeam, convolved
 from napari_gpubio.light.layers.model import LayeredMedium
-from napari_gpubio.light.layers.napari_io import border_layers, picture_layer, quantity_rz, result_of
-from napari_gpubio.light.layers.phantom import phantom_layer, voxel_case, voxel_phantom
+from napari_gpubio.light.layers.napari_io import border_layers, picture_layer, result_of
+from napari_gpubio.light.layers.phantom import voxel_case, voxel_phantom
+from napari_gpubio.light.layers.quantities import quantity_rz
 from napari_gpubio.light.layers.run import simulate
 from napari_gpubio.light.layers.settings import LayeredSettings, ring_area_mm2, solid_angle_sr
 from napari_gpubio.light.layers.summary import (
@@ -31,6 +32,7 @@ from napari_gpubio.light.layers.summary import (
     write_curves,
 )
 from napari_gpubio.light.model import Layer
+from napari_gpubio.light.napari_io import phantom_layer
 from napari_gpubio.light.pictures import LAYER_COLORS, layer_colors
 
 MEDIUM = LayeredMedium(
