@@ -49,6 +49,20 @@ class Device:
         """Whether the work runs in CUDA."""
         return self.kind == "cuda"
 
+    @property
+    def each(self) -> "tuple[Device, ...]":
+        """Every one of several GPUs alone, or the CPU."""
+        return tuple(Device("cuda", (index,)) for index in self.indices) if self.is_gpu else (CPU,)
+
+    @property
+    def first(self) -> "Device":
+        """The first of several GPUs, or the CPU."""
+        return self.each[0]
+
+    def current(self) -> Any:
+        """Make a GPU, the first of several, CuPy's current device: ``with device.current():``."""
+        return importlib.import_module("cupy").cuda.Device(self.indices[0])
+
     def __str__(self) -> str:
         return "cpu" if not self.is_gpu else "cuda:" + ",".join(map(str, self.indices))
 

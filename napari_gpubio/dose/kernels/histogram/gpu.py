@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core import drivers
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.kernels import POINTER, kernel, struct, struct_layout
 from napari_gpubio.dose.kernels.histogram.dose_grid import ScaledDose
@@ -55,13 +56,13 @@ class Uploaded(NamedTuple):
     arrays: dict[str, Any]
 
 
-class Run:
+class Run(drivers.Run):
     """One calculation on one GPU; items are the tasks of its works."""
 
     def __init__(self, problem: Problem, *, device: Device) -> None:
         import cupy
 
-        self.device = device
+        super().__init__(problem, device=device)
         self._kernels: dict[tuple[str, ...], Any] = {}
         organs, bins, rows = len(problem.organs), int(problem.bins.rule.bins), problem.extreme_rows
         with cupy.cuda.Device(device.indices[0]):
@@ -115,10 +116,6 @@ class Run:
             cupy.copyto(self._found, self._blank)
             if self._problem.extreme_rows > 1:
                 self._extremes[0], self._extremes[1] = _INFINITY, np.uint32(0)
-
-    def bytes_per_item(self) -> int:
-        """Nothing beyond what is resident."""
-        return 1
 
     def advance(self, start: int, count: int) -> None:
         """Count the tasks ``start`` to ``start + count - 1``."""
@@ -196,11 +193,6 @@ class Run:
             found = self._found.get(out=_page_locked(self._found))
         *sums, ends = _parts(found, len(self._problem.organs), int(self._problem.bins.rule.bins))
         return Tally(*sums, *ends.view(np.float32)[:, None])
-
-    def close(self) -> None:
-        """Let the device arrays go."""
-        self._values = self._blank = self._found = self._extremes = self._ends = self._staged = None
-        self._works = ()
 
 
 def _page_locked(array: Any) -> npt.NDArray[Any] | None:
