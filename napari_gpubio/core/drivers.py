@@ -1,7 +1,7 @@
 """The one driver of all kernels: problems, runs on the processors of a device, and the workers of a cluster.
 
-A kernel is a package. Its ``problem.py`` has a `Problem`: what there is to do. Its ``cpu.py`` and ``gpu.py`` have a `Run`
-each: how one processor does it. All else is here: `Runs` imports the backend of a device, opens a run on each of its
+A kernel is a package. Its ``problem.py`` has a `Problem`: what there is to do. Its ``cpu.py`` and ``gpu.py`` have a
+`Run` each: how one processor does it. All else is here: `Runs` imports the backend of a device, opens a run on each of its
 processors within their memory, has them do the items chunk by chunk (see `chunks`), puts together what they have made,
 and closes them whatever happens.
 """
@@ -67,7 +67,7 @@ class Run:
     def __init__(self, problem: Any, *, device: Device = CPU) -> None:
         self.device = device
         self._problem = problem
-        self._parts: deque[Any] = deque()  # taken from another thread than it is filled from
+        self._finished: deque[Any] = deque()  # taken from another thread than it is filled from
 
     def bytes_per_item(self) -> int:
         """Memory that an item of a chunk takes; next to none beyond what is resident, if a subclass does not say."""
@@ -83,7 +83,7 @@ class Run:
 
     def take(self) -> list[Any]:
         """Hand over the parts that are finished, and forget them."""
-        return [self._parts.popleft() for _ in range(len(self._parts))]
+        return [self._finished.popleft() for _ in range(len(self._finished))]
 
     def close(self) -> None:
         """Let all arrays go; only the device is known from then on."""

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from napari_gpubio.core import drivers
 from napari_gpubio.core.device import Device, host_room, shared_memory_bytes, to_host
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.kernels import POINTER, kernel, struct, struct_layout
@@ -91,14 +92,18 @@ SLAB = struct_layout(
 )  # as struct Slab in anlm.cu
 
 
-class Run:
+class Run(drivers.Run):
     """The filtering of one volume on one GPU; items are bricks."""
 
     def __init__(self, problem: Problem, *, device: Device) -> None:
         import cupy
 
-        self.device = device
-        self._problem = problem
+        super().__init__(problem, device=device)
+        if problem.values.size > MOST_VOXELS:
+            raise InvalidInput(
+                f"the volume has {problem.values.size:,} voxels and a GPU takes {MOST_VOXELS:,} at most; denoise it in "
+                "parts, or with device='cpu'"
+            )
         self._done: list[tuple[int, int]] = []
         self._kernels: dict[str, Any] = {}
         self._taps: dict[int, tuple[Any, Any]] = {}
@@ -127,10 +132,6 @@ class Run:
             defines = defines_of(self._problem, self._build)
             self._kernels[name] = kernel(SOURCE, name, defines=defines, fast=True)
         return self._kernels[name]
-
-    def bytes_per_item(self) -> int:
-        """Nothing beyond what is resident."""
-        return 1
 
     def advance(self, start: int, count: int) -> None:
         """Filter the bricks ``start`` to ``start + count - 1``."""
@@ -278,12 +279,6 @@ class Run:
         self._kernel("filter_lines")((-(-array.size // 256),), (256,), arguments)
         return out
 
-    def close(self) -> None:
-        """Free the device arrays."""
-        self._free_slabs()
-        self._taps.clear()
-        self._values = self._usable = self._sums = self._estimates = self._weights = None
-
     def _free_slabs(self) -> None:
         """Free the arrays of a slab; they are allocated again when needed."""
         self._moments = self._chosen = None
@@ -307,4 +302,4 @@ def slab_of(problem: Problem, column: int) -> int:
     """Bricks that are filtered together: whole layers, where there is room for the candidates of one."""
     fit = max(1, CHOSEN_BYTES // (4 * chosen_words(problem, column)))
     layer = math.prod(brick_counts(problem.shape)[1:])
-    return min(fit // layer * layer or fit, problem.bricks)
+    return min(fit // layer * layer or fit, problem.items)

@@ -9,6 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core import drivers
+from napari_gpubio.core.device import Device
+from napari_gpubio.core.memory import Memory
 from napari_gpubio.denoise.settings import DenoiseSettings
 
 Triple = tuple[int, int, int]
@@ -137,8 +140,10 @@ class NoiseGrid(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Problem:
-    """A scaled volume and everything that a backend needs to know to filter it."""
+class Problem(drivers.Problem):
+    """A scaled volume and everything that a backend needs to know to filter it; items are bricks."""
+
+    work = "denoising this volume"
 
     values: Float  # shape (X, Y, Z), float32, divided by a power of two so that typical values are near 1
     # Voxels that are filtered and averaged, shape (X, Y, Z), uint8; patches read the others too
@@ -159,10 +164,19 @@ class Problem:
         return x, y, z
 
     @property
-    def bricks(self) -> int:
-        """Number of work items."""
-        x, y, z = brick_counts(self.shape)
-        return x * y * z
+    def items(self) -> int:
+        """Number of bricks."""
+        return math.prod(brick_counts(self.shape))
+
+    def first_chunk(self, device: Device) -> int:
+        """All bricks on GPUs."""
+        return -(-self.items // len(device.indices)) if device.is_gpu else 8
+
+    def memory(self, device: Device) -> Memory:
+        """See `memory.memory_of`."""
+        from napari_gpubio.denoise.kernels.anlm.memory import memory_of
+
+        return memory_of(self, device)
 
     @property
     def flags(self) -> tuple[int, int, int]:
@@ -348,7 +362,7 @@ def _of_noise(windows: Windows, preselection: str, variance: float | None = None
         variance=None if variance is None else np.full(values.shape, variance, np.float32),
     )
     run = cpu.Run(problem)
-    run.advance(0, problem.bricks)
+    run.advance(0, problem.items)
     found, inner = run.snapshot(), tuple(slice(margin, margin + _SIDE) for margin in margins)
     sums, estimates = (array[(slice(None), *inner)].astype(np.float64) for array in (found.sums, found.estimates))
     return sums, estimates

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from napari_gpubio.core import drivers
 from napari_gpubio.core.device import Device, processor_count
 from napari_gpubio.core.kernels import POINTER, kernel, struct, struct_layout
 from napari_gpubio.speckle.indices import decay_table
@@ -267,22 +268,17 @@ class _Batch:
         self._problem.put(first, made)
 
 
-class Run:
+class Run(drivers.Run):
     """A stack on one GPU; items are maps."""
 
     def __init__(self, problem: Problem, *, device: Device) -> None:
         import cupy
 
-        self.device = device
-        self._problem = problem
+        super().__init__(problem, device=device)
         with cupy.cuda.Device(device.indices[0]):
             self._maker: Any = Maker(problem.recipe, device)
             self._most, batches = batches_of(problem.recipe, problem.items)
             self._batches = [_Batch(problem, self._most) for _ in range(batches)]
-
-    def bytes_per_item(self) -> int:
-        """Return 1: there is no memory beyond what is resident."""
-        return 1
 
     def advance(self, start: int, count: int) -> None:
         """Compute the maps ``start`` to ``start + count - 1``."""
@@ -303,18 +299,14 @@ class Run:
         """Views of all maps; see ``Problem.reached``."""
         return self._problem.maps
 
-    def close(self) -> None:
-        """Free the device arrays."""
-        self._batches, self._maker = [], None
-
 
 class Live:
     """Frames of a camera, one after another, on one GPU; see `napari_gpubio.speckle.ContrastStream`."""
 
-    def __init__(self, recipe: Recipe, device: Device, results: int) -> None:
+    def __init__(self, recipe: Recipe, *, device: Device, results: int) -> None:
         import cupy
 
-        self._device, self._recipe, self._count = device, recipe, 0
+        self.device, self._recipe, self._count = device, recipe, 0
         pixels, depth = int(np.prod(recipe.shape)), recipe.settings.depth
         with cupy.cuda.Device(device.indices[0]):
             self._maker: Any = Maker(recipe, device)
@@ -336,7 +328,7 @@ class Live:
         if frame is not slot:
             np.copyto(slot, frame)
         result = self._results[self._count % len(self._results)]
-        with cupy.cuda.Device(self._device.indices[0]), self._stream:
+        with cupy.cuda.Device(self.device.indices[0]), self._stream:
             self._ring[place].set(slot, self._stream)
             if make_maps:
                 self._maker.fill(self._ring, self._made.maps)
