@@ -1,9 +1,9 @@
 """The one driver of all kernels: problems, runs on the processors of a device, and the workers of a cluster.
 
 A kernel is a package. Its ``problem.py`` has a `Problem`: what there is to do. Its ``cpu.py`` and ``gpu.py`` have a
-`Run` each: how one processor does it. All else is here: `Runs` imports the backend of a device, opens a run on each of its
-processors within their memory, has them do the items chunk by chunk (see `chunks`), puts together what they have made,
-and closes them whatever happens.
+`Run` each: how one processor does it. All else is here: `Runs` imports the backend of a device, opens a run on each of
+its processors within their memory, has them do the items chunk by chunk (see `chunks`), puts together what they have
+made, and closes them whatever happens.
 """
 
 import functools
@@ -38,7 +38,7 @@ class Problem:
 
     def first_chunk(self, device: Device) -> int:  # noqa: ARG002 - some depend on it
         """Items that each run does at first; later chunks are as long as a tenth of a second is."""
-        return 1024
+        return 8192
 
     def memory(self, device: Device) -> Memory:
         """What a run takes at its fullest moment."""

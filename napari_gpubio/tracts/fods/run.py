@@ -271,8 +271,7 @@ def _solved(
     if skipped:
         notes.append(f"{skipped} voxels of the mask without a usable signal (zero or not finite) were left out")
     problem = _problem_of(scan, signals, volumes, tissues, settings)
-    kernels = "csd" if isinstance(problem, CsdProblem) else "multitissue"
-    rows, took, done = yield from deconvolved_rows(kernels, problem, device, stop)
+    rows, took, done = yield from deconvolved_rows(problem, device, stop)
     if isinstance(settings, CsdSettings) and (unsettled := np.count_nonzero(took[:done] >= settings.iterations)):
         notes.append(
             f"{unsettled} voxels did not settle within {settings.iterations} iterations, and were left as they were "

@@ -218,11 +218,11 @@ class FluenceProblem(Problem):
         """Number of candidates."""
         return len(self.candidates)
 
-    def first_chunk(self, device: Device) -> int:  # noqa: ARG002 - as every problem
+    def first_chunk(self, device: Device) -> int:
         """One candidate, of which there are few."""
         return 1
 
-    def needed_bytes(self, device: Device, **options: Any) -> int:  # noqa: ARG002 - as every problem
+    def needed_bytes(self, device: Device, **options: Any) -> int:
         """Those of halves, best, reference, scale, what errors are measured with, and optional ones."""
         volumes = 28 + (self.limit is not None) + 2 * (self.guide is not None)
         sides = (self.regions is not None) + (self.tissues is not None)

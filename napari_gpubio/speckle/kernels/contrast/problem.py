@@ -184,7 +184,7 @@ class Recipe(drivers.Problem):
             low=np.float32(s.mask.low_signal * self.unit),
         )
 
-    def needed_bytes(self, device: Device, **options: Any) -> int:  # noqa: ARG002 - as every problem
+    def needed_bytes(self, device: Device, **options: Any) -> int:
         """Those of the frames of a window."""
         return self.settings.depth * int(np.prod(self.shape)) * self.dtype.itemsize
 
@@ -253,11 +253,11 @@ class Problem(drivers.Problem):
         """Number of maps."""
         return self.recipe.settings.count(self.stack.count)
 
-    def first_chunk(self, device: Device) -> int:  # noqa: ARG002 - as every problem
+    def first_chunk(self, device: Device) -> int:
         """Maps of some megapixels."""
         return max(1, _FIRST_PIXELS // int(np.prod(self.stack.shape)))
 
-    def needed_bytes(self, device: Device, **options: Any) -> int:  # noqa: ARG002 - as every problem
+    def needed_bytes(self, device: Device, **options: Any) -> int:
         """Those of the frames of a window."""
         frames = min(self.recipe.settings.depth, self.stack.count)
         return frames * int(np.prod(self.stack.shape)) * self.stack.dtype.itemsize

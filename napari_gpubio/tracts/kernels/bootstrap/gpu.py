@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core import drivers
 from napari_gpubio.core.device import Device, to_host
 from napari_gpubio.core.kernels import POINTER, kernel, struct, struct_layout
 from napari_gpubio.tracts.kernels.bootstrap.problem import DrawProblem
@@ -24,13 +25,13 @@ DRAW_ARRAYS = struct_layout(
 _THREADS = 128
 
 
-class Run:
+class Run(drivers.Run):
     """The repeats of one problem on one GPU; several threads may draw at once."""
 
     def __init__(self, problem: DrawProblem, *, device: Device) -> None:
         import cupy
 
-        self.device = device
+        super().__init__(problem, device=device)
         with cupy.cuda.Device(device.indices[0]):
             self._tensors = cupy.ascontiguousarray(cupy.asarray(problem.tensors).T)
             self._shifts = cupy.ascontiguousarray(cupy.asarray(problem.shifts).transpose(1, 2, 0))
@@ -57,10 +58,6 @@ class Run:
             draw = kernel(SOURCE, "draw_rows", strict=True)
             draw((-(-count // _THREADS),), (_THREADS,), (arrays, np.int32(repeat)))
             return to_host(out)
-
-    def close(self) -> None:
-        """Let the device arrays go."""
-        self._tensors = self._shifts = self._voxels = None
 
 
 def prepare(problem: RayProblem, device: Device) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core import drivers
 from napari_gpubio.core.device import Device, check_shared_memory, to_host
 from napari_gpubio.core.kernels import POINTER, kernel, struct, struct_layout
 from napari_gpubio.core.rows import copy_rows
@@ -42,14 +43,14 @@ def shared_bytes(coefficients: int, real: np.dtype[Any]) -> int:
     return -(-(reals * real.itemsize + _MOST_WORDS * (2 * 4 + 32 * 2)) // 16) * 16
 
 
-class Run:
+class Run(drivers.Run):
     """The deconvolution of one problem on one GPU; items are voxels, whose signals are uploaded chunk by chunk."""
 
     def __init__(self, problem: CsdProblem, *, device: Device, out: Array, took: Array) -> None:
         import cupy
 
-        self.device = device
-        self._problem, self._out, self._took = problem, out, took
+        super().__init__(problem, device=device)
+        self._out, self._took = out, took
         needed = shared_bytes(problem.coefficients, problem.real)
         precision = "double" if problem.real == np.float64 else "single"
         what = f"a deconvolution with {problem.coefficients} coefficients in {precision} precision"
@@ -94,7 +95,3 @@ class Run:
             self._kernel((count,), (down * across,), (arrays,), shared_mem=shared_bytes(p.coefficients, p.real))
             copy_rows(to_host(out), self._out[rows])
             self._took[rows] = to_host(took)
-
-    def close(self) -> None:
-        """Let the device arrays go."""
-        self._shared = {}

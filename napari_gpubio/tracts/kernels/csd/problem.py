@@ -1,13 +1,14 @@
 """Constrained spherical deconvolution as repeated least squares, the same for both backends."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.chunks import items_within_memory
 from napari_gpubio.core.device import Device
+from napari_gpubio.core.drivers import Problem
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.memory import Memory
 from napari_gpubio.core.rows import row_sums
@@ -30,7 +31,7 @@ MOST_OVERSAMPLING = 2  # coefficients that may be asked for by each direction
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
-class CsdProblem:
+class CsdProblem(Problem):
     """What every voxel shares, and the signals.
 
     The FOD f of a voxel with signals s is the fixed point of: A = the directions in which H f < 0; f = the solution of
@@ -53,12 +54,19 @@ class CsdProblem:
         Most of them.
     """
 
+    work = "deconvolving"
+    counts: ClassVar[Any] = np.uint8  # type of the numbers of iterations
     signals: npt.NDArray[np.float32]
     forward: Array
     gram: Array
     penalty: Array
     start: Array
     iterations: int
+
+    @property
+    def items(self) -> int:
+        """Number of voxels."""
+        return len(self.signals)
 
     @property
     def real(self) -> np.dtype[Any]:

@@ -1,12 +1,12 @@
 """Marchenko-Pastur PCA in CUDA, the counterpart of ``cpu.py``; the kernel is in ``mppca.cu``."""
 
-from collections import deque
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core import drivers
 from napari_gpubio.core.chunks import items_within_memory
 from napari_gpubio.core.device import (
     Device,
@@ -62,14 +62,13 @@ def _room(device: Device) -> int:
     return int(RESIDENT_SHARE * free_memory_bytes(device))
 
 
-class Run:
+class Run(drivers.Run):
     """The denoising of one series on one GPU; items are the voxels."""
 
     def __init__(self, problem: PcaProblem, *, device: Device) -> None:
         import cupy
 
-        self.device = device
-        self._problem, self._done = problem, deque[Denoised]()
+        super().__init__(problem, device=device)
         self._plan = plan = _Plan(problem, device)
         self._layout = layout_of(problem.real)
         self._first, self._last = 0, 0  # planes that are on the GPU
@@ -99,15 +98,7 @@ class Run:
                 some = self._load(start, count)
                 done.append(self._denoise(start, some))
                 start, count = start + some, count - some
-        self._done.extend(done)
-
-    def take(self) -> list[Denoised]:
-        """Hand over the voxels that are done, and forget them."""
-        return [self._done.popleft() for _ in range(len(self._done))]
-
-    def close(self) -> None:
-        """Let the device arrays go."""
-        self._planes = self._voxels = self._offsets = self._rotations = self._sweeps = self._matrices = None
+        self._finished.extend(done)
 
     def _load(self, start: int, count: int) -> int:
         """Have the planes of the next voxels on the GPU; return how many of ``count`` voxels have theirs there."""

@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.device import Device
+from napari_gpubio.core.drivers import Problem
 from napari_gpubio.core.memory import Memory
 
 Array = npt.NDArray[Any]
@@ -30,7 +31,7 @@ SWEEPS = 4  # room for so many QL sweeps an eigenvalue on average, in each of th
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
-class PcaProblem:
+class PcaProblem(Problem):
     """A series, and the voxels that are denoised in it.
 
     Parameters
@@ -50,6 +51,7 @@ class PcaProblem:
         in it is in double precision in any case, since the noise is in its smallest eigenvalues.
     """
 
+    work = "denoising the scan"
     data: npt.NDArray[np.float32]
     voxels: npt.NDArray[np.int32]
     window: tuple[int, int, int]
@@ -73,8 +75,12 @@ class PcaProblem:
         return min(self.volumes, self.window_voxels)
 
     @property
-    def first_chunk(self) -> int:
-        """Voxels of the first chunk; others are as long as a tenth of a second is."""
+    def items(self) -> int:
+        """Number of voxels."""
+        return len(self.voxels)
+
+    def first_chunk(self, device: Device) -> int:
+        """So many voxels that their matrices are small enough together."""
         return max(16, FIRST_CHUNK // self.size**3)
 
     def memory(self, device: Device) -> Memory:
@@ -90,7 +96,7 @@ class PcaProblem:
         from napari_gpubio.tracts.kernels.mppca.projection import make_scratch
 
         each = sum(array.nbytes for array in make_scratch(self))
-        chunk = min(len(self.voxels), self.first_chunk) * (4 * self.volumes + 6)
+        chunk = min(len(self.voxels), self.first_chunk(device)) * (4 * self.volumes + 6)
         inputs = self.data.nbytes + self.voxels.nbytes
         return Memory(inputs=inputs, tallies=chunk, scratch=thread_count() * each)
 

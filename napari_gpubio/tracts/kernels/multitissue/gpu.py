@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core import drivers
 from napari_gpubio.core.device import Device, check_shared_memory, shared_memory_bytes, to_host
 from napari_gpubio.core.kernels import POINTER, kernel, struct, struct_layout
 from napari_gpubio.core.rows import copy_rows
@@ -27,14 +28,14 @@ def doubles_per_warp(problem: ConstrainedProblem) -> int:
     return (n + 1) * n + (n + 1) * (n + 2) // 2 + 2 * n + 3 * (n + 1) + (words + 1) // 2
 
 
-class Run:
+class Run(drivers.Run):
     """The problem on one GPU; items are voxels, whose signals are uploaded chunk by chunk."""
 
     def __init__(self, problem: ConstrainedProblem, *, device: Device, out: Array, took: Array) -> None:
         import cupy
 
-        self.device = device
-        self._problem, self._out, self._took = problem, out, took
+        super().__init__(problem, device=device)
+        self._out, self._took = out, took
         bytes_per_warp = 8 * doubles_per_warp(problem)
         what = f"a deconvolution of several tissues with {problem.coefficients} coefficients"
         check_shared_memory(device, bytes_per_warp, what, "a smaller lmax, or device='cpu'")
@@ -77,7 +78,3 @@ class Run:
             self._kernel(grid, block, (arrays, np.int32(count)), shared_mem=self._bytes)
             copy_rows(to_host(out), self._out[rows])
             self._took[rows] = to_host(took)
-
-    def close(self) -> None:
-        """Let the device arrays go."""
-        self._shared = {}

@@ -1,13 +1,14 @@
 """Least squares under linear inequalities, the same for both backends."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.chunks import items_within_memory
 from napari_gpubio.core.device import Device
+from napari_gpubio.core.drivers import Problem
 from napari_gpubio.core.memory import Memory
 
 Array = npt.NDArray[Any]
@@ -15,7 +16,7 @@ Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
-class ConstrainedProblem:
+class ConstrainedProblem(Problem):
     """Minimize ``|X f - s|^2 + f^T E f`` subject to ``C f >= 0`` for many right-hand sides s.
 
     With ``X^T X + E = U^T U``, ``y = U f``, ``g = U^-T X^T s`` and the normals ``a = U^-T c / |U^-T c|`` of the
@@ -35,10 +36,17 @@ class ConstrainedProblem:
         ``U^-1``, shape (N, N): f is it times y.
     """
 
+    work = "deconvolving"
+    counts: ClassVar[Any] = np.uint16  # type of the numbers of constraints that are taken up
     signals: npt.NDArray[np.float32]
     white: Floats
     normals: Floats
     back: Floats
+
+    @property
+    def items(self) -> int:
+        """Number of voxels."""
+        return len(self.signals)
 
     @property
     def coefficients(self) -> int:

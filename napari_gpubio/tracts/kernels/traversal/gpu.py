@@ -6,10 +6,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core import drivers
 from napari_gpubio.core.device import Device, to_host
 from napari_gpubio.core.kernels import POINTER, kernel, struct, struct_layout
-from napari_gpubio.tracts.kernels.traversal.problem import LARGEST, QUANTUM_MM, Answers, Group, VoxelGrid
-from napari_gpubio.tracts.model import Tractogram
+from napari_gpubio.tracts.kernels.traversal.problem import (
+    LARGEST,
+    QUANTUM_MM,
+    Answers,
+    Group,
+    TraversalProblem,
+    VoxelGrid,
+)
 
 Array = npt.NDArray[Any]
 SOURCE = Path(__file__).with_name("traversal.cu")
@@ -24,13 +31,14 @@ _THREADS = 128
 _MOST_VISITS = 1 << 26  # listed at once: half a gigabyte
 
 
-class Run:
+class Run(drivers.Run):
     """Questions to the fibers of one tractogram, which stay on the GPU, as do their bounding boxes."""
 
-    def __init__(self, fibers: Tractogram, *, device: Device) -> None:
+    def __init__(self, problem: TraversalProblem, *, device: Device) -> None:
         import cupy
 
-        self.device = device
+        super().__init__(problem, device=device)
+        fibers = problem.fibers
         self._count = len(fibers)
         with self._on_device():
             self._points, self._offsets = cupy.asarray(fibers.points), cupy.asarray(fibers.offsets)
@@ -86,10 +94,6 @@ class Run:
             self._boxes = cupy.empty((self._count, 6), np.float32)
             self._launch("find_boxes", self._lines, self._boxes)
         return self._boxes
-
-    def close(self) -> None:
-        """Free the fibers' memory."""
-        self._points = self._offsets = self._boxes = None
 
     def _add_density(self, grid: VoxelGrid, values: Array, maps: Any, starts: Array, first: int) -> None:
         """Add the fibers from one on; ``starts``: of each one's part of the list of visits, and its end."""
