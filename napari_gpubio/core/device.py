@@ -13,6 +13,7 @@ import os
 import platform
 import re
 import sys
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,9 +60,10 @@ class Device:
         """The first of several GPUs, or the CPU."""
         return self.each[0]
 
-    def current(self) -> Any:
-        """Make a GPU, the first of several, CuPy's current device: ``with device.current():``."""
-        return importlib.import_module("cupy").cuda.Device(self.indices[0])
+    def current(self) -> AbstractContextManager[Any]:
+        """Make a GPU, the first of several, the current one of CuPy: ``with device.current():``."""
+        context: AbstractContextManager[Any] = importlib.import_module("cupy").cuda.Device(self.indices[0])
+        return context
 
     def __str__(self) -> str:
         return "cpu" if not self.is_gpu else "cuda:" + ",".join(map(str, self.indices))

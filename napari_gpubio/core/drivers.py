@@ -8,6 +8,7 @@ made, and closes them whatever happens.
 
 import functools
 import importlib
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -15,13 +16,12 @@ from contextlib import ExitStack, closing
 from itertools import islice
 from typing import Any, ClassVar, Self
 
+from napari_gpubio import __version__
 from napari_gpubio.core.chunks import advance_in_chunks, advance_in_pieces, within_memory
 from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.core.memory import Memory
 from napari_gpubio.core.steps import Step
 from napari_gpubio.core.timing import compiling
-
-_TASKS_EACH = 2  # of a worker's threads that are sent to it ahead of the first one that is not done
 
 
 class Problem:
@@ -35,6 +35,11 @@ class Problem:
     def items(self) -> int:
         """Number of items: photons, fibers, voxels, maps. What comes of one depends on its number only."""
         raise NotImplementedError
+
+    @property
+    def bytes_per_item(self) -> int:
+        """Memory that an item of a chunk takes on a GPU, beyond what is resident."""
+        return 1
 
     def first_chunk(self, device: Device) -> int:  # noqa: ARG002 - some depend on it
         """Items that each run does at first; later chunks are as long as a tenth of a second is."""
@@ -70,8 +75,8 @@ class Run:
         self._finished: deque[Any] = deque()  # taken from another thread than it is filled from
 
     def bytes_per_item(self) -> int:
-        """Memory that an item of a chunk takes; next to none beyond what is resident, if a subclass does not say."""
-        return 1
+        """Memory that an item of a chunk takes."""
+        return int(self._problem.bytes_per_item)
 
     def advance(self, start: int, count: int) -> None:
         """Do the items ``start`` to ``start + count - 1``; after an error nothing of them may remain."""
@@ -90,6 +95,12 @@ class Run:
         device = self.device
         vars(self).clear()
         self.device = device
+
+
+def how_made(device: Device | str, seconds: float, **settings: Any) -> dict[str, Any]:
+    """How a result was made, as it carries it: by which version, with what, where, and in how many seconds."""
+    where = device.describe() if isinstance(device, Device) else device
+    return {"software": f"napari-gpubio {__version__}", **settings, "device": where, "seconds": round(seconds, 4)}
 
 
 def backend(package: str, device: Device) -> Any:
@@ -164,19 +175,24 @@ class Runs:
         """Hand over the parts that are finished, of all runs."""
         return [part for run in self.each for part in run.take()]
 
-    def tally(self) -> Any:
-        """Return the tallies of all runs together, whose class has ``merge(other, problem)``."""
+    def tally(self, before: Any = None) -> Any:
+        """Put the tallies of all runs together, whose class has ``merge(other, problem)``, into some from before."""
         first, *others = self.each
-        tally = first.snapshot()
-        for other in others:
-            tally.merge(other.snapshot(), self.problem)
+        tally = first.snapshot() if before is None else before
+        for run in others if before is None else self.each:
+            tally.merge(run.snapshot(), self.problem)
         return tally
 
 
 def by_workers(
-    client: Any, do: Callable[[Any, tuple[int, int], str], Any], problem: Any, ranges: Iterable[tuple[int, int]],
+    client: Any,
+    do: Callable[[Any, tuple[int, int], str], Any],
+    problem: Any,
+    ranges: Iterable[tuple[int, int]],
     device: str,
-) -> Iterator[Any]:  # fmt: skip
+    *,
+    most_ahead: int = 0,
+) -> Iterator[Any]:
     """Have the workers of a Dask cluster do ranges of the items; what a worker that dies was at, another one does.
 
     Parameters
@@ -187,14 +203,17 @@ def by_workers(
         A function of a module, so that workers find it: ``do(problem, (start, stop), device)``.
     problem, ranges, device
         What it is given; the device is named, since workers have their own.
+    most_ahead
+        Ranges for each thread of a worker that may be done before one that is not; 0: any number.
 
     Yields
     ------
-    What it returns, in the order of the ranges, of which only a few are done before one that is waited for.
+    What it returns, in the order of the ranges.
     """
     # on every worker, so that it is not lost with one; under a name of its own, since one that was just let go hangs
     shared = client.scatter(problem, broadcast=True, hash=False)
-    most, waiting, tasks = _TASKS_EACH * max(1, sum(client.nthreads().values())), iter(ranges), deque[Any]()
+    most = most_ahead * max(1, sum(client.nthreads().values())) or sys.maxsize
+    waiting, tasks = iter(ranges), deque[Any]()
     try:
         while True:
             for one in islice(waiting, most - len(tasks)):

@@ -5,9 +5,8 @@ import threading
 from collections.abc import Generator, Iterable
 from typing import Any
 
-from napari_gpubio import __version__
 from napari_gpubio.core.device import Device, choose_device
-from napari_gpubio.core.drivers import Runs
+from napari_gpubio.core.drivers import Runs, how_made
 from napari_gpubio.core.memory import Memory
 from napari_gpubio.core.settings import plain_fields
 from napari_gpubio.core.steps import Step, driven
@@ -110,16 +109,8 @@ def needed_memory(
 
 def provenance(dose: Dose, settings: DvhSettings, device: Device, seconds: float) -> dict[str, Any]:
     """How histograms were made, as results carry it."""
-    return {
-        "software": f"napari-gpubio {__version__}",
-        "histograms": plain_fields(settings),
-        "dose": dose.name,
-        "quantity": dose.quantity,
-        "unit": dose.unit,
-        "device": device.describe(),
-        "seconds": round(seconds, 4),
-        **({"notes": list(dose.notes)} if dose.notes else {}),
-    }
+    what = {"histograms": plain_fields(settings), "dose": dose.name, "quantity": dose.quantity, "unit": dose.unit}
+    return how_made(device, seconds, **what) | ({"notes": list(dose.notes)} if dose.notes else {})
 
 
 def whole_dose_steps(

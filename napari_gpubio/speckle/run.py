@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio import __version__
 from napari_gpubio.core.device import CPU, Device, choose_device, free_memory_bytes
-from napari_gpubio.core.drivers import Runs, open_run
+from napari_gpubio.core.drivers import Runs, how_made, open_run
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.settings import plain_fields
 from napari_gpubio.core.steps import Step, driven
@@ -224,15 +223,9 @@ def _maps(problem: Problem, device: Device, seconds: float) -> ContrastMaps:
 def _parameters(problem: Problem, device: Device, seconds: float) -> dict[str, Any]:
     noise = problem.recipe.noise
     numbers = {"measured": True, "gain": noise.gain} if isinstance(noise, DarkNoise) else plain_fields(noise)
-    return {
-        "software": f"napari-gpubio {__version__}",
-        "speckle": plain_fields(problem.recipe.settings),
-        "unit": problem.recipe.settings.unit,
-        "noise": numbers,
-        "frames": problem.stack.count,
-        "device": device.describe(),
-        "seconds": round(seconds, 4),
-    }
+    settings = problem.recipe.settings
+    what = {"speckle": plain_fields(settings), "unit": settings.unit, "noise": numbers, "frames": problem.stack.count}
+    return how_made(device, seconds, **what)
 
 
 def _notes(problem: Problem) -> tuple[str, ...]:

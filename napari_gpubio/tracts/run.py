@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio import __version__
 from napari_gpubio.core.device import Device, choose_device
-from napari_gpubio.core.drivers import Runs, by_workers
+from napari_gpubio.core.drivers import Runs, by_workers, how_made
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.memory import Memory
 from napari_gpubio.core.parameters import check_unused
@@ -265,7 +264,7 @@ def _chunks_of_workers(problem: FiberProblem, device: str, client: Any) -> Itera
     size = min(max(-(-total // (_BLOCKS_EACH * max(1, len(client.nthreads())))), _LEAST_BLOCK), _LARGEST_BLOCK)
     blocks = ((start, min(start + size, total)) for start in range(0, total, size))
     done = 0
-    for pieces in by_workers(client, _trace_block, problem, blocks, device):
+    for pieces in by_workers(client, _trace_block, problem, blocks, device, most_ahead=MOST_AHEAD):
         done += sum(piece.launched for piece in pieces)
         yield done, pieces
 
@@ -316,15 +315,6 @@ def _parameters(problem: FiberProblem, device: str, launched: int, seconds: floa
     """Everything needed to do it again, as JSON can hold it (of a target its name)."""
     launch = problem.launch
     target = {} if problem.target is None else {"target": problem.target.name, "only_target": problem.only_target}
-    return {
-        "software": f"napari-gpubio {__version__}",
-        "tracking": plain(problem.settings),
-        "lengths": problem.lengths._asdict(),
-        **target,
-        "directions": plain(launch.directions),
-        "seeds_mm": np.round(launch.points_mm[:1000], 4).tolist(),
-        "seed_count": len(launch.points_mm),
-        "launched": launched,
-        "device": device,
-        "seconds": round(seconds, 4),
-    }
+    what = {"tracking": plain(problem.settings), "lengths": problem.lengths._asdict(), **target}
+    seeds = {"seeds_mm": np.round(launch.points_mm[:1000], 4).tolist(), "seed_count": len(launch.points_mm)}
+    return how_made(device, seconds, **what, directions=plain(launch.directions), **seeds, launched=launched)

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio import __version__
 from napari_gpubio.core.device import CPU, Device, choose_device
-from napari_gpubio.core.drivers import Runs, open_run
+from napari_gpubio.core.drivers import Runs, how_made, open_run
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.memory import Memory
 from napari_gpubio.core.settings import plain
@@ -96,14 +95,8 @@ def estimate_response_steps(
         response, rounds = yield from search.from_peaks(settings.iterations, stop)
     else:
         response, rounds = yield from search.from_anisotropy(stop)
-    parameters = {
-        "software": f"napari-gpubio {__version__}",
-        "response": plain(settings),
-        "voxels": search.chosen_voxels.tolist(),
-        "rounds": rounds,
-        "device": chosen.describe(),
-        "seconds": round(clock.seconds, 4),
-    }
+    what = {"response": plain(settings), "voxels": search.chosen_voxels.tolist(), "rounds": rounds}
+    parameters = how_made(chosen, clock.seconds, **what)
     complete = stop is None or not stop.is_set()
     return Response(coefficients=response[np.newaxis], bvals=(bval,), parameters=parameters, complete=complete)
 

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio import __version__
 from napari_gpubio.core.device import CPU, Device, choose_device
-from napari_gpubio.core.drivers import Runs
+from napari_gpubio.core.drivers import Runs, how_made
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.memory import Memory, fuller
 from napari_gpubio.core.rows import copy_rows
@@ -117,13 +116,7 @@ def denoise_scan_steps(
         mask=output.mask,
         rician=settings.rician,
         notes=notes,
-        parameters={
-            "software": f"napari-gpubio {__version__}",
-            "noise": dataclasses.asdict(settings),
-            "window": list(window),
-            "device": chosen.describe(),
-            "seconds": round(clock.seconds, 4),
-        },
+        parameters=how_made(chosen, clock.seconds, noise=dataclasses.asdict(settings), window=list(window)),
         complete=done == problem.items,
     )
 

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio import __version__
 from napari_gpubio.core.device import CPU, Device, choose_device
-from napari_gpubio.core.drivers import Runs
+from napari_gpubio.core.drivers import Runs, how_made
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.memory import Memory, fuller
 from napari_gpubio.core.rows import finite_rows, row_sums
@@ -68,12 +67,7 @@ def fit_tensors_steps(
     needed.check("fitting tensors to this scan", "give the mask of a smaller part, or close other programs")
     coefficients, raised, skipped, done = yield from _fitted(scan, inside, volumes, settings, chosen, stop)
     field = _field(scan, inside, coefficients, raised, settings, skipped)
-    parameters = {
-        "software": f"napari-gpubio {__version__}",
-        "fit": plain(settings),
-        "device": chosen.describe(),
-        "seconds": round(clock.seconds, 4),
-    }
+    parameters = how_made(chosen, clock.seconds, fit=plain(settings))
     return dataclasses.replace(field, parameters=parameters, complete=done == len(raised))
 
 

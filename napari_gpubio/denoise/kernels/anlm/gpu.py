@@ -111,7 +111,7 @@ class Run(drivers.Run):
         self._slab = slab_of(problem, self._build.column)
         self._moments = self._chosen = None
         self._measured = 0, 0  # planes that the moments are those of
-        with cupy.cuda.Device(device.indices[0]):
+        with device.current():
             self._values, self._usable = cupy.asarray(problem.values), cupy.asarray(problem.usable)
             self._sums, self._estimates = self._blank()
             self._weights = cupy.asarray(problem.patch_weights)
@@ -135,9 +135,7 @@ class Run(drivers.Run):
 
     def advance(self, start: int, count: int) -> None:
         """Filter the bricks ``start`` to ``start + count - 1``."""
-        import cupy
-
-        with cupy.cuda.Device(self.device.indices[0]) as here:
+        with self.device.current() as here:
             for first in range(start, start + count, self._slab):
                 bricks = min(self._slab, start + count - first)
                 self._measure(*planes_read(self._problem, first, bricks))
@@ -216,17 +214,15 @@ class Run(drivers.Run):
 
         ends = [planes_of(self._problem.shape, start, count) for start, count in self._done] or [(0, 0)]
         begin, end = min(first for first, _ in ends), max(last for _, last in ends)
-        with cupy.cuda.Device(self.device.indices[0]) as here:
+        with self.device.current() as here:
             sums, estimates = (cupy.ascontiguousarray(array[:, begin:end]) for array in (self._sums, self._estimates))
             here.synchronize()  # since another GPU does not wait for what is still to be done here
         return Partial(sums, estimates, list(self._done), begin)
 
     def snapshot(self) -> Partial:
         """Sums and estimates of the planes where bricks are done, as NumPy."""
-        import cupy
-
         part = self.part()
-        with cupy.cuda.Device(self.device.indices[0]):
+        with self.device.current():
             return dataclasses.replace(part, sums=to_host(part.sums), estimates=to_host(part.estimates))
 
     def merge(self, other: Partial) -> None:
@@ -234,7 +230,7 @@ class Run(drivers.Run):
         import cupy
 
         self._free_slabs()
-        with cupy.cuda.Device(self.device.indices[0]):
+        with self.device.current():
             for mine, theirs in ((self._sums, other.sums), (self._estimates, other.estimates)):
                 found = cupy.array(theirs)  # from GPU to GPU directly
                 for here, there in other.boxes(self._problem):
@@ -244,9 +240,7 @@ class Run(drivers.Run):
 
     def finish(self) -> Filtered:
         """Correct for Rician bias and mix the patches, in all of the volume."""
-        import cupy
-
-        with cupy.cuda.Device(self.device.indices[0]):
+        with self.device.current():
             found = self.room()
             for slab in mixed_slabs(self._problem.shape):
                 self.finish_slab(slab, found)
@@ -261,7 +255,7 @@ class Run(drivers.Run):
         import cupy
 
         self._free_slabs()
-        with cupy.cuda.Device(self.device.indices[0]):
+        with self.device.current():
             arrays = Arrays(self._values, self._usable, self._sums, self._estimates)
             operations = Operations(self.filter_axis, _interpolate, cupy)
             for array, there in zip(finish_slab(self._problem, arrays, slab, operations), out, strict=True):

@@ -65,7 +65,7 @@ class Run(drivers.Run):
         super().__init__(problem, device=device)
         self._kernels: dict[tuple[str, ...], Any] = {}
         organs, bins, rows = len(problem.organs), int(problem.bins.rule.bins), problem.extreme_rows
-        with cupy.cuda.Device(device.indices[0]):
+        with device.current():
             self._values = cupy.empty(problem.grid.source.shape, np.float32)
             self._staged = _page_locked(self._values) if problem.grid.source.dtype == np.float32 else None
             self._blank = cupy.asarray(_nothing(organs, bins))
@@ -80,13 +80,11 @@ class Run(drivers.Run):
 
     def renew(self, problem: Problem) -> None:
         """Begin anew, with the same structures and another dose on the same grid."""
-        import cupy
-
         self._problem = problem
         nx, ny, nz = self._values.shape
         volume = struct(VOLUME, values=self._values, nx=nx, ny=ny, nz=nz, whole=problem.grid.whole)
         self._dose = volume, struct(BIN_RULE, **problem.bins.rule._asdict())
-        with cupy.cuda.Device(self.device.indices[0]):
+        with self.device.current():
             self._upload_dose(problem.grid)
         self.restart()
 
@@ -112,16 +110,14 @@ class Run(drivers.Run):
         """Forget what has been counted."""
         import cupy
 
-        with cupy.cuda.Device(self.device.indices[0]):
+        with self.device.current():
             cupy.copyto(self._found, self._blank)
             if self._problem.extreme_rows > 1:
                 self._extremes[0], self._extremes[1] = _INFINITY, np.uint32(0)
 
     def advance(self, start: int, count: int) -> None:
         """Count the tasks ``start`` to ``start + count - 1``."""
-        import cupy
-
-        with cupy.cuda.Device(self.device.indices[0]) as here:
+        with self.device.current() as here:
             for number, first, tasks in self._problem.pieces(start, count):
                 work = self._problem.works[number]
                 if isinstance(work, LabelWork):
@@ -139,17 +135,13 @@ class Run(drivers.Run):
 
     def tally_box(self, number: int, box: Box, sign: int) -> None:
         """Count the voxels of a box of label volume ``number`` of the works (1), or take them off (-1)."""
-        import cupy
-
-        with cupy.cuda.Device(self.device.indices[0]):
+        with self.device.current():
             self._tally_box(number, box, (0, self._label_work(number).strips_in(box)), sign)
 
     def renew_extremes(self, number: int, box: Box) -> None:
         """Find extremes again that were lost when a box was taken off, each in its whole strip."""
-        import cupy
-
         work = self._label_work(number)
-        with cupy.cuda.Device(self.device.indices[0]):
+        with self.device.current():
             self._tally_box(number, work.whole_strips(box), (0, work.strips_in(box)), 0)
 
     def _tally_box(self, number: int, box: Box, strips: tuple[int, int], sign: int) -> None:
@@ -178,16 +170,14 @@ class Run(drivers.Run):
         """Put other labels into a box of a label volume."""
         import cupy
 
-        with cupy.cuda.Device(self.device.indices[0]):
+        with self.device.current():
             whole = self._works[number].arrays["labels"]
             new = cupy.asarray(np.ascontiguousarray(labels, whole.dtype))
             whole[box[0] : box[1], box[2] : box[3], box[4] : box[5]] = new
 
     def snapshot(self) -> Tally:
         """What has been counted until now, as NumPy."""
-        import cupy
-
-        with cupy.cuda.Device(self.device.indices[0]):
+        with self.device.current():
             if self._problem.extreme_rows > 1:
                 self._ends[0], self._ends[1] = self._extremes[0].min(axis=0), self._extremes[1].max(axis=0)
             found = self._found.get(out=_page_locked(self._found))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core import drivers
 from napari_gpubio.core.device import Device, processor_count, shared_memory_of_processor, to_host
 from napari_gpubio.core.kernels import POINTER, kernel, struct, struct_layout
 from napari_gpubio.core.memory import Memory
@@ -70,7 +71,7 @@ class Variant:
     shape: tuple[int, int] | None = None
 
 
-class Run:
+class Run(drivers.Run):
     """The simulation of one problem on one of ``sharers`` GPUs; a chunk of photons may hold any number of batches.
 
     A few photons live a hundred times longer than most (intralipid), and a GPU that waits for them at the end of every
@@ -84,8 +85,7 @@ class Run:
     ) -> None:
         import cupy
 
-        self.device = device
-        self._problem = problem
+        super().__init__(problem, device=device)
         self._variant = variant or Variant()
         self._done = LayerTally.empty(problem)
         self._busy = threading.Lock()  # a preview must not see half a chunk
@@ -95,43 +95,32 @@ class Run:
         self.span = problem.batch_size * share
         self._most_blocks = processor_count(device) * _BLOCKS_PER_PROCESSOR
         self._underway: tuple[Any, int] = (None, 0)  # packets, a row each, and their number
-        with cupy.cuda.Device(device.indices[0]):
+        with device.current():
             self._layers, self._cosines = cupy.asarray(problem.layers), cupy.asarray(problem.cosines)
             self._scene = struct(SCENE, layers=self._layers, cosines=self._cosines, **numbers_of(problem))
             self._tallies = cupy.zeros((problem.batch_count, problem.tally_size), np.uint64)
-
-    def bytes_per_item(self) -> int:
-        """Nothing is kept for a single photon."""
-        return 1
 
     def advance(self, start: int, count: int) -> None:
         """Trace the photons ``start`` to ``start + count - 1``."""
         import cupy
 
         p = self._problem
-        with self._busy, cupy.cuda.Device(self.device.indices[0]):
+        with self._busy, self.device.current():
             if self._may_cache and self.shape is None and count > PILOT_PHOTONS:
                 self._choose_shape(start)
             self._trace(start, count, self._tallies[start // p.batch_size :])
             cupy.cuda.get_current_stream().synchronize()
-            self._done.add(LayerTally(batch_size=p.batch_size, key=p.key, batches=dict(self._parts(start, count))), p)
+            self._done.merge(LayerTally(batch_size=p.batch_size, key=p.key, batches=dict(self._parts(start, count))), p)
 
     def snapshot(self) -> LayerTally:
         """Tallies so far, as NumPy; the run goes on."""
-        import cupy
-
-        with self._busy, cupy.cuda.Device(self.device.indices[0]):
+        with self._busy, self.device.current():
             self._finish()
             batches = {}
             for batch, part in self._done.batches.items():
                 numbers = np.empty(self._problem.tally_size, np.uint64)  # not page-locked, since a result keeps it
                 batches[batch] = BatchTally(list(part.done), to_host(self._tallies[batch], numbers))
         return LayerTally(batch_size=self._done.batch_size, key=self._done.key, batches=batches)
-
-    def close(self) -> None:
-        """Let the device arrays go."""
-        self._layers = self._cosines = self._tallies = None
-        self._underway = (None, 0)
 
     def _parts(self, start: int, count: int) -> list[tuple[int, BatchTally]]:
         """The batches that a chunk touches, and what it does of each; the numbers themselves stay on the GPU."""

@@ -188,10 +188,6 @@ class Run(drivers.Run):
             self._end = first + many
             p.put(first, maps)
 
-    def snapshot(self) -> Maps:
-        """Views of all maps; see ``Problem.reached``."""
-        return self._problem.maps
-
 
 class Live:
     """Frames of a camera, one after another, on the CPU; see `napari_gpubio.speckle.ContrastStream`."""

@@ -272,20 +272,16 @@ class Run(drivers.Run):
     """A stack on one GPU; items are maps."""
 
     def __init__(self, problem: Problem, *, device: Device) -> None:
-        import cupy
-
         super().__init__(problem, device=device)
-        with cupy.cuda.Device(device.indices[0]):
+        with device.current():
             self._maker: Any = Maker(problem.recipe, device)
             self._most, batches = batches_of(problem.recipe, problem.items)
             self._batches = [_Batch(problem, self._most) for _ in range(batches)]
 
     def advance(self, start: int, count: int) -> None:
         """Compute the maps ``start`` to ``start + count - 1``."""
-        import cupy
-
         p = self._problem
-        with cupy.cuda.Device(self.device.indices[0]):
+        with self.device.current():
             for number, first in enumerate(range(start, start + count, self._most)):
                 maps = min(self._most, start + count - first)
                 batch = self._batches[number % len(self._batches)]
@@ -294,10 +290,6 @@ class Run(drivers.Run):
                 batch.begin(self._maker, frames, first, maps)
             for batch in self._batches:
                 batch.end()
-
-    def snapshot(self) -> Maps:
-        """Views of all maps; see ``Problem.reached``."""
-        return self._problem.maps
 
 
 class Live:
@@ -308,7 +300,7 @@ class Live:
 
         self.device, self._recipe, self._count = device, recipe, 0
         pixels, depth = int(np.prod(recipe.shape)), recipe.settings.depth
-        with cupy.cuda.Device(device.indices[0]):
+        with device.current():
             self._maker: Any = Maker(recipe, device)
             self._stream = cupy.cuda.Stream(non_blocking=True)
             self._ring = cupy.empty((depth, *recipe.shape), recipe.dtype)
@@ -322,13 +314,11 @@ class Live:
 
     def push(self, frame: Array, *, make_maps: bool) -> Maps | None:
         """Process a frame; compute and return maps if ``make_maps``."""
-        import cupy
-
         slot, place = self.slot(), self._count % len(self._ring)
         if frame is not slot:
             np.copyto(slot, frame)
         result = self._results[self._count % len(self._results)]
-        with cupy.cuda.Device(self.device.indices[0]), self._stream:
+        with self.device.current(), self._stream:
             self._ring[place].set(slot, self._stream)
             if make_maps:
                 self._maker.fill(self._ring, self._made.maps)

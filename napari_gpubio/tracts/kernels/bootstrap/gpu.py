@@ -32,7 +32,7 @@ class Run(drivers.Run):
         import cupy
 
         super().__init__(problem, device=device)
-        with cupy.cuda.Device(device.indices[0]):
+        with device.current():
             self._tensors = cupy.ascontiguousarray(cupy.asarray(problem.tensors).T)
             self._shifts = cupy.ascontiguousarray(cupy.asarray(problem.shifts).transpose(1, 2, 0))
             self._voxels = cupy.asarray(problem.voxels)
@@ -43,7 +43,7 @@ class Run(drivers.Run):
         import cupy
 
         count: int = self._tensors.shape[1]
-        with cupy.cuda.Device(self.device.indices[0]):
+        with self.device.current():
             out = cupy.empty((count, 6))
             arrays: Any = struct(
                 DRAW_ARRAYS,
@@ -65,9 +65,7 @@ def prepare(problem: RayProblem, device: Device) -> None:
 
     A field that stays is prepared by `napari_gpubio.tracts.kernels.rays.gpu.Run` itself, with a guide from the host.
     """
-    import cupy
-
-    with cupy.cuda.Device(device.indices[0]):
+    with device.current():
         problem.prepared(f"field on {device}", lambda: prepare_field(problem))
         guide = problem.prepared(f"guide on {device}", lambda: _guide(problem), metric=False)
         problem.prepared("guide", lambda: to_host(guide), metric=False)

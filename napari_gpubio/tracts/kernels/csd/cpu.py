@@ -40,10 +40,6 @@ class Run(drivers.Run):
             iterations=problem.iterations,
         )
 
-    def bytes_per_item(self) -> int:
-        """Bytes of output that one voxel takes."""
-        return 4 * self._problem.coefficients + 1
-
     def advance(self, start: int, count: int) -> None:
         """Deconvolve the voxels ``start`` to ``start + count - 1``."""
         real, n, rows = self._problem.real, self._problem.coefficients, len(self._problem.penalty)

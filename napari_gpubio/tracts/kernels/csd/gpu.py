@@ -55,7 +55,7 @@ class Run(drivers.Run):
         precision = "double" if problem.real == np.float64 else "single"
         what = f"a deconvolution with {problem.coefficients} coefficients in {precision} precision"
         check_shared_memory(device, needed, what, "a smaller lmax, precision='single', or device='cpu'")
-        with cupy.cuda.Device(device.indices[0]):
+        with device.current():
             self._shared = {
                 "forward": cupy.asarray(problem.forward),
                 "gram": cupy.asarray(problem.gram),
@@ -68,16 +68,12 @@ class Run(drivers.Run):
             self._kernel = kernel(SOURCE, "deconvolve_rows", defines=defines, strict=True)
         self._kernel.max_dynamic_shared_size_bytes = needed
 
-    def bytes_per_item(self) -> int:
-        """Bytes that one voxel takes on the device: its signals and its FOD."""
-        return self._problem.voxel_bytes
-
     def advance(self, start: int, count: int) -> None:
         """Deconvolve the voxels ``start`` to ``start + count - 1``."""
         import cupy
 
         p, rows = self._problem, slice(start, start + count)
-        with cupy.cuda.Device(self.device.indices[0]):
+        with self.device.current():
             signals = cupy.asarray(p.signals[rows])
             out, took = cupy.empty((count, p.coefficients), np.float32), cupy.empty(count, np.uint8)
             arrays: Any = struct(

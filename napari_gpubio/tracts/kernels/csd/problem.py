@@ -79,17 +79,16 @@ class CsdProblem(Problem):
         return int(self.forward.shape[1])
 
     @property
-    def voxel_bytes(self) -> int:
+    def bytes_per_item(self) -> int:
         """Bytes of the signals of a voxel, of its FOD, and of the number of its iterations."""
         return 4 * (self.signals.shape[1] + self.coefficients) + 1
 
     def memory(self, device: Device) -> Memory:
         """Signals, FODs and tables; on a GPU those of a chunk, at most: how long it is depends on the time it takes."""
-        count, result = self.signals.shape[0], self.voxel_bytes - 4 * self.signals.shape[1]
+        count = min(self.items, items_within_memory(device, self.bytes_per_item))
+        result = self.bytes_per_item - 4 * self.signals.shape[1]
         tables = sum(each.nbytes for each in (self.forward, self.gram, self.full, self.start)) + 2 * self.penalty.nbytes
-        if device.is_gpu:
-            count = min(count, items_within_memory(device, self.voxel_bytes))
-        return Memory(inputs=tables + count * (self.voxel_bytes - result), results=count * result)
+        return Memory(inputs=tables + count * (self.bytes_per_item - result), results=count * result)
 
     @property
     def full(self) -> Array:

@@ -218,10 +218,6 @@ class Run(drivers.Run):
             float(np.finfo(problem.real).eps),
         )
 
-    def bytes_per_item(self) -> int:
-        """Bytes of output that one voxel takes."""
-        return 4 * self._problem.volumes + 6
-
     def advance(self, start: int, count: int) -> None:
         """Denoise the voxels ``start`` to ``start + count - 1``."""
         out = PcaOutput(

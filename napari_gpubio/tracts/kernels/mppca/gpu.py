@@ -48,7 +48,7 @@ def defines_of(real: Any, in_shared: bool) -> tuple[str, ...]:
 
 def memory_of(problem: PcaProblem, device: Device) -> Memory:
     """What a run takes at most: all planes that there is room for, the longest chunk, and the memory of its blocks."""
-    plan, plane, each = _Plan(problem, device), problem.data[:1].nbytes, 4 * problem.volumes + 8
+    plan, plane, each = _Plan(problem, device), problem.data[:1].nbytes, problem.bytes_per_item
     planes = min(len(problem.data), max(problem.window[0], _room(device) // plane))
     return Memory(
         inputs=problem.voxels.nbytes + 4 * problem.window_voxels + planes * plane,
@@ -72,7 +72,7 @@ class Run(drivers.Run):
         self._plan = plan = _Plan(problem, device)
         self._layout = layout_of(problem.real)
         self._first, self._last = 0, 0  # planes that are on the GPU
-        with cupy.cuda.Device(device.indices[0]):
+        with device.current():
             self._voxels, self._offsets = cupy.asarray(problem.voxels), cupy.asarray(_offsets(problem))
             self._rotations = cupy.empty((plan.blocks, rotation_room(problem.size), 2))
             self._sweeps = cupy.empty((plan.blocks, sweep_room(problem.size), 2), np.int32)
@@ -84,15 +84,9 @@ class Run(drivers.Run):
         if plan.shared_bytes > self._kernel.max_dynamic_shared_size_bytes:  # more than the default must be requested
             self._kernel.max_dynamic_shared_size_bytes = plan.shared_bytes
 
-    def bytes_per_item(self) -> int:
-        """Bytes of output that one voxel takes."""
-        return 4 * self._problem.volumes + 8
-
     def advance(self, start: int, count: int) -> None:
         """Denoise the voxels ``start`` to ``start + count - 1``, as many planes at a time as are on the GPU."""
-        import cupy
-
-        with cupy.cuda.Device(self.device.indices[0]):
+        with self.device.current():
             done = []
             while count > 0:
                 some = self._load(start, count)

@@ -83,6 +83,11 @@ class PcaProblem(Problem):
         """So many voxels that their matrices are small enough together."""
         return max(16, FIRST_CHUNK // self.size**3)
 
+    @property
+    def bytes_per_item(self) -> int:
+        """Bytes of what is found in a voxel."""
+        return 4 * self.volumes + 8
+
     def memory(self, device: Device) -> Memory:
         """The series, the voxels, what is found in those of a chunk, and what threads, or blocks of a GPU, need.
 

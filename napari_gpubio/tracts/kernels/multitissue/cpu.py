@@ -32,10 +32,6 @@ class Run(drivers.Run):
             problem.back,
         )
 
-    def bytes_per_item(self) -> int:
-        """Bytes of output that one voxel takes."""
-        return 4 * len(self._arrays.back) + 2
-
     def advance(self, start: int, count: int) -> None:
         """Solve the voxels ``start`` to ``start + count - 1``."""
         rows, n = self._arrays.normals.shape

@@ -39,7 +39,7 @@ class Run(drivers.Run):
         bytes_per_warp = 8 * doubles_per_warp(problem)
         what = f"a deconvolution of several tissues with {problem.coefficients} coefficients"
         check_shared_memory(device, bytes_per_warp, what, "a smaller lmax, or device='cpu'")
-        with cupy.cuda.Device(device.indices[0]):
+        with device.current():
             self._shared = {
                 "white": cupy.asarray(problem.white),
                 "normals": cupy.asarray(problem.normals),
@@ -51,16 +51,12 @@ class Run(drivers.Run):
         self._bytes = self._warps * bytes_per_warp
         self._kernel.max_dynamic_shared_size_bytes = self._bytes
 
-    def bytes_per_item(self) -> int:
-        """Bytes that one voxel takes on the device: its signals and its solution."""
-        return self._problem.voxel_bytes
-
     def advance(self, start: int, count: int) -> None:
         """Solve the voxels ``start`` to ``start + count - 1``."""
         import cupy
 
         p, rows = self._problem, slice(start, start + count)
-        with cupy.cuda.Device(self.device.indices[0]):
+        with self.device.current():
             signals = cupy.asarray(p.signals[rows])
             out, took = cupy.empty((count, p.coefficients), np.float32), cupy.empty(count, np.uint16)
             arrays: Any = struct(

@@ -54,17 +54,16 @@ class ConstrainedProblem(Problem):
         return int(self.white.shape[1])
 
     @property
-    def voxel_bytes(self) -> int:
+    def bytes_per_item(self) -> int:
         """Bytes of the signals of a voxel, of its solution, and of the number of constraints that it took up."""
         return 4 * (self.signals.shape[1] + self.coefficients) + 2
 
     def memory(self, device: Device) -> Memory:
         """Signals, solutions and tables; on a GPU those of a chunk, at most: how long it is depends on the time."""
-        count, result = self.signals.shape[0], self.voxel_bytes - 4 * self.signals.shape[1]
-        if device.is_gpu:
-            count = min(count, items_within_memory(device, self.voxel_bytes))
+        count = min(self.items, items_within_memory(device, self.bytes_per_item))
+        result = self.bytes_per_item - 4 * self.signals.shape[1]
         tables = self.white.nbytes + 2 * self.normals.nbytes + self.back.nbytes
-        return Memory(inputs=tables + count * (self.voxel_bytes - result), results=count * result)
+        return Memory(inputs=tables + count * (self.bytes_per_item - result), results=count * result)
 
 
 def constrained_problem(signals: Array, forward: Array, constraints: Array, ridge: float = 1e-10) -> ConstrainedProblem:

@@ -38,10 +38,6 @@ class Run(drivers.Run):
             least_cosine=problem.least_cosine,
         )
 
-    def bytes_per_item(self) -> int:
-        """Bytes of output that one voxel takes."""
-        return 32 * int(self._out.shape[1]) + 1
-
     def advance(self, start: int, count: int) -> None:
         """Search the voxels ``start`` to ``start + count - 1``."""
 

@@ -35,7 +35,7 @@ class Run(drivers.Run):
 
         super().__init__(problem, device=device)
         self._out, self._counts = out, counts
-        with cupy.cuda.Device(device.indices[0]):
+        with device.current():
             self._shared = {
                 "directions": cupy.asarray(problem.directions),
                 "neighbors": cupy.asarray(problem.neighbors),
@@ -46,16 +46,12 @@ class Run(drivers.Run):
         self._bytes = bytes_per_warp(problem) * _WARPS
         self._kernel.max_dynamic_shared_size_bytes = self._bytes
 
-    def bytes_per_item(self) -> int:
-        """Bytes that one voxel takes on the device: its FOD and its peaks."""
-        return self._problem.voxel_bytes
-
     def advance(self, start: int, count: int) -> None:
         """Search the voxels ``start`` to ``start + count - 1``."""
         import cupy
 
         p, rows, settings = self._problem, slice(start, start + count), self._problem.settings
-        with cupy.cuda.Device(self.device.indices[0]):
+        with self.device.current():
             pairs = cupy.asarray(paired(p.coefficients[rows].astype(np.float64)))
             out, counts = cupy.zeros((count, settings.most, 4)), cupy.empty(count, np.uint8)
             arrays: Any = struct(

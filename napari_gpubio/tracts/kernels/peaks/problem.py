@@ -45,16 +45,16 @@ class PeakProblem(Problem):
         return len(self.coefficients)
 
     @property
-    def voxel_bytes(self) -> int:
+    def bytes_per_item(self) -> int:
         """Bytes of the FOD of a voxel as the kernels take it, of its peaks, and of their number."""
         return 8 * len(self.columns) + 32 * self.settings.most + 1
 
     def memory(self, device: Device) -> Memory:
         """FODs, peaks and tables; on a GPU those of a chunk, at most: how long it is depends on the time it takes."""
-        count = min(self.items, items_within_memory(device, self.voxel_bytes))
+        count = min(self.items, items_within_memory(device, self.bytes_per_item))
         tables = self.directions.nbytes + self.neighbors.nbytes + self.columns.nbytes + self.table.nbytes
         result = 32 * self.settings.most + 1
-        return Memory(inputs=tables + count * (self.voxel_bytes - result), results=count * result)
+        return Memory(inputs=tables + count * (self.bytes_per_item - result), results=count * result)
 
     @property
     def lmax(self) -> int:

@@ -240,10 +240,6 @@ class Run(drivers.Run):
         self._out = np.full((len(problem.signals), 7), np.nan)
         self._raised = np.zeros(len(problem.signals), bool)
 
-    def bytes_per_item(self) -> int:
-        """Bytes of output that one voxel takes."""
-        return 57
-
     def advance(self, start: int, count: int) -> None:
         """Fit the voxels ``start`` to ``start + count - 1``."""
 

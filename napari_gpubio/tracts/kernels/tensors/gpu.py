@@ -60,7 +60,7 @@ class Run(drivers.Run):
         import cupy
 
         super().__init__(problem, device=device)
-        with cupy.cuda.Device(device.indices[0]):
+        with device.current():
             self._signals = cupy.empty(problem.signals.shape[::-1], np.float32)
             for first in range(0, len(problem.signals), problem.rows_at_once):
                 some = slice(first, first + problem.rows_at_once)
@@ -84,15 +84,11 @@ class Run(drivers.Run):
 
     def advance(self, start: int, count: int) -> None:
         """Fit the voxels ``start`` to ``start + count - 1``."""
-        import cupy
-
-        with cupy.cuda.Device(self.device.indices[0]) as here:
+        with self.device.current() as here:
             self._fit(_blocks(count), (_THREADS,), (self._arrays, np.int32(start), np.int32(count)))
             here.synchronize()
 
     def snapshot(self) -> Fitted:
         """Return what has been fitted so far."""
-        import cupy
-
-        with cupy.cuda.Device(self.device.indices[0]):
+        with self.device.current():
             return Fitted(to_host(self._out), to_host(self._raised).astype(bool))

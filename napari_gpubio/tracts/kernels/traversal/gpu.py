@@ -40,14 +40,14 @@ class Run(drivers.Run):
         super().__init__(problem, device=device)
         fibers = problem.fibers
         self._count = len(fibers)
-        with self._on_device():
+        with self.device.current():
             self._points, self._offsets = cupy.asarray(fibers.points), cupy.asarray(fibers.offsets)
         self._lines = struct(LAYOUTS["Lines"], points=self._points, offsets=self._offsets, count=self._count)
         self._boxes: Any = None
 
     def bounds(self) -> tuple[Array, Array]:
         """Lowest and highest x, y and z of all fibers, each (3,); infinitely far apart if there is no point."""
-        with self._on_device():
+        with self.device.current():
             boxes = self._bounding_boxes()
             if not len(boxes):
                 return np.full(3, LARGEST), np.full(3, -LARGEST)
@@ -57,7 +57,7 @@ class Run(drivers.Run):
         """Return which regions of a group fibers pass, begin in and end in."""
         import cupy
 
-        with self._on_device():
+        with self.device.current():
             here, near = (cupy.asarray(words) for words in group.words)
             grid, answers = _grid(group.grid), _Found(self._count)
             self._launch("find_words", self._lines, grid, here, near, answers.struct)
@@ -65,7 +65,7 @@ class Run(drivers.Run):
 
     def solid(self, kind: int, numbers: Array) -> Answers:
         """Return which fibers pass a sphere or box, begin in it and end in it: 0 or 1."""
-        with self._on_device():
+        with self.device.current():
             answers, boxes = _Found(self._count), self._bounding_boxes()
             solid = struct(LAYOUTS["Solid"], numbers=numbers, kind=kind)
             self._launch("find_solid", self._lines, boxes, solid, answers.struct)
@@ -75,7 +75,7 @@ class Run(drivers.Run):
         """Return maps of a grid, int64: number of fibers, their length in quanta, sum of the fibers' values (F,)."""
         import cupy
 
-        with self._on_device():
+        with self.device.current():
             maps = tuple(cupy.zeros(int(np.prod(grid.shape)), np.int64) for _ in range(3))
             visits = cupy.empty(self._count, np.int64)
             self._launch("most_visits", self._lines, _grid(grid), visits)
@@ -114,11 +114,6 @@ class Run(drivers.Run):
     def _launch(self, name: str, lines: Any, *arguments: Any) -> None:
         blocks = max(1, -(-int(lines["count"]) // _THREADS))
         kernel(SOURCE, name, strict=True)((blocks,), (_THREADS,), (lines, *arguments))
-
-    def _on_device(self) -> Any:
-        import cupy
-
-        return cupy.cuda.Device(self.device.indices[0])
 
 
 class _Found:
