@@ -210,18 +210,10 @@ AnyProblem = TypeVar("AnyProblem", bound=Any)
 Progress = Iterator[tuple[int, Callable[[], AnyTally]]]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Backend:
-    """The functions of an engine with which a result is made of its photons."""
-
-    assemble: Callable[[Any, Any, dict[str, Any]], Any]  # problem, tallies and parameters of the run to a result
-    empty: Callable[[Any], Tally]  # the tallies of no photons, for others to be added to
-    assemble_parts: Callable[..., Generator[None, None, Any]] | None = None  # as ``assemble``, of which parts take long
-
-
 def photon_steps(
-    backend: Backend,
     problem: BatchedProblem,
+    nothing: Tally,
+    assemble: Callable[[Any, Any, dict[str, Any]], Any],
     described: Mapping[str, Any],
     *,
     device: str | Device,
@@ -233,8 +225,12 @@ def photon_steps(
 
     Parameters
     ----------
-    backend, problem
+    problem
         What is traced; with ``resume``, a problem that has its batches, see `resumed`.
+    nothing
+        The tallies of no photons.
+    assemble
+        Makes a result of the problem, tallies, and parameters of the run; a generator if parts of it take long.
     described
         Everything needed to do the run again, as JSON can hold it; software, settings, device and seconds are added.
     device, client, stop
@@ -242,7 +238,7 @@ def photon_steps(
     resume
         An earlier result of the same problem, or None.
     """
-    tally = backend.empty(problem) if resume is None else resume.state.copy()
+    tally = nothing if resume is None else resume.state.copy()
     clock, already, total = RunClock(seconds_of(resume)), tally.photons, problem.settings.photons
     if client is None:
         chosen = choose_device(device)
@@ -256,9 +252,8 @@ def photon_steps(
         return how_made(name, clock.seconds, settings=dataclasses.asdict(problem.settings), **described)
 
     def parts_of(tallies: Any) -> Generator[None, None, Any]:
-        if backend.assemble_parts is None:
-            return backend.assemble(problem, tallies, parameters())
-        return (yield from backend.assemble_parts(problem, tallies, parameters()))
+        made = assemble(problem, tallies, parameters())
+        return (yield from made) if isinstance(made, Generator) else made
 
     previews = Previews()
     for done, so_far in progress:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step, driven
-from napari_gpubio.light.batches import Backend, photon_steps, resumed
+from napari_gpubio.light.batches import photon_steps, resumed
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.kernels.voxels.patterns import (
     launched_weights,
@@ -119,8 +119,9 @@ def simulate_patterns_steps(
     problem = resumed(problem, resume, VoxelTally)
     advice = "take fewer patterns or time gates, larger voxels, or close other programs"
     problem.memory(CPU).check("the simulation", advice)
-    backend = Backend(assemble=functools.partial(_assemble, patterns=images), empty=VoxelTally.none)
-    return (yield from photon_steps(backend, problem, described(problem), device=device, resume=resume, stop=stop))
+    made, how = functools.partial(_assemble, patterns=images), described(problem)
+    steps = photon_steps(problem, VoxelTally.none(problem), made, how, device=device, resume=resume, stop=stop)
+    return (yield from steps)
 
 
 simulate_patterns = driven(simulate_patterns_steps)

@@ -13,10 +13,10 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.memory import Memory
 from napari_gpubio.core.numbers import position_text, short_number
 from napari_gpubio.core.steps import Step, driven
-from napari_gpubio.light.batches import Backend, photon_steps, resumed
+from napari_gpubio.light.batches import photon_steps, resumed
 from napari_gpubio.light.detectors import AnyDetector, Detector
 from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
-from napari_gpubio.light.kernels.voxels.tally import VoxelTally, assemble, assemble_parts
+from napari_gpubio.light.kernels.voxels.tally import VoxelTally, assemble_parts
 from napari_gpubio.light.model import OUTSIDE, Domain
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.settings import LightSettings
@@ -90,8 +90,8 @@ def simulate_steps(
         problem.memory(CPU).check("the simulation", advice)  # of a GPU's run, most comes to the host in the end
         needed = f"{problem.memory(chosen).megabytes:.0f} MB on {chosen.describe()}"
         yield Step(0 if resume is None else resume.launched, settings.photons, f"photons ({needed})")
-    backend = Backend(assemble=assemble, empty=VoxelTally.none, assemble_parts=assemble_parts)
-    steps = photon_steps(backend, problem, described(problem), device=device, resume=resume, client=client, stop=stop)
+    nothing, how = VoxelTally.none(problem), described(problem)
+    steps = photon_steps(problem, nothing, assemble_parts, how, device=device, resume=resume, client=client, stop=stop)
     return (yield from steps)
 
 

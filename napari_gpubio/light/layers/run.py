@@ -11,7 +11,7 @@ import numpy.typing as npt
 from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.memory import Memory
 from napari_gpubio.core.steps import Step, driven
-from napari_gpubio.light.batches import Backend, error_of_squares, photon_steps, resumed
+from napari_gpubio.light.batches import error_of_squares, photon_steps, resumed
 from napari_gpubio.light.kernels.layers.problem import SCALE, LayeredProblem
 from napari_gpubio.light.kernels.layers.tally import LayerTally
 from napari_gpubio.light.layers.model import LayeredMedium
@@ -65,10 +65,9 @@ def simulate_steps(
         chosen = choose_device(device)
         if not chosen.is_gpu:
             problem.memory(chosen).check("the simulation", "take fewer bins or batches")
-    backend = Backend(assemble=assemble, empty=LayerTally.empty)
-    described = {"medium": _medium_as_json(problem.medium)}
+    nothing, how = LayerTally.empty(problem), {"medium": _medium_as_json(problem.medium)}
     return (
-        yield from photon_steps(backend, problem, described, device=device, resume=resume, client=client, stop=stop)
+        yield from photon_steps(problem, nothing, assemble, how, device=device, resume=resume, client=client, stop=stop)
     )
 
 
