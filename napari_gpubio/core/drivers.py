@@ -25,11 +25,15 @@ from napari_gpubio.core.timing import compiling
 
 
 class Problem:
-    """What there is to do; a subclass stands in the package of its backends, the modules ``cpu`` and ``gpu``."""
+    """What there is to do; a subclass stands in the package of its backends, the modules ``cpu`` and ``gpu``.
+
+    Only ``items`` and `memory` must be given, and they, too, only if it is done item by item, and on GPUs.
+    """
 
     __slots__ = ()
     work: ClassVar[str] = "the computation"  # as the user knows it, for messages
     run: ClassVar[str] = "Run"  # the class in both backends
+    at_first: ClassVar[int] = 8192  # items of the first chunk
 
     @property
     def items(self) -> int:
@@ -43,7 +47,7 @@ class Problem:
 
     def first_chunk(self, device: Device) -> int:  # noqa: ARG002 - some depend on it
         """Items that each run does at first; later chunks are as long as a tenth of a second is."""
-        return 8192
+        return self.at_first
 
     def memory(self, device: Device) -> Memory:
         """What a run takes at its fullest moment."""
@@ -54,7 +58,7 @@ class Problem:
         return {}
 
     def needed_bytes(self, device: Device, **options: Any) -> int:  # noqa: ARG002 - some depend on them
-        """About what it takes to open a run, for a message that there is less."""
+        """About what it takes to open a run with some options, for a message that there is less."""
         return self.memory(device).total
 
 
@@ -109,18 +113,18 @@ def backend(package: str, device: Device) -> Any:
         return importlib.import_module(f"{package}.{'gpu' if device.is_gpu else 'cpu'}")
 
 
-def open_run(problem: Any, device: Device, **options: Any) -> Any:
-    """Open a run on a single processor.
+def open_run(problem: Problem, device: Device, **options: Any) -> Any:
+    """Open a run on a single processor, with `Problem.options` and what else it takes.
 
     Raises
     ------
     OutOfGpuMemory
         If it has too little memory.
     """
-    module = backend(type(problem).__module__.rpartition(".")[0], device)
+    kind = getattr(backend(type(problem).__module__.rpartition(".")[0], device), problem.run)
+    make = functools.partial(kind, problem, device=device, **options)
     if not device.is_gpu:
-        return getattr(module, problem.run)(problem, device=device, **options)
-    make = functools.partial(getattr(module, problem.run), problem, device=device, **options)
+        return make()
     return within_memory(make, device, problem.needed_bytes(device, **options), problem.work)
 
 
@@ -140,8 +144,9 @@ class Runs:
         If a GPU has too little memory.
     """
 
-    def __init__(self, problem: Any, device: Device, **given: Any) -> None:
-        self.problem, self.device = problem, device
+    def __init__(self, problem: Problem, device: Device, **given: Any) -> None:
+        self.problem: Any = problem
+        self.device = device
         options = problem.options(device) | given
         with ExitStack() as opened:  # which closes those before one that cannot be opened
             self.each = [opened.enter_context(closing(open_run(problem, one, **options))) for one in device.each]

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from napari_gpubio.core.device import CPU, Device, choose_device, free_memory_bytes
 from napari_gpubio.core.drivers import Runs, how_made, open_run
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.memory import Memory
 from napari_gpubio.core.settings import plain_fields
 from napari_gpubio.core.steps import Step, driven
 from napari_gpubio.core.timing import RunClock
@@ -124,6 +125,37 @@ def contrast_steps(
 
 
 contrast = driven(contrast_steps)
+
+
+def needed_memory(
+    frames: Any,
+    settings: ContrastSettings | None = None,
+    *,
+    noise: Noise | None = None,
+    device: str | Device = "auto",
+    keeps: bool = True,
+) -> Memory:
+    """Memory that `napari_gpubio.speckle.contrast` takes besides the frames; see it for the arguments.
+
+    Parameters
+    ----------
+    keeps
+        Whether the maps are kept; False where they are handed on ``into`` files.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from napari_gpubio import speckle
+    >>> memory = speckle.needed_memory(np.zeros((5, 64, 64), np.uint16), device="cpu")
+    >>> memory.results == 5 * 64 * 64 * 9  # contrast, index and mask
+    True
+    """
+    settings, stack, chosen = settings or ContrastSettings(), FrameStack(frames), choose_device(device)
+    baseline = 1.0 if isinstance(settings.index, RelativeFlow) else None
+    recipe = Recipe(
+        settings=settings, noise=noise or NoiseModel(), shape=stack.shape, dtype=stack.dtype, baseline=baseline
+    )
+    return recipe.memory_of_maps(settings.count(stack.count), stack.window_bytes, chosen, keeps=keeps)
 
 
 def baseline_k2_steps(

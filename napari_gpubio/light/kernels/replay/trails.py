@@ -53,6 +53,7 @@ class TrailProblem(Problem):
 
     work = "the volume"
     run = "TrailRun"
+    at_first = 256
     voxels: VoxelProblem
     chosen: npt.NDArray[np.uint64]
     photons: DetectedPhotons
@@ -63,10 +64,6 @@ class TrailProblem(Problem):
     def items(self) -> int:
         """Number of photons."""
         return len(self.chosen)
-
-    def first_chunk(self, device: Device) -> int:  # noqa: ARG002 - as every problem
-        """Few photons, which may have many vertices."""
-        return 256
 
     def memory(self, device: Device) -> Memory:  # noqa: ARG002 - as every problem
         """The volume, and a tally that nothing is made of."""

@@ -1,5 +1,6 @@
 """Frames, settings and maps as both backends use them."""
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,6 +12,7 @@ import numpy.typing as npt
 from napari_gpubio.core import drivers
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.memory import Memory
 from napari_gpubio.speckle.model import EDGE, FrameStack, check_window
 from napari_gpubio.speckle.settings import (
     DARK_STEPS,
@@ -23,6 +25,7 @@ from napari_gpubio.speckle.settings import (
     NoIndex,
     Noise,
     RelativeFlow,
+    SpatioTemporal,
     Squared,
     TimedIndex,
 )
@@ -184,9 +187,42 @@ class Recipe(drivers.Problem):
             low=np.float32(s.mask.low_signal * self.unit),
         )
 
-    def needed_bytes(self, device: Device, **options: Any) -> int:
-        """Those of the frames of a window."""
-        return self.settings.depth * int(np.prod(self.shape)) * self.dtype.itemsize
+    def memory(self, device: Device) -> Memory:
+        """The frames of a window, and the maps of one."""
+        window = self.settings.depth * int(np.prod(self.shape)) * self.dtype.itemsize
+        return Memory(inputs=window, results=self.bytes_of_map)
+
+    def memory_of_maps(self, items: int, window_bytes: int, device: Device, *, keeps: bool) -> Memory:
+        """What maps take of a stack whose pixels have so many bytes where they are read, as they are kept or not."""
+        if device.is_gpu:
+            return self._gpu_memory(items)
+        results = items * self.bytes_of_map if keeps else 0
+        return Memory(results=results, scratch=self._cpu_scratch(items, window_bytes, keeps=keeps))
+
+    def _cpu_scratch(self, items: int, window_bytes: int, *, keeps: bool) -> int:
+        """Sums over frames, and of a batch: frames that are read or copied, and maps that are handed on.
+
+        A copy with margins is made of a copy as doubles, before there are sums.
+        """
+        from napari_gpubio.speckle.kernels.contrast import cpu
+
+        s, pixels = self.settings, math.prod(self.shape)
+        batch = min(items, max(1, BATCH_BYTES // cpu.bytes_of_map(self)))
+        summed = min(batch, max(1, cpu.BATCH_PIXELS // pixels)) if self.is_real else int(s.depth > 1)
+        sums = summed * (2 * self.work_dtype.itemsize + 2 * s.has_mask)
+        loaded = (batch - 1) * s.step + s.depth
+        most = max(loaded * window_bytes, loaded * (window_bytes - 8 * self.is_real) + sums)
+        return pixels * most + (0 if keeps else batch * self.bytes_of_map)
+
+    def _gpu_memory(self, items: int) -> Memory:
+        """Frames and maps of the batches in flight, and the sums over frames of the one that is computed."""
+        from napari_gpubio.speckle.kernels.contrast import gpu
+
+        s, pixels = self.settings, math.prod(self.shape)
+        most, batches = gpu.batches_of(self, items)
+        frames = ((most - 1) * s.step + s.depth) * pixels * self.dtype.itemsize
+        sums = 0 if not isinstance(s.mode, SpatioTemporal) or self.is_real else most * pixels * gpu.sum_bytes(self)
+        return Memory(inputs=batches * frames, results=batches * most * self.bytes_of_map, scratch=sums)
 
     @property
     def bytes_of_map(self) -> int:
@@ -257,10 +293,10 @@ class Problem(drivers.Problem):
         """Maps of some megapixels."""
         return max(1, _FIRST_PIXELS // int(np.prod(self.stack.shape)))
 
-    def needed_bytes(self, device: Device, **options: Any) -> int:
-        """Those of the frames of a window."""
-        frames = min(self.recipe.settings.depth, self.stack.count)
-        return frames * int(np.prod(self.stack.shape)) * self.stack.dtype.itemsize
+    def memory(self, device: Device) -> Memory:
+        """See `Recipe.memory_of_maps`."""
+        keeps = self.hand_on is None
+        return self.recipe.memory_of_maps(self.items, self.stack.window_bytes, device, keeps=keeps)
 
     def load(self, start: int, count: int) -> Array:
         """Return the frames of the maps ``start`` to ``start + count - 1``."""

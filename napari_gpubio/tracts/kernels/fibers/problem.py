@@ -78,6 +78,7 @@ class FiberProblem(Problem):
     """
 
     work = "fiber tracking in this volume"
+    at_first = 512
     methods: ClassVar[type[TrackMethod]]
     field: Any
     launch: Launch
@@ -98,10 +99,6 @@ class FiberProblem(Problem):
     def items(self) -> int:
         """Number of fibers."""
         return len(self.launch)
-
-    def first_chunk(self, device: Device) -> int:
-        """Some hundred fibers, which may be long."""
-        return 512
 
     def memory(self, device: Device) -> Memory:
         """What is kept with the field once it is prepared, and taken while it is; besides fibers."""
