@@ -15,6 +15,7 @@ import numpy as np
 from common import Array, Report, argument_parser, header, line, result_path, table
 
 from napari_gpubio.core.device import CPU, Device, choose_device
+from napari_gpubio.core.drivers import open_run
 from napari_gpubio.core.tensor_components import fractional_anisotropy
 from napari_gpubio.tracts import maps
 from napari_gpubio.tracts.directions import Principal
@@ -23,7 +24,7 @@ from napari_gpubio.tracts.kernels.rays.problem import RayProblem
 from napari_gpubio.tracts.kernels.tensors.cpu import eigen_decompose
 from napari_gpubio.tracts.model import DiffusionScan, TensorField
 from napari_gpubio.tracts.phantom.sample import brain_phantom
-from napari_gpubio.tracts.run import make_runs, trace_problem
+from napari_gpubio.tracts.run import trace_problem
 from napari_gpubio.tracts.seeds import ball, make_launch
 from napari_gpubio.tracts.settings import EuDX, Hamiltonian, InTensors
 from napari_gpubio.tracts.tensors.maps import fa_map
@@ -104,7 +105,7 @@ def steps(report: Report, device: Device, repeats: int) -> None:
             timed("guide and field", lambda: _prepare(rays, device))  # noqa: B023
         else:
             timed("guide", lambda: rays.guide)  # noqa: B023
-        timed("field", lambda: make_runs(rays, device))  # noqa: B023
+        timed("field", lambda: open_run(rays, device))  # noqa: B023
         fibers = timed("tracking", lambda: trace_problem(rays, device))  # noqa: B023
         timed("visits", lambda: maps.mask(fibers, device=CPU))  # noqa: B023
     draws.close()

@@ -103,7 +103,7 @@ def dose(size: int) -> Work:
 
 def speckle(size: int, *, kind: Any = np.uint16, **more: Any) -> Work:
     """A stack of frames of 4 x 4 times as many pixels."""
-    from napari_gpubio.speckle.memory import needed_memory
+    from napari_gpubio.speckle import needed_memory
     from napari_gpubio.speckle.run import contrast
 
     frames = np.random.default_rng(0).integers(100, 4000, (30, 4 * size, 4 * size)).astype(kind)

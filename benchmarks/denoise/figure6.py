@@ -100,7 +100,7 @@ def engine_form(problem: Problem, device: Device, parts: Parts) -> Array:
             run = gpu.Run(problem, device=device)
             here.synchronize()
         with parts.kernels.running():
-            run.advance(0, problem.bricks)
+            run.advance(0, problem.items)
         with parts.after.running():
             image = run.finish().values
         run.close()

@@ -19,12 +19,12 @@ from common import (
 from speed import Job, Plan
 
 from napari_gpubio.core.device import CPU, Device
+from napari_gpubio.core.drivers import open_run
 from napari_gpubio.denoise.checks import head_volume
 from napari_gpubio.denoise.kernels.anlm import gpu
 from napari_gpubio.denoise.kernels.anlm.calibration import make_problem
-from napari_gpubio.denoise.kernels.anlm.memory import memory_of
 from napari_gpubio.denoise.kernels.anlm.problem import Problem, scale_of
-from napari_gpubio.denoise.run import denoise, make_runs
+from napari_gpubio.denoise.run import denoise
 from napari_gpubio.denoise.settings import DenoiseSettings, Large, Small
 
 TARGETS = {  # seconds: 100^3 and 256^3 with data resident on one H200, and on two cores of a CPU
@@ -66,7 +66,7 @@ class Resident:
 
     def __init__(self, problem: Problem, device: Device) -> None:
         self._problem = problem
-        (self._run,) = make_runs(problem, device)
+        self._run = open_run(problem, device)
 
     def filter(self) -> None:
         """Everything from values and moments to the mixed estimate, which stays where it is."""
@@ -75,7 +75,7 @@ class Resident:
 
     def kernels(self) -> None:
         """The two sweeps over all displacements alone."""
-        self._run.advance(0, self._problem.bricks)
+        self._run.advance(0, self._problem.items)
 
     def mix(self) -> None:
         """Noise, bias and sub-bands."""
@@ -194,7 +194,7 @@ def _memory(n: int, plan: Plan, name: str) -> Row:
     volume, pool = cube(n), PoolBytes(plan.device)
     denoise(volume, device=plan.device)
     _, most = pool.used_and_grown()
-    declared, volumes = memory_of(scaled_problem(volume), plan.device).total, 4 * volume.size
+    declared, volumes = scaled_problem(volume).memory(plan.device).total, 4 * volume.size
     text = f"declared {declared / volumes:.1f}, most {most / volumes:.1f} ({most / 1e6:.0f} MB)"
     target = f"{MOST_FLOAT_VOLUMES} volumes of float32 and slabs"
     return {"name": name, "declared_bytes": declared, "bytes": most, "told": f"{text}; target {target}"}

@@ -13,10 +13,11 @@ from speed import Job, Plan
 from dose.plan import BIG_SHAPE, SMALL_BIG_SHAPE, big_case, told_target
 from dose.resident import Resident, pinned
 from dose.speed_rows import DEFAULT, FINE, ONE_EACH, repeats
+from napari_gpubio.core.drivers import open_run
 from napari_gpubio.dose.kernels.histogram.problem import Problem, make_problem
 from napari_gpubio.dose.live import LiveDvh
 from napari_gpubio.dose.model import Dose
-from napari_gpubio.dose.run import dvh, make_runs
+from napari_gpubio.dose.run import dvh
 from napari_gpubio.dose.settings import DvhSettings
 from napari_gpubio.dose.structures.labels import LabelStructures
 
@@ -58,7 +59,7 @@ def _big_upload(memory: str, plan: Plan, name: str) -> Row:
     problem = _in_memory(make_problem(dose, [labels], ONE_EACH), memory)
 
     def work() -> None:
-        (run,) = make_runs(problem, plan.device)
+        run = open_run(problem, plan.device)
         run.advance(0, problem.items)
         run.snapshot()
         run.close()

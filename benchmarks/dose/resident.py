@@ -6,10 +6,10 @@ import numpy as np
 from common import Timing, timed_by_events, timed_on
 
 from napari_gpubio.core.device import Device
+from napari_gpubio.core.drivers import open_run
 from napari_gpubio.dose.kernels.histogram.problem import Problem, make_problem
 from napari_gpubio.dose.kernels.histogram.tally import make_dvhs
 from napari_gpubio.dose.model import Dose
-from napari_gpubio.dose.run import make_runs
 from napari_gpubio.dose.settings import DvhSettings
 
 
@@ -19,7 +19,7 @@ class Resident:
     def __init__(self, dose: Dose, structures: Any, settings: DvhSettings, device: Device) -> None:
         self.problem: Problem = make_problem(dose, structures, settings)
         self._settings, self._unit, self._device = settings, dose.unit, device
-        (self._run,) = make_runs(self.problem, device)
+        self._run = open_run(self.problem, device)
 
     def count(self) -> Any:
         """Forget, count everything and fetch the integers."""

@@ -11,10 +11,10 @@ from light.tracing import Resident
 from layered.plan import Case, with_photons
 from napari_gpubio.core.device import Device
 from napari_gpubio.light.estimates import Estimate
-from napari_gpubio.light.kernels.layers.gpu import Run, Variant
+from napari_gpubio.light.kernels.layers.gpu import Variant
 from napari_gpubio.light.kernels.layers.problem import SCALE, LayeredProblem
 from napari_gpubio.light.kernels.layers.tally import LayerTally
-from napari_gpubio.light.layers.run import make_runs, simulate
+from napari_gpubio.light.layers.run import simulate
 
 WARM_UP = {"cpu": 200, "cuda": 1 << 20}  # photons at least; fewer do not fill a GPU, and tell nothing of more
 WARM_UP_SHARE = 100  # else that part of the photons
@@ -33,9 +33,7 @@ class Timed(NamedTuple):
 def resident(made: Case, device: Device, variant: Variant | None = None) -> Resident:
     """A case on a CPU, one GPU, or several; ``variant`` says how a single GPU tallies, if not as `simulate` does it."""
     problem = LayeredProblem(made.medium, made.settings)
-    one = variant is not None
-    runs = [Run(problem, device=device, variant=variant)] if one else make_runs(problem, device)
-    return Resident(problem, runs, LayerTally, device)
+    return Resident(problem, device, **({} if variant is None else {"variant": variant}))
 
 
 def reflectance_of(problem: LayeredProblem, partial: LayerTally) -> Estimate:

@@ -1,6 +1,6 @@
 """Photons on buffers made beforehand, as `simulate` traces them, and the whole call."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from common import Stopwatch, Timing, timed
@@ -8,12 +8,12 @@ from common import Stopwatch, Timing, timed
 from light.plan import with_settings
 from napari_gpubio.core.chunks import advance_in_pieces
 from napari_gpubio.core.device import Device
-from napari_gpubio.light.batches import FIRST_CHUNK, joined
+from napari_gpubio.core.drivers import Runs
 from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
-from napari_gpubio.light.kernels.voxels.tally import VoxelTally, assemble
+from napari_gpubio.light.kernels.voxels.tally import assemble
 from napari_gpubio.light.phantom.benchmarks import Case
 from napari_gpubio.light.result import LightResult
-from napari_gpubio.light.run import make_runs, simulate
+from napari_gpubio.light.run import simulate
 
 WARM_UP = {"cpu": 160, "cuda": 10_000}  # photons
 
@@ -21,35 +21,31 @@ WARM_UP = {"cpu": 160, "cuda": 10_000}  # photons
 class Resident:
     """All photons of a problem on buffers made beforehand, ready to be traced once."""
 
-    def __init__(self, problem: Any, runs: Sequence[Any], tally: Any, device: Device) -> None:
-        self.problem, self._runs, self._tally = problem, runs, tally
-        self._pieces = joined(tally.empty(problem).missing(problem), runs[0].span)
-        self._first_chunk = FIRST_CHUNK[device.kind]
+    def __init__(self, problem: Any, device: Device, **given: Any) -> None:
+        self.problem, self._runs = problem, Runs(problem, device, **given)
+        self._pieces = problem.pieces(self._runs.each[0].span)
+        self._first_chunk = problem.first_chunk(device)
 
     def trace(self, first_chunk: int | None = None) -> None:
         """Trace them as `simulate` does: in chunks of about a tenth of a second, the folding of batches included."""
-        for _ in advance_in_pieces(self._runs, self._pieces, first_chunk=first_chunk or self._first_chunk):
+        for _ in advance_in_pieces(self._runs.each, self._pieces, first_chunk=first_chunk or self._first_chunk):
             pass
 
     def tallies(self) -> Any:
         """What was traced."""
-        partial = self._tally.empty(self.problem)
-        for run in self._runs:
-            partial.add(run.snapshot(), self.problem)
-        return partial
+        return self._runs.tally()
 
     def __enter__(self) -> "Resident":
         return self
 
     def __exit__(self, *_: object) -> None:
-        for run in self._runs:
-            run.close()
+        self._runs.close()
 
 
 def resident(made: Case, device: Device) -> Resident:
     """A case on a CPU, one GPU, or several."""
     problem = VoxelProblem(made.domain, made.source, made.settings, made.detectors)
-    return Resident(problem, make_runs(problem, device), VoxelTally, device)
+    return Resident(problem, device)
 
 
 def trace_once(made: Case, device: Device, watch: Stopwatch) -> LightResult:

@@ -1,8 +1,8 @@
 """Work through items in chunks: the length of a chunk, stop, retry after out-of-memory, several GPUs.
 
-Every engine's ``run.py`` hands its backend's ``Run`` objects over to `advance_in_chunks`. Chunks are kept near a tenth
-of a second, so that Stop and a live preview work and a display GPU's watchdog stays quiet; longer where short ones take
-as long because of a few items that do. Nothing here can change a result: items are named by their global index.
+Runs are opened by `drivers`. Chunks are kept near a tenth of a second, so that Stop and a live preview work and a
+display GPU's watchdog stays quiet; longer where short ones take as long because of a few items that do. Nothing here
+can change a result: items are named by their global index.
 """
 
 import logging

@@ -13,6 +13,7 @@ import os
 import platform
 import re
 import sys
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,6 +49,21 @@ class Device:
     def is_gpu(self) -> bool:
         """Whether the work runs in CUDA."""
         return self.kind == "cuda"
+
+    @property
+    def each(self) -> "tuple[Device, ...]":
+        """Every one of several GPUs alone, or the CPU."""
+        return tuple(Device("cuda", (index,)) for index in self.indices) if self.is_gpu else (CPU,)
+
+    @property
+    def first(self) -> "Device":
+        """The first of several GPUs, or the CPU."""
+        return self.each[0]
+
+    def current(self) -> AbstractContextManager[Any]:
+        """Make a GPU, the first of several, the current one of CuPy: ``with device.current():``."""
+        context: AbstractContextManager[Any] = importlib.import_module("cupy").cuda.Device(self.indices[0])
+        return context
 
     def __str__(self) -> str:
         return "cpu" if not self.is_gpu else "cuda:" + ",".join(map(str, self.indices))

@@ -1,6 +1,5 @@
 """Published and closed-form cases of the filter, speed cases, and calls that compile the CPU backend."""
 
-import dataclasses
 import functools
 import math
 from collections.abc import Callable
@@ -11,12 +10,13 @@ import numpy.typing as npt
 
 from napari_gpubio.core.checks import Check, Finding, Speed, WarmUp, difference_finding, error_finding, z_score_finding
 from napari_gpubio.core.device import CPU, Device
+from napari_gpubio.core.drivers import Runs
 from napari_gpubio.denoise.fluence import denoise_fluence
 from napari_gpubio.denoise.kernels.anlm.calibration import make_problem
 from napari_gpubio.denoise.kernels.anlm.problem import NOTHING
 from napari_gpubio.denoise.kernels.anlm.tally import Partial
 from napari_gpubio.denoise.reference import denoise_directly, mix_directly
-from napari_gpubio.denoise.run import denoise, make_runs
+from napari_gpubio.denoise.run import denoise
 from napari_gpubio.denoise.samples import fluence_pair, noisy_head
 from napari_gpubio.denoise.settings import DenoiseSettings
 
@@ -94,13 +94,10 @@ def _wavelet(device: Device) -> list[Finding]:
 def _mixed(small: Array, large: Array, device: Device) -> Array:
     problem = make_problem(small, DenoiseSettings(search_radius=1))
     estimates = np.stack([small, large])
-    runs = make_runs(problem, device)
-    try:
-        runs[0].merge(Partial(np.ones_like(estimates), estimates, [(0, problem.bricks)]))
-        return np.asarray(runs[0].finish().values)
-    finally:
-        for run in runs:
-            run.close()
+    with Runs(problem, device.first) as runs:
+        (run,) = runs.each
+        run.merge(Partial(np.ones_like(estimates), estimates, [(0, problem.items)]))
+        return np.asarray(run.finish().values)
 
 
 def _backends(device: Device) -> list[Finding]:
@@ -132,12 +129,10 @@ def _white_noise(device: Device) -> list[Finding]:
 def measured(volume: Array, margin: int, device: Device) -> list[float]:
     """Means of h² away from the borders, for each patch."""
     problem = make_problem(volume, DenoiseSettings(search_radius=SEARCH))
-    runs = make_runs(problem, dataclasses.replace(device, indices=device.indices[:1]))
-    try:
-        runs[0].advance(0, problem.bricks)
-        sums = runs[0].snapshot().sums[(slice(None), *(slice(margin, -margin),) * 3)].astype(np.float64)
-    finally:
-        runs[0].close()
+    with Runs(problem, device.first) as runs:
+        (run,) = runs.each
+        run.advance(0, problem.items)
+        sums = run.snapshot().sums[(slice(None), *(slice(margin, -margin),) * 3)].astype(np.float64)
     known = sums < NOTHING / 2
     return [float(s[k].mean()) / n for s, k, n in zip(sums, known, problem.windows.patch_sizes, strict=True)]
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio import __version__
 from napari_gpubio.core.device import Device
+from napari_gpubio.core.drivers import how_made
 from napari_gpubio.core.settings import plain
 from napari_gpubio.core.timing import RunClock
 
@@ -47,13 +47,7 @@ class DenoiseResult:
 
 def provenance(settings: Any, voxel_size_mm: Sequence[float], device: Device, clock: RunClock) -> dict[str, Any]:
     """Provenance of a result as JSON can hold it: software, settings, grid, device, seconds without compilation."""
-    return {
-        "software": f"napari-gpubio {__version__}",
-        "denoising": plain(settings),
-        "voxel_size_mm": list(voxel_size_mm),
-        "device": device.describe(),
-        "seconds": round(clock.seconds, 4),
-    }
+    return how_made(device, clock.seconds, denoising=plain(settings), voxel_size_mm=list(voxel_size_mm))
 
 
 def median_db(ratio: npt.NDArray[Any]) -> float:

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.chunks import advance_in_chunks, within_memory
-from napari_gpubio.core.device import CPU, Device, choose_device
-from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.chunks import within_memory
+from napari_gpubio.core.device import Device, choose_device
+from napari_gpubio.core.drivers import Runs
 from napari_gpubio.core.memory import Memory, fuller
 from napari_gpubio.core.slabs import in_slabs
 from napari_gpubio.core.steps import Step, driven
@@ -28,7 +28,6 @@ from napari_gpubio.denoise.inputs import (
     checked_voxel_size,
 )
 from napari_gpubio.denoise.kernels.anlm.calibration import make_problem
-from napari_gpubio.denoise.kernels.anlm.memory import memory_of
 from napari_gpubio.denoise.kernels.anlm.problem import NoiseGrid, Problem, Windows, make_windows, scale_of
 from napari_gpubio.denoise.kernels.anlm.tally import Filtered, mixed_slabs, reached
 from napari_gpubio.denoise.level import Level, find_level
@@ -37,7 +36,6 @@ from napari_gpubio.denoise.noise import SeriesNoise, doubts, estimate, few_volum
 from napari_gpubio.denoise.settings import DenoiseSettings
 
 Array = npt.NDArray[Any]
-_WORK = "denoising this volume"
 
 
 def denoise_steps(
@@ -167,7 +165,7 @@ def needed_memory(
     is_known = noise is not None or settings.noise_from != "patches"
     variance = values if is_map else grid if is_known else None
     problem = Problem(values=values, usable=usable, windows=windows, settings=settings, variance=variance)
-    volume = memory_of(problem, chosen)
+    volume = problem.memory(chosen)
     if chosen.is_gpu:
         return volume
     each = 8 if given.dtype == np.float64 else 4
@@ -193,20 +191,14 @@ class OpenVolume(NamedTuple):
     Parameters
     ----------
     runs
-        One `Run` of a backend for each processor.
-    items
-        How many items there are to do.
-    first_chunk
-        How many a run does at first.
+        Those that denoise it.
     keep
         Stores the result, given how many items are done; of a large one, part by part.
     preview
         Makes a preview of what is done.
     """
 
-    runs: Sequence[Any]
-    items: int
-    first_chunk: int
+    runs: Runs
     keep: Callable[[int], Iterable[None]]
     preview: Callable[[], Any] | None = None
 
@@ -217,18 +209,15 @@ def denoise_volumes(
     """Denoise ``count`` volumes, each of which is opened when it is its turn; returns whether the end was reached."""
     for number in range(count):
         volume, done = next(volumes), 0  # the one before is gone by now
-        total = volume.items
-        try:
-            for done in advance_in_chunks(volume.runs, total, stop=stop, first_chunk=volume.first_chunk):
+        total = volume.runs.problem.items
+        with volume.runs as runs:
+            for done in runs.chunks(stop):
                 yield Step(number * total + done, count * total, message, volume.preview)
             for _ in volume.keep(done):
                 yield Step(number * total + done, count * total, message)
-        finally:
-            for run in volume.runs:
-                run.close()
         if done < total:
             return False
-        del volume
+        del volume, runs
     return True
 
 
@@ -259,9 +248,8 @@ class _Series:
         values = np.divide(volume, scale, out=np.empty(volume.shape, np.float32), casting="same_kind")
         variance = self._level(n, values, scale) if self._sigma is None else _variance(self._sigma[..., n], scale)
         problem = make_problem(values, self._settings, self._windows, usable=self._usable, variance=variance)
-        runs = make_runs(problem, device)
-        first_chunk = -(-(problem.bricks if device.is_gpu else 8) // len(runs))
-        return OpenVolume(runs, problem.bricks, first_chunk, functools.partial(self._keep, n, problem, scale, runs))
+        runs = Runs(problem, device)
+        return OpenVolume(runs, functools.partial(self._keep, n, problem, scale, runs))
 
     def _level(self, n: int, values: Array, scale: float) -> NoiseGrid | None:
         """Find the noise of a scaled volume in its finest detail, if that is wanted and can be."""
@@ -282,7 +270,7 @@ class _Series:
             *doubts(self._volumes, *self.results(), self._usable != 0, doubtful, is_rician=is_rician),
         )
 
-    def _keep(self, n: int, problem: Problem, scale: float, runs: Sequence[Any], done: int) -> Iterator[None]:
+    def _keep(self, n: int, problem: Problem, scale: float, runs: Runs, done: int) -> Iterator[None]:
         """Store a denoised volume in the image's own scale; what was not filtered keeps its bits."""
         if not done:
             return
@@ -291,8 +279,8 @@ class _Series:
         image = scaled(values, factor)
         noise = scaled(noise, factor) if self._sigma is None else self._sigma[..., n].astype(before.dtype)
         inside = self._usable != 0
-        if done < problem.bricks:
-            inside &= reached(problem, runs[0].done)
+        if done < problem.items:
+            inside &= reached(problem, runs.each[0].done)
         if not inside.all():
             np.copyto(image, before, where=~inside)
             noise[~inside] = 0
@@ -311,17 +299,17 @@ def _variance(sigma: Array, scale: float) -> Array | NoiseGrid:
     return np.square(sigma / scale).astype(np.float32)
 
 
-def _finish(problem: Problem, runs: Sequence[Any]) -> Generator[None, None, Filtered]:
+def _finish(problem: Problem, runs: Runs) -> Generator[None, None, Filtered]:
     """The volume of all runs together, slab by slab.
 
     Parts may be repeated where memory runs out: what was taken over from another run is then taken again.
     """
-    first, *others = runs
+    first, *others = runs.each
     found: Filtered = first.room()
     taken = (functools.partial(_take_over, first, other) for other in others)
     finished = (functools.partial(first.finish_slab, slab, found) for slab in mixed_slabs(problem.shape))
     for do in itertools.chain(taken, finished):
-        within_memory(do, first.device, memory_of(problem, first.device).total, _WORK)
+        within_memory(do, first.device, problem.memory(first.device).total, problem.work)
         yield
     return found
 
@@ -335,23 +323,3 @@ def scaled(values: Array, factor: Any) -> Array:
     out = values if values.dtype == factor.dtype else np.empty(values.shape, factor.dtype)
     in_slabs(lambda given, room: np.multiply(given, factor, out=room), values, out)
     return out
-
-
-def make_runs(problem: Problem, device: Device) -> list[Any]:
-    """One `Run` of the right backend for each processor."""
-    if not device.is_gpu:
-        from napari_gpubio.denoise.kernels.anlm import cpu
-
-        return [cpu.Run(problem, device=CPU)]
-    from napari_gpubio.denoise.kernels.anlm import gpu
-
-    if problem.values.size > gpu.MOST_VOXELS:
-        raise InvalidInput(
-            f"the volume has {problem.values.size:,} voxels and a GPU takes {gpu.MOST_VOXELS:,} at most; denoise it in "
-            "parts, or with device='cpu'"
-        )
-    needed = memory_of(problem, device).total
-    return [
-        within_memory(functools.partial(gpu.Run, problem, device=one), one, needed, _WORK)
-        for one in (Device("cuda", (i,)) for i in device.indices)
-    ]

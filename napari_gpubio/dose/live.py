@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.chunks import advance_in_chunks
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step, drive
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 Slices = tuple[slice, slice, slice]
-_FIRST_TASKS = 1024
 _COMPARED_VOXELS = 1 << 18  # at once; their comparison stays in a cache
 
 
@@ -99,11 +97,10 @@ class LiveDvh(OpenCalculation):
         self._known: tuple[Tally, tuple[Dvh, ...]] | None = None  # the last histograms, and what they were made of
 
     def _count_steps(self, stop: threading.Event | None) -> Generator[Step, None, None]:
-        clock, items = RunClock(), self.problem.items
-        first = items if self._device.is_gpu else _FIRST_TASKS
-        for done in advance_in_chunks([self.run], items, stop=stop, first_chunk=max(first, 1)):
+        clock = RunClock()
+        for done in self._runs.chunks(stop):
             self._done = done
-            yield Step(done, items, "counting dose")
+            yield Step(done, self.problem.items, "counting dose")
         self._seconds = clock.seconds
 
     @property

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Sequence
 from typing import Self
 
 from napari_gpubio.core.device import Device, choose_device
+from napari_gpubio.core.drivers import Runs
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.dose.metrics.curve import Dvh
 from napari_gpubio.dose.model import ANY_FRAME, Dose, Structures, check_frames, listed
-from napari_gpubio.dose.run import make_runs
 from napari_gpubio.dose.settings import DvhSettings
 
 
@@ -28,13 +28,13 @@ class OpenCalculation:
 
         self._dose, self._settings = dose, (settings or DvhSettings()).resolved(dose)
         self.problem = make_problem(dose, structures, self._settings, painted=painted)
-        chosen = choose_device(device)
-        self._device = dataclasses.replace(chosen, indices=chosen.indices[:1])
-        (self.run,) = make_runs(self.problem, self._device)
+        self._device = choose_device(device).first
+        self._runs = Runs(self.problem, self._device)
+        (self.run,) = self._runs.each
 
     def close(self) -> None:
         """Free what is kept on the device."""
-        self.run.close()
+        self._runs.close()
 
     def __enter__(self) -> Self:
         return self

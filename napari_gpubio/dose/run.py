@@ -3,11 +3,10 @@
 import dataclasses
 import threading
 from collections.abc import Generator, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from napari_gpubio import __version__
-from napari_gpubio.core.chunks import advance_in_chunks, within_memory
-from napari_gpubio.core.device import CPU, Device, choose_device
+from napari_gpubio.core.device import Device, choose_device
+from napari_gpubio.core.drivers import Runs, how_made
 from napari_gpubio.core.memory import Memory
 from napari_gpubio.core.settings import plain_fields
 from napari_gpubio.core.steps import Step, driven
@@ -17,11 +16,6 @@ from napari_gpubio.dose.model import Dose, Structures, listed
 from napari_gpubio.dose.settings import BySpacing, DvhSettings
 from napari_gpubio.dose.structures.labels import whole_grid
 
-if TYPE_CHECKING:
-    from napari_gpubio.dose.kernels.histogram.problem import Problem
-    from napari_gpubio.dose.kernels.histogram.tally import Tally
-
-_FIRST_TASKS = 512  # of a CPU: milliseconds
 _PARTS = 4  # samples along an edge of a dose voxel: an isodose may surround few voxels, of a volume of millions
 
 
@@ -74,11 +68,13 @@ def dvh_steps(
     chosen = choose_device(device)
     if not chosen.is_gpu:
         problem.memory(chosen).check("counting this dose", "take a coarser dose grid, or close other programs")
-    complete, tally = yield from _count(problem, chosen, stop)
+    with Runs(problem, chosen) as runs:
+        done = yield from runs.steps("counting dose", stop)
+        tally = runs.tally()
     return DvhResult(
         dvhs=make_dvhs(problem, tally, settings, dose.unit),
         parameters=provenance(dose, settings, chosen, clock.seconds),
-        complete=complete,
+        complete=done == problem.items,
     )
 
 
@@ -113,50 +109,8 @@ def needed_memory(
 
 def provenance(dose: Dose, settings: DvhSettings, device: Device, seconds: float) -> dict[str, Any]:
     """How histograms were made, as results carry it."""
-    return {
-        "software": f"napari-gpubio {__version__}",
-        "histograms": plain_fields(settings),
-        "dose": dose.name,
-        "quantity": dose.quantity,
-        "unit": dose.unit,
-        "device": device.describe(),
-        "seconds": round(seconds, 4),
-        **({"notes": list(dose.notes)} if dose.notes else {}),
-    }
-
-
-def _count(
-    problem: "Problem", device: Device, stop: threading.Event | None
-) -> Generator[Step, None, tuple[bool, "Tally"]]:
-    """Count all tasks; returns whether the end was reached and what was counted."""
-    runs, done = make_runs(problem, device), 0
-    try:
-        first = problem.items if device.is_gpu else _FIRST_TASKS
-        for done in advance_in_chunks(runs, problem.items, stop=stop, first_chunk=-(-first // len(runs))):
-            yield Step(done, problem.items, "counting dose")
-        tally = runs[0].snapshot()
-        for other in runs[1:]:
-            tally.merge(other.snapshot())
-        return done == problem.items, tally
-    finally:
-        for run in runs:
-            run.close()
-
-
-def make_runs(problem: "Problem", device: Device) -> list[Any]:
-    """One `Run` of the right backend for each processor."""
-    if not device.is_gpu:
-        from napari_gpubio.dose.kernels.histogram import cpu
-
-        return [cpu.Run(problem, device=CPU)]
-    from napari_gpubio.dose.kernels.histogram import gpu
-
-    return [_on_gpu(gpu.Run, problem, Device("cuda", (i,))) for i in device.indices]
-
-
-def _on_gpu(run: Any, problem: "Problem", device: Device) -> Any:
-    needed = problem.memory(device).total
-    return within_memory(lambda: run(problem, device=device), device, needed, "counting this dose")
+    what = {"histograms": plain_fields(settings), "dose": dose.name, "quantity": dose.quantity, "unit": dose.unit}
+    return how_made(device, seconds, **what) | ({"notes": list(dose.notes)} if dose.notes else {})
 
 
 def whole_dose_steps(

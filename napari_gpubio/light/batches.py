@@ -17,14 +17,13 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from threading import Event
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio import __version__
-from napari_gpubio.core.chunks import Runnable, advance_in_pieces
-from napari_gpubio.core.device import Device, choose_device, free_memory_bytes
+from napari_gpubio.core.device import Device, choose_device
+from napari_gpubio.core.drivers import Problem, Runs, by_workers, how_made
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.keeping import Inputs, difference, inputs_of
 from napari_gpubio.core.steps import Step, with_step
@@ -52,7 +51,7 @@ def joined(ranges: Sequence[tuple[int, int]], span: int = 1 << 62) -> Ranges:
     return found
 
 
-class BatchedProblem:
+class BatchedProblem(Problem):
     """Photons in batches: what the problems of both engines share."""
 
     settings: Any
@@ -61,6 +60,15 @@ class BatchedProblem:
     def __post_init__(self) -> None:
         if not self.batch_size:
             object.__setattr__(self, "batch_size", max(1, self.settings.photons // self.settings.batches))
+
+    @property
+    def items(self) -> int:
+        """Number of photons."""
+        return int(self.settings.photons)
+
+    def first_chunk(self, device: Device) -> int:
+        """See `FIRST_CHUNK`."""
+        return FIRST_CHUNK[device.kind]
 
     @cached_property
     def key(self) -> str:
@@ -76,15 +84,9 @@ class BatchedProblem:
         """First photon of a batch, and the one behind its last."""
         return batch * self.batch_size, min((batch + 1) * self.batch_size, self.settings.photons)
 
-    def trace_all(self, run: "Run") -> None:
-        """Trace all photons on one run, which then holds their tallies."""
-        for _ in self.trace_parts(run):
-            pass
-
-    def trace_parts(self, run: "Run") -> Iterator[int]:
-        """As `trace_all`; yields the number of photons done after each chunk."""
-        pieces = joined([self.batch_range(batch) for batch in range(self.batch_count)], run.span)
-        return advance_in_pieces([run], pieces, first_chunk=FIRST_CHUNK[run.device.kind])
+    def pieces(self, span: int) -> Ranges:
+        """All photons, batches that lie in the same span joined."""
+        return joined([self.batch_range(batch) for batch in range(self.batch_count)], span)
 
 
 @dataclass(eq=False)
@@ -140,7 +142,7 @@ class Tally:
         """Return a copy that further photons do not change."""
         raise NotImplementedError
 
-    def add(self, other: Self, problem: Any) -> None:
+    def merge(self, other: Self, problem: Any) -> None:
         """Add the tallies of other photons of the same problem."""
         raise NotImplementedError
 
@@ -203,37 +205,15 @@ def freedom(batches: int, batch_size: int, rest_photons: int) -> float:
     return batches - 1 + share * (1.0 + rest_photons / (batches * batch_size))
 
 
-class Run(Runnable, Protocol):
-    """One processor at work."""
-
-    span: int
-
-    def snapshot(self) -> Any:
-        """Tallies so far."""
-
-    def close(self) -> None:
-        """Free what it holds."""
-
-
 AnyTally = TypeVar("AnyTally", bound=Tally)
 AnyProblem = TypeVar("AnyProblem", bound=Any)
-MakeRuns = Callable[[Any, Device], Sequence[Run]]
 Progress = Iterator[tuple[int, Callable[[], AnyTally]]]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Backend:
-    """The functions of an engine with which its photons are traced."""
-
-    make_runs: MakeRuns  # one `Run` for each processor of a device; a function of a module, so that workers find it
-    assemble: Callable[[Any, Any, dict[str, Any]], Any]  # problem, tallies and parameters of the run to a result
-    empty: Callable[[Any], Tally]  # the tallies of no photons, for others to be added to
-    assemble_parts: Callable[..., Generator[None, None, Any]] | None = None  # as ``assemble``, of which parts take long
-
-
 def photon_steps(
-    backend: Backend,
     problem: BatchedProblem,
+    nothing: Tally,
+    assemble: Callable[[Any, Any, dict[str, Any]], Any],
     described: Mapping[str, Any],
     *,
     device: str | Device,
@@ -245,8 +225,12 @@ def photon_steps(
 
     Parameters
     ----------
-    backend, problem
+    problem
         What is traced; with ``resume``, a problem that has its batches, see `resumed`.
+    nothing
+        The tallies of no photons.
+    assemble
+        Makes a result of the problem, tallies, and parameters of the run; a generator if parts of it take long.
     described
         Everything needed to do the run again, as JSON can hold it; software, settings, device and seconds are added.
     device, client, stop
@@ -254,28 +238,22 @@ def photon_steps(
     resume
         An earlier result of the same problem, or None.
     """
-    tally = backend.empty(problem) if resume is None else resume.state.copy()
+    tally = nothing if resume is None else resume.state.copy()
     clock, already, total = RunClock(seconds_of(resume)), tally.photons, problem.settings.photons
     if client is None:
         chosen = choose_device(device)
-        name, progress = chosen.describe(), traced(problem, tally, backend.make_runs, chosen, stop)
+        name, progress = chosen.describe(), traced(problem, tally, chosen, stop)
     else:
         name = "workers of a Dask cluster"
-        progress = traced_by_workers(problem, tally, backend.make_runs, client, str(device), stop)
+        progress = traced_by_workers(problem, tally, client, str(device), stop)
 
     def parameters() -> dict[str, Any]:
-        return {
-            "software": f"napari-gpubio {__version__}",
-            "settings": dataclasses.asdict(problem.settings),
-            **described,
-            "device": name,  # of the last leg of a resumed run; the seconds are those of all of them
-            "seconds": round(clock.seconds, 4),
-        }
+        """The device is that of the last leg of a resumed run, the seconds are those of all of them."""
+        return how_made(name, clock.seconds, settings=dataclasses.asdict(problem.settings), **described)
 
     def parts_of(tallies: Any) -> Generator[None, None, Any]:
-        if backend.assemble_parts is None:
-            return backend.assemble(problem, tallies, parameters())
-        return (yield from backend.assemble_parts(problem, tallies, parameters()))
+        made = assemble(problem, tallies, parameters())
+        return (yield from made) if isinstance(made, Generator) else made
 
     previews = Previews()
     for done, so_far in progress:
@@ -286,67 +264,33 @@ def photon_steps(
     return (yield from with_step(parts_of(tally), Step(tally.photons, total, "making volumes")))
 
 
-def traced(
-    problem: BatchedProblem, tally: AnyTally, make_runs: MakeRuns, device: Device, stop: Event | None
-) -> Progress[AnyTally]:
+def traced(problem: BatchedProblem, tally: AnyTally, device: Device, stop: Event | None) -> Progress[AnyTally]:
     """Trace what is missing on one machine and add it to ``tally``; yields photons done and a getter of all tallies."""
-    runs = make_runs(problem, device)
-
-    def so_far() -> AnyTally:
-        together = tally.copy()
-        for run in runs:
-            together.add(run.snapshot(), problem)
-        return together
-
-    try:
-        pieces = joined(tally.missing(problem), runs[0].span)
-        for done in advance_in_pieces(runs, pieces, stop=stop, first_chunk=FIRST_CHUNK[device.kind]):
-            yield done, so_far
-        for run in runs:
-            tally.add(run.snapshot(), problem)
-    finally:
-        for run in runs:
-            run.close()
+    with Runs(problem, device) as runs:
+        for done in runs.pieces(joined(tally.missing(problem), runs.each[0].span), stop):
+            yield done, lambda: runs.tally(tally.copy())
+        runs.tally(tally)
 
 
 def traced_by_workers(
-    problem: BatchedProblem, tally: AnyTally, make_runs: MakeRuns, client: Any, device: str, stop: Event | None
+    problem: BatchedProblem, tally: AnyTally, client: Any, device: str, stop: Event | None
 ) -> Progress[AnyTally]:
-    """As `traced`, on the workers of a Dask cluster; a task whose worker dies is done again by another."""
-    from distributed import as_completed
-
-    # on every worker, so that it is not lost with one; under a name of its own, since one that was just let go hangs
-    shared = client.scatter(problem, broadcast=True, hash=False)
-    tasks = [
-        client.submit(_trace_range, shared, make_runs, one, device, pure=False, retries=5)
-        for one in tally.missing(problem)
-    ]
+    """As `traced`, on the workers of a Dask cluster."""
     done = 0
-    try:
-        for task in as_completed(tasks):
-            part = task.result()
-            done += part.photons
-            tally.add(part, problem)
-            yield done, tally.copy
-            if stop is not None and stop.is_set():
-                break
-    finally:
-        client.cancel(tasks)
+    for part in by_workers(client, _trace_range, problem, tally.missing(problem), device):
+        done += part.photons
+        tally.merge(part, problem)
+        yield done, tally.copy
+        if stop is not None and stop.is_set():
+            break
 
 
-def _trace_range(problem: BatchedProblem, make_runs: MakeRuns, photons: tuple[int, int], device: str) -> Any:
+def _trace_range(problem: BatchedProblem, photons: tuple[int, int], device: str) -> Any:
     """Trace a range of photons on a worker and return their tallies."""
-    runs = make_runs(problem, choose_device(device))
-    try:
-        for _ in advance_in_pieces(runs, [photons], first_chunk=FIRST_CHUNK[runs[0].device.kind]):
+    with Runs(problem, choose_device(device)) as runs:
+        for _ in runs.pieces([photons]):
             pass
-        whole = runs[0].snapshot()
-        for run in runs[1:]:
-            whole.add(run.snapshot(), problem)
-        return whole
-    finally:
-        for run in runs:
-            run.close()
+        return runs.tally()
 
 
 def resumed(problem: AnyProblem, result: Any, kind: type[Tally]) -> AnyProblem:
@@ -383,16 +327,6 @@ def _inputs(run: Any, left_out: tuple[str, ...]) -> Inputs:
         found |= inputs_of(all_sources(run.sources), "source", without=_NO_INPUTS + left_out)
         found |= inputs_of(tuple(run.detectors), "detector", without=_NO_INPUTS)
     return found
-
-
-def check_memory(needed_bytes: float, device: Device, advice: str) -> None:
-    """Raise InvalidInput if this does not fit into the computer's memory; a GPU is checked when its run is opened."""
-    if device.is_gpu:
-        return
-    if needed_bytes > (free := free_memory_bytes(device)):
-        raise InvalidInput(
-            f"the simulation needs about {needed_bytes / 2**20:.0f} MB and {free / 2**20:.0f} MB are free; {advice}"
-        )
 
 
 def seconds_of(result: Any) -> float:

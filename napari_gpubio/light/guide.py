@@ -22,18 +22,17 @@ import numpy.typing as npt
 
 from napari_gpubio.core.chunks import within_memory
 from napari_gpubio.core.device import Device, choose_device
+from napari_gpubio.core.drivers import Runs
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.memory import Memory, fuller
 from napari_gpubio.core.reading import note
 from napari_gpubio.core.slabs import slabs_of
 from napari_gpubio.core.steps import Step, drive, driven, with_step
-from napari_gpubio.light.batches import check_memory
 from napari_gpubio.light.kernels.diffusion.solver import Solver, along
-from napari_gpubio.light.kernels.voxels.memory import needed_memory as memory_of
 from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
 from napari_gpubio.light.model import Domain
 from napari_gpubio.light.result import LightResult
-from napari_gpubio.light.run import check_sources, make_runs
+from napari_gpubio.light.run import check_sources
 from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.sources import AnySource, Pencil, Source
 from napari_gpubio.light.theory import SPEED_OF_LIGHT_MM_PER_NS, diffuse_transmission
@@ -92,21 +91,20 @@ def _parts(
             "tensors; denoise without it"
         )
     settings, chosen = settings or LightSettings(), choose_device(device)
-    needed_bytes = guide_memory(domain, settings, device=chosen).total
-    sources = check_sources(domain, source)
-    check_memory(needed_bytes, chosen, "take larger voxels, or close other programs")
+    needed, sources = guide_memory(domain, settings, device=chosen), check_sources(domain, source)
     if not chosen.is_gpu:
+        needed.check("the simulation", "take larger voxels, or close other programs")
         from napari_gpubio.light.kernels.diffusion.cpu import CpuSolver
 
         return np.asarray((yield from _guide(np, CpuSolver, domain, sources, settings, chosen)))
     from napari_gpubio.light.kernels.diffusion.gpu import on_gpu
 
-    only = Device("cuda", chosen.indices[:1])
+    only = chosen.first
 
     def make(xp: Any, solver: Callable[..., Solver]) -> Any:
         return drive(with_step(_guide(xp, solver, domain, sources, settings, only), Step(0, 1)))
 
-    return within_memory(functools.partial(on_gpu, only, make), only, needed_bytes, "the guide of a denoiser")
+    return within_memory(functools.partial(on_gpu, only, make), only, needed.total, "the guide of a denoiser")
 
 
 def guide_memory(domain: Domain, settings: LightSettings | None = None, *, device: str | Device = "auto") -> Memory:
@@ -129,7 +127,7 @@ def guide_memory(domain: Domain, settings: LightSettings | None = None, *, devic
     setting_up = _without_scattering(domain, (Pencil(),), settings or LightSettings())
     absorbing, direct = drive(with_step(setting_up, Step(0, 1)))
     problem = VoxelProblem(absorbing, Pencil(), direct)
-    unscattered = memory_of(problem, Device("cuda", chosen.indices[:1]))  # of batches that are traced together
+    unscattered = problem.memory(chosen.first)  # of batches that are traced together
     return fuller(equations, dataclasses.replace(unscattered, results=2 * 8 * problem.tally_size))
 
 
@@ -218,17 +216,15 @@ def _traced(
     """Fluence of unscattered light per launched photon, as an array of the device that it stays on."""
     absorbing, direct = yield from _without_scattering(domain, sources, settings)
     problem = VoxelProblem(absorbing, sources[0], direct, others=sources[1:])
-    (run,) = make_runs(problem, device)
-    try:
+    with Runs(problem, device) as runs:
+        (run,) = runs.each
         yield 0.0
-        for _ in problem.trace_parts(run):
+        for _ in runs.pieces(problem.pieces(run.span)):
             yield 0.0
         fluence = xp.empty(problem.size, np.float32)
         for planes in slabs_of(problem.size):
             fluence[planes] = run.paths(planes)[0] * problem.fluence_of_quantum(problem.settings.photons)
             yield 0.0
-    finally:
-        run.close()
     return fluence
 
 

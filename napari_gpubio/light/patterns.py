@@ -13,10 +13,9 @@ import numpy.typing as npt
 from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step, driven
-from napari_gpubio.light.batches import Backend, check_memory, photon_steps, resumed
+from napari_gpubio.light.batches import photon_steps, resumed
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.estimates import SimulationResult
-from napari_gpubio.light.kernels.voxels.memory import needed_memory
 from napari_gpubio.light.kernels.voxels.patterns import (
     launched_weights,
     part_of,
@@ -27,7 +26,7 @@ from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
 from napari_gpubio.light.kernels.voxels.tally import VoxelTally, assemble
 from napari_gpubio.light.model import Domain
 from napari_gpubio.light.result import LightResult
-from napari_gpubio.light.run import check_detectors, check_sources, described, make_runs
+from napari_gpubio.light.run import check_detectors, check_sources, described
 from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.sources import Pattern, Source, checked_patterns, rectangle_of
 
@@ -120,11 +119,10 @@ def simulate_patterns_steps(
     problem = sharing(VoxelProblem(domain, shape, settings, tuple(detectors)), images)
     problem = resumed(problem, resume, VoxelTally)
     advice = "take fewer patterns or time gates, larger voxels, or close other programs"
-    check_memory(needed_memory(problem, CPU).total, CPU, advice)
-    backend = Backend(
-        make_runs=make_runs, assemble=functools.partial(_assemble, patterns=images), empty=VoxelTally.none
-    )
-    return (yield from photon_steps(backend, problem, described(problem), device=device, resume=resume, stop=stop))
+    problem.memory(CPU).check("the simulation", advice)
+    made, how = functools.partial(_assemble, patterns=images), described(problem)
+    steps = photon_steps(problem, VoxelTally.none(problem), made, how, device=device, resume=resume, stop=stop)
+    return (yield from steps)
 
 
 simulate_patterns = driven(simulate_patterns_steps)

@@ -8,25 +8,21 @@ from typing import Any
 
 import numpy as np
 
-from napari_gpubio.core.chunks import within_memory
-from napari_gpubio.core.device import CPU, Device, choose_device, free_memory_bytes
+from napari_gpubio.core.device import CPU, Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.memory import Memory
 from napari_gpubio.core.numbers import position_text, short_number
 from napari_gpubio.core.steps import Step, driven
-from napari_gpubio.core.timing import compiling
-from napari_gpubio.light.batches import Backend, check_memory, photon_steps, resumed
+from napari_gpubio.light.batches import photon_steps, resumed
 from napari_gpubio.light.detectors import AnyDetector, Detector
-from napari_gpubio.light.kernels.voxels.memory import needed_memory as memory_of
+from napari_gpubio.light.kernels.voxels.memory import memory_of
 from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
-from napari_gpubio.light.kernels.voxels.tally import VoxelTally, assemble, assemble_parts
+from napari_gpubio.light.kernels.voxels.tally import VoxelTally, assemble_parts
 from napari_gpubio.light.model import OUTSIDE, Domain
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.sources import AllRound, EmittingVolume, Pencil, Source, all_sources
 from napari_gpubio.light.surface import first_tissue, label_at, nearest_surface, source_problem
-
-_MOST_CELLS = 1 << 32  # of the tallies of a GPU run, whose places are 32-bit numbers
 
 
 def simulate_steps(
@@ -92,11 +88,11 @@ def simulate_steps(
     if client is None:
         chosen = choose_device(device)
         advice = "take fewer time gates, larger voxels, or close other programs"
-        check_memory(memory_of(problem, CPU).total, CPU, advice)  # of a GPU's run, most comes to the host in the end
-        needed = f"{memory_of(problem, chosen).megabytes:.0f} MB on {chosen.describe()}"
+        problem.memory(CPU).check("the simulation", advice)  # of a GPU's run, most comes to the host in the end
+        needed = f"{problem.memory(chosen).megabytes:.0f} MB on {chosen.describe()}"
         yield Step(0 if resume is None else resume.launched, settings.photons, f"photons ({needed})")
-    backend = Backend(make_runs=make_runs, assemble=assemble, empty=VoxelTally.none, assemble_parts=assemble_parts)
-    steps = photon_steps(backend, problem, described(problem), device=device, resume=resume, client=client, stop=stop)
+    nothing, how = VoxelTally.none(problem), described(problem)
+    steps = photon_steps(problem, nothing, assemble_parts, how, device=device, resume=resume, client=client, stop=stop)
     return (yield from steps)
 
 
@@ -274,43 +270,3 @@ def described(problem: VoxelProblem) -> dict[str, Any]:
         "outside_n": problem.domain.outside_n,
         **({"scattering_model": problem.domain.scattering_model} if problem.domain.is_anisotropic else {}),
     }
-
-
-def make_runs(problem: VoxelProblem, device: Device) -> list[Any]:
-    """One `Run` of the right backend for each processor."""
-    if not device.is_gpu:
-        with compiling():
-            from napari_gpubio.light.kernels.voxels import cpu
-
-        return [cpu.Run(problem, device=CPU)]
-    from napari_gpubio.light.kernels.voxels import gpu
-
-    gpus = [Device("cuda", (index,)) for index in device.indices]
-    slots, copies = _tallies(problem, gpus)
-    return [
-        within_memory(
-            functools.partial(gpu.Run, problem, device=one, slots=slots, copies=copies),
-            one,
-            problem.resident_bytes(slots * copies),
-            "light transport in this volume",
-        )
-        for one in gpus
-    ]
-
-
-def _tallies(problem: VoxelProblem, gpus: Sequence[Device]) -> tuple[int, int]:
-    """Batches to trace together on each of some GPUs, and tallies of each of them.
-
-    As many as leave half of what is spare on the fullest GPU.
-    """
-    if problem.tally_size >= _MOST_CELLS:
-        raise InvalidInput(
-            f"the volume has {problem.tally_size:,} cells with its time gates and patterns, more than a GPU run can "
-            "count; take fewer of them or larger voxels, or device='cpu'"
-        )
-    spare = min(max(0, free_memory_bytes(one) - problem.resident_bytes()) // 2 for one in gpus)
-    most = min(problem.slots(len(gpus)), _MOST_CELLS // problem.tally_size)
-    room = 1 + spare // (8 * problem.tally_size)
-    slots = min(most, room)
-    copies = min(problem.copies(slots), room // slots, _MOST_CELLS // (slots * problem.tally_size))
-    return slots, max(1, copies)

@@ -4,7 +4,6 @@ Nothing has to be decided before a run: photons are known by their numbers; see 
 """
 
 import dataclasses
-import functools
 import threading
 from collections.abc import Generator, Mapping, Sequence
 from typing import Any
@@ -13,18 +12,17 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio import __version__
-from napari_gpubio.core.chunks import advance_in_chunks, within_memory
-from napari_gpubio.core.device import CPU, Device
+from napari_gpubio.core.device import Device
+from napari_gpubio.core.drivers import Runs
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.memory import Memory
 from napari_gpubio.core.steps import Step, driven
-from napari_gpubio.light.batches import check_memory
 from napari_gpubio.light.jacobians.replay import detectors_of, device_for, problem_of
 from napari_gpubio.light.kernels.replay.trails import VERTEX_NUMBERS, TrailProblem, TrailRecord
-from napari_gpubio.light.kernels.voxels.problem import LIGHT_MM_PER_NS, VoxelProblem
+from napari_gpubio.light.kernels.voxels.problem import LIGHT_MM_PER_NS
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.trajectory import Trajectories
 
-_FIRST_CHUNK = 256
 _MOST = 1 << 24  # photons of one call, and vertices of a photon
 
 
@@ -73,19 +71,14 @@ def trajectories_steps(
             raise InvalidInput(f"{name} is {value}; it must be a whole number from 1 to {_MOST:,}")
     items = _chosen(result, photons, detectors, most_photons)
     problem = TrailProblem(
-        voxels=voxels, items=items, photons=result.detected, room=int(most_vertices), crossings=crossings
+        voxels=voxels, chosen=items, photons=result.detected, room=int(most_vertices), crossings=crossings
     )
-    check_memory(len(items) * problem.bytes_per_item, CPU, "take fewer photons or vertices")
-    runs = _make_runs(problem, chosen)
+    Memory(results=len(items) * problem.bytes_per_item).check("the simulation", "take fewer photons or vertices")
     found: dict[int, TrailRecord] = {}
-    try:
-        for done in advance_in_chunks(runs, len(items), stop=stop, first_chunk=_FIRST_CHUNK):
-            for run in runs:
-                found |= dict(run.take())
-            yield Step(done, len(items), "photons traced again")
-    finally:
-        for run in runs:
-            run.close()
+    with Runs(problem, chosen) as runs:
+        for done in runs.chunks(stop):
+            found |= dict(runs.take())
+            yield Step(done, problem.items, "photons traced again")
     parameters = {
         "software": f"napari-gpubio {__version__}",
         "settings": dataclasses.asdict(result.settings),
@@ -128,26 +121,6 @@ def _chosen(
     return result.detected.photon[np.isin(result.detected.detector, indices)][:most]
 
 
-def _make_runs(problem: TrailProblem, device: Device) -> list[Any]:
-    if not device.is_gpu:
-        from napari_gpubio.light.kernels.replay import cpu
-
-        return [cpu.TrailRun(problem, device=CPU)]
-    from napari_gpubio.light.kernels.replay import gpu
-
-    return [
-        within_memory(
-            functools.partial(gpu.TrailRun, problem, device=one), one, _resident(problem.voxels), "the volume"
-        )
-        for one in (Device("cuda", (index,)) for index in device.indices)
-    ]
-
-
-def _resident(problem: VoxelProblem) -> int:
-    """Bytes that a run keeps on a device."""
-    return 8 * problem.cells + problem.grid_bytes
-
-
 def _assembled(problem: TrailProblem, found: dict[int, TrailRecord], parameters: Mapping[str, Any]) -> Trajectories:
     records = [found[start] for start in sorted(found)]
     lines = [start + np.arange(len(found[start].counts)) for start in sorted(found)]
@@ -156,7 +129,7 @@ def _assembled(problem: TrailProblem, found: dict[int, TrailRecord], parameters:
     numbers = np.concatenate([np.zeros((0, VERTEX_NUMBERS), np.float32), *(record.numbers for record in records)])
     return Trajectories(
         domain=problem.voxels.domain,
-        photon=problem.items[done],
+        photon=problem.chosen[done],
         starts=np.concatenate([[0], np.cumsum(np.minimum(counts, problem.room))]),
         position_mm=problem.voxels.domain.grid_to_world(numbers[:, :3]),
         weight=numbers[:, 3].copy(),

@@ -23,11 +23,10 @@ and `samples`.
 """
 
 from napari_gpubio.speckle import io, live, mesi, pulsatility
-from napari_gpubio.speckle.memory import needed_memory
 from napari_gpubio.speckle.model import ContrastMaps, Recording
 from napari_gpubio.speckle.regions import region_curves
 from napari_gpubio.speckle.registration import register
-from napari_gpubio.speckle.run import ContrastStream, baseline_k2, contrast, contrast_steps
+from napari_gpubio.speckle.run import ContrastStream, baseline_k2, contrast, contrast_steps, needed_memory
 from napari_gpubio.speckle.settings import (
     ContrastSettings,
     DarkNoise,

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio import __version__
-from napari_gpubio.core.chunks import advance_in_chunks, within_memory
 from napari_gpubio.core.device import CPU, Device, choose_device, free_memory_bytes
+from napari_gpubio.core.drivers import Runs, how_made, open_run
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.memory import Memory
 from napari_gpubio.core.settings import plain_fields
 from napari_gpubio.core.steps import Step, driven
 from napari_gpubio.core.timing import RunClock
+from napari_gpubio.speckle.kernels.contrast.memory import memory_of_maps
 from napari_gpubio.speckle.kernels.contrast.problem import Maps, Problem, Recipe, make_problem
 from napari_gpubio.speckle.model import (
     ContrastMaps,
@@ -42,7 +43,6 @@ _MOST_NAMED = 6  # black frames
 _MOST_SATURATED = 0.001  # of samples that pass without a note
 _FULL_SCALES = {float((2**bits - 1) << shift) for bits in (8, 10, 12, 14, 16) for shift in {0, 16 - bits}} - {255 << 8}
 _MESSAGE = "speckle contrast"
-_FIRST_PIXELS = 4 << 20  # of the first chunk, whose duration sets the length of the others
 
 
 def contrast_steps(
@@ -114,7 +114,8 @@ def contrast_steps(
                 taker.take(first, made)
 
     problem = make_problem(stack, settings, noise, baseline, hand_on if into else None)
-    yield from _advance(problem, chosen, stop)
+    with Runs(problem, chosen) as runs:
+        yield from runs.steps(_MESSAGE, stop, None if into else lambda: _newest(problem))
     maps = _maps(problem, chosen, clock.seconds)
     if isinstance(frames, Registered):
         frames.clear_outside(maps)
@@ -125,6 +126,37 @@ def contrast_steps(
 
 
 contrast = driven(contrast_steps)
+
+
+def needed_memory(
+    frames: Any,
+    settings: ContrastSettings | None = None,
+    *,
+    noise: Noise | None = None,
+    device: str | Device = "auto",
+    keeps: bool = True,
+) -> Memory:
+    """Memory that `napari_gpubio.speckle.contrast` takes besides the frames; see it for the arguments.
+
+    Parameters
+    ----------
+    keeps
+        Whether the maps are kept; False where they are handed on ``into`` files.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from napari_gpubio import speckle
+    >>> memory = speckle.needed_memory(np.zeros((5, 64, 64), np.uint16), device="cpu")
+    >>> memory.results == 5 * 64 * 64 * 9  # contrast, index and mask
+    True
+    """
+    settings, stack, chosen = settings or ContrastSettings(), FrameStack(frames), choose_device(device)
+    baseline = 1.0 if isinstance(settings.index, RelativeFlow) else None
+    recipe = Recipe(
+        settings=settings, noise=noise or NoiseModel(), shape=stack.shape, dtype=stack.dtype, baseline=baseline
+    )
+    return memory_of_maps(recipe, settings.count(stack.count), stack.window_bytes, chosen, keeps=keeps)
 
 
 def baseline_k2_steps(
@@ -145,7 +177,7 @@ def baseline_k2_steps(
     """
     squared = dataclasses.replace(settings or ContrastSettings(), index=Squared(), mask=NoMask())
     mean, chosen = MapMean(), choose_device(device)
-    one = Device(chosen.kind, chosen.indices[:1])  # sums in double precision depend on the order
+    one = chosen.first  # sums in double precision depend on the order
     yield from contrast_steps(frames, squared, noise=noise, device=one, into=[mean], stop=stop)
     return mean.mean() if mean.count else np.full(FrameStack(frames).shape, np.nan)
 
@@ -195,18 +227,6 @@ def _check_memory(stack: FrameStack, settings: ContrastSettings, noise: Noise, *
         )
 
 
-def _advance(problem: Problem, device: Device, stop: threading.Event | None) -> Generator[Step, None, None]:
-    """Compute all maps; a step's preview is the newest one."""
-    runs = make_runs(problem, device)
-    try:
-        first = max(1, _FIRST_PIXELS // int(np.prod(problem.stack.shape)))
-        for done in advance_in_chunks(runs, problem.items, stop=stop, first_chunk=first):
-            yield Step(done, problem.items, _MESSAGE, None if problem.hand_on else lambda: _newest(problem))
-    finally:
-        for run in runs:
-            run.close()
-
-
 def _newest(problem: Problem) -> ContrastMaps:
     """Return the last map that was computed."""
     return _made(problem.recipe, *problem.maps.one(int(np.flatnonzero(problem.reached)[-1])))
@@ -236,15 +256,9 @@ def _maps(problem: Problem, device: Device, seconds: float) -> ContrastMaps:
 def _parameters(problem: Problem, device: Device, seconds: float) -> dict[str, Any]:
     noise = problem.recipe.noise
     numbers = {"measured": True, "gain": noise.gain} if isinstance(noise, DarkNoise) else plain_fields(noise)
-    return {
-        "software": f"napari-gpubio {__version__}",
-        "speckle": plain_fields(problem.recipe.settings),
-        "unit": problem.recipe.settings.unit,
-        "noise": numbers,
-        "frames": problem.stack.count,
-        "device": device.describe(),
-        "seconds": round(seconds, 4),
-    }
+    settings = problem.recipe.settings
+    what = {"speckle": plain_fields(settings), "unit": settings.unit, "noise": numbers, "frames": problem.stack.count}
+    return how_made(device, seconds, **what)
 
 
 def _notes(problem: Problem) -> tuple[str, ...]:
@@ -266,23 +280,6 @@ def _notes(problem: Problem) -> tuple[str, ...]:
             f"{', …' if len(black) > _MOST_NAMED else ''}): a file that lacks frames is often shown so; leave them out"
         )
     return tuple(notes)
-
-
-def make_runs(problem: Problem, device: Device) -> list[Any]:
-    """Return one `Run` for each processor of the device."""
-    if not device.is_gpu:
-        from napari_gpubio.speckle.kernels.contrast import cpu
-
-        return [cpu.Run(problem, device=CPU)]
-    from napari_gpubio.speckle.kernels.contrast import gpu
-
-    return [_on_gpu(gpu.Run, problem, Device("cuda", (i,))) for i in device.indices]
-
-
-def _on_gpu(run: Any, problem: Problem, gpu: Device) -> Any:
-    frames = min(problem.recipe.settings.depth, problem.stack.count)
-    needed = frames * int(np.prod(problem.stack.shape)) * problem.stack.dtype.itemsize
-    return within_memory(lambda: run(problem, device=gpu), gpu, needed, "contrast of these frames")
 
 
 RESULTS = 3  # maps that stay valid while the next ones are computed
@@ -340,7 +337,8 @@ class ContrastStream:
             baseline=baseline,
         )
         self.device = choose_device(device)
-        self._live: Any = _make_live(self._recipe, self.device, threads)
+        more = {} if self.device.is_gpu else {"threads": threads}
+        self._live: Any = open_run(self._recipe, self.device.first, results=RESULTS, **more)
         self._in_window = 0
 
     @property
@@ -408,15 +406,3 @@ class ContrastStream:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _make_live(recipe: Recipe, device: Device, threads: int | None) -> Any:
-    if not device.is_gpu:
-        from napari_gpubio.speckle.kernels.contrast import cpu
-
-        return cpu.Live(recipe, RESULTS, threads)
-    from napari_gpubio.speckle.kernels.contrast import gpu
-
-    first = Device("cuda", device.indices[:1])
-    needed = recipe.settings.depth * int(np.prod(recipe.shape)) * recipe.dtype.itemsize
-    return within_memory(lambda: gpu.Live(recipe, first, RESULTS), first, needed, "contrast of such frames")

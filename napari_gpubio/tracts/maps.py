@@ -6,9 +6,10 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.device import Device, choose_device
+from napari_gpubio.core.drivers import Runs
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import apply_affine, checked_affine
-from napari_gpubio.tracts.kernels.traversal.problem import QUANTUM_MM, voxel_grid
+from napari_gpubio.tracts.kernels.traversal.problem import QUANTUM_MM, TraversalProblem, voxel_grid
 from napari_gpubio.tracts.places import check_place
 from napari_gpubio.tracts.tractogram import Tractogram
 
@@ -59,11 +60,9 @@ def density(
         return _ends(fibers, size, matrix)
     values = _values(fibers, number) if kind == "mean" else np.zeros(len(fibers))
     quantum = float(np.abs(values).max(initial=0.0)) / 2.0**_VALUE_BITS or 1.0
-    run = _run(fibers, choose_device(device))
-    try:
-        counts, lengths, sums = run.density(voxel_grid(size, matrix), np.rint(values / quantum).astype(np.int64))
-    finally:
-        run.close()
+    quanta = np.rint(values / quantum).astype(np.int64)
+    with Runs(TraversalProblem(fibers), choose_device(device).first) as runs:
+        counts, lengths, sums = runs.each[0].density(voxel_grid(size, matrix), quanta)
     if kind == "count":
         return np.asarray(counts)
     if kind == "length_mm":
@@ -95,13 +94,3 @@ def _ends(fibers: Tractogram, shape: tuple[int, int, int], affine: Array) -> npt
     voxels = voxels[((voxels >= 0) & (voxels < shape)).all(axis=1)]
     flat = np.ravel_multi_index(tuple(voxels.T), shape)
     return np.bincount(flat, minlength=int(np.prod(shape))).reshape(shape)
-
-
-def _run(fibers: Tractogram, device: Device) -> Any:
-    if not device.is_gpu:
-        from napari_gpubio.tracts.kernels.traversal import cpu
-
-        return cpu.Run(fibers)
-    from napari_gpubio.tracts.kernels.traversal import gpu
-
-    return gpu.Run(fibers, device=Device("cuda", device.indices[:1]))

@@ -1,20 +1,15 @@
 """Fiber tracking on any device: seeds and settings in, a tractogram out."""
 
 import dataclasses
-import itertools
 import threading
-from collections import deque
 from collections.abc import Generator, Iterator, Mapping
-from functools import partial
-from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio import __version__
-from napari_gpubio.core.chunks import advance_in_chunks, advance_in_pieces, within_memory
-from napari_gpubio.core.device import CPU, Device, choose_device
+from napari_gpubio.core.device import Device, choose_device
+from napari_gpubio.core.drivers import Runs, by_workers, how_made
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.memory import Memory
 from napari_gpubio.core.parameters import check_unused
@@ -259,70 +254,43 @@ def chunks_of(
 
     ``most_ahead``: see `advance_in_chunks`.
     """
-    runs = make_runs(problem, device)
-    try:
-        for done in advance_in_chunks(runs, len(problem.launch), stop=stop, first_chunk=512, most_ahead=most_ahead):
-            yield done, _pieces_of(problem, runs)
-    finally:
-        for run in runs:
-            run.close()
+    with _opened(problem, device) as runs:
+        for done in runs.chunks(stop, most_ahead=most_ahead):
+            yield done, _pieces_of(runs)
 
 
 def _chunks_of_workers(problem: FiberProblem, device: str, client: Any) -> Iterator[tuple[int, list[Piece]]]:
     """As `chunks_of`, by the workers of a Dask cluster: blocks of fibers, in their order, so that one is here."""
     total = len(problem.launch)
     size = min(max(-(-total // (_BLOCKS_EACH * max(1, len(client.nthreads())))), _LEAST_BLOCK), _LARGEST_BLOCK)
-    # on every worker, so that it is not lost with one; under a name of its own, since one that was just let go hangs
-    shared = client.scatter(problem, broadcast=True, hash=False)
     blocks = ((start, min(start + size, total)) for start in range(0, total, size))
-    most, done, tasks = MOST_AHEAD * max(1, sum(client.nthreads().values())), 0, deque[Any]()
-    try:
-        while done < total:
-            for block in itertools.islice(blocks, most - len(tasks)):
-                tasks.append(client.submit(_trace_block, shared, block, device, pure=False, retries=5))
-            pieces = tasks[0].result()
-            tasks.popleft().release()  # the worker need not keep it
-            done += sum(piece.launched for piece in pieces)
-            yield done, pieces
-    finally:
-        client.cancel(list(tasks))
+    done = 0
+    for pieces in by_workers(client, _trace_block, problem, blocks, device, most_ahead=MOST_AHEAD):
+        done += sum(piece.launched for piece in pieces)
+        yield done, pieces
 
 
 def _trace_block(problem: FiberProblem, block: tuple[int, int], device: str) -> list[Piece]:
     """Trace a range of fibers on a worker."""
-    runs, pieces = make_runs(problem, choose_device(device)), list[Piece]()
-    try:
-        for _ in advance_in_pieces(runs, [block], first_chunk=512):
-            pieces += _pieces_of(problem, runs)
-    finally:
-        for run in runs:
-            run.close()
-    return pieces
+    with _opened(problem, choose_device(device)) as runs:
+        return [piece for _ in runs.pieces([block]) for piece in _pieces_of(runs)]
 
 
-def _pieces_of(problem: FiberProblem, runs: list[Any]) -> list[Piece]:
+def _opened(problem: FiberProblem, device: Device) -> Runs:
+    """Open the runs of a problem; InvalidInput if a setting has no effect there."""
+    if isinstance(problem.settings, VanAart2011) and not device.is_gpu:
+        check_unused(problem.settings, ("texture",), "a CPU has no texture unit")
+    return Runs(problem, device)
+
+
+def _pieces_of(runs: Runs) -> list[Piece]:
     """What runs have finished since they were last asked."""
-    return [_piece(problem, part) for run in runs for part in run.take()]
+    return [_piece(runs.problem, part) for part in runs.take()]
 
 
 def _in_order(problem: FiberProblem, pieces: list[Piece]) -> Tractogram:
     pieces = pieces or [_piece(problem, no_fibers(problem.launch.directions.both_ways))]
     return Tractogram.join([piece.fibers for piece in sorted(pieces, key=lambda piece: piece.start)])
-
-
-def make_runs(problem: FiberProblem, device: Device) -> list[Any]:
-    """One `Run` of the right backend for each processor."""
-    backend = import_module(f"napari_gpubio.tracts.kernels.{problem.kernels}.{'gpu' if device.is_gpu else 'cpu'}")
-    if not device.is_gpu:
-        if isinstance(problem.settings, VanAart2011):
-            check_unused(problem.settings, ("texture",), "a CPU has no texture unit")
-        return [backend.Run(problem, device=CPU)]
-    each = [Device("cuda", (i,)) for i in device.indices]
-    needed = problem.memory(device).total
-    return [
-        within_memory(partial(backend.Run, problem, device=gpu), gpu, needed, "fiber tracking in this volume")
-        for gpu in each
-    ]
 
 
 def _piece(problem: FiberProblem, part: Partial) -> Piece:
@@ -348,15 +316,6 @@ def _parameters(problem: FiberProblem, device: str, launched: int, seconds: floa
     """Everything needed to do it again, as JSON can hold it (of a target its name)."""
     launch = problem.launch
     target = {} if problem.target is None else {"target": problem.target.name, "only_target": problem.only_target}
-    return {
-        "software": f"napari-gpubio {__version__}",
-        "tracking": plain(problem.settings),
-        "lengths": problem.lengths._asdict(),
-        **target,
-        "directions": plain(launch.directions),
-        "seeds_mm": np.round(launch.points_mm[:1000], 4).tolist(),
-        "seed_count": len(launch.points_mm),
-        "launched": launched,
-        "device": device,
-        "seconds": round(seconds, 4),
-    }
+    what = {"tracking": plain(problem.settings), "lengths": problem.lengths._asdict(), **target}
+    seeds = {"seeds_mm": np.round(launch.points_mm[:1000], 4).tolist(), "seed_count": len(launch.points_mm)}
+    return how_made(device, seconds, **what, directions=plain(launch.directions), **seeds, launched=launched)

@@ -38,13 +38,13 @@ OPTIONS = {
 def check_backends(problem):
     runs = cpu.Run(problem), gpu.Run(problem, device=GPU)
     for run in runs:
-        run.advance(0, problem.bricks)
+        run.advance(0, problem.items)
     (expected, found), (whole, other) = ([run.snapshot() for run in runs], [run.finish() for run in runs])
     np.testing.assert_array_equal(found.sums, expected.sums)
     np.testing.assert_array_equal(found.estimates, expected.estimates)
     np.testing.assert_array_equal(other.values, whole.values)
     np.testing.assert_array_equal(other.noise, whole.noise)
-    assert found.done == expected.done == [(0, problem.bricks)]
+    assert found.done == expected.done == [(0, problem.items)]
     assert np.isfinite(whole.values).all()
     assert (whole.values != problem.values).mean() > 0.5
     return whole
@@ -100,12 +100,12 @@ def test_slabs_have_the_bits_of_the_whole(fake_gpu, monkeypatch, options):
     settings = DenoiseSettings(search_radius=1, **options)
     p = problem_of(steps_and_noise((71, 5, 30), seed=8) / 100, settings)
     run = cpu.Run(p)
-    run.advance(0, p.bricks)
+    run.advance(0, p.items)
     whole = run.finish()
     assert len(list(tally.mixed_slabs(p.shape))) == 1
     monkeypatch.setattr(tally, "MIXED_VOXELS", 1)
     assert len(list(tally.mixed_slabs(p.shape))) == 3
-    for slab in ((0, p.bricks), *((brick, 1) for brick in range(p.bricks))):
+    for slab in ((0, p.items), *((brick, 1) for brick in range(p.items))):
         run.advance(*slab)
         for found, expected in zip(run.finish(), whole, strict=True):
             np.testing.assert_array_equal(found, expected)

@@ -8,14 +8,13 @@ import pytest
 
 from napari_gpubio.core.chunks import advance_in_chunks
 from napari_gpubio.core.device import CPU, Device
+from napari_gpubio.core.drivers import Runs
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.batches import joined
-from napari_gpubio.light.kernels.pairs import cpu
 from napari_gpubio.light.kernels.pairs import store as pairs_store
-from napari_gpubio.light.kernels.pairs.gpu import GroupRun
+from napari_gpubio.light.kernels.pairs.problem import OptodeProblem
 from napari_gpubio.light.kernels.pairs.store import FluenceStore, Rows, TissueVoxels
 from napari_gpubio.light.kernels.voxels import gpu
-from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
 from napari_gpubio.light.model import Medium
 from tests.light.test_photon_backends import PENCIL, scene, settings
 from tests.light.voxel_samples import make_domain
@@ -112,7 +111,7 @@ def test_means_follow_new_fluence(store):
 def test_lack_of_memory_after_tracing_traces_no_photon_twice(fake_gpu):
     """Else groups of an optode would hold photons twice, or be missing."""
     pretended = fake_gpu()
-    problem = VoxelProblem(scene(), PENCIL, settings(240, batches=4))
+    problem = OptodeProblem(scene(), PENCIL, settings(240, batches=4))
 
     def tallies(*, fails):
         kept, calls = {}, []
@@ -125,7 +124,7 @@ def test_lack_of_memory_after_tracing_traces_no_photon_twice(fake_gpu):
             copy[...] = tally
             kept[batch] = copy.get()
 
-        run = GroupRun(problem, keep, device=Device("cuda", (0,)))
+        (run,) = Runs(problem, Device("cuda", (0,)), keep=keep).each
         list(advance_in_chunks([run], 240, first_chunk=100))
         assert len(calls) == 4 + fails
         return kept
@@ -137,10 +136,10 @@ def test_lack_of_memory_after_tracing_traces_no_photon_twice(fake_gpu):
         np.testing.assert_array_equal(found[batch], tally)
 
 
-@pytest.mark.parametrize(("device", "run_of"), [(CPU, cpu.GroupRun), (Device("cuda", (0,)), GroupRun)])
+@pytest.mark.parametrize("device", [CPU, Device("cuda", (0,))])
 @pytest.mark.parametrize("photons", [37, 120, 150, 239])
-def test_an_optode_goes_on_in_the_middle_of_a_group(one_gpu, device, run_of, photons):
-    problem = VoxelProblem(scene(), PENCIL, settings(240, batches=4))
+def test_an_optode_goes_on_in_the_middle_of_a_group(one_gpu, device, photons):
+    problem = OptodeProblem(scene(), PENCIL, settings(240, batches=4))
 
     def tallies(*, begun):
         kept = {}
@@ -148,14 +147,14 @@ def test_an_optode_goes_on_in_the_middle_of_a_group(one_gpu, device, run_of, pho
         def keep(batch, tally):
             kept[batch] = np.array(tally.get() if hasattr(tally, "get") else tally)
 
-        run = run_of(problem, keep, device=device)
+        (run,) = Runs(problem, device, keep=keep).each
         for piece in joined([problem.batch_range(batch) for batch in range(4)], run.span):
             ends = [*range(piece[0], piece[1], 40), piece[1]]
             for start, stop in pairwise(sorted({*ends, photons} if piece[0] <= photons <= piece[1] else ends)):
                 run.advance(start, stop - start)
                 if begun and stop == photons:
                     path = run.open_path()
-                    run = run_of(problem, keep, device=device)
+                    (run,) = Runs(problem, device, keep=keep).each
                     run.go_on(photons, path)
         return kept, path if begun else None
 
@@ -168,8 +167,8 @@ def test_an_optode_goes_on_in_the_middle_of_a_group(one_gpu, device, run_of, pho
 
 def test_tallies_that_32_bits_cannot_count_are_refused(fake_gpu, monkeypatch):
     fake_gpu()
-    problem = VoxelProblem(scene(), PENCIL, settings(240, batches=4))
-    make = functools.partial(GroupRun, problem, print, device=Device("cuda", (0,)))
+    problem = OptodeProblem(scene(), PENCIL, settings(240, batches=4))
+    make = functools.partial(Runs, problem, Device("cuda", (0,)), keep=print)
     make()
     monkeypatch.setattr(gpu, "_MOST_PLACES", 3 * problem.tally_size)
     with pytest.raises(InvalidInput, match="more than a GPU run can count"):

@@ -5,8 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 
+from napari_gpubio.core import memory
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.light import batches
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.io.results import load_result, save_result
 from napari_gpubio.light.kernels.voxels.patterns import sharing, start_density
@@ -234,7 +234,7 @@ def test_other_bad_input():
 
 def test_too_many_patterns_for_the_memory_are_refused(monkeypatch):
     many = np.random.default_rng(1).random((300, 2, 2))
-    monkeypatch.setattr(batches, "free_memory_bytes", lambda device: 20 * 2**20)
+    monkeypatch.setattr(memory, "free_memory_bytes", lambda device: 20 * 2**20)
     with pytest.raises(InvalidInput, match=r"needs about .* take fewer patterns"):
         shared(many, photons=10)
     assert len(many) <= MOST_PATTERNS

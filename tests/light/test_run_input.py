@@ -5,8 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 
+from napari_gpubio.core import memory
 from napari_gpubio.core.errors import GpuUnavailable, InvalidInput
-from napari_gpubio.light import batches as work
 from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.run import check_source, needed_memory_mb, simulate, simulate_steps
 from napari_gpubio.light.settings import LightSettings
@@ -117,8 +117,8 @@ def test_what_a_run_needs_is_what_it_takes(fake_gpu, few_builds):
 
 
 def test_too_little_memory_is_reported_before_the_start(monkeypatch):
-    monkeypatch.setattr(work, "free_memory_bytes", lambda device: 20_000)
+    monkeypatch.setattr(memory, "free_memory_bytes", lambda device: 20_000)
     with pytest.raises(InvalidInput, match=r"needs about \d+ MB and 0 MB are free; take fewer time gates"):
         next(simulate_steps(DOMAIN, SOURCE, SETTINGS, device="cpu"))
-    monkeypatch.setattr(work, "free_memory_bytes", lambda device: 100_000)
+    monkeypatch.setattr(memory, "free_memory_bytes", lambda device: 100_000)
     assert simulate(DOMAIN, SOURCE, SETTINGS, device="cpu").complete  # just enough

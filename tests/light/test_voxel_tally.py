@@ -50,7 +50,7 @@ def test_parts_of_a_batch_make_the_whole_batch():
         for i in order:
             other = VoxelTally.empty(p)
             other.open[1] = pieces[i]
-            whole.add(other, p)
+            whole.merge(other, p)
         assert (list(whole.batches), whole.open) == ([1], {})
         together.append(whole)
     expected = sum(piece.path for piece in pieces)
@@ -69,7 +69,7 @@ def test_copies_do_not_change_with_the_original():
     other = VoxelTally.empty(p)
     other.open[0] = random_open(p, [(5, 25)], 2)
     other.detected = detected_photons(p, [3, 9])
-    part.add(other, p)
+    part.merge(other, p)
     assert (list(part.batches), part.open, len(part.detected.photons)) == ([0], {}, 2)
     assert (copy.batches, copy.open[0].done, len(copy.detected.photons)) == ({}, [(0, 5)], 0)
     assert not copy.sums.any()
@@ -81,7 +81,7 @@ def test_sums_of_squares_carry():
     for batch, (part, words) in enumerate(zip(parts, ([2**64 - 1, 5], [2**63, 7]), strict=True)):
         part.squares[3] = words
         part.batches[batch] = np.zeros(ENERGY_PARTS + p.media_rows, np.uint64)
-    parts[0].add(parts[1], p)
+    parts[0].merge(parts[1], p)
     assert parts[0].squares[3].tolist() == [2**63 - 1, 13]
 
 
@@ -128,7 +128,7 @@ def batches_of(p, sizes, seed=1):
         tally = (size * random.normal(1e6, 1e4, p.tally_size)).astype(np.uint64)
         other = VoxelTally.empty(p)
         other.open[batch] = OpenBatch([(start, start + size)], tally, np.zeros(ENERGY_PARTS, np.uint64))
-        part.add(other, p)
+        part.merge(other, p)
         tallies.append(tally.reshape(p.halves, p.gates, *p.padded)[:, :, 1:-1, 1:-1, 1:-1].astype(float))
     return part, np.array(tallies)
 
@@ -171,7 +171,7 @@ def test_a_voxel_that_only_the_last_photons_reached_has_an_error():
         if batch in (20, 64):
             tally[inside[1, 2, 3] if batch == 64 else inside[2, 1, 0]] = 10**6
         other.open[batch] = OpenBatch([p.batch_range(batch)], tally, np.zeros(ENERGY_PARTS, np.uint64))
-        part.add(other, p)
+        part.merge(other, p)
     result = assemble(p, part, {})
     for place in ((1, 2, 3), (2, 1, 0)):
         assert result.fluence_error[place] == pytest.approx(result.fluence[place], rel=0.02)
@@ -221,9 +221,9 @@ def test_none_takes_over_what_is_added_first():
         for part in (whole, written):
             other = VoxelTally.none(p) if part is whole else VoxelTally.empty(p)
             other.open[batch] = random_open(p, [p.batch_range(batch)], batch)
-            part.add(other, p)
+            part.merge(other, p)
     for part in (whole, written):
-        part.add(VoxelTally.none(p), p)
+        part.merge(VoxelTally.none(p), p)
     np.testing.assert_array_equal(whole.sums, written.sums)
     np.testing.assert_array_equal(whole.squares, written.squares)
     assert whole.sums.any()

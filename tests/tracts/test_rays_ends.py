@@ -7,11 +7,11 @@ import pytest
 from scipy import ndimage
 
 from napari_gpubio.core.device import choose_device, to_host
+from napari_gpubio.core.drivers import open_run
 from napari_gpubio.tracts import Cone, Principal, StopReason, track
 from napari_gpubio.tracts.checks import EXACT, SEED_SCHEME
 from napari_gpubio.tracts.kernels.rays.problem import RayProblem, continued
 from napari_gpubio.tracts.phantom.closed_forms import adaptive_ring, half_space, pull_back, ring
-from napari_gpubio.tracts.run import make_runs
 from napari_gpubio.tracts.seeds import Launch
 from napari_gpubio.tracts.settings import EuDX, VanAart2011
 from tests.tracts.ray_samples import (
@@ -113,7 +113,7 @@ def test_a_ray_that_cannot_start_is_invalid_and_harms_no_other(settings, device)
     axes = [(1, 0, 0), (1, 0, 0), (1, 0, 0) if isinstance(settings, EuDX) else (0, 0, 0)]
     limited = changed(settings, max_length_mm=5, min_length_mm=0)
     problem = RayProblem(rod(), Launch(np.array(points, float), np.array(axes, float), FORWARDS), limited)
-    (run,) = make_runs(problem, choose_device(device))
+    run = open_run(problem, choose_device(device))
     rays, output = run.allocate(problem.rays(0, 3))
     run.launch(rays, output)
     reasons = to_host(output.reasons) if device != "cpu" else output.reasons

@@ -61,7 +61,7 @@ def bit(words, n):
 @pytest.fixture(scope="module")
 def found():
     """Places and answers of each group of regions, by the CPU."""
-    run = cpu.Run(walks())
+    run = cpu.Run(problem.TraversalProblem(walks()))
     return [(group.places, run.words(group)) for group in problem.groups(regions())]
 
 
@@ -89,7 +89,10 @@ def test_ends_lie_where_the_first_and_last_points_do(found):
 def test_coarse_fibers_pass_what_fine_ones_do(found):
     """Every third point of a straight fiber: the same voxels, by walks instead of neighbors."""
     line = np.linspace([10.0, -8, 5], [40, 18, 30], 61)
-    runs = [cpu.Run(Tractogram(points=p, offsets=[0, len(p)], affine=AFFINE, shape=SHAPE)) for p in (line, line[::20])]
+    runs = [
+        cpu.Run(problem.TraversalProblem(Tractogram(points=p, offsets=[0, len(p)], affine=AFFINE, shape=SHAPE)))
+        for p in (line, line[::20])
+    ]
     for group in problem.groups(regions()):
         fine, coarse = (run.words(group).passed[0] for run in runs)
         assert fine == coarse
@@ -98,7 +101,7 @@ def test_coarse_fibers_pass_what_fine_ones_do(found):
 
 @pytest.mark.parametrize("solid", SOLIDS, ids=lambda solid: solid.name)
 def test_fibers_pass_spheres_and_boxes(solid):
-    answers = cpu.Run(walks()).solid(*problem.solid_of(solid))
+    answers = cpu.Run(problem.TraversalProblem(walks())).solid(*problem.solid_of(solid))
     expected = np.array([bool(solid.contains(p).any()) for p in sampled(walks())])
     passed = answers.passed.astype(bool)
     assert expected.sum() > 10
@@ -112,7 +115,7 @@ def test_fibers_pass_spheres_and_boxes(solid):
 def test_density_counts_each_fiber_once_in_a_voxel_and_all_of_its_length():
     fibers, grid = walks(), problem.voxel_grid(SHAPE, AFFINE)
     values = np.arange(len(fibers)) - 7
-    counts, lengths, sums = cpu.Run(fibers).density(grid, values)
+    counts, lengths, sums = cpu.Run(problem.TraversalProblem(fibers)).density(grid, values)
     expected, inverse = np.zeros((2, *SHAPE), int), np.linalg.inv(AFFINE)
     for n, points in enumerate(sampled(fibers)):
         voxels = np.unique(np.floor(points @ inverse[:3, :3].T + inverse[:3, 3] + 0.5).astype(int), axis=0)
@@ -130,7 +133,9 @@ def test_lengths_add_up_to_those_of_the_fibers():
     fibers = walks()
     far = np.eye(4) * 4.0
     far[:3, 3], far[3, 3] = -200.0, 1.0
-    _, lengths, _ = cpu.Run(fibers).density(problem.voxel_grid((110, 110, 110), far), np.ones(len(fibers), np.int64))
+    _, lengths, _ = cpu.Run(problem.TraversalProblem(fibers)).density(
+        problem.voxel_grid((110, 110, 110), far), np.ones(len(fibers), np.int64)
+    )
     assert lengths.sum() * problem.QUANTUM_MM == pytest.approx(fibers.lengths_mm().sum(), rel=1e-6)
 
 
@@ -148,12 +153,18 @@ def check_backends(here, there):
 
 def test_cuda_has_the_bits_of_the_cpu(fake_gpu):
     fake_gpu()
-    check_backends(cpu.Run(walks()), gpu.Run(walks(), device=Device("cuda", (0,))))
+    check_backends(
+        cpu.Run(problem.TraversalProblem(walks())),
+        gpu.Run(problem.TraversalProblem(walks()), device=Device("cuda", (0,))),
+    )
 
 
 @pytest.mark.gpu
 def test_a_gpu_has_the_bits_of_the_cpu(monkeypatch):
-    here, there = cpu.Run(walks(4000), device=CPU), gpu.Run(walks(4000), device=Device("cuda", (0,)))
+    here, there = (
+        cpu.Run(problem.TraversalProblem(walks(4000)), device=CPU),
+        gpu.Run(problem.TraversalProblem(walks(4000)), device=Device("cuda", (0,))),
+    )
     check_backends(here, there)
     grid, values = problem.voxel_grid(SHAPE, AFFINE), np.arange(len(walks(4000))) - 100
     check_same(here.density(grid, values), there.density(grid, values))

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.chunks import within_memory
-from napari_gpubio.core.device import CPU, Device, choose_device
+from napari_gpubio.core.device import Device, choose_device
+from napari_gpubio.core.drivers import Runs
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.slabs import in_slabs
 from napari_gpubio.core.steps import Step, driven
@@ -221,10 +221,9 @@ class _Gates:
             guide=self._guide,
             tissues=self._tissues,
         )
-        run = _open(problem, device)
-        keep = functools.partial(self._keep, run, where)
-        preview = functools.partial(self._preview, run, where)
-        return OpenVolume([run], len(problem.candidates), 1, keep, preview)
+        runs = Runs(problem, device.first)
+        (run,) = runs.each
+        return OpenVolume(runs, functools.partial(self._keep, run, where), functools.partial(self._preview, run, where))
 
     def _preview(self, run: Any, where: Any) -> Array:
         """All gates as they are now."""
@@ -244,17 +243,3 @@ class _Gates:
         for kept, new in zip(self._so_far(), found, strict=True):
             np.copyto(kept[where], new, where=True if self._mask is None else self._mask)
         return ()
-
-
-def _open(problem: FluenceProblem, device: Device) -> Any:
-    """A `Run` of the right backend."""
-    if not device.is_gpu:
-        from napari_gpubio.denoise.kernels.fluence import cpu
-
-        return cpu.Run(problem, device=CPU)
-    from napari_gpubio.denoise.kernels.fluence import gpu
-
-    only = Device("cuda", device.indices[:1])
-    return within_memory(
-        functools.partial(gpu.Run, problem, device=only), only, problem.resident_bytes, "denoising this fluence"
-    )

@@ -3,30 +3,30 @@
 import functools
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
-from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.chunks import advance_in_pieces, within_memory
-from napari_gpubio.core.device import CPU, Device, free_gpu_pool, free_memory_bytes
+from napari_gpubio.core.chunks import within_memory
+from napari_gpubio.core.device import Device, free_gpu_pool, free_memory_bytes
+from napari_gpubio.core.drivers import Runs, backend
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import fingerprint
 from napari_gpubio.core.keeping import Inputs, inputs_of
 from napari_gpubio.core.numbers import memory_text, position_text
-from napari_gpubio.light.batches import FIRST_CHUNK, joined
+from napari_gpubio.light.batches import joined
 from napari_gpubio.light.forward.model import Head
 from napari_gpubio.light.forward.place import Placement
 from napari_gpubio.light.forward.products import Products, wavelength_model
 from napari_gpubio.light.forward.result import WavelengthModel
 from napari_gpubio.light.forward.settings import ForwardSettings, Optode
 from napari_gpubio.light.jacobians.reciprocity import Shell, shells_around
+from napari_gpubio.light.kernels.pairs.problem import OptodeProblem
 from napari_gpubio.light.kernels.pairs.store import FluenceStore, TissueVoxels
-from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
 from napari_gpubio.light.model import OUTSIDE, Domain, Medium
 from napari_gpubio.light.run import check_source
 from napari_gpubio.light.sources import Source, Vector
@@ -34,7 +34,6 @@ from napari_gpubio.light.surface import above_surface, label_at
 
 Array = npt.NDArray[Any]
 _WAIT_SECONDS = 0.1  # between looks at the photons that are done
-_ONE_LAUNCH = 1 << 24  # photons of a GPU's first chunk: an optode takes a fraction of a second
 _INWARD_MM = 1e-6
 _NOTE_SECONDS = 1.0  # between notes of how far an optode is, for a file
 
@@ -119,17 +118,6 @@ class Work:
     wanted: tuple[int, ...]  # labels of the columns
     mask: Array | None
 
-    @functools.cached_property
-    def backend(self) -> ModuleType:
-        """The module of the device."""
-        if self.device.is_gpu:
-            from napari_gpubio.light.kernels.pairs import gpu
-
-            return gpu
-        from napari_gpubio.light.kernels.pairs import cpu
-
-        return cpu
-
     @property
     def photons(self) -> int:
         """Photons of an optode."""
@@ -187,18 +175,17 @@ class Work:
             self._put_what_was_read(state, first.tally_size)
         waiting = [optode for optode in self.optodes if optode not in state.store.done]
         ready = self.photons * (len(self.optodes) - len(waiting))
-        devices = [Device("cuda", (index,)) for index in self.device.indices] if self.device.is_gpu else [CPU]
         photons = {optode: state.begun.get(optode, _NOTHING).photons for optode in waiting}
         halt = threading.Event()
         busy: dict[Future[None], Device] = {}
-        with ThreadPoolExecutor(len(devices) + 1, thread_name_prefix="napari-gpubio") as pool:
+        with ThreadPoolExecutor(len(self.device.each) + 1, thread_name_prefix="napari-gpubio") as pool:
             shells = pool.submit(self._find_shells, domain, state.shells, halt)
             try:
                 while waiting or busy:
                     if self.stop is not None and self.stop.is_set():
                         waiting.clear()
                         halt.set()
-                    free = [one for one in devices if one not in busy.values()]
+                    free = [one for one in self.device.each if one not in busy.values()]
                     for one in free[: len(waiting)]:
                         optode = waiting.pop(0)
                         task = pool.submit(
@@ -214,11 +201,11 @@ class Work:
             finally:
                 halt.set()  # so that no worker goes on for a caller that is gone
 
-    def _new_store(self, problem: VoxelProblem) -> FluenceStore:
+    def _new_store(self, problem: OptodeProblem) -> FluenceStore:
         """An empty store, once it is sure that everything fits."""
         rows, groups = len(self.placement.probe.names), self.settings.groups
         size = FluenceStore.bytes_of(len(self.voxels), rows, groups)
-        needed = size + self.backend.run_bytes(problem)
+        needed = size + problem.needed_bytes(self.device, **problem.options(self.device))
         free_gpu_pool(self.device)
         if needed > (free := free_memory_bytes(self.device)):
             raise InvalidInput(
@@ -226,8 +213,9 @@ class Work:
                 f"{memory_text(needed)} and {memory_text(free)} are free on {self.device}; take larger voxels, fewer "
                 "groups, or parts of the probe one after another"
             )
-        make = functools.partial(self.backend.store, self.voxels, rows, groups, self.device)
-        return self._made(make, self.device, size, "the fluence of all optodes")
+        make = backend("napari_gpubio.light.kernels.pairs", self.device).store
+        open_store = functools.partial(make, self.voxels, rows, groups, self.device)
+        return within_memory(open_store, self.device, size, "the fluence of all optodes")
 
     def _put_what_was_read(self, state: State, tally_size: int) -> None:
         """Put into a new store what a file has of an earlier run; InvalidInput if it does not fit."""
@@ -253,22 +241,18 @@ class Work:
                     store.done.add(optode)
                     state.begun.pop(optode, None)
 
-    @staticmethod
-    def _made(make: Callable[[], Any], device: Device, needed: int, what: str) -> Any:
-        return within_memory(make, device, needed, what) if device.is_gpu else make()
-
-    def _problem(self, domain: Domain, optode: int, like: VoxelProblem | None) -> VoxelProblem:
+    def _problem(self, domain: Domain, optode: int, like: OptodeProblem | None) -> OptodeProblem:
         """The simulation of an optode; ``like`` is another one in the same domain, whose grid it shares."""
         source = self.source(domain, optode)
         check_source(domain, source)
-        problem = VoxelProblem(domain, source, self.settings.light(self.device.kind, optode))
+        problem = OptodeProblem(domain, source, self.settings.light(self.device.kind, optode))
         if like is not None:
             vars(problem).update({name: getattr(like, name) for name in ("rows", "media", "mua", "mus")})
         return problem
 
     def _trace(
         self,
-        problem: VoxelProblem,
+        problem: OptodeProblem,
         optode: int,
         state: State,
         device: Device,
@@ -282,15 +266,13 @@ class Work:
         def keep(group: int, tally: Any) -> None:
             store.put(optode, group, tally, quantum)
 
-        make = functools.partial(self.backend.GroupRun, problem, keep, device=device)
-        run = self._made(make, device, self.backend.run_bytes(problem), "light transport in this volume")
-        first_chunk = _ONE_LAUNCH if device.is_gpu else FIRST_CHUNK[device.kind]
-        try:
+        with Runs(problem, device, keep=keep) as runs:
+            (run,) = runs.each
             run.go_on(*begun)
             ranges = [problem.batch_range(batch) for batch in range(problem.batch_count)]
             rest = [(max(start, begun.photons), stop) for start, stop in ranges if stop > begun.photons]
             noted = time.monotonic()
-            for traced in advance_in_pieces([run], joined(rest, run.span), stop=halt, first_chunk=first_chunk):
+            for traced in runs.pieces(joined(rest, run.span), halt):
                 photons[optode] = begun.photons + traced
                 if time.monotonic() - noted > _NOTE_SECONDS:
                     state.begun[optode] = Begun(photons[optode], run.open_path())
@@ -300,8 +282,6 @@ class Work:
                 state.begun.pop(optode, None)
             else:
                 state.begun[optode] = Begun(photons[optode], run.open_path())
-        finally:
-            run.close()
 
     # -- products -----------------------------------------------------------------------------------------------------
 

@@ -19,7 +19,6 @@ Standard errors come from 16 independent groups of photons, those whose numbers 
 """
 
 import dataclasses
-import functools
 import threading
 from collections.abc import Generator, Sequence
 from typing import Any
@@ -27,14 +26,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio import __version__
-from napari_gpubio.core.chunks import advance_in_pieces, within_memory
 from napari_gpubio.core.device import CPU, Device, choose_device
+from napari_gpubio.core.drivers import Runs, how_made
 from napari_gpubio.core.errors import GpuUnavailable, InvalidInput
-from napari_gpubio.core.memory import Memory
+from napari_gpubio.core.memory import Memory, fuller
 from napari_gpubio.core.steps import Step, driven
 from napari_gpubio.core.timing import RunClock
-from napari_gpubio.light.batches import FIRST_CHUNK, check_memory
 from napari_gpubio.light.detectors import DetectedPhotons, detector_names
 from napari_gpubio.light.jacobians.assembly import assembled
 from napari_gpubio.light.jacobians.model import COEFFICIENTS, Jacobians
@@ -108,24 +105,26 @@ def replay_steps(
     problem, launched, notes = _problem(
         result, of, mean_time=mean_time, gates_ns=gates_ns, frequency_mhz=frequency_mhz, detectors=detectors
     )
-    on_host = problem.memory(len(of), is_traced=not chosen.is_gpu)
-    check_memory(on_host.total, CPU, "take fewer detectors, gates or coefficients, or larger voxels")
+    on_host = fuller(problem.memory_of_jacobians(len(of)), *(() if chosen.is_gpu else (problem.memory(CPU),)))
+    on_host.check("the simulation", "take fewer detectors, gates or coefficients, or larger voxels")
     done: dict[int, DetectorPart] = {}
-    for count in _traced(problem, chosen, done, stop):
-        yield Step(count, len(problem.arrivals), "photons traced again")
-    parameters = {
-        "software": f"napari-gpubio {__version__}",
-        "method": "replay",
-        "of": list(of),
-        "mean_time": mean_time,
-        "gates_ns": None if gates_ns is None else [float(edge) for edge in gates_ns],
-        "frequency_mhz": frequency_mhz,
-        "photons_launched": launched,
-        "photons_detected": len(problem.arrivals),
-        "settings": dataclasses.asdict(result.settings),
-        "device": chosen.describe(),
-        "seconds": round(clock.seconds, 4),
-    }
+    with Runs(problem, chosen) as runs:
+        lines = map(problem.arrivals.of, range(problem.arrivals.detectors))
+        for count in runs.pieces([(one.start, one.stop) for one in lines], stop):
+            done |= dict(runs.take())
+            yield Step(count, problem.items, "photons traced again")
+    parameters = how_made(
+        chosen,
+        clock.seconds,
+        method="replay",
+        of=list(of),
+        mean_time=mean_time,
+        gates_ns=None if gates_ns is None else [float(edge) for edge in gates_ns],
+        frequency_mhz=frequency_mhz,
+        photons_launched=launched,
+        photons_detected=problem.items,
+        settings=dataclasses.asdict(result.settings),
+    )
     return assembled(result, problem, done, tuple(of), notes, parameters)
 
 
@@ -149,7 +148,8 @@ def replay_memory(
     problem, _, _ = _problem(
         result, of, mean_time=mean_time, gates_ns=gates_ns, frequency_mhz=frequency_mhz, detectors=detectors
     )
-    return problem.gpu_memory if device_for(result, device).is_gpu else problem.memory(len(of))
+    traced = problem.memory(chosen := device_for(result, device))
+    return traced if chosen.is_gpu else fuller(problem.memory_of_jacobians(len(of)), traced)
 
 
 def _problem(
@@ -180,39 +180,6 @@ def _problem(
         by_mus="mus" in of or "musp" in of,
     )
     return problem, launched, notes
-
-
-def _traced(
-    problem: ReplayProblem, device: Device, done: dict[int, DetectorPart], stop: threading.Event | None
-) -> Generator[int, None, None]:
-    """Trace all photons; detectors that are finished are added to ``done``."""
-    runs = _make_runs(problem, device)
-    pieces = [(lines.start, lines.stop) for lines in map(problem.arrivals.of, range(problem.arrivals.detectors))]
-    try:
-        for count in advance_in_pieces(runs, pieces, stop=stop, first_chunk=FIRST_CHUNK[device.kind]):
-            for run in runs:
-                done.update(run.take())
-            yield count
-        for run in runs:
-            done.update(run.take())
-    finally:
-        for run in runs:
-            run.close()
-
-
-def _make_runs(problem: ReplayProblem, device: Device) -> list[Any]:
-    if not device.is_gpu:
-        from napari_gpubio.light.kernels.replay import cpu
-
-        return [cpu.Run(problem, device=CPU)]
-    from napari_gpubio.light.kernels.replay import gpu
-
-    return [
-        within_memory(
-            functools.partial(gpu.Run, problem, device=one), one, problem.resident_bytes, "the replay of photons"
-        )
-        for one in (Device("cuda", (index,)) for index in device.indices)
-    ]
 
 
 # -- what is traced ---------------------------------------------------------------------------------------------------

@@ -1,7 +1,6 @@
 """Photons through planar layers: from layers and settings to MCML's quantities with their standard errors."""
 
 import dataclasses
-import functools
 import threading
 from collections.abc import Callable, Generator, Mapping
 from typing import Any
@@ -9,12 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.chunks import within_memory
-from napari_gpubio.core.device import CPU, Device, choose_device
+from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.memory import Memory
 from napari_gpubio.core.steps import Step, driven
-from napari_gpubio.core.timing import compiling
-from napari_gpubio.light.batches import Backend, check_memory, error_of_squares, photon_steps, resumed
+from napari_gpubio.light.batches import error_of_squares, photon_steps, resumed
 from napari_gpubio.light.estimates import Estimate, Estimates
 from napari_gpubio.light.kernels.layers.problem import SCALE, LayeredProblem
 from napari_gpubio.light.kernels.layers.tally import LayerTally
@@ -66,11 +63,11 @@ def simulate_steps(
     problem = resumed(LayeredProblem(medium, settings or LayeredSettings()), resume, LayerTally)
     if client is None:
         chosen = choose_device(device)
-        check_memory(_memory_of(problem, chosen).total, chosen, "take fewer bins or batches")
-    backend = Backend(make_runs=make_runs, assemble=assemble, empty=LayerTally.empty)
-    described = {"medium": _medium_as_json(problem.medium)}
+        if not chosen.is_gpu:
+            problem.memory(chosen).check("the simulation", "take fewer bins or batches")
+    nothing, how = LayerTally.empty(problem), {"medium": _medium_as_json(problem.medium)}
     return (
-        yield from photon_steps(backend, problem, described, device=device, resume=resume, client=client, stop=stop)
+        yield from photon_steps(problem, nothing, assemble, how, device=device, resume=resume, client=client, stop=stop)
     )
 
 
@@ -90,17 +87,7 @@ def needed_memory(
     >>> memory.tallies > 16 * 8 * 100 * 100  # of each batch
     True
     """
-    return _memory_of(LayeredProblem(medium, settings or LayeredSettings()), choose_device(device))
-
-
-def _memory_of(problem: LayeredProblem, device: Device) -> Memory:
-    if device.is_gpu:
-        from napari_gpubio.light.kernels.layers.gpu import memory_of
-
-        return memory_of(problem, device)
-    from napari_gpubio.core.jit import thread_count
-
-    return problem.memory(thread_count())
+    return LayeredProblem(medium, settings or LayeredSettings()).memory(choose_device(device))
 
 
 def _medium_as_json(medium: LayeredMedium) -> dict[str, Any]:
@@ -109,23 +96,6 @@ def _medium_as_json(medium: LayeredMedium) -> dict[str, Any]:
     for row, layer in zip(described["layers"], medium.layers, strict=True):
         row["thickness_mm"] = None if layer.is_endless else layer.thickness_mm
     return described
-
-
-def make_runs(problem: LayeredProblem, device: Device) -> list[Any]:
-    """One `Run` of the right backend for each processor."""
-    if not device.is_gpu:
-        with compiling():
-            from napari_gpubio.light.kernels.layers import cpu
-
-        return [cpu.Run(problem, device=CPU)]
-    from napari_gpubio.light.kernels.layers import gpu
-
-    def opened(index: int) -> Any:
-        one = Device("cuda", (index,))
-        make = functools.partial(gpu.Run, problem, device=one, sharers=len(device.indices))
-        return within_memory(make, one, problem.gpu_bytes, "light transport in these layers")
-
-    return [opened(index) for index in device.indices]
 
 
 Floats = npt.NDArray[np.float64]

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.chunks import within_memory
 from napari_gpubio.core.device import Device, choose_device
+from napari_gpubio.core.drivers import open_run
 from napari_gpubio.core.space import apply_affine
 from napari_gpubio.core.steps import Step, drive, driven
 from napari_gpubio.tracts.dissection.conditions import Answer, Condition
 from napari_gpubio.tracts.io.blocks import Source, blocks_of
-from napari_gpubio.tracts.kernels.traversal.problem import LARGEST, groups, solid_of
+from napari_gpubio.tracts.kernels.traversal.problem import LARGEST, TraversalProblem, groups, solid_of
 from napari_gpubio.tracts.places import check_place
 from napari_gpubio.tracts.regions import AnyRegion, Box, Region, Sphere
 from napari_gpubio.tracts.tractogram import Tractogram
@@ -113,14 +113,7 @@ class Dissector:
 
     @cached_property
     def _run(self) -> Any:
-        if not self._device.is_gpu:
-            from napari_gpubio.tracts.kernels.traversal import cpu
-
-            return cpu.Run(self.fibers)
-        from napari_gpubio.tracts.kernels.traversal import gpu
-
-        one, needed = Device("cuda", self._device.indices[:1]), self.fibers.points.nbytes + self.fibers.offsets.nbytes
-        return within_memory(lambda: gpu.Run(self.fibers, device=one), one, needed, "the dissection of these fibers")
+        return open_run(TraversalProblem(self.fibers), self._device.first)
 
     def select(self, condition: Condition) -> npt.NDArray[np.bool_]:
         """Return which fibers fit a condition, shape (F,)."""

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio import __version__
 from napari_gpubio.core.device import CPU, Device, choose_device
+from napari_gpubio.core.drivers import Runs, how_made, open_run
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.memory import Memory
 from napari_gpubio.core.settings import plain
@@ -17,7 +17,7 @@ from napari_gpubio.core.steps import Step, driven
 from napari_gpubio.core.timing import RunClock
 from napari_gpubio.tracts.fods.harmonics import half_sphere, harmonics, lmax_of, orders
 from napari_gpubio.tracts.fods.response import Response
-from napari_gpubio.tracts.fods.rows import deconvolved_rows, fill_rows
+from napari_gpubio.tracts.fods.rows import deconvolved_rows
 from napari_gpubio.tracts.fods.settings import CsdSettings, HighestFa, PeakSettings, Tournier
 from napari_gpubio.tracts.kernels.csd.problem import csd_problem, largest_lmax
 from napari_gpubio.tracts.kernels.multitissue.problem import constrained_problem
@@ -95,14 +95,8 @@ def estimate_response_steps(
         response, rounds = yield from search.from_peaks(settings.iterations, stop)
     else:
         response, rounds = yield from search.from_anisotropy(stop)
-    parameters = {
-        "software": f"napari-gpubio {__version__}",
-        "response": plain(settings),
-        "voxels": search.chosen_voxels.tolist(),
-        "rounds": rounds,
-        "device": chosen.describe(),
-        "seconds": round(clock.seconds, 4),
-    }
+    what = {"response": plain(settings), "voxels": search.chosen_voxels.tolist(), "rounds": rounds}
+    parameters = how_made(chosen, clock.seconds, **what)
     complete = stop is None or not stop.is_set()
     return Response(coefficients=response[np.newaxis], bvals=(bval,), parameters=parameters, complete=complete)
 
@@ -245,10 +239,11 @@ class SingleFibers:
         """How dominant the largest peak of each voxel is, and its direction."""
         message = "looking for single fibers"
         csd = csd_problem(self._signals[which], self._directions, response, CsdSettings(lmax=lmax))
-        fods, _, _ = yield from deconvolved_rows("csd", csd, self._device, stop, message)
+        fods, _, _ = yield from deconvolved_rows(csd, self._device, stop, message)
         problem = PeakProblem(coefficients=np.nan_to_num(fods), settings=PeakSettings(most=2, least_fraction=0.0))
         peaks, counts = np.zeros((len(which), 2, 4)), np.zeros(len(which), np.uint8)
-        yield from fill_rows("peaks", problem, self._device, message, stop, out=peaks, counts=counts)
+        with Runs(problem, self._device, out=peaks, counts=counts) as runs:
+            yield from runs.steps(message, stop)
         first = np.where(counts > 0, peaks[:, 0, 3], 0.0)
         second = np.where(counts > 1, peaks[:, 1, 3], 0.0)
         merit = np.sqrt(first / self._bright[which]) * (1.0 - second / np.maximum(first, 1e-30)) ** 2
@@ -316,8 +311,7 @@ def fit_zonal(signals: Array, directions: Array, axes: Array, lmax: int) -> Floa
     constraints = np.concatenate([steps[:1], np.diff(steps, axis=0)])
     problem = constrained_problem((values / scale)[np.newaxis], design, constraints, ridge=_CONSTRAINED)
     out, took = np.zeros((1, design.shape[1])), np.zeros(1, np.uint16)
-    for _ in fill_rows("multitissue", problem, CPU, "fitting the response", out=out, took=took):
-        pass
+    open_run(problem, CPU, out=out, took=took).advance(0, 1)
     return np.asarray(out[0] * scale)
 
 

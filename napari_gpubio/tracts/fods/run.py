@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio import __version__
 from napari_gpubio.core.device import CPU, Device, choose_device
+from napari_gpubio.core.drivers import how_made
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.memory import Memory, fuller
 from napari_gpubio.core.rows import finite_rows
@@ -108,13 +108,8 @@ def deconvolve_steps(
             f"{coefficient_count(settings.order)} coefficients from {directions} directions (super-resolution): "
             "the condition that amplitudes are positive decides about the finest detail"
         )
-    parameters = {
-        "software": f"napari-gpubio {__version__}",
-        "deconvolution": plain_fields(settings),
-        "responses": [{"bvals": list(r.bvals), "coefficients": r.coefficients.tolist()} for r in tissues],
-        "device": chosen.describe(),
-        "seconds": round(clock.seconds, 4),
-    }
+    told = [{"bvals": list(r.bvals), "coefficients": r.coefficients.tolist()} for r in tissues]
+    parameters = how_made(chosen, clock.seconds, deconvolution=plain_fields(settings), responses=told)
     field = _field(scan, inside, fods, coefficient_count(settings.order), tissues, notes)
     return dataclasses.replace(field, parameters=parameters, complete=done == len(fods))
 
@@ -271,8 +266,7 @@ def _solved(
     if skipped:
         notes.append(f"{skipped} voxels of the mask without a usable signal (zero or not finite) were left out")
     problem = _problem_of(scan, signals, volumes, tissues, settings)
-    kernels = "csd" if isinstance(problem, CsdProblem) else "multitissue"
-    rows, took, done = yield from deconvolved_rows(kernels, problem, device, stop)
+    rows, took, done = yield from deconvolved_rows(problem, device, stop)
     if isinstance(settings, CsdSettings) and (unsettled := np.count_nonzero(took[:done] >= settings.iterations)):
         notes.append(
             f"{unsettled} voxels did not settle within {settings.iterations} iterations, and were left as they were "
@@ -400,13 +394,7 @@ def find_peaks_steps(
         affine=fods.affine,
         path=fods.path,
         notes=fods.notes,
-        parameters={
-            "software": f"napari-gpubio {__version__}",
-            "peaks": plain_fields(settings),
-            "fods": dict(fods.parameters),
-            "device": chosen.describe(),
-            "seconds": round(clock.seconds, 4),
-        },
+        parameters=how_made(chosen, clock.seconds, peaks=plain_fields(settings), fods=dict(fods.parameters)),
         complete=fods.complete and (stop is None or not stop.is_set()),
     )
 

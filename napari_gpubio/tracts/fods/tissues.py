@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio import __version__
 from napari_gpubio.core.device import Device, choose_device
+from napari_gpubio.core.drivers import how_made
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.settings import plain
 from napari_gpubio.core.steps import Step, driven
@@ -89,13 +89,7 @@ def estimate_tissue_responses_steps(
     volumes = shell_volumes(scan, 0)[1]
     search = SingleFibers(scan, field, white, volumes, single, chosen, unweighted=scan.b0_mean())
     yield from search.from_anisotropy(stop, shrunk=True)
-    facts = {
-        "software": f"napari-gpubio {__version__}",
-        "tissues": plain(settings),
-        "eroded": eroded,
-        "device": chosen.describe(),
-        "seconds": round(clock.seconds, 4),
-    }
+    facts = how_made(chosen, clock.seconds, tissues=plain(settings), eroded=eroded)
     found = [_fiber_response(scan, search.chosen_voxels, search.chosen_axes, settings.lmax, facts)]
     if isinstance(settings, ThreeTissues):
         typical = np.abs(decay - np.median(decay[gray])) if gray.any() else decay

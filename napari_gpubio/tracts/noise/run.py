@@ -4,21 +4,19 @@ import dataclasses
 import math
 import threading
 from collections.abc import Generator
-from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio import __version__
-from napari_gpubio.core.chunks import advance_in_chunks, within_memory
 from napari_gpubio.core.device import CPU, Device, choose_device
+from napari_gpubio.core.drivers import Runs, how_made
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.memory import Memory, fuller
 from napari_gpubio.core.rows import copy_rows
 from napari_gpubio.core.steps import Step, driven
 from napari_gpubio.core.timing import RunClock
-from napari_gpubio.tracts.kernels.mppca.problem import PcaProblem, pca_problem
+from napari_gpubio.tracts.kernels.mppca.problem import Denoised, PcaProblem, pca_problem
 from napari_gpubio.tracts.model import DiffusionScan
 from napari_gpubio.tracts.noise.correlation import correlation_bytes, neighbor_correlations
 from napari_gpubio.tracts.noise.model import DenoisedScan
@@ -95,15 +93,11 @@ def denoise_scan_steps(
     output = _Output(scan, problem)
     if not usable.all():
         output.data[~usable] = signals[~usable]
-    runs = _runs(problem, chosen)
-    total, done = len(problem.voxels), 0
-    try:
-        for done in advance_in_chunks(runs, total, stop=stop, first_chunk=problem.first_chunk):
-            output.gather(runs)
-            yield Step(done, total, "denoising")
-    finally:
-        for run in runs:
-            run.close()
+    done = 0
+    with Runs(problem, chosen) as runs:
+        for done in runs.chunks(stop):
+            output.gather(runs.take())
+            yield Step(done, problem.items, "denoising")
     notes = (
         *_window_notes(settings, window, scan),
         *_skipped_notes(skipped, output.failed),
@@ -122,14 +116,8 @@ def denoise_scan_steps(
         mask=output.mask,
         rician=settings.rician,
         notes=notes,
-        parameters={
-            "software": f"napari-gpubio {__version__}",
-            "noise": dataclasses.asdict(settings),
-            "window": list(window),
-            "device": chosen.describe(),
-            "seconds": round(clock.seconds, 4),
-        },
-        complete=done == total,
+        parameters=how_made(chosen, clock.seconds, noise=dataclasses.asdict(settings), window=list(window)),
+        complete=done == problem.items,
     )
 
 
@@ -195,9 +183,9 @@ class _Output:
         self.mask = np.zeros(scan.shape, bool)
         self.failed = 0
 
-    def gather(self, runs: list[Any]) -> None:
-        """Take over the voxels that are done."""
-        for part in (part for run in runs for part in run.take()):
+    def gather(self, parts: list[Denoised]) -> None:
+        """Take over voxels that are done."""
+        for part in parts:
             voxels, good = self._voxels[part.start : part.start + len(part.sigma)], np.isfinite(part.sigma)
             signals, sigma, rank = part.signals, part.sigma, part.rank
             if not good.all():
@@ -243,20 +231,6 @@ def _signals_by_voxel(data: Array) -> tuple[npt.NDArray[np.float32], Mask, Mask]
 def _is_by_voxel(data: Array) -> bool:
     """Whether signals are in single precision, and those of a voxel side by side."""
     return bool(data.dtype == np.float32 and data.flags.c_contiguous)
-
-
-def _runs(problem: PcaProblem, device: Device) -> list[Any]:
-    if not device.is_gpu:
-        from napari_gpubio.tracts.kernels.mppca import cpu
-
-        return [cpu.Run(problem, device=CPU)]
-    from napari_gpubio.tracts.kernels.mppca import gpu
-
-    each = [Device("cuda", (i,)) for i in device.indices]
-    return [
-        within_memory(partial(gpu.Run, problem, device=one), one, problem.memory(one).total, "denoising the scan")
-        for one in each
-    ]
 
 
 def _window_notes(settings: NoiseSettings, window: tuple[int, int, int], scan: DiffusionScan) -> list[str]:

@@ -4,15 +4,13 @@ import dataclasses
 import math
 import threading
 from collections.abc import Generator
-from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio import __version__
-from napari_gpubio.core.chunks import advance_in_chunks, within_memory
 from napari_gpubio.core.device import CPU, Device, choose_device
+from napari_gpubio.core.drivers import Runs, how_made
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.memory import Memory, fuller
 from napari_gpubio.core.rows import finite_rows, row_sums
@@ -21,7 +19,7 @@ from napari_gpubio.core.space import same_grid, voxel_sizes_mm
 from napari_gpubio.core.steps import Step, driven
 from napari_gpubio.core.timing import RunClock
 from napari_gpubio.tracts.fods.model import FixelField, FodField
-from napari_gpubio.tracts.kernels.tensors.problem import FitProblem, fit_problem
+from napari_gpubio.tracts.kernels.tensors.problem import fit_problem
 from napari_gpubio.tracts.model import DiffusionScan, TensorField
 from napari_gpubio.tracts.tensors.mask import brain_mask
 from napari_gpubio.tracts.tensors.repair import repair_rows
@@ -69,12 +67,7 @@ def fit_tensors_steps(
     needed.check("fitting tensors to this scan", "give the mask of a smaller part, or close other programs")
     coefficients, raised, skipped, done = yield from _fitted(scan, inside, volumes, settings, chosen, stop)
     field = _field(scan, inside, coefficients, raised, settings, skipped)
-    parameters = {
-        "software": f"napari-gpubio {__version__}",
-        "fit": plain(settings),
-        "device": chosen.describe(),
-        "seconds": round(clock.seconds, 4),
-    }
+    parameters = how_made(chosen, clock.seconds, fit=plain(settings))
     return dataclasses.replace(field, parameters=parameters, complete=done == len(raised))
 
 
@@ -179,20 +172,6 @@ def usable_rows(signals: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
     return usable
 
 
-def _runs(problem: FitProblem, device: Device) -> list[Any]:
-    if not device.is_gpu:
-        from napari_gpubio.tracts.kernels.tensors import cpu
-
-        return [cpu.Run(problem, device=CPU)]
-    from napari_gpubio.tracts.kernels.tensors import gpu
-
-    each = [Device("cuda", (i,)) for i in device.indices]
-    return [
-        within_memory(partial(gpu.Run, problem, device=one), one, problem.memory(one).total, "the tensor fit")
-        for one in each
-    ]
-
-
 def _fitted(
     scan: DiffusionScan,
     inside: npt.NDArray[np.bool_],
@@ -207,24 +186,10 @@ def _fitted(
     """
     signals, skipped = usable_signals(scan, inside, volumes)
     problem = fit_problem(signals, scan.bvals[volumes], scan.directions[volumes], settings)
-    runs, total, done = _runs(problem, device), len(signals), 0
-    try:
-        for done in advance_in_chunks(runs, total, stop=stop, first_chunk=8192):
-            yield Step(done, total, "fitting tensors")
-        return *_merged(runs), skipped, done
-    finally:
-        for run in runs:
-            run.close()
-
-
-def _merged(runs: list[Any]) -> tuple[Array, Array]:
-    """Put the voxels of several devices together: each voxel was fitted on one of them and is NaN on the others."""
-    coefficients, raised = runs[0].snapshot()
-    for run in runs[1:]:
-        more, also = run.snapshot()
-        mine = np.isfinite(more[:, 0])
-        coefficients[mine], raised[mine] = more[mine], also[mine]
-    return coefficients, raised
+    with Runs(problem, device) as runs:
+        done = yield from runs.steps("fitting tensors", stop)
+        fitted = runs.tally()
+    return fitted.coefficients, fitted.raised, skipped, done
 
 
 def _field(

@@ -26,7 +26,7 @@ from napari_gpubio.tracts.model import DiffusionScan
 from napari_gpubio.tracts.run import make_problem, trace_problem
 from napari_gpubio.tracts.settings import AmplitudeMethod, Method
 from napari_gpubio.tracts.uncertainty.fod_residuals import USUAL_ORDER, SignalFit, signal_draws, signal_fit
-from napari_gpubio.tracts.uncertainty.repeats import SECOND, Place, Repeat, devices_of, repeat_of, threads_of
+from napari_gpubio.tracts.uncertainty.repeats import SECOND, Place, Repeat, repeat_of, threads_of
 from napari_gpubio.tracts.uncertainty.residuals import Box
 from napari_gpubio.tracts.voxels import signals_of, volume_of
 
@@ -73,7 +73,7 @@ class FodRepeats:
         stop: threading.Event | None = None,
     ) -> None:
         self._draws, self._csd, self._fods, self._place, self._stop = draws, csd, fods, place, stop
-        self._devices, self.threads = devices_of(device), threads_of(device)
+        self._devices, self.threads = device.each, threads_of(device)
 
     def trace(
         self, number: int, seeds: Array, directions: Directions, method: Method, *, twice: bool = False
@@ -97,7 +97,7 @@ class FodRepeats:
         if twice:
             signals = np.maximum(signals + draw_signals(self._draws, SECOND + number) - self._draws.fitted, 0)
         problem = dataclasses.replace(self._csd, signals=signals)
-        fods, _, done = drive(deconvolved_rows("csd", problem, device, self._stop))
+        fods, _, done = drive(deconvolved_rows(problem, device, self._stop))
         if done < len(fods):
             return None
         lost = ~(np.isfinite(fods).all(axis=1) & (fods[:, 0] > 0))
@@ -134,7 +134,7 @@ def fod_repeats_steps(
     signals = signals_of(scan.data[box], inside, volumes)
     csd = shell_problem(scan, volumes, signals, recipe.response, recipe.settings)
     fods = np.ascontiguousarray(field.coefficients[box][inside], np.float32)
-    again, _, done = yield from deconvolved_rows("csd", csd, device, stop)
+    again, _, done = yield from deconvolved_rows(csd, device, stop)
     if done == len(again):
         _check_same(again, fods)
     voxels = np.arange(field.mask.size, dtype=np.uint32).reshape(field.shape)[box][inside]

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.chunks import within_memory
 from napari_gpubio.core.device import CPU, Device
+from napari_gpubio.core.drivers import Runs
 from napari_gpubio.tracts import maps
 from napari_gpubio.tracts.directions import Directions
 from napari_gpubio.tracts.kernels.bootstrap.problem import DrawProblem
@@ -55,11 +55,6 @@ class Repeats(Protocol):
         """Free what is kept on GPUs."""
 
 
-def devices_of(device: Device) -> list[Device]:
-    """The devices that take turns: each GPU, or the CPU."""
-    return [Device("cuda", (i,)) for i in device.indices] if device.is_gpu else [CPU]
-
-
 def threads_of(device: Device) -> int:
     """Repeats that are done at once."""
     return len(device.indices) * _THREADS_PER_GPU if device.is_gpu else _THREADS_ON_CPU
@@ -88,16 +83,14 @@ class TensorRepeats:
     def __init__(self, problem: DrawProblem, place: Place, floor_mm2_per_s: float, device: Device) -> None:
         self._place, self._floor, self._margin = place, floor_mm2_per_s, Margin(place.inside)
         self._tensors = problem.tensors
-        self._devices, self.threads = devices_of(device), threads_of(device)
-        self._draws = [_draws(problem, one) for one in self._devices]
+        self._draws, self.threads = Runs(problem, device), threads_of(device)
 
     def trace(
         self, number: int, seeds: Array, directions: Directions, method: Method, *, twice: bool = False
     ) -> Repeat:
         """Track in one draw of the tensors."""
-        which = number % len(self._devices)
-        device, draws = self._devices[which], self._draws[which]
-        tensors = draws.draw(number)
+        draws = self._draws.each[number % len(self._draws.each)]
+        device, tensors = draws.device, draws.draw(number)
         if twice:
             tensors += draws.draw(SECOND + number) - self._tensors
         field = self._field(tensors)
@@ -119,8 +112,7 @@ class TensorRepeats:
 
     def close(self) -> None:
         """Free what is kept on GPUs."""
-        for draws in self._draws:
-            draws.close()
+        self._draws.close()
 
 
 class Margin:
@@ -151,13 +143,3 @@ class Margin:
         if self._means is not None:
             filled[self._near] = self._means @ tensors[self._mask]
         return filled
-
-
-def _draws(problem: DrawProblem, device: Device) -> Any:
-    if not device.is_gpu:
-        from napari_gpubio.tracts.kernels.bootstrap import cpu
-
-        return cpu.Run(problem)
-    from napari_gpubio.tracts.kernels.bootstrap import gpu
-
-    return within_memory(lambda: gpu.Run(problem, device=device), device, 2 * problem.shifts.nbytes, "the bootstrap")

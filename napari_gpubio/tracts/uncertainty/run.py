@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio import __version__
 from napari_gpubio.core.device import Device, choose_device
+from napari_gpubio.core.drivers import how_made
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.parameters import check_unused
 from napari_gpubio.core.settings import plain
@@ -142,14 +142,8 @@ def bootstrap_steps(  # noqa: PLR0913 - the same
             yield Step(summary.done, resampling.repeats, "bootstrap", make_preview=summary.result)
     finally:
         repeats.close()
-    parameters = {
-        "software": f"napari-gpubio {__version__}",
-        "bootstrap": dataclasses.asdict(resampling),
-        **_made_by(field, fit),
-        "fibers": dict(fibers.parameters),
-        "device": chosen.describe(),
-        "seconds": round(clock.seconds, 4),
-    }
+    what = {"bootstrap": dataclasses.asdict(resampling), **_made_by(field, fit), "fibers": dict(fibers.parameters)}
+    parameters = how_made(chosen, clock.seconds, **what)
     complete = fibers.complete and summary.done == resampling.repeats
     return dataclasses.replace(summary.result(), parameters=parameters, complete=complete)
 

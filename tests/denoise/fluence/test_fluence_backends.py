@@ -96,7 +96,7 @@ def test_memory_is_foreseen(fake_gpu):
     problem = problem_of(HALVES, mueff_per_mm=0.2)
     run = gpu.Run(problem, device=GPU)
     run.advance(0, 4)
-    assert fake.used_bytes[0] <= 1.2 * problem.resident_bytes
+    assert fake.used_bytes[0] <= 1.2 * problem.memory(run.device).total
 
 
 def test_both_backends_have_the_same_passes(cuda_on_cpu):

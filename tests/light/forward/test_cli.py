@@ -169,13 +169,13 @@ def slow_chunks(monkeypatch, in_chunks_of):
     in_chunks_of(150)
     monkeypatch.setattr(work, "_WAIT_SECONDS", 0.005)
     monkeypatch.setattr(work, "_NOTE_SECONDS", 0.0)
-    usual = cpu.GroupRun.open_path
+    usual = cpu.Run.open_path
 
     def open_path(self):
         time.sleep(0.02)
         return usual(self)
 
-    monkeypatch.setattr(cpu.GroupRun, "open_path", open_path)
+    monkeypatch.setattr(cpu.Run, "open_path", open_path)
 
 
 @pytest.mark.parametrize("whole_wavelengths", [0, 1])

@@ -58,7 +58,7 @@ def test_parts_of_a_batch_add_up_in_any_order():
     for order in ((0, 1, 2, 3), (3, 2, 0, 1)):
         whole = LayerTally.empty(p)
         for i in order:
-            whole.add(parts[i], p)
+            whole.merge(parts[i], p)
         assert (whole.batches[1].done, whole.batches[3].done) == ([(25, 50)], [(75, 80)])
         np.testing.assert_array_equal(whole.batches[1].numbers, expected)
     assert parts[0].batches[1].done == [(25, 30)]  # what was added is as it was
@@ -68,7 +68,7 @@ def test_arrays_and_copies_make_the_same_part_again():
     p = problem()
     part = holding(p, b0=[(0, 25)], b2=[(50, 60), (65, 70)])
     arrays, copy = part.to_arrays(), part.copy()
-    part.add(holding(p, b1=[(25, 30)], b2=[(70, 75)]), p)  # which changes neither
+    part.merge(holding(p, b1=[(25, 30)], b2=[(70, 75)]), p)  # which changes neither
     for again in (LayerTally.from_arrays(arrays), copy):
         assert (again.key, again.batch_size, again.photons) == (p.key, 25, 40)
         assert (list(again.batches), again.batches[2].done) == ([0, 2], [(50, 60), (65, 70)])

@@ -11,6 +11,7 @@ import threading
 import numpy as np
 import pytest
 
+from napari_gpubio.core import memory
 from napari_gpubio.core.errors import GpuUnavailable, InvalidInput
 from napari_gpubio.light import batches as work
 from napari_gpubio.light.kernels.layers import gpu
@@ -133,6 +134,6 @@ def test_a_missing_gpu_is_reported(fake_gpu):
 
 def test_too_little_memory_is_reported_before_the_start(monkeypatch):
     """Every batch has a tally of its own, and a grid may have millions of bins."""
-    monkeypatch.setattr(work, "free_memory_bytes", lambda device: 10_000)
+    monkeypatch.setattr(memory, "free_memory_bytes", lambda device: 10_000)
     with pytest.raises(InvalidInput, match=r"the simulation needs about \d+ MB and \d+ MB are free; take"):
         whole()

@@ -5,11 +5,10 @@ import pytest
 
 from napari_gpubio.core import kernels
 from napari_gpubio.core.device import CPU, Device
+from napari_gpubio.core.drivers import Runs
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.steps import drive
 from napari_gpubio.tracts.fods import CsdSettings, PeakSettings
 from napari_gpubio.tracts.fods.harmonics import convolution_factors, half_sphere, harmonics, orders
-from napari_gpubio.tracts.fods.rows import fill_rows
 from napari_gpubio.tracts.kernels.csd import cpu as csd_cpu
 from napari_gpubio.tracts.kernels.csd import gpu as csd_gpu
 from napari_gpubio.tracts.kernels.csd.problem import csd_problem
@@ -55,12 +54,18 @@ BACKENDS = [
 ]
 
 
+def fill(problem, device, **rows):
+    """Do all voxels of a problem, on all processors of a device."""
+    with Runs(problem, device, **rows) as runs:
+        assert list(runs.chunks())[-1] == problem.items
+
+
 def deconvolved(device, settings, directions=32, voxels=16):
     """FODs of some voxels, and the iterations they took."""
     table = half_sphere(directions)
     problem = csd_problem(noisy_signals(voxels, table), table, RESPONSE, settings)
     out, took = np.full((voxels, problem.coefficients), 7.0, np.float32), np.full(voxels, 99, np.uint8)
-    drive(fill_rows("csd", problem, device, "", out=out, took=took))
+    fill(problem, device, out=out, took=took)
     return out, took
 
 
@@ -72,7 +77,7 @@ def solved(device, voxels=5, constraints=100):
         noisy_signals(voxels, table) / 1000.0, forward, harmonics(half_sphere(constraints), 8)
     )
     out, took = np.full((voxels, 45), 7.0, np.float32), np.full(voxels, 999, np.uint16)
-    drive(fill_rows("multitissue", problem, device, "", out=out, took=took))
+    fill(problem, device, out=out, took=took)
     return out, took
 
 
@@ -81,7 +86,7 @@ def peaks_of(device, lmax, settings, voxels=24):
     fods = crossings(voxels, lmax).astype(np.float32)
     fods[5], fods[6], fods[6, 0], fods[7] = 0.0, 0.0, 1.0, np.nan
     out, counts = np.zeros((voxels, settings.most, 4)), np.full(voxels, 99, np.uint8)
-    drive(fill_rows("peaks", PeakProblem(coefficients=fods, settings=settings), device, "", out=out, counts=counts))
+    fill(PeakProblem(coefficients=fods, settings=settings), device, out=out, counts=counts)
     return out, counts
 
 

@@ -81,7 +81,7 @@ def test_matrices_in_global_memory_agree(fake_gpu, monkeypatch, case, double):
     one = problem(case, double=double, every=60 if case == "several warps" else 15)
     shared = done(gpu.Run(one, device=GPU))
     monkeypatch.setattr(gpu, "LEAST_BLOCKS", 1000)
-    assert not gpu._Plan(one, GPU).in_shared
+    assert not gpu.Plan(one, GPU).in_shared
     elsewhere = done(gpu.Run(one, device=GPU))
     for a, b in zip(shared, elsewhere, strict=True):
         np.testing.assert_array_equal(a, b)

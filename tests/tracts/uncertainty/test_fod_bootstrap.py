@@ -204,7 +204,7 @@ def test_draws_are_fair_and_belong_to_seed_repeat_and_voxel():
 def test_a_second_draw_of_signals_is_added_to_the_first(scan, field, monkeypatch):
     drawn, deconvolved = repeats_in(scan, field, (slice(3, 5), slice(2, 4), slice(1, 3))), []
 
-    def rows(_, problem, *__):
+    def rows(problem, *__):
         deconvolved.append(problem.signals)
         yield from ()
         return np.ones((8, 45), np.float32), None, 8

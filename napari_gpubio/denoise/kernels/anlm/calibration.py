@@ -118,7 +118,7 @@ def _of_noise(windows: Windows, preselection: str, variance: float | None = None
         variance=None if variance is None else np.full(values.shape, variance, np.float32),
     )
     run = cpu.Run(problem)
-    run.advance(0, problem.bricks)
+    run.advance(0, problem.items)
     found, inner = run.snapshot(), tuple(slice(margin, margin + _SIDE) for margin in margins)
     sums, estimates = (array[(slice(None), *inner)].astype(np.float64) for array in (found.sums, found.estimates))
     return sums, estimates

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core import drivers
 from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.core.jit import kernel, run_blocks
 from napari_gpubio.denoise.kernels.anlm.candidates import Layout, Rule, Scratch, Tiles, visit_candidates
@@ -35,20 +36,15 @@ _NOTHING, _TINY, _ZERO, _ONE = _F(NOTHING), _F(TINY), _F(0.0), _F(1.0)
 _BLOCK_VOXELS = 1 << 15  # worth a block of their own where a pass is a few operations a voxel
 
 
-class Run:
+class Run(drivers.Run):
     """The filtering of one volume on the CPU; items are bricks."""
 
     def __init__(self, problem: Problem, *, device: Device = CPU) -> None:
-        self.device = device
-        self._problem = problem
+        super().__init__(problem, device=device)
         self._free_slab()
         self._weights = problem.patch_weights
         self._partial: Any = Partial.empty(problem)
         self._begun = np.zeros(problem.shape[0], bool)  # planes of it
-
-    def bytes_per_item(self) -> int:
-        """Nothing beyond what is resident."""
-        return 1
 
     def advance(self, start: int, count: int) -> None:
         """Filter the bricks ``start`` to ``start + count - 1``."""
@@ -92,11 +88,6 @@ class Run:
         arrays = Arrays(p.values, p.usable, partial.sums, partial.estimates)
         for array, there in zip(finish_slab(p, arrays, slab, Operations(filter_axis, interpolate)), out, strict=True):
             there[slab] = array
-
-    def close(self) -> None:
-        """Let the arrays go."""
-        self._free_slab()
-        self._partial = None
 
     def _begin(self, begin: int, end: int) -> None:
         """Write what planes hold before a brick is done, unless that is there: pages of new memory take their time."""

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from napari_gpubio.core import drivers
 from napari_gpubio.core.device import Device, host_room, shared_memory_bytes, to_host
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.kernels import POINTER, kernel, struct, struct_layout
@@ -91,14 +92,18 @@ SLAB = struct_layout(
 )  # as struct Slab in anlm.cu
 
 
-class Run:
+class Run(drivers.Run):
     """The filtering of one volume on one GPU; items are bricks."""
 
     def __init__(self, problem: Problem, *, device: Device) -> None:
         import cupy
 
-        self.device = device
-        self._problem = problem
+        super().__init__(problem, device=device)
+        if problem.values.size > MOST_VOXELS:
+            raise InvalidInput(
+                f"the volume has {problem.values.size:,} voxels and a GPU takes {MOST_VOXELS:,} at most; denoise it in "
+                "parts, or with device='cpu'"
+            )
         self._done: list[tuple[int, int]] = []
         self._kernels: dict[str, Any] = {}
         self._taps: dict[int, tuple[Any, Any]] = {}
@@ -106,7 +111,7 @@ class Run:
         self._slab = slab_of(problem, self._build.column)
         self._moments = self._chosen = None
         self._measured = 0, 0  # planes that the moments are those of
-        with cupy.cuda.Device(device.indices[0]):
+        with device.current():
             self._values, self._usable = cupy.asarray(problem.values), cupy.asarray(problem.usable)
             self._sums, self._estimates = self._blank()
             self._weights = cupy.asarray(problem.patch_weights)
@@ -128,15 +133,9 @@ class Run:
             self._kernels[name] = kernel(SOURCE, name, defines=defines, fast=True)
         return self._kernels[name]
 
-    def bytes_per_item(self) -> int:
-        """Nothing beyond what is resident."""
-        return 1
-
     def advance(self, start: int, count: int) -> None:
         """Filter the bricks ``start`` to ``start + count - 1``."""
-        import cupy
-
-        with cupy.cuda.Device(self.device.indices[0]) as here:
+        with self.device.current() as here:
             for first in range(start, start + count, self._slab):
                 bricks = min(self._slab, start + count - first)
                 self._measure(*planes_read(self._problem, first, bricks))
@@ -215,17 +214,15 @@ class Run:
 
         ends = [planes_of(self._problem.shape, start, count) for start, count in self._done] or [(0, 0)]
         begin, end = min(first for first, _ in ends), max(last for _, last in ends)
-        with cupy.cuda.Device(self.device.indices[0]) as here:
+        with self.device.current() as here:
             sums, estimates = (cupy.ascontiguousarray(array[:, begin:end]) for array in (self._sums, self._estimates))
             here.synchronize()  # since another GPU does not wait for what is still to be done here
         return Partial(sums, estimates, list(self._done), begin)
 
     def snapshot(self) -> Partial:
         """Sums and estimates of the planes where bricks are done, as NumPy."""
-        import cupy
-
         part = self.part()
-        with cupy.cuda.Device(self.device.indices[0]):
+        with self.device.current():
             return dataclasses.replace(part, sums=to_host(part.sums), estimates=to_host(part.estimates))
 
     def merge(self, other: Partial) -> None:
@@ -233,7 +230,7 @@ class Run:
         import cupy
 
         self._free_slabs()
-        with cupy.cuda.Device(self.device.indices[0]):
+        with self.device.current():
             for mine, theirs in ((self._sums, other.sums), (self._estimates, other.estimates)):
                 found = cupy.array(theirs)  # from GPU to GPU directly
                 for here, there in other.boxes(self._problem):
@@ -243,9 +240,7 @@ class Run:
 
     def finish(self) -> Filtered:
         """Correct for Rician bias and mix the patches, in all of the volume."""
-        import cupy
-
-        with cupy.cuda.Device(self.device.indices[0]):
+        with self.device.current():
             found = self.room()
             for slab in mixed_slabs(self._problem.shape):
                 self.finish_slab(slab, found)
@@ -260,7 +255,7 @@ class Run:
         import cupy
 
         self._free_slabs()
-        with cupy.cuda.Device(self.device.indices[0]):
+        with self.device.current():
             arrays = Arrays(self._values, self._usable, self._sums, self._estimates)
             operations = Operations(self.filter_axis, _interpolate, cupy)
             for array, there in zip(finish_slab(self._problem, arrays, slab, operations), out, strict=True):
@@ -277,12 +272,6 @@ class Run:
         arguments = (array, *lines, self._taps[id(taps)][1], i(taps.shape[1] // 2), out)
         self._kernel("filter_lines")((-(-array.size // 256),), (256,), arguments)
         return out
-
-    def close(self) -> None:
-        """Free the device arrays."""
-        self._free_slabs()
-        self._taps.clear()
-        self._values = self._usable = self._sums = self._estimates = self._weights = None
 
     def _free_slabs(self) -> None:
         """Free the arrays of a slab; they are allocated again when needed."""
@@ -307,4 +296,4 @@ def slab_of(problem: Problem, column: int) -> int:
     """Bricks that are filtered together: whole layers, where there is room for the candidates of one."""
     fit = max(1, CHOSEN_BYTES // (4 * chosen_words(problem, column)))
     layer = math.prod(brick_counts(problem.shape)[1:])
-    return min(fit // layer * layer or fit, problem.bricks)
+    return min(fit // layer * layer or fit, problem.items)

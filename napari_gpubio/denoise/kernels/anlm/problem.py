@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core import drivers
+from napari_gpubio.core.device import Device
 from napari_gpubio.denoise.settings import DenoiseSettings
 
 Triple = tuple[int, int, int]
@@ -137,8 +139,10 @@ class NoiseGrid(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Problem:
-    """A scaled volume and everything that a backend needs to know to filter it."""
+class Problem(drivers.Problem):
+    """A scaled volume and everything that a backend needs to know to filter it; items are bricks."""
+
+    work = "denoising this volume"
 
     values: Float  # shape (X, Y, Z), float32, divided by a power of two so that typical values are near 1
     # Voxels that are filtered and averaged, shape (X, Y, Z), uint8; patches read the others too
@@ -159,10 +163,13 @@ class Problem:
         return x, y, z
 
     @property
-    def bricks(self) -> int:
-        """Number of work items."""
-        x, y, z = brick_counts(self.shape)
-        return x * y * z
+    def items(self) -> int:
+        """Number of bricks."""
+        return math.prod(brick_counts(self.shape))
+
+    def first_chunk(self, device: Device) -> int:
+        """All bricks on GPUs."""
+        return -(-self.items // len(device.indices)) if device.is_gpu else 8
 
     @property
     def flags(self) -> tuple[int, int, int]:

@@ -30,9 +30,8 @@ class Run(ScaleSelection):
     """The denoising of one volume on the CPU; items are candidates."""
 
     def __init__(self, problem: FluenceProblem, *, device: Device = CPU) -> None:
-        self.device = device
         self._threads = max(1, min(thread_count(), problem.halves[0].size // _VOXELS_PER_THREAD))
-        super().__init__(problem)
+        super().__init__(problem, device=device)
 
     def _upload(self, array: Any) -> Any:
         return array.copy()

@@ -36,41 +36,28 @@ class Run(ScaleSelection):
     def __init__(self, problem: FluenceProblem, *, device: Device) -> None:
         import cupy
 
-        self.device = device
         self._launches: dict[tuple[int, int, bool], _Launch] = {}  # by the taps' number, axis, is_cut
         self._kernels: dict[str, Any] = {}
         self._voxels = math.prod(problem.shape)
-        with cupy.cuda.Device(device.indices[0]):
+        with device.current():
             self._nothing = cupy.zeros(1, np.uint8)  # which kernels do not read
-            super().__init__(problem)
+            super().__init__(problem, device=device)
 
     def advance(self, start: int, count: int) -> None:
         """Try the candidates ``start`` to ``start + count - 1``."""
-        import cupy
-
-        with cupy.cuda.Device(self.device.indices[0]) as here:
+        with self.device.current() as here:
             super().advance(start, count)
             here.synchronize()
 
     def values(self) -> Any:
         """The best so far, as NumPy."""
-        import cupy
-
-        with cupy.cuda.Device(self.device.indices[0]):
+        with self.device.current():
             return super().values()
 
     def snapshot(self) -> Smoothed:
         """The best so far, and its noise, as NumPy."""
-        import cupy
-
-        with cupy.cuda.Device(self.device.indices[0]):
+        with self.device.current():
             return super().snapshot()
-
-    def close(self) -> None:
-        """Free the device arrays."""
-        super().close()
-        self._launches.clear()
-        self._nothing = None
 
     def _upload(self, array: Any) -> Any:
         import cupy

@@ -16,6 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core.device import Device
+from napari_gpubio.core.drivers import Problem
+from napari_gpubio.core.memory import Memory
 from napari_gpubio.core.slabs import extremes
 from napari_gpubio.denoise.fluence.model import FluenceSettings
 
@@ -165,8 +168,11 @@ class Regions:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class FluenceProblem:
-    """Half-buffers and everything that a backend needs to know to denoise them."""
+class FluenceProblem(Problem):
+    """Half-buffers and everything that a backend needs to know to denoise them; items are candidates."""
+
+    work = "denoising this fluence"
+    at_first = 1
 
     halves: tuple[Real, Real]  # fluence of even and of odd photons, shape (X, Y, Z), float32 or float64
     regions: Regions | None  # within which is smoothed; None where there is but one
@@ -210,11 +216,15 @@ class FluenceProblem:
         return np.float32(_LEAST * self.largest / self.scale)
 
     @property
-    def resident_bytes(self) -> int:
-        """About what a GPU needs: halves, best, reference, scale, what errors are measured with, and optional ones."""
+    def items(self) -> int:
+        """Number of candidates."""
+        return len(self.candidates)
+
+    def memory(self, device: Device) -> Memory:
+        """About that of halves, best, reference, scale, what errors are measured with, and optional ones."""
         volumes = 28 + (self.limit is not None) + 2 * (self.guide is not None)
         sides = (self.regions is not None) + (self.tissues is not None)
-        return self.halves[0].size * (4 * volumes + 6 * sides)
+        return Memory(tallies=self.halves[0].size * (4 * volumes + 6 * sides))
 
 
 def regions_of(labels: npt.NDArray[Any] | None, mask: npt.NDArray[np.bool_] | None) -> Regions | None:

@@ -28,6 +28,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from napari_gpubio.core.device import Device
+from napari_gpubio.core.drivers import Run
 from napari_gpubio.denoise.kernels.fluence.errors import (
     BORDER,
     BRIGHT,
@@ -95,14 +97,15 @@ KEEP = Pass("keep")
 NOTHING: Window = (None, None, None)
 
 
-class ScaleSelection(ABC):
+class ScaleSelection(Run, ABC):
     """State of a scale selection on one device; items are candidates.
 
     Both halves lie behind one another in arrays of shape (2, X, Y, Z). A backend's ``Run`` defines how arrays are
     made and how passes over all voxels are done on its device.
     """
 
-    def __init__(self, problem: FluenceProblem) -> None:
+    def __init__(self, problem: FluenceProblem, *, device: Device) -> None:
+        super().__init__(problem, device=device)
         self.problem = problem
         upload, empty = self._upload, self.empty
         self._segments = None if problem.regions is None else self._segments_of(problem.regions)
@@ -157,10 +160,6 @@ class ScaleSelection(ABC):
     def _do(self, name: str, *arguments: Any) -> None:
         """Do the pass of that name over all voxels."""
 
-    def bytes_per_item(self) -> int:
-        """Nothing beyond what is resident."""
-        return 1
-
     def advance(self, start: int, count: int) -> None:
         """Try the candidates ``start`` to ``start + count - 1``."""
         for candidate in self.problem.candidates[start : start + count]:
@@ -186,12 +185,6 @@ class ScaleSelection(ABC):
         for squares, reference in ((left, self._relative_to()), (raw, self._reference)):
             self._do("standard_error", squares, reference)
         return Smoothed(self.values(), self._download(self._scales), self._download(left), self._download(raw))
-
-    def close(self) -> None:
-        """Free the arrays."""
-        self._pairs.clear()
-        self._segments = self._tissues = self._limit = self._scales = self._reference = self._difference = None
-        self._guide = self._gain = self.halves = self._best = self._left = None
 
     def _try(self, candidate: Candidate) -> None:
         """Update the current best where the candidate's error is lower."""

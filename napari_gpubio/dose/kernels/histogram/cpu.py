@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core import jit
+from napari_gpubio.core import drivers, jit
 from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.dose.kernels.histogram import counting
 from napari_gpubio.dose.kernels.histogram.problem import Problem
@@ -20,11 +20,11 @@ _FEW_TASKS = 8
 _NO_EXTREMES = np.array([np.inf, 0.0, 0.0], np.float32)
 
 
-class Run:
+class Run(drivers.Run):
     """One calculation on the CPU; items are the tasks of its works."""
 
     def __init__(self, problem: Problem, *, device: Device = CPU) -> None:
-        self.device = device
+        super().__init__(problem, device=device)
         self._rows = {n: _rows(work) for n, work in enumerate(problem.works) if isinstance(work, ContourWork)}
         self.renew(problem)
 
@@ -40,10 +40,6 @@ class Run:
         self._counts = np.zeros((threads, organs, int(self._problem.bins.rule.bins) + 3), np.int64)  # see `counting`
         self._extremes = _no_extremes(threads, organs)
         self.strip_extremes = _no_extremes(self._problem.extreme_rows - 1, organs)
-
-    def bytes_per_item(self) -> int:
-        """Nothing beyond what is resident."""
-        return 1
 
     def advance(self, start: int, count: int) -> None:
         """Count the tasks ``start`` to ``start + count - 1``."""
@@ -122,9 +118,6 @@ class Run:
         self._tally_box(work, work.box, needed, 0)
         own[needed, :, counting.LOST] = 0.0
         return np.concatenate([sure, own[needed]])
-
-    def close(self) -> None:
-        """Nothing to free on the CPU."""
 
 
 def _no_extremes(rows: int, organs: int) -> Array:

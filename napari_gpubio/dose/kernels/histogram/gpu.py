@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core import drivers
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.kernels import POINTER, kernel, struct, struct_layout
 from napari_gpubio.dose.kernels.histogram.dose_grid import ScaledDose
@@ -55,16 +56,16 @@ class Uploaded(NamedTuple):
     arrays: dict[str, Any]
 
 
-class Run:
+class Run(drivers.Run):
     """One calculation on one GPU; items are the tasks of its works."""
 
     def __init__(self, problem: Problem, *, device: Device) -> None:
         import cupy
 
-        self.device = device
+        super().__init__(problem, device=device)
         self._kernels: dict[tuple[str, ...], Any] = {}
         organs, bins, rows = len(problem.organs), int(problem.bins.rule.bins), problem.extreme_rows
-        with cupy.cuda.Device(device.indices[0]):
+        with device.current():
             self._values = cupy.empty(problem.grid.source.shape, np.float32)
             self._staged = _page_locked(self._values) if problem.grid.source.dtype == np.float32 else None
             self._blank = cupy.asarray(_nothing(organs, bins))
@@ -79,13 +80,11 @@ class Run:
 
     def renew(self, problem: Problem) -> None:
         """Begin anew, with the same structures and another dose on the same grid."""
-        import cupy
-
         self._problem = problem
         nx, ny, nz = self._values.shape
         volume = struct(VOLUME, values=self._values, nx=nx, ny=ny, nz=nz, whole=problem.grid.whole)
         self._dose = volume, struct(BIN_RULE, **problem.bins.rule._asdict())
-        with cupy.cuda.Device(self.device.indices[0]):
+        with self.device.current():
             self._upload_dose(problem.grid)
         self.restart()
 
@@ -111,20 +110,14 @@ class Run:
         """Forget what has been counted."""
         import cupy
 
-        with cupy.cuda.Device(self.device.indices[0]):
+        with self.device.current():
             cupy.copyto(self._found, self._blank)
             if self._problem.extreme_rows > 1:
                 self._extremes[0], self._extremes[1] = _INFINITY, np.uint32(0)
 
-    def bytes_per_item(self) -> int:
-        """Nothing beyond what is resident."""
-        return 1
-
     def advance(self, start: int, count: int) -> None:
         """Count the tasks ``start`` to ``start + count - 1``."""
-        import cupy
-
-        with cupy.cuda.Device(self.device.indices[0]) as here:
+        with self.device.current() as here:
             for number, first, tasks in self._problem.pieces(start, count):
                 work = self._problem.works[number]
                 if isinstance(work, LabelWork):
@@ -142,17 +135,13 @@ class Run:
 
     def tally_box(self, number: int, box: Box, sign: int) -> None:
         """Count the voxels of a box of label volume ``number`` of the works (1), or take them off (-1)."""
-        import cupy
-
-        with cupy.cuda.Device(self.device.indices[0]):
+        with self.device.current():
             self._tally_box(number, box, (0, self._label_work(number).strips_in(box)), sign)
 
     def renew_extremes(self, number: int, box: Box) -> None:
         """Find extremes again that were lost when a box was taken off, each in its whole strip."""
-        import cupy
-
         work = self._label_work(number)
-        with cupy.cuda.Device(self.device.indices[0]):
+        with self.device.current():
             self._tally_box(number, work.whole_strips(box), (0, work.strips_in(box)), 0)
 
     def _tally_box(self, number: int, box: Box, strips: tuple[int, int], sign: int) -> None:
@@ -181,26 +170,19 @@ class Run:
         """Put other labels into a box of a label volume."""
         import cupy
 
-        with cupy.cuda.Device(self.device.indices[0]):
+        with self.device.current():
             whole = self._works[number].arrays["labels"]
             new = cupy.asarray(np.ascontiguousarray(labels, whole.dtype))
             whole[box[0] : box[1], box[2] : box[3], box[4] : box[5]] = new
 
     def snapshot(self) -> Tally:
         """What has been counted until now, as NumPy."""
-        import cupy
-
-        with cupy.cuda.Device(self.device.indices[0]):
+        with self.device.current():
             if self._problem.extreme_rows > 1:
                 self._ends[0], self._ends[1] = self._extremes[0].min(axis=0), self._extremes[1].max(axis=0)
             found = self._found.get(out=_page_locked(self._found))
         *sums, ends = _parts(found, len(self._problem.organs), int(self._problem.bins.rule.bins))
         return Tally(*sums, *ends.view(np.float32)[:, None])
-
-    def close(self) -> None:
-        """Let the device arrays go."""
-        self._values = self._blank = self._found = self._extremes = self._ends = self._staged = None
-        self._works = ()
 
 
 def _page_locked(array: Any) -> npt.NDArray[Any] | None:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core import drivers
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.jit import thread_count
@@ -42,6 +43,7 @@ from napari_gpubio.dose.structures.outlines import edges_of, gap_notes
 from napari_gpubio.dose.structures.tips import outline_notes, outlines_of
 
 Array = npt.NDArray[Any]
+_FIRST_TASKS = 512
 _SAME_PLACE = 1e-3  # voxels; samples that are no farther from a center lie in its voxel
 
 
@@ -57,8 +59,10 @@ class Organ:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Problem:
+class Problem(drivers.Problem):
     """All that a backend needs to know."""
+
+    work = "counting this dose"
 
     grid: ScaledDose
     bins: Bins
@@ -70,6 +74,10 @@ class Problem:
     def items(self) -> int:
         """Number of tasks of all works."""
         return sum(work.items for work in self.works)
+
+    def first_chunk(self, device: Device) -> int:
+        """All of them on GPUs, milliseconds of work on the CPU."""
+        return -(-self.items // len(device.indices)) if device.is_gpu else _FIRST_TASKS
 
     def memory(self, device: Device) -> Memory:
         """The scaled dose, contours and points (on a GPU labels, too), and counts: of each thread, on a GPU twice."""

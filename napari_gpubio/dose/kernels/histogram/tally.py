@@ -29,7 +29,7 @@ class Tally:
     low: Array  # least and largest scaled dose, shape (1, organs), float32. Without samples they are infinite and 0
     high: Array
 
-    def merge(self, other: "Tally") -> None:
+    def merge(self, other: "Tally", problem: Problem) -> None:
         """Add what another run has counted."""
         for name in _ADDED:
             getattr(self, name)[:] += getattr(other, name)

@@ -62,7 +62,7 @@ def on_gpu(device: Device, make: Callable[..., Any]) -> npt.NDArray[Any]:
     """Return on the host what ``make(xp, solver)`` makes on a GPU."""
     import cupy
 
-    with cupy.cuda.Device(device.indices[0]):
+    with device.current():
         return to_host(make(cupy, GpuSolver))
 
 

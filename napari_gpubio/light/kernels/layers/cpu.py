@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from napari_gpubio.core import drivers
 from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.core.jit import run_blocks, thread_count
 from napari_gpubio.light.kernels.layers.packet import trace_range
@@ -9,20 +10,15 @@ from napari_gpubio.light.kernels.layers.problem import SCALE, LayeredProblem, Sc
 from napari_gpubio.light.kernels.layers.tally import BatchTally, LayerTally
 
 
-class Run:
+class Run(drivers.Run):
     """The simulation of one problem on the CPU; items are photons, and a chunk lies within one batch."""
 
     def __init__(self, problem: LayeredProblem, *, device: Device = CPU) -> None:
-        self.device = device
+        super().__init__(problem, device=device)
         self.span = problem.batch_size
-        self._problem = problem
         self._scene = scene_of(problem)
         self._done = LayerTally.empty(problem)
         self._tallies = np.zeros((problem.tallies(thread_count()), problem.tally_size), np.uint64)
-
-    def bytes_per_item(self) -> int:
-        """Nothing is kept for a single photon."""
-        return 1
 
     def advance(self, start: int, count: int) -> None:
         """Trace the photons ``start`` to ``start + count - 1``, all of one batch."""
@@ -31,16 +27,12 @@ class Run:
         fresh = LayerTally.empty(p)
         numbers = self._tallies.sum(axis=0, dtype=np.uint64)
         fresh.batches[start // self.span] = BatchTally([(start, start + count)], numbers)
-        self._done.add(fresh, p)
+        self._done.merge(fresh, p)
         self._tallies[:] = 0
 
     def snapshot(self) -> LayerTally:
         """Tallies so far; the run goes on."""
         return self._done.copy()
-
-    def close(self) -> None:
-        """Let the arrays go."""
-        self._tallies = np.zeros((0, 0), np.uint64)
 
 
 def scene_of(problem: LayeredProblem) -> Scene:

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core import drivers
 from napari_gpubio.core.device import Device, processor_count, shared_memory_of_processor, to_host
 from napari_gpubio.core.kernels import POINTER, kernel, struct, struct_layout
-from napari_gpubio.core.memory import Memory
 from napari_gpubio.light.kernels.layers.problem import SCALE, LayeredProblem, per_mm
 from napari_gpubio.light.kernels.layers.tally import BatchTally, LayerTally
 
 _SOURCE = Path(__file__).with_name("layers.cu")
-_THREADS = 256
-_BLOCKS_PER_PROCESSOR = 4  # 1024 threads, which the kernel's registers leave room for
+THREADS = 256
+BLOCKS_PER_PROCESSOR = 4  # 1024 threads, which the kernel's registers leave room for
 PILOT_PHOTONS = 10_000
 _MOST_CACHE_BYTES, _OTHER_SHARED_BYTES = 48 << 10, 2 << 10  # of a block: more is no faster; what is not the cache's
 _LEAST_CACHED = 0.4  # of the deposits; less is not worth a cache
@@ -70,7 +70,7 @@ class Variant:
     shape: tuple[int, int] | None = None
 
 
-class Run:
+class Run(drivers.Run):
     """The simulation of one problem on one of ``sharers`` GPUs; a chunk of photons may hold any number of batches.
 
     A few photons live a hundred times longer than most (intralipid), and a GPU that waits for them at the end of every
@@ -84,8 +84,7 @@ class Run:
     ) -> None:
         import cupy
 
-        self.device = device
-        self._problem = problem
+        super().__init__(problem, device=device)
         self._variant = variant or Variant()
         self._done = LayerTally.empty(problem)
         self._busy = threading.Lock()  # a preview must not see half a chunk
@@ -93,45 +92,34 @@ class Run:
         self._may_cache = self._variant.cache is not False and not self._variant.simple and problem.settings.has_map
         share = -(-problem.batch_count // sharers)
         self.span = problem.batch_size * share
-        self._most_blocks = processor_count(device) * _BLOCKS_PER_PROCESSOR
+        self._most_blocks = processor_count(device) * BLOCKS_PER_PROCESSOR
         self._underway: tuple[Any, int] = (None, 0)  # packets, a row each, and their number
-        with cupy.cuda.Device(device.indices[0]):
+        with device.current():
             self._layers, self._cosines = cupy.asarray(problem.layers), cupy.asarray(problem.cosines)
             self._scene = struct(SCENE, layers=self._layers, cosines=self._cosines, **numbers_of(problem))
             self._tallies = cupy.zeros((problem.batch_count, problem.tally_size), np.uint64)
-
-    def bytes_per_item(self) -> int:
-        """Nothing is kept for a single photon."""
-        return 1
 
     def advance(self, start: int, count: int) -> None:
         """Trace the photons ``start`` to ``start + count - 1``."""
         import cupy
 
         p = self._problem
-        with self._busy, cupy.cuda.Device(self.device.indices[0]):
+        with self._busy, self.device.current():
             if self._may_cache and self.shape is None and count > PILOT_PHOTONS:
                 self._choose_shape(start)
             self._trace(start, count, self._tallies[start // p.batch_size :])
             cupy.cuda.get_current_stream().synchronize()
-            self._done.add(LayerTally(batch_size=p.batch_size, key=p.key, batches=dict(self._parts(start, count))), p)
+            self._done.merge(LayerTally(batch_size=p.batch_size, key=p.key, batches=dict(self._parts(start, count))), p)
 
     def snapshot(self) -> LayerTally:
         """Tallies so far, as NumPy; the run goes on."""
-        import cupy
-
-        with self._busy, cupy.cuda.Device(self.device.indices[0]):
+        with self._busy, self.device.current():
             self._finish()
             batches = {}
             for batch, part in self._done.batches.items():
                 numbers = np.empty(self._problem.tally_size, np.uint64)  # not page-locked, since a result keeps it
                 batches[batch] = BatchTally(list(part.done), to_host(self._tallies[batch], numbers))
         return LayerTally(batch_size=self._done.batch_size, key=self._done.key, batches=batches)
-
-    def close(self) -> None:
-        """Let the device arrays go."""
-        self._layers = self._cosines = self._tallies = None
-        self._underway = (None, 0)
 
     def _parts(self, start: int, count: int) -> list[tuple[int, BatchTally]]:
         """The batches that a chunk touches, and what it does of each; the numbers themselves stay on the GPU."""
@@ -170,7 +158,7 @@ class Run:
     def _cache_bytes(self) -> int:
         if self._variant.cache_bytes is not None:
             return self._variant.cache_bytes
-        of_block = shared_memory_of_processor(self.device) // _BLOCKS_PER_PROCESSOR - _OTHER_SHARED_BYTES
+        of_block = shared_memory_of_processor(self.device) // BLOCKS_PER_PROCESSOR - _OTHER_SHARED_BYTES
         return min(of_block, _MOST_CACHE_BYTES)
 
     def _trace(self, start: int, count: int, tallies: Any, *, cycles: int = 0) -> None:
@@ -198,7 +186,7 @@ class Run:
             copies=copies,
         )
         if self._variant.simple:
-            self._kernel("trace_simply")((self._blocks(count),), (_THREADS,), (self._scene, batches))
+            self._kernel("trace_simply")((self._blocks(count),), (THREADS,), (self._scene, batches))
         else:
             self._launch(batches, photons=count, cycles=cycles)
         while copies > 1:  # in place, since there may be no more memory, and photons are under way
@@ -224,18 +212,18 @@ class Run:
 
         before, waiting = self._underway
         blocks = max(self._blocks(photons), min(waiting, self._most_blocks))
-        after, left = cupy.empty((blocks * _THREADS, PACKET_WORDS), np.float32), cupy.zeros(1, np.uint32)
+        after, left = cupy.empty((blocks * THREADS, PACKET_WORDS), np.float32), cupy.zeros(1, np.uint32)
         underway = struct(UNDERWAY, before=before, count=waiting, after=after, left=left, cycles=cycles)
         corner = self.shape if cached and self._may_cache else None
         shared = 8 * math.prod(corner or (0, 0))
         launched = self._kernel("trace_layers", cached=corner is not None)
         if shared:  # more than a kernel gets unasked, together with what it has itself
             launched.max_dynamic_shared_size_bytes = shared
-        launched((blocks,), (_THREADS,), (self._scene, batches, underway), shared_mem=shared)
+        launched((blocks,), (THREADS,), (self._scene, batches, underway), shared_mem=shared)
         self._underway = (after, int(to_host(left)[0]))
 
     def _blocks(self, photons: int) -> int:
-        return min(self._most_blocks, -(-photons // _THREADS))
+        return min(self._most_blocks, -(-photons // THREADS))
 
     def _batches(self, *, cached: bool = True, **given: Any) -> np.void:
         radial, depth = (self.shape if cached and self._may_cache else None) or (0, 0)
@@ -246,7 +234,7 @@ class Run:
         settings = self._problem.settings
         chosen = {"CACHE": cached, "HISTORY": self._variant.history, "ABSORPTION": settings.has_map}
         chosen["COLLECT"] = settings.absorption != "drop"
-        defines = (f"THREADS={_THREADS}", *(f"{key}={int(value)}" for key, value in chosen.items()))
+        defines = (f"THREADS={THREADS}", *(f"{key}={int(value)}" for key, value in chosen.items()))
         return kernel(_SOURCE, name, defines=defines, fast=True)
 
 
@@ -255,13 +243,6 @@ def _add(target: Any, other: Any) -> None:
     import cupy
 
     cupy.add(target, other, out=target)
-
-
-def memory_of(problem: LayeredProblem, device: Device) -> Memory:
-    """What a run takes on each of some GPUs while it traces all batches: tallies, their copies, packets under way."""
-    p = problem
-    blocks = min(processor_count(device) * _BLOCKS_PER_PROCESSOR, -(-p.settings.photons // _THREADS))
-    return Memory(tallies=p.gpu_bytes, scratch=2 * 4 * PACKET_WORDS * _THREADS * blocks)
 
 
 def numbers_of(problem: LayeredProblem) -> dict[str, Any]:

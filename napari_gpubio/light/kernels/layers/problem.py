@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.memory import Memory, fuller
+from napari_gpubio.core.device import Device
 from napari_gpubio.light.batches import BatchedProblem
 from napari_gpubio.light.layers.model import LayeredMedium
 from napari_gpubio.light.layers.settings import LayeredSettings
@@ -50,6 +50,7 @@ class LayeredProblem(BatchedProblem):
     ``batch_size`` is that of a resumed run, where there is one; by default photons / batches.
     """
 
+    work = "light transport in these layers"
     medium: LayeredMedium
     settings: LayeredSettings
     batch_size: int = 0
@@ -140,18 +141,9 @@ class LayeredProblem(BatchedProblem):
         """Bytes that a run on a GPU needs: the tallies, and their copies while it traces."""
         return self.resident_bytes * (1 + self.copies(self.batch_count))
 
-    def memory(self, threads: int) -> Memory:
-        """What a run takes on the CPU with so many threads.
-
-        It is most where a batch is added to the others, or where the errors of the largest map are pooled
-        (`napari_gpubio.light.pooling`), which takes eleven arrays of its bins and, at the end, as many flags.
-        """
-        done, s = self.resident_bytes, self.settings
-        tracing = Memory(tallies=done + 8 * self.tally_size * (self.tallies(threads) + 2))
-        bins = self.absorption_cells + 2 * (self.angular_cells + s.radial_bins + s.angle_bins) + s.depth_bins
-        pooling = 89 * max(self.absorption_cells, self.angular_cells)
-        made = Memory(tallies=done, results=16 * bins, scratch=2 * 8 * self.tally_size + pooling)
-        return fuller(tracing, made)
+    def options(self, device: Device) -> dict[str, Any]:
+        """Of how many GPUs each is one."""
+        return {"sharers": len(device.indices)} if device.is_gpu else {}
 
 
 def per_mm(width: float) -> np.float32:

@@ -37,7 +37,7 @@ class LayerTally(Tally):
         """Return a copy that further photons do not change."""
         return LayerTally(batch_size=self.batch_size, key=self.key, batches=dict(self.batches))
 
-    def add(self, other: "LayerTally", problem: LayeredProblem) -> None:  # noqa: ARG002 - as every tally
+    def merge(self, other: "LayerTally", problem: LayeredProblem) -> None:
         """Add the tallies of other photons of the same problem."""
         for batch, part in other.batches.items():
             mine = self.batches.get(batch)

@@ -1,20 +1,15 @@
 """Fluence of optodes on the CPU: groups of photons are the batches of a run, kept apart instead of added up."""
 
-from collections.abc import Callable
-from typing import Any
-
 from napari_gpubio.core.device import CPU, Device
+from napari_gpubio.light.kernels.pairs.problem import Keep, OptodeProblem
 from napari_gpubio.light.kernels.pairs.store import Array, FluenceStore, TissueVoxels
 from napari_gpubio.light.kernels.voxels import cpu
-from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
-
-Keep = Callable[[int, Any], None]
 
 
-class GroupRun(cpu.Run):
+class Run(cpu.Run):
     """The simulation of one optode on the CPU; ``keep(group, tally)`` is called for each batch that is whole."""
 
-    def __init__(self, problem: VoxelProblem, keep: Keep, *, device: Device = CPU) -> None:
+    def __init__(self, problem: OptodeProblem, *, device: Device = CPU, keep: Keep) -> None:
         super().__init__(problem, device=device)
         self._keep = keep
 
@@ -37,8 +32,3 @@ def store(voxels: TissueVoxels, optodes: int, groups: int, device: Device) -> Fl
     """An empty store."""
     del device
     return FluenceStore(voxels, optodes, groups)
-
-
-def run_bytes(problem: VoxelProblem) -> int:
-    """Memory that the run of an optode takes."""
-    return problem.resident_bytes()

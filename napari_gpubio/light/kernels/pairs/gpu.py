@@ -2,26 +2,22 @@
 
 import functools
 import threading
-from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
 
 from napari_gpubio.core.device import Device, to_host
+from napari_gpubio.light.kernels.pairs.problem import Keep, OptodeProblem
 from napari_gpubio.light.kernels.pairs.store import Array, FluenceStore, TissueVoxels
 from napari_gpubio.light.kernels.voxels import gpu
-from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
-
-Keep = Callable[[int, Any], None]
 
 
-class GroupRun(gpu.Run):
+class Run(gpu.Run):
     """The simulation of one optode on one GPU; ``keep(group, tally)`` is called for each batch that is whole."""
 
-    def __init__(self, problem: VoxelProblem, keep: Keep, *, device: Device) -> None:
-        slots = problem.batch_count
-        super().__init__(problem, device=device, slots=slots, copies=problem.copies(slots))
+    def __init__(self, problem: OptodeProblem, *, device: Device, keep: Keep, **options: int) -> None:
+        super().__init__(problem, device=device, **options)
         self._keep = keep
 
     def go_on(self, photons: int, path: Array | None) -> None:
@@ -32,14 +28,12 @@ class GroupRun(gpu.Run):
             size = self._problem.batch_size
             batch = photons // size
             self._open[batch] = [(batch * size, photons)]
-            with cupy.cuda.Device(self.device.indices[0]):
+            with self.device.current():
                 self._tally[batch % self._slots, 0] = cupy.asarray(path)
 
     def open_path(self) -> Array | None:
         """As that of ``cpu.py``."""
-        import cupy
-
-        with self._busy, cupy.cuda.Device(self.device.indices[0]):
+        with self._busy, self.device.current():
             slots = [self._tally[batch % self._slots] for batch in self._open]
             return to_host(slots[0].sum(axis=0)) if slots else None
 
@@ -66,7 +60,7 @@ class GpuStore(FluenceStore):
         self.device = device
         self._of_device: dict[int, Any] = {}  # indices of the voxels on each GPU
         self._busy = threading.Lock()
-        with cupy.cuda.Device(device.indices[0]):
+        with device.current():
             super().__init__(voxels, optodes, groups)
 
     def put(self, optode: int, group: int, tally: Any, fluence_of_quantum: float) -> None:
@@ -75,7 +69,7 @@ class GpuStore(FluenceStore):
 
         chosen = (tally[self._cells()] * fluence_of_quantum).astype(np.float32)
         cupy.cuda.get_current_stream().synchronize()
-        with self._busy, cupy.cuda.Device(self.device.indices[0]):
+        with self._busy, self.device.current():
             self.values[optode, group] = cupy.asarray(chosen)
             self._means = None
             cupy.cuda.get_current_stream().synchronize()
@@ -86,10 +80,7 @@ class GpuStore(FluenceStore):
 
     def here(self) -> AbstractContextManager[Any]:
         """As the base class; the store may be of an earlier run on another GPU."""
-        import cupy
-
-        context: AbstractContextManager[Any] = cupy.cuda.Device(self.device.indices[0])
-        return context
+        return self.device.current()
 
     def _cells(self) -> Any:
         import cupy
@@ -103,9 +94,3 @@ class GpuStore(FluenceStore):
 def store(voxels: TissueVoxels, optodes: int, groups: int, device: Device) -> FluenceStore:
     """An empty store on the first GPU of a device."""
     return GpuStore(voxels, optodes, groups, device)
-
-
-def run_bytes(problem: VoxelProblem) -> int:
-    """Memory that the run of an optode takes on its GPU."""
-    slots = problem.batch_count
-    return problem.resident_bytes(slots * problem.copies(slots))

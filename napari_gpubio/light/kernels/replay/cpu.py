@@ -1,17 +1,16 @@
 """Photons of a list traced again on all CPU cores (Numba), the counterpart of ``gpu.py``."""
 
-from collections import deque
-
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core import drivers
 from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.core.jit import run_blocks
 from napari_gpubio.light.batches import Words
 from napari_gpubio.light.kernels.replay.fold import SUMS, Finish, Fold, finish_cells, fold_groups
 from napari_gpubio.light.kernels.replay.measurements import GROUPS
 from napari_gpubio.light.kernels.replay.problem import DetectorPart, ReplayProblem, Span, empty_list
-from napari_gpubio.light.kernels.replay.trails import VERTEX_NUMBERS, TrailProblem, TrailRecord
+from napari_gpubio.light.kernels.replay.trails import VERTEX_NUMBERS, TrailProblem
 from napari_gpubio.light.kernels.voxels.cpu import scene_of
 from napari_gpubio.light.kernels.voxels.fold import writable
 from napari_gpubio.light.kernels.voxels.photon import Scene
@@ -24,22 +23,16 @@ _BLOCKS_PER_THREAD = 16
 _CELLS_AT_LEAST = 65536
 
 
-class Run:
+class Run(drivers.Run):
     """Derivatives of one problem on the CPU; items are lines of the list of photons."""
 
     def __init__(self, problem: ReplayProblem, *, device: Device = CPU) -> None:
-        self.device = device
-        self._problem = problem
+        super().__init__(problem, device=device)
         p = problem
         self._scene, self._scratch = scene_of(p.voxels), np.zeros(p.voxels.cells, np.uint64)
         self._tally = np.zeros(p.slots * p.tally_size, np.uint64)
         self._sums = np.zeros(SUMS * p.tally_size)
         self._labels = np.zeros((GROUPS, p.volumes, p.voxels.media_rows), np.uint64)
-        self._done: deque[tuple[int, DetectorPart]] = deque()  # taken from another thread than it is filled from
-
-    def bytes_per_item(self) -> int:
-        """Bytes that a photon takes."""
-        return self._problem.bytes_per_item
 
     def advance(self, start: int, count: int) -> None:
         """Trace the photons of the lines ``start`` to ``start + count - 1``, all of one detector."""
@@ -49,14 +42,7 @@ class Run:
             if p.is_last(span):
                 self._fold(span)
             if span.stop == p.arrivals.of(span.detector).stop:
-                self._done.append((span.detector, self._finish(span.detector)))
-
-    def take(self) -> dict[int, DetectorPart]:
-        """Return the detectors that are done and forget them."""
-        return dict(self._done.popleft() for _ in range(len(self._done)))
-
-    def close(self) -> None:
-        """Nothing to free on the CPU."""
+                self._finished.append((span.detector, self._finish(span.detector)))
 
     def _trace(self, span: Span) -> None:
         p, lines = self._problem, slice(span.start, span.stop)
@@ -108,18 +94,12 @@ class Run:
         return DetectorPart(p.cropped(values), p.cropped(errors), labels)
 
 
-class TrailRun:
+class TrailRun(drivers.Run):
     """Trajectories of one problem on the CPU; items are lines of the list of photons."""
 
     def __init__(self, problem: TrailProblem, *, device: Device = CPU) -> None:
-        self.device = device
-        self._problem = problem
+        super().__init__(problem, device=device)
         self._scene, self._scratch = scene_of(problem.voxels), np.zeros(problem.voxels.cells, np.uint64)
-        self._done: deque[tuple[int, TrailRecord]] = deque()
-
-    def bytes_per_item(self) -> int:
-        """Bytes that a photon takes."""
-        return self._problem.bytes_per_item
 
     def advance(self, start: int, count: int) -> None:
         """Trace the photons of the lines ``start`` to ``start + count - 1``."""
@@ -130,16 +110,9 @@ class TrailRun:
             kinds=np.zeros((count, p.room), np.uint8),
             numbers=np.zeros((count, p.room, VERTEX_NUMBERS), np.float32),
         )
-        items = p.items[start : start + count]
+        items = p.chosen[start : start + count]
         found = trace_again(p.voxels, self._scene, self._scratch, items, trails=trails)
-        self._done.append((start, p.packed(start, trails.counts, trails.kinds, trails.numbers, found)))
-
-    def take(self) -> list[tuple[int, TrailRecord]]:
-        """Return what is done, by its first line, and forget it."""
-        return [self._done.popleft() for _ in range(len(self._done))]
-
-    def close(self) -> None:
-        """Nothing to free on the CPU."""
+        self._finished.append((start, p.packed(start, trails.counts, trails.kinds, trails.numbers, found)))
 
 
 def trace_again(

@@ -1,17 +1,17 @@
 """Photons of a list traced again in CUDA, the counterpart of ``cpu.py``; the kernels are in ``voxels.cu``."""
 
-from collections import deque
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from napari_gpubio.core import drivers
 from napari_gpubio.core.device import Device, processor_count, to_host
 from napari_gpubio.core.kernels import POINTER, is_pointer, kernel, struct, struct_layout
 from napari_gpubio.light.kernels.replay.fold import SUMS
 from napari_gpubio.light.kernels.replay.measurements import GROUPS
 from napari_gpubio.light.kernels.replay.problem import DetectorPart, ReplayProblem, Span
-from napari_gpubio.light.kernels.replay.trails import VERTEX_NUMBERS, TrailProblem, TrailRecord
+from napari_gpubio.light.kernels.replay.trails import VERTEX_NUMBERS, TrailProblem
 from napari_gpubio.light.kernels.voxels import gpu as voxels
 from napari_gpubio.light.kernels.voxels.problem import DETECTED_NUMBERS, ENERGY_PARTS, VoxelProblem
 from napari_gpubio.light.kernels.voxels.tally import DetectedList
@@ -90,34 +90,27 @@ class Tracer:
         return max(1, min(self._processors * _BLOCKS_PER_PROCESSOR, -(-count // _THREADS)))
 
 
-class Run:
+class Run(drivers.Run):
     """Derivatives of one problem on one GPU; items are lines of the list of photons."""
 
     def __init__(self, problem: ReplayProblem, *, device: Device) -> None:
         import cupy
 
-        self.device = device
-        self._problem = problem
+        super().__init__(problem, device=device)
         p = problem
-        with cupy.cuda.Device(device.indices[0]):
-            self._tracer: Tracer | None = Tracer(p.voxels, device)
+        with device.current():
+            self._tracer = Tracer(p.voxels, device)
             self._tally = cupy.zeros(p.slots * p.tally_size, np.uint64)
             self._sums = cupy.zeros(SUMS * p.tally_size, np.float64)
             self._labels = cupy.zeros((GROUPS, p.volumes, p.voxels.media_rows), np.uint64)
             self._values, self._errors = (cupy.empty(p.tally_size, np.float32) for _ in range(2))
-        self._done: deque[tuple[int, DetectorPart]] = deque()  # taken from another thread than it is filled from
-
-    def bytes_per_item(self) -> int:
-        """Bytes that a photon takes."""
-        return self._problem.bytes_per_item
 
     def advance(self, start: int, count: int) -> None:
         """Trace the photons of the lines ``start`` to ``start + count - 1``, all of one detector."""
         import cupy
 
         p, tracer = self._problem, self._tracer
-        assert tracer is not None  # closed
-        with cupy.cuda.Device(self.device.indices[0]):
+        with self.device.current():
             # all that is allocated, before anything is added up
             lines, spans = slice(start, start + count), list(p.spans(start, count))
             items, factors = cupy.asarray(p.arrivals.photon[lines]), cupy.asarray(p.factors[lines])
@@ -134,16 +127,7 @@ class Run:
                 if p.is_last(span):
                     self._fold(span, numbers)
                 if span.stop == p.arrivals.of(span.detector).stop:
-                    self._done.append((span.detector, self._finish(span.detector, numbers)))
-
-    def take(self) -> dict[int, DetectorPart]:
-        """Return the detectors that are done and forget them."""
-        return dict(self._done.popleft() for _ in range(len(self._done)))
-
-    def close(self) -> None:
-        """Let the device arrays go."""
-        self._tracer = None
-        self._tally = self._sums = self._labels = self._values = self._errors = None
+                    self._finished.append((span.detector, self._finish(span.detector, numbers)))
 
     def _numbers_of(self, detector: int) -> dict[str, Any]:
         """What the sums of a detector are folded and finished with, on the device."""
@@ -160,7 +144,6 @@ class Run:
     def _fold(self, span: Span, numbers: dict[str, Any]) -> None:
         p = self._problem
         groups = slice(span.first_group, span.first_group + span.groups)
-        assert self._tracer is not None
         fold = struct(
             FOLD, tally=self._tally, groups=span.groups, volumes=p.volumes, cells=p.voxels.cells,
             units=numbers["units"], shares=numbers["shares"][groups], sums=self._sums,
@@ -193,45 +176,28 @@ class Run:
         cupy.cuda.get_current_stream().synchronize()
 
 
-class TrailRun:
+class TrailRun(drivers.Run):
     """Trajectories of one problem on one GPU; items are lines of the list of photons."""
 
     def __init__(self, problem: TrailProblem, *, device: Device) -> None:
-        import cupy
-
-        self.device = device
-        self._problem = problem
-        with cupy.cuda.Device(device.indices[0]):
-            self._tracer: Tracer | None = Tracer(problem.voxels, device)
-        self._done: deque[tuple[int, TrailRecord]] = deque()
-
-    def bytes_per_item(self) -> int:
-        """Bytes that a photon takes."""
-        return self._problem.bytes_per_item
+        super().__init__(problem, device=device)
+        with device.current():
+            self._tracer = Tracer(problem.voxels, device)
 
     def advance(self, start: int, count: int) -> None:
         """Trace the photons of the lines ``start`` to ``start + count - 1``."""
         import cupy
 
         p, tracer = self._problem, self._tracer
-        assert tracer is not None  # closed
-        with cupy.cuda.Device(self.device.indices[0]):
+        with self.device.current():
             counts = cupy.zeros(count, np.int64)
             kinds = cupy.zeros((count, p.room), np.uint8)
             numbers = cupy.zeros((count, p.room, VERTEX_NUMBERS), np.float32)
             record = struct(TRAILS, counts=counts, room=p.room, crossings=p.crossings, kinds=kinds, numbers=numbers)
-            items = cupy.asarray(p.items[start : start + count])
+            items = cupy.asarray(p.chosen[start : start + count])
             found = tracer.trace(items, tracer.room(count), "TRAILS", record)
             packed = p.packed(start, to_host(counts), to_host(kinds), to_host(numbers), found)
-        self._done.append((start, packed))
-
-    def take(self) -> list[tuple[int, TrailRecord]]:
-        """Return what is done, by its first line, and forget it."""
-        return [self._done.popleft() for _ in range(len(self._done))]
-
-    def close(self) -> None:
-        """Let the device arrays go."""
-        self._tracer = None
+        self._finished.append((start, packed))
 
 
 def _filled(layout: np.dtype[Any], **values: Any) -> np.void:

@@ -9,8 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core.device import Device
+from napari_gpubio.core.drivers import Problem
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.memory import Memory, fuller
+from napari_gpubio.core.memory import Memory
+from napari_gpubio.light.batches import FIRST_CHUNK
 from napari_gpubio.light.detectors import DetectedPhotons
 from napari_gpubio.light.kernels.replay.measurements import GROUPS, Arrivals, Measurement
 from napari_gpubio.light.kernels.voxels.problem import DETECTED_NUMBERS, FIRST_MEDIUM, LIGHT_MM_PER_NS, VoxelProblem
@@ -48,7 +51,7 @@ class DetectorPart(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class ReplayProblem:
+class ReplayProblem(Problem):
     """Which photons are traced again, and what they add up.
 
     A derivative (V of them) is that of a measurement by mu_a or mu_s, in this order: measurement by measurement.
@@ -67,6 +70,7 @@ class ReplayProblem:
         By which coefficients.
     """
 
+    work = "the replay of photons"
     voxels: VoxelProblem
     photons: DetectedPhotons
     arrivals: Arrivals
@@ -74,6 +78,15 @@ class ReplayProblem:
     measurements: Sequence[Measurement]
     by_mua: bool
     by_mus: bool
+
+    @property
+    def items(self) -> int:
+        """Number of photons."""
+        return len(self.arrivals)
+
+    def first_chunk(self, device: Device) -> int:
+        """As of the photons of a run."""
+        return FIRST_CHUNK[device.kind]
 
     @property
     def coefficients(self) -> int:
@@ -152,22 +165,22 @@ class ReplayProblem:
         per_cell = 8 * (self.volumes * (self.slots + 4) + 1) + 8 * self.volumes
         return self.voxels.cells * per_cell + self.voxels.grid_bytes
 
-    @property
-    def gpu_memory(self) -> Memory:
-        """What a run takes on a GPU, besides the list of photons."""
+    def memory(self, device: Device) -> Memory:
+        """What a run takes, besides the list of photons; on the CPU when the last detector is done."""
         grid = self.voxels.grid_bytes
-        return Memory(inputs=grid, tallies=self.resident_bytes - grid)
+        return Memory(
+            inputs=grid, tallies=self.resident_bytes - grid, results=0 if device.is_gpu else self._found_bytes
+        )
 
-    def memory(self, coefficients: int, *, is_traced: bool = True) -> Memory:
-        """What a run on the CPU takes for derivatives by so many coefficients, or what is made of those of a GPU.
-
-        It is most where the last detector is done, or where Jacobians are made of all.
-        """
+    def memory_of_jacobians(self, coefficients: int) -> Memory:
+        """What the host takes where Jacobians by so many coefficients are made of all detectors."""
         voxels = math.prod(self.voxels.size) * self.arrivals.detectors
-        found, grid = 8 * self.volumes * voxels, self.voxels.grid_bytes
-        made = Memory(inputs=grid, results=8 * len(self.measurements) * coefficients * voxels, scratch=found)
-        traced = Memory(inputs=grid, tallies=self.resident_bytes - grid, results=found)
-        return fuller(made, traced) if is_traced else made
+        results = 8 * len(self.measurements) * coefficients * voxels
+        return Memory(inputs=self.voxels.grid_bytes, results=results, scratch=self._found_bytes)
+
+    @property
+    def _found_bytes(self) -> int:
+        return 8 * self.volumes * math.prod(self.voxels.size) * self.arrivals.detectors
 
     @property
     def bytes_per_item(self) -> int:

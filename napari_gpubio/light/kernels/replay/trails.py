@@ -6,6 +6,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core.device import Device
+from napari_gpubio.core.drivers import Problem
+from napari_gpubio.core.memory import Memory
 from napari_gpubio.light.detectors import DetectedPhotons
 from napari_gpubio.light.kernels.replay.problem import different_photon
 from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
@@ -31,28 +34,40 @@ class TrailRecord(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class TrailProblem:
+class TrailProblem(Problem):
     """Which photons are traced again, and what is noted of them.
 
     Parameters
     ----------
     voxels
         The simulation.
-    items
+    chosen
         Indices of the photons, shape (N,), increasing.
     photons
-        Detected photons as the result lists them; those among the items must arrive as they did.
+        Detected photons as the result lists them; those among the chosen must arrive as they did.
     room
         Most vertices of a photon that are kept.
     crossings
         Whether faces that do not change the direction are vertices, too.
     """
 
+    work = "the volume"
+    run = "TrailRun"
+    at_first = 256
     voxels: VoxelProblem
-    items: npt.NDArray[np.uint64]
+    chosen: npt.NDArray[np.uint64]
     photons: DetectedPhotons
     room: int
     crossings: bool
+
+    @property
+    def items(self) -> int:
+        """Number of photons."""
+        return len(self.chosen)
+
+    def memory(self, device: Device) -> Memory:  # noqa: ARG002 - as every problem
+        """The volume, and a tally that nothing is made of."""
+        return Memory(inputs=self.voxels.grid_bytes, scratch=8 * self.voxels.cells)
 
     @property
     def bytes_per_item(self) -> int:
@@ -74,7 +89,7 @@ class TrailProblem:
         InvalidInput
             If one did not.
         """
-        items = self.items[start : start + len(counts)]
+        items = self.chosen[start : start + len(counts)]
         lines = np.flatnonzero(np.isin(self.photons.photon, items))
         order = np.argsort(found.photons)
         order = order[np.isin(found.photons[order], self.photons.photon[lines])]

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from napari_gpubio.core import drivers
 from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.core.jit import run_blocks
 from napari_gpubio.light.batches import joined
@@ -19,23 +20,18 @@ _BLOCKS_PER_THREAD = 16
 _OWNERS = max(map(sys.getrefcount, [np.zeros(1)])) + 1  # of an array in a list and one place more
 
 
-class Run:
+class Run(drivers.Run):
     """The simulation of one problem on the CPU; items are photons, and a chunk lies within one batch."""
 
     def __init__(self, problem: VoxelProblem, *, device: Device = CPU) -> None:
-        self.device = device
+        super().__init__(problem, device=device)
         self.span = problem.batch_size
-        self._problem = problem
         self._whole: Any = VoxelTally.empty(problem)
         self.tally: Any = np.zeros(problem.tally_size, np.uint64)
         self._is_shared = False  # with what a snapshot has returned, if that is still there
         self._energy = np.zeros(problem.energy_size, np.uint64)
         self._scene = scene_of(problem)
         self._done: list[tuple[int, int]] = []
-
-    def bytes_per_item(self) -> int:
-        """Bytes of the list of detected photons that one photon may take."""
-        return self._problem.detected_bytes if self._problem.detectors else 1
 
     def advance(self, start: int, count: int) -> None:
         """Trace the photons ``start`` to ``start + count - 1``, all of one batch."""
@@ -64,10 +60,6 @@ class Run:
         inside = self._problem.inside(planes)
         open_ = (part.path for part in self._whole.open.values())
         return sum(map(inside, (self.tally, *open_)), start=inside(self._whole.sums))
-
-    def close(self) -> None:
-        """Let the arrays go."""
-        self._whole = self.tally = None
 
     def _trace(self, start: int, count: int) -> None:
         p = self._problem

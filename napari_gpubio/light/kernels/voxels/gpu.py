@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core import drivers
 from napari_gpubio.core.chunks import within_memory
 from napari_gpubio.core.device import Device, processor_count, to_host
 from napari_gpubio.core.errors import InvalidInput
@@ -56,7 +57,7 @@ FOLD = struct_layout(
 )
 
 
-class Run:
+class Run(drivers.Run):
     """The simulation of one problem on one GPU; items are photons.
 
     A launch with few photons leaves most of a GPU waiting for its longest ones. Several batches are therefore traced
@@ -68,8 +69,7 @@ class Run:
     def __init__(self, problem: VoxelProblem, *, device: Device, slots: int = 1, copies: int = 1) -> None:
         import cupy
 
-        self.device = device
-        self._problem = problem
+        super().__init__(problem, device=device)
         p = problem
         check_indices(p, slots * copies)
         self._slots, self._copies = slots, copies
@@ -80,7 +80,7 @@ class Run:
         self._detected = DetectedList.none(p)
         self._parts: dict[int, OpenBatch] = {}  # of batches that another run has begun or will finish
         self._processors = processor_count(device)
-        with cupy.cuda.Device(device.indices[0]):
+        with device.current():
             self._inputs = {name: cupy.asarray(array) for name, array in inputs_of(problem).items()}
             self._scene = struct(SCENE, **self._inputs, **numbers_of(problem))
             self._tally = cupy.zeros((self._slots, self._copies, p.tally_size), np.uint64)
@@ -90,15 +90,11 @@ class Run:
             self._energy = cupy.zeros((p.batch_count, p.energy_size), np.uint64)
             self._absorbed = cupy.zeros((p.batch_count, p.patterns * p.media_rows), np.uint64)
 
-    def bytes_per_item(self) -> int:
-        """Bytes of the list of detected photons that one photon may take."""
-        return self._problem.detected_bytes if self._problem.detectors else 1
-
     def advance(self, start: int, count: int) -> None:
         """Trace the photons ``start`` to ``start + count - 1``, all of one span."""
         import cupy
 
-        with self._busy, cupy.cuda.Device(self.device.indices[0]):
+        with self._busy, self.device.current():
             self._set_aside(start // self.span)
             self._trace(start, count)
             whole = [batch for batch in self._touched(start, count) if self._is_whole(batch)]
@@ -108,10 +104,8 @@ class Run:
 
     def snapshot(self) -> VoxelTally:
         """Tallies so far, as NumPy; the run goes on."""
-        import cupy
-
         p = self._problem
-        with self._busy, cupy.cuda.Device(self.device.indices[0]):
+        with self._busy, self.device.current():
             energy_parts, energy = to_host(self._energy), to_host(self._absorbed)
             part = VoxelTally(
                 batch_size=p.batch_size,
@@ -131,15 +125,10 @@ class Run:
         """Weight times path of all photons so far in some planes, as of `VoxelProblem.inside`, on the GPU."""
         import cupy
 
-        with self._busy, cupy.cuda.Device(self.device.indices[0]):
+        with self._busy, self.device.current():
             inside = self._problem.inside(planes)
             parts = (cupy.asarray(part.path) for part in self._parts.values())
             return sum(map(inside, (self._sums, *parts)), start=inside(self._tally).sum(axis=(0, 1)))
-
-    def close(self) -> None:
-        """Let the device arrays go."""
-        self._inputs = {}
-        self._tally = self._sums = self._squares = self._exits = self._energy = self._absorbed = None
 
     def _open_batch(self, batch: int) -> OpenBatch:
         tally, energy_parts = to_host(self._tally[batch % self._slots].sum(axis=0)), to_host(self._energy[batch])

@@ -8,7 +8,7 @@ from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
 from napari_gpubio.light.kernels.voxels.tally import VOXELS_AT_ONCE
 
 
-def needed_memory(problem: VoxelProblem, device: Device, *, previews: bool = False) -> Memory:
+def memory_of(problem: VoxelProblem, device: Device, *, previews: bool = False) -> Memory:
     """Memory of a run from its first photon to its result, besides the labels and lists of detected photons.
 
     Of a GPU, what is kept there by one that has memory enough, which traces most batches together. On the CPU, tallies

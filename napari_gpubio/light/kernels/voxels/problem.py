@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core.device import Device, free_memory_bytes
+from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.slabs import looked_up
 from napari_gpubio.light.batches import BatchedProblem
 from napari_gpubio.light.detectors import AnyDetector, Detector
@@ -38,6 +40,7 @@ NEVER = np.float32(1e30)
 _PHOTONS_AT_FULL_SCALE = 1 << 31
 SLOT_BYTES = 256 << 20  # for the tallies of batches that a GPU traces together
 _COPIED_BYTES, _FEWEST_COPIES, _MOST_COPIES = 400 << 20, 4, 32  # for all copies of them; where the memory is enough
+_MOST_CELLS = 1 << 32  # of the tallies of a GPU run, whose places are 32-bit numbers
 _NEAR_BYTES = 8 << 20  # for all copies of a batch, so that they stay in the second-level cache
 
 
@@ -60,6 +63,7 @@ class VoxelProblem(BatchedProblem):
         Largest weight that a photon starts with.
     """
 
+    work = "light transport in this volume"
     domain: Domain
     source: Source
     settings: LightSettings
@@ -363,6 +367,33 @@ class VoxelProblem(BatchedProblem):
         for table in self.source_table if self.others else ():
             found.update(np.ascontiguousarray(table).data)
         return found.hexdigest()
+
+    def options(self, device: Device) -> dict[str, Any]:
+        """On GPUs the batches that each traces together, and the tallies of each batch.
+
+        As many as leave half of what is spare on the fullest one. InvalidInput if there are too many cells.
+        """
+        if not device.is_gpu:
+            return {}
+        if self.tally_size >= _MOST_CELLS:
+            raise InvalidInput(
+                f"the volume has {self.tally_size:,} cells with its time gates and patterns, more than a GPU run can "
+                "count; take fewer of them or larger voxels, or device='cpu'"
+            )
+        spare = max(0, free_memory_bytes(device) - self.resident_bytes()) // 2
+        room = 1 + spare // (8 * self.tally_size)
+        slots = min(self.slots(len(device.indices)), _MOST_CELLS // self.tally_size, room)
+        copies = min(self.copies(slots), room // slots, _MOST_CELLS // (slots * self.tally_size))
+        return {"slots": slots, "copies": max(1, copies)}
+
+    def needed_bytes(self, device: Device, **options: Any) -> int:
+        """Those of a run with so many tallies."""
+        return self.resident_bytes(options.get("slots", 1) * options.get("copies", 1))
+
+    @property
+    def bytes_per_item(self) -> int:
+        """Bytes of the list of detected photons that one photon may take."""
+        return self.detected_bytes if self.detectors else 1
 
     @property
     def detected_bytes(self) -> int:

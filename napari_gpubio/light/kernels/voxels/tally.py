@@ -134,7 +134,7 @@ class VoxelTally(Tally):
             self, detected=dataclasses.replace(self.detected), batches=dict(self.batches), open=dict(self.open)
         )
 
-    def add(self, other: "VoxelTally", problem: VoxelProblem) -> None:
+    def merge(self, other: "VoxelTally", problem: VoxelProblem) -> None:
         """Add the tallies of other photons of the same problem; a batch that becomes whole is folded.
 
         Arrays of the other may become this one's, so it is not to be changed afterwards.

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core import drivers
 from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.core.jit import run_blocks
 from napari_gpubio.speckle.kernels.contrast import windows
@@ -170,16 +171,12 @@ def bytes_of_map(recipe: Recipe) -> int:
     return recipe.bytes_of_map + recipe.settings.step * int(np.prod(recipe.shape)) * each
 
 
-class Run:
+class Run(drivers.Run):
     """A stack on the CPU; items are maps."""
 
     def __init__(self, problem: Problem, *, device: Device = CPU) -> None:
-        self.device = device
-        self._problem, self._maker, self._end = problem, Maker(problem.recipe), -1
-
-    def bytes_per_item(self) -> int:
-        """Return 1: memory of the CPU is not limited here."""
-        return 1
+        super().__init__(problem, device=device)
+        self._maker, self._end = Maker(problem.recipe), -1
 
     def advance(self, start: int, count: int) -> None:
         """Compute the maps ``start`` to ``start + count - 1``."""
@@ -191,18 +188,12 @@ class Run:
             self._end = first + many
             p.put(first, maps)
 
-    def snapshot(self) -> Maps:
-        """Views of all maps; see ``Problem.reached``."""
-        return self._problem.maps
-
-    def close(self) -> None:
-        """Nothing to free on the CPU."""
-
 
 class Live:
     """Frames of a camera, one after another, on the CPU; see `napari_gpubio.speckle.ContrastStream`."""
 
-    def __init__(self, recipe: Recipe, results: int, threads: int | None = None) -> None:
+    def __init__(self, recipe: Recipe, *, device: Device = CPU, results: int, threads: int | None = None) -> None:
+        self.device = device
         self._recipe, self._maker, self._count = recipe, Maker(recipe, threads), 0
         self._ring = np.zeros((recipe.settings.depth + 1, *recipe.shape), recipe.dtype)
         self._results = [recipe.empty_maps(1) for _ in range(results)]

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from napari_gpubio.core import drivers
 from napari_gpubio.core.device import Device, processor_count
 from napari_gpubio.core.kernels import POINTER, kernel, struct, struct_layout
 from napari_gpubio.speckle.kernels.contrast.problem import (
@@ -267,29 +268,20 @@ class _Batch:
         self._problem.put(first, made)
 
 
-class Run:
+class Run(drivers.Run):
     """A stack on one GPU; items are maps."""
 
     def __init__(self, problem: Problem, *, device: Device) -> None:
-        import cupy
-
-        self.device = device
-        self._problem = problem
-        with cupy.cuda.Device(device.indices[0]):
+        super().__init__(problem, device=device)
+        with device.current():
             self._maker: Any = Maker(problem.recipe, device)
             self._most, batches = batches_of(problem.recipe, problem.items)
             self._batches = [_Batch(problem, self._most) for _ in range(batches)]
 
-    def bytes_per_item(self) -> int:
-        """Return 1: there is no memory beyond what is resident."""
-        return 1
-
     def advance(self, start: int, count: int) -> None:
         """Compute the maps ``start`` to ``start + count - 1``."""
-        import cupy
-
         p = self._problem
-        with cupy.cuda.Device(self.device.indices[0]):
+        with self.device.current():
             for number, first in enumerate(range(start, start + count, self._most)):
                 maps = min(self._most, start + count - first)
                 batch = self._batches[number % len(self._batches)]
@@ -299,24 +291,16 @@ class Run:
             for batch in self._batches:
                 batch.end()
 
-    def snapshot(self) -> Maps:
-        """Views of all maps; see ``Problem.reached``."""
-        return self._problem.maps
-
-    def close(self) -> None:
-        """Free the device arrays."""
-        self._batches, self._maker = [], None
-
 
 class Live:
     """Frames of a camera, one after another, on one GPU; see `napari_gpubio.speckle.ContrastStream`."""
 
-    def __init__(self, recipe: Recipe, device: Device, results: int) -> None:
+    def __init__(self, recipe: Recipe, *, device: Device, results: int) -> None:
         import cupy
 
-        self._device, self._recipe, self._count = device, recipe, 0
+        self.device, self._recipe, self._count = device, recipe, 0
         pixels, depth = int(np.prod(recipe.shape)), recipe.settings.depth
-        with cupy.cuda.Device(device.indices[0]):
+        with device.current():
             self._maker: Any = Maker(recipe, device)
             self._stream = cupy.cuda.Stream(non_blocking=True)
             self._ring = cupy.empty((depth, *recipe.shape), recipe.dtype)
@@ -330,13 +314,11 @@ class Live:
 
     def push(self, frame: Array, *, make_maps: bool) -> Maps | None:
         """Process a frame; compute and return maps if ``make_maps``."""
-        import cupy
-
         slot, place = self.slot(), self._count % len(self._ring)
         if frame is not slot:
             np.copyto(slot, frame)
         result = self._results[self._count % len(self._results)]
-        with cupy.cuda.Device(self._device.indices[0]), self._stream:
+        with self.device.current(), self._stream:
             self._ring[place].set(slot, self._stream)
             if make_maps:
                 self._maker.fill(self._ring, self._made.maps)

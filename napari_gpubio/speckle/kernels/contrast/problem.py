@@ -8,7 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core import drivers
+from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.memory import Memory
 from napari_gpubio.speckle.model import EDGE, FrameStack, check_window
 from napari_gpubio.speckle.settings import (
     DARK_STEPS,
@@ -37,6 +40,7 @@ KINDS = {
 }
 _TOPS = {"inf": np.inf, "nan": np.nan, "clip": float(np.finfo(np.float32).max)}
 _EXACT_IN_DOUBLE, _EXACT_IN_64_BITS = 2**53, 2**63 - 1
+_FIRST_PIXELS = 4 << 20  # of the first chunk, whose duration sets the length of the others
 BATCH_BYTES = 64 << 20  # of maps that are computed together, and their frames
 
 
@@ -80,8 +84,11 @@ class Rule(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Recipe:
+class Recipe(drivers.Problem):
     """Settings, noise model and format of a camera's frames; ``baseline`` is K², one number or (Y, X)."""
+
+    work = "contrast of such frames"
+    run = "Live"
 
     settings: ContrastSettings
     noise: Noise
@@ -178,6 +185,11 @@ class Recipe:
             low=np.float32(s.mask.low_signal * self.unit),
         )
 
+    def memory(self, device: Device) -> Memory:
+        """The frames of a window, and the maps of one."""
+        window = self.settings.depth * int(np.prod(self.shape)) * self.dtype.itemsize
+        return Memory(inputs=window, results=self.bytes_of_map)
+
     @property
     def bytes_of_map(self) -> int:
         """Bytes of K, index and mask of a map."""
@@ -225,12 +237,13 @@ class Maps(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Problem:
+class Problem(drivers.Problem):
     """A stack and its maps, which are the items of a run; ``reached`` marks those that were computed.
 
     ``maps`` holds all of them (items, Y, X), or none where ``hand_on`` takes each batch with the number of its first.
     """
 
+    work = "contrast of these frames"
     recipe: Recipe
     stack: FrameStack
     maps: Maps
@@ -241,6 +254,10 @@ class Problem:
     def items(self) -> int:
         """Number of maps."""
         return self.recipe.settings.count(self.stack.count)
+
+    def first_chunk(self, device: Device) -> int:
+        """Maps of some megapixels."""
+        return max(1, _FIRST_PIXELS // int(np.prod(self.stack.shape)))
 
     def load(self, start: int, count: int) -> Array:
         """Return the frames of the maps ``start`` to ``start + count - 1``."""

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core import drivers
 from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.core.jit import kernel, run_blocks
 from napari_gpubio.core.philox import philox4x32
@@ -46,11 +47,11 @@ def draw_rows(start: int, stop: int, arrays: DrawArrays, repeat: int, out: Array
         out[n, 3], out[n, 4], out[n, 5] = xy, xz, yz
 
 
-class Run:
+class Run(drivers.Run):
     """The repeats of one problem on the CPU."""
 
     def __init__(self, problem: DrawProblem, *, device: Device = CPU) -> None:
-        self.device = device
+        super().__init__(problem, device=device)
         self._arrays = DrawArrays(problem.tensors, problem.shifts, problem.voxels, np.uint64(problem.seed))
 
     def draw(self, repeat: int) -> npt.NDArray[np.float64]:
@@ -58,6 +59,3 @@ class Run:
         out = np.empty(self._arrays.tensors.shape)
         run_blocks(draw_rows, len(out), self._arrays, repeat, out, least=512)
         return out
-
-    def close(self) -> None:
-        """Nothing to free on the CPU."""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core import drivers
 from napari_gpubio.core.device import Device, to_host
 from napari_gpubio.core.kernels import POINTER, kernel, struct, struct_layout
 from napari_gpubio.tracts.kernels.bootstrap.problem import DrawProblem
@@ -24,14 +25,14 @@ DRAW_ARRAYS = struct_layout(
 _THREADS = 128
 
 
-class Run:
+class Run(drivers.Run):
     """The repeats of one problem on one GPU; several threads may draw at once."""
 
     def __init__(self, problem: DrawProblem, *, device: Device) -> None:
         import cupy
 
-        self.device = device
-        with cupy.cuda.Device(device.indices[0]):
+        super().__init__(problem, device=device)
+        with device.current():
             self._tensors = cupy.ascontiguousarray(cupy.asarray(problem.tensors).T)
             self._shifts = cupy.ascontiguousarray(cupy.asarray(problem.shifts).transpose(1, 2, 0))
             self._voxels = cupy.asarray(problem.voxels)
@@ -42,7 +43,7 @@ class Run:
         import cupy
 
         count: int = self._tensors.shape[1]
-        with cupy.cuda.Device(self.device.indices[0]):
+        with self.device.current():
             out = cupy.empty((count, 6))
             arrays: Any = struct(
                 DRAW_ARRAYS,
@@ -58,19 +59,13 @@ class Run:
             draw((-(-count // _THREADS),), (_THREADS,), (arrays, np.int32(repeat)))
             return to_host(out)
 
-    def close(self) -> None:
-        """Let the device arrays go."""
-        self._tensors = self._shifts = self._voxels = None
-
 
 def prepare(problem: RayProblem, device: Device) -> None:
     """Make what rays read of a field that is tracked in once: the guide, too, which takes the host longer.
 
     A field that stays is prepared by `napari_gpubio.tracts.kernels.rays.gpu.Run` itself, with a guide from the host.
     """
-    import cupy
-
-    with cupy.cuda.Device(device.indices[0]):
+    with device.current():
         problem.prepared(f"field on {device}", lambda: prepare_field(problem))
         guide = problem.prepared(f"guide on {device}", lambda: _guide(problem), metric=False)
         problem.prepared("guide", lambda: to_host(guide), metric=False)

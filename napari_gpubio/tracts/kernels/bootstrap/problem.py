@@ -6,11 +6,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core.device import Device
+from napari_gpubio.core.drivers import Problem
+from napari_gpubio.core.memory import Memory
+
 Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
-class DrawProblem:
+class DrawProblem(Problem):
     """Tensors, and how much each residual of each voxel shifts its tensor.
 
     With fixed weights least squares is linear in the data, so repeat r of voxel n is
@@ -29,10 +33,15 @@ class DrawProblem:
         Seed of the random numbers.
     """
 
+    work = "the bootstrap"
     tensors: npt.NDArray[np.float64]
     shifts: npt.NDArray[np.float32]
     voxels: npt.NDArray[np.uint32]
     seed: int
+
+    def memory(self, device: Device) -> Memory:
+        """Shifts, and those that a GPU turns round."""
+        return Memory(inputs=self.shifts.nbytes, scratch=self.shifts.nbytes)
 
 
 class SignalDraws(NamedTuple):

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core import drivers
 from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.core.jit import run_blocks
 from napari_gpubio.tracts.kernels.csd.deconvolution import CsdArrays, CsdScratch, deconvolve_rows
@@ -19,15 +20,15 @@ def triangle(matrix: Array) -> Array:
     return np.ascontiguousarray(matrix[np.triu_indices(len(matrix))])
 
 
-class Run:
+class Run(drivers.Run):
     """The deconvolution of one problem on the CPU; items are voxels.
 
     ``out``: (M, N) and ``took``: (M,), which runs of several devices may share.
     """
 
     def __init__(self, problem: CsdProblem, *, device: Device = CPU, out: Array, took: Array) -> None:
-        self.device = device
-        self._problem, self._out, self._took = problem, out, took
+        super().__init__(problem, device=device)
+        self._out, self._took = out, took
         self._arrays = CsdArrays(
             signals=problem.signals,
             forward=problem.forward,
@@ -38,10 +39,6 @@ class Run:
             start=problem.start,
             iterations=problem.iterations,
         )
-
-    def bytes_per_item(self) -> int:
-        """Bytes of output that one voxel takes."""
-        return 4 * self._problem.coefficients + 1
 
     def advance(self, start: int, count: int) -> None:
         """Deconvolve the voxels ``start`` to ``start + count - 1``."""
@@ -60,6 +57,3 @@ class Run:
             deconvolve_rows(start + first, start + stop, self._arrays, scratch, self._out, self._took)
 
         run_blocks(deconvolve, count, least=_EACH)
-
-    def close(self) -> None:
-        """Nothing to free on the CPU."""

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core import drivers
 from napari_gpubio.core.device import Device, check_shared_memory, to_host
 from napari_gpubio.core.kernels import POINTER, kernel, struct, struct_layout
 from napari_gpubio.core.rows import copy_rows
@@ -42,19 +43,19 @@ def shared_bytes(coefficients: int, real: np.dtype[Any]) -> int:
     return -(-(reals * real.itemsize + _MOST_WORDS * (2 * 4 + 32 * 2)) // 16) * 16
 
 
-class Run:
+class Run(drivers.Run):
     """The deconvolution of one problem on one GPU; items are voxels, whose signals are uploaded chunk by chunk."""
 
     def __init__(self, problem: CsdProblem, *, device: Device, out: Array, took: Array) -> None:
         import cupy
 
-        self.device = device
-        self._problem, self._out, self._took = problem, out, took
+        super().__init__(problem, device=device)
+        self._out, self._took = out, took
         needed = shared_bytes(problem.coefficients, problem.real)
         precision = "double" if problem.real == np.float64 else "single"
         what = f"a deconvolution with {problem.coefficients} coefficients in {precision} precision"
         check_shared_memory(device, needed, what, "a smaller lmax, precision='single', or device='cpu'")
-        with cupy.cuda.Device(device.indices[0]):
+        with device.current():
             self._shared = {
                 "forward": cupy.asarray(problem.forward),
                 "gram": cupy.asarray(problem.gram),
@@ -67,16 +68,12 @@ class Run:
             self._kernel = kernel(SOURCE, "deconvolve_rows", defines=defines, strict=True)
         self._kernel.max_dynamic_shared_size_bytes = needed
 
-    def bytes_per_item(self) -> int:
-        """Bytes that one voxel takes on the device: its signals and its FOD."""
-        return self._problem.voxel_bytes
-
     def advance(self, start: int, count: int) -> None:
         """Deconvolve the voxels ``start`` to ``start + count - 1``."""
         import cupy
 
         p, rows = self._problem, slice(start, start + count)
-        with cupy.cuda.Device(self.device.indices[0]):
+        with self.device.current():
             signals = cupy.asarray(p.signals[rows])
             out, took = cupy.empty((count, p.coefficients), np.float32), cupy.empty(count, np.uint8)
             arrays: Any = struct(
@@ -94,7 +91,3 @@ class Run:
             self._kernel((count,), (down * across,), (arrays,), shared_mem=shared_bytes(p.coefficients, p.real))
             copy_rows(to_host(out), self._out[rows])
             self._took[rows] = to_host(took)
-
-    def close(self) -> None:
-        """Let the device arrays go."""
-        self._shared = {}

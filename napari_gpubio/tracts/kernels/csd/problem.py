@@ -1,13 +1,14 @@
 """Constrained spherical deconvolution as repeated least squares, the same for both backends."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.chunks import items_within_memory
 from napari_gpubio.core.device import Device
+from napari_gpubio.core.drivers import Problem
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.memory import Memory
 from napari_gpubio.core.rows import row_sums
@@ -30,7 +31,7 @@ MOST_OVERSAMPLING = 2  # coefficients that may be asked for by each direction
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
-class CsdProblem:
+class CsdProblem(Problem):
     """What every voxel shares, and the signals.
 
     The FOD f of a voxel with signals s is the fixed point of: A = the directions in which H f < 0; f = the solution of
@@ -53,12 +54,19 @@ class CsdProblem:
         Most of them.
     """
 
+    work = "deconvolving"
+    counts: ClassVar[Any] = np.uint8  # type of the numbers of iterations
     signals: npt.NDArray[np.float32]
     forward: Array
     gram: Array
     penalty: Array
     start: Array
     iterations: int
+
+    @property
+    def items(self) -> int:
+        """Number of voxels."""
+        return len(self.signals)
 
     @property
     def real(self) -> np.dtype[Any]:
@@ -71,17 +79,16 @@ class CsdProblem:
         return int(self.forward.shape[1])
 
     @property
-    def voxel_bytes(self) -> int:
+    def bytes_per_item(self) -> int:
         """Bytes of the signals of a voxel, of its FOD, and of the number of its iterations."""
         return 4 * (self.signals.shape[1] + self.coefficients) + 1
 
     def memory(self, device: Device) -> Memory:
         """Signals, FODs and tables; on a GPU those of a chunk, at most: how long it is depends on the time it takes."""
-        count, result = self.signals.shape[0], self.voxel_bytes - 4 * self.signals.shape[1]
+        count = min(self.items, items_within_memory(device, self.bytes_per_item))
+        result = self.bytes_per_item - 4 * self.signals.shape[1]
         tables = sum(each.nbytes for each in (self.forward, self.gram, self.full, self.start)) + 2 * self.penalty.nbytes
-        if device.is_gpu:
-            count = min(count, items_within_memory(device, self.voxel_bytes))
-        return Memory(inputs=tables + count * (self.voxel_bytes - result), results=count * result)
+        return Memory(inputs=tables + count * (self.bytes_per_item - result), results=count * result)
 
     @property
     def full(self) -> Array:

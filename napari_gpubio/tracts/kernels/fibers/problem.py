@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.device import Device
+from napari_gpubio.core.drivers import Problem
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.memory import Memory
 from napari_gpubio.core.space import apply_affine, voxel_sizes_mm
@@ -69,14 +70,15 @@ class Fibers(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class FiberProblem:
+class FiberProblem(Problem):
     """Fibers to trace: a field, seeds and directions, settings.
 
     ``target``: where rays end, with `StopReason.TARGET`; ``only_target``: whether the others are left out. A subclass
-    names the folder of its kernels, whose ``cpu`` and ``gpu`` have the backends, and the methods that it is of.
+    names the methods that it is of.
     """
 
-    kernels: ClassVar[str]
+    work = "fiber tracking in this volume"
+    at_first = 512
     methods: ClassVar[type[TrackMethod]]
     field: Any
     launch: Launch
@@ -92,6 +94,11 @@ class FiberProblem:
     def volume(self) -> Any:
         """The field that rays are traced in."""
         return self.field
+
+    @property
+    def items(self) -> int:
+        """Number of fibers."""
+        return len(self.launch)
 
     def memory(self, device: Device) -> Memory:
         """What is kept with the field once it is prepared, and taken while it is; besides fibers."""

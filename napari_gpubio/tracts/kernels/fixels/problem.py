@@ -71,7 +71,6 @@ class FixelProblem(FiberProblem):
     of it across. A ray ends where less than a share of the spline's weight is left.
     """
 
-    kernels: ClassVar[str] = "fixels"
     methods: ClassVar[type[FixelGeodesic]] = FixelGeodesic
     field: FixelField
     settings: FixelGeodesic
@@ -81,7 +80,7 @@ class FixelProblem(FiberProblem):
         """The fixels in an order of their own: sums are rounded alike, and draws are the same, for any storage."""
         return self.field.ordered()
 
-    def memory(self, device: Device) -> Memory:  # noqa: ARG002 - the same everywhere
+    def memory(self, device: Device) -> Memory:
         """The fixels and the mask."""
         return Memory(inputs=self.fixels.nbytes + int(np.prod(self.volume.shape)))
 

@@ -93,7 +93,6 @@ class LiftedProblem(FiberProblem):
     would go backwards. Between voxels the coefficients are quadratic B-splines.
     """
 
-    kernels: ClassVar[str] = "lifted"
     methods: ClassVar[type[LiftedGeodesic]] = LiftedGeodesic
     field: FodField
     settings: LiftedGeodesic
@@ -108,7 +107,7 @@ class LiftedProblem(FiberProblem):
         """Largest order of the harmonics that are used."""
         return min(self.field.lmax, self.settings.lmax // 2 * 2)
 
-    def memory(self, device: Device) -> Memory:  # noqa: ARG002 - the same everywhere
+    def memory(self, device: Device) -> Memory:
         """The FODs, with a voxel more on every side, and the mask."""
         padded = math.prod(n + 2 for n in self.field.shape)
         fods = padded * pair_count(self.lmax) * np.dtype(self.real).itemsize

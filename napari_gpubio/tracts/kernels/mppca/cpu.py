@@ -8,12 +8,12 @@ among calls.
 """
 
 import math
-from collections import deque
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core import drivers
 from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.core.jit import helper, kernel, leaf, read_only, run_blocks
 from napari_gpubio.tracts.kernels.mppca.problem import Denoised, PcaProblem
@@ -204,12 +204,11 @@ def denoise_voxels(start: int, stop: int, arrays: PcaArrays, s: PcaScratch, out:
         write_signals(arrays, s, out.signals[n - out.start])
 
 
-class Run:
+class Run(drivers.Run):
     """The denoising of one series on the CPU; items are the voxels."""
 
     def __init__(self, problem: PcaProblem, *, device: Device = CPU) -> None:
-        self.device = device
-        self._problem, self._done = problem, deque[Denoised]()
+        super().__init__(problem, device=device)
         self._arrays = PcaArrays(
             read_only(problem.data),
             read_only(problem.voxels),
@@ -218,10 +217,6 @@ class Run:
             problem.exact,
             float(np.finfo(problem.real).eps),
         )
-
-    def bytes_per_item(self) -> int:
-        """Bytes of output that one voxel takes."""
-        return 4 * self._problem.volumes + 6
 
     def advance(self, start: int, count: int) -> None:
         """Denoise the voxels ``start`` to ``start + count - 1``."""
@@ -236,11 +231,4 @@ class Run:
             denoise_voxels(start + first, start + stop, self._arrays, make_scratch(self._problem), out)
 
         run_blocks(denoise, count, least=max(1, _EACH // self._problem.size**3))
-        self._done.append(Denoised(start, out.signals, out.sigma, out.rank))
-
-    def take(self) -> list[Denoised]:
-        """Hand over the voxels that are done, and forget them."""
-        return [self._done.popleft() for _ in range(len(self._done))]
-
-    def close(self) -> None:
-        """Nothing to free on the CPU."""
+        self._finished.append(Denoised(start, out.signals, out.sigma, out.rank))

@@ -1,13 +1,12 @@
 """Marchenko-Pastur PCA in CUDA, the counterpart of ``cpu.py``; the kernel is in ``mppca.cu``."""
 
-from collections import deque
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.chunks import items_within_memory
+from napari_gpubio.core import drivers
 from napari_gpubio.core.device import (
     Device,
     free_memory_bytes,
@@ -17,7 +16,6 @@ from napari_gpubio.core.device import (
     to_host,
 )
 from napari_gpubio.core.kernels import POINTER, kernel, struct, struct_layout
-from napari_gpubio.core.memory import Memory
 from napari_gpubio.tracts.kernels.mppca.problem import Denoised, PcaProblem, rotation_room, sweep_room
 
 SOURCE = Path(__file__).with_name("mppca.cu")
@@ -46,34 +44,22 @@ def defines_of(real: Any, in_shared: bool) -> tuple[str, ...]:
     return f"REAL={'double' if real == np.float64 else 'float'}", f"MATRIX_IN_SHARED={int(in_shared)}"
 
 
-def memory_of(problem: PcaProblem, device: Device) -> Memory:
-    """What a run takes at most: all planes that there is room for, the longest chunk, and the memory of its blocks."""
-    plan, plane, each = _Plan(problem, device), problem.data[:1].nbytes, 4 * problem.volumes + 8
-    planes = min(len(problem.data), max(problem.window[0], _room(device) // plane))
-    return Memory(
-        inputs=problem.voxels.nbytes + 4 * problem.window_voxels + planes * plane,
-        tallies=each * min(len(problem.voxels), items_within_memory(device, each)),
-        scratch=plan.blocks * plan.scratch_bytes,
-    )
-
-
-def _room(device: Device) -> int:
+def room_for_series(device: Device) -> int:
     """Bytes for the series."""
     return int(RESIDENT_SHARE * free_memory_bytes(device))
 
 
-class Run:
+class Run(drivers.Run):
     """The denoising of one series on one GPU; items are the voxels."""
 
     def __init__(self, problem: PcaProblem, *, device: Device) -> None:
         import cupy
 
-        self.device = device
-        self._problem, self._done = problem, deque[Denoised]()
-        self._plan = plan = _Plan(problem, device)
+        super().__init__(problem, device=device)
+        self._plan = plan = Plan(problem, device)
         self._layout = layout_of(problem.real)
         self._first, self._last = 0, 0  # planes that are on the GPU
-        with cupy.cuda.Device(device.indices[0]):
+        with device.current():
             self._voxels, self._offsets = cupy.asarray(problem.voxels), cupy.asarray(_offsets(problem))
             self._rotations = cupy.empty((plan.blocks, rotation_room(problem.size), 2))
             self._sweeps = cupy.empty((plan.blocks, sweep_room(problem.size), 2), np.int32)
@@ -85,29 +71,15 @@ class Run:
         if plan.shared_bytes > self._kernel.max_dynamic_shared_size_bytes:  # more than the default must be requested
             self._kernel.max_dynamic_shared_size_bytes = plan.shared_bytes
 
-    def bytes_per_item(self) -> int:
-        """Bytes of output that one voxel takes."""
-        return 4 * self._problem.volumes + 8
-
     def advance(self, start: int, count: int) -> None:
         """Denoise the voxels ``start`` to ``start + count - 1``, as many planes at a time as are on the GPU."""
-        import cupy
-
-        with cupy.cuda.Device(self.device.indices[0]):
+        with self.device.current():
             done = []
             while count > 0:
                 some = self._load(start, count)
                 done.append(self._denoise(start, some))
                 start, count = start + some, count - some
-        self._done.extend(done)
-
-    def take(self) -> list[Denoised]:
-        """Hand over the voxels that are done, and forget them."""
-        return [self._done.popleft() for _ in range(len(self._done))]
-
-    def close(self) -> None:
-        """Let the device arrays go."""
-        self._planes = self._voxels = self._offsets = self._rotations = self._sweeps = self._matrices = None
+        self._finished.extend(done)
 
     def _load(self, start: int, count: int) -> int:
         """Have the planes of the next voxels on the GPU; return how many of ``count`` voxels have theirs there."""
@@ -117,7 +89,7 @@ class Run:
         first, last = (self._window_of(n) for n in (start, start + count - 1))
         if first[0] < self._first or first[1] > self._last:
             self._planes, self._last = None, 0  # before the memory is used again, and in case there is too little
-            room = _room(self.device) // p.data[:1].nbytes
+            room = room_for_series(self.device) // p.data[:1].nbytes
             end = min(len(p.data), max(first[1], first[0] + room))
             self._planes = cupy.asarray(p.data[first[0] : end])
             self._first, self._last = first[0], end
@@ -168,7 +140,7 @@ class Run:
         return Denoised(start, to_host(signals), to_host(sigma), to_host(rank).astype(np.uint16))
 
 
-class _Plan:
+class Plan:
     """How a problem is put on a GPU: threads of a block, number of blocks, and where the matrices are."""
 
     def __init__(self, problem: PcaProblem, device: Device) -> None:

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.device import Device
-from napari_gpubio.core.memory import Memory
+from napari_gpubio.core.drivers import Problem
 
 Array = npt.NDArray[Any]
 FIRST_CHUNK = 1 << 27  # the size of matrices to the third, times their number
@@ -30,7 +30,7 @@ SWEEPS = 4  # room for so many QL sweeps an eigenvalue on average, in each of th
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
-class PcaProblem:
+class PcaProblem(Problem):
     """A series, and the voxels that are denoised in it.
 
     Parameters
@@ -50,6 +50,7 @@ class PcaProblem:
         in it is in double precision in any case, since the noise is in its smallest eigenvalues.
     """
 
+    work = "denoising the scan"
     data: npt.NDArray[np.float32]
     voxels: npt.NDArray[np.int32]
     window: tuple[int, int, int]
@@ -73,26 +74,18 @@ class PcaProblem:
         return min(self.volumes, self.window_voxels)
 
     @property
-    def first_chunk(self) -> int:
-        """Voxels of the first chunk; others are as long as a tenth of a second is."""
+    def items(self) -> int:
+        """Number of voxels."""
+        return len(self.voxels)
+
+    def first_chunk(self, device: Device) -> int:
+        """So many voxels that their matrices are small enough together."""
         return max(16, FIRST_CHUNK // self.size**3)
 
-    def memory(self, device: Device) -> Memory:
-        """The series, the voxels, what is found in those of a chunk, and what threads, or blocks of a GPU, need.
-
-        Of the GPU's chunks the longest one is told, and of its series what there is room for.
-        """
-        if device.is_gpu:
-            from napari_gpubio.tracts.kernels.mppca import gpu
-
-            return gpu.memory_of(self, device)
-        from napari_gpubio.core.jit import thread_count
-        from napari_gpubio.tracts.kernels.mppca.projection import make_scratch
-
-        each = sum(array.nbytes for array in make_scratch(self))
-        chunk = min(len(self.voxels), self.first_chunk) * (4 * self.volumes + 6)
-        inputs = self.data.nbytes + self.voxels.nbytes
-        return Memory(inputs=inputs, tallies=chunk, scratch=thread_count() * each)
+    @property
+    def bytes_per_item(self) -> int:
+        """Bytes of what is found in a voxel."""
+        return 4 * self.volumes + 8
 
 
 def pca_problem(

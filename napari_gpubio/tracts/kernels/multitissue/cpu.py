@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core import drivers
 from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.core.jit import run_blocks
 from napari_gpubio.tracts.kernels.multitissue.constrained import ConstrainedArrays, ConstrainedScratch, solve_rows
@@ -14,14 +15,14 @@ Array = npt.NDArray[Any]
 _EACH = 16  # voxels worth a thread
 
 
-class Run:
+class Run(drivers.Run):
     """The problem on the CPU; items are voxels.
 
     ``out``: (M, N) and ``took``: (M,), which runs of several devices may share.
     """
 
     def __init__(self, problem: ConstrainedProblem, *, device: Device = CPU, out: Array, took: Array) -> None:
-        self.device = device
+        super().__init__(problem, device=device)
         self._out, self._took = out, took
         self._arrays = ConstrainedArrays(
             problem.signals,
@@ -30,10 +31,6 @@ class Run:
             np.ascontiguousarray(problem.normals.T),
             problem.back,
         )
-
-    def bytes_per_item(self) -> int:
-        """Bytes of output that one voxel takes."""
-        return 4 * len(self._arrays.back) + 2
 
     def advance(self, start: int, count: int) -> None:
         """Solve the voxels ``start`` to ``start + count - 1``."""
@@ -55,6 +52,3 @@ class Run:
             solve_rows(start + first, start + stop, self._arrays, scratch, self._out, self._took)
 
         run_blocks(solve, count, least=_EACH)
-
-    def close(self) -> None:
-        """Nothing to free on the CPU."""

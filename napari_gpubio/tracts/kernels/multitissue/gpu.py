@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core import drivers
 from napari_gpubio.core.device import Device, check_shared_memory, shared_memory_bytes, to_host
 from napari_gpubio.core.kernels import POINTER, kernel, struct, struct_layout
 from napari_gpubio.core.rows import copy_rows
@@ -27,18 +28,18 @@ def doubles_per_warp(problem: ConstrainedProblem) -> int:
     return (n + 1) * n + (n + 1) * (n + 2) // 2 + 2 * n + 3 * (n + 1) + (words + 1) // 2
 
 
-class Run:
+class Run(drivers.Run):
     """The problem on one GPU; items are voxels, whose signals are uploaded chunk by chunk."""
 
     def __init__(self, problem: ConstrainedProblem, *, device: Device, out: Array, took: Array) -> None:
         import cupy
 
-        self.device = device
-        self._problem, self._out, self._took = problem, out, took
+        super().__init__(problem, device=device)
+        self._out, self._took = out, took
         bytes_per_warp = 8 * doubles_per_warp(problem)
         what = f"a deconvolution of several tissues with {problem.coefficients} coefficients"
         check_shared_memory(device, bytes_per_warp, what, "a smaller lmax, or device='cpu'")
-        with cupy.cuda.Device(device.indices[0]):
+        with device.current():
             self._shared = {
                 "white": cupy.asarray(problem.white),
                 "normals": cupy.asarray(problem.normals),
@@ -50,16 +51,12 @@ class Run:
         self._bytes = self._warps * bytes_per_warp
         self._kernel.max_dynamic_shared_size_bytes = self._bytes
 
-    def bytes_per_item(self) -> int:
-        """Bytes that one voxel takes on the device: its signals and its solution."""
-        return self._problem.voxel_bytes
-
     def advance(self, start: int, count: int) -> None:
         """Solve the voxels ``start`` to ``start + count - 1``."""
         import cupy
 
         p, rows = self._problem, slice(start, start + count)
-        with cupy.cuda.Device(self.device.indices[0]):
+        with self.device.current():
             signals = cupy.asarray(p.signals[rows])
             out, took = cupy.empty((count, p.coefficients), np.float32), cupy.empty(count, np.uint16)
             arrays: Any = struct(
@@ -77,7 +74,3 @@ class Run:
             self._kernel(grid, block, (arrays, np.int32(count)), shared_mem=self._bytes)
             copy_rows(to_host(out), self._out[rows])
             self._took[rows] = to_host(took)
-
-    def close(self) -> None:
-        """Let the device arrays go."""
-        self._shared = {}

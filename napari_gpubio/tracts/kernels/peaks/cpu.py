@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core import drivers
 from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.core.jit import run_blocks
 from napari_gpubio.tracts.fods.harmonics import paired
@@ -15,14 +16,14 @@ Array = npt.NDArray[Any]
 _EACH = 32  # voxels worth a thread
 
 
-class Run:
+class Run(drivers.Run):
     """The search on the CPU; items are voxels.
 
     ``out``: (M, most, 4) and ``counts``: (M,), which runs of several devices may share.
     """
 
     def __init__(self, problem: PeakProblem, *, device: Device = CPU, out: Array, counts: Array) -> None:
-        self.device = device
+        super().__init__(problem, device=device)
         self._out, self._counts = out, counts
         settings = problem.settings
         self._arrays = PeakArrays(
@@ -37,10 +38,6 @@ class Run:
             least_cosine=problem.least_cosine,
         )
 
-    def bytes_per_item(self) -> int:
-        """Bytes of output that one voxel takes."""
-        return 32 * int(self._out.shape[1]) + 1
-
     def advance(self, start: int, count: int) -> None:
         """Search the voxels ``start`` to ``start + count - 1``."""
 
@@ -50,6 +47,3 @@ class Run:
             find_rows(start + first, start + stop, self._arrays, memory, self._out, self._counts)
 
         run_blocks(find, count, least=_EACH)
-
-    def close(self) -> None:
-        """Nothing to free on the CPU."""

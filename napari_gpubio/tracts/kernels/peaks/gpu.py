@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core import drivers
 from napari_gpubio.core.device import Device, to_host
 from napari_gpubio.core.kernels import POINTER, kernel, struct, struct_layout
 from napari_gpubio.tracts.fods.harmonics import paired
@@ -26,15 +27,15 @@ def defines_of(lmax: int) -> tuple[str, ...]:
     return (f"LMAX={lmax}",)
 
 
-class Run:
+class Run(drivers.Run):
     """The search on one GPU; items are voxels, whose FODs are uploaded chunk by chunk."""
 
     def __init__(self, problem: PeakProblem, *, device: Device, out: Array, counts: Array) -> None:
         import cupy
 
-        self.device = device
-        self._problem, self._out, self._counts = problem, out, counts
-        with cupy.cuda.Device(device.indices[0]):
+        super().__init__(problem, device=device)
+        self._out, self._counts = out, counts
+        with device.current():
             self._shared = {
                 "directions": cupy.asarray(problem.directions),
                 "neighbors": cupy.asarray(problem.neighbors),
@@ -45,16 +46,12 @@ class Run:
         self._bytes = bytes_per_warp(problem) * _WARPS
         self._kernel.max_dynamic_shared_size_bytes = self._bytes
 
-    def bytes_per_item(self) -> int:
-        """Bytes that one voxel takes on the device: its FOD and its peaks."""
-        return 8 * len(self._problem.columns) + 32 * int(self._out.shape[1]) + 1
-
     def advance(self, start: int, count: int) -> None:
         """Search the voxels ``start`` to ``start + count - 1``."""
         import cupy
 
         p, rows, settings = self._problem, slice(start, start + count), self._problem.settings
-        with cupy.cuda.Device(self.device.indices[0]):
+        with self.device.current():
             pairs = cupy.asarray(paired(p.coefficients[rows].astype(np.float64)))
             out, counts = cupy.zeros((count, settings.most, 4)), cupy.empty(count, np.uint8)
             arrays: Any = struct(
@@ -72,10 +69,6 @@ class Run:
             )
             self._kernel((-(-count // _WARPS),), (32 * _WARPS,), (arrays, np.int32(count)), shared_mem=self._bytes)
             self._out[rows], self._counts[rows] = to_host(out), to_host(counts)
-
-    def close(self) -> None:
-        """Let the device arrays go."""
-        self._shared = {}
 
 
 def bytes_per_warp(problem: PeakProblem) -> int:

@@ -7,6 +7,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core.chunks import items_within_memory
+from napari_gpubio.core.device import Device
+from napari_gpubio.core.drivers import Problem
+from napari_gpubio.core.memory import Memory
 from napari_gpubio.tracts.fods.harmonics import half_sphere, harmonics, lmax_of, paired, recurrence
 from napari_gpubio.tracts.fods.settings import PeakSettings
 
@@ -17,7 +21,7 @@ _DIRECTIONS = {8: 300, 12: 600, 16: 1000}  # searched, by the largest order: lob
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class PeakProblem:
+class PeakProblem(Problem):
     """FODs, and the directions that their maxima are searched from.
 
     A direction of a lattice on half a sphere whose amplitude is larger than that of its neighbors leads uphill to a
@@ -31,8 +35,26 @@ class PeakProblem:
         Which maxima count.
     """
 
+    work = "searching for peaks"
     coefficients: npt.NDArray[np.float32]
     settings: PeakSettings
+
+    @property
+    def items(self) -> int:
+        """Number of voxels."""
+        return len(self.coefficients)
+
+    @property
+    def bytes_per_item(self) -> int:
+        """Bytes of the FOD of a voxel as the kernels take it, of its peaks, and of their number."""
+        return 8 * len(self.columns) + 32 * self.settings.most + 1
+
+    def memory(self, device: Device) -> Memory:
+        """FODs, peaks and tables; on a GPU those of a chunk, at most: how long it is depends on the time it takes."""
+        count = min(self.items, items_within_memory(device, self.bytes_per_item))
+        tables = self.directions.nbytes + self.neighbors.nbytes + self.columns.nbytes + self.table.nbytes
+        result = 32 * self.settings.most + 1
+        return Memory(inputs=tables + count * (self.bytes_per_item - result), results=count * result)
 
     @property
     def lmax(self) -> int:

@@ -70,7 +70,6 @@ class RayProblem(FiberProblem):
     ``measure``: whether FA, alignment and drift are gathered along the rays (the paper's plain benchmark does not).
     """
 
-    kernels: ClassVar[str] = "rays"
     methods: ClassVar[type[TensorMethod]] = TensorMethod
     settings: TensorMethod
     measure: bool = True

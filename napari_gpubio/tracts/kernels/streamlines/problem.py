@@ -74,7 +74,6 @@ class StreamlineProblem(FiberProblem):
     for iFOD1, there are nineteen. An arc that leaves the mask between its ends ends the fiber, too.
     """
 
-    kernels: ClassVar[str] = "streamlines"
     methods: ClassVar[type[StreamlineMethod]] = StreamlineMethod
     field: FodField
     settings: StreamlineMethod
@@ -84,7 +83,7 @@ class StreamlineProblem(FiberProblem):
         """The kind of streamlines."""
         return _KINDS[kind_of(self.settings)]
 
-    def memory(self, device: Device) -> Memory:  # noqa: ARG002 - the same everywhere
+    def memory(self, device: Device) -> Memory:
         """The FODs and the mask."""
         each = pair_count(self.field.lmax) * np.dtype(self.real).itemsize + 1
         return Memory(inputs=math.prod(self.field.shape) * each)

@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core import drivers
 from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.core.jit import helper, kernel, leaf, run_blocks
-from napari_gpubio.tracts.kernels.tensors.problem import FitProblem
+from napari_gpubio.tracts.kernels.tensors.problem import FitProblem, Fitted
 
 Array = npt.NDArray[Any]
 Row = tuple[float, float, float]
@@ -230,18 +231,14 @@ def fit_rows(start: int, stop: int, arrays: FitArrays, scratch: FitScratch, out:
                 out[n, i] = x[i]
 
 
-class Run:
+class Run(drivers.Run):
     """The fit of one problem on the CPU; items are the voxels of the mask."""
 
     def __init__(self, problem: FitProblem, *, device: Device = CPU) -> None:
-        self.device = device
+        super().__init__(problem, device=device)
         self._arrays = FitArrays(problem.signals, problem.design, problem.solver, problem.rounds)
         self._out = np.full((len(problem.signals), 7), np.nan)
         self._raised = np.zeros(len(problem.signals), bool)
-
-    def bytes_per_item(self) -> int:
-        """Bytes of output that one voxel takes."""
-        return 57
 
     def advance(self, start: int, count: int) -> None:
         """Fit the voxels ``start`` to ``start + count - 1``."""
@@ -253,9 +250,6 @@ class Run:
 
         run_blocks(fit, count, least=64)
 
-    def snapshot(self) -> tuple[Array, npt.NDArray[np.bool_]]:
-        """Return the seven coefficients of each voxel, shape (M, 7), NaN where not fitted, and who had low signals."""
-        return self._out, self._raised
-
-    def close(self) -> None:
-        """Nothing to free on the CPU."""
+    def snapshot(self) -> Fitted:
+        """Return what has been fitted so far."""
+        return Fitted(self._out, self._raised)

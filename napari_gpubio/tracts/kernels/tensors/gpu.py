@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core import drivers
 from napari_gpubio.core.device import Device, to_host
 from napari_gpubio.core.kernels import POINTER, kernel, struct, struct_layout
-from napari_gpubio.tracts.kernels.tensors.problem import FitProblem
+from napari_gpubio.tracts.kernels.tensors.problem import FitProblem, Fitted
 
 Array = npt.NDArray[Any]
 SOURCE = Path(__file__).with_name("tensors.cu")
@@ -52,14 +53,14 @@ def compose(values: Any, vectors: Any, change: Array) -> Any:
     return tensors.reshape(*values.shape[:-1], 6)
 
 
-class Run:
+class Run(drivers.Run):
     """The fit of one problem on one GPU; items are the voxels of the mask."""
 
     def __init__(self, problem: FitProblem, *, device: Device) -> None:
         import cupy
 
-        self.device = device
-        with cupy.cuda.Device(device.indices[0]):
+        super().__init__(problem, device=device)
+        with device.current():
             self._signals = cupy.empty(problem.signals.shape[::-1], np.float32)
             for first in range(0, len(problem.signals), problem.rows_at_once):
                 some = slice(first, first + problem.rows_at_once)
@@ -81,25 +82,13 @@ class Run:
             rounds=problem.rounds,
         )
 
-    def bytes_per_item(self) -> int:
-        """Nothing beyond what is resident."""
-        return 1
-
     def advance(self, start: int, count: int) -> None:
         """Fit the voxels ``start`` to ``start + count - 1``."""
-        import cupy
-
-        with cupy.cuda.Device(self.device.indices[0]) as here:
+        with self.device.current() as here:
             self._fit(_blocks(count), (_THREADS,), (self._arrays, np.int32(start), np.int32(count)))
             here.synchronize()
 
-    def snapshot(self) -> tuple[Array, npt.NDArray[np.bool_]]:
-        """Return the seven coefficients of each voxel, shape (M, 7), NaN where not fitted, and who had low signals."""
-        import cupy
-
-        with cupy.cuda.Device(self.device.indices[0]):
-            return to_host(self._out), to_host(self._raised).astype(bool)
-
-    def close(self) -> None:
-        """Let the device arrays go."""
-        self._signals = self._design = self._solver = self._out = self._raised = None
+    def snapshot(self) -> Fitted:
+        """Return what has been fitted so far."""
+        with self.device.current():
+            return Fitted(to_host(self._out), to_host(self._raised).astype(bool))

@@ -1,12 +1,13 @@
 """The tensor fit as a linear problem, the same for both backends."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.device import Device
+from napari_gpubio.core.drivers import Problem
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.memory import Memory, fuller
 from napari_gpubio.tracts.tensors.settings import FitSettings, WeightedLeastSquares
@@ -17,7 +18,7 @@ _LARGEST_CONDITION = 100.0  # of the matrix with columns of length 1; 8 to 20 wi
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
-class FitProblem:
+class FitProblem(Problem):
     """Log-linear least squares of seven unknowns in every voxel.
 
     Parameters
@@ -35,11 +36,17 @@ class FitProblem:
         Number of reweightings after the first weighted fit.
     """
 
+    work = "the tensor fit"
     signals: npt.NDArray[np.float32]
     design: npt.NDArray[np.float64]
     solver: npt.NDArray[np.float64]
     weighted: bool
     iterations: int
+
+    @property
+    def items(self) -> int:
+        """Number of voxels."""
+        return len(self.signals)
 
     @property
     def rounds(self) -> int:
@@ -59,6 +66,18 @@ class FitProblem:
         if not device.is_gpu:
             return fitting
         return fuller(Memory(inputs=each * count, scratch=each * min(count, self.rows_at_once)), fitting)
+
+
+class Fitted(NamedTuple):
+    """Coefficients (M, 7) in double precision, NaN where not fitted, and which voxels had low signals, (M,)."""
+
+    coefficients: npt.NDArray[np.float64]
+    raised: npt.NDArray[np.bool_]
+
+    def merge(self, other: "Fitted", problem: FitProblem) -> None:
+        """Take over the voxels of another device: each was fitted on one of them."""
+        theirs = np.isfinite(other.coefficients[:, 0])
+        self.coefficients[theirs], self.raised[theirs] = other.coefficients[theirs], other.raised[theirs]
 
 
 def design_matrix(bvals: Array, directions: Array) -> npt.NDArray[np.float64]:

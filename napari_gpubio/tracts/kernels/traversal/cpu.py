@@ -5,9 +5,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core import drivers
 from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.core.jit import read_only, run_blocks
-from napari_gpubio.tracts.kernels.traversal.problem import LARGEST, Answers, Group, Lines, VoxelGrid
+from napari_gpubio.tracts.kernels.traversal.problem import (
+    LARGEST,
+    Answers,
+    Group,
+    Lines,
+    TraversalProblem,
+    VoxelGrid,
+)
 from napari_gpubio.tracts.kernels.traversal.traversal import (
     add_density,
     find_boxes,
@@ -15,17 +23,17 @@ from napari_gpubio.tracts.kernels.traversal.traversal import (
     find_words,
     most_visits,
 )
-from napari_gpubio.tracts.tractogram import Tractogram
 
 Array = npt.NDArray[Any]
 _LEAST = 256  # fibers worth a call
 
 
-class Run:
+class Run(drivers.Run):
     """Questions to the fibers of one tractogram; their bounding boxes are found once."""
 
-    def __init__(self, fibers: Tractogram, *, device: Device = CPU) -> None:
-        self.device = device
+    def __init__(self, problem: TraversalProblem, *, device: Device = CPU) -> None:
+        super().__init__(problem, device=device)
+        fibers = problem.fibers
         self._lines = Lines(read_only(np.ascontiguousarray(fibers.points)), read_only(fibers.offsets))
         self._count = len(fibers)
         self._boxes: Array | None = None
@@ -62,6 +70,3 @@ class Run:
             self._boxes = np.empty((self._count, 6), np.float32)
             run_blocks(find_boxes, self._count, self._lines, self._boxes, least=_LEAST)
         return self._boxes
-
-    def close(self) -> None:
-        """Free nothing; memory goes with the object."""

@@ -6,10 +6,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core import drivers
 from napari_gpubio.core.device import Device, to_host
 from napari_gpubio.core.kernels import POINTER, kernel, struct, struct_layout
-from napari_gpubio.tracts.kernels.traversal.problem import LARGEST, QUANTUM_MM, Answers, Group, VoxelGrid
-from napari_gpubio.tracts.tractogram import Tractogram
+from napari_gpubio.tracts.kernels.traversal.problem import (
+    LARGEST,
+    QUANTUM_MM,
+    Answers,
+    Group,
+    TraversalProblem,
+    VoxelGrid,
+)
 
 Array = npt.NDArray[Any]
 SOURCE = Path(__file__).with_name("traversal.cu")
@@ -24,22 +31,23 @@ _THREADS = 128
 _MOST_VISITS = 1 << 26  # listed at once: half a gigabyte
 
 
-class Run:
+class Run(drivers.Run):
     """Questions to the fibers of one tractogram, which stay on the GPU, as do their bounding boxes."""
 
-    def __init__(self, fibers: Tractogram, *, device: Device) -> None:
+    def __init__(self, problem: TraversalProblem, *, device: Device) -> None:
         import cupy
 
-        self.device = device
+        super().__init__(problem, device=device)
+        fibers = problem.fibers
         self._count = len(fibers)
-        with self._on_device():
+        with self.device.current():
             self._points, self._offsets = cupy.asarray(fibers.points), cupy.asarray(fibers.offsets)
         self._lines = struct(LAYOUTS["Lines"], points=self._points, offsets=self._offsets, count=self._count)
         self._boxes: Any = None
 
     def bounds(self) -> tuple[Array, Array]:
         """Lowest and highest x, y and z of all fibers, each (3,); infinitely far apart if there is no point."""
-        with self._on_device():
+        with self.device.current():
             boxes = self._bounding_boxes()
             if not len(boxes):
                 return np.full(3, LARGEST), np.full(3, -LARGEST)
@@ -49,7 +57,7 @@ class Run:
         """Return which regions of a group fibers pass, begin in and end in."""
         import cupy
 
-        with self._on_device():
+        with self.device.current():
             here, near = (cupy.asarray(words) for words in group.words)
             grid, answers = _grid(group.grid), _Found(self._count)
             self._launch("find_words", self._lines, grid, here, near, answers.struct)
@@ -57,7 +65,7 @@ class Run:
 
     def solid(self, kind: int, numbers: Array) -> Answers:
         """Return which fibers pass a sphere or box, begin in it and end in it: 0 or 1."""
-        with self._on_device():
+        with self.device.current():
             answers, boxes = _Found(self._count), self._bounding_boxes()
             solid = struct(LAYOUTS["Solid"], numbers=numbers, kind=kind)
             self._launch("find_solid", self._lines, boxes, solid, answers.struct)
@@ -67,7 +75,7 @@ class Run:
         """Return maps of a grid, int64: number of fibers, their length in quanta, sum of the fibers' values (F,)."""
         import cupy
 
-        with self._on_device():
+        with self.device.current():
             maps = tuple(cupy.zeros(int(np.prod(grid.shape)), np.int64) for _ in range(3))
             visits = cupy.empty(self._count, np.int64)
             self._launch("most_visits", self._lines, _grid(grid), visits)
@@ -86,10 +94,6 @@ class Run:
             self._boxes = cupy.empty((self._count, 6), np.float32)
             self._launch("find_boxes", self._lines, self._boxes)
         return self._boxes
-
-    def close(self) -> None:
-        """Free the fibers' memory."""
-        self._points = self._offsets = self._boxes = None
 
     def _add_density(self, grid: VoxelGrid, values: Array, maps: Any, starts: Array, first: int) -> None:
         """Add the fibers from one on; ``starts``: of each one's part of the list of visits, and its end."""
@@ -110,11 +114,6 @@ class Run:
     def _launch(self, name: str, lines: Any, *arguments: Any) -> None:
         blocks = max(1, -(-int(lines["count"]) // _THREADS))
         kernel(SOURCE, name, strict=True)((blocks,), (_THREADS,), (lines, *arguments))
-
-    def _on_device(self) -> Any:
-        import cupy
-
-        return cupy.cuda.Device(self.device.indices[0])
 
 
 class _Found:

@@ -1,19 +1,36 @@
 """What fibers are asked: regions as words of bits on a grid, spheres and boxes, and the grid of a density."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core.device import Device
+from napari_gpubio.core.drivers import Problem
+from napari_gpubio.core.memory import Memory
 from napari_gpubio.core.space import same_grid
 from napari_gpubio.tracts.regions import AnyRegion, Box, Region, Sphere
+from napari_gpubio.tracts.tractogram import Tractogram
 
 Array = npt.NDArray[Any]
 BITS = 64  # regions that are answered at once
 SPHERE, BOX = 0, 1  # the same numbers in traversal.cu
 LARGEST = 3e38  # of coordinates
 QUANTUM_MM = 2.0**-24  # of lengths, which are added as whole numbers, so that their order does not matter
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class TraversalProblem(Problem):
+    """Fibers that are asked which regions they pass, and where they are dense."""
+
+    work = "the dissection of these fibers"
+    fibers: Tractogram
+
+    def memory(self, device: Device) -> Memory:
+        """The fibers."""
+        return Memory(inputs=self.fibers.points.nbytes + self.fibers.offsets.nbytes)
 
 
 class Lines(NamedTuple):
