@@ -1,6 +1,5 @@
 """What is shown and drafted at a time, with what made it; undo and redo between such states; what is stale."""
 
-import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,24 +63,6 @@ class State:
     shown: tuple[Shown, ...] = ()
     drafts: tuple[tuple[str, Operation], ...] = ()
     view: tuple[tuple[str, Any], ...] = ()
-
-    def without(self, name: str) -> "State":
-        """Return the same without a layer; nothing else changes."""
-        return dataclasses.replace(self, shown=tuple(one for one in self.shown if one.name != name))
-
-    def with_shown(self, shown: Shown) -> "State":
-        """Return the same with a layer, in the place of the one of its name."""
-        if all(one.name != shown.name for one in self.shown):
-            return dataclasses.replace(self, shown=(*self.shown, shown))
-        return dataclasses.replace(self, shown=tuple(shown if one.name == shown.name else one for one in self.shown))
-
-    def with_draft(self, panel: str, draft: Operation) -> "State":
-        """Return the same with another draft of a panel."""
-        return dataclasses.replace(self, drafts=tuple({**dict(self.drafts), panel: draft}.items()))
-
-    def offered(self, kind: type) -> dict[str, Output[Any]]:
-        """Return the results of a kind by the names of their layers."""
-        return {one.name: one.output for one in self.shown if issubclass(one.output.kind, kind)}
 
 
 class History:

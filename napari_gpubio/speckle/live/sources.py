@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.speckle.indices import expected_k2
 from napari_gpubio.speckle.live.frame import (
     CAMERA_TYPES,
     CLOCK,
@@ -204,16 +203,6 @@ class SimulatedCamera:
             raise InvalidInput(f"flow is {flow}; give a number from {LEAST_FLOW:g} to {MOST_FLOW:g}")
         self._vessel_steps = min(max(round(flow * VESSEL_STEPS), 1), STEPS - 1)
 
-    @property
-    def vessel_contrast_squared(self) -> float:
-        """Exact K^2 in the vessel at the current flow, for a large area without saturation."""
-        return _exact_k2(self._vessel_steps)
-
-    @property
-    def background_contrast_squared(self) -> float:
-        """Exact K^2 beside the vessel."""
-        return _exact_k2(BACKGROUND_STEPS)
-
     def open(self) -> None:
         """Compute the tile, the first time."""
         if self._sums is None:
@@ -254,10 +243,6 @@ class SimulatedCamera:
         level = total * np.float32(self._mean_level / (steps * _STEP_LEVEL)) + np.float32(0.5)
         exposed = np.minimum(level, 2**self.bits - 1).astype(np.uint16)
         return np.roll(exposed, corner, (0, 1))
-
-
-def _exact_k2(steps: int) -> float:
-    return float(expected_k2(STEP_DECORRELATION * steps, steps))
 
 
 def running_sums(tile: int, seed: int) -> npt.NDArray[np.uint16]:
