@@ -13,9 +13,7 @@ import re
 import secrets
 import shutil
 import stat
-import struct
 import tempfile
-import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -30,7 +28,7 @@ from napari_gpubio.core.errors import InvalidInput, memory_in_words
 logger = logging.getLogger(__name__)
 _LEAST_FREE = 64 << 20  # bytes of the disk of a cache
 _PACKAGE = Path(__file__).resolve().parent.parent
-_GZIP, _LEAST_GZIP, _BLOCK = b"\x1f\x8b", 18, 1 << 20  # bytes
+_GZIP, _BLOCK = b"\x1f\x8b\x08", 1 << 20  # how such a file begins, with the only method there is; bytes
 WHOLE_BYTES = 64 << 20  # larger files are known by their size and samples, until somebody asks for all of it
 TIFF_FRAMES = (".tif", ".tiff", ".btf", ".tf8", ".lsm", ".stk")  # of files that are frames of a folder
 SAMPLED = "sampled:"  # how the checksum of such a file begins
@@ -240,21 +238,7 @@ def is_gzip(path: Path) -> bool:
     if is_stream(path):
         return False
     with path.open("rb") as file:
-        return file.read(3) == _GZIP + b"\x08"  # the only method there is
-
-
-def checksum(path: Path) -> str:
-    """Return a text that another content of a file does not have: CRC-32 and size, those inside of a gzip file."""
-    with path.open("rb") as file:
-        if file.read(2) == _GZIP and path.stat().st_size > _LEAST_GZIP:
-            file.seek(-8, os.SEEK_END)  # where gzip itself keeps both
-            crc, size = struct.unpack("<II", file.read(8))
-        else:
-            crc = size = 0
-            file.seek(0)
-            while block := file.read(_BLOCK):
-                crc, size = zlib.crc32(block, crc), size + len(block)
-    return f"{crc:08x}-{size}"
+        return file.read(len(_GZIP)) == _GZIP
 
 
 def file_checksum(path: str | os.PathLike[str], *, whole: bool = False) -> str:
@@ -328,9 +312,7 @@ def fingerprint(*parts: Any) -> str:
             found.update(f"{part.dtype.str}{part.shape}".encode())
             found.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
         elif isinstance(part, Path):
-            with part.open("rb") as file:
-                while block := file.read(_BLOCK):
-                    found.update(block)
+            found.update(file_checksum(part, whole=True).encode())
         else:
             found.update(repr(part).encode())
         found.update(b"\0")

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.archives import array_names, opened_npz
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import atomic_write, check_folder, checksum, flush_to_disk
+from napari_gpubio.core.files import atomic_write, check_folder, file_checksum, flush_to_disk
 from napari_gpubio.core.foreign import existing_json, json_of
 from napari_gpubio.core.napari_io import KEY, LayerData, series_layer, stored_volume, volume_layer
 from napari_gpubio.core.quantity import GUIDE, HALVES, QUANTITY, STANDARD_ERROR, UNIT, Quantity, ascii_unit
@@ -140,7 +140,7 @@ def write_described_steps(
         for name, values, words in (*volumes, (path.name, array, _header_text(about.get(QUANTITY)))):
             parts.append(renaming.enter_context(atomic_write(path.with_name(name))))
             yield from nifti_steps(parts[-1], name, volume_image(values, affine), words)
-            sums[name] = checksum(parts[-1])
+            sums[name] = file_checksum(parts[-1], whole=True)
         first = renaming.enter_context(atomic_write(sidecar))
         for part, more in ((first, {_BEFORE: was}), (last, {})):  # if this ends in between, `_description` knows which
             held = {**text, **(beside or {}), KEY: {**ours, **more}}
@@ -159,7 +159,7 @@ write_described = driven(write_described_steps)
 def describe(path: Path, about: Mapping[str, Any]) -> None:
     """Write beside a volume that is there what it says of its numbers; keys of other programs stay."""
     sidecar = sidecar_path(path)
-    ours = {**_plain(about), _CHECKSUMS: {path.name: checksum(path)}}
+    ours = {**_plain(about), _CHECKSUMS: {path.name: file_checksum(path, whole=True)}}
     with atomic_write(sidecar) as part:
         text = json.dumps({**_read_json(sidecar), KEY: ours}, indent=1, ensure_ascii=False)
         part.write_text(text + "\n", encoding="utf-8")
@@ -170,8 +170,8 @@ def _text_beside(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     text = _read_json(sidecar_path(path))
     was = dict(_description(path, text.get(KEY)))
     known = was.get(_CHECKSUMS)
-    with suppress(OSError):  # no file, or none that can be read
-        was[_CHECKSUMS] = {path.name: checksum(path), **(known if isinstance(known, dict) else {})}
+    with suppress(OSError, InvalidInput):  # no file, or none that can be read
+        was[_CHECKSUMS] = {path.name: file_checksum(path, whole=True), **(known if isinstance(known, dict) else {})}
     return text, was
 
 
@@ -188,7 +188,10 @@ def _is_other(path: Path, ours: Mapping[str, Any]) -> bool:
     known = ours.get(_CHECKSUMS)
     if not isinstance(known, dict) or path.name not in known:
         return False  # of an older version, which did not say
-    return not path.is_file() or checksum(path) != known[path.name]
+    try:
+        return file_checksum(path, whole=True) != known[path.name]
+    except InvalidInput:  # there is none, or an empty one
+        return True
 
 
 def _header_text(quantity: Any) -> str:
