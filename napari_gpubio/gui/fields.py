@@ -46,6 +46,8 @@ class NumberBox(QDoubleSpinBox):
         Shown behind the number.
     arrows
         Whether it has buttons. Without, it is as narrow as its row has room for.
+    **properties
+        Of Qt, such as ``toolTip``.
     """
 
     edited = Signal(float)
@@ -62,8 +64,9 @@ class NumberBox(QDoubleSpinBox):
         step: float = 1.0,
         unit: str = "",
         arrows: bool = False,
+        **properties: Any,
     ) -> None:
-        super().__init__(parent)
+        super().__init__(parent, **properties)
         self._shown_decimals, self._exact = decimals, value
         self.setDecimals(_ALL_DIGITS if decimals else 0)
         self.setRange(low, high)
@@ -160,9 +163,8 @@ class NumberRow(QWidget):
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(3)
-        self.boxes = [CoordinateBox(-1e5, 1e5, 0.0, decimals, self, step=step) for _ in tips]
-        for box, tip in zip(self.boxes, tips, strict=True):
-            box.setToolTip(tip)
+        self.boxes = [CoordinateBox(-1e5, 1e5, 0.0, decimals, self, step=step, toolTip=tip) for tip in tips]
+        for box in self.boxes:
             box.edited.connect(self._on_edited)
             row.addWidget(box, 1)
 
@@ -181,7 +183,8 @@ _LEAST_CHARACTERS = 11  # that are seen of an entry
 class ElidedComboBox(QComboBox):
     """A list that may be as narrow as some characters; a longer current entry ends with an ellipsis.
 
-    The entries are whole where the list is open. ``entries``: texts by what they stand for, the data of the entries.
+    The entries are whole where the list is open. ``entries``: texts by what they stand for, the data of the entries;
+    or texts that stand for themselves.
     """
 
     def __init__(
@@ -189,14 +192,14 @@ class ElidedComboBox(QComboBox):
         parent: QWidget | None = None,
         *,
         characters: int = _LEAST_CHARACTERS,
-        entries: Mapping[Any, str] | None = None,
+        entries: Mapping[Any, str] | Sequence[str] = (),
         tip: str = "",
     ) -> None:
         super().__init__(parent)
         self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self.setMinimumContentsLength(characters)
         self.setToolTip(tip)
-        for data, text in (entries or {}).items():
+        for data, text in entries.items() if isinstance(entries, Mapping) else zip(entries, entries, strict=True):
             self.addItem(text, data)
 
     def displayed_text(self) -> str:

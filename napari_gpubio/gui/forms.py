@@ -302,8 +302,7 @@ def fill_column(owner: QWidget, *parts: QWidget | QLayout | None, spacing: int =
 
 def text_button(text: str, tip: str, parent: QWidget, act: Callable[[], object] | None = None) -> QPushButton:
     """Return a button that calls a function without arguments."""
-    button = QPushButton(text, parent)
-    button.setToolTip(tip)
+    button = QPushButton(text, parent, toolTip=tip)
     if act is not None:
         button.clicked.connect(lambda *_: act())
     return button

@@ -8,18 +8,18 @@ from qtpy.QtWidgets import QLabel  # noqa: TID251 - this is the place
 
 
 class Label(QLabel):
-    """A label whose text is shown letter by letter."""
+    """A label whose text is shown letter by letter; arguments as of Qt's."""
 
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
+    def __init__(self, *arguments: Any, **properties: Any) -> None:
+        super().__init__(*arguments, **properties)
         self.setTextFormat(Qt.TextFormat.PlainText)
 
 
 class RichLabel(QLabel):
     """A label of markup: names in it go through `html.escape`."""
 
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
+    def __init__(self, *arguments: Any, **properties: Any) -> None:
+        super().__init__(*arguments, **properties)
         self.setTextFormat(Qt.TextFormat.RichText)
 
 

@@ -52,8 +52,7 @@ class OperationPanel(EnginePanel):
         self._made: Operation | None = None  # what the layers show
         self._layers: dict[tuple[str, Any], Any] = {}  # of the results, by their names and what they are of
         self.stale_label = muted_label(self)
-        self.live_box = QCheckBox("live", self)
-        self.live_box.setToolTip("Run again after each edit of these rows")
+        self.live_box = QCheckBox("live", self, toolTip="Run again after each edit of these rows")
         self.undo_button = text_button("Undo", "Back to the settings and result of before", self, self.undo)
         self.redo_button = text_button("Redo", "Forward again", self, self.redo)
         self.inputs.addWidget(self.form)

@@ -176,10 +176,8 @@ def fiber_under(viewer: Any, event: Any) -> tuple[Streamlines, int] | None:
     return None
 
 
-class FiberTool(QObject):
-    """Turns clicks in a viewer into picked fibers."""
-
-    fiber_clicked = Signal(object, int)  # layer, fiber
+class MouseTool(QObject):
+    """Something that follows the presses of a viewer's mouse while it is attached."""
 
     def __init__(self, viewer: Any, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -196,6 +194,16 @@ class FiberTool(QObject):
             self._viewer.mouse_drag_callbacks.remove(self._on_press)
 
     def _on_press(self, viewer: Any, event: Any) -> Generator[None, None, None]:
+        """Napari's drag callback: runs to the first yield on press, on at each move, and past the last on release."""
+        raise NotImplementedError
+
+
+class FiberTool(MouseTool):
+    """Turns clicks in a viewer into picked fibers."""
+
+    fiber_clicked = Signal(object, int)  # layer, fiber
+
+    def _on_press(self, viewer: Any, event: Any) -> Generator[None, None, None]:
         yield
         if event.type != "mouse_move" and (found := fiber_under(viewer, event)) is not None:
             self.fiber_clicked.emit(*found)
@@ -204,7 +212,7 @@ class FiberTool(QObject):
 GRAB_PIXELS = 14.0
 
 
-class MarkerTool(QObject):
+class MarkerTool(MouseTool):
     """Turns mouse events of a viewer into clicks and drags of markers.
 
     A subclass implements `clicked`, `target_of`, and where needed `may_begin` and `may_grab`. Signals carry what
@@ -225,9 +233,9 @@ class MarkerTool(QObject):
         reach: Callable[[], float],
         parent: QObject | None = None,
     ) -> None:
-        super().__init__(parent)
+        super().__init__(viewer, parent)
         self.placing = True
-        self._viewer, self._markers, self._reach = viewer, markers, reach
+        self._markers, self._reach = markers, reach
 
     # -- what a subclass gives ------------------------------------------------------------------------------------
 
@@ -249,18 +257,7 @@ class MarkerTool(QObject):
 
     # -- the mouse ------------------------------------------------------------------------------------------------
 
-    def attach(self) -> None:
-        """Listen to the viewer's mouse."""
-        if self._on_press not in self._viewer.mouse_drag_callbacks:
-            self._viewer.mouse_drag_callbacks.append(self._on_press)
-
-    def detach(self) -> None:
-        """Stop listening to the mouse."""
-        if self._on_press in self._viewer.mouse_drag_callbacks:
-            self._viewer.mouse_drag_callbacks.remove(self._on_press)
-
     def _on_press(self, _viewer: Any, event: Any) -> Generator[None, None, None]:
-        """Napari's drag callback: runs to the first yield on press, on at each move, and past the last on release."""
         if event.button != 1 or not self.may_begin() or self._is_editing():
             return
         marker = self._marker_under(event) if self.may_grab(event) else None

@@ -56,8 +56,8 @@ class SessionPanel(EnginePanel):
         self._there: set[tuple[str, str]] = set()  # of the session that was opened: what is shown
         self.save_button = text_button("Save session…", "Layers, what made them, and the view, as one file", self)
         self.open_button = text_button("Open session…", "Add the layers of a session to this viewer", self)
-        self.embed_box = QCheckBox("with the files that were opened", self)
-        self.embed_box.setToolTip("Copy the scans and tables into the session, so that it opens on any machine")
+        tip = "Copy the scans and tables into the session, so that it opens on any machine"
+        self.embed_box = QCheckBox("with the files that were opened", self, toolTip=tip)
         self.allow_button = text_button("Allow these folders", "Read the files that lie outside the session", self)
         self.allow_button.hide()
         self.tree = QTreeWidget(self)

@@ -90,8 +90,7 @@ class AnlmMode(Mode):
 
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__(viewer, ParamForm(DenoiseSettings()), parent)
-        self.level, self.number = ElidedComboBox(self), QLineEdit(self)
-        self.level.addItems([ESTIMATED, NUMBER, MAP])
+        self.level, self.number = ElidedComboBox(self, entries=(ESTIMATED, NUMBER, MAP)), QLineEdit(self)
         self.number.setPlaceholderText("standard deviation")
         self.map_box = LayerBox(viewer, why_no_volume, empty="open a noise map", parent=self)
         self.parts = [self.map_box]

@@ -48,8 +48,7 @@ class DenoisePanel(EnginePanel):
         self.preview_button = text_button(
             "Preview this slice", f"Denoise the slice on screen; {KEY_TEXT} hides and shows the preview", self
         )
-        self.live_box = QCheckBox("live", self)
-        self.live_box.setToolTip("The preview follows the slider and every setting")
+        self.live_box = QCheckBox("live", self, toolTip="The preview follows the slider and every setting")
         self._fill()
         connect_all(self._connections())
         for part in (*(part for mode in self.modes for part in mode.parts), *self.image_box.parts, self.preview):

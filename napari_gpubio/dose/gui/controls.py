@@ -45,8 +45,9 @@ class AxesBox(QWidget):
         self.kind = _choice_box("Volume above each dose, or volume in dose intervals", self, CUMULATIVE, DIFFERENTIAL)
         self.volume = _choice_box("Unit of volume: % of the structure, or cc", self, "%", "cc")
         self.dose = _choice_box("Unit of dose: that of the image, or % of the prescription", self, "unit", "%")
-        self.log = QCheckBox("log dose", self)
-        self.log.setToolTip("Logarithmic dose axis, for doses that span many decades, as light does")
+        self.log = QCheckBox(
+            "log dose", self, toolTip="Logarithmic dose axis, for doses that span many decades, as light does"
+        )
         row = row_of(self.kind, self.volume, self.dose, self.log, stretch=(7, 3, 4, 0))
         row.setSpacing(4)  # else there is no room for the words
         self.setLayout(row)
@@ -263,17 +264,13 @@ class ToolsBox(QWidget):
 
 def _choice_box(tip: str, parent: QWidget, *texts: str) -> QComboBox:
     """A list that is as narrow as its row has room for."""
-    box = ElidedComboBox(parent)
-    box.addItems(list(texts))
-    box.setToolTip(tip)
+    box = ElidedComboBox(parent, entries=texts, tip=tip)
     box.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
     return box
 
 
 def _toggle(text: str, tip: str, parent: QWidget) -> QPushButton:
-    button = QPushButton(text, parent)
-    button.setCheckable(True)
-    button.setToolTip(tip)
+    button = QPushButton(text, parent, checkable=True, toolTip=tip)
     button.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
     return button
 

@@ -30,10 +30,8 @@ class LegendStrip(QScrollArea):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.label = RichLabel(self)
-        self.label.setWordWrap(True)
+        self.label = RichLabel(self, wordWrap=True, toolTip=_LEGEND_TIP)
         self.label.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
-        self.label.setToolTip(_LEGEND_TIP)
         connect_all(
             [
                 (self.label.linkActivated, lambda number: self.name_clicked.emit(int(number))),

@@ -41,8 +41,8 @@ class PresetBox(QWidget):
         super().__init__(parent)
         self._medium: LayeredMedium | None = None  # as it was chosen
         self._origin = ""
-        self.choice = ElidedComboBox(self, characters=12)
-        self.choice.setToolTip("Fill the table and the grid from the literature, or from a run in an opened file")
+        tip = "Fill the table and the grid from the literature, or from a run in an opened file"
+        self.choice = ElidedComboBox(self, characters=12, tip=tip)
         for name in preset_names():
             self.choice.addItem(name, layered_preset(name))
         self.choice.activated.connect(lambda _: self._choose(self.choice.currentData()))
@@ -144,8 +144,8 @@ class BeamBox(QWidget):
         self._kind = ElidedComboBox(self, characters=10)
         for text, kind in _KINDS.items():
             self._kind.addItem(text, kind)
-        self.radius_box = NumberBox(0.0, 1e6, 1.0, 6, self, step=0.1, unit="mm")
-        self.radius_box.setToolTip("Radius of the disk, or 1/e² radius of the Gaussian beam")
+        tip = "Radius of the disk, or 1/e² radius of the Gaussian beam"
+        self.radius_box = NumberBox(0.0, 1e6, 1.0, 6, self, step=0.1, unit="mm", toolTip=tip)
         row = QHBoxLayout()
         row.addWidget(self._kind, 2)
         row.addWidget(self.radius_box, 1)

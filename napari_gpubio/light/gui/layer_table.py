@@ -298,8 +298,7 @@ class LayerTable(OpticalTable):
         )
 
     def _ambient(self, where: str) -> NumberBox:
-        box = NumberBox(1.0, 10.0, 1.0, 6, self, step=0.01)
-        box.setToolTip(f"Refractive index {where} the layers")
+        box = NumberBox(1.0, 10.0, 1.0, 6, self, step=0.01, toolTip=f"Refractive index {where} the layers")
         box.setFixedWidth(52)
         box.edited.connect(self._on_changed)
         return box

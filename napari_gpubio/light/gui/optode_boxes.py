@@ -249,8 +249,8 @@ class SourceBox(QWidget):
         self.position_box = NumberRow(1.0, 3, ("x: right", "y: anterior", "z: superior"), self)
         self.direction_box = NumberRow(0.1, 4, ("x: right", "y: anterior", "z: superior"), self)
         self.depth_box = NumberBox(-1e4, 1e4, 0.0, 3, self, step=0.5, arrows=True)
-        self._normal = QCheckBox("along inward normal", self)
-        self._normal.setToolTip("The light enters at right angles to the surface, wherever the source is placed")
+        tip = "The light enters at right angles to the surface, wherever the source is placed"
+        self._normal = QCheckBox("along inward normal", self, toolTip=tip)
         flip = text_button("Flip", "Reverse the direction", self, self.flip_requested.emit)
         flip.setMaximumWidth(52)
         form.addRow(

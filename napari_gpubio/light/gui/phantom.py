@@ -37,10 +37,8 @@ class PhantomBox(QWidget):
         self.height_box, self.across_box, self.width_box = (
             NumberBox(0.0, 1e6, 0.0, 6, self, step=0.01) for _ in range(3)
         )
-        self._cyclic = QCheckBox("laterally infinite (cyclic sides)", self)
-        self._cyclic.setToolTip(
-            "Light that leaves through one side re-enters at the opposite one, as if everything were infinitely wide"
-        )
+        tip = "Light that leaves through one side re-enters at the opposite one, as if everything were infinitely wide"
+        self._cyclic = QCheckBox("laterally infinite (cyclic sides)", self, toolTip=tip)
         self._note = muted_label(self)
         sizes = row_of(self.height_box, Label("high", self), self.across_box, Label("wide", self))
         sizes.setStretch(2, 1)

@@ -34,8 +34,7 @@ class DetectorPlot(QWidget):
         self._result: LightResult | None = None
         self._work = LatestJob(self)
         self._work.finished.connect(self._on_counted)
-        self._hint = Label(EMPTY, self)
-        self._hint.setWordWrap(True)
+        self._hint = Label(EMPTY, self, wordWrap=True)
         self.plot = LogPlot("Time of flight (ns)", "Detected weight (1/ns)", self)
         self.table = RowTable(self, most_rows=MOST_ROWS, selects_many=True)
         self.table.setToolTip(TIP)

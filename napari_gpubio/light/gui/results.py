@@ -173,11 +173,10 @@ class LightResultBox(ResultBox, Generic[Result]):
     # -- the inside -----------------------------------------------------------------------------------------------
 
     def _build(self) -> None:
-        self._made = Label(self)
-        self._made.setWordWrap(True)
+        self._made = Label(self, wordWrap=True)
         self._continue = text_button("Continue", CONTINUE_TIP, self, self.continue_requested.emit)
-        self.unit_box = ElidedComboBox(self, characters=12)
-        self.unit_box.setToolTip("Unit of fluence; set the power or energy of the source under Display for more units")
+        tip = "Unit of fluence; set the power or energy of the source under Display for more units"
+        self.unit_box = ElidedComboBox(self, characters=12, tip=tip)
         self.above.addLayout(row_of(self._made, self._continue))
         self.above.addLayout(row_of(self.unit_box, *self.choices()))
         self.add_button("Plots…", self.plot_tip, self.plots.open)

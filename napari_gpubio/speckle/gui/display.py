@@ -114,8 +114,7 @@ class LiveBox(QWidget):
             self.mode.setItemData(self.mode.count() - 1, tip, Qt.ItemDataRole.ToolTipRole)
         self.mode.setToolTip("\n".join(f"{mode}: {tip}" for mode, tip in _MODE_TIPS.items()))
         self.readout = LiveReadout(self)
-        self.record_text = Label(self)
-        self.record_text.setWordWrap(True)
+        self.record_text = Label(self, wordWrap=True)
         self._is_live = self._is_recording = False
         row = row_of(self.start_button, self.mode, self.record_button, stretch=(1, 1, 1))
         fill_column(self, row, self.readout, self.record_text)
@@ -238,8 +237,7 @@ class MapBox(QWidget, Follower):
         self.low, self.high = (NumberBox(-1e12, 1e12, 0.0, 4, self) for _ in range(2))
         rescale_tip = "Set the limits that contain 98 % of the values on screen"
         self.rescale_button = text_button("Rescale", rescale_tip, self, self._rescale)
-        self.on_canvas = QCheckBox("color bar over the image", self)
-        self.on_canvas.setChecked(True)
+        self.on_canvas = QCheckBox("color bar over the image", self, checked=True)
         self.baseline_maps = QSpinBox(self)
         self.baseline_maps.setRange(1, _MOST_BASELINE_MAPS)
         self.baseline_maps.setValue(_BASELINE_MAPS)

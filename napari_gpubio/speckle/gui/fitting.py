@@ -40,13 +40,11 @@ class MesiBox(QWidget, Follower):
 
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.exposures = QLineEdit(self)
-        self.exposures.setPlaceholderText("e.g. 0.5, 1, 2, 5, 10, 20")
+        self.exposures = QLineEdit(self, placeholderText="e.g. 0.5, 1, 2, 5, 10, 20")
         self.target_box = LayerBox(viewer, why_no_frames, nothing=NO_TARGET, parent=self)
         self.region_box = LayerBox(viewer, _why_no_shapes, nothing=WHOLE_IMAGE, parent=self)
         self.followers = (self.target_box, self.region_box)
-        self.shows_errors = QCheckBox("as layers", self)
-        self.shows_errors.setToolTip(_ERRORS_TIP)
+        self.shows_errors = QCheckBox("as layers", self, toolTip=_ERRORS_TIP)
         self.form = ParamForm(MesiRecipe(exposures_ms=()), parent=self)
         self.form.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)  # not squeezed by the text
         text = muted_label(self, _HELP)

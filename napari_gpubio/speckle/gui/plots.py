@@ -134,10 +134,9 @@ class CourseBox(QWidget):
         self.quantity = ElidedComboBox(self, characters=5, entries=QUANTITIES)
         self.quantity.setCurrentIndex(1)
         self.which, self.span = (
-            ElidedComboBox(self, characters=5, entries={one: one for one in names}) for names in (self.courses, _SPANS)
+            ElidedComboBox(self, characters=5, entries=[*names]) for names in (self.courses, _SPANS)
         )
-        self.label = QLineEdit(self)
-        self.label.setPlaceholderText("event, e.g. stimulus on")
+        self.label = QLineEdit(self, placeholderText="event, e.g. stimulus on")
         self._fill()
         for box in (self.quantity, self.which, self.span):
             box.currentIndexChanged.connect(lambda *_: self.draw_curves())

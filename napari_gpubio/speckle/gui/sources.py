@@ -74,9 +74,7 @@ class StackPage(Page, Follower):
         self._listener = LayerListener(viewer, is_raw_stack, data_changed=self._on_data)
         self.followers = (self.layer_box, self._listener, self.files)
         self.rate = NumberBox(0.1, 1000.0, _RATE_HZ, 1, self, arrows=True)
-        self.again = QCheckBox("loop", self)
-        self.again.setChecked(True)
-        self.again.setToolTip("Start over at the end")
+        self.again = QCheckBox("loop", self, toolTip="Start over at the end", checked=True)
         self.description = muted_label(self)
         self.reread_button = text_button("Read it as frames", _REREAD_TIP, self, self._reread)
         choose = text_button("…", "Open frames: TIFF, a video or a raw file", self, self._choose)
@@ -181,8 +179,7 @@ class FolderPage(Page):
 
     def __init__(self, _viewer: Any, parent: QWidget) -> None:
         super().__init__(parent)
-        self.folder = QLineEdit(self)
-        self.folder.setPlaceholderText("where TIFF or PNG files arrive")
+        self.folder = QLineEdit(self, placeholderText="where TIFF or PNG files arrive")
         choose = text_button("…", "Choose a folder", self, self._choose)
         choose.setFixedWidth(_BROWSE_WIDTH)
         label = row_label("Folder", "Files are read in the order of their names", self)
@@ -207,8 +204,7 @@ class CameraPage(Page):
 
     def __init__(self, _viewer: Any, parent: QWidget) -> None:
         super().__init__(parent)
-        self.config = QLineEdit(self)
-        self.config.setPlaceholderText("as it is loaded")
+        self.config = QLineEdit(self, placeholderText="as it is loaded")
         hint = muted_label(self, NO_CAMERA)
         hint.setVisible(not has_camera_support())
         choose = text_button("…", "Choose a configuration file", self, self._choose)
@@ -254,8 +250,7 @@ class SimulatedPage(Page):
         self.flow = QSlider(Qt.Orientation.Horizontal, self)
         self.flow.setRange(1, 63)
         self.flow.setValue(_FLOW_STEPS)
-        self.flow_text = Label(self)
-        self.flow_text.setMinimumWidth(44)
+        self.flow_text = Label(self, minimumWidth=44)
         size = row_of(self.width_box, Label("×", self), self.height_box, stretch=(1, 0, 1))
         form = aligned_form(self)
         form.addRow(row_label("Frame (pixels)", "Width and height", self), size)
@@ -303,10 +298,8 @@ class SourceBox(QWidget):
         self._stack_page = StackPage(viewer, self)
         self.pages: list[Page] = [self._stack_page, FolderPage(viewer, self), CameraPage(viewer, self), self.simulated]
         self.attach, self.detach, self.files = self._stack_page.attach, self._stack_page.detach, self._stack_page.files
-        self.kind = ElidedComboBox(self)
-        self.kind.addItems([page.title for page in self.pages])
-        self.pixel = NumberBox(0.0, 1e5, 0.0, 3, self, arrows=True)
-        self.pixel.setSpecialValueText("not known")
+        self.kind = ElidedComboBox(self, entries=[page.title for page in self.pages])
+        self.pixel = NumberBox(0.0, 1e5, 0.0, 3, self, arrows=True, specialValueText="not known")
         self._sizes = QWidget(self)
         aligned_form(self._sizes).addRow(row_label("Pixel size (µm)", _PIXEL_TIP, self), self.pixel)
         kinds = aligned_form(None)

@@ -61,8 +61,9 @@ class ConnectomePanel(EnginePanel):
         self.quantity = ElidedComboBox(self, tip="What each fiber adds to the cell of its two regions")
         tip = "How the fibers of a cell are put together"
         self.statistic = ElidedComboBox(self, entries=STATISTICS, tip=tip)
-        self.per_volume = QCheckBox("per volume of the regions", self)
-        self.per_length = QCheckBox("per length", self)
+        tip = "Divide by the mean volume of the two regions, in voxels"
+        self.per_volume = QCheckBox("per volume of the regions", self, toolTip=tip)
+        self.per_length = QCheckBox("per length", self, toolTip="Divide by the length of each fiber")
         self.plot, self.cell_label = MatrixPlot(self), Label(self)
         self.results = ResultBox("Choose fibers and an atlas, and press Count.", self)
         self._fill()
@@ -95,8 +96,6 @@ class ConnectomePanel(EnginePanel):
         self.kind.setToolTip("Fibers that are there, or geodesics that are shot from each region to the others")
         for source, text in ((self.fiber_source, "fibers of a tractogram"), (self.geodesic_source, "new geodesics")):
             self.kind.addItem(text, source)
-        self.per_volume.setToolTip("Divide by the mean volume of the two regions, in voxels")
-        self.per_length.setToolTip("Divide by the length of each fiber")
         shown.addRow("Number", self.quantity)
         shown.addRow("Statistic", self.statistic)
         shown.addRow("", self.per_volume)

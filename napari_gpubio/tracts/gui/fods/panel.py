@@ -136,8 +136,7 @@ class FodPanel(EnginePanel):
         self.inputs.addLayout(fixels)
         tip = "Open the Fiber tracking panel as a tab beside this one"
         self.inputs.addWidget(text_button("Track fibers…", tip, self, self.open_tracking))
-        self.check_label = Label(self)
-        self.check_label.setWordWrap(True)
+        self.check_label = Label(self, wordWrap=True)
         self.check_label.hide()
         self.inputs.addWidget(self.check_label)
 
@@ -151,12 +150,11 @@ class FodPanel(EnginePanel):
         form = QFormLayout(box)
         form.setContentsMargins(0, 0, 0, 0)
         self.fod_box = LayerBox(self.viewer, why_no_fods, empty="deconvolve, or open FODs", parent=self)
-        self.shows_glyphs = QCheckBox("Glyphs on the slice", box)
-        self.shows_glyphs.setChecked(True)
-        self.same_size = QCheckBox("all the same size", box)
-        self.same_size.setToolTip("Scale each glyph to fill its voxel, whatever its amplitude")
-        self.size_box = NumberBox(0.2, 5.0, 1.4, decimals=1, step=0.2, parent=box, arrows=True)
-        self.size_box.setToolTip("Size of the largest glyphs, in voxels")
+        self.shows_glyphs = QCheckBox("Glyphs on the slice", box, checked=True)
+        tip = "Scale each glyph to fill its voxel, whatever its amplitude"
+        self.same_size = QCheckBox("all the same size", box, toolTip=tip)
+        tip = "Size of the largest glyphs, in voxels"
+        self.size_box = NumberBox(0.2, 5.0, 1.4, decimals=1, step=0.2, parent=box, arrows=True, toolTip=tip)
         form.addRow("FODs", self.fod_box)
         row = QHBoxLayout()
         row.addWidget(self.shows_glyphs)
