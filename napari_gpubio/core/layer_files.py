@@ -89,7 +89,7 @@ def write_image(path: str, data: Any, attributes: dict[str, Any]) -> list[str]:
     held = attributes.get("metadata", {}).get(KEY)
     held = held if isinstance(held, dict) else {}
     about = _about(held, attributes)
-    arrays = _arrays(held, array.shape)
+    arrays = {name: values for name, values in companions(held).items() if values.shape == array.shape}
     if Path(path).suffix.lower() == NPZ:
         _write_npz(Path(path), array, affine, about, arrays)
     else:
@@ -242,11 +242,6 @@ def companions(held: Mapping[str, Any]) -> dict[str, Array]:
     found = {name: np.asarray(held[name]) for name in (STANDARD_ERROR, GUIDE) if held.get(name) is not None}
     halves = held.get(HALVES)
     return found if halves is None else found | dict(zip(_HALF_NAMES, np.asarray(halves), strict=True))
-
-
-def _arrays(held: Mapping[str, Any], shape: tuple[int, ...]) -> dict[str, Array]:
-    """Standard error, halves and guide of a layer that have the volume's shape."""
-    return {name: values for name, values in companions(held).items() if values.shape == shape}
 
 
 def _plain(about: Mapping[str, Any]) -> dict[str, Any]:

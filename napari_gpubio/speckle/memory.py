@@ -5,7 +5,7 @@ from typing import Any
 
 from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.memory import Memory
-from napari_gpubio.speckle.kernels.contrast.problem import BATCH_BYTES, Recipe
+from napari_gpubio.speckle.kernels.contrast.problem import BATCH_BYTES, ContrastRecipe
 from napari_gpubio.speckle.model import FrameStack
 from napari_gpubio.speckle.settings import ContrastSettings, Noise, NoiseModel, RelativeFlow, SpatioTemporal
 
@@ -35,7 +35,7 @@ def needed_memory(
     """
     settings, stack, chosen = settings or ContrastSettings(), FrameStack(frames), choose_device(device)
     baseline = 1.0 if isinstance(settings.index, RelativeFlow) else None
-    recipe = Recipe(
+    recipe = ContrastRecipe(
         settings=settings, noise=noise or NoiseModel(), shape=stack.shape, dtype=stack.dtype, baseline=baseline
     )
     items = settings.count(stack.count)
@@ -45,7 +45,7 @@ def needed_memory(
     return Memory(results=results, scratch=_cpu_scratch(recipe, items, stack.window_bytes, keeps=keeps))
 
 
-def _cpu_scratch(recipe: Recipe, items: int, window_bytes: int, *, keeps: bool) -> int:
+def _cpu_scratch(recipe: ContrastRecipe, items: int, window_bytes: int, *, keeps: bool) -> int:
     """Sums over frames, and of a batch: frames that are read or copied, and maps that are handed on.
 
     A copy with margins is made of a copy as doubles, before there are sums.
@@ -61,7 +61,7 @@ def _cpu_scratch(recipe: Recipe, items: int, window_bytes: int, *, keeps: bool) 
     return pixels * most + (0 if keeps else batch * recipe.bytes_of_map)
 
 
-def _on_gpu(recipe: Recipe, items: int) -> Memory:
+def _on_gpu(recipe: ContrastRecipe, items: int) -> Memory:
     """Frames and maps of the batches in flight, and the sums over frames of the one that is computed."""
     from napari_gpubio.speckle.kernels.contrast import gpu
 

@@ -15,7 +15,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.settings import plain_fields
 from napari_gpubio.core.steps import Step, driven
 from napari_gpubio.core.timing import RunClock
-from napari_gpubio.speckle.kernels.contrast.problem import Maps, Problem, Recipe, make_problem
+from napari_gpubio.speckle.kernels.contrast.problem import ContrastRecipe, Maps, Problem, make_problem
 from napari_gpubio.speckle.model import (
     ContrastMaps,
     FrameStack,
@@ -212,7 +212,7 @@ def _newest(problem: Problem) -> ContrastMaps:
     return _made(problem.recipe, *problem.maps.one(int(np.flatnonzero(problem.reached)[-1])))
 
 
-def _made(recipe: Recipe, signed: Array, index: Array | None, mask: Array | None, **more: Any) -> ContrastMaps:
+def _made(recipe: ContrastRecipe, signed: Array, index: Array | None, mask: Array | None, **more: Any) -> ContrastMaps:
     """Return maps as the kernels fill them."""
     return ContrastMaps(
         signed=signed, index=index, mask=mask, settings=recipe.settings, noise_subtracted=recipe.noise.has_noise, **more
@@ -332,7 +332,7 @@ class ContrastStream:
     ) -> None:
         rows, width = shape
         self._given = np.dtype(dtype)
-        self._recipe = Recipe(
+        self._recipe = ContrastRecipe(
             settings=settings,
             noise=noise or NoiseModel(),
             shape=(int(rows), int(width)),
@@ -410,7 +410,7 @@ class ContrastStream:
         self.close()
 
 
-def _make_live(recipe: Recipe, device: Device, threads: int | None) -> Any:
+def _make_live(recipe: ContrastRecipe, device: Device, threads: int | None) -> Any:
     if not device.is_gpu:
         from napari_gpubio.speckle.kernels.contrast import cpu
 

@@ -73,7 +73,8 @@ def save_session(path: str | Path, state: State, store: Store = STORE, *, embed:
     InvalidInput
         If it cannot be written, or a file that is to be embedded is not what it was.
     """
-    path, every = Path(path), _operations(state)
+    path = Path(path)
+    every = [*(one.output.of for one in state.shown), *(draft for _, draft in state.drafts)]
     home = path.parent.absolute()
     places = {one.id: _places(one, embed) for one in ancestry(*every)}
     data = _data_of(state, every, home, places)
@@ -84,7 +85,8 @@ def save_session(path: str | Path, state: State, store: Store = STORE, *, embed:
         if file_checksum(one.path, whole=not one.checksum.startswith(SAMPLED)) != one.checksum:
             raise InvalidInput(f"{Path(one.path).name} has changed and cannot be embedded as it was; restore it")
     if path.suffix.lower() == ".zip":
-        with atomic_write(path) as part, _archive(part) as archive:
+        archived = {"compression": zipfile.ZIP_DEFLATED, "strict_timestamps": False}  # files may be from before 1980
+        with atomic_write(path) as part, zipfile.ZipFile(part, "w", **archived) as archive:
             archive.writestr(f"{_TEXT}.json", text.encode(errors="surrogatepass"))
             for checksum, array in arrays.items():
                 with archive.open(f"{_ARRAYS}/{checksum}.npy", "w", force_zip64=True) as stream:
@@ -101,14 +103,6 @@ def save_session(path: str | Path, state: State, store: Store = STORE, *, embed:
         for inside, source in files.items():
             (folder / inside).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, folder / inside)
-
-
-def _archive(path: Path) -> zipfile.ZipFile:
-    return zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False)  # files may be from before 1980
-
-
-def _operations(state: State) -> list[Operation]:
-    return [*(one.output.of for one in state.shown), *(draft for _, draft in state.drafts)]
 
 
 def _data_of(

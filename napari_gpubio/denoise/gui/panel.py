@@ -11,7 +11,7 @@ from napari_gpubio.core.operations.records import Operation
 from napari_gpubio.core.steps import Step
 from napari_gpubio.core.text import file_name
 from napari_gpubio.denoise.gui.inputs import ImageBox
-from napari_gpubio.denoise.gui.modes import MODES, FluenceMode, Mode
+from napari_gpubio.denoise.gui.modes import MODES, DenoiseMode, FluenceMode
 from napari_gpubio.denoise.gui.preview import LivePreview
 from napari_gpubio.denoise.gui.results import AFTER, BEFORE, KEY_TEXT, DenoisedBox, ResultLayers, texts_of
 from napari_gpubio.denoise.gui.run import Denoised, Draft, run_steps
@@ -55,7 +55,7 @@ class DenoisePanel(EnginePanel):
             self.own(part)
 
     @property
-    def mode(self) -> Mode:
+    def mode(self) -> DenoiseMode:
         """The chosen mode."""
         return self.modes[self.mode_box.currentIndex()]
 
@@ -66,7 +66,7 @@ class DenoisePanel(EnginePanel):
             self.mode_box.addItem(mode.title)
             self.mode_box.setItemData(self.mode_box.count() - 1, mode.tip)
         row = aligned_form(None)
-        row.addRow(row_label("Mode", "Denoising method", self), self.mode_box)
+        row.addRow(row_label("DenoiseMode", "Denoising method", self), self.mode_box)
         self.inputs.addWidget(self.image_box)
         self.inputs.addLayout(row)
         for mode in self.modes:

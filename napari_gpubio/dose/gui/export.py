@@ -22,7 +22,7 @@ from napari_gpubio.dose.gui.controller import CurveController
 from napari_gpubio.dose.gui.curves import Curve, interval_edges, log_start
 from napari_gpubio.dose.gui.histograms import LiveHistograms
 from napari_gpubio.dose.gui.legend import draw_legend, legend_width
-from napari_gpubio.dose.gui.metric_table import MetricTable
+from napari_gpubio.dose.gui.metric_table import CurveMetricTable
 from napari_gpubio.dose.gui.plot import FIGURE_DETAIL, DvhPlot
 from napari_gpubio.dose.io.dvh_files import write_curves_csv, write_dvh_sequence, write_json, write_surfaces_csv
 from napari_gpubio.dose.io.rtstruct import read_rtstruct
@@ -60,7 +60,7 @@ class ExportButton(QPushButton):
     def __init__(
         self,
         controller: CurveController,
-        table: MetricTable,
+        table: CurveMetricTable,
         operation: Callable[[], Operation],
         parent: QWidget | None = None,
     ) -> None:

@@ -48,7 +48,7 @@ _NO_DOSES = ("CT", CT_NUMBER, "sensitivity")
 _IN_PIXELS = "the layer is in pixels, taken as mm"
 
 
-class InputBox(QWidget, Follower):
+class DoseInputs(QWidget, Follower):
     """Doses, unit, structures.
 
     ``inputs_changed`` is emitted when any of them may have changed, ``dose_changed`` when another dose was chosen.

@@ -169,7 +169,7 @@ _PENDING_VALUE = "…"
 _LOWEST = "the lowest dose counted in this structure: no dose was counted in this part of its volume"
 
 
-class MetricTable(QWidget):
+class CurveMetricTable(QWidget):
     """A row for each curve, a column for each metric that was typed or chosen from the menu.
 
     ``metrics_changed`` is emitted when there are other columns, ``row_selected`` with the number of a curve,
@@ -190,7 +190,9 @@ class MetricTable(QWidget):
         self._values_key: tuple[Any, ...] = ()  # metrics and reader of the values
         self._values: dict[Curve, list[MetricValue]] = {}
         self._unit = ""
-        self._fill()
+        tip = "Double-click to edit a column; one without a unit is in the unit of the first"
+        self.table.horizontalHeader().setToolTip(tip)
+        fill_column(self, row_of(self.columns, self.menu), self.problem, self.table, None, spacing=3)
         connect_all(
             [
                 (self.columns.metrics_changed, self._on_metrics),
@@ -222,12 +224,6 @@ class MetricTable(QWidget):
         """Read the metrics off these curves."""
         self._curves, self._reader = tuple(curves), reader
         self._write_table()
-
-    def _fill(self) -> None:
-        self.table.horizontalHeader().setToolTip(
-            "Double-click to edit a column; one without a unit is in the unit of the first"
-        )
-        fill_column(self, row_of(self.columns, self.menu), self.problem, self.table, None, spacing=3)
 
     def _on_metrics(self) -> None:
         if self.columns.error:  # the columns before stay

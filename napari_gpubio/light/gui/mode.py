@@ -124,7 +124,7 @@ class QuickRuns(QObject):
             self.status_changed.emit(f"quick run with {displayed.traced.launched:,} photons{self._rest}")
 
 
-class Mode(QWidget, RunForm, RunDisplay, Generic[Result]):
+class LightMode(QWidget, RunForm, RunDisplay, Generic[Result]):
     """Inputs and results of one mode.
 
     A subclass makes ``run_box``, ``display_box``, ``results``, ``view`` and further inputs, and calls `_connect_parts`.

@@ -17,8 +17,8 @@ from napari_gpubio.light.gui.optical_rows import (
     NUMBERS,
     UNITS,
     LayerRow,
+    OpticalRecipe,
     PropertyRow,
-    Recipe,
 )
 from napari_gpubio.light.layers.model import Layer
 from napari_gpubio.light.layers.napari_io import layer_colors
@@ -37,7 +37,7 @@ class OpticalModel(CellModel[Row]):
     units = UNITS
     wavelength_nm = 690.0  # that presets are of
 
-    def fill(self, indexes: Iterable[int], recipe: Recipe, wavelength_nm: float | None = None) -> None:
+    def fill(self, indexes: Iterable[int], recipe: OpticalRecipe, wavelength_nm: float | None = None) -> None:
         """Give rows the numbers of a recipe at a wavelength, else at that of the table."""
         nm = self.wavelength_nm if wavelength_nm is None else wavelength_nm
         filled = set(indexes)
@@ -79,7 +79,7 @@ class PropertyModel(OpticalModel[PropertyRow]):
             raise InvalidInput(f"there are no labels; {NO_LABELS}")
         return tuple(row.medium() for row in self.rows)
 
-    def set_media(self, media: Iterable[Medium], recipes: Mapping[int, Recipe] | None = None) -> None:
+    def set_media(self, media: Iterable[Medium], recipes: Mapping[int, OpticalRecipe] | None = None) -> None:
         """Take over properties, which `reset` restores; other labels keep theirs.
 
         ``recipes`` are those of labels that follow the wavelength.

@@ -14,7 +14,7 @@ from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.forms import fill_column, muted_label, text_button
 from napari_gpubio.gui.tables import Place
 from napari_gpubio.light.gui.optical_model import OpticalModel
-from napari_gpubio.light.gui.optical_rows import UNITS, PropertyRow, Recipe
+from napari_gpubio.light.gui.optical_rows import UNITS, OpticalRecipe, PropertyRow
 from napari_gpubio.light.gui.preset_dialog import PresetDialog
 
 SPACING = 4  # pixels between the parts of a table
@@ -130,7 +130,7 @@ class OpticalTable(QWidget):
         """Return rows as the dialog of presets takes them."""
         return [self.model.rows[row] for row in rows]
 
-    def fill(self, rows: Sequence[int], recipe: Recipe, wavelength_nm: float) -> None:
+    def fill(self, rows: Sequence[int], recipe: OpticalRecipe, wavelength_nm: float) -> None:
         """Give rows the properties of a preset; `InvalidInput` where it has none."""
         self.model.fill(rows, recipe, wavelength_nm)
 

@@ -22,10 +22,10 @@ from napari_gpubio.gui.panel import EnginePanel
 from napari_gpubio.light.detectors import AnyDetector
 from napari_gpubio.light.gui.display import VoxelDisplayBox
 from napari_gpubio.light.gui.displayed import Displayed, display_steps, display_voxels, fluence_of
-from napari_gpubio.light.gui.domains import Domains, Volume, VoxelDraft, layer_of_tissue, opened, operation_of
+from napari_gpubio.light.gui.domains import Domains, TissueInputs, VoxelDraft, layer_of_tissue, opened, operation_of
 from napari_gpubio.light.gui.fibers import FiberBox, names_of
 from napari_gpubio.light.gui.labels import LabelBox, LabelSource
-from napari_gpubio.light.gui.mode import OUTDATED, STILL_RUNNING, Mode
+from napari_gpubio.light.gui.mode import OUTDATED, STILL_RUNNING, LightMode
 from napari_gpubio.light.gui.optode_boxes import DetectorBox, PlaceBar, SourceBox
 from napari_gpubio.light.gui.optodes import montage_of
 from napari_gpubio.light.gui.plots import PlotController
@@ -48,7 +48,7 @@ from napari_gpubio.light.sources import Source, all_sources
 from napari_gpubio.light.summary import sensitivity_rows
 
 
-class VoxelMode(Mode[LightResult]):
+class VoxelMode(LightMode[LightResult]):
     """Inputs and results of light in a labels layer."""
 
     run_box: VoxelRunBox
@@ -176,13 +176,13 @@ class VoxelMode(Mode[LightResult]):
         self._show_notes(notes)
         return has_fibers
 
-    def _volume(self) -> Volume:
+    def _volume(self) -> TissueInputs:
         tissue, layer = self._labels.tissue, self._labels.layer
         if tissue is None or layer is None:
             raise InvalidInput(NO_LABELS)
         path = carried(layer, "path") or layer.source.path
         saved = None if path is None or Path(path).suffix == ".npz" else Path(path)
-        return Volume(
+        return TissueInputs(
             study=layer.name,
             tissue=tissue,
             media=self.table.media(),
@@ -313,7 +313,7 @@ class VoxelMode(Mode[LightResult]):
             return
         self._need.submit(lambda _stop: self._need_steps(volume, settings, device))
 
-    def _need_steps(self, volume: Volume, settings: LightSettings, device: str) -> Generator[Step, None, str]:
+    def _need_steps(self, volume: TissueInputs, settings: LightSettings, device: str) -> Generator[Step, None, str]:
         yield Step(0, 1, "reading the labels …")
         memory = needed_memory(self._domains.of(volume), settings, device, previews=True)
         return f"Needs about {memory_text(memory.total)} of memory."

@@ -247,7 +247,8 @@ def _result(
     arrays: dict[str, Any] = dict.fromkeys(NOT_TALLIED)
     for block in BLOCKS:
         if block.name in blocks:
-            arrays[block.name] = _estimates(blocks[block.name] / (angular if block.axes == "a" else block.per_mm_unit))
+            values = blocks[block.name] / (angular if block.axes == "a" else block.per_mm_unit)
+            arrays[block.name] = Estimates(values, np.full(values.shape, np.nan))
     return LayeredResult(
         medium=run.medium,
         settings=dataclasses.replace(run.settings, absorption="off" if arrays["A_rz"] is None else "collect"),
@@ -261,10 +262,6 @@ def _result(
         complete=True,
         parameters=parameters,
     )
-
-
-def _estimates(values: Floats) -> Estimates:
-    return Estimates(values, np.full(values.shape, np.nan))
 
 
 def _angular_ratio_of(settings: LayeredSettings, blocks: dict[str, Floats], escaped: float) -> float:

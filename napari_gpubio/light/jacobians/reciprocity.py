@@ -214,10 +214,6 @@ def _transport_path_mm(domain: Domain, place_mm: npt.ArrayLike) -> float:
 # -- two runs ---------------------------------------------------------------------------------------------------------
 
 
-def _only_source(run: LightResult) -> Source:
-    return run.single_source("an adjoint sensitivity")
-
-
 def optode_place(run: LightResult) -> Floats:
     """Where a run's source enters the tissue, or is inside of it, world mm.
 
@@ -226,7 +222,7 @@ def optode_place(run: LightResult) -> Floats:
     InvalidInput
         If its axis meets no tissue.
     """
-    source = _only_source(run)
+    source = run.single_source("an adjoint sensitivity")
     if isinstance(source, AllRound):
         return np.asarray(source.position_mm, np.float64)
     return np.asarray(entry_point(run) + _INWARD_MM * source.frame()[2])

@@ -20,13 +20,15 @@ from napari_gpubio.gui.forms import aligned_form, fill_column, muted_label, row_
 from napari_gpubio.gui.labels import Label
 from napari_gpubio.gui.layers import LayerBox, LayerListener
 from napari_gpubio.speckle.gui.layers import is_map, limits_of, set_limits
-from napari_gpubio.speckle.live import LiveStatus, Mode, RecordingStatus
+from napari_gpubio.speckle.live import FrameMode, LiveStatus, RecordingStatus
 
 START, STOP, ENDING = "Start live", "Stop live", "ending…"
 RECORD, END = "Record…", "End recording"
 _MODE_TIPS = {
-    Mode.EVERY_FRAME: "Processes every frame, for time courses; what does not fit in the buffer is dropped and counted",
-    Mode.MOST_RECENT: "Processes the newest frame; frames that cannot be processed in time are skipped and counted",
+    FrameMode.EVERY_FRAME: "Processes every frame, for time courses; "
+    "what does not fit in the buffer is dropped and counted",
+    FrameMode.MOST_RECENT: "Processes the newest frame; "
+    "frames that cannot be processed in time are skipped and counted",
 }
 _RECORDING_FILES = "TIFF (*.tif);;zarr (*.zarr)"
 _NUMBERS = {

@@ -22,7 +22,7 @@ from napari_gpubio.speckle.gui.controller import LiveController, LiveRunner
 from napari_gpubio.speckle.gui.display import LiveBox, MapBox
 from napari_gpubio.speckle.gui.inputs import ContrastBox
 from napari_gpubio.speckle.gui.layers import LiveLayers, frames_of
-from napari_gpubio.speckle.gui.live import Recipe
+from napari_gpubio.speckle.gui.live import LiveRecipe
 from napari_gpubio.speckle.gui.plots import CourseBox
 from napari_gpubio.speckle.gui.pulse import PulseBox
 from napari_gpubio.speckle.gui.regions import RegionController, flow_index, layer_of_region
@@ -56,7 +56,7 @@ class SpecklePanel(EnginePanel):
         super().__init__(viewer, run_text="Run stack", parent=parent)
         self.source_box, self.contrast_box = SourceBox(viewer, self), ContrastBox(viewer, self)
         self.live_box, self.map_box = LiveBox(self), MapBox(viewer, self)
-        self.runner = LiveRunner(Recipe(settings=self.contrast_box.settings), self)
+        self.runner = LiveRunner(LiveRecipe(settings=self.contrast_box.settings), self)
         self.course_box = CourseBox(viewer, self.runner.course, self)
         self.pulse_box = PulseBox(self)
         self.layers = LiveLayers(viewer)
@@ -95,12 +95,12 @@ class SpecklePanel(EnginePanel):
 
     # -- settings -------------------------------------------------------------------------------------------------
 
-    def recipe(self) -> Recipe | None:
+    def recipe(self) -> LiveRecipe | None:
         """Return how live maps are made, None if a fit is chosen; InvalidInput if the settings make no sense."""
         box = self.contrast_box
         if box.mesi_recipe is not None:
             return None
-        return Recipe(
+        return LiveRecipe(
             settings=box.settings, noise=box.noise.model, exposure_ms=box.exposure_ms,
             registers=box.registers.isChecked(), baseline_maps=self.map_box.baseline_maps.value(), device=self.device,
         )  # fmt: skip

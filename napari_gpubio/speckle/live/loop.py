@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
-from napari_gpubio.speckle.live.buffers import Latest, Mode, Ring
+from napari_gpubio.speckle.live.buffers import FrameMode, Latest, Ring
 from napari_gpubio.speckle.live.frame import CLOCK, Clock, Frame, Pixels, Source
 from napari_gpubio.speckle.live.recording import Recording
 
@@ -96,7 +96,7 @@ class LiveLoop:
         Called with the pixels of a frame, shape (H, W), which are valid during the call only; returns a result of any
         type.
     mode
-        ``"every frame"`` or ``"most recent"``; see `Mode`.
+        ``"every frame"`` or ``"most recent"``; see `FrameMode`.
     slots
         Slots of the ring.
     latest
@@ -115,7 +115,7 @@ class LiveLoop:
         source: Source,
         process: Process,
         *,
-        mode: Mode | str = Mode.EVERY_FRAME,
+        mode: FrameMode | str = FrameMode.EVERY_FRAME,
         slots: int = 16,
         latest: Latest[LiveResult] | None = None,
         clock: Clock = CLOCK,

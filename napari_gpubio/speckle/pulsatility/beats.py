@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.speckle.pulsatility.course import Course
-from napari_gpubio.speckle.pulsatility.model import Pulsatility
+from napari_gpubio.speckle.pulsatility.model import RegionPulsatility
 from napari_gpubio.speckle.pulsatility.phase import Phase, harmonic_design
 
 Array = npt.NDArray[Any]
@@ -56,7 +56,7 @@ class Beats:
         self._number = (np.cumsum(used) - 1)[number[kept]]
         self._left_out = len(used) - self.count
 
-    def averaged(self, name: str, flow: str) -> Pulsatility:
+    def averaged(self, name: str, flow: str) -> RegionPulsatility:
         """Return the averaged beat."""
         harmonics = self._best_harmonics()
         whole, rest = self._coefficients(harmonics)
@@ -68,7 +68,7 @@ class Beats:
         errors = _jackknife_errors(self._estimates(self._coefficients(more)[1] @ harmonic_design(at + start, more).T))
         rates = 60.0 * self._phase.rates_hz
         folded_phase, folded = self._folded(start)
-        return Pulsatility(
+        return RegionPulsatility(
             name=name, flow=flow, rate_bpm=60.0 * self._phase.rate_hz, rate_error_bpm=60.0 * self._phase.rate_error_hz,
             slowest_bpm=float(rates.min()), fastest_bpm=float(rates.max()),
             index=_corrected(all_beats.index, without.index), index_error=float(errors.index),

@@ -80,7 +80,7 @@ class Rule(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Recipe:
+class ContrastRecipe:
     """Settings, noise model and format of a camera's frames; ``baseline`` is K², one number or (Y, X)."""
 
     settings: ContrastSettings
@@ -231,7 +231,7 @@ class Problem:
     ``maps`` holds all of them (items, Y, X), or none where ``hand_on`` takes each batch with the number of its first.
     """
 
-    recipe: Recipe
+    recipe: ContrastRecipe
     stack: FrameStack
     maps: Maps
     reached: npt.NDArray[np.bool_]
@@ -279,7 +279,7 @@ def make_problem(
 ) -> Problem:
     """Check a stack against the settings (InvalidInput), and allocate its maps, unless they are handed on."""
     check_window(settings, stack.shape, stack.count)
-    recipe = Recipe(settings=settings, noise=noise, shape=stack.shape, dtype=stack.dtype, baseline=baseline)
+    recipe = ContrastRecipe(settings=settings, noise=noise, shape=stack.shape, dtype=stack.dtype, baseline=baseline)
     items = settings.count(stack.count)
     return Problem(
         recipe, stack, recipe.empty_maps(items if hand_on is None else 0), np.zeros(items, np.bool_), hand_on
