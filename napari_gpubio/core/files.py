@@ -26,12 +26,12 @@ import psutil
 from napari_gpubio.core.errors import InvalidInput, memory_in_words
 
 logger = logging.getLogger(__name__)
-_LEAST_FREE = 64 << 20  # bytes of the disk of a cache
+_LEAST_FREE_CACHE_BYTES = 64 << 20
 _PACKAGE = Path(__file__).resolve().parent.parent
 _GZIP, _BLOCK = b"\x1f\x8b\x08", 1 << 20  # how such a file begins, with the only method there is; bytes
 WHOLE_BYTES = 64 << 20  # larger files are known by their size and samples, until somebody asks for all of it
 TIFF_FRAMES = (".tif", ".tiff", ".btf", ".tf8", ".lsm", ".stk")  # of files that are frames of a folder
-SAMPLED = "sampled:"  # how the checksum of such a file begins
+SAMPLED_PREFIX = "sampled:"
 _SAMPLE, _SAMPLES = 1 << 16, 64  # bytes of one, and how many
 _checksums: dict[tuple[str, int, int, int], str] = {}  # of files, by path, size, time and inode
 _PART = ".part-"  # a temporary file's name goes on with its computer and process
@@ -261,7 +261,7 @@ def file_checksum(path: str | os.PathLike[str], *, whole: bool = False) -> str:
     state = path.stat()
     key = (os.fspath(path.absolute()), state.st_size, state.st_mtime_ns, state.st_ino)
     is_sampled = state.st_size > WHOLE_BYTES and not whole
-    if key in _checksums and not (whole and _checksums[key].startswith(SAMPLED)):
+    if key in _checksums and not (whole and _checksums[key].startswith(SAMPLED_PREFIX)):
         return _checksums[key]
     digest = hashlib.sha256()
     with path.open("rb") as file:
@@ -273,7 +273,7 @@ def file_checksum(path: str | os.PathLike[str], *, whole: bool = False) -> str:
         else:
             while block := file.read(_BLOCK):
                 digest.update(block)
-    found = f"{SAMPLED if is_sampled else 'sha256:'}{digest.hexdigest()}"
+    found = f"{SAMPLED_PREFIX if is_sampled else 'sha256:'}{digest.hexdigest()}"
     return found if whole and state.st_size > WHOLE_BYTES else _checksums.setdefault(key, found)
 
 
@@ -289,7 +289,7 @@ def _folder_checksum(folder: Path, *, whole: bool) -> str:
         checksum = file_checksum(one, whole=whole)
         prefixes.add(checksum.partition(":")[0] + ":")
         digest.update(f"{one.name}\0{checksum}\n".encode(errors="surrogatepass"))
-    return f"{SAMPLED if SAMPLED in prefixes else 'sha256:'}{digest.hexdigest()}"
+    return f"{SAMPLED_PREFIX if SAMPLED_PREFIX in prefixes else 'sha256:'}{digest.hexdigest()}"
 
 
 def fingerprint(*parts: Any) -> str:
@@ -376,7 +376,7 @@ def _problem_of_cache(folder: Path) -> str | None:
         return f"{folder} cannot be written ({error.strerror})"
     if is_others:
         return f"{folder} belongs to another user"
-    return f"the disk of {folder} is full" if free < _LEAST_FREE else None
+    return f"the disk of {folder} is full" if free < _LEAST_FREE_CACHE_BYTES else None
 
 
 @functools.cache

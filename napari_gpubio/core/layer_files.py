@@ -39,8 +39,8 @@ _COMPANIONS = (STANDARD_ERROR, *_HALF_NAMES, GUIDE)
 _KIND, _AXIS, _DISPLAY, _COLORS = "kind", "first_axis", "display", "colors"
 _COLORMAPS = ("gray", "inferno", "magma", "plasma", "turbo", "viridis")  # that every napari knows by name
 _CHECKSUMS, _BEFORE = "checksums", "before"
-_LONGEST_LABEL = 10  # digits
-_VOLUME = ("volume", "affine", "about")  # arrays that every file has
+_MOST_LABEL_DIGITS = 10
+_VOLUME_ARRAYS = ("volume", "affine", "about")
 
 
 def sidecar_path(path: str | Path) -> Path:
@@ -341,7 +341,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_label(text: str) -> bool:
-    return text.isdecimal() and len(text) <= _LONGEST_LABEL
+    return text.isdecimal() and len(text) <= _MOST_LABEL_DIGITS
 
 
 def _label_colors(colors: Any) -> dict[str, Any]:
@@ -402,7 +402,7 @@ def read_layers(path: Paths) -> list[LayerData]:
 @reads_file
 def _read_npz(path: Path) -> LayerData:
     with opened_npz(path) as archive:
-        if missing := [name for name in _VOLUME if name not in archive.names]:
+        if missing := [name for name in _VOLUME_ARRAYS if name not in archive.names]:
             raise InvalidInput(f"it has no array {missing[0]!r}; save the layer again")
         archive.check_size()
         array, ours = archive.array("volume"), str(archive.array("about"))
@@ -414,7 +414,7 @@ def _read_npz(path: Path) -> LayerData:
 
 
 def _is_volume(path: Path) -> bool:
-    return path.suffix.lower() == NPZ and array_names(path) >= set(_VOLUME)
+    return path.suffix.lower() == NPZ and array_names(path) >= set(_VOLUME_ARRAYS)
 
 
 def _read_json(path: Path) -> dict[str, Any]:

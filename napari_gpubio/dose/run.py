@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from napari_gpubio.dose.kernels.histogram.problem import Problem
     from napari_gpubio.dose.kernels.histogram.tally import Tally
 
-_FIRST_TASKS = 512  # of a CPU: milliseconds
+_FIRST_CPU_TASKS = 512  # milliseconds
 _PARTS = 4  # samples along an edge of a dose voxel: an isodose may surround few voxels, of a volume of millions
 
 
@@ -131,7 +131,7 @@ def _count(
     """Count all tasks; returns whether the end was reached and what was counted."""
     runs, done = make_runs(problem, device), 0
     try:
-        first = problem.items if device.is_gpu else _FIRST_TASKS
+        first = problem.items if device.is_gpu else _FIRST_CPU_TASKS
         for done in advance_in_chunks(runs, problem.items, stop=stop, first_chunk=-(-first // len(runs))):
             yield Step(done, problem.items, "counting dose")
         tally = runs[0].snapshot()

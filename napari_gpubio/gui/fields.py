@@ -177,7 +177,7 @@ class NumberRow(QWidget):
         self.edited.emit(tuple(box.value() for box in self.boxes))
 
 
-_LEAST_CHARACTERS = 11  # that are seen of an entry
+_LEAST_ENTRY_CHARACTERS = 11
 
 
 class ElidedComboBox(QComboBox):
@@ -191,7 +191,7 @@ class ElidedComboBox(QComboBox):
         self,
         parent: QWidget | None = None,
         *,
-        characters: int = _LEAST_CHARACTERS,
+        characters: int = _LEAST_ENTRY_CHARACTERS,
         entries: Mapping[Any, str] | Sequence[str] = (),
         tip: str = "",
     ) -> None:
@@ -237,7 +237,7 @@ class ElidedComboBox(QComboBox):
         return option
 
 
-_STEPS = 1000  # of a slider
+_SLIDER_STEPS = 1000
 _TEXT_MARGIN = 4  # pixels beside the text of a list
 
 
@@ -252,7 +252,7 @@ class SliderRow(QWidget):
         super().__init__(parent)
         self.box, self._ends, self._logarithmic = box, ends, logarithmic
         self.slider = QSlider(Qt.Orientation.Horizontal, self)
-        self.slider.setRange(0, _STEPS)
+        self.slider.setRange(0, _SLIDER_STEPS)
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
         row.addWidget(box, 2)
@@ -268,7 +268,7 @@ class SliderRow(QWidget):
 
     def _on_slider(self, step: int) -> None:
         low, high = (math.log(end) if self._logarithmic else end for end in self._ends)
-        value = low + (high - low) * step / _STEPS
+        value = low + (high - low) * step / _SLIDER_STEPS
         self.box.show_value(float(f"{math.exp(value) if self._logarithmic else value:.4g}"))
         self.changed.emit(self.box.value())
 
@@ -282,4 +282,4 @@ class SliderRow(QWidget):
             low, high, value = math.log(low), math.log(high), math.log(max(value, 1e-300))
         share = (value - low) / (high - low) if high > low else 0.0
         with QSignalBlocker(self.slider):
-            self.slider.setValue(round(_STEPS * min(max(share, 0.0), 1.0)))
+            self.slider.setValue(round(_SLIDER_STEPS * min(max(share, 0.0), 1.0)))

@@ -39,7 +39,7 @@ from napari_gpubio.speckle.stored import part_of
 
 Array = npt.NDArray[Any]
 _MOST_NAMED = 6  # black frames
-_MOST_SATURATED = 0.001  # of samples that pass without a note
+_MOST_SATURATED_SHARE = 0.001  # without a note
 _FULL_SCALES = {float((2**bits - 1) << shift) for bits in (8, 10, 12, 14, 16) for shift in {0, 16 - bits}} - {255 << 8}
 _MESSAGE = "speckle contrast"
 _FIRST_PIXELS = 4 << 20  # of the first chunk, whose duration sets the length of the others
@@ -257,7 +257,7 @@ def _notes(problem: Problem) -> tuple[str, ...]:
     if problem.recipe.is_real and s.has_mask and not s.mask.saturation:
         notes.append("floating-point frames have no known saturation level; give it to mark saturated pixels")
     top, share = stack.largest
-    if share > _MOST_SATURATED and (top in _FULL_SCALES or 0 < s.mask.saturation <= top):
+    if share > _MOST_SATURATED_SHARE and (top in _FULL_SCALES or 0 < s.mask.saturation <= top):
         advice = "" if 0 < problem.recipe.saturated <= top else f"; give saturation={top:.0f} to mark them"
         notes.append(f"{100 * share:.2g} % of samples are saturated ({top:.0f}), so contrast is too low there{advice}")
     if (black := sorted(stack.black)) and stack.count > 1:

@@ -23,7 +23,7 @@ from napari_gpubio.core.settings import Settings
 from napari_gpubio.core.text import one_line
 
 VERBS = ("run", "compare", "show")
-_SHOWN = 12  # digits of a digest
+_DIGITS = 12
 
 
 def add_verbs(verbs: Any) -> None:
@@ -122,7 +122,7 @@ def _compare(options: argparse.Namespace) -> int:
     for one, now in rerun(known, device=options.device, progress=draw_progress):
         is_same = now == one.digest
         same[one.name] = same.get(one.name, True) and is_same  # two may have one name
-        told = "same" if is_same else f"differs ({one.digest[:_SHOWN]}, now {now[:_SHOWN]}; {one.software})"
+        told = "same" if is_same else f"differs ({one.digest[:_DIGITS]}, now {now[:_DIGITS]}; {one.software})"
         show_at_once(f"{one_line(one.name)}: {told}")
     measured(same=same)
     return int(not all(same.values()))

@@ -12,7 +12,7 @@ from napari_gpubio.core.operations.runs import run
 from napari_gpubio.core.operations.stores import STORE, Store
 from napari_gpubio.core.settings import Settings, kind_of
 
-_SHOWN = 60  # characters of a value in a sentence
+_SHOWN_CHARACTERS = 60
 
 
 @dataclass(frozen=True)
@@ -120,4 +120,4 @@ def stale(shown: Output[Any], draft: Operation) -> list[str]:
 def _text(value: Any) -> str:
     if isinstance(value, Output):
         return value.of.title
-    return kind_of(value) if isinstance(value, Settings) else repr(value)[:_SHOWN]
+    return kind_of(value) if isinstance(value, Settings) else repr(value)[:_SHOWN_CHARACTERS]

@@ -47,7 +47,7 @@ _MENU = (  # 0: the unit of the dose, 1: the unit in which 20 and 30 are usual d
     ("CV20{1}[cc]", "volume with less than this dose"),
     ("V95%[%]", "share with 95 % of the prescription"),
 )
-_SHORT_UNIT = 3  # letters, which every title has room for
+_SHORT_UNIT_LETTERS = 3  # which every title has room for
 _MENU_TIP = "Add a column: what can be read off a histogram, biological doses and probabilities, indices of a plan"
 _GRAY, _NUMBER = "Gy", re.compile(r"\d+\.?\d*")
 
@@ -311,7 +311,7 @@ class CurveMetricTable(QWidget):
 
 def _headers(titles: Sequence[str], unit: str) -> list[str]:
     """Titles of columns; a long unit of doses stands only once, in the first of them."""
-    if len(unit) <= _SHORT_UNIT:
+    if len(unit) <= _SHORT_UNIT_LETTERS:
         return [_header_text(title) for title in titles]
     shared = f"[{unit}]"
     return [f"{titles[0]}\n{shared}", *(_header_text(title.removesuffix(shared)) for title in titles[1:])]

@@ -38,7 +38,7 @@ from napari_gpubio.dose.napari_io import (
 from napari_gpubio.dose.operations.inputs import DoseOf, LabelsOf, OpenDose
 from napari_gpubio.dose.structures.labels import LabelStructures
 
-_UNKNOWN = Quantity("values")  # of numbers that do not say what they mean
+_UNKNOWN_QUANTITY = Quantity("values")
 Volumes = Mapping[Any, Output[Volume]]  # that layers were found to show, by the layer
 
 
@@ -55,7 +55,7 @@ def dose_shown(
     volume = volume_of_dose(layer, scale)
     if frame is None and (made := _made_as_dose(layer, unit, volume, store)) is not None:
         return made, None
-    as_it_is = dataclasses.replace(volume, quantity=None) if volume.quantity == _UNKNOWN else volume
+    as_it_is = dataclasses.replace(volume, quantity=None) if volume.quantity == _UNKNOWN_QUANTITY else volume
     source, value = volume_shown(layer, as_it_is, known, store)
     error = standard_error_of(layer)
     held = None if error is None else HeldVolume.of(volume.like(error, name=f"error of {volume.name}"), store)

@@ -29,7 +29,7 @@ from napari_gpubio.light.theory import SPEED_OF_LIGHT_MM_PER_NS, fresnel_reflect
 
 Floats = npt.NDArray[np.float64]
 _NODES, _DEGREES, _IMAGES = 240, 40, 60
-_SMALLEST_RATIO = 1e-3  # of the eigenvalues that are looked for
+_SMALLEST_EIGENVALUE_RATIO = 1e-3
 
 
 class SlabLight(NamedTuple):
@@ -118,7 +118,7 @@ def uniaxial_scattering_per_mm(
         across, along = uniaxial_diffusion_mm(1.0, np.exp(log_ratio), model, g)
         return float(np.log(along / across) - wanted)
 
-    most = -np.log(_SMALLEST_RATIO)
+    most = -np.log(_SMALLEST_EIGENVALUE_RATIO)
     if missed(-most) * missed(most) > 0:
         raise InvalidInput(
             f"no tensor makes light scatter {musp_across_per_mm:g} across and {musp_along_per_mm:g} along fibers under "

@@ -106,7 +106,7 @@ def vector(values: npt.ArrayLike) -> Vector:
     return x, y, z
 
 
-PAINTED_MS = 400  # after the last stroke
+AFTER_STROKE_MS = 400
 _EVENTS = ("data", "labels_update", "paint")
 
 
@@ -132,7 +132,7 @@ class LabelSource(QObject):
         self._events = Connections(self._list_events)
         self._later = QTimer(self)
         self._later.setSingleShot(True)
-        self._later.setInterval(PAINTED_MS)
+        self._later.setInterval(AFTER_STROKE_MS)
         self._later.timeout.connect(self._on_painted)
 
     @property
@@ -218,7 +218,7 @@ def _counting(tissue: Tissue) -> Generator[Step, None, tuple[int, ...]]:
     return labels_in(tissue.labels)
 
 
-_NARROWEST = 150  # pixels
+_NARROWEST_PIXELS = 150
 
 
 class LabelBox(QWidget):
@@ -227,7 +227,7 @@ class LabelBox(QWidget):
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.choice = LayerBox(viewer, _why_no_labels, empty="open labels or a sample", parent=self)
-        self.choice.setMinimumWidth(_NARROWEST)
+        self.choice.setMinimumWidth(_NARROWEST_PIXELS)
         self.view_box = ViewBox(viewer, self)
         for label in self.view_box.findChildren(Label):
             label.setMinimumWidth(LABEL_WIDTH)

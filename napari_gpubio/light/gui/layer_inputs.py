@@ -171,7 +171,7 @@ class BeamBox(QWidget):
 
 FIELDS = ("dr_mm", "dz_mm", "radial_bins", "depth_bins", "angle_bins")
 _MOST_FITTED, _FITTED = 2000, 500  # bins in depth
-_SAME = 1e-6  # of a bin
+_SAME_BINS = 1e-6
 
 
 class GridBox(QWidget):
@@ -287,12 +287,12 @@ class GridBox(QWidget):
 def _fit_notes(medium: LayeredMedium, settings: LayeredSettings) -> Iterator[str]:
     """Sentences about what a grid does not show of the layers."""
     depth, tops = settings.depth_bins * settings.dz_mm, medium.tops_mm
-    if depth < tops[-1] * (1 - _SAME) and not medium.layers[-1].is_endless:
+    if depth < tops[-1] * (1 - _SAME_BINS) and not medium.layers[-1].is_endless:
         yield f"The grid ends at {depth:g} mm, the layers at {tops[-1]:g} mm."
     elif depth <= tops[-2]:
         yield f"The grid ends at {depth:g} mm, before the last layer begins."
     inside = tops[1:-1][tops[1:-1] < depth] / settings.dz_mm
-    between = np.abs(inside - np.rint(inside)) > _SAME * np.maximum(1.0, inside)
+    between = np.abs(inside - np.rint(inside)) > _SAME_BINS * np.maximum(1.0, inside)
     if between.any():
         at = ", ".join(f"{z:g}" for z in (inside[between] * settings.dz_mm)[:4])
         yield f"Layer boundaries inside a depth bin, where fluence mixes: {at}{' …' if between.sum() > 4 else ''} mm."

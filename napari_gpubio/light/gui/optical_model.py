@@ -15,7 +15,7 @@ from napari_gpubio.light.gui.optical_rows import (
     LABEL_COLUMNS,
     LAYER_COLUMNS,
     NUMBERS,
-    UNITS,
+    TABLE_UNITS,
     LayerRow,
     OpticalRecipe,
     PropertyRow,
@@ -34,7 +34,7 @@ Row = TypeVar("Row", PropertyRow, LayerRow)
 class OpticalModel(CellModel[Row]):
     """Rows of optical properties, coefficients in 1/mm or in 1/cm."""
 
-    units = UNITS
+    units = TABLE_UNITS
     wavelength_nm = 690.0  # that presets are of
 
     def fill(self, indexes: Iterable[int], recipe: OpticalRecipe, wavelength_nm: float | None = None) -> None:
@@ -116,7 +116,7 @@ class PropertyModel(OpticalModel[PropertyRow]):
         if problem := row.problem(field, self._unit):
             return problem
         if column.units and row.text(field):
-            return "\n".join([*(f"{row.text(field, unit)} {unit}" for unit in UNITS), row.source])
+            return "\n".join([*(f"{row.text(field, unit)} {unit}" for unit in TABLE_UNITS), row.source])
         return row.warning or row.source or row.title if field in ("source", *NUMBERS) else row.title
 
     def foreground(self, index: int, column: Column) -> QColor | None:

@@ -16,7 +16,7 @@ from napari_gpubio.light.model import Medium
 NUMBERS = ("mua_per_mm", "mus_per_mm", "g", "n")
 COEFFICIENT = {"1/mm": ("1/mm", Decimal(1)), "1/cm": ("1/cm", Decimal(10))}
 LENGTH = {"1/mm": ("mm", Decimal(1)), "1/cm": ("cm", Decimal("0.1"))}
-UNITS = tuple(COEFFICIENT)  # of a table
+TABLE_UNITS = tuple(COEFFICIENT)
 TYPED = "entered by hand"
 
 

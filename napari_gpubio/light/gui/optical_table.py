@@ -14,7 +14,7 @@ from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.forms import fill_column, muted_label, text_button
 from napari_gpubio.gui.tables import Place
 from napari_gpubio.light.gui.optical_model import OpticalModel
-from napari_gpubio.light.gui.optical_rows import UNITS, OpticalRecipe, PropertyRow
+from napari_gpubio.light.gui.optical_rows import TABLE_UNITS, OpticalRecipe, PropertyRow
 from napari_gpubio.light.gui.preset_dialog import PresetDialog
 
 SPACING = 4  # pixels between the parts of a table
@@ -89,7 +89,7 @@ class OpticalTable(QWidget):
         view.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
         model.setParent(self)
         self.message = TableMessage(model, self)
-        self.unit_box = ElidedComboBox(self, entries=UNITS)
+        self.unit_box = ElidedComboBox(self, entries=TABLE_UNITS)
         self.empty = muted_label(self, empty_text)
         self.empty.setStyleSheet(f"{theme.MUTED_STYLE} padding: 12px;")
         self.empty.setAlignment(Qt.AlignmentFlag.AlignCenter)

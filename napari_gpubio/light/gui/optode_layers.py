@@ -58,8 +58,8 @@ class Beams(_SpansVolume, Vectors):
 
 
 Strokes = npt.NDArray[np.float64]
-ROUND = 36  # segments of a circle
-RAYS = 8  # that show a cone
+CIRCLE_SEGMENTS = 36
+CONE_RAYS = 8
 _HEAD, _SLIMNESS = 0.35, 0.3  # length of the arrow's head, of the arrow; and its half width, of its length
 NOTHING: Strokes = np.empty((0, 2, 3))
 
@@ -110,7 +110,7 @@ def spread(source: Source, length_mm: float, n: float) -> Strokes:
     else:
         return NOTHING
     position, (u, v, w) = np.asarray(source.position_mm), source.frame()
-    turns = 2 * np.pi * np.arange(RAYS) / RAYS
+    turns = 2 * np.pi * np.arange(CONE_RAYS) / CONE_RAYS
     outwards = np.cos(turns)[:, None] * u + np.sin(turns)[:, None] * v
     starts = position + radius * outwards
     return np.stack([starts, starts + length_mm * (np.cos(angle) * w + np.sin(angle) * outwards)], axis=1)
@@ -124,7 +124,7 @@ def disc(detector: Detector, normal: Position) -> Strokes:
 
 def circle(center: Position, u: Position, v: Position, radius: float) -> Strokes:
     """A circle in the plane of two unit vectors."""
-    turns = 2 * np.pi * np.arange(ROUND) / ROUND
+    turns = 2 * np.pi * np.arange(CIRCLE_SEGMENTS) / CIRCLE_SEGMENTS
     return closed(center + radius * (np.cos(turns)[:, None] * u + np.sin(turns)[:, None] * v))
 
 

@@ -136,7 +136,7 @@ def known_text(recipe: Preset | Composition) -> str:
 
 
 _OWN = "the numbers below"
-_DECIMALS = 4  # of the power law on screen
+_POWER_LAW_DECIMALS = 4
 
 
 def source_text(chromophores: Chromophores, scattering: PowerLaw) -> str:
@@ -256,7 +256,7 @@ class CompositionForm(QWidget):
 
 def _rounded(law: PowerLaw) -> PowerLaw:
     """The law's two numbers as they are shown."""
-    return PowerLaw(a_per_mm=round(law.a_per_mm, _DECIMALS), b=round(law.b, _DECIMALS))
+    return PowerLaw(a_per_mm=round(law.a_per_mm, _POWER_LAW_DECIMALS), b=round(law.b, _POWER_LAW_DECIMALS))
 
 
 def _box(names: Iterable[str], parent: QWidget) -> QComboBox:

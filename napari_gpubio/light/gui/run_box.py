@@ -33,7 +33,7 @@ from napari_gpubio.light.settings import FACE_RULES, MOST_PHOTONS, LightSettings
 
 MOST_GATES = 200
 LOWEST, HIGHEST = 4, 9  # powers of ten at the ends of the slider
-_TICKS = 10  # of the slider per decade
+_TICKS_PER_DECADE = 10
 _SUFFIXES = {"k": 1e3, "M": 1e6, "G": 1e9}
 
 
@@ -45,7 +45,7 @@ class PhotonBox(QWidget):
     def __init__(self, photons: int, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.slider = QSlider(Qt.Orientation.Horizontal, self)
-        self.slider.setRange(LOWEST * _TICKS, HIGHEST * _TICKS)
+        self.slider.setRange(LOWEST * _TICKS_PER_DECADE, HIGHEST * _TICKS_PER_DECADE)
         tip = "Type any number: 2e6, 2,000,000 or 2M. Doubling the photons divides the noise by 1.4."
         self.text_box = QLineEdit(self, maximumWidth=104, toolTip=tip)
         self.text_box.setAlignment(Qt.AlignmentFlag.AlignRight)
@@ -64,7 +64,7 @@ class PhotonBox(QWidget):
         self._on_text()
 
     def _on_slider(self, tick: int) -> None:
-        self.text_box.setText(f"{_rounded(10 ** (tick / _TICKS)):,}")
+        self.text_box.setText(f"{_rounded(10 ** (tick / _TICKS_PER_DECADE)):,}")
         self.changed.emit()
 
     def _on_text(self) -> None:
@@ -75,7 +75,7 @@ class PhotonBox(QWidget):
         else:
             self.text_box.setText(f"{photons:,}")
             with QSignalBlocker(self.slider):
-                self.slider.setValue(round(math.log10(photons) * _TICKS))
+                self.slider.setValue(round(math.log10(photons) * _TICKS_PER_DECADE))
         self.changed.emit()
 
 

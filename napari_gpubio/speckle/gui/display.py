@@ -43,7 +43,7 @@ _NUMBERS = {
     "level": ("Mean level", "Of the raw frame"),
 }
 _COLUMNS = 3
-_MOST_SATURATED = 0.1  # percent that pass without a warning
+_MOST_SATURATED_PERCENT = 0.1  # without a warning
 
 
 class LiveReadout(QWidget):
@@ -81,7 +81,7 @@ class LiveReadout(QWidget):
         for key, text in texts.items():
             self.values[key].setText(text)
         self._warn("dropped", is_on=lost > 0)
-        self._warn("saturated", is_on=status.saturated_percent > _MOST_SATURATED)
+        self._warn("saturated", is_on=status.saturated_percent > _MOST_SATURATED_PERCENT)
         self._warn("ring", is_on=status.waiting >= status.slots - 1)
 
     def clear_rates(self) -> None:

@@ -30,7 +30,7 @@ _REGION_TIP = "Shapes around the static target; all of the image without"
 _ERRORS_TIP = "Add layers of the standard errors of what is fitted"
 NO_TARGET, WHOLE_IMAGE = "none: β as below", "the whole image"
 _OF_BETA = ("beta", "static_k2", "static_k2_error")  # rows that a static target takes the place of
-_SPACING = 3  # pixels
+_SPACING_PIXELS = 3
 
 
 class MesiBox(QWidget, Follower):
@@ -54,7 +54,7 @@ class MesiBox(QWidget, Follower):
         rows.addRow(row_label("Static target", _TARGET_TIP, self), self.target_box)
         rows.addRow(row_label("Within", _REGION_TIP, self), self.region_box)
         rows.addRow(row_label("Standard errors", _ERRORS_TIP, self), self.shows_errors)
-        fill_column(self, text, rows, self.form, spacing=_SPACING)
+        fill_column(self, text, rows, self.form, spacing=_SPACING_PIXELS)
         self.target_box.currentIndexChanged.connect(self._show_rows)
         for signal in (
             self.exposures.textChanged, self.form.changed, self.target_box.currentIndexChanged,

@@ -50,7 +50,7 @@ _COLUMNS = {
     "Beats": "Number of beats that were averaged",
 }
 _NONE = "no beat"
-_HEIGHT = 150  # pixels
+_HEIGHT_PIXELS = 150
 _POINT_PIXELS = 4
 
 
@@ -62,7 +62,7 @@ class BeatPlot(ThemedPlot):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setXRange(0.0, 1.0, padding=0.02)
-        self.setFixedHeight(_HEIGHT)
+        self.setFixedHeight(_HEIGHT_PIXELS)
 
     def draw(self, pulses: Sequence[RegionPulsatility], colors: Mapping[str, str]) -> None:
         """Draw the regions that have a beat."""

@@ -32,12 +32,12 @@ NO_CAMERA = "Cameras need pymmcore-plus. Install it with pip install 'napari-gpu
 NO_FOLDER = "no folder is chosen; choose the one that the frames come to"
 NOT_A_STACK = "a whole stack is run from an open layer; choose 'open image stack' as the source"
 _RATE_HZ = 30.0
-_BROWSE_WIDTH = 30  # pixels
+_BROWSE_WIDTH_PIXELS = 30
 _FRAMES = f"Frames ({' '.join(f'*{suffix}' for suffix in (*READ_TIFF_SUFFIXES, *VIDEO_SUFFIXES))} *.0*);;All files (*)"
 _REREAD_TIP = (
     "Read the file once more for speckle: frames that it lacks are left out, not black; the layer stays in place"
 )
-_FLOW_STEPS = 20  # of the slider, per unit of flow
+_SLIDER_STEPS_PER_FLOW = 20
 _PIXEL_TIP = "Pixel size at the sample, for the scale bar. A camera calibrated in Micro-Manager reports it"
 _FLOW_TIP = "Flow speed in the vessel, relative to 1; can be changed while the camera runs"
 
@@ -78,7 +78,7 @@ class StackPage(Page, Follower):
         self.description = muted_label(self)
         self.reread_button = text_button("Read it as frames", _REREAD_TIP, self, self._reread)
         choose = text_button("…", "Open frames: TIFF, a video or a raw file", self, self._choose)
-        choose.setFixedWidth(_BROWSE_WIDTH)
+        choose.setFixedWidth(_BROWSE_WIDTH_PIXELS)
         form = aligned_form(self)
         label = row_label("Stack", "Raw speckle frames of one channel, shape (frames, y, x)", self)
         form.addRow(label, row_of(self.layer_box, choose))
@@ -181,7 +181,7 @@ class FolderPage(Page):
         super().__init__(parent)
         self.folder = QLineEdit(self, placeholderText="where TIFF or PNG files arrive")
         choose = text_button("…", "Choose a folder", self, self._choose)
-        choose.setFixedWidth(_BROWSE_WIDTH)
+        choose.setFixedWidth(_BROWSE_WIDTH_PIXELS)
         label = row_label("Folder", "Files are read in the order of their names", self)
         aligned_form(self).addRow(label, row_of(self.folder, choose))
 
@@ -208,7 +208,7 @@ class CameraPage(Page):
         hint = muted_label(self, NO_CAMERA)
         hint.setVisible(not has_camera_support())
         choose = text_button("…", "Choose a configuration file", self, self._choose)
-        choose.setFixedWidth(_BROWSE_WIDTH)
+        choose.setFixedWidth(_BROWSE_WIDTH_PIXELS)
         form = aligned_form(self)
         label = row_label("Configuration", "Micro-Manager .cfg file; leave empty to use the core as it is", self)
         form.addRow(label, row_of(self.config, choose))
@@ -249,7 +249,7 @@ class SimulatedPage(Page):
         self.rate = NumberBox(1.0, 500.0, _RATE_HZ, 1, self, arrows=True)
         self.flow = QSlider(Qt.Orientation.Horizontal, self)
         self.flow.setRange(1, 63)
-        self.flow.setValue(_FLOW_STEPS)
+        self.flow.setValue(_SLIDER_STEPS_PER_FLOW)
         self.flow_text = Label(self, minimumWidth=44)
         size = row_of(self.width_box, Label("×", self), self.height_box, stretch=(1, 0, 1))
         form = aligned_form(self)
@@ -275,7 +275,7 @@ class SimulatedPage(Page):
         return self.camera
 
     def _on_flow(self, *_: Any) -> None:
-        flow = self.flow.value() / _FLOW_STEPS
+        flow = self.flow.value() / _SLIDER_STEPS_PER_FLOW
         self.flow_text.setText(f"{flow:.2f} ×")
         if self.camera is not None:
             self.camera.flow = flow

@@ -111,7 +111,7 @@ STEP_DECORRELATION = 0.5  # d: correlation times per step
 BACKGROUND_STEPS = 8  # x = 4
 VESSEL_STEPS = 20  # x = 10 at flow 1
 LEAST_FLOW, MOST_FLOW = 1 / VESSEL_STEPS, (STEPS - 1) / VESSEL_STEPS
-TILE = 512  # pixels
+TILE_PIXELS = 512
 CUTOFF = 0.25  # of the pupil, cycles per pixel: a speckle of about 4 pixels
 _STEP_LEVEL = 128  # mean of a step: sums over all steps stay below 2^16, and rounding adds 5e-6 to K^2 of one step
 
@@ -167,7 +167,7 @@ class SimulatedCamera:
         mean_level: float = 600.0,
         n_frames: int | None = None,
         seed: int = 0,
-        tile: int = TILE,
+        tile: int = TILE_PIXELS,
         clock: Clock = CLOCK,
     ) -> None:
         for what, value in (("exposure_ms", exposure_ms), ("mean_level", mean_level)):

@@ -269,7 +269,7 @@ def test_hostile_archives_get_a_sentence(folder, tmp_path):
 
 
 def test_nearly_empty_arrays_come_back_and_what_no_layer_needs_is_not_unpacked(folder, monkeypatch):
-    monkeypatch.setattr("napari_gpubio.core.volumes._ALWAYS_UNPACKED", 0)
+    monkeypatch.setattr("napari_gpubio.core.volumes._ALWAYS_UNPACKED_BYTES", 0)
     store, path, fresh = Store(), folder / "s.zip", Store()
     empty = HeldVolume.of(Volume(array=np.zeros((64, 128, 128), np.uint8), affine=np.eye(4)), store)
     save_session(path, State((Shown(Smooth(image=empty).output(), "empty", "cpu", "0" * 32),)), store)

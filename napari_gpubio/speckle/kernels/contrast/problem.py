@@ -11,7 +11,7 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.speckle.model import EDGE, FrameStack, check_window
 from napari_gpubio.speckle.settings import (
-    DARK_STEPS,
+    DARK_STEPS_PER_ADU,
     EDGES,
     ContrastSettings,
     FlowIndex,
@@ -106,12 +106,12 @@ class ContrastRecipe:
         if not self.noise.has_dark:
             return None
         dark = self.noise.dark_of(self.shape)
-        return dark if self.is_real else np.rint(DARK_STEPS * dark).astype(np.int32)
+        return dark if self.is_real else np.rint(DARK_STEPS_PER_ADU * dark).astype(np.int32)
 
     @property
     def unit(self) -> int:
         """Steps of a sample per ADU."""
-        return 1 if self.is_real or not self.noise.has_dark else DARK_STEPS
+        return 1 if self.is_real or not self.noise.has_dark else DARK_STEPS_PER_ADU
 
     @cached_property
     def largest(self) -> int:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     import napari.viewer
 
 STATISTICS = {"sum": "sum", "mean": "mean", "min": "smallest", "max": "largest"}
-_SIDE = 300  # pixels
+_SIDE_PIXELS = 300
 
 
 class ConnectomePanel(EnginePanel):
@@ -100,7 +100,7 @@ class ConnectomePanel(EnginePanel):
         shown.addRow("Statistic", self.statistic)
         shown.addRow("", self.per_volume)
         shown.addRow("", self.per_length)
-        self.plot.setMinimumHeight(_SIDE)
+        self.plot.setMinimumHeight(_SIDE_PIXELS)
         self.cell_label.setMinimumHeight(self.cell_label.fontMetrics().height())
         self.results.content.addLayout(shown)
         self.results.content.addWidget(self.plot)
