@@ -20,9 +20,8 @@ from napari_gpubio.core.operations.states import Shown
 from napari_gpubio.core.steps import Step
 from napari_gpubio.core.timing import RunClock
 from napari_gpubio.gui.file_dialogs import save_path
-from napari_gpubio.gui.forms import text_button
+from napari_gpubio.gui.forms import Label, text_button
 from napari_gpubio.gui.jobs import Job, LatestJob, MakeSteps, Outcome, one_step
-from napari_gpubio.gui.labels import Label
 from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.panel_frame import PanelFrame
 from napari_gpubio.gui.processors import BackgroundWarmup, DevicePicker

@@ -10,8 +10,7 @@ from napari_gpubio.core.reading import NOTES
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import Connections, single_shot
 from napari_gpubio.gui.docking import CloseGuard, DockWindow, share_place
-from napari_gpubio.gui.forms import InputColumn, WrappedLabel, muted_label, notes_text, text_button
-from napari_gpubio.gui.labels import tip_of
+from napari_gpubio.gui.forms import InputColumn, WrappedLabel, muted_label, notes_text, text_button, tip_of
 from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.places import Offer, place_offers
 from napari_gpubio.gui.scans import follow_scans

@@ -16,8 +16,7 @@ from napari_gpubio.core.operations.sessions import Opened, open_session, save_se
 from napari_gpubio.core.operations.states import Shown, State
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.file_dialogs import open_path, save_path
-from napari_gpubio.gui.forms import muted_label, notes_text, row_of, text_button
-from napari_gpubio.gui.labels import tip_of
+from napari_gpubio.gui.forms import muted_label, notes_text, row_of, text_button, tip_of
 from napari_gpubio.gui.looks import show_layers
 from napari_gpubio.gui.panel import EnginePanel, panels_of
 from napari_gpubio.gui.session_window import show_view, shown_steps, take_layers, view_of

@@ -53,9 +53,7 @@ def _opened(options: argparse.Namespace) -> State:
         if options.allow:
             raise InvalidInput(f"{path.name} is a record, whose files may lie anywhere; leave --allow out")
         operation = read_record(path)
-        return State(
-            tuple(Shown(operation.output(name), f"{operation.title} {name}", "", "") for name in operation.makes)
-        )
+        return State(tuple(Shown(operation.output(name), f"{operation.title} {name}") for name in operation.makes))
     opened = open_session(path, STORE, allow=options.allow)
     for name, why in opened.missing.items():
         warn(f"{name}: {why}")

@@ -26,7 +26,7 @@ class Shown:
     name
         Of the layer.
     device
-        What it was made on.
+        What it was made on; empty before it is made.
     digest
         Checksum of all that makes the result what it is; see `napari_gpubio.core.operations.digest`.
     complete
@@ -39,8 +39,8 @@ class Shown:
 
     output: Output[Any]
     name: str
-    device: str
-    digest: str
+    device: str = ""
+    digest: str = ""
     complete: bool = True
     software: str = __version__
     display: tuple[tuple[str, Any], ...] = ()

@@ -18,8 +18,7 @@ from napari_gpubio.core.settings import part_info, record_fields
 from napari_gpubio.denoise.napari_io import LayerVolume, layer_volume, mask_of
 from napari_gpubio.denoise.operations import Denoise, DenoiseFluence
 from napari_gpubio.gui.connections import connect_all
-from napari_gpubio.gui.forms import Folded, aligned_form, muted_label, row_label
-from napari_gpubio.gui.labels import Label
+from napari_gpubio.gui.forms import Folded, Label, aligned_form, muted_label, row_label
 from napari_gpubio.gui.layers import VOLUME, LayerBox, LayerListener, why_not_array
 from napari_gpubio.gui.operation_form import choose_output
 

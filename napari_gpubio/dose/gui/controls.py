@@ -12,8 +12,7 @@ from napari_gpubio.dose.gui.histograms import LiveHistograms, Plan, Structure
 from napari_gpubio.dose.napari_io import PRESCRIPTION, PRESCRIPTIONS
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.fields import ElidedComboBox, NumberBox, SliderRow
-from napari_gpubio.gui.forms import aligned_form, fill_column, row_label, row_of
-from napari_gpubio.gui.labels import Label, RichLabel
+from napari_gpubio.gui.forms import Label, RichLabel, aligned_form, fill_column, row_label, row_of
 
 CUMULATIVE, DIFFERENTIAL = "cumulative", "differential"
 FACTOR, LIGHT = "factor", "power × time"

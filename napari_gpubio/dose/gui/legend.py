@@ -12,7 +12,7 @@ from qtpy.QtWidgets import QFrame, QScrollArea, QSizePolicy, QWidget
 from napari_gpubio.dose.gui.curves import SECOND_PLAN, Curve, band_text, named_curves
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import connect_all
-from napari_gpubio.gui.labels import RichLabel
+from napari_gpubio.gui.forms import RichLabel
 
 _MOST_ROWS_UNSCROLLED = 5
 _LEGEND_TIP = "Point at a name to emphasize its curve; click it to highlight voxels inside that structure"

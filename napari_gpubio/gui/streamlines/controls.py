@@ -14,8 +14,7 @@ from qtpy.QtWidgets import QCheckBox, QComboBox, QHBoxLayout, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.gui.fields import NumberBox
-from napari_gpubio.gui.forms import text_button
-from napari_gpubio.gui.labels import Label
+from napari_gpubio.gui.forms import Label, text_button
 from napari_gpubio.gui.lines.paint import AUTO, LINES, LIT, TUBES, UNIFORM
 from napari_gpubio.gui.streamlines.color_box import ColorByBox
 from napari_gpubio.gui.streamlines.layer import ALL, SHOWN, Streamlines

@@ -1,7 +1,8 @@
 """The labels layer that is simulated: chosen in the panel, read as a volume, and followed while it is painted."""
 
-from collections.abc import Generator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,10 @@ from qtpy.QtWidgets import QWidget
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.napari_io import grid_of, volume_of
 from napari_gpubio.core.space import viewer_to_world, voxel_sizes_mm, world_axes_of
-from napari_gpubio.core.steps import Step
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import Connection, Connections
 from napari_gpubio.gui.forms import LABEL_WIDTH, aligned_form, row_label
-from napari_gpubio.gui.jobs import LatestJob, Outcome
+from napari_gpubio.gui.jobs import LatestJob, Outcome, one_step
 from napari_gpubio.gui.labels import Label
 from napari_gpubio.gui.layers import VOLUME, LayerBox, why_not_array
 from napari_gpubio.gui.views import ViewBox
@@ -186,8 +186,7 @@ class LabelSource(QObject):
         except GpuBioError as error:
             self.error_occurred.emit(str(error))
             return
-        tissue = self.tissue
-        self._count.submit(lambda _stop: _counting(tissue))
+        self._count.submit(one_step("counting labels", partial(labels_in, self.tissue.labels)))
 
     def _list_events(self) -> list[Connection]:
         if self.layer is None:
@@ -211,11 +210,6 @@ class LabelSource(QObject):
             self.error_occurred.emit(outcome.error)
         else:
             self.counted.emit(outcome.result)
-
-
-def _counting(tissue: Tissue) -> Generator[Step, None, tuple[int, ...]]:
-    yield Step(0, 1, "counting labels")
-    return labels_in(tissue.labels)
 
 
 _NARROWEST_PIXELS = 150

@@ -15,8 +15,7 @@ from napari_gpubio.core.numbers import memory_text
 from napari_gpubio.core.text import file_name
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.fields import ElidedComboBox, NumberBox
-from napari_gpubio.gui.forms import aligned_form, fill_column, muted_label, row_label, row_of, text_button
-from napari_gpubio.gui.labels import Label
+from napari_gpubio.gui.forms import Label, aligned_form, fill_column, muted_label, row_label, row_of, text_button
 from napari_gpubio.light.io.mci import MciRun, read_mci, write_mci
 from napari_gpubio.light.io.mco import read_mco
 from napari_gpubio.light.kernels.layers.problem import LayeredProblem

@@ -14,8 +14,7 @@ from napari_gpubio.gui import theme
 from napari_gpubio.gui.cell_view import CellView
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.fields import NumberBox
-from napari_gpubio.gui.forms import fill_column, row_of, text_button
-from napari_gpubio.gui.labels import Label
+from napari_gpubio.gui.forms import Label, fill_column, row_of, text_button
 from napari_gpubio.light.gui.optical_model import NEW_LAYER, LayerModel
 from napari_gpubio.light.gui.optical_rows import LayerRow, PropertyRow
 from napari_gpubio.light.gui.optical_table import SPACING, OpticalTable

@@ -14,6 +14,7 @@ from napari_gpubio.gui import theme
 from napari_gpubio.gui.fields import ElidedComboBox, NumberBox, NumberRow
 from napari_gpubio.gui.forms import (
     ChoiceButtons,
+    Label,
     ParamForm,
     aligned_form,
     fill_column,
@@ -22,7 +23,6 @@ from napari_gpubio.gui.forms import (
     row_of,
     text_button,
 )
-from napari_gpubio.gui.labels import Label
 from napari_gpubio.gui.layers import LayerBox, why_not_array
 from napari_gpubio.gui.row_table import Cell, RowTable
 from napari_gpubio.light.gui.optodes import Optodes, Placement

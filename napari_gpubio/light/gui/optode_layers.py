@@ -171,7 +171,8 @@ class OptodeLayers:
         """Draw what is placed; ``source`` is the active one, or None."""
         size, self._width = MARKER * tissue.extent_mm, WIDTH * tissue.extent_mm
         self._step = slice_steps_mm(tissue.affine)
-        self._extent = np.sort(world_to_viewer(_ends(tissue)), axis=0)
+        corners = np.array([(0, 0, 0), np.array(tissue.labels.shape) - 1])
+        self._extent = np.sort(world_to_viewer(apply_affine(tissue.affine, corners)), axis=0)
         self.reach = max(size / 2, float(self._step.max()))
         self._strokes = [(world_to_viewer(s), c) for s, c in _strokes(optodes, source, tissue) if len(s)]
         self._markers = world_to_viewer(np.reshape(list(optodes), (-1, 3)))
@@ -270,11 +271,6 @@ class OptodeLayers:
 
 def _common(part: str) -> dict[str, Any]:
     return {"blending": _ON_TOP, "metadata": {KEY: {"optodes": part}}, **IN_MM}
-
-
-def _ends(tissue: Tissue) -> Any:
-    """Centers of the first and the last voxel, world mm, shape (2, 3)."""
-    return apply_affine(tissue.affine, np.array([(0, 0, 0), np.array(tissue.labels.shape) - 1]))
 
 
 def _strokes(optodes: Optodes, source: Source | None, tissue: Tissue) -> list[tuple[Strokes, str]]:

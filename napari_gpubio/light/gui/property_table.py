@@ -10,8 +10,7 @@ from qtpy.QtWidgets import QAbstractItemView, QPushButton, QWidget
 from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.gui.cell_view import CellView
 from napari_gpubio.gui.file_dialogs import open_path, save_path
-from napari_gpubio.gui.forms import fill_column, muted_label, row_of
-from napari_gpubio.gui.labels import Label
+from napari_gpubio.gui.forms import Label, fill_column, muted_label, row_of
 from napari_gpubio.gui.tables import CHIP_PIXELS
 from napari_gpubio.light.gui.optical_model import NO_LABELS, PropertyModel, Rgba
 from napari_gpubio.light.gui.optical_rows import OpticalRecipe

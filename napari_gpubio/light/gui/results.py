@@ -15,9 +15,8 @@ from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.file_dialogs import open_path
-from napari_gpubio.gui.forms import row_of, text_button
-from napari_gpubio.gui.jobs import LatestJob, Outcome
-from napari_gpubio.gui.labels import Label
+from napari_gpubio.gui.forms import Label, row_of, text_button
+from napari_gpubio.gui.jobs import LatestJob, Outcome, one_step
 from napari_gpubio.gui.number_table import Number
 from napari_gpubio.gui.results import ResultBox
 from napari_gpubio.light.findings import Finding, findings
@@ -202,7 +201,7 @@ class LightResultBox(ResultBox, Generic[Result]):
     def _count(self) -> None:
         if self.result is not None:
             make = self.make_rows(self.result)
-            self._counting.submit(lambda _stop: _counting(make))
+            self._counting.submit(one_step("numbers", make))
 
     def _on_counted(self, outcome: Outcome) -> None:
         if outcome.error:
@@ -379,8 +378,3 @@ def _shown_row(row: NumberRow, colors: Mapping[int, Any]) -> Number:
 def _unit_text(unit: FluenceUnit) -> str:
     amount = unit.factor / 100 if unit.name == "J/cm²" else unit.factor
     return UNIT_TEXTS[unit.name].format(amount)
-
-
-def _counting(make: Callable[[], Iterable[NumberRow]]) -> Generator[Step, None, Iterable[NumberRow]]:
-    yield Step(0, 1, "numbers")
-    return make()

@@ -17,11 +17,11 @@ from napari_gpubio.core.steps import Step
 from napari_gpubio.core.text import file_name
 from napari_gpubio.gui.actions import ActionBar, FindOutput, ResultAction, ResultContext
 from napari_gpubio.gui.connections import Connections, connect_all
-from napari_gpubio.gui.jobs import LatestJob, Outcome
+from napari_gpubio.gui.jobs import LatestJob, Outcome, one_step
 from napari_gpubio.gui.panel import EnginePanel
 from napari_gpubio.light.detectors import AnyDetector
 from napari_gpubio.light.gui.display import VoxelDisplayBox
-from napari_gpubio.light.gui.displayed import Displayed, display_steps, display_voxels, fluence_of
+from napari_gpubio.light.gui.displayed import Displayed, display_voxels, fluence_of
 from napari_gpubio.light.gui.domains import Domains, TissueInputs, VoxelDraft, layer_of_tissue, opened, operation_of
 from napari_gpubio.light.gui.fibers import FiberBox, names_of
 from napari_gpubio.light.gui.labels import LabelBox, LabelSource
@@ -311,10 +311,9 @@ class VoxelMode(LightMode[LightResult]):
             self._need.cancel()
             self.run_box.show_need("")
             return
-        self._need.submit(lambda _stop: self._need_steps(volume, settings, device))
+        self._need.submit(one_step("reading the labels …", lambda: self._need_text(volume, settings, device)))
 
-    def _need_steps(self, volume: TissueInputs, settings: LightSettings, device: str) -> Generator[Step, None, str]:
-        yield Step(0, 1, "reading the labels …")
+    def _need_text(self, volume: TissueInputs, settings: LightSettings, device: str) -> str:
         memory = needed_memory(self._domains.of(volume), settings, device, previews=True)
         return f"Needs about {memory_text(memory.total)} of memory."
 
@@ -420,7 +419,7 @@ class VoxelMode(LightMode[LightResult]):
         finally:
             self._taking = before
         options, path = self.options, carried(layer, "path")
-        self._load.submit(lambda _stop: display_steps(lambda: display_voxels(result, options, opened(result, path))))
+        self._load.submit(one_step("drawing", lambda: display_voxels(result, options, opened(result, path))))
         return notes
 
     def _on_loaded_layers(self, outcome: Outcome) -> None:

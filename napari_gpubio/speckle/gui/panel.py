@@ -255,7 +255,7 @@ class SpecklePanel(EnginePanel):
 
         Where curves of regions are shown, too, it is that of their beat.
         """
-        return self._pulses() or self._maps()
+        return self._pulses() or (self._read().operation() if self.result is None else self.result.operation)
 
     @property
     def is_at_hand(self) -> bool:
@@ -277,9 +277,6 @@ class SpecklePanel(EnginePanel):
             return files
         tables = {one: f"{one} of {name}.csv" for one in ("curves", "pulsatility")}
         return {result.operation.output(part): path for part, path in files.items()} | tables
-
-    def _maps(self) -> Operation:
-        return self._read().operation() if self.result is None else self.result.operation
 
     def _pulses(self) -> Pulsatility | None:
         """The beat in the regions of the maps that are shown, as the rows of the panel look for it."""

@@ -16,9 +16,8 @@ from napari_gpubio.gui.connections import Follower, connect_all
 from napari_gpubio.gui.fields import ElidedComboBox, NumberBox
 from napari_gpubio.gui.file_dialogs import folder_path, open_path
 from napari_gpubio.gui.foreign_files import foreign_file, show_instead
-from napari_gpubio.gui.forms import aligned_form, fill_column, muted_label, row_label, row_of, text_button
+from napari_gpubio.gui.forms import Label, aligned_form, fill_column, muted_label, row_label, row_of, text_button
 from napari_gpubio.gui.jobs import LatestJob, Outcome, one_step
-from napari_gpubio.gui.labels import Label
 from napari_gpubio.gui.layers import LayerBox, LayerListener
 from napari_gpubio.gui.results import ResultFiles
 from napari_gpubio.speckle.gui.layers import Place, frames_of, is_raw_stack, place_of, why_no_frames

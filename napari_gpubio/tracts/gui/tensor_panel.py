@@ -28,8 +28,7 @@ from napari_gpubio.core.steps import Step
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.file_dialogs import open_path
-from napari_gpubio.gui.forms import ParamForm, notes_text, text_button
-from napari_gpubio.gui.labels import Label
+from napari_gpubio.gui.forms import Label, ParamForm, notes_text, text_button
 from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.panel import EnginePanel
 from napari_gpubio.gui.views import ViewBox
@@ -297,7 +296,7 @@ class TensorPanel(EnginePanel):
         if not any(map(is_map, self.viewer.layers)):
             draft, (_, study) = self.take_draft()().output(), self._chosen_scan()
             chosen = [name for name, box in self.map_boxes.items() if box.isChecked()]
-            shown += [Shown(draft, f"{study} {name}", "", "", display=((PART, name),)) for name in chosen]
+            shown += [Shown(draft, f"{study} {name}", display=((PART, name),)) for name in chosen]
         return shown
 
     def take_draft(self) -> Callable[[], FitTensors]:

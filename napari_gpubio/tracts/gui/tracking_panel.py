@@ -408,7 +408,7 @@ class TrackingPanel(EnginePanel):
         nothing = bundle is None and labels is None and any(isinstance(x, Streamlines) for x in self.viewer.layers)
         if self.display.fiber_layer(self._key()) is None and not nothing:
             draft = self._draft()
-            shown.append(Shown(draft.operation().output(), draft.name, "", ""))
+            shown.append(Shown(draft.operation().output(), draft.name))
         return shown
 
     def take_draft(self) -> Callable[[], Operation]:

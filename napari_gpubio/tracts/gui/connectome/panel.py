@@ -20,7 +20,7 @@ from napari_gpubio.core.steps import Step
 from napari_gpubio.core.text import file_name
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.fields import ElidedComboBox
-from napari_gpubio.gui.labels import Label
+from napari_gpubio.gui.forms import Label
 from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.matrix_plot import MatrixPlot
 from napari_gpubio.gui.number_table import Number
@@ -264,7 +264,7 @@ class ConnectomePanel(EnginePanel):
         layer = self.fiber_source.box.layer if isinstance(made, MakeConnectome) else None
         layer = layer if result is None else result.layer
         fibers = [] if layer is None or layer not in self.viewer.layers else pictures([layer])
-        return [Shown(matrix.output(), "connectome", "", ""), *fibers]
+        return [Shown(matrix.output(), "connectome"), *fibers]
 
     def take_draft(self) -> Callable[[], MakeConnectome | ShootGeodesics]:
         """Read the inputs, and return what makes an operation of them."""

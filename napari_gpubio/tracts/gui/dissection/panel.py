@@ -22,9 +22,8 @@ from napari_gpubio.core.operations.stores import STORE
 from napari_gpubio.core.steps import Step
 from napari_gpubio.core.text import file_name
 from napari_gpubio.gui.fields import NumberBox
-from napari_gpubio.gui.forms import row_of, text_button
+from napari_gpubio.gui.forms import Label, row_of, text_button
 from napari_gpubio.gui.jobs import one_step
-from napari_gpubio.gui.labels import Label
 from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.lines import Lines
 from napari_gpubio.gui.number_table import Number

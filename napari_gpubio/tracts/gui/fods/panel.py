@@ -17,8 +17,7 @@ from napari_gpubio.core.steps import Step
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.fields import ElidedComboBox, NumberBox
 from napari_gpubio.gui.file_dialogs import open_path
-from napari_gpubio.gui.forms import Folded, ParamForm, notes_text, text_button
-from napari_gpubio.gui.labels import Label
+from napari_gpubio.gui.forms import Folded, Label, ParamForm, notes_text, text_button
 from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.panel import EnginePanel
 from napari_gpubio.gui.views import ViewBox
@@ -320,7 +319,7 @@ class FodPanel(EnginePanel):
         """Return the layers that are on screen; a deconvolution as the panel would do it if there are no FODs yet."""
         shown = pictures(self.viewer.layers)
         if self.fod_box.layer is None:
-            shown.append(Shown(self.take_draft()().output(), f"{self._chosen_scan()[1]} FOD", "", ""))
+            shown.append(Shown(self.take_draft()().output(), f"{self._chosen_scan()[1]} FOD"))
         return shown
 
     def take_draft(self) -> Callable[[], Deconvolve | DeconvolveTissues]:

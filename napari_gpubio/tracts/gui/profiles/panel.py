@@ -13,7 +13,7 @@ from qtpy.QtWidgets import QFormLayout, QWidget
 from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import affine_mm, is_oriented, volume_of
-from napari_gpubio.core.operations.records import Operation, Output
+from napari_gpubio.core.operations.records import Operation
 from napari_gpubio.core.operations.volumes import Volume, source_of
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui import theme
@@ -208,7 +208,9 @@ class ProfilesPanel(EnginePanel):
         if not isinstance(operation, ProfileBundles):
             return False
         self.form.set_value(operation.settings)
-        return self.image_box.choose_where(lambda layer: _image_of(layer) == operation.image)
+        return self.image_box.choose_where(
+            lambda layer: source_of(_volume_in(layer), path_of(layer)) == operation.image
+        )
 
     def teardown(self) -> None:
         """End runs and let go of the fibers."""
@@ -230,10 +232,6 @@ def _shown(fibers: Tractogram | None, layer: Streamlines) -> Tractogram:
 
 def _volume_in(layer: Any) -> Volume:
     return Volume(array=np.asarray(volume_of(layer)), affine=affine_mm(layer), name=layer.name)
-
-
-def _image_of(layer: Any) -> Output[Volume]:
-    return source_of(_volume_in(layer), path_of(layer))
 
 
 def _is_bundle(layer: Any) -> bool:

@@ -300,7 +300,7 @@ class ConnectPanel(EnginePanel):
         if self._result is not None and self._layer is not None and self._layer in self.viewer.layers:
             return pictures([self._layer])
         connection = self._connection() if self._result is None else self._result.connection
-        return [Shown(connection.operation().output(), connection.name, "", "", display=(("color_by", "score"),))]
+        return [Shown(connection.operation().output(), connection.name, display=(("color_by", "score"),))]
 
     def take_draft(self) -> Callable[[], ConnectRegions]:
         """Read the inputs, and return what makes an operation of them."""
