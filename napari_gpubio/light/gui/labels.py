@@ -16,9 +16,8 @@ from napari_gpubio.core.napari_io import grid_of, volume_of
 from napari_gpubio.core.space import viewer_to_world, voxel_sizes_mm, world_axes_of
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import Connection, Connections
-from napari_gpubio.gui.forms import LABEL_WIDTH, aligned_form, row_label
+from napari_gpubio.gui.forms import LABEL_WIDTH, Label, aligned_form, row_label
 from napari_gpubio.gui.jobs import LatestJob, Outcome, one_step
-from napari_gpubio.gui.labels import Label
 from napari_gpubio.gui.layers import VOLUME, LayerBox, why_not_array
 from napari_gpubio.gui.views import ViewBox
 from napari_gpubio.light.model import OUTSIDE, Domain
