@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from qtpy.QtWidgets import QCheckBox, QWidget
+from qtpy.QtWidgets import QCheckBox
 
 from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.napari_io import KEY, carried
@@ -45,8 +45,8 @@ class OperationPanel(EnginePanel):
         super().__init_subclass__(**more)
         cls.of = of
 
-    def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
-        super().__init__(viewer, run_text="Run", parent=parent)
+    def __init__(self, viewer: Any) -> None:
+        super().__init__(viewer)
         self.form = OperationForm(viewer, self.of, self)
         self.history = History()
         self._made: Operation | None = None  # what the layers show

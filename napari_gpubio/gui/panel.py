@@ -108,8 +108,8 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
     warmed = Signal()  # the CPU backend has been compiled, or could not be
     device_changed = Signal()
 
-    def __init__(self, viewer: Any, *, run_text: str = "Run", parent: QWidget | None = None) -> None:
-        super().__init__(viewer, parent)
+    def __init__(self, viewer: Any, *, run_text: str = "Run") -> None:
+        super().__init__(viewer)
         self._run_text = run_text
         self._job: Job | None = None
         self._pacer = PreviewPacer(self)

@@ -35,8 +35,8 @@ class PanelFrame(QWidget):
 
     offers = staticmethod(place_offers)
 
-    def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, viewer: Any) -> None:
+        super().__init__()
         self.viewer = viewer
         theme.use(viewer.theme)
         self._theme = viewer.theme  # whose colors it has

@@ -5,7 +5,7 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from qtpy.QtWidgets import QCheckBox, QTreeWidget, QTreeWidgetItem, QWidget
+from qtpy.QtWidgets import QCheckBox, QTreeWidget, QTreeWidgetItem
 
 from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.operations.graphs import files_of
@@ -47,8 +47,8 @@ class SessionPanel(EnginePanel):
         The napari viewer.
     """
 
-    def __init__(self, viewer: "napari.viewer.Viewer", parent: QWidget | None = None) -> None:
-        super().__init__(viewer, run_text="Make results", parent=parent)
+    def __init__(self, viewer: "napari.viewer.Viewer") -> None:
+        super().__init__(viewer, run_text="Make results")
         self._waiting: list[Shown] = []
         self._outside: list[Path] = []  # folders with files that the session names, and may not read
         self._path: Path | None = None

@@ -96,14 +96,14 @@ class SpeckleField:
         return np.asarray(fft.ifft2(spectrum, norm="ortho", overwrite_x=True))
 
 
-def window_share(window: int, cutoff: float, shape: tuple[int, int] = (256, 256)) -> float:
+def window_share(window: int, cutoff: float) -> float:
     """Return the share of K² that remains in a square window, whose pixels are correlated.
 
     It is 1 minus the mean squared correlation of the field over all pairs of different pixels of the window.
     """
     from scipy import fft
 
-    field = SpeckleField(shape, cutoff, np.random.default_rng(0))
+    field = SpeckleField((256, 256), cutoff, np.random.default_rng(0))
     correlation = np.abs(fft.ifft2(field.pupil.astype(np.float64))) ** 2
     correlation /= correlation[0, 0]
     lags = np.arange(1 - window, window)

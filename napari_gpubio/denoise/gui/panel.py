@@ -5,7 +5,7 @@ from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
 from qtpy.QtGui import QKeySequence, QShortcut
-from qtpy.QtWidgets import QCheckBox, QWidget
+from qtpy.QtWidgets import QCheckBox
 
 from napari_gpubio.core.operations.records import Operation
 from napari_gpubio.core.steps import Step
@@ -36,8 +36,8 @@ class DenoisePanel(EnginePanel):
 
     warms = ("denoise",)
 
-    def __init__(self, viewer: "napari.viewer.Viewer", parent: QWidget | None = None) -> None:
-        super().__init__(viewer, run_text="Run", parent=parent)
+    def __init__(self, viewer: "napari.viewer.Viewer") -> None:
+        super().__init__(viewer)
         self.image_box = ImageBox(viewer, self)
         self.modes = [mode(viewer, self) for mode in MODES]
         self.mode_box = ElidedComboBox(self)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
 from napari.layers import Shapes
-from qtpy.QtWidgets import QTabWidget, QWidget
+from qtpy.QtWidgets import QTabWidget
 
 from napari_gpubio.core.drawn import label_names
 from napari_gpubio.core.errors import GpuBioError
@@ -54,8 +54,8 @@ class DosePanel(EnginePanel):
 
     warms = ("dose",)
 
-    def __init__(self, viewer: "napari.viewer.Viewer", parent: QWidget | None = None) -> None:
-        super().__init__(viewer, run_text="Run", parent=parent)
+    def __init__(self, viewer: "napari.viewer.Viewer") -> None:
+        super().__init__(viewer)
         self.inputs_box = DoseInputs(viewer, self)
         self.form = ParamForm(DvhSettings(), parent=self)
         self.plot, self.legend = DvhPlot(parent=self), LegendStrip(self)

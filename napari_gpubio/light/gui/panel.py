@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from qtpy.QtCore import QSignalBlocker
-from qtpy.QtWidgets import QWidget
 
 from napari_gpubio.core.operations.records import Operation
 from napari_gpubio.gui.forms import ChoiceButtons
@@ -33,8 +32,8 @@ class LightPanel(EnginePanel):
 
     warms = ("light",)
 
-    def __init__(self, viewer: "napari.viewer.Viewer", parent: QWidget | None = None, *, mode: str = VOXELS) -> None:
-        super().__init__(viewer, run_text="Run", parent=parent)
+    def __init__(self, viewer: "napari.viewer.Viewer", *, mode: str = VOXELS) -> None:
+        super().__init__(viewer)
         self.plots = PlotController(viewer, self)
         self._modes: dict[str, LightMode[Any]] = {}
         self._current = mode

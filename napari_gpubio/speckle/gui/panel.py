@@ -6,8 +6,6 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qtpy.QtWidgets import QWidget
-
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.operations.records import Operation
 from napari_gpubio.core.settings import kind_of
@@ -52,8 +50,8 @@ class SpecklePanel(EnginePanel):
 
     warms = ("speckle",)
 
-    def __init__(self, viewer: "napari.viewer.Viewer", parent: QWidget | None = None) -> None:
-        super().__init__(viewer, run_text="Run stack", parent=parent)
+    def __init__(self, viewer: "napari.viewer.Viewer") -> None:
+        super().__init__(viewer, run_text="Run stack")
         self.source_box, self.contrast_box = SourceBox(viewer, self), ContrastBox(viewer, self)
         self.live_box, self.map_box = LiveBox(self), MapBox(viewer, self)
         self.runner = LiveRunner(LiveRecipe(settings=self.contrast_box.settings), self)

@@ -74,8 +74,8 @@ class TensorPanel(EnginePanel):
 
     warms = ("tracts",)
 
-    def __init__(self, viewer: "napari.viewer.Viewer", parent: QWidget | None = None) -> None:
-        super().__init__(viewer, run_text="Fit", parent=parent)
+    def __init__(self, viewer: "napari.viewer.Viewer") -> None:
+        super().__init__(viewer, run_text="Fit")
         self.shell_boxes: dict[int, QCheckBox] = {}
         self._fill()
         self.scan_box.currentIndexChanged.connect(self._on_scan)

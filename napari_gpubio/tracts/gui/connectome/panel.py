@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from napari.layers import Labels
 from qtpy.QtCore import QSignalBlocker
-from qtpy.QtWidgets import QCheckBox, QFormLayout, QWidget
+from qtpy.QtWidgets import QCheckBox, QFormLayout
 
 from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.operations.files import record_of_output
@@ -49,8 +49,8 @@ class ConnectomePanel(EnginePanel):
     warms = ("tracts",)
     offers = staticmethod(fiber_offers)
 
-    def __init__(self, viewer: "napari.viewer.Viewer", parent: QWidget | None = None) -> None:
-        super().__init__(viewer, run_text="Count", parent=parent)
+    def __init__(self, viewer: "napari.viewer.Viewer") -> None:
+        super().__init__(viewer, run_text="Count")
         self._result: Counted | None = None
         self._cell: tuple[int, int] | None = None
         self.kind = ElidedComboBox(self)

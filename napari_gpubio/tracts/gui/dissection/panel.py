@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 from qtpy.QtCore import QSignalBlocker
-from qtpy.QtWidgets import QFormLayout, QHBoxLayout, QWidget
+from qtpy.QtWidgets import QFormLayout, QHBoxLayout
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.layer_files import RECORD
@@ -75,8 +75,8 @@ class DissectionPanel(EnginePanel):
     warms = ("tracts",)
     offers = staticmethod(fiber_offers)
 
-    def __init__(self, viewer: "napari.viewer.Viewer", parent: QWidget | None = None) -> None:
-        super().__init__(viewer, run_text="Dissect", parent=parent)
+    def __init__(self, viewer: "napari.viewer.Viewer") -> None:
+        super().__init__(viewer, run_text="Dissect")
         self._dissector: Dissector | None = None
         self._result: Dissected | None = None
         self.fibers_box = LayerBox(

@@ -79,8 +79,8 @@ class FodPanel(EnginePanel):
 
     warms = ("tracts",)
 
-    def __init__(self, viewer: "napari.viewer.Viewer", parent: QWidget | None = None) -> None:
-        super().__init__(viewer, run_text="Deconvolve", parent=parent)
+    def __init__(self, viewer: "napari.viewer.Viewer") -> None:
+        super().__init__(viewer, run_text="Deconvolve")
         self.glyphs = SliceGlyphs(viewer, self)
         self._fill()
         self.glyphs.error_occurred.connect(self.show_error)

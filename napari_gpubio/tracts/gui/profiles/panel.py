@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from napari.layers import Image
-from qtpy.QtWidgets import QFormLayout, QWidget
+from qtpy.QtWidgets import QFormLayout
 
 from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
@@ -81,8 +81,8 @@ class ProfilesPanel(EnginePanel):
     warms = ("tracts",)
     offers = staticmethod(fiber_offers)
 
-    def __init__(self, viewer: "napari.viewer.Viewer", parent: QWidget | None = None) -> None:
-        super().__init__(viewer, run_text="Measure", parent=parent)
+    def __init__(self, viewer: "napari.viewer.Viewer") -> None:
+        super().__init__(viewer, run_text="Measure")
         self._result: tuple[Inputs, Measured] | None = None
         self.image_box = LayerBox(viewer, _why_no_image, empty="open an image, or fit tensors", parent=self)
         self.form = ParamForm(ProfileSettings(), parent=self)

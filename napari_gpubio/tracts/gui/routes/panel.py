@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from napari.utils.colormaps import ensure_colormap
-from qtpy.QtWidgets import QFormLayout, QWidget
+from qtpy.QtWidgets import QFormLayout
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.layer_files import RECORD
@@ -127,8 +127,8 @@ class ConnectPanel(EnginePanel):
 
     warms = ("tracts", "gui")
 
-    def __init__(self, viewer: "napari.viewer.Viewer", parent: QWidget | None = None) -> None:
-        super().__init__(viewer, run_text="Connect", parent=parent)
+    def __init__(self, viewer: "napari.viewer.Viewer") -> None:
+        super().__init__(viewer, run_text="Connect")
         self._result: Connected | None = None
         self._layer: Streamlines | None = None
         self.source_box = LayerBox(viewer, why_no_source, empty=HINT, parent=self)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from qtpy.QtWidgets import QFormLayout, QWidget
+from qtpy.QtWidgets import QFormLayout
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.layer_files import RECORD
@@ -115,8 +115,8 @@ class UncertaintyPanel(EnginePanel):
 
     warms = ("tracts", "gui")
 
-    def __init__(self, viewer: "napari.viewer.Viewer", parent: QWidget | None = None) -> None:
-        super().__init__(viewer, run_text="Bootstrap", parent=parent)
+    def __init__(self, viewer: "napari.viewer.Viewer") -> None:
+        super().__init__(viewer, run_text="Bootstrap")
         self._result: Repeated | None = None
         self.fibers_box = LayerBox(viewer, _why_not_tracked, empty="track fibers in a diffusion scan", parent=self)
         self.scan_box = LayerBox(viewer, why_no_scan, empty=HINT, parent=self)
