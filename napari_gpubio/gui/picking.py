@@ -176,6 +176,11 @@ def fiber_under(viewer: Any, event: Any) -> tuple[Streamlines, int] | None:
     return None
 
 
+def is_edited(layer: Any) -> bool:
+    """Whether clicks belong to a layer, because it is being painted or drawn on."""
+    return layer is not None and str(getattr(layer, "mode", "pan_zoom")) not in ("pan_zoom", "transform")
+
+
 class MouseTool(QObject):
     """Something that follows the presses of a viewer's mouse while it is attached."""
 
@@ -258,7 +263,7 @@ class MarkerTool(MouseTool):
     # -- the mouse ------------------------------------------------------------------------------------------------
 
     def _on_press(self, _viewer: Any, event: Any) -> Generator[None, None, None]:
-        if event.button != 1 or not self.may_begin() or self._is_editing():
+        if event.button != 1 or not self.may_begin() or is_edited(self._viewer.layers.selection.active):
             return
         marker = self._marker_under(event) if self.may_grab(event) else None
         if marker is not None:
@@ -268,11 +273,6 @@ class MarkerTool(MouseTool):
         if event.type == "mouse_move":
             return  # the view is being moved
         self.clicked(event)
-
-    def _is_editing(self) -> bool:
-        """Whether clicks belong to the active layer, because it is being painted or drawn on."""
-        active = self._viewer.layers.selection.active
-        return active is not None and str(getattr(active, "mode", "pan_zoom")) not in ("pan_zoom", "transform")
 
     def _drag(self, event: Any, marker: int) -> Generator[None, None, None]:
         self.grabbed.emit(marker)
