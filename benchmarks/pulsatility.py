@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from common import Array, Row, argument_parser, header, header_lines, line, publish, result_path, table
 
-from napari_gpubio.speckle.pulsatility import Pulsatility, PulsatilitySettings, flow_pulsatility
+from napari_gpubio.speckle.pulsatility import PulsatilitySettings, RegionPulsatility, flow_pulsatility
 from tests.speckle.pulse_samples import beat_phase, fluctuations, relative_flow
 
 LIMITS = (0.01, 0.05)
@@ -48,7 +48,7 @@ def false_alarms(count: int, rng: np.random.Generator) -> Iterator[Row]:
 
 def measured(rate_hz: float, fps: float, seconds: float, shape: str, kind: str, spread: float, count: int) -> Row:
     rng, times = np.random.default_rng(7), np.arange(int(fps * seconds)) / fps
-    pulses: list[Pulsatility] = []
+    pulses: list[RegionPulsatility] = []
     misses: list[float] = []
     took = time.perf_counter()
     for _ in range(count):

@@ -15,7 +15,7 @@ from speed import Job
 from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.speckle.checks import speckle_frames
 from napari_gpubio.speckle.kernels.contrast import cpu, gpu
-from napari_gpubio.speckle.kernels.contrast.problem import Recipe
+from napari_gpubio.speckle.kernels.contrast.problem import ContrastRecipe
 from napari_gpubio.speckle.model import kernel_dtype
 from napari_gpubio.speckle.registration import ShiftFinder, shift_frame
 from napari_gpubio.speckle.run import ContrastStream, contrast
@@ -57,9 +57,9 @@ class Plan(speed.Plan):
 
 def recipe_of(
     settings: ContrastSettings, shape: tuple[int, int] = SEED_SHAPE, noise: NoiseModel | None = None
-) -> Recipe:
+) -> ContrastRecipe:
     """Return the recipe for 16-bit frames of a size."""
-    return Recipe(settings=settings, noise=noise or NoiseModel(), shape=shape, dtype=kernel_dtype(np.uint16))
+    return ContrastRecipe(settings=settings, noise=noise or NoiseModel(), shape=shape, dtype=kernel_dtype(np.uint16))
 
 
 def frames_of(count: int, shape: tuple[int, int] = SEED_SHAPE) -> Array:
@@ -69,7 +69,7 @@ def frames_of(count: int, shape: tuple[int, int] = SEED_SHAPE) -> Array:
 _LAUNCHES = 10  # that one timing on a GPU is the mean of
 
 
-def timed_resident(recipe: Recipe, maps: int, plan: Plan, threads: int | None = None) -> Timing:
+def timed_resident(recipe: ContrastRecipe, maps: int, plan: Plan, threads: int | None = None) -> Timing:
     """Time the making of so many maps from frames that are there; transfers left out."""
     s = recipe.settings
     frames = frames_of((maps - 1) * s.step + s.depth, recipe.shape)
@@ -79,7 +79,7 @@ def timed_resident(recipe: Recipe, maps: int, plan: Plan, threads: int | None = 
     return timed(lambda: maker.fill(frames, made), plan.repeats)
 
 
-def timed_on_gpu(recipe: Recipe, frames: Any, maps: int, plan: Plan) -> Timing:
+def timed_on_gpu(recipe: ContrastRecipe, frames: Any, maps: int, plan: Plan) -> Timing:
     """Time the kernels by the GPU's own clock."""
     import cupy
 

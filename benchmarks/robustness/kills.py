@@ -173,7 +173,7 @@ def _save_often() -> None:
     from napari_gpubio.tracts.io import blocks
 
     keeping.EVERY_SECONDS, keeping._REST = _SAVED_EVERY, 0.0
-    work._NOTE_SECONDS = work._WAIT_SECONDS = _SAVED_EVERY / 4
+    work._NOTE_SECONDS = work._POLL_SECONDS = _SAVED_EVERY / 4
     blocks.BLOCK = _BLOCK
 
 

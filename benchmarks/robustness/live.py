@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     """Run the live loop and return its counts, and what the process held over time."""
-    from napari_gpubio.speckle.gui.live import LatestMap, LiveProcess, Recipe, prepare_steps
+    from napari_gpubio.speckle.gui.live import LatestMap, LiveProcess, LiveRecipe, prepare_steps
     from napari_gpubio.speckle.live import LiveLoop, SimulatedCamera, TimeCourse
     from napari_gpubio.speckle.settings import ContrastSettings
 
@@ -47,7 +47,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     camera = SimulatedCamera((height, width), CAMERA_HZ * arguments.faster, n_frames=frames, tile=64)
     course, numbers = TimeCourse(), MissingNumbers()
     results = LatestMap(course)
-    process = LiveProcess(Recipe(settings=ContrastSettings(), device="cpu"), results.spare)
+    process = LiveProcess(LiveRecipe(settings=ContrastSettings(), device="cpu"), results.spare)
     process.set_regions({f"region {n}": _region((height, width), n) for n in range(3)})
 
     def held_up_at_times(pixels: Any) -> Any:

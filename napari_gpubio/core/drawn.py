@@ -16,7 +16,7 @@ from napari_gpubio.core.space import viewer_to_world
 
 Array = npt.NDArray[Any]
 NAMED_BY = ("structure", "name")  # columns of a layer's table that name what it holds
-CLOSED = ("polygon", "rectangle", "ellipse")  # kinds of shapes that enclose something
+CLOSED_SHAPES = ("polygon", "rectangle", "ellipse")
 _CORNERS_OF_ELLIPSE = 128
 
 
@@ -44,7 +44,7 @@ def closed_shapes(layer: Any) -> tuple[list[Drawn], int]:
     """Return the closed shapes of a shapes layer, named by its table or as the layer, and how many are open."""
     to_world, factors, found, left_out = _data_to_world(layer), np.array(mm_per_unit(layer)), list[Drawn](), 0
     for data, kind, name, color in zip(layer.data, layer.shape_type, _names(layer), layer.edge_color, strict=True):
-        if kind not in CLOSED:
+        if kind not in CLOSED_SHAPES:
             left_out += 1
             continue
         points = _ellipse(data) if kind == "ellipse" else np.asarray(data, np.float64)

@@ -12,9 +12,7 @@ import re
 import secrets
 import shutil
 import stat
-import struct
 import tempfile
-import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -26,12 +24,12 @@ import platformdirs
 from napari_gpubio.core.errors import InvalidInput, memory_in_words
 
 logger = logging.getLogger(__name__)
-_LEAST_FREE = 64 << 20  # bytes of the disk of a cache
+_LEAST_FREE_CACHE_BYTES = 64 << 20
 _PACKAGE = Path(__file__).resolve().parent.parent
-_GZIP, _LEAST_GZIP, _BLOCK = b"\x1f\x8b", 18, 1 << 20  # bytes
+_GZIP, _BLOCK = b"\x1f\x8b\x08", 1 << 20  # how such a file begins, with the only method there is; bytes
 WHOLE_BYTES = 64 << 20  # larger files are known by their size and samples, until somebody asks for all of it
 TIFF_FRAMES = (".tif", ".tiff", ".btf", ".tf8", ".lsm", ".stk")  # of files that are frames of a folder
-SAMPLED = "sampled:"  # how the checksum of such a file begins
+SAMPLED_PREFIX = "sampled:"
 _SAMPLE, _SAMPLES = 1 << 16, 64  # bytes of one, and how many
 _checksums: dict[tuple[str, int, int, int], str] = {}  # of files, by path, size, time and inode
 _PART = ".part-"  # a temporary file's name goes on with its computer and process
@@ -238,21 +236,7 @@ def is_gzip(path: Path) -> bool:
     if is_stream(path):
         return False
     with path.open("rb") as file:
-        return file.read(3) == _GZIP + b"\x08"  # the only method there is
-
-
-def checksum(path: Path) -> str:
-    """Return a text that another content of a file does not have: CRC-32 and size, those inside of a gzip file."""
-    with path.open("rb") as file:
-        if file.read(2) == _GZIP and path.stat().st_size > _LEAST_GZIP:
-            file.seek(-8, os.SEEK_END)  # where gzip itself keeps both
-            crc, size = struct.unpack("<II", file.read(8))
-        else:
-            crc = size = 0
-            file.seek(0)
-            while block := file.read(_BLOCK):
-                crc, size = zlib.crc32(block, crc), size + len(block)
-    return f"{crc:08x}-{size}"
+        return file.read(len(_GZIP)) == _GZIP
 
 
 def file_checksum(path: str | os.PathLike[str], *, whole: bool = False) -> str:
@@ -275,7 +259,7 @@ def file_checksum(path: str | os.PathLike[str], *, whole: bool = False) -> str:
     state = path.stat()
     key = (os.fspath(path.absolute()), state.st_size, state.st_mtime_ns, state.st_ino)
     is_sampled = state.st_size > WHOLE_BYTES and not whole
-    if key in _checksums and not (whole and _checksums[key].startswith(SAMPLED)):
+    if key in _checksums and not (whole and _checksums[key].startswith(SAMPLED_PREFIX)):
         return _checksums[key]
     digest = hashlib.sha256()
     with path.open("rb") as file:
@@ -287,7 +271,7 @@ def file_checksum(path: str | os.PathLike[str], *, whole: bool = False) -> str:
         else:
             while block := file.read(_BLOCK):
                 digest.update(block)
-    found = f"{SAMPLED if is_sampled else 'sha256:'}{digest.hexdigest()}"
+    found = f"{SAMPLED_PREFIX if is_sampled else 'sha256:'}{digest.hexdigest()}"
     return found if whole and state.st_size > WHOLE_BYTES else _checksums.setdefault(key, found)
 
 
@@ -303,7 +287,7 @@ def _folder_checksum(folder: Path, *, whole: bool) -> str:
         checksum = file_checksum(one, whole=whole)
         prefixes.add(checksum.partition(":")[0] + ":")
         digest.update(f"{one.name}\0{checksum}\n".encode(errors="surrogatepass"))
-    return f"{SAMPLED if SAMPLED in prefixes else 'sha256:'}{digest.hexdigest()}"
+    return f"{SAMPLED_PREFIX if SAMPLED_PREFIX in prefixes else 'sha256:'}{digest.hexdigest()}"
 
 
 def fingerprint(*parts: Any) -> str:
@@ -326,9 +310,7 @@ def fingerprint(*parts: Any) -> str:
             found.update(f"{part.dtype.str}{part.shape}".encode())
             found.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
         elif isinstance(part, Path):
-            with part.open("rb") as file:
-                while block := file.read(_BLOCK):
-                    found.update(block)
+            found.update(file_checksum(part, whole=True).encode())
         else:
             found.update(repr(part).encode())
         found.update(b"\0")
@@ -394,7 +376,7 @@ def _problem_of_cache(folder: Path) -> str | None:
         return f"{folder} cannot be written ({error.strerror})"
     if is_others:
         return f"{folder} belongs to another user"
-    return f"the disk of {folder} is full" if free < _LEAST_FREE else None
+    return f"the disk of {folder} is full" if free < _LEAST_FREE_CACHE_BYTES else None
 
 
 @functools.cache

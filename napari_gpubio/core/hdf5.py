@@ -34,7 +34,7 @@ _MOST_BYTES = 64 << 20  # of a dataset whose values are long
 _SECONDS = 3.0  # of reading; what is wanted takes milliseconds
 _START_SECONDS = 60.0  # more, until Python and h5py are loaded: a first time, from a network drive
 _LATE, _REFUSED, _ELSEWHERE = 1, 2, 3  # exit status; the first is that of faulthandler
-_MOST_LINKS = 32  # that lead to one another
+_MOST_LINKS_IN_CHAIN = 32
 _HAS_TIMER = hasattr(signal, "setitimer")  # not on Windows
 _MODULE = "napari_gpubio.core.hdf5"
 _GROUPS, _SIZES = "groups", "sizes"  # beside the arrays, whose names begin with a slash
@@ -157,7 +157,7 @@ def opened_hdf5(path: Path) -> Iterator[Callable[[str], Any]]:
     import h5py
 
     with h5py.File(path, "r") as root:
-        yield lambda place: _found(root, place, h5py, _MOST_LINKS)
+        yield lambda place: _found(root, place, h5py, _MOST_LINKS_IN_CHAIN)
 
 
 def _found(root: Any, place: str, h5py: Any, links: int) -> Any:

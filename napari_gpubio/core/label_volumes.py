@@ -12,10 +12,10 @@ from napari_gpubio.core.world_aligned import WorldAligned
 
 Array = npt.NDArray[Any]
 _LEAST_EQUAL = 0.5  # of neighbors in a volume of labels; two thirds in atlases of coarse voxels
-_A_LOOK = 10_000  # values
-_MOST_VOXELS = 1 << 19  # that are looked at in a layer
+_LOOK_VALUES = 10_000
+_MOST_VOXELS_LOOKED_AT = 1 << 19
 _NEARLY = 1e-3
-_LARGEST = 2.0**53  # up to which real numbers are whole for certain
+_LARGEST_WHOLE = 2.0**53
 _known: dict[int, tuple[Any, bool]] = {}  # by the address of a layer's data: the data, weakly, and whether it is labels
 
 
@@ -27,7 +27,7 @@ def as_labels(values: Array) -> tuple[npt.NDArray[np.integer[Any]] | None, str]:
     """
     note = ""
     if values.dtype.kind in "fb":
-        some = values.ravel(order="K")[:: max(1, values.size // _A_LOOK)]
+        some = values.ravel(order="K")[:: max(1, values.size // _LOOK_VALUES)]
         if not (_are_whole(some) and _are_whole(values)):
             return None, ""
         missing, notes = np.isnan(values), []
@@ -66,7 +66,7 @@ def _are_whole(values: Array) -> bool:
     known, whole = ~np.isnan(values), np.rint(values)
     with np.errstate(invalid="ignore"):  # inf - inf
         near = (values == whole) | ((np.abs(values - whole) <= _NEARLY) & (whole != 0))
-    return bool(known.any() and (~known | (near & (np.abs(values) < _LARGEST))).all())
+    return bool(known.any() and (~known | (near & (np.abs(values) < _LARGEST_WHOLE))).all())
 
 
 def looks_like_labels(array: Array) -> bool:
@@ -104,7 +104,7 @@ def _shows_labels(array: Array) -> bool:
     if array.dtype.kind not in "iubf" or not array.size:
         return False
     along = np.moveaxis(array, int(np.argmax(array.shape)), 0)
-    step = int(np.ceil(np.sqrt(array.size / _MOST_VOXELS)))
+    step = int(np.ceil(np.sqrt(array.size / _MOST_VOXELS_LOOKED_AT)))
     labels, _ = as_labels(along[:, ::step, ::step])
     if labels is not None and labels.min() == labels.max():  # a small mask lies between those rows
         labels, _ = as_labels(along)

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.archives import array_names, opened_npz
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import atomic_write, check_folder, checksum, flush_to_disk
+from napari_gpubio.core.files import atomic_write, check_folder, file_checksum, flush_to_disk
 from napari_gpubio.core.foreign import existing_json, json_of
 from napari_gpubio.core.napari_io import KEY, LayerData, series_layer, stored_volume, volume_layer
 from napari_gpubio.core.quantity import GUIDE, HALVES, QUANTITY, STANDARD_ERROR, UNIT, Quantity, ascii_unit
@@ -39,8 +39,8 @@ _COMPANIONS = (STANDARD_ERROR, *_HALF_NAMES, GUIDE)
 _KIND, _AXIS, _DISPLAY, _COLORS = "kind", "first_axis", "display", "colors"
 _COLORMAPS = ("gray", "inferno", "magma", "plasma", "turbo", "viridis")  # that every napari knows by name
 _CHECKSUMS, _BEFORE = "checksums", "before"
-_LONGEST_LABEL = 10  # digits
-_VOLUME = ("volume", "affine", "about")  # arrays that every file has
+_MOST_LABEL_DIGITS = 10
+_VOLUME_ARRAYS = ("volume", "affine", "about")
 
 
 def sidecar_path(path: str | Path) -> Path:
@@ -89,7 +89,7 @@ def write_image(path: str, data: Any, attributes: dict[str, Any]) -> list[str]:
     held = attributes.get("metadata", {}).get(KEY)
     held = held if isinstance(held, dict) else {}
     about = _about(held, attributes)
-    arrays = _arrays(held, array.shape)
+    arrays = {name: values for name, values in companions(held).items() if values.shape == array.shape}
     if Path(path).suffix.lower() == NPZ:
         _write_npz(Path(path), array, affine, about, arrays)
     else:
@@ -140,7 +140,7 @@ def write_described_steps(
         for name, values, words in (*volumes, (path.name, array, _header_text(about.get(QUANTITY)))):
             parts.append(renaming.enter_context(atomic_write(path.with_name(name))))
             yield from nifti_steps(parts[-1], name, volume_image(values, affine), words)
-            sums[name] = checksum(parts[-1])
+            sums[name] = file_checksum(parts[-1], whole=True)
         first = renaming.enter_context(atomic_write(sidecar))
         for part, more in ((first, {_BEFORE: was}), (last, {})):  # if this ends in between, `_description` knows which
             held = {**text, **(beside or {}), KEY: {**ours, **more}}
@@ -159,7 +159,7 @@ write_described = driven(write_described_steps)
 def describe(path: Path, about: Mapping[str, Any]) -> None:
     """Write beside a volume that is there what it says of its numbers; keys of other programs stay."""
     sidecar = sidecar_path(path)
-    ours = {**_plain(about), _CHECKSUMS: {path.name: checksum(path)}}
+    ours = {**_plain(about), _CHECKSUMS: {path.name: file_checksum(path, whole=True)}}
     with atomic_write(sidecar) as part:
         text = json.dumps({**_read_json(sidecar), KEY: ours}, indent=1, ensure_ascii=False)
         part.write_text(text + "\n", encoding="utf-8")
@@ -170,8 +170,8 @@ def _text_beside(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     text = _read_json(sidecar_path(path))
     was = dict(_description(path, text.get(KEY)))
     known = was.get(_CHECKSUMS)
-    with suppress(OSError):  # no file, or none that can be read
-        was[_CHECKSUMS] = {path.name: checksum(path), **(known if isinstance(known, dict) else {})}
+    with suppress(OSError, InvalidInput):  # no file, or none that can be read
+        was[_CHECKSUMS] = {path.name: file_checksum(path, whole=True), **(known if isinstance(known, dict) else {})}
     return text, was
 
 
@@ -188,7 +188,10 @@ def _is_other(path: Path, ours: Mapping[str, Any]) -> bool:
     known = ours.get(_CHECKSUMS)
     if not isinstance(known, dict) or path.name not in known:
         return False  # of an older version, which did not say
-    return not path.is_file() or checksum(path) != known[path.name]
+    try:
+        return file_checksum(path, whole=True) != known[path.name]
+    except InvalidInput:  # there is none, or an empty one
+        return True
 
 
 def _header_text(quantity: Any) -> str:
@@ -239,11 +242,6 @@ def companions(held: Mapping[str, Any]) -> dict[str, Array]:
     found = {name: np.asarray(held[name]) for name in (STANDARD_ERROR, GUIDE) if held.get(name) is not None}
     halves = held.get(HALVES)
     return found if halves is None else found | dict(zip(_HALF_NAMES, np.asarray(halves), strict=True))
-
-
-def _arrays(held: Mapping[str, Any], shape: tuple[int, ...]) -> dict[str, Array]:
-    """Standard error, halves and guide of a layer that have the volume's shape."""
-    return {name: values for name, values in companions(held).items() if values.shape == shape}
 
 
 def _plain(about: Mapping[str, Any]) -> dict[str, Any]:
@@ -343,7 +341,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_label(text: str) -> bool:
-    return text.isdecimal() and len(text) <= _LONGEST_LABEL
+    return text.isdecimal() and len(text) <= _MOST_LABEL_DIGITS
 
 
 def _label_colors(colors: Any) -> dict[str, Any]:
@@ -404,7 +402,7 @@ def read_layers(path: Paths) -> list[LayerData]:
 @reads_file
 def _read_npz(path: Path) -> LayerData:
     with opened_npz(path) as archive:
-        if missing := [name for name in _VOLUME if name not in archive.names]:
+        if missing := [name for name in _VOLUME_ARRAYS if name not in archive.names]:
             raise InvalidInput(f"it has no array {missing[0]!r}; save the layer again")
         archive.check_size()
         array, ours = archive.array("volume"), str(archive.array("about"))
@@ -416,7 +414,7 @@ def _read_npz(path: Path) -> LayerData:
 
 
 def _is_volume(path: Path) -> bool:
-    return path.suffix.lower() == NPZ and array_names(path) >= set(_VOLUME)
+    return path.suffix.lower() == NPZ and array_names(path) >= set(_VOLUME_ARRAYS)
 
 
 def _read_json(path: Path) -> dict[str, Any]:

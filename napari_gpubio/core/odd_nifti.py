@@ -14,17 +14,17 @@ from nibabel.spatialimages import HeaderDataError
 from napari_gpubio.core.files import is_gzip
 from napari_gpubio.core.reading import note
 
-_GZIPPED = (".gz", ".mgz")  # as names say it
-_LONGEST_EXTENSIONS = 1 << 26  # bytes
+_GZIP_ENDINGS = (".gz", ".mgz")
+_MOST_EXTENSION_BYTES = 1 << 26
 _LONGEST_QUATERNION = 1.05
-_ENOUGH = 1 << 10  # bytes to know the kind of a header by
+_HEADER_KIND_BYTES = 1 << 10
 
 
 class _Extensions(Nifti1Extensions):
     @classmethod
     def from_fileobj(cls, fileobj: Any, size: float, byteswap: bool) -> Any:  # noqa: FBT001
         """Read them from no more bytes than there are; those that cannot be read are left out."""
-        stream = BytesIO(fileobj.read(int(size) if 0 <= size < _LONGEST_EXTENSIONS else _LONGEST_EXTENSIONS))
+        stream = BytesIO(fileobj.read(int(size) if 0 <= size < _MOST_EXTENSION_BYTES else _MOST_EXTENSION_BYTES))
         try:
             return super().from_fileobj(stream, size, byteswap)
         except (HeaderDataError, ValueError):
@@ -92,7 +92,7 @@ def open_odd(path: Path) -> Any:
     for kind in _KINDS[ending]:
         files = kind.filespec_to_file_map(path)
         with _opened(Path(files.get("header", files["image"]).filename)) as stream:
-            if ending != ".mgh" and not kind.header_class.may_contain_header(stream.read(_ENOUGH)):
+            if ending != ".mgh" and not kind.header_class.may_contain_header(stream.read(_HEADER_KIND_BYTES)):
                 continue
         return kind.from_file_map({name: _held(holder) for name, holder in files.items()}, mmap=False)
     return None
@@ -105,7 +105,7 @@ def _opened(path: Path) -> Any:
 def _held(holder: Any) -> Any:
     """The holder of a file, open where its name does not say how it is stored."""
     path = Path(holder.filename)
-    if is_gzip(path) == (path.suffix.lower() in _GZIPPED):
+    if is_gzip(path) == (path.suffix.lower() in _GZIP_ENDINGS):
         return holder
     note(f"{path.name} is {'' if is_gzip(path) else 'not '}compressed, whatever its name says")
     return FileHolder(holder.filename, _opened(path))

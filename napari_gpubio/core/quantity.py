@@ -106,11 +106,6 @@ class Quantity:
         return self.scale == _LOG
 
     @property
-    def is_light_dose(self) -> bool:
-        """Whether it is light by area: a fluence, its rate or a radiant exposure, not an error of one."""
-        return self.name in LIGHT_DOSES
-
-    @property
     def text(self) -> str:
         """Scale, name and unit, for people."""
         return f"{'log10 ' if self.is_log else ''}{self.name}{f' ({self.unit})' if self.unit else ''}"

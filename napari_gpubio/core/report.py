@@ -62,7 +62,7 @@ class Report:
             return
         self.notes.append(text)
         if not self.is_quiet:
-            print_error(printable(text if text.startswith(_STATUSES) else f"note: {text}"))
+            print_error(one_line(text if text.startswith(_STATUSES) else f"note: {text}"))
 
     def json(self) -> str:
         """All of it as JSON; what is not finite is null."""
@@ -197,11 +197,6 @@ def take_any_text(*streams: TextIO | None) -> None:
 def open_nowhere() -> TextIO:
     """Return a stream for what nobody reads, where a program was started without one."""
     return Path(os.devnull).open("w", encoding="utf-8")
-
-
-def printable(text: str) -> str:
-    """A name of a file's part in one line: what would move the cursor, or color a terminal, shows as its number."""
-    return text.translate({**_CONTROLS, **{ord(letter): f"\\x{ord(letter):02x}" for letter in "\t\n"}})
 
 
 def show(text: str, stream: TextIO) -> None:

@@ -20,7 +20,7 @@ from napari_gpubio.core.parameters import check_params, param_info
 
 _PART = "part"
 LARGEST = 2**53  # beyond which integers are texts in JSON: other programs read them as floating-point numbers
-_SHOWN = 60  # characters of a value in a sentence
+_SHOWN_CHARACTERS = 60
 
 
 @dataclass(frozen=True)
@@ -203,7 +203,7 @@ def _one_of(value: Any, classes: tuple[type, ...], where: str) -> Any:
 
 def shown_value(value: Any) -> str:
     """Return a value as a sentence says it."""
-    return type(value).__name__ if dataclasses.is_dataclass(value) else repr(value)[:_SHOWN]
+    return type(value).__name__ if dataclasses.is_dataclass(value) else repr(value)[:_SHOWN_CHARACTERS]
 
 
 def plain(value: Any) -> Any:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 _LEAST_VALUES = 1 << 18  # worth a thread: a tenth of a millisecond
-_TILE = 8  # voxels
+_TILE_VOXELS = 8
 SLAB = 1 << 22  # values between two steps: a few tenths of a second
 
 
@@ -62,9 +62,9 @@ def in_c_order(volume: Array) -> Array:
     if volume.flags.c_contiguous:
         return volume
     found = np.empty(volume.shape, volume.dtype)
-    for x in range(0, len(volume), _TILE):
-        for z in range(0, volume.shape[2], _TILE):
-            tile = slice(x, x + _TILE), slice(None), slice(z, z + _TILE)
+    for x in range(0, len(volume), _TILE_VOXELS):
+        for z in range(0, volume.shape[2], _TILE_VOXELS):
+            tile = slice(x, x + _TILE_VOXELS), slice(None), slice(z, z + _TILE_VOXELS)
             found[tile] = volume[tile]
     return found
 

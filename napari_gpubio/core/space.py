@@ -23,9 +23,9 @@ _FLATTEST = 1e-9  # volume of a voxel over that of a box of its edges
 _SHORTEST_MM = 1e-12  # edge of a voxel; squares of far smaller numbers are 0
 _FARTHEST_MM = 1e9  # from the origin; beyond is damage
 
-_SAME_PLACE = 0.05  # voxels
-_SAME_CORNER = 1e-3  # of the shortest edge of a voxel
-_SAME_SIZE = 1e-3  # of a voxel's edge
+_SAME_PLACE_VOXELS = 0.05
+_SAME_CORNER_EDGES = 1e-3
+_SAME_SIZE_EDGES = 1e-3
 _ROUNDING = 4 * float(np.finfo(np.float32).eps)  # of coordinates, which headers have in float32
 
 
@@ -99,14 +99,14 @@ def same_grid(shape_a: tuple[int, ...], affine_a: Array, shape_b: tuple[int, ...
         return False
     indices = np.stack(np.meshgrid(*[(0, n - 1) for n in shape_a[:3]], indexing="ij"), -1).reshape(-1, 3)
     corners, others = apply_affine(affine_a, indices), apply_affine(affine_b, indices)
-    most = _SAME_CORNER * voxel_sizes_mm(affine_a).min() + _ROUNDING * np.abs(corners).max()
+    most = _SAME_CORNER_EDGES * voxel_sizes_mm(affine_a).min() + _ROUNDING * np.abs(corners).max()
     return bool(np.abs(corners - others).max() < most)
 
 
 def as_many_voxels(shape_a: tuple[int, ...], affine_a: Array, shape_b: tuple[int, ...], affine_b: Array) -> bool:
     """Whether two volumes have as many voxels of the same sizes along i, j, k, wherever they lie."""
     sizes = voxel_sizes_mm(affine_a), voxel_sizes_mm(affine_b)
-    return tuple(shape_a[:3]) == tuple(shape_b[:3]) and np.allclose(*sizes, rtol=_SAME_SIZE, atol=0.0)
+    return tuple(shape_a[:3]) == tuple(shape_b[:3]) and np.allclose(*sizes, rtol=_SAME_SIZE_EDGES, atol=0.0)
 
 
 def same_voxels(shape_a: tuple[int, ...], affine_a: Array, shape_b: tuple[int, ...], affine_b: Array) -> bool:
@@ -119,8 +119,8 @@ def same_voxels(shape_a: tuple[int, ...], affine_a: Array, shape_b: tuple[int, .
     whole = np.abs(turned[:3, :3])
     return bool(
         np.allclose(whole, np.rint(whole), atol=1e-3)
-        and np.allclose(corners.min(axis=0), 0.0, atol=_SAME_PLACE)
-        and np.allclose(corners.max(axis=0), np.asarray(shape_a[:3]) - 1.0, atol=_SAME_PLACE)
+        and np.allclose(corners.min(axis=0), 0.0, atol=_SAME_PLACE_VOXELS)
+        and np.allclose(corners.max(axis=0), np.asarray(shape_a[:3]) - 1.0, atol=_SAME_PLACE_VOXELS)
     )
 
 

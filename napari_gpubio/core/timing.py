@@ -1,7 +1,6 @@
 """Run times without compilation."""
 
 import itertools
-import math
 import threading
 import time
 from collections.abc import Iterator
@@ -13,17 +12,12 @@ _begun: dict[int, float] = {}
 _over: list[tuple[float, float]] = []  # when some thread has compiled, in order and apart from each other
 
 
-def compile_seconds() -> float:
-    """Seconds in which this process has compiled, or loaded what was compiled, on the CPU's and the GPU's behalf.
+def compiled_between(begun: float, ended: float) -> float:
+    """Seconds between two times in which this process compiled, or loaded what was compiled, for the CPU and the GPU.
 
     Where several threads did so at once, such as one for each GPU, a second counts once. What is under way does not
     count yet.
     """
-    return _compiled_between(-math.inf, math.inf)
-
-
-def _compiled_between(begun: float, ended: float) -> float:
-    """Seconds of compilations that are over, as far as they were between two times."""
     with _lock:
         since = itertools.takewhile(lambda one: one[1] > begun, reversed(_over))  # not all, which may be thousands
         return sum(max(0.0, min(stop, ended) - max(start, begun)) for start, stop in since)
@@ -78,4 +72,4 @@ class RunClock:
     def seconds(self) -> float:
         """Seconds so far."""
         now = time.perf_counter()
-        return self._already + now - self._begun - _compiled_between(self._begun, now)
+        return self._already + now - self._begun - compiled_between(self._begun, now)

@@ -35,7 +35,7 @@ _NO_ORIENTATION = (
 )
 MOST_DEFLATED = 1100  # DEFLATE codes at most 258 bytes in 2 bits: a factor of 1032
 _BLOCK = 16 << 20  # bytes between two steps: half a second where they are compressed
-_ALWAYS_UNPACKED = 256 * 2**20  # bytes
+_ALWAYS_UNPACKED_BYTES = 256 * 2**20
 MOST_EXPANSION = 250  # volumes that are nearly empty grow so much in most formats
 # What gzip and NumPy raise on a damaged file; `_read_errors` adds nibabel's own.
 _READ_ERRORS: tuple[type[Exception], ...] = (OSError, EOFError, ValueError, LookupError, ArithmeticError, MemoryError)
@@ -426,7 +426,7 @@ def check_expansion(path: Path, unpacked: int, most: int = MOST_EXPANSION) -> No
         If the bytes are more than are free, or more than 256 MB and so many times those of the file.
     """
     packed = path.stat().st_size
-    if unpacked > max(_ALWAYS_UNPACKED, most * packed):
+    if unpacked > max(_ALWAYS_UNPACKED_BYTES, most * packed):
         raise InvalidInput(
             f"{path.name} has {packed} bytes and unpacks to {unpacked}, over {most} times its size; if you trust the "
             "file, write it again without compression"

@@ -21,10 +21,10 @@ from napari_gpubio.denoise.model import DenoiseResult
 from napari_gpubio.denoise.parts import Array, Box, Filtering, Part
 from napari_gpubio.denoise.volumes import is_log
 
-_SIDE = 56  # voxels of the block
+_BLOCK_SIDE_VOXELS = 56
 _AMOUNT = 0.3  # of the noise's standard deviation
 _CORRELATING = 0.53  # voxels: a Gaussian of this width correlates next neighbors by 0.3
-_NEAR = 2.0  # voxels: over which powers are averaged
+_NEAR_VOXELS = 2.0  # over which powers are averaged
 
 
 def gain_steps(filtering: Filtering, result: DenoiseResult, **run: Any) -> Generator[Step, None, float]:
@@ -69,7 +69,7 @@ def _gain_db(noise: Array, left: Array, image: Array) -> float:
     """Median over voxels with more signal than noise, of what is left of the noise nearby."""
     from scipy.ndimage import gaussian_filter
 
-    before, after = gaussian_filter(np.square(noise), _NEAR), gaussian_filter(np.square(left), _NEAR)
+    before, after = gaussian_filter(np.square(noise), _NEAR_VOXELS), gaussian_filter(np.square(left), _NEAR_VOXELS)
     is_clear = (noise > 0) & (image > noise) & (before > 0) & (after > 0)
     return float(np.median(10.0 * np.log10(before[is_clear] / after[is_clear]))) if is_clear.any() else math.nan
 
@@ -95,7 +95,7 @@ def _box_around(marked: npt.NDArray[np.bool_]) -> Box:
     for axis, length in enumerate(marked.shape):
         counts = marked.sum(axis=tuple({0, 1, 2} - {axis})).cumsum()
         middle = int(np.searchsorted(counts, counts[-1] / 2)) if counts[-1] else length // 2
-        start = int(np.clip(middle - _SIDE // 2, 0, max(0, length - _SIDE)))
-        ranges.append(slice(start, start + _SIDE))
+        start = int(np.clip(middle - _BLOCK_SIDE_VOXELS // 2, 0, max(0, length - _BLOCK_SIDE_VOXELS)))
+        ranges.append(slice(start, start + _BLOCK_SIDE_VOXELS))
     x, y, z = ranges
     return x, y, z

@@ -19,7 +19,7 @@ from napari_gpubio.denoise.kernels.anlm.problem import NoiseGrid, scale_of
 from napari_gpubio.denoise.noise import without_floor
 
 Array = npt.NDArray[Any]
-SHORTEST = 5  # voxels of an axis along which there is detail
+SHORTEST_AXIS_VOXELS = 5
 _BLOCK_VOXELS = 512  # or more; in a volume a cube of 8
 _MOST_BLOCKS = {1: 64, 2: 16, 3: 8}  # along each of so many axes
 _FEWEST_VALUES, _FEWEST_OF_BLOCK, _MANY = 1000, 64, 5
@@ -32,7 +32,7 @@ _CLEAR = 3.0  # signal / noise that counts
 _FEWEST_BLOCKS, _RANGE, _STEEP, _CLOSE = 4, 1.0, 0.42, 0.9
 _COLORED = 1.25  # ratio of coarser to finest detail in the flattest tenth of blocks; 0.7 to 1 where noise is white
 _STRUCTURED, _SHARE = 1.5, 0.1  # times the noise that detail is where there is anatomy, and in how many blocks
-_FEWEST_TOLD = 12  # blocks that are enough to say so
+_FEWEST_BLOCKS_TOLD = 12
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -151,7 +151,7 @@ def find_level(volume: Array, usable: npt.NDArray[np.uint8], *, is_rician: bool)
     flat = np.where(is_dark, finest, _flattest(finest, spread))
     has_signal = some.of(known & (np.abs(mean) > _CLEAR * finest))
     structured = power[has_signal] > _STRUCTURED * some.of(flat)[has_signal]
-    share = float(structured.mean()) if structured.size >= _FEWEST_TOLD else 0.0
+    share = float(structured.mean()) if structured.size >= _FEWEST_BLOCKS_TOLD else 0.0
     x, y, z = blocks.middles
     nx, ny, nz = volume.shape
     grid = NoiseGrid((flat * scale).astype(np.float32), (x, y, z), (nx, ny, nz))
@@ -163,7 +163,7 @@ def find_level(volume: Array, usable: npt.NDArray[np.uint8], *, is_rician: bool)
 
 def _blocks_of(volume: Array, usable: npt.NDArray[np.uint8]) -> _Blocks:
     """Blocks that are spread evenly over a volume; along axes that are too short for detail, all of it."""
-    axes = [axis for axis in range(3) if volume.shape[axis] >= SHORTEST]
+    axes = [axis for axis in range(3) if volume.shape[axis] >= SHORTEST_AXIS_VOXELS]
     side = int(np.ceil(_BLOCK_VOXELS ** (1.0 / max(len(axes), 1)) - 1e-9))
     places, middles = [], []
     for axis, n in enumerate(volume.shape):

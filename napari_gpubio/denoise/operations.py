@@ -35,12 +35,11 @@ class _Denoising(Operation):
         "Noise map", "Standard deviation of the noise as a map. It lies on the image's grid.", optional=True
     )
     sigma: float | None = param(
-        None,
-        "σ",
+        None, "σ",
         "Standard deviation of the noise where it is known, in the unit of the image; for Rician noise, of its real "
         "and imaginary parts. Else it is estimated, Rician noise of a series of 8 or more volumes across all of them.",
         above=0.0,
-    )
+    )  # fmt: skip
     volumes: tuple[int, int] | None = part(
         "Volumes", "First and last of a series, counted from 0; the others are left unchanged.", default=None
     )

@@ -15,7 +15,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from napari_gpubio.denoise.kernels.anlm.tally import HIGH_PASS, LOW_PASS
 
 Array = npt.NDArray[np.float64]
-_BOX = 1  # radius of local means
+_LOCAL_MEAN_RADIUS = 1
 _PADDING = 12  # zeros behind each line at least, more than the filters reach
 
 
@@ -32,7 +32,7 @@ def denoise_directly(volume: npt.ArrayLike, search: int, preselection: str) -> A
         ``"seed"`` or ``"none"``.
     """
     u = np.asarray(volume, np.float64)
-    boxes = _patches(u, _BOX)
+    boxes = _patches(u, _LOCAL_MEAN_RADIUS)
     mean, variance = boxes.mean(axis=-1), boxes.var(axis=-1, ddof=1)
     estimates = [np.empty_like(u) for _ in (1, 2)]
     candidates = list(_candidates(u, mean, variance, search, preselection))

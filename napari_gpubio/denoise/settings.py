@@ -17,15 +17,13 @@ class Mixed(Settings):
 
     radii: ClassVar[tuple[int, ...]] = (1, 2)
     mixing: str = param(
-        "auto",
-        "Mixing",
+        "auto", "Mixing",
         "How both patches become one image. Automatic: the large one, and the small one where both differ by more than "
         "noise; by wavelets where the noise is measured by patches. By wavelet sub-bands: fine detail from the large "
         "one and the rest from the small one, as in Yuan et al. 2018. The mean of both is 0.3 dB better than wavelets "
         "on MRI whose noise is measured by patches.",
-        choices=("auto", "wavelet", "mean"),
-        advanced=True,
-    )
+        choices=("auto", "wavelet", "mean"), advanced=True,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,53 +54,41 @@ class DenoiseSettings(Settings):
         3, "Search radius", "How far away similar patches are searched for.", unit="voxels", minimum=1, maximum=15
     )
     noise_model: str = param(
-        "gaussian",
-        "Noise",
+        "gaussian", "Noise",
         "Gaussian (Monte Carlo, CT), or Rician (magnitude MRI): with Koay's correction, or with the plain subtraction "
         "of Yuan et al. 2018.",
         choices=NOISE_MODELS,
-    )
+    )  # fmt: skip
     noise_from: str = param(
-        "detail",
-        "Noise from",
+        "detail", "Noise from",
         "Where the noise is not given: from the finest detail of the volume, which fine anatomy hardly reaches, or by "
         "how much patches differ, as in Yuan et al. 2018. Fluence and very small volumes are measured by patches in "
         "any case.",
-        choices=NOISE_SOURCES,
-        advanced=True,
-    )
+        choices=NOISE_SOURCES, advanced=True,
+    )  # fmt: skip
     preselection: str = param(
-        "seed",
-        "Pre-selection",
+        "seed", "Pre-selection",
         "Which candidates are compared at all, by mean A, inverted mean B and variance C: A or (B and C) as in the "
         "code of Yuan et al. 2018, A and C (Coupe et al. 2008), (A or B) and C (ITK), or all of them.",
-        choices=PRESELECTIONS,
-        advanced=True,
-    )
+        choices=PRESELECTIONS, advanced=True,
+    )  # fmt: skip
     center: str = param(
-        "one",
-        "Center weight",
+        "one", "Center weight",
         "The voxel's own weight: 1 as in Yuan et al. 2018, or the largest weight among its candidates.",
-        choices=("one", "largest"),
-        advanced=True,
-    )
+        choices=("one", "largest"), advanced=True,
+    )  # fmt: skip
     cutoff: float = param(
-        0.0,
-        "Cut-off",
+        0.0, "Cut-off",
         "Candidates farther apart than this, in units of the local noise, get no weight; 0 = no limit. 3 with the "
         "largest center weight is best on MRI whose noise is measured by patches.",
-        minimum=0.0,
-        maximum=80.0,
-        step=1.0,
-        advanced=True,
-    )
+        minimum=0.0, maximum=80.0, step=1.0, advanced=True,
+    )  # fmt: skip
     skip_zeros: bool = param(
-        False,
-        "Skip empty voxels",
+        False, "Skip empty voxels",
         "Leave voxels that are not positive out of every average, as the code of Yuan et al. 2018 does; in sparse "
         "fluence this raises the mean by up to 1 dB.",
         advanced=True,
-    )
+    )  # fmt: skip
 
     @property
     def radii(self) -> tuple[int, ...]:

@@ -25,7 +25,7 @@ from napari_gpubio.dose.settings import DvhSettings
 
 Array = npt.NDArray[Any]
 HALVES, TOGETHER = "halves", "together"
-_GRID = np.linspace(0.0, 100.0, 201)  # % of the volume at which halves are compared
+_PERCENT_GRID = np.linspace(0.0, 100.0, 201)  # of the volume, at which halves are compared
 _WINDOW = 11  # of these points, over which differences are averaged: single ones are noise
 
 
@@ -145,11 +145,11 @@ def band_of_halves(middle: Dvh, first: Dvh, second: Dvh, *, errors: float = 1.0)
     """
     if middle.is_empty:
         return DvhBand(low=middle, middle=middle, high=middle, basis=HALVES, errors=errors)
-    whole, one, other = (dvh.dose_at_percent(_GRID) for dvh in (middle, first, second))
+    whole, one, other = (dvh.dose_at_percent(_PERCENT_GRID) for dvh in (middle, first, second))
     with np.errstate(divide="ignore", invalid="ignore"):
         squares = ((one - other) / (2 * whole)) ** 2 + ((one + other) / (2 * whole) - 1) ** 2
     share = np.sqrt(_averaged(squares, whole > 0))
-    spread = np.exp(errors * np.interp(100 * middle.volumes_cc / middle.volume_cc, _GRID, share))
+    spread = np.exp(errors * np.interp(100 * middle.volumes_cc / middle.volume_cc, _PERCENT_GRID, share))
     shift = errors * math.hypot((first.mean - second.mean) / 2, (first.mean + second.mean) / 2 - middle.mean)
     low = dataclasses.replace(
         middle, doses=np.maximum.accumulate(middle.doses / spread), mean=max(middle.mean - shift, 0.0)

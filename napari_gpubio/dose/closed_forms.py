@@ -92,12 +92,6 @@ def box(t: npt.ArrayLike, sides: Sequence[float], n: Sequence[float]) -> Array:
     return np.asarray(rest * total / (math.factorial(len(pairs)) * math.prod(c for c, _ in pairs)))
 
 
-def ball_in_gaussian(dose: npt.ArrayLike, radius: float, top: float, width: float) -> Array:
-    """A ball around the center of a dose ``top`` exp(-r² / (2 width²)): volume above a dose."""
-    r = width * np.sqrt(2 * np.log(np.maximum(top / np.asarray(dose, np.float64), 1.0)))
-    return np.asarray(4 / 3 * np.pi * np.minimum(r, radius) ** 3)
-
-
 def ball_around_source(fluence: npt.ArrayLike, radius: float, strength: float, mu_eff: float) -> Array:
     """A ball around an isotropic source in an infinite diffuse medium: volume above a fluence.
 

@@ -25,14 +25,9 @@ class ByAccuracy(Settings):
 
     kind: ClassVar[str] = "accuracy"
     accuracy_percent: float = param(
-        0.05,
-        "Accuracy",
-        "Largest sampling error of a curve. About, in % of the structure's volume.",
-        unit="%",
-        minimum=0.002,
-        maximum=10.0,
-        step=0.01,
-    )
+        0.05, "Accuracy", "Largest sampling error of a curve. About, in % of the structure's volume.",
+        unit="%", minimum=0.002, maximum=10.0, step=0.01,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,35 +45,28 @@ class _Reading(Settings):
     """How doses are read in structures."""
 
     outside: str = param(
-        "zero",
-        "Outside the dose",
+        "zero", "Outside the dose",
         "Volume outside the dose grid: counted with no dose (zero), left out of curve and volume (exclude), or not "
         "accepted (refuse). It is reported in any case.",
-        choices=OUTSIDE,
-        advanced=True,
-    )
+        choices=OUTSIDE, advanced=True,
+    )  # fmt: skip
     caps: str = param(
-        "half",
-        "End caps",
+        "half", "End caps",
         "How far the first and last contours of a structure extend beyond their planes: half a slice, or not at all.",
-        choices=CAPS,
-        advanced=True,
-    )
+        choices=CAPS, advanced=True,
+    )  # fmt: skip
     within_voxels: str = param(
-        AUTO,
-        "Dose within voxels",
+        AUTO, "Dose within voxels",
         "Interpolated between voxel centers, or constant in each voxel: Monte Carlo light is a mean over each voxel, "
         "so that a structure's mean times its volume is all of its light. Auto: constant for light, interpolated for "
         "all else.",
-        choices=WITHIN_VOXELS,
-        advanced=True,
-    )
+        choices=WITHIN_VOXELS, advanced=True,
+    )  # fmt: skip
     any_frame: bool = param(
-        False,
-        "Any frame of reference",
+        False, "Any frame of reference",
         "Count contours even if their frame of reference differs from the dose's, as if the two were the same.",
         advanced=True,
-    )
+    )  # fmt: skip
 
     def resolved(self, dose: "Dose") -> Self:
         """Return these settings with what is ``"auto"`` decided for a dose."""
@@ -96,28 +84,22 @@ class DvhSettings(_Reading):
         default=ByAccuracy(), advanced=True,
     )  # fmt: skip
     interpolation: str = param(
-        "slab",
-        "Between contours",
+        "slab", "Between contours",
         "How contours become a volume. Each extends halfway to its neighbors (slab), or its shape is interpolated to "
         "theirs (shape). Slabs narrow smoothly towards a first or last contour of nearly no area.",
         choices=INTERPOLATIONS,
-    )
+    )  # fmt: skip
     bins: int = param(
-        4096,
-        "Number of bins",
+        4096, "Number of bins",
         "Dose bins between the least and the largest dose; curves are interpolated inside a bin.",
-        minimum=10,
-        maximum=8192,
-        advanced=True,
-    )
+        minimum=10, maximum=8192, advanced=True,
+    )  # fmt: skip
     bin_scale: str = param(
-        AUTO,
-        "Bins",
+        AUTO, "Bins",
         "Bins of equal width (linear), or of nearly equal ratio over as many decades as the dose has, with the volume "
         "of no dose counted apart (logarithmic). Auto: logarithmic for light, linear for all else.",
-        choices=BIN_SCALES,
-        advanced=True,
-    )
+        choices=BIN_SCALES, advanced=True,
+    )  # fmt: skip
 
     @property
     def spacing_mm(self) -> float | None:
@@ -143,12 +125,10 @@ class SurfaceSettings(_Reading):
     """Conventions of dose-surface histograms."""
 
     resolution_mm: float | None = param(
-        None,
-        "Resolution",
+        None, "Resolution",
         "Edge of the voxels that contours are drawn with; a 160th of the structure's largest extent by default.",
-        unit="mm",
-        above=0.0,
-    )
+        unit="mm", above=0.0,
+    )  # fmt: skip
 
 
 def _is_light(dose: "Dose") -> bool:

@@ -28,12 +28,12 @@ from napari_gpubio.dose.structures.labels import LabelStructures
 
 Array = npt.NDArray[np.float64]
 _VOXELS = 160  # along the largest extent of a structure of contours
-_LEAST_MM = 0.2  # edge of a voxel
+_LEAST_VOXEL_MM = 0.2
 _WIDTH = 0.8  # of the Gaussian, voxels: of less, gradients depend on where the surface lies between centers
-_REACH = 5  # widths of the Gaussian to which it counts
+_REACH_WIDTHS = 5  # of the Gaussian
 _IRRATIONAL = np.array([0.8191725133961645, 0.6710436067037893, 0.5497004779019703])  # Roberts 2018
 _BEYOND = 1e-4  # of the smoothed function and of 1 less it: what is farther from the surface stands for no area
-_POINTS = 4096  # of a curve
+_CURVE_POINTS = 4096
 _MM2_PER_CM2 = 100.0
 
 
@@ -88,7 +88,7 @@ def _of_contours(dose: Dose, structure: ContourStructure, settings: SurfaceSetti
     if not structure.planes:
         return _nothing(dose, structure.name, (*structure.notes, f"{structure.name!r} is empty"), structure.color)
     points = np.concatenate(structure.world_loops)
-    edge = settings.resolution_mm or max(float(np.ptp(points, axis=0).max()) / _VOXELS, _LEAST_MM)
+    edge = settings.resolution_mm or max(float(np.ptp(points, axis=0).max()) / _VOXELS, _LEAST_VOXEL_MM)
     (region,) = regions_on_grid([structure], resolution_mm=edge, interpolation="shape", caps=settings.caps)
     return _histogram(dose, region, settings, structure.color, structure.notes)
 
@@ -137,9 +137,9 @@ def _surface(region: Region, width: float) -> tuple[Array, Array]:
     if not found or found[0] is None:
         return np.empty((0, 3)), np.empty(0)
     sizes = voxel_sizes_mm(region.affine)
-    room = np.ceil(_REACH * width / sizes).astype(int) + 1
+    room = np.ceil(_REACH_WIDTHS * width / sizes).astype(int) + 1
     mask = np.pad(region.mask[found[0]].astype(np.float32), [(n, n) for n in room])
-    smooth = gaussian_filter(mask, width / sizes, truncate=_REACH)
+    smooth = gaussian_filter(mask, width / sizes, truncate=_REACH_WIDTHS)
     near = np.argwhere((smooth > _BEYOND) & (smooth < 1 - _BEYOND))
     i, j, k = near.T
     steps = [smooth[i + 1, j, k] - smooth[i - 1, j, k], smooth[i, j + 1, k] - smooth[i, j - 1, k]]
@@ -178,5 +178,5 @@ def _curve(doses: Array, areas: Array) -> tuple[Array, Array]:
         return np.empty(0), np.empty(0)
     order = np.argsort(doses, kind="stable")
     ascending, above = doses[order], np.cumsum(areas[order][::-1])[::-1]
-    kept = np.unique(np.linspace(0, len(doses) - 1, min(len(doses), _POINTS)).astype(int))
+    kept = np.unique(np.linspace(0, len(doses) - 1, min(len(doses), _CURVE_POINTS)).astype(int))
     return np.append(ascending[kept], ascending[-1]), np.append(above[kept], 0.0)

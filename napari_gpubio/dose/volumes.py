@@ -16,8 +16,8 @@ from napari_gpubio.dose.model import Dose, is_turned
 from napari_gpubio.dose.structures.labels import LabelStructures
 
 Array = npt.NDArray[Any]
-_LARGEST_LOGARITHM = 38.0  # of a float32
-_UNKNOWN = "values"  # quantity of numbers of which nothing is known
+_FLOAT32_LOGARITHM = 38.0
+_UNKNOWN_QUANTITY = "values"
 
 
 def dose_of_volume(
@@ -81,7 +81,7 @@ def dose_of_volume(
         values=values,
         affine=volume.affine,
         unit=unit.strip(),
-        quantity="" if name == _UNKNOWN else name,
+        quantity="" if name == _UNKNOWN_QUANTITY else name,
         frame_of_reference=frame_of_reference,
         name=volume.name if frame is None else f"{volume.name} [{frame}]",
         is_oriented=is_oriented and volume.oriented,
@@ -92,7 +92,7 @@ def dose_of_volume(
 
 def _check_own(volume: Volume, name: str, given: str, own: str) -> None:
     """Raise InvalidInput if something else is given than what a volume says itself, which would count."""
-    if given and own not in ("", _UNKNOWN, given):
+    if given and own not in ("", _UNKNOWN_QUANTITY, given):
         raise InvalidInput(f"{name} is {given!r}, and {volume.name!r} says itself that it is {own!r}; leave {name} out")
 
 
@@ -120,11 +120,11 @@ def _linear(values: Array, quantity: Quantity | None, name: str) -> Array:
         raise InvalidInput(
             f"none of the {values.size} voxels of {name!r} holds a number; choose another image, or make it anew"
         )
-    if (largest := float(np.nanmax(values))) > _LARGEST_LOGARITHM:
+    if (largest := float(np.nanmax(values))) > _FLOAT32_LOGARITHM:
         raise InvalidInput(
             f"{name!r} holds values up to {largest:.4g}, too large for decimal logarithms; choose linear"
         )
-    return to_linear(values, Quantity(_UNKNOWN, scale="log10"))
+    return to_linear(values, Quantity(_UNKNOWN_QUANTITY, scale="log10"))
 
 
 def _one_volume(volume: Volume, frame: int | None) -> Array:

@@ -17,7 +17,7 @@ Array = npt.NDArray[Any]
 OVERLAY = "napari-gpubio anatomy"
 ENDS = (("I", "S"), ("P", "A"), ("L", "R"))  # the lower and the upper end of z, y, x
 _MARGIN, _RADIUS, _CORNER = 14, 34, 64  # pixels
-_BEHIND = 0.35  # opacity of letters that point away
+_BEHIND_OPACITY = 0.35
 POSITIVE = {"towards": 1, "away": -1, "up": 1, "down": -1, "right": 1, "left": -1}  # of a direction on the screen
 
 
@@ -123,7 +123,7 @@ def _visuals() -> dict[type[Any], type[Any]]:
             center = np.array([_CORNER, self.viewer.canvas.size[0] - _CORNER])
             downwards = tips[:, :2] * (1, -1)
             colors = np.tile(np.asarray(self._get_fgcolor(), float)[:4], (6, 1))
-            colors[:, 3] = np.where(tips[:, 2] > -1e-6, 1.0, _BEHIND)
+            colors[:, 3] = np.where(tips[:, 2] > -1e-6, 1.0, _BEHIND_OPACITY)
             self._text.text = [ENDS[axis][1] for axis in axes] + [ENDS[axis][0] for axis in axes]
             self._text.pos, self._text.color = center + downwards * (_RADIUS + 14), colors
             ends = np.empty((6, 2))

@@ -83,7 +83,7 @@ _HEADERS = f"""QHeaderView::section {{
     background: {theme.TABLE_HEADER};
 }}"""
 _Trigger = QAbstractItemView.EditTrigger
-_PADDING = 9  # pixels on both sides of a cell
+_CELL_PADDING_PIXELS = 9  # on both sides together
 _LONGEST, _MOST_MEASURED = 10, 500  # characters of a number, and rows, that determine a column's width
 
 
@@ -126,7 +126,7 @@ class CellView(QTableView):
             texts = [column.widest]
             if column.is_number:
                 texts += [row.short_text(column.field, self.cells.unit)[:_LONGEST] for row in rows]
-            self.widths[column.field] = max(map(metrics.horizontalAdvance, texts)) + _PADDING
+            self.widths[column.field] = max(map(metrics.horizontalAdvance, texts)) + _CELL_PADDING_PIXELS
             self.horizontalHeader().resizeSection(number, self.widths[column.field])
         self.verticalHeader().setDefaultSectionSize(metrics.height() + 8)
         self.updateGeometry()

@@ -19,11 +19,11 @@ from napari_gpubio.core.quantity import power_of_ten, quantity_of
 from napari_gpubio.gui.connections import Connection, Connections
 from napari_gpubio.gui.overlays import can_draw
 
-_NAPARIS = "colorbar"  # what napari calls the color bar of an image
+_NAPARI_COLOR_BAR = "colorbar"
 _OWN_EVENTS = ("coloring", "color_by", "legend", "visible", "name")
 _COVERING_EVENTS = ("visible", "opacity", "blending", "colormap")
 _SEEN_THROUGH = ("additive", "minimum", "multiplicative")
-_TITLE_CHARACTERS = 22  # of a line
+_TITLE_LINE_CHARACTERS = 22
 _NEAR = 0.08  # of a limit, as a share of the bar: no other label has room there
 
 
@@ -43,9 +43,9 @@ def color_title(layer: Any) -> str:
 
 def add_color_bar(layer: Any) -> None:
     """Give an image a titled color bar in the place of napari's, shown at once if it is known what its numbers mean."""
-    bar = layer._overlays[_NAPARIS]
+    bar = layer._overlays[_NAPARI_COLOR_BAR]
     if not layer.rgb and not isinstance(bar, TitledColorBarOverlay) and can_draw("color bars", titled_bar_visuals):
-        layer._overlays[_NAPARIS] = TitledColorBarOverlay(visible=bar.visible or bool(_known_title(layer)))
+        layer._overlays[_NAPARI_COLOR_BAR] = TitledColorBarOverlay(visible=bar.visible or bool(_known_title(layer)))
 
 
 def _known_title(layer: Any) -> str:
@@ -216,7 +216,7 @@ def titled_bar_visuals() -> dict[type[Any], type[Any]]:
                 return
             self.node.ticks.ticker.is_log = _is_log(self.layer)
             super()._on_ticks_change()
-            lines = textwrap.wrap(color_title(self.layer), _TITLE_CHARACTERS)
+            lines = textwrap.wrap(color_title(self.layer), _TITLE_LINE_CHARACTERS)
             self._title.text, self._title.font_size = "\n".join(lines), self.overlay.title_size
             self._title.color = self._get_fgcolor()
             width, line = self._title.get_width_height()[0], self._title.get_line_height()

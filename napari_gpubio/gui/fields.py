@@ -46,6 +46,8 @@ class NumberBox(QDoubleSpinBox):
         Shown behind the number.
     arrows
         Whether it has buttons. Without, it is as narrow as its row has room for.
+    **properties
+        Of Qt, such as ``toolTip``.
     """
 
     edited = Signal(float)
@@ -62,8 +64,9 @@ class NumberBox(QDoubleSpinBox):
         step: float = 1.0,
         unit: str = "",
         arrows: bool = False,
+        **properties: Any,
     ) -> None:
-        super().__init__(parent)
+        super().__init__(parent, **properties)
         self._shown_decimals, self._exact = decimals, value
         self.setDecimals(_ALL_DIGITS if decimals else 0)
         self.setRange(low, high)
@@ -160,9 +163,8 @@ class NumberRow(QWidget):
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(3)
-        self.boxes = [CoordinateBox(-1e5, 1e5, 0.0, decimals, self, step=step) for _ in tips]
-        for box, tip in zip(self.boxes, tips, strict=True):
-            box.setToolTip(tip)
+        self.boxes = [CoordinateBox(-1e5, 1e5, 0.0, decimals, self, step=step, toolTip=tip) for tip in tips]
+        for box in self.boxes:
             box.edited.connect(self._on_edited)
             row.addWidget(box, 1)
 
@@ -175,28 +177,29 @@ class NumberRow(QWidget):
         self.edited.emit(tuple(box.value() for box in self.boxes))
 
 
-_LEAST_CHARACTERS = 11  # that are seen of an entry
+_LEAST_ENTRY_CHARACTERS = 11
 
 
 class ElidedComboBox(QComboBox):
     """A list that may be as narrow as some characters; a longer current entry ends with an ellipsis.
 
-    The entries are whole where the list is open. ``entries``: texts by what they stand for, the data of the entries.
+    The entries are whole where the list is open. ``entries``: texts by what they stand for, the data of the entries;
+    or texts that stand for themselves.
     """
 
     def __init__(
         self,
         parent: QWidget | None = None,
         *,
-        characters: int = _LEAST_CHARACTERS,
-        entries: Mapping[Any, str] | None = None,
+        characters: int = _LEAST_ENTRY_CHARACTERS,
+        entries: Mapping[Any, str] | Sequence[str] = (),
         tip: str = "",
     ) -> None:
         super().__init__(parent)
         self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self.setMinimumContentsLength(characters)
         self.setToolTip(tip)
-        for data, text in (entries or {}).items():
+        for data, text in entries.items() if isinstance(entries, Mapping) else zip(entries, entries, strict=True):
             self.addItem(text, data)
 
     def displayed_text(self) -> str:
@@ -234,7 +237,7 @@ class ElidedComboBox(QComboBox):
         return option
 
 
-_STEPS = 1000  # of a slider
+_SLIDER_STEPS = 1000
 _TEXT_MARGIN = 4  # pixels beside the text of a list
 
 
@@ -249,7 +252,7 @@ class SliderRow(QWidget):
         super().__init__(parent)
         self.box, self._ends, self._logarithmic = box, ends, logarithmic
         self.slider = QSlider(Qt.Orientation.Horizontal, self)
-        self.slider.setRange(0, _STEPS)
+        self.slider.setRange(0, _SLIDER_STEPS)
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
         row.addWidget(box, 2)
@@ -265,7 +268,7 @@ class SliderRow(QWidget):
 
     def _on_slider(self, step: int) -> None:
         low, high = (math.log(end) if self._logarithmic else end for end in self._ends)
-        value = low + (high - low) * step / _STEPS
+        value = low + (high - low) * step / _SLIDER_STEPS
         self.box.show_value(float(f"{math.exp(value) if self._logarithmic else value:.4g}"))
         self.changed.emit(self.box.value())
 
@@ -279,4 +282,4 @@ class SliderRow(QWidget):
             low, high, value = math.log(low), math.log(high), math.log(max(value, 1e-300))
         share = (value - low) / (high - low) if high > low else 0.0
         with QSignalBlocker(self.slider):
-            self.slider.setValue(round(_STEPS * min(max(share, 0.0), 1.0)))
+            self.slider.setValue(round(_SLIDER_STEPS * min(max(share, 0.0), 1.0)))

@@ -18,7 +18,7 @@ from napari_gpubio.gui.results import ResultFiles
 
 # by endings of names; they have `what_differs` and `read_layer`
 _READERS = dict.fromkeys((".tif", ".tiff", ".btf", ".tf8", ".lsm", ".stk"), "napari_gpubio.speckle.napari_io")
-_NAPARI = "napari"  # its own reader
+_NAPARI_READER = "napari"
 Remedies = Sequence[tuple[str, Callable[..., Any]]]
 
 
@@ -54,7 +54,7 @@ class ForeignFiles:
     def look_at(self, layer: Any) -> None:
         """Tell of a layer's file what another reader has not shown, as soon as a worker has looked."""
         if (path := foreign_file(layer)) is not None:
-            is_napari = (layer.source.reader_plugin or _NAPARI) == _NAPARI
+            is_napari = (layer.source.reader_plugin or _NAPARI_READER) == _NAPARI_READER
             look = partial(_differences, values=layer.data.size, is_napari=is_napari)
             self._files.read(path, look, partial(self._offer, layer, path))
 

@@ -1,6 +1,10 @@
-"""A form made from a settings dataclass: one row for each `param` field, the advanced ones folded away."""
+"""A form made from a settings dataclass: one row for each `param` field, the advanced ones folded away.
+
+And what other inputs are made of: labels, rows, columns, and buttons.
+"""
 
 import dataclasses
+import html
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -11,6 +15,7 @@ from qtpy.QtWidgets import (
     QButtonGroup,
     QFormLayout,
     QHBoxLayout,
+    QLabel,  # noqa: TID251 - this is the place
     QLayout,
     QPushButton,
     QVBoxLayout,
@@ -22,7 +27,6 @@ from napari_gpubio.core.parameters import ParamInfo, param_info
 from napari_gpubio.core.settings import Settings as Record
 from napari_gpubio.core.settings import alternatives, field_names, hints, kind_of, part_info
 from napari_gpubio.gui import theme
-from napari_gpubio.gui.labels import Label
 from napari_gpubio.gui.param_inputs import param_input
 
 if TYPE_CHECKING:
@@ -205,6 +209,27 @@ def row_label(text: str, tip: str, parent: QWidget) -> "RowLabel":
     return label
 
 
+class Label(QLabel):
+    """A label whose text is shown letter by letter, as it is: names of layers and files may look like markup."""
+
+    def __init__(self, *arguments: Any, **properties: Any) -> None:
+        super().__init__(*arguments, **properties)
+        self.setTextFormat(Qt.TextFormat.PlainText)
+
+
+class RichLabel(QLabel):
+    """A label of markup: names in it go through `html.escape`."""
+
+    def __init__(self, *arguments: Any, **properties: Any) -> None:
+        super().__init__(*arguments, **properties)
+        self.setTextFormat(Qt.TextFormat.RichText)
+
+
+def tip_of(text: str) -> str:
+    """Return a tip that shows a text with names letter by letter; Qt has no plain ones, it guesses."""
+    return f"<p style='white-space: pre-wrap'>{html.escape(text)}</p>" if Qt.mightBeRichText(text) else text
+
+
 class RowLabel(Label):
     """The name of a row: never narrower than its text, nor than ``least_width`` pixels."""
 
@@ -302,8 +327,7 @@ def fill_column(owner: QWidget, *parts: QWidget | QLayout | None, spacing: int =
 
 def text_button(text: str, tip: str, parent: QWidget, act: Callable[[], object] | None = None) -> QPushButton:
     """Return a button that calls a function without arguments."""
-    button = QPushButton(text, parent)
-    button.setToolTip(tip)
+    button = QPushButton(text, parent, toolTip=tip)
     if act is not None:
         button.clicked.connect(lambda *_: act())
     return button

@@ -11,7 +11,7 @@ from qtpy.QtWidgets import QWidget
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.gui.connections import Connection, Connections, Follower
 from napari_gpubio.gui.fields import ElidedComboBox
-from napari_gpubio.gui.labels import tip_of
+from napari_gpubio.gui.forms import tip_of
 
 Box = tuple[slice, ...]  # along the axes of a layer's data
 _PLACE = ("scale", "translate", "rotate", "shear", "affine", "units")

@@ -21,6 +21,7 @@ from napari_gpubio.gui.connections import Connections, single_shot
 from napari_gpubio.gui.crosshair import hide_crosshair, show_crosshair
 from napari_gpubio.gui.docking import CloseGuard, share_place
 from napari_gpubio.gui.linked_layer import LinkedLayer
+from napari_gpubio.gui.picking import is_edited
 from napari_gpubio.gui.views import VIEWS, camera_of, on_steps, show_as_plane, show_slices_at, view_of
 
 if TYPE_CHECKING:
@@ -166,7 +167,7 @@ class SlicePane(QWidget):
     def _on_press(self, model: Any, event: Any) -> Generator[None, None, None]:
         """Take the press for the main viewer's tools (a seed, a source, a marker), and move the crosshair."""
         active = self._linked.get(self._main.layers.selection.active)
-        if event.button != 1 or (active is not None and _is_painting(active.copy)):
+        if event.button != 1 or (active is not None and is_edited(active.copy)):
             return
         camera, main_camera = camera_of(model), camera_of(self._main)
         could_pan, main_could_pan = camera.mouse_pan, main_camera.mouse_pan
@@ -315,10 +316,6 @@ class LinkedViews(QSplitter):
     def _on_main_drawn(self) -> None:
         with_panes = 0.0 if self._is_main_slow else self._panes_s
         self._is_main_slow = time.perf_counter() - self._began - with_panes > _QUICK_S
-
-
-def _is_painting(layer: Any) -> bool:
-    return str(getattr(layer, "mode", "pan_zoom")) not in ("pan_zoom", "transform")
 
 
 def _advanced(tools: list[Any]) -> list[Any]:

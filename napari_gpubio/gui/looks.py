@@ -128,7 +128,8 @@ def display_of(layer: Any) -> tuple[tuple[str, Any], ...]:
     if _has_lines(layer):
         found = {name: value for name, value in options_of(layer).items() if value is not None}
         if layer.color_image is not None:
-            found |= {_IMAGE: layer.color_image.name} | _limits(layer.own_limits)
+            found[_IMAGE], limits = layer.color_image.name, layer.own_limits
+            found |= {} if limits is None else {"contrast_limits": limits}
         if not layer.shown.all():
             found[_SHOWN] = _shown_of(layer)
     else:
@@ -149,10 +150,6 @@ def _plane_of(layer: Any) -> str | None:
 
 def _has_lines(layer: Any) -> bool:
     return hasattr(layer, "color_by_image")
-
-
-def _limits(limits: Any) -> dict[str, Any]:
-    return {} if limits is None else {"contrast_limits": limits}
 
 
 def _shown_of(layer: Any) -> tuple[Any, ...]:
@@ -280,7 +277,7 @@ def pictures_of(shown: Sequence[tuple[Any, Output[Any]]]) -> list[Shown]:
         look = {n: v for n, v in look.items() if n not in unused and v != usual.get(n, _UNKNOWN)}
         if _IMAGE in look and not any(one.name == look[_IMAGE] and _holds(one, layer.color_image) for one in images):
             look[_IMAGE] = _held(layer.color_image)
-        found.append(Shown(output, layer.name, "", "", display=tuple(look.items())))
+        found.append(Shown(output, layer.name, display=tuple(look.items())))
     return found
 
 

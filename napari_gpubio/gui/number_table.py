@@ -20,7 +20,7 @@ from qtpy.QtWidgets import (
 
 from napari_gpubio.core.text import delimited
 from napari_gpubio.gui import theme
-from napari_gpubio.gui.labels import tip_of
+from napari_gpubio.gui.forms import tip_of
 from napari_gpubio.gui.tables import color_chip
 
 

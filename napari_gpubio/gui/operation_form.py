@@ -98,7 +98,7 @@ def _holds(layer: Any, made: Layer) -> bool:
     return is_there and np.array_equal(np.asarray(layer.data), np.asarray(made.data))
 
 
-class InputBox(LayerBox):
+class OperationInputBox(LayerBox):
     """What an input refers to: a layer, or a result that no layer shows any more."""
 
     edited = Signal()
@@ -170,7 +170,7 @@ class OperationForm(QWidget, Follower):
     def __init__(self, viewer: Any, operation: type[Operation], parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._operation = operation
-        self.boxes = {name: InputBox(viewer, info, self) for name, info in input_infos(operation).items()}
+        self.boxes = {name: OperationInputBox(viewer, info, self) for name, info in input_infos(operation).items()}
         self.followers = tuple(self.boxes.values())
         self.settings = ParamForm(_settings_of(operation)(), parent=self)
         self._read: dict[str, Any] = {}  # what inputs were when they were read last

@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from qtpy.QtWidgets import QCheckBox, QWidget
+from qtpy.QtWidgets import QCheckBox
 
 from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.napari_io import KEY, carried
@@ -45,15 +45,14 @@ class OperationPanel(EnginePanel):
         super().__init_subclass__(**more)
         cls.of = of
 
-    def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
-        super().__init__(viewer, run_text="Run", parent=parent)
+    def __init__(self, viewer: Any) -> None:
+        super().__init__(viewer)
         self.form = OperationForm(viewer, self.of, self)
         self.history = History()
         self._made: Operation | None = None  # what the layers show
         self._layers: dict[tuple[str, Any], Any] = {}  # of the results, by their names and what they are of
         self.stale_label = muted_label(self)
-        self.live_box = QCheckBox("live", self)
-        self.live_box.setToolTip("Run again after each edit of these rows")
+        self.live_box = QCheckBox("live", self, toolTip="Run again after each edit of these rows")
         self.undo_button = text_button("Undo", "Back to the settings and result of before", self, self.undo)
         self.redo_button = text_button("Redo", "Forward again", self, self.redo)
         self.inputs.addWidget(self.form)

@@ -20,8 +20,8 @@ from napari_gpubio.core.operations.states import Shown
 from napari_gpubio.core.steps import Step
 from napari_gpubio.core.timing import RunClock
 from napari_gpubio.gui.file_dialogs import save_path
+from napari_gpubio.gui.forms import Label, text_button
 from napari_gpubio.gui.jobs import Job, LatestJob, MakeSteps, Outcome, one_step
-from napari_gpubio.gui.labels import Label
 from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.panel_frame import PanelFrame
 from napari_gpubio.gui.processors import BackgroundWarmup, DevicePicker
@@ -108,8 +108,8 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
     warmed = Signal()  # the CPU backend has been compiled, or could not be
     device_changed = Signal()
 
-    def __init__(self, viewer: Any, *, run_text: str = "Run", parent: QWidget | None = None) -> None:
-        super().__init__(viewer, parent)
+    def __init__(self, viewer: Any, *, run_text: str = "Run") -> None:
+        super().__init__(viewer)
         self._run_text = run_text
         self._job: Job | None = None
         self._pacer = PreviewPacer(self)
@@ -133,9 +133,8 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
         self._device.currentIndexChanged.connect(lambda *_: self.device_changed.emit())
         self.run_button = QPushButton(self._run_text, self)
         self.run_button.clicked.connect(lambda: self.stop() if self.running or self.waiting else self.run())
-        copy = QPushButton("Copy as Python", self)
-        copy.setToolTip("Copy a Python script that does exactly this to the clipboard")
-        copy.clicked.connect(self.copy_script)
+        tip = "Copy a Python script that does exactly this to the clipboard"
+        copy = text_button("Copy as Python", tip, self, self.copy_script)
         for widget, stretch in ((self.run_button, 2), (self._device, 1), (copy, 1)):
             self.buttons.addWidget(widget, stretch)
 

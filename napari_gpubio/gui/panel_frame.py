@@ -10,8 +10,7 @@ from napari_gpubio.core.reading import NOTES
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import Connections, single_shot
 from napari_gpubio.gui.docking import CloseGuard, DockWindow, share_place
-from napari_gpubio.gui.forms import InputColumn, WrappedLabel, muted_label, notes_text, text_button
-from napari_gpubio.gui.labels import tip_of
+from napari_gpubio.gui.forms import InputColumn, WrappedLabel, muted_label, notes_text, text_button, tip_of
 from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.places import Offer, place_offers
 from napari_gpubio.gui.scans import follow_scans
@@ -36,8 +35,8 @@ class PanelFrame(QWidget):
 
     offers = staticmethod(place_offers)
 
-    def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
+    def __init__(self, viewer: Any) -> None:
+        super().__init__()
         self.viewer = viewer
         theme.use(viewer.theme)
         self._theme = viewer.theme  # whose colors it has
@@ -165,9 +164,7 @@ class PanelFrame(QWidget):
         self._message = WrappedLabel("", self)
         self._message.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self._message.hide()
-        self.bar = QProgressBar(self)
-        self.bar.setTextVisible(False)
-        self.bar.setMaximumHeight(6)
+        self.bar = QProgressBar(self, textVisible=False, maximumHeight=6)
         self._status = WrappedLabel("", self)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(6, 6, 6, 6)

@@ -176,10 +176,13 @@ def fiber_under(viewer: Any, event: Any) -> tuple[Streamlines, int] | None:
     return None
 
 
-class FiberTool(QObject):
-    """Turns clicks in a viewer into picked fibers."""
+def is_edited(layer: Any) -> bool:
+    """Whether clicks belong to a layer, because it is being painted or drawn on."""
+    return layer is not None and str(getattr(layer, "mode", "pan_zoom")) not in ("pan_zoom", "transform")
 
-    fiber_clicked = Signal(object, int)  # layer, fiber
+
+class MouseTool(QObject):
+    """Something that follows the presses of a viewer's mouse while it is attached."""
 
     def __init__(self, viewer: Any, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -196,6 +199,16 @@ class FiberTool(QObject):
             self._viewer.mouse_drag_callbacks.remove(self._on_press)
 
     def _on_press(self, viewer: Any, event: Any) -> Generator[None, None, None]:
+        """Napari's drag callback: runs to the first yield on press, on at each move, and past the last on release."""
+        raise NotImplementedError
+
+
+class FiberTool(MouseTool):
+    """Turns clicks in a viewer into picked fibers."""
+
+    fiber_clicked = Signal(object, int)  # layer, fiber
+
+    def _on_press(self, viewer: Any, event: Any) -> Generator[None, None, None]:
         yield
         if event.type != "mouse_move" and (found := fiber_under(viewer, event)) is not None:
             self.fiber_clicked.emit(*found)
@@ -204,7 +217,7 @@ class FiberTool(QObject):
 GRAB_PIXELS = 14.0
 
 
-class MarkerTool(QObject):
+class MarkerTool(MouseTool):
     """Turns mouse events of a viewer into clicks and drags of markers.
 
     A subclass implements `clicked`, `target_of`, and where needed `may_begin` and `may_grab`. Signals carry what
@@ -225,9 +238,9 @@ class MarkerTool(QObject):
         reach: Callable[[], float],
         parent: QObject | None = None,
     ) -> None:
-        super().__init__(parent)
+        super().__init__(viewer, parent)
         self.placing = True
-        self._viewer, self._markers, self._reach = viewer, markers, reach
+        self._markers, self._reach = markers, reach
 
     # -- what a subclass gives ------------------------------------------------------------------------------------
 
@@ -249,19 +262,8 @@ class MarkerTool(QObject):
 
     # -- the mouse ------------------------------------------------------------------------------------------------
 
-    def attach(self) -> None:
-        """Listen to the viewer's mouse."""
-        if self._on_press not in self._viewer.mouse_drag_callbacks:
-            self._viewer.mouse_drag_callbacks.append(self._on_press)
-
-    def detach(self) -> None:
-        """Stop listening to the mouse."""
-        if self._on_press in self._viewer.mouse_drag_callbacks:
-            self._viewer.mouse_drag_callbacks.remove(self._on_press)
-
     def _on_press(self, _viewer: Any, event: Any) -> Generator[None, None, None]:
-        """Napari's drag callback: runs to the first yield on press, on at each move, and past the last on release."""
-        if event.button != 1 or not self.may_begin() or self._is_editing():
+        if event.button != 1 or not self.may_begin() or is_edited(self._viewer.layers.selection.active):
             return
         marker = self._marker_under(event) if self.may_grab(event) else None
         if marker is not None:
@@ -271,11 +273,6 @@ class MarkerTool(QObject):
         if event.type == "mouse_move":
             return  # the view is being moved
         self.clicked(event)
-
-    def _is_editing(self) -> bool:
-        """Whether clicks belong to the active layer, because it is being painted or drawn on."""
-        active = self._viewer.layers.selection.active
-        return active is not None and str(getattr(active, "mode", "pan_zoom")) not in ("pan_zoom", "transform")
 
     def _drag(self, event: Any, marker: int) -> Generator[None, None, None]:
         self.grabbed.emit(marker)

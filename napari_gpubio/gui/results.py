@@ -20,9 +20,8 @@ from napari_gpubio.core.steps import Step
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import Follower
 from napari_gpubio.gui.file_dialogs import open_path, save_path
-from napari_gpubio.gui.forms import text_button
+from napari_gpubio.gui.forms import Label, RichLabel, text_button
 from napari_gpubio.gui.jobs import Job, Outcome
-from napari_gpubio.gui.labels import Label, RichLabel
 from napari_gpubio.gui.number_table import Number, NumberTable
 
 Saving = tuple[str, Callable[[Path], Any]]  # a file's name, and what writes it; see `ResultFiles.write`

@@ -10,7 +10,7 @@ from qtpy.QtWidgets import QFrame, QTableView, QTableWidget, QTableWidgetItem, Q
 
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import connect_all
-from napari_gpubio.gui.labels import Label, tip_of
+from napari_gpubio.gui.forms import Label, tip_of
 from napari_gpubio.gui.number_table import CopyingTable
 from napari_gpubio.gui.tables import aligned, color_chip
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from qtpy.QtWidgets import QCheckBox, QTreeWidget, QTreeWidgetItem, QWidget
+from qtpy.QtWidgets import QCheckBox, QTreeWidget, QTreeWidgetItem
 
 from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.operations.graphs import files_of
@@ -16,8 +16,7 @@ from napari_gpubio.core.operations.sessions import Opened, open_session, save_se
 from napari_gpubio.core.operations.states import Shown, State
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.file_dialogs import open_path, save_path
-from napari_gpubio.gui.forms import muted_label, notes_text, row_of, text_button
-from napari_gpubio.gui.labels import tip_of
+from napari_gpubio.gui.forms import muted_label, notes_text, row_of, text_button, tip_of
 from napari_gpubio.gui.looks import show_layers
 from napari_gpubio.gui.panel import EnginePanel, panels_of
 from napari_gpubio.gui.session_window import show_view, shown_steps, take_layers, view_of
@@ -48,16 +47,16 @@ class SessionPanel(EnginePanel):
         The napari viewer.
     """
 
-    def __init__(self, viewer: "napari.viewer.Viewer", parent: QWidget | None = None) -> None:
-        super().__init__(viewer, run_text="Make results", parent=parent)
+    def __init__(self, viewer: "napari.viewer.Viewer") -> None:
+        super().__init__(viewer, run_text="Make results")
         self._waiting: list[Shown] = []
         self._outside: list[Path] = []  # folders with files that the session names, and may not read
         self._path: Path | None = None
         self._there: set[tuple[str, str]] = set()  # of the session that was opened: what is shown
         self.save_button = text_button("Save session…", "Layers, what made them, and the view, as one file", self)
         self.open_button = text_button("Open session…", "Add the layers of a session to this viewer", self)
-        self.embed_box = QCheckBox("with the files that were opened", self)
-        self.embed_box.setToolTip("Copy the scans and tables into the session, so that it opens on any machine")
+        tip = "Copy the scans and tables into the session, so that it opens on any machine"
+        self.embed_box = QCheckBox("with the files that were opened", self, toolTip=tip)
         self.allow_button = text_button("Allow these folders", "Read the files that lie outside the session", self)
         self.allow_button.hide()
         self.tree = QTreeWidget(self)

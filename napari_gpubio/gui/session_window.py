@@ -1,6 +1,7 @@
 """A viewer as the state of a session, and back: its layers with what made them and how they look, and its view."""
 
 from collections.abc import Callable, Generator, Iterable
+from functools import partial
 from typing import Any, NamedTuple
 
 from napari_gpubio.core.operations.kinds import digest
@@ -39,15 +40,11 @@ def take_layers(viewer: Any) -> tuple[list[Taken], list[Any]]:
         source: Source | Callable[[], Output[Any]] | None = finder_of(layer) if record_of(layer) is None else None
         if source is None and (offers(layer, Volume) or offers(layer, object)):
             source = source_shown(layer)
-        if source is None and _is_of_napari(layer):
+        if source is None and layer.__class__.__module__.startswith("napari."):
             others.append(layer)
         elif source is not None:
             taken.append(Taken(source, layer.name, display_of(layer)))
     return taken, others
-
-
-def _is_of_napari(layer: Any) -> bool:
-    return bool(layer.__class__.__module__.startswith("napari."))
 
 
 def view_of(viewer: Any) -> tuple[tuple[str, Any], ...]:
@@ -65,17 +62,14 @@ def shown_steps(taken: Iterable[Taken], store: Store = STORE) -> Generator[Step,
     found, every = list[Shown](), [*taken]
     for number, (source, name, display) in enumerate(every):
         yield Step(number, len(every), f"looking through {name}")
-        output = source if isinstance(source, Output) else _found(source, store)
+        find = partial(source.output, store) if isinstance(source, LayerSource) else source
+        output = find if isinstance(find, Output) else find()
         kept = store.last_result(output.of)
         if kept is None and isinstance(output.of, Reading):
             kept = "cpu", (yield from run_steps(output.of, device="cpu", store=store))
         device, told = ("", "") if kept is None else (kept[0] or "cpu", digest(output.value_in(kept[1])))
         found.append(Shown(output, name, device, told, display=display))
     return found
-
-
-def _found(source: LayerSource | Callable[[], Output[Any]], store: Store) -> Output[Any]:
-    return source.output(store) if isinstance(source, LayerSource) else source()
 
 
 # -- back into a viewer -----------------------------------------------------------------------------------------------

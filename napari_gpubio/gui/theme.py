@@ -11,7 +11,7 @@ from qtpy.QtWidgets import QLabel, QWidget  # noqa: TID251 - also those of other
 # -- on the window: `theme.ERROR` is the color on the theme in use -----------------------------------------------------
 
 _READABLE = 4.6  # contrast of text with what it lies on; WCAG 2 asks for 4.5
-_STEP = 0.04  # of the share of text that is mixed in
+_TEXT_SHARE_STEP = 0.04
 # What a color begins with, a name in napari's themes or a color; as much of the text's is mixed in as it needs.
 _TEXTS = {
     "ERROR": "error",
@@ -113,7 +113,7 @@ def readable(color: str, text: str, grounds: tuple[str, ...], *, least: float = 
     """Mix as much of a theme's text color into a color as makes it readable on every one of some grounds."""
     share = least
     while share < 1.0 and min(contrast(mixed(color, text, share), ground) for ground in grounds) < _READABLE:
-        share += _STEP
+        share += _TEXT_SHARE_STEP
     return mixed(color, text, min(share, 1.0))
 
 

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from qtpy.QtCore import QObject
-from qtpy.QtWidgets import QFormLayout, QHBoxLayout, QLineEdit, QPushButton, QWidget
+from qtpy.QtWidgets import QFormLayout, QHBoxLayout, QLineEdit, QWidget
 
 from napari_gpubio.gui.connections import Connections, single_shot
 from napari_gpubio.gui.fields import ElidedComboBox
+from napari_gpubio.gui.forms import text_button
 
 VIEWS: dict[str, tuple[str, str, str]] = {
     "neurological": ("towards", "up", "right"),
@@ -58,21 +59,16 @@ class ViewBox(QWidget):
         self._viewer = viewer
         self._chosen: str | None = None  # in this list
         self._before: tuple[Any, ...] = ()  # the orientation that the first choice replaced
-        self._box = ElidedComboBox(self, characters=6)
-        self._box.addItem(_MIRRORED, None)
-        for name in VIEWS:
-            self._box.addItem(name, name)
-        self._box.setToolTip("\n".join(f"{name}: {text}" for name, text in VIEW_HELP.items()))
+        tip = "\n".join(f"{name}: {text}" for name, text in VIEW_HELP.items())
+        entries = {None: _MIRRORED} | {name: name for name in VIEWS}
+        self._box = ElidedComboBox(self, characters=6, entries=entries, tip=tip)
         form = QFormLayout(self)
         form.setContentsMargins(0, 0, 0, 0)
         row = QHBoxLayout()
         row.addWidget(self._box, 1)
         if hasattr(viewer, "window"):
-            self.linked_views = QPushButton(LINKED_VIEWS, self)
-            self.linked_views.setToolTip(
-                f"Axial, coronal, and sagittal slices beside the canvas, or none ({VIEWS_KEY})"
-            )
-            self.linked_views.clicked.connect(lambda: toggle_linked_views(viewer))
+            tip = f"Axial, coronal, and sagittal slices beside the canvas, or none ({VIEWS_KEY})"
+            self.linked_views = text_button(LINKED_VIEWS, tip, self, lambda: toggle_linked_views(viewer))
             row.addWidget(self.linked_views)
         form.addRow("Left–right", row)
         self._box.activated.connect(self._on_chosen)

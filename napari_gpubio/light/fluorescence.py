@@ -37,7 +37,7 @@ Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
 FEWEST_GROUPS = 8
 _ENERGY = ("absorbed", "escaped", "truncated", "roulette", "specular", "missed")
-_ROUNDING = 1e-5  # relative, of coefficients in single precision
+_RELATIVE_ROUNDING = 1e-5  # of coefficients in single precision
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -99,7 +99,7 @@ class Fluorophore:
                 )
             found = np.where(domain.labels > 0, found, np.float32(0))
         whole = domain.absorption()
-        if (excess := found > whole * (1 + _ROUNDING)).any():
+        if (excess := found > whole * (1 + _RELATIVE_ROUNDING)).any():
             place = tuple(np.argwhere(excess)[0])
             raise InvalidInput(
                 f"the fluorophore absorbs {found[place]:g} /mm in a voxel of label {domain.labels[place]} where all "

@@ -309,16 +309,13 @@ def _coefficients(xp: Any, domain: Domain, planes: slice) -> tuple[Any, Any]:
     )
     if domain.is_continuous:
         ranks = xp.asarray(domain.ranks[planes])
-        own = [None if values is None else xp.asarray(values[planes], np.float64) for values in _volumes(domain)]
+        volumes = domain.mua_per_mm, domain.mus_per_mm, domain.g
+        own = [None if values is None else xp.asarray(values[planes], np.float64) for values in volumes]
         absorption = absorption[ranks] if own[0] is None else own[0]
         scattering = scattering[ranks] if own[1] is None else own[1]
         turned = turned[ranks] if own[2] is None else 1.0 - own[2]
     scattering = scattering * turned
     return xp.maximum(absorption, _LEAST_ABSORPTION), xp.maximum(scattering, _LEAST_SCATTERING)
-
-
-def _volumes(domain: Domain) -> tuple[Any, Any, Any]:
-    return domain.mua_per_mm, domain.mus_per_mm, domain.g
 
 
 def _asymptotic_decay(xp: Any, absorption: Any, scattering: Any) -> Any:

@@ -122,24 +122,6 @@ def error_layer(result: LightResult, name: str, **keywords: Any) -> LayerData:
     return _result_layer(result, shown, f"{name} relative standard error (%)".strip(), metadata, keywords)
 
 
-def absorbed_layer(result: LightResult, name: str, *, decades: int = DECADES, **keywords: Any) -> LayerData:
-    """Return the image layer of log10 absorbed energy per volume and launched photon; arguments as `fluence_layer`."""
-    about = {"quantity": "absorbed energy density", "unit": "1/mm³"}
-    return _log_layer(result, result.absorbed_density, name, about, decades, keywords)
-
-
-def exit_layer(result: LightResult, name: str, *, decades: int = DECADES, **keywords: Any) -> LayerData:
-    """Return the image layer of log10 diffuse reflectance: light that left, by area; arguments as `fluence_layer`.
-
-    Raises
-    ------
-    InvalidInput
-        If the run did not keep the map of escaping light.
-    """
-    about = {"quantity": "diffuse reflectance", "unit": "1/mm²"}
-    return _log_layer(result, result.diffuse_reflectance(), name, about, decades, keywords)
-
-
 def result_of(layer: Any) -> LightResult | None:
     """Return the result that a layer carries, or None."""
     value = carried(layer, "result")
@@ -169,17 +151,6 @@ def _domain_of_file(layer: Any) -> Domain | None:
         return None
     layer.metadata[KEY]["domain"] = domain  # the same one each time it is asked for
     return domain
-
-
-def _log_layer(
-    result: LightResult, values: Array, name: str, about: dict[str, Any], decades: int, keywords: dict[str, Any]
-) -> LayerData:
-    """The layer of a logarithm; ``about`` has the quantity and its unit."""
-    shown = log10_of(values)
-    keywords = {"contrast_limits": decade_limits(shown, decades), "colormap": "inferno", **keywords}
-    quantity = Quantity(about["quantity"], about["unit"], "log10", f"light, {result.launched:,} photons")
-    metadata = {**quantity_metadata(quantity), "unit": about["unit"]}
-    return _result_layer(result, shown, log_name(name, about["quantity"], about["unit"]), metadata, keywords)
 
 
 def _result_layer(

@@ -11,7 +11,7 @@ from napari_gpubio.core.errors import InvalidInput
 
 MOST_POINTS = 1 << 20
 _FINE = 1 << 16  # steps of the cosine, from which a density is integrated
-_TOLERANCE = 1e-6  # how far rounded numbers may lie beyond -1 and 1
+_COSINE_TOLERANCE = 1e-6  # for rounded numbers
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -47,7 +47,7 @@ class TabulatedPhaseFunction:
             raise InvalidInput(
                 f"the phase function has a table of shape {values.shape}; give 2 to {MOST_POINTS} cosines in a row"
             )
-        wrong = ~(np.abs(values) <= 1.0 + _TOLERANCE)
+        wrong = ~(np.abs(values) <= 1.0 + _COSINE_TOLERANCE)
         if wrong.any():
             place = int(wrong.argmax())
             raise InvalidInput(

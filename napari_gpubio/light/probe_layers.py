@@ -27,7 +27,7 @@ from napari_gpubio.light.trajectory import Trajectories
 
 Paths = str | Sequence[str]
 _COLORS = {"source": "#e69f00", "detector": "#56b4e9", "landmark": "#ffffff"}
-_SIZE = 0.03  # of a marker, as a share of the probe's extent
+_MARKER_SHARE = 0.03  # of the probe's extent
 _SMALLEST_MM = 1e-3
 
 
@@ -94,7 +94,7 @@ def probe_layer(probe: Optodes, name: str) -> LayerData:
     kinds += ["landmark"] * len(probe.landmarks_mm)
     places = [*probe.source_positions_mm, *probe.detector_positions_mm, *map(np.array, probe.landmarks_mm.values())]
     points = np.array(places, np.float64).reshape(-1, 3)[:, ::-1]
-    size = max(_SIZE * float(np.ptp(points, axis=0).max(initial=0.0)), _SMALLEST_MM)
+    size = max(_MARKER_SHARE * float(np.ptp(points, axis=0).max(initial=0.0)), _SMALLEST_MM)
     features = {"name": [*probe.sources, *probe.detectors, *probe.landmarks_mm], "kind": kinds}
     text = {"string": "{name}", "size": 9, "color": "white", "anchor": "upper_left"}
     keywords = {

@@ -159,12 +159,6 @@ class LightResult(SimulationResult):
         """Fluence of a source that gave this energy (power times exposure), J/cm^2."""
         return self.fluence * np.float32(100.0 * _positive("the source's energy", energy_j, "J"))
 
-    def volume_above_mm3(self, values: Array, threshold: float) -> dict[int, float]:
-        """Volume of each label in which ``values`` (a fluence in any unit) reaches a threshold, mm^3."""
-        labels = self.domain.labels[np.asarray(values) >= threshold]
-        counts = np.bincount(labels.ravel(), minlength=65536)
-        return {label: float(counts[label]) * self.domain.voxel_volume_mm3 for label in self.domain.labels_present}
-
 
 def exposed_area_mm2(domain: Domain, outside: npt.NDArray[np.bool_] | None = None) -> npt.NDArray[np.float32]:
     """Area of each tissue voxel's faces that meet the outside or the edge of the grid, mm^2, shape (X, Y, Z).

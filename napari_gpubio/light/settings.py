@@ -53,13 +53,10 @@ class LightSettings(Settings):
         True, "Specular loss", "Reflect part of the light where it enters from outside; needs refraction."
     )
     roulette_threshold: float = param(
-        1e-4,
-        "Roulette below",
+        1e-4, "Roulette below",
         "Packets of less weight play Russian roulette (survive with chance 1/10, ten times heavier); 0 = never.",
-        minimum=0.0,
-        maximum=1.0,
-        advanced=True,
-    )
+        minimum=0.0, maximum=1.0, advanced=True,
+    )  # fmt: skip
     batches: int = param(
         16, "Batches", "Groups of photons whose spread gives the standard errors.", minimum=2, maximum=256,
         advanced=True,

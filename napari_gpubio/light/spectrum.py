@@ -30,7 +30,7 @@ from napari_gpubio.light.statistics import separation_mm
 
 Floats = npt.NDArray[np.float64]
 LEAST_EFFECTIVE = 100.0  # photons; with fewer the standard error itself is not known well
-_ALIKE = 1e-6  # relative
+_ALIKE_RELATIVE = 1e-6
 _PHOTONS_AT_ONCE = 1 << 14
 
 
@@ -264,7 +264,7 @@ def _change(result: LightResult, media: Sequence[Medium], *, keep_scattering: bo
     known = {"g": domain.g is None and domain.phase_function is None, "n": domain.n is None}  # by label
     for name in (name for name, is_by_label in known.items() if is_by_label):
         for a, b in zip(old, new, strict=True):
-            if not math.isclose(getattr(a, name), getattr(b, name), rel_tol=_ALIKE, abs_tol=_ALIKE):
+            if not math.isclose(getattr(a, name), getattr(b, name), rel_tol=_ALIKE_RELATIVE, abs_tol=_ALIKE_RELATIVE):
                 raise InvalidInput(
                     f"label {a.label} has {name} = {getattr(b, name):g}{where} and {getattr(a, name):g} in the run, "
                     "which sends photons along other paths; run again, or take the run's by keep_scattering=True"
@@ -277,7 +277,7 @@ def _change(result: LightResult, media: Sequence[Medium], *, keep_scattering: bo
 def _scattering(old: list[Medium], new: list[Medium], where: str, *, is_by_voxel: bool) -> tuple[Floats, float]:
     """Differences of mu_s, and the logarithm of the one factor."""
     before, after = (np.array([medium.mus_per_mm for medium in media]) for media in (old, new))
-    if np.allclose(after, before, rtol=_ALIKE, atol=0):
+    if np.allclose(after, before, rtol=_ALIKE_RELATIVE, atol=0):
         return np.zeros(len(old)), 0.0
     scatters = before > 0
     ratios = np.divide(after, before, out=np.ones(len(old)), where=scatters)
@@ -285,7 +285,7 @@ def _scattering(old: list[Medium], new: list[Medium], where: str, *, is_by_voxel
         is_by_voxel
         or after[~scatters].any()
         or not ratios.min() > 0
-        or np.ptp(ratios[scatters]) > _ALIKE * ratios.max()
+        or np.ptp(ratios[scatters]) > _ALIKE_RELATIVE * ratios.max()
     ):
         listed = ", ".join(f"{a.label}: {a.mus_per_mm:g} to {b.mus_per_mm:g}" for a, b in zip(old, new, strict=True))
         raise InvalidInput(
@@ -399,7 +399,7 @@ def _warnings(
             )
     old = {label: result.domain.medium(label) for label in result.detected.labels}
     for wavelength, media in media_by_wavelength.items():
-        lower = [m for m in media if m.label in old and m.mua_per_mm < (1 - _ALIKE) * old[m.label].mua_per_mm]
+        lower = [m for m in media if m.label in old and m.mua_per_mm < (1 - _ALIKE_RELATIVE) * old[m.label].mua_per_mm]
         if lower:
             label, had = lower[0].label, old[lower[0].label].mua_per_mm
             yield (
@@ -407,7 +407,7 @@ def _warnings(
                 f"at {wavelength:g} nm), so few photons stand for long paths. Run with the media of spectrum_media."
             )
             break
-    if keep_scattering and (most := _most_scattering(old, media_by_wavelength)) > _ALIKE:
+    if keep_scattering and (most := _most_scattering(old, media_by_wavelength)) > _ALIKE_RELATIVE:
         yield (
             f"Scattering is that of the run at every wavelength, although mu_s' differs from it by up to {most:.0%}; "
             "run wavelengths apart from each other where that matters."

@@ -53,7 +53,7 @@ EXPOSURES_MS = np.array([0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 2.0, 3.0, 5.0, 7.5
 _WINDOW, _CUTOFF, _SIZE, _LEVEL = 7, 0.35, 160, 4000.0
 _T = 10.0  # ms
 LOW_LIGHT = ((15.0, 6.0, 5), (5.0, 2.0, 7), (2.5, 1.5, 7))  # electrons and read noise of a pixel, window
-_EXPOSED = 16  # times that the same light is recorded
+_EXPOSURES_OF_SAME_LIGHT = 16
 _MESI_BETA = 0.25
 FRAME_SHAPE = (1040, 1392)
 STACK = 24
@@ -246,7 +246,7 @@ def _low_light(device: Device) -> list[Finding]:
     rng, found = np.random.default_rng(9), []
     for electrons, read, window in LOW_LIGHT:
         camera = Camera(mean_adu=electrons, electrons_per_adu=1.0, read_noise_electrons=read)
-        frames = np.concatenate([camera.expose(light, rng) for _ in range(_EXPOSED)])
+        frames = np.concatenate([camera.expose(light, rng) for _ in range(_EXPOSURES_OF_SAME_LIGHT)])
         noise = NoiseModel(dark_adu=camera.dark_adu, gain=1.0, read_noise_adu=read, quantization=True)
         settings = ContrastSettings(mode=Spatial(window=window), index=FlowIndex(exposure_ms=_T))
         exact, measured = (

@@ -30,11 +30,6 @@ NAMES = {
 }
 
 
-def count_bits(mask: npt.NDArray[np.uint8]) -> dict[str, int]:
-    """Count the pixels with each bit, by name."""
-    return {name: int(np.count_nonzero(mask & bit)) for bit, name in NAMES.items()}
-
-
 def is_valid(mask: npt.NDArray[np.uint8], skip: int = ALL) -> npt.NDArray[Any]:
     """Return where none of the bits in ``skip`` is set."""
     return np.asarray((mask & np.uint8(skip)) == 0)

@@ -215,15 +215,6 @@ def _twice(size: tuple[int, ...]) -> npt.NDArray[np.float32]:
     return twice
 
 
-def find_shift(frame: npt.ArrayLike, reference: npt.ArrayLike) -> tuple[int, int]:
-    """Return the shift in whole pixels (rows, columns) that aligns a frame with the reference.
-
-    It is (0, 0) if they share no detail. See `ShiftFinder`, which distinguishes these cases, and saves work where
-    many frames have the same reference.
-    """
-    return ShiftFinder(reference).find(frame) or (0, 0)
-
-
 def shift_frame(frame: Array, shift: tuple[int, int]) -> Array:
     """Return a frame shifted by whole pixels; what comes in from outside is 0, see `Registered.clear_outside`."""
     moved = np.zeros_like(frame)

@@ -11,7 +11,7 @@ from napari_gpubio.core.operations.kinds import MadeOf, register_kind
 from napari_gpubio.speckle.io import TIFF_SUFFIXES, write_beats_csv, write_curves_csv, write_maps, write_pulsatility_csv
 from napari_gpubio.speckle.mesi.files import UNITS, files_beside, write_fit, write_fits
 from napari_gpubio.speckle.mesi.result import MesiResult
-from napari_gpubio.speckle.pulsatility import Pulsatility
+from napari_gpubio.speckle.pulsatility import RegionPulsatility
 from napari_gpubio.speckle.regions import RegionCurve
 
 _CSV = (".csv",)
@@ -68,7 +68,7 @@ class PulseTable(MadeOf, main="curves"):
     """The beat of flow in regions, and the time courses that it was found in."""
 
     curves: CurveTable
-    pulses: tuple[Pulsatility, ...]
+    pulses: tuple[RegionPulsatility, ...]
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from napari_gpubio.core.settings import plain_fields
 from napari_gpubio.core.steps import Step, driven
 from napari_gpubio.core.timing import RunClock
 from napari_gpubio.speckle.kernels.contrast.memory import memory_of_maps
-from napari_gpubio.speckle.kernels.contrast.problem import Maps, Problem, Recipe, make_problem
+from napari_gpubio.speckle.kernels.contrast.problem import ContrastRecipe, Maps, Problem, make_problem
 from napari_gpubio.speckle.model import (
     ContrastMaps,
     FrameStack,
@@ -40,7 +40,7 @@ from napari_gpubio.speckle.stored import part_of
 
 Array = npt.NDArray[Any]
 _MOST_NAMED = 6  # black frames
-_MOST_SATURATED = 0.001  # of samples that pass without a note
+_MOST_SATURATED_SHARE = 0.001  # without a note
 _FULL_SCALES = {float((2**bits - 1) << shift) for bits in (8, 10, 12, 14, 16) for shift in {0, 16 - bits}} - {255 << 8}
 _MESSAGE = "speckle contrast"
 
@@ -153,7 +153,7 @@ def needed_memory(
     """
     settings, stack, chosen = settings or ContrastSettings(), FrameStack(frames), choose_device(device)
     baseline = 1.0 if isinstance(settings.index, RelativeFlow) else None
-    recipe = Recipe(
+    recipe = ContrastRecipe(
         settings=settings, noise=noise or NoiseModel(), shape=stack.shape, dtype=stack.dtype, baseline=baseline
     )
     return memory_of_maps(recipe, settings.count(stack.count), stack.window_bytes, chosen, keeps=keeps)
@@ -232,7 +232,7 @@ def _newest(problem: Problem) -> ContrastMaps:
     return _made(problem.recipe, *problem.maps.one(int(np.flatnonzero(problem.reached)[-1])))
 
 
-def _made(recipe: Recipe, signed: Array, index: Array | None, mask: Array | None, **more: Any) -> ContrastMaps:
+def _made(recipe: ContrastRecipe, signed: Array, index: Array | None, mask: Array | None, **more: Any) -> ContrastMaps:
     """Return maps as the kernels fill them."""
     return ContrastMaps(
         signed=signed, index=index, mask=mask, settings=recipe.settings, noise_subtracted=recipe.noise.has_noise, **more
@@ -271,7 +271,7 @@ def _notes(problem: Problem) -> tuple[str, ...]:
     if problem.recipe.is_real and s.has_mask and not s.mask.saturation:
         notes.append("floating-point frames have no known saturation level; give it to mark saturated pixels")
     top, share = stack.largest
-    if share > _MOST_SATURATED and (top in _FULL_SCALES or 0 < s.mask.saturation <= top):
+    if share > _MOST_SATURATED_SHARE and (top in _FULL_SCALES or 0 < s.mask.saturation <= top):
         advice = "" if 0 < problem.recipe.saturated <= top else f"; give saturation={top:.0f} to mark them"
         notes.append(f"{100 * share:.2g} % of samples are saturated ({top:.0f}), so contrast is too low there{advice}")
     if (black := sorted(stack.black)) and stack.count > 1:
@@ -329,7 +329,7 @@ class ContrastStream:
     ) -> None:
         rows, width = shape
         self._given = np.dtype(dtype)
-        self._recipe = Recipe(
+        self._recipe = ContrastRecipe(
             settings=settings,
             noise=noise or NoiseModel(),
             shape=(int(rows), int(width)),

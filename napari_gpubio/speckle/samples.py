@@ -96,14 +96,14 @@ class SpeckleField:
         return np.asarray(fft.ifft2(spectrum, norm="ortho", overwrite_x=True))
 
 
-def window_share(window: int, cutoff: float, shape: tuple[int, int] = (256, 256)) -> float:
+def window_share(window: int, cutoff: float) -> float:
     """Return the share of K² that remains in a square window, whose pixels are correlated.
 
     It is 1 minus the mean squared correlation of the field over all pairs of different pixels of the window.
     """
     from scipy import fft
 
-    field = SpeckleField(shape, cutoff, np.random.default_rng(0))
+    field = SpeckleField((256, 256), cutoff, np.random.default_rng(0))
     correlation = np.abs(fft.ifft2(field.pupil.astype(np.float64))) ** 2
     correlation /= correlation[0, 0]
     lags = np.arange(1 - window, window)
@@ -184,43 +184,6 @@ def _exposure(field: SpeckleField, x: Array, steps: int, amplitude: np.float32, 
         whole = moving if rest is None else amplitude * moving + rest
         total += whole.real**2 + whole.imag**2
     return total / np.float32(steps)
-
-
-def speckle_sequence(
-    size: int, correlations: npt.ArrayLike, *, pixels_per_speckle: float = 2.0, seed: int = 0
-) -> npt.NDArray[np.float32]:
-    """Simulate frames with a given correlation to the first one, by a Gaussian copula (Duncan and Kirkpatrick 2008).
-
-    Parameters
-    ----------
-    size
-        Edge of a frame, pixels.
-    correlations
-        Correlation of the Gaussian variables of each frame with those of the first; that of the fields is lower.
-    pixels_per_speckle
-        Size of a speckle.
-    seed
-        Seed of the random numbers.
-
-    Returns
-    -------
-    Intensities of mean about 1, shape (frames, size, size).
-    """
-    from scipy import fft, special
-
-    r = np.asarray(correlations, np.float64)
-    if r.ndim != 1 or not (np.abs(r) <= 1).all():
-        raise InvalidInput(f"the correlations are {correlations!r}; give numbers from -1 to 1, one for each frame")
-    pupil = int(size / pixels_per_speckle)
-    first, second = np.random.default_rng(seed).standard_normal((2, pupil, pupil))
-    axis = np.arange(pupil) - (pupil - 1) / 2
-    disc = axis[:, None] ** 2 + axis[None, :] ** 2 <= (pupil / 2) ** 2
-    frames = np.empty((len(r), size, size), np.float32)
-    for n, correlation in enumerate(r):
-        phases = 2.0 * np.pi * special.ndtr(correlation * first + np.sqrt(1.0 - correlation**2) * second)
-        light = np.abs(fft.fft2(disc * np.exp(1j * phases), s=(size, size))) ** 2
-        frames[n] = light / disc.sum()
-    return frames
 
 
 class Flow(NamedTuple):

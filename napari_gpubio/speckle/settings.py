@@ -24,13 +24,11 @@ NONFINITE = ("inf", "nan", "clip")
 class _OverPixels(Settings):
     window: int = param(5, "Window", "Edge of the square, an odd number.", unit="pixels", minimum=3, maximum=31, step=2)
     edges: str = param(
-        "valid",
-        "Edges",
+        "valid", "Edges",
         "Windows that extend beyond the border: no value (valid), mirrored frame (reflect), only the pixels that are "
         "there (shrink), or zeros beyond the border.",
-        choices=EDGES,
-        advanced=True,
-    )
+        choices=EDGES, advanced=True,
+    )  # fmt: skip
 
     def check(self) -> None:
         """Raise InvalidInput if the square has no middle."""
@@ -42,11 +40,9 @@ class _OverPixels(Settings):
 class _OverFrames(Settings):
     frames: int = param(25, "Frames", "Of a window.", minimum=2, maximum=10_000)
     blocks: bool = param(
-        False,
-        "Blocks",
-        "One map per block of frames, instead of one per frame from the first full window on.",
+        False, "Blocks", "One map per block of frames, instead of one per frame from the first full window on.",
         advanced=True,
-    )
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,12 +88,9 @@ class Squared(Settings):
 @dataclass(frozen=True, kw_only=True)
 class _Infinite(Settings):
     nonfinite: str = param(
-        "inf",
-        "Constant windows",
-        "Value of an index where K is 0: infinite, NaN, or the largest float32 (clip).",
-        choices=NONFINITE,
-        advanced=True,
-    )
+        "inf", "Constant windows", "Value of an index where K is 0: infinite, NaN, or the largest float32 (clip).",
+        choices=NONFINITE, advanced=True,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,14 +118,9 @@ class InverseCorrelationTime(_Exposed):
 
     kind: ClassVar[str] = "ict"
     beta: float = param(
-        1.0,
-        "β",
-        "K² of a scatterer at rest (polarization, speckle size).",
-        above=0.0,
-        maximum=1.0,
-        step=0.05,
-        advanced=True,
-    )
+        1.0, "β", "K² of a scatterer at rest (polarization, speckle size).",
+        above=0.0, maximum=1.0, step=0.05, advanced=True,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,24 +149,15 @@ class Validity(Settings):
     """Mark where contrast does not mean flow: edges, saturation, low light."""
 
     saturation: int = param(
-        0,
-        "Saturation",
+        0, "Saturation",
         "Level from which a pixel counts as saturated, before the dark level is subtracted: 4095 of a 12-bit camera; "
         "0 = the largest value of the data type; none for floating-point frames.",
-        unit="ADU",
-        minimum=0,
-        maximum=65535,
-        advanced=True,
-    )
+        unit="ADU", minimum=0, maximum=65535, advanced=True,
+    )  # fmt: skip
     low_signal: float = param(
-        0.0,
-        "Low signal",
-        "Windows with a mean below this, dark level subtracted, are marked; 0 = never.",
-        unit="ADU",
-        minimum=0.0,
-        maximum=65535.0,
-        advanced=True,
-    )
+        0.0, "Low signal", "Windows with a mean below this, dark level subtracted, are marked; 0 = never.",
+        unit="ADU", minimum=0.0, maximum=65535.0, advanced=True,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,11 +180,9 @@ class WindowSettings(Settings):
         "Mode", "Window: a square of pixels of one frame, the frames at one pixel, or both.", default=Spatial()
     )
     mask: Mask = part(
-        "Validity mask",
-        "Also mark where contrast does not mean flow: edges, saturation, low light.",
-        default=Validity(),
-        advanced=True,
-    )
+        "Validity mask", "Also mark where contrast does not mean flow: edges, saturation, low light.",
+        default=Validity(), advanced=True,
+    )  # fmt: skip
 
     @property
     def width(self) -> int:
@@ -270,7 +247,7 @@ class ContrastSettings(WindowSettings):
 # -- noise ------------------------------------------------------------------------------------------------------------
 
 Array = npt.NDArray[Any]
-DARK_STEPS = 16  # of an ADU
+DARK_STEPS_PER_ADU = 16
 _QUANTISATION = 1.0 / 12.0  # ADU², of rounding to integers
 
 
@@ -292,21 +269,13 @@ class NoiseModel(Settings):
         step=0.01,
     )  # fmt: skip
     read_noise_adu: float = param(
-        0.0,
-        "Read noise",
-        "Standard deviation in the dark.",
-        unit="ADU",
-        minimum=0.0,
-        maximum=1e4,
-        step=0.1,
-        advanced=True,
-    )
+        0.0, "Read noise", "Standard deviation in the dark.",
+        unit="ADU", minimum=0.0, maximum=1e4, step=0.1, advanced=True,
+    )  # fmt: skip
     quantization: bool = param(
-        False,
-        "Quantisation",
-        "Subtract the 1/12 ADU² of rounding; a variance measured in the dark has it already.",
+        False, "Quantisation", "Subtract the 1/12 ADU² of rounding; a variance measured in the dark has it already.",
         advanced=True,
-    )
+    )  # fmt: skip
 
     @property
     def has_dark(self) -> bool:

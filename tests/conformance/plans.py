@@ -187,7 +187,7 @@ def _(folder):
     *words, structures = files_of_shell(folder, "1.2.3")
     edited(structures, lambda dataset: setattr(dataset.StructureSetROISequence[0], "ROIName", "\x1b[2JPTV\r\n1"))
     _, line = printed(*words, structures).splitlines()
-    assert line.startswith(r"\x1b[2JPTV\x0d\x0a1 ")
+    assert line.startswith(r"\x1b[2JPTV  1 ")
 
 
 TWO = (TARGET, {**TARGET, "DoseReferenceDescription": "nodes", "TargetPrescriptionDose": "40"})

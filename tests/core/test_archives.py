@@ -58,7 +58,7 @@ def test_headers_that_lie_are_refused_by_name(tmp_path, header):
 
 
 def test_an_archive_that_grows_too_much_is_refused_before_it_does(tmp_path, monkeypatch):
-    monkeypatch.setattr("napari_gpubio.core.volumes._ALWAYS_UNPACKED", 0)
+    monkeypatch.setattr("napari_gpubio.core.volumes._ALWAYS_UNPACKED_BYTES", 0)
     zeros = npy(np.zeros(16 * 2**20, np.uint8))
     path = written(tmp_path / "a.npz", zipfile.ZIP_BZIP2, volume=zeros)
     with pytest.raises(InvalidInput, match=r"^a\.npz has \d+ bytes and unpacks to \d+, over 1100 times"):

@@ -58,7 +58,6 @@ def test_a_quantity_survives_plain_data() -> None:
     quantity = Quantity("fluence rate", "mW/mm2", "log10", "head, 1e6 photons")
     assert Quantity.from_data(quantity.to_data()) == quantity
     assert quantity.text == "log10 fluence rate (mW/mm²)"
-    assert quantity.is_light_dose
     assert quantity.is_log
 
 

@@ -144,7 +144,7 @@ def test_doses_and_labels_to_nifti_and_back(tmp_path):
     dose = Dose(values=rng.random((8, 9, 10)).astype(np.float32), affine=affine, unit="J/cm2")
     labels = LabelStructures(labels=rng.integers(0, 3, (8, 9, 10)), affine=affine, structures={1: "a", 2: "b"})
     nifti.write_dose(tmp_path / "dose.nii.gz", dose)
-    nifti.write_labels(tmp_path / "labels.nii.gz", labels)
+    write_volume(tmp_path / "labels.nii.gz", labels.labels, labels.affine)
     read = nifti.read_dose(tmp_path / "dose.nii.gz")
     assert (read.unit, read.name) == ("J/cm²", "dose.nii.gz")
     np.testing.assert_array_equal(read.values, dose.values)

@@ -3,7 +3,7 @@
 import numpy as np
 from qtpy.QtCore import Qt
 
-from napari_gpubio.gui.labels import Label, RichLabel, tip_of
+from napari_gpubio.gui.forms import Label, RichLabel, tip_of
 from napari_gpubio.gui.plots import ThemedPlot
 from napari_gpubio.light.gui.plots_axes import LogPlot
 

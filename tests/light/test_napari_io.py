@@ -13,10 +13,8 @@ from napari_gpubio.core.space import apply_affine
 from napari_gpubio.light.estimates import fluence_units
 from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.napari_io import (
-    absorbed_layer,
     domain_of,
     error_layer,
-    exit_layer,
     fluence_layer,
     labels_layer,
     result_of,
@@ -57,7 +55,7 @@ def shown_near(layer, value, volume=None):
 
 def layers_of(result):
     """The labels, the gates and the images of a result."""
-    images = {make: built(make(result, "head")) for make in (fluence_layer, absorbed_layer, exit_layer, error_layer)}
+    images = {make: built(make(result, "head")) for make in (fluence_layer, error_layer)}
     return built(labels_layer(result.domain, "head")), built(fluence_layer(result, "head", gates=True)), images
 
 
@@ -73,8 +71,7 @@ def test_each_voxel_is_shown_where_it_is(affine):
     for voxel in SOME_VOXELS:
         place, fluence = apply_affine(affine, voxel)[::-1], np.log10(FLUENCE[voxel])
         np.testing.assert_allclose(shown_at(labels, LABELS[voxel]), place, atol=1e-5)
-        for image, value in ((images[fluence_layer], fluence), (images[absorbed_layer], fluence + np.log10(0.02))):
-            np.testing.assert_allclose(shown_near(image, value), place, atol=1e-5)
+        np.testing.assert_allclose(shown_near(images[fluence_layer], fluence), place, atol=1e-5)
         np.testing.assert_allclose(shown_near(gates, fluence + np.log10(0.25), volume=1), place, atol=1e-5)
 
 
@@ -157,17 +154,13 @@ def test_the_error_is_shown_in_per_cent():
 
 def test_absorbed_energy_and_reflectance():
     result = result_on()
-    absorbed = built(absorbed_layer(result, "head"))
-    assert absorbed.name == "head absorbed energy density, log10 1/mm³"
-    np.testing.assert_allclose(10.0 ** volume_of(absorbed), 0.02 * FLUENCE, rtol=1e-5)
-    left = built(exit_layer(result, "head"))
-    assert left.name == "head diffuse reflectance, log10 1/mm²"
-    shown = 10.0 ** volume_of(left)  # voxels are 1 x 2 x 5 mm
-    assert shown[0, 0, 0] == pytest.approx(0.5 * FLUENCE[0, 0, 0] / (2 * 5 + 1 * 5 + 1 * 2), rel=1e-5)
-    assert shown[2, 3, 0] == pytest.approx(0.5 * FLUENCE[2, 3, 0] / (1 * 2), rel=1e-5)
-    assert np.isnan(shown[2, 3, 3])  # inside
+    np.testing.assert_allclose(result.absorbed_density, 0.02 * FLUENCE, rtol=1e-5)
+    left = result.diffuse_reflectance()  # voxels are 1 x 2 x 5 mm
+    assert left[0, 0, 0] == pytest.approx(0.5 * FLUENCE[0, 0, 0] / (2 * 5 + 1 * 5 + 1 * 2), rel=1e-5)
+    assert left[2, 3, 0] == pytest.approx(0.5 * FLUENCE[2, 3, 0] / (1 * 2), rel=1e-5)
+    assert left[2, 3, 3] == 0  # inside
     with pytest.raises(InvalidInput, match="exit_map=True"):
-        exit_layer(result_on(escaped_weight=None), "head")
+        result_on(escaped_weight=None).diffuse_reflectance()
 
 
 # -- what they carry --------------------------------------------------------------------------------------------------
@@ -175,7 +168,7 @@ def test_absorbed_energy_and_reflectance():
 
 def test_a_layer_gives_back_its_result_and_domain():
     result = result_on()
-    for make in (fluence_layer, error_layer, absorbed_layer, exit_layer):
+    for make in (fluence_layer, error_layer):
         layer = built(make(result, "head", visible=False))
         assert result_of(layer) is result
         assert domain_of(layer) is result.domain

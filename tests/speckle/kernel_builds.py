@@ -3,7 +3,7 @@
 import numpy as np
 
 from napari_gpubio.speckle import NoiseModel
-from napari_gpubio.speckle.kernels.contrast.problem import Recipe
+from napari_gpubio.speckle.kernels.contrast.problem import ContrastRecipe
 from tests.speckle.choices import settings_with
 
 DARK = NoiseModel(dark_adu=100.0, gain=0.5, read_noise_adu=2.0)
@@ -33,6 +33,6 @@ def recipes_of(name):
     for width in (64, 63) if name != "direct" else (64,):
         for dtype, options, noise in builds if width == 64 else builds[1:2]:
             settings = settings_with(mode=mode, **options)
-            yield Recipe(
+            yield ContrastRecipe(
                 settings=settings, noise=noise or NoiseModel(), shape=(64, width), dtype=np.dtype(dtype), baseline=0.1
             )

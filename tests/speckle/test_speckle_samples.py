@@ -14,7 +14,6 @@ from napari_gpubio.speckle.samples import (
     Camera,
     SpeckleField,
     flow_frames,
-    speckle_sequence,
     steps_for,
     tube_map,
     window_share,
@@ -90,17 +89,6 @@ def test_a_camera_counts():
     assert Camera(top_adu=255).expose(9 * even, rng).max() == 255
 
 
-@pytest.mark.parametrize(("r", "correlation"), [(0.99, 0.9305), (0.9, 0.5061), (0.7, 0.1471)])
-def test_a_copula_sequence_has_the_published_correlation(r, correlation):
-    found = []
-    for seed in range(10):
-        first, second = speckle_sequence(128, [1.0, r], seed=seed).reshape(2, -1)
-        found.append(np.corrcoef(first, second)[0, 1])
-    error = np.std(found, ddof=1) / math.sqrt(10)
-    assert abs(np.mean(found) - correlation) < 4 * error
-    assert first.mean() == pytest.approx(1.0, rel=0.1)
-
-
 def test_phantoms_that_cannot_be():
     with pytest.raises(InvalidInput, match="take 400 steps"):
         flow_frames(np.full((8, 8), 100.0), steps=50)
@@ -108,8 +96,6 @@ def test_phantoms_that_cannot_be():
         flow_frames(np.zeros((8, 8)))
     with pytest.raises(InvalidInput, match=r"cutoff is 0\.7"):
         flow_frames(np.ones((8, 8)), cutoff=0.7)
-    with pytest.raises(InvalidInput, match="from -1 to 1"):
-        speckle_sequence(16, [2.0])
 
 
 @pytest.fixture(scope="module")

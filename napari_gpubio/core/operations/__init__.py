@@ -8,7 +8,7 @@ and whether a picture is what a panel says. Here is what these share; the operat
 from napari_gpubio.core.files import file_checksum
 from napari_gpubio.core.operations.arrays import array_checksum
 from napari_gpubio.core.operations.files import from_graph, graph, read_record, schema, write_record
-from napari_gpubio.core.operations.graphs import ancestry, difference, files_of, substituted
+from napari_gpubio.core.operations.graphs import ancestry, difference, files_of
 from napari_gpubio.core.operations.kinds import Conversion, Kind, digest, register_conversion, register_kind
 from napari_gpubio.core.operations.records import File, Held, Operation, Output, Ref, Told, file, given, verbs
 from napari_gpubio.core.operations.runs import run, run_steps, save
@@ -61,7 +61,6 @@ __all__ = [
     "script",
     "show",
     "stale",
-    "substituted",
     "verbs",
     "write_record",
 ]

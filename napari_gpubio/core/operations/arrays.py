@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[Any]
-DIGITS = 32  # of a checksum
+CHECKSUM_DIGITS = 32
 _BLOCK = 64 << 20  # bytes that are read at once of an array that is not in memory
 
 
@@ -21,7 +21,7 @@ def array_checksum(array: Any) -> str:
     digest = hashlib.sha256(f"{np.dtype(array.dtype).str}{tuple(array.shape)}{order}".encode())
     for block in content:
         digest.update(block)
-    return digest.hexdigest()[:DIGITS]
+    return digest.hexdigest()[:CHECKSUM_DIGITS]
 
 
 def write_array(stream: IO[bytes], array: Any) -> None:

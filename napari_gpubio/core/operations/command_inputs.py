@@ -3,7 +3,7 @@
 import dataclasses
 import glob
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -118,7 +118,7 @@ class InputReader:
                 f"makes {words_of(info.kind)}"
             )
         asked = ways if is_first or not plain else plain
-        told = {name: value for name, value in self._options.items() if _has(asked, name)}
+        told = {name: value for name, value in self._options.items() if any(name in way.fields() for way in asked)}
         fitting = [way for way in ways if told.keys() <= way.fields().keys()]
         if not fitting:
             flags = " and ".join(map(flag_of, told))
@@ -135,8 +135,3 @@ class InputReader:
         flags = ", ".join(flag_of(name) for name in sorted(self._unused))
         why = f"{self._records[0]} is a record, which says how it is read" if self._records else "no file is read so"
         raise InvalidInput(f"{why}; leave {flags} out")
-
-
-def _has(ways: Sequence[Way], name: str) -> bool:
-    """Whether something can be said of one of some ways."""
-    return any(name in way.fields() for way in ways)

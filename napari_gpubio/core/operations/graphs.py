@@ -1,11 +1,10 @@
 """Operations together: all that one needs, and its files; what differs between two; one in the place of another."""
 
 import dataclasses
-import functools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from napari_gpubio.core.operations.records import File, Held, Left, Operation, Output, input_infos
+from napari_gpubio.core.operations.records import File, Held, Left, Operation, Output
 from napari_gpubio.core.settings import Settings, record_fields
 
 S = TypeVar("S", bound=Settings)
@@ -62,31 +61,6 @@ def replaced_fields(record: S, changes: Mapping[str, Any]) -> S:
     old: Any = record
     made: S = dataclasses.replace(old, **changes)
     return made
-
-
-def substituted(operation: Operation, old: Operation, new: Operation) -> Operation:
-    """Return an operation with another one in the place of one of its ancestors, or of itself.
-
-    Raises
-    ------
-    InvalidInput
-        If the new one does not make what is taken of the old one.
-    """
-    made: dict[str, Operation] = {}
-    for one in ancestry(operation):
-        changes = {
-            name: tuple(map(functools.partial(_moved, made), value))
-            if isinstance(value, tuple)
-            else _moved(made, value)
-            for name in input_infos(type(one))
-            if (value := getattr(one, name)) is not None
-        }
-        made[one.id] = new if one == old else replaced_fields(one, changes)
-    return made[operation.id]
-
-
-def _moved(made: Mapping[str, Operation], ref: Output[Any]) -> Output[Any]:
-    return Output(made[ref.of.id], ref.name)
 
 
 def _values(operations: Sequence[Operation], kind: type) -> Iterator[Any]:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 
 from napari_gpubio.core.memory import map_of
-from napari_gpubio.core.operations.arrays import DIGITS, array_checksum
+from napari_gpubio.core.operations.arrays import CHECKSUM_DIGITS, array_checksum
 from napari_gpubio.core.operations.records import Operation
 
 T = TypeVar("T")
@@ -151,7 +151,7 @@ def digest(value: Any) -> str:
     for one in _leaves(kind_registered(type(value)).counts(value)):
         found.update(array_checksum(one).encode() if isinstance(one, np.ndarray) else repr(one).encode())
         found.update(b"\0")
-    return found.hexdigest()[:DIGITS]
+    return found.hexdigest()[:CHECKSUM_DIGITS]
 
 
 def _leaves(value: Any) -> Iterator[Any]:

@@ -24,7 +24,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import SAMPLED, file_checksum
+from napari_gpubio.core.files import SAMPLED_PREFIX, file_checksum
 from napari_gpubio.core.settings import Settings, Words, hints, kind_of, record_fields, shown_value
 from napari_gpubio.core.steps import Step
 from napari_gpubio.core.volumes import stem_of
@@ -82,7 +82,7 @@ def file(path: str | os.PathLike[str], checksum: str = "") -> File:
     InvalidInput
         If it is missing, or has changed since it had the checksum.
     """
-    now = file_checksum(path, whole=bool(checksum) and not checksum.startswith(SAMPLED))
+    now = file_checksum(path, whole=bool(checksum) and not checksum.startswith(SAMPLED_PREFIX))
     if checksum and now != checksum:
         raise InvalidInput(
             f"{Path(path).name} has changed: its checksum was {checksum[:15]} and is {now[:15]}; restore it, or begin "

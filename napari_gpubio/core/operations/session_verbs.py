@@ -23,7 +23,7 @@ from napari_gpubio.core.settings import Settings
 from napari_gpubio.core.text import one_line
 
 VERBS = ("run", "compare", "show")
-_SHOWN = 12  # digits of a digest
+_DIGITS = 12
 
 
 def add_verbs(verbs: Any) -> None:
@@ -53,9 +53,7 @@ def _opened(options: argparse.Namespace) -> State:
         if options.allow:
             raise InvalidInput(f"{path.name} is a record, whose files may lie anywhere; leave --allow out")
         operation = read_record(path)
-        return State(
-            tuple(Shown(operation.output(name), f"{operation.title} {name}", "", "") for name in operation.makes)
-        )
+        return State(tuple(Shown(operation.output(name), f"{operation.title} {name}") for name in operation.makes))
     opened = open_session(path, STORE, allow=options.allow)
     for name, why in opened.missing.items():
         warn(f"{name}: {why}")
@@ -122,7 +120,7 @@ def _compare(options: argparse.Namespace) -> int:
     for one, now in rerun(known, device=options.device, progress=draw_progress):
         is_same = now == one.digest
         same[one.name] = same.get(one.name, True) and is_same  # two may have one name
-        told = "same" if is_same else f"differs ({one.digest[:_SHOWN]}, now {now[:_SHOWN]}; {one.software})"
+        told = "same" if is_same else f"differs ({one.digest[:_DIGITS]}, now {now[:_DIGITS]}; {one.software})"
         show_at_once(f"{one_line(one.name)}: {told}")
     measured(same=same)
     return int(not all(same.values()))

@@ -24,7 +24,7 @@ from napari_gpubio.core.archives import opened_npz, read_npy
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import (
-    SAMPLED,
+    SAMPLED_PREFIX,
     atomic_folder,
     atomic_write,
     file_checksum,
@@ -47,8 +47,8 @@ from napari_gpubio.core.steps import Step
 FORMAT, VERSION = "napari-gpubio session", 1
 _TEXT, _ARRAYS, _FILES = "session", "arrays", "files"
 _MOST_ROWS, _SHOWN, _DEEPEST = 10_000, 60, 4
-_EMBEDDED = "embedded: "  # begins the path of a file in the session
-_NO_NAME = re.compile(r'[/\\:*?"<>|\0]')  # what no name of a file has on every system
+_EMBEDDED_PREFIX = "embedded: "
+_NOT_IN_FILE_NAMES = re.compile(r'[/\\:*?"<>|\0]')
 _ROW: dict[str, type] = {"name": str, "device": str, "digest": str, "complete": bool, "software": str}
 _PLAIN = (str, int, float, bool, type(None))
 
@@ -73,7 +73,8 @@ def save_session(path: str | Path, state: State, store: Store = STORE, *, embed:
     InvalidInput
         If it cannot be written, or a file that is to be embedded is not what it was.
     """
-    path, every = Path(path), _operations(state)
+    path = Path(path)
+    every = [*(one.output.of for one in state.shown), *(draft for _, draft in state.drafts)]
     home = path.parent.absolute()
     places = {one.id: _places(one, embed) for one in ancestry(*every)}
     data = _data_of(state, every, home, places)
@@ -81,10 +82,13 @@ def save_session(path: str | Path, state: State, store: Store = STORE, *, embed:
     arrays = {checksum: store.array(Held(checksum)) for checksum in sorted(held_in(every))}
     files = dict(pair for own in places.values() for path, inside in own.items() for pair in _embedded(path, inside))
     for one in (one for made in ancestry(*every) for one in own_values(made, File) if one in embed):
-        if file_checksum(one.path, whole=not one.checksum.startswith(SAMPLED)) != one.checksum:
+        if file_checksum(one.path, whole=not one.checksum.startswith(SAMPLED_PREFIX)) != one.checksum:
             raise InvalidInput(f"{Path(one.path).name} has changed and cannot be embedded as it was; restore it")
     if path.suffix.lower() == ".zip":
-        with atomic_write(path) as part, _archive(part) as archive:
+        with (
+            atomic_write(path) as part,
+            zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False) as archive,  # files before 1980
+        ):
             archive.writestr(f"{_TEXT}.json", text.encode(errors="surrogatepass"))
             for checksum, array in arrays.items():
                 with archive.open(f"{_ARRAYS}/{checksum}.npy", "w", force_zip64=True) as stream:
@@ -101,14 +105,6 @@ def save_session(path: str | Path, state: State, store: Store = STORE, *, embed:
         for inside, source in files.items():
             (folder / inside).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, folder / inside)
-
-
-def _archive(path: Path) -> zipfile.ZipFile:
-    return zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False)  # files may be from before 1980
-
-
-def _operations(state: State) -> list[Operation]:
-    return [*(one.output.of for one in state.shown), *(draft for _, draft in state.drafts)]
 
 
 def _data_of(
@@ -138,7 +134,7 @@ def _data_of(
 def _path_in(home: Path, places: Mapping[str, str], row: Mapping[str, Any]) -> str:
     """Path of a file as a session has it: inside, or as seen from the folder of the session."""
     inside = places.get(row["path"])
-    return path_from(home, row["path"]) if inside is None else f"{_EMBEDDED}{inside}"
+    return path_from(home, row["path"]) if inside is None else f"{_EMBEDDED_PREFIX}{inside}"
 
 
 def _places(operation: Operation, embed: Collection[File]) -> dict[str, str]:
@@ -151,7 +147,7 @@ def _places(operation: Operation, embed: Collection[File]) -> dict[str, str]:
     for number, one in enumerate(files):
         path = Path(one.path).absolute()
         parts = path.relative_to(beside).parts if path.is_relative_to(beside) else (str(number), path.name)
-        found[one.path] = "/".join((_FILES, home, *(_NO_NAME.sub("_", part) for part in parts)))
+        found[one.path] = "/".join((_FILES, home, *(_NOT_IN_FILE_NAMES.sub("_", part) for part in parts)))
     return found
 
 
@@ -159,7 +155,7 @@ def _embedded(path: str, inside: str) -> Iterator[tuple[str, Path]]:
     """Names of a file, or of those of a folder, in a session, and where they are."""
     where = Path(path)
     if where.is_dir():
-        yield from ((f"{inside}/{_NO_NAME.sub('_', child.name)}", child) for child in files_that_count(where))
+        yield from ((f"{inside}/{_NOT_IN_FILE_NAMES.sub('_', child.name)}", child) for child in files_that_count(where))
     else:
         yield inside, where
 
@@ -215,7 +211,7 @@ def _unpacked(path: Path) -> Path:
     with opened_npz(path) as archive:
         archive.check_size()
         text = archive.text(f"{_TEXT}.json").decode(errors="replace")
-        named = {*re.findall(f'"{_EMBEDDED}([^"]*)"', text)}
+        named = {*re.findall(f'"{_EMBEDDED_PREFIX}([^"]*)"', text)}
         needed = [name for name in archive.members if _is_needed(name, text, named)]
         size = sum(archive.members[name].file_size for name in needed)
         room = shutil.disk_usage(_temporary_folder()).free
@@ -251,7 +247,7 @@ def _temporary_folder() -> str:
 
 def _is_plain_name(name: str) -> bool:
     """Whether a name is that of a file or folder in the one before it, on every system."""
-    return name not in ("", ".", "..") and not _NO_NAME.search(name)
+    return name not in ("", ".", "..") and not _NOT_IN_FILE_NAMES.search(name)
 
 
 def _opened(data: Any, folder: Path, home: Path, roots: Sequence[Path], store: Store) -> Opened:
@@ -290,7 +286,7 @@ def _opened(data: Any, folder: Path, home: Path, roots: Sequence[Path], store: S
 
 def _found(one: File, folder: Path, home: Path, roots: Sequence[Path]) -> Path:
     """Where a file is now; InvalidInput if it is not there, has changed, or may not be read."""
-    told = one.path.removeprefix(_EMBEDDED)
+    told = one.path.removeprefix(_EMBEDDED_PREFIX)
     if is_remote(told):
         raise InvalidInput("it lies in the network; copy it, and open the copy")
     path = folder / told if told != one.path else path_at(home, one.path)
@@ -300,7 +296,7 @@ def _found(one: File, folder: Path, home: Path, roots: Sequence[Path]) -> Path:
         raise InvalidInput("it lies outside the session's folder; allow it, or move it there")
     if not real.exists():
         raise InvalidInput("it is not there; put it back, or choose where it is now")
-    if file_checksum(real, whole=not one.checksum.startswith(SAMPLED)) != one.checksum:
+    if file_checksum(real, whole=not one.checksum.startswith(SAMPLED_PREFIX)) != one.checksum:
         raise InvalidInput("it has changed since the session was saved; restore it")
     return real
 

@@ -1,6 +1,5 @@
 """What is shown and drafted at a time, with what made it; undo and redo between such states; what is stale."""
 
-import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +12,7 @@ from napari_gpubio.core.operations.runs import run
 from napari_gpubio.core.operations.stores import STORE, Store
 from napari_gpubio.core.settings import Settings, kind_of
 
-_SHOWN = 60  # characters of a value in a sentence
+_SHOWN_CHARACTERS = 60
 
 
 @dataclass(frozen=True)
@@ -27,7 +26,7 @@ class Shown:
     name
         Of the layer.
     device
-        What it was made on.
+        What it was made on; empty before it is made.
     digest
         Checksum of all that makes the result what it is; see `napari_gpubio.core.operations.digest`.
     complete
@@ -40,8 +39,8 @@ class Shown:
 
     output: Output[Any]
     name: str
-    device: str
-    digest: str
+    device: str = ""
+    digest: str = ""
     complete: bool = True
     software: str = __version__
     display: tuple[tuple[str, Any], ...] = ()
@@ -64,24 +63,6 @@ class State:
     shown: tuple[Shown, ...] = ()
     drafts: tuple[tuple[str, Operation], ...] = ()
     view: tuple[tuple[str, Any], ...] = ()
-
-    def without(self, name: str) -> "State":
-        """Return the same without a layer; nothing else changes."""
-        return dataclasses.replace(self, shown=tuple(one for one in self.shown if one.name != name))
-
-    def with_shown(self, shown: Shown) -> "State":
-        """Return the same with a layer, in the place of the one of its name."""
-        if all(one.name != shown.name for one in self.shown):
-            return dataclasses.replace(self, shown=(*self.shown, shown))
-        return dataclasses.replace(self, shown=tuple(shown if one.name == shown.name else one for one in self.shown))
-
-    def with_draft(self, panel: str, draft: Operation) -> "State":
-        """Return the same with another draft of a panel."""
-        return dataclasses.replace(self, drafts=tuple({**dict(self.drafts), panel: draft}.items()))
-
-    def offered(self, kind: type) -> dict[str, Output[Any]]:
-        """Return the results of a kind by the names of their layers."""
-        return {one.name: one.output for one in self.shown if issubclass(one.output.kind, kind)}
 
 
 class History:
@@ -139,4 +120,4 @@ def stale(shown: Output[Any], draft: Operation) -> list[str]:
 def _text(value: Any) -> str:
     if isinstance(value, Output):
         return value.of.title
-    return kind_of(value) if isinstance(value, Settings) else repr(value)[:_SHOWN]
+    return kind_of(value) if isinstance(value, Settings) else repr(value)[:_SHOWN_CHARACTERS]

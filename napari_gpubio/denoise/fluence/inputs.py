@@ -13,7 +13,7 @@ from napari_gpubio.denoise.kernels.fluence.problem import Guide
 Array = npt.NDArray[Any]
 Float = npt.NDArray[np.floating]
 Double = npt.NDArray[np.float64]
-_FEWEST = 5  # voxels along an axis
+_FEWEST_VOXELS = 5
 
 
 def checked_fluence(values: npt.ArrayLike, name: str) -> tuple[Float, tuple[str, ...]]:
@@ -41,9 +41,10 @@ def _check_dimensions(shape: tuple[int, ...], name: str) -> None:
     if len(shape) not in (3, 4):
         raise InvalidInput(f"the {name} has shape {shape}; give a volume (x, y, z) or gates (x, y, z, n)")
     for axis, length in zip(AXES, shape, strict=False):
-        if length < _FEWEST:
+        if length < _FEWEST_VOXELS:
             raise InvalidInput(
-                f"the {name} has {length} voxels along {axis} and at least {_FEWEST} are needed; give a larger volume"
+                f"the {name} has {length} voxels along {axis} and at least {_FEWEST_VOXELS} are needed; give a larger "
+                "volume"
             )
     if 0 in shape:
         raise InvalidInput(f"the {name} has shape {shape} and no gates; give at least one")

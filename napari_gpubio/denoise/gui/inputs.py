@@ -18,8 +18,7 @@ from napari_gpubio.core.settings import part_info, record_fields
 from napari_gpubio.denoise.napari_io import LayerVolume, layer_volume, mask_of
 from napari_gpubio.denoise.operations import Denoise, DenoiseFluence
 from napari_gpubio.gui.connections import connect_all
-from napari_gpubio.gui.forms import Folded, aligned_form, muted_label, row_label
-from napari_gpubio.gui.labels import Label
+from napari_gpubio.gui.forms import Folded, Label, aligned_form, muted_label, row_label
 from napari_gpubio.gui.layers import VOLUME, LayerBox, LayerListener, why_not_array
 from napari_gpubio.gui.operation_form import choose_output
 
@@ -40,7 +39,8 @@ class ImageBox(QWidget):
         self.layer_box = LayerBox(viewer, why_no_image, empty=empty, parent=self)
         self.mask_box = LayerBox(viewer, _why_no_mask, nothing="all voxels", parent=self)
         self.log = QCheckBox("log10 values (filtered on the linear scale)", self)
-        self.gaps = QCheckBox("skip voxels that are NaN or infinite", self)
+        tip = "Leave voxels that are NaN or infinite out of every average; they are left unchanged"
+        self.gaps = QCheckBox("skip voxels that are NaN or infinite", self, toolTip=tip)
         self.first, self.last = QSpinBox(self), QSpinBox(self)
         self.sizes = muted_label(self)
         self._viewer = viewer
@@ -110,7 +110,6 @@ class ImageBox(QWidget):
         add_row(self._rows, Denoise, "log10", self.log, "Values")
         add_row(self._rows, Denoise, "volumes", self._series)
         add_row(self._rows, Denoise, "mask", self.mask_box)
-        self.gaps.setToolTip("Leave voxels that are NaN or infinite out of every average; they are left unchanged")
         self._rows.addRow(more)
 
     def _on_layer(self, *_: Any) -> None:

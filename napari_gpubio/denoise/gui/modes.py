@@ -36,7 +36,7 @@ _OWN_GUIDE = (
 _ALONE = "With a single volume, the noise is estimated from it; two halves of the photons give a better result."
 
 
-class Mode(QWidget):
+class DenoiseMode(QWidget):
     """The inputs of one mode; ``parts`` follow the viewer while the panel is open."""
 
     title: ClassVar[str]
@@ -81,7 +81,7 @@ class Mode(QWidget):
         self.changed.emit()
 
 
-class AnlmMode(Mode):
+class AnlmMode(DenoiseMode):
     """Patches, search radius, noise model, noise level; the finer rules are folded away."""
 
     title = "adaptive non-local means"
@@ -90,8 +90,7 @@ class AnlmMode(Mode):
 
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__(viewer, ParamForm(DenoiseSettings()), parent)
-        self.level, self.number = ElidedComboBox(self), QLineEdit(self)
-        self.level.addItems([ESTIMATED, NUMBER, MAP])
+        self.level, self.number = ElidedComboBox(self, entries=(ESTIMATED, NUMBER, MAP)), QLineEdit(self)
         self.number.setPlaceholderText("standard deviation")
         self.map_box = LayerBox(viewer, why_no_volume, empty="open a noise map", parent=self)
         self.parts = [self.map_box]
@@ -147,7 +146,7 @@ class AnlmMode(Mode):
         self._rows.setRowVisible(self.map_box, self.level.currentText() == MAP)
 
 
-class FluenceMode(Mode):
+class FluenceMode(DenoiseMode):
     """The other half, labels, and the scales; the finer rules are folded away."""
 
     title = "fluence (two half-buffers)"
@@ -257,4 +256,4 @@ def _carried_on_grid(layer: Any) -> tuple[Any | None, Any | None]:
     return halves if is_halves else None, guide if is_guide else None
 
 
-MODES: tuple[type[Mode], ...] = (AnlmMode, FluenceMode)
+MODES: tuple[type[DenoiseMode], ...] = (AnlmMode, FluenceMode)

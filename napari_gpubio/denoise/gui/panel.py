@@ -5,13 +5,13 @@ from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
 from qtpy.QtGui import QKeySequence, QShortcut
-from qtpy.QtWidgets import QCheckBox, QWidget
+from qtpy.QtWidgets import QCheckBox
 
 from napari_gpubio.core.operations.records import Operation
 from napari_gpubio.core.steps import Step
 from napari_gpubio.core.text import file_name
 from napari_gpubio.denoise.gui.inputs import ImageBox
-from napari_gpubio.denoise.gui.modes import MODES, FluenceMode, Mode
+from napari_gpubio.denoise.gui.modes import MODES, DenoiseMode, FluenceMode
 from napari_gpubio.denoise.gui.preview import LivePreview
 from napari_gpubio.denoise.gui.results import AFTER, BEFORE, KEY_TEXT, DenoisedBox, ResultLayers, texts_of
 from napari_gpubio.denoise.gui.run import Denoised, Draft, run_steps
@@ -36,8 +36,8 @@ class DenoisePanel(EnginePanel):
 
     warms = ("denoise",)
 
-    def __init__(self, viewer: "napari.viewer.Viewer", parent: QWidget | None = None) -> None:
-        super().__init__(viewer, run_text="Run", parent=parent)
+    def __init__(self, viewer: "napari.viewer.Viewer") -> None:
+        super().__init__(viewer)
         self.image_box = ImageBox(viewer, self)
         self.modes = [mode(viewer, self) for mode in MODES]
         self.mode_box = ElidedComboBox(self)
@@ -48,15 +48,14 @@ class DenoisePanel(EnginePanel):
         self.preview_button = text_button(
             "Preview this slice", f"Denoise the slice on screen; {KEY_TEXT} hides and shows the preview", self
         )
-        self.live_box = QCheckBox("live", self)
-        self.live_box.setToolTip("The preview follows the slider and every setting")
+        self.live_box = QCheckBox("live", self, toolTip="The preview follows the slider and every setting")
         self._fill()
         connect_all(self._connections())
         for part in (*(part for mode in self.modes for part in mode.parts), *self.image_box.parts, self.preview):
             self.own(part)
 
     @property
-    def mode(self) -> Mode:
+    def mode(self) -> DenoiseMode:
         """The chosen mode."""
         return self.modes[self.mode_box.currentIndex()]
 
@@ -67,7 +66,7 @@ class DenoisePanel(EnginePanel):
             self.mode_box.addItem(mode.title)
             self.mode_box.setItemData(self.mode_box.count() - 1, mode.tip)
         row = aligned_form(None)
-        row.addRow(row_label("Mode", "Denoising method", self), self.mode_box)
+        row.addRow(row_label("DenoiseMode", "Denoising method", self), self.mode_box)
         self.inputs.addWidget(self.image_box)
         self.inputs.addLayout(row)
         for mode in self.modes:

@@ -19,7 +19,7 @@ from napari_gpubio.gui.checks import docked, findings_of, let_draw, shown_viewer
 MOST_MS = 50.0  # from a stroke to the curves in the plot, which the window then draws
 SIDE = 256
 _ORGANS = 5, 6  # boxes along x and y, as long as the volume along z
-_BRUSH = 20  # voxels
+_BRUSH_VOXELS = 20
 _STROKES, _FIRST = 60, 2  # strokes that are timed, and strokes before them
 
 
@@ -80,14 +80,14 @@ def _open(viewer: Any, dose: Dose, organs: LabelStructures) -> Any:
     viewer.add_image(data, **keywords)
     data, keywords, _ = labels_layer(organs, "organs")
     layer = viewer.add_labels(data, **keywords)
-    layer.n_edit_dimensions, layer.brush_size = 3, _BRUSH
+    layer.n_edit_dimensions, layer.brush_size = 3, _BRUSH_VOXELS
     return layer
 
 
 def _place(number: int, side: int) -> npt.NDArray[Any]:
     """The middle of a stroke, along a line beside the middle of the dose."""
     along = side // 4 + number * side // 64
-    return np.array([along % (side - _BRUSH), side // 2 - side // 32, side // 2 - side // 32])
+    return np.array([along % (side - _BRUSH_VOXELS), side // 2 - side // 32, side // 2 - side // 32])
 
 
 def _stroke(device: Device) -> list[Finding]:

@@ -41,7 +41,7 @@ _RESULTS = {  # what it says, in what color of the theme
     FAIL: ("✗ fail", "ERROR"),
     NOT_EVALUATED: ("? not evaluated", "MISSING"),
 }
-_TEXT_HEIGHT = 72  # of the constraints, pixels
+_TEXT_HEIGHT_PIXELS = 72
 
 
 class ConstraintTable(QWidget):
@@ -75,7 +75,7 @@ class ConstraintTable(QWidget):
 
     def _fill(self) -> None:
         self.text.setPlaceholderText(_HINT)
-        self.text.setFixedHeight(_TEXT_HEIGHT)
+        self.text.setFixedHeight(_TEXT_HEIGHT_PIXELS)
         self.text.setToolTip(
             "Structure: metric, sign, limit; what follows a # is left out. A name with signs in it stands in quotes. "
             f"{METRICS_TIP}"

@@ -23,7 +23,7 @@ from napari_gpubio.dose.gui.curves import (
     log_start,
 )
 from napari_gpubio.dose.gui.histograms import LiveHistograms, Structure
-from napari_gpubio.dose.gui.metric_table import MetricTable
+from napari_gpubio.dose.gui.metric_table import CurveMetricTable
 from napari_gpubio.dose.gui.plot import DvhPlot
 from napari_gpubio.dose.metrics.curve import Dvh
 from napari_gpubio.dose.run import whole_dose_steps
@@ -57,7 +57,7 @@ class CurveController(QObject):
         plot: DvhPlot,
         axes_box: AxesBox,
         scale_box: ScaleBox,
-        metric_table: MetricTable,
+        metric_table: CurveMetricTable,
         constraint_table: ConstraintTable,
         parent: QObject | None = None,
     ) -> None:

@@ -12,8 +12,7 @@ from napari_gpubio.dose.gui.histograms import LiveHistograms, Plan, Structure
 from napari_gpubio.dose.napari_io import PRESCRIPTION, PRESCRIPTIONS
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.fields import ElidedComboBox, NumberBox, SliderRow
-from napari_gpubio.gui.forms import aligned_form, fill_column, row_label, row_of
-from napari_gpubio.gui.labels import Label, RichLabel
+from napari_gpubio.gui.forms import Label, RichLabel, aligned_form, fill_column, row_label, row_of
 
 CUMULATIVE, DIFFERENTIAL = "cumulative", "differential"
 FACTOR, LIGHT = "factor", "power × time"
@@ -32,7 +31,7 @@ _PLAN_TIP = (
     "Plan of the isodose, the highlighted voxels and a clicked voxel's dose; click a curve or a row to choose it"
 )
 _HINT = "Move the mouse over a curve, click a voxel in the image, or choose a tool above."
-_READOUT_HEIGHT = 36  # pixels, at least
+_LEAST_READOUT_PIXELS = 36
 
 
 class AxesBox(QWidget):
@@ -45,8 +44,9 @@ class AxesBox(QWidget):
         self.kind = _choice_box("Volume above each dose, or volume in dose intervals", self, CUMULATIVE, DIFFERENTIAL)
         self.volume = _choice_box("Unit of volume: % of the structure, or cc", self, "%", "cc")
         self.dose = _choice_box("Unit of dose: that of the image, or % of the prescription", self, "unit", "%")
-        self.log = QCheckBox("log dose", self)
-        self.log.setToolTip("Logarithmic dose axis, for doses that span many decades, as light does")
+        self.log = QCheckBox(
+            "log dose", self, toolTip="Logarithmic dose axis, for doses that span many decades, as light does"
+        )
         row = row_of(self.kind, self.volume, self.dose, self.log, stretch=(7, 3, 4, 0))
         row.setSpacing(4)  # else there is no room for the words
         self.setLayout(row)
@@ -243,7 +243,7 @@ class ToolsBox(QWidget):
 
     def _fill(self) -> None:
         self.readout.setWordWrap(True)
-        self.readout.setMinimumHeight(_READOUT_HEIGHT)
+        self.readout.setMinimumHeight(_LEAST_READOUT_PIXELS)
         self.readout.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
         self.readout.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         buttons = row_of(self.dose, self.interval, self.volume, stretch=(1, 1, 1))
@@ -263,17 +263,13 @@ class ToolsBox(QWidget):
 
 def _choice_box(tip: str, parent: QWidget, *texts: str) -> QComboBox:
     """A list that is as narrow as its row has room for."""
-    box = ElidedComboBox(parent)
-    box.addItems(list(texts))
-    box.setToolTip(tip)
+    box = ElidedComboBox(parent, entries=texts, tip=tip)
     box.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
     return box
 
 
 def _toggle(text: str, tip: str, parent: QWidget) -> QPushButton:
-    button = QPushButton(text, parent)
-    button.setCheckable(True)
-    button.setToolTip(tip)
+    button = QPushButton(text, parent, checkable=True, toolTip=tip)
     button.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
     return button
 

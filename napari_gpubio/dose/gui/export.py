@@ -22,7 +22,7 @@ from napari_gpubio.dose.gui.controller import CurveController
 from napari_gpubio.dose.gui.curves import Curve, interval_edges, log_start
 from napari_gpubio.dose.gui.histograms import LiveHistograms
 from napari_gpubio.dose.gui.legend import draw_legend, legend_width
-from napari_gpubio.dose.gui.metric_table import MetricTable
+from napari_gpubio.dose.gui.metric_table import CurveMetricTable
 from napari_gpubio.dose.gui.plot import FIGURE_DETAIL, DvhPlot
 from napari_gpubio.dose.io.dvh_files import write_curves_csv, write_dvh_sequence, write_json, write_surfaces_csv
 from napari_gpubio.dose.io.rtstruct import read_rtstruct
@@ -44,7 +44,7 @@ _GRAY = "Gy"
 SCALED = "the doses are scaled by {:g}, and a DVH sequence belongs to the doses of its file; set the scale to 1"
 _DICOM = "DICOM (*.dcm *)"
 _PLOT = QSize(800, 640)  # of a figure, without the legend beside it, pixels
-_MARGIN = 16  # above, below and right of the legend, pixels
+_LEGEND_MARGIN_PIXELS = 16
 _PNG_SCALE = 2  # pixels of a PNG for each of the figure
 
 
@@ -60,7 +60,7 @@ class ExportButton(QPushButton):
     def __init__(
         self,
         controller: CurveController,
-        table: MetricTable,
+        table: CurveMetricTable,
         operation: Callable[[], Operation],
         parent: QWidget | None = None,
     ) -> None:
@@ -228,11 +228,11 @@ class ExportButton(QPushButton):
     def _figure_size(self) -> QSize:
         """Pixels of a figure: the plot keeps its size, however many names stand beside it."""
         self._require_curves()
-        return QSize(math.ceil(self._legend_place().right()) + _MARGIN, _PLOT.height())
+        return QSize(math.ceil(self._legend_place().right()) + _LEGEND_MARGIN_PIXELS, _PLOT.height())
 
     def _legend_place(self) -> QRectF:
-        height = _PLOT.height() - 2 * _MARGIN
-        return QRectF(_PLOT.width(), _MARGIN, legend_width(self._controller.curves, height), height)
+        height = _PLOT.height() - 2 * _LEGEND_MARGIN_PIXELS
+        return QRectF(_PLOT.width(), _LEGEND_MARGIN_PIXELS, legend_width(self._controller.curves, height), height)
 
     def _draw_figure(self, device: Any, scale: int = 1) -> None:
         """Draw the plot and its legend on a paint device."""

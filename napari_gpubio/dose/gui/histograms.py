@@ -50,7 +50,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Request:
+class HistogramRequest:
     """The inputs of one run."""
 
     plans: tuple[Plan, ...]  # one or two
@@ -79,7 +79,7 @@ class Structure:
 class LiveHistograms:
     """Result of a run."""
 
-    request: Request
+    request: HistogramRequest
     draft: DoseVolume  # of what was counted, before labels were painted
     volumes: Volumes  # what layers were found to show
     doses: tuple[Dose, ...]  # of each plan
@@ -170,7 +170,7 @@ def frame_at(layer: Any, point: Any) -> int | None:
     return int(np.clip(round(float(place[0])), 0, layer.data.shape[0] - 1))
 
 
-def run_steps(request: Request, stop: threading.Event) -> Generator[Step, None, LiveHistograms]:
+def run_steps(request: HistogramRequest, stop: threading.Event) -> Generator[Step, None, LiveHistograms]:
     """Find out what the layers show, and count the dose of every structure."""
     yield Step(0, 1, "reading the layers")
     found = _found(request)
@@ -203,12 +203,12 @@ def _with_plans(doses: Sequence[Dose], pairs: Sequence[Sequence[Dose]]) -> Itera
         yield from ((one, dose) for one in pair)
 
 
-def draft_of(request: Request) -> DoseVolume:
+def draft_of(request: HistogramRequest) -> DoseVolume:
     """Return the operation of what is requested."""
     return _found(request).draft
 
 
-def _found(request: Request) -> LiveHistograms:
+def _found(request: HistogramRequest) -> LiveHistograms:
     """What is to be counted, as operations and as values, before it is."""
     if not request.layers:
         raise InvalidInput(NO_STRUCTURES)

@@ -48,7 +48,7 @@ _NO_DOSES = ("CT", CT_NUMBER, "sensitivity")
 _IN_PIXELS = "the layer is in pixels, taken as mm"
 
 
-class InputBox(QWidget, Follower):
+class DoseInputs(QWidget, Follower):
     """Doses, unit, structures.
 
     ``inputs_changed`` is emitted when any of them may have changed, ``dose_changed`` when another dose was chosen.
@@ -289,7 +289,7 @@ def _grid_text(layer: Any) -> str:
 
 
 _ROWS = 2, 5  # that are shown, at least and at most
-_ROW = 22  # pixels
+_ROW_PIXELS = 22
 _LAYER = Qt.ItemDataRole.UserRole
 _TIP = "Layers with structures: Labels or an image of labels (one structure for each), or Shapes (closed contours)"
 
@@ -370,7 +370,7 @@ class StructureList(QListWidget):
     def sizeHint(self) -> QSize:
         """Qt: tall enough for a few rows."""
         rows = min(max(self.count(), _ROWS[0]), _ROWS[1])
-        return QSize(super().sizeHint().width(), rows * _ROW + 2 * self.frameWidth())
+        return QSize(super().sizeHint().width(), rows * _ROW_PIXELS + 2 * self.frameWidth())
 
     def detach(self) -> None:
         """Stop following the viewer, and let its layers go."""
@@ -382,7 +382,7 @@ class StructureList(QListWidget):
         is_there = layer in self._viewer.layers
         item = QListWidgetItem(layer.name if is_there else f"{layer.name} (no layer)")
         item.setData(_LAYER, layer)
-        item.setSizeHint(QSize(0, _ROW))
+        item.setSizeHint(QSize(0, _ROW_PIXELS))
         item.setToolTip(f"{type(layer).__name__}: {_TIP}")
         item.setFlags(item.flags() | Qt.ItemFlag.ItemIsUserCheckable)
         is_chosen = layer in self._chosen

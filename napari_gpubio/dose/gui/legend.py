@@ -12,9 +12,9 @@ from qtpy.QtWidgets import QFrame, QScrollArea, QSizePolicy, QWidget
 from napari_gpubio.dose.gui.curves import SECOND_PLAN, Curve, band_text, named_curves
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import connect_all
-from napari_gpubio.gui.labels import RichLabel
+from napari_gpubio.gui.forms import RichLabel
 
-_LEGEND_ROWS = 5  # that are visible without scrolling
+_MOST_ROWS_UNSCROLLED = 5
 _LEGEND_TIP = "Point at a name to emphasize its curve; click it to highlight voxels inside that structure"
 _ROW, _LINE, _GAP, _WIDEST_NAME, _FONT = 20.0, 24.0, 8.0, 190.0, 15  # of the legend of a figure, pixels
 
@@ -30,10 +30,8 @@ class LegendStrip(QScrollArea):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.label = RichLabel(self)
-        self.label.setWordWrap(True)
+        self.label = RichLabel(self, wordWrap=True, toolTip=_LEGEND_TIP)
         self.label.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
-        self.label.setToolTip(_LEGEND_TIP)
         connect_all(
             [
                 (self.label.linkActivated, lambda number: self.name_clicked.emit(int(number))),
@@ -70,7 +68,7 @@ class LegendStrip(QScrollArea):
         """Take the height of the rows, with room for the borders that a theme adds."""
         row = self.label.fontMetrics().lineSpacing()
         needed = self.label.heightForWidth(self.viewport().width()) + row // 2
-        self.setFixedHeight(min(needed, (_LEGEND_ROWS + 1) * row))
+        self.setFixedHeight(min(needed, (_MOST_ROWS_UNSCROLLED + 1) * row))
 
 
 def _legend_entry(number: int, curve: Curve) -> str:

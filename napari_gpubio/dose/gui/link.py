@@ -21,7 +21,7 @@ from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.picking import MarkerTool, Position, clicked_position
 
 _LINE_START, _INTERVAL_START = 0.5, (0.25, 0.75)  # of the dose axis
-_VOLUME_START = 95.0  # %
+_VOLUME_START_PERCENT = 95.0
 
 
 class LinkController(QObject):
@@ -158,7 +158,7 @@ class LinkController(QObject):
         is_on = self._tools.volume.isChecked() and not axes.differential
         if is_on and self.volume is None:
             largest = max(one.dvh.volume_cc for one in self._controller.curves)
-            self.volume = _VOLUME_START if axes.relative_volume else 0.01 * _VOLUME_START * largest
+            self.volume = _VOLUME_START_PERCENT if axes.relative_volume else 0.01 * _VOLUME_START_PERCENT * largest
         self._volume_is_relative = axes.relative_volume
         self._plot.place_line(self._plot.volume_line, self.volume if is_on else None)
 

@@ -47,7 +47,7 @@ _MENU = (  # 0: the unit of the dose, 1: the unit in which 20 and 30 are usual d
     ("CV20{1}[cc]", "volume with less than this dose"),
     ("V95%[%]", "share with 95 % of the prescription"),
 )
-_SHORT_UNIT = 3  # letters, which every title has room for
+_SHORT_UNIT_LETTERS = 3  # which every title has room for
 _MENU_TIP = "Add a column: what can be read off a histogram, biological doses and probabilities, indices of a plan"
 _GRAY, _NUMBER = "Gy", re.compile(r"\d+\.?\d*")
 
@@ -169,7 +169,7 @@ _PENDING_VALUE = "…"
 _LOWEST = "the lowest dose counted in this structure: no dose was counted in this part of its volume"
 
 
-class MetricTable(QWidget):
+class CurveMetricTable(QWidget):
     """A row for each curve, a column for each metric that was typed or chosen from the menu.
 
     ``metrics_changed`` is emitted when there are other columns, ``row_selected`` with the number of a curve,
@@ -190,7 +190,9 @@ class MetricTable(QWidget):
         self._values_key: tuple[Any, ...] = ()  # metrics and reader of the values
         self._values: dict[Curve, list[MetricValue]] = {}
         self._unit = ""
-        self._fill()
+        tip = "Double-click to edit a column; one without a unit is in the unit of the first"
+        self.table.horizontalHeader().setToolTip(tip)
+        fill_column(self, row_of(self.columns, self.menu), self.problem, self.table, None, spacing=3)
         connect_all(
             [
                 (self.columns.metrics_changed, self._on_metrics),
@@ -222,12 +224,6 @@ class MetricTable(QWidget):
         """Read the metrics off these curves."""
         self._curves, self._reader = tuple(curves), reader
         self._write_table()
-
-    def _fill(self) -> None:
-        self.table.horizontalHeader().setToolTip(
-            "Double-click to edit a column; one without a unit is in the unit of the first"
-        )
-        fill_column(self, row_of(self.columns, self.menu), self.problem, self.table, None, spacing=3)
 
     def _on_metrics(self) -> None:
         if self.columns.error:  # the columns before stay
@@ -315,7 +311,7 @@ class MetricTable(QWidget):
 
 def _headers(titles: Sequence[str], unit: str) -> list[str]:
     """Titles of columns; a long unit of doses stands only once, in the first of them."""
-    if len(unit) <= _SHORT_UNIT:
+    if len(unit) <= _SHORT_UNIT_LETTERS:
         return [_header_text(title) for title in titles]
     shared = f"[{unit}]"
     return [f"{titles[0]}\n{shared}", *(_header_text(title.removesuffix(shared)) for title in titles[1:])]

@@ -37,7 +37,7 @@ _STEP, BAND = [0, 0.5, 1], [0, 0.25, 0.75, 1]
 _ABOVE = Colormap([CLEAR, COLOR], controls=_STEP, interpolation="zero", name="dose above")
 _BETWEEN = Colormap([CLEAR, COLOR, CLEAR], controls=BAND, interpolation="zero", name="dose interval")
 _LIMITS_WIDTH = 1e-3  # of the contrast limits about a single dose, as a share of all doses
-_ENTRIES = 1024  # of the colormap on the graphics card
+_COLORMAP_ENTRIES = 1024
 _HIGHLIGHT_OPACITY = 0.75
 
 
@@ -208,7 +208,7 @@ def _colormap_and_limits(low: float, high: float | None, width: float) -> tuple[
     """Colormap and contrast limits that highlight doses from ``low`` (up to ``high``)."""
     least = _LIMITS_WIDTH * (width or 1.0)
     if high is None:
-        switch = low - 4 * least / _ENTRIES  # so that ``low`` itself is highlighted
+        switch = low - 4 * least / _COLORMAP_ENTRIES  # so that ``low`` itself is highlighted
         return _ABOVE, (switch - least, switch + least)
     span = max(high - low, least)
     return _BETWEEN, (low - 0.5 * span, low + 1.5 * span)

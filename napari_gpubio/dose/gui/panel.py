@@ -1,9 +1,9 @@
 """The dock widget "Dose-volume histogram": doses and structures in; live curves, metrics and constraints out.
 
 From a stroke of the brush to the curves: `RunListener.labels_painted` -> `CurveController.recount_later` ->
-`CurveController.update_curves` -> `DvhPlot.draw_curves`, `MetricTable.update_rows`, `ConstraintTable.update_results`.
-From a click in the image to the curves: `VoxelTool.voxel_clicked` -> `LinkController.mark_voxel` ->
-`DvhPlot.place_marks`.
+`CurveController.update_curves` -> `DvhPlot.draw_curves`, `CurveMetricTable.update_rows`,
+`ConstraintTable.update_results`. From a click in the image to the curves: `VoxelTool.voxel_clicked` ->
+`LinkController.mark_voxel` -> `DvhPlot.place_marks`.
 """
 
 import threading
@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
 from napari.layers import Shapes
-from qtpy.QtWidgets import QTabWidget, QWidget
+from qtpy.QtWidgets import QTabWidget
 
 from napari_gpubio.core.drawn import label_names
 from napari_gpubio.core.errors import GpuBioError
@@ -24,12 +24,12 @@ from napari_gpubio.dose.gui.constraint_table import ConstraintTable
 from napari_gpubio.dose.gui.controller import CurveController
 from napari_gpubio.dose.gui.controls import AxesBox, ScaleBox, ToolsBox
 from napari_gpubio.dose.gui.export import ExportButton
-from napari_gpubio.dose.gui.histograms import LiveHistograms, Request, draft_of, run_steps, unit_note
-from napari_gpubio.dose.gui.inputs import InputBox
+from napari_gpubio.dose.gui.histograms import HistogramRequest, LiveHistograms, draft_of, run_steps, unit_note
+from napari_gpubio.dose.gui.inputs import DoseInputs
 from napari_gpubio.dose.gui.isodose import Isodose
 from napari_gpubio.dose.gui.legend import LegendStrip
 from napari_gpubio.dose.gui.link import LinkController, VoxelTool
-from napari_gpubio.dose.gui.metric_table import MetricTable
+from napari_gpubio.dose.gui.metric_table import CurveMetricTable
 from napari_gpubio.dose.gui.overlays import Highlight
 from napari_gpubio.dose.gui.plot import DvhPlot
 from napari_gpubio.dose.gui.run_listener import RunListener
@@ -54,13 +54,13 @@ class DosePanel(EnginePanel):
 
     warms = ("dose",)
 
-    def __init__(self, viewer: "napari.viewer.Viewer", parent: QWidget | None = None) -> None:
-        super().__init__(viewer, run_text="Run", parent=parent)
-        self.inputs_box = InputBox(viewer, self)
+    def __init__(self, viewer: "napari.viewer.Viewer") -> None:
+        super().__init__(viewer)
+        self.inputs_box = DoseInputs(viewer, self)
         self.form = ParamForm(DvhSettings(), parent=self)
         self.plot, self.legend = DvhPlot(parent=self), LegendStrip(self)
         self.axes_box, self.scale_box, self.tools = AxesBox(self), ScaleBox(self), ToolsBox(self)
-        self.table, self.constraints = MetricTable(self), ConstraintTable(self)
+        self.table, self.constraints = CurveMetricTable(self), ConstraintTable(self)
         self.empty, self.notes, self.tabs = muted_label(self, EMPTY), muted_label(self), QTabWidget(self)
         self.controller = CurveController(self.plot, self.axes_box, self.scale_box, self.table, self.constraints, self)
         self.export = ExportButton(self.controller, self.table, self.operation, self)
@@ -210,9 +210,9 @@ class DosePanel(EnginePanel):
 
     # -- running --------------------------------------------------------------------------------------------------
 
-    def _request(self) -> Request:
+    def _request(self) -> HistogramRequest:
         """Read the inputs, in the GUI thread."""
-        return Request(
+        return HistogramRequest(
             plans=self.inputs_box.plans(),
             layers=tuple(self.inputs_box.structures.layers),
             settings=self.form.value(),

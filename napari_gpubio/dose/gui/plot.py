@@ -20,7 +20,7 @@ _NEAR_PIXELS = 24.0
 _MARGINS = 6, 4, 12, 6  # left, top, right, bottom, pixels; titles and half a label stand out beyond the axes
 _WIDTH, _EMPHASIZED_WIDTH = 2, 5  # of curves, pixels
 _SCREEN_DETAIL, FIGURE_DETAIL = 250, 2000  # points of a curve along its width, and along its height
-_SHADE = 60  # opacity of a band, of 255
+_BAND_ALPHA = 60  # of 255
 _NO_CURVE = np.empty(0), np.empty(0)
 Array = npt.NDArray[Any]
 Interval = tuple[float, float]
@@ -142,7 +142,7 @@ class DvhPlot(ThemedPlot):
             return
         for item, border in zip(shading.curves, (curve.band.low, curve.band.high), strict=True):
             item.setData(*thin_points(*axes.points_of(border, start, edges), self._detail))
-        shading.setBrush(theme.translucent(curve.color, _SHADE))
+        shading.setBrush(theme.translucent(curve.color, _BAND_ALPHA))
 
     def _on_zoom(self, *_: Any) -> None:
         """Draw as many points as can be distinguished in the visible range."""

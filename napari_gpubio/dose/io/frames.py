@@ -16,7 +16,7 @@ from napari_gpubio.dose.io.dicom import EVEN
 Array = npt.NDArray[np.float64]
 _ROUNDED_MM, _ROUNDED = 0.06, 0.1  # how far frames may lie beside even positions, mm and share: written with a decimal
 _MOST_PARTS = 6  # of the smallest distance
-_MOST_VALUES = 1 << 29  # of a resampled dose: 4 GB
+_MOST_RESAMPLED_VALUES = 1 << 29  # 4 GB
 
 
 def evenly_spaced(values: Array, offsets: Array, name: str) -> tuple[Array, float]:
@@ -48,7 +48,7 @@ def evenly_spaced(values: Array, offsets: Array, name: str) -> tuple[Array, floa
         return values, step
     step, apart = _even_step(offsets)
     count = round(abs(float(offsets[-1] - offsets[0])) / step) + 1
-    if count * values[0].size > _MOST_VALUES:
+    if count * values[0].size > _MOST_RESAMPLED_VALUES:
         raise InvalidInput(
             f"frames of {name} are {_range(np.abs(gaps))} mm apart, which takes {count} frames {short_number(step)} mm "
             "apart, too many to hold; export the dose on an evenly spaced grid"

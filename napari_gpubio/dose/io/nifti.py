@@ -112,14 +112,3 @@ def read_labels(path: str | Path, structures: Mapping[int, str] | None = None) -
         return found
     named = {value: known.get(value, name) for value, name in zip(found.values, found.names, strict=True)}
     return dataclasses.replace(found, structures=named)
-
-
-def write_labels(path: str | Path, structures: LabelStructures) -> None:
-    """Write labels as NIfTI; their names have no place there.
-
-    Raises
-    ------
-    InvalidInput
-        If the name ends otherwise than in .nii or .nii.gz, or the file cannot be written.
-    """
-    write_volume(path, structures.labels, structures.affine)

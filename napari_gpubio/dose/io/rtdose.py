@@ -34,7 +34,7 @@ _UNITS = {"GY": "Gy"}
 _SAME_MM = 0.05  # by which written positions of one place may differ
 ERROR = "absorbed dose error"  # the quantity of what holds errors of a dose
 _QUANTITIES = {"ERROR": ERROR, "EFFECTIVE": EFFECTIVE}  # by DoseType
-_NO_UNIT = "1"  # of values that are shown only
+_UNIT_OF_SHOWN_ONLY = "1"
 PARTS = {  # what a dose is of that is not of a plan, by DoseSummationType
     "MULTI_PLAN": "several plans together",
     "PLAN_OVERVIEW": "an overview of plans",
@@ -369,7 +369,7 @@ def _joined(group: Sequence[_Grid], unit: str | None, *, needs_unit: bool) -> Rt
     dose = Dose(
         values=values.transpose(2, 1, 0),
         affine=to_world(grid.axes, step, grid.first),
-        unit=own or _NO_UNIT,
+        unit=own or _UNIT_OF_SHOWN_ONLY,
         quantity=quantity,
         frame_of_reference=grid.frame_of_reference,
         name=name,

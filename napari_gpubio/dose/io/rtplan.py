@@ -14,8 +14,8 @@ from napari_gpubio.dose.io.rtdose import PARTS, RtDose
 from napari_gpubio.dose.metrics.parameters import dose_factor, same_kind
 from napari_gpubio.dose.model import COMBINED, OF_BEAMS, Dose, note_patients, note_reference
 
-_WHOLE = ("VOLUME", "SITE")  # references that are no points
-_TREATING = ("", "TREATMENT", "CONTINUATION")  # beams that are none of a setup or an image
+_NO_POINTS = ("VOLUME", "SITE")
+_TREATMENT_BEAMS = ("", "TREATMENT", "CONTINUATION")
 TARGET = "TARGET"
 _BEAMS = "sum of the beams' doses"
 _LEAST_SHARE = 0.5  # that beams give of a prescription where both are right
@@ -88,7 +88,7 @@ class Plan:
         """
         targets = [one for one in self.references if one.kind == TARGET and (one.prescription_gy or 0.0) > 0]
         sources: dict[float, str] = {}
-        for one in sorted(targets, key=lambda one: (one.place not in _WHOLE, -(one.prescription_gy or 0.0))):
+        for one in sorted(targets, key=lambda one: (one.place not in _NO_POINTS, -(one.prescription_gy or 0.0))):
             sources.setdefault(one.prescription_gy or 0.0, f"prescribed to {one.description or one.place.lower()!r}")
         if sources:
             return tuple(sources.items())
@@ -173,7 +173,7 @@ def read_rtplan(path: str | Path) -> Plan:
     counts = [number_of(group, "NumberOfFractionsPlanned", name) for group in groups]
     planned = [int(count) for count in counts if count is not None]
     beams = [one for kind in ("BeamSequence", "IonBeamSequence") for one in items_of(dataset, kind, name)]
-    treating = [beam for beam in beams if text_of(beam, "TreatmentDeliveryType", name) in _TREATING]
+    treating = [beam for beam in beams if text_of(beam, "TreatmentDeliveryType", name) in _TREATMENT_BEAMS]
     return Plan(
         label=text_of(dataset, "RTPlanLabel", name) or name,
         references=tuple(_reference(item, name) for item in items_of(dataset, "DoseReferenceSequence", name)),

@@ -143,7 +143,8 @@ def _inner(model: Model, text: str, unit: str) -> Metric:
             f"{written!r} in {model.name} is in % of a prescription, which is none of {model.name}; use Gy"
         )
     if inner.needs_everything or isinstance(inner, OfChangedDose):
-        raise InvalidInput(f"{_name_of(inner)} cannot be read off {model.name}; write for instance {model.example}")
+        name = inner.model.name if isinstance(inner, OfChangedDose | PlanIndex) else inner
+        raise InvalidInput(f"{name} cannot be read off {model.name}; write for instance {model.example}")
     return inner
 
 
@@ -152,10 +153,6 @@ def _all_units(metric: Metric) -> tuple[tuple[str, bool], ...]:
     given = metric.given if isinstance(metric, ModelValue | OfChangedDose | PlanIndex) else ()
     is_number = isinstance(metric, ModelValue) and not metric.is_dose
     return (*(() if is_number else metric.units), *((one.unit, False) for one in given))
-
-
-def _name_of(metric: Metric) -> str:
-    return metric.model.name if isinstance(metric, OfChangedDose | PlanIndex) else str(metric)
 
 
 def _given(model: Model, texts: list[str]) -> tuple[Given, ...]:

@@ -28,7 +28,7 @@ _NAMED = re.compile(rf"D?\s*+(mean|average|min|minimum|max|maximum|median|volume
 _KINDS = {"average": "Mean", "minimum": "Min", "maximum": "Max"}
 DOSES_AT_VOLUME = {one.sign: one for one in (DoseAtVolume, DoseAtColdVolume)}
 VOLUMES_AT_DOSE = {one.sign: one for one in (VolumeAtDose, VolumeBelowDose)}
-_USUAL = {"Volume": "cc", "Zero": PERCENT}  # units of what is no dose
+_USUAL_UNITS = {"Volume": "cc", "Zero": PERCENT}
 
 
 def short_metric(text: str) -> Metric | None:
@@ -41,7 +41,7 @@ def short_metric(text: str) -> Metric | None:
     """
     if named := _NAMED.fullmatch(text):
         kind = _KINDS.get(named[1].lower(), named[1].capitalize())
-        return plain_metric(kind, (named[2] or _USUAL.get(kind, "")).strip())
+        return plain_metric(kind, (named[2] or _USUAL_UNITS.get(kind, "")).strip())
     if dose := _DOSE.fullmatch(text):
         kind, value, unit, answer = dose.groups()
         cls = DOSES_AT_VOLUME[kind.upper()]

@@ -12,9 +12,9 @@ from napari_gpubio.core.operations.kinds import register_kind
 from napari_gpubio.core.operations.records import File, Operation, Ref, Told, file, given
 from napari_gpubio.core.parameters import check_unused, param
 from napari_gpubio.core.reading import note
-from napari_gpubio.core.report import printable
 from napari_gpubio.core.settings import part
 from napari_gpubio.core.steps import Step
+from napari_gpubio.core.text import one_line
 from napari_gpubio.dose.evaluation import DvhSequence, Evaluation, MetricTable, evaluate_steps
 from napari_gpubio.dose.io.dvh_files import (
     write_curves_csv,
@@ -179,7 +179,7 @@ class DoseVolume(Operation, verb="dvh", makes=_MADE):
 
 def _lines(table: MetricTable) -> list[str]:
     """A table of metrics as text."""
-    names = [printable(name) for name, _ in table.rows]
+    names = [one_line(name) for name, _ in table.rows]
     width = max(len("structure"), *map(len, names))
     widths = [max(12, len(str(metric))) for metric in table.metrics]
 

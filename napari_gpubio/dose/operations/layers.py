@@ -19,7 +19,7 @@ from napari_gpubio.core.operations.files import record_of_output
 from napari_gpubio.core.operations.layers import LayerSource, record_of
 from napari_gpubio.core.operations.records import Output, Reading
 from napari_gpubio.core.operations.runs import run, value_of
-from napari_gpubio.core.operations.stores import STORE, Store
+from napari_gpubio.core.operations.stores import STORE
 from napari_gpubio.core.operations.volumes import HeldVolume, Volume, is_equal
 from napari_gpubio.core.quantity import Quantity, Scale, standard_error_of
 from napari_gpubio.core.reading import untold
@@ -38,7 +38,7 @@ from napari_gpubio.dose.napari_io import (
 from napari_gpubio.dose.operations.inputs import DoseOf, LabelsOf, OpenDose
 from napari_gpubio.dose.structures.labels import LabelStructures
 
-_UNKNOWN = Quantity("values")  # of numbers that do not say what they mean
+_UNKNOWN_QUANTITY = Quantity("values")
 Volumes = Mapping[Any, Output[Volume]]  # that layers were found to show, by the layer
 
 
@@ -49,16 +49,15 @@ def dose_shown(
     frame: int | None = None,
     scale: Scale | None = None,
     known: Output[Volume] | None = None,
-    store: Store = STORE,
 ) -> tuple[Output[Dose], Output[Volume] | None]:
     """Return where the dose of a layer comes from, and its volume, if it is one; as of `napari_io.dose_of`."""
     volume = volume_of_dose(layer, scale)
-    if frame is None and (made := _made_as_dose(layer, unit, volume, store)) is not None:
+    if frame is None and (made := _made_as_dose(layer, unit, volume)) is not None:
         return made, None
-    as_it_is = dataclasses.replace(volume, quantity=None) if volume.quantity == _UNKNOWN else volume
-    source, value = volume_shown(layer, as_it_is, known, store)
+    as_it_is = dataclasses.replace(volume, quantity=None) if volume.quantity == _UNKNOWN_QUANTITY else volume
+    source, value = volume_shown(layer, as_it_is, known)
     error = standard_error_of(layer)
-    held = None if error is None else HeldVolume.of(volume.like(error, name=f"error of {volume.name}"), store)
+    held = None if error is None else HeldVolume.of(volume.like(error, name=f"error of {volume.name}"))
     states_it = value.quantity is not None
     assert volume.quantity is not None
     operation = DoseOf(
@@ -71,8 +70,8 @@ def dose_shown(
         frame_of_reference=str(carried(layer, FRAME) or ""),
         is_oriented=is_oriented(layer),
     )
-    errors = None if held is None else run(held, device="cpu", store=store)
-    _keep(operation, store, volume=value, standard_error=errors)
+    errors = None if held is None else run(held, device="cpu")
+    _keep(operation, volume=value, standard_error=errors)
     return operation.output(), source
 
 
@@ -81,21 +80,21 @@ def finder(layer: Any) -> Callable[[], Output[Dose]] | None:
     return (lambda: dose_shown(layer, unit_of(layer))[0]) if layer.ndim == 3 else None
 
 
-def _keep(operation: Reading, store: Store, **values: Any) -> None:
+def _keep(operation: Reading, **values: Any) -> None:
     """Make what an operation takes of values that are here, whatever device they were made on."""
-    if store.last_result(operation) is None:
-        store.keep(operation, "cpu", operation.read(SimpleNamespace(**values)))
+    if STORE.last_result(operation) is None:
+        STORE.keep(operation, "cpu", operation.read(SimpleNamespace(**values)))
 
 
-def _made_as_dose(layer: Any, unit: str, volume: Volume, store: Store) -> Output[Dose] | None:
+def _made_as_dose(layer: Any, unit: str, volume: Volume) -> Output[Dose] | None:
     """What made the dose of a layer, or its RTDOSE file, if that is what it shows."""
     record, path = record_of(layer), carried(layer, RTDOSE)
-    if record is not None and record.kind is Dose and (kept := store.last_value(record)) is not None:
+    if record is not None and record.kind is Dose and (kept := STORE.last_value(record)) is not None:
         return record if _is_same(kept, unit, volume) else None
     if path is not None:
         with suppress(InvalidInput), untold():  # a file that has become something else since
             opened = OpenDose.at(path)
-            if _is_same(run(opened, device="cpu", store=store), unit, volume):
+            if _is_same(run(opened, device="cpu"), unit, volume):
                 found: Output[Dose] = opened.output()
                 return found
     return None
@@ -106,31 +105,29 @@ def _is_same(dose: Dose, unit: str, volume: Volume) -> bool:
     return same_grid(*grids) and dose.unit == unit and is_equal(dose.values, volume.array)
 
 
-def volume_shown(
-    layer: Any, volume: Volume, known: Output[Volume] | None = None, store: Store = STORE
-) -> tuple[Output[Volume], Volume]:
+def volume_shown(layer: Any, volume: Volume, known: Output[Volume] | None = None) -> tuple[Output[Volume], Volume]:
     """Return where what a layer shows comes from, and its value."""
     path = carried(layer, "path") or layer.source.path
-    found = LayerSource(volume, None if path is None else Path(path), known or record_of(layer)).output(store)
-    return found, value_of(found, store)
+    found = LayerSource(volume, None if path is None else Path(path), known or record_of(layer)).output()
+    return found, value_of(found)
 
 
 # -- structures -------------------------------------------------------------------------------------------------------
 
 
 def labels_shown(
-    layer: Any, names: Mapping[int, str], *, known: Output[Volume] | None = None, store: Store = STORE
+    layer: Any, names: Mapping[int, str], *, known: Output[Volume] | None = None
 ) -> tuple[LabelsOf, Output[Volume]]:
     """Return the operation of a layer's labels under some names, and where their volume comes from."""
     labels = label_volume(layer)
-    source, value = volume_shown(layer, Volume(array=labels, affine=affine_mm(layer), name=layer.name), known, store)
+    source, value = volume_shown(layer, Volume(array=labels, affine=affine_mm(layer), name=layer.name), known)
     operation = LabelsOf(
         volume=source,
         names=tuple(f"{number}={name}" for number, name in names.items()),
         frame_of_reference=str(carried(layer, FRAME) or ""),
         is_oriented=is_oriented(layer),
     )
-    _keep(operation, store, volume=value)
+    _keep(operation, volume=value)
     return operation, source
 
 

@@ -12,7 +12,7 @@ from napari_gpubio.core.space import checked_affine
 
 Array = npt.NDArray[Any]
 _MOST_LABELS = 65535
-_LEAST_VOXELS = 1 << 20  # worth a thread of their own
+_LEAST_VOXELS_FOR_THREAD = 1 << 20
 
 
 class AnyStructures:
@@ -100,7 +100,7 @@ def _voxels_of(labels: Array) -> npt.NDArray[np.int64]:
     from napari_gpubio.core.jit import read_only, run_blocks, thread_count
     from napari_gpubio.dose.structures.geometry import count_labels
 
-    copies = max(1, min(thread_count(), labels.size // _LEAST_VOXELS))
+    copies = max(1, min(thread_count(), labels.size // _LEAST_VOXELS_FOR_THREAD))
     counts = np.zeros((copies, np.iinfo(labels.dtype).max + 1), np.int64)
     in_a_row = np.ascontiguousarray(labels.T if labels.flags.f_contiguous else labels).reshape(-1)
     run_blocks(count_labels, copies, read_only(in_a_row), counts)

@@ -11,7 +11,7 @@ from napari_gpubio.dose.structures.planes import FLAT_MM
 
 Array = npt.NDArray[np.float64]
 _BREAK = 1.9  # times the distance of planes around: where one is missing, a structure has two parts
-_WIDEST_MM = 10.0  # that slices usually are apart
+_WIDEST_USUAL_GAP_MM = 10.0
 _REACH = 2  # planes on either side whose distances are those around
 _PAIR = 3.5  # times the distance of planes: two such distances beside each other are those of other slices
 _AT_END = 2.6  # times that of the planes on one side: what is no wider, at an end, may be the distance of other slices
@@ -72,7 +72,7 @@ def gap_notes(structure: ContourStructure) -> tuple[str, ...]:
     if len(others) and others.max() > UNEVEN * others.min():
         span = f"{others.min():.4g} to {others.max():.4g} mm apart"
         notes.append(f"contours of {structure.name!r} are {span}; each holds half way to its neighbors")
-    if len(others) and others.max() > _WIDEST_MM:
+    if len(others) and others.max() > _WIDEST_USUAL_GAP_MM:
         text = f"contours of {structure.name!r} up to {others.max():.4g} mm apart are counted as one body"
         notes.append(f"{text}, wider than slices usually are; see whether contours are missing")
     return tuple(notes)

@@ -21,8 +21,8 @@ Floats = npt.NDArray[np.float32]
 DIRECTION, UNIFORM = "direction", "uniform"
 AUTO, LINES, LIT, TUBES = STYLES = ("auto", "lines", "lit", "tubes")  # how lines are drawn in 3-D
 NO_VALUE_RGB = (128, 128, 128)  # values that are not finite are drawn gray
-_SAMPLE = 100_000  # enough values for a percentile
-_DIGITS = 6  # of a direction; colors have 8 bits
+_PERCENTILE_SAMPLE = 100_000
+_DIRECTION_DIGITS = 6  # colors have 8 bits
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class ByDirection:
 
     def __post_init__(self) -> None:
         matrix: Array = np.asarray(self.linear, np.float64)[:3, :3]
-        matrix = np.round(matrix / (np.abs(matrix).max() or 1.0), _DIGITS)
+        matrix = np.round(matrix / (np.abs(matrix).max() or 1.0), _DIRECTION_DIGITS)
         object.__setattr__(self, "linear", tuple(map(tuple, matrix.tolist())))
 
     def fits(self, _lines: "Lines") -> bool:
@@ -142,7 +142,7 @@ def mark_ends(lines: "Lines") -> None:
 
 def automatic_limits(values: Array) -> tuple[float, float]:
     """2nd and 98th percentile of the finite values (of 100,000 evenly spaced ones if there are more)."""
-    some = values[:: max(1, len(values) // _SAMPLE)].astype(np.float64)
+    some = values[:: max(1, len(values) // _PERCENTILE_SAMPLE)].astype(np.float64)
     some = some[np.isfinite(some)]
     if not len(some):
         return 0.0, 1.0

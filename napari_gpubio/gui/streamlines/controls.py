@@ -14,8 +14,7 @@ from qtpy.QtWidgets import QCheckBox, QComboBox, QHBoxLayout, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.gui.fields import NumberBox
-from napari_gpubio.gui.forms import text_button
-from napari_gpubio.gui.labels import Label
+from napari_gpubio.gui.forms import Label, text_button
 from napari_gpubio.gui.lines.paint import AUTO, LINES, LIT, TUBES, UNIFORM
 from napari_gpubio.gui.streamlines.color_box import ColorByBox
 from napari_gpubio.gui.streamlines.layer import ALL, SHOWN, Streamlines
@@ -32,9 +31,10 @@ class LimitsRow(QWidget):
     def __init__(self, layer: Streamlines, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._layer = layer
-        self.low, self.high = (NumberBox(-_LARGEST, _LARGEST, 0.0, 4, self) for _ in range(2))
-        self.low.setToolTip("The value at the lower end of the colormap")
-        self.high.setToolTip("The value at the upper end of the colormap")
+        self.low, self.high = (
+            NumberBox(-_LARGEST, _LARGEST, 0.0, 4, self, toolTip=f"The value at the {end} end of the colormap")
+            for end in ("lower", "upper")
+        )
         self.auto = text_button("auto", "From the 2nd to the 98th percentile", self, self._set_automatic)
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
@@ -73,18 +73,17 @@ class QtStreamlinesControls(QtLayerControls):
         self.colormap = QComboBox()
         self.colormap.addItems(list(AVAILABLE_COLORMAPS))
         self.limits = LimitsRow(layer)
-        self.legend = QCheckBox()
-        self.legend.setToolTip("On the canvas: a color bar, or a sphere that shows the colors of directions")
-        self.slab_mm = NumberBox(0.0, 1000.0, 0.0, 2, unit="mm", arrows=True)
-        self.slab_mm.setSpecialValueText("all")
-        self.slab_mm.setToolTip("Slices show fibers within this distance on either side")
+        self.legend = QCheckBox(
+            "", None, toolTip="On the canvas: a color bar, or a sphere that shows the colors of directions"
+        )
+        tip = "Slices show fibers within this distance on either side"
+        self.slab_mm = NumberBox(0.0, 1000.0, 0.0, 2, unit="mm", arrows=True, toolTip=tip, specialValueText="all")
         self.line_style = QComboBox()
         for style, text in _STYLES.items():
             self.line_style.addItem(text, style)
         self.line_style.setToolTip("In 3-D; auto: tubes while at most 20,000 fibers are shown, else lit lines")
         self.line_width = NumberBox(1.0, 20.0, 1.0, 2, unit="px", arrows=True)
-        self.saves = QComboBox()
-        self.saves.setToolTip("Which fibers File > Save and the panel write")
+        self.saves = QComboBox(toolTip="Which fibers File > Save and the panel write")
         for label, widget in (
             ("color by:", self.color_by),
             ("color:", self.color),

@@ -17,9 +17,9 @@ from napari_gpubio.gui.overlays import can_draw
 from napari_gpubio.gui.views import camera_of
 
 Array = npt.NDArray[Any]
-_SPHERE = 72  # pixels
+_SPHERE_PIXELS = 72
 _LETTERS = 11  # pixels between the sphere and the middle of a letter
-_SIDE = _SPHERE + 4 * _LETTERS  # of the legend with its letters
+_SIDE = _SPHERE_PIXELS + 4 * _LETTERS  # of the legend with its letters
 _EVENTS = ("coloring", "color_by", "legend")
 
 
@@ -77,7 +77,7 @@ def add_legends(layer: Any) -> None:
     update()
 
 
-def sphere_image(axes: Array, size: int = _SPHERE) -> npt.NDArray[np.uint8]:
+def sphere_image(axes: Array, size: int = _SPHERE_PIXELS) -> npt.NDArray[np.uint8]:
     """Return the picture of a sphere of directions, shape (size, size, 4), RGBA, the first row on top.
 
     Parameters
@@ -162,7 +162,7 @@ def _visuals() -> dict[type[Any], type[Any]]:
             outwards = tips[:, :2] / np.maximum(across, 1e-9)[:, None] * (1, -1)
             middle, letters = _SIDE / 2, [ends[1] for ends in ENDS] + [ends[0] for ends in ENDS]
             self._text.text = [letter if one > 0.6 else " " for letter, one in zip(letters, across, strict=True)]
-            self._text.pos = middle + outwards * (_SPHERE / 2 + _LETTERS)
+            self._text.pos = middle + outwards * (_SPHERE_PIXELS / 2 + _LETTERS)
             self._text.font_size, self._text.color = self.overlay.font_size, self._get_fgcolor()
 
     return {DirectionSphereOverlay: VispyDirectionSphere}

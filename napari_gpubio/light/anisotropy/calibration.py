@@ -30,7 +30,7 @@ from napari_gpubio.light.model import OUTSIDE, Domain, Medium
 from napari_gpubio.light.scattering_tensors import FREE, MIXTURE, NOT_RECIPROCAL, PRODUCT, check_model
 
 Array = npt.NDArray[Any]
-_PIECE = 1 << 16  # voxels at a time
+_PIECE_VOXELS = 1 << 16
 _LEAST = 1e-3  # of f, below which a voxel counts as isotropic
 _NEAREST = 0.5  # weight of neighbors with a tensor that an interpolated voxel needs
 _STEPS = 129  # of f in tables
@@ -188,8 +188,8 @@ def fiber_map(
             f"has a diffusion tensor: the tensors lie in {_box_text(present, own)}, the tissue in "
             f"{_box_text(tissue, domain.affine)}; check that both belong to the same person and space"
         )
-    for first in range(0, len(voxels), _PIECE):
-        part = slice(first, first + _PIECE)
+    for first in range(0, len(voxels), _PIECE_VOXELS):
+        part = slice(first, first + _PIECE_VOXELS)
         eigenvalues, vectors = np.linalg.eigh(matrices(values[part]))
         fa.reshape(-1)[voxels[part]] = fractional_anisotropy(np.exp(eigenvalues) if is_log else eigenvalues)
         direction.reshape(-1, 3)[voxels[part]] = vectors[:, :, 2]
@@ -333,15 +333,15 @@ def _interpolated(
 
     logarithms = np.zeros(tensors.shape)
     rows, found = tensors[present], np.empty((np.count_nonzero(present), 6))
-    for first in range(0, len(rows), _PIECE):
-        part = slice(first, first + _PIECE)
+    for first in range(0, len(rows), _PIECE_VOXELS):
+        part = slice(first, first + _PIECE_VOXELS)
         eigenvalues, vectors = np.linalg.eigh(matrices(rows[part]))
         found[part] = components((vectors * np.log(eigenvalues)[:, None, :]) @ vectors.transpose(0, 2, 1))
     logarithms[present] = found
     to_tensors = np.linalg.inv(affine) @ domain.affine
     voxels, values = [], []
-    for first in range(0, len(tissue), _PIECE):
-        some = tissue[first : first + _PIECE]
+    for first in range(0, len(tissue), _PIECE_VOXELS):
+        some = tissue[first : first + _PIECE_VOXELS]
         places = apply_affine(to_tensors, np.stack(np.unravel_index(some, domain.shape), -1)).T
         weight = map_coordinates(present.astype(np.float64), places, order=1, mode="grid-constant")
         held = weight >= _NEAREST

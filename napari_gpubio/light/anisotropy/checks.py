@@ -94,15 +94,13 @@ class TracedSlab(NamedTuple):
     mean_time_ns: Estimate
 
 
-def trace_slab(
-    device: Device, photons: int, *, model: str = FREE, length_mm: float = 1.0
-) -> tuple[TracedSlab, SlabLight]:
+def trace_slab(device: Device, photons: int, *, length_mm: float = 1.0) -> tuple[TracedSlab, SlabLight]:
     """Trace the slab of Pini et al. 2024 (n 1.3 in air, mu_a 0.03 1/mm), and return what theory says of it."""
     n, mua, layers = 1.3, 0.03, 5
     tensor = 1.0 / np.array(MEAN_FREE_PATHS)
     width = 10 * length_mm
     domain = block(
-        (1, 1, layers), (width, width, length_mm / layers), Medium(label=1, mua_per_mm=mua, n=n), tensor, model
+        (1, 1, layers), (width, width, length_mm / layers), Medium(label=1, mua_per_mm=mua, n=n), tensor, FREE
     )
     ends = [
         Detector(position_mm=(width / 2, width / 2, z), radius_mm=width, normal=(0, 0, 1))
@@ -124,7 +122,7 @@ def trace_slab(
     per_group = photons / _GROUPS
     back, through, late = sums(weight * ~is_through), sums(weight * is_through), sums(weight * time * is_through)
     traced = TracedSlab(_mean(back / per_group), _mean(through / per_group), _mean(late / through))
-    theory = slab_light(length_mm, tensor, mua_per_mm=mua, n=n, source_mm=MEAN_FREE_PATHS[2], model=model)
+    theory = slab_light(length_mm, tensor, mua_per_mm=mua, n=n, source_mm=MEAN_FREE_PATHS[2], model=FREE)
     return traced, theory
 
 

@@ -29,7 +29,7 @@ from napari_gpubio.light.theory import SPEED_OF_LIGHT_MM_PER_NS, fresnel_reflect
 
 Floats = npt.NDArray[np.float64]
 _NODES, _DEGREES, _IMAGES = 240, 40, 60
-_SMALLEST_RATIO = 1e-3  # of the eigenvalues that are looked for
+_SMALLEST_EIGENVALUE_RATIO = 1e-3
 
 
 class SlabLight(NamedTuple):
@@ -95,33 +95,6 @@ def uniaxial_diffusion_mm(
     return (density * (1 - z**2)).sum(axis=-1) / 2, (density * z**2).sum(axis=-1)
 
 
-def uniaxial_closed_mm(across_per_mm: float, along_per_mm: float, model: str = PRODUCT) -> tuple[float, float]:
-    """D across and along the axis for g = 0 in closed form, for across > along; models ``product`` and ``free``.
-
-    With mu = p (1 - a^2 z^2) and t = artanh(a) / a: <1/mu> = t / p, <z^2/mu> = (t - 1) / (a^2 p),
-    <1/mu^2> = (1 / (1 - a^2) + t) / (2 p^2), <z^2/mu^2> = (p^2 <1/mu^2> - t) / (a^2 p^2).
-
-    Raises
-    ------
-    InvalidInput
-        If scattering across the axis is not stronger, or there is no such form for the model.
-    """
-    p = float(across_per_mm)
-    if not 0 < along_per_mm < p or model not in (PRODUCT, FREE):
-        raise InvalidInput(
-            f"there is no closed form for {across_per_mm:g} across, {along_per_mm:g} along, model {model!r}; use "
-            "uniaxial_diffusion_mm"
-        )
-    a = np.sqrt(1 - along_per_mm / p)
-    t = np.arctanh(a) / a
-    whole, along = t / p, (t - 1) / (a**2 * p)
-    if model == FREE:
-        squared = (1 / (1 - a**2) + t) / (2 * p**2)
-        along = (squared * p**2 - t) / (a**2 * p**2)
-        whole, along = squared / whole, along / whole
-    return float((whole - along) / 2), float(along)
-
-
 def uniaxial_scattering_per_mm(
     musp_across_per_mm: float, musp_along_per_mm: float, model: str = PRODUCT, g: float = 0.0
 ) -> tuple[float, float]:
@@ -145,7 +118,7 @@ def uniaxial_scattering_per_mm(
         across, along = uniaxial_diffusion_mm(1.0, np.exp(log_ratio), model, g)
         return float(np.log(along / across) - wanted)
 
-    most = -np.log(_SMALLEST_RATIO)
+    most = -np.log(_SMALLEST_EIGENVALUE_RATIO)
     if missed(-most) * missed(most) > 0:
         raise InvalidInput(
             f"no tensor makes light scatter {musp_across_per_mm:g} across and {musp_along_per_mm:g} along fibers under "

@@ -9,8 +9,8 @@ from napari_gpubio.light.settings import MOST_PHOTONS, LightSettings
 from napari_gpubio.light.sources import Fiber, Pencil, Source, Vector
 
 PHOTONS = {"cpu": 200_000, "cuda": 10_000_000}  # of an optode, where none are given
-_POINT_MM = 0.01  # radius of what stands for a small detector
-_ALL_DIRECTIONS = 1.0  # numerical aperture in air
+_POINT_RADIUS_MM = 0.01
+_APERTURE_IN_AIR = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +49,7 @@ class DiffuseOptode(Optode):
 
     def source(self, position_mm: Vector, direction: Vector) -> Source:
         """The source that stands for an optode there."""
-        return _fiber(_POINT_MM, _ALL_DIRECTIONS, position_mm, direction)
+        return _fiber(_POINT_RADIUS_MM, _APERTURE_IN_AIR, position_mm, direction)
 
 
 @dataclass(frozen=True, kw_only=True)

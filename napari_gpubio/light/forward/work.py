@@ -33,7 +33,7 @@ from napari_gpubio.light.sources import Source, Vector
 from napari_gpubio.light.surface import above_surface, label_at
 
 Array = npt.NDArray[Any]
-_WAIT_SECONDS = 0.1  # between looks at the photons that are done
+_POLL_SECONDS = 0.1
 _INWARD_MM = 1e-6
 _NOTE_SECONDS = 1.0  # between notes of how far an optode is, for a file
 
@@ -192,7 +192,7 @@ class Work:
                             self._trace, self._problem(domain, optode, first), optode, state, one, photons, halt
                         )
                         busy[task] = one
-                    for task in wait(busy, timeout=_WAIT_SECONDS, return_when=FIRST_COMPLETED).done:
+                    for task in wait(busy, timeout=_POLL_SECONDS, return_when=FIRST_COMPLETED).done:
                         del busy[task]
                         task.result()
                     if shells.done():

@@ -136,9 +136,7 @@ class DisplayBox(QWidget):
         return DisplayOptions(unit=unit, **dataclasses.asdict(self.form.value()))
 
     def _strength_row(self, label: str, unit: str, tip: str) -> NumberBox:
-        box = NumberBox(0.0, 1e9, 0.0, 6, self, unit=unit, arrows=True)
-        box.setSpecialValueText(NOT_GIVEN)
-        box.setToolTip(tip)
+        box = NumberBox(0.0, 1e9, 0.0, 6, self, unit=unit, arrows=True, toolTip=tip, specialValueText=NOT_GIVEN)
         self._above.addRow(row_label(label, tip, self), box)
         return box
 
@@ -175,8 +173,7 @@ class LayerDisplayBox(DisplayBox):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__("show_error", parent)
-        self.borders_box = QCheckBox("draw layer boundaries", self)
-        self.borders_box.setChecked(True)
+        self.borders_box = QCheckBox("draw layer boundaries", self, checked=True)
         self.borders_box.toggled.connect(lambda _: self.borders_changed.emit())
         tip = "Lines between layers, and the names of the layers"
         self.below.addRow(row_label("Boundaries", tip, self), self.borders_box)

@@ -143,12 +143,6 @@ def _shared(options: DisplayOptions) -> dict[str, Any]:
     return {"unit": options.unit.name, "factor": options.unit.factor, "hide_uncertain": options.hide_uncertain}
 
 
-def display_steps(display: Callable[[], Preview]) -> Generator[Step, None, Preview]:
-    """Make layers in a worker."""
-    yield Step(0, 1, "drawing")
-    return display()
-
-
 def with_previews(
     steps: Generator[Step, None, Any],
     display: Callable[[Any], Preview],

@@ -30,7 +30,7 @@ from napari_gpubio.light.sources import AnySource, all_sources
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Volume:
+class TissueInputs:
     """Labels and their optical properties.
 
     ``study`` begins the names of layers and files. ``carried`` is the domain that came with the labels, for what the
@@ -56,7 +56,7 @@ class Volume:
 class VoxelDraft:
     """What the panel reads of a run in voxels: all of its operation, but for where the labels come from."""
 
-    volume: Volume
+    volume: TissueInputs
     source: AnySource
     detectors: tuple[Detector, ...]
     settings: LightSettings
@@ -77,13 +77,13 @@ class Domains:
     """
 
     def __init__(self) -> None:
-        self._volume: Volume | None = None
+        self._volume: TissueInputs | None = None
         self._domain: Domain | None = None
         self._operation: Operation | None = None  # that makes the domain
-        self._fibers: tuple[Volume, FiberMap] | None = None
+        self._fibers: tuple[TissueInputs, FiberMap] | None = None
         self._lock = threading.RLock()  # a quick run may still be ending while the next run begins
 
-    def of(self, volume: Volume) -> Domain:
+    def of(self, volume: TissueInputs) -> Domain:
         """Return the domain of a volume; `InvalidInput` if labels and properties do not make one."""
         with self._lock:
             if self._domain is None or self._volume is None or not _is_same(self._volume, volume):
@@ -92,7 +92,7 @@ class Domains:
                 self._volume, self._operation = volume, None
             return self._domain
 
-    def operation(self, volume: Volume, made: Domain | None = None) -> Operation:
+    def operation(self, volume: TissueInputs, made: Domain | None = None) -> Operation:
         """Return the operation that makes the domain of a volume, or one made of it before; it is kept as a result."""
         with self._lock:
             domain = self.of(volume) if made is None else made
@@ -105,7 +105,7 @@ class Domains:
                 self._operation = operation
             return operation
 
-    def _with_fibers(self, domain: Domain, volume: Volume, chosen: FiberChoice) -> Domain:
+    def _with_fibers(self, domain: Domain, volume: TissueInputs, chosen: FiberChoice) -> Domain:
         held = self._fibers
         if held is None or held[0].tissue is not volume.tissue or not chosen.has_same_fibers(held[0].fibers):
             found = fiber_map(domain, chosen.tensors, chosen.affine, labels=chosen.labels)
@@ -114,13 +114,13 @@ class Domains:
         return with_fiber_map(domain.with_tensors(None), held[1], labels=chosen.labels, model=chosen.model)
 
 
-def _is_same(a: Volume, b: Volume) -> bool:
+def _is_same(a: TissueInputs, b: TissueInputs) -> bool:
     """Whether two volumes make the same domain."""
     same_fibers = b.fibers is None if a.fibers is None else a.fibers.is_same(b.fibers)
     return a.tissue is b.tissue and a.media == b.media and same_fibers
 
 
-def _domain_of(volume: Volume) -> Domain:
+def _domain_of(volume: TissueInputs) -> Domain:
     tissue, carried = volume.tissue, volume.carried
     labels = np.array(tissue.labels)  # a copy: the user may go on painting
     if carried is None or carried.shape != labels.shape:
@@ -128,7 +128,7 @@ def _domain_of(volume: Volume) -> Domain:
     return dataclasses.replace(carried, labels=labels, affine=tissue.affine, media=volume.media)
 
 
-def _tissue_of(volume: Volume, domain: Domain) -> Operation:
+def _tissue_of(volume: TissueInputs, domain: Domain) -> Operation:
     """Return what makes the domain of a volume: from its file, if that has the labels, or from copies."""
     fibers = volume.fibers
     rows: Any = np.asarray(domain.affine, np.float64)

@@ -1,7 +1,8 @@
 """The labels layer that is simulated: chosen in the panel, read as a volume, and followed while it is painted."""
 
-from collections.abc import Generator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,10 @@ from qtpy.QtWidgets import QWidget
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.napari_io import grid_of, volume_of
 from napari_gpubio.core.space import viewer_to_world, voxel_sizes_mm, world_axes_of
-from napari_gpubio.core.steps import Step
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import Connection, Connections
-from napari_gpubio.gui.forms import LABEL_WIDTH, aligned_form, row_label
-from napari_gpubio.gui.jobs import LatestJob, Outcome
-from napari_gpubio.gui.labels import Label
+from napari_gpubio.gui.forms import LABEL_WIDTH, Label, aligned_form, row_label
+from napari_gpubio.gui.jobs import LatestJob, Outcome, one_step
 from napari_gpubio.gui.layers import VOLUME, LayerBox, why_not_array
 from napari_gpubio.gui.views import ViewBox
 from napari_gpubio.light.model import OUTSIDE, Domain
@@ -106,7 +105,7 @@ def vector(values: npt.ArrayLike) -> Vector:
     return x, y, z
 
 
-PAINTED_MS = 400  # after the last stroke
+AFTER_STROKE_MS = 400
 _EVENTS = ("data", "labels_update", "paint")
 
 
@@ -132,7 +131,7 @@ class LabelSource(QObject):
         self._events = Connections(self._list_events)
         self._later = QTimer(self)
         self._later.setSingleShot(True)
-        self._later.setInterval(PAINTED_MS)
+        self._later.setInterval(AFTER_STROKE_MS)
         self._later.timeout.connect(self._on_painted)
 
     @property
@@ -186,8 +185,7 @@ class LabelSource(QObject):
         except GpuBioError as error:
             self.error_occurred.emit(str(error))
             return
-        tissue = self.tissue
-        self._count.submit(lambda _stop: _counting(tissue))
+        self._count.submit(one_step("counting labels", partial(labels_in, self.tissue.labels)))
 
     def _list_events(self) -> list[Connection]:
         if self.layer is None:
@@ -213,12 +211,7 @@ class LabelSource(QObject):
             self.counted.emit(outcome.result)
 
 
-def _counting(tissue: Tissue) -> Generator[Step, None, tuple[int, ...]]:
-    yield Step(0, 1, "counting labels")
-    return labels_in(tissue.labels)
-
-
-_NARROWEST = 150  # pixels
+_NARROWEST_PIXELS = 150
 
 
 class LabelBox(QWidget):
@@ -227,7 +220,7 @@ class LabelBox(QWidget):
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.choice = LayerBox(viewer, _why_no_labels, empty="open labels or a sample", parent=self)
-        self.choice.setMinimumWidth(_NARROWEST)
+        self.choice.setMinimumWidth(_NARROWEST_PIXELS)
         self.view_box = ViewBox(viewer, self)
         for label in self.view_box.findChildren(Label):
             label.setMinimumWidth(LABEL_WIDTH)

@@ -15,8 +15,7 @@ from napari_gpubio.core.numbers import memory_text
 from napari_gpubio.core.text import file_name
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.fields import ElidedComboBox, NumberBox
-from napari_gpubio.gui.forms import aligned_form, fill_column, muted_label, row_label, row_of, text_button
-from napari_gpubio.gui.labels import Label
+from napari_gpubio.gui.forms import Label, aligned_form, fill_column, muted_label, row_label, row_of, text_button
 from napari_gpubio.light.io.mci import MciRun, read_mci, write_mci
 from napari_gpubio.light.io.mco import read_mco
 from napari_gpubio.light.kernels.layers.problem import LayeredProblem
@@ -41,8 +40,8 @@ class PresetBox(QWidget):
         super().__init__(parent)
         self._medium: LayeredMedium | None = None  # as it was chosen
         self._origin = ""
-        self.choice = ElidedComboBox(self, characters=12)
-        self.choice.setToolTip("Fill the table and the grid from the literature, or from a run in an opened file")
+        tip = "Fill the table and the grid from the literature, or from a run in an opened file"
+        self.choice = ElidedComboBox(self, characters=12, tip=tip)
         for name in preset_names():
             self.choice.addItem(name, layered_preset(name))
         self.choice.activated.connect(lambda _: self._choose(self.choice.currentData()))
@@ -144,8 +143,8 @@ class BeamBox(QWidget):
         self._kind = ElidedComboBox(self, characters=10)
         for text, kind in _KINDS.items():
             self._kind.addItem(text, kind)
-        self.radius_box = NumberBox(0.0, 1e6, 1.0, 6, self, step=0.1, unit="mm")
-        self.radius_box.setToolTip("Radius of the disk, or 1/e² radius of the Gaussian beam")
+        tip = "Radius of the disk, or 1/e² radius of the Gaussian beam"
+        self.radius_box = NumberBox(0.0, 1e6, 1.0, 6, self, step=0.1, unit="mm", toolTip=tip)
         row = QHBoxLayout()
         row.addWidget(self._kind, 2)
         row.addWidget(self.radius_box, 1)
@@ -171,7 +170,7 @@ class BeamBox(QWidget):
 
 FIELDS = ("dr_mm", "dz_mm", "radial_bins", "depth_bins", "angle_bins")
 _MOST_FITTED, _FITTED = 2000, 500  # bins in depth
-_SAME = 1e-6  # of a bin
+_SAME_BINS = 1e-6
 
 
 class GridBox(QWidget):
@@ -287,12 +286,12 @@ class GridBox(QWidget):
 def _fit_notes(medium: LayeredMedium, settings: LayeredSettings) -> Iterator[str]:
     """Sentences about what a grid does not show of the layers."""
     depth, tops = settings.depth_bins * settings.dz_mm, medium.tops_mm
-    if depth < tops[-1] * (1 - _SAME) and not medium.layers[-1].is_endless:
+    if depth < tops[-1] * (1 - _SAME_BINS) and not medium.layers[-1].is_endless:
         yield f"The grid ends at {depth:g} mm, the layers at {tops[-1]:g} mm."
     elif depth <= tops[-2]:
         yield f"The grid ends at {depth:g} mm, before the last layer begins."
     inside = tops[1:-1][tops[1:-1] < depth] / settings.dz_mm
-    between = np.abs(inside - np.rint(inside)) > _SAME * np.maximum(1.0, inside)
+    between = np.abs(inside - np.rint(inside)) > _SAME_BINS * np.maximum(1.0, inside)
     if between.any():
         at = ", ".join(f"{z:g}" for z in (inside[between] * settings.dz_mm)[:4])
         yield f"Layer boundaries inside a depth bin, where fluence mixes: {at}{' …' if between.sum() > 4 else ''} mm."

@@ -14,8 +14,7 @@ from napari_gpubio.gui import theme
 from napari_gpubio.gui.cell_view import CellView
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.fields import NumberBox
-from napari_gpubio.gui.forms import fill_column, row_of, text_button
-from napari_gpubio.gui.labels import Label
+from napari_gpubio.gui.forms import Label, fill_column, row_of, text_button
 from napari_gpubio.light.gui.optical_model import NEW_LAYER, LayerModel
 from napari_gpubio.light.gui.optical_rows import LayerRow, PropertyRow
 from napari_gpubio.light.gui.optical_table import SPACING, OpticalTable
@@ -24,10 +23,10 @@ from napari_gpubio.light.pictures import layer_colors
 
 _SIDE, _LETTERS = 4, 11  # pixels
 _ROW, _FEWEST, _MOST = 19, 2, 14  # height that a layer adds, and of how many at least and at most
-_AMBIENT = 18  # height of what is above and below
+_AMBIENT_HEIGHT = 18
 _POWER = 0.4  # a layer a hundred times as thick is drawn about six times as high
 _BEAM = QColor(theme.SOURCE)
-_SOFT = 175  # opacity of a layer
+_LAYER_OPACITY = 175
 
 
 class StackDrawing(QWidget):
@@ -53,7 +52,7 @@ class StackDrawing(QWidget):
         self._rows, self._n, self._current = rows, (n_above, n_below), current
         self._colors = layer_colors([row.name for row in rows])
         self.setVisible(bool(rows))
-        self.setFixedHeight(2 * _AMBIENT + _ROW * min(max(len(rows), _FEWEST), _MOST))
+        self.setFixedHeight(2 * _AMBIENT_HEIGHT + _ROW * min(max(len(rows), _FEWEST), _MOST))
         self.update()
 
     def show_grid(self, depth_mm: float | None) -> None:
@@ -66,12 +65,12 @@ class StackDrawing(QWidget):
         weights = np.array([_weight(row.thickness_mm) for row in self._rows])
         if self._rows and self._rows[-1].thickness_mm == math.inf:
             weights[-1] = 1.2 * max(weights[:-1], default=1.0)
-        room = self.height() - 2 * _AMBIENT
+        room = self.height() - 2 * _AMBIENT_HEIGHT
         least = min(_LETTERS + 3.0, room / max(1, len(weights)))
         heights = np.maximum(weights / max(weights.sum(), 1e-9) * room, least)
         spare = heights - least
         heights = least + spare * (room - least * len(heights)) / max(spare.sum(), 1e-9)
-        return np.concatenate([[_AMBIENT], _AMBIENT + np.cumsum(heights)])
+        return np.concatenate([[_AMBIENT_HEIGHT], _AMBIENT_HEIGHT + np.cumsum(heights)])
 
     # -- Qt -------------------------------------------------------------------------------------------------------
 
@@ -101,17 +100,17 @@ class StackDrawing(QWidget):
         painter.setPen(self.palette().windowText().color())
         left = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
         above, below = self._n
-        painter.drawText(QRectF(_SIDE + 4, 0, self.width(), _AMBIENT), left, f"n = {above:g}")
+        painter.drawText(QRectF(_SIDE + 4, 0, self.width(), _AMBIENT_HEIGHT), left, f"n = {above:g}")
         if self._rows[-1].thickness_mm != math.inf:
-            painter.drawText(QRectF(_SIDE + 4, edges[-1], self.width(), _AMBIENT), left, f"n = {below:g}")
+            painter.drawText(QRectF(_SIDE + 4, edges[-1], self.width(), _AMBIENT_HEIGHT), left, f"n = {below:g}")
 
     def _paint_layer(self, painter: QPainter, index: int, top: float, bottom: float) -> None:
         row, color = self._rows[index], QColor(self._colors[index])
-        color.setAlpha(_SOFT)
+        color.setAlpha(_LAYER_OPACITY)
         box = QRectF(_SIDE, top, self.width() - 2 * _SIDE, bottom - top)
         fill: Any = color
         if row.thickness_mm == math.inf:
-            box.setBottom(bottom + _AMBIENT)
+            box.setBottom(bottom + _AMBIENT_HEIGHT)
             fill = QLinearGradient(0, top, 0, box.bottom())
             clear = QColor(color)
             clear.setAlpha(0)
@@ -298,8 +297,7 @@ class LayerTable(OpticalTable):
         )
 
     def _ambient(self, where: str) -> NumberBox:
-        box = NumberBox(1.0, 10.0, 1.0, 6, self, step=0.01)
-        box.setToolTip(f"Refractive index {where} the layers")
+        box = NumberBox(1.0, 10.0, 1.0, 6, self, step=0.01, toolTip=f"Refractive index {where} the layers")
         box.setFixedWidth(52)
         box.edited.connect(self._on_changed)
         return box

@@ -18,7 +18,7 @@ from napari_gpubio.light.gui.display import LayerDisplayBox
 from napari_gpubio.light.gui.displayed import Displayed, DisplayOptions, display_layers, under_beam
 from napari_gpubio.light.gui.layer_inputs import OPENED, BeamBox, GridBox, McmlFile, PresetBox, read_mcml, write_mcml
 from napari_gpubio.light.gui.layer_table import LayerTable
-from napari_gpubio.light.gui.mode import OUTDATED, STILL_RUNNING, Mode
+from napari_gpubio.light.gui.mode import OUTDATED, STILL_RUNNING, LightMode
 from napari_gpubio.light.gui.phantom import PhantomBox, PhantomController, PhantomRequest
 from napari_gpubio.light.gui.plots import PlotController
 from napari_gpubio.light.gui.results import LayerResultBox
@@ -34,7 +34,7 @@ from napari_gpubio.light.pictures import layer_colors
 Value = TypeVar("Value")
 
 
-class LayerMode(Mode[LayeredResult]):
+class LayerMode(LightMode[LayeredResult]):
     """Inputs and results of light in planar layers; ``simulate_phantom`` gets labels to simulate in voxels."""
 
     run_box: LayerRunBox

@@ -18,10 +18,10 @@ from napari_gpubio.core.operations.runs import run_steps
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.forms import fill_column
-from napari_gpubio.gui.jobs import LatestJob, MakeSteps, Outcome
+from napari_gpubio.gui.jobs import LatestJob, MakeSteps, Outcome, one_step
 from napari_gpubio.gui.panel import EnginePanel, RunDisplay, RunForm, heading
 from napari_gpubio.light.gui.display import DisplayBox
-from napari_gpubio.light.gui.displayed import Displayed, DisplayOptions, MadeBy, display_steps, with_previews
+from napari_gpubio.light.gui.displayed import Displayed, DisplayOptions, MadeBy, with_previews
 from napari_gpubio.light.gui.plots import PlotController
 from napari_gpubio.light.gui.results import LightResultBox
 from napari_gpubio.light.gui.run_box import RunBox
@@ -124,7 +124,7 @@ class QuickRuns(QObject):
             self.status_changed.emit(f"quick run with {displayed.traced.launched:,} photons{self._rest}")
 
 
-class Mode(QWidget, RunForm, RunDisplay, Generic[Result]):
+class LightMode(QWidget, RunForm, RunDisplay, Generic[Result]):
     """Inputs and results of one mode.
 
     A subclass makes ``run_box``, ``display_box``, ``results``, ``view`` and further inputs, and calls `_connect_parts`.
@@ -359,7 +359,7 @@ class Mode(QWidget, RunForm, RunDisplay, Generic[Result]):
     def _redraw_as(self, options: DisplayOptions) -> None:
         if (displayed := self.view.displayed) is not None:
             make = partial(self.make_layers, displayed.traced, options, displayed.made_by)
-            self._redraw.submit(lambda _stop: display_steps(make))
+            self._redraw.submit(one_step("drawing", make))
 
     def _on_redrawn(self, outcome: Outcome) -> None:
         if outcome.error:

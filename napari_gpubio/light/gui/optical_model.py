@@ -15,10 +15,10 @@ from napari_gpubio.light.gui.optical_rows import (
     LABEL_COLUMNS,
     LAYER_COLUMNS,
     NUMBERS,
-    UNITS,
+    TABLE_UNITS,
     LayerRow,
+    OpticalRecipe,
     PropertyRow,
-    Recipe,
 )
 from napari_gpubio.light.model import OUTSIDE, Layer, Medium
 from napari_gpubio.light.pictures import layer_colors
@@ -33,10 +33,10 @@ Row = TypeVar("Row", PropertyRow, LayerRow)
 class OpticalModel(CellModel[Row]):
     """Rows of optical properties, coefficients in 1/mm or in 1/cm."""
 
-    units = UNITS
+    units = TABLE_UNITS
     wavelength_nm = 690.0  # that presets are of
 
-    def fill(self, indexes: Iterable[int], recipe: Recipe, wavelength_nm: float | None = None) -> None:
+    def fill(self, indexes: Iterable[int], recipe: OpticalRecipe, wavelength_nm: float | None = None) -> None:
         """Give rows the numbers of a recipe at a wavelength, else at that of the table."""
         nm = self.wavelength_nm if wavelength_nm is None else wavelength_nm
         filled = set(indexes)
@@ -78,7 +78,7 @@ class PropertyModel(OpticalModel[PropertyRow]):
             raise InvalidInput(f"there are no labels; {NO_LABELS}")
         return tuple(row.medium() for row in self.rows)
 
-    def set_media(self, media: Iterable[Medium], recipes: Mapping[int, Recipe] | None = None) -> None:
+    def set_media(self, media: Iterable[Medium], recipes: Mapping[int, OpticalRecipe] | None = None) -> None:
         """Take over properties, which `reset` restores; other labels keep theirs.
 
         ``recipes`` are those of labels that follow the wavelength.
@@ -115,7 +115,7 @@ class PropertyModel(OpticalModel[PropertyRow]):
         if problem := row.problem(field, self._unit):
             return problem
         if column.units and row.text(field):
-            return "\n".join([*(f"{row.text(field, unit)} {unit}" for unit in UNITS), row.source])
+            return "\n".join([*(f"{row.text(field, unit)} {unit}" for unit in TABLE_UNITS), row.source])
         return row.warning or row.source or row.title if field in ("source", *NUMBERS) else row.title
 
     def foreground(self, index: int, column: Column) -> QColor | None:

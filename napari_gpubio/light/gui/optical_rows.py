@@ -15,11 +15,11 @@ from napari_gpubio.light.model import Layer, Medium
 NUMBERS = ("mua_per_mm", "mus_per_mm", "g", "n")
 COEFFICIENT = {"1/mm": ("1/mm", Decimal(1)), "1/cm": ("1/cm", Decimal(10))}
 LENGTH = {"1/mm": ("mm", Decimal(1)), "1/cm": ("cm", Decimal("0.1"))}
-UNITS = tuple(COEFFICIENT)  # of a table
+TABLE_UNITS = tuple(COEFFICIENT)
 TYPED = "entered by hand"
 
 
-class Recipe(Protocol):
+class OpticalRecipe(Protocol):
     """Where a row's numbers come from, so that they can follow the wavelength."""
 
     def medium(self, wavelength_nm: float) -> Medium:
@@ -77,7 +77,7 @@ class PropertyRow(TypedRow):
     g: Cell = None
     n: Cell = None
     source: str = ""
-    recipe: Recipe | None = None
+    recipe: OpticalRecipe | None = None
     warning: str = ""
 
     @classmethod
@@ -108,7 +108,7 @@ class PropertyRow(TypedRow):
         row = dataclasses.replace(self.with_value(name, value), recipe=None, warning="")
         return dataclasses.replace(row, source="" if row.is_empty else TYPED)
 
-    def filled(self, recipe: Recipe, wavelength_nm: float) -> "PropertyRow":
+    def filled(self, recipe: OpticalRecipe, wavelength_nm: float) -> "PropertyRow":
         """Return the row with the numbers of a recipe; where it has none, a warning, and the numbers it had."""
         try:
             medium = recipe.medium(wavelength_nm)
@@ -159,7 +159,7 @@ class LayerRow(TypedRow):
         """The number and the name of the layer, for sentences."""
         return f"layer {self.number}" + (f" ({self.name})" if self.name else "")
 
-    def filled(self, recipe: Recipe, wavelength_nm: float) -> "LayerRow":
+    def filled(self, recipe: OpticalRecipe, wavelength_nm: float) -> "LayerRow":
         """Return the row with the numbers of a recipe, or raise its `InvalidInput`; name and thickness stay."""
         medium = recipe.medium(wavelength_nm)
         numbers = {name: getattr(medium, name) for name in NUMBERS}

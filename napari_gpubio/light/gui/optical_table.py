@@ -14,7 +14,7 @@ from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.forms import fill_column, muted_label, text_button
 from napari_gpubio.gui.tables import Place
 from napari_gpubio.light.gui.optical_model import OpticalModel
-from napari_gpubio.light.gui.optical_rows import UNITS, PropertyRow, Recipe
+from napari_gpubio.light.gui.optical_rows import TABLE_UNITS, OpticalRecipe, PropertyRow
 from napari_gpubio.light.gui.preset_dialog import PresetDialog
 
 SPACING = 4  # pixels between the parts of a table
@@ -89,8 +89,7 @@ class OpticalTable(QWidget):
         view.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
         model.setParent(self)
         self.message = TableMessage(model, self)
-        self.unit_box = ElidedComboBox(self)
-        self.unit_box.addItems(list(UNITS))
+        self.unit_box = ElidedComboBox(self, entries=TABLE_UNITS)
         self.empty = muted_label(self, empty_text)
         self.empty.setStyleSheet(f"{theme.MUTED_STYLE} padding: 12px;")
         self.empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
@@ -131,7 +130,7 @@ class OpticalTable(QWidget):
         """Return rows as the dialog of presets takes them."""
         return [self.model.rows[row] for row in rows]
 
-    def fill(self, rows: Sequence[int], recipe: Recipe, wavelength_nm: float) -> None:
+    def fill(self, rows: Sequence[int], recipe: OpticalRecipe, wavelength_nm: float) -> None:
         """Give rows the properties of a preset; `InvalidInput` where it has none."""
         self.model.fill(rows, recipe, wavelength_nm)
 

@@ -14,6 +14,7 @@ from napari_gpubio.gui import theme
 from napari_gpubio.gui.fields import ElidedComboBox, NumberBox, NumberRow
 from napari_gpubio.gui.forms import (
     ChoiceButtons,
+    Label,
     ParamForm,
     aligned_form,
     fill_column,
@@ -22,7 +23,6 @@ from napari_gpubio.gui.forms import (
     row_of,
     text_button,
 )
-from napari_gpubio.gui.labels import Label
 from napari_gpubio.gui.layers import LayerBox, why_not_array
 from napari_gpubio.gui.row_table import Cell, RowTable
 from napari_gpubio.light.gui.optodes import Optodes, Placement
@@ -249,8 +249,8 @@ class SourceBox(QWidget):
         self.position_box = NumberRow(1.0, 3, ("x: right", "y: anterior", "z: superior"), self)
         self.direction_box = NumberRow(0.1, 4, ("x: right", "y: anterior", "z: superior"), self)
         self.depth_box = NumberBox(-1e4, 1e4, 0.0, 3, self, step=0.5, arrows=True)
-        self._normal = QCheckBox("along inward normal", self)
-        self._normal.setToolTip("The light enters at right angles to the surface, wherever the source is placed")
+        tip = "The light enters at right angles to the surface, wherever the source is placed"
+        self._normal = QCheckBox("along inward normal", self, toolTip=tip)
         flip = text_button("Flip", "Reverse the direction", self, self.flip_requested.emit)
         flip.setMaximumWidth(52)
         form.addRow(
@@ -315,7 +315,7 @@ _SENSITIVITY = (
     "Where a change in absorption changes the signal of the chosen detector: simulates light from the detector with as "
     "many photons as the result has, and combines both; shares by label are added to the numbers"
 )
-_MOST_ROWS = 6  # that are shown without scrolling
+_MOST_ROWS_UNSCROLLED = 6
 _NO_DETECTORS = "No detectors. Choose Detector above and click the surface (or Shift+click), or load an optode montage."
 
 
@@ -343,7 +343,7 @@ class DetectorBox(QWidget):
         self._name_sensitivity_button()
 
     def _build(self) -> None:
-        self._table = RowTable(self, most_rows=_MOST_ROWS, selects_many=True)
+        self._table = RowTable(self, most_rows=_MOST_ROWS_UNSCROLLED, selects_many=True)
         self._table.itemChanged.connect(self._on_edited)
         self._table.itemSelectionChanged.connect(self._name_sensitivity_button)
         self._empty = muted_label(self, _NO_DETECTORS)

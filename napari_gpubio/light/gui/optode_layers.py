@@ -58,8 +58,8 @@ class Beams(_SpansVolume, Vectors):
 
 
 Strokes = npt.NDArray[np.float64]
-ROUND = 36  # segments of a circle
-RAYS = 8  # that show a cone
+CIRCLE_SEGMENTS = 36
+CONE_RAYS = 8
 _HEAD, _SLIMNESS = 0.35, 0.3  # length of the arrow's head, of the arrow; and its half width, of its length
 NOTHING: Strokes = np.empty((0, 2, 3))
 
@@ -110,7 +110,7 @@ def spread(source: Source, length_mm: float, n: float) -> Strokes:
     else:
         return NOTHING
     position, (u, v, w) = np.asarray(source.position_mm), source.frame()
-    turns = 2 * np.pi * np.arange(RAYS) / RAYS
+    turns = 2 * np.pi * np.arange(CONE_RAYS) / CONE_RAYS
     outwards = np.cos(turns)[:, None] * u + np.sin(turns)[:, None] * v
     starts = position + radius * outwards
     return np.stack([starts, starts + length_mm * (np.cos(angle) * w + np.sin(angle) * outwards)], axis=1)
@@ -124,7 +124,7 @@ def disc(detector: Detector, normal: Position) -> Strokes:
 
 def circle(center: Position, u: Position, v: Position, radius: float) -> Strokes:
     """A circle in the plane of two unit vectors."""
-    turns = 2 * np.pi * np.arange(ROUND) / ROUND
+    turns = 2 * np.pi * np.arange(CIRCLE_SEGMENTS) / CIRCLE_SEGMENTS
     return closed(center + radius * (np.cos(turns)[:, None] * u + np.sin(turns)[:, None] * v))
 
 
@@ -171,7 +171,8 @@ class OptodeLayers:
         """Draw what is placed; ``source`` is the active one, or None."""
         size, self._width = MARKER * tissue.extent_mm, WIDTH * tissue.extent_mm
         self._step = slice_steps_mm(tissue.affine)
-        self._extent = np.sort(world_to_viewer(_ends(tissue)), axis=0)
+        corners = np.array([(0, 0, 0), np.array(tissue.labels.shape) - 1])
+        self._extent = np.sort(world_to_viewer(apply_affine(tissue.affine, corners)), axis=0)
         self.reach = max(size / 2, float(self._step.max()))
         self._strokes = [(world_to_viewer(s), c) for s, c in _strokes(optodes, source, tissue) if len(s)]
         self._markers = world_to_viewer(np.reshape(list(optodes), (-1, 3)))
@@ -270,11 +271,6 @@ class OptodeLayers:
 
 def _common(part: str) -> dict[str, Any]:
     return {"blending": _ON_TOP, "metadata": {KEY: {"optodes": part}}, **IN_MM}
-
-
-def _ends(tissue: Tissue) -> Any:
-    """Centers of the first and the last voxel, world mm, shape (2, 3)."""
-    return apply_affine(tissue.affine, np.array([(0, 0, 0), np.array(tissue.labels.shape) - 1]))
 
 
 def _strokes(optodes: Optodes, source: Source | None, tissue: Tissue) -> list[tuple[Strokes, str]]:

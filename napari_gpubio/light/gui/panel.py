@@ -4,13 +4,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from qtpy.QtCore import QSignalBlocker
-from qtpy.QtWidgets import QWidget
 
 from napari_gpubio.core.operations.records import Operation
 from napari_gpubio.gui.forms import ChoiceButtons
 from napari_gpubio.gui.panel import EnginePanel
 from napari_gpubio.light.gui.layers import LayerMode
-from napari_gpubio.light.gui.mode import Mode
+from napari_gpubio.light.gui.mode import LightMode
 from napari_gpubio.light.gui.plots import LAYERS, VOXELS, PlotController
 from napari_gpubio.light.gui.voxels import VoxelMode
 from napari_gpubio.light.layers.operations import SimulateLayers
@@ -33,10 +32,10 @@ class LightPanel(EnginePanel):
 
     warms = ("light",)
 
-    def __init__(self, viewer: "napari.viewer.Viewer", parent: QWidget | None = None, *, mode: str = VOXELS) -> None:
-        super().__init__(viewer, run_text="Run", parent=parent)
+    def __init__(self, viewer: "napari.viewer.Viewer", *, mode: str = VOXELS) -> None:
+        super().__init__(viewer)
         self.plots = PlotController(viewer, self)
-        self._modes: dict[str, Mode[Any]] = {}
+        self._modes: dict[str, LightMode[Any]] = {}
         self._current = mode
         self.switch = ChoiceButtons(MODES, self)
         self.switch.changed.connect(self.set_mode)
@@ -91,10 +90,10 @@ class LightPanel(EnginePanel):
         self.set_mode(mode)
         return self.run_form.show_draft(operation)
 
-    def _mode(self, name: str) -> Mode[Any]:
+    def _mode(self, name: str) -> LightMode[Any]:
         """The mode of a name, made if need be."""
         if name not in self._modes:
-            made: Mode[Any]
+            made: LightMode[Any]
             if name == VOXELS:
                 made = VoxelMode(self, self.plots)
             else:

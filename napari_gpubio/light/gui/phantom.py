@@ -1,7 +1,8 @@
 """Voxel phantoms of the layers: their sizes, and the worker that makes them."""
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,9 @@ from qtpy.QtWidgets import QCheckBox, QWidget
 
 from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.napari_io import LayerData, carried
-from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.fields import NumberBox
-from napari_gpubio.gui.forms import aligned_form, muted_label, row_label, row_of, text_button
-from napari_gpubio.gui.jobs import LatestJob, Outcome
-from napari_gpubio.gui.labels import Label
+from napari_gpubio.gui.forms import Label, aligned_form, muted_label, row_label, row_of, text_button
+from napari_gpubio.gui.jobs import LatestJob, Outcome, one_step
 from napari_gpubio.gui.views import camera_of
 from napari_gpubio.light.layers.beams import Beam
 from napari_gpubio.light.layers.model import LayeredMedium
@@ -37,10 +36,8 @@ class PhantomBox(QWidget):
         self.height_box, self.across_box, self.width_box = (
             NumberBox(0.0, 1e6, 0.0, 6, self, step=0.01) for _ in range(3)
         )
-        self._cyclic = QCheckBox("laterally infinite (cyclic sides)", self)
-        self._cyclic.setToolTip(
-            "Light that leaves through one side re-enters at the opposite one, as if everything were infinitely wide"
-        )
+        tip = "Light that leaves through one side re-enters at the opposite one, as if everything were infinitely wide"
+        self._cyclic = QCheckBox("laterally infinite (cyclic sides)", self, toolTip=tip)
         self._note = muted_label(self)
         sizes = row_of(self.height_box, Label("high", self), self.across_box, Label("wide", self))
         sizes.setStretch(2, 1)
@@ -162,7 +159,7 @@ class PhantomController(QObject):
             self.error_occurred.emit(str(error))
             return
         self._simulates = simulate
-        self._job.submit(lambda _stop: _making(request))
+        self._job.submit(one_step("making the phantom …", partial(_made, request)))
 
     def abandon(self) -> None:
         """End what runs, and show nothing of it."""
@@ -182,8 +179,7 @@ class PhantomController(QObject):
             self.noted.emit(" ".join([MADE.format(layer.name), *carried(layer, "case").notes]))
 
 
-def _making(request: PhantomRequest) -> Generator[Step, None, LayerData]:
-    yield Step(0, 1, "making the phantom …")
+def _made(request: PhantomRequest) -> LayerData:
     medium = request.medium
     domain = voxel_phantom(medium, source=request.source, **request.sizes)
     case = voxel_case(

@@ -10,8 +10,7 @@ from qtpy.QtWidgets import QVBoxLayout, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.gui import theme
-from napari_gpubio.gui.forms import muted_label, row_of
-from napari_gpubio.gui.labels import Label
+from napari_gpubio.gui.forms import Label, muted_label, row_of
 from napari_gpubio.gui.plots import Axis, ThemedPlot
 
 Array = npt.NDArray[Any]

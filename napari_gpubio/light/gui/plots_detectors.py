@@ -1,16 +1,14 @@
 """Plot of the detected light over time, and a table of the numbers of each detector."""
 
-from collections.abc import Generator
+from functools import partial
 
 import numpy as np
 from qtpy.QtWidgets import QVBoxLayout, QWidget
 
 from napari_gpubio.core.numbers import number_text
-from napari_gpubio.core.steps import Step
 from napari_gpubio.gui import theme
-from napari_gpubio.gui.forms import fill_column
-from napari_gpubio.gui.jobs import LatestJob, Outcome
-from napari_gpubio.gui.labels import Label
+from napari_gpubio.gui.forms import Label, fill_column
+from napari_gpubio.gui.jobs import LatestJob, Outcome, one_step
 from napari_gpubio.gui.row_table import Cell, RowTable
 from napari_gpubio.light.gui.displayed import Displayed
 from napari_gpubio.light.gui.plots_axes import LogPlot
@@ -34,8 +32,7 @@ class DetectorPlot(QWidget):
         self._result: LightResult | None = None
         self._work = LatestJob(self)
         self._work.finished.connect(self._on_counted)
-        self._hint = Label(EMPTY, self)
-        self._hint.setWordWrap(True)
+        self._hint = Label(EMPTY, self, wordWrap=True)
         self.plot = LogPlot("Time of flight (ns)", "Detected weight (1/ns)", self)
         self.table = RowTable(self, most_rows=MOST_ROWS, selects_many=True)
         self.table.setToolTip(TIP)
@@ -57,7 +54,7 @@ class DetectorPlot(QWidget):
         """Plot the detected light of a result; the numbers follow from a worker."""
         result = self._result = None if displayed is None else displayed.result
         if result is not None and result.detectors:
-            self._work.submit(lambda _stop: _counting(result))
+            self._work.submit(one_step("detectors", partial(_counted, result)))
             return
         self._work.cancel()
         self._show_hint(EMPTY if result is None else NONE)
@@ -121,7 +118,6 @@ def few_text(numbers: tuple[DetectorNumbers, ...]) -> str:
     return f"{', '.join(few)}: fewer than {FEW} photons, indicative only; run more photons, or make them larger."
 
 
-def _counting(result: LightResult) -> Generator[Step, None, Detected]:
-    yield Step(0, 1, "detectors")
+def _counted(result: LightResult) -> Detected:
     spreads = tuple(time_spread(result.detected.of(index)) for index in range(len(result.detectors)))
     return detector_numbers(result), spreads

@@ -77,9 +77,8 @@ class DepthPane(LayerPane):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._choice = ElidedComboBox(self)
-        self._choice.addItems([BROAD, AT_RADIUS])
-        self._choice.setToolTip("For an infinitely broad beam, or at a distance from the beam axis")
+        tip = "For an infinitely broad beam, or at a distance from the beam axis"
+        self._choice = ElidedComboBox(self, entries=(BROAD, AT_RADIUS), tip=tip)
         self.radius = _millimeters("Which radial bin is shown", self)
         for widget in (self._choice, self.radius):
             self.add_choice(widget)
@@ -163,9 +162,7 @@ class AnglePane(LayerPane):
 
 
 def _millimeters(tip: str, parent: QWidget) -> NumberBox:
-    box = NumberBox(0.0, 1e6, 0.0, 6, parent, step=0.1, unit="mm", arrows=True)
-    box.setToolTip(tip)
-    return box
+    return NumberBox(0.0, 1e6, 0.0, 6, parent, step=0.1, unit="mm", arrows=True, toolTip=tip)
 
 
 def _lowest(curve: Curve) -> float:

@@ -1,7 +1,5 @@
 """Plot of fluence along a line, beside diffusion theory, and the line that is drawn in the viewer."""
 
-from collections.abc import Generator
-from threading import Event
 from typing import Any
 
 import numpy as np
@@ -13,11 +11,10 @@ from qtpy.QtWidgets import QComboBox, QWidget
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import IN_MM, KEY, carried
 from napari_gpubio.core.space import slice_steps_mm, viewer_to_world, world_to_viewer
-from napari_gpubio.core.steps import Step
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import Connections
 from napari_gpubio.gui.fields import ElidedComboBox
-from napari_gpubio.gui.jobs import Job
+from napari_gpubio.gui.jobs import Job, one_step
 from napari_gpubio.light.gui.displayed import Displayed
 from napari_gpubio.light.gui.plots_axes import Pane
 from napari_gpubio.light.model import OUTSIDE, Domain
@@ -82,7 +79,7 @@ class ProfileLine(QObject):
     def attach(self) -> None:
         """Follow the viewer's layers."""
         self._connections.attach()
-        self._warming = Job(_warm_up, self)
+        self._warming = Job(one_step("loading shapes", _load_shapes), self)
         self._warming.start()
 
     def detach(self) -> None:
@@ -123,9 +120,8 @@ class ProfileLine(QObject):
         return np.array([layer.data_to_world(point) for point in (line[0], line[-1])])[:, -3:]
 
 
-def _warm_up(_stop: Event) -> Generator[Step, None, None]:
+def _load_shapes() -> None:
     """Have napari load what shapes need, seconds on a new machine, before the user draws and would have to wait."""
-    yield Step(0, 1, "loading shapes")
     Shapes(ndim=3)
 
 

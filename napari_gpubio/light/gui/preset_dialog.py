@@ -14,8 +14,7 @@ from qtpy.QtWidgets import QDialog, QDialogButtonBox, QTabWidget, QVBoxLayout, Q
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.fields import NumberBox
-from napari_gpubio.gui.forms import row_of
-from napari_gpubio.gui.labels import Label
+from napari_gpubio.gui.forms import Label, row_of
 from napari_gpubio.gui.plots import ThemedPlot
 from napari_gpubio.light.gui.optical_rows import COEFFICIENT, PropertyRow
 from napari_gpubio.light.gui.preset_tissues import CompositionForm, TissueList
@@ -137,8 +136,7 @@ class PresetDialog(QDialog):
         self._tabs.addTab(self.tissues, "Tissue")
         self._tabs.addTab(self.composition, "From chromophores")
         self._plot = PresetPlot(unit, self)
-        self._text = Label(self)
-        self._text.setWordWrap(True)
+        self._text = Label(self, wordWrap=True)
         self._buttons = QDialogButtonBox(self)
         self._use = self._buttons.addButton(f"Use for {_described(rows, word)}", QDialogButtonBox.ButtonRole.AcceptRole)
         self._buttons.addButton("Cancel", QDialogButtonBox.ButtonRole.RejectRole)

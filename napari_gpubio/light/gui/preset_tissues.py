@@ -51,13 +51,9 @@ class TissueList(QWidget):
     def __init__(self, unit: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._unit = unit
-        self._search = QLineEdit(self)
-        self._search.setPlaceholderText("Search tissues and publications")
-        self._search.setClearButtonEnabled(True)
+        self._search = QLineEdit(self, placeholderText="Search tissues and publications", clearButtonEnabled=True)
         self._search.textChanged.connect(self._filter)
-        self._tree = QTreeWidget(self)
-        self._tree.setRootIsDecorated(False)
-        self._tree.setUniformRowHeights(True)
+        self._tree = QTreeWidget(self, rootIsDecorated=False, uniformRowHeights=True)
         self._tree.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self._tree.setStyleSheet("QTreeView::item { padding: 2px 4px; }")
         self._tree.setHeaderLabels(["Tissue", "From", f"µa {unit}", f"µs′ {unit}", "g", "n", "Known at (nm)"])
@@ -140,7 +136,7 @@ def known_text(recipe: Preset | Composition) -> str:
 
 
 _OWN = "the numbers below"
-_DECIMALS = 4  # of the power law on screen
+_POWER_LAW_DECIMALS = 4
 
 
 def source_text(chromophores: Chromophores, scattering: PowerLaw) -> str:
@@ -260,15 +256,11 @@ class CompositionForm(QWidget):
 
 def _rounded(law: PowerLaw) -> PowerLaw:
     """The law's two numbers as they are shown."""
-    return PowerLaw(a_per_mm=round(law.a_per_mm, _DECIMALS), b=round(law.b, _DECIMALS))
+    return PowerLaw(a_per_mm=round(law.a_per_mm, _POWER_LAW_DECIMALS), b=round(law.b, _POWER_LAW_DECIMALS))
 
 
 def _box(names: Iterable[str], parent: QWidget) -> QComboBox:
-    box = ElidedComboBox(parent, characters=12)
-    box.addItem(_OWN, "")
-    for name in names:
-        box.addItem(name, name)
-    return box
+    return ElidedComboBox(parent, characters=12, entries={"": _OWN} | {name: name for name in names})
 
 
 _Numbers = tuple[float, float, float, float]

@@ -10,11 +10,10 @@ from qtpy.QtWidgets import QAbstractItemView, QPushButton, QWidget
 from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.gui.cell_view import CellView
 from napari_gpubio.gui.file_dialogs import open_path, save_path
-from napari_gpubio.gui.forms import fill_column, muted_label, row_of
-from napari_gpubio.gui.labels import Label
+from napari_gpubio.gui.forms import Label, fill_column, muted_label, row_of
 from napari_gpubio.gui.tables import CHIP_PIXELS
 from napari_gpubio.light.gui.optical_model import NO_LABELS, PropertyModel, Rgba
-from napari_gpubio.light.gui.optical_rows import Recipe
+from napari_gpubio.light.gui.optical_rows import OpticalRecipe
 from napari_gpubio.light.gui.optical_table import SPACING, OpticalTable
 from napari_gpubio.light.gui.preset_dialog import wavelength_box
 from napari_gpubio.light.gui.preset_tissues import origins
@@ -135,7 +134,7 @@ class PropertyTable(OpticalTable):
             with QSignalBlocker(self):
                 self.view.go_to(self.model.labels.index(label))
 
-    def fill(self, rows: Sequence[int], recipe: Recipe, wavelength_nm: float) -> None:
+    def fill(self, rows: Sequence[int], recipe: OpticalRecipe, wavelength_nm: float) -> None:
         """Give rows the properties of a preset; every row that has one follows to the wavelength."""
         self.set_wavelength(wavelength_nm)
         super().fill(rows, recipe, wavelength_nm)

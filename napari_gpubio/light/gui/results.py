@@ -15,9 +15,8 @@ from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.file_dialogs import open_path
-from napari_gpubio.gui.forms import row_of, text_button
-from napari_gpubio.gui.jobs import LatestJob, Outcome
-from napari_gpubio.gui.labels import Label
+from napari_gpubio.gui.forms import Label, row_of, text_button
+from napari_gpubio.gui.jobs import LatestJob, Outcome, one_step
 from napari_gpubio.gui.number_table import Number
 from napari_gpubio.gui.results import ResultBox
 from napari_gpubio.light.estimates import FluenceUnit, fluence_units
@@ -174,11 +173,10 @@ class LightResultBox(ResultBox, Generic[Result]):
     # -- the inside -----------------------------------------------------------------------------------------------
 
     def _build(self) -> None:
-        self._made = Label(self)
-        self._made.setWordWrap(True)
+        self._made = Label(self, wordWrap=True)
         self._continue = text_button("Continue", CONTINUE_TIP, self, self.continue_requested.emit)
-        self.unit_box = ElidedComboBox(self, characters=12)
-        self.unit_box.setToolTip("Unit of fluence; set the power or energy of the source under Display for more units")
+        tip = "Unit of fluence; set the power or energy of the source under Display for more units"
+        self.unit_box = ElidedComboBox(self, characters=12, tip=tip)
         self.above.addLayout(row_of(self._made, self._continue))
         self.above.addLayout(row_of(self.unit_box, *self.choices()))
         self.add_button("Plots…", self.plot_tip, self.plots.open)
@@ -204,7 +202,7 @@ class LightResultBox(ResultBox, Generic[Result]):
     def _count(self) -> None:
         if self.result is not None:
             make = self.make_rows(self.result)
-            self._counting.submit(lambda _stop: _counting(make))
+            self._counting.submit(one_step("numbers", make))
 
     def _on_counted(self, outcome: Outcome) -> None:
         if outcome.error:
@@ -381,8 +379,3 @@ def _shown_row(row: NumberRow, colors: Mapping[int, Any]) -> Number:
 def _unit_text(unit: FluenceUnit) -> str:
     amount = unit.factor / 100 if unit.name == "J/cm²" else unit.factor
     return UNIT_TEXTS[unit.name].format(amount)
-
-
-def _counting(make: Callable[[], Iterable[NumberRow]]) -> Generator[Step, None, Iterable[NumberRow]]:
-    yield Step(0, 1, "numbers")
-    return make()

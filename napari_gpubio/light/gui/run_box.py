@@ -17,15 +17,14 @@ from qtpy.QtWidgets import (
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.gui.fields import ElidedComboBox, NumberBox, share_width
-from napari_gpubio.gui.forms import Folded, ParamForm, aligned_form, fill_column, muted_label, row_label, row_of
-from napari_gpubio.gui.labels import Label
+from napari_gpubio.gui.forms import Folded, Label, ParamForm, aligned_form, fill_column, muted_label, row_label, row_of
 from napari_gpubio.light.gui.layer_inputs import FIELDS
 from napari_gpubio.light.layers.settings import LayeredSettings
 from napari_gpubio.light.settings import FACE_RULES, MOST_PHOTONS, LightSettings
 
 MOST_GATES = 200
 LOWEST, HIGHEST = 4, 9  # powers of ten at the ends of the slider
-_TICKS = 10  # of the slider per decade
+_TICKS_PER_DECADE = 10
 _SUFFIXES = {"k": 1e3, "M": 1e6, "G": 1e9}
 
 
@@ -37,13 +36,10 @@ class PhotonBox(QWidget):
     def __init__(self, photons: int, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.slider = QSlider(Qt.Orientation.Horizontal, self)
-        self.slider.setRange(LOWEST * _TICKS, HIGHEST * _TICKS)
-        self.text_box = QLineEdit(self)
-        self.text_box.setMaximumWidth(104)
+        self.slider.setRange(LOWEST * _TICKS_PER_DECADE, HIGHEST * _TICKS_PER_DECADE)
+        tip = "Type any number: 2e6, 2,000,000 or 2M. Doubling the photons divides the noise by 1.4."
+        self.text_box = QLineEdit(self, maximumWidth=104, toolTip=tip)
         self.text_box.setAlignment(Qt.AlignmentFlag.AlignRight)
-        self.text_box.setToolTip(
-            "Type any number: 2e6, 2,000,000 or 2M. Doubling the photons divides the noise by 1.4."
-        )
         self.slider.valueChanged.connect(self._on_slider)
         self.text_box.editingFinished.connect(self._on_text)
         self.setLayout(row_of(self.slider, self.text_box))
@@ -59,7 +55,7 @@ class PhotonBox(QWidget):
         self._on_text()
 
     def _on_slider(self, tick: int) -> None:
-        self.text_box.setText(f"{_rounded(10 ** (tick / _TICKS)):,}")
+        self.text_box.setText(f"{_rounded(10 ** (tick / _TICKS_PER_DECADE)):,}")
         self.changed.emit()
 
     def _on_text(self) -> None:
@@ -70,7 +66,7 @@ class PhotonBox(QWidget):
         else:
             self.text_box.setText(f"{photons:,}")
             with QSignalBlocker(self.slider):
-                self.slider.setValue(round(math.log10(photons) * _TICKS))
+                self.slider.setValue(round(math.log10(photons) * _TICKS_PER_DECADE))
         self.changed.emit()
 
 
@@ -135,9 +131,7 @@ class FacesBox(Folded):
             self.expand(animate=False)
 
     def _box(self, parent: QWidget) -> QComboBox:
-        index, box = len(self._boxes), ElidedComboBox(parent)
-        box.addItems(FACE_RULES)
-        box.setToolTip(_TIP)
+        index, box = len(self._boxes), ElidedComboBox(parent, entries=FACE_RULES, tip=_TIP)
         share_width(box)
         box.currentTextChanged.connect(lambda rule: self._on_chosen(index, rule))
         self._boxes.append(box)
@@ -161,8 +155,7 @@ class RunBox(QWidget):
         super().__init__(parent)
         self.photons = PhotonBox(defaults.photons, self)
         self.form: ParamForm[Any] = ParamForm(defaults, skip=("photons", *skip), parent=self)
-        self.live_box = QCheckBox("quick run after every change", self)
-        self.live_box.setToolTip(live_tip)
+        self.live_box = QCheckBox("quick run after every change", self, toolTip=live_tip)
         top = QWidget(self)
         form = aligned_form(top)
         form.addRow(row_label("Photons", "Number of photon packets; more photons, less noise.", self), self.photons)
@@ -203,10 +196,10 @@ class VoxelRunBox(RunBox):
     def add_rows(self, form: QFormLayout) -> None:
         """Add the time window."""
         tip = "Photons are followed up to this time."
-        self.end_box = NumberBox(0.0, 1000.0, LightSettings().time_gates_ns[-1], 4, self, arrows=True)
-        self.end_box.setToolTip("End of the last time gate")
-        self.gates_box = NumberBox(1, MOST_GATES, 1, 0, self, arrows=True)
-        self.gates_box.setToolTip("Number of equal time gates; a slider below the view steps through several")
+        end, end_tip = LightSettings().time_gates_ns[-1], "End of the last time gate"
+        self.end_box = NumberBox(0.0, 1000.0, end, 4, self, arrows=True, toolTip=end_tip)
+        gates_tip = "Number of equal time gates; a slider below the view steps through several"
+        self.gates_box = NumberBox(1, MOST_GATES, 1, 0, self, arrows=True, toolTip=gates_tip)
         for box in (self.end_box, self.gates_box):
             share_width(box)
         row = row_of(self.end_box, Label("in", self), self.gates_box, Label("gates", self))

@@ -17,15 +17,15 @@ from napari_gpubio.core.steps import Step
 from napari_gpubio.core.text import file_name
 from napari_gpubio.gui.actions import ActionBar, FindOutput, ResultAction, ResultContext
 from napari_gpubio.gui.connections import Connections, connect_all
-from napari_gpubio.gui.jobs import LatestJob, Outcome
+from napari_gpubio.gui.jobs import LatestJob, Outcome, one_step
 from napari_gpubio.gui.panel import EnginePanel
 from napari_gpubio.light.detectors import AnyDetector
 from napari_gpubio.light.gui.display import VoxelDisplayBox
-from napari_gpubio.light.gui.displayed import Displayed, display_steps, display_voxels, fluence_of
-from napari_gpubio.light.gui.domains import Domains, Volume, VoxelDraft, layer_of_tissue, opened, operation_of
+from napari_gpubio.light.gui.displayed import Displayed, display_voxels, fluence_of
+from napari_gpubio.light.gui.domains import Domains, TissueInputs, VoxelDraft, layer_of_tissue, opened, operation_of
 from napari_gpubio.light.gui.fibers import FiberBox, names_of
 from napari_gpubio.light.gui.labels import LabelBox, LabelSource
-from napari_gpubio.light.gui.mode import OUTDATED, STILL_RUNNING, Mode
+from napari_gpubio.light.gui.mode import OUTDATED, STILL_RUNNING, LightMode
 from napari_gpubio.light.gui.optode_boxes import DetectorBox, PlaceBar, SourceBox
 from napari_gpubio.light.gui.optodes import montage_of
 from napari_gpubio.light.gui.plots import PlotController
@@ -48,7 +48,7 @@ from napari_gpubio.light.sources import Source, all_sources
 from napari_gpubio.light.summary import sensitivity_rows
 
 
-class VoxelMode(Mode[LightResult]):
+class VoxelMode(LightMode[LightResult]):
     """Inputs and results of light in a labels layer."""
 
     run_box: VoxelRunBox
@@ -176,13 +176,13 @@ class VoxelMode(Mode[LightResult]):
         self._show_notes(notes)
         return has_fibers
 
-    def _volume(self) -> Volume:
+    def _volume(self) -> TissueInputs:
         tissue, layer = self._labels.tissue, self._labels.layer
         if tissue is None or layer is None:
             raise InvalidInput(NO_LABELS)
         path = carried(layer, "path") or layer.source.path
         saved = None if path is None or Path(path).suffix == ".npz" else Path(path)
-        return Volume(
+        return TissueInputs(
             study=layer.name,
             tissue=tissue,
             media=self.table.media(),
@@ -311,10 +311,9 @@ class VoxelMode(Mode[LightResult]):
             self._need.cancel()
             self.run_box.show_need("")
             return
-        self._need.submit(lambda _stop: self._need_steps(volume, settings, device))
+        self._need.submit(one_step("reading the labels …", lambda: self._need_text(volume, settings, device)))
 
-    def _need_steps(self, volume: Volume, settings: LightSettings, device: str) -> Generator[Step, None, str]:
-        yield Step(0, 1, "reading the labels …")
+    def _need_text(self, volume: TissueInputs, settings: LightSettings, device: str) -> str:
         memory = needed_memory(self._domains.of(volume), settings, device, previews=True)
         return f"Needs about {memory_text(memory.total)} of memory."
 
@@ -420,7 +419,7 @@ class VoxelMode(Mode[LightResult]):
         finally:
             self._taking = before
         options, path = self.options, carried(layer, "path")
-        self._load.submit(lambda _stop: display_steps(lambda: display_voxels(result, options, opened(result, path))))
+        self._load.submit(one_step("drawing", lambda: display_voxels(result, options, opened(result, path))))
         return notes
 
     def _on_loaded_layers(self, outcome: Outcome) -> None:

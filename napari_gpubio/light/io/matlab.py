@@ -23,7 +23,7 @@ _TYPES = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8"
 _TEXTS = {1: "latin-1", 2: "latin-1", 4: "utf-16", 16: "utf-8", 17: "utf-16", 18: "utf-32"}
 _STRUCT, _TEXT, _NUMBERS = 2, 4, range(6, 16)  # classes of matrices
 _COMPLEX = 0x800
-_DEEPEST = 8  # structs in structs
+_MOST_NESTED_STRUCTS = 8
 _BEGINNING = 1 << 10  # of a packed matrix, which has its name
 _MOST_BYTES = 1 << 26  # of a matrix that is wanted
 _MOST_AXES, _MOST_ELEMENTS = 32, 1_000_000
@@ -101,7 +101,7 @@ def _matrix(data: memoryview, order: str, depth: int = 0) -> Any:
     flags, *_ = _numbers(parts[0], order).tolist() or [0]
     shape = [int(length) for length in _numbers(parts[1], order)]
     kind, rest = int(flags) & 0xFF, parts[3:]
-    if kind == _STRUCT and len(rest) >= 2 and math.prod(shape) == 1 and depth < _DEEPEST:
+    if kind == _STRUCT and len(rest) >= 2 and math.prod(shape) == 1 and depth < _MOST_NESTED_STRUCTS:
         width = int(_numbers(rest[0], order)[:1].sum())
         names = bytes(rest[1][1])
         keys = [names[at : at + width].split(b"\0")[0].decode("latin-1") for at in range(0, len(names), max(width, 1))]

@@ -100,7 +100,7 @@ def angular_ratio(settings: LayeredSettings) -> float:
 
 
 Floats = npt.NDArray[np.float64]
-_A_LINE = 5  # numbers of a map
+_NUMBERS_PER_LINE = 5
 _LONGEST_LINE = 200  # CONV reads 255 bytes at a time
 _LONGEST_HEADER = 2000
 _SECONDS = re.compile(r"User time:\s*([\d.]+)\s*sec")
@@ -164,9 +164,9 @@ def _number_lines(block: Block, values: Floats) -> Iterator[str]:
         yield ""
         return
     flat = values.ravel()
-    for start in range(0, len(flat), _A_LINE):
-        yield "".join(f"{value:12.4E} " for value in flat[start : start + _A_LINE])
-    if len(flat) % _A_LINE == 0:
+    for start in range(0, len(flat), _NUMBERS_PER_LINE):
+        yield "".join(f"{value:12.4E} " for value in flat[start : start + _NUMBERS_PER_LINE])
+    if len(flat) % _NUMBERS_PER_LINE == 0:
         yield ""
 
 
@@ -247,7 +247,8 @@ def _result(
     arrays: dict[str, Any] = dict.fromkeys(NOT_TALLIED)
     for block in BLOCKS:
         if block.name in blocks:
-            arrays[block.name] = _estimates(blocks[block.name] / (angular if block.axes == "a" else block.per_mm_unit))
+            values = blocks[block.name] / (angular if block.axes == "a" else block.per_mm_unit)
+            arrays[block.name] = Estimates(values, np.full(values.shape, np.nan))
     return LayeredResult(
         medium=run.medium,
         settings=dataclasses.replace(run.settings, absorption="off" if arrays["A_rz"] is None else "collect"),
@@ -261,10 +262,6 @@ def _result(
         complete=True,
         parameters=parameters,
     )
-
-
-def _estimates(values: Floats) -> Estimates:
-    return Estimates(values, np.full(values.shape, np.nan))
 
 
 def _angular_ratio_of(settings: LayeredSettings, blocks: dict[str, Floats], escaped: float) -> float:

@@ -7,7 +7,6 @@ everywhere changes the measurement by the sum over the region's voxels times tha
 They are made by `napari_gpubio.light.jacobians.replay`, exactly, or from fluence of sources and detectors.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -16,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.numbers import position_text
 from napari_gpubio.light.estimates import Estimate
 from napari_gpubio.light.model import Domain
 from napari_gpubio.light.sources import Vector
@@ -216,13 +214,6 @@ class Jacobians:
         if part.label_deviations is not None:
             errors = error_of_groups(part.label_deviations[:, :, columns].sum(axis=2))
         return tuple(Estimate(float(value), float(error)) for value, error in zip(values, errors, strict=True))
-
-    def describe_channel(self, index: int) -> str:
-        """One line about a channel."""
-        one = self.channels[index]
-        if math.isnan(one.separation_mm):  # of several sources, and of a whole face
-            return one.name
-        return f"{one.name}: {one.separation_mm:.1f} mm, detector at {position_text(one.detector_mm)}"
 
 
 def columns_of(labels: Sequence[int], present: Sequence[int]) -> list[int]:

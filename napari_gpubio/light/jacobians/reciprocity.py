@@ -38,7 +38,7 @@ from napari_gpubio.light.sources import AllRound, Round, Source
 from napari_gpubio.light.theory import extrapolated_boundary_mm, transport_mean_free_path_mm
 
 Array = npt.NDArray[Any]
-_BY_VOXEL = (*VOXEL_LIMITS, "mus_tensor_per_mm")  # what a domain has voxel by voxel
+_VOXEL_PROPERTIES = (*VOXEL_LIMITS, "mus_tensor_per_mm")
 Floats = npt.NDArray[np.float64]
 INNER, OUTERS = 2.5, (5.0, 10.0)  # radii of shells, transport mean free paths
 LEAST_VOXELS = 2.0  # of the inner radius, and between both: differences of means of voxels stand for gradients
@@ -183,7 +183,7 @@ def _around(domain: Domain, place_mm: npt.ArrayLike, reach_mm: float) -> tuple[D
     box = tuple(slice(a, b + 1) for a, b in zip(first, last, strict=True))
     affine = domain.affine.copy()
     affine[:3, 3] = apply_affine(domain.affine, first)
-    given = {name: getattr(domain, name) for name in _BY_VOXEL}
+    given = {name: getattr(domain, name) for name in _VOXEL_PROPERTIES}
     cut: dict[str, Any] = {name: None if values is None else values[box] for name, values in given.items()}
     part = dataclasses.replace(domain, labels=domain.labels[box], affine=affine, path=None, notes=(), **cut)
     voxels = np.stack(np.meshgrid(*map(np.arange, part.shape), indexing="ij"), -1)
@@ -214,10 +214,6 @@ def _transport_path_mm(domain: Domain, place_mm: npt.ArrayLike) -> float:
 # -- two runs ---------------------------------------------------------------------------------------------------------
 
 
-def _only_source(run: LightResult) -> Source:
-    return run.single_source("an adjoint sensitivity")
-
-
 def optode_place(run: LightResult) -> Floats:
     """Where a run's source enters the tissue, or is inside of it, world mm.
 
@@ -226,7 +222,7 @@ def optode_place(run: LightResult) -> Floats:
     InvalidInput
         If its axis meets no tissue.
     """
-    source = _only_source(run)
+    source = run.single_source("an adjoint sensitivity")
     if isinstance(source, AllRound):
         return np.asarray(source.position_mm, np.float64)
     return np.asarray(entry_point(run) + _INWARD_MM * source.frame()[2])
@@ -298,7 +294,7 @@ def check_same(a: Domain, b: Domain) -> None:
         )
     if not np.array_equal(a.labels, b.labels):
         raise InvalidInput("the runs of source and detector have different labels; simulate both in the same volume")
-    same = all(_equal(getattr(a, name), getattr(b, name)) for name in _BY_VOXEL)
+    same = all(_equal(getattr(a, name), getattr(b, name)) for name in _VOXEL_PROPERTIES)
     if _optics(a) != _optics(b) or not (same and _equal(_cosines(a), _cosines(b))):
         raise InvalidInput(
             "the runs of source and detector have different optical properties; simulate one of them again"

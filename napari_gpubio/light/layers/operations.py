@@ -33,7 +33,7 @@ from napari_gpubio.light.layers.settings import ABSORPTION, LayeredSettings
 from napari_gpubio.light.layers.summary import Curve, every_curve, layered_rows, write_curves
 from napari_gpubio.light.numbers import NumberRow, write_csv
 
-_TIMES = ("Time", "Speed")  # rows that differ from run to run
+_ROWS_OF_SPEED = ("Time", "Speed")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,12 +96,11 @@ class RunMci(Operation, verb="mcml", makes={"runs": LayeredRuns}):
     photons: int | None = param(None, "Photons", "Of each run; by default those of the file.", minimum=1)
     seed: int = param(1, "Seed", "Of the first run; each further one has the next.", minimum=0, maximum=2**63)
     absorption: str = param(
-        "collect",
-        "Absorption",
+        "collect", "Absorption",
         "Beyond the grid: in the outermost bins, as MCML has it, or dropped, as GPU-MCML does; off: none at all, which "
         "is faster.",
         choices=ABSORPTION,
-    )
+    )  # fmt: skip
 
     def check(self) -> None:
         """Raise InvalidInput if it is an input file of another program."""
@@ -264,7 +263,7 @@ register_kind(
 register_kind(LayeredResult, counts=_counted, endings=(".mco",), write=lambda run, path, _: write_mco(path, run))
 register_kind(
     NumberTable,
-    counts=lambda one: tuple((row.name, row.value, row.error) for row in one.rows if row.name not in _TIMES),
+    counts=lambda one: tuple((row.name, row.value, row.error) for row in one.rows if row.name not in _ROWS_OF_SPEED),
     endings=(".csv",),
     write=lambda table, path, _: write_csv(path, table.rows),
 )

@@ -38,12 +38,11 @@ class LayeredSettings(Settings):
     depth_bins: int = param(500, "Depth bins", "Number of bins in z.", minimum=1, maximum=100_000, step=10)
     angle_bins: int = param(30, "Angle bins", "Number of bins from 0° to 90°.", minimum=1, maximum=10_000, step=1)
     absorption: str = param(
-        "collect",
-        "Absorption map",
+        "collect", "Absorption map",
         "Tally A(r, z), and count absorption beyond the grid in the outermost bins, or drop it; without the map, "
         "reflectance and transmittance come faster.",
         choices=ABSORPTION,
-    )
+    )  # fmt: skip
     roulette_threshold: float = param(
         1e-4,
         "Roulette below",

@@ -8,15 +8,11 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.sources.base import (
-    ENTRIES,
-    MOST_ANGLES,
     AllRound,
     Collimated,
     Directed,
     Focusable,
-    High,
     Linear,
-    Modulated,
     Opening,
     Patterned,
     Rectangle,
@@ -25,7 +21,6 @@ from napari_gpubio.light.sources.base import (
     Scattered,
     Sector,
     Source,
-    Turned,
     Vector,
     frame_along,
 )
@@ -60,9 +55,7 @@ from napari_gpubio.light.sources.kinds import (
 )
 
 __all__ = [
-    "ENTRIES",
     "KINDS",
-    "MOST_ANGLES",
     "MOST_PATTERNS",
     "AllRound",
     "AnySource",
@@ -79,13 +72,11 @@ __all__ = [
     "Fourier",
     "Fourier2D",
     "Gaussian",
-    "High",
     "Hyperboloid",
     "Isotropic",
     "Lambertian",
     "Line",
     "Linear",
-    "Modulated",
     "NormalCone",
     "Opening",
     "Pattern",
@@ -104,13 +95,11 @@ __all__ = [
     "Slit",
     "Source",
     "SourceChoice",
-    "Turned",
     "Vector",
     "ZGaussian",
     "all_sources",
     "checked_patterns",
     "emitting_volume",
-    "finite_vector",
     "frame_along",
     "one_or_all",
     "rectangle_of",
@@ -175,12 +164,3 @@ def checked_patterns(patterns: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
                 "patterns are differences of two of these"
             )
     return images
-
-
-def finite_vector(name: str, value: Any) -> Vector:
-    """Return three finite numbers as a tuple, or raise InvalidInput with the name of what they are."""
-    numbers = np.asarray(value, np.float64).ravel()
-    if numbers.shape != (3,) or not np.isfinite(numbers).all():
-        raise InvalidInput(f"{name} is {value!r}; give three finite numbers (x, y, z)")
-    x, y, z = (float(v) for v in numbers)
-    return x, y, z

@@ -10,7 +10,7 @@ from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.gui.connections import Follower, connect_all
 from napari_gpubio.gui.jobs import LatestJob
 from napari_gpubio.speckle.gui.display import NO_BASELINE
-from napari_gpubio.speckle.gui.live import LatestMap, LiveMap, LiveProcess, Recipe, prepare_steps
+from napari_gpubio.speckle.gui.live import LatestMap, LiveMap, LiveProcess, LiveRecipe, prepare_steps
 from napari_gpubio.speckle.gui.plots import LIVE
 from napari_gpubio.speckle.gui.sources import CameraPage, StackPage
 from napari_gpubio.speckle.live import (
@@ -49,7 +49,7 @@ class LiveRunner(QObject):
     status_changed = Signal(object)
     ended = Signal(object)
 
-    def __init__(self, recipe: Recipe, parent: QObject) -> None:
+    def __init__(self, recipe: LiveRecipe, parent: QObject) -> None:
         super().__init__(parent)
         self.course = TimeCourse()
         self.latest = LatestMap(self.course)
@@ -204,7 +204,7 @@ class LiveController(QObject, Follower):
             panel.show_note(DROPPED_BASELINE)
         self._show_baseline()
 
-    def _with_true_exposure(self, recipe: Recipe) -> Recipe:
+    def _with_true_exposure(self, recipe: LiveRecipe) -> LiveRecipe:
         """Return the recipe with the exposure that a live camera really has; it is set when live imaging starts."""
         source = self.runner.loop.source if self.runner.loop is not None and self.runner.is_live else None
         exposure_ms = source.exposure_ms if isinstance(source, CameraSource) else None

@@ -16,17 +16,18 @@ from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import Follower, connect_all
 from napari_gpubio.gui.fields import ElidedComboBox, NumberBox
 from napari_gpubio.gui.file_dialogs import save_path
-from napari_gpubio.gui.forms import aligned_form, fill_column, muted_label, row_label, row_of, text_button
-from napari_gpubio.gui.labels import Label
+from napari_gpubio.gui.forms import Label, aligned_form, fill_column, muted_label, row_label, row_of, text_button
 from napari_gpubio.gui.layers import LayerBox, LayerListener
 from napari_gpubio.speckle.gui.layers import is_map, limits_of, set_limits
-from napari_gpubio.speckle.live import LiveStatus, Mode, RecordingStatus
+from napari_gpubio.speckle.live import FrameMode, LiveStatus, RecordingStatus
 
 START, STOP, ENDING = "Start live", "Stop live", "ending…"
 RECORD, END = "Record…", "End recording"
 _MODE_TIPS = {
-    Mode.EVERY_FRAME: "Processes every frame, for time courses; what does not fit in the buffer is dropped and counted",
-    Mode.MOST_RECENT: "Processes the newest frame; frames that cannot be processed in time are skipped and counted",
+    FrameMode.EVERY_FRAME: "Processes every frame, for time courses; "
+    "what does not fit in the buffer is dropped and counted",
+    FrameMode.MOST_RECENT: "Processes the newest frame; "
+    "frames that cannot be processed in time are skipped and counted",
 }
 _RECORDING_FILES = "TIFF (*.tif);;zarr (*.zarr)"
 _NUMBERS = {
@@ -41,7 +42,7 @@ _NUMBERS = {
     "level": ("Mean level", "Of the raw frame"),
 }
 _COLUMNS = 3
-_MOST_SATURATED = 0.1  # percent that pass without a warning
+_MOST_SATURATED_PERCENT = 0.1  # without a warning
 
 
 class LiveReadout(QWidget):
@@ -79,7 +80,7 @@ class LiveReadout(QWidget):
         for key, text in texts.items():
             self.values[key].setText(text)
         self._warn("dropped", is_on=lost > 0)
-        self._warn("saturated", is_on=status.saturated_percent > _MOST_SATURATED)
+        self._warn("saturated", is_on=status.saturated_percent > _MOST_SATURATED_PERCENT)
         self._warn("ring", is_on=status.waiting >= status.slots - 1)
 
     def clear_rates(self) -> None:
@@ -114,8 +115,7 @@ class LiveBox(QWidget):
             self.mode.setItemData(self.mode.count() - 1, tip, Qt.ItemDataRole.ToolTipRole)
         self.mode.setToolTip("\n".join(f"{mode}: {tip}" for mode, tip in _MODE_TIPS.items()))
         self.readout = LiveReadout(self)
-        self.record_text = Label(self)
-        self.record_text.setWordWrap(True)
+        self.record_text = Label(self, wordWrap=True)
         self._is_live = self._is_recording = False
         row = row_of(self.start_button, self.mode, self.record_button, stretch=(1, 1, 1))
         fill_column(self, row, self.readout, self.record_text)
@@ -238,8 +238,7 @@ class MapBox(QWidget, Follower):
         self.low, self.high = (NumberBox(-1e12, 1e12, 0.0, 4, self) for _ in range(2))
         rescale_tip = "Set the limits that contain 98 % of the values on screen"
         self.rescale_button = text_button("Rescale", rescale_tip, self, self._rescale)
-        self.on_canvas = QCheckBox("color bar over the image", self)
-        self.on_canvas.setChecked(True)
+        self.on_canvas = QCheckBox("color bar over the image", self, checked=True)
         self.baseline_maps = QSpinBox(self)
         self.baseline_maps.setRange(1, _MOST_BASELINE_MAPS)
         self.baseline_maps.setValue(_BASELINE_MAPS)

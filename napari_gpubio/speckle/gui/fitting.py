@@ -30,7 +30,7 @@ _REGION_TIP = "Shapes around the static target; all of the image without"
 _ERRORS_TIP = "Add layers of the standard errors of what is fitted"
 NO_TARGET, WHOLE_IMAGE = "none: β as below", "the whole image"
 _OF_BETA = ("beta", "static_k2", "static_k2_error")  # rows that a static target takes the place of
-_SPACING = 3  # pixels
+_SPACING_PIXELS = 3
 
 
 class MesiBox(QWidget, Follower):
@@ -40,13 +40,11 @@ class MesiBox(QWidget, Follower):
 
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.exposures = QLineEdit(self)
-        self.exposures.setPlaceholderText("e.g. 0.5, 1, 2, 5, 10, 20")
+        self.exposures = QLineEdit(self, placeholderText="e.g. 0.5, 1, 2, 5, 10, 20")
         self.target_box = LayerBox(viewer, why_no_frames, nothing=NO_TARGET, parent=self)
         self.region_box = LayerBox(viewer, _why_no_shapes, nothing=WHOLE_IMAGE, parent=self)
         self.followers = (self.target_box, self.region_box)
-        self.shows_errors = QCheckBox("as layers", self)
-        self.shows_errors.setToolTip(_ERRORS_TIP)
+        self.shows_errors = QCheckBox("as layers", self, toolTip=_ERRORS_TIP)
         self.form = ParamForm(MesiRecipe(exposures_ms=()), parent=self)
         self.form.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)  # not squeezed by the text
         text = muted_label(self, _HELP)
@@ -56,7 +54,7 @@ class MesiBox(QWidget, Follower):
         rows.addRow(row_label("Static target", _TARGET_TIP, self), self.target_box)
         rows.addRow(row_label("Within", _REGION_TIP, self), self.region_box)
         rows.addRow(row_label("Standard errors", _ERRORS_TIP, self), self.shows_errors)
-        fill_column(self, text, rows, self.form, spacing=_SPACING)
+        fill_column(self, text, rows, self.form, spacing=_SPACING_PIXELS)
         self.target_box.currentIndexChanged.connect(self._show_rows)
         for signal in (
             self.exposures.textChanged, self.form.changed, self.target_box.currentIndexChanged,

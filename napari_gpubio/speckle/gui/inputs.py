@@ -51,9 +51,9 @@ NUMBERS = "none: the numbers below"
 MEASURING = "the dark frames are still being averaged; wait a moment and try again"
 _CAMERA_FACTS = {"exposure_ms": "exposure_ms", "saturation_adu": "saturation"}  # metadata of a layer, settings
 _MEASURED = ("dark_adu", "read_noise_adu", "quantization")  # rows that dark frames take the place of
-_OF_INDEX = ("beta", "nonfinite")  # rows that only some indices have
+_ROWS_OF_SOME_INDICES = ("beta", "nonfinite")
 _DARK_TIP = "Frames taken with the light off, same exposure and camera region: mean and variance of every pixel"
-_SPACING = 3  # pixels
+_SPACING_PIXELS = 3
 _REGISTRATION_TIP = (
     "Align every frame with the first one before contrast is computed, to correct for motion; by whole pixels, "
     "since interpolation would change the contrast"
@@ -85,7 +85,7 @@ class NoiseBox(QWidget, Follower):
         self.followers = (self.dark_box, self._listener)
         rows = aligned_form(None)
         rows.addRow(row_label("Dark frames", _DARK_TIP, self), self.dark_box)
-        fill_column(self, rows, self.form, self.description, spacing=_SPACING)
+        fill_column(self, rows, self.form, self.description, spacing=_SPACING_PIXELS)
         connect_all((
             (self._job.finished, self._on_measured),
             (self.form.changed, self._on_change),
@@ -197,14 +197,13 @@ class ContrastBox(QWidget, Follower):
         self.noise, self.mesi = NoiseBox(viewer, self), MesiBox(viewer, self)
         self.followers = (self.noise, self.mesi)
         self.index = ElidedComboBox(self, entries=INDEXES)
-        self.registers = QCheckBox("rigid, by whole pixels", self)
-        self.registers.setToolTip(_REGISTRATION_TIP)
+        self.registers = QCheckBox("rigid, by whole pixels", self, toolTip=_REGISTRATION_TIP)
         rows, more = aligned_form(None), aligned_form(None)
         rows.addRow(row_label("Map", "Quantity computed from K and displayed", self), self.index)
         more.addRow(row_label("Registration", _REGISTRATION_TIP, self), self.registers)
         noise = Folded("Camera noise", self)
         noise.fold(self.noise)
-        fill_column(self, rows, self.mesi, more, self.form, noise, spacing=_SPACING)
+        fill_column(self, rows, self.mesi, more, self.form, noise, spacing=_SPACING_PIXELS)
         for signal in (
             self.form.changed, self.noise.changed, self.mesi.changed, self.index.currentIndexChanged,
             self.registers.toggled,
@@ -281,5 +280,5 @@ class ContrastBox(QWidget, Follower):
         """Show the rows that the map needs."""
         self.mesi.setVisible(self._is_mesi)
         self.form.set_row_visible("exposure_ms", visible=not self._is_mesi)  # a fit has its own
-        for name in _OF_INDEX:
+        for name in _ROWS_OF_SOME_INDICES:
             self.form.set_row_visible(name, visible=name in field_names(self._index))

@@ -39,8 +39,8 @@ _SHORT = {
     Inverse: "1/K²",
 }
 _PIXELS = ("pixel", "pixel")
-_RANGE = (1.0, 99.0)  # percent of the values between the limits
-_MOST_SAMPLED = 200_000  # pixels that limits are taken from
+_LIMIT_PERCENTS = (1.0, 99.0)
+_MOST_SAMPLED_PIXELS = 200_000
 _MOVABLE = (LIVE_MAP, LIVE_RAW, REGIONS)  # layers that take over the units of the others
 
 
@@ -95,10 +95,10 @@ def update_data(layer: Any, values: Array) -> None:
         layer.data = values.copy()
 
 
-def limits_of(values: Any, percent: tuple[float, float] = _RANGE) -> tuple[float, float]:
+def limits_of(values: Any, percent: tuple[float, float] = _LIMIT_PERCENTS) -> tuple[float, float]:
     """Return two percentiles of the finite values as contrast limits."""
     flat = np.asarray(values).reshape(-1)
-    flat = flat[:: max(1, flat.size // _MOST_SAMPLED)]
+    flat = flat[:: max(1, flat.size // _MOST_SAMPLED_PIXELS)]
     flat = flat[np.isfinite(flat)]
     if not flat.size:
         return 0.0, 1.0

@@ -36,7 +36,7 @@ Array = npt.NDArray[Any]
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
-class Recipe:
+class LiveRecipe:
     """How live maps are made; see `ContrastStream`. The exposure is what a camera has, or is to be set to."""
 
     settings: ContrastSettings
@@ -46,14 +46,14 @@ class Recipe:
     baseline_maps: int = 30
     device: str = "auto"
 
-    def has_same_k2(self, other: "Recipe") -> bool:
+    def has_same_k2(self, other: "LiveRecipe") -> bool:
         """Whether another recipe gives the same K², so that a baseline may be kept."""
         mine, theirs = (
             (one.settings.mode, one.exposure_ms, one.registers, _noise_key(one.noise)) for one in (self, other)
         )
         return mine == theirs
 
-    def exposed(self, exposure_ms: float) -> "Recipe":
+    def exposed(self, exposure_ms: float) -> "LiveRecipe":
         """Return the same for another exposure."""
         settings = self.settings
         if isinstance(settings.index, TimedIndex):
@@ -83,7 +83,7 @@ class LiveProcess:
     ``spare`` returns a result whose memory may be filled again, or None; see `Latest`.
     """
 
-    def __init__(self, recipe: Recipe, spare: Callable[[], LiveResult | None] = lambda: None) -> None:
+    def __init__(self, recipe: LiveRecipe, spare: Callable[[], LiveResult | None] = lambda: None) -> None:
         self.recipe, self._spare = recipe, spare
         self.baseline: Array | None = None  # mean of K² over the maps of the baseline, (Y, X)
         self.baseline_progress: tuple[int, int] | None = None  # maps in the one that is taken, and how many make it
@@ -91,7 +91,7 @@ class LiveProcess:
         self._maps_requested = 0
         self._baseline_mean: MapMean | None = None
         self._stream: ContrastStream | None = None
-        self._stream_key: tuple[Recipe, Index, int] | None = None  # recipe, index and baseline of the stream
+        self._stream_key: tuple[LiveRecipe, Index, int] | None = None  # recipe, index and baseline of the stream
         self._regions: Mapping[str, tuple[Array, ...]] = {}
         self._region_shape: tuple[int, ...] = ()
         self._finder: ShiftFinder | None = None  # of shifts onto the first frame
@@ -102,7 +102,7 @@ class LiveProcess:
         """Rows and columns that the last frame was shifted by."""
         return self._shifts[-1] if self._shifts else (0, 0)
 
-    def set_recipe(self, recipe: Recipe) -> bool:
+    def set_recipe(self, recipe: LiveRecipe) -> bool:
         """Make the next maps in another way; returns whether a baseline that no longer fits was dropped."""
         with self._lock:
             dropped = not self.recipe.has_same_k2(recipe)
@@ -168,7 +168,7 @@ class LiveProcess:
     def _forget_baseline(self) -> None:
         self.baseline, self._baseline_mean, self.baseline_progress = None, None, None
 
-    def _begin_baseline(self, recipe: Recipe) -> None:
+    def _begin_baseline(self, recipe: LiveRecipe) -> None:
         missing = (
             isinstance(recipe.settings.index, RelativeFlow) and self.baseline is None and self._baseline_mean is None
         )
@@ -187,7 +187,7 @@ class LiveProcess:
 
     # -- the stream -----------------------------------------------------------------------------------------------
 
-    def _stream_for(self, recipe: Recipe, pixels: Array) -> ContrastStream:
+    def _stream_for(self, recipe: LiveRecipe, pixels: Array) -> ContrastStream:
         """Return the stream; its index is K² until there is a baseline that flow may be relative to."""
         index = recipe.settings.index
         if isinstance(index, RelativeFlow) and self.baseline is None:
@@ -227,7 +227,7 @@ class LiveProcess:
         return LiveMap(live.shown, live.raw, settings)
 
 
-def prepare_steps(recipe: Recipe, dtype: npt.DTypeLike | None) -> Generator[Step, None, None]:
+def prepare_steps(recipe: LiveRecipe, dtype: npt.DTypeLike | None) -> Generator[Step, None, None]:
     """Compile the engine before frames come: on a first run it takes seconds, in which a camera would lose frames."""
     kinds: dict[type, Mode] = {Spatial: Spatial(window=3), Temporal: Temporal(frames=2)}
     mode = kinds.get(type(recipe.settings.mode), SpatioTemporal(frames=2, window=3))

@@ -6,8 +6,6 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qtpy.QtWidgets import QWidget
-
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.operations.records import Operation
 from napari_gpubio.core.settings import kind_of
@@ -22,7 +20,7 @@ from napari_gpubio.speckle.gui.controller import LiveController, LiveRunner
 from napari_gpubio.speckle.gui.display import LiveBox, MapBox
 from napari_gpubio.speckle.gui.inputs import ContrastBox
 from napari_gpubio.speckle.gui.layers import LiveLayers, frames_of
-from napari_gpubio.speckle.gui.live import Recipe
+from napari_gpubio.speckle.gui.live import LiveRecipe
 from napari_gpubio.speckle.gui.plots import CourseBox
 from napari_gpubio.speckle.gui.pulse import PulseBox
 from napari_gpubio.speckle.gui.regions import RegionController, flow_index, layer_of_region
@@ -52,11 +50,11 @@ class SpecklePanel(EnginePanel):
 
     warms = ("speckle",)
 
-    def __init__(self, viewer: "napari.viewer.Viewer", parent: QWidget | None = None) -> None:
-        super().__init__(viewer, run_text="Run stack", parent=parent)
+    def __init__(self, viewer: "napari.viewer.Viewer") -> None:
+        super().__init__(viewer, run_text="Run stack")
         self.source_box, self.contrast_box = SourceBox(viewer, self), ContrastBox(viewer, self)
         self.live_box, self.map_box = LiveBox(self), MapBox(viewer, self)
-        self.runner = LiveRunner(Recipe(settings=self.contrast_box.settings), self)
+        self.runner = LiveRunner(LiveRecipe(settings=self.contrast_box.settings), self)
         self.course_box = CourseBox(viewer, self.runner.course, self)
         self.pulse_box = PulseBox(self)
         self.layers = LiveLayers(viewer)
@@ -95,12 +93,12 @@ class SpecklePanel(EnginePanel):
 
     # -- settings -------------------------------------------------------------------------------------------------
 
-    def recipe(self) -> Recipe | None:
+    def recipe(self) -> LiveRecipe | None:
         """Return how live maps are made, None if a fit is chosen; InvalidInput if the settings make no sense."""
         box = self.contrast_box
         if box.mesi_recipe is not None:
             return None
-        return Recipe(
+        return LiveRecipe(
             settings=box.settings, noise=box.noise.model, exposure_ms=box.exposure_ms,
             registers=box.registers.isChecked(), baseline_maps=self.map_box.baseline_maps.value(), device=self.device,
         )  # fmt: skip
@@ -255,7 +253,7 @@ class SpecklePanel(EnginePanel):
 
         Where curves of regions are shown, too, it is that of their beat.
         """
-        return self._pulses() or self._maps()
+        return self._pulses() or (self._read().operation() if self.result is None else self.result.operation)
 
     @property
     def is_at_hand(self) -> bool:
@@ -277,9 +275,6 @@ class SpecklePanel(EnginePanel):
             return files
         tables = {one: f"{one} of {name}.csv" for one in ("curves", "pulsatility")}
         return {result.operation.output(part): path for part, path in files.items()} | tables
-
-    def _maps(self) -> Operation:
-        return self._read().operation() if self.result is None else self.result.operation
 
     def _pulses(self) -> Pulsatility | None:
         """The beat in the regions of the maps that are shown, as the rows of the panel look for it."""

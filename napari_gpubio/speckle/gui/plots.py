@@ -29,8 +29,8 @@ NO_COURSE = "there is no time course to write; draw a region, and start live ima
 NO_MOMENT = "there is no moment to mark yet; start live imaging with a region drawn"
 NOT_IN_BASELINE = "No relative flow of {}: press Take for a baseline in which it is measured too."
 _SPANS = {"all": math.inf, "last 10 s": 10.0, "last 60 s": 60.0, "last 600 s": 600.0}
-_HEIGHT = 190  # pixels
-_MOST_POINTS = 4000  # drawn of a curve
+_HEIGHT_PIXELS = 190
+_MOST_POINTS_DRAWN = 4000
 _LEAST_GAP_S, _GAP_STEPS = 1.0, 8.0
 _FILL_ALPHA, _EDGE_ALPHA = 0x30, 0x60
 
@@ -56,7 +56,7 @@ class CoursePlot(ThemedPlot):
         """Draw the last seconds of a quantity, a key of `QUANTITIES`; regions that were deleted have no color."""
         times = course.times_s
         first = int(np.searchsorted(times, times[-1] - last_s)) if len(times) else 0
-        step = max(1, -(-(len(times) - first) // _MOST_POINTS))
+        step = max(1, -(-(len(times) - first) // _MOST_POINTS_DRAWN))
         for name in set(self.curves) - set(course.regions):
             self.removeItem(self.curves.pop(name))
         for name in course.regions:
@@ -129,15 +129,14 @@ class CourseBox(QWidget):
         self.shapes_box.setMinimumContentsLength(6)
         self.attach, self.detach = self.shapes_box.attach, self.shapes_box.detach
         self.plot = CoursePlot(self)
-        self.plot.setFixedHeight(_HEIGHT)
+        self.plot.setFixedHeight(_HEIGHT_PIXELS)
         self.empty, self.missing = muted_label(self, EMPTY), muted_label(self)
         self.quantity = ElidedComboBox(self, characters=5, entries=QUANTITIES)
         self.quantity.setCurrentIndex(1)
         self.which, self.span = (
-            ElidedComboBox(self, characters=5, entries={one: one for one in names}) for names in (self.courses, _SPANS)
+            ElidedComboBox(self, characters=5, entries=[*names]) for names in (self.courses, _SPANS)
         )
-        self.label = QLineEdit(self)
-        self.label.setPlaceholderText("event, e.g. stimulus on")
+        self.label = QLineEdit(self, placeholderText="event, e.g. stimulus on")
         self._fill()
         for box in (self.quantity, self.which, self.span):
             box.currentIndexChanged.connect(lambda *_: self.draw_curves())

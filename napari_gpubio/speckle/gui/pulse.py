@@ -20,7 +20,7 @@ from napari_gpubio.gui.jobs import LatestJob, Outcome, one_step
 from napari_gpubio.gui.plots import Axis, ThemedPlot
 from napari_gpubio.gui.row_table import Cell, RowTable
 from napari_gpubio.speckle.io import write_beats_csv, write_pulsatility_csv
-from napari_gpubio.speckle.pulsatility import FLOWS, Pulsatility, PulsatilitySettings, with_error
+from napari_gpubio.speckle.pulsatility import FLOWS, PulsatilitySettings, RegionPulsatility, with_error
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -38,7 +38,7 @@ class BeatRows(PulsatilitySettings):
         return PulsatilitySettings(**{f.name: getattr(self, f.name) for f in record_fields(PulsatilitySettings)})
 
 
-Measure = Callable[[BeatRows], list[Pulsatility]]
+Measure = Callable[[BeatRows], list[RegionPulsatility]]
 EMPTY = "No beat measured yet: draw regions, run the stack or start live imaging, then press Measure."
 NO_COURSE = "there is no time course to measure a beat in; draw a region, and run the whole stack or start live imaging"
 NO_TABLE = "there is no beat to write; press Measure first"
@@ -50,7 +50,7 @@ _COLUMNS = {
     "Beats": "Number of beats that were averaged",
 }
 _NONE = "no beat"
-_HEIGHT = 150  # pixels
+_HEIGHT_PIXELS = 150
 _POINT_PIXELS = 4
 
 
@@ -62,9 +62,9 @@ class BeatPlot(ThemedPlot):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setXRange(0.0, 1.0, padding=0.02)
-        self.setFixedHeight(_HEIGHT)
+        self.setFixedHeight(_HEIGHT_PIXELS)
 
-    def draw(self, pulses: Sequence[Pulsatility], colors: Mapping[str, str]) -> None:
+    def draw(self, pulses: Sequence[RegionPulsatility], colors: Mapping[str, str]) -> None:
         """Draw the regions that have a beat."""
         self.clear()
         for pulse in (one for one in pulses if one.has_beat):
@@ -78,14 +78,14 @@ class BeatPlot(ThemedPlot):
             self.add_curve(pulse.phase, course, color=color)
 
 
-def _row(pulse: Pulsatility, color: str) -> list[Cell]:
+def _row(pulse: RegionPulsatility, color: str) -> list[Cell]:
     tip = "\n".join((pulse.summary, *pulse.notes))
     none = theme.WARNING if not pulse.has_beat else ""
     rate, *others = _numbers(pulse)
     return [Cell(pulse.name, tip, chip=color), Cell(rate, tip, none), *(Cell(text, tip) for text in others)]
 
 
-def _numbers(pulse: Pulsatility) -> tuple[str, ...]:
+def _numbers(pulse: RegionPulsatility) -> tuple[str, ...]:
     if not pulse.has_beat:
         return (_NONE, "", "")
     rate, index = with_error(pulse.rate_bpm, pulse.rate_error_bpm), with_error(pulse.index, pulse.index_error)
@@ -104,7 +104,7 @@ class PulseBox(QWidget, Follower):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.pulses: list[Pulsatility] = []
+        self.pulses: list[RegionPulsatility] = []
         self.form = ParamForm(BeatRows(), parent=self)
         self.text, self.notes = muted_label(self, EMPTY), muted_label(self)
         self.table, self.plot = RowTable(self, selects_many=True), BeatPlot(self)

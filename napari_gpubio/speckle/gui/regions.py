@@ -15,13 +15,13 @@ from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import single_shot
 from napari_gpubio.gui.layers import LayerListener
 from napari_gpubio.speckle.gui.layers import AXES, PANEL, REGIONS, frames_of, place_of
-from napari_gpubio.speckle.gui.live import Recipe
+from napari_gpubio.speckle.gui.live import LiveRecipe
 from napari_gpubio.speckle.gui.plots import STACK
 from napari_gpubio.speckle.gui.pulse import NO_COURSE, BeatRows, Measure
 from napari_gpubio.speckle.gui.run import StackResult
 from napari_gpubio.speckle.live import TimeCourse
 from napari_gpubio.speckle.opening import HeldRegions
-from napari_gpubio.speckle.pulsatility import Pulsatility, flow_pulsatility, region_pulsatility
+from napari_gpubio.speckle.pulsatility import RegionPulsatility, flow_pulsatility, region_pulsatility
 from napari_gpubio.speckle.regions import RegionCurve, flow_of, region_curves
 from napari_gpubio.speckle.settings import ContrastSettings, FlowIndex, InverseCorrelationTime, TimedIndex
 
@@ -289,7 +289,7 @@ def flow_index(kind: str, exposure_ms: float, settings: ContrastSettings) -> Tim
 
 
 def _stack_measure(curves: tuple[RegionCurve, ...], result: StackResult) -> Measure:
-    def measure(chosen: BeatRows) -> list[Pulsatility]:
+    def measure(chosen: BeatRows) -> list[RegionPulsatility]:
         index = flow_index(chosen.flow, result.run.exposure_ms, result.maps.settings)
         each = (dataclasses.replace(curve, index=index) for curve in curves)
         return [region_pulsatility(curve, result.run.rate_hz, chosen) for curve in each]
@@ -297,13 +297,13 @@ def _stack_measure(curves: tuple[RegionCurve, ...], result: StackResult) -> Meas
     return measure
 
 
-def _live_measure(course: TimeCourse, recipe: Recipe) -> Measure:
+def _live_measure(course: TimeCourse, recipe: LiveRecipe) -> Measure:
     """Return what measures a live time course as it is now: every region in the samples in which it was measured."""
     times = course.times_s
     samples = {name: course.contrast_squared(name)[: len(times)] for name in course.regions}
     later = np.diff(times, prepend=-np.inf) > 0.0
 
-    def measure(chosen: BeatRows) -> list[Pulsatility]:
+    def measure(chosen: BeatRows) -> list[RegionPulsatility]:
         pulses, index = [], flow_index(chosen.flow, recipe.exposure_ms, recipe.settings)
         for name, k2 in samples.items():
             used = later & np.isfinite(k2)

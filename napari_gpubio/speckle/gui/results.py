@@ -41,7 +41,7 @@ FIT_MASK = MaskKind("mesi mask", "poorly determined", FIT_NAMES)
 _MASKS = (CONTRAST_MASK.part, FIT_MASK.part)
 
 
-class FitMap(NamedTuple):
+class FitMapKind(NamedTuple):
     """One map of a multi-exposure fit: its part of the result, short name, and limits where they are known.
 
     ``error_of`` is the part whose standard error it is.
@@ -59,22 +59,22 @@ class FitMap(NamedTuple):
 
 
 FIT_MAPS = (
-    FitMap("ict", "MESI 1/τ"),
-    FitMap("tau_ms", "MESI τ"),
-    FitMap("rho", "MESI ρ, moving fraction", limits=(0.0, 1.0)),
-    FitMap("noise", "MESI ν, noise term of K²"),
-    FitMap("beta", "MESI β", limits=(0.0, 1.0)),
-    FitMap("residual", "MESI residual of K"),
-    FitMap("ict_error", "MESI standard error of 1/τ", error_of="ict"),
-    FitMap("tau_error_ms", "MESI standard error of τ", error_of="tau_ms"),
-    FitMap("rho_error", "MESI standard error of ρ", error_of="rho"),
-    FitMap("noise_error", "MESI standard error of ν", error_of="noise"),
-    FitMap("beta_error", "MESI standard error of β", error_of="beta"),
+    FitMapKind("ict", "MESI 1/τ"),
+    FitMapKind("tau_ms", "MESI τ"),
+    FitMapKind("rho", "MESI ρ, moving fraction", limits=(0.0, 1.0)),
+    FitMapKind("noise", "MESI ν, noise term of K²"),
+    FitMapKind("beta", "MESI β", limits=(0.0, 1.0)),
+    FitMapKind("residual", "MESI residual of K"),
+    FitMapKind("ict_error", "MESI standard error of 1/τ", error_of="ict"),
+    FitMapKind("tau_error_ms", "MESI standard error of τ", error_of="tau_ms"),
+    FitMapKind("rho_error", "MESI standard error of ρ", error_of="rho"),
+    FitMapKind("noise_error", "MESI standard error of ν", error_of="noise"),
+    FitMapKind("beta_error", "MESI standard error of β", error_of="beta"),
 )
 _FREE = {"rho": "fit_rho", "noise": "fit_noise", "beta": "fit_beta"}  # maps that exist only where they are fitted
 
 
-def fitted_maps(settings: MesiSettings, *, shows_errors: bool) -> list[FitMap]:
+def fitted_maps(settings: MesiSettings, *, shows_errors: bool) -> list[FitMapKind]:
     """Return the maps that a fit gives, whose β is as it was measured."""
     fixed = {part for part, name in _FREE.items() if not getattr(settings, name)}
     return [one for one in FIT_MAPS if (one.error_of or one.part) not in fixed and (shows_errors or not one.error_of)]

@@ -16,9 +16,8 @@ from napari_gpubio.gui.connections import Follower, connect_all
 from napari_gpubio.gui.fields import ElidedComboBox, NumberBox
 from napari_gpubio.gui.file_dialogs import folder_path, open_path
 from napari_gpubio.gui.foreign_files import foreign_file, show_instead
-from napari_gpubio.gui.forms import aligned_form, fill_column, muted_label, row_label, row_of, text_button
+from napari_gpubio.gui.forms import Label, aligned_form, fill_column, muted_label, row_label, row_of, text_button
 from napari_gpubio.gui.jobs import LatestJob, Outcome, one_step
-from napari_gpubio.gui.labels import Label
 from napari_gpubio.gui.layers import LayerBox, LayerListener
 from napari_gpubio.gui.results import ResultFiles
 from napari_gpubio.speckle.gui.layers import Place, frames_of, is_raw_stack, place_of, why_no_frames
@@ -32,12 +31,12 @@ NO_CAMERA = "Cameras need pymmcore-plus. Install it with pip install 'napari-gpu
 NO_FOLDER = "no folder is chosen; choose the one that the frames come to"
 NOT_A_STACK = "a whole stack is run from an open layer; choose 'open image stack' as the source"
 _RATE_HZ = 30.0
-_BROWSE_WIDTH = 30  # pixels
+_BROWSE_WIDTH_PIXELS = 30
 _FRAMES = f"Frames ({' '.join(f'*{suffix}' for suffix in (*READ_TIFF_SUFFIXES, *VIDEO_SUFFIXES))} *.0*);;All files (*)"
 _REREAD_TIP = (
     "Read the file once more for speckle: frames that it lacks are left out, not black; the layer stays in place"
 )
-_FLOW_STEPS = 20  # of the slider, per unit of flow
+_SLIDER_STEPS_PER_FLOW = 20
 _PIXEL_TIP = "Pixel size at the sample, for the scale bar. A camera calibrated in Micro-Manager reports it"
 _FLOW_TIP = "Flow speed in the vessel, relative to 1; can be changed while the camera runs"
 
@@ -74,13 +73,11 @@ class StackPage(Page, Follower):
         self._listener = LayerListener(viewer, is_raw_stack, data_changed=self._on_data)
         self.followers = (self.layer_box, self._listener, self.files)
         self.rate = NumberBox(0.1, 1000.0, _RATE_HZ, 1, self, arrows=True)
-        self.again = QCheckBox("loop", self)
-        self.again.setChecked(True)
-        self.again.setToolTip("Start over at the end")
+        self.again = QCheckBox("loop", self, toolTip="Start over at the end", checked=True)
         self.description = muted_label(self)
         self.reread_button = text_button("Read it as frames", _REREAD_TIP, self, self._reread)
         choose = text_button("…", "Open frames: TIFF, a video or a raw file", self, self._choose)
-        choose.setFixedWidth(_BROWSE_WIDTH)
+        choose.setFixedWidth(_BROWSE_WIDTH_PIXELS)
         form = aligned_form(self)
         label = row_label("Stack", "Raw speckle frames of one channel, shape (frames, y, x)", self)
         form.addRow(label, row_of(self.layer_box, choose))
@@ -181,10 +178,9 @@ class FolderPage(Page):
 
     def __init__(self, _viewer: Any, parent: QWidget) -> None:
         super().__init__(parent)
-        self.folder = QLineEdit(self)
-        self.folder.setPlaceholderText("where TIFF or PNG files arrive")
+        self.folder = QLineEdit(self, placeholderText="where TIFF or PNG files arrive")
         choose = text_button("…", "Choose a folder", self, self._choose)
-        choose.setFixedWidth(_BROWSE_WIDTH)
+        choose.setFixedWidth(_BROWSE_WIDTH_PIXELS)
         label = row_label("Folder", "Files are read in the order of their names", self)
         aligned_form(self).addRow(label, row_of(self.folder, choose))
 
@@ -207,12 +203,11 @@ class CameraPage(Page):
 
     def __init__(self, _viewer: Any, parent: QWidget) -> None:
         super().__init__(parent)
-        self.config = QLineEdit(self)
-        self.config.setPlaceholderText("as it is loaded")
+        self.config = QLineEdit(self, placeholderText="as it is loaded")
         hint = muted_label(self, NO_CAMERA)
         hint.setVisible(not has_camera_support())
         choose = text_button("…", "Choose a configuration file", self, self._choose)
-        choose.setFixedWidth(_BROWSE_WIDTH)
+        choose.setFixedWidth(_BROWSE_WIDTH_PIXELS)
         form = aligned_form(self)
         label = row_label("Configuration", "Micro-Manager .cfg file; leave empty to use the core as it is", self)
         form.addRow(label, row_of(self.config, choose))
@@ -253,9 +248,8 @@ class SimulatedPage(Page):
         self.rate = NumberBox(1.0, 500.0, _RATE_HZ, 1, self, arrows=True)
         self.flow = QSlider(Qt.Orientation.Horizontal, self)
         self.flow.setRange(1, 63)
-        self.flow.setValue(_FLOW_STEPS)
-        self.flow_text = Label(self)
-        self.flow_text.setMinimumWidth(44)
+        self.flow.setValue(_SLIDER_STEPS_PER_FLOW)
+        self.flow_text = Label(self, minimumWidth=44)
         size = row_of(self.width_box, Label("×", self), self.height_box, stretch=(1, 0, 1))
         form = aligned_form(self)
         form.addRow(row_label("Frame (pixels)", "Width and height", self), size)
@@ -280,7 +274,7 @@ class SimulatedPage(Page):
         return self.camera
 
     def _on_flow(self, *_: Any) -> None:
-        flow = self.flow.value() / _FLOW_STEPS
+        flow = self.flow.value() / _SLIDER_STEPS_PER_FLOW
         self.flow_text.setText(f"{flow:.2f} ×")
         if self.camera is not None:
             self.camera.flow = flow
@@ -303,10 +297,8 @@ class SourceBox(QWidget):
         self._stack_page = StackPage(viewer, self)
         self.pages: list[Page] = [self._stack_page, FolderPage(viewer, self), CameraPage(viewer, self), self.simulated]
         self.attach, self.detach, self.files = self._stack_page.attach, self._stack_page.detach, self._stack_page.files
-        self.kind = ElidedComboBox(self)
-        self.kind.addItems([page.title for page in self.pages])
-        self.pixel = NumberBox(0.0, 1e5, 0.0, 3, self, arrows=True)
-        self.pixel.setSpecialValueText("not known")
+        self.kind = ElidedComboBox(self, entries=[page.title for page in self.pages])
+        self.pixel = NumberBox(0.0, 1e5, 0.0, 3, self, arrows=True, specialValueText="not known")
         self._sizes = QWidget(self)
         aligned_form(self._sizes).addRow(row_label("Pixel size (µm)", _PIXEL_TIP, self), self.pixel)
         kinds = aligned_form(None)

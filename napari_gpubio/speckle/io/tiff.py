@@ -38,7 +38,7 @@ _PIXEL_AXES = "YXS"  # rows, columns, samples of a pixel; all others count frame
 _APPENDED = ("shaped", "uniform", "generic", "imagej", "")  # kinds of series that are one stack if they are alike
 _WORDS = {"C": "channels", "Z": "planes", "P": "positions", "R": "positions"}
 _MOST_LOST = 1_000_000  # frames that may be declared beyond what a file could have
-_NO_CODEC = "imagecodecs"  # what tifffile names if it lacks a compression
+_CODECS_PACKAGE = "imagecodecs"  # what tifffile names if it lacks a compression
 
 
 @dataclass(frozen=True)
@@ -427,7 +427,7 @@ def _read_page(stack: _Stack, number: int) -> Array | None:
     try:
         frame = pixels_of(page)
     except Exception as error:
-        if isinstance(error, ImportError) or _NO_CODEC in str(error):
+        if isinstance(error, ImportError) or _CODECS_PACKAGE in str(error):
             name = getattr(page.keyframe.compression, "name", page.keyframe.compression)
             raise InvalidInput(
                 f"its frames are compressed by {name}, which needs the package imagecodecs; run: pip install "

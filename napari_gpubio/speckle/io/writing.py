@@ -18,7 +18,7 @@ from napari_gpubio.core.text import delimited
 from napari_gpubio.speckle.io.tiff import TIFF_SUFFIXES
 from napari_gpubio.speckle.io.tiff_writer import PageFile
 from napari_gpubio.speckle.model import NAMES, ContrastMaps
-from napari_gpubio.speckle.pulsatility import Pulsatility
+from napari_gpubio.speckle.pulsatility import RegionPulsatility
 from napari_gpubio.speckle.regions import RegionCurve
 from napari_gpubio.speckle.settings import FlowIndex, InverseCorrelationTime
 
@@ -161,7 +161,7 @@ def write_curves_csv(
         part.write_text(delimited([columns, *rows]), encoding="utf-8")
 
 
-def write_pulsatility_csv(path: str | os.PathLike[str], pulses: Sequence[Pulsatility]) -> None:
+def write_pulsatility_csv(path: str | os.PathLike[str], pulses: Sequence[RegionPulsatility]) -> None:
     """Write the beat of regions, one row each; numbers of a region without a beat are ``nan``.
 
     Raises
@@ -182,7 +182,7 @@ def write_pulsatility_csv(path: str | os.PathLike[str], pulses: Sequence[Pulsati
     write_rows(path, [[*columns, "notes"], *rows])
 
 
-def write_beats_csv(path: str | os.PathLike[str], pulses: Sequence[Pulsatility]) -> None:
+def write_beats_csv(path: str | os.PathLike[str], pulses: Sequence[RegionPulsatility]) -> None:
     """Write the beat-averaged course of flow of regions and its standard error, one row per phase.
 
     Raises

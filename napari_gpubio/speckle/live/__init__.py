@@ -12,7 +12,7 @@
     loop.close()
 """
 
-from napari_gpubio.speckle.live.buffers import Latest, Mode, Ring, RingCounts
+from napari_gpubio.speckle.live.buffers import FrameMode, Latest, Ring, RingCounts
 from napari_gpubio.speckle.live.camera import CameraSource
 from napari_gpubio.speckle.live.folder import FolderSource
 from napari_gpubio.speckle.live.frame import Frame, Source, SourceFailed
@@ -27,11 +27,11 @@ __all__ = [
     "Event",
     "FolderSource",
     "Frame",
+    "FrameMode",
     "Latest",
     "LiveLoop",
     "LiveResult",
     "LiveStatus",
-    "Mode",
     "Recording",
     "RecordingStatus",
     "Ring",

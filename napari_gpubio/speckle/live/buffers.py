@@ -17,7 +17,7 @@ from napari_gpubio.speckle.live.frame import Frame, Pixels
 LEAST_SLOTS = 3  # one is written, one is read, one waits
 
 
-class Mode(StrEnum):
+class FrameMode(StrEnum):
     """Which frames are taken.
 
     With EVERY_FRAME they come in order and none is passed over; when the ring is full, the oldest waiting frame is
@@ -60,13 +60,13 @@ class Ring:
         If there are too few slots, or the mode is unknown.
     """
 
-    def __init__(self, slots: int = 16, mode: Mode | str = Mode.EVERY_FRAME) -> None:
+    def __init__(self, slots: int = 16, mode: FrameMode | str = FrameMode.EVERY_FRAME) -> None:
         if slots < LEAST_SLOTS:
             raise InvalidInput(f"the ring has {slots} slots; it must have at least {LEAST_SLOTS}")
-        if mode not in list(Mode):
-            raise InvalidInput(f"mode is {mode!r}; choose one of {', '.join(repr(str(each)) for each in Mode)}")
+        if mode not in list(FrameMode):
+            raise InvalidInput(f"mode is {mode!r}; choose one of {', '.join(repr(str(each)) for each in FrameMode)}")
         self.slots = slots
-        self.mode = Mode(mode)
+        self.mode = FrameMode(mode)
         self._changed = threading.Condition()
         self._memory: Pixels | None = None
         self._free: deque[int] = deque()
@@ -112,7 +112,7 @@ class Ring:
             If the frame's size or type changed.
         """
         memory = self._memory_for(frame.pixels)
-        slot = self._slot(can_wait=can_wait and self.mode is Mode.EVERY_FRAME)
+        slot = self._slot(can_wait=can_wait and self.mode is FrameMode.EVERY_FRAME)
         if slot is None:
             return False
         np.copyto(memory[slot], frame.pixels)  # outside the lock: it takes a while, and no other thread uses this slot
@@ -166,7 +166,7 @@ class Ring:
                 return None
             if self._free:
                 return self._free.popleft()
-            self._counts["dropped" if self.mode is Mode.EVERY_FRAME else "skipped"] += 1
+            self._counts["dropped" if self.mode is FrameMode.EVERY_FRAME else "skipped"] += 1
             return self._waiting.popleft()[0]
 
     @property
@@ -174,7 +174,7 @@ class Ring:
         return bool(self._waiting) and not self._discarded
 
     def _next(self) -> tuple[int, Frame]:
-        if self.mode is Mode.MOST_RECENT:
+        if self.mode is FrameMode.MOST_RECENT:
             while len(self._waiting) > 1:
                 self._free.append(self._waiting.popleft()[0])
                 self._counts["skipped"] += 1

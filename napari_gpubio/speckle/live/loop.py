@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
-from napari_gpubio.speckle.live.buffers import Latest, Mode, Ring
+from napari_gpubio.speckle.live.buffers import FrameMode, Latest, Ring
 from napari_gpubio.speckle.live.frame import CLOCK, Clock, Frame, Pixels, Source
 from napari_gpubio.speckle.live.recording import Recording
 
 logger = logging.getLogger(__name__)
 Process = Callable[[Pixels], Any]
-_EVENTS = 64  # about two seconds of a camera
+_MOST_EVENTS = 64  # about two seconds of a camera
 _LEVEL_PERIOD_S = 0.1
 
 
@@ -96,7 +96,7 @@ class LiveLoop:
         Called with the pixels of a frame, shape (H, W), which are valid during the call only; returns a result of any
         type.
     mode
-        ``"every frame"`` or ``"most recent"``; see `Mode`.
+        ``"every frame"`` or ``"most recent"``; see `FrameMode`.
     slots
         Slots of the ring.
     latest
@@ -115,7 +115,7 @@ class LiveLoop:
         source: Source,
         process: Process,
         *,
-        mode: Mode | str = Mode.EVERY_FRAME,
+        mode: FrameMode | str = FrameMode.EVERY_FRAME,
         slots: int = 16,
         latest: Latest[LiveResult] | None = None,
         clock: Clock = CLOCK,
@@ -293,8 +293,8 @@ class RateMeter:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._times: deque[float] = deque(maxlen=_EVENTS)
-        self._values: deque[float] = deque(maxlen=_EVENTS)
+        self._times: deque[float] = deque(maxlen=_MOST_EVENTS)
+        self._values: deque[float] = deque(maxlen=_MOST_EVENTS)
 
     def add(self, value: float = 0.0) -> None:
         """Add an event that happens now."""

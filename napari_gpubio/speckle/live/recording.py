@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from napari_gpubio.core.errors import GpuBioError
-from napari_gpubio.speckle.live.buffers import Mode, Ring
+from napari_gpubio.speckle.live.buffers import FrameMode, Ring
 from napari_gpubio.speckle.live.frame import CLOCK, Clock, Frame
 from napari_gpubio.speckle.live.writers import FrameWriter, TimestampTable, check_new, open_writer, timestamps_path
 
@@ -74,7 +74,7 @@ class Recording:
         self.path = Path(path)
         check_new(self.path)
         self._about = {"began": datetime.now().astimezone().isoformat(), **(about or {})}
-        self._ring = Ring(slots, Mode.EVERY_FRAME)
+        self._ring = Ring(slots, FrameMode.EVERY_FRAME)
         self._clock = clock
         self._written, self._bytes, self._message = 0, 0, ""
         self._thread = threading.Thread(target=self._work, name="speckle recorder", daemon=True)

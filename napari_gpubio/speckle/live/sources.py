@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.speckle.indices import expected_k2
 from napari_gpubio.speckle.live.frame import (
     CAMERA_TYPES,
     CLOCK,
@@ -112,7 +111,7 @@ STEP_DECORRELATION = 0.5  # d: correlation times per step
 BACKGROUND_STEPS = 8  # x = 4
 VESSEL_STEPS = 20  # x = 10 at flow 1
 LEAST_FLOW, MOST_FLOW = 1 / VESSEL_STEPS, (STEPS - 1) / VESSEL_STEPS
-TILE = 512  # pixels
+TILE_PIXELS = 512
 CUTOFF = 0.25  # of the pupil, cycles per pixel: a speckle of about 4 pixels
 _STEP_LEVEL = 128  # mean of a step: sums over all steps stay below 2^16, and rounding adds 5e-6 to K^2 of one step
 
@@ -168,7 +167,7 @@ class SimulatedCamera:
         mean_level: float = 600.0,
         n_frames: int | None = None,
         seed: int = 0,
-        tile: int = TILE,
+        tile: int = TILE_PIXELS,
         clock: Clock = CLOCK,
     ) -> None:
         for what, value in (("exposure_ms", exposure_ms), ("mean_level", mean_level)):
@@ -203,16 +202,6 @@ class SimulatedCamera:
         if not math.isfinite(flow):
             raise InvalidInput(f"flow is {flow}; give a number from {LEAST_FLOW:g} to {MOST_FLOW:g}")
         self._vessel_steps = min(max(round(flow * VESSEL_STEPS), 1), STEPS - 1)
-
-    @property
-    def vessel_contrast_squared(self) -> float:
-        """Exact K^2 in the vessel at the current flow, for a large area without saturation."""
-        return _exact_k2(self._vessel_steps)
-
-    @property
-    def background_contrast_squared(self) -> float:
-        """Exact K^2 beside the vessel."""
-        return _exact_k2(BACKGROUND_STEPS)
 
     def open(self) -> None:
         """Compute the tile, the first time."""
@@ -254,10 +243,6 @@ class SimulatedCamera:
         level = total * np.float32(self._mean_level / (steps * _STEP_LEVEL)) + np.float32(0.5)
         exposed = np.minimum(level, 2**self.bits - 1).astype(np.uint16)
         return np.roll(exposed, corner, (0, 1))
-
-
-def _exact_k2(steps: int) -> float:
-    return float(expected_k2(STEP_DECORRELATION * steps, steps))
 
 
 def running_sums(tile: int, seed: int) -> npt.NDArray[np.uint16]:

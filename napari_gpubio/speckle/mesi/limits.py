@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 LONGEST, SHORTEST = 3.0, 2.0  # τ, that the longest exposure should have at least, and the shortest at most
 MOST_TAU_ERROR = 0.25  # relative
 _CORRELATED, _LARGE_ERROR = 0.95, 0.1  # of ρ and ln β: more than these are degenerate
-_LEAST_SHARE = 0.01  # of the pixels, that is noted
+_LEAST_NOTED_SHARE = 0.01
 _LEAST_DEVIATE = 1.0  # standard errors of a pixel, by which a β must be wrong before it counts as contradicted
 _BY_CHANCE = 4.0  # the same, over √pixels: less is chance where there are few
 _MOST_VARIANCE = 2.0  # of the residuals, times the stated one
@@ -77,7 +77,7 @@ def limit_notes(
     total, notes = int(np.count_nonzero(fitted)), []
     for bit, text in texts.items():
         count = int(np.count_nonzero(mask & bit))
-        if total and count >= _LEAST_SHARE * total:
+        if total and count >= _LEAST_NOTED_SHARE * total:
             notes.append(f"in {100 * count / total:.3g} % of the fitted pixels {text}")
     return notes
 

@@ -44,27 +44,21 @@ class MesiSettings(Settings):
     """
 
     model: str = param(
-        "lorentzian",
-        "Decay",
+        "lorentzian", "Decay",
         "Decay of the correlation: that of the field, exp(-t/τ) (lorentzian, single scattering by unordered motion), "
         "exp(-(t/τ)²) (gaussian, ordered motion), exp(-√(t/τ)) (multiple scattering by unordered motion).",
         choices=tuple(MODELS),
-    )
+    )  # fmt: skip
     beta: FittedBeta | GivenBeta = part("β", "K² of a scatterer at rest: fitted, or given.", default=FittedBeta())
     contrast_error: float = param(
-        0.0,
-        "Error of K",
+        0.0, "Error of K",
         "Relative standard error of K at every exposure; 0 = it is estimated from the residuals of each pixel.",
-        minimum=0.0,
-        maximum=1.0,
-        step=0.01,
-        advanced=True,
-    )
+        minimum=0.0, maximum=1.0, step=0.01, advanced=True,
+    )  # fmt: skip
     fit_rho: bool = param(
-        True,
-        "Fit static fraction",
+        True, "Fit static fraction",
         "Fit the moving fraction: ρ of the light is scattered by what moves; otherwise it is 1.",
-    )
+    )  # fmt: skip
     fit_noise: bool = param(
         False, "Fit noise", "Fit a term ν that does not depend on the exposure; otherwise it is 0.", advanced=True
     )

@@ -19,7 +19,7 @@ from napari_gpubio.speckle.mesi.result import MesiResult
 from napari_gpubio.speckle.model import FrameStack
 
 Array = npt.NDArray[Any]
-_CHUNK = 4096  # pixels between checks of the stop event
+_PIXELS_PER_CHECK_OF_STOP = 4096
 _TESTED_PIXELS = 1024  # for the β that was given
 _LEAST_PIXELS = 64  # of a block, which then takes some ms
 
@@ -58,7 +58,7 @@ def fit_mesi_steps(
     fits, model = _Fits.empty(len(pixels)), _model(exposures, settings)
     done = 0
     while done < len(pixels) and not (stop is not None and stop.is_set()):
-        part = slice(done, min(done + _CHUNK, len(pixels)))
+        part = slice(done, min(done + _PIXELS_PER_CHECK_OF_STOP, len(pixels)))
         _fit(pixels[part], model, _Fits(*(array[part] for array in fits)))
         done = part.stop
         yield Step(done, len(pixels), "multi-exposure fit")

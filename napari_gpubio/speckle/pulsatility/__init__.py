@@ -5,7 +5,7 @@ pulse = speckle.pulsatility.region_pulsatility(curves[0], rate_hz=120.0)
 pulse.rate_bpm, pulse.index, pulse.index_error, pulse.notes
 """
 
-from napari_gpubio.speckle.pulsatility.model import FLOWS, Pulsatility, PulsatilitySettings, with_error
+from napari_gpubio.speckle.pulsatility.model import FLOWS, PulsatilitySettings, RegionPulsatility, with_error
 from napari_gpubio.speckle.pulsatility.run import flow_pulsatility, region_pulsatility
 
-__all__ = ["FLOWS", "Pulsatility", "PulsatilitySettings", "flow_pulsatility", "region_pulsatility", "with_error"]
+__all__ = ["FLOWS", "PulsatilitySettings", "RegionPulsatility", "flow_pulsatility", "region_pulsatility", "with_error"]

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.speckle.pulsatility.course import Course
-from napari_gpubio.speckle.pulsatility.model import Pulsatility
+from napari_gpubio.speckle.pulsatility.model import RegionPulsatility
 from napari_gpubio.speckle.pulsatility.phase import Phase, harmonic_design
 
 Array = npt.NDArray[Any]
@@ -14,9 +14,9 @@ LEAST_BEATS, _FEW_BEATS = 3, 10
 _FEW_HARMONICS = 3
 _COVERED = 0.7  # of the samples that a beat should have; others are left out
 _PRICE = 4.0  # of a harmonic's two coefficients in C_p, in variances
-_SAMPLES_EACH = 6  # per harmonic, at least
+_LEAST_SAMPLES_PER_HARMONIC = 6
 _CHOICE = 2  # more harmonics for the standard errors, since the choice of their number depends on the noise, too
-_PHASES = 200  # of the averaged course
+_COURSE_PHASES = 200
 _MOST_BINS = 40
 
 
@@ -51,24 +51,24 @@ class Beats:
         self.count = int(np.count_nonzero(used))
         self._phase, self._mean = phase, course.mean
         others = np.count_nonzero(kept) * (1.0 - 1.0 / max(2, self.count))  # samples, without one beat
-        self._most = max(1, min(most_harmonics, int(others / _SAMPLES_EACH)))
+        self._most = max(1, min(most_harmonics, int(others / _LEAST_SAMPLES_PER_HARMONIC)))
         self._cycles, self._values = cycles[kept], course.values[kept]
         self._number = (np.cumsum(used) - 1)[number[kept]]
         self._left_out = len(used) - self.count
 
-    def averaged(self, name: str, flow: str) -> Pulsatility:
+    def averaged(self, name: str, flow: str) -> RegionPulsatility:
         """Return the averaged beat."""
         harmonics = self._best_harmonics()
         whole, rest = self._coefficients(harmonics)
         start = _minimum(whole, harmonics)
-        at = np.linspace(0.0, 1.0, _PHASES, endpoint=False)
+        at = np.linspace(0.0, 1.0, _COURSE_PHASES, endpoint=False)
         shape = harmonic_design(at + start, harmonics)
         all_beats, without = self._estimates(whole @ shape.T), self._estimates(rest @ shape.T)
         more = min(harmonics + _CHOICE, self._most)
         errors = _jackknife_errors(self._estimates(self._coefficients(more)[1] @ harmonic_design(at + start, more).T))
         rates = 60.0 * self._phase.rates_hz
         folded_phase, folded = self._folded(start)
-        return Pulsatility(
+        return RegionPulsatility(
             name=name, flow=flow, rate_bpm=60.0 * self._phase.rate_hz, rate_error_bpm=60.0 * self._phase.rate_error_hz,
             slowest_bpm=float(rates.min()), fastest_bpm=float(rates.max()),
             index=_corrected(all_beats.index, without.index), index_error=float(errors.index),
@@ -138,7 +138,7 @@ def _sums_by_beat(design: Array, values: Array, number: Array, count: int) -> tu
 
 
 def _minimum(coefficients: Array, harmonics: int) -> float:
-    fine = np.linspace(0.0, 1.0, 10 * _PHASES, endpoint=False)
+    fine = np.linspace(0.0, 1.0, 10 * _COURSE_PHASES, endpoint=False)
     return float(fine[np.argmin(harmonic_design(fine, harmonics) @ coefficients)])
 
 

@@ -21,9 +21,9 @@ from napari_gpubio.speckle.pulsatility.spectrum import (
 
 Array = npt.NDArray[Any]
 _OTHER_SHARE = 0.1  # of the power of the beat, from which on another rhythm is reported
-_DRIFT_SHARE = 0.05  # of the mean, from which on a drift is reported
+_LEAST_REPORTED_DRIFT = 0.05  # of the mean
 _LOSS_SHARE = 0.02  # of the fundamental, lost in the window of a map, from which on it is reported
-_UNEVEN = 0.1  # of a step, from which on steps count as uneven
+_UNEVEN_SHARE = 0.1  # of a step, from which on steps count as uneven
 
 
 class Course:
@@ -102,14 +102,14 @@ class Course:
         if self.grid.missing:
             notes.append(f"{self.grid.missing} of {len(self.grid.values)} samples are missing (dropped frames, pauses)")
         regular = self._steps[self._steps < 1.5 * step]
-        if float(np.abs(regular - step).max(initial=0.0)) > _UNEVEN * step:
+        if float(np.abs(regular - step).max(initial=0.0)) > _UNEVEN_SHARE * step:
             notes.append(f"samples are {1e3 * self._steps.min():.3g} to {1e3 * self._steps.max():.3g} ms apart; the "
                          "spectrum takes them as even, the averaged beat does not")  # fmt: skip
         if self._settings.fastest_bpm > limit:
             why = "removes a faster one" if is_smoothed(self._window_s, step) else "shows a faster one as a slower one"
             notes.append(f"beats up to {limit:.4g} /min are looked for, since the frame rate, or the window of a map, "
                          f"{why}")  # fmt: skip
-        if self._drift > _DRIFT_SHARE * abs(self.mean):
+        if self._drift > _LEAST_REPORTED_DRIFT * abs(self.mean):
             notes.append(f"a slow drift of {100 * self._drift / abs(self.mean):.2g} % of the mean was subtracted")
         return notes
 

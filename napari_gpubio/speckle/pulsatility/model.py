@@ -46,7 +46,7 @@ class PulsatilitySettings(Settings):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Pulsatility:
+class RegionPulsatility:
     """The beat of flow in a region; numbers are NaN, and the course is empty, where no beat was found.
 
     Parameters
@@ -126,10 +126,10 @@ def with_error(value: float, error: float) -> str:
     return f"{value:.{digits}f} ± {error:.{digits}f}"
 
 
-def no_beat(name: str, flow: str, false_alarm: float, *notes: str) -> Pulsatility:
+def no_beat(name: str, flow: str, false_alarm: float, *notes: str) -> RegionPulsatility:
     """Return the result of a region without a beat."""
     empty: npt.NDArray[np.float64] = np.empty(0)
-    return Pulsatility(
+    return RegionPulsatility(
         name=name, flow=flow, false_alarm=false_alarm, phase=empty, course=empty, course_error=empty,
         folded_phase=empty, folded=empty, notes=notes,
     )  # fmt: skip

@@ -11,8 +11,8 @@ from napari_gpubio.speckle.pulsatility.spectrum import Grid
 Array = npt.NDArray[Any]
 _BEATS_APART = (16, 8, 4, 2, 1)  # knots of the phase, beside that of a constant rate
 _ROUNDS = 12
-_LARGEST_STEP = 0.05  # periods, of a knot in one round
-_SETTLED = 1e-5  # periods
+_LARGEST_STEP_PERIODS = 0.05  # of a knot in one round
+_SETTLED_PERIODS = 1e-5
 _COST = 3.0  # of a parameter, in the criterion that chooses the knots
 _TEMPLATE_HARMONICS = 4  # below that of the peak and up to its own fourth
 _ORDERS = (1, 2, 3)  # harmonics of the beat that the largest peak may be
@@ -121,8 +121,8 @@ class _Fit:
         for _ in range(_ROUNDS):
             self._fit_waveform()
             step = self._solve(self._gradient())
-            self._shift += np.clip(step, -_LARGEST_STEP, _LARGEST_STEP)
-            if np.abs(step).max() < _SETTLED:
+            self._shift += np.clip(step, -_LARGEST_STEP_PERIODS, _LARGEST_STEP_PERIODS)
+            if np.abs(step).max() < _SETTLED_PERIODS:
                 break
         self._fit_waveform()
 

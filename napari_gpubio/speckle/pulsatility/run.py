@@ -11,7 +11,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.settings import kind_of
 from napari_gpubio.speckle.pulsatility.beats import LEAST_BEATS, Beats
 from napari_gpubio.speckle.pulsatility.course import Course
-from napari_gpubio.speckle.pulsatility.model import Pulsatility, PulsatilitySettings, no_beat
+from napari_gpubio.speckle.pulsatility.model import PulsatilitySettings, RegionPulsatility, no_beat
 from napari_gpubio.speckle.pulsatility.phase import most_harmonics, track_phase
 from napari_gpubio.speckle.regions import RegionCurve
 
@@ -20,7 +20,9 @@ NO_FLOW = "there is no beat in a flow of mean {:.3g} and range {:.3g} /s"
 _LEAST_SAMPLES = 16
 
 
-def region_pulsatility(curve: RegionCurve, rate_hz: float, settings: PulsatilitySettings | None = None) -> Pulsatility:
+def region_pulsatility(
+    curve: RegionCurve, rate_hz: float, settings: PulsatilitySettings | None = None
+) -> RegionPulsatility:
     """Return the pulsatility of flow in a region.
 
     Flow, not K, pulsates: SFI = 1/(2T<K²>) or 1/τ, of the mean of K² over the region. Noise of that mean raises flow by
@@ -56,7 +58,7 @@ def flow_pulsatility(
     name: str = "",
     window_s: float = 0.0,
     index: str = "sfi",
-) -> Pulsatility:
+) -> RegionPulsatility:
     """Return the pulsatility of a time course of flow, at even or uneven times.
 
     1. A slow drift, which no beat of the band has a part in, is subtracted; the mean stays.

@@ -18,7 +18,7 @@ from napari_gpubio.gui.views import show_slices_at
 from napari_gpubio.tracts.gui.bundles import BundleList, Position
 from napari_gpubio.tracts.gui.fibers import fibers_of
 from napari_gpubio.tracts.gui.inputs import SeedBox
-from napari_gpubio.tracts.gui.layers import MARKER_MM, FiberDisplay, key_of
+from napari_gpubio.tracts.gui.layers import MARKER_DIAMETER_MM, FiberDisplay, key_of
 from napari_gpubio.tracts.gui.source import NO_TENSORS, Trackable
 from napari_gpubio.tracts.model import DiffusionScan
 from napari_gpubio.tracts.seeds import check_seed
@@ -43,7 +43,7 @@ class SeedTool(picking.MarkerTool):
         target: Callable[[], Any],
         parent: QObject | None = None,
     ) -> None:
-        super().__init__(viewer, markers, lambda: MARKER_MM / 2, parent)
+        super().__init__(viewer, markers, lambda: MARKER_DIAMETER_MM / 2, parent)
         self._target = target
 
     def may_grab(self, event: Any) -> bool:

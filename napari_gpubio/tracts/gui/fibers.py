@@ -48,9 +48,9 @@ NO_FIBERS = "there are no fibers; open a tractogram, or track some"
 TRACTOGRAMS = f"Tractograms ({' '.join(f'*{suffix}' for suffix in SUFFIXES)})"
 LENGTH = "length_mm"
 _NOT_COLORS = ("seed", "stop_reason_back")  # numbers that are kept and saved but mean little as a color
-_LARGE_FILE = 20_000_000  # bytes, which take about half a second
+_LARGE_FILE_BYTES = 20_000_000  # which take about half a second
 _FEW_OUTSIDE = 0.1  # share of points outside an image that needs no word
-_SAMPLE = 100_000  # enough points for a share
+_SAMPLE_POINTS = 100_000
 
 # -- the layer --------------------------------------------------------------------------------------------------------
 
@@ -205,7 +205,7 @@ def _place(layer: Streamlines, affine: Array, shape: tuple[int, int, int]) -> No
 
 def place_warning(fibers: Tractogram, name: str, layers: Iterable[Any]) -> str:
     """Return a sentence if fibers lie outside of all images, which tells how far; else nothing."""
-    points = fibers.points[:: max(1, len(fibers.points) // _SAMPLE)]
+    points = fibers.points[:: max(1, len(fibers.points) // _SAMPLE_POINTS)]
     images = _images_in_mm(layers)
     if not len(points) or not images:
         return ""
@@ -262,7 +262,7 @@ def read_tractogram_layers(path: Paths) -> list[Streamlines]:
     from napari.utils import progress
 
     paths = [Path(p) for p in _listed(path)]
-    is_large = sum(p.stat().st_size for p in paths if p.is_file()) > _LARGE_FILE
+    is_large = sum(p.stat().st_size for p in paths if p.is_file()) > _LARGE_FILE_BYTES
     viewer, layers, notes = current_viewer(), list[Streamlines](), list[str]()
     beside = () if viewer is None else tuple(viewer.layers)
     with progress(total=2 * len(paths), desc="Reading fibers", disable=not is_large) as bar:

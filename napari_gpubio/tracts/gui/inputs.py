@@ -42,13 +42,11 @@ class SeedBox(QWidget, Follower):
 
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.placing = QPushButton("Click to seed", self)
-        self.placing.setCheckable(True)
-        self.placing.setChecked(True)
-        self.placing.setToolTip(
+        tip = (
             "On: click to move the current bundle's seed, Shift+click to start a new bundle, drag a marker to move it, "
             "Ctrl+click to pick a fiber. Off: click to pick a fiber."
         )
+        self.placing = QPushButton("Click to seed", self, checkable=True, checked=True, toolTip=tip)
         self.add = text_button("New", "Start a new bundle at the center of the view (or Shift+click)", self)
         self.duplicate = text_button(
             "Duplicate",
@@ -63,8 +61,7 @@ class SeedBox(QWidget, Follower):
         buttons = QGridLayout()
         for place, button in enumerate((self.placing, self.add, self.duplicate, self.remove, self.undo, self.load)):
             buttons.addWidget(button, *divmod(place, 3))
-        self.names = QListWidget(self)
-        self.names.setMaximumHeight(72)
+        self.names = QListWidget(self, maximumHeight=72)
         self.names.setEditTriggers(QAbstractItemView.EditTrigger.DoubleClicked)
         self.names.setToolTip("Bundles, each with its own seed, fibers, and settings")
         self.summary = muted_label(self)

@@ -25,7 +25,7 @@ from napari_gpubio.tracts.model import DiffusionScan, TensorField
 from napari_gpubio.tracts.seeds import AtPoints
 from napari_gpubio.tracts.tractogram import Tractogram
 
-MARKER_MM = 4.0  # diameter of a marker
+MARKER_DIAMETER_MM = 4.0
 
 
 class FiberDisplay(QObject, RunDisplay):
@@ -198,7 +198,7 @@ class FiberDisplay(QObject, RunDisplay):
             positions,
             name="seeds",
             scale=step,
-            size=MARKER_MM / float(step.mean()),
+            size=MARKER_DIAMETER_MM / float(step.mean()),
             face_color=colors,
             border_color=theme.MARKER_BORDER,
             border_width=0.12,

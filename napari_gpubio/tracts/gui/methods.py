@@ -25,7 +25,7 @@ from napari_gpubio.tracts.settings import (
 )
 
 _IN_TENSORS = Cone(count=10, half_angle_deg=15.0)
-_STEP = 0.2  # voxels, in tensors
+_TENSOR_STEP_VOXELS = 0.2
 _HELP = "How fibers are traced."
 
 
@@ -149,7 +149,7 @@ class MethodForms(QObject):
             edge = float(voxel_sizes_mm(source.affine).min())
             if edge != self._edge:  # another grid; on the same one the user's own step stays
                 self._edge = edge
-                self.tracking.widget("step_mm").value = max(round(_STEP * edge, 2), 0.01)
+                self.tracking.widget("step_mm").value = max(round(_TENSOR_STEP_VOXELS * edge, 2), 0.01)
         self._follow_method()
 
     def _on_change(self) -> None:

@@ -18,8 +18,7 @@ from napari_gpubio.core.text import delimited, file_name
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import Connection, Connections, Debouncer
 from napari_gpubio.gui.fields import ElidedComboBox
-from napari_gpubio.gui.forms import notes_text
-from napari_gpubio.gui.labels import Label
+from napari_gpubio.gui.forms import Label, notes_text
 from napari_gpubio.gui.layers import LayerListener
 from napari_gpubio.gui.lines.sampling import title_of
 from napari_gpubio.gui.looks import RangeFilter, filter_of, set_filter

@@ -28,8 +28,7 @@ from napari_gpubio.core.steps import Step
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.file_dialogs import open_path
-from napari_gpubio.gui.forms import ParamForm, notes_text, text_button
-from napari_gpubio.gui.labels import Label
+from napari_gpubio.gui.forms import Label, ParamForm, notes_text, text_button
 from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.panel import EnginePanel
 from napari_gpubio.gui.views import ViewBox
@@ -75,8 +74,8 @@ class TensorPanel(EnginePanel):
 
     warms = ("tracts",)
 
-    def __init__(self, viewer: "napari.viewer.Viewer", parent: QWidget | None = None) -> None:
-        super().__init__(viewer, run_text="Fit", parent=parent)
+    def __init__(self, viewer: "napari.viewer.Viewer") -> None:
+        super().__init__(viewer, run_text="Fit")
         self.shell_boxes: dict[int, QCheckBox] = {}
         self._fill()
         self.scan_box.currentIndexChanged.connect(self._on_scan)
@@ -111,8 +110,7 @@ class TensorPanel(EnginePanel):
         self.inputs.addWidget(self._glyph_controls())
         tip = "Open the Fiber tracking panel as a tab beside this one"
         self.inputs.addWidget(text_button("Track fibers…", tip, self, self.open_tracking))
-        self.check_label = Label(self)
-        self.check_label.setWordWrap(True)
+        self.check_label = Label(self, wordWrap=True)
         self.check_label.hide()
         self.inputs.addWidget(self.check_label)
 
@@ -121,8 +119,7 @@ class TensorPanel(EnginePanel):
         grid = QGridLayout(box)
         self.map_boxes: dict[str, QCheckBox] = {}
         for place, name in enumerate(MAPS):
-            self.map_boxes[name] = QCheckBox(name, box)
-            self.map_boxes[name].setChecked(name in SHOWN_AT_FIRST)
+            self.map_boxes[name] = QCheckBox(name, box, checked=name in SHOWN_AT_FIRST)
             grid.addWidget(self.map_boxes[name], place // 3, place % 3)
         self.map_boxes["DEC"].setToolTip(
             "Direction-encoded color: red left–right, green anterior–posterior, blue superior–inferior"
@@ -148,11 +145,9 @@ class TensorPanel(EnginePanel):
         if scan is None:
             return
         for shell in scan.shells():
-            box = QCheckBox(str(shell), self)
-            box.setChecked(True)
-            box.setToolTip(f"{np.count_nonzero(scan.shell_of == shell)} volumes near b = {shell} s/mm²")
-            self._shells.addWidget(box)
-            self.shell_boxes[shell] = box
+            tip = f"{np.count_nonzero(scan.shell_of == shell)} volumes near b = {shell} s/mm²"
+            self.shell_boxes[shell] = QCheckBox(str(shell), self, toolTip=tip, checked=True)
+            self._shells.addWidget(self.shell_boxes[shell])
         if not scan.is_b0.any():
             tip = "No volume is near b = 0, which tissue responses and S0 need: take those of the lowest shell"
             text = f"b ≤ {scan.lowest_bval:g} is b = 0"
@@ -301,7 +296,7 @@ class TensorPanel(EnginePanel):
         if not any(map(is_map, self.viewer.layers)):
             draft, (_, study) = self.take_draft()().output(), self._chosen_scan()
             chosen = [name for name, box in self.map_boxes.items() if box.isChecked()]
-            shown += [Shown(draft, f"{study} {name}", "", "", display=((PART, name),)) for name in chosen]
+            shown += [Shown(draft, f"{study} {name}", display=((PART, name),)) for name in chosen]
         return shown
 
     def take_draft(self) -> Callable[[], FitTensors]:

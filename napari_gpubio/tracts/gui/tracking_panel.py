@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from qtpy.QtWidgets import QFormLayout, QWidget
+from qtpy.QtWidgets import QFormLayout
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import grid_of, volume_layer, volume_of
@@ -66,8 +66,8 @@ class TrackingPanel(EnginePanel):
 
     warms = ("tracts", "gui")
 
-    def __init__(self, viewer: "napari.viewer.Viewer", parent: QWidget | None = None) -> None:
-        super().__init__(viewer, run_text="Track", parent=parent)
+    def __init__(self, viewer: "napari.viewer.Viewer") -> None:
+        super().__init__(viewer, run_text="Track")
         self._preview = LatestJob(self)
         self._retrack = single_shot(RETRACK_MS, self.track_again, self)
         self._fill()
@@ -403,7 +403,7 @@ class TrackingPanel(EnginePanel):
         nothing = bundle is None and labels is None and any(isinstance(x, Streamlines) for x in self.viewer.layers)
         if self.display.fiber_layer(self._key()) is None and not nothing:
             draft = self._draft()
-            shown.append(Shown(draft.operation().output(), draft.name, "", ""))
+            shown.append(Shown(draft.operation().output(), draft.name))
         return shown
 
     def take_draft(self) -> Callable[[], Operation]:

@@ -14,7 +14,6 @@ from napari_gpubio.core.operations import (
     ancestry,
     difference,
     stale,
-    substituted,
 )
 from napari_gpubio.core.operations.graphs import changed_fields
 from napari_gpubio.core.operations.records import File, Held, Operation, given
@@ -138,19 +137,6 @@ def test_differences_are_named_by_their_paths(image, trace):
     assert stale(trace.output(), other)[0] == "field.radius: 1 -> 2"
     joined = Join(paths=(trace, trace)), Join(paths=(trace, other))
     assert [path for path, _, _ in difference(*joined)][:1] == ["paths[1].field.radius"]
-
-
-def test_an_ancestor_is_substituted_everywhere(image, trace):
-    joined, new = (
-        Join(paths=(trace, Trace(field=image))),
-        HeldVolume.of(Volume(array=np.zeros((2, 2, 2)), affine=np.eye(4)), Store()),
-    )
-    other = substituted(joined, image, new)
-    assert image not in ancestry(other)
-    assert [*map(type, ancestry(other))] == [*map(type, ancestry(joined))]
-    assert substituted(other, new, image) == joined
-    with pytest.raises(InvalidInput, match="has no result"):
-        substituted(joined, image, Trace(field=image))
 
 
 def test_what_is_needed_comes_once_and_first(image, trace):

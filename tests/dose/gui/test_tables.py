@@ -3,7 +3,7 @@
 import pytest
 
 from napari_gpubio.dose.gui.curves import PENDING, Curve, MetricReader
-from napari_gpubio.dose.gui.metric_table import MetricTable, first_number
+from napari_gpubio.dose.gui.metric_table import CurveMetricTable, first_number
 from napari_gpubio.dose.metrics import parse_metric
 from napari_gpubio.dose.metrics.models import MODELS
 from napari_gpubio.gui.row_table import Cell, RowTable
@@ -92,7 +92,7 @@ def test_numbers_of_light_are_not_cut_where_the_panel_is_narrow(qtbot):
     ],
 )
 def test_a_long_unit_stands_in_the_first_title_only(qtbot, unit, titles):
-    table = MetricTable()
+    table = CurveMetricTable()
     qtbot.addWidget(table)
     table.set_unit(unit)
     table.columns.enter(f"Mean[{unit}], Zero[%]")
@@ -101,7 +101,7 @@ def test_a_long_unit_stands_in_the_first_title_only(qtbot, unit, titles):
 
 @pytest.mark.parametrize(("rows", "visible"), [(3, 3), (8, 8), (20, 8)])
 def test_the_table_is_as_high_as_its_rows(qtbot, rows, visible):
-    table = MetricTable()
+    table = CurveMetricTable()
     qtbot.addWidget(table)
     table.columns.enter("Mean[Gy]")
     lung = expected(a_dose(), organs())

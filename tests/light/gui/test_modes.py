@@ -9,7 +9,7 @@ from napari_gpubio.core.operations.scripts import names_of_held
 from napari_gpubio.core.steps import drive
 from napari_gpubio.light.gui import LightPanel
 from napari_gpubio.light.gui.display import DecadeBar
-from napari_gpubio.light.gui.mode import Mode
+from napari_gpubio.light.gui.mode import LightMode
 from napari_gpubio.light.layers import operations
 from napari_gpubio.light.layers.operations import SimulateLayers
 from tests.dock_widgets import MILLISECONDS, Held, button, until_the_end
@@ -61,9 +61,9 @@ def test_the_buttons_switch_and_nothing_typed_is_lost(quiet):
 def test_the_other_mode_is_made_when_it_is_chosen(viewer, qtbot):
     panel = LightPanel(viewer)
     qtbot.addWidget(panel)
-    assert len(panel.findChildren(Mode)) == 1
+    assert len(panel.findChildren(LightMode)) == 1
     panel.set_mode("layers")
-    assert len(panel.findChildren(Mode)) == 2
+    assert len(panel.findChildren(LightMode)) == 2
     panel.teardown()
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from napari_gpubio.speckle import ContrastSettings, NoiseModel, contrast, register
-from napari_gpubio.speckle.gui.live import LatestMap, LiveProcess, Recipe
+from napari_gpubio.speckle.gui.live import LatestMap, LiveProcess, LiveRecipe
 from napari_gpubio.speckle.live import LiveResult, TimeCourse
 from napari_gpubio.speckle.regions import region_curves
 from napari_gpubio.speckle.settings import NoIndex, Temporal
@@ -21,13 +21,13 @@ SETTINGS = ContrastSettings(index=NoIndex())
 
 def recipe(index="none", **keywords):
     settings = {name: keywords.pop(name) for name in ("mode", "frames", "window") if name in keywords}
-    return Recipe(settings=settings_with(index=index, **settings), device="cpu", **keywords)
+    return LiveRecipe(settings=settings_with(index=index, **settings), device="cpu", **keywords)
 
 
 @pytest.mark.parametrize("index", ["none", "sfi", "squared", "inverse", "ict"])
 def test_maps_are_those_of_the_engine(index):
     settings = settings_with(index=index)
-    process = LiveProcess(Recipe(settings=settings, device="cpu"))
+    process = LiveProcess(LiveRecipe(settings=settings, device="cpu"))
     live = process(FRAMES[0])
     maps = contrast(FRAMES[0], settings, device="cpu")
     np.testing.assert_array_equal(live.shown, maps.contrast if index == "none" else maps.index)
@@ -74,7 +74,7 @@ def test_k2_of_regions_is_that_of_the_engine():
     masks["a"][4:20, 6:30] = True
     masks["b"][0:9, :] = True  # reaches over the border, where there is no K
     noise = NoiseModel(dark_adu=20.0, gain=0.1, read_noise_adu=3.0)
-    process = LiveProcess(Recipe(settings=SETTINGS, noise=noise, device="cpu"))
+    process = LiveProcess(LiveRecipe(settings=SETTINGS, noise=noise, device="cpu"))
     process.set_regions(masks)
     k2 = process(FRAMES[0]).k2
     curves = region_curves(contrast(FRAMES[0], SETTINGS, noise=noise, device="cpu"), masks)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.speckle.live import Latest, Mode, Ring, RingCounts
+from napari_gpubio.speckle.live import FrameMode, Latest, Ring, RingCounts
 from tests.speckle.live.fakes import frame
 
 PUT, TAKE = "put", "take"
@@ -38,8 +38,8 @@ def test_a_full_ring_drops_the_oldest_or_skips_all_but_the_newest(
     assert ring.counts == counts
 
 
-@given(st.sampled_from(list(Mode)), st.integers(3, 5), st.lists(st.sampled_from([PUT, TAKE]), max_size=60))
-def test_any_order_of_puts_and_takes_gives_what_a_queue_would(mode: Mode, slots: int, actions: list[str]) -> None:
+@given(st.sampled_from(list(FrameMode)), st.integers(3, 5), st.lists(st.sampled_from([PUT, TAKE]), max_size=60))
+def test_any_order_of_puts_and_takes_gives_what_a_queue_would(mode: FrameMode, slots: int, actions: list[str]) -> None:
     """Against a queue of the same length, in which taking leaves all slots to those that wait."""
     ring, queue = Ring(slots, mode), deque[int](maxlen=slots)
     received = passed = 0
@@ -50,14 +50,14 @@ def test_any_order_of_puts_and_takes_gives_what_a_queue_would(mode: Mode, slots:
             ring.put(frame(received))
             received += 1
             continue
-        if mode is Mode.MOST_RECENT:
+        if mode is FrameMode.MOST_RECENT:
             while len(queue) > 1:
                 queue.popleft()
                 passed += 1
         assert taken(ring) == (queue.popleft() if queue else None)
     counts = ring.counts
     assert counts.received == received == counts.taken + counts.dropped + counts.skipped + counts.waiting
-    assert (counts.dropped, counts.skipped) == ((passed, 0) if mode is Mode.EVERY_FRAME else (0, passed))
+    assert (counts.dropped, counts.skipped) == ((passed, 0) if mode is FrameMode.EVERY_FRAME else (0, passed))
     assert counts.waiting == len(queue)
 
 
@@ -162,8 +162,8 @@ def test_who_waits_for_a_frame_sleeps() -> None:
     assert used_s[0] < 0.02
 
 
-@pytest.mark.parametrize("mode", list(Mode))
-def test_between_threads_no_frame_is_torn_or_uncounted(mode: Mode) -> None:
+@pytest.mark.parametrize("mode", list(FrameMode))
+def test_between_threads_no_frame_is_torn_or_uncounted(mode: FrameMode) -> None:
     n, ring, seen = 3000, Ring(slots=4, mode=mode), list[int]()
 
     def read() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.speckle.live import Latest, LiveLoop, LiveResult, Mode, SourceFailed, StackSource, State
+from napari_gpubio.speckle.live import FrameMode, Latest, LiveLoop, LiveResult, SourceFailed, StackSource, State
 from napari_gpubio.speckle.live.loop import LevelMeter, RateMeter
 from tests.speckle.live.fakes import FakeClock, ListSource, frame
 
@@ -37,10 +37,10 @@ def test_every_frame_is_processed_in_order_and_the_newest_result_is_there() -> N
 
 @pytest.mark.parametrize(
     ("mode", "processed", "dropped", "skipped"),
-    [(Mode.EVERY_FRAME, [0, 36, 37, 38, 39], 35, 0), (Mode.MOST_RECENT, [0, 39], 0, 38)],
+    [(FrameMode.EVERY_FRAME, [0, 36, 37, 38, 39], 35, 0), (FrameMode.MOST_RECENT, [0, 39], 0, 38)],
 )
 def test_drops_and_skips_are_counted_exactly_when_the_process_sleeps(
-    mode: Mode, processed: list[int], dropped: int, skipped: int
+    mode: FrameMode, processed: list[int], dropped: int, skipped: int
 ) -> None:
     """In its first frame, until the source has ended."""
     seen: list[int] = []

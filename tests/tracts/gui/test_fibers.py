@@ -78,7 +78,7 @@ def test_large_files_show_progress(tmp_path, monkeypatch):
     shown = []
     monkeypatch.setattr("napari.utils.progress.update", lambda _, n=1: shown.append(n))
     write_tractogram(tmp_path / "a.tck", make())
-    monkeypatch.setattr(fibers_module, "_LARGE_FILE", 1)
+    monkeypatch.setattr(fibers_module, "_LARGE_FILE_BYTES", 1)
     layers = read_tractogram_layers([tmp_path / "a.tck"] * 3)
     assert len(layers) == 3
     assert shown == [1] * 6, "one after reading and one after packing each"

@@ -18,7 +18,7 @@ from napari_gpubio.denoise.kernels.fluence.smoothing import STRIP, Segments, Wei
 Array = npt.NDArray[Any]
 _F = np.float32
 _ZERO, _QUARTER, _HALF, _ONE = _F(0.0), _F(0.25), _F(0.5), _F(1.0)
-_LARGEST = _F(1e30)  # of differences of errors
+_LARGEST_DIFFERENCE = _F(1e30)
 _FAINT = _F(1e-28)  # of volumes near 1: less counts as nothing, since a GPU has no denormal numbers and a CPU has
 _LEAST_SHARE = _F(0.02)  # of a guide, which it is smoothed to at least where it can be compared
 _ANYWHERE = np.zeros((2, 1, 1, 1), np.uint8)  # segments that are not read
@@ -169,8 +169,8 @@ def evaluate(start: int, stop: int, again: Array, c: Comparison) -> None:
             before = _error(c.best[0, row, k], c.best[1, row, k], a, b, inverse, c.noise)
             # bounded, so that it can be smoothed: where the reference is next to nothing, errors may be infinite
             difference = (now - before) * np.sqrt(relative_to)
-            difference = difference if difference <= _LARGEST else _LARGEST
-            c.difference[row, k] = -_LARGEST if difference < -_LARGEST else difference
+            difference = difference if difference <= _LARGEST_DIFFERENCE else _LARGEST_DIFFERENCE
+            c.difference[row, k] = -_LARGEST_DIFFERENCE if difference < -_LARGEST_DIFFERENCE else difference
 
 
 @kernel

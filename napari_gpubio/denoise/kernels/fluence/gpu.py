@@ -14,7 +14,7 @@ from napari_gpubio.denoise.kernels.fluence.scale_selection import KEEP, Comparis
 
 SOURCE = Path(__file__).with_name("fluence.cu")
 _THREADS = 256  # of a block
-_FOUR = 4  # voxels of a thread one after another
+_VOXELS_PER_THREAD = 4
 COMPARISON, UPDATE = (
     struct_layout({name: POINTER if kind is Any else kind for name, kind in fields.__annotations__.items()})
     for fields in (Comparison, Update)
@@ -152,7 +152,7 @@ def _lengths(shape: tuple[int, ...], axis: int) -> tuple[int, int, int]:
 def _text_of(shape: tuple[int, ...], axis: int, taps: Taps, *, is_cut: bool) -> npt.NDArray[np.int32]:
     """A window as kernels read it, see ``Pass`` in ``smoothing.cuh``: integers, and then the bits of others."""
     numbers = np.array([is_cut, *_lengths(shape, axis), taps.reach, taps.is_sloped, 0], np.int32)
-    weights = np.zeros(1 + -(-taps.reach // _FOUR) * _FOUR, np.float32)
+    weights = np.zeros(1 + -(-taps.reach // _VOXELS_PER_THREAD) * _VOXELS_PER_THREAD, np.float32)
     weights[: len(taps.weights)] = taps.weights
     return np.concatenate([numbers, *(array.ravel().view(np.int32) for array in (weights, taps.gains, taps.slopes))])
 
@@ -160,7 +160,7 @@ def _text_of(shape: tuple[int, ...], axis: int, taps: Taps, *, is_cut: bool) -> 
 def _launch(shape: tuple[int, ...], axis: int, text: Any) -> _Launch:
     """How many threads smooth along an axis."""
     before, n, behind = _lengths(shape, axis)
-    fours, most = -(-n // _FOUR), _THREADS
+    fours, most = -(-n // _VOXELS_PER_THREAD), _THREADS
     if behind > 1:
         lanes = min(behind, most)
         rows = most // lanes

@@ -26,7 +26,7 @@ Float = npt.NDArray[np.float32]
 Real = npt.NDArray[np.floating]
 Bytes = npt.NDArray[np.uint8]
 _LEAST = 1e-30  # of the largest value, which errors are relative to at least: there is no fluence
-_FARTHEST = 255  # voxels that a segment is followed
+_FARTHEST_VOXELS = 255
 REACH = 3.5  # standard deviations
 WIDEST_SLOPED = 2.5  # voxels: the widest window without a first moment at faces
 FINEST = 0.8  # voxels: the finest scale
@@ -259,7 +259,7 @@ def measure_segments(labels: npt.NDArray[Any]) -> Bytes:
 def _count_equal(labels: npt.NDArray[Any], below: Bytes) -> None:
     """Count the equal labels before each place of the first axis."""
     for i in range(1, len(labels)):
-        more = np.minimum(below[i - 1], _FARTHEST - 1) + np.uint8(1)
+        more = np.minimum(below[i - 1], _FARTHEST_VOXELS - 1) + np.uint8(1)
         below[i] = np.where(labels[i] == labels[i - 1], more, 0)
 
 

@@ -17,8 +17,8 @@ from napari_gpubio.core.jit import kernel, leaf
 from napari_gpubio.dose.kernels.histogram import sampling
 from napari_gpubio.dose.kernels.histogram.dose_grid import FINE_STEPS, BinRule
 from napari_gpubio.dose.kernels.histogram.sampling import (
+    DoseVoxels,
     Place,
-    Volume,
     bin_of,
     dose_at,
     fraction,
@@ -147,7 +147,7 @@ def nothing() -> Found:
 
 
 @leaf
-def tally_sample(volume: Volume, rule: BinRule, place: Place, weight: Any, bins: Array, found: Found) -> Found:
+def tally_sample(volume: DoseVoxels, rule: BinRule, place: Place, weight: Any, bins: Array, found: Found) -> Found:
     """Count one sample at a voxel index of the dose."""
     value = dose_at(volume, place)
     if value < _ZERO:
@@ -177,7 +177,7 @@ def add_found(found: Found, sign: int, bins: Array, extremes: Array) -> None:
 
 @kernel
 def tally_rows(
-    start: int, stop: int, volume: Volume, rule: BinRule, rows: Rows, tasks: Any, counts: Array, extremes: Array
+    start: int, stop: int, volume: DoseVoxels, rule: BinRule, rows: Rows, tasks: Any, counts: Array, extremes: Array
 ) -> None:
     """Count the segments of rows: boxes of equal length, as high and deep as a step, one sample somewhere in each.
 
@@ -215,7 +215,7 @@ def tally_rows(
 
 @kernel
 def tally_points(
-    start: int, stop: int, volume: Volume, rule: BinRule, points: Points, tasks: Any, counts: Array, extremes: Array
+    start: int, stop: int, volume: DoseVoxels, rule: BinRule, points: Points, tasks: Any, counts: Array, extremes: Array
 ) -> None:
     """Count points; ``tasks`` are the first of the tasks and their end."""
     for copy in range(start, stop):
@@ -230,7 +230,14 @@ def tally_points(
 
 @kernel
 def tally_voxels(
-    start: int, stop: int, volume: Volume, rule: BinRule, voxels: Voxels, strips: Strips, counts: Array, extremes: Array
+    start: int,
+    stop: int,
+    volume: DoseVoxels,
+    rule: BinRule,
+    voxels: Voxels,
+    strips: Strips,
+    counts: Array,
+    extremes: Array,
 ) -> None:
     """Count the samples of voxels: one at the center, or one somewhere in each of the voxel's parts."""
     labels, organs, divisions, frame = voxels

@@ -9,7 +9,7 @@ from napari_gpubio.core import drivers, jit
 from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.dose.kernels.histogram import counting
 from napari_gpubio.dose.kernels.histogram.problem import Problem
-from napari_gpubio.dose.kernels.histogram.sampling import Volume
+from napari_gpubio.dose.kernels.histogram.sampling import DoseVoxels
 from napari_gpubio.dose.kernels.histogram.slices import find_segments
 from napari_gpubio.dose.kernels.histogram.tally import Tally
 from napari_gpubio.dose.kernels.histogram.work import Box, ContourWork, LabelWork
@@ -58,7 +58,7 @@ class Run(drivers.Run):
         copies = 1 if few else len(self._counts)
         extremes = self._extremes[:copies] if extremes is None else extremes
         nx, ny, nz = self._values.shape
-        volume = Volume(self._values.reshape(-1), nx, ny, nz, np.int32(self._problem.grid.whole))
+        volume = DoseVoxels(self._values.reshape(-1), nx, ny, nz, np.int32(self._problem.grid.whole))
         jit.run_blocks(kernel, copies, volume, self._problem.bins.rule, work, part, self._counts[:copies], extremes)
 
     def tally_box(self, number: int, box: Box, sign: int) -> None:

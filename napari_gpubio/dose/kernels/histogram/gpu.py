@@ -19,7 +19,7 @@ from napari_gpubio.dose.kernels.histogram.work import Box, ContourWork, LabelWor
 
 SOURCE = Path(__file__).with_name("dvh.cu")
 _THREADS = 256
-_SHARED_BYTES = 48 * 1024  # that every GPU gives a block
+_SHARED_BYTES_PER_BLOCK = 48 * 1024
 _MOST_COPIES = 2  # of the bins of a task; a warp counts into one of them
 _MOST_SLOTS = 8  # organs that have bins in a strip of voxels
 _MOST_PINNED_BYTES = 32 << 20  # of a copy; larger ones go through CUDA's own page-locked memory
@@ -129,7 +129,7 @@ class Run(drivers.Run):
     def _tally_tasks(self, number: int, first: int, tasks: int) -> None:
         name = "tally_rows" if isinstance(self._problem.works[number], ContourWork) else "tally_points"
         bins = 4 * int(self._problem.bins.rule.bins)
-        copies = min(_MOST_COPIES, _SHARED_BYTES // bins)
+        copies = min(_MOST_COPIES, _SHARED_BYTES_PER_BLOCK // bins)
         arguments = (*self._dose, self._works[number].struct, _I(first), _I(copies), self._sums)
         self._kernel(name)((tasks,), (_THREADS,), arguments, shared_mem=copies * bins)
 
@@ -147,7 +147,7 @@ class Run(drivers.Run):
     def _tally_box(self, number: int, box: Box, strips: tuple[int, int], sign: int) -> None:
         work, count = self._label_work(number), len(self._problem.organs)
         slot = 4 * (1 + int(self._problem.bins.rule.bins))  # bytes
-        slots = min(_MOST_SLOTS, _SHARED_BYTES // slot) if sign else 0
+        slots = min(_MOST_SLOTS, _SHARED_BYTES_PER_BLOCK // slot) if sign else 0
         where = (box[0], *box[2:], work.strip_rows, work.extremes, count)
         place = struct(VOXEL_BOX, **dict(zip(VOXEL_BOX.names or (), where, strict=True)))
         voxels = self._works[number].struct

@@ -25,7 +25,7 @@ _PER_STEP = np.float32(2.0**-24)
 _ZERO, _HALF = np.float32(0.0), np.float32(0.5)
 
 
-class Volume(NamedTuple):
+class DoseVoxels(NamedTuple):
     """The scaled dose: values in C order, shape (nx * ny * nz,)."""
 
     values: Array
@@ -48,7 +48,7 @@ def nearest(x: np.float32, n: int) -> Any:
 
 
 @leaf
-def dose_at(volume: Volume, place: Place) -> np.float32:
+def dose_at(volume: DoseVoxels, place: Place) -> np.float32:
     """Value at a voxel index, trilinear or that of the voxel, or `OUTSIDE`.
 
     A dose voxel reaches half a voxel beyond its center; beyond the outermost centers its value holds.

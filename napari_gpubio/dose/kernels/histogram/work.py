@@ -19,7 +19,7 @@ _TASKS = 1024  # that a calculation is cut into if it is large enough, so that a
 STRIP_ROWS = 64  # of voxels, at most
 _LEAST_STRIP_ROWS = 8  # a stroke may search whole strips, so short ones; a warp of a GPU's block takes a row
 _MOST_EXTREMES_BYTES = 32 << 20  # of all strips of a volume, 12 for each organ in a strip on the CPU, 8 on a GPU
-_POINTS = 8192  # in a task
+_POINTS_PER_TASK = 8192
 NO_ORGAN = -1
 
 
@@ -160,7 +160,7 @@ def point_work(points: Sequence[Array], organs: Sequence[int], from_world: Array
     tasks, first = [], 0
     for part, organ in zip(points, organs, strict=True):
         end = first + len(part)
-        tasks += [(n, min(n + _POINTS, end), organ) for n in range(first, end, _POINTS)]
+        tasks += [(n, min(n + _POINTS_PER_TASK, end), organ) for n in range(first, end, _POINTS_PER_TASK)]
         first = end
     together = apply_affine(from_world, np.concatenate(points)).astype(np.float32)
     return PointWork(np.ascontiguousarray(together), np.array(tasks, np.int32).reshape(-1, 3))

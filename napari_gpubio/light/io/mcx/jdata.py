@@ -261,9 +261,9 @@ class Section:
         """A list of ``least`` to ``most`` finite numbers."""
         return checked_numbers(self._value(key, default), f"{self.name}.{key}", least, most)
 
-    def any_numbers(self, key: str, least: int, most: int, default: Sequence[float] | None = None) -> tuple[float, ...]:
+    def any_numbers(self, key: str, least: int, most: int) -> tuple[float, ...]:
         """A list of numbers, which may be JData's ``_NaN_``, ``_Inf_`` and ``-_Inf_``."""
-        return _checked_list(self._value(key, default), f"{self.name}.{key}", least, most)
+        return _checked_list(self._value(key, None), f"{self.name}.{key}", least, most)
 
     def wholes(self, key: str, count: int) -> tuple[int, ...]:
         """A list of ``count`` integers."""

@@ -40,7 +40,7 @@ _FORMATS = {"jnii": ".jnii", "nii": ".nii", "mc2": ".mc2"}
 _UNITS = {"x": "1/(mm2 s) per J", "f": "1/mm2", "e": "part of the launched energy"}
 _UNITS |= {"j": "mm", "p": "mm", "r": "mm, rad mm"}
 _LONGEST_NAME = 200  # bytes, so that it and an ending fit any file system
-_SECONDS = 1e-9  # of a ns
+_SECONDS_PER_NS = 1e-9
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -283,7 +283,7 @@ def _vertices(found: Trajectories) -> dict[str, Any]:
 def _jnifti(values: npt.NDArray[np.float32], case: McxCase, result: LightResult) -> dict[str, Any]:
     edge_mm, width_ns = float(result.domain.voxel_sizes_mm[0]), float(np.diff(result.settings.time_gates_ns)[0])
     # of R the fourth axis is amplitude and phase, not time
-    steps = [edge_mm] * 3 + [1.0 if case.output_type == "r" else width_ns * _SECONDS]
+    steps = [edge_mm] * 3 + [1.0 if case.output_type == "r" else width_ns * _SECONDS_PER_NS]
     if values.ndim > len(steps):
         steps = [1.0, *steps] if case.patterns is not None else [*steps, 1.0, 1.0]
     header = {
@@ -292,7 +292,7 @@ def _jnifti(values: npt.NDArray[np.float32], case: McxCase, result: LightResult)
         "DataType": "single",
         "Unit": {"L": "mm", "T": "s"},
         "VoxelSize": steps,
-        "TimeOffset": result.settings.time_gates_ns[0] * _SECONDS,
+        "TimeOffset": result.settings.time_gates_ns[0] * _SECONDS_PER_NS,
         "Description": f"{(OUTPUTS | REPLAYS)[case.output_type]}, {_UNITS[case.output_type]}",
     }
     return {"NIFTIHeader": header, "NIFTIData": encode_array(values)}

@@ -18,32 +18,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.io.mcx.domain import McxFrame
 from napari_gpubio.light.io.mcx.jdata import Section, decode_array, is_array
 from napari_gpubio.light.io.mcx.source_patterns import read_cells, read_image, read_stack
-from napari_gpubio.light.sources import (
-    MOST_ANGLES,
-    Collimated,
-    Cone,
-    Directed,
-    Disk,
-    EmittingVolume,
-    EvenCone,
-    Focusable,
-    Fourier,
-    Fourier2D,
-    Gaussian,
-    Hyperboloid,
-    Isotropic,
-    Lambertian,
-    Line,
-    Pattern,
-    Pencil,
-    PencilArray,
-    Planar,
-    RadialLine,
-    Ring,
-    Slit,
-    Source,
-    ZGaussian,
-)
+from napari_gpubio.light.sources import Source, base, kinds
 
 Array = npt.NDArray[Any]
 RIGHT_ANGLE = 1e-4  # cosine of an angle that still counts as a right angle
@@ -121,9 +96,9 @@ def _read(section: Section, frame: McxFrame, readers: "_Readers") -> Source:
     if reader is None:
         raise _no_counterpart(kind, launch)
     source = reader(section, frame)
-    if launch == "along" and isinstance(source, Focusable):
+    if launch == "along" and isinstance(source, base.Focusable):
         source = dataclasses.replace(source, focus_mm=focus * frame.unit_mm)
-    return dataclasses.replace(source, entry="faces") if isinstance(source, Directed) else source
+    return dataclasses.replace(source, entry="faces") if isinstance(source, base.Directed) else source
 
 
 def _with_angles(section: Section, frame: McxFrame, readers: "_Readers") -> Source:
@@ -134,7 +109,7 @@ def _with_angles(section: Section, frame: McxFrame, readers: "_Readers") -> Sour
     kind, focus = section.text("Type", "pencil").lower(), _focus(section)
     node = section.get("AngleInverseCDF")
     table = decode_array(node, "Optode.Source.AngleInverseCDF").ravel() if is_array(node) else None
-    shares = section.numbers("AngleInverseCDF", 1, MOST_ANGLES) if table is None else table.tolist()
+    shares = section.numbers("AngleInverseCDF", 1, base.MOST_ANGLES) if table is None else table.tolist()
     if not 0.0 <= focus < 1.5 and kind in _TURNING:
         raise InvalidInput(
             f"Optode.Source has AngleInverseCDF with {focus:g} as fourth number of Dir, which counts angles from where "
@@ -146,7 +121,7 @@ def _with_angles(section: Section, frame: McxFrame, readers: "_Readers") -> Sour
         raise _no_counterpart(kind, "along")
     angles = tuple(180.0 * share for share in shares)
     source = reader(section, frame)
-    assert isinstance(source, Collimated)
+    assert isinstance(source, base.Collimated)
     return dataclasses.replace(
         source, entry="faces", launch_angles_deg=angles, launch_angles_are_discrete=bool(focus > 0)
     )
@@ -211,17 +186,17 @@ def _point(section: Section, frame: McxFrame, kind: type[Source]) -> Source:
 
 def _cone(section: Section, frame: McxFrame) -> Source:
     angle, by_angle, *_ = _parameters(section, "Param1")
-    kind = EvenCone if by_angle > 0 else Cone
+    kind = kinds.EvenCone if by_angle > 0 else kinds.Cone
     return kind(half_angle_deg=math.degrees(min(angle, math.pi)), **_common(section, frame))
 
 
 def _arcsine(section: Section, frame: McxFrame) -> Source:
-    return EvenCone(half_angle_deg=180.0, **_common(section, frame))
+    return kinds.EvenCone(half_angle_deg=180.0, **_common(section, frame))
 
 
 def _zgaussian(section: Section, frame: McxFrame) -> Source:
     spread = math.degrees(_parameters(section, "Param1")[0])
-    return ZGaussian(angle_sd_deg=spread, **_common(section, frame))
+    return kinds.ZGaussian(angle_sd_deg=spread, **_common(section, frame))
 
 
 def _gaussian(section: Section, frame: McxFrame) -> Source:
@@ -232,7 +207,7 @@ def _gaussian(section: Section, frame: McxFrame) -> Source:
     waist, wavelength, *_ = _parameters(section, "Param1")
     if waist > 0 and wavelength > 0:
         waist *= math.hypot(1.0, _focus(section) * wavelength / (math.pi * waist**2))
-    return Gaussian(radius_mm=waist * frame.unit_mm, **_common(section, frame))
+    return kinds.Gaussian(radius_mm=waist * frame.unit_mm, **_common(section, frame))
 
 
 def _hyperboloid(section: Section, frame: McxFrame) -> Source:
@@ -243,10 +218,10 @@ def _hyperboloid(section: Section, frame: McxFrame) -> Source:
     """
     waist, ahead, rayleigh, _ = (length * frame.unit_mm for length in _parameters(section, "Param1"))
     common = _common(section, frame)
-    return Hyperboloid(radius_mm=waist, focus_mm=ahead, rayleigh_mm=rayleigh, **common)
+    return kinds.Hyperboloid(radius_mm=waist, focus_mm=ahead, rayleigh_mm=rayleigh, **common)
 
 
-def _disk(section: Section, frame: McxFrame, kind: type[Ring]) -> Source:
+def _disk(section: Section, frame: McxFrame, kind: type[base.Ring]) -> Source:
     radius, inner, *sector = _parameters(section, "Param1")
     sizes: dict[str, Any] = {"radius_mm": radius * frame.unit_mm, "inner_radius_mm": inner * frame.unit_mm}
     common = _common(section, frame)
@@ -284,7 +259,7 @@ def zero_azimuth(direction: tuple[float, ...]) -> tuple[tuple[float, ...], bool]
 
 def _line(section: Section, frame: McxFrame) -> Source:
     center, along, length = _segment(section, frame)
-    return Line(position_mm=center, direction=along, length_mm=length)
+    return kinds.Line(position_mm=center, direction=along, length_mm=length)
 
 
 def _radial_line(section: Section, frame: McxFrame) -> Source:
@@ -297,7 +272,7 @@ def _radial_line(section: Section, frame: McxFrame) -> Source:
             "sector_deg": (-min(half, 180.0), min(half, 180.0)),
             "width_axis": _common(section, frame)["direction"],
         }
-    return RadialLine(position_mm=center, direction=along, length_mm=length, **wedge)
+    return kinds.RadialLine(position_mm=center, direction=along, length_mm=length, **wedge)
 
 
 def _slit(section: Section, frame: McxFrame) -> Source:
@@ -309,7 +284,7 @@ def _slit(section: Section, frame: McxFrame) -> Source:
     sizes: dict[str, Any] = {"width_mm": length, "spread_across": across_slope, "spread_along": along_slope}
     if abs(cosine) > RIGHT_ANGLE:  # light at an angle; a slit has no height, but it needs an axis
         sizes["height_axis"] = tuple(np.cross(direction, along).tolist())
-    return Slit(position_mm=center, direction=direction, width_axis=along, **sizes)
+    return kinds.Slit(position_mm=center, direction=direction, width_axis=along, **sizes)
 
 
 def _segment(section: Section, frame: McxFrame) -> tuple[Any, Any, float]:
@@ -322,13 +297,13 @@ def _segment(section: Section, frame: McxFrame) -> tuple[Any, Any, float]:
 
 
 def _planar(section: Section, frame: McxFrame) -> Source:
-    return Planar(**_rectangle(section, frame)[0])
+    return kinds.Planar(**_rectangle(section, frame)[0])
 
 
 def _pattern(section: Section, frame: McxFrame) -> Source:
     rectangle, is_mirrored = _rectangle(section, frame)
     image = read_image(section, *_pixels(section))
-    return Pattern(pattern=image[::-1] if is_mirrored else image, **rectangle)
+    return kinds.Pattern(pattern=image[::-1] if is_mirrored else image, **rectangle)
 
 
 def _volume(section: Section, frame: McxFrame) -> Source:
@@ -339,7 +314,7 @@ def _volume(section: Section, frame: McxFrame) -> Source:
     shape = (int(size[0]), int(size[1]), int(size[2]))
     width, height, length = (edge * frame.unit_mm for edge in shape)
     center = _place(section, frame) + np.array([width, height, length]) / 2
-    return EmittingVolume(
+    return kinds.EmittingVolume(
         position_mm=tuple(center), width_axis=(1.0, 0.0, 0.0), width_mm=width, height_mm=height,
         length_mm=length, pattern=read_cells(section, shape),
     )  # fmt: skip
@@ -352,7 +327,7 @@ def _pencil_array(section: Section, frame: McxFrame) -> Source:
             f"Optode.Source.Param1[3] and Param2[3] are {columns:g} and {rows:g}; give the number "
             "of beams along each edge, at least 2"
         )
-    return PencilArray(columns=int(columns), rows=int(rows), **_rectangle(section, frame)[0])
+    return kinds.PencilArray(columns=int(columns), rows=int(rows), **_rectangle(section, frame)[0])
 
 
 def _fourier(section: Section, frame: McxFrame) -> Source:
@@ -360,7 +335,7 @@ def _fourier(section: Section, frame: McxFrame) -> Source:
     rectangle, is_mirrored = _rectangle(section, frame)
     numbers = (_parameters(section, key)[3] for key in ("Param1", "Param2"))
     (across, phase), (up, flat) = ((math.floor(number), number - math.floor(number)) for number in numbers)
-    return Fourier(
+    return kinds.Fourier(
         cycles_across=float(across), cycles_up=float(-up if is_mirrored else up),
         phase_deg=360.0 * phase, modulation=1.0 - flat, **rectangle,
     )  # fmt: skip
@@ -370,7 +345,7 @@ def _fourierx(section: Section, frame: McxFrame) -> Source:
     """Param2 has the cycles along both edges, the phase (turns) and 1 - m."""
     rectangle = _rectangle_on(section, frame)
     across, up, phase, flat = _parameters(section, "Param2")
-    return Fourier(
+    return kinds.Fourier(
         cycles_across=across, cycles_up=up, phase_deg=360.0 * (phase % 1.0), modulation=1.0 - flat,
         **rectangle,
     )  # fmt: skip
@@ -380,7 +355,7 @@ def _fourierx2d(section: Section, frame: McxFrame) -> Source:
     """As `_fourierx`; Param2 has the cycles and the phases (turns) of both edges."""
     rectangle = _rectangle_on(section, frame)
     across, up, phase, phase_up = _parameters(section, "Param2")
-    return Fourier2D(
+    return kinds.Fourier2D(
         cycles_across=across, cycles_up=up, phase_deg=360.0 * (phase % 1.0),
         phase_up_deg=360.0 * (phase_up % 1.0), **rectangle,
     )  # fmt: skip
@@ -429,20 +404,20 @@ def _rectangle(section: Section, frame: McxFrame) -> tuple[dict[str, Any], bool]
 _Readers: TypeAlias = Mapping[tuple[str, str | None], Callable[[Section, McxFrame], Source]]
 # By type and launch; None: the launch does not matter to it.
 _READERS: _Readers = {
-    ("pencil", "along"): partial(_point, kind=Pencil),
-    ("pencil", "isotropically"): partial(_point, kind=Isotropic),
-    ("isotropic", None): partial(_point, kind=Isotropic),
+    ("pencil", "along"): partial(_point, kind=kinds.Pencil),
+    ("pencil", "isotropically"): partial(_point, kind=kinds.Isotropic),
+    ("isotropic", None): partial(_point, kind=kinds.Isotropic),
     ("cone", None): _cone,
     ("gaussian", "along"): _gaussian,
-    ("disk", "along"): partial(_disk, kind=Disk),
-    ("disk", "by the cosine law"): partial(_disk, kind=Lambertian),
+    ("disk", "along"): partial(_disk, kind=kinds.Disk),
+    ("disk", "by the cosine law"): partial(_disk, kind=kinds.Lambertian),
     ("planar", "along"): _planar,
     ("pattern", "along"): _pattern,
     ("slit", "isotropically"): _line,
     ("line", None): _radial_line,
     ("slit", "along"): _slit,
-    ("ring", "along"): partial(_disk, kind=Disk),
-    ("ring", "by the cosine law"): partial(_disk, kind=Lambertian),
+    ("ring", "along"): partial(_disk, kind=kinds.Disk),
+    ("ring", "by the cosine law"): partial(_disk, kind=kinds.Lambertian),
     ("pattern3d", "isotropically"): _volume,
     ("pencilarray", "along"): _pencil_array,
     ("fourier", "along"): _fourier,

@@ -10,56 +10,29 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.io.mcx.domain import McxFrame
 from napari_gpubio.light.io.mcx.source import RIGHT_ANGLE, zero_azimuth
 from napari_gpubio.light.model import Domain
-from napari_gpubio.light.sources import (
-    Collimated,
-    Cone,
-    Disk,
-    EmittingVolume,
-    EvenCone,
-    Focusable,
-    Fourier,
-    Fourier2D,
-    Gaussian,
-    High,
-    Hyperboloid,
-    Isotropic,
-    Lambertian,
-    Line,
-    Modulated,
-    Opening,
-    Pattern,
-    Pencil,
-    PencilArray,
-    Planar,
-    RadialLine,
-    Ring,
-    Scattered,
-    Slit,
-    Source,
-    ZGaussian,
-)
+from napari_gpubio.light.sources import Source, base, kinds
 
 Array = npt.NDArray[Any]
 _ISOTROPIC, _COSINE_LAW = "_NaN_", "-_Inf_"  # the fourth number of Dir
 _TYPES: dict[type[Source], str] = {  # of MCX, where it has the kind
-    Pencil: "pencil",
-    Isotropic: "isotropic",
-    Cone: "cone",
-    EvenCone: "cone",
-    ZGaussian: "zgaussian",
-    Gaussian: "gaussian",
-    Hyperboloid: "hyperboloid",
-    Disk: "disk",
-    Lambertian: "disk",
-    Line: "slit",
-    Slit: "slit",
-    Planar: "planar",
-    Pattern: "pattern",
-    EmittingVolume: "pattern3d",
-    PencilArray: "pencilarray",
-    Fourier: "fourier",
-    Fourier2D: "fourierx2d",
-    RadialLine: "line",
+    kinds.Pencil: "pencil",
+    kinds.Isotropic: "isotropic",
+    kinds.Cone: "cone",
+    kinds.EvenCone: "cone",
+    kinds.ZGaussian: "zgaussian",
+    kinds.Gaussian: "gaussian",
+    kinds.Hyperboloid: "hyperboloid",
+    kinds.Disk: "disk",
+    kinds.Lambertian: "disk",
+    kinds.Line: "slit",
+    kinds.Slit: "slit",
+    kinds.Planar: "planar",
+    kinds.Pattern: "pattern",
+    kinds.EmittingVolume: "pattern3d",
+    kinds.PencilArray: "pencilarray",
+    kinds.Fourier: "fourier",
+    kinds.Fourier2D: "fourierx2d",
+    kinds.RadialLine: "line",
 }
 
 
@@ -94,9 +67,9 @@ def write_source(source: Source, domain: Domain, frame: McxFrame) -> dict[str, A
         "Type": _TYPES[type(source)], "Pos": domain.world_to_grid(source.position_mm) / unit, "Dir": direction,
     }  # fmt: skip
     fields |= _written_shape(source, domain, unit)
-    if isinstance(source, Ring) and source.sector_deg is not None:
+    if isinstance(source, base.Ring) and source.sector_deg is not None:
         fields["Type"] = "ring"
-    if isinstance(source, Collimated) and source.launch_angles_deg is not None:
+    if isinstance(source, base.Collimated) and source.launch_angles_deg is not None:
         fields["AngleInverseCDF"] = [angle / 180.0 for angle in source.launch_angles_deg]
     if launch := _written_launch(source, unit):
         fields["Dir"] = [*direction.tolist(), launch]
@@ -108,20 +81,20 @@ def _written_shape(source: Source, domain: Domain, unit: float) -> dict[str, Any
     width, height, direction = domain.direction_to_grid(source.frame())
     center = domain.world_to_grid(source.position_mm) / unit
     match source:
-        case EmittingVolume():
+        case kinds.EmittingVolume():
             return _written_volume(source, center, domain, unit)
-        case Slit():
+        case kinds.Slit():
             spread = {"Param2": [source.spread_across, source.spread_along, 0.0, 0.0]} if source.spreads else {}
             return _written_segment(center, width * source.width_mm / unit) | spread
-        case Fourier2D():
+        case kinds.Fourier2D():
             return _written_fringes(source, domain, unit)
-        case Fourier() if source.cycles_across % 1 or source.cycles_up % 1:
+        case kinds.Fourier() if source.cycles_across % 1 or source.cycles_up % 1:
             return _written_fringes(source, domain, unit)
-        case High():
+        case base.High():
             return _written_rectangle(source, center, width * source.width_mm / unit, height * source.height_mm / unit)
-        case Line():
+        case kinds.Line():
             return _written_segment(center, direction * source.length_mm / unit)
-        case RadialLine():
+        case kinds.RadialLine():
             segment = _written_segment(center, direction * source.length_mm / unit)
             return segment | _written_wedge(source, width, height)
     sizes = _written_sizes(source, domain, unit)
@@ -132,7 +105,7 @@ def _written_segment(center: Array, along: Array) -> dict[str, Any]:
     return {"Pos": center - along / 2, "Param1": [*along.tolist(), 0.0]}
 
 
-def _written_wedge(source: RadialLine, width: Array, height: Array) -> dict[str, Any]:
+def _written_wedge(source: kinds.RadialLine, width: Array, height: Array) -> dict[str, Any]:
     """The middle of the sector into which a line shines, and half of the sector, radians; 0 for all around."""
     start, stop = (math.radians(angle) for angle in source.sector_deg or (0.0, 0.0))
     middle = (start + stop) / 2
@@ -142,15 +115,15 @@ def _written_wedge(source: RadialLine, width: Array, height: Array) -> dict[str,
 def _written_sizes(source: Source, domain: Domain, unit_mm: float) -> tuple[float, ...]:
     """What MCX has in Param1 of a point or a disk."""
     match source:
-        case Opening():
-            return math.radians(source.half_angle_deg), float(isinstance(source, EvenCone))
-        case Scattered():
+        case base.Opening():
+            return math.radians(source.half_angle_deg), float(isinstance(source, kinds.EvenCone))
+        case base.Scattered():
             return (math.radians(source.angle_sd_deg),)
-        case Gaussian():
+        case kinds.Gaussian():
             return (source.radius_mm / unit_mm,)
-        case Hyperboloid():
+        case kinds.Hyperboloid():
             return source.radius_mm / unit_mm, source.focus_mm / unit_mm, source.rayleigh_mm / unit_mm
-        case Ring():
+        case base.Ring():
             return source.radius_mm / unit_mm, source.inner_radius_mm / unit_mm, *_written_sector(source, domain)
     return ()
 
@@ -158,18 +131,18 @@ def _written_sizes(source: Source, domain: Domain, unit_mm: float) -> tuple[floa
 def _written_launch(source: Source, unit_mm: float) -> str | float:
     """The fourth number of Dir; 0 along the direction."""
     match source:
-        case Line() | EmittingVolume():
+        case kinds.Line() | kinds.EmittingVolume():
             return _ISOTROPIC
-        case Lambertian():
+        case kinds.Lambertian():
             return _COSINE_LAW
-        case Collimated(launch_angles_are_discrete=True):
+        case base.Collimated(launch_angles_are_discrete=True):
             return 1.0
-        case Focusable():
+        case base.Focusable():
             return source.focus_mm / unit_mm
     return 0.0
 
 
-def _written_sector(source: Ring, domain: Domain) -> tuple[float, float]:
+def _written_sector(source: base.Ring, domain: Domain) -> tuple[float, float]:
     """Azimuths of a sector as MCX counts them, radians; 0 and 0 for a full disk, as which it takes negative ones."""
     if source.sector_deg is None:
         return 0.0, 0.0
@@ -189,27 +162,27 @@ def _written_sector(source: Ring, domain: Domain) -> tuple[float, float]:
     return first, first + (stop - start)
 
 
-def _written_rectangle(source: High, center: Array, width: Array, height: Array) -> dict[str, Any]:
+def _written_rectangle(source: base.High, center: Array, width: Array, height: Array) -> dict[str, Any]:
     """Corner and edges of a rectangle, and what is on it."""
     across, up = 0.0, 0.0
     match source:
-        case Pattern():
+        case kinds.Pattern():
             up, across = source.pattern.shape
-        case PencilArray():
+        case kinds.PencilArray():
             across, up = source.columns, source.rows
-        case Fourier():
+        case kinds.Fourier():
             across, up = _written_modulation(source)
     fields = {
         "Pos": center - (width + height) / 2,
         "Param1": [*width.tolist(), across],
         "Param2": [*height.tolist(), up],
     }
-    if not isinstance(source, Pattern):
+    if not isinstance(source, kinds.Pattern):
         return fields
     return fields | {"Pattern": {"Nx": across, "Ny": up, "Data": source.pattern.ravel().tolist()}}
 
 
-def _written_volume(source: EmittingVolume, center: Array, domain: Domain, unit_mm: float) -> dict[str, Any]:
+def _written_volume(source: kinds.EmittingVolume, center: Array, domain: Domain, unit_mm: float) -> dict[str, Any]:
     """Corner, cells and pattern of a volume, whose cells have to lie like voxels."""
     emission, frame = source.pattern, domain.direction_to_grid(source.frame())
     axes = np.abs(frame).argmax(axis=1)
@@ -228,19 +201,19 @@ def _written_volume(source: EmittingVolume, center: Array, domain: Domain, unit_
     }
 
 
-def _written_fringes(source: Modulated, domain: Domain, unit_mm: float) -> dict[str, Any]:
+def _written_fringes(source: base.Modulated, domain: Domain, unit_mm: float) -> dict[str, Any]:
     """Any cycles along both edges; the second edge is the one across the first and the direction."""
     width, height, direction = domain.direction_to_grid(source.frame())
     first, second = width * source.width_mm / unit_mm, np.cross(direction, width) * source.height_mm / unit_mm
     up, phase = source.cycles_up, source.phase_deg / 360.0
-    phase_up = source.phase_up_deg / 360.0 if isinstance(source, Fourier2D) else 0.0
+    phase_up = source.phase_up_deg / 360.0 if isinstance(source, kinds.Fourier2D) else 0.0
     if abs(width @ direction) > RIGHT_ANGLE or abs(np.cross(direction, width) @ height) < 1.0 - RIGHT_ANGLE:
         raise InvalidInput("the source's width, height and direction are not at right angles, as MCX needs them here")
     if np.cross(direction, width) @ height < 0:  # it runs against our height: from the other end of it
-        phase, phase_up, up = phase + up * isinstance(source, Fourier), phase_up + up, -up
+        phase, phase_up, up = phase + up * isinstance(source, kinds.Fourier), phase_up + up, -up
     corner = domain.world_to_grid(source.position_mm) / unit_mm - (first + second) / 2
     fields = {"Pos": corner, "Param1": [*first.tolist(), source.height_mm / unit_mm]}
-    if isinstance(source, Fourier):
+    if isinstance(source, kinds.Fourier):
         numbers = [source.cycles_across, up, phase % 1.0, 1.0 - source.modulation]
         return fields | {"Type": "fourierx", "Param2": numbers}
     if source.modulation != 1.0:
@@ -248,7 +221,7 @@ def _written_fringes(source: Modulated, domain: Domain, unit_mm: float) -> dict[
     return fields | {"Type": "fourierx2d", "Param2": [source.cycles_across, up, phase % 1.0, phase_up % 1.0]}
 
 
-def _written_modulation(source: Fourier) -> tuple[float, float]:
+def _written_modulation(source: kinds.Fourier) -> tuple[float, float]:
     """Cycles and phase of a modulated rectangle in one number, and cycles and lack of modulation in another."""
     if not source.modulation > 0:
         raise InvalidInput("the source's modulation is 0; write it as Planar")

@@ -12,41 +12,7 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.model import Domain
 from napari_gpubio.light.smooth_surface import entered_surface
-from napari_gpubio.light.sources import (
-    Collimated,
-    Cone,
-    Cylinder,
-    Disk,
-    EmittingVolume,
-    EvenCone,
-    Fiber,
-    Focusable,
-    Fourier,
-    Fourier2D,
-    Gaussian,
-    Hyperboloid,
-    Isotropic,
-    Lambertian,
-    Line,
-    Linear,
-    Modulated,
-    NormalCone,
-    Opening,
-    Pattern,
-    Patterned,
-    Pencil,
-    PencilArray,
-    Planar,
-    RadialLine,
-    Rectangle,
-    Ring,
-    Round,
-    Scattered,
-    Sector,
-    Slit,
-    Source,
-    ZGaussian,
-)
+from napari_gpubio.light.sources import Source, base, kinds
 from napari_gpubio.light.surface import label_at
 
 Floats = npt.NDArray[np.float32]
@@ -61,27 +27,27 @@ SOURCE_NUMBERS, SURFACE_NUMBERS = 24, 15
 SUM_BITS = 24  # of each of the two numbers that make a running sum of a volume, which single precision holds exactly
 
 _MADE_OF: dict[type[Source], tuple[int, int]] = {
-    Pencil: (POINT, COLLIMATED),
-    Isotropic: (POINT, ISOTROPIC),
-    Cone: (POINT, CONE),
-    Fiber: (DISK, CONE),
-    Gaussian: (GAUSSIAN, COLLIMATED),
-    Disk: (DISK, COLLIMATED),
-    Planar: (RECTANGLE, COLLIMATED),
-    Pattern: (PATTERN, COLLIMATED),
-    Line: (LINE, ISOTROPIC),
-    Cylinder: (CYLINDER, COSINE),
-    Lambertian: (DISK, COSINE),
-    Slit: (RECTANGLE, COLLIMATED),
-    PencilArray: (ARRAY, COLLIMATED),
-    Fourier: (FOURIER, COLLIMATED),
-    Fourier2D: (FOURIER_2D, COLLIMATED),
-    RadialLine: (LINE, AROUND),
-    Hyperboloid: (WAIST, COLLIMATED),
-    EvenCone: (POINT, EVEN),
-    NormalCone: (POINT, NORMAL),
-    ZGaussian: (POINT, ZGAUSSIAN),
-    EmittingVolume: (VOLUME, ISOTROPIC),
+    kinds.Pencil: (POINT, COLLIMATED),
+    kinds.Isotropic: (POINT, ISOTROPIC),
+    kinds.Cone: (POINT, CONE),
+    kinds.Fiber: (DISK, CONE),
+    kinds.Gaussian: (GAUSSIAN, COLLIMATED),
+    kinds.Disk: (DISK, COLLIMATED),
+    kinds.Planar: (RECTANGLE, COLLIMATED),
+    kinds.Pattern: (PATTERN, COLLIMATED),
+    kinds.Line: (LINE, ISOTROPIC),
+    kinds.Cylinder: (CYLINDER, COSINE),
+    kinds.Lambertian: (DISK, COSINE),
+    kinds.Slit: (RECTANGLE, COLLIMATED),
+    kinds.PencilArray: (ARRAY, COLLIMATED),
+    kinds.Fourier: (FOURIER, COLLIMATED),
+    kinds.Fourier2D: (FOURIER_2D, COLLIMATED),
+    kinds.RadialLine: (LINE, AROUND),
+    kinds.Hyperboloid: (WAIST, COLLIMATED),
+    kinds.EvenCone: (POINT, EVEN),
+    kinds.NormalCone: (POINT, NORMAL),
+    kinds.ZGaussian: (POINT, ZGAUSSIAN),
+    kinds.EmittingVolume: (VOLUME, ISOTROPIC),
 }
 
 
@@ -103,11 +69,11 @@ class PackedSource:
         """Shape and emission, as the backends number them."""
         s = self.source
         shape, emission = _MADE_OF[type(s)]
-        if isinstance(s, Collimated) and s.launch_angles_deg is not None:
+        if isinstance(s, base.Collimated) and s.launch_angles_deg is not None:
             emission = ANGLES
-        elif isinstance(s, Focusable) and s.focus_mm:
+        elif isinstance(s, base.Focusable) and s.focus_mm:
             emission = FOCUSED
-        elif isinstance(s, Slit) and s.spreads:
+        elif isinstance(s, kinds.Slit) and s.spreads:
             emission = SPREAD
         return shape + EMISSION_STEP * emission
 
@@ -133,30 +99,30 @@ class PackedSource:
         numbers[:3] = self.domain.world_to_grid(s.position_mm)
         numbers[3:12] = self.domain.direction_to_grid(s.frame()).ravel()
         match s:
-            case Rectangle() | EmittingVolume():
+            case base.Rectangle() | kinds.EmittingVolume():
                 numbers[12:14] = s.width_mm, s.across_mm
-            case Round() | Cylinder():
+            case base.Round() | kinds.Cylinder():
                 numbers[12] = s.radius_mm
-        if isinstance(s, Linear):
+        if isinstance(s, base.Linear):
             numbers[13] = s.length_mm
         match s:
-            case Fiber():
+            case kinds.Fiber():
                 numbers[14] = 1.0 - math.cos(self._half_angle(s))
-            case EvenCone():
+            case kinds.EvenCone():
                 numbers[15] = s.half_angle_deg / 360.0
-            case Opening():
+            case base.Opening():
                 numbers[14] = 1.0 - math.cos(math.radians(s.half_angle_deg))
-            case Scattered():
+            case base.Scattered():
                 numbers[15] = s.angle_sd_deg / 360.0
-            case Focusable() | Hyperboloid():
+            case base.Focusable() | kinds.Hyperboloid():
                 numbers[16] = s.focus_mm
         own = _own_numbers(s)
         numbers[17 : 17 + len(own)] = own
-        if isinstance(s, Collimated):
+        if isinstance(s, base.Collimated):
             numbers[23] = -len(self.angles) if s.launch_angles_are_discrete else len(self.angles)
         return numbers.astype(np.float32)
 
-    def _half_angle(self, fiber: Fiber) -> float:
+    def _half_angle(self, fiber: kinds.Fiber) -> float:
         n = self.domain.outside_n
         if label_at(self.domain.labels, self.domain.affine, fiber.position_mm):
             n = self.domain.medium_at(fiber.position_mm).n
@@ -187,10 +153,10 @@ class PackedSource:
         Of a volume, a sum is a whole number of 2^-48 in two parts, the upper 24 bits and the lower ones: single
         precision could not distinguish the sums of millions of cells.
         """
-        if not isinstance(self.source, Patterned):
+        if not isinstance(self.source, base.Patterned):
             return np.ones(1, np.float32)
         sums = np.cumsum(self.source.pattern.ravel())
-        if isinstance(self.source, EmittingVolume):
+        if isinstance(self.source, kinds.EmittingVolume):
             whole = np.rint(sums / sums[-1] * 2.0 ** (2 * SUM_BITS)).astype(np.int64)
             return np.stack([whole >> SUM_BITS, whole & ((1 << SUM_BITS) - 1)], axis=1).astype(np.float32).ravel()
         return (sums / sums[-1]).astype(np.float32)
@@ -198,37 +164,37 @@ class PackedSource:
     @property
     def pattern_columns(self) -> int:
         """Columns of the pattern."""
-        return self.source.pattern.shape[1] if isinstance(self.source, Pattern) else 1
+        return self.source.pattern.shape[1] if isinstance(self.source, kinds.Pattern) else 1
 
     @cached_property
     def angles(self) -> npt.NDArray[np.float32]:
         """The source's table of launch angles, in turns; empty where it has none."""
-        angles = self.source.launch_angles_deg if isinstance(self.source, Collimated) else None
+        angles = self.source.launch_angles_deg if isinstance(self.source, base.Collimated) else None
         return (np.array(angles or (), np.float64) / 360.0).astype(np.float32)
 
 
 def _own_numbers(source: Source) -> tuple[float, ...]:
     """What only some kinds have; see `PackedSource.numbers`."""
     match source:
-        case Ring():
+        case base.Ring():
             return (source.inner_radius_mm / source.radius_mm) ** 2, *_sector_turns(source)
-        case RadialLine():
+        case kinds.RadialLine():
             return 0.0, *_sector_turns(source)
-        case PencilArray():
+        case kinds.PencilArray():
             return source.columns, source.rows
-        case Modulated():
+        case base.Modulated():
             own = source.cycles_across, source.cycles_up, source.phase_deg / 360.0, source.modulation
-            return (*own, source.phase_up_deg / 360.0) if isinstance(source, Fourier2D) else own
-        case Hyperboloid():
+            return (*own, source.phase_up_deg / 360.0) if isinstance(source, kinds.Fourier2D) else own
+        case kinds.Hyperboloid():
             return (source.rayleigh_mm,)
-        case EmittingVolume():
+        case kinds.EmittingVolume():
             return *source.pattern.shape, source.length_mm
-        case Slit():
+        case kinds.Slit():
             return source.spread_along, source.spread_across
     return ()
 
 
-def _sector_turns(source: Sector) -> tuple[float, float]:
+def _sector_turns(source: base.Sector) -> tuple[float, float]:
     start, stop = source.sector_deg or (0.0, 0.0)
     return start / 360.0, (stop - start) / 360.0
 

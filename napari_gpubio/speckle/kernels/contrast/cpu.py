@@ -9,7 +9,7 @@ from napari_gpubio.core import drivers
 from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.core.jit import run_blocks
 from napari_gpubio.speckle.kernels.contrast import windows
-from napari_gpubio.speckle.kernels.contrast.problem import ICT, Array, Maps, Problem, Recipe, batches
+from napari_gpubio.speckle.kernels.contrast.problem import ICT, Array, ContrastRecipe, Maps, Problem, batches
 from napari_gpubio.speckle.kernels.visibility import decay_table
 from napari_gpubio.speckle.settings import EDGES
 
@@ -24,7 +24,7 @@ _NO_FRAMES = np.empty((0, 0, 0), np.uint16)
 class Maker:
     """Computes maps of frames in host memory, with all threads by default."""
 
-    def __init__(self, recipe: Recipe, threads: int | None = None) -> None:
+    def __init__(self, recipe: ContrastRecipe, threads: int | None = None) -> None:
         self.recipe, self._rule, self._threads = recipe, recipe.rule, threads
         floor, baseline = (_NO_PLANE if p is None else p for p in (recipe.floor, recipe.baseline_plane))
         self._planes = floor, baseline, decay_table().single if self._rule.kind == ICT else _NO_TABLE
@@ -145,7 +145,7 @@ def _read_only(array: Array) -> Array:
     return view
 
 
-def saturated_samples(frames: Array, recipe: Recipe) -> npt.NDArray[np.uint8]:
+def saturated_samples(frames: Array, recipe: ContrastRecipe) -> npt.NDArray[np.uint8]:
     """Return which samples of floating-point frames are saturated, with margins; no frame if no level is known."""
     if not (recipe.settings.has_mask and recipe.saturated):
         return np.empty((0, 0, 0), np.uint8)
@@ -155,7 +155,7 @@ def saturated_samples(frames: Array, recipe: Recipe) -> npt.NDArray[np.uint8]:
     return np.pad(found, margins, mode="symmetric" if recipe.settings.mode.edges == "reflect" else "constant")
 
 
-def with_margins(frames: Array, recipe: Recipe) -> npt.NDArray[np.float64]:
+def with_margins(frames: Array, recipe: ContrastRecipe) -> npt.NDArray[np.float64]:
     """Return floating-point frames minus their dark level, with margins for windows at borders; NaN for no sample."""
     signal = frames.astype(np.float64) if recipe.dark is None else frames - recipe.dark
     radius, edges = recipe.settings.width // 2, recipe.settings.mode.edges
@@ -165,7 +165,7 @@ def with_margins(frames: Array, recipe: Recipe) -> npt.NDArray[np.float64]:
     return np.pad(signal, margins, constant_values=np.nan if edges == EDGES[2] else 0.0)
 
 
-def bytes_of_map(recipe: Recipe) -> int:
+def bytes_of_map(recipe: ContrastRecipe) -> int:
     """Return the memory of a map, and of the frames that only it needs; real ones are copied as doubles."""
     each = recipe.dtype.itemsize + 9 * recipe.is_real
     return recipe.bytes_of_map + recipe.settings.step * int(np.prod(recipe.shape)) * each
@@ -192,7 +192,9 @@ class Run(drivers.Run):
 class Live:
     """Frames of a camera, one after another, on the CPU; see `napari_gpubio.speckle.ContrastStream`."""
 
-    def __init__(self, recipe: Recipe, *, device: Device = CPU, results: int, threads: int | None = None) -> None:
+    def __init__(
+        self, recipe: ContrastRecipe, *, device: Device = CPU, results: int, threads: int | None = None
+    ) -> None:
         self.device = device
         self._recipe, self._maker, self._count = recipe, Maker(recipe, threads), 0
         self._ring = np.zeros((recipe.settings.depth + 1, *recipe.shape), recipe.dtype)

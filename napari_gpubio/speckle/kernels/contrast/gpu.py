@@ -12,9 +12,9 @@ from napari_gpubio.speckle.kernels.contrast.problem import (
     BATCH_BYTES,
     ICT,
     Array,
+    ContrastRecipe,
     Maps,
     Problem,
-    Recipe,
 )
 from napari_gpubio.speckle.kernels.visibility import decay_table
 from napari_gpubio.speckle.settings import EDGES, Spatial, SpatioTemporal, Temporal
@@ -56,7 +56,7 @@ STRUCTS = {
 }
 
 
-def defines_of(recipe: Recipe) -> tuple[str, ...]:
+def defines_of(recipe: ContrastRecipe) -> tuple[str, ...]:
     """Return the defines that all kernels are compiled with."""
     rule, s = recipe.rule, recipe.settings
     common = (
@@ -79,7 +79,7 @@ def defines_of(recipe: Recipe) -> tuple[str, ...]:
 class Maker:
     """Computes maps of frames in the memory of one GPU, which must be the current one, on its current stream."""
 
-    def __init__(self, recipe: Recipe, device: Device) -> None:
+    def __init__(self, recipe: ContrastRecipe, device: Device) -> None:
         import cupy
 
         self.recipe, self.device = recipe, device
@@ -185,13 +185,13 @@ class Maker:
         self._launch(_DIRECT, "fill_directly", (-(-count * rows * width // _THREADS),), stack, self._finishing(maps))
 
 
-def sum_bytes(recipe: Recipe) -> int:
+def sum_bytes(recipe: ContrastRecipe) -> int:
     """Return the bytes of a pixel's sums over frames: of samples, squares, and saturated samples."""
     dark, wide = (f"{name}=1" in defines_of(recipe) for name in ("DARK", "WIDE"))
     return (8 if dark else 4) + (8 if wide else 4) + 4 * recipe.settings.has_mask
 
 
-def batches_of(recipe: Recipe, items: int) -> tuple[int, int]:
+def batches_of(recipe: ContrastRecipe, items: int) -> tuple[int, int]:
     """Return how many maps are computed together, and how many batches of them are in flight."""
     s, pixels = recipe.settings, int(np.prod(recipe.shape))
     sums = 0 if not isinstance(s.mode, SpatioTemporal) or recipe.is_real else 20
@@ -207,7 +207,7 @@ class MapBuffer(NamedTuple):
     maps: Maps
 
 
-def map_buffer(whole: Any, recipe: Recipe, count: int) -> MapBuffer:
+def map_buffer(whole: Any, recipe: ContrastRecipe, count: int) -> MapBuffer:
     """Lay maps out in bytes of host or device memory."""
     pixels = count * int(np.prod(recipe.shape))
     parts: list[Any] = []
@@ -221,7 +221,7 @@ def map_buffer(whole: Any, recipe: Recipe, count: int) -> MapBuffer:
     return MapBuffer(whole, Maps(contrast, indices, mask))
 
 
-def bytes_of(recipe: Recipe, count: int) -> int:
+def bytes_of(recipe: ContrastRecipe, count: int) -> int:
     """Return the bytes of a number of maps."""
     return count * recipe.bytes_of_map
 
@@ -295,7 +295,7 @@ class Run(drivers.Run):
 class Live:
     """Frames of a camera, one after another, on one GPU; see `napari_gpubio.speckle.ContrastStream`."""
 
-    def __init__(self, recipe: Recipe, *, device: Device, results: int) -> None:
+    def __init__(self, recipe: ContrastRecipe, *, device: Device, results: int) -> None:
         import cupy
 
         self.device, self._recipe, self._count = device, recipe, 0

@@ -5,7 +5,7 @@ import math
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.memory import Memory
 from napari_gpubio.speckle.kernels.contrast import gpu
-from napari_gpubio.speckle.kernels.contrast.problem import BATCH_BYTES, Problem, Recipe
+from napari_gpubio.speckle.kernels.contrast.problem import BATCH_BYTES, ContrastRecipe, Problem
 from napari_gpubio.speckle.settings import SpatioTemporal
 
 
@@ -15,7 +15,7 @@ def memory_of(problem: Problem, device: Device) -> Memory:
     return memory_of_maps(problem.recipe, problem.items, problem.stack.window_bytes, device, keeps=keeps)
 
 
-def memory_of_maps(recipe: Recipe, items: int, window_bytes: int, device: Device, *, keeps: bool) -> Memory:
+def memory_of_maps(recipe: ContrastRecipe, items: int, window_bytes: int, device: Device, *, keeps: bool) -> Memory:
     """What maps take of a stack whose pixels have so many bytes where they are read, as they are kept or not."""
     if device.is_gpu:
         return _gpu_memory(recipe, items)
@@ -23,7 +23,7 @@ def memory_of_maps(recipe: Recipe, items: int, window_bytes: int, device: Device
     return Memory(results=results, scratch=_cpu_scratch(recipe, items, window_bytes, keeps=keeps))
 
 
-def _cpu_scratch(recipe: Recipe, items: int, window_bytes: int, *, keeps: bool) -> int:
+def _cpu_scratch(recipe: ContrastRecipe, items: int, window_bytes: int, *, keeps: bool) -> int:
     """Sums over frames, and of a batch: frames that are read or copied, and maps that are handed on.
 
     A copy with margins is made of a copy as doubles, before there are sums.
@@ -39,7 +39,7 @@ def _cpu_scratch(recipe: Recipe, items: int, window_bytes: int, *, keeps: bool) 
     return pixels * most + (0 if keeps else batch * r.bytes_of_map)
 
 
-def _gpu_memory(recipe: Recipe, items: int) -> Memory:
+def _gpu_memory(recipe: ContrastRecipe, items: int) -> Memory:
     """Frames and maps of the batches in flight, and the sums over frames of the one that is computed."""
     r, s, pixels = recipe, recipe.settings, math.prod(recipe.shape)
     most, batches = gpu.batches_of(r, items)

@@ -14,7 +14,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.memory import Memory
 from napari_gpubio.speckle.model import EDGE, FrameStack, check_window
 from napari_gpubio.speckle.settings import (
-    DARK_STEPS,
+    DARK_STEPS_PER_ADU,
     EDGES,
     ContrastSettings,
     FlowIndex,
@@ -84,7 +84,7 @@ class Rule(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Recipe(drivers.Problem):
+class ContrastRecipe(drivers.Problem):
     """Settings, noise model and format of a camera's frames; ``baseline`` is K², one number or (Y, X)."""
 
     work = "contrast of such frames"
@@ -113,12 +113,12 @@ class Recipe(drivers.Problem):
         if not self.noise.has_dark:
             return None
         dark = self.noise.dark_of(self.shape)
-        return dark if self.is_real else np.rint(DARK_STEPS * dark).astype(np.int32)
+        return dark if self.is_real else np.rint(DARK_STEPS_PER_ADU * dark).astype(np.int32)
 
     @property
     def unit(self) -> int:
         """Steps of a sample per ADU."""
-        return 1 if self.is_real or not self.noise.has_dark else DARK_STEPS
+        return 1 if self.is_real or not self.noise.has_dark else DARK_STEPS_PER_ADU
 
     @cached_property
     def largest(self) -> int:
@@ -244,7 +244,7 @@ class Problem(drivers.Problem):
     """
 
     work = "contrast of these frames"
-    recipe: Recipe
+    recipe: ContrastRecipe
     stack: FrameStack
     maps: Maps
     reached: npt.NDArray[np.bool_]
@@ -296,7 +296,7 @@ def make_problem(
 ) -> Problem:
     """Check a stack against the settings (InvalidInput), and allocate its maps, unless they are handed on."""
     check_window(settings, stack.shape, stack.count)
-    recipe = Recipe(settings=settings, noise=noise, shape=stack.shape, dtype=stack.dtype, baseline=baseline)
+    recipe = ContrastRecipe(settings=settings, noise=noise, shape=stack.shape, dtype=stack.dtype, baseline=baseline)
     items = settings.count(stack.count)
     return Problem(
         recipe, stack, recipe.empty_maps(items if hand_on is None else 0), np.zeros(items, np.bool_), hand_on

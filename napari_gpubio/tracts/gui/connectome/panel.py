@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from napari.layers import Labels
 from qtpy.QtCore import QSignalBlocker
-from qtpy.QtWidgets import QCheckBox, QFormLayout, QWidget
+from qtpy.QtWidgets import QCheckBox, QFormLayout
 
 from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.operations.files import record_of_output
@@ -20,7 +20,7 @@ from napari_gpubio.core.steps import Step
 from napari_gpubio.core.text import file_name
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.fields import ElidedComboBox
-from napari_gpubio.gui.labels import Label
+from napari_gpubio.gui.forms import Label
 from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.matrix_plot import MatrixPlot
 from napari_gpubio.gui.number_table import Number
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     import napari.viewer
 
 STATISTICS = {"sum": "sum", "mean": "mean", "min": "smallest", "max": "largest"}
-_SIDE = 300  # pixels
+_SIDE_PIXELS = 300
 
 
 class ConnectomePanel(EnginePanel):
@@ -50,8 +50,8 @@ class ConnectomePanel(EnginePanel):
     warms = ("tracts",)
     offers = staticmethod(fiber_offers)
 
-    def __init__(self, viewer: "napari.viewer.Viewer", parent: QWidget | None = None) -> None:
-        super().__init__(viewer, run_text="Count", parent=parent)
+    def __init__(self, viewer: "napari.viewer.Viewer") -> None:
+        super().__init__(viewer, run_text="Count")
         self._result: Counted | None = None
         self._cell: tuple[int, int] | None = None
         self.kind = ElidedComboBox(self)
@@ -62,8 +62,9 @@ class ConnectomePanel(EnginePanel):
         self.quantity = ElidedComboBox(self, tip="What each fiber adds to the cell of its two regions")
         tip = "How the fibers of a cell are put together"
         self.statistic = ElidedComboBox(self, entries=STATISTICS, tip=tip)
-        self.per_volume = QCheckBox("per volume of the regions", self)
-        self.per_length = QCheckBox("per length", self)
+        tip = "Divide by the mean volume of the two regions, in voxels"
+        self.per_volume = QCheckBox("per volume of the regions", self, toolTip=tip)
+        self.per_length = QCheckBox("per length", self, toolTip="Divide by the length of each fiber")
         self.plot, self.cell_label = MatrixPlot(self), Label(self)
         self.results = ResultBox("Choose fibers and an atlas, and press Count.", self)
         self._fill()
@@ -96,13 +97,11 @@ class ConnectomePanel(EnginePanel):
         self.kind.setToolTip("Fibers that are there, or geodesics that are shot from each region to the others")
         for source, text in ((self.fiber_source, "fibers of a tractogram"), (self.geodesic_source, "new geodesics")):
             self.kind.addItem(text, source)
-        self.per_volume.setToolTip("Divide by the mean volume of the two regions, in voxels")
-        self.per_length.setToolTip("Divide by the length of each fiber")
         shown.addRow("Number", self.quantity)
         shown.addRow("Statistic", self.statistic)
         shown.addRow("", self.per_volume)
         shown.addRow("", self.per_length)
-        self.plot.setMinimumHeight(_SIDE)
+        self.plot.setMinimumHeight(_SIDE_PIXELS)
         self.cell_label.setMinimumHeight(self.cell_label.fontMetrics().height())
         self.results.content.addLayout(shown)
         self.results.content.addWidget(self.plot)
@@ -266,7 +265,7 @@ class ConnectomePanel(EnginePanel):
         layer = self.fiber_source.box.layer if isinstance(made, MakeConnectome) else None
         layer = layer if result is None else result.layer
         fibers = [] if layer is None or layer not in self.viewer.layers else pictures([layer])
-        return [Shown(matrix.output(), "connectome", "", ""), *fibers]
+        return [Shown(matrix.output(), "connectome"), *fibers]
 
     def take_draft(self) -> Callable[[], MakeConnectome | ShootGeodesics]:
         """Read the inputs, and return what makes an operation of them."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 from qtpy.QtCore import QSignalBlocker
-from qtpy.QtWidgets import QFormLayout, QHBoxLayout, QWidget
+from qtpy.QtWidgets import QFormLayout, QHBoxLayout
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.layer_files import RECORD
@@ -22,9 +22,8 @@ from napari_gpubio.core.operations.stores import STORE
 from napari_gpubio.core.steps import Step
 from napari_gpubio.core.text import file_name
 from napari_gpubio.gui.fields import NumberBox
-from napari_gpubio.gui.forms import row_of, text_button
+from napari_gpubio.gui.forms import Label, row_of, text_button
 from napari_gpubio.gui.jobs import one_step
-from napari_gpubio.gui.labels import Label
 from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.lines import Lines
 from napari_gpubio.gui.number_table import Number
@@ -76,8 +75,8 @@ class DissectionPanel(EnginePanel):
     warms = ("tracts",)
     offers = staticmethod(fiber_offers)
 
-    def __init__(self, viewer: "napari.viewer.Viewer", parent: QWidget | None = None) -> None:
-        super().__init__(viewer, run_text="Dissect", parent=parent)
+    def __init__(self, viewer: "napari.viewer.Viewer") -> None:
+        super().__init__(viewer, run_text="Dissect")
         self._dissector: Dissector | None = None
         self._result: Dissected | None = None
         self.fibers_box = LayerBox(

@@ -17,8 +17,7 @@ from napari_gpubio.core.steps import Step
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.fields import ElidedComboBox, NumberBox
 from napari_gpubio.gui.file_dialogs import open_path
-from napari_gpubio.gui.forms import Folded, ParamForm, notes_text, text_button
-from napari_gpubio.gui.labels import Label
+from napari_gpubio.gui.forms import Folded, Label, ParamForm, notes_text, text_button
 from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.panel import EnginePanel
 from napari_gpubio.gui.views import ViewBox
@@ -80,8 +79,8 @@ class FodPanel(EnginePanel):
 
     warms = ("tracts",)
 
-    def __init__(self, viewer: "napari.viewer.Viewer", parent: QWidget | None = None) -> None:
-        super().__init__(viewer, run_text="Deconvolve", parent=parent)
+    def __init__(self, viewer: "napari.viewer.Viewer") -> None:
+        super().__init__(viewer, run_text="Deconvolve")
         self.glyphs = SliceGlyphs(viewer, self)
         self._fill()
         self.glyphs.error_occurred.connect(self.show_error)
@@ -136,8 +135,7 @@ class FodPanel(EnginePanel):
         self.inputs.addLayout(fixels)
         tip = "Open the Fiber tracking panel as a tab beside this one"
         self.inputs.addWidget(text_button("Track fibers…", tip, self, self.open_tracking))
-        self.check_label = Label(self)
-        self.check_label.setWordWrap(True)
+        self.check_label = Label(self, wordWrap=True)
         self.check_label.hide()
         self.inputs.addWidget(self.check_label)
 
@@ -151,12 +149,11 @@ class FodPanel(EnginePanel):
         form = QFormLayout(box)
         form.setContentsMargins(0, 0, 0, 0)
         self.fod_box = LayerBox(self.viewer, why_no_fods, empty="deconvolve, or open FODs", parent=self)
-        self.shows_glyphs = QCheckBox("Glyphs on the slice", box)
-        self.shows_glyphs.setChecked(True)
-        self.same_size = QCheckBox("all the same size", box)
-        self.same_size.setToolTip("Scale each glyph to fill its voxel, whatever its amplitude")
-        self.size_box = NumberBox(0.2, 5.0, 1.4, decimals=1, step=0.2, parent=box, arrows=True)
-        self.size_box.setToolTip("Size of the largest glyphs, in voxels")
+        self.shows_glyphs = QCheckBox("Glyphs on the slice", box, checked=True)
+        tip = "Scale each glyph to fill its voxel, whatever its amplitude"
+        self.same_size = QCheckBox("all the same size", box, toolTip=tip)
+        tip = "Size of the largest glyphs, in voxels"
+        self.size_box = NumberBox(0.2, 5.0, 1.4, decimals=1, step=0.2, parent=box, arrows=True, toolTip=tip)
         form.addRow("FODs", self.fod_box)
         row = QHBoxLayout()
         row.addWidget(self.shows_glyphs)
@@ -322,7 +319,7 @@ class FodPanel(EnginePanel):
         """Return the layers that are on screen; a deconvolution as the panel would do it if there are no FODs yet."""
         shown = pictures(self.viewer.layers)
         if self.fod_box.layer is None:
-            shown.append(Shown(self.take_draft()().output(), f"{self._chosen_scan()[1]} FOD", "", ""))
+            shown.append(Shown(self.take_draft()().output(), f"{self._chosen_scan()[1]} FOD"))
         return shown
 
     def take_draft(self) -> Callable[[], Deconvolve | DeconvolveTissues]:

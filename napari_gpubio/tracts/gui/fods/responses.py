@@ -154,8 +154,7 @@ class ResponseBox(QWidget):
         self.box = ElidedComboBox(self, tip=_CHOICE)
         for text, choice in _ESTIMATED:
             self.box.addItem(text, choice)
-        self.normalize = QCheckBox("Normalize the densities", self)
-        self.normalize.setToolTip(_NORMALIZE)
+        self.normalize = QCheckBox("Normalize the densities", self, toolTip=_NORMALIZE)
         fill_column(self, row_of(self.box, text_button("Open…", _OPEN, self, self._ask)), self.normalize)
         self.box.currentIndexChanged.connect(self._show_normalize)
         self._show_normalize()

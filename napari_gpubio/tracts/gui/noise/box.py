@@ -64,8 +64,7 @@ class NoiseBox(QGroupBox, Follower):
         self._panel, self._scan_box = panel, scan_box
         self._summary: NoiseSummary | None = None
         self.button = text_button("Denoise", _DENOISE, self, self.denoise)
-        self.residual = QCheckBox("Show the residual", self)
-        self.residual.setToolTip(_RESIDUAL)
+        self.residual = QCheckBox("Show the residual", self, toolTip=_RESIDUAL)
         self.residual.toggled.connect(self._show_residual)
         self.form = ParamForm(NoiseSettings(), parent=self)
         self.summary_label = muted_label(self)

@@ -14,7 +14,7 @@ from napari_gpubio.tracts.model import DiffusionScan
 from napari_gpubio.tracts.noise.model import DenoisedScan, ResidualRatios
 
 _BAR_ALPHA = 0x80  # of 255
-_POINTS = 401  # of a curve
+_CURVE_POINTS = 401
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -87,7 +87,7 @@ class ResidualPlot(ThemedPlot):
         heights = ratios.counts / total / np.diff(edges)
         brush = theme.translucent(theme.ACCENT, _BAR_ALPHA)
         self.addItem(pyqtgraph.BarGraphItem(x0=edges[:-1], x1=edges[1:], height=heights, brush=brush, pen=None))
-        x = np.linspace(edges[0], edges[-1], _POINTS)
+        x = np.linspace(edges[0], edges[-1], _CURVE_POINTS)
         found, expected = ratios.standard_deviation, summary.expected
         self._add_normal(x, ratios.mean, found, f"normal, SD {found:.3f} as found", dashed=False)
         self._add_normal(x, 0.0, expected, f"normal, SD {expected:.3f} as expected", dashed=True)

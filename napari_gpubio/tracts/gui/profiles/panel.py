@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from napari.layers import Image
-from qtpy.QtWidgets import QFormLayout, QWidget
+from qtpy.QtWidgets import QFormLayout
 
 from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import affine_mm, is_oriented, volume_of
-from napari_gpubio.core.operations.records import Operation, Output
+from napari_gpubio.core.operations.records import Operation
 from napari_gpubio.core.operations.volumes import Volume, source_of
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui import theme
@@ -82,8 +82,8 @@ class ProfilesPanel(EnginePanel):
     warms = ("tracts",)
     offers = staticmethod(fiber_offers)
 
-    def __init__(self, viewer: "napari.viewer.Viewer", parent: QWidget | None = None) -> None:
-        super().__init__(viewer, run_text="Measure", parent=parent)
+    def __init__(self, viewer: "napari.viewer.Viewer") -> None:
+        super().__init__(viewer, run_text="Measure")
         self._result: tuple[Inputs, Measured] | None = None
         self.image_box = LayerBox(viewer, _why_no_image, empty="open an image, or fit tensors", parent=self)
         self.form = ParamForm(ProfileSettings(), parent=self)
@@ -209,7 +209,9 @@ class ProfilesPanel(EnginePanel):
         if not isinstance(operation, ProfileBundles):
             return False
         self.form.set_value(operation.settings)
-        return self.image_box.choose_where(lambda layer: _image_of(layer) == operation.image)
+        return self.image_box.choose_where(
+            lambda layer: source_of(_volume_in(layer), path_of(layer)) == operation.image
+        )
 
     def teardown(self) -> None:
         """End runs and let go of the fibers."""
@@ -231,10 +233,6 @@ def _shown(fibers: Tractogram | None, layer: Streamlines) -> Tractogram:
 
 def _volume_in(layer: Any) -> Volume:
     return Volume(array=np.asarray(volume_of(layer)), affine=affine_mm(layer), name=layer.name)
-
-
-def _image_of(layer: Any) -> Output[Volume]:
-    return source_of(_volume_in(layer), path_of(layer))
 
 
 def _is_bundle(layer: Any) -> bool:

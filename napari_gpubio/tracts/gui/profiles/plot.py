@@ -9,7 +9,7 @@ from qtpy.QtWidgets import QWidget
 
 from napari_gpubio.gui.plots import Axis, ThemedPlot
 
-_HEIGHT = 240  # pixels
+_HEIGHT_PIXELS = 240
 
 
 class Band(NamedTuple):
@@ -28,7 +28,7 @@ class ProfilePlot(ThemedPlot):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.curves: dict[str, Any] = {}  # pyqtgraph's items, by bundle
-        self.setMinimumHeight(_HEIGHT)
+        self.setMinimumHeight(_HEIGHT_PIXELS)
 
     def draw(self, bands: Mapping[str, Band], colors: Mapping[str, str], quantity: str) -> None:
         """Draw profiles by bundle, each in its color; ``quantity``: what they are of, with its unit."""

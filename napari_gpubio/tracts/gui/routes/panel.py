@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from napari.utils.colormaps import ensure_colormap
-from qtpy.QtWidgets import QFormLayout, QWidget
+from qtpy.QtWidgets import QFormLayout
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.layer_files import RECORD
@@ -129,8 +129,8 @@ class ConnectPanel(EnginePanel):
 
     warms = ("tracts", "gui")
 
-    def __init__(self, viewer: "napari.viewer.Viewer", parent: QWidget | None = None) -> None:
-        super().__init__(viewer, run_text="Connect", parent=parent)
+    def __init__(self, viewer: "napari.viewer.Viewer") -> None:
+        super().__init__(viewer, run_text="Connect")
         self._result: Connected | None = None
         self._layer: Streamlines | None = None
         self.source_box = LayerBox(viewer, why_no_source, empty=HINT, parent=self)
@@ -303,7 +303,7 @@ class ConnectPanel(EnginePanel):
         if self._result is not None and self._layer is not None and self._layer in self.viewer.layers:
             return pictures([self._layer])
         connection = self._connection() if self._result is None else self._result.connection
-        return [Shown(connection.operation().output(), connection.name, "", "", display=(("color_by", "score"),))]
+        return [Shown(connection.operation().output(), connection.name, display=(("color_by", "score"),))]
 
     def take_draft(self) -> Callable[[], ConnectRegions]:
         """Read the inputs, and return what makes an operation of them."""

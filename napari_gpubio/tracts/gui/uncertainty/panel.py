@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from qtpy.QtWidgets import QFormLayout, QWidget
+from qtpy.QtWidgets import QFormLayout
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.layer_files import RECORD
@@ -20,8 +20,7 @@ from napari_gpubio.core.steps import Step
 from napari_gpubio.core.text import file_name
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import connect_all
-from napari_gpubio.gui.forms import Folded, ParamForm
-from napari_gpubio.gui.labels import Label
+from napari_gpubio.gui.forms import Folded, Label, ParamForm
 from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.looks import pictures_of
 from napari_gpubio.gui.number_table import Number
@@ -117,8 +116,8 @@ class UncertaintyPanel(EnginePanel):
 
     warms = ("tracts", "gui")
 
-    def __init__(self, viewer: "napari.viewer.Viewer", parent: QWidget | None = None) -> None:
-        super().__init__(viewer, run_text="Bootstrap", parent=parent)
+    def __init__(self, viewer: "napari.viewer.Viewer") -> None:
+        super().__init__(viewer, run_text="Bootstrap")
         self._result: Repeated | None = None
         self.fibers_box = LayerBox(viewer, _why_not_tracked, empty="track fibers in a diffusion scan", parent=self)
         self.scan_box = LayerBox(viewer, why_no_scan, empty=HINT, parent=self)
@@ -161,10 +160,6 @@ class UncertaintyPanel(EnginePanel):
         self._folded_fit.setVisible(not in_fods)
         self.form.set_row_visible("leverage", visible=not in_fods)
 
-    def _fit_of(self, layer: Any) -> FitSettings:
-        """The settings of the fit, which fibers in FODs do not have."""
-        return FitSettings() if _in_fods(layer) else self.fit_form.value()
-
     def _resampling(self, layer: Any) -> FodBootstrapSettings:
         """The settings of the repeats, of which those in FODs have fewer."""
         chosen: BootstrapSettings = self.form.value()
@@ -191,7 +186,7 @@ class UncertaintyPanel(EnginePanel):
             fibers=fibers,
             fods=fods_of(self.fod_box.needed(NO_FODS)) if _in_fods(layer) else None,
             resampling=self._resampling(layer),
-            fit=self._fit_of(layer),
+            fit=FitSettings() if _in_fods(layer) else self.fit_form.value(),
         )
 
     def show_preview(self, preview: Any) -> None:
@@ -253,8 +248,8 @@ class UncertaintyPanel(EnginePanel):
         made, name = inputs.operation(), probability_name(inputs.layer.name)
         colored = {**dict(pictures_of([(inputs.layer, made.output("fibers"))])[0].display), "image": name}
         return [
-            Shown(made.output(), name, "", "", display=tuple(MAP.items())),
-            Shown(made.output("fibers"), inputs.layer.name, "", "", display=tuple(colored.items())),
+            Shown(made.output(), name, display=tuple(MAP.items())),
+            Shown(made.output("fibers"), inputs.layer.name, display=tuple(colored.items())),
         ]
 
     def take_draft(self) -> Callable[[], BootstrapTensors | BootstrapFods]:
