@@ -19,8 +19,9 @@ from napari_gpubio.core.volumes import read_volume
 from napari_gpubio.dose import reader as dose_reader
 from napari_gpubio.dose.io import read_curves_csv, read_json
 from napari_gpubio.dose.metrics import read_constraints
-from napari_gpubio.light import napari_io as light_napari
-from napari_gpubio.light import probe_layers as layered_napari
+from napari_gpubio.light import mcx_layers as mcx_napari
+from napari_gpubio.light import probe_layers as probes_napari
+from napari_gpubio.light import readers as light_readers
 from napari_gpubio.light.forward.io import read_unfinished
 from napari_gpubio.light.io import load_layered_result, load_result, read_irradiance, read_mci, read_mco, read_table
 from napari_gpubio.light.io.bids_nirs import read_optodes_tsv
@@ -159,7 +160,7 @@ def test_a_reader_does_not_wait_for_a_pipe(tmp_path, name):
 )
 def test_napari_does_not_wait_for_a_pipe(tmp_path, file):
     os.mkfifo(tmp_path / file)
-    for module in (tracts_napari, light_napari, layered_napari, dose_reader, speckle_reader, layer_files):
+    for module in (tracts_napari, light_readers, probes_napari, mcx_napari, dose_reader, speckle_reader, layer_files):
         if (reader := module.get_reader(str(tmp_path / file))) is not None:
             with pytest.raises(InvalidInput, match=file):
                 reader(str(tmp_path / file))
@@ -180,9 +181,9 @@ def test_pipes_beside_a_file_are_passed_over(tmp_path):
 @pytest.mark.skipif(os.name == "nt", reason="files are not sparse there unless they are made so")
 def test_files_of_other_kinds_are_not_offered_to_napari(tmp_path):
     sparse(tmp_path / "a.json", b'{"Domain": 1, "Optode": 2, "Forward": 3')
-    assert light_napari.get_reader(str(tmp_path / "a.json")) is None
+    assert mcx_napari.get_reader(str(tmp_path / "a.json")) is None
     sparse(tmp_path / "a.npz", b"PK\3\4")
-    assert light_napari.get_reader(str(tmp_path / "a.npz")) is None
+    assert light_readers.get_reader(str(tmp_path / "a.npz")) is None
 
 
 @pytest.mark.skipif(os.name == "nt", reason="files are not sparse there unless they are made so")
