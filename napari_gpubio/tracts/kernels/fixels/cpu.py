@@ -8,6 +8,7 @@ from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.core.jit import run_blocks
 from napari_gpubio.tracts.kernels.fibers.cpu import FiberRun
 from napari_gpubio.tracts.kernels.fibers.problem import RayOutput, Rays
+from napari_gpubio.tracts.kernels.fibers.tally import AT_SEED
 from napari_gpubio.tracts.kernels.fixels.geodesics import trace
 from napari_gpubio.tracts.kernels.fixels.problem import FixelProblem, FixelVolumes
 
@@ -28,8 +29,8 @@ class Run(FiberRun):
 
     def launch(self, rays: Rays, output: RayOutput) -> None:
         """Trace rays, one row of the output for each."""
-        run_blocks(trace, len(output.written), self._volumes, self._settings, rays, output, least=1)
+        run_blocks(trace, len(output.written), self._volumes, self._settings, rays, (), output, least=1)
 
     def seed_values(self, rays: Rays, output: RayOutput) -> Any:
         """Amplitude of the fixels that each fiber follows at its seed."""
-        return np.ascontiguousarray(output.stats[:: rays.per_fiber, 6])
+        return np.ascontiguousarray(output.stats[:: rays.per_fiber, AT_SEED])

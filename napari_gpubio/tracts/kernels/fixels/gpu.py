@@ -10,6 +10,7 @@ from napari_gpubio.core.device import Device
 from napari_gpubio.core.kernels import POINTER, kernel, struct, struct_layout
 from napari_gpubio.tracts.kernels.fibers.gpu import FiberRun
 from napari_gpubio.tracts.kernels.fibers.problem import RayOutput, Rays
+from napari_gpubio.tracts.kernels.fibers.tally import AT_SEED
 from napari_gpubio.tracts.kernels.fixels.problem import FixelProblem, FixelSettings
 
 SOURCE = Path(__file__).with_name("fixels.cu")
@@ -69,7 +70,7 @@ class Run(FiberRun):
         """Amplitude of the fixels that each fiber follows at its seed, on the device."""
         import cupy
 
-        return cupy.ascontiguousarray(output.stats[:: rays.per_fiber, 6])
+        return cupy.ascontiguousarray(output.stats[:: rays.per_fiber, AT_SEED])
 
     def _kernel(self, name: str) -> Any:
         return kernel(SOURCE, name, defines=defines_of(self._problem.real), strict=True)

@@ -8,6 +8,7 @@ from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.core.jit import run_blocks
 from napari_gpubio.tracts.kernels.fibers.cpu import FiberRun
 from napari_gpubio.tracts.kernels.fibers.problem import RayOutput, Rays
+from napari_gpubio.tracts.kernels.fibers.tally import AT_SEED
 from napari_gpubio.tracts.kernels.lifted.geodesics import trace
 from napari_gpubio.tracts.kernels.lifted.problem import LiftedProblem, LiftedVolumes
 
@@ -40,4 +41,4 @@ class Run(FiberRun):
 
     def seed_values(self, rays: Rays, output: RayOutput) -> Any:
         """Amplitude along each fiber at its seed."""
-        return np.ascontiguousarray(output.stats[:: rays.per_fiber, 6])
+        return np.ascontiguousarray(output.stats[:: rays.per_fiber, AT_SEED])

@@ -65,4 +65,4 @@ class Run(FiberRun):
 
     def launch(self, rays: Rays, output: RayOutput) -> None:
         """Trace rays, one row of the output for each."""
-        run_blocks(trace, len(output.written), self._volumes, self._settings, rays, output, least=4)
+        run_blocks(trace, len(output.written), self._volumes, self._settings, rays, (), output, least=4)

@@ -9,6 +9,7 @@ from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.core.jit import run_blocks
 from napari_gpubio.tracts.kernels.fibers.cpu import FiberRun
 from napari_gpubio.tracts.kernels.fibers.problem import RayOutput, Rays
+from napari_gpubio.tracts.kernels.fibers.tally import AT_SEED
 from napari_gpubio.tracts.kernels.streamlines.problem import FodVolumes, StreamlineProblem
 from napari_gpubio.tracts.kernels.streamlines.streamlines import trace
 
@@ -43,4 +44,4 @@ class Run(FiberRun):
 
     def seed_values(self, rays: Rays, output: RayOutput) -> Any:
         """Amplitude along each fiber at its seed."""
-        return np.ascontiguousarray(output.stats[:: rays.per_fiber, 1])
+        return np.ascontiguousarray(output.stats[:: rays.per_fiber, AT_SEED])

@@ -10,6 +10,7 @@ from napari_gpubio.core.device import Device
 from napari_gpubio.core.kernels import POINTER, kernel, struct, struct_layout
 from napari_gpubio.tracts.kernels.fibers.gpu import FiberRun
 from napari_gpubio.tracts.kernels.fibers.problem import RayOutput, Rays
+from napari_gpubio.tracts.kernels.fibers.tally import AT_SEED
 from napari_gpubio.tracts.kernels.streamlines.problem import IFOD1, IFOD2, SD_STREAM, StreamlineProblem
 
 SOURCE = Path(__file__).with_name("streamlines.cu")
@@ -81,7 +82,7 @@ class Run(FiberRun):
         """Amplitude along each fiber at its seed, on the device."""
         import cupy
 
-        return cupy.ascontiguousarray(output.stats[:: rays.per_fiber, 1])
+        return cupy.ascontiguousarray(output.stats[:: rays.per_fiber, AT_SEED])
 
     def _kernel(self, name: str) -> Any:
         return kernel(SOURCE, name, defines=self._defines, strict=True)
