@@ -266,9 +266,9 @@ def _track_in_fods_once() -> None:
 
 WARMUPS = (
     WarmUp(name="tensor fit", run=_small_field, functions=2),
-    WarmUp(name="fiber tracking", run=_track_once, functions=36),
+    WarmUp(name="fiber tracking", run=_track_once, functions=45),
     WarmUp(name="check of the gradient table", run=lambda: check_gradients(_small_field()), functions=1),
     WarmUp(name="spherical deconvolution", run=_small_fods, functions=20),
-    WarmUp(name="streamlines in FODs", run=_track_in_fods_once, functions=23),
+    WarmUp(name="streamlines in FODs", run=_track_in_fods_once, functions=25),
     WarmUp(name="denoising", run=lambda: denoise_scan(_small_scan(), device="cpu"), functions=20),
 )

@@ -13,7 +13,7 @@ enum Number { PATH, RIEMANNIAN, DRIFTED, SAMPLES, TOTAL, ALIGNED, BOTH, AT_SEED,
 // most, and no lane of it may leave a loop before the others, for each takes part in every exchange.
 template <int COUNT>
 struct Lanes {
-    enum { count = COUNT };
+    enum { count = COUNT, leaves = COUNT == 1 };  // the lanes of a ray; whether they may leave a loop
 
     // Number of this lane among its ray's.
     static __device__ __forceinline__ int number() { return COUNT == 1 ? 0 : int(threadIdx.x % COUNT); }
@@ -95,6 +95,14 @@ struct Log {
     }
 };
 
+// End a ray. One that is alone leaves the loop at once; others go on, for their lanes take part in every exchange.
+#define END_RAY(WHY)              \
+    {                             \
+        reason = WHY;             \
+        if (Group::leaves) break; \
+        continue;                 \
+    }
+
 // Trace one ray by a method, which holds its state. With STEPS, or a reason to end:
 //   begin(rays, ray, &value): the ray at its seed, and the seed's number.
 //   propose(log, step, goes_on, &at, &moved): its next step, to a position inside the volume; how long it is (mm).
@@ -111,7 +119,8 @@ __device__ __forceinline__ void trace_ray(
     const real limit = rays.limits[ray];
     if (!Group::any(limit >= 0)) return;
     const bool writes = Group::number() == 0 && limit >= 0;
-    Point* points = output.points && writes ? reinterpret_cast<Point*>(output.points) + (size_t)ray * output.ray_points : nullptr;
+    Point* points = nullptr;  // where points are kept
+    if (output.points && writes) points = reinterpret_cast<Point*>(output.points) + (size_t)ray * output.ray_points;
     Log log = {};
     int written = 0, until_kept = every;
     bool kept = true;
@@ -124,20 +133,13 @@ __device__ __forceinline__ void trace_ray(
         real moved;
         const int proposed = method.propose(log, step, reason == STEPS, &at, &moved);
         if (reason != STEPS) continue;
-        reason = proposed;
-        if (reason != STEPS) continue;
+        if (proposed != STEPS) END_RAY(proposed)
         const int mark = mark_at(mask, shape, at);
-        if (mark == 0) {
-            reason = MASK;
-            continue;
-        }
-        if (length + moved > limit) {
-            reason = LENGTH;
-            continue;
-        }
+        if (mark == 0) END_RAY(MASK)
+        if (length + moved > limit) END_RAY(LENGTH)
         const bool arrived = mark >= IN_TARGET, keep = --until_kept == 0;
-        reason = method.accept(log, arrived, keep, &value);
-        if (reason != STEPS) continue;
+        const int accepted = method.accept(log, arrived, keep, &value);
+        if (accepted != STEPS) END_RAY(accepted)
         length += moved;
         kept = keep;
         if (kept) {
@@ -164,6 +166,7 @@ template <class Method, class State>
 __device__ __forceinline__ int runge_kutta(const Method& method, real dt, const State& y, const State& k1, State* at)
 {
     State k = k1, sums = k1;
+#pragma unroll 1  // what gives the rates is called
     for (int stage = 1; stage < 4; ++stage) {
         *at = advanced(y, stage == 3 ? dt : real(0.5) * dt, k);
         const int reason = method.slope(*at, &k);

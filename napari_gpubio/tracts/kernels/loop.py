@@ -1,9 +1,7 @@
-"""The loop that traces rays by any method, in Numba; the counterpart of ``loop.cuh``: same names, same order of operations.
+"""The loop that traces rays by any method, in Numba; counterpart of ``loop.cuh``: same names, same order of operations.
 
 Positions are in voxels. Rows of `RayOutput.stats` have the numbers that `Partial` lists.
 """
-
-import math
 
 import numpy as np
 

@@ -1,5 +1,5 @@
 #pragma once
-// Vectors, and weights of quadratic B-splines; the counterpart of vectors.py. REAL is float or double.
+// Vectors, and weights of quadratic B-splines; the counterpart of vectors.py, and of `solve_symmetric`. REAL is float or double.
 #ifndef REAL
 #define REAL float
 #endif
@@ -26,6 +26,20 @@ __device__ __forceinline__ Vector transformed(const real* m, Vector v)
 __device__ __forceinline__ Vector transposed(const real* m, Vector v)
 {
     return {dot({m[0], m[3], m[6]}, v), dot({m[1], m[4], m[7]}, v), dot({m[2], m[5], m[8]}, v)};
+}
+
+// M^-1 times a vector, by cofactors, for a symmetric matrix of six components (xx, yy, zz, xy, xz, yz).
+__device__ __forceinline__ Vector solve_symmetric(const real* m, Vector v)
+{
+    const real c0 = m[1] * m[2] - m[5] * m[5];
+    const real c1 = m[0] * m[2] - m[4] * m[4];
+    const real c2 = m[0] * m[1] - m[3] * m[3];
+    const real c3 = m[4] * m[5] - m[3] * m[2];
+    const real c4 = m[3] * m[5] - m[4] * m[1];
+    const real c5 = m[3] * m[4] - m[0] * m[5];
+    const real d = m[0] * c0 + m[3] * c3 + m[4] * c4;
+    return {(c0 * v.x + c3 * v.y + c4 * v.z) / d, (c3 * v.x + c1 * v.y + c5 * v.z) / d,
+            (c4 * v.x + c5 * v.y + c2 * v.z) / d};
 }
 
 __device__ __forceinline__ bool finite_positive(real x) { return x > real(0) && x - x == real(0); }

@@ -109,17 +109,6 @@ __device__ __forceinline__ State rates(const FixelVolumes& v, const Sample& s)
     return {{a.x, a.y, a.z, s.force.x, s.force.y, s.force.z}};
 }
 
-// M^-1 times a vector, by cofactors.
-__device__ __forceinline__ Vector solve_symmetric(
-    real xx, real yy, real zz, real xy, real xz, real yz, Vector v)
-{
-    const real c0 = yy * zz - yz * yz, c1 = xx * zz - xz * xz, c2 = xx * yy - xy * xy;
-    const real c3 = xz * yz - xy * zz, c4 = xy * yz - xz * yy, c5 = xy * xz - xx * yz;
-    const real d = xx * c0 + xy * c3 + xz * c4;
-    return {(c0 * v.x + c3 * v.y + c4 * v.z) / d, (c3 * v.x + c1 * v.y + c5 * v.z) / d,
-            (c4 * v.x + c5 * v.y + c2 * v.z) / d};
-}
-
 // Whether a ray can leave along a unit direction, and its momentum.
 __device__ bool unit_momentum(
     const FixelVolumes& v, const FixelSettings& settings, Vector position, Vector direction, Vector* momentum)
@@ -127,7 +116,8 @@ __device__ bool unit_momentum(
     const Vector x = sample(v, settings, position, {1, 0, 0}, direction).velocity;
     const Vector y = sample(v, settings, position, {0, 1, 0}, direction).velocity;
     const Vector z = sample(v, settings, position, {0, 0, 1}, direction).velocity;
-    const Vector p = solve_symmetric(x.x, y.y, z.z, x.y, x.z, y.z, direction);
+    const real dual[6] = {x.x, y.y, z.z, x.y, x.z, y.z};
+    const Vector p = solve_symmetric(dual, direction);
     const real squared = dot(p, direction);
     *momentum = {0, 0, 0};
     if (!finite_positive(squared)) return false;

@@ -2,6 +2,7 @@
 
 Positions are in voxels; momenta, velocities and directions in world axes (mm).
 """
+# ruff: noqa: ARG001 - what `tracer` gives to the functions of every method
 
 import math
 

@@ -2,6 +2,7 @@
 
 Positions are in voxels; directions, momenta and velocities in world axes (mm).
 """
+# ruff: noqa: ARG001 - what `tracer` gives to the functions of every method
 
 import math
 
@@ -174,7 +175,7 @@ def propose(volumes, settings, memory, stats, n, state, step):
     """One step of classical Runge-Kutta; see `tracer`."""
     y, k1, _, _, inverse, _ = state
     dt = settings.step_mm / math.sqrt(inverse * settings.inverse_stiffness_2)
-    reason, at = runge_kutta(4, dt, volumes, settings, memory, False, y, k1)
+    reason, at = runge_kutta(4, dt, volumes, settings, memory, (), y, k1)
     at = on_sphere(at)
     x, _, _, _ = y
     q, _, _, _ = at

@@ -93,9 +93,8 @@ template <int KIND>
 __device__ __forceinline__ real squared_speed(const real* y, const real* dy, const real s[4][6])
 {
     if constexpr (KIND == VANAART) {
-        real a[3];
-        solve_symmetric(s[0], y[3], y[4], y[5], a);
-        return y[3] * a[0] + y[4] * a[1] + y[5] * a[2];
+        const Vector a = solve_symmetric(s[0], {y[3], y[4], y[5]});
+        return y[3] * a.x + y[4] * a.y + y[5] * a.z;
     }
     if constexpr (KIND == EUDX) return real(1);
     return y[3] * dy[0] + y[4] * dy[1] + y[5] * dy[2];
@@ -112,15 +111,13 @@ __device__ __forceinline__ bool start_ray(
     }
     if (!derivative<KIND>(field, space, true, y, s, dy)) return false;
     if constexpr (KIND == CUBIC || KIND == LINEAR) {
-        const real vx = y[3], vy = y[4], vz = y[5];
-        real p[3];
-        solve_symmetric(s[0], vx, vy, vz, p);
-        const real squared = p[0] * vx + p[1] * vy + p[2] * vz;
+        const Vector p = solve_symmetric(s[0], {y[3], y[4], y[5]});
+        const real squared = p.x * y[3] + p.y * y[4] + p.z * y[5];
         if (!finite_positive(squared)) return false;
         const real unit = real(1) / sqrt(squared);
-        y[3] = p[0] * unit;
-        y[4] = p[1] * unit;
-        y[5] = p[2] * unit;
+        y[3] = p.x * unit;
+        y[4] = p.y * unit;
+        y[5] = p.z * unit;
         return sampled_derivative<KIND>(space, y, s, dy);
     }
     return quadratic(space.euclid, dy[0], dy[1], dy[2]) > real(0);

@@ -3,6 +3,7 @@
 Every function works in the type of its arrays, float32 or float64. Positions are in voxels; ``euclid`` (A^T A) measures
 voxel vectors in mm.
 """
+# ruff: noqa: ARG001 - what `tracer` gives to the functions of every method
 
 import math
 
@@ -35,6 +36,7 @@ from napari_gpubio.tracts.kernels.rays.interpolation import (
     solve_symmetric,
 )
 from napari_gpubio.tracts.kernels.rays.problem import CUBIC, EUDX, LINEAR, VANAART
+
 
 @leaf
 def contracted(m, squares):
@@ -80,7 +82,7 @@ def christoffel(samples, u, v, w):
 
 @leaf
 def slope(volumes, settings, memory, guide, state):
-    """Right-hand side of the system at a state: `STEPS`, or the reason why there is none; it; W (not for streamlines)."""
+    """Right-hand side of the system at a state: `STEPS`, or why there is none; it; W (not for streamlines)."""
     kind, field, shape = settings.kind, volumes.field, volumes.grid.shape
     x, y, z, u, v, w = state
     zero = type(x)(0)

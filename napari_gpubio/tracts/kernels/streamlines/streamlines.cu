@@ -5,8 +5,8 @@
 #include "loop.cuh"
 #include "philox.cuh"
 
-enum Method { SD_STREAM = 0, IFOD1 = 1, IFOD2 = 2 };
 constexpr int PAIRS = 2 * ((LMAX / 2 + 1) * (LMAX / 2 + 1));  // numbers of an FOD
+enum Method { SD_STREAM = 0, IFOD1 = 1, IFOD2 = 2 };
 constexpr int SEED_STEP = 1 << 20;  // the step of the random numbers at a seed; more than any other
 constexpr unsigned int ALL = 0xffffffffu;
 
@@ -168,6 +168,8 @@ __device__ __forceinline__ Vector drawn_direction(const Random& random)
 struct Coefficients {
     real value[PAIRS];
 
+    __device__ Coefficients(real*) {}
+
     __device__ __forceinline__ void interpolate(const FodVolumes& v, Vector p)
     {
         const Interpolated between(v, p);
@@ -186,6 +188,11 @@ struct Streamline {
     State state = {}, next = {};
     long long number = 0;
     int half = 0;
+
+    __device__ Streamline(const FodVolumes& volumes, const StreamlineSettings& settings, real* memory)
+        : v(volumes), s(settings), fod(memory)
+    {
+    }
 
     __device__ __forceinline__ Vector place() const { return state.at; }
 
@@ -233,10 +240,9 @@ struct Streamline {
 
 template <class Drawing>
 __device__ __forceinline__ void trace_streamline(
-    const FodVolumes& v, const StreamlineSettings& s, const Rays& rays, const RayOutput& output,
-    typename Drawing::Memory memory)
+    const FodVolumes& v, const StreamlineSettings& s, const Rays& rays, const RayOutput& output, real* memory)
 {
-    Streamline<Drawing> ray = {v, s, memory};
+    Streamline<Drawing> ray(v, s, memory);
     trace_ray(ray, v.mask, v.shape, s.max_steps, s.every, rays, output);
 }
 
@@ -245,7 +251,7 @@ struct Peaks {
     using Group = Lanes<1>;
     using Memory = Coefficients;
 
-    static __device__ __forceinline__ bool start(
+    static __device__ __noinline__ bool start(
         const FodVolumes& v, const StreamlineSettings& s, const Coefficients& fod, long long number, State* state)
     {
         bool found = false;
@@ -279,12 +285,14 @@ struct Peaks {
 extern "C" __global__ void __launch_bounds__(64)
     trace_peaks(FodVolumes v, StreamlineSettings s, Rays rays, RayOutput output)
 {
-    trace_streamline<Peaks>(v, s, rays, output, {});
+    trace_streamline<Peaks>(v, s, rays, output, nullptr);
 }
 
 // Coefficients at a position, in a warp's memory: each lane interpolates some of them.
 struct Shared {
     real* value;
+
+    __device__ Shared(real* memory) : value(memory) {}
 
     __device__ __forceinline__ void interpolate(const FodVolumes& v, Vector p)
     {
@@ -318,7 +326,7 @@ __device__ __forceinline__ State of_lane(const State& s, int lane)
 template <int METHOD>
 struct Drawn {
     struct Group {
-        enum { count = 32 };
+        enum { count = 32, leaves = 1 };
         static __device__ __forceinline__ int number() { return threadIdx.x % 32; }
         static __device__ __forceinline__ bool any(bool it) { return it; }  // all lanes agree
     };
@@ -385,12 +393,12 @@ extern "C" __global__ void __launch_bounds__(128)
     trace_first_order(FodVolumes v, StreamlineSettings s, Rays rays, RayOutput output)
 {
     __shared__ real memory[4 * PAIRS];
-    trace_streamline<Drawn<IFOD1>>(v, s, rays, output, {memory + threadIdx.x / 32 * PAIRS});
+    trace_streamline<Drawn<IFOD1>>(v, s, rays, output, memory + threadIdx.x / 32 * PAIRS);
 }
 
 extern "C" __global__ void __launch_bounds__(128)
     trace_second_order(FodVolumes v, StreamlineSettings s, Rays rays, RayOutput output)
 {
     __shared__ real memory[4 * PAIRS];
-    trace_streamline<Drawn<IFOD2>>(v, s, rays, output, {memory + threadIdx.x / 32 * PAIRS});
+    trace_streamline<Drawn<IFOD2>>(v, s, rays, output, memory + threadIdx.x / 32 * PAIRS);
 }

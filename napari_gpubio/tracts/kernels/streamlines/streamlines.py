@@ -3,6 +3,7 @@
 Positions are in voxels, directions in world axes. The random numbers of a trial depend on the seed, the number of the
 fiber, its half, the step, and the number of the trial.
 """
+# ruff: noqa: ARG001 - what `tracer` gives to the functions of every method
 
 import math
 
@@ -226,7 +227,7 @@ def begin(volumes, settings, memory, rays, n):
     """
     fods, table, _, _, shape, lmax = volumes
     fod, _ = memory
-    seeds, directions, per_fiber, numbers, _ = rays
+    _, _, per_fiber, numbers, _ = rays
     f, half = n // per_fiber, n % per_fiber
     position, direction = start_of(rays, per_fiber * f)
     u, v, w = direction
