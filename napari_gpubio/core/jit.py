@@ -26,7 +26,7 @@ from typing import Any, TypeVar, cast
 import numba as nb
 import numpy.typing as npt
 from numba.core import event
-from numba.core.caching import IndexDataCacheFile
+from numba.core.caching import FunctionCache, IndexDataCacheFile
 
 from napari_gpubio.core.files import machine_code_folder, owner_of
 from napari_gpubio.core.timing import begin_compiling, end_compiling
@@ -39,6 +39,16 @@ _COMMON: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrap
 _CALLED: dict[str, Any] = {**_COMMON, "no_cpython_wrapper": True, "_nrt": False}
 BLOCKS_PER_THREAD = 4
 _SUM_BYTES = 16  # of the checksum behind a file of machine code
+
+
+class _NamedFunctions(FunctionCache):
+    """Machine code found by the name of its function, which a function that makes kernels sets.
+
+    Numba would look at the functions around it, too, which are others in every process.
+    """
+
+    def _index_key(self, sig: Any, codegen: Any) -> Any:
+        return sig, codegen.magic_tuple()
 
 
 class _CheckedFiles(IndexDataCacheFile):
@@ -91,6 +101,7 @@ def kernel(function: Function) -> Function:
     finally:
         nb.config.CACHE_DIR = chosen
     if hasattr(compiled, "_cache"):  # not with NUMBA_DISABLE_JIT
+        compiled._cache.__class__ = _NamedFunctions
         compiled._cache._cache_file.__class__ = _CheckedFiles
     return cast("Function", compiled)
 

@@ -16,7 +16,6 @@ Array = npt.NDArray[Any]
 UNKNOWN_PLACE = {"place": "unknown"}  # parameters of fibers of a file that does not tell where they lie
 UNKNOWN_LENGTHS = {"lengths": "voxels"}  # beside it, where it does not tell the size of a voxel either
 PLACED_IN = "placed_in"  # the parameter of fibers that `placed_in` has put there: affine and shape
-REFERENCE_HELP = "image that tells its place, of as many voxels as what tells none, which is taken voxel by voxel"
 
 
 def has_place(fibers: Tractogram) -> bool:

@@ -168,7 +168,9 @@ def track_to_file_steps(  # noqa: PLR0913 - what a user may know of a run
             waiting |= {piece.start: piece for piece in fresh}
             fresh.clear()  # no name may keep fibers while the next ones are traced
             while following in waiting:  # several GPUs finish in any order; the file keeps the order of the launch
-                following += _append(writer, waiting.pop(following))
+                piece = waiting.pop(following)
+                writer.append(piece.fibers)
+                following += piece.launched
             yield Step(done, len(launch), "tracing fibers")
             if stop is not None and stop.is_set():
                 break
@@ -178,12 +180,6 @@ def track_to_file_steps(  # noqa: PLR0913 - what a user may know of a run
 
 
 track_to_file = driven(track_to_file_steps)
-
-
-def _append(writer: Any, piece: Piece) -> int:
-    """Write the fibers of a piece; return how many were launched."""
-    writer.append(piece.fibers)
-    return piece.launched
 
 
 def make_problem(

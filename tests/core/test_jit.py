@@ -87,6 +87,21 @@ def test_threads_may_call_at_the_same_time():
         np.testing.assert_array_equal(out, np.arange(500) ** 2 / 2)
 
 
+# A kernel that is made around a function, as those that trace rays are: Numba alone would not know it again.
+KEPT = """
+from napari_gpubio.core import jit
+
+@jit.helper
+def same(x):
+    return x
+
+def made(inner):
+    def one(start, stop):
+        return inner(stop)
+    return jit.kernel(one)
+
+one = made(same)
+"""
 PROGRAM = """
 import importlib, sys
 from pathlib import Path
@@ -112,9 +127,7 @@ for ending in sys.argv[1:]:
 
 def output_of(folder, *endings):
     """What a process prints that finds its function compiled or not, and damages the files with these endings."""
-    (folder / "kept.py").write_text(
-        "from napari_gpubio.core import jit\n@jit.kernel\ndef one(start, stop):\n    return stop\n"
-    )
+    (folder / "kept.py").write_text(KEPT)
     (folder / "program.py").write_text(PROGRAM)
     environment = {"NUMBA_CACHE_DIR": str(folder / "cache"), "PYTHONPATH": str(Path(jit.__file__).parents[2])}
     command = [sys.executable, "program.py", *endings]
@@ -129,6 +142,17 @@ def test_the_cache_is_used_by_the_next_process_and_compiled_again_where_it_is_da
     assert said.count("is damaged; it is compiled again") == 6
     assert output_of(tmp_path) == (["1"], "")
     assert len(list((tmp_path / "cache").rglob("*.nbc"))) == 1
+
+
+def test_kernels_that_one_function_makes_are_told_apart_by_their_names():
+    def made(inner):
+        def whole(start, stop):
+            return inner(np.float64(stop))
+
+        whole.__qualname__ = f"whole_{inner.__name__}"
+        return jit.kernel(whole)
+
+    assert [made(inner)(0, 3) for inner in (squared, halved)] == [9.0, 4.5]
 
 
 def test_numba_is_left_as_it_was():

@@ -145,7 +145,7 @@ REGISTERS = {
     **{f"pack {' '.join(defines)}": 56 for defines in RAYS},
     f"trace_linear {' '.join(RAYS[0])}": 157,
     f"trace_eudx {' '.join(RAYS[0])}": 112,
-    f"trace_eudx {' '.join(RAYS[1])}": 177,
+    f"trace_eudx {' '.join(RAYS[1])}": 195,
     "trace_vanaart_texture": 148,
     "fit_rows REAL=float": 144,
     "fit_rows REAL=double": 144,
@@ -173,6 +173,7 @@ SPILLS = {
     **{f"trace_second_order {' '.join(defines)}": 40 for defines in STREAMLINES},
     **{f"trace_peaks {' '.join(defines)}": 68 for defines in STREAMLINES},  # by NVRTC 13.0; 40 by 13.5
     **{f"trace {' '.join(defines)}": 96 for defines in LIFTED},
+    f"trace {' '.join(FIXELS[0])}": 72,  # of 128 registers, so that as many blocks share a processor
     # Few photons are traced again, and they wait for what they note: 96 on sm_120, 52 at most elsewhere.
     **{f"trace_photons {' '.join(defines)}": 96 for defines in REPLAYS},
     **{f"trace_simply {' '.join(defines)}": 24 for defines in LAYERS},  # 20 without the map on sm_80 and sm_90

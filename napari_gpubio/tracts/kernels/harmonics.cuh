@@ -8,14 +8,10 @@
 #ifndef LMAX
 #define LMAX 8
 #endif
-typedef REAL real;
-
-struct Direction {
-    real x, y, z;
-};
+#include "vectors.cuh"
 
 template <class Pairs>
-__device__ __forceinline__ real amplitude_at(const Pairs& pairs, const real* table, Direction u)
+__device__ __forceinline__ real amplitude_at(const Pairs& pairs, const real* table, Vector u)
 {
     real value = 0, c = 1, s = 0;
     int row = 0, pair = 0;
@@ -51,7 +47,7 @@ struct Derivatives {
 };
 
 template <class Pairs>
-__device__ __forceinline__ Derivatives derivatives_at(const Pairs& pairs, const real* table, Direction u)
+__device__ __forceinline__ Derivatives derivatives_at(const Pairs& pairs, const real* table, Vector u)
 {
     Derivatives d = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
     real c = 1, s = 0, c1 = 0, s1 = 0, c2 = 0, s2 = 0;  // powers m, m - 1 and m - 2 of x + i y
@@ -109,7 +105,7 @@ __device__ __forceinline__ Derivatives derivatives_at(const Pairs& pairs, const 
 }
 
 // Two unit vectors that are orthogonal to a third and to each other (Duff et al. 2017).
-__device__ __forceinline__ void tangents(Direction u, Direction* first, Direction* other)
+__device__ __forceinline__ void tangents(Vector u, Vector* first, Vector* other)
 {
     const real sign = u.z >= 0 ? real(1) : real(-1);
     const real a = real(-1) / (sign + u.z), b = u.x * u.y * a;
@@ -118,7 +114,7 @@ __device__ __forceinline__ void tangents(Direction u, Direction* first, Directio
 }
 
 // Go from u by a tangential step of a length (rad) along a great circle.
-__device__ __forceinline__ Direction turned(Direction u, Direction step, real size)
+__device__ __forceinline__ Vector turned(Vector u, Vector step, real size)
 {
     const real c = cos(size), s = sin(size) / size;
     const real x = fma(s, step.x, c * u.x), y = fma(s, step.y, c * u.y), z = fma(s, step.z, c * u.z);
@@ -128,13 +124,13 @@ __device__ __forceinline__ Direction turned(Direction u, Direction step, real si
 
 // Go uphill to a maximum; whether one was found.
 template <bool NEWTON, class Pairs>
-__device__ __forceinline__ bool climb(const Pairs& pairs, const real* table, Direction* u, real* value)
+__device__ __forceinline__ bool climb(const Pairs& pairs, const real* table, Vector* u, real* value)
 {
     const real longest = real(0.2), shortest = real(1e-4), least = real(1e-15);  // a slope below the least is none
     for (int n = 0; n < 50; ++n) {
         const Derivatives d = derivatives_at(pairs, table, *u);
         *value = d.value;
-        Direction a, b;
+        Vector a, b;
         tangents(*u, &a, &b);
         const real ga = d.x * a.x + d.y * a.y + d.z * a.z, gb = d.x * b.x + d.y * b.y + d.z * b.z;
         const real radial = d.x * u->x + d.y * u->y + d.z * u->z;
@@ -162,7 +158,7 @@ __device__ __forceinline__ bool climb(const Pairs& pairs, const real* table, Dir
             sb = ub * longest;
             size = longest;
         }
-        const Direction step = {fma(sb, b.x, sa * a.x), fma(sb, b.y, sa * a.y), fma(sb, b.z, sa * a.z)};
+        const Vector step = {fma(sb, b.x, sa * a.x), fma(sb, b.y, sa * a.y), fma(sb, b.z, sa * a.z)};
         *u = turned(*u, step, size);
         if (size < shortest) {
             *value = amplitude_at(pairs, table, *u);

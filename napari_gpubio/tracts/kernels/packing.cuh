@@ -1,14 +1,6 @@
 #pragma once
-// Where rays begin, what they write, and how they are put together to fibers; the counterpart of packing.py. REAL is
-// float or double.
-#ifndef REAL
-#define REAL float
-#endif
-typedef REAL real;
-
-enum Reason { VOLUME = 1, MASK = 2, FA = 3, STEPS = 4, LENGTH = 5, CURVATURE = 6, DRIFT = 7, INVALID = 8, TARGET = 9 };
-enum Mark { IN_MASK = 1, IN_TARGET = 2 };  // bits of a voxel
-enum { STATS = 7 };
+// Where rays begin, what they write, and how they are put together to fibers; the counterpart of packing.py.
+#include "vectors.cuh"
 
 // The arguments of the kernels; problem.py describes them.
 struct Rays {

@@ -65,7 +65,7 @@ def derivatives(volumes, settings, memory, states, out):
 def run_of(field, settings):
     problem = LiftedProblem(field, Launch(np.zeros((1, 3)), np.eye(3)[:1], FORWARDS), settings)
     run = cpu.Run(problem)
-    memory = tuple(np.empty((4, problem.pairs.shape[3]), problem.real))
+    memory = tuple(np.empty((4, problem.volumes.fods.shape[3]), problem.real))
     return run._volumes, run._settings, memory
 
 

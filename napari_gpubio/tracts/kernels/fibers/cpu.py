@@ -1,31 +1,50 @@
 """Tracing of fibers on all CPU cores: what its kinds share."""
 
 from collections import deque
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.device import CPU, Device
-from napari_gpubio.core.jit import run_blocks
+from napari_gpubio.core.jit import BLOCKS_PER_THREAD, run_blocks
 from napari_gpubio.tracts.kernels.fibers.problem import FiberProblem, Fibers, RayOutput, Rays
-from napari_gpubio.tracts.kernels.fibers.tally import STATS, Partial, arrivals, kept_fibers, left_over
+from napari_gpubio.tracts.kernels.fibers.tally import AT_SEED, PATH, STATS, Partial, arrivals, kept_fibers, left_over
 from napari_gpubio.tracts.kernels.packing import pack
 
 Array = npt.NDArray[Any]
 
 
 class FiberRun:
-    """The tracing of one problem on the CPU; items are fibers. A subclass gives `launch`."""
+    """The tracing of one problem on the CPU; items are fibers.
+
+    A subclass has its ``kernel``, how many arrays of coefficients a call of it works in, and how fibers are shared out.
+    """
+
+    kernel: ClassVar[Any]
+    scratch: ClassVar[int] = 0
+    least: ClassVar[int] = 1
+    blocks_per_thread: ClassVar[int] = BLOCKS_PER_THREAD
 
     def __init__(self, problem: FiberProblem, *, device: Device = CPU) -> None:
         self.device = device
-        self._problem = problem
+        self._problem, self._volumes, self._settings = problem, self._prepared(problem), problem.scalars
         self._parts: deque[Partial] = deque()  # taken from another thread than it is filled from
+
+    def _prepared(self, problem: Any) -> Any:
+        """What all rays read."""
+        return problem.volumes
 
     def launch(self, rays: Rays, output: RayOutput) -> None:
         """Trace rays, one row of the output for each."""
-        raise NotImplementedError
+        shape = self.scratch, self._volumes[0].shape[3]
+
+        def trace(start: int, stop: int) -> None:
+            memory = tuple(np.empty(shape, self._problem.real))
+            self.kernel(start, stop, self._volumes, self._settings, rays, memory, output)
+
+        blocks = self.blocks_per_thread
+        run_blocks(trace, len(output.written), least=self.least, blocks_per_thread=blocks)
 
     def bytes_per_item(self) -> int:
         """Bytes of the buffers that one fiber takes."""
@@ -49,7 +68,7 @@ class FiberRun:
         """
         self.launch(rays, output)
         if rays.per_fiber == 2:
-            limits = left_over(output.reasons, output.stats[:, 0], self._problem.lengths.max_length_mm)
+            limits = left_over(output.reasons, output.stats[:, PATH], self._problem.lengths.max_length_mm)
             if (limits >= 0).any():
                 rays = rays._replace(limits=limits)
                 self.launch(rays, output)
@@ -65,9 +84,9 @@ class FiberRun:
             rays, output = rays.of(which), output.of(which, rays.per_fiber)
         self._parts.append(self._packed(start, count, which, rays, output))
 
-    def seed_values(self, rays: Rays, output: RayOutput) -> Any:  # noqa: ARG002 - some kinds have written it
+    def seed_values(self, rays: Rays, output: RayOutput) -> Any:
         """The number of each fiber's seed, shape (F,)."""
-        return self._problem.values_at(rays.seeds)
+        return np.ascontiguousarray(output.stats[:: rays.per_fiber, AT_SEED])
 
     def take(self) -> list[Partial]:
         """Hand over the fibers finished so far, and forget them."""

@@ -2,16 +2,19 @@
 
 import dataclasses
 from collections import deque
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.chunks import items_within_memory
 from napari_gpubio.core.device import Device, to_host
-from napari_gpubio.core.kernels import POINTER, struct, struct_layout
+from napari_gpubio.core.kernels import POINTER, is_pointer, kernel, struct, struct_layout
 from napari_gpubio.tracts.kernels.fibers.problem import FiberProblem, RayOutput, Rays
 from napari_gpubio.tracts.kernels.fibers.tally import (
+    AT_SEED,
+    PATH,
     STATS,
     Partial,
     arrivals,
@@ -40,21 +43,53 @@ _PACK_THREADS = 64
 class FiberRun:
     """The tracing of one problem on one GPU; items are fibers.
 
-    A subclass gives `start`, which launches its kernel, and `_kernel`, which has ``pack`` among its kernels.
+    A subclass has the ``source`` of its kernels and how they are compiled, and sets ``_volumes`` and ``_settings``, the
+    structs that a kernel takes first. It may choose the kernel's name, threads of a block, and lanes of a ray.
     """
 
-    def __init__(self, problem: FiberProblem, *, device: Device) -> None:
+    source: ClassVar[Path]
+
+    def __init__(self, problem: FiberProblem, *, device: Device, defines: tuple[str, ...]) -> None:
         self.device = device
-        self._problem = problem
+        self._problem, self._defines = problem, defines
         self._parts: deque[Partial] = deque()  # taken from another thread than it is filled from
         self._chunk: tuple[Any, ...] = ()  # structs of the rays being traced and of their output
+        self._arrays: list[Any] = []  # that structs point to
+        self._volumes: Any = None
+        self._settings: Any = None
+        self._name, self._threads, self._lanes = "trace", 64, 1
+
+    def _uploaded(self, layout: np.dtype[Any], **values: Any) -> np.void:
+        """Fill a struct with copies on the device of the arrays among some values; others than it has are left out.
+
+        The field keeps those that `FiberProblem.keys` names for the next run.
+        """
+        import cupy
+
+        fields = {name: values[name] for name in layout.names or ()}
+        with cupy.cuda.Device(self.device.indices[0]):
+            for name, value in fields.items():
+                if is_pointer(layout[name]):
+                    fields[name] = self._copy(name, value)
+                    self._arrays.append(fields[name])
+        return struct(layout, **fields)
+
+    def _copy(self, name: str, array: Array) -> Any:
+        import cupy
+
+        key = self._problem.keys.get(name)
+        if key is None:
+            return cupy.asarray(array)
+        return self._problem.field.cache.get((*key, self.device), lambda: cupy.asarray(array))
 
     def start(self, rays: Any, output: Any, count: int) -> None:
         """Start the tracing kernel on the structs of some rays."""
-        raise NotImplementedError
+        blocks = -(-count * self._lanes // self._threads)
+        self._kernel(self._name)((blocks,), (self._threads,), (self._volumes, self._settings, rays, output))
 
     def _kernel(self, name: str) -> Any:
-        raise NotImplementedError
+        """Strict, since rays in a noisy metric part exponentially; so they are the CPU's to the last bits."""
+        return kernel(self.source, name, defines=self._defines, strict=True)
 
     def bytes_per_item(self) -> int:
         """Bytes of the buffers that one fiber takes: its rays' points, and the packed copy.
@@ -84,7 +119,8 @@ class FiberRun:
         return [self._parts.popleft() for _ in range(len(self._parts))]
 
     def close(self) -> None:
-        """Let the device arrays go."""
+        """Let the device arrays go; those that the field keeps for the next run stay with it."""
+        self._arrays.clear()
 
     def allocate(self, rays: Rays) -> tuple[Rays, RayOutput]:
         """Copy rays to the device, and allocate memory for what they write there."""
@@ -123,18 +159,18 @@ class FiberRun:
 
         self.launch(rays, output)
         if rays.per_fiber == 2:
-            lengths = to_host(output.stats[:, 0])
+            lengths = to_host(output.stats[:, PATH])
             limits = left_over(to_host(output.reasons), lengths, self._problem.lengths.max_length_mm)
             if (limits >= 0).any():
                 rays = rays._replace(limits=cupy.asarray(limits))
                 self.launch(rays, output)
         return rays
 
-    def seed_values(self, rays: Rays, output: RayOutput) -> Any:  # noqa: ARG002 - some kinds have written it
+    def seed_values(self, rays: Rays, output: RayOutput) -> Any:
         """The number of each fiber's seed, shape (F,), on the device."""
         import cupy
 
-        return cupy.asarray(self._problem.values_at(rays.seeds))
+        return cupy.ascontiguousarray(output.stats[:: rays.per_fiber, AT_SEED])
 
     def _arrivals(self, host_rays: Rays) -> npt.NDArray[np.int64]:
         """Which fibers reach the target: they are traced without storing points."""

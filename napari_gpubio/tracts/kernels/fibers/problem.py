@@ -12,6 +12,7 @@ from napari_gpubio.core.drivers import Problem
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.memory import Memory
 from napari_gpubio.core.space import apply_affine, voxel_sizes_mm
+from napari_gpubio.tracts.kernels.fibers.tally import ALIGNED, BOTH, DRIFTED, PATH, RIEMANNIAN, SAMPLES, TOTAL
 from napari_gpubio.tracts.regions import AnyRegion, distances_mm, voxels_on
 from napari_gpubio.tracts.seeds import Launch
 from napari_gpubio.tracts.settings import Lengths, TrackMethod
@@ -74,12 +75,14 @@ class FiberProblem(Problem):
     """Fibers to trace: a field, seeds and directions, settings.
 
     ``target``: where rays end, with `StopReason.TARGET`; ``only_target``: whether the others are left out. A subclass
-    names the methods that it is of.
+    names the methods that it is of, the number that every point has, and the numbers of fibers that it tells.
     """
 
     work = "fiber tracking in this volume"
     at_first = 512
     methods: ClassVar[type[TrackMethod]]
+    point_number: ClassVar[str]
+    told: ClassVar[tuple[str, ...]]
     field: Any
     launch: Launch
     settings: TrackMethod
@@ -104,18 +107,37 @@ class FiberProblem(Problem):
         """What is kept with the field once it is prepared, and taken while it is; besides fibers."""
         raise NotImplementedError
 
-    @property
-    def point_number(self) -> str:
-        """Name of the number that every point has."""
+    @cached_property
+    def volumes(self) -> Any:
+        """What all rays read, as the kernel of the CPU takes it."""
         raise NotImplementedError
+
+    @cached_property
+    def scalars(self) -> Any:
+        """How rays are traced and where they end, as the kernels take it."""
+        raise NotImplementedError
+
+    @property
+    def keys(self) -> dict[str, tuple[Any, ...]]:
+        """What the arrays of `volumes` that the field keeps, on a device too, depend on."""
+        return {"mask": ("mask", self.target)}
 
     def fiber_numbers(self, stats: Array) -> dict[str, Array]:
-        """Named numbers of each fiber, shape (F,), from those of its rays, shape (F, rays, `STATS`)."""
-        raise NotImplementedError
+        """Numbers of each fiber, shape (F,), from those of its rays, shape (F, rays, `STATS`): those of `told`.
 
-    def values_at(self, voxels: Array) -> Array:
-        """The number that points have, at voxel positions (count, 3), shape (count,)."""
-        raise NotImplementedError
+        Length in the metric, drift, means along the fiber, and length over that in the metric.
+        """
+        sums = stats.sum(axis=1).T
+        length, riemannian, samples = sums[PATH], sums[RIEMANNIAN] / self.metric_unit, np.maximum(sums[SAMPLES], 1)
+        numbers = {
+            "riemannian_length_mm": riemannian,
+            "drift": stats[:, :, DRIFTED].max(axis=1),
+            f"mean_{self.point_number}": sums[TOTAL] / samples,
+            "alignment": sums[ALIGNED] / samples,
+            f"alignment_{self.point_number}": sums[BOTH] / samples,
+            "speed": np.divide(length, riemannian, out=np.zeros_like(length), where=riemannian > 0),
+        }
+        return {name: numbers[name] for name in self.told}
 
     @cached_property
     def lengths(self) -> Lengths:
@@ -131,6 +153,17 @@ class FiberProblem(Problem):
     def real(self) -> type[np.floating[Any]]:
         """Floating-point type of the tracing."""
         return np.float64 if self.settings.precision == "double" else np.float32
+
+    @property
+    def metric_unit(self) -> float:
+        """Of lengths in the metric, as rays count them."""
+        return 1.0
+
+    @property
+    def matrices(self) -> dict[str, tuple[Any, ...]]:
+        """Voxels per mm of world vectors, and mm per voxel: nine numbers each, row by row."""
+        pair = {"to_voxel": self.to_voxel, "to_world": self.volume.affine}
+        return {name: tuple(self.real(m) for m in matrix[:3, :3].ravel()) for name, matrix in pair.items()}
 
     @cached_property
     def to_voxel(self) -> npt.NDArray[np.float64]:

@@ -10,7 +10,9 @@ import numpy.typing as npt
 from napari_gpubio.tracts.tractogram import StopReason
 
 Array = npt.NDArray[Any]
-STATS = 7  # numbers of a ray; see `Partial`
+# The numbers of a ray; see `Partial`. Of the kernels too.
+PATH, RIEMANNIAN, DRIFTED, SAMPLES, TOTAL, ALIGNED, BOTH, AT_SEED = range(8)
+STATS = 8
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -32,8 +34,8 @@ class Partial:
     reasons
         Stop reason of each ray, shape (F, 1) or (F, 2): forwards, backwards.
     stats
-        Numbers of each ray, shape (F, rays, 7): length (mm), Riemannian length (mm), largest drift, samples, and the
-        sums of the points' number, of alignment, and of their product over the samples.
+        Numbers of each ray, shape (F, rays, 8): length (mm), Riemannian length (mm), largest drift, samples, the sums
+        of the points' number, of alignment, and of their product over the samples, and the number at the seed.
     """
 
     start: int

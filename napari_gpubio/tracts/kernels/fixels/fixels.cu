@@ -1,7 +1,7 @@
 // Geodesics in fields of fixels, the counterpart of geodesics.py: every number is made by the same operations in the
 // same order. Positions are in voxels; momenta, velocities and directions in world axes (mm). A thread traces a ray.
 // Compiled strictly.
-#include "vectors.cuh"
+#include "loop.cuh"
 
 // The arguments of the kernel; problem.py describes them.
 struct FixelVolumes {
@@ -109,17 +109,6 @@ __device__ __forceinline__ State rates(const FixelVolumes& v, const Sample& s)
     return {{a.x, a.y, a.z, s.force.x, s.force.y, s.force.z}};
 }
 
-// M^-1 times a vector, by cofactors.
-__device__ __forceinline__ Vector solve_symmetric(
-    real xx, real yy, real zz, real xy, real xz, real yz, Vector v)
-{
-    const real c0 = yy * zz - yz * yz, c1 = xx * zz - xz * xz, c2 = xx * yy - xy * xy;
-    const real c3 = xz * yz - xy * zz, c4 = xy * yz - xz * yy, c5 = xy * xz - xx * yz;
-    const real d = xx * c0 + xy * c3 + xz * c4;
-    return {(c0 * v.x + c3 * v.y + c4 * v.z) / d, (c3 * v.x + c1 * v.y + c5 * v.z) / d,
-            (c4 * v.x + c5 * v.y + c2 * v.z) / d};
-}
-
 // Whether a ray can leave along a unit direction, and its momentum.
 __device__ bool unit_momentum(
     const FixelVolumes& v, const FixelSettings& settings, Vector position, Vector direction, Vector* momentum)
@@ -127,7 +116,8 @@ __device__ bool unit_momentum(
     const Vector x = sample(v, settings, position, {1, 0, 0}, direction).velocity;
     const Vector y = sample(v, settings, position, {0, 1, 0}, direction).velocity;
     const Vector z = sample(v, settings, position, {0, 0, 1}, direction).velocity;
-    const Vector p = solve_symmetric(x.x, y.y, z.z, x.y, x.z, y.z, direction);
+    const real dual[6] = {x.x, y.y, z.z, x.y, x.z, y.z};
+    const Vector p = solve_symmetric(dual, direction);
     const real squared = dot(p, direction);
     *momentum = {0, 0, 0};
     if (!finite_positive(squared)) return false;
@@ -136,117 +126,85 @@ __device__ bool unit_momentum(
     return true;
 }
 
-// One step of classical Runge-Kutta: 0, or why there is none; `at` is where it came to.
-__device__ __forceinline__ int runge_kutta(
-    const FixelVolumes& v, const FixelSettings& settings, const State& y, const State& k1, Vector reference, real dt,
-    State* at)
-{
-    State k = k1, sums = k1;
-    for (int stage = 1; stage < 4; ++stage) {
-        *at = advanced(y, stage == 3 ? dt : real(0.5) * dt, k);
-        if (!inside(v.shape, at->position())) return VOLUME;
-        const Sample s = sample(v, settings, at->position(), at->momentum(), reference);
-        if (s.weight == 0) return FOD;
-        k = rates(v, s);
-        if (stage < 3) sums = advanced(sums, real(2), k);
-    }
-    *at = advanced(y, dt / real(6), advanced(sums, real(1), k));
-    return inside(v.shape, at->position()) ? 0 : VOLUME;
-}
+// A ray in a field of fixels; the methods of geodesics.py.
+struct FixelRay {
+    using Group = Lanes<1>;
+    const FixelVolumes v;
+    const FixelSettings s;
+    State y = {}, k1 = {}, next = {};
+    Sample here = {};
+    Vector direction = {}, reference = {}, d = {};
+    real first = 1, root = 1, moved = 0, dt = 0;
 
-extern "C" __global__ void __launch_bounds__(64)
-    trace(FixelVolumes v, FixelSettings s, Rays rays, RayOutput output)
-{
-    const int ray = blockIdx.x * blockDim.x + threadIdx.x;
-    if (ray >= rays.count) return;
-    const real limit = rays.limits[ray];
-    if (limit < 0) return;
-    const int f = ray / rays.per_fiber;
-    const real sign = ray % rays.per_fiber == 0 ? real(1) : real(-1);
-    Vector x = {rays.seeds[3 * f], rays.seeds[3 * f + 1], rays.seeds[3 * f + 2]};
-    Vector direction = {sign * rays.directions[3 * f], sign * rays.directions[3 * f + 1],
-                        sign * rays.directions[3 * f + 2]};
-    Vector reference = direction;
-    State y = {{x.x, x.y, x.z, 0, 0, 0}}, k1 = y;
-    Sample here = {direction, {0, 0, 0}, 0, 0, direction};
-    Log log(output, ray, s.every);
-    real first = 1, root = 1, amplitude = 0;
-    int reason = STEPS;
-    if (!inside(v.shape, x)) {
-        reason = VOLUME;
-    } else {
+    __device__ __forceinline__ Vector place() const { return y.position(); }
+
+    __device__ __forceinline__ int slope(const State& at, State* k) const
+    {
+        if (!inside(v.shape, at.position())) return VOLUME;
+        const Sample there = sample(v, s, at.position(), at.momentum(), reference);
+        *k = rates(v, there);
+        return there.weight == 0 ? FOD : STEPS;
+    }
+
+    __device__ __forceinline__ int begin(const Rays& rays, int ray, real* amplitude)
+    {
+        const Start start = start_of(rays, ray);
+        const Vector x = start.position;
+        reference = direction = start.direction;
+        if (!inside(v.shape, x)) return VOLUME;
         Vector p;
         const bool found = unit_momentum(v, s, x, direction, &p);
         here = sample(v, s, x, p, reference);
-        amplitude = here.amplitude;
-        if (!found)
-            reason = here.weight == 0 ? FOD : INVALID;
-        else if (!(here.weight >= s.least_weight && amplitude >= s.cutoff))
-            reason = FOD;
+        *amplitude = here.amplitude;
         y = {{x.x, x.y, x.z, p.x, p.y, p.z}};
         k1 = rates(v, here);
         first = dot(p, here.velocity);
         root = sqrt(first);
+        if (!found) return here.weight == 0 ? FOD : INVALID;
+        return here.weight >= s.least_weight && here.amplitude >= s.cutoff ? STEPS : FOD;
     }
-    log.at_seed = amplitude;
-    for (int step = 0; reason == STEPS && step < s.max_steps; ++step) {
-        const real dt = s.step_mm / sqrt(dot(here.velocity, here.velocity));
-        State at = y;
-        reason = runge_kutta(v, s, y, k1, reference, dt, &at);
-        if (reason) break;
-        reason = STEPS;
-        const Vector q = at.position();
-        Vector d = transformed(v.to_world, {q.x - x.x, q.y - x.y, q.z - x.z});
-        const real moved = sqrt(dot(d, d));
-        if (!finite_positive(moved)) {
-            reason = INVALID;
-            break;
-        }
-        const int mark = mark_at(v.mask, v.shape, q);
-        if (mark == 0) {
-            reason = MASK;
-            break;
-        }
-        if (log.length + moved > limit) {
-            reason = LENGTH;
-            break;
-        }
-        const bool arrived = mark >= IN_TARGET;
+
+    __device__ __forceinline__ int propose(Log&, int, bool, Vector* at, real* away)
+    {
+        dt = s.step_mm / sqrt(dot(here.velocity, here.velocity));
+        const int reason = runge_kutta(*this, dt, y, k1, &next);
+        const Vector q = next.position();
+        if (!inside(v.shape, q)) return VOLUME;
+        if (reason != STEPS) return reason;
+        d = transformed(v.to_world, added(q, real(-1), y.position()));
+        moved = sqrt(dot(d, d));
+        *at = q;
+        *away = moved;
+        return finite_positive(moved) ? STEPS : INVALID;
+    }
+
+    __device__ __forceinline__ int accept(Log& log, bool arrived, bool, real* amplitude)
+    {
         d = {d.x / moved, d.y / moved, d.z / moved};
         if (s.max_bend > 0) {
-            const Vector turn = {d.x - direction.x, d.y - direction.y, d.z - direction.z};
-            if (sqrt(dot(turn, turn)) > s.max_bend * moved) {
-                reason = CURVATURE;
-                break;
-            }
+            const Vector turn = added(d, real(-1), direction);
+            if (sqrt(dot(turn, turn)) > s.max_bend * moved) return CURVATURE;
         }
         real size = sqrt(dot(here.following, here.following));
         if (size > 0) reference = {here.following.x / size, here.following.y / size, here.following.z / size};
-        const Vector p = at.momentum();
-        here = sample(v, s, q, p, reference);
-        if (!(here.weight >= s.least_weight && here.amplitude >= s.cutoff) && !arrived) {
-            reason = FOD;
-            break;
-        }
-        if (here.weight > 0) {
-            const real drift = fabs(dot(p, here.velocity) / first - real(1));
-            if (drift > log.drift) log.drift = drift;
-            if (s.max_drift > 0 && !(drift <= s.max_drift)) {
-                reason = DRIFT;
-                break;
-            }
-        }
-        y = at;
+        const Vector p = next.momentum();
+        here = sample(v, s, next.position(), p, reference);
+        if (!(here.weight >= s.least_weight && here.amplitude >= s.cutoff) && !arrived) return FOD;
+        if (here.weight > 0 && log.drifted(dot(p, here.velocity) / first, s.max_drift)) return DRIFT;
+        y = next;
         k1 = rates(v, here);
         direction = d;
-        amplitude = here.amplitude;
-        x = q;
+        *amplitude = here.amplitude;
         size = sqrt(dot(here.following, here.following));
-        log.length += moved;
-        log.riemannian += dt * root;
-        log.aligned += size > 0 ? fabs(dot(direction, here.following)) / size : real(0);
-        log.add(x, amplitude);
-        if (arrived) reason = TARGET;
+        log.move(moved, dt * root);
+        log.count(*amplitude, size > 0 ? fabs(dot(d, here.following)) / size : real(0));
+        return STEPS;
     }
-    log.end(output, ray, reason, x, amplitude);
+};
+
+extern "C" __global__ void __launch_bounds__(64)
+    trace(FixelVolumes v, FixelSettings s, Rays rays, RayOutput output)
+{
+    FixelRay ray = {v, s};
+    trace_ray(ray, v.mask, v.shape, s.max_steps, s.every, rays, output);
 }

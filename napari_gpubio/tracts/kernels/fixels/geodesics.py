@@ -2,22 +2,33 @@
 
 Positions are in voxels; momenta, velocities and directions in world axes (mm).
 """
+# ruff: noqa: ARG001 - what `tracer` gives to the functions of every method
 
 import math
 
 import numpy as np
 
 from napari_gpubio.core.intrinsics import multiply_add
-from napari_gpubio.core.jit import helper, kernel, leaf
-from napari_gpubio.tracts.kernels.fibers.problem import IN_TARGET
-from napari_gpubio.tracts.kernels.rays.geodesic import advanced, inside
+from napari_gpubio.core.jit import helper, leaf
+from napari_gpubio.tracts.kernels.loop import (
+    CURVATURE,
+    DRIFT,
+    FOD,
+    INVALID,
+    STEPS,
+    VOLUME,
+    count,
+    drifted,
+    finite_positive,
+    inside,
+    integrator,
+    move,
+    start_of,
+    tracer,
+)
+from napari_gpubio.tracts.kernels.rays.geodesic import advanced
 from napari_gpubio.tracts.kernels.rays.interpolation import solve_symmetric
-from napari_gpubio.tracts.kernels.vectors import dot, spline_weight, transformed, transposed
-from napari_gpubio.tracts.tractogram import StopReason
-
-VOLUME, MASK, STEPS = int(StopReason.VOLUME), int(StopReason.MASK), int(StopReason.STEPS)
-LENGTH, CURVATURE, DRIFT = int(StopReason.LENGTH), int(StopReason.CURVATURE), int(StopReason.DRIFT)
-INVALID, TARGET, FOD = int(StopReason.INVALID), int(StopReason.TARGET), int(StopReason.FOD)
+from napari_gpubio.tracts.kernels.vectors import added, dot, spline_weight, transformed, transposed
 
 
 @helper
@@ -100,6 +111,20 @@ def rates(volumes, velocity, force):
     return a, b, c, d, e, f
 
 
+@leaf
+def slope(volumes, settings, memory, reference, state):
+    """`STEPS`, or the reason why a state has no rates; they. The reference is that of the whole step."""
+    x, y, z, p, q, r = state
+    zero = type(x)(0)
+    if not inside(volumes.shape, (x, y, z)):
+        return VOLUME, state, zero
+    velocity, force, weight, _, _ = sample(volumes, (x, y, z), (p, q, r), reference, settings)
+    return FOD if weight == zero else STEPS, rates(volumes, velocity, force), weight
+
+
+runge_kutta = integrator(advanced, slope)
+
+
 @helper
 def unit_momentum(volumes, settings, position, direction):
     """Whether a ray can leave along a unit direction u, and its momentum, W^-1 u of unit length in the metric."""
@@ -112,136 +137,83 @@ def unit_momentum(volumes, settings, position, direction):
     (_, _, zz), _, _, _, _ = sample(volumes, position, (zero, zero, one), direction, settings)
     a, b, c = solve_symmetric((xx, yy, zz, xy, xz, yz), u, v, w)
     squared = dot((a, b, c), direction)
-    if not (squared > zero and squared < real(np.inf)):
+    if not finite_positive(squared):
         return False, (zero, zero, zero)
     unit = one / math.sqrt(squared)
     return True, (a * unit, b * unit, c * unit)
 
 
-@kernel
-def trace(start, stop, volumes, settings, rays, output):
-    """Trace rays: row ``n`` of the output is ray ``n``; with two per fiber, 2f goes forward and 2f + 1 backward.
+@helper
+def begin(volumes, settings, memory, rays, n):
+    """Whether a ray can leave its seed, the amplitude there, and its state; see `tracer`.
 
-    The seed is not among a ray's points (x, y, z, amplitude). A step's stages, and the sample at its start, have the
-    same reference.
+    The state: position and momentum, their rates, the velocity, the mean direction of the fixels that are followed, the
+    reference by which they were chosen, the last direction, 2 H and its root, and the amplitude.
     """
-    mask, to_world, shape = volumes.mask, volumes.to_world, volumes.shape
-    seeds, directions, per_fiber, _, limits = rays
-    points, counts, reasons, stats = output
-    real = seeds.dtype.type
-    zero, half, one, two, six = real(0), real(0.5), real(1), real(2), real(6)
-    for n in range(start, stop):
-        limit = limits[n]
-        if limit < 0:
-            continue
-        f = n // per_fiber
-        sign = one if n % per_fiber == 0 else -one
-        position = px, py, pz = seeds[f, 0], seeds[f, 1], seeds[f, 2]
-        reference = direction = sign * directions[f, 0], sign * directions[f, 1], sign * directions[f, 2]
-        y = px, py, pz, zero, zero, zero
-        k1, velocity, following = y, direction, direction
-        written, kept, until_kept = 0, True, settings.every
-        length = riemannian = worst = samples = total = aligned = amplitude = zero
-        first = root = one
-        reason = STEPS
-        if not inside(shape, px, py, pz):
-            reason = VOLUME
-        else:
-            found, p = unit_momentum(volumes, settings, position, direction)
-            velocity, force, weight, amplitude, following = sample(volumes, position, p, reference, settings)
-            if not found:
-                reason = FOD if weight == zero else INVALID
-            elif not (weight >= settings.least_weight and amplitude >= settings.cutoff):
-                reason = FOD
-            p0, p1, p2 = p
-            y = px, py, pz, p0, p1, p2
-            k1 = rates(volumes, velocity, force)
-            first = dot(p, velocity)
-            root = math.sqrt(first)
-        at_seed = amplitude
-        for _ in range(settings.max_steps if reason == STEPS else 0):
-            dt = settings.step_mm / math.sqrt(dot(velocity, velocity))
-            at, k, sums, ok = y, k1, k1, True
-            for stage in range(1, 4):  # classical Runge-Kutta
-                at = advanced(y, dt if stage == 3 else half * dt, k)
-                qx, qy, qz, p0, p1, p2 = at
-                if not inside(shape, qx, qy, qz):
-                    ok = False
-                    break
-                velocity, force, weight, _, _ = sample(volumes, (qx, qy, qz), (p0, p1, p2), reference, settings)
-                if weight == zero:
-                    ok = False
-                    break
-                k = rates(volumes, velocity, force)
-                if stage < 3:
-                    sums = advanced(sums, two, k)
-            if ok:
-                at = advanced(y, dt / six, advanced(sums, one, k))
-            qx, qy, qz, p0, p1, p2 = at
-            if not inside(shape, qx, qy, qz):
-                reason = VOLUME
-                break
-            if not ok:
-                reason = FOD
-                break
-            d0, d1, d2 = transformed(to_world, (qx - px, qy - py, qz - pz))
-            moved = math.sqrt(dot((d0, d1, d2), (d0, d1, d2)))
-            if not (moved > zero and moved < real(np.inf)):
-                reason = INVALID
-                break
-            mark = mask[np.int64(qx + half), np.int64(qy + half), np.int64(qz + half)]
-            if mark == 0:
-                reason = MASK
-                break
-            if length + moved > limit:
-                reason = LENGTH
-                break
-            arrived = mark >= IN_TARGET
-            d0, d1, d2 = d0 / moved, d1 / moved, d2 / moved
-            u0, u1, u2 = direction
-            if settings.max_bend > zero:
-                turn = d0 - u0, d1 - u1, d2 - u2
-                if math.sqrt(dot(turn, turn)) > settings.max_bend * moved:
-                    reason = CURVATURE
-                    break
-            size = math.sqrt(dot(following, following))
-            if size > zero:
-                m0, m1, m2 = following
-                reference = m0 / size, m1 / size, m2 / size
-            p = p0, p1, p2
-            velocity, force, weight, value, following = sample(volumes, (qx, qy, qz), p, reference, settings)
-            if not (weight >= settings.least_weight and value >= settings.cutoff) and not arrived:
-                reason = FOD
-                break
-            if weight > zero:
-                drift = abs(dot(p, velocity) / first - one)
-                if drift > worst:
-                    worst = drift
-                if settings.max_drift > zero and not drift <= settings.max_drift:
-                    reason = DRIFT
-                    break
-            y, k1, direction, amplitude = at, rates(volumes, velocity, force), (d0, d1, d2), value
-            px, py, pz = qx, qy, qz
-            size = math.sqrt(dot(following, following))
-            length += moved
-            riemannian += dt * root
-            samples += one
-            total += amplitude
-            aligned += abs(dot(direction, following)) / size if size > zero else zero
-            until_kept -= 1
-            kept = until_kept == 0
-            if kept:
-                until_kept = settings.every
-                points[n, written, 0], points[n, written, 1], points[n, written, 2] = px, py, pz
-                points[n, written, 3] = amplitude
-                written += 1
-            if arrived:
-                reason = TARGET
-                break
-        if not kept:
-            points[n, written, 0], points[n, written, 1], points[n, written, 2] = px, py, pz
-            points[n, written, 3] = amplitude
-            written += 1
-        counts[n], reasons[n] = written, reason
-        stats[n, 0], stats[n, 1], stats[n, 2], stats[n, 3] = length, riemannian, worst, samples
-        stats[n, 4], stats[n, 5], stats[n, 6] = total, aligned, at_seed
+    position, direction = start_of(rays, n)
+    x, y, z = position
+    zero, one = type(x)(0), type(x)(1)
+    still = x, y, z, zero, zero, zero
+    if not inside(volumes.shape, position):
+        return VOLUME, zero, (still, still, direction, direction, direction, direction, one, one, zero)
+    found, p = unit_momentum(volumes, settings, position, direction)
+    velocity, force, weight, amplitude, following = sample(volumes, position, p, direction, settings)
+    reason = STEPS
+    if not found:
+        reason = FOD if weight == zero else INVALID
+    elif not (weight >= settings.least_weight and amplitude >= settings.cutoff):
+        reason = FOD
+    p0, p1, p2 = p
+    at = x, y, z, p0, p1, p2
+    first, k1 = dot(p, velocity), rates(volumes, velocity, force)
+    return reason, amplitude, (at, k1, velocity, following, direction, direction, first, math.sqrt(first), amplitude)
+
+
+@leaf
+def propose(volumes, settings, memory, stats, n, state, step):
+    """One step of classical Runge-Kutta; see `tracer`."""
+    y, k1, velocity, _, reference, _, _, _, _ = state
+    dt = settings.step_mm / math.sqrt(dot(velocity, velocity))
+    reason, at = runge_kutta(4, dt, volumes, settings, memory, reference, y, k1)
+    px, py, pz, _, _, _ = y
+    qx, qy, qz, _, _, _ = at
+    d = transformed(volumes.to_world, (qx - px, qy - py, qz - pz))
+    moved = math.sqrt(dot(d, d))
+    if not inside(volumes.shape, (qx, qy, qz)):
+        reason = VOLUME
+    elif reason == STEPS and not finite_positive(moved):
+        reason = INVALID
+    return reason, (qx, qy, qz), moved, (at, d, moved, dt)
+
+
+@leaf
+def accept(volumes, settings, memory, stats, n, state, plan, here):
+    """Curvature, the fixels at the new place, and the drift of H; see `tracer`."""
+    _, _, _, following, reference, direction, first, root, amplitude = state
+    at, (d0, d1, d2), moved, dt = plan
+    arrived, _ = here
+    zero, one = type(dt)(0), type(dt)(1)
+    d = d0 / moved, d1 / moved, d2 / moved
+    if settings.max_bend > zero:
+        turn = added(d, -one, direction)
+        if math.sqrt(dot(turn, turn)) > settings.max_bend * moved:
+            return CURVATURE, amplitude, state
+    size = math.sqrt(dot(following, following))
+    if size > zero:
+        m0, m1, m2 = following
+        reference = m0 / size, m1 / size, m2 / size
+    qx, qy, qz, p0, p1, p2 = at
+    p = p0, p1, p2
+    velocity, force, weight, value, following = sample(volumes, (qx, qy, qz), p, reference, settings)
+    if not (weight >= settings.least_weight and value >= settings.cutoff) and not arrived:
+        return FOD, amplitude, state
+    if weight > zero and drifted(stats, n, dot(p, velocity) / first, settings.max_drift):
+        return DRIFT, amplitude, state
+    size = math.sqrt(dot(following, following))
+    move(stats, n, moved, dt * root)
+    count(stats, n, value, abs(dot(d, following)) / size if size > zero else zero)
+    k1 = rates(volumes, velocity, force)
+    return STEPS, value, (at, k1, velocity, following, reference, d, first, root, value)
+
+
+trace = tracer("fixels", begin, propose, accept)

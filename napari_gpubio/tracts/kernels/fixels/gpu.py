@@ -7,13 +7,11 @@ from typing import Any
 import numpy as np
 
 from napari_gpubio.core.device import Device
-from napari_gpubio.core.kernels import POINTER, kernel, struct, struct_layout
+from napari_gpubio.core.kernels import POINTER, struct_layout
 from napari_gpubio.tracts.kernels.fibers.gpu import FiberRun
-from napari_gpubio.tracts.kernels.fibers.problem import RayOutput, Rays
 from napari_gpubio.tracts.kernels.fixels.problem import FixelProblem, FixelSettings
 
 SOURCE = Path(__file__).with_name("fixels.cu")
-_THREADS = 64  # of a block; the launch bound in fixels.cu
 
 
 @functools.cache
@@ -37,39 +35,10 @@ def defines_of(real: Any) -> tuple[str, ...]:
 class Run(FiberRun):
     """The tracing of one problem on one GPU; items are fibers."""
 
+    source = SOURCE
+
     def __init__(self, problem: FixelProblem, *, device: Device) -> None:
-        import cupy
-
-        super().__init__(problem, device=device)
-        cache = problem.field.cache
-        with cupy.cuda.Device(device.indices[0]):
-            self._fixels = cache.get((*problem.key, device), lambda: cupy.asarray(problem.fixels))
-            self._mask = cache.get(("mask", problem.target, device), lambda: cupy.asarray(problem.mask))
-        shapes = layouts(np.dtype(problem.real))
-        self._volumes = struct(
-            shapes["FixelVolumes"],
-            fixels=self._fixels,
-            mask=self._mask,
-            to_voxel=problem.to_voxel[:3, :3].ravel(),
-            to_world=problem.volume.affine[:3, :3].ravel(),
-            shape=problem.volume.shape,
-            most=self._fixels.shape[3],
-        )
-        self._settings = struct(shapes["FixelSettings"], **problem.scalars._asdict())
-
-    def close(self) -> None:
-        """Let the device arrays go; those that the field keeps for the next run stay with it."""
-        self._fixels = self._mask = None
-
-    def start(self, rays: Any, output: Any, count: int) -> None:
-        """Start the tracing kernel on the structs of some rays."""
-        self._kernel("trace")((-(-count // _THREADS),), (_THREADS,), (self._volumes, self._settings, rays, output))
-
-    def seed_values(self, rays: Rays, output: RayOutput) -> Any:
-        """Amplitude of the fixels that each fiber follows at its seed, on the device."""
-        import cupy
-
-        return cupy.ascontiguousarray(output.stats[:: rays.per_fiber, 6])
-
-    def _kernel(self, name: str) -> Any:
-        return kernel(SOURCE, name, defines=defines_of(self._problem.real), strict=True)
+        super().__init__(problem, device=device, defines=defines_of(problem.real))
+        shapes, volumes = layouts(np.dtype(problem.real)), problem.volumes
+        self._volumes = self._uploaded(shapes["FixelVolumes"], **volumes._asdict(), most=volumes.fixels.shape[3])
+        self._settings = self._uploaded(shapes["FixelSettings"], **problem.scalars._asdict())

@@ -72,6 +72,8 @@ class FixelProblem(FiberProblem):
     """
 
     methods: ClassVar[type[FixelGeodesic]] = FixelGeodesic
+    point_number: ClassVar[str] = "amplitude"
+    told: ClassVar[tuple[str, ...]] = ("riemannian_length_mm", "drift", "mean_amplitude", "alignment", "speed")
     field: FixelField
     settings: FixelGeodesic
 
@@ -87,13 +89,19 @@ class FixelProblem(FiberProblem):
     @property
     def fixels(self) -> Array:
         """Directions and amplitudes; see `FixelVolumes`."""
-        return np.asarray(self.field.cache.get(self.key, self._make_fixels))
+        return np.asarray(self.field.cache.get(self.keys["fixels"], self._make_fixels))
 
     @property
-    def key(self) -> tuple[Any, ...]:
-        """What the prepared fixels depend on."""
+    def keys(self) -> dict[str, tuple[Any, ...]]:
+        """What the arrays that the field keeps depend on."""
         s = self.settings
-        return "fixels", s.precision, s.smoothing_voxels, s.smoothing_voxels and s.angle_deg
+        own = "fixels", s.precision, s.smoothing_voxels, s.smoothing_voxels and s.angle_deg
+        return {**super().keys, "fixels": own}
+
+    @cached_property
+    def volumes(self) -> FixelVolumes:
+        """What all rays read."""
+        return FixelVolumes(fixels=self.fixels, mask=self.mask, **self.matrices, shape=self.volume.shape)
 
     def _make_fixels(self) -> Array:
         field = self.volume
@@ -145,23 +153,6 @@ class FixelProblem(FiberProblem):
             across=real(across),
             excess=real(along - across),
         )
-
-    @property
-    def point_number(self) -> str:
-        """Points have the amplitude of the fixels that are followed."""
-        return "amplitude"
-
-    def fiber_numbers(self, stats: Array) -> dict[str, Array]:
-        """Length in the metric, drift, mean amplitude, and mean cosine of the angle between a fiber and its fixels."""
-        riemannian, samples = stats[:, :, 1].sum(axis=1), np.maximum(stats[:, :, 3].sum(axis=1), 1)
-        length = stats[:, :, 0].sum(axis=1)
-        return {
-            "riemannian_length_mm": riemannian,
-            "drift": stats[:, :, 2].max(axis=1),
-            "mean_amplitude": stats[:, :, 4].sum(axis=1) / samples,
-            "alignment": stats[:, :, 5].sum(axis=1) / samples,
-            "speed": np.divide(length, riemannian, out=np.zeros_like(length), where=riemannian > 0),
-        }
 
 
 def smoothed(directions: Array, mask: npt.NDArray[np.bool_], sigma: float, least_cos: float) -> Array:

@@ -2,22 +2,32 @@
 
 Positions are in voxels; directions, momenta and velocities in world axes (mm).
 """
+# ruff: noqa: ARG001 - what `tracer` gives to the functions of every method
 
 import math
 
 import numpy as np
 
 from napari_gpubio.core.intrinsics import multiply_add
-from napari_gpubio.core.jit import helper, kernel, leaf
-from napari_gpubio.tracts.kernels.fibers.problem import IN_TARGET
+from napari_gpubio.core.jit import helper, leaf
 from napari_gpubio.tracts.kernels.harmonics import amplitude_at, derivatives_at
-from napari_gpubio.tracts.kernels.rays.geodesic import inside
+from napari_gpubio.tracts.kernels.loop import (
+    CURVATURE,
+    DRIFT,
+    FOD,
+    INVALID,
+    STEPS,
+    VOLUME,
+    count,
+    drifted,
+    finite_positive,
+    inside,
+    integrator,
+    move,
+    start_of,
+    tracer,
+)
 from napari_gpubio.tracts.kernels.vectors import added, dot, spline_weight, times, transformed, transposed
-from napari_gpubio.tracts.tractogram import StopReason
-
-VOLUME, MASK, STEPS = int(StopReason.VOLUME), int(StopReason.MASK), int(StopReason.STEPS)
-LENGTH, CURVATURE, DRIFT = int(StopReason.LENGTH), int(StopReason.CURVATURE), int(StopReason.DRIFT)
-INVALID, TARGET, FOD = int(StopReason.INVALID), int(StopReason.TARGET), int(StopReason.FOD)
 
 
 @leaf
@@ -123,116 +133,83 @@ def on_sphere(state):
     return x, n, p, added(q, -dot(q, n), n)
 
 
-@kernel
-def trace(start, stop, volumes, settings, rays, memory, output):
-    """Trace rays: row ``n`` of the output is ray ``n``; with two per fiber, 2f goes forward and 2f + 1 backward.
+@leaf
+def slope(volumes, settings, memory, guide, state):
+    """`STEPS`, or the reason why a state has no rates once its direction has a length of 1; they."""
+    y = on_sphere(state)
+    x, n, _, _ = y
+    if not inside(volumes.shape, x):
+        return VOLUME, y, False
+    return STEPS, rates(volumes, settings, cost(volumes, settings, memory, x, n), y), True
 
-    The seed is not among a ray's points (x, y, z, amplitude). ``memory``: four arrays (P,) of coefficients.
+
+runge_kutta = integrator(advanced, slope)
+
+
+@helper
+def begin(volumes, settings, memory, rays, n):
+    """Whether a ray can leave its seed, the amplitude there, and its state; see `tracer`.
+
+    The state: position, direction, and their momenta; the rates of all; the last direction of the path; 2 H; 1 / C^2;
+    the amplitude.
     """
-    mask, to_world, shape = volumes.mask, volumes.to_world, volumes.shape
-    seeds, directions, per_fiber, _, limits = rays
-    points, counts, reasons, stats = output
-    real = seeds.dtype.type
-    zero, half, one, two, six = real(0), real(0.5), real(1), real(2), real(6)
-    for ray in range(start, stop):
-        limit = limits[ray]
-        if limit < 0:
-            continue
-        f = ray // per_fiber
-        sign = one if ray % per_fiber == 0 else -one
-        x = px, py, pz = seeds[f, 0], seeds[f, 1], seeds[f, 2]
-        u = sign * directions[f, 0], sign * directions[f, 1], sign * directions[f, 2]
-        nothing = zero, zero, zero
-        y = k1 = x, u, nothing, nothing
-        here = one, nothing, nothing, zero
-        written, kept, until_kept = 0, True, settings.every
-        length = riemannian = worst = samples = total = aligned = amplitude = zero
-        first = one
-        reason = STEPS
-        if not inside(shape, px, py, pz):
-            reason = VOLUME
-        elif not dot(u, u) > half:
-            reason = INVALID
-        else:
-            here = cost(volumes, settings, memory, x, u)
-            inverse, _, _, amplitude = here
-            y = x, u, times(one / math.sqrt(inverse * settings.inverse_stiffness_2), u), nothing
-            first, _ = hamiltonian(settings, here, y)
-            k1 = rates(volumes, settings, here, y)
-            if not amplitude >= settings.cutoff:
-                reason = FOD
-        at_seed = amplitude
-        for _ in range(settings.max_steps if reason == STEPS else 0):
-            inverse, _, _, _ = here
-            dt = settings.step_mm / math.sqrt(inverse * settings.inverse_stiffness_2)
-            at, k, sums, ok = y, k1, k1, True
-            for stage in range(1, 4):  # classical Runge-Kutta
-                at = on_sphere(advanced(y, dt if stage == 3 else half * dt, k))
-                (qx, qy, qz), n, _, _ = at
-                if not inside(shape, qx, qy, qz):
-                    ok = False
-                    break
-                here = cost(volumes, settings, memory, (qx, qy, qz), n)
-                k = rates(volumes, settings, here, at)
-                if stage < 3:
-                    sums = advanced(sums, two, k)
-            if ok:
-                at = on_sphere(advanced(y, dt / six, advanced(sums, one, k)))
-            (qx, qy, qz), n, p, _ = at
-            if not inside(shape, qx, qy, qz):
-                reason = VOLUME
-                break
-            d = transformed(to_world, (qx - px, qy - py, qz - pz))
-            moved = math.sqrt(dot(d, d))
-            if not (moved > zero and moved < real(np.inf)):
-                reason = INVALID
-                break
-            mark = mask[np.int64(qx + half), np.int64(qy + half), np.int64(qz + half)]
-            if mark == 0:
-                reason = MASK
-                break
-            if length + moved > limit:
-                reason = LENGTH
-                break
-            arrived = mark >= IN_TARGET
-            d = times(one / moved, d)
-            bend = added(d, -one, u)
-            if not dot(p, n) > zero or math.sqrt(dot(bend, bend)) > settings.max_bend * moved:
-                reason = CURVATURE
-                break
-            here = cost(volumes, settings, memory, (qx, qy, qz), n)
-            _, _, _, value = here
-            if not value >= settings.cutoff and not arrived:
-                reason = FOD
-                break
-            twice, _ = hamiltonian(settings, here, at)
-            drift = abs(twice / first - one)
-            if drift > worst:
-                worst = drift
-            if settings.max_drift > zero and not drift <= settings.max_drift:
-                reason = DRIFT
-                break
-            y, k1, u, amplitude = at, rates(volumes, settings, here, at), d, value
-            px, py, pz = qx, qy, qz
-            length += moved
-            riemannian += dt
-            samples += one
-            total += amplitude
-            aligned += abs(dot(d, n))
-            until_kept -= 1
-            kept = until_kept == 0
-            if kept:
-                until_kept = settings.every
-                points[ray, written, 0], points[ray, written, 1], points[ray, written, 2] = px, py, pz
-                points[ray, written, 3] = amplitude
-                written += 1
-            if arrived:
-                reason = TARGET
-                break
-        if not kept:
-            points[ray, written, 0], points[ray, written, 1], points[ray, written, 2] = px, py, pz
-            points[ray, written, 3] = amplitude
-            written += 1
-        counts[ray], reasons[ray] = written, reason
-        stats[ray, 0], stats[ray, 1], stats[ray, 2], stats[ray, 3] = length, riemannian, worst, samples
-        stats[ray, 4], stats[ray, 5], stats[ray, 6] = total, aligned, at_seed
+    x, u = start_of(rays, n)
+    real = type(settings.step_mm)
+    zero, one = real(0), real(1)
+    nothing = zero, zero, zero
+    y = x, u, nothing, nothing
+    if not inside(volumes.shape, x):
+        return VOLUME, zero, (y, y, u, one, one, zero)
+    if not dot(u, u) > real(0.5):
+        return INVALID, zero, (y, y, u, one, one, zero)
+    here = cost(volumes, settings, memory, x, u)
+    inverse, _, _, amplitude = here
+    y = x, u, times(one / math.sqrt(inverse * settings.inverse_stiffness_2), u), nothing
+    first, _ = hamiltonian(settings, here, y)
+    reason = STEPS if amplitude >= settings.cutoff else FOD
+    return reason, amplitude, (y, rates(volumes, settings, here, y), u, first, inverse, amplitude)
+
+
+@leaf
+def propose(volumes, settings, memory, stats, n, state, step):
+    """One step of classical Runge-Kutta; see `tracer`."""
+    y, k1, _, _, inverse, _ = state
+    dt = settings.step_mm / math.sqrt(inverse * settings.inverse_stiffness_2)
+    reason, at = runge_kutta(4, dt, volumes, settings, memory, (), y, k1)
+    at = on_sphere(at)
+    x, _, _, _ = y
+    q, _, _, _ = at
+    d = transformed(volumes.to_world, added(q, type(dt)(-1), x))
+    moved = math.sqrt(dot(d, d))
+    if not inside(volumes.shape, q):
+        reason = VOLUME
+    elif not finite_positive(moved):
+        reason = INVALID
+    return reason, q, moved, (at, d, moved, dt)
+
+
+@leaf
+def accept(volumes, settings, memory, stats, n, state, plan, here):
+    """Curvature, cusps, the FOD at the new place, and the drift of H; see `tracer`."""
+    _, _, u, first, _, amplitude = state
+    at, d, moved, dt = plan
+    arrived, _ = here
+    one = type(dt)(1)
+    x, direction, p, _ = at
+    d = times(one / moved, d)
+    bend = added(d, -one, u)
+    if not dot(p, direction) > 0 or math.sqrt(dot(bend, bend)) > settings.max_bend * moved:
+        return CURVATURE, amplitude, state
+    there = cost(volumes, settings, memory, x, direction)
+    inverse, _, _, value = there
+    if not value >= settings.cutoff and not arrived:
+        return FOD, amplitude, state
+    twice, _ = hamiltonian(settings, there, at)
+    if drifted(stats, n, twice / first, settings.max_drift):
+        return DRIFT, amplitude, state
+    move(stats, n, moved, dt)
+    count(stats, n, value, abs(dot(d, direction)))
+    return STEPS, value, (at, rates(volumes, settings, there, at), d, first, inverse, value)
+
+
+trace = tracer("lifted", begin, propose, accept)

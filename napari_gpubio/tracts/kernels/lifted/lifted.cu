@@ -2,7 +2,7 @@
 // in the same order. Positions are in voxels; directions, momenta and velocities in world axes (mm). A thread traces a
 // ray. Compiled strictly.
 #include "harmonics.cuh"
-#include "vectors.cuh"
+#include "loop.cuh"
 
 constexpr int PAIRS = 2 * ((LMAX / 2 + 1) * (LMAX / 2 + 1));  // numbers of an FOD
 constexpr int TOGETHER = PAIRS * sizeof(real) > 128 ? 1 : PAIRS;  // four FODs of more do not fit into registers
@@ -77,11 +77,10 @@ __device__ __noinline__ Cost cost(const LiftedVolumes& v, const LiftedSettings& 
 {
     Coefficients fod;
     fod.interpolate(v, position);
-    const Direction u = {n.x, n.y, n.z};
-    const Derivatives d = derivatives_at(fod.value, v.table, u);
+    const Derivatives d = derivatives_at(fod.value, v.table, n);
     const Vector by_n = {d.x, d.y, d.z};
-    const Vector by_x = {amplitude_at(fod.by_x, v.table, u), amplitude_at(fod.by_y, v.table, u),
-                         amplitude_at(fod.by_z, v.table, u)};
+    const Vector by_x = {amplitude_at(fod.by_x, v.table, n), amplitude_at(fod.by_y, v.table, n),
+                         amplitude_at(fod.by_z, v.table, n)};
     const real share = d.value * settings.over_largest;
     const real root = sqrt(fma(share, share, settings.smoothing * settings.smoothing));
     const real clipped = real(0.5) * (share + root);
@@ -133,99 +132,77 @@ __device__ __forceinline__ State on_sphere(const State& y)
     return {y.x, n, y.p, added(y.q, -dot(y.q, n), n)};
 }
 
-// One step of classical Runge-Kutta, where the ray stays inside the volume; `at` is where it came to.
-__device__ __forceinline__ bool runge_kutta(
-    const LiftedVolumes& v, const LiftedSettings& settings, const State& y, const State& k1, real dt, State* at)
-{
-    State k = k1, sums = k1;
-    for (int stage = 1; stage < 4; ++stage) {
-        *at = on_sphere(advanced(y, stage == 3 ? dt : real(0.5) * dt, k));
-        if (!inside(v.shape, at->x)) return false;
-        k = rates(v, settings, cost(v, settings, at->x, at->n), *at);
-        if (stage < 3) sums = advanced(sums, real(2), k);
+// A ray of positions and directions; the methods of geodesics.py.
+struct LiftedRay {
+    using Group = Lanes<1>;
+    const LiftedVolumes v;
+    const LiftedSettings s;
+    State y = {}, k1 = {}, next = {};
+    Vector u = {}, d = {};
+    real first = 1, inverse = 1, moved = 0, dt = 0;
+
+    __device__ __forceinline__ Vector place() const { return y.x; }
+
+    __device__ __forceinline__ int slope(const State& state, State* k) const
+    {
+        const State at = on_sphere(state);
+        if (!inside(v.shape, at.x)) return VOLUME;
+        *k = rates(v, s, cost(v, s, at.x, at.n), at);
+        return STEPS;
     }
-    *at = on_sphere(advanced(y, dt / real(6), advanced(sums, real(1), k)));
-    return inside(v.shape, at->x);
-}
+
+    __device__ __forceinline__ int begin(const Rays& rays, int ray, real* amplitude)
+    {
+        const Start start = start_of(rays, ray);
+        u = start.direction;
+        if (!inside(v.shape, start.position)) return VOLUME;
+        if (!(dot(u, u) > real(0.5))) return INVALID;
+        const Cost here = cost(v, s, start.position, u);
+        inverse = here.inverse;
+        *amplitude = here.value;
+        y = {start.position, u, times(real(1) / sqrt(inverse * s.inverse_stiffness_2), u), {0, 0, 0}};
+        Vector velocity;
+        first = hamiltonian(s, here, y, &velocity);
+        k1 = rates(v, s, here, y);
+        return here.value >= s.cutoff ? STEPS : FOD;
+    }
+
+    __device__ __forceinline__ int propose(Log&, int, bool, Vector* at, real* away)
+    {
+        dt = s.step_mm / sqrt(inverse * s.inverse_stiffness_2);
+        if (runge_kutta(*this, dt, y, k1, &next) != STEPS) return VOLUME;
+        next = on_sphere(next);
+        if (!inside(v.shape, next.x)) return VOLUME;
+        d = transformed(v.to_world, added(next.x, real(-1), y.x));
+        moved = sqrt(dot(d, d));
+        *at = next.x;
+        *away = moved;
+        return finite_positive(moved) ? STEPS : INVALID;
+    }
+
+    __device__ __forceinline__ int accept(Log& log, bool arrived, bool, real* amplitude)
+    {
+        d = times(real(1) / moved, d);
+        const Vector bend = added(d, real(-1), u);
+        if (!(dot(next.p, next.n) > 0) || sqrt(dot(bend, bend)) > s.max_bend * moved) return CURVATURE;
+        const Cost there = cost(v, s, next.x, next.n);
+        if (!(there.value >= s.cutoff) && !arrived) return FOD;
+        Vector velocity;
+        if (log.drifted(hamiltonian(s, there, next, &velocity) / first, s.max_drift)) return DRIFT;
+        y = next;
+        k1 = rates(v, s, there, y);
+        u = d;
+        inverse = there.inverse;
+        *amplitude = there.value;
+        log.move(moved, dt);
+        log.count(there.value, fabs(dot(d, y.n)));
+        return STEPS;
+    }
+};
 
 extern "C" __global__ void __launch_bounds__(64)
     trace(LiftedVolumes v, LiftedSettings s, Rays rays, RayOutput output)
 {
-    const int ray = blockIdx.x * blockDim.x + threadIdx.x;
-    if (ray >= rays.count) return;
-    const real limit = rays.limits[ray];
-    if (limit < 0) return;
-    const int f = ray / rays.per_fiber;
-    const real sign = ray % rays.per_fiber == 0 ? real(1) : real(-1);
-    Vector u = {sign * rays.directions[3 * f], sign * rays.directions[3 * f + 1], sign * rays.directions[3 * f + 2]};
-    State y = {{rays.seeds[3 * f], rays.seeds[3 * f + 1], rays.seeds[3 * f + 2]}, u, {0, 0, 0}, {0, 0, 0}}, k1 = y;
-    Cost here = {1, {0, 0, 0}, {0, 0, 0}, 0};
-    Log log(output, ray, s.every);
-    Vector velocity;
-    real first = 1, amplitude = 0;
-    int reason = STEPS;
-    if (!inside(v.shape, y.x)) {
-        reason = VOLUME;
-    } else if (!(dot(u, u) > real(0.5))) {
-        reason = INVALID;
-    } else {
-        here = cost(v, s, y.x, u);
-        amplitude = here.value;
-        y.p = times(real(1) / sqrt(here.inverse * s.inverse_stiffness_2), u);
-        first = hamiltonian(s, here, y, &velocity);
-        k1 = rates(v, s, here, y);
-        if (!(amplitude >= s.cutoff)) reason = FOD;
-    }
-    log.at_seed = amplitude;
-    for (int step = 0; reason == STEPS && step < s.max_steps; ++step) {
-        const real dt = s.step_mm / sqrt(here.inverse * s.inverse_stiffness_2);
-        State at = y;
-        if (!runge_kutta(v, s, y, k1, dt, &at)) {
-            reason = VOLUME;
-            break;
-        }
-        Vector d = transformed(v.to_world, {at.x.x - y.x.x, at.x.y - y.x.y, at.x.z - y.x.z});
-        const real moved = sqrt(dot(d, d));
-        if (!finite_positive(moved)) {
-            reason = INVALID;
-            break;
-        }
-        const int mark = mark_at(v.mask, v.shape, at.x);
-        if (mark == 0) {
-            reason = MASK;
-            break;
-        }
-        if (log.length + moved > limit) {
-            reason = LENGTH;
-            break;
-        }
-        const bool arrived = mark >= IN_TARGET;
-        d = times(real(1) / moved, d);
-        const Vector bend = added(d, real(-1), u);
-        if (!(dot(at.p, at.n) > 0) || sqrt(dot(bend, bend)) > s.max_bend * moved) {
-            reason = CURVATURE;
-            break;
-        }
-        here = cost(v, s, at.x, at.n);
-        if (!(here.value >= s.cutoff) && !arrived) {
-            reason = FOD;
-            break;
-        }
-        const real drift = fabs(hamiltonian(s, here, at, &velocity) / first - real(1));
-        if (drift > log.drift) log.drift = drift;
-        if (s.max_drift > 0 && !(drift <= s.max_drift)) {
-            reason = DRIFT;
-            break;
-        }
-        y = at;
-        k1 = rates(v, s, here, y);
-        u = d;
-        amplitude = here.value;
-        log.length += moved;
-        log.riemannian += dt;
-        log.aligned += fabs(dot(d, y.n));
-        log.add(y.x, amplitude);
-        if (arrived) reason = TARGET;
-    }
-    log.end(output, ray, reason, y.x, amplitude);
+    LiftedRay ray = {v, s};
+    trace_ray(ray, v.mask, v.shape, s.max_steps, s.every, rays, output);
 }

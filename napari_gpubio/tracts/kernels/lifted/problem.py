@@ -16,6 +16,7 @@ from napari_gpubio.tracts.fods.harmonics import (
     harmonics,
     pair_count,
     paired_in_mask,
+    recurrence,
 )
 from napari_gpubio.tracts.fods.model import FodField
 from napari_gpubio.tracts.kernels.fibers.problem import FiberProblem, Rays
@@ -94,6 +95,8 @@ class LiftedProblem(FiberProblem):
     """
 
     methods: ClassVar[type[LiftedGeodesic]] = LiftedGeodesic
+    point_number: ClassVar[str] = "fod"
+    told: ClassVar[tuple[str, ...]] = ("riemannian_length_mm", "drift", "mean_fod", "alignment")
     field: FodField
     settings: LiftedGeodesic
 
@@ -101,6 +104,11 @@ class LiftedProblem(FiberProblem):
     def stiffness_per_mm(self) -> float:
         """The stiffness in this field."""
         return self.settings.stiffness(self.field.voxel_sizes_mm)
+
+    @property
+    def metric_unit(self) -> float:
+        """Rays count lengths times the stiffness."""
+        return self.stiffness_per_mm
 
     @property
     def lmax(self) -> int:
@@ -114,10 +122,21 @@ class LiftedProblem(FiberProblem):
         return Memory(inputs=fods + math.prod(self.field.shape))
 
     @property
-    def pairs(self) -> Array:
-        """FODs; see `LiftedVolumes`. Zero outside the mask and where they are not finite."""
-        key = ("lifted", self.settings.precision, self.lmax)
-        return np.asarray(self.field.cache.get(key, self._make_pairs))
+    def keys(self) -> dict[str, tuple[Any, ...]]:
+        """What the arrays that the field keeps depend on."""
+        return {**super().keys, "fods": ("lifted", self.settings.precision, self.lmax)}
+
+    @cached_property
+    def volumes(self) -> LiftedVolumes:
+        """What all rays read; FODs are zero outside the mask and where they are not finite."""
+        return LiftedVolumes(
+            fods=self.field.cache.get(self.keys["fods"], self._make_pairs),
+            table=recurrence(self.lmax).astype(self.real),
+            mask=self.mask,
+            **self.matrices,
+            shape=self.field.shape,
+            lmax=self.lmax,
+        )
 
     def _make_pairs(self) -> Array:
         shape = tuple(n + 2 for n in self.field.shape)
@@ -163,13 +182,6 @@ class LiftedProblem(FiberProblem):
         return np.asarray(choices[np.minimum(np.sum(sums <= chance, axis=1), len(choices) - 1)])
 
     @cached_property
-    def table(self) -> Array:
-        """Constants of the harmonics."""
-        from napari_gpubio.tracts.fods.harmonics import recurrence
-
-        return recurrence(self.lmax).astype(self.real)
-
-    @cached_property
     def scalars(self) -> LiftedSettings:
         """The settings as the backends take them."""
         s, real = self.settings, self.real
@@ -188,18 +200,3 @@ class LiftedProblem(FiberProblem):
             epsilon_2=real(s.epsilon**2),
             inverse_stiffness_2=real(self.stiffness_per_mm**-2),
         )
-
-    @property
-    def point_number(self) -> str:
-        """Points have an amplitude of the FOD along the fiber."""
-        return "fod"
-
-    def fiber_numbers(self, stats: Array) -> dict[str, Array]:
-        """Length in the metric over the stiffness, drift of H, mean amplitude, mean cosine of path and direction."""
-        samples = np.maximum(stats[:, :, 3].sum(axis=1), 1)
-        return {
-            "riemannian_length_mm": stats[:, :, 1].sum(axis=1) / self.stiffness_per_mm,
-            "drift": stats[:, :, 2].max(axis=1),
-            "mean_fod": stats[:, :, 4].sum(axis=1) / samples,
-            "alignment": stats[:, :, 5].sum(axis=1) / samples,
-        }

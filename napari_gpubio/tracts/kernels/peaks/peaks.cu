@@ -69,7 +69,7 @@ __device__ __forceinline__ void follow(const PeakArrays& a, const double* fod, c
     if (lane >= count) return;
     led[4 * lane + 3] = 0.0;
     const double* start = a.directions + 3 * maxima[lane];
-    Direction u = {start[0], start[1], start[2]};
+    Vector u = {start[0], start[1], start[2]};
     double value = 0.0;
     if (!climb<true>(fod, a.table, &u, &value)) return;
     led[4 * lane] = u.x;

@@ -5,9 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.core.intrinsics import SIMD_WIDTH
-from napari_gpubio.core.jit import run_blocks
 from napari_gpubio.tracts.kernels.fibers.cpu import FiberRun
 from napari_gpubio.tracts.kernels.fibers.problem import RayOutput, Rays
 from napari_gpubio.tracts.kernels.rays.geodesic import trace
@@ -56,13 +54,16 @@ def with_spare(field: Array, real: type[np.floating[Any]]) -> Array:
 class Run(FiberRun):
     """The tracing of one problem on the CPU; items are fibers."""
 
-    def __init__(self, problem: RayProblem, *, device: Device = CPU) -> None:
-        super().__init__(problem, device=device)
-        self._settings = problem.ray_settings
-        self._field = problem.prepared("field", lambda: prepare_field(problem))
-        euclid = tuple(problem.real(m) for m in problem.euclid)
-        self._volumes = RayVolumes(self._field, problem.guide, problem.mask, RayGrid(euclid, problem.volume.shape))
+    _problem: RayProblem
+    kernel = staticmethod(trace)
+    least = 4
 
-    def launch(self, rays: Rays, output: RayOutput) -> None:
-        """Trace rays, one row of the output for each."""
-        run_blocks(trace, len(output.written), self._volumes, self._settings, rays, output, least=4)
+    def _prepared(self, problem: RayProblem) -> RayVolumes:
+        """What all rays read."""
+        field = problem.prepared("field", lambda: prepare_field(problem))
+        euclid = tuple(problem.real(m) for m in problem.euclid)
+        return RayVolumes(field, problem.guide, problem.mask, RayGrid(euclid, problem.volume.shape))
+
+    def seed_values(self, rays: Rays, output: RayOutput) -> Any:  # noqa: ARG002 - others have written it
+        """FA at each fiber's seed."""
+        return self._problem.values_at(rays.seeds)

@@ -1,30 +1,9 @@
 #pragma once
 // Ray tracing, the counterpart of geodesic.py: same names, same operation order. Positions are in voxels; euclid (A^T A)
 // measures voxel vectors in mm.
-#include "packing.cuh"
 #include "spline.cuh"
 
 enum Kind { CUBIC = 0, LINEAR = 1, VANAART = 2, EUDX = 3 };
-
-// The arguments of the kernels; problem.py describes them.
-struct RayVolumes {
-    const real* field;
-    const float* guide;
-    const unsigned char* mask;
-    real euclid[6];
-    int shape[3];
-};
-
-struct RaySettings {
-    int stages, measure, max_steps, every;
-    real step_mm, least_fa, max_bend, max_drift, least_cos, above_fa, least_weight;
-};
-
-// Between the outermost voxel centers; false for NaN.
-__device__ __forceinline__ bool inside(Shape n, real x, real y, real z)
-{
-    return x >= 0 && y >= 0 && z >= 0 && x <= real(n.x - 1) && y <= real(n.y - 1) && z <= real(n.z - 1);
-}
 
 // Samples of the volume at y, where the ray is ok. Streamlines have none; they read the guide.
 template <int KIND, class Field>
@@ -91,12 +70,19 @@ __device__ __forceinline__ bool sampled_derivative(const Space& space, const rea
     return true;
 }
 
+// Between the outermost voxel centers; false for NaN.
+__device__ __forceinline__ bool inside(Shape n, const real* y)
+{
+    const int shape[3] = {n.x, n.y, n.z};
+    return inside(shape, Vector{y[0], y[1], y[2]});
+}
+
 // The same where the samples are not known yet and the ray is ok; s is left holding them.
 template <int KIND, class Field>
 __device__ __forceinline__ bool derivative(
     Field& field, const Space& space, bool ok, const real* y, real s[4][6], real* dy)
 {
-    ok = ok && inside(space.n, y[0], y[1], y[2]);
+    ok = ok && inside(space.n, y);
     if (!Field::Group::any(ok)) return false;
     sample<KIND>(field, ok, space.n, y, s);
     return sampled_derivative<KIND>(space, y, s, dy) && ok;
@@ -107,15 +93,12 @@ template <int KIND>
 __device__ __forceinline__ real squared_speed(const real* y, const real* dy, const real s[4][6])
 {
     if constexpr (KIND == VANAART) {
-        real a[3];
-        solve_symmetric(s[0], y[3], y[4], y[5], a);
-        return y[3] * a[0] + y[4] * a[1] + y[5] * a[2];
+        const Vector a = solve_symmetric(s[0], {y[3], y[4], y[5]});
+        return y[3] * a.x + y[4] * a.y + y[5] * a.z;
     }
     if constexpr (KIND == EUDX) return real(1);
     return y[3] * dy[0] + y[4] * dy[1] + y[5] * dy[2];
 }
-
-__device__ __forceinline__ bool finite_positive(real x) { return x > real(0) && x - x == real(0); }
 
 // State, derivatives and samples of a ray from x along a unit direction (voxels per mm); false where it cannot start.
 template <int KIND, class Field>
@@ -128,15 +111,13 @@ __device__ __forceinline__ bool start_ray(
     }
     if (!derivative<KIND>(field, space, true, y, s, dy)) return false;
     if constexpr (KIND == CUBIC || KIND == LINEAR) {
-        const real vx = y[3], vy = y[4], vz = y[5];
-        real p[3];
-        solve_symmetric(s[0], vx, vy, vz, p);
-        const real squared = p[0] * vx + p[1] * vy + p[2] * vz;
+        const Vector p = solve_symmetric(s[0], {y[3], y[4], y[5]});
+        const real squared = p.x * y[3] + p.y * y[4] + p.z * y[5];
         if (!finite_positive(squared)) return false;
         const real unit = real(1) / sqrt(squared);
-        y[3] = p[0] * unit;
-        y[4] = p[1] * unit;
-        y[5] = p[2] * unit;
+        y[3] = p.x * unit;
+        y[4] = p.y * unit;
+        y[5] = p.z * unit;
         return sampled_derivative<KIND>(space, y, s, dy);
     }
     return quadratic(space.euclid, dy[0], dy[1], dy[2]) > real(0);
@@ -162,7 +143,7 @@ __device__ __forceinline__ bool runge_kutta(
             for (int a = 0; a < 6; ++a) out[a] = multiply_add(dt / real(6), total[a] + kn[a], y[a]);
         }
         if (last && KIND != CUBIC) break;
-        const bool here = ok && inside(space.n, out[0], out[1], out[2]);
+        const bool here = ok && inside(space.n, out);
         if (!last && !Field::Group::any(here)) return false;
         sample<KIND>(field, here, space.n, out, s);
         if (last) break;
@@ -174,74 +155,66 @@ __device__ __forceinline__ bool runge_kutta(
     return ok;
 }
 
-struct alignas(4 * sizeof(real)) Point {
-    real x, y, z, fa;
-};  // aligned, so that it is stored at once
+// A ray in a field of tensors; the methods of geodesic.py.
+template <int KIND, class FieldKind>
+struct TensorRay {
+    using Field = FieldKind;
+    using Group = typename Field::Group;
+    Field& field;
+    const Space space;
+    const RaySettings settings;
+    real y[6], k1[6], out[6], s[4][6], u[3];
+    real moved, dt, first, root;
 
-// Nothing where points are not kept.
-__device__ __forceinline__ void write_point(real* __restrict__ points, int at, const real* y, real fa)
-{
-    if (points) reinterpret_cast<Point*>(points)[at] = Point{y[0], y[1], y[2], fa};
-}
-
-// End a ray. A ray that is alone leaves the loop at once; others go on, for their lanes take part in every exchange.
-#define END_RAY(WHY)                        \
-    {                                       \
-        reason = WHY;                       \
-        if (Field::Group::count == 1) break; \
-        continue;                           \
+    __device__ TensorRay(Field& field_of, const RayVolumes& v, const RaySettings& how)
+        : field(field_of), space(v, how), settings(how), moved(0), dt(0), first(1), root(1)
+    {
     }
 
-// Trace one ray from x along u, up to a length; the seed is not among its points. Returns the reason for the end.
-template <int KIND, class Field>
-__device__ int trace_ray(
-    Field& field, const Space& space, const RaySettings& settings, const real* x, real* u, real limit,
-    real* __restrict__ points, int* written, real* stats)
-{
-    const Shape n = space.n;
-    const real* euclid = space.euclid;
-    real y[6], k1[6], out[6], s[4][6], g[4];
-    real fa = real(0);
-    int count = 0, until_kept = settings.every;
-    bool kept = true;
-    *written = 0;
-    int reason = start_ray<KIND>(field, space, x, u, s, y, k1) ? STEPS : INVALID;
-    if (!Field::Group::any(reason == STEPS)) return reason;
-    const real first = settings.measure ? squared_speed<KIND>(y, k1, s) : real(1);
-    const real root = sqrt(first);
-    real dt = settings.step_mm / sqrt(quadratic(euclid, k1[0], k1[1], k1[2]));
-    for (int step = 0; step < settings.max_steps && Field::Group::any(reason == STEPS); ++step) {
+    __device__ __forceinline__ Vector place() const { return {y[0], y[1], y[2]}; }
+
+    __device__ __forceinline__ int begin(const Rays& rays, int ray, real*)
+    {
+        const Start start = start_of(rays, ray);
+        const real x[3] = {start.position.x, start.position.y, start.position.z};
+        u[0] = start.direction.x;
+        u[1] = start.direction.y;
+        u[2] = start.direction.z;
+        if (!start_ray<KIND>(field, space, x, u, s, y, k1)) return INVALID;
+        first = settings.measure ? squared_speed<KIND>(y, k1, s) : real(1);
+        root = sqrt(first);
+        dt = settings.step_mm / sqrt(quadratic(space.euclid, k1[0], k1[1], k1[2]));
+        return STEPS;
+    }
+
+    __device__ __forceinline__ int propose(Log& log, int step, bool goes_on, Vector* at, real* away)
+    {
+        bool drifts = false;
         if (step > 0) {
-            if (!Field::EAGER) sample<KIND>(field, true, n, y, s);
-            if (!sampled_derivative<KIND>(space, y, s, k1)) END_RAY(FA)  // streamlines only
-            if (KIND != VANAART) dt = settings.step_mm / sqrt(quadratic(euclid, k1[0], k1[1], k1[2]));
-            if (settings.measure && reason == STEPS) {
-                const real drift = fabs(squared_speed<KIND>(y, k1, s) / first - real(1));
-                if (drift > stats[2]) stats[2] = drift;
-                if (settings.max_drift > real(0) && !(drift <= settings.max_drift)) {
-                    reason = DRIFT;
-                    if (Field::Group::count == 1) break;
-                }
-            }
+            if (!Field::EAGER) sample<KIND>(field, true, space.n, y, s);
+            if (!sampled_derivative<KIND>(space, y, s, k1)) return FA;  // streamlines only
+            if (KIND != VANAART) dt = settings.step_mm / sqrt(quadratic(space.euclid, k1[0], k1[1], k1[2]));
+            drifts = settings.measure && goes_on &&
+                log.drifted(squared_speed<KIND>(y, k1, s) / first, settings.max_drift);
+            if (drifts && Group::count == 1) return DRIFT;
         }
-        if (!runge_kutta<KIND>(field, space, settings.stages, reason == STEPS, dt, y, k1, s, out)) {
-            if (reason != STEPS) continue;
-            END_RAY(KIND == EUDX && inside(n, out[0], out[1], out[2]) ? FA : VOLUME)
-        }
+        if (!runge_kutta<KIND>(field, space, settings.stages, goes_on && !drifts, dt, y, k1, s, out))
+            return drifts ? DRIFT : KIND == EUDX && inside(space.n, out) ? FA : VOLUME;
         // For the next step; on its way while this one is checked.
-        if (Field::EAGER && KIND != CUBIC) sample<KIND>(field, true, n, out, s);
-        real dx = out[0] - y[0], dy = out[1] - y[1], dz = out[2] - y[2];
-        const real moved = sqrt(quadratic(euclid, dx, dy, dz));
-        if (!finite_positive(moved)) END_RAY(INVALID)
-        if (!inside(n, out[0], out[1], out[2])) END_RAY(VOLUME)
-        const int i = (int)(out[0] + real(0.5)), j = (int)(out[1] + real(0.5)), k = (int)(out[2] + real(0.5));
-        const int mark = space.mask ? space.mask[node_index(i, j, k, n.y, n.z)] : (int)IN_MASK;
-        if (mark == 0) END_RAY(MASK)
-        if (stats[0] + moved > limit) END_RAY(LENGTH)
-        const bool arrived = mark >= IN_TARGET;
-        const bool now = --until_kept == 0;
-        const bool reads_guide = settings.least_fa > real(0) || (settings.measure && now);
-        if (now) until_kept = settings.every;
+        if (Field::EAGER && KIND != CUBIC) sample<KIND>(field, true, space.n, out, s);
+        moved = sqrt(quadratic(space.euclid, out[0] - y[0], out[1] - y[1], out[2] - y[2]));
+        if (!finite_positive(moved)) return INVALID;
+        if (!inside(space.n, out)) return VOLUME;
+        *at = {out[0], out[1], out[2]};
+        *away = moved;
+        return STEPS;
+    }
+
+    __device__ __forceinline__ int accept(Log& log, bool arrived, bool keep, real* value)
+    {
+        const real* euclid = space.euclid;
+        real dx = out[0] - y[0], dy = out[1] - y[1], dz = out[2] - y[2], g[4];
+        const bool reads_guide = settings.least_fa > real(0) || (settings.measure && keep);
         if (KIND == EUDX || reads_guide || settings.max_bend > real(0)) {  // else the direction is not needed
             dx = dx / moved;
             dy = dy / moved;
@@ -249,75 +222,36 @@ __device__ int trace_ray(
         }
         if (settings.max_bend > real(0)) {
             const real turn = sqrt(quadratic(euclid, dx - u[0], dy - u[1], dz - u[2]));
-            if (turn > settings.max_bend * moved) END_RAY(CURVATURE)
+            if (turn > settings.max_bend * moved) return CURVATURE;
         }
         if (reads_guide) {
             sample_guide(space, out, dx, dy, dz, real(0), real(-1), g);
-            fa = g[3];
-            if (fa < settings.least_fa && !arrived) END_RAY(FA)
+            *value = g[3];
+            if (g[3] < settings.least_fa && !arrived) return FA;
         }
-        stats[0] += moved;
-        stats[1] += dt * root;
+        log.move(moved, dt * root);
         for (int a = 0; a < 6; ++a) y[a] = out[a];
         u[0] = dx;
         u[1] = dy;
         u[2] = dz;
-        if (KIND == EUDX) {
-            y[3] = dx;
-            y[4] = dy;
-            y[5] = dz;
+        if (KIND == EUDX)
+            for (int a = 0; a < 3; ++a) y[3 + a] = u[a];
+        if (keep && settings.measure) {
+            real m[3];
+            const real size = sqrt(quadratic(euclid, g[0], g[1], g[2]));
+            multiply(euclid, g[0], g[1], g[2], m);
+            const real along = size > real(0) ? (m[0] * dx + m[1] * dy + m[2] * dz) / size : real(0);
+            log.count(g[3], along);
+            log.numbers[BOTH] += g[3] * along;
         }
-        if (now) {
-            write_point(points, count, y, fa);
-            ++count;
-            if (settings.measure) {
-                real m[3];
-                const real size = sqrt(quadratic(euclid, g[0], g[1], g[2]));
-                multiply(euclid, g[0], g[1], g[2], m);
-                const real along = size > real(0) ? (m[0] * dx + m[1] * dy + m[2] * dz) / size : real(0);
-                stats[3] += real(1);
-                stats[4] += fa;
-                stats[5] += along;
-                stats[6] += fa * along;
-            }
-        }
-        kept = now;
-        if (arrived) END_RAY(TARGET)
+        return STEPS;
     }
-    if (!kept) {
-        write_point(points, count, y, fa);
-        ++count;
-    }
-    *written = count;
-    return reason;
-}
+};
 
-// One or several threads a ray; with per_fiber = 2, ray 2f goes forward and ray 2f + 1 backward.
 template <int KIND, class Field>
 __device__ __forceinline__ void trace(
     Field field, const RayVolumes& volumes, const RaySettings& settings, const Rays& rays, const RayOutput& output)
 {
-    using Group = typename Field::Group;
-    const int ray = (blockIdx.x * blockDim.x + threadIdx.x) / Group::count;
-    if (ray >= rays.count) return;
-    const int f = ray / rays.per_fiber;
-    const real sign = ray % rays.per_fiber == 0 ? real(1) : real(-1);
-    const Shape n = {volumes.shape[0], volumes.shape[1], volumes.shape[2]};
-    Space space = {volumes.guide, volumes.mask, {}, n, settings.least_cos, settings.above_fa, settings.least_weight};
-    for (int a = 0; a < 6; ++a) space.euclid[a] = volumes.euclid[a];
-    real numbers[STATS], x[3], u[3];
-    for (int a = 0; a < 3; ++a) {
-        x[a] = rays.seeds[3 * f + a];
-        u[a] = sign * rays.directions[3 * f + a];
-    }
-    for (int q = 0; q < STATS; ++q) numbers[q] = real(0);
-    int count = 0;
-    const real limit = rays.limits[ray];  // where it is negative, the ray takes part in exchanges only
-    const bool writes = Group::number() == 0 && limit >= 0;
-    real* points = output.points && writes ? output.points + 4 * (size_t)ray * output.ray_points : nullptr;
-    const int reason = trace_ray<KIND>(field, space, settings, x, u, limit, points, &count, numbers);
-    if (!writes) return;
-    output.reasons[ray] = (unsigned char)reason;
-    output.written[ray] = count;
-    for (int q = 0; q < STATS; ++q) output.stats[STATS * (size_t)ray + q] = numbers[q];
+    TensorRay<KIND, Field> ray(field, volumes, settings);
+    trace_ray(ray, volumes.mask, volumes.shape, settings.max_steps, settings.every, rays, output);
 }

@@ -3,14 +3,29 @@
 Every function works in the type of its arrays, float32 or float64. Positions are in voxels; ``euclid`` (A^T A) measures
 voxel vectors in mm.
 """
+# ruff: noqa: ARG001 - what `tracer` gives to the functions of every method
 
 import math
 
-import numpy as np
-
 from napari_gpubio.core.intrinsics import multiply_add
-from napari_gpubio.core.jit import helper, kernel, leaf
-from napari_gpubio.tracts.kernels.fibers.problem import IN_TARGET
+from napari_gpubio.core.jit import helper, leaf
+from napari_gpubio.tracts.kernels.fibers.tally import BOTH
+from napari_gpubio.tracts.kernels.loop import (
+    CURVATURE,
+    DRIFT,
+    FA,
+    INVALID,
+    STEPS,
+    VOLUME,
+    count,
+    drifted,
+    finite_positive,
+    inside,
+    integrator,
+    move,
+    start_of,
+    tracer,
+)
 from napari_gpubio.tracts.kernels.rays.interpolation import (
     multiply,
     quadratic,
@@ -21,18 +36,6 @@ from napari_gpubio.tracts.kernels.rays.interpolation import (
     solve_symmetric,
 )
 from napari_gpubio.tracts.kernels.rays.problem import CUBIC, EUDX, LINEAR, VANAART
-from napari_gpubio.tracts.tractogram import StopReason
-
-VOLUME, MASK, FA, STEPS = int(StopReason.VOLUME), int(StopReason.MASK), int(StopReason.FA), int(StopReason.STEPS)
-LENGTH, CURVATURE = int(StopReason.LENGTH), int(StopReason.CURVATURE)
-DRIFT, INVALID, TARGET = int(StopReason.DRIFT), int(StopReason.INVALID), int(StopReason.TARGET)
-
-
-@leaf
-def inside(shape, x, y, z):
-    """Whether a position lies between the outermost voxel centers (false for NaN)."""
-    nx, ny, nz = shape
-    return (x >= 0) and (y >= 0) and (z >= 0) and (x <= nx - 1) and (y <= ny - 1) and (z <= nz - 1)
 
 
 @leaf
@@ -77,20 +80,15 @@ def christoffel(samples, u, v, w):
     return u, v, w, -ax, -ay, -az
 
 
-@helper
-def derivative(kind, field, guide, grid, corners, state):
-    """Right-hand side of the system at a state.
-
-    ``corners``: which voxels give a streamline its direction, see `sample_guide`, and the least weight of them.
-    Returns whether it exists (not so outside the volume), the six derivatives, and W (zeros for streamlines).
-    """
-    euclid, shape = grid
+@leaf
+def slope(volumes, settings, memory, guide, state):
+    """Right-hand side of the system at a state: `STEPS`, or why there is none; it; W (not for streamlines)."""
+    kind, field, shape = settings.kind, volumes.field, volumes.grid.shape
     x, y, z, u, v, w = state
-    real = type(x)
-    zero = real(0)
-    nothing = (zero, zero, zero, zero, zero, zero)
-    if not inside(shape, x, y, z):
-        return False, nothing, nothing
+    zero = type(x)(0)
+    nothing = zero, zero, zero, zero, zero, zero
+    if not inside(shape, (x, y, z)):
+        return VOLUME, nothing, nothing
     if kind != EUDX:
         if kind == CUBIC:
             samples = sample_cubic(field, x, y, z)
@@ -100,14 +98,16 @@ def derivative(kind, field, guide, grid, corners, state):
             samples = sample_four(field, x, y, z)
         value, _, _, _ = samples
         if kind == VANAART:
-            return True, christoffel(samples, u, v, w), value
-        return True, hamilton(samples, u, v, w), value
-    least_cos, above_fa, least_weight = corners
-    g0, g1, g2, _, weight = sample_guide(guide, euclid, x, y, z, (u, v, w), least_cos, above_fa)
+            return STEPS, christoffel(samples, u, v, w), value
+        return STEPS, hamilton(samples, u, v, w), value
+    euclid = volumes.grid.euclid
+    g0, g1, g2, _, weight = sample_guide(
+        volumes.guide, euclid, x, y, z, (u, v, w), settings.least_cos, settings.above_fa
+    )
     size = math.sqrt(quadratic(euclid, g0, g1, g2))
-    if not size > real(1e-3) or weight < least_weight:
-        return False, nothing, nothing
-    return True, (g0 / size, g1 / size, g2 / size, zero, zero, zero), nothing
+    if not size > type(x)(1e-3) or weight < settings.least_weight:
+        return FA, nothing, nothing
+    return STEPS, (g0 / size, g1 / size, g2 / size, zero, zero, zero), nothing
 
 
 @leaf
@@ -133,140 +133,102 @@ def advanced(y, t, k):
     )  # fmt: skip
 
 
-@kernel
-def trace(start, stop, volumes, settings, rays, output):
-    """Trace rays: row ``n`` of the output is ray ``n``; with two per fiber, 2f goes forward and 2f + 1 backward.
+runge_kutta = integrator(advanced, slope)
 
-    The seed is not among a ray's points (x, y, z, FA).
+
+@helper
+def begin(volumes, settings, memory, rays, n):
+    """Whether a ray can leave its seed; no number; its state. See `napari_gpubio.tracts.kernels.loop.tracer`.
+
+    The state: position and momentum (or direction), their rates, the last direction, the last step (in the system's
+    own unit), the constant of motion and its root, and the last FA that was read.
     """
-    kind, measure = settings.kind, settings.measure
-    field, guide, mask, grid = volumes  # arrays taken out of a tuple in a loop would cost a reference count each
-    euclid, shape = grid
-    seeds, directions, per_fiber, _, limits = rays
-    points, counts, reasons, stats = output
-    real = seeds.dtype.type
-    zero, half, one, two, six = real(0), real(0.5), real(1), real(2), real(6)
-    corners = settings.least_cos, settings.above_fa, settings.least_weight
-    for n in range(start, stop):
-        limit = limits[n]
-        if limit < 0:
-            continue
-        f = n // per_fiber
-        sign = one if n % per_fiber == 0 else -one
-        ux, uy, uz = sign * directions[f, 0], sign * directions[f, 1], sign * directions[f, 2]
-        written, kept, until_kept = 0, True, settings.every
-        fa = g0 = g1 = g2 = zero
-        length = riemannian = worst = samples = sum_fa = sum_along = sum_both = zero
-        px, py, pz = seeds[f, 0], seeds[f, 1], seeds[f, 2]
-        y = (px, py, pz, ux, uy, uz)
-        ok, k1, w = derivative(kind, field, guide, grid, corners, y)
-        reason = STEPS if ok else INVALID
-        if ok and (kind == CUBIC or kind == LINEAR):  # from the direction to the momentum of unit length
-            mx, my, mz = solve_symmetric(w, ux, uy, uz)
-            squared = mx * ux + my * uy + mz * uz
-            if squared > zero and squared < real(np.inf):
-                unit = one / math.sqrt(squared)
-                y = (px, py, pz, mx * unit, my * unit, mz * unit)
-            else:
-                reason = INVALID
-        first = root = one
-        dt = zero
-        for step in range(settings.max_steps if reason == STEPS else 0):
-            if step > 0 or kind == CUBIC or kind == LINEAR:
-                ok, k1, w = derivative(kind, field, guide, grid, corners, y)
-                if not ok:
-                    reason = VOLUME if kind != EUDX else FA
-                    break
+    kind = settings.kind
+    (x, y, z), u = start_of(rays, n)
+    ux, uy, uz = u
+    zero, one = type(x)(0), type(x)(1)
+    at = x, y, z, ux, uy, uz
+    reason, k1, w = slope(volumes, settings, memory, u, at)
+    if reason != STEPS:
+        reason = INVALID
+    elif kind == CUBIC or kind == LINEAR:  # from the direction to the momentum of unit length
+        mx, my, mz = solve_symmetric(w, ux, uy, uz)
+        squared = mx * ux + my * uy + mz * uz
+        if finite_positive(squared):
+            unit = one / math.sqrt(squared)
+            at = x, y, z, mx * unit, my * unit, mz * unit
+            _, k1, w = slope(volumes, settings, memory, u, at)
+        else:
+            reason = INVALID
+    vx, vy, vz, _, _, _ = k1
+    pace = quadratic(volumes.grid.euclid, vx, vy, vz)
+    if kind != CUBIC and kind != LINEAR and not pace > zero:
+        reason = INVALID
+    first = squared_speed(kind, at, k1, w) if settings.measure else one
+    return reason, zero, (at, k1, u, settings.step_mm / math.sqrt(pace), first, math.sqrt(first), zero)
+
+
+@leaf
+def propose(volumes, settings, memory, stats, n, state, step):
+    """One step of the integrator. See `napari_gpubio.tracts.kernels.loop.tracer`."""
+    kind, euclid = settings.kind, volumes.grid.euclid
+    y, k1, _, dt, first, _, _ = state
+    px, py, pz, _, _, _ = y
+    zero = type(px)(0)
+    nothing = zero, zero, zero
+    if step > 0:
+        reason, k1, w = slope(volumes, settings, memory, nothing, y)
+        if reason != STEPS:
+            return reason, nothing, zero, (y, dt)
+        if kind != VANAART:
             vx, vy, vz, _, _, _ = k1
-            if step == 0 or kind != VANAART:
-                pace = quadratic(euclid, vx, vy, vz)
-                if step == 0 and kind != CUBIC and kind != LINEAR and not pace > zero:
-                    reason = INVALID
-                    break
-                dt = settings.step_mm / math.sqrt(pace)
-            if measure:
-                squared = squared_speed(kind, y, k1, w)
-                if step == 0:
-                    first, root = squared, math.sqrt(squared)
-                else:
-                    drift = abs(squared / first - one)
-                    if drift > worst:
-                        worst = drift
-                    if settings.max_drift > zero and not drift <= settings.max_drift:
-                        reason = DRIFT
-                        break
-            at, k, total = y, k1, k1
-            for stage in range(1, settings.stages):  # Euler, the midpoint rule, or classical Runge-Kutta
-                at = advanced(y, dt if stage == 3 else half * dt, k)
-                ok, k, _ = derivative(kind, field, guide, grid, corners, at)
-                if not ok:
-                    break
-                if stage < 3:
-                    total = advanced(total, two, k)
-            if ok:
-                at = advanced(y, dt / six, advanced(total, one, k)) if settings.stages == 4 else advanced(y, dt, k)
-            qx, qy, qz, _, _, _ = at
-            if not ok:
-                reason = FA if kind == EUDX and inside(shape, qx, qy, qz) else VOLUME
-                break
-            dx, dy, dz = qx - px, qy - py, qz - pz
-            moved = math.sqrt(quadratic(euclid, dx, dy, dz))
-            if not (moved > zero and moved < real(np.inf)):
-                reason = INVALID
-                break
-            if not inside(shape, qx, qy, qz):
-                reason = VOLUME
-                break
-            mark = mask[np.int64(qx + half), np.int64(qy + half), np.int64(qz + half)]
-            if mark == 0:
-                reason = MASK
-                break
-            if length + moved > limit:
-                reason = LENGTH
-                break
-            arrived = mark >= IN_TARGET
-            until_kept -= 1
-            now = until_kept == 0
-            if now:
-                until_kept = settings.every
-            reads_guide = settings.least_fa > zero or (measure and now)
-            if reads_guide or settings.max_bend > zero or kind == EUDX:  # else the direction is not needed
-                dx, dy, dz = dx / moved, dy / moved, dz / moved
-            if settings.max_bend > zero:
-                turn = math.sqrt(quadratic(euclid, dx - ux, dy - uy, dz - uz))
-                if turn > settings.max_bend * moved:
-                    reason = CURVATURE
-                    break
-            if reads_guide:
-                g0, g1, g2, fa, _ = sample_guide(guide, euclid, qx, qy, qz, (dx, dy, dz), zero, -one)
-                if fa < settings.least_fa and not arrived:
-                    reason = FA
-                    break
-            length += moved
-            riemannian += dt * root
-            px, py, pz = qx, qy, qz
-            ux, uy, uz = dx, dy, dz
-            y = (px, py, pz, dx, dy, dz) if kind == EUDX else at
-            if now:
-                points[n, written, 0], points[n, written, 1], points[n, written, 2] = px, py, pz
-                points[n, written, 3] = fa
-                written += 1
-                if measure:
-                    size = math.sqrt(quadratic(euclid, g0, g1, g2))
-                    mx, my, mz = multiply(euclid, g0, g1, g2)
-                    along = (mx * dx + my * dy + mz * dz) / size if size > zero else zero
-                    samples += one
-                    sum_fa += fa
-                    sum_along += along
-                    sum_both += fa * along
-            kept = now
-            if arrived:
-                reason = TARGET
-                break
-        if not kept:
-            points[n, written, 0], points[n, written, 1], points[n, written, 2] = px, py, pz
-            points[n, written, 3] = fa
-            written += 1
-        counts[n], reasons[n] = written, reason
-        stats[n, 0], stats[n, 1], stats[n, 2], stats[n, 3] = length, riemannian, worst, samples
-        stats[n, 4], stats[n, 5], stats[n, 6] = sum_fa, sum_along, sum_both
+            dt = settings.step_mm / math.sqrt(quadratic(euclid, vx, vy, vz))
+        if settings.measure and drifted(stats, n, squared_speed(kind, y, k1, w) / first, settings.max_drift):
+            return DRIFT, nothing, zero, (y, dt)
+    reason, at = runge_kutta(settings.stages, dt, volumes, settings, memory, nothing, y, k1)
+    qx, qy, qz, _, _, _ = at
+    moved = math.sqrt(quadratic(euclid, qx - px, qy - py, qz - pz))
+    if reason == STEPS:
+        if not finite_positive(moved):
+            reason = INVALID
+        elif not inside(volumes.grid.shape, (qx, qy, qz)):
+            reason = VOLUME
+    return reason, (qx, qy, qz), moved, (at, dt)
+
+
+@leaf
+def accept(volumes, settings, memory, stats, n, state, plan, here):
+    """Curvature, FA, and what is measured. See `napari_gpubio.tracts.kernels.loop.tracer`."""
+    euclid = volumes.grid.euclid
+    (px, py, pz, _, _, _), k1, (ux, uy, uz), _, first, root, fa = state
+    at, dt = plan
+    arrived, keep = here
+    qx, qy, qz, _, _, _ = at
+    dx, dy, dz = qx - px, qy - py, qz - pz
+    zero, one = type(dt)(0), type(dt)(1)
+    moved = math.sqrt(quadratic(euclid, dx, dy, dz))
+    g0 = g1 = g2 = zero
+    reads_guide = settings.least_fa > zero or (settings.measure and keep)
+    if reads_guide or settings.max_bend > zero or settings.kind == EUDX:  # else the direction is not needed
+        dx, dy, dz = dx / moved, dy / moved, dz / moved
+    if settings.max_bend > zero:
+        turn = math.sqrt(quadratic(euclid, dx - ux, dy - uy, dz - uz))
+        if turn > settings.max_bend * moved:
+            return CURVATURE, fa, state
+    if reads_guide:
+        g0, g1, g2, fa, _ = sample_guide(volumes.guide, euclid, qx, qy, qz, (dx, dy, dz), zero, -one)
+        if fa < settings.least_fa and not arrived:
+            return FA, fa, state
+    move(stats, n, moved, dt * root)
+    if keep and settings.measure:
+        size = math.sqrt(quadratic(euclid, g0, g1, g2))
+        mx, my, mz = multiply(euclid, g0, g1, g2)
+        along = (mx * dx + my * dy + mz * dz) / size if size > zero else zero
+        count(stats, n, fa, along)
+        stats[n, BOTH] += fa * along
+    u = dx, dy, dz
+    y = (qx, qy, qz, dx, dy, dz) if settings.kind == EUDX else at
+    return STEPS, fa, (y, k1, u, dt, first, root, fa)
+
+
+trace = tracer("rays", begin, propose, accept)

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from napari_gpubio.core.device import Device, processor_count, to_host
 from napari_gpubio.core.kernels import POINTER, kernel, struct, struct_layout
 from napari_gpubio.tracts.kernels.fibers.gpu import FiberRun
+from napari_gpubio.tracts.kernels.fibers.problem import RayOutput, Rays
 from napari_gpubio.tracts.kernels.rays.problem import CUBIC, EUDX, LINEAR, VANAART, RayProblem
 from napari_gpubio.tracts.kernels.tensors.gpu import compose, eigen_decompose
 
@@ -99,31 +100,35 @@ def _spline_coefficients(field: Any, *, interpolating: bool) -> Any:
 class Run(FiberRun):
     """The tracing of one problem on one GPU; items are fibers."""
 
+    source = SOURCE
+    _problem: RayProblem
+
     def __init__(self, problem: RayProblem, *, device: Device) -> None:
         import cupy
 
-        super().__init__(problem, device=device)
+        super().__init__(problem, device=device, defines=defines_of(problem.real))
         self._kind, self._real = problem.kind, problem.real
         self._layouts = layouts(np.dtype(problem.real))
         with cupy.cuda.Device(device.indices[0]):
-            self._field = problem.prepared(f"field on {device}", lambda: _prepared_field(problem))
-            self._guide = problem.prepared(f"guide on {device}", lambda: cupy.asarray(problem.guide), metric=False)
-            self._mask = problem.volume.cache.get(("mask", problem.target, device), lambda: cupy.asarray(problem.mask))
-            self._textures = _textures(self._field) if problem.uses_texture else None
+            field = problem.prepared(f"field on {device}", lambda: _prepared_field(problem))
+            guide = problem.prepared(f"guide on {device}", lambda: cupy.asarray(problem.guide), metric=False)
+            mask = problem.volume.cache.get(("mask", problem.target, device), lambda: cupy.asarray(problem.mask))
+            self._textures = _textures(field) if problem.uses_texture else None
+        self._arrays += [field, guide, mask]
         self._volumes = struct(
             self._layouts["RayVolumes"],
-            field=self._field,
-            guide=self._guide,
-            mask=self._mask if problem.masked else None,
+            field=field,
+            guide=guide,
+            mask=mask if problem.masked else None,
             euclid=problem.euclid,
             shape=problem.volume.shape,
         )
-        scalars = problem.ray_settings._asdict()
-        self._settings = struct(self._layouts["RaySettings"], **{n: v for n, v in scalars.items() if n != "kind"})
+        self._settings = self._uploaded(self._layouts["RaySettings"], **problem.scalars._asdict())
 
     def close(self) -> None:
         """Let the device arrays go; those that the tensor field keeps for the next run stay with it."""
-        self._field = self._guide = self._mask = self._textures = None
+        super().close()
+        self._textures = None
 
     def start(self, rays: Any, output: Any, count: int) -> None:
         """Start the tracing kernel on the structs of some rays."""
@@ -138,9 +143,11 @@ class Run(FiberRun):
             run = self._kernel(_KERNELS[self._kind])
         run((-(-count // rays_a_block),), (rays_a_block * lanes,), arguments)
 
-    def _kernel(self, name: str) -> Any:
-        """Strict, since rays in a noisy metric part exponentially; so they are the CPU's to the last bits."""
-        return kernel(SOURCE, name, defines=defines_of(self._real), strict=True)
+    def seed_values(self, rays: Rays, output: RayOutput) -> Any:  # noqa: ARG002 - others have written it
+        """FA at each fiber's seed, on the device."""
+        import cupy
+
+        return cupy.asarray(self._problem.values_at(rays.seeds))
 
 
 def _textures(field: Any) -> list[Any]:

@@ -1,11 +1,7 @@
 #pragma once
 // Symmetric matrices of six components (xx, yy, zz, xy, xz, yz), and volumes between their voxels; the counterpart of
 // interpolation.py: same names, same operation order. Positions are in voxels; volumes are stored (x, y, z, component).
-// REAL is float or double.
-#ifndef REAL
-#define REAL float
-#endif
-typedef REAL real;
+#include "loop.cuh"
 
 __device__ __forceinline__ void multiply(const real* m, real x, real y, real z, real* out)
 {
@@ -21,60 +17,37 @@ __device__ __forceinline__ real quadratic(const real* m, real x, real y, real z)
     return x * a[0] + y * a[1] + z * a[2];
 }
 
-// M^-1 times a vector, by cofactors.
-__device__ __forceinline__ void solve_symmetric(const real* m, real x, real y, real z, real* out)
-{
-    const real c0 = m[1] * m[2] - m[5] * m[5];
-    const real c1 = m[0] * m[2] - m[4] * m[4];
-    const real c2 = m[0] * m[1] - m[3] * m[3];
-    const real c3 = m[4] * m[5] - m[3] * m[2];
-    const real c4 = m[3] * m[5] - m[4] * m[1];
-    const real c5 = m[3] * m[4] - m[0] * m[5];
-    const real d = m[0] * c0 + m[3] * c3 + m[4] * c4;
-    out[0] = (c0 * x + c3 * y + c4 * z) / d;
-    out[1] = (c3 * x + c1 * y + c5 * z) / d;
-    out[2] = (c4 * x + c5 * y + c2 * z) / d;
-}
-
 struct Shape {
     int x, y, z;
 };
 
-// The lanes of a warp that trace one ray together: all do the same but where they sample the field. A block is a warp at
-// most, and no lane of it may leave a loop before the others, for each takes part in every exchange.
-template <int COUNT>
-struct Lanes {
-    enum { count = COUNT };
-
-    // Number of this lane among its ray's.
-    static __device__ __forceinline__ int number() { return COUNT == 1 ? 0 : int(threadIdx.x % COUNT); }
-
-    // Whether it is so for any ray of the warp, or for the only ray of this thread.
-    static __device__ __forceinline__ bool any(bool it)
-    {
-        if constexpr (COUNT == 1)
-            return it;
-        else
-            return __any_sync(0xffffffffu, it);
-    }
-
-    // A lane's number, for all lanes of its ray.
-    static __device__ __forceinline__ real from(int lane, real x)
-    {
-        if constexpr (COUNT == 1)
-            return x;
-        else
-            return __shfl_sync(0xffffffffu, x, int(threadIdx.x) / COUNT * COUNT + lane);
-    }
+// The arguments of the kernels; problem.py describes them.
+struct RayVolumes {
+    const real* field;
+    const float* guide;
+    const unsigned char* mask;
+    real euclid[6];
+    int shape[3];
 };
 
-// What every ray reads beside the field: principal directions and FA of the voxels, the mask, the Euclidean metric.
+struct RaySettings {
+    int stages, measure, max_steps, every;
+    real step_mm, least_fa, max_bend, max_drift, least_cos, above_fa, least_weight;
+};
+
+// What every ray reads beside the field: principal directions and FA of the voxels, the Euclidean metric.
 struct Space {
     const float* __restrict__ guide;
-    const unsigned char* __restrict__ mask;  // null where no voxel ends a ray: a load a step less
     real euclid[6];
     Shape n;
     real least_cos, above_fa, least_weight;  // of the voxels that give a streamline its direction
+
+    __device__ Space(const RayVolumes& v, const RaySettings& s)
+        : guide(v.guide), n{v.shape[0], v.shape[1], v.shape[2]}, least_cos(s.least_cos), above_fa(s.above_fa),
+          least_weight(s.least_weight)
+    {
+        for (int a = 0; a < 6; ++a) euclid[a] = v.euclid[a];
+    }
 };
 
 // a * b + c, rounded once; the compiler fuses nothing else (--fmad=false), so that both backends round alike.

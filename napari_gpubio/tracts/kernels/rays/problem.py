@@ -71,6 +71,10 @@ class RayProblem(FiberProblem):
     """
 
     methods: ClassVar[type[TensorMethod]] = TensorMethod
+    point_number: ClassVar[str] = "fa"
+    told: ClassVar[tuple[str, ...]] = (
+        "riemannian_length_mm", "drift", "mean_fa", "alignment", "alignment_fa", "speed",
+    )  # fmt: skip
     settings: TensorMethod
     measure: bool = True
 
@@ -133,8 +137,8 @@ class RayProblem(FiberProblem):
         return np.array([g[0, 0], g[1, 1], g[2, 2], g[0, 1], g[0, 2], g[1, 2]])
 
     @cached_property
-    def ray_settings(self) -> RaySettings:
-        """The scalars that rays need."""
+    def scalars(self) -> RaySettings:
+        """How rays are traced and where they end."""
         s, real = self.settings, self.real
         angle, weight = (s.corner_angle_deg, s.corner_weight) if isinstance(s, EuDX) else (90.0, 0.0)
         counts_all = angle == 90.0 and weight == 0.0
@@ -219,24 +223,6 @@ class RayProblem(FiberProblem):
             plane[..., 3] = fractional_anisotropy(values)
         np.copyto(guide, 0, where=~self.volume.mask[..., np.newaxis])
         return guide
-
-    @property
-    def point_number(self) -> str:
-        """Points have an FA."""
-        return "fa"
-
-    def fiber_numbers(self, stats: Array) -> dict[str, Array]:
-        """Length in the metric, drift, and means along the fiber; see `napari_gpubio.tracts.run.track_steps`."""
-        riemannian, samples = stats[:, :, 1].sum(axis=1), np.maximum(stats[:, :, 3].sum(axis=1), 1)
-        length = stats[:, :, 0].sum(axis=1)
-        return {
-            "riemannian_length_mm": riemannian,
-            "drift": stats[:, :, 2].max(axis=1),
-            "mean_fa": stats[:, :, 4].sum(axis=1) / samples,
-            "alignment": stats[:, :, 5].sum(axis=1) / samples,
-            "alignment_fa": stats[:, :, 6].sum(axis=1) / samples,
-            "speed": np.divide(length, riemannian, out=np.zeros_like(length), where=riemannian > 0),
-        }
 
     def values_at(self, voxels: Array) -> Array:
         """FA at voxel positions (count, 3), trilinear, shape (count,)."""

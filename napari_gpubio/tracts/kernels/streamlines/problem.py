@@ -75,6 +75,8 @@ class StreamlineProblem(FiberProblem):
     """
 
     methods: ClassVar[type[StreamlineMethod]] = StreamlineMethod
+    point_number: ClassVar[str] = "fod"
+    told: ClassVar[tuple[str, ...]] = ("mean_fod",)
     field: FodField
     settings: StreamlineMethod
 
@@ -89,9 +91,21 @@ class StreamlineProblem(FiberProblem):
         return Memory(inputs=math.prod(self.field.shape) * each)
 
     @property
-    def pairs(self) -> Array:
-        """FODs in the order of `paired`, zero outside the mask and where they are not finite, shape (X, Y, Z, P)."""
-        return np.asarray(self.field.cache.get(("pairs", self.settings.precision), self._make_pairs))
+    def keys(self) -> dict[str, tuple[Any, ...]]:
+        """What the arrays that the field keeps depend on."""
+        return {**super().keys, "fods": ("pairs", self.settings.precision)}
+
+    @cached_property
+    def volumes(self) -> FodVolumes:
+        """What all streamlines read; FODs are zero outside the mask and where they are not finite."""
+        return FodVolumes(
+            fods=self.field.cache.get(self.keys["fods"], self._make_pairs),
+            table=recurrence(self.field.lmax).astype(self.real),
+            mask=self.mask,
+            to_voxel=self.matrices["to_voxel"],
+            shape=self.field.shape,
+            lmax=self.field.lmax,
+        )
 
     def _make_pairs(self) -> Array:
         pairs = np.empty((*self.field.shape, pair_count(self.field.lmax)), self.real)
@@ -102,11 +116,6 @@ class StreamlineProblem(FiberProblem):
         """Where fibers begin; directions are in world axes, zero where they are drawn."""
         _, directions = self.launch.rays(start, count)
         return super().rays(start, count)._replace(directions=np.ascontiguousarray(directions, self.real))
-
-    @cached_property
-    def table(self) -> Array:
-        """Constants of the harmonics."""
-        return recurrence(self.field.lmax).astype(self.real)
 
     @cached_property
     def scalars(self) -> StreamlineSettings:
@@ -135,12 +144,3 @@ class StreamlineProblem(FiberProblem):
         for ring, (part, count) in enumerate(self._grid[1]):
             turns += [(largest * part, 2.0 * math.pi * (n + 0.5 * (ring % 2)) / count) for n in range(count)]
         return np.array(turns, self.real)
-
-    @property
-    def point_number(self) -> str:
-        """Points have an amplitude of the FOD along the fiber."""
-        return "fod"
-
-    def fiber_numbers(self, stats: Array) -> dict[str, Array]:
-        """Mean amplitude along the fiber."""
-        return {"mean_fod": stats[:, :, 4].sum(axis=1) / np.maximum(stats[:, :, 3].sum(axis=1), 1)}

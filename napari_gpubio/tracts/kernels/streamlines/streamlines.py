@@ -3,43 +3,38 @@
 Positions are in voxels, directions in world axes. The random numbers of a trial depend on the seed, the number of the
 fiber, its half, the step, and the number of the trial.
 """
+# ruff: noqa: ARG001 - what `tracer` gives to the functions of every method
 
 import math
 
 import numpy as np
 
 from napari_gpubio.core.intrinsics import multiply_add
-from napari_gpubio.core.jit import helper, kernel, leaf
+from napari_gpubio.core.jit import helper, leaf
 from napari_gpubio.core.philox import philox4x32, unit_float
-from napari_gpubio.tracts.kernels.fibers.problem import IN_TARGET
 from napari_gpubio.tracts.kernels.harmonics import GRADIENT, amplitude_at, climb, tangents
+from napari_gpubio.tracts.kernels.loop import (
+    CURVATURE,
+    FOD,
+    MASK,
+    STEPS,
+    VOLUME,
+    count,
+    inside,
+    mark_at,
+    move,
+    start_of,
+    tracer,
+)
 from napari_gpubio.tracts.kernels.streamlines.problem import IFOD1, IFOD2, SD_STREAM
-from napari_gpubio.tracts.tractogram import StopReason
+from napari_gpubio.tracts.kernels.vectors import times
 
-VOLUME, MASK, STEPS = int(StopReason.VOLUME), int(StopReason.MASK), int(StopReason.STEPS)
-LENGTH, CURVATURE, TARGET = int(StopReason.LENGTH), int(StopReason.CURVATURE), int(StopReason.TARGET)
-FOD = int(StopReason.FOD)
-AT_SEED = 1 << 20  # the step of the random numbers at a seed; more than any other
+SEED_STEP = 1 << 20  # the step of the random numbers at a seed; more than any other
 _U32, _U64 = np.uint32, np.uint64
 
 
 @leaf
-def inside(shape, x, y, z):
-    """Whether a position lies between the outermost voxel centers (false for NaN)."""
-    nx, ny, nz = shape
-    return (x >= 0) and (y >= 0) and (z >= 0) and (x <= nx - 1) and (y <= ny - 1) and (z <= nz - 1)
-
-
-@leaf
-def mark_at(mask, position):
-    """What the voxel of a position inside the volume is to a ray; see `FiberProblem.mask`."""
-    x, y, z = position
-    half = type(x)(0.5)
-    return mask[np.int64(x + half), np.int64(y + half), np.int64(z + half)]
-
-
-@leaf
-def moved(to_voxel, position, step):
+def stepped(to_voxel, position, step):
     """Position (voxels) after a step in world axes (mm)."""
     a, b, c, d, e, f, g, h, i = to_voxel
     x, y, z = position
@@ -148,9 +143,8 @@ def arc_probability(volumes, scratch, position, direction, amplitude, turn, sett
         if angle > real(1e-3):
             radius = step / angle
             along, across = radius * s, radius * (real(1) - c)
-        at = moved(to_voxel, position, combined(along, direction, across, aside))
-        x, y, z = at
-        if not inside(shape, x, y, z):
+        at = stepped(to_voxel, position, combined(along, direction, across, aside))
+        if not inside(shape, at):
             return real(0), position, direction, real(0), False
         tangent = combined(c, direction, s, aside)
         interpolate(fods, at, scratch)
@@ -171,7 +165,7 @@ def seed_direction(volumes, settings, fod, number):
     kind, trials, seed, cutoff = settings.kind, settings.trials, settings.seed, settings.cutoff
     real = type(cutoff)
     for trial in range(trials):
-        first, second, _ = random_numbers(seed, number, 0, AT_SEED, trial)
+        first, second, _ = random_numbers(seed, number, 0, SEED_STEP, trial)
         z, azimuth = real(2) * real(first) - real(1), real(6.2831853071795864) * real(second)
         sine = math.sqrt(max(real(0), multiply_add(-z, z, real(1))))
         u = sine * math.cos(azimuth), sine * math.sin(azimuth), z
@@ -220,108 +214,84 @@ def drawn_step(volumes, settings, memory, state, number, half, step):
             if kind == IFOD1:
                 a, b, c = tangent
                 s = settings.step_mm
-                at = moved(volumes.to_voxel, position, (s * a, s * b, s * c))
+                at = stepped(volumes.to_voxel, position, (s * a, s * b, s * c))
             return True, at, tangent, value, masked
     return False, at, tangent, value, masked
 
 
-@kernel
-def trace(start, stop, volumes, settings, rays, memory, output):
-    """Trace rays: row ``n`` of the output is ray ``n``; with two per fiber, 2f goes forward and 2f + 1 backward.
+@helper
+def begin(volumes, settings, memory, rays, n):
+    """Whether a ray can leave its seed, the amplitude there, and its state; see `tracer`.
 
-    The seed is not among a ray's points (x, y, z, amplitude). ``memory``: two arrays (P,) of coefficients.
+    The state: position, direction, amplitude, number of the fiber, and which of its halves this is.
     """
-    fods, table, mask, to_voxel, shape, lmax = volumes
-    kind, cutoff = settings.kind, settings.cutoff
-    seeds, directions, per_fiber, numbers, limits = rays
-    points, counts, reasons, stats = output
+    fods, table, _, _, shape, lmax = volumes
     fod, _ = memory
-    real = seeds.dtype.type
-    for n in range(start, stop):
-        limit = limits[n]
-        if limit < 0:
-            continue
-        f = n // per_fiber
-        half = n % per_fiber
-        position = seeds[f, 0], seeds[f, 1], seeds[f, 2]
-        direction = directions[f, 0], directions[f, 1], directions[f, 2]
-        written, kept, until_kept = 0, True, settings.every
-        length = path = samples = total = amplitude = real(0)
-        reason = STEPS
-        x, y, z = position
-        u, v, w = direction
-        if inside(shape, x, y, z):
-            interpolate(fods, position, fod)
-            if u == 0 and v == 0 and w == 0:
-                found, amplitude, direction = seed_direction(volumes, settings, fod, numbers[f])
-                u, v, w = direction
-            else:
-                amplitude = amplitude_at(fod, table, lmax, u, v, w)
-                found = amplitude >= cutoff
-            if not found:
-                reason = FOD
+    _, _, per_fiber, numbers, _ = rays
+    f, half = n // per_fiber, n % per_fiber
+    position, direction = start_of(rays, per_fiber * f)
+    u, v, w = direction
+    reason, amplitude = VOLUME, type(u)(0)
+    if inside(shape, position):
+        interpolate(fods, position, fod)
+        if u == 0 and v == 0 and w == 0:
+            found, amplitude, direction = seed_direction(volumes, settings, fod, numbers[f])
         else:
+            amplitude = amplitude_at(fod, table, lmax, u, v, w)
+            found = amplitude >= settings.cutoff
+        reason = STEPS if found else FOD
+    if half == 1:
+        direction = times(type(u)(-1), direction)
+    return reason, amplitude, (position, direction, amplitude, numbers[f], half)
+
+
+@leaf
+def propose(volumes, settings, memory, stats, n, state, step):
+    """A step along the direction, or one that is drawn; see `tracer`."""
+    position, direction, amplitude, number, half = state
+    at, tangent, value, masked, reason = position, direction, amplitude, False, STEPS
+    if settings.kind == SD_STREAM:
+        at = stepped(volumes.to_voxel, position, times(settings.step_mm, direction))
+    else:
+        start = position, direction, amplitude
+        found, at, tangent, value, masked = drawn_step(volumes, settings, memory, start, number, half, step)
+        if not found:
+            reason = FOD
+    if reason == STEPS:
+        if not inside(volumes.shape, at):
             reason = VOLUME
-        at_seed = amplitude
-        if half == 1:
-            direction = -u, -v, -w
-        for step in range(settings.max_steps if reason == STEPS else 0):
-            at, tangent, value, masked = position, direction, amplitude, False
-            if kind == SD_STREAM:
-                u, v, w = direction
-                s = settings.step_mm
-                at = moved(to_voxel, position, (s * u, s * v, s * w))
-            else:
-                state = position, direction, amplitude
-                found, at, tangent, value, masked = drawn_step(volumes, settings, memory, state, numbers[f], half, step)
-                if not found:
-                    reason = FOD
-                    break
-            x, y, z = at
-            if not inside(shape, x, y, z):
-                reason = VOLUME
-                break
-            mark = mark_at(mask, at)
-            if masked or mark == 0:
-                reason = MASK
-                break
-            if path + settings.step_mm > limit:
-                reason = LENGTH
-                break
-            arrived = mark >= IN_TARGET
-            if kind != IFOD2:
-                interpolate(fods, at, fod)
-            if kind == SD_STREAM:
-                found, value, tangent = climb(fod, table, lmax, direction, GRADIENT)
-                a, b, c = tangent
-                if not (found and value >= cutoff) and not arrived:
-                    reason = FOD
-                    break
-                if not a * u + b * v + c * w >= settings.least_cos and not arrived:
-                    reason = CURVATURE
-                    break
-            elif kind == IFOD1:
-                a, b, c = tangent
-                value = amplitude_at(fod, table, lmax, a, b, c)
-            length += chord(settings.step_mm, direction, tangent) if kind == IFOD2 else settings.step_mm
-            path += settings.step_mm
-            position, direction, amplitude = at, tangent, value
-            samples += real(1)
-            total += amplitude
-            until_kept -= 1
-            kept = until_kept == 0
-            if kept:
-                until_kept = settings.every
-                points[n, written, 0], points[n, written, 1], points[n, written, 2] = at
-                points[n, written, 3] = amplitude
-                written += 1
-            if arrived:
-                reason = TARGET
-                break
-        if not kept:
-            points[n, written, 0], points[n, written, 1], points[n, written, 2] = position
-            points[n, written, 3] = amplitude
-            written += 1
-        counts[n], reasons[n] = written, reason
-        stats[n, 0], stats[n, 1], stats[n, 2], stats[n, 3] = length, at_seed, real(0), samples
-        stats[n, 4], stats[n, 5], stats[n, 6] = total, real(0), real(0)
+        elif masked:
+            reason = MASK
+    return reason, at, settings.step_mm, (at, tangent, value)
+
+
+@leaf
+def accept(volumes, settings, memory, stats, n, state, plan, here):
+    """The direction and the amplitude there; see `tracer`."""
+    _, direction, amplitude, number, half = state
+    at, tangent, value = plan
+    arrived, _ = here
+    fod, _ = memory
+    kind, table, lmax = settings.kind, volumes.table, volumes.lmax
+    path = settings.step_mm
+    if kind == IFOD2:
+        path = chord(path, direction, tangent)
+    else:
+        interpolate(volumes.fods, at, fod)
+    if kind == SD_STREAM:
+        u, v, w = direction
+        found, value, tangent = climb(fod, table, lmax, direction, GRADIENT)
+        a, b, c = tangent
+        if not (found and value >= settings.cutoff) and not arrived:
+            return FOD, amplitude, state
+        if not a * u + b * v + c * w >= settings.least_cos and not arrived:
+            return CURVATURE, amplitude, state
+    elif kind == IFOD1:
+        a, b, c = tangent
+        value = amplitude_at(fod, table, lmax, a, b, c)
+    move(stats, n, path, type(path)(0))
+    count(stats, n, value, type(path)(0))
+    return STEPS, value, (at, tangent, value, number, half)
+
+
+trace = tracer("streamlines", begin, propose, accept)
