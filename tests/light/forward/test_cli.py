@@ -167,7 +167,7 @@ WAVELENGTHS = ("--wavelengths-nm", "760", "850")
 def slow_chunks(monkeypatch, in_chunks_of):
     """Each optode takes many chunks and looks, so that a run is seen in the middle of it."""
     in_chunks_of(150)
-    monkeypatch.setattr(work, "_WAIT_SECONDS", 0.005)
+    monkeypatch.setattr(work, "_POLL_SECONDS", 0.005)
     monkeypatch.setattr(work, "_NOTE_SECONDS", 0.0)
     usual = cpu.Run.open_path
 
