@@ -20,7 +20,10 @@ from common import Array, Report, argument_parser, header, make_importable, resu
 
 make_importable()
 
-from napari_gpubio import denoise, tracts  # noqa: E402
+from napari_gpubio import (
+    denoise,
+    diffusion,
+)
 from napari_gpubio.core.volumes import read_array  # noqa: E402
 
 RICIAN = denoise.DenoiseSettings(noise_model="rician")
@@ -91,8 +94,8 @@ def shift_rows(values: Array, mask: Array, is_b0: Array) -> Iterator[tuple[dict[
 
 def fa_of(scan: Any, values: Array, mask: Array) -> Array:
     """FA of the tensor fit of the tracts engine."""
-    field = tracts.fit_tensors(replace(scan, data=values.astype(np.float32), path=None), mask=mask, device="cpu")
-    return np.asarray(tracts.tensors.scalar_map(field, "FA"))
+    field = diffusion.fit_tensors(replace(scan, data=values.astype(np.float32), path=None), mask=mask, device="cpu")
+    return np.asarray(diffusion.tensors.scalar_map(field, "FA"))
 
 
 def synthetic_rows(scan: Any, truth: Array, mask: Array, is_b0: Array) -> Iterator[dict[str, Any]]:
@@ -119,7 +122,7 @@ def synthetic_rows(scan: Any, truth: Array, mask: Array, is_b0: Array) -> Iterat
 
 def run_scan(report: Report, folder: Path, maps: dict[str, Array]) -> None:
     """All tables of one scan."""
-    scan = tracts.io.read_dwi(folder / "dwi.nii.gz")
+    scan = diffusion.io.read_dwi(folder / "dwi.nii.gz")
     values, is_b0 = np.asarray(scan.data, np.float32), np.asarray(scan.bvals) < 50
     mask = next(path for name in ("nodif_brain_mask.nii.gz", "mask.nii.gz") if (path := folder / name).is_file())
     inside = read_array(mask)[0] != 0
@@ -143,7 +146,7 @@ def run_scan(report: Report, folder: Path, maps: dict[str, Array]) -> None:
     columns = ("filter", "b0, %", "weighted, %", "largest of any volume, %", f"FA, where raw FA > {FA_LEAST}")
     report.add("shifts", "Change of means in the brain mask", [row for row, _ in found], *table(columns, lines))
     part = replace(scan, data=values[BOX], path=None)
-    tensors = tracts.fit_tensors(part, mask=inside[BOX], device="cpu")
+    tensors = diffusion.fit_tensors(part, mask=inside[BOX], device="cpu")
     truth, good = signals_of(tensors, scan)
     rows = list(synthetic_rows(part, truth, good, is_b0))
     lines = [

@@ -22,17 +22,18 @@ import numpy as np
 from common import Report, Row, ends_after, header, line, result_path, row, table, timed_on
 
 from napari_gpubio.core.device import Device, choose_device
-from napari_gpubio.light.anisotropy import FiberCalibration, checks, scattering_of, with_fibers
-from napari_gpubio.light.anisotropy.theory import diffusion_tensor_mm
-from napari_gpubio.light.model import Domain, Medium
+from napari_gpubio.diffusion.phantom.brain import brain_anatomy, grid
+from napari_gpubio.diffusion.phantom.sample import brain_phantom
+from napari_gpubio.diffusion.tensors.run import fit_tensors
+from napari_gpubio.light import anisotropy_checks as checks
 from napari_gpubio.light.run import simulate
-from napari_gpubio.light.scattering_tensors import SCATTERING_MODELS
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.sources import Isotropic, Pencil
-from napari_gpubio.light.tissue.presets import head_media
-from napari_gpubio.tracts.phantom.brain import brain_anatomy, grid
-from napari_gpubio.tracts.phantom.sample import brain_phantom
-from napari_gpubio.tracts.tensors.run import fit_tensors
+from napari_gpubio.optics.anisotropy import FiberCalibration, scattering_of, with_fibers
+from napari_gpubio.optics.anisotropy.theory import diffusion_tensor_mm
+from napari_gpubio.optics.model import Domain, Medium
+from napari_gpubio.optics.scattering_tensors import SCATTERING_MODELS
+from napari_gpubio.optics.sources import Isotropic, Pencil
+from napari_gpubio.optics.tissue.presets import head_media
 
 PARTS = ("diffusion", "slab", "reciprocity", "cost", "brain")
 GPU_TIMES = 400  # as many photons as on a CPU

@@ -23,19 +23,19 @@ from common import Array, PoolBytes, Report, argument_parser, header, line, resu
 
 from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.space import apply_affine
-from napari_gpubio.light.detectors import Detector
-from napari_gpubio.light.forward.io import write_adot, write_npz
-from napari_gpubio.light.forward.model import Head, Pair, Probe, head_names, head_tissues
-from napari_gpubio.light.forward.result import ForwardModel
-from napari_gpubio.light.forward.run import forward_model, forward_model_steps
-from napari_gpubio.light.forward.settings import PHOTONS, ForwardSettings
-from napari_gpubio.light.jacobians.replay import replay
-from napari_gpubio.light.model import Medium
-from napari_gpubio.light.phantom.head import head_labels
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.sources import Pencil, Source
-from napari_gpubio.light.surface import above_surface, first_tissue, inward_normal
+from napari_gpubio.optics.detectors import Detector
+from napari_gpubio.optics.model import Medium
+from napari_gpubio.optics.phantom.head import head_labels
+from napari_gpubio.optics.sources import Pencil, Source
+from napari_gpubio.optics.surface import above_surface, first_tissue, inward_normal
+from napari_gpubio.probes.forward.io import write_adot, write_npz
+from napari_gpubio.probes.forward.model import Head, Pair, Probe, head_names, head_tissues
+from napari_gpubio.probes.forward.result import ForwardModel
+from napari_gpubio.probes.forward.run import forward_model, forward_model_steps
+from napari_gpubio.probes.forward.settings import PHOTONS, ForwardSettings
+from napari_gpubio.probes.jacobians.replay import replay
 
 WAVELENGTHS_NM = (760.0, 830.0)
 LOWEST_MM = 10.0  # height over the ears from which on a probe covers the head

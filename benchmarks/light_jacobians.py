@@ -19,9 +19,9 @@ from common import Report, argument_parser, ends_after, header, line, result_pat
 from light import jacobians as cases
 
 from napari_gpubio.core.device import choose_device
-from napari_gpubio.light.jacobians.model import Jacobians
-from napari_gpubio.light.jacobians.replay import replay
-from napari_gpubio.light.trajectories import trajectories
+from napari_gpubio.probes.jacobians.model import Jacobians
+from napari_gpubio.probes.jacobians.replay import replay
+from napari_gpubio.probes.trajectories import trajectories
 
 PARTS = ("ring", "differences", "scattering", "spread", "speed", "pmcx")
 GPU_TIMES = 100

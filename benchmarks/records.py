@@ -25,9 +25,10 @@ from napari_gpubio.core.operations import (
 from napari_gpubio.core.operations.states import History
 from napari_gpubio.denoise.operations import Denoise
 from napari_gpubio.denoise.settings import DenoiseSettings, Small
-from napari_gpubio.tracts.model import TensorField
-from napari_gpubio.tracts.operations import HeldTensors, Track
-from napari_gpubio.tracts.seeds import AtPoints
+from napari_gpubio.diffusion.model import TensorField
+from napari_gpubio.diffusion.operations import HeldTensors
+from napari_gpubio.fibers.operations import Track
+from napari_gpubio.fibers.seeds import AtPoints
 
 LAYERS, SIDE = 50, 16
 

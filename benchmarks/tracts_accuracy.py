@@ -20,12 +20,12 @@ from common import Array, Report, Row, header, line, result_path, table, written
 from tracts.brain import load_brain, white_matter_seeds
 
 from napari_gpubio.core.device import CPU, Device, choose_device
-from napari_gpubio.tracts.directions import Principal
-from napari_gpubio.tracts.kernels.tensors.cpu import compose
-from napari_gpubio.tracts.model import TensorField
-from napari_gpubio.tracts.run import track
-from napari_gpubio.tracts.settings import Hamiltonian, TensorGeodesic, VanAart2011
-from napari_gpubio.tracts.tractogram import Tractogram
+from napari_gpubio.diffusion.kernels.tensors.cpu import compose
+from napari_gpubio.diffusion.model import TensorField
+from napari_gpubio.fibers.directions import Principal
+from napari_gpubio.fibers.run import track
+from napari_gpubio.fibers.settings import Hamiltonian, TensorGeodesic, VanAart2011
+from napari_gpubio.tractograms.model import Tractogram
 
 SEEDS = 600
 PATH_VOXELS = 60.0  # 300 steps of 0.2 voxel

@@ -17,24 +17,24 @@ from common import Array, Report, argument_parser, header, line, result_path, ta
 from napari_gpubio.core.device import CPU, Device, choose_device
 from napari_gpubio.core.drivers import open_run
 from napari_gpubio.core.tensor_components import fractional_anisotropy
-from napari_gpubio.tracts import maps
-from napari_gpubio.tracts.directions import Principal
-from napari_gpubio.tracts.kernels.bootstrap import cpu
-from napari_gpubio.tracts.kernels.rays.problem import RayProblem
-from napari_gpubio.tracts.kernels.tensors.cpu import eigen_decompose
-from napari_gpubio.tracts.model import DiffusionScan, TensorField
-from napari_gpubio.tracts.phantom.sample import brain_phantom
-from napari_gpubio.tracts.run import trace_problem
-from napari_gpubio.tracts.seeds import ball, make_launch
-from napari_gpubio.tracts.settings import EuDX, Hamiltonian, InTensors
-from napari_gpubio.tracts.tensors.maps import fa_map
-from napari_gpubio.tracts.tensors.repair import repair_rows
-from napari_gpubio.tracts.tensors.run import fit_tensors
-from napari_gpubio.tracts.tensors.settings import FitSettings
-from napari_gpubio.tracts.uncertainty.repeats import Margin
-from napari_gpubio.tracts.uncertainty.residuals import draw_problem
-from napari_gpubio.tracts.uncertainty.run import bootstrap
-from napari_gpubio.tracts.uncertainty.settings import BootstrapSettings
+from napari_gpubio.diffusion.kernels.tensors.cpu import eigen_decompose
+from napari_gpubio.diffusion.model import DiffusionScan, TensorField
+from napari_gpubio.diffusion.phantom.sample import brain_phantom
+from napari_gpubio.diffusion.tensors.maps import fa_map
+from napari_gpubio.diffusion.tensors.repair import repair_rows
+from napari_gpubio.diffusion.tensors.run import fit_tensors
+from napari_gpubio.diffusion.tensors.settings import FitSettings
+from napari_gpubio.fibers.directions import Principal
+from napari_gpubio.fibers.kernels.bootstrap import cpu
+from napari_gpubio.fibers.kernels.rays.problem import RayProblem
+from napari_gpubio.fibers.run import trace_problem
+from napari_gpubio.fibers.seeds import ball, make_launch
+from napari_gpubio.fibers.settings import EuDX, Hamiltonian, InTensors
+from napari_gpubio.fibers.uncertainty.repeats import Margin
+from napari_gpubio.fibers.uncertainty.residuals import draw_problem
+from napari_gpubio.fibers.uncertainty.run import bootstrap
+from napari_gpubio.fibers.uncertainty.settings import BootstrapSettings
+from napari_gpubio.tractograms import maps
 
 CLICKS = {"corpus callosum": (0.0, -5.0, 22.0), "corticospinal tract": (-22.0, -18.0, 20.0)}
 METHODS = {"geodesics": Hamiltonian(), "streamlines": EuDX()}
@@ -119,7 +119,7 @@ def steps(report: Report, device: Device, repeats: int) -> None:
 def _draws(problem: Any, device: Device) -> Any:
     if not device.is_gpu:
         return cpu.Run(problem)
-    from napari_gpubio.tracts.kernels.bootstrap import gpu
+    from napari_gpubio.fibers.kernels.bootstrap import gpu
 
     return gpu.Run(problem, device=device)
 
@@ -127,7 +127,7 @@ def _draws(problem: Any, device: Device) -> Any:
 def _prepare(rays: RayProblem, device: Device) -> None:
     import cupy
 
-    from napari_gpubio.tracts.kernels.bootstrap.gpu import prepare
+    from napari_gpubio.fibers.kernels.bootstrap.gpu import prepare
 
     prepare(rays, device)
     cupy.cuda.Device(device.indices[0]).synchronize()

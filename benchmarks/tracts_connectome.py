@@ -19,21 +19,20 @@ import numpy as np
 from common import Report, header, line, result_path, table, written
 from tracts_dissection import first, whole_brain
 
-from napari_gpubio import tracts
+from napari_gpubio import diffusion, tractograms
 from napari_gpubio.core.device import choose_device
 from napari_gpubio.core.files import sample_path
-from napari_gpubio.tracts.connectome import (
+from napari_gpubio.fibers import GeodesicSettings, geodesic_connectome
+from napari_gpubio.tractograms.connectome import (
     AllVoxels,
     Backwards,
     ConnectomeSettings,
     EndVoxels,
-    GeodesicSettings,
     Radial,
     connectome,
-    geodesic_connectome,
 )
-from napari_gpubio.tracts.io.tractograms import write_tractogram
-from napari_gpubio.tracts.tractogram import Tractogram
+from napari_gpubio.tractograms.io.tractograms import write_tractogram
+from napari_gpubio.tractograms.model import Tractogram
 
 ATLAS = sample_path("brain_phantom/atlas.nii.gz")
 MAPPED = 2000  # fibers whose density is compared
@@ -71,7 +70,7 @@ def mrtrix(*words: object) -> tuple[float, float]:
 
 def beside_mrtrix(path: Path, folder: Path) -> list[dict[str, Any]]:
     """The same matrices of the same file."""
-    rows, atlas = [], tracts.io.read_atlas(ATLAS)
+    rows, atlas = [], diffusion.io.read_atlas(ATLAS)
     for name, (settings, assignment, options, scale) in WAYS.items():
         out = folder / "matrix.csv"
         _, theirs = mrtrix("tck2connectome", path, ATLAS, out, *assignment, *scale, "-symmetric", "-zero_diagonal")
@@ -106,8 +105,8 @@ def density_beside_mrtrix(fibers: Tractogram, folder: Path) -> dict[str, Any]:
     fine, path, out = finely(fibers), folder / "fine.tck", folder / "density.nii"
     write_tractogram(path, fine)
     mrtrix("tckmap", path, out, "-template", ATLAS, "-upsample", "1")
-    expected, affine = tracts.io.read_volume(out)
-    density = tracts.maps.density(fine, shape=expected.shape, affine=affine, device="cpu")
+    expected, affine = diffusion.io.read_volume(out)
+    density = tractograms.maps.density(fine, shape=expected.shape, affine=affine, device="cpu")
     difference = density - np.rint(expected).astype(np.int64)
     return {
         "fibers": len(fine), "visits": int(density.sum()), "their_visits": int(np.rint(expected).sum()),
@@ -145,7 +144,7 @@ def main() -> None:
     arguments = parser.parse_args()
     device = choose_device(arguments.device)
     fibers = first(whole_brain(arguments.fibers, arguments.device), arguments.fibers)
-    atlas, rows, density = tracts.io.read_atlas(ATLAS), [], {}
+    atlas, rows, density = diffusion.io.read_atlas(ATLAS), [], {}
     for settings, *_ in WAYS.values():
         connectome(first(fibers, 100), atlas, settings)  # compiles
     with tempfile.TemporaryDirectory() as name:
@@ -156,7 +155,7 @@ def main() -> None:
         if not arguments.no_mrtrix:
             rows = beside_mrtrix(path, folder)
             density = density_beside_mrtrix(fibers.select(range(MAPPED)), folder)
-    field = tracts.fit_tensors(tracts.phantom.load_brain_phantom(), device=device)
+    field = diffusion.fit_tensors(diffusion.phantom.load_brain_phantom(), device=device)
     small = GeodesicSettings(seeds_per_region=2)
     geodesic_connectome(field, atlas, small, device=device)  # compiles
     shot, _, geodesics = timed(lambda: geodesic_connectome(field, atlas, device=device))

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from common import Array, Report, argument_parser, header, limited_threads, line, result_path, table
 
-from napari_gpubio.tracts import Hamiltonian
-from napari_gpubio.tracts.fods.run import find_peaks
-from napari_gpubio.tracts.metrics import Sharpened
-from napari_gpubio.tracts.phantom.crossings import Crossing, Ring, crossing, radius_after, ring_bundle
-from napari_gpubio.tracts.settings import METHODS, TrackMethod
-from tests.tracts.fods.crossing_samples import fan, shares, shoot
+from napari_gpubio.diffusion.fods.run import find_peaks
+from napari_gpubio.diffusion.phantom.crossings import Crossing, Ring, crossing, radius_after, ring_bundle
+from napari_gpubio.fibers import Hamiltonian
+from napari_gpubio.fibers.metrics import Sharpened
+from napari_gpubio.fibers.settings import METHODS, TrackMethod
+from tests.fibers.fods.crossing_samples import fan, shares, shoot
 
 ANGLES = (90, 60, 45, 30)
 JITTERS_DEG = (0.0, 5.0, 10.0, 15.0)  # standard deviation, in each voxel

@@ -42,10 +42,10 @@ make_importable()
 
 from napari_gpubio.core.device import CPU, Device, choose_device  # noqa: E402
 from napari_gpubio.core.jit import thread_count  # noqa: E402
-from napari_gpubio.tracts.kernels.mppca.problem import pca_problem  # noqa: E402
-from napari_gpubio.tracts.model import DiffusionScan  # noqa: E402
-from napari_gpubio.tracts.noise.run import denoise_scan  # noqa: E402
-from napari_gpubio.tracts.noise.settings import NoiseSettings  # noqa: E402
+from napari_gpubio.diffusion.kernels.mppca.problem import pca_problem  # noqa: E402
+from napari_gpubio.diffusion.model import DiffusionScan  # noqa: E402
+from napari_gpubio.diffusion.noise.run import denoise_scan  # noqa: E402
+from napari_gpubio.diffusion.noise.settings import NoiseSettings  # noqa: E402
 
 BRAIN = ROOT.parent / "shared" / "data" / "dwi" / "whole_brain_b1000"
 PRECISIONS = ("single", "double")
@@ -75,7 +75,7 @@ def load(folder: Path, packed: Path | None) -> Series:
         with np.load(packed) as z:
             table_of = {name: z[name] for name in ("bvals", "directions", "affine")}
             return Series(DiffusionScan(data=z["data"], **table_of), z["mask"])
-    from napari_gpubio.tracts.io.dwi import read_dwi, read_mask
+    from napari_gpubio.diffusion.io.dwi import read_dwi, read_mask
 
     scan = read_dwi(folder / "dwi.nii.gz")
     return Series(scan, read_mask(folder / "nodif_brain_mask.nii.gz", scan.shape, scan.affine))
@@ -111,7 +111,7 @@ def own_rows(series: Series, device: Device) -> tuple[list[dict[str, Any]], dict
 
 def kernel_rows(series: Series, device: Device) -> Iterator[dict[str, Any]]:
     """Seconds of the kernel with the series on the GPU already, and its output copied back."""
-    from napari_gpubio.tracts.kernels.mppca import gpu
+    from napari_gpubio.diffusion.kernels.mppca import gpu
 
     data = np.asarray(series.scan.data, np.float32)
     window = NoiseSettings().edges(data.shape[:3], data.shape[3])

@@ -20,14 +20,15 @@ from typing import Any
 import numpy as np
 from common import Report, header, line, result_path, table, written
 
-from napari_gpubio import tracts
+from napari_gpubio import diffusion, tractograms
+from napari_gpubio import fibers as fiber_tracking
 from napari_gpubio.core.device import choose_device
 from napari_gpubio.core.files import sample_path
 from napari_gpubio.core.volumes import write_volume
-from napari_gpubio.tracts.dissection import Dissector, through
-from napari_gpubio.tracts.io.tractograms import write_tractogram
-from napari_gpubio.tracts.regions import Region, Sphere
-from napari_gpubio.tracts.tractogram import Tractogram
+from napari_gpubio.diffusion.regions import Region, Sphere
+from napari_gpubio.tractograms.dissection import Dissector, through
+from napari_gpubio.tractograms.io.tractograms import write_tractogram
+from napari_gpubio.tractograms.model import Tractogram
 
 LABELS = (3, 21, 15)  # motor cortex, brain stem, and a nucleus
 SHIFT_MM = 0.5
@@ -36,10 +37,10 @@ DRAG = 20  # places of the sphere
 
 def whole_brain(count: int, device: str) -> Tractogram:
     """So many fibers: those of the phantom's white matter, again and again, each copy a little beside the others."""
-    field = tracts.fit_tensors(tracts.phantom.load_brain_phantom(), device=device)
-    seeds = tracts.seeds.white_matter_points(field, per_voxel=4)
-    settings = tracts.EuDX(step_mm=0.5, points_every=2)
-    fibers = tracts.track(field, seeds, tracts.Principal(), settings, device=device)
+    field = diffusion.fit_tensors(diffusion.phantom.load_brain_phantom(), device=device)
+    seeds = fiber_tracking.seeds.white_matter_points(field, per_voxel=4)
+    settings = fiber_tracking.EuDX(step_mm=0.5, points_every=2)
+    fibers = fiber_tracking.track(field, seeds, fiber_tracking.Principal(), settings, device=device)
     copies = -(-count // len(fibers))
     shifts = np.random.default_rng(1).uniform(-SHIFT_MM, SHIFT_MM, (copies, 3)).astype(np.float32)
     points = np.concatenate([fibers.points + shift for shift in shifts])
@@ -54,7 +55,7 @@ def first(fibers: Tractogram, count: int) -> Tractogram:
 
 
 def regions() -> list[Region]:
-    atlas = tracts.io.read_atlas(sample_path("brain_phantom/atlas.nii.gz"))
+    atlas = diffusion.io.read_atlas(sample_path("brain_phantom/atlas.nii.gz"))
     return [atlas.region(label) for label in LABELS]
 
 
@@ -74,7 +75,7 @@ def rows_of(fibers: Tractogram, sphere_fibers: Tractogram, device: str) -> dict[
     asked, rows = regions(), {}
     small = fibers.select(range(100))
     Dissector(small, device=device).select(condition_of(asked) & through(ball(0)))  # compiles
-    tracts.maps.density(small, device=device)
+    tractograms.maps.density(small, device=device)
     dissector = Dissector(fibers, device=device)
     wall, cpu, kept = timed(lambda: dissector.select(condition_of(asked)))
     rows["three regions, first time"] = {"seconds": wall, "cpu_seconds": cpu, "kept": int(kept.sum())}
@@ -91,7 +92,7 @@ def rows_of(fibers: Tractogram, sphere_fibers: Tractogram, device: str) -> dict[
         "kept": int(np.mean([found.sum() for _, _, found in each])),
     }
     dragged.close()
-    wall, cpu, density = timed(lambda: tracts.maps.density(sphere_fibers, device=device))
+    wall, cpu, density = timed(lambda: tractograms.maps.density(sphere_fibers, device=device))
     rows[f"density of {len(sphere_fibers):,}"] = {"seconds": wall, "cpu_seconds": cpu, "kept": int(density.max())}
     return rows
 
@@ -107,7 +108,7 @@ def beside_mrtrix(fibers: Tractogram) -> dict[str, dict[str, float]]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "fibers.tck"
         write_tractogram(path, fibers)
-        dissector = Dissector(tracts.io.read_tractogram(path), device="cpu")
+        dissector = Dissector(tractograms.io.read_tractogram(path), device="cpu")
         for region in asked:
             mask, out = Path(folder) / "mask.nii.gz", Path(folder) / "kept.tck"
             write_volume(mask, region.voxels.astype(np.uint8), region.affine)
@@ -117,7 +118,7 @@ def beside_mrtrix(fibers: Tractogram) -> dict[str, dict[str, float]]:
             subprocess.run(words, check=True)
             wall, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
             cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-            count = len(tracts.io.read_tractogram(out))
+            count = len(tractograms.io.read_tractogram(out))
             rows[f"tckedit, {region.name}"] = {"seconds": wall, "cpu_seconds": cpu, "kept": count}
             dissector._known.clear()
             wall, cpu, found = timed(lambda r=region: dissector.select(through(r)))

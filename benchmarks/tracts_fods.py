@@ -43,14 +43,14 @@ make_importable()
 
 from napari_gpubio.core.device import CPU, Device, choose_device  # noqa: E402
 from napari_gpubio.core.jit import thread_count  # noqa: E402
-from napari_gpubio.tracts.fods.estimate import estimate_response  # noqa: E402
-from napari_gpubio.tracts.fods.harmonics import half_sphere  # noqa: E402
-from napari_gpubio.tracts.fods.model import FodField  # noqa: E402
-from napari_gpubio.tracts.fods.response import Response, write_response  # noqa: E402
-from napari_gpubio.tracts.fods.run import deconvolve, find_peaks  # noqa: E402
-from napari_gpubio.tracts.fods.settings import CsdSettings, HighestFa, Tournier, TwoTissues  # noqa: E402
-from napari_gpubio.tracts.fods.tissues import estimate_tissue_responses  # noqa: E402
-from napari_gpubio.tracts.model import DiffusionScan  # noqa: E402
+from napari_gpubio.diffusion.fods.estimate import estimate_response  # noqa: E402
+from napari_gpubio.diffusion.fods.harmonics import half_sphere  # noqa: E402
+from napari_gpubio.diffusion.fods.model import FodField  # noqa: E402
+from napari_gpubio.diffusion.fods.response import Response, write_response  # noqa: E402
+from napari_gpubio.diffusion.fods.run import deconvolve, find_peaks  # noqa: E402
+from napari_gpubio.diffusion.fods.settings import CsdSettings, HighestFa, Tournier, TwoTissues  # noqa: E402
+from napari_gpubio.diffusion.fods.tissues import estimate_tissue_responses  # noqa: E402
+from napari_gpubio.diffusion.model import DiffusionScan  # noqa: E402
 
 BRAIN = ROOT.parent / "shared" / "data" / "dwi" / "whole_brain_b1000"
 # Of dwi2response tournier (MRtrix 3.0.3) on that brain, with which all deconvolve.
@@ -74,7 +74,7 @@ def load(folder: Path, packed: Path | None) -> Brain:
         with np.load(packed) as z:
             table_of = {name: z[name] for name in ("bvals", "directions", "affine")}
             return brain_of(DiffusionScan(data=z["data"], **table_of), z["mask"])
-    from napari_gpubio.tracts.io.dwi import read_dwi, read_mask
+    from napari_gpubio.diffusion.io.dwi import read_dwi, read_mask
 
     scan = read_dwi(folder / "dwi.nii.gz")
     return brain_of(replace(scan, notes=()), read_mask(folder / "nodif_brain_mask.nii.gz", scan.shape, scan.affine))
@@ -140,7 +140,7 @@ class Peer:
 
     def __init__(self, brain: Brain, folder: Path) -> None:
         from napari_gpubio.core.volumes import write_volume
-        from napari_gpubio.tracts.io.gradients import write_fsl_gradients
+        from napari_gpubio.diffusion.io.gradients import write_fsl_gradients
 
         self.folder, scan = folder, brain.scan
         write_volume(self.path("scan.nii"), scan.data, scan.affine)

@@ -18,18 +18,18 @@ from common import Array, Report, argument_parser, header, line, result_path, ta
 
 from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.space import apply_affine
-from napari_gpubio.tracts.directions import Cone, Directions, Principal
-from napari_gpubio.tracts.kernels.tensors.problem import design_matrix
-from napari_gpubio.tracts.model import DiffusionScan
-from napari_gpubio.tracts.phantom.brain import rician
-from napari_gpubio.tracts.phantom.sample import S0_WHITE, brain_phantom
-from napari_gpubio.tracts.run import track
-from napari_gpubio.tracts.seeds import ball
-from napari_gpubio.tracts.tensors.run import fit_tensors
-from napari_gpubio.tracts.uncertainty.fod_repeats import affine_of
-from napari_gpubio.tracts.uncertainty.model import Bootstrap, fiber_numbers
-from napari_gpubio.tracts.uncertainty.run import bootstrap
-from napari_gpubio.tracts.uncertainty.settings import BootstrapSettings
+from napari_gpubio.diffusion.kernels.tensors.problem import design_matrix
+from napari_gpubio.diffusion.model import DiffusionScan
+from napari_gpubio.diffusion.phantom.brain import rician
+from napari_gpubio.diffusion.phantom.sample import S0_WHITE, brain_phantom
+from napari_gpubio.diffusion.tensors.run import fit_tensors
+from napari_gpubio.fibers.directions import Cone, Directions, Principal
+from napari_gpubio.fibers.run import track
+from napari_gpubio.fibers.seeds import ball
+from napari_gpubio.fibers.uncertainty.fod_repeats import affine_of
+from napari_gpubio.fibers.uncertainty.model import Bootstrap, fiber_numbers
+from napari_gpubio.fibers.uncertainty.run import bootstrap
+from napari_gpubio.fibers.uncertainty.settings import BootstrapSettings
 
 PLACES = {"corticospinal tract": (22.0, -18.0, 12.0), "fronto-occipital fasciculus": (-33.0, -20.0, -4.0)}
 HALF = 8  # voxels of the cube around a place, so that a repeat is quick; fibers end at its sides
@@ -55,7 +55,7 @@ def scenes(options: argparse.Namespace) -> list[Scene]:
         scan = brain_phantom(snr=np.inf).scan
         mask, s0, places = scan.data[..., 0] > 0, S0_WHITE, PLACES
     else:
-        from napari_gpubio.tracts.io.dwi import read_dwi
+        from napari_gpubio.diffusion.io.dwi import read_dwi
 
         noisy = read_dwi(options.scan)
         field = fit_tensors(noisy, device="cpu")

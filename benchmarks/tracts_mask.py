@@ -36,12 +36,12 @@ from tracts.brain import BRAIN
 
 from napari_gpubio.core.device import CPU
 from napari_gpubio.core.space import voxel_sizes_mm
-from napari_gpubio.tracts.io.dwi import read_dwi, read_mask
-from napari_gpubio.tracts.model import DiffusionScan
-from napari_gpubio.tracts.tensors.mask import brain_mask
-from tests.tracts.head_samples import Head, dice, with_scalp
+from napari_gpubio.diffusion.io.dwi import read_dwi, read_mask
+from napari_gpubio.diffusion.model import DiffusionScan
+from napari_gpubio.diffusion.tensors.mask import brain_mask
+from tests.diffusion.head_samples import Head, dice, with_scalp
 
-MASK = "napari_gpubio/tracts/tensors/mask.py"
+MASK = "napari_gpubio/diffusion/tensors/mask.py"
 BEFORE = "dd613bb4"  # the last commit whose mask had one threshold and no distances
 PAD = 8  # voxels of air put around the brain
 DIMMED = 0.5  # signal of the scalp in a weighted volume over that in b0

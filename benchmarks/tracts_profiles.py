@@ -30,8 +30,8 @@ make_importable()
 
 from napari_gpubio.core.jit import run_blocks, thread_count  # noqa: E402
 from napari_gpubio.core.trilinear import sample_points  # noqa: E402
-from napari_gpubio.tracts import Tractogram, bundles  # noqa: E402
-from napari_gpubio.tracts.kernels import profiles as kernels  # noqa: E402
+from napari_gpubio.tractograms import Tractogram, bundles  # noqa: E402
+from napari_gpubio.tractograms.kernels import profiles as kernels  # noqa: E402
 
 POINTS, SIZE, REPEATS = 60, 80, 10
 SLOW = 500  # fibers for DIPY, which takes a call for each fiber and node
@@ -88,7 +88,9 @@ def rows(fibers: Tractogram, image: Array, nodes: int) -> list[dict[str, Any]]:
     told = [{"part": name, "best_ms": 1e3 * one.seconds, "median_ms": 1e3 * one.median} for name, one in found]
     told.append({"part": "all kernels", **{key: sum(row[key] for row in told) for key in ("best_ms", "median_ms")}})
     timing = timed(whole, REPEATS)
-    told.append({"part": "tracts.bundles.profile", "best_ms": 1e3 * timing.seconds, "median_ms": 1e3 * timing.median})
+    told.append(
+        {"part": "tractograms.bundles.profile", "best_ms": 1e3 * timing.seconds, "median_ms": 1e3 * timing.median}
+    )
     if versions(PEERS):
         some = fibers.select(np.arange(min(SLOW, len(fibers))))
         begun = time.perf_counter()

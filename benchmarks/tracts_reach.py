@@ -25,19 +25,19 @@ from tracts_accuracy import CEILING, capped
 from napari_gpubio.core.philox import uniform
 from napari_gpubio.core.space import apply_affine
 from napari_gpubio.core.tensor_components import fractional_anisotropy
-from napari_gpubio.tracts.directions import Cone, Directions, FromFod, Principal
-from napari_gpubio.tracts.fods import FixelField, FodField, Tournier
-from napari_gpubio.tracts.fods.estimate import estimate_response
-from napari_gpubio.tracts.fods.run import deconvolve, find_peaks
-from napari_gpubio.tracts.io.dwi import read_mask
-from napari_gpubio.tracts.kernels.rays.problem import continued
-from napari_gpubio.tracts.kernels.tensors.cpu import eigen_decompose
-from napari_gpubio.tracts.metrics import Adaptive, Adjugate, Sharpened
-from napari_gpubio.tracts.model import TensorField
-from napari_gpubio.tracts.run import track
-from napari_gpubio.tracts.settings import METHODS, EuDX, Hamiltonian, TensorMethod, VanAart2011, as_method
-from napari_gpubio.tracts.tensors.maps import fa_map
-from napari_gpubio.tracts.tractogram import Tractogram
+from napari_gpubio.diffusion.fods import FixelField, FodField, Tournier
+from napari_gpubio.diffusion.fods.estimate import estimate_response
+from napari_gpubio.diffusion.fods.run import deconvolve, find_peaks
+from napari_gpubio.diffusion.io.dwi import read_mask
+from napari_gpubio.diffusion.kernels.tensors.cpu import eigen_decompose
+from napari_gpubio.diffusion.model import TensorField
+from napari_gpubio.diffusion.tensors.maps import fa_map
+from napari_gpubio.fibers.directions import Cone, Directions, FromFod, Principal
+from napari_gpubio.fibers.kernels.rays.problem import continued
+from napari_gpubio.fibers.metrics import Adaptive, Adjugate, Sharpened
+from napari_gpubio.fibers.run import track
+from napari_gpubio.fibers.settings import METHODS, EuDX, Hamiltonian, TensorMethod, VanAart2011, as_method
+from napari_gpubio.tractograms.model import Tractogram
 
 Cell = dict[str, float]
 Tracer = Callable[[TensorField, Array], Tractogram]

@@ -18,14 +18,14 @@ from scipy.stats import rankdata
 from tracts.brain import load_brain
 from tracts_reach import BASE, IN_BUNDLE, START, Bundle, Cell, load_bundle, per_fiber_share
 
-from napari_gpubio import tracts
+from napari_gpubio import fibers as fiber_tracking
 from napari_gpubio.core.device import choose_device
 from napari_gpubio.core.timing import RunClock
-from napari_gpubio.tracts.directions import Directions, Principal
-from napari_gpubio.tracts.model import TensorField
-from napari_gpubio.tracts.regions import Region
-from napari_gpubio.tracts.routes import ConnectSettings, LeaveOut, Routes
-from napari_gpubio.tracts.settings import EuDX, InTensors, as_method
+from napari_gpubio.diffusion.model import TensorField
+from napari_gpubio.diffusion.regions import Region
+from napari_gpubio.fibers.directions import Directions, Principal
+from napari_gpubio.fibers.routes import ConnectSettings, LeaveOut, Routes
+from napari_gpubio.fibers.settings import EuDX, InTensors, as_method
 
 # The score was chosen on the five of START; these were not looked at.
 HELD_OUT = {"CST_right": "e", "CC_1": "b", "CC_6": "b", "AF_right": "b", "CG_right": "e", "IFO_left": "b",
@@ -80,7 +80,7 @@ def cell_of(routes: Routes, bundle: Bundle, seconds: float) -> Cell:
 def measured(label: str, field: TensorField, bundle: Bundle, device: str) -> Cell:
     directions, settings, tracking = ROWS[label]
     clock = RunClock()
-    routes = tracts.connect(field, *regions_of(bundle, field), settings, directions, tracking, device=device)
+    routes = fiber_tracking.connect(field, *regions_of(bundle, field), settings, directions, tracking, device=device)
     return cell_of(routes, bundle, clock.seconds)
 
 

@@ -31,14 +31,14 @@ from scipy.stats import ks_2samp  # noqa: E402
 from napari_gpubio.core.device import CPU, Device, choose_device  # noqa: E402
 from napari_gpubio.core.settings import kind_of  # noqa: E402
 from napari_gpubio.core.space import apply_affine  # noqa: E402
-from napari_gpubio.tracts.directions import FromFod, Principal  # noqa: E402
-from napari_gpubio.tracts.fods.model import FodField  # noqa: E402
-from napari_gpubio.tracts.fods.run import deconvolve  # noqa: E402
-from napari_gpubio.tracts.kernels.streamlines.problem import StreamlineProblem  # noqa: E402
-from napari_gpubio.tracts.run import trace_problem, track  # noqa: E402
-from napari_gpubio.tracts.seeds import Launch  # noqa: E402
-from napari_gpubio.tracts.settings import IFOD1, IFOD2, SDStream  # noqa: E402
-from napari_gpubio.tracts.tractogram import Tractogram  # noqa: E402
+from napari_gpubio.diffusion.fods.model import FodField  # noqa: E402
+from napari_gpubio.diffusion.fods.run import deconvolve  # noqa: E402
+from napari_gpubio.fibers.directions import FromFod, Principal  # noqa: E402
+from napari_gpubio.fibers.kernels.streamlines.problem import StreamlineProblem  # noqa: E402
+from napari_gpubio.fibers.run import trace_problem, track  # noqa: E402
+from napari_gpubio.fibers.seeds import Launch  # noqa: E402
+from napari_gpubio.fibers.settings import IFOD1, IFOD2, SDStream  # noqa: E402
+from napari_gpubio.tractograms.model import Tractogram  # noqa: E402
 
 ONE, STREAMLINES = FromFod(count=1), (IFOD2(), IFOD1(), SDStream())
 CLICK_MM = (24.0, -18.0, 25.0)  # where corona radiata and corpus callosum cross
@@ -106,7 +106,8 @@ def correlation(one: Any, other: Any, fods: FodField) -> float:
 
 def against_mrtrix(fods: FodField, mask: Path, folder: Path) -> list[dict[str, Any]]:
     """Density of iFOD2, and SD_STREAM from the same starts; CPU seconds of tckgen on one thread."""
-    from napari_gpubio.tracts.io import read_tractogram, write_fods
+    from napari_gpubio.diffusion.io import write_fods
+    from napari_gpubio.tractograms.io import read_tractogram
 
     write_fods(folder / "fod.nii.gz", fods)
 

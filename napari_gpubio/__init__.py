@@ -8,9 +8,35 @@ import importlib
 from types import ModuleType
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "denoise", "dose", "light", "speckle", "tracts", "workflows"]
+__all__ = [
+    "__version__",
+    "denoise",
+    "diffusion",
+    "dose",
+    "fibers",
+    "layered",
+    "light",
+    "mcx",
+    "optics",
+    "probes",
+    "speckle",
+    "tractograms",
+    "workflows",
+]
 
-ENGINES = ("tracts", "light", "denoise", "dose", "speckle")
+ENGINES = (
+    "diffusion",
+    "tractograms",
+    "fibers",
+    "optics",
+    "layered",
+    "light",
+    "probes",
+    "mcx",
+    "denoise",
+    "dose",
+    "speckle",
+)
 
 
 def __getattr__(name: str) -> ModuleType:

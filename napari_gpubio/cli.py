@@ -31,14 +31,16 @@ from napari_gpubio.core.report import (
     wrote,
 )
 from napari_gpubio.core.warmup import warm_engines
-from napari_gpubio.verbs import engine_of
+from napari_gpubio.verbs import OF_ENGINES, engine_of
 
-PANELS_WITH_CASES = ("denoise", "dose", "speckle")  # engines whose dock widget has checks, too
+_FOLDER = Path(__file__).parent
+CHECKED = tuple(name for name in ENGINES if (_FOLDER / name / "checks.py").exists())
+PANELS_WITH_CASES = tuple(name for name in ENGINES if (_FOLDER / name / "gui" / "checks.py").exists())
 _OWN = ("demo", "check", "bench", "warm", "info", *session_verbs.VERBS)
 _DEMO_FOLDER = Path("napari-gpubio-demo")
 _EXAMPLES = """examples:
   napari-gpubio demo                      the first minute: a brain, a click, its fibers
-  napari-gpubio check tracts              published and closed-form cases on this machine
+  napari-gpubio check fibers              published and closed-form cases on this machine
   napari-gpubio bench --json              speeds of this machine, for a script
   napari-gpubio track dwi.nii.gz --seed 0 -5 22 --out callosum.trk
 """
@@ -74,7 +76,7 @@ def make_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
     """
     named = next((one for one in arguments if not one.startswith("-")), "")
     engine = engine_of(named)
-    engines = (engine,) if engine is not None else () if named in _OWN else (*ENGINES, "workflows")
+    engines = (engine,) if engine is not None else () if named in _OWN else tuple(OF_ENGINES)
     parser = Parser(
         prog="napari-gpubio",
         description="Interactive brain and tissue physics in napari.",
@@ -93,12 +95,12 @@ def make_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
     check = verbs.add_parser("check", help="run the engines' published reference cases on this machine")
     bench = verbs.add_parser("bench", help="measure the engines' speed cases on this machine")
     for verb, run in ((check, _check), (bench, _bench)):
-        verb.add_argument("engine", nargs="?", choices=ENGINES, help="one engine; all of them if left out")
+        verb.add_argument("engine", nargs="?", choices=CHECKED, help="one engine; all of them if left out")
         verb.add_argument("--device", default="auto", help="auto, cpu, cuda:0, cuda:all")
         verb.set_defaults(run=run)
 
     warm = verbs.add_parser("warm", help="compile the CPU backends ahead, so that nothing waits for it later")
-    warm.add_argument("engine", nargs="?", choices=ENGINES, help="one engine; all of them if left out")
+    warm.add_argument("engine", nargs="?", choices=CHECKED, help="one engine; all of them if left out")
     warm.set_defaults(run=_warm)
 
     info = verbs.add_parser("info", help="devices, versions, and why a GPU is not used")
@@ -150,7 +152,7 @@ def qt_starts() -> bool:
 
 
 def _names(options: argparse.Namespace) -> list[str]:
-    return [options.engine] if options.engine else list(ENGINES)
+    return [options.engine] if options.engine else list(CHECKED)
 
 
 def _engines(options: argparse.Namespace) -> list[Any]:

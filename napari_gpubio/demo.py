@@ -4,18 +4,19 @@ import logging
 from pathlib import Path
 from typing import Any
 
-from napari_gpubio import tracts
+from napari_gpubio import diffusion, tractograms
+from napari_gpubio import fibers as fiber_tracking
 from napari_gpubio.core.files import atomic_write
-from napari_gpubio.tracts.io.tractograms import write_tractogram
-from napari_gpubio.tracts.picture import fiber_picture, save_picture
+from napari_gpubio.tractograms.io.tractograms import write_tractogram
+from napari_gpubio.tractograms.picture import fiber_picture, save_picture
 
 logger = logging.getLogger(__name__)
 CLICKS_MM = {"callosum": (0.0, -5.0, 22.0), "corticospinal": (-22.0, -18.0, 12.0)}
 FILES = ("fibers.png", *(f"{name}.trk" for name in CLICKS_MM))  # of `run_headless`
 RADIUS_MM, POINTS = 3.0, 100
-DIRECTIONS = tracts.Cone(count=10, half_angle_deg=15.0)
+DIRECTIONS = fiber_tracking.Cone(count=10, half_angle_deg=15.0)
 READ_PATTERNS = ("*.nii", "*.nii.gz", "*.mif", "*.mif.gz", "*.trk", "*.tck", "*.trx", "*.dcm")
-SETTINGS = tracts.Hamiltonian(step_mm=0.55)
+SETTINGS = fiber_tracking.Hamiltonian(step_mm=0.55)
 
 
 def run_headless(folder: Path, device: str = "auto") -> list[Path]:
@@ -34,16 +35,18 @@ def run_headless(folder: Path, device: str = "auto") -> list[Path]:
         The picture (PNG) and a tractogram (trk) for each click.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    field = tracts.fit_tensors(tracts.phantom.load_brain_phantom(), device=device)
+    field = diffusion.fit_tensors(diffusion.phantom.load_brain_phantom(), device=device)
     bundles = {
-        name: tracts.track(field, tracts.seeds.ball(click, RADIUS_MM, POINTS), DIRECTIONS, SETTINGS, device=device)
+        name: fiber_tracking.track(
+            field, fiber_tracking.seeds.ball(click, RADIUS_MM, POINTS), DIRECTIONS, SETTINGS, device=device
+        )
         for name, click in CLICKS_MM.items()
     }
     written = []
     for name, fibers in bundles.items():
         written.append(folder / f"{name}.trk")
         write_tractogram(written[-1], fibers)
-    everything = tracts.Tractogram.join(list(bundles.values()))
+    everything = tractograms.Tractogram.join(list(bundles.values()))
     with atomic_write(folder / "fibers.png") as part:
         save_picture(part, fiber_picture(field, everything, center_mm=CLICKS_MM["callosum"]))
     return [folder / "fibers.png", *written]

@@ -3,19 +3,30 @@
 from collections.abc import Mapping
 
 OF_ENGINES: Mapping[str, tuple[str, ...]] = {
-    "tracts": (
-        "bootstrap", "bootstrap-fods", "box", "bundles", "clusters", "connect", "connectome", "dissect", "fod",
-        "geodesics", "held-atlas", "held-fixels", "held-fods", "held-region", "held-scan", "held-tensors",
-        "held-tractogram", "mppca", "open-atlas", "open-bundle", "open-connectome", "open-fibers", "open-fixels",
-        "open-fods", "open-region", "open-response", "open-scan", "open-tensors", "open-tractogram", "peaks",
-        "profiles", "response", "rules", "sphere", "tensors", "tissue-fods", "tissue-responses", "track",
-        "track-fixels", "track-fods",
+    "diffusion": (
+        "box", "fod", "held-atlas", "held-fixels", "held-fods", "held-region", "held-scan", "held-tensors",
+        "mppca", "open-atlas", "open-fixels", "open-fods", "open-region", "open-response", "open-scan",
+        "open-tensors", "peaks", "response", "sphere", "tensors", "tissue-fods", "tissue-responses",
+    ),
+    "tractograms": (
+        "bundles", "clusters", "connectome", "dissect", "held-tractogram", "open-bundle", "open-connectome",
+        "open-fibers", "open-tractogram", "profiles", "rules",
+    ),
+    "fibers": (
+        "bootstrap", "bootstrap-fods", "connect", "geodesics", "track", "track-fixels", "track-fods",
+    ),
+    "layered": (
+        "add-layer-photons", "mcml", "simulate-layers", "under-beam",
     ),
     "light": (
-        "add-layer-photons", "add-photons", "fibers-in-tissue", "fluence", "forward", "held-diffusion-tensors",
-        "held-tissue", "jacobians", "light", "mcml", "mcx", "open-diffusion-tensors", "open-head", "open-light",
-        "open-mcx", "open-probe", "open-tissue", "simulate-layers", "simulate-light", "spectrum", "trajectories",
-        "under-beam",
+        "add-photons", "fibers-in-tissue", "fluence", "held-diffusion-tensors", "held-tissue", "light",
+        "open-diffusion-tensors", "open-light", "open-tissue", "simulate-light", "spectrum",
+    ),
+    "probes": (
+        "forward", "jacobians", "open-head", "open-probe", "trajectories",
+    ),
+    "mcx": (
+        "mcx", "open-mcx",
     ),
     "denoise": (
         "denoise", "denoise-fluence",

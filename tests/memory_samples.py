@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from napari_gpubio.core.memory import Memory
-from napari_gpubio.tracts.metrics import Adaptive
+from napari_gpubio.fibers.metrics import Adaptive
 from tests.speckle.choices import settings_with
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -46,10 +46,10 @@ class Measured(NamedTuple):
 
 def light(size: int, **more: Any) -> Work:
     """Light that comes to every voxel: hardly anything is absorbed, and no face lets it out."""
-    from napari_gpubio.light.model import Domain, Medium
     from napari_gpubio.light.run import needed_memory, simulate
     from napari_gpubio.light.settings import LightSettings
-    from napari_gpubio.light.sources import Isotropic
+    from napari_gpubio.optics.model import Domain, Medium
+    from napari_gpubio.optics.sources import Isotropic
 
     medium = Medium(label=1, name="clear", mua_per_mm=1e-5, mus_per_mm=0.1, g=0.0, n=1.0)
     domain = Domain(labels=np.ones((size,) * 3, np.uint8), affine=np.eye(4), media=(medium,))
@@ -116,10 +116,10 @@ def speckle(size: int, *, kind: Any = np.uint16, **more: Any) -> Work:
 
 def tracking(size: int, method: str = "hamiltonian", *, whole: bool = True, **more: Any) -> Work:
     """A few geodesics or streamlines in tensors of a cube, or a ball."""
-    from napari_gpubio.tracts.directions import Cone
-    from napari_gpubio.tracts.model import TensorField
-    from napari_gpubio.tracts.run import needed_memory, track
-    from napari_gpubio.tracts.settings import METHODS
+    from napari_gpubio.diffusion.model import TensorField
+    from napari_gpubio.fibers.directions import Cone
+    from napari_gpubio.fibers.run import needed_memory, track
+    from napari_gpubio.fibers.settings import METHODS
 
     tensors = np.zeros((size, size, size, 6))
     tensors[...] = 1.7e-3, 3e-4, 3e-4, 0.0, 0.0, 0.0
@@ -133,9 +133,9 @@ def tracking(size: int, method: str = "hamiltonian", *, whole: bool = True, **mo
 
 def fods(size: int) -> Work:
     """A few streamlines in FODs of order 8."""
-    from napari_gpubio.tracts.directions import FromFod
-    from napari_gpubio.tracts.fods.model import FodField
-    from napari_gpubio.tracts.run import needed_memory, track
+    from napari_gpubio.diffusion.fods.model import FodField
+    from napari_gpubio.fibers.directions import FromFod
+    from napari_gpubio.fibers.run import needed_memory, track
 
     coefficients = np.zeros((size, size, size, 45), np.float32)
     coefficients[..., 0], coefficients[..., 3] = 0.3, 0.3
@@ -154,8 +154,8 @@ def ball(size: int) -> Any:
 
 def scan(size: int, volumes: int, *, kind: Any = np.float32, where: Any = 1, b0: int = 2) -> Any:
     """A noisy series of one tensor, in some voxels or all, with two shells."""
-    from napari_gpubio.tracts.fods.harmonics import half_sphere
-    from napari_gpubio.tracts.model import DiffusionScan
+    from napari_gpubio.diffusion.fods.harmonics import half_sphere
+    from napari_gpubio.diffusion.model import DiffusionScan
 
     bvals = np.repeat([0.0, 1000.0, 2000.0], [b0, (volumes - b0) // 2, (volumes - b0 + 1) // 2])
     directions = np.concatenate([np.zeros((b0, 3)), *(half_sphere(np.count_nonzero(bvals == b)) for b in (1e3, 2e3))])
@@ -171,8 +171,8 @@ def scan(size: int, volumes: int, *, kind: Any = np.float32, where: Any = 1, b0:
 
 def tensors(size: int, *, volumes: int = 14, kind: Any = np.float32, whole: bool = True, **more: Any) -> Work:
     """Tensors of a whole scan, or of a brain in it, whose mask is to be found."""
-    from napari_gpubio.tracts.tensors.run import fit_tensors, needed_memory
-    from napari_gpubio.tracts.tensors.settings import FitSettings, OrdinaryLeastSquares
+    from napari_gpubio.diffusion.tensors.run import fit_tensors, needed_memory
+    from napari_gpubio.diffusion.tensors.settings import FitSettings, OrdinaryLeastSquares
 
     mask = np.ones((size,) * 3, bool) if whole else None
     series = scan(size, volumes, kind=kind, where=1 if whole else ball(size))
@@ -184,9 +184,9 @@ def tensors(size: int, *, volumes: int = 14, kind: Any = np.float32, whole: bool
 
 def deconvolution(size: int, *, tissues: int = 1, own: bool = False, lmax: int = 2, **more: Any) -> Work:
     """FODs of a whole scan, as fast as can be, with the response of a tensor, those of tissues, or the scan's own."""
-    from napari_gpubio.tracts.fods.response import Response
-    from napari_gpubio.tracts.fods.run import deconvolve, needed_memory
-    from napari_gpubio.tracts.fods.settings import CsdSettings, MultiTissueSettings
+    from napari_gpubio.diffusion.fods.response import Response
+    from napari_gpubio.diffusion.fods.run import deconvolve, needed_memory
+    from napari_gpubio.diffusion.fods.settings import CsdSettings, MultiTissueSettings
 
     series, mask = scan(size, 32), np.ones((size,) * 3, bool)
     fiber = np.array([[3500.0, 0.0, 0.0], [2200.0, -600.0, 80.0], [1500.0, -700.0, 150.0]])
@@ -201,8 +201,8 @@ def deconvolution(size: int, *, tissues: int = 1, own: bool = False, lmax: int =
 
 def noise(size: int, *, kind: Any = np.float32, **more: Any) -> Work:
     """A scan without noise in every eighth voxel."""
-    from napari_gpubio.tracts.noise.run import denoise_scan, needed_memory
-    from napari_gpubio.tracts.noise.settings import NoiseSettings
+    from napari_gpubio.diffusion.noise.run import denoise_scan, needed_memory
+    from napari_gpubio.diffusion.noise.settings import NoiseSettings
 
     mask = np.zeros((size,) * 3, bool)
     mask[:, :, ::8] = True
@@ -214,10 +214,10 @@ def noise(size: int, *, kind: Any = np.float32, **more: Any) -> Work:
 
 def connectome(size: int, *, share: int = 2, points: int = 8, way: str = "Radial") -> Work:
     """Fibers of a share of the voxels, between two regions; whatever the device, it is the CPU's work."""
-    from napari_gpubio.tracts.connectome import settings
-    from napari_gpubio.tracts.connectome.run import connectome, needed_memory
-    from napari_gpubio.tracts.regions import Atlas
-    from napari_gpubio.tracts.tractogram import Tractogram
+    from napari_gpubio.diffusion.regions import Atlas
+    from napari_gpubio.tractograms.connectome import settings
+    from napari_gpubio.tractograms.connectome.run import connectome, needed_memory
+    from napari_gpubio.tractograms.model import Tractogram
 
     labels = np.ones((size,) * 3, np.uint8)
     labels[size // 2 :] = 7
@@ -240,22 +240,22 @@ def connectome(size: int, *, share: int = 2, points: int = 8, way: str = "Radial
 
 def layers(size: int, **more: Any) -> Work:
     """A slab with many bins."""
-    from napari_gpubio.light import layers as planar
+    from napari_gpubio import layered
 
-    slab = planar.LayeredMedium(layers=(planar.Layer(n=1.0, mua_per_mm=0.01, mus_per_mm=1.0, thickness_mm=100.0),))
+    slab = layered.LayeredMedium(layers=(layered.Layer(n=1.0, mua_per_mm=0.01, mus_per_mm=1.0, thickness_mm=100.0),))
     bins = {"radial_bins": 8 * size, "depth_bins": 8 * size, "dr_mm": 0.05, "dz_mm": 0.05}
-    settings = planar.LayeredSettings(**{"photons": 160, **bins, **more})
+    settings = layered.LayeredSettings(**{"photons": 160, **bins, **more})
     return Work(
-        lambda device: planar.needed_memory(slab, settings, device),
-        lambda device: planar.simulate(slab, settings, device=device),
+        lambda device: layered.needed_memory(slab, settings, device),
+        lambda device: layered.simulate(slab, settings, device=device),
     )
 
 
 def guide(size: int, **volumes: float) -> Work:
     """The guide of a cube with two labels, or with volumes of coefficients that have these values."""
     from napari_gpubio.light.guide import diffusion_guide, guide_memory
-    from napari_gpubio.light.model import Domain, Medium
-    from napari_gpubio.light.sources import Pencil
+    from napari_gpubio.optics.model import Domain, Medium
+    from napari_gpubio.optics.sources import Pencil
 
     media = [Medium(label=n, name=f"{n}", mua_per_mm=0.01, mus_per_mm=1.0, g=0.0, n=1.2 + 0.1 * n) for n in (1, 2)]
     labels = np.ones((size,) * 3, np.uint8)
@@ -271,12 +271,12 @@ def guide(size: int, **volumes: float) -> Work:
 
 def replay(size: int, **more: Any) -> Work:
     """Photons that have come to every voxel before they were detected on two faces."""
-    from napari_gpubio.light.detectors import FaceDetector
-    from napari_gpubio.light.jacobians import replay as work
-    from napari_gpubio.light.model import Domain, Medium
     from napari_gpubio.light.run import simulate
     from napari_gpubio.light.settings import LightSettings
-    from napari_gpubio.light.sources import Isotropic
+    from napari_gpubio.optics.detectors import FaceDetector
+    from napari_gpubio.optics.model import Domain, Medium
+    from napari_gpubio.optics.sources import Isotropic
+    from napari_gpubio.probes.jacobians import replay as work
 
     medium = Medium(label=1, name="clear", mua_per_mm=1e-5, mus_per_mm=0.1, g=0.0, n=1.0)
     domain = Domain(labels=np.ones((size,) * 3, np.uint8), affine=np.eye(4), media=(medium,))

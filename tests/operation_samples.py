@@ -9,23 +9,25 @@ import numpy as np
 from napari_gpubio.core.operations import STORE, HeldVolume, Operation, Volume
 from napari_gpubio.denoise import DenoiseSettings
 from napari_gpubio.denoise.operations import Denoise, DenoiseFluence
+from napari_gpubio.diffusion import FitSettings, OrdinaryLeastSquares, WeightedLeastSquares
+from napari_gpubio.diffusion import operations as diffusion_operations
+from napari_gpubio.diffusion.fods.settings import CsdSettings
+from napari_gpubio.diffusion.phantom import load_brain_phantom
 from napari_gpubio.dose.operations import DoseDifference, DoseOf, DoseSum, DoseSurface, DoseVolume, LabelsOf
+from napari_gpubio.fibers import operations as fibers_operations
+from napari_gpubio.fibers.seeds import AtPoints
+from napari_gpubio.fibers.settings import IFOD1, IFOD2, EuDX, Hamiltonian, SDStream
+from napari_gpubio.layered import operations as layers
+from napari_gpubio.layered.model import LayeredMedium
+from napari_gpubio.layered.settings import LayeredSettings
 from napari_gpubio.light import operations as light
-from napari_gpubio.light.layers import operations as layers
-from napari_gpubio.light.layers.model import LayeredMedium
-from napari_gpubio.light.layers.settings import LayeredSettings
-from napari_gpubio.light.model import Domain, Layer, Medium
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.sources import Isotropic, Pencil
+from napari_gpubio.optics.model import Domain, Layer, Medium
+from napari_gpubio.optics.sources import Isotropic, Pencil
 from napari_gpubio.speckle import operations as speckle
 from napari_gpubio.speckle.mesi.model import MesiRecipe
 from napari_gpubio.speckle.settings import ContrastSettings, Spatial
-from napari_gpubio.tracts import FitSettings, OrdinaryLeastSquares, WeightedLeastSquares
-from napari_gpubio.tracts import operations as tracts
-from napari_gpubio.tracts.fods.settings import CsdSettings
-from napari_gpubio.tracts.phantom import load_brain_phantom
-from napari_gpubio.tracts.seeds import AtPoints
-from napari_gpubio.tracts.settings import IFOD1, IFOD2, EuDX, Hamiltonian, SDStream
+from napari_gpubio.tractograms import operations as tractograms_operations
 from napari_gpubio.workflows.operations import CleanFluence
 
 AFFINE = np.diag([1.0, 1.0, 2.0, 1.0])
@@ -123,23 +125,25 @@ def mesi(random: Random) -> Operation:
     return speckle.Mesi(recording=frames(random), recipe=recipe)
 
 
-# -- tracts -----------------------------------------------------------------------------------------------------------
+# -- tractography -----------------------------------------------------------------------------------------------------------
 
 
 @functools.cache
-def scan() -> tracts.HeldScan:
+def scan() -> diffusion_operations.HeldScan:
     """A part of the sample brain."""
     whole = load_brain_phantom()
     affine = whole.affine.copy()
     affine[:3, 3] += affine[:3, :3] @ [one.start for one in PART]
     part = type(whole)(data=whole.data[PART], bvals=whole.bvals, directions=whole.directions, affine=affine)
-    return tracts.HeldScan.of(part, "part of a brain")
+    return diffusion_operations.HeldScan.of(part, "part of a brain")
 
 
-def atlas() -> tracts.HeldAtlas:
+def atlas() -> diffusion_operations.HeldAtlas:
     labels = np.zeros((14, 16, 10), np.int32)
     labels[:5], labels[9:] = 1, 2
-    return tracts.HeldAtlas(affine=scan().affine, labels=STORE.hold(labels), names=((1, "left"), (2, "right")))
+    return diffusion_operations.HeldAtlas(
+        affine=scan().affine, labels=STORE.hold(labels), names=((1, "left"), (2, "right"))
+    )
 
 
 def seeds() -> AtPoints:
@@ -149,43 +153,43 @@ def seeds() -> AtPoints:
 
 
 def mppca(_: Random) -> Operation:
-    return tracts.Mppca(scan=scan())
+    return diffusion_operations.Mppca(scan=scan())
 
 
 def tensors(random: Random) -> Operation:
     estimator = random.choice((OrdinaryLeastSquares(), WeightedLeastSquares(iterations=1)))
-    return tracts.FitTensors(scan=scan(), settings=FitSettings(estimator=estimator))
+    return diffusion_operations.FitTensors(scan=scan(), settings=FitSettings(estimator=estimator))
 
 
 def response(_: Random) -> Operation:
-    return tracts.EstimateResponse(scan=scan())
+    return diffusion_operations.EstimateResponse(scan=scan())
 
 
 def fods(random: Random) -> Operation:
-    return tracts.Deconvolve(scan=scan(), settings=CsdSettings(lmax=random.choice((4, 6))))
+    return diffusion_operations.Deconvolve(scan=scan(), settings=CsdSettings(lmax=random.choice((4, 6))))
 
 
 def peaks(random: Random) -> Operation:
-    return tracts.FindPeaks(fods=fods(random))
+    return diffusion_operations.FindPeaks(fods=fods(random))
 
 
 def track(random: Random) -> Operation:
     method = random.choice((Hamiltonian(min_length_mm=2.0), EuDX(min_length_mm=2.0)))
-    return tracts.Track(field=tensors(random), seeds=seeds(), method=method)
+    return fibers_operations.Track(field=tensors(random), seeds=seeds(), method=method)
 
 
 def track_fods(random: Random) -> Operation:
     method = random.choice((IFOD2, IFOD1, SDStream))(min_length_mm=2.0)
-    return tracts.TrackInFods(field=fods(random), seeds=seeds(), method=method)
+    return fibers_operations.TrackInFods(field=fods(random), seeds=seeds(), method=method)
 
 
 def dissect(random: Random) -> Operation:
-    region = tracts.SphereRegion(center_mm=seeds().seed[0], radius_mm=random.choice((2.0, 8.0)))
-    return tracts.Dissect(fibers=track(random), include=(region,))
+    region = diffusion_operations.SphereRegion(center_mm=seeds().seed[0], radius_mm=random.choice((2.0, 8.0)))
+    return tractograms_operations.Dissect(fibers=track(random), include=(region,))
 
 
 def connectome(random: Random) -> Operation:
-    return tracts.MakeConnectome(fibers=track(random), atlas=atlas())
+    return tractograms_operations.MakeConnectome(fibers=track(random), atlas=atlas())
 
 
 # -- light ------------------------------------------------------------------------------------------------------------

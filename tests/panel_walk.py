@@ -37,8 +37,8 @@ from napari_gpubio.gui.forms import ChoiceButtons, Folded
 from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.panel import EnginePanel
 from napari_gpubio.gui.plots import ThemedPlot
-from napari_gpubio.tracts.gui.fibers import fiber_layer
-from napari_gpubio.tracts.io import read_tractogram
+from napari_gpubio.tractograms.gui.fibers import fiber_layer
+from napari_gpubio.tractograms.io import read_tractogram
 
 PLUGIN = "napari-gpubio"
 NOTCH = 120  # of a wheel, in eighths of a degree

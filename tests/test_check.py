@@ -8,20 +8,21 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from napari_gpubio import cli, tracts
+from napari_gpubio import cli, diffusion
 from napari_gpubio.core.checks import Check, Finding, Speed, z_score_finding
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.denoise import checks as denoise_cases
+from napari_gpubio.diffusion import checks as scan_cases
+from napari_gpubio.fibers import checks as cases
 from napari_gpubio.light import checks as light_cases
 from napari_gpubio.speckle import checks as speckle_cases
-from napari_gpubio.tracts import checks as cases
-from tests.tracts.brain_samples import coarse_brain
+from tests.diffusion.brain_samples import coarse_brain
 
 
 @pytest.fixture
 def one_engine(monkeypatch):
     """Without the other engines, whose real cases take their time."""
-    monkeypatch.setattr(cli, "ENGINES", ("tracts",))
+    monkeypatch.setattr(cli, "CHECKED", ("fibers",))
 
 
 def finding(error, tolerance=1e-3):
@@ -36,7 +37,7 @@ def test_check_runs_the_reference_cases(capsys, monkeypatch):
     kept = [check for check in cases.CHECKS if check.name in ("constant, hamiltonian", "ring, power 1, vanaart2011")]
     assert len(kept) == 2
     monkeypatch.setattr(cases, "CHECKS", kept)
-    assert cli.main(["check", "tracts", "--device", "cpu"]) == 0
+    assert cli.main(["check", "fibers", "--device", "cpu"]) == 0
     printed = capsys.readouterr().out
     assert "on cpu (" in printed
     assert "4 of 4 passed" in printed
@@ -57,7 +58,7 @@ def test_a_case_that_fails_is_printed_and_gives_status_one(capsys, monkeypatch, 
     printed = capsys.readouterr().out
     assert "FAILED (more than 0.001)" in printed
     assert "1 of 2 passed" in printed
-    assert cli.main(["check", "tracts", "--json", "--device", "cpu"]) == 1
+    assert cli.main(["check", "fibers", "--json", "--device", "cpu"]) == 1
     rows = json.loads(capsys.readouterr().out)["rows"]
     assert [row["passed"] for row in rows] == [True, False]
 
@@ -122,12 +123,12 @@ def test_a_display_that_is_gone_is_no_crash(monkeypatch):
 def test_every_closed_form_is_a_case():
     names = {check.name for check in cases.CHECKS}
     assert len(names) == len(cases.CHECKS)
-    for field in tracts.phantom.analytic_fields():
+    for field in diffusion.phantom.analytic_fields():
         assert f"{field.name}, hamiltonian" in names
 
 
 @pytest.mark.usefixtures("one_engine")
-@pytest.mark.parametrize("arguments", [["bench", "tracts", "--json"], ["bench"]])
+@pytest.mark.parametrize("arguments", [["bench", "fibers", "--json"], ["bench"]])
 def test_bench_measures_the_speed_cases(capsys, monkeypatch, arguments):
     done = []
 
@@ -154,8 +155,8 @@ def test_bench_measures_the_speed_cases(capsys, monkeypatch, arguments):
 
 
 def test_the_speed_cases_count_what_they_do():
-    fit = next(speed for speed in cases.SPEEDS if speed.name.startswith("weighted tensor fit"))
-    field = tracts.fit_tensors(tracts.phantom.load_brain_phantom(), device="cpu")
+    fit = next(speed for speed in scan_cases.SPEEDS if speed.name.startswith("weighted tensor fit"))
+    field = diffusion.fit_tensors(diffusion.phantom.load_brain_phantom(), device="cpu")
     assert (fit.unit, fit.prepare(cli.choose_device("cpu"))()) == ("voxels", float(field.mask.sum()))
 
 
@@ -168,7 +169,7 @@ def test_fibers_are_timed(speed, monkeypatch):
 @pytest.mark.long
 @pytest.mark.parametrize("speed", light_cases.SPEEDS, ids=lambda speed: speed.name)
 def test_light_is_timed(speed, monkeypatch):
-    monkeypatch.setattr("napari_gpubio.light.layers.checks.photons_on", lambda _, photons: photons // 100)
+    monkeypatch.setattr("napari_gpubio.layered.checks.photons_on", lambda _, photons: photons // 100)
     assert speed.prepare(cli.choose_device("cpu"))() in (50, 200, 400, 1000, 2000, 4000)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from napari_gpubio import __version__, cli, demo, tracts
+from napari_gpubio import __version__, cli, demo, tractograms
 from napari_gpubio.core import operations
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import sample_path
@@ -202,7 +202,7 @@ def test_the_demonstration_without_a_window_writes_its_files(capsys, tmp_path):
     written = capsys.readouterr().out.split()
     assert written == [str(folder / name) for name in ("fibers.png", "callosum.trk", "corticospinal.trk")]
     for name, crosses in (("callosum", True), ("corticospinal", False)):
-        fibers = tracts.io.read_tractogram(folder / f"{name}.trk")
+        fibers = tractograms.io.read_tractogram(folder / f"{name}.trk")
         assert len(fibers) > 100
         both_sides = [f[:, 0].min() < -5 and f[:, 0].max() > 5 for f in fibers]
         assert (np.mean(both_sides) > 0.5) == crosses
@@ -244,7 +244,7 @@ def test_every_verb_is_in_the_table_of_engines():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "engines"), [(["dvh", "x.dcm"], {"dose"}), (["info"], set()), (["fod"], {"tracts"})]
+    ("arguments", "engines"), [(["dvh", "x.dcm"], {"dose"}), (["info"], set()), (["fod"], {"diffusion"})]
 )
 def test_a_command_imports_the_engine_that_it_names_and_no_other(arguments, engines):
     code = (

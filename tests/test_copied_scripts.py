@@ -13,14 +13,14 @@ from napari_gpubio.light.gui.panel import MODES
 
 MANIFEST = Path(importlib.import_module("napari_gpubio").__file__).with_name("napari.yaml")
 TESTS = {
-    "tensors": ("tracts.gui.test_scripts", "test_maps_with_their_limits_and_ellipsoids"),
-    "connect": ("tracts.gui.test_connect_panel", "test_the_script_shows_the_same_routes"),
-    "connectome": ("tracts.gui.test_connectome_panel", "test_the_script_makes_the_same_matrix"),
-    "fods": ("tracts.gui.test_fod_panel", "test_the_script_makes_the_same_fods"),
-    "dissection": ("tracts.gui.test_dissection_panel", "test_the_script_writes_the_same_fibers"),
-    "profiles": ("tracts.gui.test_profiles_panel", "test_the_script_writes_the_same_numbers"),
-    "tracking": ("tracts.gui.test_scripts", "test_all_bundles_filters_and_colors"),
-    "uncertainty": ("tracts.gui.test_uncertainty_panel", "test_the_script_shows_the_same_map"),
+    "tensors": ("fibers.gui.test_scripts", "test_maps_with_their_limits_and_ellipsoids"),
+    "connect": ("fibers.gui.test_connect_panel", "test_the_script_shows_the_same_routes"),
+    "connectome": ("fibers.gui.test_connectome_panel", "test_the_script_makes_the_same_matrix"),
+    "fods": ("diffusion.gui.test_fod_panel", "test_the_script_makes_the_same_fods"),
+    "dissection": ("tractograms.gui.test_dissection_panel", "test_the_script_writes_the_same_fibers"),
+    "profiles": ("tractograms.gui.test_profiles_panel", "test_the_script_writes_the_same_numbers"),
+    "tracking": ("fibers.gui.test_scripts", "test_all_bundles_filters_and_colors"),
+    "uncertainty": ("fibers.gui.test_uncertainty_panel", "test_the_script_shows_the_same_map"),
     "light, voxels": ("light.gui.test_panel_files", "test_the_script_gives_the_same_numbers"),
     "light, layers": ("light.gui.layers.test_panel_files", "test_the_script_gives_the_same_numbers"),
     "denoise": ("denoise.gui.test_script", "test_inputs_without_a_file_are_saved_beside_the_script"),

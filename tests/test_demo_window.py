@@ -8,14 +8,16 @@ import pytest
 from napari.layers import Labels
 from napari.settings import get_settings
 
-from napari_gpubio import demo, tracts
+from napari_gpubio import demo, diffusion, tractograms
+from napari_gpubio import fibers as fiber_tracking
 from napari_gpubio.core.files import sample_path
 from napari_gpubio.core.napari_io import KEY, carried, volume_of
 from napari_gpubio.core.space import apply_affine, world_to_viewer
+from napari_gpubio.diffusion.gui import TensorPanel
+from napari_gpubio.diffusion.napari_io import field_of, scan_of
+from napari_gpubio.fibers.gui import TrackingPanel
 from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.gui.views import view_of
-from napari_gpubio.tracts.gui import TensorPanel, TrackingPanel
-from napari_gpubio.tracts.napari_io import field_of, scan_of
 
 pytestmark = [pytest.mark.display, pytest.mark.daily]
 PLUGIN = "napari-gpubio"
@@ -46,9 +48,9 @@ def test_the_demonstration(viewer, qtbot):
     (layer,) = streamlines(viewer)
     fibers = layer.metadata[KEY]["tractogram"]
     # what the window shows is what the demonstration without a display writes
-    field = tracts.fit_tensors(tracts.phantom.load_brain_phantom(), device="cpu")
-    seeds = tracts.seeds.ball(demo.CLICKS_MM["callosum"], demo.RADIUS_MM, demo.POINTS)
-    expected = tracts.track(field, seeds, demo.DIRECTIONS, demo.SETTINGS, device="cpu")
+    field = diffusion.fit_tensors(diffusion.phantom.load_brain_phantom(), device="cpu")
+    seeds = fiber_tracking.seeds.ball(demo.CLICKS_MM["callosum"], demo.RADIUS_MM, demo.POINTS)
+    expected = fiber_tracking.track(field, seeds, demo.DIRECTIONS, demo.SETTINGS, device="cpu")
     assert len(fibers) == len(expected) > 100
     assert np.array_equal(fibers.points, expected.points)
     assert panel.device == "cpu"
@@ -108,7 +110,7 @@ def test_the_ring(viewer):
 def test_a_scan_with_its_gradient_table(viewer, scan_file):
     layer, mean = viewer.open(str(scan_file), plugin=PLUGIN)
     assert np.allclose(volume_of(mean), scan_of(layer).b0_mean())
-    scan, sample = scan_of(layer), tracts.phantom.load_brain_phantom()
+    scan, sample = scan_of(layer), diffusion.phantom.load_brain_phantom()
     assert scan.path == scan_file
     assert np.array_equal(scan.data, sample.data)
     assert np.allclose(scan.directions, sample.directions)
@@ -162,19 +164,19 @@ def test_a_tractogram(viewer):
     path = sample_path("brain_phantom") / "bundles.trk"
     (layer,) = viewer.open(str(path), plugin=PLUGIN)
     assert isinstance(layer, Streamlines)
-    fibers = tracts.io.read_tractogram(path)
+    fibers = tractograms.io.read_tractogram(path)
     assert len(carried(layer, "tractogram")) == len(fibers)
     assert np.allclose(layer.data_to_world(layer.data[0]), world_to_viewer(fibers.points[0]), atol=1e-3)
 
 
 @pytest.mark.parametrize("suffix", [".trk", ".tck", ".trx", ".vtk"])
 def test_fibers_are_saved_by_naparis_own_save(viewer, tmp_path, suffix):
-    fibers = tracts.io.read_tractogram(sample_path("brain_phantom") / "bundles.trk")
+    fibers = tractograms.io.read_tractogram(sample_path("brain_phantom") / "bundles.trk")
     layer = Streamlines(fibers.points[:, ::-1], fibers.offsets, name="fibers", metadata={KEY: {"tractogram": fibers}})
     viewer.add_layer(layer)
     path = tmp_path / f"fibers{suffix}"
     assert viewer.layers.save(str(path)) == [str(path)]
-    back = tracts.io.read_tractogram(path)
+    back = tractograms.io.read_tractogram(path)
     assert len(back) == len(fibers)
     assert np.abs(back.points - fibers.points).max() < 1e-3
 
@@ -184,6 +186,6 @@ def test_fibers_that_carry_no_tractogram_are_saved_as_they_are_shown(viewer, tmp
     viewer.add_layer(Streamlines(points, [0, 2, 5], translate=(10, 0, 0)))
     path = tmp_path / "fibers.tck"
     assert viewer.layers.save(str(path)) == [str(path)]
-    back = tracts.io.read_tractogram(path)
+    back = tractograms.io.read_tractogram(path)
     assert [len(fiber) for fiber in back] == [2, 3]
     assert np.allclose(back.points, (points + np.array([10, 0, 0]))[:, ::-1], atol=1e-4)

@@ -9,7 +9,7 @@ import pytest
 import napari_gpubio
 
 ROOT = Path(napari_gpubio.__file__).parent
-NEEDS_A_WINDOW = {"napari_gpubio.tracts.show"}
+NEEDS_A_WINDOW = {"napari_gpubio.tractograms.show"}
 
 
 def modules():

@@ -9,40 +9,36 @@ import pytest
 from napari.layers import Image, Labels, Points, Vectors
 from qtpy.QtWidgets import QCheckBox
 
-from napari_gpubio import tracts
+from napari_gpubio import diffusion, tractograms
+from napari_gpubio import fibers as fiber_tracking
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import sample_path
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.core.operations.arrays import array_checksum
 from napari_gpubio.core.operations.layers import record_of
 from napari_gpubio.core.operations.stores import STORE
+from napari_gpubio.diffusion.fods.napari_io import fod_layer
+from napari_gpubio.diffusion.gui import FodPanel
+from napari_gpubio.diffusion.napari_io import map_layer
+from napari_gpubio.diffusion.samples import brain_atlas_layers
+from napari_gpubio.fibers.gui import ConnectomePanel, ConnectPanel, UncertaintyPanel
 from napari_gpubio.gui.jobs import Job
 from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.light.gui.mode import QuickRuns
-from napari_gpubio.tracts.fods.napari_io import fod_layer
-from napari_gpubio.tracts.gui import (
-    ConnectomePanel,
-    ConnectPanel,
-    DissectionPanel,
-    FodPanel,
-    ProfilesPanel,
-    UncertaintyPanel,
-)
-from napari_gpubio.tracts.gui.dissection.rules import Rule
-from napari_gpubio.tracts.napari_io import map_layer
-from napari_gpubio.tracts.samples import brain_atlas_layers
+from napari_gpubio.tractograms.gui import DissectionPanel, ProfilesPanel
+from napari_gpubio.tractograms.gui.dissection.rules import Rule
 from tests.denoise.gui import panel_samples as denoise
+from tests.diffusion.brain_samples import coarse_brain
+from tests.diffusion.gui import tensor_samples as tensors
 from tests.dock_widgets import press_and_wait, wait_until
 from tests.dose.gui import panel_samples as dose
+from tests.fibers.gui import test_uncertainty_panel as uncertainty
+from tests.fibers.gui import tracking_samples as tracking
 from tests.gui import sixth_engine
 from tests.light.gui import panel_samples as light
 from tests.light.gui.layers import panel_samples as layered
 from tests.light.gui.test_fibers import add_map
 from tests.speckle.gui import panel_samples as speckle
-from tests.tracts.brain_samples import coarse_brain
-from tests.tracts.gui import tensor_samples as tensors
-from tests.tracts.gui import test_uncertainty_panel as uncertainty
-from tests.tracts.gui import tracking_samples as tracking
 
 
 def with_dose(viewer, qtbot):
@@ -111,7 +107,7 @@ CHANGES = {
 
 
 def with_fibers(viewer):
-    tracts.show(viewer, sample_path("brain_phantom/bundles.trk"))
+    tractograms.show(viewer, sample_path("brain_phantom/bundles.trk"))
     return viewer.layers["bundles"]
 
 
@@ -127,7 +123,7 @@ def with_map(viewer):
 
 @functools.cache
 def coarse_field():
-    return tracts.fit_tensors(coarse_brain(), device="cpu")
+    return diffusion.fit_tensors(coarse_brain(), device="cpu")
 
 
 def with_rules(viewer, qtbot):
@@ -153,7 +149,7 @@ def with_ends(viewer, _):
     with_map(viewer)
     with_regions(viewer)
     amplitudes = np.zeros((*coarse_field().shape, 6), np.float32)
-    fods = tracts.FodField(coefficients=amplitudes, mask=coarse_field().mask, affine=coarse_field().affine)
+    fods = diffusion.FodField(coefficients=amplitudes, mask=coarse_field().mask, affine=coarse_field().affine)
     data, keywords, _ = fod_layer(fods, "coarse")
     viewer.add_image(data, **keywords)
     panel = ConnectPanel(viewer)
@@ -178,9 +174,11 @@ def with_shells(viewer, _):
 
 def with_noise(viewer, _):
     tensors.add_scan(viewer, coarse_brain())
-    fibers = tracts.track(coarse_field(), [uncertainty.SEED], uncertainty.MADE.directions, uncertainty.MADE.method)
+    fibers = fiber_tracking.track(
+        coarse_field(), [uncertainty.SEED], uncertainty.MADE.directions, uncertainty.MADE.method
+    )
     about = {"settings": uncertainty.MADE, "seeds_mm": np.array([uncertainty.SEED])}
-    tracts.show(viewer, fibers, "bundle 1", metadata=about)
+    tractograms.show(viewer, fibers, "bundle 1", metadata=about)
     panel = UncertaintyPanel(viewer)
     for name in ("repeats", "kept_repeats", "margin_mm"):
         panel.form.widget(name).value = getattr(uncertainty.FEW, name)

@@ -16,36 +16,38 @@ from napari_gpubio.core.foreign import existing_numbers
 from napari_gpubio.core.label_tables import read_label_names
 from napari_gpubio.core.layer_files import read_layers as read_volumes
 from napari_gpubio.core.volumes import read_volume
+from napari_gpubio.diffusion import napari_io as tracts_napari
+from napari_gpubio.diffusion.fods.response import read_response
+from napari_gpubio.diffusion.io.dsi_studio import read_dsi_studio
+from napari_gpubio.diffusion.io.gradients import read_fsl_gradients, read_mrtrix_gradients
+from napari_gpubio.diffusion.io.mif import read_mif
+from napari_gpubio.diffusion.io.orientation_sidecars import json_facts
+from napari_gpubio.diffusion.io.pam5 import read_pam5_peaks
 from napari_gpubio.dose import reader as dose_reader
 from napari_gpubio.dose.io import read_curves_csv, read_json
 from napari_gpubio.dose.metrics import read_constraints
-from napari_gpubio.light import mcx_layers as mcx_napari
-from napari_gpubio.light import probe_layers as probes_napari
+from napari_gpubio.layered.io import load_layered_result, read_mci, read_mco
 from napari_gpubio.light import readers as light_readers
-from napari_gpubio.light.forward.io import read_unfinished
-from napari_gpubio.light.io import load_layered_result, load_result, read_irradiance, read_mci, read_mco, read_table
-from napari_gpubio.light.io.bids_nirs import read_optodes_tsv
-from napari_gpubio.light.io.mcx.cases import read_mcx
-from napari_gpubio.light.io.nirs import read_nirs
-from napari_gpubio.light.io.snirf import read_snirf
+from napari_gpubio.light.io import load_result, read_irradiance
+from napari_gpubio.mcx import napari_io as mcx_napari
+from napari_gpubio.mcx.io.cases import read_mcx
+from napari_gpubio.optics.io import read_table
+from napari_gpubio.optics.io.bids_nirs import read_optodes_tsv
+from napari_gpubio.optics.io.nirs import read_nirs
+from napari_gpubio.optics.io.snirf import read_snirf
+from napari_gpubio.probes import napari_io as probes_napari
+from napari_gpubio.probes.forward.io import read_unfinished
 from napari_gpubio.speckle import napari_io as speckle_reader
 from napari_gpubio.speckle.io.regions import read_regions
 from napari_gpubio.speckle.live.folder import Unreadable
 from napari_gpubio.speckle.live.folder import read_frames as read_live_frames
-from napari_gpubio.tracts import napari_io as tracts_napari
-from napari_gpubio.tracts.connectome import Connectome
-from napari_gpubio.tracts.fods.response import read_response
-from napari_gpubio.tracts.io.blocks import open_blocks
-from napari_gpubio.tracts.io.dsi_studio import read_dsi_studio
-from napari_gpubio.tracts.io.gradients import read_fsl_gradients, read_mrtrix_gradients
-from napari_gpubio.tracts.io.mif import read_mif
-from napari_gpubio.tracts.io.orientation_sidecars import json_facts
-from napari_gpubio.tracts.io.pam5 import read_pam5_peaks
-from napari_gpubio.tracts.io.tractograms import read_track_scalars, read_tractogram
-from tests.light.io.mcx.samples import case, without
-from tests.light.io.mcx.test_bjdata import bnii
-from tests.light.io.test_bids_nirs import TABLE
-from tests.tracts.fods.fixel_samples import dsi_content, save_dsi
+from napari_gpubio.tractograms.connectome import Connectome
+from napari_gpubio.tractograms.io.blocks import open_blocks
+from napari_gpubio.tractograms.io.tractograms import read_track_scalars, read_tractogram
+from tests.diffusion.fods.fixel_samples import dsi_content, save_dsi
+from tests.mcx.samples import case, without
+from tests.mcx.test_bjdata import bnii
+from tests.optics.test_bids_nirs import TABLE
 
 SIZE = 3 << 30
 MOST_BYTES = 12 << 20

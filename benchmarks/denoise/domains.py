@@ -12,10 +12,10 @@ import numpy as np
 from common import Array
 
 from napari_gpubio.core.device import Device
-from napari_gpubio.light.model import Domain, Medium
-from napari_gpubio.light.phantom import benchmarks
-from napari_gpubio.light.phantom.benchmarks import Case
+from napari_gpubio.light import benchmarks
+from napari_gpubio.light.benchmarks import Case
 from napari_gpubio.light.run import simulate
+from napari_gpubio.optics.model import Domain, Medium
 
 DOMAINS = {
     "B1": "homogeneous cube",

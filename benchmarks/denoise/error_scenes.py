@@ -14,10 +14,10 @@ from scipy import ndimage
 
 from napari_gpubio.core.device import Device
 from napari_gpubio.light.guide import diffusion_guide
-from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.sources import Disk, Isotropic, Pencil, Source
+from napari_gpubio.optics.model import Domain, Medium
+from napari_gpubio.optics.sources import Disk, Isotropic, Pencil, Source
 
 DOMAINS = {
     "vessel": "a pencil beside a vessel of 1/mm, above cerebrospinal fluid",

@@ -17,8 +17,8 @@ from denoise.speed_rows import LARGE, SMALL, repeats_of
 from napari_gpubio.core.device import Device
 from napari_gpubio.denoise.fluence import denoise_fluence
 from napari_gpubio.light.guide import diffusion_guide
-from napari_gpubio.light.model import Domain
 from napari_gpubio.light.run import simulate
+from napari_gpubio.optics.model import Domain
 
 KERNELS = "napari_gpubio.denoise.kernels.fluence"
 PHOTONS = {"cuda": 10**6, "cpu": 10**5}

@@ -15,12 +15,12 @@ from scipy import ndimage
 
 from denoise.domains import CROP, Pair, make_case
 from napari_gpubio.core.device import Device
+from napari_gpubio.light.benchmarks import benchmark_settings
 from napari_gpubio.light.guide import diffusion_guide
-from napari_gpubio.light.model import Domain, Medium
-from napari_gpubio.light.phantom.benchmarks import benchmark_settings
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.sources import Pencil, Source
+from napari_gpubio.optics.model import Domain, Medium
+from napari_gpubio.optics.sources import Pencil, Source
 
 CUBES = ("B1", "B2", "B3", "B4")
 SCENES = {

@@ -13,7 +13,7 @@ from speed import Job
 from layered import picture
 from layered.plan import SKIN_GRID, Plan, skin_case
 from napari_gpubio.core.device import CPU, Device
-from napari_gpubio.light.layers.run import simulate
+from napari_gpubio.layered.run import simulate
 
 BATCHES = 64  # so that an error is itself known to 9 %
 REFERENCE = "CPU-MCML"  # with a Mersenne Twister and 8e8 photons

@@ -10,9 +10,9 @@ import numba
 from common import ROOT
 from light import plan
 
-from napari_gpubio.light.layers.model import LayeredMedium
-from napari_gpubio.light.layers.presets import INTRALIPID, SKIN
-from napari_gpubio.light.layers.settings import LayeredSettings
+from napari_gpubio.layered.model import LayeredMedium
+from napari_gpubio.layered.presets import INTRALIPID, SKIN
+from napari_gpubio.layered.settings import LayeredSettings
 
 CPU_PHOTONS = {"skin": 80_000, "intralipid": 6_000}  # about a second of two cores
 GPU_PHOTONS = {"skin": 10**8, "intralipid": 10**7}  # as in the paper

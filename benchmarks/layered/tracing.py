@@ -10,11 +10,11 @@ from light.tracing import Resident
 
 from layered.plan import Case, with_photons
 from napari_gpubio.core.device import Device
-from napari_gpubio.light.estimates import Estimate
-from napari_gpubio.light.kernels.layers.gpu import Variant
-from napari_gpubio.light.kernels.layers.problem import SCALE, LayeredProblem
-from napari_gpubio.light.kernels.layers.tally import LayerTally
-from napari_gpubio.light.layers.run import simulate
+from napari_gpubio.layered.kernels.layers.gpu import Variant
+from napari_gpubio.layered.kernels.layers.problem import SCALE, LayeredProblem
+from napari_gpubio.layered.kernels.layers.tally import LayerTally
+from napari_gpubio.layered.run import simulate
+from napari_gpubio.optics.estimates import Estimate
 
 WARM_UP = {"cpu": 200, "cuda": 1 << 20}  # photons at least; fewer do not fill a GPU, and tell nothing of more
 WARM_UP_SHARE = 100  # else that part of the photons

@@ -14,7 +14,7 @@ from speed import Job
 from layered.plan import LIKE_GPU_MCML, Case, Plan, intralipid_case, skin_case
 from layered.tracing import photon_row, resident, timed_tracing
 from napari_gpubio.core.device import Device
-from napari_gpubio.light.kernels.layers.gpu import PILOT_PHOTONS, Variant, hot_corner
+from napari_gpubio.layered.kernels.layers.gpu import PILOT_PHOTONS, Variant, hot_corner
 
 KIB = 1024
 CACHE_KIB = (0, 4, 8, 16, 32, 64, 96, 160, 200)

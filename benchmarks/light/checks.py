@@ -10,9 +10,9 @@ from common import Row, line
 
 from light.plan import Plan
 from napari_gpubio.core.checks import run_check
+from napari_gpubio.layered import checks as layered_cases
+from napari_gpubio.layered.settings import LayeredSettings
 from napari_gpubio.light import checks as cases
-from napari_gpubio.light.layers import checks as layered_cases
-from napari_gpubio.light.layers.settings import LayeredSettings
 from napari_gpubio.light.settings import LightSettings
 
 COLUMNS = ("case", "seed", "quantity", "reference", "result", "error", "tolerance", "")

@@ -8,19 +8,19 @@ import numpy as np
 from common import Array, Row, line
 
 from napari_gpubio.core.device import Device
-from napari_gpubio.light.detectors import Detector
+from napari_gpubio.layered.presets import SKIN
+from napari_gpubio.layered.result import LayeredResult
+from napari_gpubio.layered.run import simulate as simulate_layers
+from napari_gpubio.layered.settings import LayeredSettings
 from napari_gpubio.light.fluorescence import FluorescenceResult, Fluorophore, fluorescence
-from napari_gpubio.light.layers.presets import SKIN
-from napari_gpubio.light.layers.result import LayeredResult
-from napari_gpubio.light.layers.run import simulate as simulate_layers
-from napari_gpubio.light.layers.settings import LayeredSettings
-from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.sources import Pencil
 from napari_gpubio.light.spectrum import spectrum
 from napari_gpubio.light.statistics import detector_numbers, label_fluence, pooled_error
+from napari_gpubio.optics.detectors import Detector
+from napari_gpubio.optics.model import Domain, Medium
+from napari_gpubio.optics.sources import Pencil
 
 COLUMNS = ("tally", "things", "spread / error", "±", "beyond 4 errors")
 GOAL = (0.95, 1.05)

@@ -10,10 +10,10 @@ from common import Array, Row, line
 from light.plan import ROULETTE, Plan, case, with_settings
 from light.tracing import call
 from napari_gpubio.core.errors import GpuBioError
-from napari_gpubio.light.estimates import Estimate
-from napari_gpubio.light.phantom.benchmarks import BENCHMARKS
+from napari_gpubio.light.benchmarks import BENCHMARKS
 from napari_gpubio.light.result import LightResult
-from napari_gpubio.light.theory import fluence_semi_infinite
+from napari_gpubio.optics.estimates import Estimate
+from napari_gpubio.optics.theory import fluence_semi_infinite
 
 BANDS = (1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5)  # of a voxel's fluence, 1/mm^2
 RHO_MM = (2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 14.0, 17.0, 20.0)

@@ -8,8 +8,10 @@ import numpy as np
 from common import line
 
 from napari_gpubio.core.device import Device
-from napari_gpubio.light import Domain, Isotropic, LightSettings, Medium, modulation_gates_ns, simulate
-from napari_gpubio.light.jacobians.modulation import modulation_weights
+from napari_gpubio.light import LightSettings, simulate
+from napari_gpubio.optics import Domain, Isotropic, Medium
+from napari_gpubio.probes import modulation_gates_ns
+from napari_gpubio.probes.jacobians.modulation import modulation_weights
 
 Array = np.ndarray[Any, Any]
 LIGHT_MM_PER_NS, N = 299.792458, 1.37

@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from napari_gpubio.light.detectors import DetectedPhotons, Detector
-from napari_gpubio.light.jacobians.model import Jacobians
-from napari_gpubio.light.model import Domain, Medium
-from napari_gpubio.light.phantom.head import default_source, load_head_phantom
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.sources import Pencil, Source
-from napari_gpubio.light.surface import nearest_surface
+from napari_gpubio.optics.detectors import DetectedPhotons, Detector
+from napari_gpubio.optics.model import Domain, Medium
+from napari_gpubio.optics.phantom.head import default_source, load_head_phantom
+from napari_gpubio.optics.sources import Pencil, Source
+from napari_gpubio.optics.surface import nearest_surface
+from napari_gpubio.probes.jacobians.model import Jacobians
 
 LIGHT_MM_PER_NS = 299.792458
 STEP_PER_MM = 1e-4

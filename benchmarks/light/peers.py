@@ -21,7 +21,7 @@ from common import Row, Stopwatch, compact, line, skipped
 
 from light.plan import CPU_PHOTONS, ROULETTE, Plan, case, roulette_told, with_settings
 from light.tracing import call, trace_once, warm_up
-from napari_gpubio.light.phantom.benchmarks import Case
+from napari_gpubio.light.benchmarks import Case
 from napari_gpubio.light.result import LightResult
 
 FACE_LETTERS = {"default": "_", "escape": "a", "fresnel": "r", "mirror": "m", "cyclic": "c"}

@@ -7,8 +7,8 @@ from typing import Any
 
 import speed
 
-from napari_gpubio.light.phantom import benchmarks
-from napari_gpubio.light.phantom.benchmarks import Case
+from napari_gpubio.light import benchmarks
+from napari_gpubio.light.benchmarks import Case
 
 CPU_PHOTONS = {  # about a second of two cores
     "cube60": 200_000,

@@ -21,11 +21,11 @@ from common import (
 from light.plan import CPU_PHOTONS, ROULETTE, Plan, case, roulette_told, with_settings
 from light.tracing import resident, timed_call, timed_tracing, trace_once, warm_up
 from napari_gpubio.core.device import Device
-from napari_gpubio.light.detectors import Detector
-from napari_gpubio.light.model import Domain
-from napari_gpubio.light.phantom.benchmarks import Case
+from napari_gpubio.light.benchmarks import Case
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.run import needed_memory_mb
+from napari_gpubio.optics.detectors import Detector
+from napari_gpubio.optics.model import Domain
 
 CORE_TARGETS = {"cube60": "target 1e5 photons/s per core", "B1": "target 1e4 photons/s per core"}
 CLICK_TARGET = {("B1", 1_000_000): "target <= 25 ms on one H200"}

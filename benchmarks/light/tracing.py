@@ -9,9 +9,9 @@ from light.plan import with_settings
 from napari_gpubio.core.chunks import advance_in_pieces
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.drivers import Runs
+from napari_gpubio.light.benchmarks import Case
 from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
 from napari_gpubio.light.kernels.voxels.tally import assemble
-from napari_gpubio.light.phantom.benchmarks import Case
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.run import simulate
 

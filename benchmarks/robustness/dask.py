@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _voxels(client: Any) -> Any:
     from napari_gpubio import light
-    from napari_gpubio.light.phantom.benchmarks import benchmark
+    from napari_gpubio.light.benchmarks import benchmark
 
     case = benchmark("cube60")
     settings = light.LightSettings(photons=_PHOTONS, halves=True)
@@ -57,10 +57,10 @@ def _voxels(client: Any) -> Any:
 
 
 def _layers(client: Any) -> Any:
-    from napari_gpubio.light import layers
-    from napari_gpubio.light.layers.presets import SKIN
+    from napari_gpubio import layered
+    from napari_gpubio.layered.presets import SKIN
 
-    return layers.simulate_steps(SKIN, layers.LayeredSettings(photons=_PHOTONS), device="cpu", client=client)
+    return layered.simulate_steps(SKIN, layered.LayeredSettings(photons=_PHOTONS), device="cpu", client=client)
 
 
 def _result(steps: Any, look: Any = None) -> Any:
@@ -95,17 +95,20 @@ def _killed(simulate: Any) -> tuple[Any, int]:
 def _connectome() -> str:
     """The fingerprint of a connectome; as the next one, for a worker."""
     from napari_gpubio.core.files import sample_path
-    from napari_gpubio.tracts import connectome, io
-    from napari_gpubio.tracts.tractogram import Tractogram
+    from napari_gpubio.diffusion import io as diffusion_io
+    from napari_gpubio.tractograms import connectome
+    from napari_gpubio.tractograms import io as tractograms_io
+    from napari_gpubio.tractograms.model import Tractogram
 
-    fibers = Tractogram.join([io.read_tractogram(sample_path("brain_phantom/bundles.trk"))] * 600)
+    fibers = Tractogram.join([tractograms_io.read_tractogram(sample_path("brain_phantom/bundles.trk"))] * 600)
     settings = connectome.ConnectomeSettings(assignment=connectome.AllVoxels())
-    found = connectome.connectome(fibers, io.read_atlas(sample_path("brain_phantom/atlas.nii.gz")), settings)
+    found = connectome.connectome(fibers, diffusion_io.read_atlas(sample_path("brain_phantom/atlas.nii.gz")), settings)
     return fingerprint(found.pairs, found.fibers, *found.numbers.values())
 
 
 def _forward() -> str:
-    from napari_gpubio.light import forward, phantom
+    from napari_gpubio.optics import phantom
+    from napari_gpubio.probes import forward
 
     labels = phantom.load_head_phantom()
     head = forward.Head(labels=labels.labels, affine=labels.affine, tissues=forward.head_tissues())

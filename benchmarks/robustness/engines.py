@@ -49,14 +49,14 @@ class Engine:
 
 @cache
 def _field() -> Any:
-    from napari_gpubio.tracts.phantom.closed_forms import ring
+    from napari_gpubio.diffusion.phantom.closed_forms import ring
 
     return ring().sample()
 
 
 @cache
 def _scan() -> Any:
-    from napari_gpubio.tracts.model import DiffusionScan
+    from napari_gpubio.diffusion.model import DiffusionScan
 
     random = np.random.default_rng(1)
     vectors = random.standard_normal((30, 3))
@@ -74,21 +74,21 @@ def _noisy() -> Any:
 
 
 def _fit(device: str, stop: threading.Event) -> Steps:
-    from napari_gpubio.tracts.tensors.run import fit_tensors_steps
+    from napari_gpubio.diffusion.tensors.run import fit_tensors_steps
 
     return fit_tensors_steps(_scan(), np.ones(_scan().shape, bool), device=device, stop=stop)
 
 
 def _track(device: str, stop: threading.Event) -> Steps:
-    from napari_gpubio.tracts.directions import Cone
-    from napari_gpubio.tracts.run import track_steps
+    from napari_gpubio.fibers.directions import Cone
+    from napari_gpubio.fibers.run import track_steps
 
     seeds = np.random.default_rng(3).uniform(-15.0, 15.0, (5, 3))
     return track_steps(_field(), seeds, Cone(count=20), device=device, stop=stop)
 
 
 def _light(device: str, stop: threading.Event) -> Steps:
-    from napari_gpubio.light.phantom.benchmarks import benchmark
+    from napari_gpubio.light.benchmarks import benchmark
     from napari_gpubio.light.run import simulate_steps
     from napari_gpubio.light.settings import LightSettings
 
@@ -103,9 +103,9 @@ def _guided(device: str, stop: threading.Event) -> Steps:
 
 
 def _layers(device: str, stop: threading.Event) -> Steps:
-    from napari_gpubio.light.layers.presets import SKIN
-    from napari_gpubio.light.layers.run import simulate_steps
-    from napari_gpubio.light.layers.settings import LayeredSettings
+    from napari_gpubio.layered.presets import SKIN
+    from napari_gpubio.layered.run import simulate_steps
+    from napari_gpubio.layered.settings import LayeredSettings
 
     return simulate_steps(SKIN, LayeredSettings(photons=2000), device=device, stop=stop)
 

@@ -169,8 +169,8 @@ def _run_and_leave(words: list[str], *, own_times: bool) -> None:
 
 def _save_often() -> None:
     from napari_gpubio.core import keeping
-    from napari_gpubio.light.forward import work
-    from napari_gpubio.tracts.io import blocks
+    from napari_gpubio.probes.forward import work
+    from napari_gpubio.tractograms.io import blocks
 
     keeping.EVERY_SECONDS, keeping._REST = _SAVED_EVERY, 0.0
     work._NOTE_SECONDS = work._POLL_SECONDS = _SAVED_EVERY / 4

@@ -12,33 +12,37 @@ import numpy as np
 import tifffile
 from PIL import Image
 
-from napari_gpubio import dose, light
+from napari_gpubio import dose, layered
 from napari_gpubio.core import layer_files, volumes
 from napari_gpubio.core.operations.volumes import open_volume
+from napari_gpubio.diffusion import io as diffusion_io
+from napari_gpubio.diffusion import napari_io as tracts_napari
+from napari_gpubio.diffusion.model import TensorField
 from napari_gpubio.dose import io as dose_io
 from napari_gpubio.dose import metrics
 from napari_gpubio.dose import reader as dose_reader
 from napari_gpubio.dose.io import nifti as dose_nifti
+from napari_gpubio.layered import io as layered_io
+from napari_gpubio.layered.presets import preset
 from napari_gpubio.light import io as light_io
 from napari_gpubio.light import napari_io as light_napari
-from napari_gpubio.light.io.mcx.jdata import encode_array
-from napari_gpubio.light.layers.presets import preset
+from napari_gpubio.mcx import io as mcx_io
+from napari_gpubio.mcx.io.jdata import encode_array
+from napari_gpubio.optics import io as optics_io
 from napari_gpubio.speckle import io as speckle_io
 from napari_gpubio.speckle.live import folder as speckle_folder
 from napari_gpubio.speckle.mesi.model import parse_exposures
-from napari_gpubio.tracts import io as tracts_io
-from napari_gpubio.tracts import napari_io as tracts_napari
-from napari_gpubio.tracts.io.vtk import write_vtk
-from napari_gpubio.tracts.model import TensorField
-from napari_gpubio.tracts.tractogram import Tractogram
+from napari_gpubio.tractograms import io as tractograms_io
+from napari_gpubio.tractograms.io.vtk import write_vtk
+from napari_gpubio.tractograms.model import Tractogram
 from robustness.mutants_changes import change_bytes, change_json, change_text
 from robustness.mutants_formats import change_dicom, change_hdf5, change_tiff, change_zip, inside_gzip, packed_again
 from robustness.mutants_reader import Reader, in_fork
 from robustness.mutants_states import STATES
 from tests.dose import dicom_files
-from tests.light.io.mcx import samples as mcx_files
 from tests.light.result_samples import MEDIA, sample_result
-from tests.tracts.odd_tractograms import write_tiny_track, write_vtp
+from tests.mcx import samples as mcx_files
+from tests.tractograms.odd_tractograms import write_tiny_track, write_vtp
 
 SHAPE = (16, 16, 8)
 AFFINE = np.array([[-2.0, 0, 0, 20], [0, 2, 0, -30], [0, 0, 2.5, 5], [0, 0, 0, 1]])
@@ -61,7 +65,7 @@ def _signals(path: Path) -> None:
     volume = (_volume()[..., None] * decay).astype(np.float32)
     image = path.parent / "a.nii"
     _write_nifti(image, volume)
-    tracts_io.write_fsl_gradients(path.parent / "a.bval", path.parent / "a.bvec", bvals, bvecs, AFFINE)
+    diffusion_io.write_fsl_gradients(path.parent / "a.bval", path.parent / "a.bvec", bvals, bvecs, AFFINE)
 
 
 def _write_nifti(path: Path, array: np.ndarray) -> None:
@@ -96,7 +100,7 @@ def _tensors(path: Path) -> None:
     tensors = np.zeros((*SHAPE, 6), np.float32)
     tensors[..., :3] = 1.5e-3, 4e-4, 3e-4
     tensors[..., 3:] = 1e-4, 5e-5, 2e-5
-    tracts_io.write_tensors(path, TensorField(tensors=tensors, mask=np.ones(SHAPE, bool), affine=AFFINE))
+    diffusion_io.write_tensors(path, TensorField(tensors=tensors, mask=np.ones(SHAPE, bool), affine=AFFINE))
 
 
 def _mif(path: Path) -> None:
@@ -122,10 +126,10 @@ def _fibers() -> Tractogram:
 
 def _write_fibers(path: Path) -> None:
     if path.suffix == ".gz":
-        tracts_io.write_tractogram(path.with_suffix(""), _fibers())
+        tractograms_io.write_tractogram(path.with_suffix(""), _fibers())
         path.write_bytes(gzip.compress(path.with_suffix("").read_bytes(), mtime=0))
     else:
-        tracts_io.write_tractogram(path, _fibers())
+        tractograms_io.write_tractogram(path, _fibers())
     if path.suffix == ".trx":
         packed_again(path)
 
@@ -142,18 +146,18 @@ def _save_result(path: Path) -> None:
 def _layered() -> Any:
     skin = preset("seven-layer skin at 600 nm")
     settings = dataclasses.replace(skin.settings, photons=200, radial_bins=12, depth_bins=12, angle_bins=4)
-    result = light.layers.simulate(skin.medium, settings, device="cpu")
+    result = layered.simulate(skin.medium, settings, device="cpu")
     return dataclasses.replace(result, parameters={**result.parameters, "seconds": 1.0})
 
 
 def _save_layered(path: Path) -> None:
-    light_io.save_layered_result(path, _layered())
+    layered_io.save_layered_result(path, _layered())
     packed_again(path)
 
 
 def _write_mci(path: Path) -> None:
     skin = preset("seven-layer skin at 600 nm")
-    light_io.write_mci(path, [light_io.MciRun(medium=skin.medium, settings=skin.settings, output="a.mco")])
+    layered_io.write_mci(path, [layered_io.MciRun(medium=skin.medium, settings=skin.settings, output="a.mco")])
 
 
 SHAPES = [
@@ -188,11 +192,11 @@ def _mcx_volume(path: Path) -> None:
 
 
 def _beside(path: Path) -> Any:
-    return light_io.read_mcx(path.parent / "case.json")
+    return mcx_io.read_mcx(path.parent / "case.json")
 
 
 def _snirf(path: Path) -> None:
-    from tests.light.io import test_snirf
+    from tests.optics import test_snirf
 
     test_snirf.write(path)
 
@@ -311,39 +315,39 @@ READERS: dict[str, Reader] = {
     "layer .nii": Reader("a.nii", _described, _of_napari(tracts_napari), change_bytes),
     "layer .nii, JSON beside it": Reader("a.json", _described, _volume_beside, change_json, names=False),
     "layer .npz": Reader("a.npz", _layer, _of_napari(layer_files), change_zip),
-    "scan .nii": Reader("a.nii", _signals, tracts_io.read_dwi, change_bytes, leads="a.bv"),
+    "scan .nii": Reader("a.nii", _signals, diffusion_io.read_dwi, change_bytes, leads="a.bv"),
     "image .mgh": Reader("a.mgh", _of_nibabel("MGHImage"), _of_napari(tracts_napari), change_bytes),
     "header .hdr": Reader("a.hdr", _of_nibabel("Nifti1Pair"), _of_napari(tracts_napari), change_bytes, leads="a.img"),
-    "b-values": Reader("a.bval", _signals, lambda p: tracts_io.read_dwi(p.with_name("a.nii")), change_text),
-    "directions": Reader("a.bvec", _signals, lambda p: tracts_io.read_dwi(p.with_name("a.nii")), change_text),
+    "b-values": Reader("a.bval", _signals, lambda p: diffusion_io.read_dwi(p.with_name("a.nii")), change_text),
+    "directions": Reader("a.bvec", _signals, lambda p: diffusion_io.read_dwi(p.with_name("a.nii")), change_text),
     "scan .mif": Reader("a.mif", _mif, _of_napari(tracts_napari), change_text),
-    "scan .mif, bytes": Reader("a.mif", _mif, tracts_io.read_dwi, change_bytes),
-    "scan .mif.gz": Reader("a.mif.gz", _mif, tracts_io.read_dwi, inside_gzip(change_text)),
-    "tensors .nii": Reader("a.nii", _tensors, lambda p: tracts_io.read_tensors(p, order="mrtrix"), change_bytes),
-    "fibers .trk": Reader("a.trk", _write_fibers, tracts_io.read_tractogram, change_bytes),
-    "fibers .trk.gz": Reader("a.trk.gz", _write_fibers, tracts_io.read_tractogram, inside_gzip(change_bytes)),
-    "fibers .tck": Reader("a.tck", _write_fibers, tracts_io.read_tractogram, change_text),
-    "fibers .trx": Reader("a.trx", _write_fibers, tracts_io.read_tractogram, change_zip),
-    "fibers .vtk": Reader("a.vtk", _write_fibers, tracts_io.read_tractogram, change_bytes),
+    "scan .mif, bytes": Reader("a.mif", _mif, diffusion_io.read_dwi, change_bytes),
+    "scan .mif.gz": Reader("a.mif.gz", _mif, diffusion_io.read_dwi, inside_gzip(change_text)),
+    "tensors .nii": Reader("a.nii", _tensors, lambda p: diffusion_io.read_tensors(p, order="mrtrix"), change_bytes),
+    "fibers .trk": Reader("a.trk", _write_fibers, tractograms_io.read_tractogram, change_bytes),
+    "fibers .trk.gz": Reader("a.trk.gz", _write_fibers, tractograms_io.read_tractogram, inside_gzip(change_bytes)),
+    "fibers .tck": Reader("a.tck", _write_fibers, tractograms_io.read_tractogram, change_text),
+    "fibers .trx": Reader("a.trx", _write_fibers, tractograms_io.read_tractogram, change_zip),
+    "fibers .vtk": Reader("a.vtk", _write_fibers, tractograms_io.read_tractogram, change_bytes),
     "fibers .vtk, text": Reader(
-        "a.vtk", lambda p: write_vtk(p, _fibers(), binary=False), tracts_io.read_tractogram, change_text),
-    "fibers .vtp": Reader("a.vtp", lambda p: write_vtp(p, _fibers()), tracts_io.read_tractogram, change_bytes),
+        "a.vtk", lambda p: write_vtk(p, _fibers(), binary=False), tractograms_io.read_tractogram, change_text),
+    "fibers .vtp": Reader("a.vtp", lambda p: write_vtp(p, _fibers()), tractograms_io.read_tractogram, change_bytes),
     "fibers .tt.gz": Reader(
-        "a.tt.gz", lambda p: write_tiny_track(p, _fibers()), tracts_io.read_tractogram, inside_gzip(change_bytes)),
+        "a.tt.gz", lambda p: write_tiny_track(p, _fibers()), tractograms_io.read_tractogram, inside_gzip(change_bytes)),
     "light result .npz": Reader("a.npz", _save_result, light_io.load_result, change_zip),
     "light result .npz, napari": Reader("a.npz", _save_result, _of_napari(light_napari), change_zip),
-    "layered result .npz": Reader("a.npz", _save_layered, light_io.load_layered_result, change_zip),
+    "layered result .npz": Reader("a.npz", _save_layered, layered_io.load_layered_result, change_zip),
     "MCX input": Reader("case.json", _mcx(Session=SESSION, Optode={"Source": PATTERN}, Shapes=SHAPES),
                         _of_napari(light_napari), change_json),
-    "MCX input, array": Reader("case.json", lambda p: p.write_text(json.dumps(mcx_files.colin())), light_io.read_mcx,
+    "MCX input, array": Reader("case.json", lambda p: p.write_text(json.dumps(mcx_files.colin())), mcx_io.read_mcx,
                                change_json),
     "MCX volume .nii": Reader("labels.nii", _mcx_volume, _beside, change_bytes, leads="case.json"),
     "MCX volume .jnii": Reader("labels.jnii", _mcx_volume, _beside, change_json, leads="case.json"),
-    "SNIRF": Reader("a.snirf", _snirf, in_fork(light_io.read_snirf), change_hdf5),
-    "MCML input .mci": Reader("a.mci", _write_mci, light_io.read_mci, change_text),
-    "MCML output .mco": Reader("a.mco", lambda p: light_io.write_mco(p, _layered()), light_io.read_mco, change_text),
-    "properties .csv": Reader("a.csv", lambda p: light_io.write_table(p, MEDIA), light_io.read_table, change_text),
-    "properties .json": Reader("a.json", lambda p: light_io.write_table(p, MEDIA), light_io.read_table, change_json),
+    "SNIRF": Reader("a.snirf", _snirf, in_fork(optics_io.read_snirf), change_hdf5),
+    "MCML input .mci": Reader("a.mci", _write_mci, layered_io.read_mci, change_text),
+    "MCML output .mco": Reader("a.mco", lambda p: layered_io.write_mco(p, _layered()), layered_io.read_mco, change_text),
+    "properties .csv": Reader("a.csv", lambda p: optics_io.write_table(p, MEDIA), optics_io.read_table, change_text),
+    "properties .json": Reader("a.json", lambda p: optics_io.write_table(p, MEDIA), optics_io.read_table, change_json),
     "domain .nii": Reader("a.nii", lambda p: _write_nifti(p, _labels() + np.uint8(1)), _domain, change_bytes),
     "source image .png": Reader("a.png", _gray_image, light_io.read_irradiance, change_bytes),
     "RTDOSE": Reader("a.dcm", _save_dose, dose_io.read_rtdose, change_dicom),

@@ -11,25 +11,25 @@ import numpy as np
 
 from napari_gpubio.core.label_tables import names_of_labels, read_label_names
 from napari_gpubio.core.steps import drive
-from napari_gpubio.light.forward import forward_model_steps
-from napari_gpubio.light.forward.io import read_unfinished, write_npz
-from napari_gpubio.light.io.bids_nirs import read_optodes_tsv
-from napari_gpubio.light.io.mcx.cases import read_mcx
-from napari_gpubio.light.io.nirs import read_nirs
-from napari_gpubio.tracts.connectome import Connectome
-from napari_gpubio.tracts.fods.response import Response, read_response, write_response
-from napari_gpubio.tracts.io.fixels import read_fixels
-from napari_gpubio.tracts.io.fods import read_fods
+from napari_gpubio.diffusion.fods.response import Response, read_response, write_response
+from napari_gpubio.diffusion.io.fixels import read_fixels
+from napari_gpubio.diffusion.io.fods import read_fods
+from napari_gpubio.mcx.io.cases import read_mcx
+from napari_gpubio.optics.io.bids_nirs import read_optodes_tsv
+from napari_gpubio.optics.io.nirs import read_nirs
+from napari_gpubio.probes.forward import forward_model_steps
+from napari_gpubio.probes.forward.io import read_unfinished, write_npz
+from napari_gpubio.tractograms.connectome import Connectome
 from robustness.mutants_changes import change_bytes, change_json, change_text
 from robustness.mutants_formats import change_hdf5, change_zip, inside_gzip, packed_again
 from robustness.mutants_reader import Reader, in_fork
 from tests.core.test_label_tables import TABLES
-from tests.light.forward.samples import FEW, block, probe
-from tests.light.io.mcx.samples import case, without, written
-from tests.light.io.mcx.test_bjdata import bnii
-from tests.light.io.test_bids_nirs import CHANNELS
-from tests.light.io.test_bids_nirs import write as write_optodes
-from tests.tracts.fods import fixel_samples
+from tests.diffusion.fods import fixel_samples
+from tests.mcx.samples import case, without, written
+from tests.mcx.test_bjdata import bnii
+from tests.optics.test_bids_nirs import CHANNELS
+from tests.optics.test_bids_nirs import write as write_optodes
+from tests.probes.forward.samples import FEW, block, probe
 
 AFFINE = np.diag([-2.0, 2.0, 2.5, 1.0])
 RESPONSE = Response(coefficients=np.array([[900.0, 0, 0], [400, -150, 30], [250, -120, 40]]), bvals=(0, 1000, 2000))

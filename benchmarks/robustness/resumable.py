@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from napari_gpubio.tracts.io.tractograms import write_tractogram
+from napari_gpubio.tractograms.io.tractograms import write_tractogram
 from robustness.writers import fingerprint
 
 LONGEST = 20.0  # times what a campaign at random moments takes, for kills at the program's own times of saving
@@ -38,8 +38,8 @@ class Verb:
 
 def _connectome(folder: Path, longer: float) -> list[str]:
     from napari_gpubio.core.files import sample_path
-    from napari_gpubio.tracts.io import read_tractogram
-    from napari_gpubio.tracts.tractogram import Tractogram
+    from napari_gpubio.tractograms.io import read_tractogram
+    from napari_gpubio.tractograms.model import Tractogram
 
     fibers = read_tractogram(sample_path("brain_phantom/bundles.trk"))
     write_tractogram(folder / "brain.tck", Tractogram.join([fibers] * int(200 * longer)))
@@ -48,7 +48,7 @@ def _connectome(folder: Path, longer: float) -> list[str]:
 
 
 def _read_connectome(path: Path) -> str:
-    from napari_gpubio.tracts.connectome import Connectome
+    from napari_gpubio.tractograms.connectome import Connectome
 
     found = Connectome.load(path)
     if not found.complete:
@@ -63,8 +63,8 @@ def _photons(longer: float) -> int:
 
 def _light(folder: Path, longer: float) -> list[str]:
     from napari_gpubio.core.volumes import write_volume
-    from napari_gpubio.light.io import write_table
-    from napari_gpubio.light.phantom.benchmarks import benchmark
+    from napari_gpubio.light.benchmarks import benchmark
+    from napari_gpubio.optics.io import write_table
 
     case = benchmark("cube60")
     write_volume(folder / "cube.nii.gz", case.domain.labels, case.domain.affine)
@@ -157,7 +157,7 @@ def _tracts(folder: Path, longer: float) -> list[str]:
 
 
 def _read_tracts(path: Path) -> str:
-    from napari_gpubio.tracts.io import read_tractogram
+    from napari_gpubio.tractograms.io import read_tractogram
 
     found = read_tractogram(path)
     return fingerprint(found.points, found.offsets)
@@ -175,7 +175,7 @@ VERBS = {
 
 def is_part(path: Path, whole: Path) -> bool:
     """Whether a tractogram has the first fibers of another one, and nothing else."""
-    from napari_gpubio.tracts.io import read_tractogram
+    from napari_gpubio.tractograms.io import read_tractogram
 
     part, all_of_them = read_tractogram(path), read_tractogram(whole)
     first = all_of_them.part(0, len(part))

@@ -12,18 +12,19 @@ from typing import Any
 
 import numpy as np
 
-from napari_gpubio import dose, light, speckle, tracts
+from napari_gpubio import dose, light, speckle, tractograms
 from napari_gpubio.core import layer_files
 from napari_gpubio.core.napari_io import KEY
 from napari_gpubio.core.operations import volumes
 from napari_gpubio.core.quantity import GUIDE, HALVES, QUANTITY, STANDARD_ERROR, Quantity
 from napari_gpubio.core.volumes import read_volume
+from napari_gpubio.diffusion.io import gradients
 from napari_gpubio.dose import samples
 from napari_gpubio.dose.io import dvh_files
+from napari_gpubio.light.benchmarks import benchmark
 from napari_gpubio.light.io import results
-from napari_gpubio.light.phantom.benchmarks import benchmark
 from napari_gpubio.speckle.live import TimeCourse
-from napari_gpubio.tracts.io import gradients, tractograms
+from napari_gpubio.tractograms.io import tractograms
 
 Parts = dict[str, str]  # what was read, by name: a fingerprint of each part
 
@@ -116,7 +117,7 @@ def _fibers(version: int, *, numbers: bool = True) -> Any:
     random = np.random.default_rng(version)
     count, points = 2000, 50
     per_fiber = {"number": random.random(count, np.float32)} if numbers else {}
-    return tracts.Tractogram(
+    return tractograms.Tractogram(
         points=random.uniform(0.0, 50.0, (count * points, 3)).astype(np.float32),
         offsets=np.arange(count + 1) * points, per_point={}, per_fiber=per_fiber,
         affine=np.eye(4), shape=(60, 60, 60), parameters={}, complete=True,

@@ -7,13 +7,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy.ndimage import affine_transform
 
-from napari_gpubio import tracts
+from napari_gpubio import diffusion
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import sample_path
 from napari_gpubio.core.space import apply_affine
 from napari_gpubio.core.volumes import write_volume
-from napari_gpubio.tracts.io.dwi import read_volume
-from napari_gpubio.tracts.tensors.maps import scalar_map
+from napari_gpubio.diffusion.io.dwi import read_volume
+from napari_gpubio.diffusion.tensors.maps import scalar_map
 
 Array = npt.NDArray[np.float32]
 TILT_DEGREES = (10.0, 4.0, -6.0)  # about x, y, z: as heads lie
@@ -48,8 +48,8 @@ def brain(folder: Path, data: Path | None) -> Brain:
     ``data`` is a folder in which a diffusion scan is looked for; without it, the sample brain is taken.
     """
     path = sample_path("brain_phantom") / "dwi.nii.gz" if data is None else _scan_in(data)
-    scan = tracts.io.read_dwi(path)
-    field = tracts.fit_tensors(scan)
+    scan = diffusion.io.read_dwi(path)
+    field = diffusion.fit_tensors(scan)
     fa = np.asarray(scalar_map(field, "FA"), np.float32)
     affine, shape = _tilted_grid(scan.affine, scan.shape)
     like_t1 = np.where(field.mask, 0.25 + 0.75 * np.sqrt(fa.clip(0, 1)), 0.0).astype(np.float32)

@@ -12,9 +12,9 @@ from scipy import ndimage
 from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.core.philox import uniform
 from napari_gpubio.core.space import apply_affine
-from napari_gpubio.tracts.model import DiffusionScan, TensorField
-from napari_gpubio.tracts.tensors.maps import fa_map
-from napari_gpubio.tracts.tensors.run import fit_tensors
+from napari_gpubio.diffusion.model import DiffusionScan, TensorField
+from napari_gpubio.diffusion.tensors.maps import fa_map
+from napari_gpubio.diffusion.tensors.run import fit_tensors
 
 BRAIN = ROOT.parent / "shared" / "data" / "dwi" / "whole_brain_b1000"
 
@@ -35,7 +35,7 @@ def load_brain(path: Path | None) -> Brain | str:
         return f"{BRAIN} is absent and no --brain was given"
     if importlib.util.find_spec("nibabel") is None:
         return "nibabel is missing and no --brain was given"
-    from napari_gpubio.tracts.io.dwi import read_dwi, read_mask
+    from napari_gpubio.diffusion.io.dwi import read_dwi, read_mask
 
     scan = read_dwi(BRAIN / "dwi.nii.gz")
     mask = read_mask(BRAIN / "nodif_brain_mask.nii.gz", scan.shape, scan.affine)

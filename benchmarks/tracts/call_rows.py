@@ -9,19 +9,19 @@ from common import Array, PoolBytes, Row, Stopwatch, Timing, row, skipped, timed
 
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.space import apply_affine
-from napari_gpubio.tracts.directions import Cone, Isotropic
-from napari_gpubio.tracts.kernels.rays import cpu
-from napari_gpubio.tracts.kernels.rays.problem import RayProblem
-from napari_gpubio.tracts.kernels.tensors import cpu as tensors_cpu
-from napari_gpubio.tracts.kernels.tensors.problem import fit_problem
-from napari_gpubio.tracts.model import TensorField
-from napari_gpubio.tracts.regions import Sphere
-from napari_gpubio.tracts.run import track
-from napari_gpubio.tracts.seeds import make_launch
-from napari_gpubio.tracts.settings import Hamiltonian, InTensors
-from napari_gpubio.tracts.tensors.run import fit_tensors
-from napari_gpubio.tracts.tensors.settings import FitSettings
-from napari_gpubio.tracts.tractogram import Tractogram
+from napari_gpubio.diffusion.kernels.tensors import cpu as tensors_cpu
+from napari_gpubio.diffusion.kernels.tensors.problem import fit_problem
+from napari_gpubio.diffusion.model import TensorField
+from napari_gpubio.diffusion.regions import Sphere
+from napari_gpubio.diffusion.tensors.run import fit_tensors
+from napari_gpubio.diffusion.tensors.settings import FitSettings
+from napari_gpubio.fibers.directions import Cone, Isotropic
+from napari_gpubio.fibers.kernels.rays import cpu
+from napari_gpubio.fibers.kernels.rays.problem import RayProblem
+from napari_gpubio.fibers.run import track
+from napari_gpubio.fibers.seeds import make_launch
+from napari_gpubio.fibers.settings import Hamiltonian, InTensors
+from napari_gpubio.tractograms.model import Tractogram
 from tracts.brain import Plan, callosum_box, callosum_click
 from tracts.problems import CUBIC_RK4, FREE, STEP_VOXELS, random_field
 from tracts.tracing import recorded
@@ -46,7 +46,7 @@ def preparation(plan: Plan) -> Iterator[Row]:
 def _prepare(problem: RayProblem, device: Device) -> object:
     if not device.is_gpu:
         return cpu.prepare_field(problem)
-    from napari_gpubio.tracts.kernels.rays import gpu
+    from napari_gpubio.fibers.kernels.rays import gpu
 
     return gpu.prepare_field(problem)
 
@@ -73,7 +73,7 @@ def tensor_fit(plan: Plan) -> Iterator[Row]:
 def _fit_run(problem: Any, device: Device) -> Any:
     if not device.is_gpu:
         return tensors_cpu.Run(problem)
-    from napari_gpubio.tracts.kernels.tensors import gpu
+    from napari_gpubio.diffusion.kernels.tensors import gpu
 
     return gpu.Run(problem, device=device)
 
@@ -144,7 +144,7 @@ def _first_click(field: TensorField, click: Array, device: Device) -> None:
 def gpu_memory(plan: Plan) -> Iterator[Row]:
     """Row g: GPU bytes that a brain of 145 x 174 x 145 takes in the default scheme."""
     name = "g GPU memory, 145 x 174 x 145, default scheme"
-    from napari_gpubio.tracts.kernels.rays import gpu
+    from napari_gpubio.fibers.kernels.rays import gpu
 
     field = random_field((145, 174, 145))
     problem = RayProblem(field, make_launch(field, [(70.0, 80.0, 70.0)], Cone()), Hamiltonian())

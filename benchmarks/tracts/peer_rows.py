@@ -9,11 +9,11 @@ import numpy as np
 from common import Array, Row, limited_threads, row, skipped, thread_counts, threads_told, timed
 
 from napari_gpubio.core.device import CPU
-from napari_gpubio.tracts.directions import Principal
-from napari_gpubio.tracts.model import TensorField
-from napari_gpubio.tracts.run import track
-from napari_gpubio.tracts.settings import EuDX, InTensors
-from napari_gpubio.tracts.tensors.maps import fa_map
+from napari_gpubio.diffusion.model import TensorField
+from napari_gpubio.diffusion.tensors.maps import fa_map
+from napari_gpubio.fibers.directions import Principal
+from napari_gpubio.fibers.run import track
+from napari_gpubio.fibers.settings import EuDX, InTensors
 from tracts.brain import Plan, white_matter_seeds
 from tracts.tracing import recorded
 

@@ -6,11 +6,11 @@ import numpy as np
 
 from napari_gpubio.core.philox import uniform
 from napari_gpubio.core.space import apply_affine
-from napari_gpubio.tracts.directions import Principal
-from napari_gpubio.tracts.kernels.rays.problem import RayProblem
-from napari_gpubio.tracts.model import TensorField
-from napari_gpubio.tracts.seeds import Launch
-from napari_gpubio.tracts.settings import Hamiltonian, InTensors, VanAart2011, as_method
+from napari_gpubio.diffusion.model import TensorField
+from napari_gpubio.fibers.directions import Principal
+from napari_gpubio.fibers.kernels.rays.problem import RayProblem
+from napari_gpubio.fibers.seeds import Launch
+from napari_gpubio.fibers.settings import Hamiltonian, InTensors, VanAart2011, as_method
 from tracts.brain import callosum_box
 
 SEED_SHAPE = (1024, 64, 64)  # van Aart et al. 2011, section 5

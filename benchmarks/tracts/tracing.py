@@ -6,10 +6,10 @@ from common import Array, Row, Timing, limited_threads, row, timed, timed_by_eve
 
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.settings import kind_of
-from napari_gpubio.tracts.kernels.rays import cpu
-from napari_gpubio.tracts.kernels.rays.problem import RayProblem
-from napari_gpubio.tracts.settings import InTensors
-from napari_gpubio.tracts.tractogram import StopReason
+from napari_gpubio.fibers.kernels.rays import cpu
+from napari_gpubio.fibers.kernels.rays.problem import RayProblem
+from napari_gpubio.fibers.settings import InTensors
+from napari_gpubio.tractograms.model import StopReason
 
 RECORDED = ("interpolation", "integrator", "step_mm", "fa_stop", "max_steps", "precision", "texture")
 
@@ -42,7 +42,7 @@ class GpuTrace:
     def __init__(self, problem: RayProblem, device: Device) -> None:
         import cupy
 
-        from napari_gpubio.tracts.kernels.rays import gpu
+        from napari_gpubio.fibers.kernels.rays import gpu
 
         self._device = device
         with cupy.cuda.Device(device.indices[0]):

@@ -7,10 +7,10 @@ from typing import Any
 from common import Row, skipped, thread_counts, threads_told
 
 from napari_gpubio.core.device import CPU
-from napari_gpubio.tracts.directions import Cone
-from napari_gpubio.tracts.kernels.rays.problem import RayProblem
-from napari_gpubio.tracts.seeds import make_launch
-from napari_gpubio.tracts.settings import EuDX, InTensors, as_method
+from napari_gpubio.fibers.directions import Cone
+from napari_gpubio.fibers.kernels.rays.problem import RayProblem
+from napari_gpubio.fibers.seeds import make_launch
+from napari_gpubio.fibers.settings import EuDX, InTensors, as_method
 from tracts.brain import Plan, callosum_click
 from tracts.problems import (
     CUBIC_RK4,

@@ -13,7 +13,7 @@ import secrets
 import shutil
 import stat
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from napari_gpubio.core.errors import InvalidInput, memory_in_words
 
 logger = logging.getLogger(__name__)
 _LEAST_FREE_CACHE_BYTES = 64 << 20
+_ENGINE_NAMED = re.compile(rb"\bnapari_gpubio\.(\w+)")
 _PACKAGE = Path(__file__).resolve().parent.parent
 _GZIP, _BLOCK = b"\x1f\x8b\x08", 1 << 20  # how such a file begins, with the only method there is; bytes
 WHOLE_BYTES = 64 << 20  # larger files are known by their size and samples, until somebody asks for all of it
@@ -390,13 +391,29 @@ def machine_code_folder(owner: str) -> Path:
 
 
 def hash_of_kernels(owner: str) -> str:
-    """Hash of the sources of an engine's compiled functions, and of Numba's version; of all without an owner."""
+    """Hash of the sources of an engine's compiled functions and of those that these may call, and of Numba's version.
+
+    Without an owner: of those of all engines.
+    """
     import importlib.metadata  # here, for it is slow to import
 
     digest = hashlib.sha256(importlib.metadata.version("numba").encode())
-    for folder in sorted({"core", owner} if owner else {""}):
-        for path in sorted((_PACKAGE / folder).rglob("*.py")):
-            text = path.read_bytes()
-            if b"core.jit" in text or b"import numba" in text or "kernels" in path.parts:
-                digest.update(path.relative_to(_PACKAGE).as_posix().encode() + b"\0" + text)
+    texts: dict[str, Mapping[str, bytes]] = {}
+    waiting = {"core", owner} if owner else {""}
+    while (folder := min(waiting - texts.keys(), default=None)) is not None:
+        texts[folder] = _sources_of(folder)
+        named = {name.decode() for text in texts[folder].values() for name in _ENGINE_NAMED.findall(text)}
+        waiting |= {name for name in named if (_PACKAGE / name).is_dir()}
+    for path, text in sorted((path, text) for folder in texts for path, text in texts[folder].items()):
+        digest.update(path.encode() + b"\0" + text)
     return digest.hexdigest()[:16]
+
+
+def _sources_of(folder: str) -> dict[str, bytes]:
+    """Texts of the compiled functions of a folder of the package, by path."""
+    found = {}
+    for path in (_PACKAGE / folder).rglob("*.py"):
+        text = path.read_bytes()
+        if b"core.jit" in text or b"import numba" in text or "kernels" in path.parts:
+            found[path.relative_to(_PACKAGE).as_posix()] = text
+    return found

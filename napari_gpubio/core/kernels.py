@@ -43,7 +43,7 @@ def _splice(path: Path, seen: set[Path]) -> str:
 
 
 def _find(name: str, folder: Path) -> Path:
-    for root in (folder, folder.parent, _CORE):
+    for root in (folder, folder.parent, _CORE, _CORE.parent):
         if (path := root / name).is_file():
             return path
     raise GpuBioError(f"kernel header {name!r} is missing; reinstall napari-gpubio")

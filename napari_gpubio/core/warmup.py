@@ -1,6 +1,6 @@
 """Compiling an engine's CPU backend before a user waits for it, once for each machine.
 
-``python -m napari_gpubio.core.warmup tracts`` makes the calls that the engine lists as ``WARMUPS``, prints the number
+``python -m napari_gpubio.core.warmup fibers`` makes the calls that the engine lists as ``WARMUPS``, prints the number
 of compiled functions after each compilation, and leaves a marker beside the machine code. Panels and the command line
 start it as a process of its own and read what it prints, so that a window stays responsive.
 """

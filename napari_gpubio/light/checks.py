@@ -10,18 +10,18 @@ import numpy as np
 
 from napari_gpubio.core.checks import Check, Finding, Speed, WarmUp
 from napari_gpubio.core.device import CPU, Device
-from napari_gpubio.light.anisotropy import checks as anisotropic_checks
-from napari_gpubio.light.detectors import Detector
-from napari_gpubio.light.estimates import Estimate
+from napari_gpubio.layered import checks as layered
+from napari_gpubio.light import anisotropy_checks as anisotropic_checks
+from napari_gpubio.light.benchmarks import Case, benchmark
 from napari_gpubio.light.kernels.voxels.problem import LIGHT_MM_PER_NS
-from napari_gpubio.light.layers import checks as layered
-from napari_gpubio.light.model import Domain, Medium
-from napari_gpubio.light.phantom.benchmarks import Case, benchmark
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.sources import Isotropic, Pencil
-from napari_gpubio.light.theory import fluence_semi_infinite
+from napari_gpubio.optics.detectors import Detector
+from napari_gpubio.optics.estimates import Estimate
+from napari_gpubio.optics.model import Domain, Medium
+from napari_gpubio.optics.sources import Isotropic, Pencil
+from napari_gpubio.optics.theory import fluence_semi_infinite
 
 DIFFUSION_TOLERANCE = 0.04
 _ABSORBED = {  # benchmark: photons on the CPU; a GPU traces a hundred times as many

@@ -8,12 +8,12 @@ import numpy as np
 
 from napari_gpubio.core.numbers import short_number
 from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
-from napari_gpubio.light.model import OUTSIDE, Domain
-from napari_gpubio.light.numbers import CLOSED_WITHIN, Finding, balance_findings, worst_first
 from napari_gpubio.light.result import LightResult, exposed_area_mm2
-from napari_gpubio.light.scattering_tensors import FREE, NOT_RECIPROCAL
-from napari_gpubio.light.sources import AllRound, Source
-from napari_gpubio.light.surface import clearance_mm, depth_inside_mm, share_inside
+from napari_gpubio.optics.model import OUTSIDE, Domain
+from napari_gpubio.optics.numbers import CLOSED_WITHIN, Finding, balance_findings, worst_first
+from napari_gpubio.optics.scattering_tensors import FREE, NOT_RECIPROCAL
+from napari_gpubio.optics.sources import AllRound, Source
+from napari_gpubio.optics.surface import clearance_mm, depth_inside_mm, share_inside
 
 _ROUNDING_SD = 3.0  # standard deviations of that, which are upper bounds: two to seven times what is seen
 _MOST_EFOLDS = 22.0  # a packet that has lost more of its weight books less than a quantum

@@ -24,14 +24,14 @@ from napari_gpubio.core.parameters import check_params, param
 from napari_gpubio.core.space import same_grid
 from napari_gpubio.core.steps import Step, driven
 from napari_gpubio.core.timing import RunClock
-from napari_gpubio.light.batches import FEWEST_BATCHES
-from napari_gpubio.light.detectors import Detector
-from napari_gpubio.light.estimates import Estimate
-from napari_gpubio.light.model import Domain
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.run import check_detectors, check_source, simulate_steps
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.sources import Source, emitting_volume
+from napari_gpubio.optics.batches import FEWEST_BATCHES
+from napari_gpubio.optics.detectors import Detector
+from napari_gpubio.optics.estimates import Estimate
+from napari_gpubio.optics.model import Domain
+from napari_gpubio.optics.sources import Source, emitting_volume
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
@@ -234,12 +234,12 @@ def fluorescence_steps(
     Examples
     --------
     >>> import numpy as np
-    >>> from napari_gpubio import light
+    >>> from napari_gpubio import light, optics
     >>> def tissue(mua):
-    ...     medium = light.Medium(label=1, mua_per_mm=mua, mus_per_mm=1.0)
-    ...     return light.Domain(labels=np.ones((9, 9, 9), np.uint8), affine=np.eye(4), media=(medium,))
+    ...     medium = optics.Medium(label=1, mua_per_mm=mua, mus_per_mm=1.0)
+    ...     return optics.Domain(labels=np.ones((9, 9, 9), np.uint8), affine=np.eye(4), media=(medium,))
     >>> dye = light.Fluorophore(mua_per_mm={1: 0.01}, quantum_yield=0.5)
-    >>> source = light.Isotropic(position_mm=(4, 4, 4))
+    >>> source = optics.Isotropic(position_mm=(4, 4, 4))
     >>> settings = light.LightSettings(photons=800)
     >>> result = light.fluorescence(tissue(0.03), tissue(0.02), source, dye, settings, device="cpu")
     >>> 0 < result.emitted.value < 0.5

@@ -28,14 +28,14 @@ from napari_gpubio.core.memory import Memory, fuller
 from napari_gpubio.core.reading import note
 from napari_gpubio.core.slabs import slabs_of
 from napari_gpubio.core.steps import Step, drive, driven, with_step
-from napari_gpubio.light.kernels.diffusion.solver import Solver, along
 from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
-from napari_gpubio.light.model import Domain
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.run import check_sources
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.sources import AnySource, Pencil, Source
-from napari_gpubio.light.theory import SPEED_OF_LIGHT_MM_PER_NS, diffuse_transmission
+from napari_gpubio.optics.kernels.diffusion.solver import Solver, along
+from napari_gpubio.optics.model import Domain
+from napari_gpubio.optics.sources import AnySource, Pencil, Source
+from napari_gpubio.optics.theory import SPEED_OF_LIGHT_MM_PER_NS, diffuse_transmission
 
 Array = npt.NDArray[Any]
 _PHOTONS, _PHOTONS_OF_A_PENCIL = 400_000, 64  # of the unscattered light; those of a pencil are all alike
@@ -72,9 +72,9 @@ def diffusion_guide(
 
     Examples
     --------
-    >>> from napari_gpubio import light
-    >>> head = light.phantom.load_head_phantom()
-    >>> guide = diffusion_guide(head, light.phantom.default_source(head), device="cpu")
+    >>> from napari_gpubio import optics
+    >>> head = optics.phantom.load_head_phantom()
+    >>> guide = diffusion_guide(head, optics.phantom.default_source(head), device="cpu")
     >>> bool((guide[head.labels > 0] > 0).all())
     True
     """
@@ -94,10 +94,10 @@ def _parts(
     needed, sources = guide_memory(domain, settings, device=chosen), check_sources(domain, source)
     if not chosen.is_gpu:
         needed.check("the simulation", "take larger voxels, or close other programs")
-        from napari_gpubio.light.kernels.diffusion.cpu import CpuSolver
+        from napari_gpubio.optics.kernels.diffusion.cpu import CpuSolver
 
         return np.asarray((yield from _guide(np, CpuSolver, domain, sources, settings, chosen)))
-    from napari_gpubio.light.kernels.diffusion.gpu import on_gpu
+    from napari_gpubio.optics.kernels.diffusion.gpu import on_gpu
 
     only = chosen.first
 
@@ -112,8 +112,8 @@ def guide_memory(domain: Domain, settings: LightSettings | None = None, *, devic
 
     Examples
     --------
-    >>> from napari_gpubio import light
-    >>> head = light.phantom.load_head_phantom()
+    >>> from napari_gpubio import optics
+    >>> head = optics.phantom.load_head_phantom()
     >>> guide_memory(head, device="cpu").results == 4 * head.labels.size
     True
     """
@@ -139,9 +139,9 @@ def with_guide_steps(result: LightResult, *, device: str | Device = "auto") -> G
 
     Examples
     --------
-    >>> from napari_gpubio import light
-    >>> head = light.phantom.load_head_phantom()
-    >>> source, settings = light.phantom.default_source(head), light.LightSettings(photons=100, halves=True)
+    >>> from napari_gpubio import light, optics
+    >>> head = optics.phantom.load_head_phantom()
+    >>> source, settings = optics.phantom.default_source(head), light.LightSettings(photons=100, halves=True)
     >>> result = light.simulate(head, source, settings, device="cpu")
     >>> with_guide(result, device="cpu").guide.shape == head.shape
     True

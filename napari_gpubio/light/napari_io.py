@@ -18,12 +18,14 @@ from napari_gpubio.core.napari_io import (
     volume_of,
 )
 from napari_gpubio.core.quantity import Quantity, log10_of, quantity_metadata
-from napari_gpubio.light.estimates import PER_PHOTON, UNITS, FluenceUnit
-from napari_gpubio.light.io.archive import fields_of
 from napari_gpubio.light.io.results import describe, media_from
 from napari_gpubio.light.io.volumes import HIDDEN, fluence_arrays, fluence_values
-from napari_gpubio.light.model import Domain
-from napari_gpubio.light.pictures import (
+from napari_gpubio.light.result import LightResult
+from napari_gpubio.light.settings import LightCase
+from napari_gpubio.optics.estimates import PER_PHOTON, UNITS, FluenceUnit
+from napari_gpubio.optics.io.archive import fields_of
+from napari_gpubio.optics.model import Domain
+from napari_gpubio.optics.pictures import (
     DECADES,
     OTHER_COLOR,
     TISSUE_COLORS,
@@ -32,8 +34,6 @@ from napari_gpubio.light.pictures import (
     layer_colors,
     log_name,
 )
-from napari_gpubio.light.result import LightResult
-from napari_gpubio.light.settings import LightCase
 
 Array = npt.NDArray[Any]
 GATE_AXIS = "time gate"

@@ -13,9 +13,6 @@ import numpy.typing as npt
 from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step, driven
-from napari_gpubio.light.batches import photon_steps, resumed
-from napari_gpubio.light.detectors import Detector
-from napari_gpubio.light.estimates import SimulationResult
 from napari_gpubio.light.kernels.voxels.patterns import (
     launched_weights,
     part_of,
@@ -24,11 +21,14 @@ from napari_gpubio.light.kernels.voxels.patterns import (
 )
 from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
 from napari_gpubio.light.kernels.voxels.tally import VoxelTally, assemble
-from napari_gpubio.light.model import Domain
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.run import check_detectors, check_sources, described
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.sources import Pattern, Source, checked_patterns, rectangle_of
+from napari_gpubio.optics.batches import photon_steps, resumed
+from napari_gpubio.optics.detectors import Detector
+from napari_gpubio.optics.estimates import SimulationResult
+from napari_gpubio.optics.model import Domain
+from napari_gpubio.optics.sources import Pattern, Source, checked_patterns, rectangle_of
 
 Array = npt.NDArray[Any]
 
@@ -103,10 +103,10 @@ def simulate_patterns_steps(
     Examples
     --------
     >>> import numpy as np
-    >>> from napari_gpubio import light
-    >>> head = light.phantom.load_head_phantom()
-    >>> above = light.phantom.default_source(head)
-    >>> source = light.Planar(position_mm=above.position_mm, direction=above.direction)
+    >>> from napari_gpubio import light, optics
+    >>> head = optics.phantom.load_head_phantom()
+    >>> above = optics.phantom.default_source(head)
+    >>> source = optics.Planar(position_mm=above.position_mm, direction=above.direction)
     >>> halves = np.array([[[1.0, 0.0]], [[0.0, 1.0]]])
     >>> both = light.simulate_patterns(head, source, halves, light.LightSettings(photons=1000), device="cpu")
     >>> len(both), type(both.of(1).source).__name__

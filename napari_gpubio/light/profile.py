@@ -17,12 +17,12 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.numbers import short_number
 from napari_gpubio.core.space import apply_affine
-from napari_gpubio.light.detectors import Detector
-from napari_gpubio.light.model import OUTSIDE, Domain, Medium
 from napari_gpubio.light.result import LightResult
-from napari_gpubio.light.sources import AllRound, Isotropic
-from napari_gpubio.light.surface import first_tissue
-from napari_gpubio.light.theory import fluence_infinite, fluence_semi_infinite, transport_mean_free_path_mm
+from napari_gpubio.optics.detectors import Detector
+from napari_gpubio.optics.model import OUTSIDE, Domain, Medium
+from napari_gpubio.optics.sources import AllRound, Isotropic
+from napari_gpubio.optics.surface import first_tissue
+from napari_gpubio.optics.theory import fluence_infinite, fluence_semi_infinite, transport_mean_free_path_mm
 
 Array = npt.NDArray[Any]
 SAMPLES_PER_VOXEL = 2

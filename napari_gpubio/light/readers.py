@@ -14,9 +14,9 @@ from napari_gpubio.core.operations.layers import keep_shown
 from napari_gpubio.core.operations.stores import STORE
 from napari_gpubio.core.operations.volumes import LogOf
 from napari_gpubio.core.reading import note
-from napari_gpubio.light.io.mci import MciRun, read_mci
+from napari_gpubio.layered.io.mci import MciRun, read_mci
 from napari_gpubio.light.io.results import load_result
-from napari_gpubio.light.layers.phantom import ended_mm, proposed_sizes, voxel_case, voxel_phantom
+from napari_gpubio.light.layered_phantom import ended_mm, proposed_sizes, voxel_case, voxel_phantom
 from napari_gpubio.light.napari_io import fluence_layer, labels_layer, phantom_layer
 from napari_gpubio.light.operations.fluence import Fluence
 from napari_gpubio.light.operations.runs import OpenRun

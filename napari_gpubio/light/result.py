@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.light.detectors import AnyDetector, DetectedPhotons
-from napari_gpubio.light.estimates import Estimate, SimulationResult
-from napari_gpubio.light.model import OUTSIDE, Domain
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.sources import AnySource, Source, all_sources, single_source
+from napari_gpubio.optics.detectors import AnyDetector, DetectedPhotons
+from napari_gpubio.optics.estimates import Estimate, SimulationResult
+from napari_gpubio.optics.model import OUTSIDE, Domain
+from napari_gpubio.optics.sources import AnySource, Source, all_sources, single_source
 
 Array = npt.NDArray[Any]
 

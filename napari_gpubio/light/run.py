@@ -13,16 +13,16 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.memory import Memory
 from napari_gpubio.core.numbers import position_text, short_number
 from napari_gpubio.core.steps import Step, driven
-from napari_gpubio.light.batches import photon_steps, resumed
-from napari_gpubio.light.detectors import AnyDetector, Detector
 from napari_gpubio.light.kernels.voxels.memory import memory_of
 from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
 from napari_gpubio.light.kernels.voxels.tally import VoxelTally, assemble_parts
-from napari_gpubio.light.model import OUTSIDE, Domain
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.sources import AllRound, EmittingVolume, Pencil, Source, all_sources
-from napari_gpubio.light.surface import first_tissue, label_at, nearest_surface, source_problem
+from napari_gpubio.optics.batches import photon_steps, resumed
+from napari_gpubio.optics.detectors import AnyDetector, Detector
+from napari_gpubio.optics.model import OUTSIDE, Domain
+from napari_gpubio.optics.sources import AllRound, EmittingVolume, Pencil, Source, all_sources
+from napari_gpubio.optics.surface import first_tissue, label_at, nearest_surface, source_problem
 
 
 def simulate_steps(
@@ -73,9 +73,9 @@ def simulate_steps(
 
     Examples
     --------
-    >>> from napari_gpubio import light
-    >>> head = light.phantom.load_head_phantom()
-    >>> source = light.phantom.default_source(head)
+    >>> from napari_gpubio import light, optics
+    >>> head = optics.phantom.load_head_phantom()
+    >>> source = optics.phantom.default_source(head)
     >>> result = light.simulate(head, source, light.LightSettings(photons=1000), device="cpu")
     >>> result.fluence.shape == head.shape
     True
@@ -134,9 +134,9 @@ def simulate_each_steps(
 
     Examples
     --------
-    >>> from napari_gpubio import light
-    >>> head = light.phantom.load_head_phantom()
-    >>> source = light.phantom.default_source(head)
+    >>> from napari_gpubio import light, optics
+    >>> head = optics.phantom.load_head_phantom()
+    >>> source = optics.phantom.default_source(head)
     >>> both = light.simulate_each(head, [source, source], light.LightSettings(photons=1000), device="cpu")
     >>> [result.settings.seed for result in both]
     [1, 2]
@@ -198,8 +198,8 @@ def needed_memory(
 
     Examples
     --------
-    >>> from napari_gpubio import light
-    >>> head = light.phantom.load_head_phantom()
+    >>> from napari_gpubio import light, optics
+    >>> head = optics.phantom.load_head_phantom()
     >>> memory = light.needed_memory(head, light.LightSettings(), "cpu")
     >>> memory.tallies > 32 * head.labels.size  # of a batch, of all of them, and of their squares
     True

@@ -3,11 +3,11 @@
 import dataclasses
 
 from napari_gpubio.core.napari_io import LayerData
-from napari_gpubio.light.layers.napari_io import border_layers, picture_layer
-from napari_gpubio.light.layers.presets import preset
-from napari_gpubio.light.layers.run import simulate
+from napari_gpubio.layered.napari_io import border_layers, picture_layer
+from napari_gpubio.layered.presets import preset
+from napari_gpubio.layered.run import simulate
 from napari_gpubio.light.napari_io import labels_layer
-from napari_gpubio.light.phantom import load_head_phantom
+from napari_gpubio.optics.phantom import load_head_phantom
 
 SKIN, PHOTONS = "seven-layer skin at 600 nm", 20_000
 

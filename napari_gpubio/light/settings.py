@@ -8,9 +8,9 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.settings import Settings, part
-from napari_gpubio.light.detectors import FACES, AnyDetector
-from napari_gpubio.light.model import Domain
-from napari_gpubio.light.sources import AnySource, Source, all_sources
+from napari_gpubio.optics.detectors import FACES, AnyDetector
+from napari_gpubio.optics.model import Domain
+from napari_gpubio.optics.sources import AnySource, Source, all_sources
 
 FACE_RULES = ("default", "escape", "fresnel", "mirror", "cyclic")
 MOST_PHOTONS = 10**12

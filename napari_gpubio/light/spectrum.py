@@ -22,11 +22,11 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.numbers import short_number
 from napari_gpubio.core.report import WARNING
-from napari_gpubio.light.detectors import DetectedPhotons, detector_names
-from napari_gpubio.light.estimates import Estimates
-from napari_gpubio.light.model import Medium
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.statistics import separation_mm
+from napari_gpubio.optics.detectors import DetectedPhotons, detector_names
+from napari_gpubio.optics.estimates import Estimates
+from napari_gpubio.optics.model import Medium
 
 Floats = npt.NDArray[np.float64]
 LEAST_EFFECTIVE = 100.0  # photons; with fewer the standard error itself is not known well
@@ -118,7 +118,7 @@ def spectrum(
         photons on long paths get lost where absorption is strong, and cannot be brought back.
     media_by_wavelength
         The media at each wavelength (nm), one for every label of the run; see
-        `napari_gpubio.light.tissue.media_at_wavelengths`.
+        `napari_gpubio.optics.tissue.media_at_wavelengths`.
     keep_scattering
         Take the scattering, g and n of the run for all wavelengths. Without, those of the media count.
 

@@ -14,11 +14,11 @@ from napari_gpubio.core.operations.kinds import MadeOf
 from napari_gpubio.core.operations.volumes import Volume
 from napari_gpubio.core.quantity import Quantity
 from napari_gpubio.core.steps import Step, driven
-from napari_gpubio.light.estimates import PER_PHOTON, FluenceUnit
 from napari_gpubio.light.io.volumes import fluence_arrays
-from napari_gpubio.light.model import OUTSIDE, Domain
-from napari_gpubio.light.pictures import fluence_word
 from napari_gpubio.light.result import LightResult
+from napari_gpubio.optics.estimates import PER_PHOTON, FluenceUnit
+from napari_gpubio.optics.model import OUTSIDE, Domain
+from napari_gpubio.optics.pictures import fluence_word
 
 if TYPE_CHECKING:
     from napari_gpubio.denoise.fluence import FluenceResult, FluenceSettings
@@ -61,8 +61,8 @@ def clean_fluence_steps(
     Examples
     --------
     >>> from napari_gpubio import light, workflows
-    >>> head = light.phantom.load_head_phantom()
-    >>> source = light.Pencil(position_mm=(0, 0, 90), direction=(0, 0, -1))
+    >>> head = optics.phantom.load_head_phantom()
+    >>> source = optics.Pencil(position_mm=(0, 0, 90), direction=(0, 0, -1))
     >>> result = light.simulate(head, source, light.LightSettings(photons=2000, halves=True), device="cpu")
     >>> workflows.clean_fluence(result, device="cpu").image.shape == head.shape
     True

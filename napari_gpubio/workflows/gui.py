@@ -23,8 +23,8 @@ from napari_gpubio.light.gui.displayed import fluence_of, kind_of_device
 from napari_gpubio.light.gui.views import SENSITIVITY_STYLE, fading
 from napari_gpubio.light.guide import guided_steps
 from napari_gpubio.light.napari_io import label_properties
-from napari_gpubio.light.pictures import decade_limits, log_name
 from napari_gpubio.light.result import LightResult
+from napari_gpubio.optics.pictures import decade_limits, log_name
 from napari_gpubio.workflows.fluence import clean_volume_steps
 from napari_gpubio.workflows.operations import CleanFluence
 

@@ -12,8 +12,8 @@ from napari_gpubio.core.parameters import param
 from napari_gpubio.core.settings import part
 from napari_gpubio.core.steps import Step
 from napari_gpubio.denoise.fluence import FluenceSettings
-from napari_gpubio.light.estimates import FluenceUnit
 from napari_gpubio.light.result import LightResult
+from napari_gpubio.optics.estimates import FluenceUnit
 from napari_gpubio.workflows.fluence import CleanedVolume, clean_volume_steps
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from napari_gpubio.tracts import io
+from napari_gpubio.diffusion import io
 from tests.conformance import Did, Rows
 from tests.conformance.orientations import GRID, save
 

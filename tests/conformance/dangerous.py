@@ -8,8 +8,8 @@ import numpy as np
 
 from napari_gpubio.core.volumes import write_volume
 from tests.conformance import Did, Rows
+from tests.diffusion.tensor_samples import sticks
 from tests.shell import run_verb
-from tests.tracts.tensor_samples import sticks
 
 ROWS = Rows("Dangerous inputs")
 ELSEWHERE = {

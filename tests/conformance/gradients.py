@@ -5,7 +5,7 @@ from pathlib import Path
 import nibabel as nib
 import numpy as np
 
-from napari_gpubio.tracts.io import read_dwi
+from napari_gpubio.diffusion.io import read_dwi
 from tests.conformance import Did, Rows
 
 ROWS = Rows("Diffusion scans and gradient tables")

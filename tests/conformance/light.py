@@ -7,11 +7,12 @@ import nibabel as nib
 import numpy as np
 from scipy.io import savemat
 
-from napari_gpubio import light
+from napari_gpubio import light, optics
+from napari_gpubio import mcx as mcx_files
 from napari_gpubio.core.hdf5 import load_hdf5
-from napari_gpubio.light.forward import read_probe
-from napari_gpubio.light.io.bids_nirs import read_optodes_tsv
-from napari_gpubio.light.io.snirf import PATTERNS, optodes_of
+from napari_gpubio.optics.io.bids_nirs import read_optodes_tsv
+from napari_gpubio.optics.io.snirf import PATTERNS, optodes_of
+from napari_gpubio.probes.forward import read_probe
 from tests.conformance import Did, Rows
 
 ROWS = Rows("Light: inputs and probes")
@@ -44,7 +45,7 @@ def raw(path: Path) -> Path:
 
 def same(path: Path):
     """Read an MCX input and compare its labels."""
-    case = light.io.read_mcx(path)
+    case = mcx_files.io.read_mcx(path)
     np.testing.assert_array_equal(case.domain.labels, LABELS)
     return case
 
@@ -54,7 +55,7 @@ def _add_outside(trait, outside, *facts):
     def _(folder):
         values = np.where(LABELS, np.float32(1), np.float32(outside))
         nib.save(nib.Nifti1Image(values, np.eye(4)), folder / "a.nii")
-        domain = light.io.read_domain(folder / "a.nii", (light.Medium(label=1, mua_per_mm=0.05, mus_per_mm=1.0),))
+        domain = light.io.read_domain(folder / "a.nii", (optics.Medium(label=1, mua_per_mm=0.05, mus_per_mm=1.0),))
         np.testing.assert_array_equal(domain.labels, LABELS)
         return domain
 
@@ -68,37 +69,37 @@ _add_outside("labels that are -1 outside", -1, "no 0", "-1")
 
 @ROWS.row("read_mcx", "a domain of one slice, which MCX traces in two dimensions", Did.REFUSED, "two dimensions", "y")
 def _(folder):
-    return light.io.read_mcx(mcx(folder, (60, 1, 60)))
+    return mcx_files.io.read_mcx(mcx(folder, (60, 1, 60)))
 
 
 @ROWS.row("read_mcx", "a domain of one slice along z", Did.REFUSED, "6 x 5 x 1", "along z")
 def _(folder):
-    return light.io.read_mcx(mcx(folder, (6, 5, 1)))
+    return mcx_files.io.read_mcx(mcx(folder, (6, 5, 1)))
 
 
 @ROWS.row("read_mcx", "a domain of one column", Did.REFUSED, "along x and y")
 def _(folder):
-    return light.io.read_mcx(mcx(folder, (1, 1, 9)))
+    return mcx_files.io.read_mcx(mcx(folder, (1, 1, 9)))
 
 
 @ROWS.row("read_mcx", "a domain of one voxel", Did.ASSUMED, "two dimensions", "all three")
 def _(folder):
-    case = light.io.read_mcx(mcx(folder, (1, 1, 1), LengthUnit=60))
+    case = mcx_files.io.read_mcx(mcx(folder, (1, 1, 1), LengthUnit=60))
     assert case.domain.shape == (1, 1, 1)
     return case
 
 
 @ROWS.row("write_mcx", "a domain of one slice, which MCX would trace in two dimensions", Did.REFUSED, "two dimensions")
 def _(folder):
-    medium = light.Medium(label=1, mua_per_mm=0.05, mus_per_mm=1.0)
-    domain = light.Domain(labels=np.ones((6, 1, 6), np.uint8), affine=np.eye(4), media=(medium,))
-    light.io.write_mcx(folder / "a.json", domain, light.Pencil(position_mm=(3, 0, 0)), light.LightSettings())
+    medium = optics.Medium(label=1, mua_per_mm=0.05, mus_per_mm=1.0)
+    domain = optics.Domain(labels=np.ones((6, 1, 6), np.uint8), affine=np.eye(4), media=(medium,))
+    mcx_files.io.write_mcx(folder / "a.json", domain, optics.Pencil(position_mm=(3, 0, 0)), light.LightSettings())
 
 
 @ROWS.row("Domain", "a slice of one voxel and a thickness, in three dimensions", Did.READ)
 def _(folder):
     nib.save(nib.Nifti1Image(np.ones((6, 1, 6), np.uint8), np.diag([1, 2, 1, 1])), folder / "a.nii")
-    medium = light.Medium(label=1, mua_per_mm=0.05, mus_per_mm=1.0)
+    medium = optics.Medium(label=1, mua_per_mm=0.05, mus_per_mm=1.0)
     domain = light.io.read_domain(folder / "a.nii", (medium,))
     assert domain.shape == (6, 1, 6)
     np.testing.assert_allclose(domain.voxel_sizes_mm, [1, 2, 1])
@@ -147,7 +148,7 @@ def _(folder):
 def _(folder):
     path = mcx(folder)
     path.write_text(path.read_text().replace('"Photons": 1000', '"Photons": "1e3"'))
-    found = light.io.read_mcx(path)
+    found = mcx_files.io.read_mcx(path)
     assert found.settings.photons == 1000
     return found
 
@@ -169,7 +170,7 @@ def _(folder):
 def _(folder):
     (folder / "case").mkdir()
     raw(folder / "v.bin")
-    return light.io.read_mcx(mcx(folder / "case", VolumeFile="../v.bin"))
+    return mcx_files.io.read_mcx(mcx(folder / "case", VolumeFile="../v.bin"))
 
 
 @ROWS.row("read_mcx", "a volume behind a link and then above it", Did.REFUSED, "does not exist")
@@ -178,13 +179,13 @@ def _(folder):
     raw(folder / "v.bin")
     (folder / "store").mkdir()
     (folder / "case" / "sub").symlink_to(folder / "store", target_is_directory=True)
-    return light.io.read_mcx(mcx(folder / "case", VolumeFile="sub/../v.bin"))
+    return mcx_files.io.read_mcx(mcx(folder / "case", VolumeFile="sub/../v.bin"))
 
 
 @ROWS.row("read_mcx", "a link that leads to itself", Did.REFUSED, "v.bin")
 def _(folder):
     (folder / "v.bin").symlink_to(folder / "v.bin")
-    return light.io.read_mcx(mcx(folder, VolumeFile="v.bin"))
+    return mcx_files.io.read_mcx(mcx(folder, VolumeFile="v.bin"))
 
 
 @ROWS.row("read_mcx", "a volume in NIfTI with an affine", Did.ASSUMED, "affine", "not used")
@@ -197,12 +198,12 @@ def _(folder):
 
 @ROWS.row("read_mcx", "a key that is not known", Did.ASSUMED, "Domain.Colour")
 def _(folder):
-    return light.io.read_mcx(mcx(folder, Colour="red"))
+    return mcx_files.io.read_mcx(mcx(folder, Colour="red"))
 
 
 @ROWS.row("read_mcx", "edges of voxels that differ", Did.REFUSED, "cubic voxels")
 def _(folder):
-    return light.io.read_mcx(mcx(folder, Step=[1, 1, 2]))
+    return mcx_files.io.read_mcx(mcx(folder, Step=[1, 1, 2]))
 
 
 @ROWS.row("read_mcx", "detectors with a negative radius, and without one", Did.LEFT_OUT, "2 of 3 detectors")
@@ -211,7 +212,7 @@ def _(folder):
     case = json.loads(path.read_text())
     case["Optode"]["Detector"] = [{"Pos": [1, 1, 0], "R": 1}, {"Pos": [3, 3, 0], "R": -1}, {"Pos": [3, 3, 0]}]
     path.write_text(json.dumps(case))
-    found = light.io.read_mcx(path)
+    found = mcx_files.io.read_mcx(path)
     assert [detector.position_mm for detector in found.detectors] == [(1, 1, 0)]
     return found
 
@@ -258,17 +259,17 @@ def is_probe(found, factor=10.0, sources=SOURCES, pairs=((0, 0), (2, 1))):
 
 @ROWS.row("read_snirf", "a probe in its own coordinates", Did.ASSUMED, "register")
 def _(folder):
-    return is_probe(light.io.read_snirf(snirf(folder)))
+    return is_probe(optics.io.read_snirf(snirf(folder)))
 
 
 @ROWS.row("read_snirf", "no unit", Did.ASSUMED, "LengthUnit", "mm")
 def _(folder):
-    return is_probe(light.io.read_snirf(snirf(folder, None)), 1.0)
+    return is_probe(optics.io.read_snirf(snirf(folder, None)), 1.0)
 
 
 @ROWS.row("read_snirf", "a unit that is not known", Did.REFUSED, "'inch'")
 def _(folder):
-    return light.io.read_snirf(snirf(folder, "inch"))
+    return optics.io.read_snirf(snirf(folder, "inch"))
 
 
 @ROWS.row("read_snirf", "a source without a position", Did.LEFT_OUT, "1 of 3 sources (S2)")
@@ -276,34 +277,34 @@ def _(folder):
     bad = SOURCES.copy()
     bad[1] = np.nan
     return is_probe(
-        light.io.read_snirf(snirf(folder, sourcePos3D=bad)), sources=SOURCES[[0, 2]], pairs=((0, 0), (1, 1))
+        optics.io.read_snirf(snirf(folder, sourcePos3D=bad)), sources=SOURCES[[0, 2]], pairs=((0, 0), (1, 1))
     )
 
 
 @ROWS.row("read_snirf", "a measurement of an optode that there is not", Did.LEFT_OUT, "1 of 3 measurements")
 def _(folder):
-    return is_probe(light.io.read_snirf(snirf(folder, pairs=((1, 1), (9, 1), (3, 2)))))
+    return is_probe(optics.io.read_snirf(snirf(folder, pairs=((1, 1), (9, 1), (3, 2)))))
 
 
 @ROWS.row("read_snirf", "measurements that count from 0", Did.ASSUMED, "from 0")
 def _(folder):
-    return is_probe(light.io.read_snirf(snirf(folder, pairs=((0, 0), (2, 1)))))
+    return is_probe(optics.io.read_snirf(snirf(folder, pairs=((0, 0), (2, 1)))))
 
 
 @ROWS.row("read_snirf", "a 0 among measurements that count from 1", Did.LEFT_OUT, "1 of 3 measurements")
 def _(folder):
-    return is_probe(light.io.read_snirf(snirf(folder, pairs=((1, 1), (0, 1), (3, 2)))))
+    return is_probe(optics.io.read_snirf(snirf(folder, pairs=((1, 1), (0, 1), (3, 2)))))
 
 
 @ROWS.row("read_snirf", "positions in m that are said to be mm", Did.ASSUMED, "2 of 2 distances", "0.0141", "unit")
 def _(folder):
-    return light.io.read_snirf(snirf(folder, "mm", sourcePos3D=SOURCES / 100, detectorPos3D=DETECTORS / 100))
+    return optics.io.read_snirf(snirf(folder, "mm", sourcePos3D=SOURCES / 100, detectorPos3D=DETECTORS / 100))
 
 
 @ROWS.row("read_snirf", "positions in a plane only", Did.ASSUMED, "sourcePos2D", "detectorPos2D", "flat layout", "head")
 def _(folder):
     flat = {"sourcePos2D": SOURCES[:, :2], "detectorPos2D": DETECTORS[:, :2]}
-    found = light.io.read_snirf(snirf(folder, sourcePos3D=None, detectorPos3D=None, **flat))
+    found = optics.io.read_snirf(snirf(folder, sourcePos3D=None, detectorPos3D=None, **flat))
     np.testing.assert_allclose(found.source_positions_mm, SOURCES * [10, 10, 0])
     np.testing.assert_allclose(found.detector_positions_mm, DETECTORS * [10, 10, 0])
     return found
@@ -311,22 +312,22 @@ def _(folder):
 
 @ROWS.row("read_snirf", "sources in a plane, and detectors in space", Did.REFUSED, "sourcePos3D", "flat layout")
 def _(folder):
-    return light.io.read_snirf(snirf(folder, sourcePos3D=None, sourcePos2D=SOURCES[:, :2]))
+    return optics.io.read_snirf(snirf(folder, sourcePos3D=None, sourcePos2D=SOURCES[:, :2]))
 
 
 @ROWS.row("read_nirs", "a probe of HOMER", Did.ASSUMED, "register")
 def _(folder):
-    return is_probe(light.io.read_nirs(nirs(folder)))
+    return is_probe(optics.io.read_nirs(nirs(folder)))
 
 
 @ROWS.row("read_nirs", "a probe of HOMER, compressed", Did.ASSUMED, "register")
 def _(folder):
-    return is_probe(light.io.read_nirs(nirs(folder, compress=True)))
+    return is_probe(optics.io.read_nirs(nirs(folder, compress=True)))
 
 
 @ROWS.row("read_nirs", "whole numbers and a unit in capital letters", Did.ASSUMED, "register")
 def _(folder):
-    return is_probe(light.io.read_nirs(nirs(folder, SrcPos=SOURCES.astype(np.int16), SpatialUnit="Centimeters")))
+    return is_probe(optics.io.read_nirs(nirs(folder, SrcPos=SOURCES.astype(np.int16), SpatialUnit="Centimeters")))
 
 
 @ROWS.row("read_probe", "a probe of HOMER, for a forward model", Did.ASSUMED, "register")
@@ -337,73 +338,73 @@ def _(folder):
 
 @ROWS.row("read_nirs", "no unit", Did.ASSUMED, "SpatialUnit", "mm")
 def _(folder):
-    return is_probe(light.io.read_nirs(nirs(folder, SpatialUnit=None)), 1.0)
+    return is_probe(optics.io.read_nirs(nirs(folder, SpatialUnit=None)), 1.0)
 
 
 @ROWS.row("read_nirs", "a unit that is not known", Did.REFUSED, "'inch'")
 def _(folder):
-    return light.io.read_nirs(nirs(folder, SpatialUnit="inch"))
+    return optics.io.read_nirs(nirs(folder, SpatialUnit="inch"))
 
 
 @ROWS.row("read_nirs", "the list of measurements beside the probe", Did.ASSUMED, "register")
 def _(folder):
-    return is_probe(light.io.read_nirs(nirs(folder, MeasList=None)))
+    return is_probe(optics.io.read_nirs(nirs(folder, MeasList=None)))
 
 
 @ROWS.row("read_nirs", "a measurement of an optode that there is not", Did.LEFT_OUT, "1 of 3 measurements")
 def _(folder):
-    return is_probe(light.io.read_nirs(nirs(folder, MeasList=np.array([[1, 1], [3, 2], [3, 7]]))))
+    return is_probe(optics.io.read_nirs(nirs(folder, MeasList=np.array([[1, 1], [3, 2], [3, 7]]))))
 
 
 @ROWS.row("read_nirs", "a detector without a position", Did.LEFT_OUT, "1 of 3 detectors (D3)")
 def _(folder):
-    return is_probe(light.io.read_nirs(nirs(folder, DetPos=np.vstack([DETECTORS, [np.nan] * 3]))))
+    return is_probe(optics.io.read_nirs(nirs(folder, DetPos=np.vstack([DETECTORS, [np.nan] * 3]))))
 
 
 @ROWS.row("read_nirs", "digitized beside flat positions", Did.ASSUMED, "register")
 def _(folder):
     flat = {"SrcPos": SOURCES * [1, 1, 0], "SrcPos3D": SOURCES, "DetPos3D": DETECTORS}
-    return is_probe(light.io.read_nirs(nirs(folder, **flat)))
+    return is_probe(optics.io.read_nirs(nirs(folder, **flat)))
 
 
 @ROWS.row("read_nirs", "sources in space, detectors in the layout only", Did.ASSUMED, "only sources or only detectors")
 def _(folder):
     mixed = nirs(folder, SrcPos=SOURCES * [1, 1, 0], SrcPos3D=SOURCES)
-    return is_probe(light.io.read_nirs(mixed), sources=SOURCES * [1, 1, 0])
+    return is_probe(optics.io.read_nirs(mixed), sources=SOURCES * [1, 1, 0])
 
 
 @ROWS.row("read_nirs", "positions in a plane", Did.ASSUMED, "flat layout")
 def _(folder):
-    return is_probe(light.io.read_nirs(nirs(folder, SrcPos=SOURCES[:, :2])), sources=SOURCES * [1, 1, 0])
+    return is_probe(optics.io.read_nirs(nirs(folder, SrcPos=SOURCES[:, :2])), sources=SOURCES * [1, 1, 0])
 
 
 @ROWS.row("read_nirs", "one source", Did.ASSUMED, "register")
 def _(folder):
     one = nirs(folder, SrcPos=SOURCES[:1], MeasList=np.array([[1, 1, 1, 1], [1, 2, 1, 1]]))
-    return is_probe(light.io.read_nirs(one), sources=SOURCES[:1], pairs=((0, 0), (0, 1)))
+    return is_probe(optics.io.read_nirs(one), sources=SOURCES[:1], pairs=((0, 0), (0, 1)))
 
 
 @ROWS.row("read_nirs", "no detectors", Did.REFUSED, "SD.DetPos")
 def _(folder):
-    return light.io.read_nirs(nirs(folder, DetPos=None))
+    return optics.io.read_nirs(nirs(folder, DetPos=None))
 
 
 @ROWS.row("read_nirs", "no probe", Did.REFUSED, "struct SD")
 def _(folder):
     savemat(folder / "a.nirs", {"d": np.zeros((5, 4))}, appendmat=False)
-    return light.io.read_nirs(folder / "a.nirs")
+    return optics.io.read_nirs(folder / "a.nirs")
 
 
 @ROWS.row("read_nirs", "MATLAB 7.3", Did.REFUSED, "-v7")
 def _(folder):
     (folder / "a.nirs").write_bytes(b"MATLAB 7.3 MAT-file, Platform: GLNXA64".ljust(512) + b"\x89HDF\r\n")
-    return light.io.read_nirs(folder / "a.nirs")
+    return optics.io.read_nirs(folder / "a.nirs")
 
 
 @ROWS.row("read_nirs", "a file of another kind", Did.REFUSED, "a.nirs")
 def _(folder):
     (folder / "a.nirs").write_text("x,y,z\n1,2,3\n" * 30)
-    return light.io.read_nirs(folder / "a.nirs")
+    return optics.io.read_nirs(folder / "a.nirs")
 
 
 @ROWS.row("read_optodes_tsv", "an optode whose position is n/a", Did.LEFT_OUT, "1 of 2 sources (S2)")
@@ -435,4 +436,4 @@ def _(folder):
     with h5py.File(path, "a") as file:
         file.move("nirs/probe", "nirs/own")
         file["nirs/probe"] = h5py.ExternalLink("other.h5", "/nirs/probe")
-    return light.io.read_snirf(path)
+    return optics.io.read_snirf(path)

@@ -9,8 +9,8 @@ from PIL import Image
 
 from napari_gpubio.core.reading import ReadingNote
 from napari_gpubio.light import napari_io
-from napari_gpubio.light import probe_layers as napari_readers
 from napari_gpubio.light.io import read_irradiance
+from napari_gpubio.probes import napari_io as napari_readers
 from tests.conformance import Did, Rows
 from tests.conformance.light import DETECTORS, SOURCES, mcx, nirs, snirf
 

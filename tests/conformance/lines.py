@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from napari_gpubio.tracts.io.blocks import open_blocks
-from napari_gpubio.tracts.tractogram import Tractogram
+from napari_gpubio.tractograms.io.blocks import open_blocks
+from napari_gpubio.tractograms.model import Tractogram
 
 AFFINE = np.diag([2.0, 2, 2, 1])
 SHAPE = (40, 40, 40)

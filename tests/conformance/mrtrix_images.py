@@ -4,7 +4,7 @@ import gzip
 
 import numpy as np
 
-from napari_gpubio.tracts.io import read_volume
+from napari_gpubio.diffusion.io import read_volume
 from tests.conformance import Did, Rows
 from tests.conformance.volumes import BLOCK, GRAY, OPEN, SERIES, opened
 

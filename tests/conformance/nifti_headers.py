@@ -4,7 +4,7 @@ import nibabel as nib
 import numpy as np
 
 from napari_gpubio.core.volumes import has_orientation
-from napari_gpubio.tracts.io import read_mask, read_volume
+from napari_gpubio.diffusion.io import read_mask, read_volume
 from tests.conformance import Did, Rows
 from tests.conformance.volumes import AFFINE, GRAY, INSIDE, OPEN, SIZES, TURNED, opened, write
 

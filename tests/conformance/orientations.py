@@ -9,14 +9,14 @@ import nibabel as nib
 import numpy as np
 
 from napari_gpubio.core.reading import ReadingNote
-from napari_gpubio.tracts import io
-from napari_gpubio.tracts.fods.model import FixelField
-from napari_gpubio.tracts.model import TensorField
-from napari_gpubio.tracts.napari_io import read_layers
+from napari_gpubio.diffusion import io
+from napari_gpubio.diffusion.fods.model import FixelField
+from napari_gpubio.diffusion.model import TensorField
+from napari_gpubio.diffusion.napari_io import read_layers
 from tests.conformance import Did, Rows
-from tests.tracts.fods import fixel_samples as samples
-from tests.tracts.fods.fixel_samples import AMPLITUDES, COUNTS, MOST, SHAPE, THERE, WORLD
-from tests.tracts.tensor_samples import AFFINES, TURNS, axes_of, six, turned
+from tests.diffusion.fods import fixel_samples as samples
+from tests.diffusion.fods.fixel_samples import AMPLITUDES, COUNTS, MOST, SHAPE, THERE, WORLD
+from tests.diffusion.tensor_samples import AFFINES, TURNS, axes_of, six, turned
 
 ROWS = Rows("Peaks and fixels")
 AFFINE = AFFINES["rotated"]  # whose world, bvec and voxel axes are three different ones

@@ -7,13 +7,14 @@ from nibabel.streamlines import TrkFile
 
 from napari_gpubio.core.space import same_grid
 from napari_gpubio.core.volumes import read_volume
-from napari_gpubio.tracts import maps
-from napari_gpubio.tracts.bundles import profile
-from napari_gpubio.tracts.connectome import Connectome, ConnectomeSettings, EndVoxels, connectome
-from napari_gpubio.tracts.dissection import dissect, through
-from napari_gpubio.tracts.io import read_atlas, read_tractogram, write_tractogram
-from napari_gpubio.tracts.io.blocks import open_blocks
-from napari_gpubio.tracts.io.mif_writer import write_mif
+from napari_gpubio.diffusion.io import read_atlas
+from napari_gpubio.diffusion.io.mif_writer import write_mif
+from napari_gpubio.tractograms import maps
+from napari_gpubio.tractograms.bundles import profile
+from napari_gpubio.tractograms.connectome import Connectome, ConnectomeSettings, EndVoxels, connectome
+from napari_gpubio.tractograms.dissection import dissect, through
+from napari_gpubio.tractograms.io import read_tractogram, write_tractogram
+from napari_gpubio.tractograms.io.blocks import open_blocks
 from tests.conformance import Did, Rows
 from tests.conformance.lines import LINES_TEXT as VTK_LINES
 from tests.conformance.lines import POINTS, check, patched, tck_file, vtk_file

@@ -10,15 +10,15 @@ from nibabel.affines import apply_affine
 from napari_gpubio.core.napari_io import KEY
 from napari_gpubio.core.operations import read_record, run
 from napari_gpubio.core.reading import ReadingNote
-from napari_gpubio.tracts import io
-from napari_gpubio.tracts.fods.harmonics import harmonics
-from napari_gpubio.tracts.napari_io import read_layers
+from napari_gpubio.diffusion import io
+from napari_gpubio.diffusion.fods.harmonics import harmonics
+from napari_gpubio.diffusion.napari_io import read_layers
 from tests.conformance import Did, Rows
 from tests.conformance.orientations import AFFINE, GRID, check_fixels, flat, save
+from tests.diffusion.fods import fixel_samples as samples
+from tests.diffusion.fods.fixel_samples import AMPLITUDES, MOST, SHAPE
+from tests.diffusion.tensor_samples import TURNS, axes_of, six, turned
 from tests.shell import run_verb
-from tests.tracts.fods import fixel_samples as samples
-from tests.tracts.fods.fixel_samples import AMPLITUDES, MOST, SHAPE
-from tests.tracts.tensor_samples import TURNS, axes_of, six, turned
 
 ROWS = Rows("Tensors, FODs and other images of several volumes")
 

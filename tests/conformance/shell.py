@@ -16,9 +16,10 @@ import pytest
 from napari_gpubio.cli import make_parser
 from napari_gpubio.core.files import sample_path
 from napari_gpubio.core.report import PIPE_CLOSED
+from napari_gpubio.diffusion.io import read_atlas
 from napari_gpubio.light.io import load_result, save_result
-from napari_gpubio.tracts.connectome import Connectome, connectome_steps
-from napari_gpubio.tracts.io import read_atlas, read_tractogram
+from napari_gpubio.tractograms.connectome import Connectome, connectome_steps
+from napari_gpubio.tractograms.io import read_tractogram
 from tests.conformance import Did, Rows
 from tests.conformance.shell_files import (
     ATLAS,
@@ -31,8 +32,8 @@ from tests.conformance.shell_files import (
     image,
     in_micrometers,
 )
-from tests.light.io.mcx.samples import written
-from tests.light.io.mcx.test_output import root
+from tests.mcx.samples import written
+from tests.mcx.test_output import root
 from tests.shell import at as at_folder
 from tests.shell import command, program, run_verb
 

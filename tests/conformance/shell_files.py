@@ -10,9 +10,10 @@ from pydicom import dcmread
 
 from napari_gpubio.core.files import sample_path
 from napari_gpubio.core.volumes import write_volume
-from napari_gpubio.light.io import write_table
-from napari_gpubio.tracts import Tractogram
-from napari_gpubio.tracts.io import read_atlas, write_tractogram
+from napari_gpubio.diffusion.io import read_atlas
+from napari_gpubio.optics.io import write_table
+from napari_gpubio.tractograms import Tractogram
+from napari_gpubio.tractograms.io import write_tractogram
 from tests.dose.dicom_files import save_dose, save_structures
 from tests.dose.samples import at, circle
 from tests.light.result_samples import layered_domain

@@ -11,10 +11,11 @@ import pytest
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import KEY
 from napari_gpubio.core.reading import ReadingNote
-from napari_gpubio.tracts import io
-from napari_gpubio.tracts.io.dwi import find_gradient_files
-from napari_gpubio.tracts.io.gradients import world_to_fsl
-from napari_gpubio.tracts.napari_io import get_reader
+from napari_gpubio.diffusion import io as diffusion_io
+from napari_gpubio.diffusion.io.dwi import find_gradient_files
+from napari_gpubio.diffusion.io.gradients import world_to_fsl
+from napari_gpubio.diffusion.napari_io import get_reader
+from napari_gpubio.tractograms import io as tractograms_io
 
 LACKING = ("analyze.hdr", "nifti1.hdr", "nifti2.hdr")  # headers without their images
 NO_VOLUME = ("row_major.dconn.nii",)  # a matrix of connections (CIFTI)
@@ -58,7 +59,7 @@ def test_images_are_those_of_nibabel(path):
 def test_gradient_tables_are_those_of_dipy(path):
     gradients = pytest.importorskip("dipy.io.gradients")
     bvals, vectors = gradients.read_bvals_bvecs(*map(str, find_gradient_files(path)))
-    scan = io.read_dwi(path)
+    scan = diffusion_io.read_dwi(path)
     np.testing.assert_allclose(scan.bvals, bvals)
     vectors = np.nan_to_num(vectors) * (bvals > 0)[:, None]
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -71,9 +72,9 @@ def test_gradient_tables_are_those_of_dipy(path):
 def test_tractograms_are_those_of_nibabel(path):
     if path.name in NO_TRACKS:
         with pytest.raises(InvalidInput, match=path.name):
-            io.read_tractogram(path)
+            tractograms_io.read_tractogram(path)
         return
-    fibers, known = io.read_tractogram(path), nib.streamlines.load(path).streamlines
+    fibers, known = tractograms_io.read_tractogram(path), nib.streamlines.load(path).streamlines
     assert len(fibers) == len(known)
     for ours, theirs in zip(np.split(fibers.points, fibers.offsets[1:-1]), known, strict=False):
         np.testing.assert_allclose(ours, theirs, atol=1e-4)

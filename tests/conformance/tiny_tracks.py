@@ -5,11 +5,11 @@ import struct
 
 import numpy as np
 
-from napari_gpubio.tracts.bundles import by_group
-from napari_gpubio.tracts.io import read_tractogram
+from napari_gpubio.tractograms.bundles import by_group
+from napari_gpubio.tractograms.io import read_tractogram
 from tests.conformance import Did, Rows
 from tests.conformance.lines import AFFINE, COUNTS, POINTS, SHAPE, check, check_lengths, cut, fibers
-from tests.tracts.odd_tractograms import write_tiny_track
+from tests.tractograms.odd_tractograms import write_tiny_track
 
 ROWS = Rows("Tractograms of DSI Studio")
 READ, ASSUMED, LEFT_OUT, REFUSED = Did.READ, Did.ASSUMED, Did.LEFT_OUT, Did.REFUSED

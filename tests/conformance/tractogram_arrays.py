@@ -10,8 +10,8 @@ import trx.trx_file_memmap as trx_python
 
 from napari_gpubio.core.napari_io import KEY
 from napari_gpubio.core.reading import ReadingNote
-from napari_gpubio.tracts.bundles import by_group
-from napari_gpubio.tracts.io import read_tractogram, write_tractogram
+from napari_gpubio.tractograms.bundles import by_group
+from napari_gpubio.tractograms.io import read_tractogram, write_tractogram
 from tests.conformance import Did, Rows
 from tests.conformance.lines import (
     COUNTS,
@@ -26,7 +26,7 @@ from tests.conformance.lines import (
     trx_members,
     vtk_file,
 )
-from tests.tracts.odd_tractograms import VTP_CODINGS, write_vtp
+from tests.tractograms.odd_tractograms import VTP_CODINGS, write_vtp
 
 ROWS = Rows("Tractograms of TRX and VTK")
 READ, ASSUMED, LEFT_OUT, REFUSED = Did.READ, Did.ASSUMED, Did.LEFT_OUT, Did.REFUSED
@@ -380,7 +380,7 @@ def _(folder):
 
 @ROWS.row("File > Open", "a trk file without a matrix: the layer has the note, it is shown", ASSUMED, "not known")
 def _(folder):
-    from napari_gpubio.tracts.gui.fibers import read_tractogram_layers
+    from napari_gpubio.tractograms.gui.fibers import read_tractogram_layers
     from tests.conformance.tractograms import MATRIX, trk_file
 
     with warnings.catch_warnings(record=True) as shown:
@@ -393,7 +393,7 @@ def _(folder):
 
 @ROWS.row("File > Open", "a trx file with groups: a layer for each bundle", READ)
 def _(folder):
-    from napari_gpubio.tracts.gui.fibers import read_tractogram_layers
+    from napari_gpubio.tractograms.gui.fibers import read_tractogram_layers
 
     layers = read_tractogram_layers(trx_file(folder, trx_members() | GROUPS))
     assert {layer.name: len(layer.lines) for layer in layers} == {"AF": 2, "CST": 2, "a": 1}

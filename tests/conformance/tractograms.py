@@ -11,7 +11,7 @@ from dipy.io.streamline import save_tractogram
 from nibabel.streamlines import TckFile, TrkFile
 from nibabel.streamlines import Tractogram as NibTractogram
 
-from napari_gpubio.tracts.io import read_track_scalars, read_tractogram, write_tractogram
+from napari_gpubio.tractograms.io import read_track_scalars, read_tractogram, write_tractogram
 from tests.conformance import Did, Rows
 from tests.conformance.lines import (
     AFFINE,
@@ -28,7 +28,7 @@ from tests.conformance.lines import (
     tck_file,
     tck_rows,
 )
-from tests.tracts.odd_tractograms import write_tsf
+from tests.tractograms.odd_tractograms import write_tsf
 
 ROWS = Rows("Tractograms of TrackVis and MRtrix")
 READ, ASSUMED, LEFT_OUT, REFUSED = Did.READ, Did.ASSUMED, Did.LEFT_OUT, Did.REFUSED

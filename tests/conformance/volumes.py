@@ -8,8 +8,8 @@ import numpy as np
 from napari_gpubio.core.layer_files import write_described
 from napari_gpubio.core.napari_io import KEY
 from napari_gpubio.core.reading import ReadingNote, note
-from napari_gpubio.tracts.io import read_mask, read_volume
-from napari_gpubio.tracts.napari_io import get_reader
+from napari_gpubio.diffusion.io import read_mask, read_volume
+from napari_gpubio.diffusion.napari_io import get_reader
 from tests.conformance import Did, Rows
 
 ROWS = Rows("Images")

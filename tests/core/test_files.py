@@ -81,12 +81,12 @@ def test_owners_of_source_files():
 
 def test_a_folder_for_each_engine_that_an_edit_renames(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "_PACKAGE", tmp_path)
-    for name in ("core/random.py", "light/kernels/cpu.py", "dose/kernels/cpu.py", "light/model.py"):
+    for name in ("core/random.py", "light/kernels/cpu.py", "dose/kernels/cpu.py", "optics/model.py"):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("a = 1\n")
     before = {owner: files.hash_of_kernels(owner) for owner in ("light", "dose")}
-    (tmp_path / "light/model.py").write_text("a = 2\n")
+    (tmp_path / "optics/model.py").write_text("a = 2\n")
     assert {owner: files.hash_of_kernels(owner) for owner in before} == before
     (tmp_path / "light/kernels/cpu.py").write_text("a = 2\n")
     assert files.hash_of_kernels("light") != before["light"]

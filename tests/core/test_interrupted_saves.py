@@ -10,7 +10,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.layer_files import read_described, sidecar_path, write_described
 from napari_gpubio.core.quantity import GUIDE, HALVES, QUANTITY, STANDARD_ERROR, Quantity
 from napari_gpubio.core.volumes import read_volume, write_volume
-from napari_gpubio.tracts.io.gradients import read_fsl_gradients, write_fsl_gradients
+from napari_gpubio.diffusion.io.gradients import read_fsl_gradients, write_fsl_gradients
 from tests.light.result_files import full_disk
 
 SHAPE = (4, 5, 6)

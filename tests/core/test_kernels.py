@@ -17,23 +17,23 @@ from napari_gpubio.denoise import DenoiseSettings
 from napari_gpubio.denoise.kernels.anlm.gpu import BUILDS
 from napari_gpubio.denoise.kernels.anlm.gpu import defines_of as anlm_defines
 from napari_gpubio.denoise.settings import Large, Small
-from napari_gpubio.light.kernels.layers import gpu as layered_gpu
-from napari_gpubio.light.kernels.layers.problem import LayeredProblem
+from napari_gpubio.diffusion.kernels.csd.gpu import defines_of as csd_defines
+from napari_gpubio.diffusion.kernels.mppca.gpu import defines_of as mppca_defines
+from napari_gpubio.diffusion.kernels.peaks.gpu import defines_of as peak_defines
+from napari_gpubio.fibers.kernels.fixels.gpu import defines_of as fixel_defines
+from napari_gpubio.fibers.kernels.lifted.gpu import defines_of as lifted_defines
+from napari_gpubio.fibers.kernels.rays.gpu import defines_of as ray_defines
+from napari_gpubio.fibers.kernels.streamlines.gpu import defines_of as streamline_defines
+from napari_gpubio.layered.kernels.layers import gpu as layered_gpu
+from napari_gpubio.layered.kernels.layers.problem import LayeredProblem
+from napari_gpubio.layered.model import LayeredMedium
+from napari_gpubio.layered.settings import LayeredSettings
 from napari_gpubio.light.kernels.voxels.gpu import defines_of
 from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
-from napari_gpubio.light.layers.model import LayeredMedium
-from napari_gpubio.light.layers.settings import LayeredSettings
-from napari_gpubio.light.model import Layer
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.sources import KINDS
+from napari_gpubio.optics.model import Layer
+from napari_gpubio.optics.sources import KINDS
 from napari_gpubio.speckle.kernels.contrast.gpu import defines_of as speckle_defines
-from napari_gpubio.tracts.kernels.csd.gpu import defines_of as csd_defines
-from napari_gpubio.tracts.kernels.fixels.gpu import defines_of as fixel_defines
-from napari_gpubio.tracts.kernels.lifted.gpu import defines_of as lifted_defines
-from napari_gpubio.tracts.kernels.mppca.gpu import defines_of as mppca_defines
-from napari_gpubio.tracts.kernels.peaks.gpu import defines_of as peak_defines
-from napari_gpubio.tracts.kernels.rays.gpu import defines_of as ray_defines
-from napari_gpubio.tracts.kernels.streamlines.gpu import defines_of as streamline_defines
 from tests.cuda_on_cpu import loader
 from tests.cuda_on_cpu.structs import struct_in
 from tests.denoise.samples import problem_of
@@ -96,47 +96,47 @@ SPECKLE = {
 SPECIALIZATIONS = {
     "denoise/kernels/anlm/anlm.cu": ANLM,
     "dose/kernels/histogram/dvh.cu": [("LABEL=unsigned char",), ("LABEL=unsigned short",)],
-    "tracts/kernels/csd/csd.cu": CSD,
-    "tracts/kernels/fixels/fixels.cu": FIXELS,
-    "tracts/kernels/lifted/lifted.cu": LIFTED,
-    "tracts/kernels/mppca/mppca.cu": MPPCA,
-    "tracts/kernels/peaks/peaks.cu": [peak_defines(lmax) for lmax in (8, 4, 12)],
-    "tracts/kernels/rays/geodesic.cu": RAYS,
-    "tracts/kernels/streamlines/streamlines.cu": STREAMLINES,
-    "tracts/kernels/tensors/tensors.cu": BOTH_REALS,
+    "diffusion/kernels/csd/csd.cu": CSD,
+    "fibers/kernels/fixels/fixels.cu": FIXELS,
+    "fibers/kernels/lifted/lifted.cu": LIFTED,
+    "diffusion/kernels/mppca/mppca.cu": MPPCA,
+    "diffusion/kernels/peaks/peaks.cu": [peak_defines(lmax) for lmax in (8, 4, 12)],
+    "fibers/kernels/rays/geodesic.cu": RAYS,
+    "fibers/kernels/streamlines/streamlines.cu": STREAMLINES,
+    "diffusion/kernels/tensors/tensors.cu": BOTH_REALS,
     "light/kernels/voxels/voxels.cu": VOXELS + REPLAYS,
-    "light/kernels/replay/fold.cu": [("LABEL=unsigned char",), ("LABEL=unsigned short",)],
-    "light/kernels/layers/layers.cu": LAYERS,
+    "probes/kernels/replay/fold.cu": [("LABEL=unsigned char",), ("LABEL=unsigned short",)],
+    "layered/kernels/layers/layers.cu": LAYERS,
     **{f"speckle/kernels/contrast/{name}.cu": defines for name, defines in SPECKLE.items()},
 }
 # Compiled with ``strict=True`` by their engines.
 STRICT = {
     "denoise/kernels/fluence/fluence.cu",
     "dose/kernels/histogram/dvh.cu",
-    "light/kernels/replay/fold.cu",
+    "probes/kernels/replay/fold.cu",
     "speckle/kernels/contrast/direct.cu",
     "speckle/kernels/contrast/sequences.cu",
     "speckle/kernels/contrast/windows.cu",
-    "tracts/kernels/bootstrap/bootstrap.cu",
-    "tracts/kernels/csd/csd.cu",
-    "tracts/kernels/fixels/fixels.cu",
-    "tracts/kernels/lifted/lifted.cu",
-    "tracts/kernels/multitissue/constrained.cu",
-    "tracts/kernels/peaks/peaks.cu",
-    "tracts/kernels/rays/geodesic.cu",
-    "tracts/kernels/streamlines/streamlines.cu",
-    "tracts/kernels/tensors/tensors.cu",
-    "tracts/kernels/traversal/traversal.cu",
+    "fibers/kernels/bootstrap/bootstrap.cu",
+    "diffusion/kernels/csd/csd.cu",
+    "fibers/kernels/fixels/fixels.cu",
+    "fibers/kernels/lifted/lifted.cu",
+    "diffusion/kernels/multitissue/constrained.cu",
+    "diffusion/kernels/peaks/peaks.cu",
+    "fibers/kernels/rays/geodesic.cu",
+    "fibers/kernels/streamlines/streamlines.cu",
+    "diffusion/kernels/tensors/tensors.cu",
+    "tractograms/kernels/traversal/traversal.cu",
 }
 # Compiled with ``fast=True`` by an engine too.
-FAST = {"denoise/kernels/anlm/anlm.cu", "light/kernels/voxels/voxels.cu", "light/kernels/layers/layers.cu"}
+FAST = {"denoise/kernels/anlm/anlm.cu", "light/kernels/voxels/voxels.cu", "layered/kernels/layers/layers.cu"}
 # Files that mix float with double because they mean double.
 DOUBLE_ON_PURPOSE = {
-    "light/kernels/replay/fold.cu",
+    "probes/kernels/replay/fold.cu",
     "speckle/kernels/contrast/direct.cu",
-    "tracts/kernels/bootstrap/bootstrap.cu",
-    "tracts/kernels/tensors/tensors.cu",
-    "tracts/kernels/traversal/traversal.cu",
+    "fibers/kernels/bootstrap/bootstrap.cu",
+    "diffusion/kernels/tensors/tensors.cu",
+    "tractograms/kernels/traversal/traversal.cu",
 }
 # Registers a kernel may use at most, on any architecture; 255 for one that is not named here. A tenth more than was
 # measured with NVRTC 13.5, since compilers differ.

@@ -12,7 +12,7 @@ from napari_gpubio.core.label_tables import find_label_table, names_of_labels, r
 from napari_gpubio.core.reading import noted
 from tests.fuzzing import fuzzed, refusal
 from tests.sentences import says
-from tests.tracts.test_tractogram_fuzz import MUTATIONS, mutated
+from tests.tractograms.test_tractogram_fuzz import MUTATIONS, mutated
 
 NAMES = {17: "Left-Hippocampus", 53: "Right-Hippocampus"}
 FREESURFER = """#No. Label Name:                R   G   B   A

@@ -14,7 +14,7 @@ from napari_gpubio.core.napari_io import KEY, carried, grid_of, volume_layer, vo
 from napari_gpubio.core.quantity import Quantity, guide_of, halves_of, quantity_metadata, quantity_of, standard_error_of
 from napari_gpubio.core.steps import drive
 from napari_gpubio.core.world_aligned import WorldAligned
-from napari_gpubio.tracts.napari_io import read_layers as read_nifti_layers
+from napari_gpubio.diffusion.napari_io import read_layers as read_nifti_layers
 from tests.volume_samples import AFFINES, VOLUME, built
 
 LOG_FLUENCE = Quantity("fluence", "1/mm2", "log10", "light, 1,000 photons")

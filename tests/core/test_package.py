@@ -34,9 +34,9 @@ def test_an_engine_is_headless_and_quick_to_import(engine):
 
 
 def test_engines_are_loaded_when_they_are_used():
-    loaded = "'napari_gpubio.tracts' in sys.modules"
-    code = f"import napari_gpubio as g, sys; print({loaded}, g.tracts.__name__, {loaded})"
-    assert run_python("-c", code) == "False napari_gpubio.tracts True"
+    loaded = "'napari_gpubio.fibers' in sys.modules"
+    code = f"import napari_gpubio as g, sys; print({loaded}, g.fibers.__name__, {loaded})"
+    assert run_python("-c", code) == "False napari_gpubio.fibers True"
     with pytest.raises(AttributeError, match="no attribute 'gone'"):
         napari_gpubio.gone  # noqa: B018 - the access is the test
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from napari_gpubio import ENGINES
+from napari_gpubio.cli import CHECKED
 from napari_gpubio.core import files, warmup
 from napari_gpubio.core.checks import WarmUp
 
@@ -93,7 +93,7 @@ def test_several_engines_are_warmed_by_processes_of_their_own(monkeypatch):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("engine_name", sorted({*ENGINES} - {"speckle"}))  # whose own tests count each warm-up
+@pytest.mark.parametrize("engine_name", sorted({*CHECKED} - {"speckle"}))  # whose own tests count each warm-up
 def test_warmups_compile_as_many_functions_as_they_say(engine_name, tmp_path):
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
     done = subprocess.run(warmup.command(engine_name), capture_output=True, text=True, check=True, env=environment)

@@ -19,7 +19,7 @@ SMALL = denoise.DenoiseSettings(patches=denoise.Small())
 @pytest.fixture(autouse=True)
 def _one_engine(monkeypatch):
     """Without the other engines, whose verbs are not needed here."""
-    monkeypatch.setattr(cli, "ENGINES", ("denoise",))
+    monkeypatch.setattr(cli, "OF_ENGINES", {"denoise": ()})
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from napari.components import ViewerModel
 from qtpy.QtWidgets import QLabel
 
 from napari_gpubio.core.steps import Step
+from napari_gpubio.diffusion.operations import SphereRegion
 from napari_gpubio.gui.panel import EnginePanel
-from napari_gpubio.tracts.operations import SphereRegion
 
 SECONDS = 10
 

@@ -13,18 +13,18 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.parameters import check_params, param
 from napari_gpubio.core.settings import Settings as Record
 from napari_gpubio.core.settings import part
-from napari_gpubio.gui.forms import ParamForm, notes_text
-from napari_gpubio.tracts.directions import Cone, Isotropic
-from napari_gpubio.tracts.metrics import Sharpened
-from napari_gpubio.tracts.seeds import SeedSettings
-from napari_gpubio.tracts.settings import Hamiltonian, VanAart2011
-from napari_gpubio.tracts.tensors.settings import (
+from napari_gpubio.diffusion.tensors.settings import (
     FitSettings,
     OrdinaryLeastSquares,
     Repaired,
     Unrepaired,
     WeightedLeastSquares,
 )
+from napari_gpubio.fibers.directions import Cone, Isotropic
+from napari_gpubio.fibers.metrics import Sharpened
+from napari_gpubio.fibers.seeds import SeedSettings
+from napari_gpubio.fibers.settings import Hamiltonian, VanAart2011
+from napari_gpubio.gui.forms import ParamForm, notes_text
 
 
 @dataclass(frozen=True, kw_only=True)

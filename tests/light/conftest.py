@@ -3,9 +3,9 @@
 import pytest
 
 from napari_gpubio.core.volumes import write_volume
-from napari_gpubio.light.io import write_table
-from napari_gpubio.light.kernels.layers import gpu
+from napari_gpubio.layered.kernels.layers import gpu
 from napari_gpubio.light.kernels.voxels import gpu as voxels_gpu
+from napari_gpubio.optics.io import write_table
 from tests.light.result_samples import layered_domain
 
 

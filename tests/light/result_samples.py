@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from napari_gpubio.light.detectors import DetectedPhotons, Detector
-from napari_gpubio.light.estimates import Estimate
-from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.result import EnergyBalance, LightResult
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.sources import Pencil
+from napari_gpubio.optics.detectors import DetectedPhotons, Detector
+from napari_gpubio.optics.estimates import Estimate
+from napari_gpubio.optics.model import Domain, Medium
+from napari_gpubio.optics.sources import Pencil
 
 MEDIA = (
     Medium(label=1, name="scalp", mua_per_mm=0.0191, mus_per_mm=8.25, g=0.92, n=1.37),

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.steps import drive
-from napari_gpubio.light.batches import mean_error
-from napari_gpubio.light.detectors import Detector
-from napari_gpubio.light.layers.run import simulate as simulate_layers
-from napari_gpubio.light.layers.settings import LayeredSettings
+from napari_gpubio.layered.run import simulate as simulate_layers
+from napari_gpubio.layered.settings import LayeredSettings
 from napari_gpubio.light.run import simulate, simulate_steps
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.sources import Pencil
-from tests.light.layers.samples import MEDIA
-from tests.light.layers.samples import check_same_bits as check_same_layers
+from napari_gpubio.optics.batches import mean_error
+from napari_gpubio.optics.detectors import Detector
+from napari_gpubio.optics.sources import Pencil
+from tests.layered.samples import MEDIA
+from tests.layered.samples import check_same_bits as check_same_layers
 from tests.light.voxel_samples import check_same_bits, make_domain
 
 RANDOM = np.random.default_rng(5)
@@ -129,7 +129,7 @@ def test_an_error_on_a_worker_comes_out(client):
         simulate(DOMAIN, SOURCE, SETTINGS, device="cuda:7", client=client)
 
 
-@pytest.mark.long  # the same driver loses one in tests/tracts/test_run_dask.py
+@pytest.mark.long  # the same driver loses one in tests/fibers/test_run_dask.py
 def test_a_killed_worker_loses_nothing(client):
     """Killed as the operating system would, in the middle of a run; the others, and its successor, do its part."""
     killed = []

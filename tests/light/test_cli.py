@@ -16,18 +16,19 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.operations import command_runs
 from napari_gpubio.core.tensor_components import FRAMES, PLACES, axes_of, rotate_tensors
 from napari_gpubio.core.volumes import write_volume
-from napari_gpubio.light import batches
-from napari_gpubio.light.anisotropy import FiberCalibration, with_fibers
-from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.guide import diffusion_guide
-from napari_gpubio.light.io import load_result, read_diffusion_tensors, read_irradiance, write_table
-from napari_gpubio.light.model import Domain
-from napari_gpubio.light.numbers import NumberRow, table_lines
+from napari_gpubio.light.io import load_result, read_diffusion_tensors, read_irradiance
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.sources import Fiber, Pencil, emitting_volume
 from napari_gpubio.light.spectrum import spectrum, spectrum_media
-from napari_gpubio.light.tissue import media_at_wavelengths
+from napari_gpubio.optics import batches
+from napari_gpubio.optics.anisotropy import FiberCalibration, with_fibers
+from napari_gpubio.optics.detectors import Detector
+from napari_gpubio.optics.io import write_table
+from napari_gpubio.optics.model import Domain
+from napari_gpubio.optics.numbers import NumberRow, table_lines
+from napari_gpubio.optics.sources import Fiber, Pencil, emitting_volume
+from napari_gpubio.optics.tissue import media_at_wavelengths
 from tests.killed_runs import killed
 from tests.light.result_samples import layered_domain
 from tests.light.shell import light

@@ -8,7 +8,7 @@ import threading
 import numpy as np
 import pytest
 
-from napari_gpubio import light
+from napari_gpubio import light, optics
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import drive
 from tests.light.voxel_samples import CYCLIC_SIDES, check_z, grid_affine, make_domain
@@ -30,12 +30,12 @@ def shells(mua):
     labels = np.digitize(radius_mm(), [4.0, 7.0, 11.0]) + 1
     return make_domain(
         labels,
-        *(light.Medium(label=label, mua_per_mm=mua, mus_per_mm=MUS, n=1.0) for label in range(1, 5)),
+        *(optics.Medium(label=label, mua_per_mm=mua, mus_per_mm=MUS, n=1.0) for label in range(1, 5)),
         voxel_mm=VOXEL,
     )
 
 
-POINT = light.Isotropic(position_mm=(MIDDLE,) * 3)
+POINT = optics.Isotropic(position_mm=(MIDDLE,) * 3)
 
 
 @functools.cache
@@ -78,15 +78,15 @@ def test_energy_is_conserved_from_excitation_to_emission():
 def _labels_excited(result):
     domain, volume = result.excitation_domain, result.excitation_domain.voxel_volume_mm3
     sums = np.bincount(domain.labels.ravel(), weights=result.excitation_fluence.ravel())
-    return [light.Estimate(MUA_X * sums[label] * volume, 0.0) for label in domain.labels_present]
+    return [optics.Estimate(MUA_X * sums[label] * volume, 0.0) for label in domain.labels_present]
 
 
 def slab(mua, mus=1.0, shape=(6, 6, 6)):
-    return make_domain(shape, light.Medium(label=1, mua_per_mm=mua, mus_per_mm=mus, n=1.0))
+    return make_domain(shape, optics.Medium(label=1, mua_per_mm=mua, mus_per_mm=mus, n=1.0))
 
 
-BEAM = light.Pencil(position_mm=(3.0, 3.0, 0.0))
-OPTODES = (light.Detector(position_mm=(3, 3, 0), radius_mm=3.0), light.Detector(position_mm=(3, 3, 6), radius_mm=3.0))
+BEAM = optics.Pencil(position_mm=(3.0, 3.0, 0.0))
+OPTODES = (optics.Detector(position_mm=(3, 3, 0), radius_mm=3.0), optics.Detector(position_mm=(3, 3, 6), radius_mm=3.0))
 
 
 def in_slab(photons=1600, seed=1, dye=None, batches=8, device="cpu"):

@@ -5,10 +5,10 @@ import pytest
 
 from napari_gpubio.core import kernels
 from napari_gpubio.core.jit import kernel, run_blocks
-from napari_gpubio.light.kernels import physics
 from napari_gpubio.light.kernels.voxels import gpu
 from napari_gpubio.light.kernels.voxels.fold import Absorbers, Fold, add_absorbed, add_square, fold_batch
 from napari_gpubio.light.kernels.voxels.problem import MEDIUM_NUMBERS
+from napari_gpubio.optics.kernels import physics
 from tests.cuda_on_cpu import loader
 
 WORD = 2**64

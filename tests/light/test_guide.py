@@ -7,18 +7,19 @@ import pytest
 from scipy.sparse import coo_array, diags_array
 from scipy.sparse.linalg import spsolve
 
-from napari_gpubio import light
+from napari_gpubio import light, optics
 from napari_gpubio.core import jit, slabs
 from napari_gpubio.core.memory import Memory
 from napari_gpubio.core.reading import noted
 from napari_gpubio.core.steps import Step, drive, with_step
-from napari_gpubio.light import guide, theory
+from napari_gpubio.light import guide
 from napari_gpubio.light.guide import diffusion_guide
-from napari_gpubio.light.kernels.diffusion.cpu import CpuSolver
-from napari_gpubio.light.kernels.diffusion.gpu import GpuSolver
-from napari_gpubio.light.model import Domain, Medium
-from napari_gpubio.light.phase import TabulatedPhaseFunction
-from napari_gpubio.light.sources import KINDS
+from napari_gpubio.optics import theory
+from napari_gpubio.optics.kernels.diffusion.cpu import CpuSolver
+from napari_gpubio.optics.kernels.diffusion.gpu import GpuSolver
+from napari_gpubio.optics.model import Domain, Medium
+from napari_gpubio.optics.phase import TabulatedPhaseFunction
+from napari_gpubio.optics.sources import KINDS
 
 TISSUE = Medium(label=1, mua_per_mm=0.02, mus_per_mm=10.0, g=0.9, n=1.37)
 BLOOD = dataclasses.replace(TISSUE, label=2, mua_per_mm=0.45)
@@ -92,7 +93,7 @@ def beam(domain, kind="pencil", **more):
 def test_a_point_source_in_an_infinite_medium():
     """The decay is that of transport, 1.1 % below mu_eff here, and so is the level, 4 % above."""
     domain = cube(61, media=(dataclasses.replace(TISSUE, mua_per_mm=0.05, n=1.0),), outside_n=1.0)
-    source = light.Isotropic(position_mm=(30, 30, 30))
+    source = optics.Isotropic(position_mm=(30, 30, 30))
     guide = diffusion_guide(domain, source, device="cpu")
     r = np.arange(6, 18)
     found = guide[30 + r, 30, 30]
@@ -139,7 +140,7 @@ def test_fluence_steps_with_the_square_of_the_index():
     dense = dataclasses.replace(TISSUE, label=2, mua_per_mm=1e-6, n=1.6)
     domain = cube(labels=labels, media=(dataclasses.replace(TISSUE, mua_per_mm=1e-6), dense))
     settings = light.LightSettings(faces=("mirror",) * 6)
-    inside = light.Isotropic(position_mm=(9.5, 9.5, 5.0))
+    inside = optics.Isotropic(position_mm=(9.5, 9.5, 5.0))
     guide = diffusion_guide(domain, inside, settings, device="cpu").astype(float)
     assert guide[:, :, 19].mean() / guide[:, :, 0].mean() == pytest.approx((1.6 / 1.37) ** 2, rel=0.02)
     plain = dataclasses.replace(settings, refraction=False)
@@ -150,7 +151,7 @@ def test_fluence_steps_with_the_square_of_the_index():
 def test_a_mirror_stands_for_the_other_half():
     whole = with_vessel(20)
     half = dataclasses.replace(whole, labels=whole.labels[:, 10:])
-    source = light.Isotropic(position_mm=(9.5, 9.5, 4.0))
+    source = optics.Isotropic(position_mm=(9.5, 9.5, 4.0))
     here = dataclasses.replace(source, position_mm=(9.5, 0.0 - 0.499, 4.0))
     mirror = light.LightSettings(faces=("default", "default", "mirror", "default", "default", "default"))
     full = diffusion_guide(whole, source, device="cpu")[:, 10:]
@@ -235,7 +236,7 @@ def test_planes_one_by_one_give_the_same_and_a_step_each(monkeypatch, by_voxel):
 
     def made():
         steps = []
-        parts = guide._parts(domain, light.Pencil(position_mm=(6, 6, 4)), settings, "cpu")
+        parts = guide._parts(domain, optics.Pencil(position_mm=(6, 6, 4)), settings, "cpu")
         found = drive(with_step(parts, lambda share: Step(int(100 * share), 100)), steps.append)
         return (found, *guide.conductances(domain, settings)[1]), len(steps)
 

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core import kernels
-from napari_gpubio.light.kernels.layers import gpu as layers
-from napari_gpubio.light.kernels.layers import packet
-from napari_gpubio.light.kernels.replay import gpu as replay
+from napari_gpubio.layered.kernels.layers import gpu as layers
+from napari_gpubio.layered.kernels.layers import packet
 from napari_gpubio.light.kernels.voxels import fold, trace
 from napari_gpubio.light.kernels.voxels import gpu as voxels
 from napari_gpubio.light.run import simulate
+from napari_gpubio.probes.kernels.replay import gpu as replay
 from tests.cuda_on_cpu.structs import struct_in
 from tests.light.test_photon_backends import DETECTORS, PENCIL, scene, settings
 

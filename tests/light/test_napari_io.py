@@ -10,8 +10,6 @@ from napari_gpubio import __version__
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import KEY, carried, volume_layer, volume_of
 from napari_gpubio.core.space import apply_affine
-from napari_gpubio.light.estimates import fluence_units
-from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.napari_io import (
     domain_of,
     error_layer,
@@ -19,7 +17,9 @@ from napari_gpubio.light.napari_io import (
     labels_layer,
     result_of,
 )
-from napari_gpubio.light.pictures import decade_limits
+from napari_gpubio.optics.estimates import fluence_units
+from napari_gpubio.optics.model import Domain, Medium
+from napari_gpubio.optics.pictures import decade_limits
 from tests.light.result_samples import sample_result
 from tests.volume_samples import AFFINES, SHAPE, SOME_VOXELS, STRAIGHT, VOLUME, assert_registered, built, shown_at
 

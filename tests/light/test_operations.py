@@ -12,19 +12,15 @@ from napari_gpubio.core.operations.volumes import record_beside
 from napari_gpubio.core.settings import record_fields
 from napari_gpubio.core.steps import drive
 from napari_gpubio.core.volumes import read_array, write_volume
-from napari_gpubio.light.anisotropy import with_fibers
-from napari_gpubio.light.detectors import Detector, FaceDetector
-from napari_gpubio.light.estimates import FluenceUnit
+from napari_gpubio.layered import operations as of_layers
+from napari_gpubio.layered.beams import FlatBeam, convolved
+from napari_gpubio.layered.model import LayeredMedium
+from napari_gpubio.layered.run import simulate as simulate_layers
+from napari_gpubio.layered.settings import LayeredSettings
 from napari_gpubio.light.guide import guided_steps
 from napari_gpubio.light.io import save_result
 from napari_gpubio.light.io.volumes import write_fluence
 from napari_gpubio.light.kernels.voxels.source_table import PackedSource, source_table
-from napari_gpubio.light.layers import operations as of_layers
-from napari_gpubio.light.layers.beams import FlatBeam, convolved
-from napari_gpubio.light.layers.model import LayeredMedium
-from napari_gpubio.light.layers.run import simulate as simulate_layers
-from napari_gpubio.light.layers.settings import LayeredSettings
-from napari_gpubio.light.model import Domain, Layer, Medium
 from napari_gpubio.light.operations import (
     AddPhotons,
     Fluence,
@@ -35,10 +31,14 @@ from napari_gpubio.light.operations import (
     Simulate,
     WithFibers,
 )
-from napari_gpubio.light.phase import TabulatedPhaseFunction
 from napari_gpubio.light.run import simulate, simulate_steps
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.sources import KINDS, Collimated, Pattern, Pencil, emitting_volume
+from napari_gpubio.optics.anisotropy import with_fibers
+from napari_gpubio.optics.detectors import Detector, FaceDetector
+from napari_gpubio.optics.estimates import FluenceUnit
+from napari_gpubio.optics.model import Domain, Layer, Medium
+from napari_gpubio.optics.phase import TabulatedPhaseFunction
+from napari_gpubio.optics.sources import KINDS, Collimated, Pattern, Pencil, emitting_volume
 from tests.core.operations.randoms import Records
 from tests.light.result_samples import sample_result
 from tests.light.voxel_samples import make_domain, source_of

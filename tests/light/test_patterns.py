@@ -7,15 +7,15 @@ import pytest
 
 from napari_gpubio.core import memory
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.io.results import load_result, save_result
 from napari_gpubio.light.kernels.voxels.patterns import sharing, start_density
 from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
-from napari_gpubio.light.model import Medium
 from napari_gpubio.light.patterns import simulate_patterns, simulate_patterns_steps
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.sources import MOST_PATTERNS, Disk, Pattern, Planar
+from napari_gpubio.optics.detectors import Detector
+from napari_gpubio.optics.model import Medium
+from napari_gpubio.optics.sources import MOST_PATTERNS, Disk, Pattern, Planar
 from tests.light.test_photon_backends import DETECTORS, EVERYTHING, scene, settings
 from tests.light.voxel_samples import check_z, make_domain
 from tests.runs import check_threads_change_nothing

@@ -8,16 +8,26 @@ import pytest
 
 from napari_gpubio.core import kernels
 from napari_gpubio.core.device import Device
-from napari_gpubio.light.detectors import FACES, Detector, FaceDetector
 from napari_gpubio.light.kernels.voxels import cpu, gpu
 from napari_gpubio.light.kernels.voxels import problem as problems
 from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
-from napari_gpubio.light.model import Medium
-from napari_gpubio.light.phase import TabulatedPhaseFunction
 from napari_gpubio.light.run import simulate
-from napari_gpubio.light.scattering_tensors import SCATTERING_MODELS
 from napari_gpubio.light.settings import FACE_RULES, LightSettings
-from napari_gpubio.light.sources import KINDS, AllRound, Disk, Fourier, Gaussian, Lambertian, Planar, RadialLine, Slit
+from napari_gpubio.optics.detectors import FACES, Detector, FaceDetector
+from napari_gpubio.optics.model import Medium
+from napari_gpubio.optics.phase import TabulatedPhaseFunction
+from napari_gpubio.optics.scattering_tensors import SCATTERING_MODELS
+from napari_gpubio.optics.sources import (
+    KINDS,
+    AllRound,
+    Disk,
+    Fourier,
+    Gaussian,
+    Lambertian,
+    Planar,
+    RadialLine,
+    Slit,
+)
 from tests.cuda_on_cpu import loader
 from tests.light.voxel_samples import check_same_bits, check_z, make_domain, source_of, turned_affine
 

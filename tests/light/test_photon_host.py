@@ -6,12 +6,12 @@ import pytest
 from napari_gpubio.core.chunks import advance_in_pieces
 from napari_gpubio.core.device import choose_device
 from napari_gpubio.core.errors import OutOfGpuMemory
-from napari_gpubio.light import batches as work
 from napari_gpubio.light.kernels.voxels import cpu, gpu
 from napari_gpubio.light.kernels.voxels import problem as problems
 from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
 from napari_gpubio.light.run import simulate
-from napari_gpubio.light.sources import Pencil
+from napari_gpubio.optics import batches as work
+from napari_gpubio.optics.sources import Pencil
 from tests.light.test_photon_backends import DETECTORS, EVERYTHING, GPU, MIB, PENCIL, by_cpu, on, scene, settings
 from tests.light.voxel_samples import check_same_bits, make_domain
 from tests.runs import check_same_methods, check_threads_change_nothing

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.device import CPU, choose_device
-from napari_gpubio.light.anisotropy.checks import (
+from napari_gpubio.light.anisotropy_checks import (
     CHECKS,
     MEAN_FREE_PATHS,
     THEORY_ERROR,
@@ -12,8 +12,8 @@ from napari_gpubio.light.anisotropy.checks import (
     swapped,
     trace_slab,
 )
-from napari_gpubio.light.anisotropy.theory import diffusion_tensor_mm, uniaxial_scattering_per_mm
-from napari_gpubio.light.scattering_tensors import SCATTERING_MODELS
+from napari_gpubio.optics.anisotropy.theory import diffusion_tensor_mm, uniaxial_scattering_per_mm
+from napari_gpubio.optics.scattering_tensors import SCATTERING_MODELS
 from tests.light.voxel_samples import check_z
 
 TENSOR = 1 / np.array(MEAN_FREE_PATHS)

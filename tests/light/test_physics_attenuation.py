@@ -5,12 +5,12 @@ import dataclasses
 import numpy as np
 import pytest
 
-from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
-from napari_gpubio.light.model import Medium
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.sources import Pencil, Planar
+from napari_gpubio.optics.detectors import Detector
+from napari_gpubio.optics.model import Medium
+from napari_gpubio.optics.sources import Pencil, Planar
 from tests.light.voxel_samples import (
     CLEAR,
     CYCLIC_SIDES,

@@ -7,15 +7,15 @@ import pytest
 from scipy import stats
 
 from napari_gpubio.core.device import choose_device
-from napari_gpubio.light.estimates import Estimate
 from napari_gpubio.light.findings import cavity_light, closed_within, findings
 from napari_gpubio.light.kernels.voxels import cpu
 from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
 from napari_gpubio.light.kernels.voxels.tally import VoxelTally, assemble
-from napari_gpubio.light.model import Medium
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.sources import Isotropic, Pencil, Planar
+from napari_gpubio.optics.estimates import Estimate
+from napari_gpubio.optics.model import Medium
+from napari_gpubio.optics.sources import Isotropic, Pencil, Planar
 from tests.light.voxel_samples import CYCLIC_SIDES, MOST_Z, TISSUE, layers, make_domain
 
 MEDIUM_A = Medium(label=1, mua_per_mm=0.005, mus_per_mm=1.0, g=0.01, n=1.37)  # of MCX's cubes

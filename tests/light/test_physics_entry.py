@@ -8,15 +8,15 @@ import pytest
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.reading import noted
 from napari_gpubio.light.findings import findings
-from napari_gpubio.light.forward.work import inside_at
-from napari_gpubio.light.io.mcx.cases import write_mcx
 from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
-from napari_gpubio.light.model import Medium
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.smooth_surface import entered_surface
-from napari_gpubio.light.sources import KINDS, Isotropic, Line, Pencil
-from napari_gpubio.light.surface import above_surface, inward_normal, nearest_surface
+from napari_gpubio.mcx.io.cases import write_mcx
+from napari_gpubio.optics.model import Medium
+from napari_gpubio.optics.smooth_surface import entered_surface
+from napari_gpubio.optics.sources import KINDS, Isotropic, Line, Pencil
+from napari_gpubio.optics.surface import above_surface, inward_normal, nearest_surface
+from napari_gpubio.probes.forward.work import inside_at
 from tests.light.voxel_samples import check_same_bits, fresnel, grid_affine, make_domain, turned_affine
 
 N, RADIUS = 1.37, 13.0

@@ -5,14 +5,14 @@ import dataclasses
 import numpy as np
 import pytest
 
-from napari_gpubio.light import modulation_gates_ns
-from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.findings import findings
-from napari_gpubio.light.jacobians.modulation import modulation_weights
-from napari_gpubio.light.model import Medium
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.sources import Isotropic, Pencil
+from napari_gpubio.optics.detectors import Detector
+from napari_gpubio.optics.model import Medium
+from napari_gpubio.optics.sources import Isotropic, Pencil
+from napari_gpubio.probes import modulation_gates_ns
+from napari_gpubio.probes.jacobians.modulation import modulation_weights
 from tests.light.voxel_samples import TISSUE, make_domain
 
 LIGHT_MM_PER_NS = 299.792458

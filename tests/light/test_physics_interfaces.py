@@ -7,11 +7,11 @@ import sys
 import numpy as np
 import pytest
 
-from napari_gpubio.light.detectors import Detector
-from napari_gpubio.light.model import Medium
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.sources import Pencil, Planar
+from napari_gpubio.optics.detectors import Detector
+from napari_gpubio.optics.model import Medium
+from napari_gpubio.optics.sources import Pencil, Planar
 from tests.cuda_on_cpu.fake_cupy import FakeGpu
 from tests.light.voxel_samples import (
     CLEAR,

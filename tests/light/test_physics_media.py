@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.jit import kernel
-from napari_gpubio.light.detectors import FACES, FaceDetector
 from napari_gpubio.light.kernels.voxels import trace
-from napari_gpubio.light.model import Medium
-from napari_gpubio.light.phase import TabulatedPhaseFunction
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.sources import Isotropic, Pencil
-from tests.light.phase_samples import inverse_henyey_greenstein
+from napari_gpubio.optics.detectors import FACES, FaceDetector
+from napari_gpubio.optics.model import Medium
+from napari_gpubio.optics.phase import TabulatedPhaseFunction
+from napari_gpubio.optics.sources import Isotropic, Pencil
 from tests.light.voxel_samples import TISSUE, check_z, layers, make_domain, sliced
+from tests.optics.phase_samples import inverse_henyey_greenstein
 
 SHAPE = (8, 8, 12)
 SOURCE = Pencil(position_mm=(4.0, 4.0, -1.0))

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.jit import kernel
-from napari_gpubio.light.detectors import Detector
-from napari_gpubio.light.kernels import physics
-from napari_gpubio.light.model import Medium
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.sources import Isotropic, Pencil
+from napari_gpubio.optics.detectors import Detector
+from napari_gpubio.optics.kernels import physics
+from napari_gpubio.optics.model import Medium
+from napari_gpubio.optics.sources import Isotropic, Pencil
 from tests.light.voxel_samples import TISSUE, check_z, make_domain
 
 ANISOTROPIES = [-1.0, -0.9, -0.3, 0.0, 1e-4, 9.9e-4, 1.1e-3, 0.3, 0.75, 0.9, 0.95, 0.99, 1.0]

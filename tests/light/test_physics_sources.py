@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from napari_gpubio.light.detectors import Detector
-from napari_gpubio.light.model import Medium
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.sources import (
+from napari_gpubio.optics.detectors import Detector
+from napari_gpubio.optics.model import Medium
+from napari_gpubio.optics.sources import (
     KINDS,
     Cone,
     Cylinder,

@@ -5,12 +5,12 @@ import functools
 
 import numpy as np
 
-from napari_gpubio.light.model import Medium
-from napari_gpubio.light.pooling import pooled_variance
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.sources import Pencil
 from napari_gpubio.light.statistics import pooled_error
+from napari_gpubio.optics.model import Medium
+from napari_gpubio.optics.pooling import pooled_variance
+from napari_gpubio.optics.sources import Pencil
 from tests.light.voxel_samples import make_domain
 
 SHAPE = (12, 12, 16)

@@ -7,8 +7,6 @@ import pytest
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import apply_affine
-from napari_gpubio.light.detectors import Detector
-from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.profile import (
     depth_profile,
     detector_profile,
@@ -19,7 +17,9 @@ from napari_gpubio.light.profile import (
 )
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.sources import Isotropic, Line, Pencil
+from napari_gpubio.optics.detectors import Detector
+from napari_gpubio.optics.model import Domain, Medium
+from napari_gpubio.optics.sources import Isotropic, Line, Pencil
 from tests.light.result_samples import sample_result
 
 MEDIUM = Medium(label=1, name="A", mua_per_mm=0.005, mus_per_mm=1.0, g=0.01, n=1.37)

@@ -8,13 +8,13 @@ import pytest
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import drive
-from napari_gpubio.light import batches as work
-from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.io.results import load_result, save_result
 from napari_gpubio.light.kernels.voxels import problem as problems
 from napari_gpubio.light.run import simulate, simulate_steps
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.sources import Pencil
+from napari_gpubio.optics import batches as work
+from napari_gpubio.optics.detectors import Detector
+from napari_gpubio.optics.sources import Pencil
 from tests.light.voxel_samples import check_same_bits, make_domain, tallies
 
 DOMAIN = make_domain((8, 9, 10))

@@ -14,21 +14,21 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.steps import Step, drive, with_step
-from napari_gpubio.light import batches as work
-from napari_gpubio.light.detectors import Detector
-from napari_gpubio.light.kernels.layers import cpu as layered_cpu
+from napari_gpubio.layered.kernels.layers import cpu as layered_cpu
+from napari_gpubio.layered.result import LayeredResult
 from napari_gpubio.light.kernels.voxels import cpu
 from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
-from napari_gpubio.light.layers.result import LayeredResult
-from napari_gpubio.light.model import Medium
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.run import simulate, simulate_steps
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.sources import Pencil
+from napari_gpubio.optics import batches as work
+from napari_gpubio.optics.detectors import Detector
+from napari_gpubio.optics.model import Medium
+from napari_gpubio.optics.sources import Pencil
 from tests import runs
-from tests.light.layers import test_run as layered
-from tests.light.layers.samples import ARRAYS, NUMBERS
-from tests.light.layers.samples import check_same_bits as check_same_layered_bits
+from tests.layered import test_run as layered
+from tests.layered.samples import ARRAYS, NUMBERS
+from tests.layered.samples import check_same_bits as check_same_layered_bits
 from tests.light.voxel_samples import TISSUE, check_same_bits, make_domain, turned_affine
 
 DOMAIN = make_domain((8, 9, 10))

@@ -7,10 +7,10 @@ import pytest
 
 from napari_gpubio.core import memory
 from napari_gpubio.core.errors import GpuUnavailable, InvalidInput
-from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.run import check_source, needed_memory_mb, simulate, simulate_steps
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.sources import KINDS, AllRound, Pencil
+from napari_gpubio.optics.detectors import Detector
+from napari_gpubio.optics.sources import KINDS, AllRound, Pencil
 from tests.light.voxel_samples import make_domain, source_of
 
 DOMAIN = make_domain((8, 9, 10))

@@ -7,18 +7,18 @@ import pytest
 from scipy import stats
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.findings import findings
 from napari_gpubio.light.guide import diffusion_guide
 from napari_gpubio.light.io.results import describe, load_result, save_result
 from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
-from napari_gpubio.light.model import Medium
 from napari_gpubio.light.profile import depth_profile, detector_profile
 from napari_gpubio.light.run import simulate, simulate_each
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.sources import KINDS, Cone, Disk, Isotropic, Pattern, Pencil
 from napari_gpubio.light.statistics import detected_sources
 from napari_gpubio.light.summary import number_rows
+from napari_gpubio.optics.detectors import Detector
+from napari_gpubio.optics.model import Medium
+from napari_gpubio.optics.sources import KINDS, Cone, Disk, Isotropic, Pattern, Pencil
 from tests.light.test_photon_backends import EVERYTHING, SOURCES, check_backends, scene, settings
 from tests.light.voxel_samples import check_same_bits, make_domain
 from tests.runs import check_threads_change_nothing

@@ -7,13 +7,13 @@ import pytest
 from scipy import stats
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
 from napari_gpubio.light.kernels.voxels.source_table import SUM_BITS
-from napari_gpubio.light.model import Medium
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.sources import EmittingVolume, emitting_volume
+from napari_gpubio.optics.detectors import Detector
+from napari_gpubio.optics.model import Medium
+from napari_gpubio.optics.sources import EmittingVolume, emitting_volume
 from tests.light.test_physics_sources import EDGE, LEAST_P, check_independent, check_round, check_uniform, starts
 from tests.light.voxel_samples import grid_affine, make_domain, turned_affine
 

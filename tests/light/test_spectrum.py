@@ -6,23 +6,23 @@ import functools
 import numpy as np
 import pytest
 
-from napari_gpubio import light
+from napari_gpubio import light, optics
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.light import tissue
 from napari_gpubio.light.statistics import detector_numbers, time_spread
+from napari_gpubio.optics import tissue
 from tests.light.voxel_samples import check_z, make_domain
 
 LABELS = np.ones((20, 20, 12), np.uint8)
 LABELS[:, :, 2:] = 2
-DETECTORS = tuple(light.Detector(position_mm=(10 + d, 10, 0), radius_mm=2.0, name=f"{d} mm") for d in (3, 6))
-SOURCE = light.Pencil(position_mm=(10, 10, 0))
+DETECTORS = tuple(optics.Detector(position_mm=(10 + d, 10, 0), radius_mm=2.0, name=f"{d} mm") for d in (3, 6))
+SOURCE = optics.Pencil(position_mm=(10, 10, 0))
 
 
 def media(absorption=1.0, scattering=1.0, **changes):
     one = {"g": 0.5, "n": 1.37} | changes
     return (
-        light.Medium(label=1, mua_per_mm=0.01 * absorption, mus_per_mm=2.0 * scattering, **one),
-        light.Medium(label=2, mua_per_mm=0.03 * absorption, mus_per_mm=4.0 * scattering, **one),
+        optics.Medium(label=1, mua_per_mm=0.01 * absorption, mus_per_mm=2.0 * scattering, **one),
+        optics.Medium(label=2, mua_per_mm=0.03 * absorption, mus_per_mm=4.0 * scattering, **one),
     )
 
 
@@ -98,7 +98,7 @@ def test_two_tables_of_a_result_agree_where_the_list_was_full():
 
 
 def test_g_and_n_of_the_run_count_where_they_are_not_those_of_labels():
-    table = light.TabulatedPhaseFunction(cosines=np.linspace(-0.6, 1.0, 101))
+    table = optics.TabulatedPhaseFunction(cosines=np.linspace(-0.6, 1.0, 101))
     domain = make_domain(LABELS, *media(), phase_function=table)
     result = light.simulate(domain, SOURCE, light.LightSettings(photons=500), detectors=DETECTORS, device="cpu")
     assert light.spectrum(result, {1.0: domain.media}).weight.value[1, 0] > 0

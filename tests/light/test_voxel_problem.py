@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.kernels.voxels import cpu
 from napari_gpubio.light.kernels.voxels.problem import (
     CYCLIC,
@@ -21,9 +20,10 @@ from napari_gpubio.light.kernels.voxels.problem import (
     VoxelProblem,
 )
 from napari_gpubio.light.kernels.voxels.tally import VoxelTally
-from napari_gpubio.light.model import Medium
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.sources import Fiber, Isotropic, Pattern, Pencil, Planar
+from napari_gpubio.optics.detectors import Detector
+from napari_gpubio.optics.model import Medium
+from napari_gpubio.optics.sources import Fiber, Isotropic, Pattern, Pencil, Planar
 from tests.light.voxel_samples import TISSUE, layers, make_domain, sliced, turned_affine
 
 SHAPE = (3, 4, 5)

@@ -7,11 +7,11 @@ import pytest
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import drive
-from napari_gpubio.light.batches import joined, mean_error
-from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.kernels.voxels import tally as tallies_module
 from napari_gpubio.light.kernels.voxels.problem import ENERGY_PARTS
 from napari_gpubio.light.kernels.voxels.tally import DetectedList, OpenBatch, VoxelTally, assemble
+from napari_gpubio.optics.batches import joined, mean_error
+from napari_gpubio.optics.detectors import Detector
 from tests.light.test_voxel_problem import SHAPE, problem
 from tests.light.voxel_samples import make_domain
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.result import LightResult
-from napari_gpubio.light.sources import KINDS, Source
+from napari_gpubio.optics.model import Domain, Medium
+from napari_gpubio.optics.sources import KINDS, Source
 
 CLEAR = Medium(label=1, n=1.0)
 TISSUE = Medium(label=1, mua_per_mm=0.02, mus_per_mm=2.0, g=0.6, n=1.37)

@@ -6,15 +6,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from napari_gpubio import denoise, light, workflows
+from napari_gpubio import denoise, light, optics, workflows
 from napari_gpubio.cli import main
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.operations.volumes import open_volume
 from napari_gpubio.core.quantity import Quantity
-from napari_gpubio.light.estimates import fluence_units
 from napari_gpubio.light.guide import diffusion_guide, with_guide
-from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.statistics import label_fluence
+from napari_gpubio.optics.estimates import fluence_units
+from napari_gpubio.optics.model import Domain, Medium
 
 MEDIA = (
     Medium(label=1, name="top", mua_per_mm=0.02, mus_per_mm=10.0, g=0.9, n=1.37),
@@ -30,7 +30,7 @@ def slab():
 
 
 def simulated(domain=None, **settings):
-    source = light.Pencil(position_mm=(12, 12, 0), direction=(0, 0, 1))
+    source = optics.Pencil(position_mm=(12, 12, 0), direction=(0, 0, 1))
     chosen = light.LightSettings(**{"photons": 4000, "halves": True, **settings})
     return light.simulate(domain or slab(), source, chosen, device="cpu")
 

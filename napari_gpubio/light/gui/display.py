@@ -15,8 +15,8 @@ from napari_gpubio.core.quantity import power_of_ten, quantity_of
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.fields import NumberBox
 from napari_gpubio.gui.forms import ParamForm, aligned_form, fill_column, row_label, text_button
-from napari_gpubio.light.estimates import UNITS, FluenceUnit
 from napari_gpubio.light.gui.displayed import DisplayOptions, DisplaySettings
+from napari_gpubio.optics.estimates import UNITS, FluenceUnit
 
 NOT_GIVEN = "not given"
 _BAR, _GAP, _MARGIN = 12, 3, 16  # pixels

@@ -17,15 +17,15 @@ from napari_gpubio.core.operations.stores import STORE
 from napari_gpubio.core.operations.volumes import LogOf
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.steps import Step
-from napari_gpubio.light.estimates import PER_PHOTON, FluenceUnit
-from napari_gpubio.light.layers.beams import AnyBeam, convolved
-from napari_gpubio.light.layers.napari_io import picture_layer
-from napari_gpubio.light.layers.operations import UnderBeam
-from napari_gpubio.light.layers.result import LayeredResult
+from napari_gpubio.layered.beams import AnyBeam, convolved
+from napari_gpubio.layered.napari_io import picture_layer
+from napari_gpubio.layered.operations import UnderBeam
+from napari_gpubio.layered.result import LayeredResult
 from napari_gpubio.light.napari_io import error_layer, fluence_layer
 from napari_gpubio.light.operations import Fluence
-from napari_gpubio.light.pictures import DECADES
 from napari_gpubio.light.result import LightResult
+from napari_gpubio.optics.estimates import PER_PHOTON, FluenceUnit
+from napari_gpubio.optics.pictures import DECADES
 
 PREVIEW_SECONDS = 0.2  # between two previews of a run
 _PREVIEW_SHARE = 4.0  # and at least so many times as long as it takes to make one

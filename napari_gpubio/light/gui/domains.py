@@ -17,16 +17,16 @@ from napari_gpubio.core.operations.runs import value_of
 from napari_gpubio.core.reading import untold
 from napari_gpubio.core.volumes import read_volume
 from napari_gpubio.gui.layers import VOLUME, why_not_array
-from napari_gpubio.light.anisotropy.calibration import FiberMap, fiber_map, with_fiber_map
-from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.gui.fibers import FiberChoice
 from napari_gpubio.light.gui.labels import Tissue
-from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.napari_io import labels_layer
 from napari_gpubio.light.operations import HeldDiffusionTensors, HeldDomain, OpenDomain, OpenRun, Simulate, WithFibers
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.sources import AnySource, all_sources
+from napari_gpubio.optics.anisotropy.calibration import FiberMap, fiber_map, with_fiber_map
+from napari_gpubio.optics.detectors import Detector
+from napari_gpubio.optics.model import Domain, Medium
+from napari_gpubio.optics.sources import AnySource, all_sources
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)

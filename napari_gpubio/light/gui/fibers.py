@@ -17,9 +17,9 @@ from napari_gpubio.core.tensor_components import tensors_of
 from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.forms import aligned_form, muted_label, row_label
 from napari_gpubio.gui.layers import LayerBox, LayerListener
-from napari_gpubio.light.anisotropy.calibration import FiberCalibration
 from napari_gpubio.light.operations import DiffusionTensors, WithFibers
-from napari_gpubio.light.scattering_tensors import FREE, NOT_RECIPROCAL, PRODUCT
+from napari_gpubio.optics.anisotropy.calibration import FiberCalibration
+from napari_gpubio.optics.scattering_tensors import FREE, NOT_RECIPROCAL, PRODUCT
 
 _TIP = (
     "White matter scatters light less along its fibers than across them. Their directions are those of diffusion "

@@ -20,9 +20,9 @@ from napari_gpubio.gui.forms import LABEL_WIDTH, Label, aligned_form, row_label
 from napari_gpubio.gui.jobs import LatestJob, Outcome, one_step
 from napari_gpubio.gui.layers import VOLUME, LayerBox, why_not_array
 from napari_gpubio.gui.views import ViewBox
-from napari_gpubio.light.model import OUTSIDE, Domain
 from napari_gpubio.light.napari_io import domain_of
-from napari_gpubio.light.surface import first_tissue, nearest_surface
+from napari_gpubio.optics.model import OUTSIDE, Domain
+from napari_gpubio.optics.surface import first_tissue, nearest_surface
 
 Position = npt.NDArray[np.float64]
 Vector = tuple[float, float, float]

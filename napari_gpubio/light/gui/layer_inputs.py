@@ -16,17 +16,17 @@ from napari_gpubio.core.text import file_name
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.fields import ElidedComboBox, NumberBox
 from napari_gpubio.gui.forms import Label, aligned_form, fill_column, muted_label, row_label, row_of, text_button
-from napari_gpubio.light.io.mci import MciRun, read_mci, write_mci
-from napari_gpubio.light.io.mco import read_mco
-from napari_gpubio.light.kernels.layers.problem import LayeredProblem
-from napari_gpubio.light.layers.beams import BEAMS, AnyBeam, FlatBeam, GaussianBeam
-from napari_gpubio.light.layers.model import LayeredMedium
-from napari_gpubio.light.layers.operations import SimulateLayers
-from napari_gpubio.light.layers.phantom import common_voxel_mm
-from napari_gpubio.light.layers.presets import preset as layered_preset
-from napari_gpubio.light.layers.presets import preset_names
-from napari_gpubio.light.layers.result import LayeredResult
-from napari_gpubio.light.layers.settings import LayeredSettings
+from napari_gpubio.layered.beams import BEAMS, AnyBeam, FlatBeam, GaussianBeam
+from napari_gpubio.layered.io.mci import MciRun, read_mci, write_mci
+from napari_gpubio.layered.io.mco import read_mco
+from napari_gpubio.layered.kernels.layers.problem import LayeredProblem
+from napari_gpubio.layered.model import LayeredMedium
+from napari_gpubio.layered.operations import SimulateLayers
+from napari_gpubio.layered.presets import preset as layered_preset
+from napari_gpubio.layered.presets import preset_names
+from napari_gpubio.layered.result import LayeredResult
+from napari_gpubio.layered.settings import LayeredSettings
+from napari_gpubio.light.layered_phantom import common_voxel_mm
 
 
 class PresetBox(QWidget):

@@ -15,11 +15,11 @@ from napari_gpubio.gui.cell_view import CellView
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.fields import NumberBox
 from napari_gpubio.gui.forms import Label, fill_column, row_of, text_button
-from napari_gpubio.light.gui.optical_model import NEW_LAYER, LayerModel
-from napari_gpubio.light.gui.optical_rows import LayerRow, PropertyRow
-from napari_gpubio.light.gui.optical_table import SPACING, OpticalTable
-from napari_gpubio.light.layers.model import MOST_LAYERS, LayeredMedium
-from napari_gpubio.light.pictures import layer_colors
+from napari_gpubio.layered.model import MOST_LAYERS, LayeredMedium
+from napari_gpubio.optics.gui.optical_model import NEW_LAYER, LayerModel
+from napari_gpubio.optics.gui.optical_rows import LayerRow, PropertyRow
+from napari_gpubio.optics.gui.optical_table import SPACING, OpticalTable
+from napari_gpubio.optics.pictures import layer_colors
 
 _SIDE, _LETTERS = 4, 11  # pixels
 _ROW, _FEWEST, _MOST = 19, 2, 14  # height that a layer adds, and of how many at least and at most

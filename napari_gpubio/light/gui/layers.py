@@ -14,6 +14,11 @@ from napari_gpubio.core.steps import Step
 from napari_gpubio.core.text import file_name
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.panel import EnginePanel
+from napari_gpubio.layered.io.mci import MciRun
+from napari_gpubio.layered.model import LayeredMedium
+from napari_gpubio.layered.operations import AddLayerPhotons, SimulateLayers
+from napari_gpubio.layered.result import LayeredResult
+from napari_gpubio.layered.settings import LayeredSettings
 from napari_gpubio.light.gui.display import LayerDisplayBox
 from napari_gpubio.light.gui.displayed import Displayed, DisplayOptions, display_layers, under_beam
 from napari_gpubio.light.gui.layer_inputs import OPENED, BeamBox, GridBox, McmlFile, PresetBox, read_mcml, write_mcml
@@ -24,12 +29,7 @@ from napari_gpubio.light.gui.plots import PlotController
 from napari_gpubio.light.gui.results import LayerResultBox
 from napari_gpubio.light.gui.run_box import LayerRunBox
 from napari_gpubio.light.gui.views import LayerView
-from napari_gpubio.light.io.mci import MciRun
-from napari_gpubio.light.layers.model import LayeredMedium
-from napari_gpubio.light.layers.operations import AddLayerPhotons, SimulateLayers
-from napari_gpubio.light.layers.result import LayeredResult
-from napari_gpubio.light.layers.settings import LayeredSettings
-from napari_gpubio.light.pictures import layer_colors
+from napari_gpubio.optics.pictures import layer_colors
 
 Value = TypeVar("Value")
 

@@ -20,14 +20,14 @@ from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.forms import fill_column
 from napari_gpubio.gui.jobs import LatestJob, MakeSteps, Outcome, one_step
 from napari_gpubio.gui.panel import EnginePanel, RunDisplay, RunForm, heading
+from napari_gpubio.layered.operations import AddLayerPhotons
+from napari_gpubio.layered.result import LayeredResult
 from napari_gpubio.light.gui.display import DisplayBox
 from napari_gpubio.light.gui.displayed import Displayed, DisplayOptions, MadeBy, with_previews
 from napari_gpubio.light.gui.plots import PlotController
 from napari_gpubio.light.gui.results import LightResultBox
 from napari_gpubio.light.gui.run_box import RunBox
 from napari_gpubio.light.gui.views import LayerView, VoxelView
-from napari_gpubio.light.layers.operations import AddLayerPhotons
-from napari_gpubio.light.layers.result import LayeredResult
 from napari_gpubio.light.operations import AddPhotons
 from napari_gpubio.light.result import LightResult
 

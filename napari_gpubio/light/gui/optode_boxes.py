@@ -26,7 +26,7 @@ from napari_gpubio.gui.forms import (
 from napari_gpubio.gui.layers import LayerBox, why_not_array
 from napari_gpubio.gui.row_table import Cell, RowTable
 from napari_gpubio.light.gui.optodes import Optodes, Placement
-from napari_gpubio.light.sources import (
+from napari_gpubio.optics.sources import (
     Collimated,
     Directed,
     Focusable,

@@ -11,11 +11,11 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import IN_MM, KEY, carried
 from napari_gpubio.core.space import apply_affine, slice_steps_mm, world_to_viewer
 from napari_gpubio.gui import theme
-from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.gui.labels import Position, Tissue, vector
 from napari_gpubio.light.gui.optodes import Optodes
-from napari_gpubio.light.model import OUTSIDE
-from napari_gpubio.light.sources import (
+from napari_gpubio.optics.detectors import Detector
+from napari_gpubio.optics.model import OUTSIDE
+from napari_gpubio.optics.sources import (
     Cylinder,
     Fiber,
     Isotropic,
@@ -28,7 +28,7 @@ from napari_gpubio.light.sources import (
     Source,
     frame_along,
 )
-from napari_gpubio.light.surface import inward_normal, label_at
+from napari_gpubio.optics.surface import inward_normal, label_at
 
 
 class _SpansVolume:

@@ -12,11 +12,11 @@ from qtpy.QtCore import Signal
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import world_to_viewer
 from napari_gpubio.gui.picking import MarkerTool
-from napari_gpubio.light.detectors import AnyDetector, Detector
 from napari_gpubio.light.gui.labels import Position, Sight, Tissue, Vector, vector
-from napari_gpubio.light.io.snirf import Optodes as Probe
-from napari_gpubio.light.sources import Source
-from napari_gpubio.light.surface import above_surface, inward_normal, nearest_surface
+from napari_gpubio.optics.detectors import AnyDetector, Detector
+from napari_gpubio.optics.io.snirf import Optodes as Probe
+from napari_gpubio.optics.sources import Source
+from napari_gpubio.optics.surface import above_surface, inward_normal, nearest_surface
 
 DETECTOR_RADIUS_MM = 1.5
 MOST_DETECTOR_SHARE = 0.05  # of the volume's longest side, so that a detector on a mouse is not as large as its head

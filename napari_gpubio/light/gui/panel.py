@@ -8,11 +8,11 @@ from qtpy.QtCore import QSignalBlocker
 from napari_gpubio.core.operations.records import Operation
 from napari_gpubio.gui.forms import ChoiceButtons
 from napari_gpubio.gui.panel import EnginePanel
+from napari_gpubio.layered.operations import SimulateLayers
 from napari_gpubio.light.gui.layers import LayerMode
 from napari_gpubio.light.gui.mode import LightMode
 from napari_gpubio.light.gui.plots import LAYERS, VOXELS, PlotController
 from napari_gpubio.light.gui.voxels import VoxelMode
-from napari_gpubio.light.layers.operations import SimulateLayers
 from napari_gpubio.light.operations import Simulate
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class LightPanel(EnginePanel):
     ``mode`` is the one to begin with, ``voxels`` or ``layers``; the other one is made when it is first chosen.
     """
 
-    warms = ("light",)
+    warms = ("layered", "light")
 
     def __init__(self, viewer: "napari.viewer.Viewer", *, mode: str = VOXELS) -> None:
         super().__init__(viewer)

@@ -15,10 +15,10 @@ from napari_gpubio.gui.fields import NumberBox
 from napari_gpubio.gui.forms import Label, aligned_form, muted_label, row_label, row_of, text_button
 from napari_gpubio.gui.jobs import LatestJob, Outcome, one_step
 from napari_gpubio.gui.views import camera_of
-from napari_gpubio.light.layers.beams import Beam
-from napari_gpubio.light.layers.model import LayeredMedium
-from napari_gpubio.light.layers.phantom import ended_mm, plan_phantom, proposed_sizes, voxel_case, voxel_phantom
-from napari_gpubio.light.layers.settings import LayeredSettings
+from napari_gpubio.layered.beams import Beam
+from napari_gpubio.layered.model import LayeredMedium
+from napari_gpubio.layered.settings import LayeredSettings
+from napari_gpubio.light.layered_phantom import ended_mm, plan_phantom, proposed_sizes, voxel_case, voxel_phantom
 from napari_gpubio.light.napari_io import phantom_layer
 
 

@@ -7,11 +7,8 @@ from qtpy.QtWidgets import QWidget
 
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.fields import ElidedComboBox, NumberBox
-from napari_gpubio.light.estimates import MOST_ERROR
-from napari_gpubio.light.gui.displayed import Displayed
-from napari_gpubio.light.gui.plots_axes import Pane
-from napari_gpubio.light.layers.result import LayeredResult
-from napari_gpubio.light.layers.summary import (
+from napari_gpubio.layered.result import LayeredResult
+from napari_gpubio.layered.summary import (
     Curve,
     angle_curves,
     broad_beam_curve,
@@ -19,6 +16,9 @@ from napari_gpubio.light.layers.summary import (
     escape_curves,
     radial_curve,
 )
+from napari_gpubio.light.gui.displayed import Displayed
+from napari_gpubio.light.gui.plots_axes import Pane
+from napari_gpubio.optics.estimates import MOST_ERROR
 
 EMPTY = "No result yet: press Run."
 NO_MAP = "This result has no absorption map: tick it under Run, and run again."

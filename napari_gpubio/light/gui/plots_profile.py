@@ -17,10 +17,10 @@ from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.jobs import Job, one_step
 from napari_gpubio.light.gui.displayed import Displayed
 from napari_gpubio.light.gui.plots_axes import Pane
-from napari_gpubio.light.model import OUTSIDE, Domain
 from napari_gpubio.light.profile import Profile, depth_profile, detector_profile, line_profile, theory_curve
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.statistics import label_name
+from napari_gpubio.optics.model import OUTSIDE, Domain
 
 NAME = "profile line"
 WIDTH = 0.008  # share of the longest side of the volume

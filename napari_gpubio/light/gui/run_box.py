@@ -18,8 +18,8 @@ from qtpy.QtWidgets import (
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.gui.fields import ElidedComboBox, NumberBox, share_width
 from napari_gpubio.gui.forms import Folded, Label, ParamForm, aligned_form, fill_column, muted_label, row_label, row_of
+from napari_gpubio.layered.settings import LayeredSettings
 from napari_gpubio.light.gui.layer_inputs import FIELDS
-from napari_gpubio.light.layers.settings import LayeredSettings
 from napari_gpubio.light.settings import FACE_RULES, MOST_PHOTONS, LightSettings
 
 MOST_GATES = 200

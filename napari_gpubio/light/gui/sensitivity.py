@@ -7,19 +7,19 @@ from collections.abc import Generator
 from napari_gpubio.core.napari_io import LayerData, volume_layer
 from napari_gpubio.core.quantity import Quantity, quantity_metadata
 from napari_gpubio.core.steps import Step, with_step
-from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.gui.displayed import DisplayOptions
 from napari_gpubio.light.gui.labels import vector
 from napari_gpubio.light.io.volumes import MOST_ERROR
-from napari_gpubio.light.jacobians.reciprocity import check_same
-from napari_gpubio.light.jacobians.sensitivity import Sensitivity
-from napari_gpubio.light.jacobians.sensitivity import sensitivity as combine
 from napari_gpubio.light.napari_io import log10_of
-from napari_gpubio.light.pictures import decade_limits, log_name
+from napari_gpubio.light.reciprocity import check_same
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.run import simulate_steps
-from napari_gpubio.light.sources import Pencil, Source
-from napari_gpubio.light.surface import inward_normal
+from napari_gpubio.light.sensitivity import Sensitivity
+from napari_gpubio.light.sensitivity import sensitivity as combine
+from napari_gpubio.optics.detectors import Detector
+from napari_gpubio.optics.pictures import decade_limits, log_name
+from napari_gpubio.optics.sources import Pencil, Source
+from napari_gpubio.optics.surface import inward_normal
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)

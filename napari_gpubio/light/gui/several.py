@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from napari_gpubio.light.detectors import AnyDetector, FaceDetector
 from napari_gpubio.light.gui.optodes import Optodes
 from napari_gpubio.light.settings import LightCase
-from napari_gpubio.light.sources import AnySource, EmittingVolume, Pattern, Rectangle, Source, rectangle_of
+from napari_gpubio.optics.detectors import AnyDetector, FaceDetector
+from napari_gpubio.optics.sources import AnySource, EmittingVolume, Pattern, Rectangle, Source, rectangle_of
 
 _NO_FACES = "Whole faces that detect are left out here; napari-gpubio mcx runs the file with them."
 _NO_VOLUME = (

@@ -13,14 +13,14 @@ from napari_gpubio.core.space import world_to_viewer
 from napari_gpubio.gui.connections import Connections, connect_all
 from napari_gpubio.gui.typed_rows import typed_number
 from napari_gpubio.gui.views import SliceGuide
-from napari_gpubio.light.detectors import AnyDetector
 from napari_gpubio.light.gui.labels import Sight, Tissue
 from napari_gpubio.light.gui.optode_boxes import DetectorBox, PlaceBar, SourceBox
 from napari_gpubio.light.gui.optode_layers import OptodeLayers
 from napari_gpubio.light.gui.optodes import Optodes, OptodeTool, Placement, lifted
 from napari_gpubio.light.gui.several import LoadedSources
-from napari_gpubio.light.sources import AnySource, EmittingVolume, Isotropic, Pattern, Source, one_or_all
-from napari_gpubio.light.surface import clearance_mm, nearest_surface, source_problem
+from napari_gpubio.optics.detectors import AnyDetector
+from napari_gpubio.optics.sources import AnySource, EmittingVolume, Isotropic, Pattern, Source, one_or_all
+from napari_gpubio.optics.surface import clearance_mm, nearest_surface, source_problem
 
 NO_LABELS = "there are no labels; choose a Labels layer, or File › Open Sample › napari-gpubio › Head phantom"
 MISSED = "The click hit no tissue; click on the surface of the labels."

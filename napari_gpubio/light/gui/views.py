@@ -12,9 +12,9 @@ from napari_gpubio.core.quantity import Quantity
 from napari_gpubio.gui.actions import MADE_OF
 from napari_gpubio.gui.connections import Connection, Connections
 from napari_gpubio.gui.views import camera_of
+from napari_gpubio.layered.napari_io import AXIS_UNITS, border_layers
+from napari_gpubio.layered.result import LayeredResult
 from napari_gpubio.light.gui.displayed import Displayed
-from napari_gpubio.light.layers.napari_io import AXIS_UNITS, border_layers
-from napari_gpubio.light.layers.result import LayeredResult
 from napari_gpubio.light.result import LightResult
 
 KEPT = "kept"  # a layer that was the panel's and is the user's

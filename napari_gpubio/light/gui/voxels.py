@@ -19,7 +19,6 @@ from napari_gpubio.gui.actions import ActionBar, FindOutput, ResultAction, Resul
 from napari_gpubio.gui.connections import Connections, connect_all
 from napari_gpubio.gui.jobs import LatestJob, Outcome, one_step
 from napari_gpubio.gui.panel import EnginePanel
-from napari_gpubio.light.detectors import AnyDetector
 from napari_gpubio.light.gui.display import VoxelDisplayBox
 from napari_gpubio.light.gui.displayed import Displayed, display_voxels, fluence_of
 from napari_gpubio.light.gui.domains import Domains, TissueInputs, VoxelDraft, layer_of_tissue, opened, operation_of
@@ -29,23 +28,24 @@ from napari_gpubio.light.gui.mode import OUTDATED, STILL_RUNNING, LightMode
 from napari_gpubio.light.gui.optode_boxes import DetectorBox, PlaceBar, SourceBox
 from napari_gpubio.light.gui.optodes import montage_of
 from napari_gpubio.light.gui.plots import PlotController
-from napari_gpubio.light.gui.property_table import PropertyTable
 from napari_gpubio.light.gui.results import VoxelResultBox
 from napari_gpubio.light.gui.run_box import VoxelRunBox
 from napari_gpubio.light.gui.sensitivity import SensitivityMap, sensitivity_steps
 from napari_gpubio.light.gui.several import case_notes, input_notes, shown_source
 from napari_gpubio.light.gui.source_controller import NO_LABELS, SourceController
 from napari_gpubio.light.gui.views import SENSITIVITY_STYLE, VoxelView
-from napari_gpubio.light.io.nirs import read_nirs
-from napari_gpubio.light.io.snirf import Optodes as Probe
-from napari_gpubio.light.io.snirf import read_snirf
 from napari_gpubio.light.napari_io import result_of
 from napari_gpubio.light.operations import AddPhotons, Simulate, WithFibers
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.run import needed_memory, simulate_steps
 from napari_gpubio.light.settings import LightCase, LightSettings
-from napari_gpubio.light.sources import Source, all_sources
 from napari_gpubio.light.summary import sensitivity_rows
+from napari_gpubio.optics.detectors import AnyDetector
+from napari_gpubio.optics.gui.property_table import PropertyTable
+from napari_gpubio.optics.io.nirs import read_nirs
+from napari_gpubio.optics.io.snirf import Optodes as Probe
+from napari_gpubio.optics.io.snirf import read_snirf
+from napari_gpubio.optics.sources import Source, all_sources
 
 
 class VoxelMode(LightMode[LightResult]):

@@ -11,8 +11,11 @@ import numpy as np
 from napari_gpubio import __version__
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step, driven
-from napari_gpubio.light.detectors import AnyDetector, DetectedPhotons, Detector, FaceDetector
-from napari_gpubio.light.io.archive import (
+from napari_gpubio.light.kernels.voxels.tally import VoxelTally
+from napari_gpubio.light.result import EnergyBalance, LightResult
+from napari_gpubio.light.settings import LightSettings
+from napari_gpubio.optics.detectors import AnyDetector, DetectedPhotons, Detector, FaceDetector
+from napari_gpubio.optics.io.archive import (
     VOXELS,
     Array,
     about_run,
@@ -26,12 +29,9 @@ from napari_gpubio.light.io.archive import (
     within,
     write_archive_steps,
 )
-from napari_gpubio.light.kernels.voxels.tally import VoxelTally
-from napari_gpubio.light.model import VOXEL_LIMITS, Domain, Medium
-from napari_gpubio.light.phase import TabulatedPhaseFunction
-from napari_gpubio.light.result import EnergyBalance, LightResult
-from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.sources import KINDS, AnySource, Source, all_sources, one_or_all
+from napari_gpubio.optics.model import VOXEL_LIMITS, Domain, Medium
+from napari_gpubio.optics.phase import TabulatedPhaseFunction
+from napari_gpubio.optics.sources import KINDS, AnySource, Source, all_sources, one_or_all
 
 _DOMAIN_ARRAYS = ("labels", *VOXEL_LIMITS, "mus_tensor_per_mm")
 _IN_DOMAIN = ("media", "outside_n", "scattering_model")

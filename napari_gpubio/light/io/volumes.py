@@ -18,12 +18,12 @@ from napari_gpubio.core.slabs import in_c_order
 from napari_gpubio.core.steps import Step, driven
 from napari_gpubio.core.tensor_components import FRAMES, PLACES, axes_of, flat_components, rotate_tensors
 from napari_gpubio.core.volumes import check_expansion, lies_on_grid, read_array, read_volume
-from napari_gpubio.light.estimates import MOST_ERROR, PER_PHOTON, UNITS, FluenceUnit
-from napari_gpubio.light.io.foreign import check_labels_file
 from napari_gpubio.light.io.results import describe
-from napari_gpubio.light.model import Domain, Medium
-from napari_gpubio.light.pictures import fluence_word
 from napari_gpubio.light.result import LightResult
+from napari_gpubio.optics.estimates import MOST_ERROR, PER_PHOTON, UNITS, FluenceUnit
+from napari_gpubio.optics.io.foreign import check_labels_file
+from napari_gpubio.optics.model import Domain, Medium
+from napari_gpubio.optics.pictures import fluence_word
 
 Array = npt.NDArray[Any]
 HIDDEN = f"voxels with a relative standard error above {MOST_ERROR:.0%}"
@@ -49,7 +49,7 @@ def read_domain(
         A ``.nii`` or ``.nii.gz`` file of integers, 0 to 65535; 0 is outside, for NaN and negative numbers see
         `napari_gpubio.core.label_volumes.as_labels`.
     media
-        Properties of each label; see `napari_gpubio.light.io.read_table`.
+        Properties of each label; see `napari_gpubio.optics.io.read_table`.
     outside_n
         Refractive index of what surrounds the labels.
     mua_path, mus_path, g_path, n_path
@@ -92,7 +92,7 @@ def _on_grid(path: str | Path | None, shape: tuple[int, ...], affine: Array, lab
 def read_diffusion_tensors(
     path: str | Path, order: str, *, axes: str | None = None
 ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float64]]:
-    """Read diffusion tensors from NIfTI, for `napari_gpubio.light.anisotropy.with_fibers`.
+    """Read diffusion tensors from NIfTI, for `napari_gpubio.optics.anisotropy.with_fibers`.
 
     Parameters
     ----------

@@ -1,1 +1,1 @@
-"""Photon transport on the CPU and the GPU: in voxels, in planar layers, and the physics both share."""
+"""Photon transport in voxels on the CPU and the GPU."""

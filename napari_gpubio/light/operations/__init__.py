@@ -1,11 +1,7 @@
 """The verbs of light in voxels: tissue of a file or held, a simulation, its fluence."""
 
-from napari_gpubio.light.forward.operations import MakeForwardModel, OpenHead, OpenProbe
-from napari_gpubio.light.jacobians.operations import Replay, Trace
-from napari_gpubio.light.layers.operations import RunMci
 from napari_gpubio.light.operations.fluence import Fluence, FluenceVolume, Lit
 from napari_gpubio.light.operations.lighting import Light, Spectrum
-from napari_gpubio.light.operations.mcx import McxRun, OpenMcx, RunMcx
 from napari_gpubio.light.operations.runs import AddPhotons, OpenRun, Simulate
 from napari_gpubio.light.operations.tissue import (
     AtWavelengths,
@@ -27,19 +23,10 @@ __all__ = [
     "HeldDomain",
     "Light",
     "Lit",
-    "MakeForwardModel",
-    "McxRun",
     "OpenDiffusionTensors",
     "OpenDomain",
-    "OpenHead",
-    "OpenMcx",
-    "OpenProbe",
     "OpenRun",
-    "Replay",
-    "RunMci",
-    "RunMcx",
     "Simulate",
     "Spectrum",
-    "Trace",
     "WithFibers",
 ]

@@ -13,30 +13,22 @@ from napari_gpubio.core.report import WARNING
 from napari_gpubio.core.settings import part
 from napari_gpubio.core.steps import Step
 from napari_gpubio.core.volumes import read_volume
-from napari_gpubio.light.detectors import FACES, Detector, FaceDetector
-from napari_gpubio.light.estimates import PER_PHOTON, FluenceUnit, fluence_units
 from napari_gpubio.light.guide import guided_steps
 from napari_gpubio.light.io.volumes import (
     read_irradiance,
 )
-from napari_gpubio.light.model import Domain
 from napari_gpubio.light.operations.fluence import TABLES, FluenceVolume, Lit
 from napari_gpubio.light.operations.tissue import AtWavelengths
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.run import simulate_steps
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.sources import (
-    Directed,
-    Pattern,
-    PatternArea,
-    Pencil,
-    PlacedSource,
-    Source,
-    emitting_volume,
-)
 from napari_gpubio.light.spectrum import DetectedSpectrum, spectrum
 from napari_gpubio.light.summary import write_spectrum
-from napari_gpubio.light.surface import inward_normal, source_problem
+from napari_gpubio.optics.detectors import FACES, Detector, FaceDetector
+from napari_gpubio.optics.estimates import PER_PHOTON, FluenceUnit, fluence_units
+from napari_gpubio.optics.model import Domain
+from napari_gpubio.optics.sources import Directed, Pattern, PatternArea, Pencil, PlacedSource, Source, emitting_volume
+from napari_gpubio.optics.surface import inward_normal, source_problem
 
 Point = tuple[float, float, float]
 

@@ -12,14 +12,14 @@ from napari_gpubio.core.operations.stores import STORE, Store
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.settings import part
 from napari_gpubio.core.steps import Step
-from napari_gpubio.light.detectors import AnyDetector, Detector, FaceDetector
 from napari_gpubio.light.guide import guided_steps
 from napari_gpubio.light.io.results import load_result, load_unfinished, save_result_steps
-from napari_gpubio.light.model import Domain
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.run import simulate_steps
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.sources import (
+from napari_gpubio.optics.detectors import AnyDetector, Detector, FaceDetector
+from napari_gpubio.optics.model import Domain
+from napari_gpubio.optics.sources import (
     EmittingBox,
     EmittingVolume,
     Pattern,

@@ -18,19 +18,19 @@ from napari_gpubio.core.settings import Settings, part
 from napari_gpubio.core.space import checked_affine
 from napari_gpubio.core.steps import Step
 from napari_gpubio.core.tensor_components import PLACES
-from napari_gpubio.light.anisotropy.calibration import FiberCalibration, with_fibers
-from napari_gpubio.light.io.foreign import check_labels_file
-from napari_gpubio.light.io.table import read_table
 from napari_gpubio.light.io.volumes import (
     read_diffusion_tensors,
     read_domain,
 )
-from napari_gpubio.light.model import Domain, Medium
-from napari_gpubio.light.phase import TabulatedPhaseFunction
-from napari_gpubio.light.scattering_tensors import PRODUCT, SCATTERING_MODELS
 from napari_gpubio.light.spectrum import spectrum_media
-from napari_gpubio.light.tissue import media_at_wavelengths
-from napari_gpubio.light.tissue.presets import Presets, presets_of
+from napari_gpubio.optics.anisotropy.calibration import FiberCalibration, with_fibers
+from napari_gpubio.optics.io.foreign import check_labels_file
+from napari_gpubio.optics.io.table import read_table
+from napari_gpubio.optics.model import Domain, Medium
+from napari_gpubio.optics.phase import TabulatedPhaseFunction
+from napari_gpubio.optics.scattering_tensors import PRODUCT, SCATTERING_MODELS
+from napari_gpubio.optics.tissue import media_at_wavelengths
+from napari_gpubio.optics.tissue.presets import Presets, presets_of
 
 Affine = tuple[Row, Row, Row, Row]
 MOST_WAVELENGTHS = 10_000

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from napari_gpubio import light, tracts
+from napari_gpubio import fibers, optics
 from napari_gpubio.core.operations import (
     HeldVolume,
     OpenVolume,
@@ -22,10 +22,11 @@ from napari_gpubio.core.operations import (
 )
 from napari_gpubio.core.operations.volumes import record_beside
 from napari_gpubio.core.volumes import write_volume
-from napari_gpubio.light.model import Medium
+from napari_gpubio.diffusion.operations import OpenTensors
+from napari_gpubio.fibers.operations import Track
+from napari_gpubio.fibers.seeds import AtPoints
 from napari_gpubio.light.operations import OpenDomain, Simulate
-from napari_gpubio.tracts.operations import OpenTensors, Track
-from napari_gpubio.tracts.seeds import AtPoints
+from napari_gpubio.optics.model import Medium
 from tests.core.operations.randoms import Records
 from tests.core.operations.toys import Join, Smooth, Trace, Uphill, Weighted
 
@@ -137,8 +138,8 @@ def test_classes_of_one_name_are_told_apart(tmp_path, monkeypatch):
     labels = tmp_path / "labels.nii"
     write_volume(labels, np.ones((3, 4, 5), np.uint8), np.eye(4))
     tissue = OpenDomain(file=file(labels), media=(Medium(label=1),), affine=np.eye(4))
-    lit = Simulate(tissue=tissue, sources=(light.Cone(position_mm=(1.0, 1.0, 1.0)),))
-    tracked = Track(field=OpenTensors.at(labels), seeds=AtPoints(seed=((0.0, 1.0, 2.0),)), directions=tracts.Cone())
+    lit = Simulate(tissue=tissue, sources=(optics.Cone(position_mm=(1.0, 1.0, 1.0)),))
+    tracked = Track(field=OpenTensors.at(labels), seeds=AtPoints(seed=((0.0, 1.0, 2.0),)), directions=fibers.Cone())
     built = []
     run_name = "napari_gpubio.core.operations.run"
     monkeypatch.setattr(run_name, lambda one, **_: built.append(one.of if isinstance(one, Output) else one))

@@ -15,7 +15,7 @@ from tests.core.operations.toys import Smooth, Trace
 
 @pytest.fixture(autouse=True)
 def _no_engine(monkeypatch):
-    monkeypatch.setattr(cli, "ENGINES", ())
+    monkeypatch.setattr(cli, "OF_ENGINES", {})
 
 
 @pytest.fixture

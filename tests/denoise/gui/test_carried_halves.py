@@ -8,7 +8,7 @@ from napari_gpubio.core.layer_files import write_image
 from napari_gpubio.core.napari_io import stored_array, volume_layer, volume_of
 from napari_gpubio.core.quantity import Quantity, quantity_metadata, quantity_of, standard_error_of
 from napari_gpubio.denoise.gui.modes import AnlmMode, FluenceMode
-from napari_gpubio.tracts.napari_io import read_layers
+from napari_gpubio.diffusion.napari_io import read_layers
 from tests.denoise.gui.panel_samples import AFFINE, SAGITTAL, add_volume, run, run_script_here
 from tests.dock_widgets import error_after_run
 

@@ -10,8 +10,8 @@ from napari_gpubio.core.napari_io import KEY, stored_array, volume_of
 from napari_gpubio.core.quantity import Quantity, quantity_of
 from napari_gpubio.core.volumes import read_array
 from napari_gpubio.denoise.gui import DenoisePanel
-from napari_gpubio.tracts.model import DiffusionScan
-from napari_gpubio.tracts.napari_io import scan_layer, scan_of
+from napari_gpubio.diffusion.model import DiffusionScan
+from napari_gpubio.diffusion.napari_io import scan_layer, scan_of
 from tests.denoise.gui.panel_samples import (
     AFFINE,
     SAGITTAL,

@@ -3,9 +3,9 @@
 import pytest
 
 from napari_gpubio.core.napari_io import KEY
-from napari_gpubio.light.gui.property_table import PropertyTable
 from napari_gpubio.light.napari_io import labels_layer
 from napari_gpubio.light.settings import LightCase
+from napari_gpubio.optics.gui.property_table import PropertyTable
 from tests.dock_widgets import until_the_end
 from tests.light.gui import panel_samples
 from tests.light.gui.panel_samples import LEFT, add_ball, add_panel, ball, go_to, held_in_voxels, settle

@@ -12,11 +12,11 @@ from napari_gpubio.gui.jobs import LatestJob
 from napari_gpubio.light.gui import LightPanel, voxels
 from napari_gpubio.light.gui.labels import LabelSource
 from napari_gpubio.light.gui.mode import QuickRuns
-from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.napari_io import labels_layer, result_of
 from napari_gpubio.light.operations import runs
 from napari_gpubio.light.readers import read_layers
-from napari_gpubio.light.surface import label_at
+from napari_gpubio.optics.model import Domain, Medium
+from napari_gpubio.optics.surface import label_at
 from tests.dock_widgets import Held, Mouse, docked, press_and_wait, show_slices_at, wait_until
 
 FEW = 2000  # photons of a run

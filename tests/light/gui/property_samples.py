@@ -6,8 +6,8 @@ from qtpy.QtCore import QItemSelectionModel, Qt
 from qtpy.QtWidgets import QDialog, QLineEdit
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.light.gui import optical_table
-from napari_gpubio.light.model import Medium
+from napari_gpubio.optics.gui import optical_table
+from napari_gpubio.optics.model import Medium
 
 LABEL, NAME, MUA, MUS, G, N, MUSP, SOURCE = range(8)  # columns
 COLORS = {1: (1.0, 0.0, 0.0, 1.0), 2: (0.0, 1.0, 0.0, 1.0), 3: (0.0, 0.0, 1.0, 1.0)}

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.napari_io import KEY
-from napari_gpubio.light.anisotropy import with_fibers
+from napari_gpubio.diffusion.model import TensorField
+from napari_gpubio.diffusion.napari_io import map_layer
 from napari_gpubio.light.gui.domains import Domains
 from napari_gpubio.light.io.results import load_result
-from napari_gpubio.tracts.model import TensorField
-from napari_gpubio.tracts.napari_io import map_layer
+from napari_gpubio.optics.anisotropy import with_fibers
 from tests.dock_widgets import save_scripts_as, script_of, shown_by_script
 from tests.light.gui.panel_samples import LEFT, ball, result, run, settle
 

@@ -5,16 +5,16 @@ import dataclasses
 import numpy as np
 import pytest
 
-from napari_gpubio.light.anisotropy import with_fibers
-from napari_gpubio.light.detectors import FaceDetector
 from napari_gpubio.light.gui.domains import Domains
 from napari_gpubio.light.gui.several import case_notes, input_notes
 from napari_gpubio.light.io.results import save_result
 from napari_gpubio.light.napari_io import fluence_layer
-from napari_gpubio.light.phase import TabulatedPhaseFunction
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightCase, LightSettings
-from napari_gpubio.light.sources import KINDS, Disk, EmittingVolume, Pattern, Pencil, Planar
+from napari_gpubio.optics.anisotropy import with_fibers
+from napari_gpubio.optics.detectors import FaceDetector
+from napari_gpubio.optics.phase import TabulatedPhaseFunction
+from napari_gpubio.optics.sources import KINDS, Disk, EmittingVolume, Pattern, Pencil, Planar
 from tests.light.gui.panel_samples import CENTER, FEW, LEFT, add_ball, ball, open_file, settle
 from tests.light.gui.test_fibers import add_map, field
 

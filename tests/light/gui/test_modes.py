@@ -7,11 +7,11 @@ from napari_gpubio.core.napari_io import carried
 from napari_gpubio.core.operations import STORE
 from napari_gpubio.core.operations.scripts import names_of_held
 from napari_gpubio.core.steps import drive
+from napari_gpubio.layered import operations
+from napari_gpubio.layered.operations import SimulateLayers
 from napari_gpubio.light.gui import LightPanel
 from napari_gpubio.light.gui.display import DecadeBar
 from napari_gpubio.light.gui.mode import LightMode
-from napari_gpubio.light.layers import operations
-from napari_gpubio.light.layers.operations import SimulateLayers
 from tests.dock_widgets import MILLISECONDS, Held, button, until_the_end
 from tests.light.gui.layers import panel_samples as layer_samples
 from tests.light.gui.layers.panel_samples import MEDIUM, MUA, SETTINGS, picture

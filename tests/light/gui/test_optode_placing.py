@@ -7,7 +7,7 @@ from qtpy.QtWidgets import QTableWidget
 from napari_gpubio.gui.views import camera_of
 from napari_gpubio.light.gui.labels import Tissue
 from napari_gpubio.light.gui.optodes import Optodes, Placement
-from napari_gpubio.light.surface import label_at
+from napari_gpubio.optics.surface import label_at
 from tests.dock_widgets import MILLISECONDS, Mouse, button, moved
 from tests.light.gui.panel_samples import (
     CENTER,

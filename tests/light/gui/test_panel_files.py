@@ -10,14 +10,14 @@ from napari_gpubio.core.napari_io import carried, stored_array
 from napari_gpubio.core.operations import STORE, from_graph, graph
 from napari_gpubio.core.quantity import log10_of
 from napari_gpubio.core.volumes import read_array, write_volume
-from napari_gpubio.light.detectors import Detector
 from napari_gpubio.light.gui.sensitivity import adjoint_source
 from napari_gpubio.light.io.results import load_result, save_result
 from napari_gpubio.light.io.volumes import read_domain
-from napari_gpubio.light.jacobians.sensitivity import sensitivity
 from napari_gpubio.light.run import simulate
+from napari_gpubio.light.sensitivity import sensitivity
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.sources import Cone, EmittingVolume, Fiber, Pattern, Pencil, Planar
+from napari_gpubio.optics.detectors import Detector
+from napari_gpubio.optics.sources import Cone, EmittingVolume, Fiber, Pattern, Pencil, Planar
 from tests.dock_widgets import button, press_and_wait, run_script, save_scripts_as, script_of, shown_by_script
 from tests.light.gui.panel_samples import (
     CENTER,

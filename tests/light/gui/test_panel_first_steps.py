@@ -14,10 +14,10 @@ from napari_gpubio.core.space import same_grid
 from napari_gpubio.gui import processors
 from napari_gpubio.light.gui import LightPanel
 from napari_gpubio.light.gui.run_box import VoxelRunBox
-from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.sources import KINDS, Pattern, Pencil
+from napari_gpubio.optics.model import Domain, Medium
+from napari_gpubio.optics.sources import KINDS, Pattern, Pencil
 from tests.dock_widgets import MILLISECONDS, NOTHING_COPIED, Mouse, button, script_of, texts
 from tests.light.gui.panel_samples import (
     CENTER,

@@ -10,8 +10,8 @@ from napari_gpubio.light.gui import displayed, voxels
 from napari_gpubio.light.gui.display import DecadeBar
 from napari_gpubio.light.gui.mode import QuickRuns
 from napari_gpubio.light.gui.plots_profile import DRAWN
-from napari_gpubio.light.model import Domain, Medium
 from napari_gpubio.light.operations import runs
+from napari_gpubio.optics.model import Domain, Medium
 from tests.dock_widgets import (
     WAYS_TO_CLOSE,
     Mouse,

@@ -14,17 +14,17 @@ from napari_gpubio.core.numbers import number_text
 from napari_gpubio.core.space import apply_affine
 from napari_gpubio.gui.plots import DecadeAxis
 from napari_gpubio.gui.theme import CURVES
-from napari_gpubio.light.estimates import PER_PHOTON, fluence_units
 from napari_gpubio.light.gui.displayed import DisplayOptions, display_voxels
 from napari_gpubio.light.gui.plots import TITLE, PlotController, PlotWindow
 from napari_gpubio.light.gui.plots_axes import LogPlot
 from napari_gpubio.light.gui.plots_detectors import NONE, NOTHING, few_text
 from napari_gpubio.light.gui.plots_profile import DRAW, DRAWN, EMPTY
-from napari_gpubio.light.model import Domain
 from napari_gpubio.light.napari_io import fluence_layer
 from napari_gpubio.light.profile import depth_profile, detector_profile, line_profile, theory_curve
-from napari_gpubio.light.sources import Line, Pencil
 from napari_gpubio.light.statistics import detector_numbers, time_spread
+from napari_gpubio.optics.estimates import PER_PHOTON, fluence_units
+from napari_gpubio.optics.model import Domain
+from napari_gpubio.optics.sources import Line, Pencil
 from tests.dock_widgets import MILLISECONDS
 from tests.light.plot_samples import axis_texts, close, draw, drawn_curves
 from tests.light.result_samples import sample_result

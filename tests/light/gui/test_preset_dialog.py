@@ -11,8 +11,8 @@ from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QComboBox, QDialog, QLineEdit, QPushButton, QTreeWidget
 
 from napari_gpubio.gui.fields import NumberBox
-from napari_gpubio.light.gui.optical_rows import PropertyRow
-from napari_gpubio.light.gui.preset_dialog import (
+from napari_gpubio.optics.gui.optical_rows import PropertyRow
+from napari_gpubio.optics.gui.preset_dialog import (
     CHOOSE,
     PresetDialog,
     PresetPlot,
@@ -21,8 +21,8 @@ from napari_gpubio.light.gui.preset_dialog import (
     sample_wavelengths,
     spectra,
 )
-from napari_gpubio.light.gui.preset_tissues import CompositionForm, source_text
-from napari_gpubio.light.tissue import (
+from napari_gpubio.optics.gui.preset_tissues import CompositionForm, source_text
+from napari_gpubio.optics.tissue import (
     Chromophores,
     Composition,
     PowerLaw,

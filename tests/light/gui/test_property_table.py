@@ -9,12 +9,12 @@ from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QApplication
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.light.gui import property_table
-from napari_gpubio.light.gui.optical_model import NO_LABELS
-from napari_gpubio.light.gui.optical_rows import LABEL_COLUMNS, TYPED
-from napari_gpubio.light.io.table import read_table
-from napari_gpubio.light.model import Medium
-from napari_gpubio.light.tissue import HEAD_TABLES, head_media, preset, preset_recipe
+from napari_gpubio.optics.gui import property_table
+from napari_gpubio.optics.gui.optical_model import NO_LABELS
+from napari_gpubio.optics.gui.optical_rows import LABEL_COLUMNS, TYPED
+from napari_gpubio.optics.io.table import read_table
+from napari_gpubio.optics.model import Medium
+from napari_gpubio.optics.tissue import HEAD_TABLES, head_media, preset, preset_recipe
 from tests.dock_widgets import button
 from tests.light.gui.property_samples import (
     COLORS,

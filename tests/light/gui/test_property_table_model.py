@@ -8,8 +8,8 @@ from qtpy.QtGui import QColor
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.gui.tables import copied_text, missing_color, pasted_cells, wrong_color
-from napari_gpubio.light.gui.optical_model import NO_LABELS, PropertyModel
-from napari_gpubio.light.gui.optical_rows import LABEL_COLUMNS, TYPED
+from napari_gpubio.optics.gui.optical_model import NO_LABELS, PropertyModel
+from napari_gpubio.optics.gui.optical_rows import LABEL_COLUMNS, TYPED
 from tests.light.gui.property_samples import MUA, MUS, MUSP, NAME, SOURCE, G, Linear, N, medium
 from tests.sentences import says
 

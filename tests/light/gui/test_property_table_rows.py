@@ -5,8 +5,8 @@ import dataclasses
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.light.gui.optical_rows import NUMBERS, TYPED, PropertyRow
-from napari_gpubio.light.model import Medium
+from napari_gpubio.optics.gui.optical_rows import NUMBERS, TYPED, PropertyRow
+from napari_gpubio.optics.model import Medium
 from tests.light.gui.property_samples import Linear
 from tests.sentences import says
 

@@ -7,10 +7,10 @@ import pytest
 from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.napari_io import KEY
 from napari_gpubio.core.operations.files import output_of_record
+from napari_gpubio.layered.beams import FlatBeam
+from napari_gpubio.layered.operations import SimulateLayers
+from napari_gpubio.layered.run import simulate
 from napari_gpubio.light.gui.displayed import DisplayOptions, display_layers, display_voxels
-from napari_gpubio.light.layers.beams import FlatBeam
-from napari_gpubio.light.layers.operations import SimulateLayers
-from napari_gpubio.light.layers.run import simulate
 from napari_gpubio.light.operations import OpenRun
 from tests.light.gui.layers.panel_samples import MEDIUM, SETTINGS
 from tests.light.result_samples import sample_result

@@ -17,7 +17,6 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.volumes import read_volume
 from napari_gpubio.gui.number_table import NumberTable
 from napari_gpubio.gui.theme import STATUS_COLORS
-from napari_gpubio.light.estimates import fluence_units
 from napari_gpubio.light.gui import results
 from napari_gpubio.light.gui.display import Strength
 from napari_gpubio.light.gui.displayed import Displayed, DisplayOptions
@@ -25,6 +24,7 @@ from napari_gpubio.light.gui.plots import PlotController
 from napari_gpubio.light.gui.results import VoxelResultBox
 from napari_gpubio.light.io import load_result
 from napari_gpubio.light.summary import energy_rows, fluence_rows, number_rows
+from napari_gpubio.optics.estimates import fluence_units
 from tests.dock_widgets import button, texts
 from tests.light.result_samples import sample_result
 

@@ -16,34 +16,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from napari_gpubio import layered as layers
 from napari_gpubio.core import volumes
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import drive
-from napari_gpubio.light import layers
-from napari_gpubio.light.detectors import Detector, FaceDetector
-from napari_gpubio.light.estimates import Estimate
-from napari_gpubio.light.io import (
-    archive,
-    load_layered_result,
-    load_result,
-    save_layered_result,
-    save_result,
-    save_result_steps,
-)
-from napari_gpubio.light.io.archive import VOXELS, write_archive_steps
-from napari_gpubio.light.io.mco import read_mco, write_mco
-from napari_gpubio.light.layers.beams import FlatBeam, convolved
-from napari_gpubio.light.layers.model import LayeredMedium
-from napari_gpubio.light.layers.settings import LayeredSettings
-from napari_gpubio.light.model import Layer
-from napari_gpubio.light.phase import TabulatedPhaseFunction
+from napari_gpubio.layered.beams import FlatBeam, convolved
+from napari_gpubio.layered.io import load_layered_result, save_layered_result
+from napari_gpubio.layered.io.mco import read_mco, write_mco
+from napari_gpubio.layered.model import LayeredMedium
+from napari_gpubio.layered.settings import LayeredSettings
+from napari_gpubio.light.io import load_result, save_result, save_result_steps
 from napari_gpubio.light.readers import get_reader
 from napari_gpubio.light.run import simulate_steps
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.sources import Pattern, Pencil
+from napari_gpubio.optics.detectors import Detector, FaceDetector
+from napari_gpubio.optics.estimates import Estimate
+from napari_gpubio.optics.io import archive
+from napari_gpubio.optics.io.archive import VOXELS, write_archive_steps
+from napari_gpubio.optics.model import Layer
+from napari_gpubio.optics.phase import TabulatedPhaseFunction
+from napari_gpubio.optics.sources import Pattern, Pencil
 from tests import runs
 from tests.fuzzing import CHANGES, changed_values, fuzzed, refusal
-from tests.light.layers.samples import check_same_bits
+from tests.layered.samples import check_same_bits
 from tests.light.result_files import check_same, rewritten
 from tests.light.result_samples import layered_domain, sample_result
 

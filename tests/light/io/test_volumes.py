@@ -10,9 +10,9 @@ from scipy.spatial.transform import Rotation
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import drive
-from napari_gpubio.light.estimates import fluence_units
 from napari_gpubio.light.io import read_domain, write_fluence, write_fluence_steps
-from napari_gpubio.light.model import Medium
+from napari_gpubio.optics.estimates import fluence_units
+from napari_gpubio.optics.model import Medium
 from tests.light.result_samples import sample_result
 
 OBLIQUE = np.eye(4)

@@ -7,22 +7,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from napari_gpubio import layered as layers
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.light import layers
-from napari_gpubio.light.io import (
-    MciRun,
-    save_layered_result,
-    save_result,
-    write_fluence,
-    write_mci,
-    write_mco,
-    write_mcx,
-    write_table,
-)
-from napari_gpubio.light.layers.summary import every_curve, write_curves
-from napari_gpubio.light.model import Domain, Medium
+from napari_gpubio.layered.io import MciRun, save_layered_result, write_mci, write_mco
+from napari_gpubio.layered.summary import every_curve, write_curves
+from napari_gpubio.light.io import save_result, write_fluence
 from napari_gpubio.light.settings import LightSettings
-from napari_gpubio.light.sources import Pencil
+from napari_gpubio.mcx.io import write_mcx
+from napari_gpubio.optics.io import write_table
+from napari_gpubio.optics.model import Domain, Medium
+from napari_gpubio.optics.sources import Pencil
 from tests.light.result_files import full_disk
 from tests.light.result_samples import sample_result
 

@@ -8,12 +8,12 @@ import numpy as np
 from napari_gpubio.core import drivers
 from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.core.jit import run_blocks
-from napari_gpubio.light.batches import joined
 from napari_gpubio.light.kernels.voxels.fold import fold, writable
 from napari_gpubio.light.kernels.voxels.photon import Fibers, Scene, Several
 from napari_gpubio.light.kernels.voxels.problem import DETECTED_NUMBERS, VoxelProblem
 from napari_gpubio.light.kernels.voxels.tally import DetectedList, OpenBatch, VoxelTally
 from napari_gpubio.light.kernels.voxels.trace import Tallies, trace_photons
+from napari_gpubio.optics.batches import joined
 
 _LEAST_PHOTONS_FOR_CALL = 16
 _BLOCKS_PER_THREAD = 16

@@ -14,9 +14,9 @@ from napari_gpubio.core.fastmath import turn
 from napari_gpubio.core.jit import leaf, pruned_leaf
 from napari_gpubio.core.philox import unit_float
 from napari_gpubio.core.sfc import next_bits, uniform
-from napari_gpubio.light.kernels.physics import HALF, ONE, ZERO, left_over_bits, scattering_cosine, turned
 from napari_gpubio.light.kernels.voxels.start import unit
 from napari_gpubio.light.kernels.voxels.tensor_table import BY_MIXTURE, BY_PRODUCT
+from napari_gpubio.optics.kernels.physics import HALF, ONE, ZERO, left_over_bits, scattering_cosine, turned
 
 _F = np.float32
 

@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from napari_gpubio.core.intrinsics import atomic_add
 from napari_gpubio.core.jit import helper, kernel, leaf, run_blocks
-from napari_gpubio.light.batches import FEWEST_BATCHES, Words, freedom
 from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
+from napari_gpubio.optics.batches import FEWEST_BATCHES, Words, freedom
 
 Floats = npt.NDArray[np.float32]
 _L = np.uint64
@@ -71,7 +71,7 @@ class Spread(NamedTuple):
     in_batches, largest
         Photons in whole batches, at least 1; and the larger of a batch's and those that are left over.
     freedom
-        See `light.batches.freedom`; not a number where there are too few batches for an error.
+        See `optics.batches.freedom`; not a number where there are too few batches for an error.
     mean, error
         Shape (nx, ny, nz).
     """

@@ -14,9 +14,9 @@ from napari_gpubio.core.chunks import within_memory
 from napari_gpubio.core.device import Device, processor_count, to_host
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.kernels import POINTER, kernel, struct, struct_layout
-from napari_gpubio.light.batches import joined
 from napari_gpubio.light.kernels.voxels.problem import DETECTED_NUMBERS, VoxelProblem
 from napari_gpubio.light.kernels.voxels.tally import DetectedList, OpenBatch, VoxelTally
+from napari_gpubio.optics.batches import joined
 
 _SOURCE = Path(__file__).with_name("voxels.cu")
 _THREADS = 128

@@ -12,9 +12,9 @@ import dataclasses
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.light.batches import Words
 from napari_gpubio.light.kernels.voxels.problem import ENERGY_PARTS, LAUNCHED, VoxelProblem
 from napari_gpubio.light.kernels.voxels.tally import DetectedList, LaunchedWeights, OpenBatch, VoxelTally
+from napari_gpubio.optics.batches import Words
 
 _NUMBERS = 2.0**23  # that `unit_float` gives
 

@@ -7,7 +7,7 @@
 // sets one number, whichever way the packet goes. Between two scattering events the packet goes straight; absorption is
 // continuous along the path and is booked when a voxel is left: the integral of the weight over the path (mm) goes to the
 // tally, mu_a times it off the weight.
-#include "physics.cuh"
+#include "optics/kernels/physics.cuh"
 
 enum { OUTSIDE = 0, EDGE = 1 };  // rows of the media table that are no tissue: label 0, and the rim of the grid
 enum FaceRule { DEFAULT = 0, ESCAPE = 1, FRESNEL = 2, MIRROR = 3, CYCLIC = 4 };

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.jit import helper, leaf, pruned
-from napari_gpubio.light.kernels.physics import ONE, ZERO, fresnel
 from napari_gpubio.light.kernels.voxels.problem import EDGE, MIRROR, OUTSIDE
 from napari_gpubio.light.kernels.voxels.source_table import SURFACE_NUMBERS
+from napari_gpubio.optics.kernels.physics import ONE, ZERO, fresnel
 
 Floats = npt.NDArray[np.float32]
 _F = np.float32

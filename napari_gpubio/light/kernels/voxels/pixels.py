@@ -8,13 +8,13 @@ import numpy.typing as npt
 
 from napari_gpubio.core.jit import kernel, run_blocks
 from napari_gpubio.core.sfc import stream, uniform
-from napari_gpubio.light.batches import Words
 from napari_gpubio.light.kernels.voxels.fold import writable
 from napari_gpubio.light.kernels.voxels.photon import Floats
 from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
 from napari_gpubio.light.kernels.voxels.source_table import running_chances
 from napari_gpubio.light.kernels.voxels.start import first_above, pixel_of
 from napari_gpubio.light.kernels.voxels.tally import VoxelTally
+from napari_gpubio.optics.batches import Words
 
 _PHOTONS_AT_LEAST = 4096
 

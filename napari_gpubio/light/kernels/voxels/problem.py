@@ -13,14 +13,14 @@ import numpy.typing as npt
 from napari_gpubio.core.device import Device, free_memory_bytes
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.slabs import looked_up
-from napari_gpubio.light.batches import BatchedProblem
-from napari_gpubio.light.detectors import AnyDetector, Detector
 from napari_gpubio.light.kernels.voxels.source_table import PackedSource, SourceTable, source_table
 from napari_gpubio.light.kernels.voxels.tensor_table import TensorTable, tensor_table
-from napari_gpubio.light.model import Domain
-from napari_gpubio.light.scattering_tensors import SCATTERING_MODELS
 from napari_gpubio.light.settings import FACE_RULES, FACES, LightSettings
-from napari_gpubio.light.sources import AnySource, Patterned, Source, one_or_all
+from napari_gpubio.optics.batches import BatchedProblem
+from napari_gpubio.optics.detectors import AnyDetector, Detector
+from napari_gpubio.optics.model import Domain
+from napari_gpubio.optics.scattering_tensors import SCATTERING_MODELS
+from napari_gpubio.optics.sources import AnySource, Patterned, Source, one_or_all
 
 Array = npt.NDArray[Any]
 LIGHT_MM_PER_NS = 299.792458

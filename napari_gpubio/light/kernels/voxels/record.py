@@ -21,9 +21,9 @@ import numpy.typing as npt
 from napari_gpubio.core.fastmath import mean_decay
 from napari_gpubio.core.intrinsics import atomic_add
 from napari_gpubio.core.jit import leaf, pruned
-from napari_gpubio.light.batches import Words
-from napari_gpubio.light.kernels.physics import ZERO
 from napari_gpubio.light.kernels.voxels.photon import mirrored
+from napari_gpubio.optics.batches import Words
+from napari_gpubio.optics.kernels.physics import ZERO
 
 _D, _F, _L = np.float64, np.float32, np.uint64
 

@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.light.model import Domain
-from napari_gpubio.light.smooth_surface import entered_surface
-from napari_gpubio.light.sources import Source, base, kinds
-from napari_gpubio.light.surface import label_at
+from napari_gpubio.optics.model import Domain
+from napari_gpubio.optics.smooth_surface import entered_surface
+from napari_gpubio.optics.sources import Source, base, kinds
+from napari_gpubio.optics.surface import label_at
 
 Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int32]

@@ -12,7 +12,6 @@ import numpy as np
 from napari_gpubio.core.fastmath import minus_log, turn, turned_by
 from napari_gpubio.core.jit import helper, leaf, pruned
 from napari_gpubio.core.sfc import next_bits, stream, uniform
-from napari_gpubio.light.kernels.physics import HALF, ONE, ZERO
 from napari_gpubio.light.kernels.voxels.photon import Floats
 from napari_gpubio.light.kernels.voxels.source_table import (
     ANGLES,
@@ -40,6 +39,7 @@ from napari_gpubio.light.kernels.voxels.source_table import (
     WAIST,
     ZGAUSSIAN,
 )
+from napari_gpubio.optics.kernels.physics import HALF, ONE, ZERO
 
 _F = np.float32
 

@@ -9,9 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.steps import drive
-from napari_gpubio.light.batches import BatchPart, Ranges, Tally, Words, joined, mean_error
-from napari_gpubio.light.detectors import DetectedPhotons
-from napari_gpubio.light.estimates import Estimate
 from napari_gpubio.light.kernels.voxels.problem import (
     BEFORE,
     DETECTED_NUMBERS,
@@ -26,6 +23,9 @@ from napari_gpubio.light.kernels.voxels.problem import (
     VoxelProblem,
 )
 from napari_gpubio.light.result import EnergyBalance, LightResult
+from napari_gpubio.optics.batches import BatchPart, Ranges, Tally, Words, joined, mean_error
+from napari_gpubio.optics.detectors import DetectedPhotons
+from napari_gpubio.optics.estimates import Estimate
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float32]

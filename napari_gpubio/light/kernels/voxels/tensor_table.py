@@ -7,8 +7,8 @@ import numpy.typing as npt
 
 from napari_gpubio.core.space import rotation_of
 from napari_gpubio.core.tensor_components import rotate_tensors
-from napari_gpubio.light.model import Domain
-from napari_gpubio.light.scattering_tensors import PRODUCT, extreme_eigenvalues
+from napari_gpubio.optics.model import Domain
+from napari_gpubio.optics.scattering_tensors import PRODUCT, extreme_eigenvalues
 
 TENSOR_NUMBERS = 8
 # As in ``fibers.cuh``: how light scatters where a voxel has a tensor; 0 without any.

@@ -10,19 +10,6 @@ from napari_gpubio.core.intrinsics import atomic_add
 from napari_gpubio.core.jit import helper, kernel, leaf, pruned
 from napari_gpubio.core.philox import unit_float
 from napari_gpubio.core.sfc import next_bits, stream, uniform
-from napari_gpubio.light.batches import Words
-from napari_gpubio.light.kernels.physics import (
-    GAIN,
-    ONE,
-    SURVIVAL,
-    ZERO,
-    fresnel,
-    left_over_bits,
-    quanta,
-    rounded,
-    scattering_cosine,
-    turned,
-)
 from napari_gpubio.light.kernels.voxels.fibers import along_fibers, beside_fibers, tensor_row, turning_point
 from napari_gpubio.light.kernels.voxels.photon import (
     Floats,
@@ -64,6 +51,19 @@ from napari_gpubio.light.kernels.voxels.record import (
     note_vertex,
 )
 from napari_gpubio.light.kernels.voxels.start import begin_somewhere, pixel_of, surface_of
+from napari_gpubio.optics.batches import Words
+from napari_gpubio.optics.kernels.physics import (
+    GAIN,
+    ONE,
+    SURVIVAL,
+    ZERO,
+    fresnel,
+    left_over_bits,
+    quanta,
+    rounded,
+    scattering_cosine,
+    turned,
+)
 
 _F, _L = np.float32, np.uint64
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from napari_gpubio.light.layers import operations
+from napari_gpubio.layered import operations
 from tests.dock_widgets import Held, until_the_end
 from tests.light.gui.layers.panel_samples import add_panel
 

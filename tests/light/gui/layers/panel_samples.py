@@ -4,10 +4,10 @@ from napari.utils._proxies import PublicOnlyProxy
 from qtpy.QtWidgets import QCheckBox, QComboBox
 
 from napari_gpubio.core.napari_io import carried
+from napari_gpubio.layered.model import LayeredMedium
+from napari_gpubio.layered.settings import LayeredSettings
 from napari_gpubio.light.gui import LightPanel
-from napari_gpubio.light.layers.model import LayeredMedium
-from napari_gpubio.light.layers.settings import LayeredSettings
-from napari_gpubio.light.model import Layer
+from napari_gpubio.optics.model import Layer
 from tests.dock_widgets import docked
 
 FEW = 2000  # photons of a run

@@ -6,14 +6,14 @@ from qtpy.QtGui import QColor
 from qtpy.QtWidgets import QApplication
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.light.gui import optical_table
+from napari_gpubio.layered.model import LayeredMedium
+from napari_gpubio.layered.presets import preset as layered_preset
 from napari_gpubio.light.gui.layer_table import LayerTable, medium_of
-from napari_gpubio.light.gui.optical_rows import LAYER_COLUMNS, LayerRow
-from napari_gpubio.light.layers.model import LayeredMedium
-from napari_gpubio.light.layers.presets import preset as layered_preset
-from napari_gpubio.light.model import Layer
-from napari_gpubio.light.pictures import LAYER_COLORS
-from napari_gpubio.light.tissue import preset
+from napari_gpubio.optics.gui import optical_table
+from napari_gpubio.optics.gui.optical_rows import LAYER_COLUMNS, LayerRow
+from napari_gpubio.optics.model import Layer
+from napari_gpubio.optics.pictures import LAYER_COLORS
+from napari_gpubio.optics.tissue import preset
 from tests.dock_widgets import button
 from tests.light.gui.layers.panel_samples import MEDIUM
 

@@ -9,15 +9,15 @@ import pytest
 from qtpy.QtWidgets import QFileDialog
 
 from napari_gpubio.core.volumes import read_array
-from napari_gpubio.light.io.mci import MciRun, read_mci, write_mci
-from napari_gpubio.light.io.mco import read_mco, write_mco
-from napari_gpubio.light.layers.beams import FlatBeam, GaussianBeam
-from napari_gpubio.light.layers.io import load_layered_result, save_layered_result
-from napari_gpubio.light.layers.model import LayeredMedium
-from napari_gpubio.light.layers.presets import preset
-from napari_gpubio.light.layers.run import simulate
-from napari_gpubio.light.layers.summary import every_curve
-from napari_gpubio.light.model import Layer
+from napari_gpubio.layered.beams import FlatBeam, GaussianBeam
+from napari_gpubio.layered.io.mci import MciRun, read_mci, write_mci
+from napari_gpubio.layered.io.mco import read_mco, write_mco
+from napari_gpubio.layered.io.results import load_layered_result, save_layered_result
+from napari_gpubio.layered.model import LayeredMedium
+from napari_gpubio.layered.presets import preset
+from napari_gpubio.layered.run import simulate
+from napari_gpubio.layered.summary import every_curve
+from napari_gpubio.optics.model import Layer
 from tests.dock_widgets import MILLISECONDS, button, press_and_wait, run_script, script_of, shown_by_script
 from tests.light.gui.layers.panel_samples import FEW, MEDIUM, SETTINGS, held_run, picture, result, set_beam
 from tests.light.gui.panel_samples import run, set_strength, settle

@@ -5,14 +5,14 @@ import dataclasses
 import numpy as np
 import pytest
 
+from napari_gpubio.layered.beams import FlatBeam, GaussianBeam
+from napari_gpubio.layered.napari_io import mirrored
+from napari_gpubio.layered.presets import preset as layered_preset
+from napari_gpubio.layered.presets import preset_names
+from napari_gpubio.layered.run import simulate
 from napari_gpubio.light.gui import LightPanel
 from napari_gpubio.light.gui.results import LayerResultBox
-from napari_gpubio.light.layers.beams import FlatBeam, GaussianBeam
-from napari_gpubio.light.layers.napari_io import mirrored
-from napari_gpubio.light.layers.phantom import plan_phantom
-from napari_gpubio.light.layers.presets import preset as layered_preset
-from napari_gpubio.light.layers.presets import preset_names
-from napari_gpubio.light.layers.run import simulate
+from napari_gpubio.light.layered_phantom import plan_phantom
 from tests.dock_widgets import NOTHING_COPIED, button, script_of, texts
 from tests.light.gui.layers.panel_samples import (
     FEW,

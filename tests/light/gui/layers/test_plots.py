@@ -8,14 +8,14 @@ import pytest
 from napari.components import ViewerModel
 from napari.utils._proxies import PublicOnlyProxy
 
-from napari_gpubio.light.estimates import fluence_units
+from napari_gpubio.layered.beams import FlatBeam
+from napari_gpubio.layered.model import LayeredMedium
+from napari_gpubio.layered.run import simulate
 from napari_gpubio.light.gui.displayed import DisplayOptions, display_layers
 from napari_gpubio.light.gui.plots import LAYERS, PlotWindow
 from napari_gpubio.light.gui.plots_layers import AT_RADIUS, BROAD, EMPTY, NO_MAP, NOTHING, TOO_FEW
-from napari_gpubio.light.layers.beams import FlatBeam
-from napari_gpubio.light.layers.model import LayeredMedium
-from napari_gpubio.light.layers.run import simulate
-from napari_gpubio.light.model import Layer
+from napari_gpubio.optics.estimates import fluence_units
+from napari_gpubio.optics.model import Layer
 from tests.light.gui.layers.panel_samples import MEDIUM, SETTINGS
 from tests.light.plot_samples import axis_texts, close, drawn_curves
 

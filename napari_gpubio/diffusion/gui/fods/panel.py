@@ -1,0 +1,347 @@
+"""The dock widget "Fiber orientations": FODs of a scan or a file, and their glyphs on the slice."""
+
+import dataclasses
+import threading
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from qtpy.QtWidgets import QCheckBox, QFormLayout, QHBoxLayout, QWidget
+
+from napari_gpubio.core.napari_io import carried
+from napari_gpubio.core.operations.records import Operation
+from napari_gpubio.core.operations.runs import run_steps
+from napari_gpubio.core.operations.states import Shown
+from napari_gpubio.core.settings import field_names
+from napari_gpubio.core.steps import Step
+from napari_gpubio.diffusion.fods.axis_check import AxisCheck, check_axes, check_fods, tensors_of
+from napari_gpubio.diffusion.fods.frames import FRAMES
+from napari_gpubio.diffusion.fods.harmonics import BASES
+from napari_gpubio.diffusion.fods.model import FixelField, FodField
+from napari_gpubio.diffusion.fods.napari_io import fixel_layer, fod_layers, fods_of
+from napari_gpubio.diffusion.fods.run import deconvolve_steps, find_peaks_steps
+from napari_gpubio.diffusion.fods.settings import CsdSettings, MultiTissueSettings, PeakSettings
+from napari_gpubio.diffusion.gui.fods.glyphs import SliceGlyphs
+from napari_gpubio.diffusion.gui.fods.responses import ResponseBox, ResponseChoice
+from napari_gpubio.diffusion.gui.records import MaskSource, mask_source, output_of, pictures, remember, with_record
+from napari_gpubio.diffusion.gui.source import mask_in, scan_in, why_no_fods, why_no_mask, why_no_scan
+from napari_gpubio.diffusion.io.bedpostx import bedpostx_folder_of
+from napari_gpubio.diffusion.io.fixel_folders import fixel_folder_of
+from napari_gpubio.diffusion.io.fixels import read_fixels
+from napari_gpubio.diffusion.model import DiffusionScan, TensorField
+from napari_gpubio.diffusion.napari_io import field_of, shows_signal_of
+from napari_gpubio.diffusion.operations import (
+    Deconvolve,
+    DeconvolveTissues,
+    FindPeaks,
+    OpenFixels,
+    OpenFods,
+    Peaks,
+    TissueFods,
+)
+from napari_gpubio.diffusion.tensors.gradient_check import GradientCheck, check_gradients
+from napari_gpubio.diffusion.tensors.run import checked_mask, fit_tensors_steps
+from napari_gpubio.gui import theme
+from napari_gpubio.gui.fields import ElidedComboBox, NumberBox
+from napari_gpubio.gui.file_dialogs import open_path
+from napari_gpubio.gui.forms import Folded, Label, ParamForm, notes_text, text_button
+from napari_gpubio.gui.layers import LayerBox
+from napari_gpubio.gui.panel import EnginePanel
+from napari_gpubio.gui.views import ViewBox
+
+if TYPE_CHECKING:
+    import napari.viewer
+
+_FIXEL_FILES = "Peaks and fixels (*.nii *.nii.gz *.mif *.mif.gz *.mih *.pam5 *.fib *.fib.gz *.fz);;All files (*)"
+_FILES = "FODs (*.nii *.nii.gz *.mif *.mif.gz *.mih *.pam5)"
+_STOPPED = "It was stopped before the deconvolution began, so there are no FODs; press Deconvolve to start again."
+_UNCHECKED = "Their axes were not checked, since no tensors of the same voxels are open."
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Deconvolved:
+    """Result of one run: FODs, their study, and the checks of their axes."""
+
+    fods: FodField
+    study: str
+    check: AxisCheck | None
+    scan: DiffusionScan | None = None
+    gradients: GradientCheck | None = None
+
+
+def _checked(check: Callable[[Any, TensorField], AxisCheck], made: Any, tensors: list[TensorField]) -> AxisCheck | None:
+    field = tensors_of(made, tensors)
+    return None if field is None else check(made, field)
+
+
+class FodPanel(EnginePanel):
+    """Estimate FODs from a scan, or open a file of them; draw their glyphs."""
+
+    warms = ("diffusion",)
+
+    def __init__(self, viewer: "napari.viewer.Viewer") -> None:
+        super().__init__(viewer, run_text="Deconvolve")
+        self.glyphs = SliceGlyphs(viewer, self)
+        self._fill()
+        self.glyphs.error_occurred.connect(self.show_error)
+        self.glyphs.nothing_drawn.connect(lambda: self.show_note("There are no FODs in this part of the slice."))
+        for part in (self.scan_box, self.mask_box, self.fod_box, self.view_box, self.glyphs):
+            self.own(part)
+        self._show_glyphs()
+
+    def _fill(self) -> None:
+        self.scan_box = LayerBox(self.viewer, why_no_scan, empty="open a scan (NIfTI + bval + bvec)", parent=self)
+        self.mask_box = LayerBox(self.viewer, why_no_mask, nothing="automatic brain mask", parent=self)
+        self.view_box = ViewBox(self.viewer, self)
+        self.inputs.addWidget(self.view_box)
+        top = QFormLayout()
+        top.addRow("Scan", self.scan_box)
+        top.addRow("Mask", self.mask_box)
+        self.response_box = ResponseBox(self)
+        self.response_box.error_occurred.connect(self.show_error)
+        top.addRow("Response", self.response_box)
+        self.inputs.addLayout(top)
+        self.form = ParamForm(CsdSettings(lmax=8), parent=self)
+        self.response_box.box.currentIndexChanged.connect(self._show_fitting_rows)
+        self.inputs.addWidget(self.form)
+        self.basis_box = ElidedComboBox(
+            self,
+            entries={"auto": "as the file says, else MRtrix 3", **BASES},
+            tip="Basis of the spherical harmonics in the file; a wrong one turns the glyphs",
+        )
+        opening = QHBoxLayout()
+        tip = "FODs from MRtrix (mif, NIfTI) or DIPY (NIfTI, pam5)"
+        opening.addWidget(text_button("Open FODs…", tip, self, self._ask_for_fods))
+        opening.addWidget(self.basis_box, 1)
+        self.inputs.addLayout(opening)
+        self.frame_box = ElidedComboBox(
+            self,
+            entries={"auto": "as the file says, else the program's convention", **FRAMES},
+            tip="Axes that harmonics, peaks, or fixels in the file refer to",
+        )
+        axes = QFormLayout()
+        axes.addRow("Axes in the file", self.frame_box)
+        self.inputs.addLayout(axes)
+        self.inputs.addWidget(self._glyph_controls())
+        self.peak_form = ParamForm(PeakSettings(), parent=self)
+        folded = Folded("Peaks", self)
+        folded.fold(self.peak_form)
+        self.inputs.addWidget(folded)
+        fixels = QHBoxLayout()
+        tip = "The peaks of the chosen FODs as fixels, to track geodesics in"
+        fixels.addWidget(text_button("Find peaks", tip, self, self.find_peaks))
+        tip = "Peaks or fixels of MRtrix, TractSeg, DIPY, bedpostX, or DSI Studio; of a folder choose any file of it"
+        fixels.addWidget(text_button("Open fixels…", tip, self, self._ask_for_fixels))
+        self.inputs.addLayout(fixels)
+        tip = "Open the Fiber tracking panel as a tab beside this one"
+        self.inputs.addWidget(text_button("Track fibers…", tip, self, self.open_tracking))
+        self.check_label = Label(self, wordWrap=True)
+        self.check_label.hide()
+        self.inputs.addWidget(self.check_label)
+
+    def _show_fitting_rows(self, *_: Any) -> None:
+        """Hide what only counts for one tissue where there are several."""
+        for name in {*field_names(CsdSettings)} - {*field_names(MultiTissueSettings)}:
+            self.form.set_row_visible(name, visible=not self.response_box.choice.several)
+
+    def _glyph_controls(self) -> QWidget:
+        box = QWidget(self)
+        form = QFormLayout(box)
+        form.setContentsMargins(0, 0, 0, 0)
+        self.fod_box = LayerBox(self.viewer, why_no_fods, empty="deconvolve, or open FODs", parent=self)
+        self.shows_glyphs = QCheckBox("Glyphs on the slice", box, checked=True)
+        tip = "Scale each glyph to fill its voxel, whatever its amplitude"
+        self.same_size = QCheckBox("all the same size", box, toolTip=tip)
+        tip = "Size of the largest glyphs, in voxels"
+        self.size_box = NumberBox(0.2, 5.0, 1.4, decimals=1, step=0.2, parent=box, arrows=True, toolTip=tip)
+        form.addRow("FODs", self.fod_box)
+        row = QHBoxLayout()
+        row.addWidget(self.shows_glyphs)
+        row.addWidget(self.same_size)
+        form.addRow(row)
+        form.addRow("Glyph size (voxels)", self.size_box)
+        for signal in (
+            self.fod_box.currentIndexChanged,
+            self.shows_glyphs.toggled,
+            self.same_size.toggled,
+            self.size_box.valueChanged,
+        ):
+            signal.connect(self._show_glyphs)
+        return box
+
+    @property
+    def fods(self) -> FodField | None:
+        """The chosen FODs."""
+        return None if self.fod_box.layer is None else fods_of(self.fod_box.layer)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether anything runs or is about to."""
+        return self.running or self.glyphs.is_busy
+
+    def _show_glyphs(self, *_: Any) -> None:
+        shown = self.fods if self.shows_glyphs.isChecked() else None
+        self.glyphs.show(shown, size=float(self.size_box.value()), same=self.same_size.isChecked())
+
+    # -- inputs ---------------------------------------------------------------------------------------------------
+
+    def _ask_for_fods(self) -> None:
+        if path := open_path(self, "Open FODs", _FILES):
+            self.open_fods(path)
+
+    def open_fods(self, path: str | Path) -> None:
+        """Read FODs in the chosen basis and show them, checked against tensors if there are some of their voxels."""
+        basis, frame, path = str(self.basis_box.currentData()), str(self.frame_box.currentData()), Path(path)
+        tensors = self._tensors()
+
+        def make(_: threading.Event) -> Generator[Step, None, Deconvolved]:
+            yield Step(0, 1, "reading FODs")
+            opened = OpenFods.at(path, basis=basis, frame=frame).output()
+            fods = yield from run_steps(opened, device="cpu")
+            remember(opened, fods, "cpu")
+            return Deconvolved(fods, path.name.split(".")[0], _checked(check_fods, fods, tensors))
+
+        self.run_other(make, self.show_result)
+
+    def _ask_for_fixels(self) -> None:
+        if path := open_path(self, "Open peaks or fixels", _FIXEL_FILES):
+            self.open_fixels(path)
+
+    def open_fixels(self, path: str | Path) -> None:
+        """Read peaks or fixels and show their layer and notes; of a folder any file of it may be given.
+
+        Where the file does not say its axes, they are those under which the fixels agree with open tensors. Other ones
+        can be chosen before it is opened again.
+        """
+        path, frame, tensors = Path(path), str(self.frame_box.currentData()), self._tensors()
+        source = fixel_folder_of(path) or bedpostx_folder_of(path) or path
+
+        def make(_: threading.Event) -> Generator[Step, None, tuple[FixelField, AxisCheck | None]]:
+            yield Step(0, 1, "reading fixels")
+            fixels = read_fixels(source, frame=frame, tensors=tensors)
+            remember(OpenFixels.at(source, frame=fixels.parameters["frame"]).output(), fixels, "cpu")
+            return fixels, _checked(check_axes, fixels, tensors)
+
+        def show(found: tuple[FixelField, AxisCheck | None]) -> None:
+            fixels, check = found
+            self._show_fixels(fixels, source.name.split(".")[0])
+            self._show_check(check)
+            self.show_note(notes_text(fixels.notes))
+
+        self.run_other(make, show)
+
+    def _tensors(self) -> list[TensorField]:
+        return [field for layer in self.viewer.layers if (field := field_of(layer)) is not None]
+
+    def find_peaks(self) -> None:
+        """Find the peaks of the chosen FODs, and show their layer."""
+        fods, layer = self.fods, self.fod_box.layer
+        if fods is None or layer is None:
+            self.show_error("There are no FODs; deconvolve a scan, or open some.")
+            return
+        study, device = str(carried(layer, "study")), self.device
+        settings: PeakSettings = self.peak_form.value()
+
+        def make(stop: threading.Event) -> Generator[Step, None, FixelField]:
+            fixels = yield from find_peaks_steps(fods, settings, device=device, stop=stop)
+            remember(FindPeaks(fods=output_of(fods), settings=settings).output("fixels"), Peaks(fixels), device)
+            return fixels
+
+        self.run_other(make, lambda fixels: self._show_fixels(fixels, study))
+
+    def _show_fixels(self, fixels: FixelField, study: str) -> None:
+        data, keywords, _ = with_record(fixel_layer(fixels, study), fixels)
+        self.viewer.add_image(data, **keywords)
+        self.show_note(notes_text(fixels.notes) or f"{len(fixels.directions):,} fixels")
+
+    def _chosen_scan(self) -> tuple[DiffusionScan, str]:
+        layer: Any = self.scan_box.layer
+        return scan_in(layer), str(layer.name)
+
+    # -- running --------------------------------------------------------------------------------------------------
+
+    def make_steps(self, stop: threading.Event) -> Generator[Step, None, Deconvolved | None]:
+        """Read the inputs and return the deconvolution; it returns None if it was stopped before that began."""
+        scan, study = self._chosen_scan()
+        settings, device, mask = self.form.value(), self.device, mask_in(self.mask_box.layer, scan)
+        choice, draft = self.response_box.choice, self.take_draft()
+
+        def steps() -> Generator[Step, None, Deconvolved | None]:
+            inside = checked_mask(scan, mask)
+            field = yield from fit_tensors_steps(scan, inside, device=device, stop=stop)
+            responses = (yield from choice.steps(scan, inside, field, settings, device, stop)) if field.complete else ()
+            if stop.is_set():
+                return None
+            fods = yield from deconvolve_steps(
+                scan, responses, inside, choice.settings(settings), device=device, stop=stop
+            )
+            fods = choice.normalized(fods)
+            yield Step(1, 1, "checking the axes")
+            made = draft()
+            remember(made.output(), fods if isinstance(made, Deconvolve) else TissueFods(fods), device)
+            return Deconvolved(fods, study, check_fods(fods, field), scan, check_gradients(field))
+
+        return steps()
+
+    def show_result(self, result: Deconvolved | None) -> None:
+        """Add the layer, which is chosen, and draw its glyphs; show the notes and the check of the axes."""
+        if result is None:
+            self.show_note(_STOPPED)
+            return
+        layers = [with_record(one, result.fods) for one in fod_layers(result.fods, result.study)]
+        layer, *_ = [self.viewer.add_image(data, **keywords) for data, keywords, _ in layers]
+        self.viewer.layers.selection.active = layer
+        for other in self.viewer.layers:
+            if result.scan is not None and shows_signal_of(other, result.scan):
+                other.visible = False
+        self.fod_box.choose(layer)
+        self._show_check(result.check)
+        notes = list(result.fods.notes)
+        if result.gradients is not None and not result.gradients.ok:
+            notes.insert(0, result.gradients.message)
+        if not result.fods.complete:
+            notes.insert(0, "The deconvolution was stopped early: only part of the volume has FODs")
+        if notes:
+            self.show_note(notes_text(notes))
+
+    def _show_check(self, check: AxisCheck | None) -> None:
+        self.check_label.show()
+        self.check_label.setText(_UNCHECKED if check is None else check.message)
+        self.check_label.setStyleSheet("" if check is None or check.ok else theme.ERROR_STYLE)
+
+    def open_tracking(self) -> None:
+        """Open the panel "Fiber tracking" as a tab beside this one."""
+        self.viewer.window.add_plugin_dock_widget("napari-gpubio", "Fiber tracking", tabify=True)
+
+    # -- the script -----------------------------------------------------------------------------------------------
+
+    def script_layers(self) -> list[Shown]:
+        """Return the layers that are on screen; a deconvolution as the panel would do it if there are no FODs yet."""
+        shown = pictures(self.viewer.layers)
+        if self.fod_box.layer is None:
+            shown.append(Shown(self.take_draft()().output(), f"{self._chosen_scan()[1]} FOD"))
+        return shown
+
+    def take_draft(self) -> Callable[[], Deconvolve | DeconvolveTissues]:
+        """Read the inputs, and return what makes an operation of them."""
+        scan, settings, choice = self._chosen_scan()[0], self.form.value(), self.response_box.choice
+        mask = mask_source(self.mask_box.layer, scan)
+
+        def draft() -> Deconvolve | DeconvolveTissues:
+            inputs = {"scan": output_of(scan), "mask": None if mask is None else mask.output()}
+            return choice.deconvolution(inputs, settings)
+
+        return draft
+
+    def show_draft(self, operation: Operation) -> bool:
+        """Show a deconvolution, if a layer has its scan and its responses are those of no file."""
+        if not isinstance(operation, Deconvolve | DeconvolveTissues):
+            return False
+        choice = ResponseChoice.of(operation)
+        if choice is None or not self.scan_box.choose_where(lambda x: output_of(scan_in(x)) == operation.scan):
+            return False
+        self.response_box.show(choice)
+        known = {name: getattr(operation.settings, name) for name in field_names(type(operation.settings))}
+        self.form.set_value(dataclasses.replace(self.form.value(), **known))
+        mask = operation.mask
+        return mask is None or self.mask_box.choose_where(lambda layer: MaskSource(layer).output() == mask)

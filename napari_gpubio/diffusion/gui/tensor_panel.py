@@ -1,0 +1,323 @@
+"""The dock widget "Diffusion tensors": from a diffusion scan to tensors, maps and ellipsoids."""
+
+import dataclasses
+import threading
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from napari.layers import Surface
+from qtpy.QtWidgets import (
+    QCheckBox,
+    QFormLayout,
+    QGridLayout,
+    QGroupBox,
+    QHBoxLayout,
+    QWidget,
+)
+
+from napari_gpubio.core.errors import GpuBioError, InvalidInput
+from napari_gpubio.core.napari_io import KEY, carried
+from napari_gpubio.core.operations.layers import PART
+from napari_gpubio.core.operations.records import Operation
+from napari_gpubio.core.operations.runs import run
+from napari_gpubio.core.operations.states import Shown
+from napari_gpubio.core.space import apply_affine, viewer_to_world
+from napari_gpubio.core.steps import Step
+from napari_gpubio.diffusion.gui.noise.box import NoiseBox
+from napari_gpubio.diffusion.gui.records import MaskSource, mask_source, output_of, pictures, remember, with_record
+from napari_gpubio.diffusion.gui.source import is_map, mask_in, scan_in, why_no_mask, why_no_scan
+from napari_gpubio.diffusion.io.dwi import read_dwi
+from napari_gpubio.diffusion.model import DiffusionScan, TensorField
+from napari_gpubio.diffusion.napari_io import (
+    ellipsoids_of,
+    field_of,
+    map_layer,
+    scan_layers,
+    scan_of,
+    shows_signal_of,
+)
+from napari_gpubio.diffusion.operations import FittedTensors, FitTensors, OpenTensors
+from napari_gpubio.diffusion.tensors.gradient_check import GradientCheck, check_gradients
+from napari_gpubio.diffusion.tensors.maps import scalar_map
+from napari_gpubio.diffusion.tensors.run import fit_tensors_steps
+from napari_gpubio.diffusion.tensors.settings import FitSettings
+from napari_gpubio.gui import theme
+from napari_gpubio.gui.fields import ElidedComboBox
+from napari_gpubio.gui.file_dialogs import open_path
+from napari_gpubio.gui.forms import Label, ParamForm, notes_text, text_button
+from napari_gpubio.gui.layers import LayerBox
+from napari_gpubio.gui.panel import EnginePanel
+from napari_gpubio.gui.views import ViewBox
+
+if TYPE_CHECKING:
+    import napari.viewer
+
+MAPS = ("FA", "MD", "AD", "RD", "DEC", "S0")
+SHOWN_AT_FIRST = ("FA", "DEC")
+PLACES = {"slice": "in the current slice", "point": "around the center of the view"}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Fitted:
+    """Result of one run."""
+
+    scan: DiffusionScan
+    field: TensorField
+    check: GradientCheck
+    study: str
+
+
+class TensorPanel(EnginePanel):
+    """Fit tensors; show scalar maps and ellipsoids."""
+
+    warms = ("diffusion",)
+
+    def __init__(self, viewer: "napari.viewer.Viewer") -> None:
+        super().__init__(viewer, run_text="Fit")
+        self.shell_boxes: dict[int, QCheckBox] = {}
+        self._fill()
+        self.scan_box.currentIndexChanged.connect(self._on_scan)
+        for part in (self.scan_box, self.mask_box, self.view_box, self.noise_box):
+            self.own(part)
+        self._on_scan()
+
+    def _fill(self) -> None:
+        hint = "open a scan (NIfTI + bval + bvec)"
+        self.scan_box = LayerBox(self.viewer, why_no_scan, empty=hint, parent=self)
+        self.mask_box = LayerBox(self.viewer, why_no_mask, nothing="automatic brain mask", parent=self)
+        opening = QHBoxLayout()
+        for text, tip, act in (
+            ("Open scan…", "NIfTI with bval and bvec beside it, or MRtrix .mif", self._ask_for_scan),
+            ("Open tensors…", "A tensor image from MRtrix, FSL, or DIPY", self._ask_for_tensors),
+        ):
+            opening.addWidget(text_button(text, tip, self, act))
+        self.view_box = ViewBox(self.viewer, self)
+        self.inputs.addWidget(self.view_box)
+        top = QFormLayout()
+        top.addRow(opening)
+        top.addRow("Scan", self.scan_box)
+        top.addRow("Mask", self.mask_box)
+        self._shells = QHBoxLayout()
+        top.addRow("b (s/mm²)", self._shells)
+        self.inputs.addLayout(top)
+        self.noise_box = NoiseBox(self, self.scan_box)
+        self.inputs.addWidget(self.noise_box)
+        self.form = ParamForm(FitSettings(), parent=self)
+        self.inputs.addWidget(self.form)
+        self.inputs.addWidget(self._map_choices())
+        self.inputs.addWidget(self._glyph_controls())
+        tip = "Open the Fiber tracking panel as a tab beside this one"
+        self.inputs.addWidget(text_button("Track fibers…", tip, self, self.open_tracking))
+        self.check_label = Label(self, wordWrap=True)
+        self.check_label.hide()
+        self.inputs.addWidget(self.check_label)
+
+    def _map_choices(self) -> QWidget:
+        box = QGroupBox("Maps", self)
+        grid = QGridLayout(box)
+        self.map_boxes: dict[str, QCheckBox] = {}
+        for place, name in enumerate(MAPS):
+            self.map_boxes[name] = QCheckBox(name, box, checked=name in SHOWN_AT_FIRST)
+            grid.addWidget(self.map_boxes[name], place // 3, place % 3)
+        self.map_boxes["DEC"].setToolTip(
+            "Direction-encoded color: red left–right, green anterior–posterior, blue superior–inferior"
+        )
+        return box
+
+    def _glyph_controls(self) -> QWidget:
+        box = QGroupBox("Ellipsoids", self)
+        self._place = ElidedComboBox(box, entries=PLACES)
+        row = QHBoxLayout(box)
+        row.addWidget(self._place, 1)
+        row.addWidget(text_button("Show", "Draw the tensors as ellipsoids", box, self.show_ellipsoids))
+        return box
+
+    def _on_scan(self, *_: Any) -> None:
+        """Offer the shells of the chosen scan."""
+        while (item := self._shells.takeAt(0)) is not None:
+            item.widget().hide()  # it is deleted only in the event loop
+            item.widget().deleteLater()
+        self.shell_boxes = {}
+        self.clear_message()
+        scan = scan_of(self.scan_box.layer) if self.scan_box.layer is not None else None
+        if scan is None:
+            return
+        for shell in scan.shells():
+            tip = f"{np.count_nonzero(scan.shell_of == shell)} volumes near b = {shell} s/mm²"
+            self.shell_boxes[shell] = QCheckBox(str(shell), self, toolTip=tip, checked=True)
+            self._shells.addWidget(self.shell_boxes[shell])
+        if not scan.is_b0.any():
+            tip = "No volume is near b = 0, which tissue responses and S0 need: take those of the lowest shell"
+            text = f"b ≤ {scan.lowest_bval:g} is b = 0"
+            button = text_button(text, tip, self, self.take_lowest_shell)
+            button.setObjectName("lowest_shell")
+            self._shells.addWidget(button)
+
+    def take_lowest_shell(self) -> None:
+        """Take the volumes of the chosen scan's lowest shell as b = 0, in all panels."""
+        scan = scan_in(self.scan_box.layer)
+        taken = scan.with_b0_limit(scan.lowest_bval)
+        for layer in self.viewer.layers:
+            for name in ("scan", "mean_of"):
+                if carried(layer, name) is scan:
+                    layer.metadata[KEY][name] = taken
+        self._on_scan()
+
+    @property
+    def settings(self) -> FitSettings:
+        """The fit's settings as the panel shows them."""
+        chosen = tuple(shell for shell, box in self.shell_boxes.items() if box.isChecked())
+        everything = len(chosen) == len(self.shell_boxes)
+        return dataclasses.replace(self.form.value(), shells=() if everything else chosen)
+
+    # -- opening --------------------------------------------------------------------------------------------------
+
+    def _ask_for_scan(self) -> None:
+        if path := open_path(self, "Open a diffusion scan", "Scans (*.nii *.nii.gz *.mgz *.mif *.mif.gz *.mih)"):
+            self.open_scan(path)
+
+    def open_scan(self, path: str | Path) -> None:
+        """Add a diffusion scan's layer; what goes wrong is shown as a sentence."""
+        try:
+            for data, keywords, _ in scan_layers(read_dwi(path), Path(path).name.split(".")[0]):
+                layer = self.viewer.add_image(data, **keywords)
+                self.scan_box.choose(layer)
+        except GpuBioError as error:
+            self.show_error(str(error))
+
+    def _ask_for_tensors(self) -> None:
+        if path := open_path(self, "Open a tensor image", "Tensors (*.nii *.nii.gz *.mif *.mif.gz)"):
+            self.open_tensors(path)
+
+    def open_tensors(self, path: str | Path) -> None:
+        """Add the maps of a tensor image; what goes wrong is shown as a sentence."""
+        try:
+            opened = OpenTensors.at(path)
+            made = run(opened, device="cpu")
+        except GpuBioError as error:
+            self.show_error(str(error))
+            return
+        remember(opened.output(), made, "cpu")
+        self._add_maps(made.field, opened.title)
+        if made.notes:
+            self.show_note(notes_text(made.notes))
+
+    # -- running --------------------------------------------------------------------------------------------------
+
+    def make_steps(self, stop: threading.Event) -> Generator[Step, None, Fitted]:
+        """Read the inputs and return the fit."""
+        scan, study = self._chosen_scan()
+        settings, device, draft = self.settings, self.device, self.take_draft()
+        mask = mask_in(self.mask_box.layer, scan)
+        maps = [name for name, box in self.map_boxes.items() if box.isChecked()]
+
+        def steps() -> Generator[Step, None, Fitted]:
+            field = yield from fit_tensors_steps(scan, mask, settings, device=device, stop=stop)
+            yield Step(1, 1, "checking the gradient table")
+            remember(draft().output(), FittedTensors(field), device)
+            for name in maps:
+                scalar_map(field, name)  # made here, kept with the field, and only shown in the GUI thread
+            return Fitted(scan, field, check_gradients(field), study)
+
+        return steps()
+
+    def _chosen_scan(self) -> tuple[DiffusionScan, str]:
+        """Return the scan and the name of its layer; InvalidInput if none is chosen."""
+        layer: Any = self.scan_box.layer
+        return scan_in(layer), str(layer.name)
+
+    def show_result(self, result: Fitted) -> None:
+        """Add the maps; show the notes of the fit and the result of the gradient check."""
+        self._add_maps(result.field, result.study)
+        for layer in self.viewer.layers:
+            if shows_signal_of(layer, result.scan):
+                layer.visible = False
+        self.check_label.setText(result.check.message)
+        self.check_label.setStyleSheet("" if result.check.ok else theme.ERROR_STYLE)
+        self.check_label.show()
+        notes = list(result.field.notes)
+        if not result.field.complete:
+            notes.insert(0, "The fit was stopped early: only part of the volume has tensors")
+        if notes:
+            self.show_note(notes_text(notes))
+
+    def _add_maps(self, field: TensorField, study: str) -> None:
+        for name in MAPS:
+            if self.map_boxes[name].isChecked() and not (name == "S0" and field.s0 is None):
+                data, keywords, _ = with_record(map_layer(field, name, study), field)
+                self.viewer.add_image(data, **keywords)
+
+    # -- ellipsoids -----------------------------------------------------------------------------------------------
+
+    @property
+    def field(self) -> TensorField | None:
+        """The tensors of the active layer, or else of the newest layer that has some."""
+        active = self.viewer.layers.selection.active
+        layers = ([active] if active is not None else []) + list(reversed(self.viewer.layers))
+        return next((field_of(layer) for layer in layers if is_map(layer)), None)
+
+    def show_ellipsoids(self) -> None:
+        """Draw the tensors of the slice on screen, or around the middle of the view."""
+        field = self.field
+        if field is None:
+            self.show_error("there are no tensors to draw; fit a scan first")
+            return
+        world = viewer_to_world(np.asarray(self.viewer.dims.point))
+        center = apply_affine(np.linalg.inv(field.affine), world)
+        is_slice = self._place.currentData() == "slice"
+        part = ("slice", *self._slice(field, center)) if is_slice else ("near", *center.tolist())
+        try:
+            data, keywords, _ = ellipsoids_of(field, part)
+        except GpuBioError as error:
+            self.show_error(str(error))
+            return
+        for layer in [x for x in self.viewer.layers if isinstance(x, Surface) and field_of(x) is not None]:
+            self.viewer.layers.remove(layer.name)
+        self.viewer.add_surface(data, **keywords)
+        self.clear_message()
+
+    def _slice(self, field: TensorField, center: Any) -> tuple[int, int]:
+        """Voxel axis and index of the slice on screen (of the last one, in 3-D)."""
+        world_axis = 2 - (self.viewer.dims.order[-3] - (self.viewer.dims.ndim - 3))
+        axis = int(np.argmax(np.abs(field.affine[world_axis, :3] / field.voxel_sizes_mm)))
+        return axis, int(np.clip(round(float(center[axis])), 0, field.shape[axis] - 1))
+
+    def open_tracking(self) -> None:
+        """Open the panel "Fiber tracking" as a tab beside this one."""
+        self.viewer.window.add_plugin_dock_widget("napari-gpubio", "Fiber tracking", tabify=True)
+
+    # -- the script -----------------------------------------------------------------------------------------------
+
+    def script_layers(self) -> list[Shown]:
+        """Return the layers that are on screen; a fit as the panel would do it if there are no maps yet."""
+        shown = pictures(self.viewer.layers)
+        if not any(map(is_map, self.viewer.layers)):
+            draft, (_, study) = self.take_draft()().output(), self._chosen_scan()
+            chosen = [name for name, box in self.map_boxes.items() if box.isChecked()]
+            shown += [Shown(draft, f"{study} {name}", display=((PART, name),)) for name in chosen]
+        return shown
+
+    def take_draft(self) -> Callable[[], FitTensors]:
+        """Read the inputs, and return what makes an operation of them."""
+        scan, settings = self._chosen_scan()[0], self.settings
+        if not settings.shells and not any(box.isChecked() for box in self.shell_boxes.values()):
+            raise InvalidInput("no b-value is chosen; tick b = 0 and at least one shell")
+        mask = mask_source(self.mask_box.layer, scan)
+        return lambda: FitTensors(scan=output_of(scan), mask=None if mask is None else mask.output(), settings=settings)
+
+    def show_draft(self, operation: Operation) -> bool:
+        """Show a fit of tensors, if a layer has its scan."""
+        if not isinstance(operation, FitTensors):
+            return False
+        is_chosen = self.scan_box.choose_where(lambda layer: output_of(scan_in(layer)) == operation.scan)
+        if not is_chosen:
+            return False
+        shells = operation.settings.shells
+        self.form.set_value(dataclasses.replace(operation.settings, shells=()))
+        for shell, box in self.shell_boxes.items():
+            box.setChecked(not shells or shell in shells)
+        return operation.mask is None or self.mask_box.choose_where(
+            lambda layer: MaskSource(layer).output() == operation.mask
+        )

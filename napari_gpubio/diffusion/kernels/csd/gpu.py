@@ -1,0 +1,93 @@
+"""Constrained spherical deconvolution in CUDA, the counterpart of ``cpu.py``; the kernel is in ``csd.cu``."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core import drivers
+from napari_gpubio.core.device import Device, check_shared_memory, to_host
+from napari_gpubio.core.kernels import POINTER, kernel, struct, struct_layout
+from napari_gpubio.core.rows import copy_rows
+from napari_gpubio.diffusion.kernels.csd.problem import CsdProblem
+
+Array = npt.NDArray[Any]
+SOURCE = Path(__file__).with_name("csd.cu")
+CSD_ARRAYS = struct_layout(
+    dict.fromkeys(("signals", "forward", "gram", "full", "penalty", "columns", "start", "out", "took"), POINTER)
+    | dict.fromkeys(("directions", "rows", "low", "iterations"), np.int32)
+)
+# Threads of a voxel down and across its matrix, by the most coefficients: few numbers stay in the registers of each.
+_GRIDS = {45: (4, 8), 66: (8, 8), 91: (8, 16), 153: (16, 32)}
+_TOGETHER, _MOST_WORDS = 4, 32  # constants of csd.cu
+
+
+def grid_of(coefficients: int) -> tuple[int, int]:
+    """Threads of a voxel, down and across its matrix."""
+    return next(grid for most, grid in _GRIDS.items() if coefficients <= most)
+
+
+def defines_of(coefficients: int, real: Any) -> tuple[str, ...]:
+    """How the kernel is compiled for a number of coefficients and a precision."""
+    down, across = grid_of(coefficients)
+    name = "double" if np.dtype(real) == np.float64 else "float"
+    return f"REAL={name}", f"COEFFICIENTS={coefficients}", f"DOWN={down}", f"ACROSS={across}"
+
+
+def shared_bytes(coefficients: int, real: np.dtype[Any]) -> int:
+    """Shared memory of a voxel: the struct ``Shared`` of csd.cu, rounded up."""
+    n, (down, across) = coefficients, grid_of(coefficients)
+    tiles = -(-n // down) * -(-n // across) * down * across
+    reals = (4 + _TOGETHER) * n + n * (n + 1) // 2 + tiles
+    return -(-(reals * real.itemsize + _MOST_WORDS * (2 * 4 + 32 * 2)) // 16) * 16
+
+
+class Run(drivers.Run):
+    """The deconvolution of one problem on one GPU; items are voxels, whose signals are uploaded chunk by chunk."""
+
+    def __init__(self, problem: CsdProblem, *, device: Device, out: Array, took: Array) -> None:
+        import cupy
+
+        super().__init__(problem, device=device)
+        self._out, self._took = out, took
+        needed = shared_bytes(problem.coefficients, problem.real)
+        precision = "double" if problem.real == np.float64 else "single"
+        what = f"a deconvolution with {problem.coefficients} coefficients in {precision} precision"
+        check_shared_memory(device, needed, what, "a smaller lmax, precision='single', or device='cpu'")
+        with device.current():
+            self._shared = {
+                "forward": cupy.asarray(problem.forward),
+                "gram": cupy.asarray(problem.gram),
+                "full": cupy.asarray(problem.full),
+                "penalty": cupy.asarray(problem.penalty),
+                "columns": cupy.asarray(np.ascontiguousarray(problem.penalty.T)),
+                "start": cupy.asarray(problem.start),
+            }
+            defines = defines_of(problem.coefficients, problem.real)
+            self._kernel = kernel(SOURCE, "deconvolve_rows", defines=defines, strict=True)
+        self._kernel.max_dynamic_shared_size_bytes = needed
+
+    def advance(self, start: int, count: int) -> None:
+        """Deconvolve the voxels ``start`` to ``start + count - 1``."""
+        import cupy
+
+        p, rows = self._problem, slice(start, start + count)
+        with self.device.current():
+            signals = cupy.asarray(p.signals[rows])
+            out, took = cupy.empty((count, p.coefficients), np.float32), cupy.empty(count, np.uint8)
+            arrays: Any = struct(
+                CSD_ARRAYS,
+                signals=signals,
+                out=out,
+                took=took,
+                directions=len(p.forward),
+                rows=len(p.penalty),
+                low=len(p.start),
+                iterations=p.iterations,
+                **self._shared,
+            )
+            down, across = grid_of(p.coefficients)
+            self._kernel((count,), (down * across,), (arrays,), shared_mem=shared_bytes(p.coefficients, p.real))
+            copy_rows(to_host(out), self._out[rows])
+            self._took[rows] = to_host(took)

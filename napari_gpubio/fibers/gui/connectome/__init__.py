@@ -1,0 +1,5 @@
+"""The dock widget "Connectome"."""
+
+from napari_gpubio.fibers.gui.connectome.panel import ConnectomePanel
+
+__all__ = ["ConnectomePanel"]

@@ -1,0 +1,5 @@
+"""The dock widget "Connect regions"."""
+
+from napari_gpubio.fibers.gui.routes.panel import ConnectPanel
+
+__all__ = ["ConnectPanel"]

@@ -1,0 +1,5 @@
+"""The dock widget "Fiber uncertainty"."""
+
+from napari_gpubio.fibers.gui.uncertainty.panel import UncertaintyPanel
+
+__all__ = ["UncertaintyPanel"]

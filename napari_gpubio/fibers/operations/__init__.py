@@ -1,0 +1,16 @@
+"""The verbs of fiber tracking."""
+
+from napari_gpubio.fibers.operations.geodesics import ShootGeodesics
+from napari_gpubio.fibers.operations.routes import ConnectRegions
+from napari_gpubio.fibers.operations.tracking import Track, TrackInFixels, TrackInFods
+from napari_gpubio.fibers.operations.uncertainty import BootstrapFods, BootstrapTensors
+
+__all__ = [
+    "BootstrapFods",
+    "BootstrapTensors",
+    "ConnectRegions",
+    "ShootGeodesics",
+    "Track",
+    "TrackInFixels",
+    "TrackInFods",
+]

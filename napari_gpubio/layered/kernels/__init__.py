@@ -1,0 +1,1 @@
+"""Photon transport in planar layers on the CPU and the GPU."""

@@ -1,0 +1,1 @@
+"""Input files of Monte Carlo eXtreme (MCX): read, written, and run as they are, with the files that MCX would write."""

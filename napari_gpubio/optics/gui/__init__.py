@@ -1,0 +1,1 @@
+"""Tables of optical properties, and tissues from the literature."""

@@ -1,0 +1,1 @@
+"""Photons that are traced again, and products of fluences, on the CPU and the GPU."""

@@ -1,0 +1,5 @@
+"""The dock widget "Bundle profiles"."""
+
+from napari_gpubio.tractograms.gui.profiles.panel import ProfilesPanel
+
+__all__ = ["ProfilesPanel"]

@@ -1,0 +1,1 @@
+"""What fibers pass and connect, on the CPU and the GPU."""

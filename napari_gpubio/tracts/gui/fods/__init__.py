@@ -1,5 +1,0 @@
-"""The dock widget "Fiber orientations": FODs of a scan or a file, and their glyphs on the slice."""
-
-from napari_gpubio.tracts.gui.fods.panel import FodPanel
-
-__all__ = ["FodPanel"]

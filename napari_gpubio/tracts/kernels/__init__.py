@@ -1,1 +1,0 @@
-"""Tensor fits and ray tracing on the CPU and the GPU."""

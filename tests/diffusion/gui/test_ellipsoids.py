@@ -1,0 +1,80 @@
+"""The dock widget "Diffusion tensors": ellipsoids."""
+
+import numpy as np
+import pytest
+from napari.layers import Surface
+from qtpy.QtWidgets import QComboBox
+
+from napari_gpubio import diffusion
+from napari_gpubio.core.space import viewer_to_world, world_to_viewer
+from tests.diffusion.gui.tensor_samples import add_map, add_scan, names, phantom_field
+from tests.dock_widgets import button
+
+SEED, CALLOSUM = (-10.0, -20.0, 20.0), (0.0, -5.0, 22.0)
+
+
+def show_ellipsoids(fit_panel, place, world=None):
+    """Show those of a place, with the slices through a world position (mm)."""
+    dims = fit_panel.viewer.dims
+    if world is not None:
+        dims.set_point(range(dims.ndim - 3, dims.ndim), world_to_viewer(world))
+    box = next(b for b in fit_panel.findChildren(QComboBox) if b.findData("slice") >= 0)
+    box.setCurrentIndex(box.findData(place))
+    button(fit_panel, "Show").click()
+
+
+def drawn(proxy):
+    """World positions (mm) of the vertices of the ellipsoids on screen."""
+    (layer,) = [layer for layer in proxy.layers if isinstance(layer, Surface)]
+    on_screen = np.array([layer.data_to_world(v) for v in layer.data[0][::37]])
+    return viewer_to_world(on_screen)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_ellipsoids_of_the_slice_on_screen(proxy, fit_panel, axis):
+    show_ellipsoids(fit_panel, "slice")
+    assert "fit a scan first" in fit_panel.message
+    add_map(proxy, phantom_field())
+    proxy.dims.order = [axis, *[a for a in range(3) if a != axis]]
+    for _ in range(2):
+        show_ellipsoids(fit_panel, "slice", SEED)
+        assert fit_panel.message == ""
+        assert names(proxy).count("ellipsoids") == 1
+    assert np.abs(drawn(proxy)[:, 2 - axis] - SEED[2 - axis]).max() <= 2.75
+    assert np.ptp(drawn(proxy)[:, (3 - axis) % 3]) > 80
+
+
+@pytest.mark.display
+def test_ellipsoids_of_a_slice_beside_a_scan_of_four_axes(proxy, fit_panel):
+    add_scan(proxy, diffusion.phantom.load_brain_phantom())
+    add_map(proxy, phantom_field())
+    show_ellipsoids(fit_panel, "slice", SEED)
+    assert np.abs(drawn(proxy)[:, 2] - SEED[2]).max() <= 2.75
+
+
+def test_ellipsoids_around_the_middle_of_the_view_lie_along_the_fibers(proxy, fit_panel):
+    add_map(proxy, phantom_field())
+    show_ellipsoids(fit_panel, "point", CALLOSUM)
+    distance = np.linalg.norm(drawn(proxy) - CALLOSUM, axis=1)
+    assert distance.max() <= 9 * 2.75
+    assert distance.min() <= 2.75
+    layer = proxy.layers["ellipsoids"]
+    vertices = (layer.data[0] * layer.scale).reshape(-1, 42, 3)  # an icosphere each
+    nearest = vertices[np.linalg.norm(vertices.mean(axis=1)[:, ::-1] - CALLOSUM, axis=1).argmin()]
+    assert np.ptp(nearest, axis=0).argmax() == 2  # z, y, x: they run left-right there
+    proxy.layers.remove("ellipsoids")
+    show_ellipsoids(fit_panel, "point", (60.0, 60.0, 60.0))
+    assert "no tensors here" in fit_panel.message
+    assert "ellipsoids" not in names(proxy)
+
+
+@pytest.mark.display
+def test_removing_the_ellipsoids_does_not_move_the_slices(proxy, fit_panel, qtbot):
+    """The slices jump to the end if a slider has fewer steps than before: ellipsoids must not bring smaller ones."""
+    add_map(proxy, phantom_field())
+    place = world_to_viewer(CALLOSUM)
+    show_ellipsoids(fit_panel, "slice", CALLOSUM)
+    qtbot.wait(20)
+    proxy.layers.remove("ellipsoids")
+    qtbot.wait(20)
+    assert np.allclose(proxy.dims.point, place, atol=1.5)

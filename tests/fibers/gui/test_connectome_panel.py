@@ -1,0 +1,171 @@
+"""The dock widget Connectome."""
+
+import csv
+
+import numpy as np
+import pytest
+
+from napari_gpubio import diffusion, tractograms
+from napari_gpubio.core.files import sample_path
+from napari_gpubio.diffusion.napari_io import scan_layer
+from napari_gpubio.diffusion.samples import brain_atlas_layers
+from napari_gpubio.fibers.gui import ConnectomePanel
+from napari_gpubio.tractograms.connectome import Connectome, connectome
+from tests.diffusion.brain_samples import coarse_brain
+from tests.diffusion.gui.tensor_samples import saved
+from tests.dock_widgets import (
+    button,
+    error_after_run,
+    forget_choices,
+    press_and_wait,
+    save_scripts_as,
+    script_of,
+    shown_by_script,
+    until_the_end,
+)
+
+FIBERS, ATLAS = sample_path("brain_phantom/bundles.trk"), sample_path("brain_phantom/atlas.nii.gz")
+
+
+@pytest.fixture(scope="module")
+def expected():
+    return connectome(FIBERS, diffusion.io.read_atlas(ATLAS))
+
+
+@pytest.fixture
+def panel(viewer, qtbot):
+    """A panel over the phantom's bundles and regions."""
+    tractograms.show(viewer, FIBERS)
+    ((labels, keywords, _),) = brain_atlas_layers()
+    viewer.add_labels(labels, **keywords)
+    yield from until_the_end(qtbot, viewer, ConnectomePanel(viewer))
+
+
+@pytest.fixture
+def counted(panel, qtbot):
+    """The panel after a run."""
+    press_and_wait(qtbot, panel, panel.run_button)
+    assert panel.message == ""
+    return panel
+
+
+def choose(box, data):
+    box.setCurrentIndex(box.findData(data))
+
+
+def busiest(matrix):
+    """Row and column of the largest cell."""
+    return tuple(int(place) for place in np.unravel_index(np.nanargmax(matrix), matrix.shape))
+
+
+def test_the_matrix_follows_what_is_chosen(counted, expected):
+    np.testing.assert_array_equal(counted.matrix(), expected.matrix())
+    choose(counted.quantity, "length_mm")
+    np.testing.assert_array_equal(counted.matrix(), expected.matrix("length_mm"))
+    choose(counted.statistic, "max")
+    counted.per_volume.setChecked(True)
+    np.testing.assert_array_equal(counted.matrix(), expected.matrix("length_mm", statistic="max", per_node_volume=True))
+
+
+@pytest.mark.daily
+@pytest.mark.display
+def test_a_cell_shows_its_fibers(viewer, counted, expected):
+    row, column = busiest(expected.matrix())
+    counted.plot.cell_picked.emit(row, column)
+    shown = np.flatnonzero(viewer.layers["bundles"].shown)
+    np.testing.assert_array_equal(shown, expected.fibers_of(expected.labels[row], expected.labels[column]))
+    assert 0 < len(shown) < len(viewer.layers["bundles"].lines)
+    button(counted, "All fibers").click()
+    assert viewer.layers["bundles"].shown.all()
+
+
+def test_the_matrix_becomes_a_layer_and_files(viewer, counted, expected, qtbot, monkeypatch, tmp_path):
+    button(counted, "Matrix layer").click()
+    np.testing.assert_array_equal(viewer.layers["bundles number of fibers"].data, expected.matrix())
+    for text, name in (("Save matrix…", "matrix.csv"), ("Save connectome…", "all.npz")):
+        save_scripts_as(monkeypatch, tmp_path / name)
+        button(counted, text).click()
+    qtbot.waitUntil(lambda: not counted.results.files.is_busy, timeout=30_000)
+    with (tmp_path / "matrix.csv").open(encoding="utf-8") as file:
+        assert next(csv.reader(file))[1:] == list(expected.names)
+    np.testing.assert_array_equal(Connectome.load(tmp_path / "all.npz").matrix(), expected.matrix())
+
+
+def test_what_is_missing_is_told(viewer, panel, qtbot):
+    viewer.layers["brain phantom regions"].data = np.zeros((3, 3, 3), int)
+    assert "empty" in error_after_run(qtbot, panel)
+    viewer.layers["brain phantom regions"].data[0] = 1
+    viewer.layers.remove("bundles")
+    forget_choices(panel)
+    assert "no fibers" in error_after_run(qtbot, panel)
+    viewer.layers.clear()
+    forget_choices(panel)
+    assert "atlas" in error_after_run(qtbot, panel)
+
+
+@pytest.mark.daily
+def test_the_script_makes_the_same_matrix(viewer, counted, expected, monkeypatch, tmp_path):
+    choose(counted.quantity, "length_mm")
+    counted.show_cell(*busiest(expected.matrix()))
+    save_scripts_as(monkeypatch, tmp_path / "script.py")
+    made = shown_by_script(script_of(counted), tmp_path, monkeypatch)
+    np.testing.assert_array_equal(made.layers["connectome"].data, np.nan_to_num(counted.matrix()))
+    np.testing.assert_array_equal(made.layers["bundles"].shown, viewer.layers["bundles"].shown)
+
+
+# -- geodesics --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def scan(tmp_path_factory):
+    """The coarse brain, from a file."""
+    return diffusion.io.read_dwi(saved(coarse_brain(), tmp_path_factory.mktemp("scan")))
+
+
+@pytest.fixture
+def shot(viewer, panel, qtbot, scan):
+    """The panel after a run of geodesics through the scan."""
+    data, keywords, _ = scan_layer(scan, "scan")
+    viewer.add_image(data, **keywords)
+    panel.choose_device("cpu")
+    panel.kind.setCurrentIndex(panel.kind.findText("new geodesics"))
+    panel.geodesic_source.form.widget("seeds_per_region").value = 5
+    panel.geodesic_source.form.widget("best_per_pair").value = 2
+    panel.geodesic_source.directions_form.widget("count").value = 3
+    press_and_wait(qtbot, panel, panel.run_button)
+    assert panel.message == ""
+    return panel
+
+
+@pytest.mark.display
+def test_the_best_geodesics_are_shown_with_their_scores(viewer, shot):
+    layer = viewer.layers["brain phantom regions geodesics"]
+    assert layer.color_by == shot.quantity.currentData() == "alignment_fa"
+    assert np.nanmax(shot.matrix()) == pytest.approx(layer.per_fiber["alignment_fa"].max())
+    assert "scan FA" in viewer.layers  # tensors that were fitted on the way
+    row, column = busiest(shot.matrix())
+    shot.plot.cell_picked.emit(row, column)
+    shown = layer.per_fiber["alignment_fa"][layer.shown]
+    assert 0 < len(shown) <= 4
+    assert shown.max() == pytest.approx(shot.matrix()[row, column])
+
+
+@pytest.mark.daily
+def test_the_script_shoots_the_same_geodesics(viewer, shot, monkeypatch, tmp_path):
+    shot.show_cell(*busiest(shot.matrix()))
+    made = shown_by_script(script_of(shot), tmp_path, monkeypatch)
+    np.testing.assert_array_equal(made.layers["connectome"].data, np.nan_to_num(shot.matrix()))
+    np.testing.assert_array_equal(
+        made.layers["brain phantom regions geodesics"].shown, viewer.layers["brain phantom regions geodesics"].shown
+    )
+
+
+def test_a_second_run_leaves_one_layer_of_geodesics(viewer, shot, qtbot):
+    before = len(viewer.layers)
+    press_and_wait(qtbot, shot, shot.run_button)
+    assert len(viewer.layers) == before
+
+
+def test_geodesics_without_tensors_are_told(panel, qtbot):
+    panel.kind.setCurrentIndex(panel.kind.findText("new geodesics"))
+    assert "there are no tensors" in error_after_run(qtbot, panel)
