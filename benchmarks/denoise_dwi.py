@@ -20,10 +20,7 @@ from common import Array, Report, argument_parser, header, make_importable, resu
 
 make_importable()
 
-from napari_gpubio import (
-    denoise,
-    diffusion,
-)
+from napari_gpubio import denoise, diffusion  # noqa: E402
 from napari_gpubio.core.volumes import read_array  # noqa: E402
 
 RICIAN = denoise.DenoiseSettings(noise_model="rician")

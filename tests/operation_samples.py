@@ -125,7 +125,7 @@ def mesi(random: Random) -> Operation:
     return speckle.Mesi(recording=frames(random), recipe=recipe)
 
 
-# -- tractography -----------------------------------------------------------------------------------------------------------
+# -- tractography -----------------------------------------------------------------------------------------------------
 
 
 @functools.cache

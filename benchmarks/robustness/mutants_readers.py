@@ -155,6 +155,10 @@ def _save_layered(path: Path) -> None:
     packed_again(path)
 
 
+def _write_mco(path: Path) -> None:
+    layered_io.write_mco(path, _layered())
+
+
 def _write_mci(path: Path) -> None:
     skin = preset("seven-layer skin at 600 nm")
     layered_io.write_mci(path, [layered_io.MciRun(medium=skin.medium, settings=skin.settings, output="a.mco")])
@@ -345,7 +349,7 @@ READERS: dict[str, Reader] = {
     "MCX volume .jnii": Reader("labels.jnii", _mcx_volume, _beside, change_json, leads="case.json"),
     "SNIRF": Reader("a.snirf", _snirf, in_fork(optics_io.read_snirf), change_hdf5),
     "MCML input .mci": Reader("a.mci", _write_mci, layered_io.read_mci, change_text),
-    "MCML output .mco": Reader("a.mco", lambda p: layered_io.write_mco(p, _layered()), layered_io.read_mco, change_text),
+    "MCML output .mco": Reader("a.mco", _write_mco, layered_io.read_mco, change_text),
     "properties .csv": Reader("a.csv", lambda p: optics_io.write_table(p, MEDIA), optics_io.read_table, change_text),
     "properties .json": Reader("a.json", lambda p: optics_io.write_table(p, MEDIA), optics_io.read_table, change_json),
     "domain .nii": Reader("a.nii", lambda p: _write_nifti(p, _labels() + np.uint8(1)), _domain, change_bytes),

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from napari_gpubio import dose, light, speckle, tractograms
+from napari_gpubio import dose, light, speckle
 from napari_gpubio.core import layer_files
 from napari_gpubio.core.napari_io import KEY
 from napari_gpubio.core.operations import volumes
@@ -24,7 +24,8 @@ from napari_gpubio.dose.io import dvh_files
 from napari_gpubio.light.benchmarks import benchmark
 from napari_gpubio.light.io import results
 from napari_gpubio.speckle.live import TimeCourse
-from napari_gpubio.tractograms.io import tractograms
+from napari_gpubio.tractograms.io.tractograms import read_tractogram, write_tractogram
+from napari_gpubio.tractograms.model import Tractogram
 
 Parts = dict[str, str]  # what was read, by name: a fingerprint of each part
 
@@ -117,7 +118,7 @@ def _fibers(version: int, *, numbers: bool = True) -> Any:
     random = np.random.default_rng(version)
     count, points = 2000, 50
     per_fiber = {"number": random.random(count, np.float32)} if numbers else {}
-    return tractograms.Tractogram(
+    return Tractogram(
         points=random.uniform(0.0, 50.0, (count * points, 3)).astype(np.float32),
         offsets=np.arange(count + 1) * points, per_point={}, per_fiber=per_fiber,
         affine=np.eye(4), shape=(60, 60, 60), parameters={}, complete=True,
@@ -125,7 +126,7 @@ def _fibers(version: int, *, numbers: bool = True) -> Any:
 
 
 def _read_fibers(path: Path) -> Parts:
-    found = tractograms.read_tractogram(path)
+    found = read_tractogram(path)
     return {"points": fingerprint(found.points), "numbers": fingerprint(*found.per_fiber.values())}
 
 
@@ -210,8 +211,8 @@ def _read_image(path: Path) -> Parts:
     return {"image": fingerprint(found.array), "header": fingerprint(bytes(found.header["descrip"]))}
 
 
-_tractogram = partial(Writer, make=_fibers, write=tractograms.write_tractogram, read=_read_fibers)
-_bare = partial(Writer, make=partial(_fibers, numbers=False), write=tractograms.write_tractogram, read=_read_fibers)
+_tractogram = partial(Writer, make=_fibers, write=write_tractogram, read=_read_fibers)
+_bare = partial(Writer, make=partial(_fibers, numbers=False), write=write_tractogram, read=_read_fibers)
 WRITERS: dict[str, Writer] = {
     "light result": Writer("result.npz", _light_result, results.save_result, _read_light),
     "NIfTI with JSON, error, halves, guide": Writer("fluence.nii.gz", _layer, _write_layer, _read_described),

@@ -167,8 +167,9 @@ from napari_gpubio import light, optics
 from napari_gpubio import layered
 domain = optics.Domain(labels=np.ones((9, 9, 9), np.uint8), affine=np.eye(4), media=(optics.Medium(label=1),))
 slab = layers.LayeredMedium(layers=(layers.Layer(n=1.0, mua_per_mm=1, mus_per_mm=9, g=0.75, thickness_mm=0.2),))
+pencil = optics.Pencil(position_mm=(4, 4, -1))
 runs = [
-    lambda: light.simulate(domain, optics.Pencil(position_mm=(4, 4, -1)), light.LightSettings(photons=10), device="cpu"),
+    lambda: light.simulate(domain, pencil, light.LightSettings(photons=10), device="cpu"),
     lambda: layers.simulate(slab, layers.LayeredSettings(photons=10), device="cpu"),
 ]
 found = []

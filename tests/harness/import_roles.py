@@ -17,8 +17,9 @@ Import = tuple[str, str]
 class RoleContract(Contract):
     """Modules of an engine import none of a role above their own.
 
-    ``root``: the package; engines are its folders, but for those of ``beside``. ``roles``: words that a folder or a module is named, those of one
-    level separated by colons, the highest first. ``bare``: the level up to which modules of no role may import.
+    ``root``: the package; engines are its folders, but for those of ``beside``. ``roles``: words that a folder or a
+    module is named, those of one level separated by colons, the highest first. ``bare``: the level up to which modules
+    of no role may import.
     """
 
     type_name = "roles"

@@ -45,8 +45,8 @@ def estimate_tissue_responses_steps(
     The decay of a voxel's signal is the mean over shells of ``ln(S_0 / S_b)``; that of CSF is the largest. Where FA
     is high there is white matter, and the decay divides the rest into gray matter and CSF (after Dhollander et al.
     2016 and 2019). Of white matter the voxels are taken whose FODs have the most dominant single peak, relative
-    to the signal at b = 0 (else as `napari_gpubio.diffusion.fods.estimate.estimate_response_steps`); of gray matter those
-    of the most typical decay; of CSF those of the largest.
+    to the signal at b = 0 (else as `napari_gpubio.diffusion.estimate_response_steps`); of gray matter those of the
+        most typical decay; of CSF those of the largest.
 
     Parameters
     ----------

@@ -61,8 +61,8 @@ def profile_interval(
     found
         Only the repeats whose fibers it has kept count.
     image, affine
-        As of `napari_gpubio.tractograms.bundles.profile`. With ``"fa"`` each repeat has the FA of its own tensors, so the
-        interval is that of both the values and the places of fibers; an image is the same for all repeats, so the
+        As of `napari_gpubio.tractograms.bundles.profile`. With ``"fa"`` each repeat has the FA of its own tensors, so
+        the interval is that of both the values and the places of fibers; an image is the same for all repeats, so the
         interval is that of the places alone.
     settings
         Nodes and weights of the profiles.
