@@ -30,9 +30,9 @@ STAMP = VENV / "napari-gpubio-installed.json"
 EXTRAS = {"demo": ["all"], "test": ["all"]}
 GROUPS = {"demo": [], "test": ["test"]}
 OLDEST = (3, 11)
-MOST_WORKERS = 4  # of the tests; each opens windows of its own
+MAX_WORKERS = 4  # of the tests; each opens windows of its own
 LONGEST_MINUTES = 130  # of the tests, which end by themselves before that; see tests/harness/deadlines.py
-LEAST_FREE = 256 << 20  # bytes of the disk of caches
+MIN_FREE = 256 << 20  # bytes of the disk of caches
 GRACE_SECONDS = 3  # for what is asked to stop, before it is ended
 XVFB = ["xvfb-run", "-a", "-s", "-screen 0 1600x1000x24"]
 # What Qt needs of a Linux system: to be imported at all, and to open a window.
@@ -242,7 +242,7 @@ def use_cache_with_room() -> None:
     other = Path(tempfile.gettempdir()) / f"napari-gpubio-cache-{os.getuid()}"
     if not has_room(other):
         raise SetupError(
-            f"neither {folder} nor {other} can be written, or their disks are full; free {LEAST_FREE >> 20} MB, "
+            f"neither {folder} nor {other} can be written, or their disks are full; free {MIN_FREE >> 20} MB, "
             "or set XDG_CACHE_HOME to a folder with more"
         )
     print(f"start.py: {folder} cannot be written, or its disk is full; using {other} instead", flush=True)
@@ -254,7 +254,7 @@ def has_room(folder: Path) -> bool:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
-            return shutil.disk_usage(folder).free >= LEAST_FREE and folder.stat().st_uid == os.getuid()
+            return shutil.disk_usage(folder).free >= MIN_FREE and folder.stat().st_uid == os.getuid()
     except OSError:
         return False
 
@@ -336,7 +336,7 @@ def parallel_options(arguments: list[str]) -> list[str]:
     """Options that share the tests among workers, unless the user gives some."""
     if any(word.startswith("-n") or word == "--pdb" for word in arguments):
         return []
-    return ["-n", str(min(MOST_WORKERS, os.cpu_count() or 1)), "--dist", "loadfile"]
+    return ["-n", str(min(MAX_WORKERS, os.cpu_count() or 1)), "--dist", "loadfile"]
 
 
 def has_display() -> bool:

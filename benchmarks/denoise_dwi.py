@@ -27,7 +27,7 @@ RICIAN = denoise.DenoiseSettings(noise_model="rician")
 SNRS = (5, 10, 20, 40)  # mean of b = 0 in the brain over sigma
 COUNTS = (6, 8, 10, 16, 24, 33)  # volumes
 BOX = (slice(16, 58), slice(16, 72), slice(28, 46))  # of the synthetic series: all of the brain in some slices
-FA_LEAST = 0.2  # of the truth, where its bias is given
+MIN_FA = 0.2  # of the truth, where its bias is given
 
 
 def alone(values: Array, mask: Array) -> Array:
@@ -99,7 +99,7 @@ def synthetic_rows(scan: Any, truth: Array, mask: Array, is_b0: Array) -> Iterat
     """Magnitudes of a fitted tensor field whose FA is known: the bias of FA, of means, and the error left."""
     rng = np.random.default_rng(0)
     true_fa = fa_of(scan, truth, mask)
-    chosen = mask & (true_fa > FA_LEAST)
+    chosen = mask & (true_fa > MIN_FA)
     level = float(truth[mask][:, is_b0].mean())
     for snr in SNRS:
         sigma = level / snr
@@ -133,14 +133,14 @@ def run_scan(report: Report, folder: Path, maps: dict[str, Array]) -> None:
     report.add("sigma", title, rows, *table(("by", "σ, median", "5 to 95 %", "seconds"), lines))
     found = list(shift_rows(values, inside, is_b0))
     raw_fa = fa_of(scan, values, inside)
-    chosen = inside & (raw_fa > FA_LEAST)
+    chosen = inside & (raw_fa > MIN_FA)
     lines = []
     for row, image in found:
         row["fa"] = float((fa_of(scan, image, inside)[chosen] - raw_fa[chosen]).mean())
         lines.append(
             f"| {row['filter']} | {row['b0']:+.2f} | {row['weighted']:+.2f} | {row['largest']:.2f} | {row['fa']:+.4f} |"
         )
-    columns = ("filter", "b0, %", "weighted, %", "largest of any volume, %", f"FA, where raw FA > {FA_LEAST}")
+    columns = ("filter", "b0, %", "weighted, %", "largest of any volume, %", f"FA, where raw FA > {MIN_FA}")
     report.add("shifts", "Change of means in the brain mask", [row for row, _ in found], *table(columns, lines))
     part = replace(scan, data=values[BOX], path=None)
     tensors = diffusion.fit_tensors(part, mask=inside[BOX], device="cpu")

@@ -40,7 +40,7 @@ GPU_TIMES = 400  # as many photons as on a CPU
 CSF, GRAY, WHITE = 3, 4, 5  # labels of head_media
 VOXEL_MM, SCAN_MM = {False: 2.0, True: 1.0}, 2.0  # of the light, on a CPU and a GPU; of the scan
 PER_PS = 1e3 * 299.792458 / 1.3  # D/v in mm to D in um^2/ps where n is 1.3
-MOST_ERROR = 10.0  # %, relative, of the ratio of fluences whose difference is drawn
+MAX_ERROR = 10.0  # %, relative, of the ratio of fluences whose difference is drawn
 
 
 def run_diffusion(report: Report, device: Device, photons: int) -> None:
@@ -254,7 +254,7 @@ def draw(planes: dict[str, np.ndarray], path: Path) -> None:
             )
             line_of_axes[column].set_title(f"{name}: fluence, {title}")
         figure.colorbar(image, ax=line_of_axes[:2], label="log10 fluence (1/mm² per photon)", shrink=0.85)
-        known = is_tissue & (planes[f"{name}_error"].T < MOST_ERROR)
+        known = is_tissue & (planes[f"{name}_error"].T < MAX_ERROR)
         shown = np.where(known, planes[f"{name}_difference"].T, np.nan)
         last = line_of_axes[2]
         image = last.imshow(shown[:, ::-1], origin="lower", extent=extent, cmap="RdBu_r", vmin=-60, vmax=60)
@@ -262,7 +262,7 @@ def draw(planes: dict[str, np.ndarray], path: Path) -> None:
             (planes[f"{name}_labels"].T == WHITE)[:, ::-1], levels=[0.5], colors="0.4", linewidths=0.5, extent=extent
         )
         last.set_title("difference")
-        figure.colorbar(image, ax=last, label=f"% (error below {MOST_ERROR:g} %; line: white matter)", shrink=0.85)
+        figure.colorbar(image, ax=last, label=f"% (error below {MAX_ERROR:g} %; line: white matter)", shrink=0.85)
         for one in line_of_axes:
             one.set_xlabel("left   ←   mm   →   right")  # the first axis of the grid runs to the left
     figure.savefig(path, dpi=120)

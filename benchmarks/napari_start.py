@@ -18,7 +18,7 @@ from typing import Any
 
 from common import argument_parser, header, header_lines, line, publish, result_path, table
 
-MOST_MS = 100.0
+MAX_MS = 100.0
 _START = """
 import importlib.metadata, json, os, sys, time
 discover, hidden = importlib.metadata.distributions, sys.argv[1]
@@ -59,7 +59,7 @@ def main() -> None:
     medians = [[statistics.median(run[what] for run in runs[kind]) for what in ("wall_s", "cpu_s")] for kind in runs]
     differences = [1e3 * (with_it - without) for without, with_it in zip(*medians, strict=True)]
     lines = [line(kind, f"{wall:.3f}", f"{cpu:.3f}") for kind, (wall, cpu) in zip(runs, medians, strict=True)]
-    lines.append(line(f"difference (ms; at most {MOST_MS:g})", *(f"{value:.0f}" for value in differences)))
+    lines.append(line(f"difference (ms; at most {MAX_MS:g})", *(f"{value:.0f}" for value in differences)))
     loaded = max(run["modules"] for run in runs["with the plugin"])
     text = "\n".join(
         [

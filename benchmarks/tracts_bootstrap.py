@@ -39,7 +39,7 @@ from napari_gpubio.tractograms import maps
 CLICKS = {"corpus callosum": (0.0, -5.0, 22.0), "corticospinal tract": (-22.0, -18.0, 20.0)}
 METHODS = {"geodesics": Hamiltonian(), "streamlines": EuDX()}
 PRINCIPAL = Principal()
-SNR, LEVEL, LEAST_FA = 28.0, 0.95, 0.3
+SNR, LEVEL, MIN_FA = 28.0, 0.95, 0.3
 
 
 def fitted(scan: DiffusionScan) -> TensorField:
@@ -139,7 +139,7 @@ def coverage(report: Report, repeats: int) -> None:
     true_fa, lines, rows = fa_map(truth), [], []
     for snr in (SNR, SNR / 2):
         scan = brain_phantom(snr=snr).scan
-        white = fitted(scan).mask & truth.mask & (true_fa > LEAST_FA)
+        white = fitted(scan).mask & truth.mask & (true_fa > MIN_FA)
         white &= (np.indices(white.shape).sum(axis=0) % 3) == 0  # a third of them is enough
         whole = (slice(0, None),) * 3
         for leverage in ("hc2", "hc3"):

@@ -50,7 +50,7 @@ from tests.mcx.test_bjdata import bnii
 from tests.optics.test_bids_nirs import TABLE
 
 SIZE = 3 << 30
-MOST_BYTES = 12 << 20
+MAX_BYTES = 12 << 20
 
 
 def with_volume(read):
@@ -139,7 +139,7 @@ def test_a_reader_refuses_it_without_reading_it(tmp_path, name):
     try:
         with pytest.raises((InvalidInput, Unreadable), match=file if name != "volume .npz" else "a.npz"):
             read(tmp_path / file)
-        assert tracemalloc.get_traced_memory()[1] < MOST_BYTES
+        assert tracemalloc.get_traced_memory()[1] < MAX_BYTES
     finally:
         tracemalloc.stop()
 

@@ -26,7 +26,7 @@ from napari_gpubio.denoise.settings import DenoiseSettings, Mixed
 TEMPLATE = "datasets/data/mni_icbm152_t1_tal_nlin_sym_09a_converted.nii.gz"
 CROP = (slice(68, 128), slice(86, 146), slice(64, 124))  # the middle
 BRIGHTNESS, PEAK = 5 / 6, 255.0
-LEAST_SIGMA, MOST_SIGMA, STEEPNESS = 4.3, 12.0, 1.2  # the noise rises along x and y, away from a coil
+MIN_SIGMA, MAX_SIGMA, STEEPNESS = 4.3, 12.0, 1.2  # the noise rises along x and y, away from a coil
 TARGET = 39.37
 SIGMA_OF_ONE_COIL = 13.0  # DIPY's estimate with N = 1, which is for background and far too large here
 BEST: dict[str, Any] = {"noise_model": "rician", "cutoff": 3.0, "center": "largest", "patches": Mixed(mixing="mean")}
@@ -101,7 +101,7 @@ def _read_bytes(path: Path) -> Array:
 def noise_map(shape: tuple[int, ...]) -> Array:
     """Sigma of the noise: from 4.3 at one edge, x = y = 0, to 12 at the opposite one."""
     x, y, _ = np.meshgrid(*(np.linspace(0.0, 1.0, n) for n in shape), indexing="ij")
-    return LEAST_SIGMA + (MOST_SIGMA - LEAST_SIGMA) * ((x + y) / 2) ** STEEPNESS
+    return MIN_SIGMA + (MAX_SIGMA - MIN_SIGMA) * ((x + y) / 2) ** STEEPNESS
 
 
 Apply = Callable[[Array, Array], Array]  # (magnitudes, true sigma) -> denoised

@@ -34,7 +34,7 @@ TARGETS = {  # seconds: 100^3 and 256^3 with data resident on one H200, and on t
     ("cpu", 256): 27.0,
 }
 SEED_SECONDS = "GPU-ANLM 1.1 s on a 980 Ti"
-MOST_FLOAT_VOLUMES = 6  # of memory, and slabs
+MAX_FLOAT_VOLUMES = 6  # of memory, and slabs
 
 
 def scaled_problem(volume: Array, settings: DenoiseSettings | None = None) -> Problem:
@@ -196,5 +196,5 @@ def _memory(n: int, plan: Plan, name: str) -> Row:
     _, most = pool.used_and_grown()
     declared, volumes = scaled_problem(volume).memory(plan.device).total, 4 * volume.size
     text = f"declared {declared / volumes:.1f}, most {most / volumes:.1f} ({most / 1e6:.0f} MB)"
-    target = f"{MOST_FLOAT_VOLUMES} volumes of float32 and slabs"
+    target = f"{MAX_FLOAT_VOLUMES} volumes of float32 and slabs"
     return {"name": name, "declared_bytes": declared, "bytes": most, "told": f"{text}; target {target}"}

@@ -18,7 +18,7 @@ from napari_gpubio.optics.estimates import Estimate
 
 WARM_UP = {"cpu": 200, "cuda": 1 << 20}  # photons at least; fewer do not fill a GPU, and tell nothing of more
 WARM_UP_SHARE = 100  # else that part of the photons
-MOST_SECONDS = 20.0  # what seems to take longer is measured with a tenth of the photons
+MAX_SECONDS = 20.0  # what seems to take longer is measured with a tenth of the photons
 ENOUGH_SECONDS = 6.0  # after so long a thing is not timed again
 
 
@@ -62,7 +62,7 @@ def affordable(made: Case, device: Device, variant: Variant | None = None) -> Ca
     few = min(photons, max(photons // WARM_UP_SHARE, WARM_UP[device.kind]))
     for _ in range(2):  # Numba's cache and the GPU's memory pool are filled by the first
         trace_once(with_photons(made, few), device, watch, variant)
-    too_long = watch.wall[-1] * photons / few > MOST_SECONDS
+    too_long = watch.wall[-1] * photons / few > MAX_SECONDS
     return with_photons(made, max(few, photons // 10)) if too_long else made
 
 

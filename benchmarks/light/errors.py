@@ -28,7 +28,7 @@ CLAIMS = (0.0, 0.05, 0.1, 0.2, 0.35, 0.5, 1.0)  # relative errors, as claimed in
 BANDS = (1.0, 1e-1, 1e-2, 1e-3, 1e-4)  # of the highest fluence
 ABSORPTION = (1.0, 1.5, 2.5, 5.0)  # of wavelengths, over the run's
 _BOOTSTRAPS = 200
-_LEAST_OF_ONE = 1 / np.sqrt(2)  # uncertainty of the spread of a single thing, times sqrt(seeds - 1)
+_MIN_OF_ONE = 1 / np.sqrt(2)  # uncertainty of the spread of a single thing, times sqrt(seeds - 1)
 _MIDDLE = 15.0  # mm, of the cube
 
 
@@ -59,9 +59,7 @@ def row(tally: str, values: Array, errors: Array, use: Array | None = None) -> R
         "tally": tally,
         "things": int(chosen.sum() / seeds),
         "ratio": float(np.sqrt(by_seed[0].sum() / by_seed[1].sum())),
-        "ratio_error": max(
-            float(ratios.std()), _LEAST_OF_ONE / np.sqrt(seeds - 1) if chosen.sum() < 8 * seeds else 0.0
-        ),
+        "ratio_error": max(float(ratios.std()), _MIN_OF_ONE / np.sqrt(seeds - 1) if chosen.sum() < 8 * seeds else 0.0),
         "beyond": float((np.abs(z[chosen]) > 4).mean()),
     }
 

@@ -16,7 +16,7 @@ from robustness.engines import ENGINES, Engine
 from robustness.process import growth, held, return_arrays_at_once
 
 _PATIENCE_S = 120.0
-MOST_PERCENT = 2.0
+MAX_PERCENT = 2.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -87,7 +87,7 @@ def report_text(facts: dict[str, Any], rows: list[dict[str, Any]]) -> str:
         )
         for r in rows
     ]  # fmt: skip
-    kept = all(r["growth_percent"] <= MOST_PERCENT and r["early"]["threads"] == r["late"]["threads"] for r in rows)
-    bar = f"At most {MOST_PERCENT:g} % of growth and no thread more: {'kept' if kept else 'MISSED'}."
+    kept = all(r["growth_percent"] <= MAX_PERCENT and r["early"]["threads"] == r["late"]["threads"] for r in rows)
+    bar = f"At most {MAX_PERCENT:g} % of growth and no thread more: {'kept' if kept else 'MISSED'}."
     head = ["# Started and stopped", "", *header_lines(facts), f"{rows[0]['cycles']} cycles of each engine. {bar}"]
     return "\n".join([*head, "", *table(columns, lines), ""])

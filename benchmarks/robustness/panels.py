@@ -15,7 +15,7 @@ from common import RESULTS, header, header_lines, line, publish, table
 
 from robustness.process import growth, held, return_arrays_at_once
 
-MOST_PERCENT = 2.0
+MAX_PERCENT = 2.0
 _PLUGIN = "napari-gpubio"
 _DRAWN_S, _EVERY = 0.1, 10
 
@@ -103,7 +103,7 @@ def report_text(facts: dict[str, Any], rows: list[dict[str, Any]], times: int) -
         )
         for r in rows
     ]  # fmt: skip
-    kept = all(r["growth_percent"] <= MOST_PERCENT and not r["more"] for r in rows)
-    bar = f"At most {MOST_PERCENT:g} % of growth, and no object more: {'kept' if kept else 'MISSED'}."
+    kept = all(r["growth_percent"] <= MAX_PERCENT and not r["more"] for r in rows)
+    bar = f"At most {MAX_PERCENT:g} % of growth, and no object more: {'kept' if kept else 'MISSED'}."
     head = ["# Opened and closed", "", *header_lines(facts), f"napari {facts['napari']}. {times} times each. {bar}"]
     return "\n".join([*head, "", *table(columns, lines), ""])

@@ -17,7 +17,7 @@ from qtpy.QtCore import QObject, QPoint, QRect, Qt, Signal
 from qtpy.QtWidgets import QAbstractButton, QApplication, QComboBox, QMenu, QScrollArea, QTabWidget, QWidget
 
 _PAUSE_S = 0.08
-_MOST_NOTCHES = 80
+_MAX_NOTCHES = 80
 _EDGE = 4  # pixels from a panel's edge, where there is no control under the pointer
 
 
@@ -142,7 +142,7 @@ class Person:
 
     def _scroll_to(self, widget: QWidget) -> None:
         area = self.ask(lambda: _scroll_area(widget))
-        for _ in range(_MOST_NOTCHES if area is not None else 0):
+        for _ in range(_MAX_NOTCHES if area is not None else 0):
             away = self.ask(lambda: _beyond(area, widget))
             if not away:
                 return

@@ -23,9 +23,9 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import existing_file
-from napari_gpubio.core.foreign import MOST_TEXT
+from napari_gpubio.core.foreign import MAX_TEXT
 from napari_gpubio.core.reading import note, reading
-from napari_gpubio.core.volumes import MOST_DEFLATED, check_expansion, damaged
+from napari_gpubio.core.volumes import MAX_DEFLATED, check_expansion, damaged
 
 Array = npt.NDArray[Any]
 # What zipfile, NumPy and json raise on a damaged archive: a stream that ends early or does not unpack, a member that is
@@ -36,9 +36,9 @@ _DAMAGE = (
     struct.error, zlib.error, lzma.LZMAError, zipfile.BadZipFile, tokenize.TokenError, RecursionError,
 )  # fmt: skip
 _NPY = ".npy"
-_MOST_CONTENTS = 16 << 20  # bytes of an archive's list of contents, which takes some ten times as much memory
+_MAX_CONTENTS = 16 << 20  # bytes of an archive's list of contents, which takes some ten times as much memory
 _GZIP_BITS = 31  # of zlib, for a member of a gzip file
-_PIECE, _MOST_ZEROS = 1 << 16, 1 << 20  # bytes, the former of which unpack to 66 MB at most
+_PIECE, _MAX_ZEROS = 1 << 16, 1 << 20  # bytes, the former of which unpack to 66 MB at most
 
 
 class Archive:
@@ -57,8 +57,8 @@ class Archive:
         """Return a member that is no array; nothing if there is none, InvalidInput if it is too long for a text."""
         if name not in self.members:
             return b""
-        if (size := self.members[name].file_size) > MOST_TEXT:
-            raise InvalidInput(f"{name} of {self._path.name} has {size:,} bytes; a text in it has up to {MOST_TEXT:,}")
+        if (size := self.members[name].file_size) > MAX_TEXT:
+            raise InvalidInput(f"{name} of {self._path.name} has {size:,} bytes; a text in it has up to {MAX_TEXT:,}")
         with _damage_to(self._path):
             return self._archive.read(name)
 
@@ -82,7 +82,7 @@ class Archive:
 
     def check_size(self) -> None:
         """Refuse what does not fit into the memory, or grows more than any honest archive: zeros are let through."""
-        check_expansion(self._path, sum(member.file_size for member in self.members.values()), MOST_DEFLATED)
+        check_expansion(self._path, sum(member.file_size for member in self.members.values()), MAX_DEFLATED)
 
 
 @contextmanager
@@ -115,7 +115,7 @@ def opened_zip(path: Path) -> Iterator[zipfile.ZipFile]:
 class _Contents(io.BufferedReader):
     """A file of which no more than ``most`` bytes are read at once: zipfile reads the list of contents in one go."""
 
-    most = _MOST_CONTENTS
+    most = _MAX_CONTENTS
 
     def read(self, size: int | None = -1, /) -> bytes:
         if size is not None and size > self.most:
@@ -145,7 +145,7 @@ def unpacked_gzip(path: Path, check: Callable[[int], object]) -> bytearray:
         while data := data or file.read(_PIECE):
             if member.eof and data == bytes(len(data)):  # tapes fill blocks up with zeros
                 zeros, data = zeros + len(data), b""
-                if zeros <= _MOST_ZEROS:
+                if zeros <= _MAX_ZEROS:
                     continue
                 note("over 1 MB of zeros follow the gzip stream; what may lie behind them was not read")
                 break

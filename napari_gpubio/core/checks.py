@@ -55,7 +55,7 @@ def difference_finding(
     return Finding(quantity=quantity, reference=reference, result=result, error=error, tolerance=tolerance)
 
 
-MOST_STANDARD_ERRORS = 4.0
+MAX_STANDARD_ERRORS = 4.0
 
 
 def z_score_finding(
@@ -67,7 +67,7 @@ def z_score_finding(
         reference=reference,
         result=result,
         error=(result - reference) / math.hypot(standard_error, reference_error),
-        tolerance=MOST_STANDARD_ERRORS,
+        tolerance=MAX_STANDARD_ERRORS,
     )
 
 

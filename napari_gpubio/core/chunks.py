@@ -19,8 +19,8 @@ from napari_gpubio.core.timing import RunClock
 logger = logging.getLogger(__name__)
 Made = TypeVar("Made")
 CHUNK_SECONDS = 0.1
-MOST_SECONDS = 0.5  # for the work of a chunk where every one, however short, takes more than CHUNK_SECONDS
-MOST_CHUNK_BYTES = 400 << 20  # more, where it is not a 32nd of the free memory, would only take it from others
+MAX_SECONDS = 0.5  # for the work of a chunk where every one, however short, takes more than CHUNK_SECONDS
+MAX_CHUNK_BYTES = 400 << 20  # more, where it is not a 32nd of the free memory, would only take it from others
 
 
 def items_within_memory(device: Device, bytes_per_item: int) -> int:
@@ -28,7 +28,7 @@ def items_within_memory(device: Device, bytes_per_item: int) -> int:
     if device.kind == CPU.kind:
         return 1 << 30
     free = free_memory_bytes(device)
-    usable = min(max(MOST_CHUNK_BYTES, free / 32), 0.6 * free)
+    usable = min(max(MAX_CHUNK_BYTES, free / 32), 0.6 * free)
     return max(1, int(usable / max(1, bytes_per_item)))
 
 
@@ -161,11 +161,11 @@ class _Worker:
         return self.do(start, half) + self.do(start + half, count - half)
 
     def _fit_length(self, count: int, seconds: float) -> None:
-        if self._before is None and CHUNK_SECONDS < seconds < MOST_SECONDS:
+        if self._before is None and CHUNK_SECONDS < seconds < MAX_SECONDS:
             factor = 2.0  # to see whether it takes twice as long
         else:
             fixed = self._fixed_seconds(count, seconds)
-            factor = max(CHUNK_SECONDS, min(2.0 * fixed, MOST_SECONDS)) / max(seconds - fixed, 1e-6)
+            factor = max(CHUNK_SECONDS, min(2.0 * fixed, MAX_SECONDS)) / max(seconds - fixed, 1e-6)
         self._before = count, seconds
         self.length = max(1, min(int(count * min(4.0, factor)), self._ceiling, self._fits()))
 

@@ -24,8 +24,8 @@ from napari_gpubio.core.steps import Step
 STOPPED = 130  # the exit status of a program that was interrupted
 _WIDTH = 30
 _LINE_SECONDS = 10.0  # between lines of progress where there is no terminal
-_MOST_NUMBERS_IN_RANGE = 1_000_000
-_MOST_FILES_NAMED = 4
+_MAX_NUMBERS_IN_RANGE = 1_000_000
+_MAX_FILES_NAMED = 4
 _STREAMED_ENDINGS = (".csv", ".tsv", ".txt", ".json")
 
 
@@ -104,7 +104,7 @@ def whole_numbers(text: str) -> list[int]:
     """Return the numbers that an option lists: ``0-2,7`` for 0, 1, 2, 7."""
     ranges = [re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", part.strip()) for part in text.split(",")]
     ends = [(int(found[1]), int(found[2] or found[1])) for found in ranges if found]
-    if len(ends) < len(ranges) or any(last < first or last - first > _MOST_NUMBERS_IN_RANGE for first, last in ends):
+    if len(ends) < len(ranges) or any(last < first or last - first > _MAX_NUMBERS_IN_RANGE for first, last in ends):
         raise argparse.ArgumentTypeError(f"{text!r} lists no numbers; write numbers and ranges, as in 0-5,8")
     return sorted({number for first, last in ends for number in range(first, last + 1)})
 
@@ -219,8 +219,8 @@ def check_outputs(
     except OSError as error:  # a name that is too long, a folder that may not be entered
         raise InvalidInput(f"{str(error.filename)[:200]} cannot be written ({error.strerror})") from error
     if kept and not force:
-        named, them = ", ".join(map(str, kept[:_MOST_FILES_NAMED])), "it" if len(kept) == 1 else "them"
-        more = f" and {len(kept) - _MOST_FILES_NAMED} more" if len(kept) > _MOST_FILES_NAMED else ""
+        named, them = ", ".join(map(str, kept[:_MAX_FILES_NAMED])), "it" if len(kept) == 1 else "them"
+        more = f" and {len(kept) - _MAX_FILES_NAMED} more" if len(kept) > _MAX_FILES_NAMED else ""
         do = "write into" if kept[0].is_dir() else "replace"
         raise InvalidInput(f"there is already {named}{more}; choose another name, or give --force to {do} {them}")
 

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import GpuUnavailable, InvalidInput
 
 ENVIRONMENT = "NAPARI_GPUBIO_DEVICE"
-_LEAST_PINNED_BYTES, _MOST_PINNED_BYTES = 1 << 20, 64 << 20
+_MIN_PINNED_BYTES, _MAX_PINNED_BYTES = 1 << 20, 64 << 20
 logger = logging.getLogger(__name__)
 
 
@@ -201,7 +201,7 @@ def host_room(shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
     copy (24 MB from an H200: 2 to 11 ms instead of 0.5).
     """
     kind, items = np.dtype(dtype), math.prod(shape)
-    if not _LEAST_PINNED_BYTES <= kind.itemsize * items <= _MOST_PINNED_BYTES:
+    if not _MIN_PINNED_BYTES <= kind.itemsize * items <= _MAX_PINNED_BYTES:
         return np.empty(shape, kind)
     cupy = importlib.import_module("cupy")
     return np.frombuffer(cupy.cuda.alloc_pinned_memory(kind.itemsize * items), kind, items).reshape(shape)

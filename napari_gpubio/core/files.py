@@ -24,7 +24,7 @@ import platformdirs
 from napari_gpubio.core.errors import InvalidInput, memory_in_words
 
 logger = logging.getLogger(__name__)
-_LEAST_FREE_CACHE_BYTES = 64 << 20
+_MIN_FREE_CACHE_BYTES = 64 << 20
 _ENGINE_NAMED = re.compile(rb"\bnapari_gpubio\.(\w+)")
 _PACKAGE = Path(__file__).resolve().parent.parent
 _GZIP, _BLOCK = b"\x1f\x8b\x08", 1 << 20  # how such a file begins, with the only method there is; bytes
@@ -377,7 +377,7 @@ def _problem_of_cache(folder: Path) -> str | None:
         return f"{folder} cannot be written ({error.strerror})"
     if is_others:
         return f"{folder} belongs to another user"
-    return f"the disk of {folder} is full" if free < _LEAST_FREE_CACHE_BYTES else None
+    return f"the disk of {folder} is full" if free < _MIN_FREE_CACHE_BYTES else None
 
 
 @functools.cache

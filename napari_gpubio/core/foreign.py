@@ -20,12 +20,12 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import existing_file
 
-MOST_TEXT = 64 << 20  # bytes of a text that is read whole; tables and descriptions seldom have a hundredth of that
-MOST_WHOLE = 512 << 20  # bytes of what may be larger: images, JSON with volumes, a number for each fiber
-_MOST_DIGITS = len(str(2**64))
+MAX_TEXT = 64 << 20  # bytes of a text that is read whole; tables and descriptions seldom have a hundredth of that
+MAX_WHOLE = 512 << 20  # bytes of what may be larger: images, JSON with volumes, a number for each fiber
+_MAX_DIGITS = len(str(2**64))
 
 
-def existing_bytes(path: str | os.PathLike[str], most: int = MOST_TEXT) -> bytes:
+def existing_bytes(path: str | os.PathLike[str], most: int = MAX_TEXT) -> bytes:
     """Return what a file holds.
 
     Raises
@@ -53,7 +53,7 @@ def existing_map(path: str | os.PathLike[str]) -> mmap.mmap:
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
 
-def existing_text(path: str | os.PathLike[str], most: int = MOST_TEXT, *, other: str | None = None) -> str:
+def existing_text(path: str | os.PathLike[str], most: int = MAX_TEXT, *, other: str | None = None) -> str:
     """Return the text of a file.
 
     Parameters
@@ -79,7 +79,7 @@ def existing_text(path: str | os.PathLike[str], most: int = MOST_TEXT, *, other:
         raise InvalidInput(f"{Path(path).name} is not a text in UTF-8; save it as such") from error
 
 
-def existing_json(path: str | os.PathLike[str], most: int = MOST_TEXT) -> Any:
+def existing_json(path: str | os.PathLike[str], most: int = MAX_TEXT) -> Any:
     """Return what a JSON file says; errors as `existing_text` and `json_of`."""
     return json_of(existing_text(path, most), Path(path).name)
 
@@ -108,7 +108,7 @@ def _table_errors(name: str) -> Iterator[None]:
         raise InvalidInput(f"{name} is no table of a line for each row ({error}); save it as text again") from error
 
 
-def existing_numbers(path: str | os.PathLike[str], most: int = MOST_TEXT) -> npt.NDArray[np.float64]:
+def existing_numbers(path: str | os.PathLike[str], most: int = MAX_TEXT) -> npt.NDArray[np.float64]:
     """Return the numbers of a text file, shape (rows, columns); ``#`` begins a comment.
 
     InvalidInput as `existing_text`, or if there are none, other words, or rows of different lengths.
@@ -153,7 +153,7 @@ def json_of(text: str | bytes, name: str, *, strict: bool = True) -> Any:
 
 
 def _whole(digits: str) -> float:
-    return int(digits) if len(digits) <= _MOST_DIGITS else float(digits)
+    return int(digits) if len(digits) <= _MAX_DIGITS else float(digits)
 
 
 def text_of(data: bytes) -> str:

@@ -29,12 +29,12 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import existing_file
 
 Array = npt.NDArray[Any]
-MOST_VALUES = 100_000
-_MOST_BYTES = 64 << 20  # of a dataset whose values are long
+MAX_VALUES = 100_000
+_MAX_BYTES = 64 << 20  # of a dataset whose values are long
 _SECONDS = 3.0  # of reading; what is wanted takes milliseconds
 _START_SECONDS = 60.0  # more, until Python and h5py are loaded: a first time, from a network drive
 _LATE, _REFUSED, _ELSEWHERE = 1, 2, 3  # exit status; the first is that of faulthandler
-_MOST_LINKS_IN_CHAIN = 32
+_MAX_LINKS_IN_CHAIN = 32
 _HAS_TIMER = hasattr(signal, "setitimer")  # not on Windows
 _MODULE = "napari_gpubio.core.hdf5"
 _GROUPS, _SIZES = "groups", "sizes"  # beside the arrays, whose names begin with a slash
@@ -55,7 +55,7 @@ class Hdf5Content:
     arrays
         Datasets; texts of variable length are NumPy's texts.
     sizes
-        Number of values of datasets of more than `MOST_VALUES`, or 64 MB, which were not read.
+        Number of values of datasets of more than `MAX_VALUES`, or 64 MB, which were not read.
     """
 
     groups: tuple[str, ...] = ()
@@ -141,7 +141,7 @@ def load_hdf5(path: Path, patterns: Sequence[str]) -> Hdf5Content:
                 found = find(name)
                 if isinstance(found, h5py.Group):
                     groups.append(name)
-                elif found.shape is not None and (found.size > MOST_VALUES or found.nbytes > _MOST_BYTES):
+                elif found.shape is not None and (found.size > MAX_VALUES or found.nbytes > _MAX_BYTES):
                     sizes[name] = int(found.size)
                 elif found.shape is not None:
                     arrays[name] = _plain(found[()])
@@ -157,7 +157,7 @@ def opened_hdf5(path: Path) -> Iterator[Callable[[str], Any]]:
     import h5py
 
     with h5py.File(path, "r") as root:
-        yield lambda place: _found(root, place, h5py, _MOST_LINKS_IN_CHAIN)
+        yield lambda place: _found(root, place, h5py, _MAX_LINKS_IN_CHAIN)
 
 
 def _found(root: Any, place: str, h5py: Any, links: int) -> Any:

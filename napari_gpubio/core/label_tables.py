@@ -35,7 +35,7 @@ _ENDINGS = ("", "_labels", "_lut", "_LUT", "-labels", "-LUT", "_names", "LUT", "
 _INDEX = ("index", "id", "labelid", "label_id", "value", "number", "no", "no.", "label", "key")
 _NAME = ("name", "labelname", "label_name", "full name", "fullname", "region", "structure", "abbreviation", "label")
 _SUBJECTS = {"participant_id", "participant", "subject", "subject_id", "subjectid", "patient", "patient_id"}
-_LEAST_NAMED = 0.5  # of the labels, by a table that nobody has given
+_MIN_NAMED = 0.5  # of the labels, by a table that nobody has given
 _BACKGROUND = (
     "background",
     "bg",
@@ -49,8 +49,8 @@ _BACKGROUND = (
     "exterior",
 )
 _LARGEST = 2**40
-_MOST_BYTES, _MOST_CELLS = 20_000_000, 2_000_000
-_MOST_SHOWN = 5
+_MAX_BYTES, _MAX_CELLS = 20_000_000, 2_000_000
+_MAX_SHOWN = 5
 _MOSTLY = 0.8  # rows with a label in the column of labels; others are titles or remarks
 _QUOTED = re.compile(r'"([^"]*)"')
 _COLORS = re.compile(r"(?<=[^\s\d,])(?:[\s,]+\d+(?:\.\d+)?){3,4}\s*$")  # behind a name
@@ -58,7 +58,7 @@ _SIDES = {"l", "r", "left", "right", "lh", "rh", "b", "m", "both", "bilateral", 
 _WIDE = re.compile(r"\t+| {2,}")  # between columns, where names may have single spaces
 _FREESURFER = re.compile(r"(^|[^a-z])(aparc|aseg|wmparc)", re.IGNORECASE)
 _LUT = "FreeSurferColorLUT.txt"
-_LEAST_KNOWN = 0.9  # of the labels of a volume of FreeSurfer
+_MIN_KNOWN = 0.9  # of the labels of a volume of FreeSurfer
 _BIDS_LEVELS = 3  # folders above that of a volume: session, subject, dataset
 
 
@@ -111,7 +111,7 @@ def table_of_labels(path: str | Path, labels: Collection[int]) -> Path | None:
 
 def _is_freesurfer(path: Path, labels: set[int]) -> bool:
     known = len(labels & FREESURFER_NAMES.keys())
-    return bool(_FREESURFER.search(path.name)) and known >= _LEAST_KNOWN * max(len(labels), 1)
+    return bool(_FREESURFER.search(path.name)) and known >= _MIN_KNOWN * max(len(labels), 1)
 
 
 def _freesurfer_names(path: Path, labels: set[int]) -> dict[int, str]:
@@ -134,7 +134,7 @@ def _note_misfits(names: dict[int, str], labels: set[int], table: str) -> None:
 
 
 def _some(labels: Sequence[int]) -> str:
-    return ", ".join(map(str, labels[:_MOST_SHOWN])) + (", ..." if len(labels) > _MOST_SHOWN else "")
+    return ", ".join(map(str, labels[:_MAX_SHOWN])) + (", ..." if len(labels) > _MAX_SHOWN else "")
 
 
 @reads_file
@@ -166,7 +166,7 @@ def read_label_names(path: str | Path, labels: Collection[int] = ()) -> dict[int
 
 def _names_in(path: Path, labels: set[int]) -> tuple[dict[int, str], list[str]]:
     """Names, and what is to be noted of them."""
-    text = existing_text(path, _MOST_BYTES, other="latin-1")
+    text = existing_text(path, _MAX_BYTES, other="latin-1")
     readers = {".json": _from_json, ".xml": _from_xml, ".tsv": _from_columns, ".csv": _from_columns}
     found = readers.get(path.suffix.lower(), _from_lines)(text, labels)
     rows = [(label, " ".join(name.split())) for label, name in found]
@@ -241,7 +241,7 @@ def _names_something(path: Path, labels: Collection[int] = ()) -> bool:
     except InvalidInput as error:
         note(f"{error}; so it is not taken for the names of its labels")
         return False
-    if not names or len(there & names.keys()) >= _LEAST_NAMED * len(there):
+    if not names or len(there & names.keys()) >= _MIN_NAMED * len(there):
         return bool(names)
     note(
         f"{path.name} names {len(there & names.keys())} of its {len(there)} labels, so it is not taken for their names"
@@ -289,7 +289,7 @@ def _from_columns(text: str, labels: set[int]) -> _Rows:
 
 def _of_columns(rows: Sequence[Sequence[str]], labels: set[int]) -> _Rows:
     """A table with a line of titles or without: the column of numbers, and of several with names the fullest ones."""
-    if not rows or len(rows) * max(map(len, rows)) > _MOST_CELLS:
+    if not rows or len(rows) * max(map(len, rows)) > _MAX_CELLS:
         return []
     titles = [title.strip().casefold() for title in rows[0]]
     if _SUBJECTS & set(titles):

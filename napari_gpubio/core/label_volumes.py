@@ -11,9 +11,9 @@ from napari_gpubio.core.napari_io import stored_array, volume_of
 from napari_gpubio.core.world_aligned import WorldAligned
 
 Array = npt.NDArray[Any]
-_LEAST_EQUAL = 0.5  # of neighbors in a volume of labels; two thirds in atlases of coarse voxels
+_MIN_EQUAL = 0.5  # of neighbors in a volume of labels; two thirds in atlases of coarse voxels
 _LOOK_VALUES = 10_000
-_MOST_VOXELS_LOOKED_AT = 1 << 19
+_MAX_VOXELS_LOOKED_AT = 1 << 19
 _NEARLY = 1e-3
 _LARGEST_WHOLE = 2.0**53
 _known: dict[int, tuple[Any, bool]] = {}  # by the address of a layer's data: the data, weakly, and whether it is labels
@@ -83,7 +83,7 @@ def looks_like_labels(array: Array) -> bool:
     along = np.moveaxis(array, int(np.argmax(array.shape)), 0)
     before, after = along[:-1], along[1:]
     some = (before > 0) | (after > 0)
-    return bool(some.any() and np.count_nonzero((before == after) & some) >= _LEAST_EQUAL * np.count_nonzero(some))
+    return bool(some.any() and np.count_nonzero((before == after) & some) >= _MIN_EQUAL * np.count_nonzero(some))
 
 
 def holds_labels(layer: Any) -> bool:
@@ -104,7 +104,7 @@ def _shows_labels(array: Array) -> bool:
     if array.dtype.kind not in "iubf" or not array.size:
         return False
     along = np.moveaxis(array, int(np.argmax(array.shape)), 0)
-    step = int(np.ceil(np.sqrt(array.size / _MOST_VOXELS_LOOKED_AT)))
+    step = int(np.ceil(np.sqrt(array.size / _MAX_VOXELS_LOOKED_AT)))
     labels, _ = as_labels(along[:, ::step, ::step])
     if labels is not None and labels.min() == labels.max():  # a small mask lies between those rows
         labels, _ = as_labels(along)

@@ -39,7 +39,7 @@ _COMPANIONS = (STANDARD_ERROR, *_HALF_NAMES, GUIDE)
 _KIND, _AXIS, _DISPLAY, _COLORS = "kind", "first_axis", "display", "colors"
 _COLORMAPS = ("gray", "inferno", "magma", "plasma", "turbo", "viridis")  # that every napari knows by name
 _CHECKSUMS, _BEFORE = "checksums", "before"
-_MOST_LABEL_DIGITS = 10
+_MAX_LABEL_DIGITS = 10
 _VOLUME_ARRAYS = ("volume", "affine", "about")
 
 
@@ -341,7 +341,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _is_label(text: str) -> bool:
-    return text.isdecimal() and len(text) <= _MOST_LABEL_DIGITS
+    return text.isdecimal() and len(text) <= _MAX_LABEL_DIGITS
 
 
 def _label_colors(colors: Any) -> dict[str, Any]:

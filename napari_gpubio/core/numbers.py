@@ -4,8 +4,8 @@ import math
 from collections.abc import Iterable
 
 NO_NUMBER = "–"
-_FEWEST_FIGURES, MOST_FIGURES = 2, 4  # of a number whose error is not shown beside it
-_MOST_DECIMALS = 6  # beyond, a power of ten is shorter
+_FEWEST_FIGURES, MAX_FIGURES = 2, 4  # of a number whose error is not shown beside it
+_MAX_DECIMALS = 6  # beyond, a power of ten is shorter
 _GIB, _MIB = 2**30, 2**20
 
 
@@ -26,14 +26,14 @@ def number_text(value: float, error: float = math.nan) -> str:
     if not (math.isfinite(error) and error > 0):
         return short_number(value)
     size = _exponent(max(abs(value), error))
-    shift = size if not -3 <= size <= 5 or _decimals_of(error) > _MOST_DECIMALS else 0
+    shift = size if not -3 <= size <= 5 or _decimals_of(error) > _MAX_DECIMALS else 0
     value, error = value / 10.0**shift, error / 10.0**shift
     decimals = _decimals_of(error)
     both = f"{value:,.{decimals}f} ± {error:,.{decimals}f}"
     return f"({both})e{shift:+03d}" if shift else both
 
 
-def short_number(value: float, figures: int = MOST_FIGURES) -> str:
+def short_number(value: float, figures: int = MAX_FIGURES) -> str:
     """Write a number in some figures, or more in front of the point.
 
     Examples
@@ -52,8 +52,8 @@ def short_number(value: float, figures: int = MOST_FIGURES) -> str:
 def figures_of(share: float) -> int:
     """How many figures count of a number that is known up to a share of it."""
     if share <= 0:
-        return MOST_FIGURES
-    return min(max(math.floor(-math.log10(share)) + 1, _FEWEST_FIGURES), MOST_FIGURES)
+        return MAX_FIGURES
+    return min(max(math.floor(-math.log10(share)) + 1, _FEWEST_FIGURES), MAX_FIGURES)
 
 
 def difference_text(change: float, *ends: tuple[float, int]) -> str:

@@ -15,7 +15,7 @@ from napari_gpubio.core.files import is_gzip
 from napari_gpubio.core.reading import note
 
 _GZIP_ENDINGS = (".gz", ".mgz")
-_MOST_EXTENSION_BYTES = 1 << 26
+_MAX_EXTENSION_BYTES = 1 << 26
 _LONGEST_QUATERNION = 1.05
 _HEADER_KIND_BYTES = 1 << 10
 
@@ -24,7 +24,7 @@ class _Extensions(Nifti1Extensions):
     @classmethod
     def from_fileobj(cls, fileobj: Any, size: float, byteswap: bool) -> Any:  # noqa: FBT001
         """Read them from no more bytes than there are; those that cannot be read are left out."""
-        stream = BytesIO(fileobj.read(int(size) if 0 <= size < _MOST_EXTENSION_BYTES else _MOST_EXTENSION_BYTES))
+        stream = BytesIO(fileobj.read(int(size) if 0 <= size < _MAX_EXTENSION_BYTES else _MAX_EXTENSION_BYTES))
         try:
             return super().from_fileobj(stream, size, byteswap)
         except (HeaderDataError, ValueError):

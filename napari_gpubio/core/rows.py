@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[Any]
-_LEAST_ROWS_FOR_THREAD = 4096
-_LEAST_STACK_BYTES_FOR_THREAD = 1 << 20
+_MIN_ROWS_FOR_THREAD = 4096
+_MIN_STACK_BYTES_FOR_THREAD = 1 << 20
 
 
 def row_sums(values: Array) -> Array:
@@ -20,7 +20,7 @@ def row_sums(values: Array) -> Array:
     def add(start: int, stop: int) -> None:  # no matrix product: threads of BLAS would go on spinning beside a run
         np.einsum("mn->m", values[start:stop], out=sums[start:stop])
 
-    run_blocks(add, len(values), least=_LEAST_ROWS_FOR_THREAD)
+    run_blocks(add, len(values), least=_MIN_ROWS_FOR_THREAD)
     return sums
 
 
@@ -49,7 +49,7 @@ def copy_rows(source: Array, target: Array, rows: npt.NDArray[np.int64] | None =
     def copy(start: int, stop: int) -> None:
         target[slice(start, stop) if rows is None else rows[start:stop]] = source[start:stop]
 
-    run_blocks(copy, len(source), least=_LEAST_ROWS_FOR_THREAD)
+    run_blocks(copy, len(source), least=_MIN_ROWS_FOR_THREAD)
 
 
 def stacked_rows(parts: Sequence[npt.ArrayLike]) -> Array:
@@ -83,5 +83,5 @@ def stacked_rows(parts: Sequence[npt.ArrayLike]) -> Array:
         for n in range(start, stop):
             stack[first[n] : first[n + 1]] = arrays[n]
 
-    run_blocks(copy, len(arrays), least=max(1, _LEAST_STACK_BYTES_FOR_THREAD // bytes_each))
+    run_blocks(copy, len(arrays), least=max(1, _MIN_STACK_BYTES_FOR_THREAD // bytes_each))
     return stack

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[Any]
-_LEAST_VALUES = 1 << 18  # worth a thread: a tenth of a millisecond
+_MIN_VALUES = 1 << 18  # worth a thread: a tenth of a millisecond
 _TILE_VOXELS = 8
 SLAB = 1 << 22  # values between two steps: a few tenths of a second
 
@@ -32,7 +32,7 @@ def in_slabs(do: Callable[..., Any], *arrays: Array) -> list[Any]:
         found[start] = do(*(array[start:stop] for array in arrays))
 
     first = arrays[0]
-    run_blocks(one, len(first), least=max(1, _LEAST_VALUES * len(first) // max(1, first.size)))
+    run_blocks(one, len(first), least=max(1, _MIN_VALUES * len(first) // max(1, first.size)))
     return [found[start] for start in sorted(found)]
 
 

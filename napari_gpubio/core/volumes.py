@@ -33,10 +33,10 @@ _SMALLEST_MM, _UNUSUAL_MM, _LARGEST_MM = 1e-7, 100.0, 1e3  # of a voxel
 _NO_ORIENTATION = (
     "the header gives no orientation (its codes of it are 0): which side is left, and the place, are assumed"
 )
-MOST_DEFLATED = 1100  # DEFLATE codes at most 258 bytes in 2 bits: a factor of 1032
+MAX_DEFLATED = 1100  # DEFLATE codes at most 258 bytes in 2 bits: a factor of 1032
 _BLOCK = 16 << 20  # bytes between two steps: half a second where they are compressed
 _ALWAYS_UNPACKED_BYTES = 256 * 2**20
-MOST_EXPANSION = 250  # volumes that are nearly empty grow so much in most formats
+MAX_EXPANSION = 250  # volumes that are nearly empty grow so much in most formats
 # What gzip and NumPy raise on a damaged file; `_read_errors` adds nibabel's own.
 _READ_ERRORS: tuple[type[Exception], ...] = (OSError, EOFError, ValueError, LookupError, ArithmeticError, MemoryError)
 _READ_ERRORS += (struct.error, zlib.error)
@@ -392,7 +392,7 @@ def check_declared_size(path: Path, offset: int, count: int) -> None:
         If a plain file is too short, a gzip file could not hold so much at its best, or the memory is too small.
     """
     size = path.stat().st_size
-    most = size * MOST_DEFLATED if is_gzip(path) else size
+    most = size * MAX_DEFLATED if is_gzip(path) else size
     if offset < 0 or offset + count > most:
         raise InvalidInput(
             f"{path.name} has {size} bytes, but its header declares {count} bytes of data from byte {offset}; "
@@ -410,7 +410,7 @@ def check_memory(path: Path, count: int) -> None:
         )
 
 
-def check_expansion(path: Path, unpacked: int, most: int = MOST_EXPANSION) -> None:
+def check_expansion(path: Path, unpacked: int, most: int = MAX_EXPANSION) -> None:
     """Refuse a file that does not fit into the memory, or grows to so many bytes as only a zip bomb does.
 
     Parameters

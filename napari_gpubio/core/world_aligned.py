@@ -15,7 +15,7 @@ import numpy.typing as npt
 from napari_gpubio.core.space import apply_affine, slice_steps_mm
 
 Array = npt.NDArray[Any]
-_LEAST_ROWS_FOR_THREAD = 32
+_MIN_ROWS_FOR_THREAD = 32
 
 
 class WorldAligned:
@@ -154,7 +154,7 @@ class WorldAligned:
         matrix[:, :3] *= step
         fill = self.dtype.type(self._outside)
         sample = trilinear.sample_linear if self.linear else trilinear.sample_nearest
-        run_blocks(sample, out.shape[0] * out.shape[1], volume, matrix, fill, out, least=_LEAST_ROWS_FOR_THREAD)
+        run_blocks(sample, out.shape[0] * out.shape[1], volume, matrix, fill, out, least=_MIN_ROWS_FOR_THREAD)
         return out
 
 

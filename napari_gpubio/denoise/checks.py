@@ -29,7 +29,7 @@ SEARCH = 3
 NOISE_MEASURE, NOISE_MEASURE_ERROR = {1: 0.85, 2: 1.37}, 0.005
 HEAD_TISSUE = 150.0  # truth of the sample head above which there is tissue with signal
 DIPY_GAIN = 7.81  # dB, of DIPY 1.12.1 in the sample head's tissue
-LEAST_FLUENCE = 1e-5  # 1/mm^2; the raw signal / noise is about 0 dB there and 11 dB in the mean
+MIN_FLUENCE = 1e-5  # 1/mm^2; the raw signal / noise is about 0 dB there and 11 dB in the mean
 YUAN_GAIN, YUAN_GAIN_SPREAD = 5.0, 1.0  # dB; 4.5 to 5.4 there, by domain and number of photons
 RICIAN = DenoiseSettings(noise_model="rician")
 RICIAN_AT_BEST = DenoiseSettings(noise_model="rician", cutoff=3.0, center="largest")
@@ -175,7 +175,7 @@ def _fluence(device: Device) -> list[Finding]:
     """The sample fluence of 100 000 photons, relative errors where there is light enough to speak of."""
     pair = fluence_pair()
     raw, truth = (pair.half_a.astype(np.float64) + pair.half_b) / 2, pair.truth.astype(np.float64)
-    weights = np.where(truth > LEAST_FLUENCE, 1.0 / np.maximum(truth, LEAST_FLUENCE), 0.0)
+    weights = np.where(truth > MIN_FLUENCE, 1.0 / np.maximum(truth, MIN_FLUENCE), 0.0)
     gain = _gain_db(raw, denoise(raw, device=device).image, truth, weights)
     return [difference_finding("error gain (dB)", YUAN_GAIN, gain, YUAN_GAIN_SPREAD)]
 

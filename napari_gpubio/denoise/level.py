@@ -21,7 +21,7 @@ from napari_gpubio.denoise.noise import without_floor
 Array = npt.NDArray[Any]
 SHORTEST_AXIS_VOXELS = 5
 _BLOCK_VOXELS = 512  # or more; in a volume a cube of 8
-_MOST_BLOCKS = {1: 64, 2: 16, 3: 8}  # along each of so many axes
+_MAX_BLOCKS = {1: 64, 2: 16, 3: 8}  # along each of so many axes
 _FEWEST_VALUES, _FEWEST_OF_BLOCK, _MANY = 1000, 64, 5
 _QUANTILE, _OF_NORMAL = 0.25, 0.31864  # of absolute values, and what it is of normal ones with standard deviation 1
 _AROUND, _FLATTEST, _EQUALS = 1, 0.2, 1.3  # blocks on each side, a quantile of them, and what times it is as flat
@@ -169,7 +169,7 @@ def _blocks_of(volume: Array, usable: npt.NDArray[np.uint8]) -> _Blocks:
     for axis, n in enumerate(volume.shape):
         halo = int(axis in axes)
         length = min(side, n - 2) if halo else n
-        count = min(_MOST_BLOCKS[len(axes)], (n - 2) // length) if halo else 1
+        count = min(_MAX_BLOCKS[len(axes)], (n - 2) // length) if halo else 1
         first = np.round(np.linspace(0, n - 2 * halo - length, count)).astype(int)
         places.append(first[:, None] + np.arange(length + 2 * halo))
         middles.append(first + halo + 0.5 * (length - 1))

@@ -22,8 +22,8 @@ from napari_gpubio.denoise.settings import DenoiseSettings
 
 Array = npt.NDArray[Any]
 FEWEST_VOLUMES = 10  # signal leaks into noise where they are few: sigma is up to 8 % too large with 10, 23 % with 6
-LEAST_SIDE = 5  # of a block, voxels
-_MOST_BLOCKS, _LEAST_BLOCKS = 2000, 300
+MIN_SIDE = 5  # of a block, voxels
+_MAX_BLOCKS, _MIN_BLOCKS = 2000, 300
 _OPERATIONS = 1.5e10  # that eigenvalues may take, in cubes of the smaller side of a matrix: about 3 s on two cores
 _BATCH_NUMBERS = 1 << 22
 _ROUNDING = 1e-6  # of the signal; what is less is no noise
@@ -155,7 +155,7 @@ def block_sides(shape: tuple[int, ...]) -> tuple[int, int, int]:
     >>> block_sides((96, 96, 60, 33)), block_sides((96, 96, 3, 60)), block_sides((5, 5, 5, 280))
     ((5, 5, 5), (5, 5, 3), (5, 5, 5))
     """
-    side = LEAST_SIDE
+    side = MIN_SIDE
     while math.prod(min(side, n) for n in shape[:3]) < shape[3] and side < max(shape[:3]):
         side += 2
     x, y, z = (min(side, n) for n in shape[:3])
@@ -319,7 +319,7 @@ def _counts(marked: npt.NDArray[np.bool_], sides: tuple[int, int, int]) -> Array
 
 def _sample(corners: Array, side: int) -> Array:
     """As many blocks as take a few seconds, at random but always the same."""
-    count = int(np.clip(_OPERATIONS / side**3, _LEAST_BLOCKS, _MOST_BLOCKS))
+    count = int(np.clip(_OPERATIONS / side**3, _MIN_BLOCKS, _MAX_BLOCKS))
     if len(corners) <= count:
         return corners
     return corners[np.random.default_rng(_SEED).choice(len(corners), count, replace=False)]

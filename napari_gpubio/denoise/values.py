@@ -8,7 +8,7 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 
 Array = npt.NDArray[Any]
-_MOST_DECADES = 38
+_MAX_DECADES = 38
 
 
 def from_log10(values: npt.ArrayLike) -> npt.NDArray[np.float32]:
@@ -21,9 +21,9 @@ def from_log10(values: npt.ArrayLike) -> npt.NDArray[np.float32]:
     """
     exponents = np.asarray(values, np.float64)
     largest = np.nanmax(exponents, initial=-np.inf)
-    if largest > _MOST_DECADES:
+    if largest > _MAX_DECADES:
         raise InvalidInput(
-            f"the largest value is {largest:g}, which is too large for a decimal logarithm (at most {_MOST_DECADES}); "
+            f"the largest value is {largest:g}, which is too large for a decimal logarithm (at most {_MAX_DECADES}); "
             "take the image as it is"
         )
     linear = np.zeros(exponents.shape, np.float32)

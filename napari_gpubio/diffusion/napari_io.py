@@ -28,7 +28,7 @@ from napari_gpubio.core.space import slice_steps_mm, world_order
 from napari_gpubio.core.volumes import NIFTI_SUFFIXES, VOLUME_SUFFIXES, open_nifti, stem_of
 from napari_gpubio.diffusion.fods.napari_io import fixel_layer, fod_layers
 from napari_gpubio.diffusion.io.atlases import shown_atlas
-from napari_gpubio.diffusion.io.dwi import MOST_NEGATIVE, find_gradient_files, has_own_table, read_any_array, read_dwi
+from napari_gpubio.diffusion.io.dwi import MAX_NEGATIVE, find_gradient_files, has_own_table, read_any_array, read_dwi
 from napari_gpubio.diffusion.io.fixel_folders import fixel_folder_of
 from napari_gpubio.diffusion.io.fixels import read_fixels
 from napari_gpubio.diffusion.io.fods import read_fods
@@ -326,7 +326,7 @@ def _may_be_signals(data: Array, name: str) -> bool:
     """Whether volumes may be signals: neither masks, nor tensors, peaks and the like, nor negative in many places."""
     if kind_of(data, name).name != "series" or (data.min() == 0 and data.max() <= 1):
         return False
-    return bool(np.count_nonzero(data < 0) <= MOST_NEGATIVE * data.size)
+    return bool(np.count_nonzero(data < 0) <= MAX_NEGATIVE * data.size)
 
 
 def _without_last_ones(array: Array) -> Array:

@@ -26,7 +26,7 @@ WHOLE_PLAN, OF_BEAMS = "PLAN", "BEAM"  # DICOM's words for the dose of all of a 
 COMBINED = "COMBINED"  # our word for sums and differences that are no dose of a plan by what is known of their parts
 EFFECTIVE = "biologically effective dose"  # the quantity of doses of DoseType EFFECTIVE
 PATIENT_KEYS = "PatientID", "PatientName", "PatientBirthDate"  # the lines of `Dose.patient`
-_MOST_TREATMENT_GY = 1000.0
+_MAX_TREATMENT_GY = 1000.0
 _PLAUSIBLE = 0.5, 2.1  # largest dose by prescription: 2 where it is of the isodose of 50 %
 ANY_FRAME = "register them, or choose any_frame=True if they are the same"  # advice where there are settings
 
@@ -196,7 +196,7 @@ def note_values(values: Array, unit: str, quantity: str) -> None:
         note("the dose is 0 everywhere")
     if least < 0:
         note(f"{np.count_nonzero(values < 0)} voxels have a negative dose, down to {f'{least:.4g} {unit}'.strip()}")
-    if same_kind(unit, "Gy") and (gray := largest * dose_factor(unit, "Gy")) > _MOST_TREATMENT_GY:
+    if same_kind(unit, "Gy") and (gray := largest * dose_factor(unit, "Gy")) > _MAX_TREATMENT_GY:
         note(f"the largest dose is {gray:.4g} Gy, which no treatment has; see whether the values are in cGy")
 
 

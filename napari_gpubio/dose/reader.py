@@ -39,7 +39,7 @@ Paths = str | Sequence[str]
 Kinds = dict[str, list[Path]]
 Input = TypeVar("Input")
 Read = TypeVar("Read")
-_MOST_FILES_LOOKED_AT = 64
+_MAX_FILES_LOOKED_AT = 64
 _SOFT_TISSUE_HU = (-160.0, 240.0)
 
 
@@ -227,7 +227,7 @@ def _is_ours(path: Path) -> bool:
     """Whether a file is DICOM RT or CT, or a folder has such a file among its first ones."""
     if not path.is_dir():
         return _is_our_file(path)
-    return any(_is_our_file(file) for file in islice(files_under(path), _MOST_FILES_LOOKED_AT))
+    return any(_is_our_file(file) for file in islice(files_under(path), _MAX_FILES_LOOKED_AT))
 
 
 def _is_our_file(file: Path) -> bool:

@@ -28,7 +28,7 @@ from napari_gpubio.dose.structures.labels import LabelStructures
 
 Array = npt.NDArray[np.float64]
 _VOXELS = 160  # along the largest extent of a structure of contours
-_LEAST_VOXEL_MM = 0.2
+_MIN_VOXEL_MM = 0.2
 _WIDTH = 0.8  # of the Gaussian, voxels: of less, gradients depend on where the surface lies between centers
 _REACH_WIDTHS = 5  # of the Gaussian
 _IRRATIONAL = np.array([0.8191725133961645, 0.6710436067037893, 0.5497004779019703])  # Roberts 2018
@@ -88,7 +88,7 @@ def _of_contours(dose: Dose, structure: ContourStructure, settings: SurfaceSetti
     if not structure.planes:
         return _nothing(dose, structure.name, (*structure.notes, f"{structure.name!r} is empty"), structure.color)
     points = np.concatenate(structure.world_loops)
-    edge = settings.resolution_mm or max(float(np.ptp(points, axis=0).max()) / _VOXELS, _LEAST_VOXEL_MM)
+    edge = settings.resolution_mm or max(float(np.ptp(points, axis=0).max()) / _VOXELS, _MIN_VOXEL_MM)
     (region,) = regions_on_grid([structure], resolution_mm=edge, interpolation="shape", caps=settings.caps)
     return _histogram(dose, region, settings, structure.color, structure.notes)
 

@@ -33,8 +33,8 @@ from napari_gpubio.tractograms.model import Tractogram
 Array = npt.NDArray[Any]
 PROBLEMS: tuple[type[FiberProblem], ...] = (RayProblem, StreamlineProblem, LiftedProblem, FixelProblem)
 USUAL_METHODS: dict[type, Method] = {TensorField: Hamiltonian(), FodField: IFOD2(), FixelField: FixelGeodesic()}
-MOST_AHEAD = 2  # blocks of each processor that are finished, or begun, before one that comes before them is
-_BLOCKS_EACH, _LEAST_BLOCK, _LARGEST_BLOCK = 8, 64, 20_000  # for a worker; fibers that it traces at a time
+MAX_AHEAD = 2  # blocks of each processor that are finished, or begun, before one that comes before them is
+_BLOCKS_EACH, _MIN_BLOCK, _LARGEST_BLOCK = 8, 64, 20_000  # for a worker; fibers that it traces at a time
 
 
 class Piece(NamedTuple):
@@ -136,7 +136,7 @@ def track_to_file_steps(  # noqa: PLR0913 - what a user may know of a run
 ) -> Generator[Step, None, int]:
     """Trace fibers and write them to a ``.trx``, ``.tck`` or ``.trk`` file as they come, never holding all of them.
 
-    In memory are the fibers that are traced at a time, on each of several GPUs up to `MOST_AHEAD` times as many.
+    In memory are the fibers that are traced at a time, on each of several GPUs up to `MAX_AHEAD` times as many.
 
     Parameters are those of `track_steps`, ``about``: what the file says beside how they were traced, and ``client``: a
     ``dask.distributed.Client`` whose workers trace blocks of fibers, each on ``device``; what a worker that dies was
@@ -149,7 +149,7 @@ def track_to_file_steps(  # noqa: PLR0913 - what a user may know of a run
     launch, done = problem.launch, 0
     if client is None:
         chosen = choose_device(device)
-        name, chunks = chosen.describe(), chunks_of(problem, chosen, stop, most_ahead=MOST_AHEAD)
+        name, chunks = chosen.describe(), chunks_of(problem, chosen, stop, most_ahead=MAX_AHEAD)
     else:
         name, chunks = "workers of a Dask cluster", _chunks_of_workers(problem, str(device), client)
     parameters = {**_parameters(problem, name, len(launch), 0.0), **(about or {})}
@@ -250,10 +250,10 @@ def chunks_of(
 def _chunks_of_workers(problem: FiberProblem, device: str, client: Any) -> Iterator[tuple[int, list[Piece]]]:
     """As `chunks_of`, by the workers of a Dask cluster: blocks of fibers, in their order, so that one is here."""
     total = len(problem.launch)
-    size = min(max(-(-total // (_BLOCKS_EACH * max(1, len(client.nthreads())))), _LEAST_BLOCK), _LARGEST_BLOCK)
+    size = min(max(-(-total // (_BLOCKS_EACH * max(1, len(client.nthreads())))), _MIN_BLOCK), _LARGEST_BLOCK)
     blocks = ((start, min(start + size, total)) for start in range(0, total, size))
     done = 0
-    for pieces in by_workers(client, _trace_block, problem, blocks, device, most_ahead=MOST_AHEAD):
+    for pieces in by_workers(client, _trace_block, problem, blocks, device, most_ahead=MAX_AHEAD):
         done += sum(piece.launched for piece in pieces)
         yield done, pieces
 

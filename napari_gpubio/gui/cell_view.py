@@ -84,7 +84,7 @@ _HEADERS = f"""QHeaderView::section {{
 }}"""
 _Trigger = QAbstractItemView.EditTrigger
 _CELL_PADDING_PIXELS = 9  # on both sides together
-_LONGEST, _MOST_MEASURED = 10, 500  # characters of a number, and rows, that determine a column's width
+_LONGEST, _MAX_MEASURED = 10, 500  # characters of a number, and rows, that determine a column's width
 
 
 class CellView(QTableView):
@@ -121,7 +121,7 @@ class CellView(QTableView):
 
     def measure(self) -> None:
         """Give rows and columns the size that their text needs."""
-        metrics, rows = self.fontMetrics(), self.cells.rows[:_MOST_MEASURED]
+        metrics, rows = self.fontMetrics(), self.cells.rows[:_MAX_MEASURED]
         for number, column in enumerate(self.cells.columns):
             texts = [column.widest]
             if column.is_number:

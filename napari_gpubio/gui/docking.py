@@ -9,7 +9,7 @@ from qtpy.QtWidgets import QDockWidget, QMainWindow, QWidget
 from napari_gpubio.gui.connections import single_shot
 from napari_gpubio.gui.wheel import WheelGuard
 
-_LEAST_SPLIT = 1500  # pixels of a window in which two docks stand side by side
+_MIN_SPLIT = 1500  # pixels of a window in which two docks stand side by side
 
 
 class CloseGuard(QObject):
@@ -84,7 +84,7 @@ def share_place(part: QWidget, *, as_tab: bool = True) -> None:
         place = _dock_of(other.panel)
         if place is None or place is dock or place.isFloating() or window.dockWidgetArea(place) != area:
             continue
-        if window.width() < _LEAST_SPLIT or (as_tab and other.shares_place):
+        if window.width() < _MIN_SPLIT or (as_tab and other.shares_place):
             window.tabifyDockWidget(place, dock)
             dock.raise_()
         else:

@@ -177,7 +177,7 @@ class NumberRow(QWidget):
         self.edited.emit(tuple(box.value() for box in self.boxes))
 
 
-_LEAST_ENTRY_CHARACTERS = 11
+_MIN_ENTRY_CHARACTERS = 11
 
 
 class ElidedComboBox(QComboBox):
@@ -191,7 +191,7 @@ class ElidedComboBox(QComboBox):
         self,
         parent: QWidget | None = None,
         *,
-        characters: int = _LEAST_ENTRY_CHARACTERS,
+        characters: int = _MIN_ENTRY_CHARACTERS,
         entries: Mapping[Any, str] | Sequence[str] = (),
         tip: str = "",
     ) -> None:

@@ -17,7 +17,7 @@ from napari_gpubio.gui.plots import ThemedPlot
 
 Array = npt.NDArray[Any]
 COLORMAP, COLORS = "viridis", 256
-_MOST_NAMED_ROWS = 24
+_MAX_NAMED_ROWS = 24
 _LONGEST_NAME = 18  # characters of a name beside a row; the last of them often say left or right
 
 
@@ -74,7 +74,7 @@ class MatrixPlot(ThemedPlot):
         limits = (np.nanmin(shown), np.nanmax(shown)) if np.isfinite(shown).any() else (0.0, 1.0)
         self._image.setImage(shown, levels=(limits[0], limits[1] if limits[1] > limits[0] else limits[0] + 1.0))
         self._image.setTransform(QTransform.fromTranslate(-0.5, -0.5))  # cells lie around whole numbers
-        ticks = [(n, _short(name)) for n, name in enumerate(self._names)] if count <= _MOST_NAMED_ROWS else []
+        ticks = [(n, _short(name)) for n, name in enumerate(self._names)] if count <= _MAX_NAMED_ROWS else []
         self.getAxis("left").setTicks([ticks])
         self.getAxis("bottom").setTicks([[]])
         self.setLabel("bottom", self._range_text(self._values[usable], logarithmic=logarithmic))

@@ -51,7 +51,7 @@ class Number:
     color: Any = None
 
 
-_MOST_PIXELS = 900  # a longer table scrolls by itself
+_MAX_PIXELS = 900  # a longer table scrolls by itself
 _NAME, _VALUE, _UNIT = range(3)
 _NAMES_SHARE = 0.5  # of the width, which values and units leave to names that need it
 
@@ -201,7 +201,7 @@ class NumberTable(CopyingView, QTreeWidget):
         headings = self._headings()
         lines = len(headings) + sum(heading.childCount() for heading in headings if heading.isExpanded())
         line = self.sizeHintForRow(0) if headings else 0
-        self.setFixedHeight(min(lines * line + 2 * self.frameWidth() + 2, _MOST_PIXELS))
+        self.setFixedHeight(min(lines * line + 2 * self.frameWidth() + 2, _MAX_PIXELS))
 
 
 def _fill(item: QTreeWidgetItem, row: Number) -> None:

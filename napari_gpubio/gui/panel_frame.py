@@ -17,7 +17,7 @@ from napari_gpubio.gui.scans import follow_scans
 from napari_gpubio.gui.wheel import WheelGuard
 
 _LONGEST_NOTES = 300  # letters of what was assumed; the tool tip has all of it
-_LEAST_WIDTH, _MARGINS = 300, 16  # pixels; of a panel, and of what is around its inputs
+_MIN_WIDTH, _MARGINS = 300, 16  # pixels; of a panel, and of what is around its inputs
 
 
 class PanelFrame(QWidget):
@@ -176,7 +176,7 @@ class PanelFrame(QWidget):
         layout.addLayout(self.buttons)
         layout.addWidget(self.bar)
         layout.addWidget(self._status)
-        self.setMinimumWidth(_LEAST_WIDTH)
+        self.setMinimumWidth(_MIN_WIDTH)
         self._refit = single_shot(0, self._fit_width, self)  # when all parts have the new style
 
     def _fit_width(self) -> None:
@@ -199,7 +199,7 @@ class PanelFrame(QWidget):
         if event.type() == QEvent.Type.ActivationChange and self.isActiveWindow():
             theme.use(self._theme)
         if event.type() in (QEvent.Type.StyleChange, QEvent.Type.FontChange):
-            self.setMinimumWidth(_LEAST_WIDTH)
+            self.setMinimumWidth(_MIN_WIDTH)
             self._refit.start()
 
     def _on_theme(self, *_: Any) -> None:

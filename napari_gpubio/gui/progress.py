@@ -7,7 +7,7 @@ from collections.abc import Callable
 from qtpy.QtCore import QObject, QTimer
 
 SHARE = 0.1  # of a run that its previews may take, as far as that is seen here: workers count and plot, too
-_TICK_MS, _LATE_S, _QUIET_S, _MOST_S = 10, 0.05, 0.1, 0.4  # the run itself makes ticks late, too
+_TICK_MS, _LATE_S, _QUIET_S, _MAX_S = 10, 0.05, 0.1, 0.4  # the run itself makes ticks late, too
 _UNKNOWN_S = 0.1  # what a preview is taken to cost as long as none has been drawn
 _MEMORY = 0.5  # how much a measured cost counts against those before
 
@@ -61,7 +61,7 @@ class PreviewPacer(QObject):
         if now - self._last_tick > _LATE_S:
             self._busy_until = now
         self._last_tick = now
-        if now - self._busy_until > _QUIET_S or now - self._shown > _MOST_S:
+        if now - self._busy_until > _QUIET_S or now - self._shown > _MAX_S:
             self._ticks.stop()
             self._count_drawn(self._busy_until - self._show_begun)
 

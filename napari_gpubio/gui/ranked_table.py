@@ -13,7 +13,7 @@ from napari_gpubio.gui.number_table import CopyingTable
 from napari_gpubio.gui.tables import color_chip
 from napari_gpubio.gui.typed_rows import Column
 
-_MOST_ROWS_UNSCROLLED = 12
+_MAX_ROWS_UNSCROLLED = 12
 
 
 class RankedTable(CopyingTable):
@@ -64,7 +64,7 @@ class RankedTable(CopyingTable):
                 first.setData(Qt.ItemDataRole.UserRole, index)
                 first.setIcon(color_chip(colors[index]) if index < len(colors) else QIcon())
         self.setSortingEnabled(True)
-        lines = min(self.rowCount(), _MOST_ROWS_UNSCROLLED)
+        lines = min(self.rowCount(), _MAX_ROWS_UNSCROLLED)
         edge = self.horizontalHeader().sizeHint().height() + 2 * self.frameWidth()
         self.setMinimumHeight(edge + lines * self.verticalHeader().defaultSectionSize())
 

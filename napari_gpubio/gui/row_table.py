@@ -14,8 +14,8 @@ from napari_gpubio.gui.forms import Label, tip_of
 from napari_gpubio.gui.number_table import CopyingTable
 from napari_gpubio.gui.tables import aligned, color_chip
 
-_ROW, _MOST_ROWS = 22, 8  # height in pixels; rows that are visible without scrolling, where nothing else is said
-_LEAST_NAME = 60  # pixels of the first column, with the square of its color
+_ROW, _MAX_ROWS = 22, 8  # height in pixels; rows that are visible without scrolling, where nothing else is said
+_MIN_NAME = 60  # pixels of the first column, with the square of its color
 _FIXED = Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable
 
 
@@ -40,7 +40,7 @@ class RowTable(CopyingTable):
     """
 
     def __init__(
-        self, parent: QWidget | None = None, *, most_rows: int = _MOST_ROWS, selects_many: bool = False
+        self, parent: QWidget | None = None, *, most_rows: int = _MAX_ROWS, selects_many: bool = False
     ) -> None:
         super().__init__(parent, selects_many=selects_many)
         self._most_rows = most_rows
@@ -112,7 +112,7 @@ class RowTable(CopyingTable):
         header, scroll_bar = self.horizontalHeader(), self.horizontalScrollBar().sizeHint().height()
         if self.columnCount():
             wanted = self.columnWidth(0) + self.viewport().width() - header.length()
-            least = max(header.sectionSizeHint(0), _LEAST_NAME)
+            least = max(header.sectionSizeHint(0), _MIN_NAME)
             self.setColumnWidth(0, max(wanted, min(self.columnWidth(0), least)))
         spare = self.viewport().width() - header.length()
         rows = min(max(self.rowCount(), 1), self._most_rows)

@@ -16,7 +16,7 @@ from napari_gpubio.gui.typed_rows import Column, TypedRow
 Place = tuple[int, int]  # row and column
 CHIP_PIXELS = 14  # the edge of a color chip
 _WRONG_ALPHA = 110
-_MOST_UNDO = 100
+_MAX_UNDO = 100
 _Role = Qt.ItemDataRole
 Row = TypeVar("Row", bound=TypedRow)
 
@@ -38,7 +38,7 @@ class CellModel(QAbstractTableModel, Generic[Row]):
         super().__init__(parent)
         self.rows: tuple[Row, ...] = ()  # as they stand
         self._state: Any = ()  # what undo returns to: the rows, where a subclass keeps nothing else
-        self._undo: deque[Any] = deque(maxlen=_MOST_UNDO)  # the states before each change
+        self._undo: deque[Any] = deque(maxlen=_MAX_UNDO)  # the states before each change
         self._unit = next(iter(self.units))
         self._shows: dict[Any, Callable[[int, Column], Any]] = {
             _Role.DisplayRole: self._short_text,

@@ -22,7 +22,7 @@ _TEXTS = {
     "MUTED": "background",  # what is secondary: hints, units, empty states
     "ACCENT": "#2aa5d0",  # a single curve, a bar, a line that the user draws
 }
-_LEAST_TEXT = {"ERROR": 0.25, "NOTE": 0.3, "MUTED": 0.7}  # the least share of text
+_MIN_TEXT = {"ERROR": 0.25, "NOTE": 0.3, "MUTED": 0.7}  # the least share of text
 _LABEL_OPACITY = "99"  # behind labels and legends that lie on curves
 # Curves that color-blind people can distinguish (Okabe and Ito, lighter where the ground is dark).
 _CURVES = (
@@ -103,7 +103,7 @@ def _made_from(_name: str, bases: tuple[tuple[int, ...], ...]) -> dict[str, str]
     named = {base: QColor(*color).name() for base, color in zip(_BASES, bases, strict=True)}
     text, grounds = named["text"], (named["background"], named["foreground"])
     colors = {
-        name: readable(named.get(base, base), text, grounds, least=_LEAST_TEXT.get(name, 0.0))
+        name: readable(named.get(base, base), text, grounds, least=_MIN_TEXT.get(name, 0.0))
         for name, base in _TEXTS.items()
     }
     return colors | {"TEXT": text, "PLOT_BACKGROUND": named["background"] + _LABEL_OPACITY}

@@ -18,7 +18,7 @@ from napari_gpubio.layered.settings import LayeredSettings
 from napari_gpubio.optics.estimates import Estimate
 
 _GPU_FACTOR = 100
-MOST_IMBALANCE = 1e-6
+MAX_IMBALANCE = 1e-6
 GIOVANELLI = slab(1.0, 9.0, 0.0, 1.5, ENDLESS_MM)
 SKIN_FRACTIONS = (Estimate(0.562552, 1.5e-5), Estimate(0.390300, 1.5e-5), Estimate(0.0032640, 7e-7))  # Rd, A, T
 SKIN_BY_LAYER = (0.00252812, 0.00588612, 0.0350800, 0.0363525, 0.2500125, 0.01588625, 0.04453625)
@@ -69,7 +69,7 @@ def z_finding(quantity: str, estimate: Estimate, reference: float, reference_err
 def balance(total: float, roulette: Estimate) -> list[Finding]:
     """Compare the sum of all fractions with 1, and what Russian roulette took with 0."""
     found = [
-        Finding(quantity="energy balance", reference=1.0, result=total, error=total - 1.0, tolerance=MOST_IMBALANCE)
+        Finding(quantity="energy balance", reference=1.0, result=total, error=total - 1.0, tolerance=MAX_IMBALANCE)
     ]
     return [*found, z_finding("roulette's share", roulette, 0.0)] if roulette.error > 0 else found
 

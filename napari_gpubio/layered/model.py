@@ -11,7 +11,7 @@ from napari_gpubio.core.parameters import param
 from napari_gpubio.core.settings import Settings, part
 from napari_gpubio.optics.model import Layer
 
-MOST_LAYERS = 100
+MAX_LAYERS = 100
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,8 +40,8 @@ class LayeredMedium(Settings):
 
     def check(self) -> None:
         """Raise InvalidInput if no light could be traced through the layers."""
-        if not 1 <= len(self.layers) <= MOST_LAYERS:
-            raise InvalidInput(f"there are {len(self.layers)} layers; give 1 to {MOST_LAYERS}")
+        if not 1 <= len(self.layers) <= MAX_LAYERS:
+            raise InvalidInput(f"there are {len(self.layers)} layers; give 1 to {MAX_LAYERS}")
         for what, n in (("above", self.n_above), ("below", self.n_below)):
             if not n >= 1:
                 raise InvalidInput(f"the refractive index {what} is {n!r}; it must be at least 1")

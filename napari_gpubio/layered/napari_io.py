@@ -16,7 +16,7 @@ from napari_gpubio.layered.model import LayeredMedium
 from napari_gpubio.layered.quantities import quantity_rz, quantity_unit
 from napari_gpubio.layered.result import LayeredResult
 from napari_gpubio.layered.settings import LayeredSettings
-from napari_gpubio.optics.estimates import MOST_ERROR, PER_PHOTON, FluenceUnit
+from napari_gpubio.optics.estimates import MAX_ERROR, PER_PHOTON, FluenceUnit
 from napari_gpubio.optics.pictures import DECADES, decade_limits, log_name
 
 Array = npt.NDArray[Any]
@@ -61,7 +61,7 @@ def picture_layer(
     value, error = quantity_rz(result, quantity, unit)
     shown = log10_of(value)
     if hide_uncertain:
-        shown[error > MOST_ERROR * value] = np.nan
+        shown[error > MAX_ERROR * value] = np.nan
     units = quantity_unit(quantity, unit)
     carries = {
         "result": result, "quantity": Quantity(units.word, units.name, "log10"), "unit": units.name,

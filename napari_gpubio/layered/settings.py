@@ -11,7 +11,7 @@ from napari_gpubio.core.settings import Settings
 
 Floats = npt.NDArray[np.float64]
 ABSORPTION = ("collect", "drop", "off")
-MOST_CELLS = 1 << 24
+MAX_CELLS = 1 << 24
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,9 +64,9 @@ class LayeredSettings(Settings):
     def check(self) -> None:
         """Raise InvalidInput if the grid is too large."""
         cells = self.radial_bins * max(self.depth_bins if self.has_map else 1, self.angle_bins)
-        if cells > MOST_CELLS:
+        if cells > MAX_CELLS:
             raise InvalidInput(
-                f"the grid has {cells:,} bins; at most {MOST_CELLS:,} are possible: take fewer, wider bins"
+                f"the grid has {cells:,} bins; at most {MAX_CELLS:,} are possible: take fewer, wider bins"
             )
 
 

@@ -13,7 +13,7 @@ from napari_gpubio.core.files import write_rows
 from napari_gpubio.layered.quantities import QUANTITIES, own_bins, quantity_rz, quantity_unit
 from napari_gpubio.layered.result import LayeredResult
 from napari_gpubio.layered.settings import ring_area_mm2
-from napari_gpubio.optics.estimates import MOST_ERROR, PER_PHOTON, Estimate, Estimates, FluenceUnit
+from napari_gpubio.optics.estimates import MAX_ERROR, PER_PHOTON, Estimate, Estimates, FluenceUnit
 from napari_gpubio.optics.numbers import (
     ABSORBED,
     CLOSED_WITHIN,
@@ -27,7 +27,7 @@ from napari_gpubio.optics.numbers import (
     worst_first,
 )
 
-MOST_BEYOND = 0.01  # of the absorbed light: more than that beyond the grid is worth a word
+MAX_BEYOND = 0.01  # of the absorbed light: more than that beyond the grid is worth a word
 
 TOO_FEW = "Too few batches for standard errors; run more photons."
 NO_ERRORS = "The file has no standard errors."
@@ -62,7 +62,7 @@ def layered_findings(result: LayeredResult, *, running: bool = False) -> tuple[F
     found = [*balance_findings(result.total, result.roulette, _closed_within(result))]
     if not running and not math.isfinite(result.absorbed.error):
         found.append(Finding("warning", NO_ERRORS if is_from_file(result) else TOO_FEW))
-    if (beyond := absorbed_beyond(result)) > MOST_BEYOND:
+    if (beyond := absorbed_beyond(result)) > MAX_BEYOND:
         message = f"{beyond:.1%} of the absorbed light lies beyond the grid; take more or larger bins to see it."
         found.append(Finding("warning", message))
     return worst_first(found, result, result.total, running=running)
@@ -133,7 +133,7 @@ class Curve:
     def doubtful(self) -> npt.NDArray[np.bool_]:
         """Where a value is known to be no more than noise; see `Estimates.trusted`. Unknown errors are no doubt."""
         with np.errstate(invalid="ignore"):
-            return np.asarray((self.value > 0) & (self.error > MOST_ERROR * self.value))
+            return np.asarray((self.value > 0) & (self.error > MAX_ERROR * self.value))
 
     @property
     def name(self) -> str:

@@ -16,12 +16,12 @@ from napari_gpubio.optics.sources import AllRound, Source
 from napari_gpubio.optics.surface import clearance_mm, depth_inside_mm, share_inside
 
 _ROUNDING_SD = 3.0  # standard deviations of that, which are upper bounds: two to seven times what is seen
-_MOST_EFOLDS = 22.0  # a packet that has lost more of its weight books less than a quantum
-MOST_TRUNCATED = 0.01  # fraction of a launched photon
-MOST_SPECULAR = 0.1  # of the light
-MOST_MISSED = 0.02  # of a source that emits in all directions
-MOST_CUT = 0.02  # part of a source behind the surface
-MOST_DIP = (
+_MAX_EFOLDS = 22.0  # a packet that has lost more of its weight books less than a quantum
+MAX_TRUNCATED = 0.01  # fraction of a launched photon
+MAX_SPECULAR = 0.1  # of the light
+MAX_MISSED = 0.02  # of a source that emits in all directions
+MAX_CUT = 0.02  # part of a source behind the surface
+MAX_DIP = (
     1.5  # voxels that its deepest part lies below: a source that is not tilted lies below the steps of voxels in places
 )
 
@@ -68,14 +68,14 @@ def findings(result: LightResult, *, running: bool = False) -> tuple[Finding, ..
     """
     energy = result.energy
     found = [*balance_findings(energy.total, energy.roulette, closed_within(result))]
-    if energy.truncated.value > MOST_TRUNCATED:
+    if energy.truncated.value > MAX_TRUNCATED:
         end = result.settings.time_gates_ns[-1]
         message = f"{energy.truncated.value:.1%} of the light was still traveling at {end:g} ns; add later gates."
         found.append(Finding("warning", message))
-    if all(isinstance(one, AllRound) for one in result.sources) and energy.missed.value > MOST_MISSED:
+    if all(isinstance(one, AllRound) for one in result.sources) and energy.missed.value > MAX_MISSED:
         message = f"{energy.missed.value:.1%} of the light missed the tissue: its source lies outside. Move it inside."
         found.append(Finding("warning", message))
-    if energy.specular.value > MOST_SPECULAR:
+    if energy.specular.value > MAX_SPECULAR:
         found.append(_specular_finding(result))
     if result.detected.dropped:
         message = f"{result.detected.dropped:,} detected photons were not listed; raise 'Most detected photons'."
@@ -114,10 +114,10 @@ def start_findings(result: LightResult) -> Iterator[Finding]:
 
 def _cut_findings(domain: Domain, source: Source, name: str) -> Iterator[Finding]:
     inside = share_inside(domain.labels, domain.affine, source)
-    if not MOST_CUT < inside < 1.0 - MOST_CUT:
+    if not MAX_CUT < inside < 1.0 - MAX_CUT:
         return
     depth = depth_inside_mm(domain.labels, domain.affine, source)
-    if depth <= MOST_DIP * domain.voxel_sizes_mm.max():
+    if depth <= MAX_DIP * domain.voxel_sizes_mm.max():
         return
     back = short_number(max(depth, clearance_mm(domain.labels, domain.affine, source)), 3)
     yield Finding(
@@ -157,6 +157,6 @@ def closed_within(result: LightResult) -> float:
     heaviest = shared.get("heaviest") if isinstance(shared, dict) else None  # start of a photon, of patterns
     heaviest = heaviest if isinstance(heaviest, float) and 1 < heaviest < math.inf else 1.0
     scale = VoxelProblem(domain, result.sources[0], result.settings, heaviest=heaviest).scale
-    bookings = _MOST_EFOLDS * (0.5 + 1.5 / (mua * domain.voxel_sizes_mm.min())) + result.settings.gate_count
+    bookings = _MAX_EFOLDS * (0.5 + 1.5 / (mua * domain.voxel_sizes_mm.min())) + result.settings.gate_count
     sd = mua / (2.0 * scale) * math.sqrt(bookings / max(1, result.launched))
     return float(CLOSED_WITHIN + _ROUNDING_SD * sd)

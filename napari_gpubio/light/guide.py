@@ -39,7 +39,7 @@ from napari_gpubio.optics.theory import SPEED_OF_LIGHT_MM_PER_NS, diffuse_transm
 
 Array = npt.NDArray[Any]
 _PHOTONS, _PHOTONS_OF_A_PENCIL = 400_000, 64  # of the unscattered light; those of a pencil are all alike
-_LEAST_ABSORPTION, _LEAST_SCATTERING = 1e-6, 1e-3  # 1/mm: diffusion needs some of both
+_MIN_ABSORPTION, _MIN_SCATTERING = 1e-6, 1e-3  # 1/mm: diffusion needs some of both
 _LEAST = 1e-15  # of the guide's largest value, which is about what the solver resolves
 _STEEPEST = 20.0  # decay across a voxel, beyond which it makes no difference
 _DECAYS = 2048
@@ -315,7 +315,7 @@ def _coefficients(xp: Any, domain: Domain, planes: slice) -> tuple[Any, Any]:
         scattering = scattering[ranks] if own[1] is None else own[1]
         turned = turned[ranks] if own[2] is None else 1.0 - own[2]
     scattering = scattering * turned
-    return xp.maximum(absorption, _LEAST_ABSORPTION), xp.maximum(scattering, _LEAST_SCATTERING)
+    return xp.maximum(absorption, _MIN_ABSORPTION), xp.maximum(scattering, _MIN_SCATTERING)
 
 
 def _asymptotic_decay(xp: Any, absorption: Any, scattering: Any) -> Any:
@@ -402,7 +402,7 @@ def _matrix_of(
     return sink, x, y, z
 
 
-_MOST_LEVELS = 64  # of the refractive index
+_MAX_LEVELS = 64  # of the refractive index
 
 
 class _IndexSteps(NamedTuple):
@@ -447,7 +447,7 @@ def _levels(labels: Array, n: Array) -> Generator[float, None, npt.NDArray[np.fl
     found, are_many = np.zeros(0), False
     for planes in slabs_of(n.shape):
         found = np.union1d(found, n[planes][labels[planes] > 0])
-        if len(found) > _MOST_LEVELS:
+        if len(found) > _MAX_LEVELS:
             found, are_many = found[[0, -1]], True
         yield 0.0
-    return np.linspace(found[0], found[-1], _MOST_LEVELS) if are_many else found
+    return np.linspace(found[0], found[-1], _MAX_LEVELS) if are_many else found

@@ -23,10 +23,10 @@ from napari_gpubio.optics.model import Domain, Medium
 from napari_gpubio.optics.sources import Disk, Gaussian, Pencil, Source
 
 Floats = npt.NDArray[np.float64]
-MOST_VOXELS = 1 << 28
+MAX_VOXELS = 1 << 28
 CYCLIC_SIDES = ("cyclic",) * 4 + ("default",) * 2
-_FEWEST_DEEP, _MOST_DEEP = 50, 1000  # voxels that are proposed in depth
-_MOST_WIDE = 101  # and across: few, and odd, so that the beam's axis is in the middle of one
+_FEWEST_DEEP, _MAX_DEEP = 50, 1000  # voxels that are proposed in depth
+_MAX_WIDE = 101  # and across: few, and odd, so that the beam's axis is in the middle of one
 _SAME = 1e-6  # of a voxel: rounding of floating-point numbers is no rounding of a thickness
 _AS_SOURCE: dict[type[Beam], type[Gaussian | Disk]] = {GaussianBeam: Gaussian, FlatBeam: Disk}
 
@@ -170,10 +170,10 @@ def proposed_sizes(medium: LayeredMedium, grid: LayeredSettings) -> tuple[float,
     depth = grid.depth_bins * grid.dz_mm
     height = common_voxel_mm(medium)
     height /= max(1, math.ceil(_FEWEST_DEEP * height / depth))
-    if depth / height > _MOST_DEEP:
+    if depth / height > _MAX_DEEP:
         height = grid.dz_mm
     width = 2 * grid.radial_bins * grid.dr_mm
-    across = height * max(1, round(width / height / _MOST_WIDE))
+    across = height * max(1, round(width / height / _MAX_WIDE))
     columns = max(1, round(width / across))
     columns += 1 - columns % 2  # odd, so that the beam's axis is in the middle of a voxel
     height, across, width = (float(f"{value:.9g}") for value in (height, across, across * columns))
@@ -207,9 +207,9 @@ def _borders(medium: LayeredMedium, width_mm: float, depth_mm: float | None) -> 
 
 def _check(medium: LayeredMedium, borders: Floats, columns: int, voxel_mm: float) -> None:
     count = columns**2 * borders[-1]
-    if count > MOST_VOXELS:
+    if count > MAX_VOXELS:
         raise InvalidInput(
-            f"the phantom would have {count:.3g} voxels; at most {MOST_VOXELS:,} are possible: make it less wide, or "
+            f"the phantom would have {count:.3g} voxels; at most {MAX_VOXELS:,} are possible: make it less wide, or "
             "its voxels larger"
         )
     for index in np.flatnonzero(np.diff(borders) == 0)[:1]:

@@ -26,7 +26,7 @@ from napari_gpubio.optics.theory import fluence_infinite, fluence_semi_infinite,
 
 Array = npt.NDArray[Any]
 SAMPLES_PER_VOXEL = 2
-MOST_SAMPLES = 2000
+MAX_SAMPLES = 2000
 FAR_ENOUGH = 3.0  # transport mean free paths from the source, where diffusion theory begins to hold
 _INWARD_MM = 1e-6  # so far inside, a point of the surface is surely in tissue
 _CORNERS = np.stack(np.meshgrid((0, 1), (0, 1), (0, 1), indexing="ij"), -1).reshape(8, 3)
@@ -109,7 +109,7 @@ def line_profile(result: LightResult, start_mm: npt.ArrayLike, end_mm: npt.Array
     if not (np.isfinite(length) and length > 0):
         raise InvalidInput(f"the line runs from {start.tolist()} to {end.tolist()} mm; give two different points")
     spacing = float(result.domain.voxel_sizes_mm.min()) / SAMPLES_PER_VOXEL
-    count = int(np.clip(np.ceil(length / spacing), 1, MOST_SAMPLES - 1)) + 1
+    count = int(np.clip(np.ceil(length / spacing), 1, MAX_SAMPLES - 1)) + 1
     distance = np.linspace(0.0, length, count)
     points = start + (end - start) * (distance / length)[:, None]
     labels, fluence, error = sample_fluence(result, points)

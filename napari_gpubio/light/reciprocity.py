@@ -41,7 +41,7 @@ Array = npt.NDArray[Any]
 _VOXEL_PROPERTIES = (*VOXEL_LIMITS, "mus_tensor_per_mm")
 Floats = npt.NDArray[np.float64]
 INNER, OUTERS = 2.5, (5.0, 10.0)  # radii of shells, transport mean free paths
-LEAST_VOXELS = 2.0  # of the inner radius, and between both: differences of means of voxels stand for gradients
+MIN_VOXELS = 2.0  # of the inner radius, and between both: differences of means of voxels stand for gradients
 CLEAR_PER_MM = 0.1  # reduced scattering below which light is not diffuse over the width of a shell
 _AXES = range(3)
 _INWARD_MM = 1e-6  # so far inside, a point of the surface is surely in tissue
@@ -103,7 +103,7 @@ def shells_around(
         One at least. Where clear tissue comes closer than the narrowest shell reaches, it lies there nevertheless.
     """
     free_path = _transport_path_mm(domain, place_mm)
-    least = LEAST_VOXELS * float(domain.voxel_sizes_mm.max())
+    least = MIN_VOXELS * float(domain.voxel_sizes_mm.max())
     inner = core_mm + max(INNER * free_path, least)
     outers = sorted({max(core_mm + reach * free_path, inner + least) for reach in OUTERS})
     part, first, distance, tissue = _around(domain, place_mm, outers[-1])

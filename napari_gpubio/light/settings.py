@@ -13,7 +13,7 @@ from napari_gpubio.optics.model import Domain
 from napari_gpubio.optics.sources import AnySource, Source, all_sources
 
 FACE_RULES = ("default", "escape", "fresnel", "mirror", "cyclic")
-MOST_PHOTONS = 10**12
+MAX_PHOTONS = 10**12
 _STEADY_NS = (0.0, 5.0)
 
 
@@ -41,7 +41,7 @@ class LightSettings(Settings):
     """
 
     photons: int = param(
-        1_000_000, "Photons", "Number of photon packets.", minimum=1, maximum=MOST_PHOTONS, step=100_000
+        1_000_000, "Photons", "Number of photon packets.", minimum=1, maximum=MAX_PHOTONS, step=100_000
     )
     seed: int = param(
         1, "Seed", "Seed of the random numbers; the same seed gives the same result.", minimum=0, maximum=2**64 - 1

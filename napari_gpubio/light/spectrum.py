@@ -29,7 +29,7 @@ from napari_gpubio.optics.estimates import Estimates
 from napari_gpubio.optics.model import Medium
 
 Floats = npt.NDArray[np.float64]
-LEAST_EFFECTIVE = 100.0  # photons; with fewer the standard error itself is not known well
+MIN_EFFECTIVE = 100.0  # photons; with fewer the standard error itself is not known well
 _ALIKE_RELATIVE = 1e-6
 _PHOTONS_AT_ONCE = 1 << 14
 
@@ -84,8 +84,8 @@ class DetectedSpectrum:
 
     @property
     def trusted(self) -> npt.NDArray[np.bool_]:
-        """Where the weight is that of `LEAST_EFFECTIVE` photons or more, shape (D, L)."""
-        return np.asarray(self.effective_photons >= LEAST_EFFECTIVE)
+        """Where the weight is that of `MIN_EFFECTIVE` photons or more, shape (D, L)."""
+        return np.asarray(self.effective_photons >= MIN_EFFECTIVE)
 
     def rows(self) -> Iterator[dict[str, float | str]]:
         """One row for each detector and wavelength, for a table; units are in the names."""
@@ -391,10 +391,10 @@ def _warnings(
     wavelengths = list(media_by_wavelength)
     for name, counts in zip(names, effective, strict=True):
         worst = int(counts.argmin())
-        if counts[worst] < LEAST_EFFECTIVE:
+        if counts[worst] < MIN_EFFECTIVE:
             yield (
                 f"What detector {name} detects at {wavelengths[worst]:g} nm has an effective sample size of "
-                f"{short_number(counts[worst], 2)} photons, less than {LEAST_EFFECTIVE:g}: its standard errors are "
+                f"{short_number(counts[worst], 2)} photons, less than {MIN_EFFECTIVE:g}: its standard errors are "
                 "unreliable. Trace more photons."
             )
     old = {label: result.domain.medium(label) for label in result.detected.labels}

@@ -16,7 +16,7 @@ from napari_gpubio.optics.pooling import pooled_variance
 from napari_gpubio.optics.sources import Source
 
 Array = npt.NDArray[Any]
-MOST_BINS, SHORTEST_NS = 100, 1e-3  # intervals of a time spread
+MAX_BINS, SHORTEST_NS = 100, 1e-3  # intervals of a time spread
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +138,7 @@ def time_spread(detected: DetectedPhotons) -> TimeSpread:
     """Temporal point spread function (TPSF) of the photons of one detector, in as many equal intervals as they fill."""
     if not len(detected):
         return TimeSpread(np.empty(0), np.empty(0), np.empty(0))
-    bins = min(math.ceil(2 * len(detected) ** (1 / 3)), MOST_BINS)  # Rice's rule
+    bins = min(math.ceil(2 * len(detected) ** (1 / 3)), MAX_BINS)  # Rice's rule
     first, last = float(detected.time_ns.min()), float(detected.time_ns.max())
     slack = max(0.0, bins * SHORTEST_NS - (last - first)) / 2
     edges = np.linspace(first - slack, np.nextafter(last + slack, np.inf), bins + 1)

@@ -4,7 +4,7 @@ import os
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import write_rows
-from napari_gpubio.light.findings import MOST_TRUNCATED, closed_within
+from napari_gpubio.light.findings import MAX_TRUNCATED, closed_within
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.sensitivity import Sensitivity
 from napari_gpubio.light.spectrum import DetectedSpectrum
@@ -49,7 +49,7 @@ def energy_rows(result: LightResult) -> tuple[NumberRow, ...]:
     }
     rows = [NumberRow(group=ENERGY, name=name, value=part.value, error=part.error) for name, part in parts.items()]
     part = energy.truncated
-    status: Status = "warning" if part.value > MOST_TRUNCATED else "ok"
+    status: Status = "warning" if part.value > MAX_TRUNCATED else "ok"
     note = "still traveling at the end of the last time gate"
     rows.append(NumberRow(group=ENERGY, name="Truncated", value=part.value, error=part.error, status=status, note=note))
     rows.append(roulette_row(energy.roulette))

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.foreign import MOST_WHOLE, existing_bytes
+from napari_gpubio.core.foreign import MAX_WHOLE, existing_bytes
 from napari_gpubio.core.napari_io import KEY, LayerData, read_each, volume_layer
 from napari_gpubio.core.reading import note
 from napari_gpubio.light.napari_io import labels_layer
@@ -24,7 +24,7 @@ def _is_mcx(path: Path) -> bool:
             return begins_like_inp(path)
         if path.suffix.lower() != ".json":
             return False
-        text = existing_bytes(path, MOST_WHOLE)
+        text = existing_bytes(path, MAX_WHOLE)
     except (OSError, InvalidInput):  # it may not be read, so nobody knows
         return False
     return all(f'"{section}"'.encode() in text for section in ("Domain", "Optode", "Forward"))

@@ -23,7 +23,7 @@ from napari_gpubio.light.patterns import PatternResult, simulate_patterns_steps
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.run import simulate_each_steps, simulate_steps
 from napari_gpubio.mcx.io.cases import files_of_mcx, read_mcx
-from napari_gpubio.mcx.io.output import MOST_TRAJECTORIES, NOTHING, McxCase, McxReplayed, write_mcx_output
+from napari_gpubio.mcx.io.output import MAX_TRAJECTORIES, NOTHING, McxCase, McxReplayed, write_mcx_output
 from napari_gpubio.optics.estimates import PER_PHOTON
 from napari_gpubio.optics.io.archive import VOXELS, header_of
 from napari_gpubio.optics.io.foreign import MCX_SUFFIXES, check_labels_file
@@ -220,8 +220,8 @@ def _traced_again(case: McxCase, result: LightResult, run: Mapping[str, Any]) ->
         )  # fmt: skip
     if case.trajectories and not _is_set(run["stop"]):
         # of a replay, those of detected photons; else those of the first photons
-        photons = None if case.replays else min(MOST_TRAJECTORIES, result.launched)
-        trajectories = yield from trajectories_steps(result, photons, most_photons=MOST_TRAJECTORIES, **run)
+        photons = None if case.replays else min(MAX_TRAJECTORIES, result.launched)
+        trajectories = yield from trajectories_steps(result, photons, most_photons=MAX_TRAJECTORIES, **run)
     return McxReplayed(jacobians, trajectories)
 
 

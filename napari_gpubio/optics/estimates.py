@@ -11,7 +11,7 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 
 Floats = npt.NDArray[np.float64]
-MOST_ERROR = 0.5  # relative standard error up to which a number counts as more than noise
+MAX_ERROR = 0.5  # relative standard error up to which a number counts as more than noise
 UNITS = {
     "1/mm²": "per launched photon",
     "mW/mm²": "fluence rate at the source's power",
@@ -122,4 +122,4 @@ class Estimates(NamedTuple):
         Beyond that a place was seen by so few photons that the rare ones which carry most of its light may be missing:
         the value is then too small by more than its error says.
         """
-        return np.asarray((self.value != 0) & (self.error <= MOST_ERROR * np.abs(self.value)))
+        return np.asarray((self.value != 0) & (self.error <= MAX_ERROR * np.abs(self.value)))

@@ -12,7 +12,7 @@ from napari_gpubio.optics.estimates import Estimate
 
 Status = Literal["ok", "warning", "error"]
 CLOSED_WITHIN = 1e-6  # by how much the energy balance may miss 1, apart from the rounding of what is booked
-MOST_ROULETTE_Z = 4.0
+MAX_ROULETTE_Z = 4.0
 RUN = "Run"
 ENERGY, ABSORBED = "Energy, per launched photon", "Absorbed, per launched photon"
 _COLUMNS = ("group", "name", "label", "value", "standard_error", "unit", "note")
@@ -29,7 +29,7 @@ def balance_findings(total: float, roulette: Estimate, closed_within: float = CL
     """What is wrong with the energy balance of voxels or layers, if anything is."""
     if not abs(total - 1) < closed_within:
         yield Finding("error", f"Energy balance violated: the parts sum to {total:.7g}, not 1. Do not use this result.")
-    if abs(z := roulette_z(roulette)) > MOST_ROULETTE_Z:
+    if abs(z := roulette_z(roulette)) > MAX_ROULETTE_Z:
         yield Finding("warning", f"Roulette is {z:.1f} standard errors from 0; run again with another seed.")
 
 
@@ -89,7 +89,7 @@ class NumberRow:
 def roulette_row(part: Estimate) -> NumberRow:
     """What roulette took less what it gave, with its distance from zero."""
     z = roulette_z(part)
-    status: Status = "warning" if abs(z) > MOST_ROULETTE_Z else "ok"
+    status: Status = "warning" if abs(z) > MAX_ROULETTE_Z else "ok"
     note = f"z = {z:.1f}" if math.isfinite(z) else ""
     return NumberRow(group=ENERGY, name="Roulette", value=part.value, error=part.error, status=status, note=note)
 

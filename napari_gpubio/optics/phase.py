@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 
-MOST_POINTS = 1 << 20
+MAX_POINTS = 1 << 20
 _FINE = 1 << 16  # steps of the cosine, from which a density is integrated
 _COSINE_TOLERANCE = 1e-6  # for rounded numbers
 
@@ -43,9 +43,9 @@ class TabulatedPhaseFunction:
 
     def __post_init__(self) -> None:
         values = np.asarray(self.cosines, np.float64)
-        if values.ndim != 1 or not 2 <= values.size <= MOST_POINTS:
+        if values.ndim != 1 or not 2 <= values.size <= MAX_POINTS:
             raise InvalidInput(
-                f"the phase function has a table of shape {values.shape}; give 2 to {MOST_POINTS} cosines in a row"
+                f"the phase function has a table of shape {values.shape}; give 2 to {MAX_POINTS} cosines in a row"
             )
         wrong = ~(np.abs(values) <= 1.0 + _COSINE_TOLERANCE)
         if wrong.any():
@@ -83,8 +83,8 @@ class TabulatedPhaseFunction:
             If the density is not finite, negative somewhere, zero everywhere, or of another shape; or the number of
             points is less than two.
         """
-        if not 2 <= points <= MOST_POINTS:
-            raise InvalidInput(f"points is {points}; give 2 to {MOST_POINTS}")
+        if not 2 <= points <= MAX_POINTS:
+            raise InvalidInput(f"points is {points}; give 2 to {MAX_POINTS}")
         cosines = np.linspace(-1.0, 1.0, _FINE + 1)
         values = np.asarray(density(cosines), np.float64)
         if values.shape != cosines.shape:

@@ -35,7 +35,7 @@ NOT_RECIPROCAL = (
     "the scattering model 'free' is not reciprocal: light from a source to a detector is not that from the detector to "
     "the source"
 )
-MOST_RATIO = 1000.0  # of a tensor's eigenvalues, for the sake of single precision and of drawing by rejection
+MAX_RATIO = 1000.0  # of a tensor's eigenvalues, for the sake of single precision and of drawing by rejection
 
 
 def checked_tensors(values: Array, labels: Array) -> npt.NDArray[np.float32]:
@@ -72,7 +72,7 @@ def checked_tensors(values: Array, labels: Array) -> npt.NDArray[np.float32]:
         "raise it, or set those tensors to 0 (light then scatters by the label)",
     )  # fmt: skip
     _refuse(
-        high > MOST_RATIO * low, rows, places, labels.shape, f"eigenvalues more than {MOST_RATIO:g} times apart",
+        high > MAX_RATIO * low, rows, places, labels.shape, f"eigenvalues more than {MAX_RATIO:g} times apart",
         "raise the smallest",
     )  # fmt: skip
     tensors = np.zeros((labels.size, 6), np.float32)

@@ -46,7 +46,7 @@ from napari_gpubio.speckle.settings import (
 Array = npt.NDArray[Any]
 _HARD_SHAPE = (260, 348)
 CONTRAST_ERROR, INDEX_ERROR = 2.5e-7, 5e-7  # relative, of single precision
-MOST_ULPS = 2.0
+MAX_ULPS = 2.0
 FLOW_ERROR = 0.03
 LOW_LIGHT_ERROR = 0.03
 EXPOSURES_MS = np.array([0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 2.0, 3.0, 5.0, 7.5, 10.0, 20.0, 40.0, 80.0])
@@ -151,8 +151,8 @@ def _backends(device: Device) -> list[Finding]:
         ours, theirs = (contrast(frames, settings, device=d) for d in (device, CPU))
         assert ours.index is not None
         assert theirs.index is not None
-        found.append(error_finding(f"K, {kind} (ulp)", _ulps(ours.contrast, theirs.contrast), MOST_ULPS))
-        found.append(error_finding(f"SFI, {kind} (ulp)", _ulps(ours.index, theirs.index), MOST_ULPS))
+        found.append(error_finding(f"K, {kind} (ulp)", _ulps(ours.contrast, theirs.contrast), MAX_ULPS))
+        found.append(error_finding(f"SFI, {kind} (ulp)", _ulps(ours.index, theirs.index), MAX_ULPS))
         changed = float(np.count_nonzero(ours.mask != theirs.mask))
         found.append(error_finding(f"mask, {kind} (pixels)", changed, 0.0))
     return found

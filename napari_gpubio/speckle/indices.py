@@ -22,7 +22,7 @@ LABELS = {
     "ict": "inverse correlation time 1/τ",
     "relative": "flow relative to baseline K₀²/K²",
 }
-_LEAST_BLOCK_VALUES = 1 << 12
+_MIN_BLOCK_VALUES = 1 << 12
 
 
 def speckle_flow_index(k2: npt.ArrayLike, exposure_ms: float) -> Array:
@@ -105,7 +105,7 @@ def _fill(kernel: Callable[..., Any], values: Array, *arguments: Array) -> Array
 
     given = np.ascontiguousarray(values.reshape(-1))
     out = np.empty_like(given)
-    run_blocks(kernel, given.size, given, *arguments, out, least=_LEAST_BLOCK_VALUES)
+    run_blocks(kernel, given.size, given, *arguments, out, least=_MIN_BLOCK_VALUES)
     return out
 
 

@@ -20,11 +20,11 @@ from napari_gpubio.speckle.stored import StoredFrames
 
 Array = npt.NDArray[Any]
 LARGEST_SHIFT = 1.0 / 3.0  # of an edge of what is compared: beyond it frames overlap too little
-_MOST_PIXELS = 960  # along an edge of what is compared; more would take longer and add little
+_MAX_PIXELS = 960  # along an edge of what is compared; more would take longer and add little
 _SMOOTHING = 1.0  # pixels: finer detail is speckle, most of which changes from frame to frame
-_LEAST_HEIGHT = 12.0  # of a peak, in standard deviations of the correlation of unrelated frames, which reaches 10
+_MIN_HEIGHT = 12.0  # of a peak, in standard deviations of the correlation of unrelated frames, which reaches 10
 _SPECKLE_LEVELS = 100.0  # times the speckle that structure must have to get nearly full weight
-_MOST_PASSES = 4  # two are enough, but for unrelated frames
+_MAX_PASSES = 4  # two are enough, but for unrelated frames
 _NEAR = 1.0 / 64.0  # of an edge: up to there the window moves the peak by a small part of a pixel
 _TINY = 1e-12
 
@@ -138,13 +138,13 @@ class ShiftFinder:
                 f"the reference has shape {self.shape} and a frame {np.shape(frame)}; give one of its size"
             )
         image, shift = np.asarray(frame), (0, 0)
-        for _ in range(_MOST_PASSES):
+        for _ in range(_MAX_PASSES):
             more, height = self._peak(image, shift)
             shift = shift[0] + more[0], shift[1] + more[1]
             if any(abs(d) > LARGEST_SHIFT * n for d, n in zip(shift, self._size, strict=True)):
                 return None
             if all(abs(d) <= max(1.0, _NEAR * n) for d, n in zip(more, self._size, strict=True)):
-                return shift if height >= _LEAST_HEIGHT else None
+                return shift if height >= _MIN_HEIGHT else None
         return None
 
     def _peak(self, frame: Array, shift: tuple[int, int]) -> tuple[tuple[int, int], float]:
@@ -186,7 +186,7 @@ def _middle(pixels: int) -> slice:
     """Return the largest middle part whose length suits a Fourier transform."""
     from scipy import fft
 
-    size = min(pixels, _MOST_PIXELS)
+    size = min(pixels, _MAX_PIXELS)
     while fft.next_fast_len(size, real=True) != size:
         size -= 1
     return slice((pixels - size) // 2, (pixels - size) // 2 + size)

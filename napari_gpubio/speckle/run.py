@@ -39,8 +39,8 @@ from napari_gpubio.speckle.settings import (
 from napari_gpubio.speckle.stored import part_of
 
 Array = npt.NDArray[Any]
-_MOST_NAMED = 6  # black frames
-_MOST_SATURATED_SHARE = 0.001  # without a note
+_MAX_NAMED = 6  # black frames
+_MAX_SATURATED_SHARE = 0.001  # without a note
 _FULL_SCALES = {float((2**bits - 1) << shift) for bits in (8, 10, 12, 14, 16) for shift in {0, 16 - bits}} - {255 << 8}
 _MESSAGE = "speckle contrast"
 
@@ -271,13 +271,13 @@ def _notes(problem: Problem) -> tuple[str, ...]:
     if problem.recipe.is_real and s.has_mask and not s.mask.saturation:
         notes.append("floating-point frames have no known saturation level; give it to mark saturated pixels")
     top, share = stack.largest
-    if share > _MOST_SATURATED_SHARE and (top in _FULL_SCALES or 0 < s.mask.saturation <= top):
+    if share > _MAX_SATURATED_SHARE and (top in _FULL_SCALES or 0 < s.mask.saturation <= top):
         advice = "" if 0 < problem.recipe.saturated <= top else f"; give saturation={top:.0f} to mark them"
         notes.append(f"{100 * share:.2g} % of samples are saturated ({top:.0f}), so contrast is too low there{advice}")
     if (black := sorted(stack.black)) and stack.count > 1:
         notes.append(
-            f"{len(black)} of {stack.count} frames are 0 everywhere ({', '.join(map(str, black[:_MOST_NAMED]))}"
-            f"{', …' if len(black) > _MOST_NAMED else ''}): a file that lacks frames is often shown so; leave them out"
+            f"{len(black)} of {stack.count} frames are 0 everywhere ({', '.join(map(str, black[:_MAX_NAMED]))}"
+            f"{', …' if len(black) > _MAX_NAMED else ''}): a file that lacks frames is often shown so; leave them out"
         )
     return tuple(notes)
 

@@ -8,7 +8,7 @@ from napari_gpubio.core import slabs
 
 @pytest.mark.parametrize("least", [1, 1 << 18])
 def test_slabs_are_in_order_and_complete(monkeypatch, least):
-    monkeypatch.setattr(slabs, "_LEAST_VALUES", least)
+    monkeypatch.setattr(slabs, "_MIN_VALUES", least)
     values = np.random.default_rng(0).random((57, 3, 5))
     found = np.empty_like(values)
     parts = slabs.in_slabs(lambda given, out: np.multiply(given, 2, out=out).sum(axis=(1, 2)), values, found)
@@ -18,14 +18,14 @@ def test_slabs_are_in_order_and_complete(monkeypatch, least):
 
 
 def test_one_nan_is_seen(monkeypatch):
-    monkeypatch.setattr(slabs, "_LEAST_VALUES", 1)
+    monkeypatch.setattr(slabs, "_MIN_VALUES", 1)
     values = np.ones((40, 2))
     values[33, 1] = np.nan
     assert np.isnan(slabs.extremes(values)).all()
 
 
 def test_errors_reach_the_caller(monkeypatch):
-    monkeypatch.setattr(slabs, "_LEAST_VALUES", 1)
+    monkeypatch.setattr(slabs, "_MIN_VALUES", 1)
     with pytest.raises(ZeroDivisionError):
         slabs.in_slabs(lambda slab: 1 // (1 - int(slab[0])), np.arange(9))
 

@@ -186,7 +186,7 @@ def test_large_slices_are_thinned_to_what_can_be_drawn():
     for plane in ((63, 63), (64, 63), (100, 100), (125, 127), (255, 255), (3, 4001), (1, 9000)):
         count = len(slice_voxels(flat_field((*plane, 1)), 2, 0))
         assert plane[0] * plane[1] / 10 < count or count > 1000
-        assert count <= glyphs.MOST_GLYPHS
+        assert count <= glyphs.MAX_GLYPHS
 
 
 def test_nearby_voxels_are_the_cube_around_a_place():

@@ -162,8 +162,8 @@ def test_counts_of_a_task_fit_in_32_bits():
     rows = next(part for part in problem.works if isinstance(part, work.ContourWork))
     units = slices.units_of(rows.slices)
     most = max(units[first:end].sum() for first, end, _ in rows.tasks)
-    assert most <= work.MOST_TASK_UNITS
-    assert work.MOST_TASK_UNITS * slices.WEIGHT_UNIT < 2**32
+    assert most <= work.MAX_TASK_UNITS
+    assert work.MAX_TASK_UNITS * slices.WEIGHT_UNIT < 2**32
     np.testing.assert_array_equal(rows.tasks[1:, 0], rows.tasks[:-1, 1])
     assert len(rows.tasks) > 3
 

@@ -239,7 +239,7 @@ def test_foreign_files_are_passed_over_and_slices_need_no_preamble(tmp_path):
 
 
 def test_of_a_folder_of_very_many_files_the_first_are_read(tmp_path, monkeypatch):
-    monkeypatch.setattr("napari_gpubio.dose.io.dicom._MOST_FILES", 3)
+    monkeypatch.setattr("napari_gpubio.dose.io.dicom._MAX_FILES", 3)
     save_ct(tmp_path, STORED)
     ct = read_ct(tmp_path)
     assert ct.values.shape[2] <= 5

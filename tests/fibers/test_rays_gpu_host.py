@@ -65,8 +65,8 @@ def test_blocks_of_several_gpus_do_not_pile_up(fake_gpu, in_chunks_of, monkeypat
     path = tmp_path / "fibers.trx"
     track_to_file(str(path), fresh(brain()), SEEDS, FAN, TRACK, device="cuda:0,1,2")
     check_same_fibers(read_tractogram(path), expected)
-    assert len(held) > 6 * run.MOST_AHEAD
-    assert max(most) <= 3 * run.MOST_AHEAD + 3
+    assert len(held) > 6 * run.MAX_AHEAD
+    assert max(most) <= 3 * run.MAX_AHEAD + 3
 
 
 def test_a_second_run_finds_its_volumes_ready(fake_gpu):

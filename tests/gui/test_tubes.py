@@ -119,7 +119,7 @@ def test_many_fibers_translucent_ones_and_old_drivers_get_lit_lines(viewer, draw
     layer.opacity = 0.5
     assert drawn(layer) == "lit"
     layer.opacity = 1.0
-    monkeypatch.setattr(visual, "MOST_TUBES", 1)
+    monkeypatch.setattr(visual, "MAX_TUBES", 1)
     assert drawn(layer) == "lit"
     layer.shown = [True, False]
     assert drawn(layer) == "tubes"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.layered.model import MOST_LAYERS, LayeredMedium
+from napari_gpubio.layered.model import MAX_LAYERS, LayeredMedium
 from napari_gpubio.optics.model import THICKEST_MM, Layer
 from tests.layered.samples import ENDLESS_MM, GLASS, SKIN, TISSUE, medium
 
@@ -65,7 +65,7 @@ def test_glass_and_endless_layers():
 ENDLESS = (*TISSUE[:4], ENDLESS_MM)
 BAD_MEDIA = [
     ([], "there are 0 layers; give 1 to 100"),
-    ([TISSUE] * (MOST_LAYERS + 1), "there are 101 layers; give 1 to 100"),
+    ([TISSUE] * (MAX_LAYERS + 1), "there are 101 layers; give 1 to 100"),
     ([ENDLESS, TISSUE], "a layer above the last one is infinitely thick; nothing below it"),
     (
         [TISSUE, (1.5, 0.0, 0.0, 0.0, ENDLESS_MM)],
@@ -83,7 +83,7 @@ def test_a_bad_medium_is_refused(rows, sentence):
 
 
 def test_100_layers_and_an_endless_last_one_are_allowed():
-    assert len(medium(*[TISSUE] * MOST_LAYERS).layers) == 100
+    assert len(medium(*[TISSUE] * MAX_LAYERS).layers) == 100
     assert medium(TISSUE, ENDLESS).layers[-1].is_endless
     assert LayeredMedium(layers=[Layer()]).layers == (Layer(),)
 

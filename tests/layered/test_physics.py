@@ -28,7 +28,7 @@ from tests.layered.samples import (
     medium,
     run,
 )
-from tests.light.voxel_samples import MOST_Z, check_z
+from tests.light.voxel_samples import MAX_Z, check_z
 
 
 @pytest.mark.parametrize("edge", ["collect", "drop"])
@@ -122,7 +122,7 @@ def test_the_same_seed_gives_the_same_result(device):
     first, again, other = (run(device, VAN_DE_HULST, 2000, seed=seed, **COARSE) for seed in (5, 5, 6))
     check_same_bits(again, first)
     assert other.diffuse_reflectance.value != first.diffuse_reflectance.value
-    assert abs(other.diffuse_reflectance.z_score(*first.diffuse_reflectance)) < MOST_Z
+    assert abs(other.diffuse_reflectance.z_score(*first.diffuse_reflectance)) < MAX_Z
 
 
 def test_beer_and_lambert(device):

@@ -225,7 +225,7 @@ def test_the_guide_says_how_far_it_is():
 
 @pytest.mark.parametrize("by_voxel", [False, True])
 def test_planes_one_by_one_give_the_same_and_a_step_each(monkeypatch, by_voxel):
-    monkeypatch.setattr(guide, "_MOST_LEVELS", 4)
+    monkeypatch.setattr(guide, "_MAX_LEVELS", 4)
     labels = with_vessel(12).labels.copy()
     labels[:, 9:] = 0
     rng = np.random.default_rng(0)

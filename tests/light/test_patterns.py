@@ -15,7 +15,7 @@ from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.optics.detectors import Detector
 from napari_gpubio.optics.model import Medium
-from napari_gpubio.optics.sources import MOST_PATTERNS, Disk, Pattern, Planar
+from napari_gpubio.optics.sources import MAX_PATTERNS, Disk, Pattern, Planar
 from tests.light.test_photon_backends import DETECTORS, EVERYTHING, scene, settings
 from tests.light.voxel_samples import check_z, make_domain
 from tests.runs import check_threads_change_nothing
@@ -237,4 +237,4 @@ def test_too_many_patterns_for_the_memory_are_refused(monkeypatch):
     monkeypatch.setattr(memory, "free_memory_bytes", lambda device: 20 * 2**20)
     with pytest.raises(InvalidInput, match=r"needs about .* take fewer patterns"):
         shared(many, photons=10)
-    assert len(many) <= MOST_PATTERNS
+    assert len(many) <= MAX_PATTERNS

@@ -14,7 +14,7 @@ from napari_gpubio.optics.sources import Pencil, Planar
 from tests.light.voxel_samples import (
     CLEAR,
     CYCLIC_SIDES,
-    MOST_Z,
+    MAX_Z,
     OPEN,
     TISSUE,
     check_z,
@@ -41,7 +41,7 @@ def run(device, domain, source=None, *, detectors=(), **settings):
 def rounding(result):
     """Four standard errors of a fluence whose entries are rounded to whole quanta by chance."""
     scale = VoxelProblem(result.domain, result.source, result.settings).scale
-    return MOST_Z * 0.5 / (scale * result.domain.voxel_volume_mm3 * np.sqrt(result.launched))
+    return MAX_Z * 0.5 / (scale * result.domain.voxel_volume_mm3 * np.sqrt(result.launched))
 
 
 def mean_between(edges, mua):
@@ -220,8 +220,8 @@ def test_anisotropic_voxels_are_the_same_tissue(device, voxel_mm):
     a = run(device, fine, pencil(6.3, 5.8), photons=16_000, seed=1)
     b = run(device, coarse, pencil(6.3, 5.8), photons=16_000, seed=2)
     for label in (1, 2, 3):
-        assert abs(a.absorbed[label].z_score(*b.absorbed[label])) < MOST_Z
-    assert abs(a.energy.escaped.z_score(*b.energy.escaped)) < MOST_Z
+        assert abs(a.absorbed[label].z_score(*b.absorbed[label])) < MAX_Z
+    assert abs(a.energy.escaped.z_score(*b.energy.escaped)) < MAX_Z
     boxes = [common_boxes(result) for result in (a, b)]
     # errors within a box add up at most
     z = (boxes[0][0] - boxes[1][0]) / np.hypot(boxes[0][1], boxes[1][1])
@@ -269,7 +269,7 @@ def test_coefficients_voxel_by_voxel_are_those_of_labels(device):
             for name in set(tallies(expected)) - {"key"}:
                 np.testing.assert_array_equal(tallies(found)[name], tallies(expected)[name], err_msg=name)
         for label in (1, 2):  # a GPU has a build for each, which may round differently
-            assert abs(found.absorbed[label].z_score(*expected.absorbed[label])) < MOST_Z
+            assert abs(found.absorbed[label].z_score(*expected.absorbed[label])) < MAX_Z
 
 
 def test_coefficients_that_change_within_a_label(device):

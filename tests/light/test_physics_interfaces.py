@@ -16,7 +16,7 @@ from tests.cuda_on_cpu.fake_cupy import FakeGpu
 from tests.light.voxel_samples import (
     CLEAR,
     CYCLIC_SIDES,
-    MOST_Z,
+    MAX_Z,
     OPEN,
     TISSUE,
     check_same_bits,
@@ -216,7 +216,7 @@ def columns(device, domain, source, faces, seed, photons=16_000):
 def check_same_layers(a, b):
     assert set(a) == set(b)
     z = np.array([a[label].z_score(*b[label]) for label in a])
-    assert np.abs(z).max() < MOST_Z, z
+    assert np.abs(z).max() < MAX_Z, z
 
 
 STRONG = dataclasses.replace(TISSUE, mua_per_mm=0.4, mus_per_mm=3.0)

@@ -39,7 +39,7 @@ PHOTONS, MANY = 20_000, 100_000
 EDGE = 20.0  # mm
 CENTER = np.full(3, EDGE / 2)
 DIRECTIONS = [(0.0, 0.0, 1.0), (1.0, 2.0, -2.0)]
-LEAST_P = 1e-4  # of a test of Kolmogorov and Smirnov, one chance in 10 000
+MIN_P = 1e-4  # of a test of Kolmogorov and Smirnov, one chance in 10 000
 TINY = 2e-5  # mm, of positions in single precision
 A_HAIR = 4.1e-3  # mm, a thousandth of a voxel: by so much rays are kept off faces along which they run
 
@@ -67,7 +67,7 @@ def starts(device, source, *, photons=PHOTONS, n=1.0, seed=5):
 def check_uniform(values, low, high, tolerance=TINY):
     """Uniformly distributed, and not beyond the limits."""
     assert low - tolerance <= values.min() <= values.max() <= high + tolerance
-    assert stats.kstest(values, "uniform", (low, high - low)).pvalue > LEAST_P
+    assert stats.kstest(values, "uniform", (low, high - low)).pvalue > MIN_P
 
 
 def check_round(x, y):
@@ -149,7 +149,7 @@ def test_gaussian(device, direction):
     x, y = start.position[:, :2].T
     check_round(x, y)
     r2 = x**2 + y**2
-    assert stats.kstest(2 * r2 / 1.3**2, "expon").pvalue > LEAST_P
+    assert stats.kstest(2 * r2 / 1.3**2, "expon").pvalue > MIN_P
     within = 1 - np.exp(-2)
     check_z((r2 < 1.3**2).mean() - within, np.sqrt(within * (1 - within) / PHOTONS))
     for side in (x, y):
@@ -188,7 +188,7 @@ def test_pattern(device, direction):
     assert not counts[image == 0].any()
     lit = image > 0
     expected = PHOTONS * image[lit] / image.sum()
-    assert stats.chisquare(counts[lit], expected).pvalue > LEAST_P
+    assert stats.chisquare(counts[lit], expected).pvalue > MIN_P
     check_uniform(column % 1, 0, 1)
     check_uniform(row % 1, 0, 1)
 
@@ -273,7 +273,7 @@ def test_slit_with_spread(device, direction, along, across):
     slopes = start.direction[:, :2] / start.direction[:, 2:]
     for values, spread in zip(slopes.T, (along, across), strict=True):
         if spread:
-            assert stats.kstest(values / spread, "norm").pvalue > LEAST_P
+            assert stats.kstest(values / spread, "norm").pvalue > MIN_P
         else:
             np.testing.assert_allclose(values, 0.0, atol=1e-6)
     if along and across:
@@ -308,7 +308,7 @@ def test_pencil_array(device, direction, columns, rows):
     for axis in (0, 1):
         np.testing.assert_allclose(start.position[:, axis], places[axis][nearest[axis]], atol=A_HAIR)
     counts = np.bincount(nearest[0] * rows + nearest[1], minlength=columns * rows)
-    assert stats.chisquare(counts).pvalue > LEAST_P
+    assert stats.chisquare(counts).pvalue > MIN_P
 
 
 @pytest.mark.parametrize("kind", ["fourier", "fourier_2d"])
@@ -337,7 +337,7 @@ def test_fourier(device, kind, cycles, phase, modulation):
     enough = expected > 5  # the other fields are taken together
     groups = np.where(enough, np.arange(enough.size).reshape(enough.shape), enough.size).ravel()
     sums = [np.bincount(groups, values.ravel()) for values in (counts, expected)]
-    assert stats.chisquare(*(values[sums[1] > 0] for values in sums)).pvalue > LEAST_P
+    assert stats.chisquare(*(values[sums[1] > 0] for values in sums)).pvalue > MIN_P
 
 
 @pytest.mark.parametrize(("width", "height", "direction"), [
@@ -400,7 +400,7 @@ def test_hyperboloid(device, direction, waist_at):
     for z in (0.0, 3.0, 8.0):
         at = start.position + start.direction * ((z - start.position[:, 2]) / start.direction[:, 2])[:, None]
         radius = 0.4 * np.hypot(1.0, (z - waist_at) / 4.0)
-        assert stats.kstest(2 * (at[:, 0] ** 2 + at[:, 1] ** 2) / radius**2, "expon").pvalue > LEAST_P
+        assert stats.kstest(2 * (at[:, 0] ** 2 + at[:, 1] ** 2) / radius**2, "expon").pvalue > MIN_P
         check_round(at[:, 0], at[:, 1])
 
 
@@ -423,7 +423,7 @@ def test_normal_cones(device, direction):
         start = starts(device, KINDS[kind](direction=direction, angle_sd_deg=12.0))
         check_at_a_point(start)
         polar = np.degrees(np.arctan2(np.hypot(*start.direction[:, :2].T), start.direction[:, 2])) / 12.0
-        assert stats.kstest(polar, expected).pvalue > LEAST_P
+        assert stats.kstest(polar, expected).pvalue > MIN_P
         assert np.mean(polar**2) == pytest.approx(1.0 if kind == "normal_cone" else 2 / 3, rel=0.05)
         check_round(*start.direction[:, :2].T)
 
@@ -451,7 +451,7 @@ def test_discrete_launch_angles(device):
     angle = np.degrees(np.arccos(start.direction[:, 2]))
     counts = [np.count_nonzero(np.abs(angle - one) < 1e-3) for one in (10.0, 20.0, 60.0)]
     assert sum(counts) == len(angle)
-    assert stats.chisquare(counts, len(angle) * np.array([0.25, 0.5, 0.25])).pvalue > LEAST_P
+    assert stats.chisquare(counts, len(angle) * np.array([0.25, 0.5, 0.25])).pvalue > MIN_P
     check_round(*start.direction[:, :2].T)
 
 

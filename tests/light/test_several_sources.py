@@ -30,7 +30,7 @@ THREE = (
     Pattern(position_mm=(6.0, 9.0, -1.0), width_mm=4.0, height_mm=3.0, pattern=SPREAD, weight=0.5),
 )
 NEAR = (Detector(position_mm=(2.0, 4.0, 0.0), radius_mm=1.5),)
-LEAST_P = 1e-4
+MIN_P = 1e-4
 
 
 def tissue():
@@ -58,17 +58,17 @@ def test_photons_start_at_sources_by_their_weights(device):
     result = simulate(domain, sources, LightSettings(photons=40_000, seed=3), detectors=[everywhere], device=device)
     detected, drawn = result.detected, detected_sources(result)
     counts = np.bincount(drawn, minlength=3)
-    assert stats.chisquare(counts, len(drawn) * np.array([0.3, 0.1, 0.6])).pvalue > LEAST_P
+    assert stats.chisquare(counts, len(drawn) * np.array([0.3, 0.1, 0.6])).pvalue > MIN_P
     began = detected.position_mm - detected.direction * detected.path_mm
     for number in (0, 1):
         np.testing.assert_allclose(
             began[drawn == number], np.tile(sources[number].position_mm, (counts[number], 1)), atol=1e-4
         )
     cosine = detected.direction[drawn == 0, 2]
-    assert stats.kstest((cosine - np.cos(np.pi / 6)) / (1 - np.cos(np.pi / 6)), "uniform").pvalue > LEAST_P
-    assert stats.kstest(detected.direction[drawn == 1, 2], "uniform", (-1, 2)).pvalue > LEAST_P
+    assert stats.kstest((cosine - np.cos(np.pi / 6)) / (1 - np.cos(np.pi / 6)), "uniform").pvalue > MIN_P
+    assert stats.kstest(detected.direction[drawn == 1, 2], "uniform", (-1, 2)).pvalue > MIN_P
     across = began[drawn == 2] - sources[2].position_mm
-    assert stats.kstest(np.square(across[:, :2]).sum(axis=1) / 1.5**2, "uniform").pvalue > LEAST_P
+    assert stats.kstest(np.square(across[:, :2]).sum(axis=1) / 1.5**2, "uniform").pvalue > MIN_P
 
 
 @pytest.mark.parametrize("with_rare", [False, pytest.param(True, marks=pytest.mark.long)])

@@ -14,7 +14,7 @@ from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.optics.detectors import Detector
 from napari_gpubio.optics.model import Medium
 from napari_gpubio.optics.sources import EmittingVolume, emitting_volume
-from tests.light.test_physics_sources import EDGE, LEAST_P, check_independent, check_round, check_uniform, starts
+from tests.light.test_physics_sources import EDGE, MIN_P, check_independent, check_round, check_uniform, starts
 from tests.light.voxel_samples import grid_affine, make_domain, turned_affine
 
 SIZES = (6.0, 4.0, 10.0)  # mm
@@ -40,7 +40,7 @@ def test_cells_emit_by_weight_evenly_and_to_all_sides(device):
     expected = emission * (counts.sum() / emission.sum())
     assert not counts[emission == 0].any()
     shining = emission > 0
-    assert stats.chisquare(counts[shining], expected[shining]).pvalue > LEAST_P
+    assert stats.chisquare(counts[shining], expected[shining]).pvalue > MIN_P
     for axis in range(3):
         check_uniform(within[:, axis] % 1.0, 0, 1)
     check_independent(*(within % 1.0).T, *start.direction.T)
@@ -83,7 +83,7 @@ def test_voxels_emit_where_they_are(device, affine):
     shining = emission > 0
     assert counts.sum() == counts[shining].sum() > 19_000
     expected = emission[shining] * (counts.sum() / emission.sum())
-    assert stats.chisquare(counts[shining], expected).pvalue > LEAST_P
+    assert stats.chisquare(counts[shining], expected).pvalue > MIN_P
 
 
 def test_a_volume_that_emits_outside_the_tissue_only_is_refused():

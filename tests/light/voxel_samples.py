@@ -16,7 +16,7 @@ from napari_gpubio.optics.sources import KINDS, Source
 CLEAR = Medium(label=1, n=1.0)
 TISSUE = Medium(label=1, mua_per_mm=0.02, mus_per_mm=2.0, g=0.6, n=1.37)
 OPEN, CYCLIC_SIDES = ("default",) * 6, ("cyclic",) * 4 + ("default",) * 2
-MOST_Z = 4.0  # standard errors: one chance in 16 000
+MAX_Z = 4.0  # standard errors: one chance in 16 000
 
 
 def source_of(kind: str, **wanted: Any) -> Source:
@@ -100,7 +100,7 @@ def fresnel(cosine: float, n1: float, n2: float) -> float:
     return 0.5 * (math.sin(a - b) ** 2 / math.sin(a + b) ** 2 + math.tan(a - b) ** 2 / math.tan(a + b) ** 2)
 
 
-def check_z(differences: Any, errors: Any, most: float = MOST_Z) -> None:
+def check_z(differences: Any, errors: Any, most: float = MAX_Z) -> None:
     """Differences are within so many of their standard errors."""
     z = np.asarray(differences, float) / np.asarray(errors, float)
     assert np.all(np.abs(z) < most), f"z-scores {z}"

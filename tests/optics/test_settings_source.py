@@ -7,7 +7,7 @@ import pytest
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.light.run import simulate
-from napari_gpubio.light.settings import MOST_PHOTONS, LightSettings
+from napari_gpubio.light.settings import MAX_PHOTONS, LightSettings
 from napari_gpubio.optics.sources import KINDS, EmittingBox, PatternArea, Pencil, Planar
 from tests.light.voxel_samples import make_domain, source_of
 
@@ -23,7 +23,7 @@ SQUARE = np.ones((2, 2))
         ({"photons": 0}, "photons is 0; it must be at least 1"),
         ({"photons": -5}, "photons is -5; it must be at least 1"),
         ({"photons": 1e6}, "photons is 1000000.0; give an integer"),
-        ({"photons": MOST_PHOTONS + 1}, "photons is 1e[+]12; it must be at most 1e[+]12"),
+        ({"photons": MAX_PHOTONS + 1}, "photons is 1e[+]12; it must be at most 1e[+]12"),
         ({"seed": -1}, "seed is -1; it must be at least 0"),
         ({"seed": 2**64}, "seed is .*; it must be at most"),
         ({"roulette_threshold": 1.5}, "roulette_threshold is 1.5; it must be at most 1"),
@@ -61,7 +61,7 @@ def test_what_is_allowed():
     assert settings.faces == ("cyclic", "cyclic", "mirror", "mirror", "mirror", "mirror")
     assert LightSettings(photons=np.int64(7)).photons == 7
     LightSettings(roulette_threshold=0.0)
-    LightSettings(roulette_threshold=1.0, photons=MOST_PHOTONS)
+    LightSettings(roulette_threshold=1.0, photons=MAX_PHOTONS)
 
 
 # -- sources ----------------------------------------------------------------------------------------------------------

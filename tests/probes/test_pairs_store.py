@@ -170,6 +170,6 @@ def test_tallies_that_32_bits_cannot_count_are_refused(fake_gpu, monkeypatch):
     problem = OptodeProblem(scene(), PENCIL, settings(240, batches=4))
     make = functools.partial(Runs, problem, Device("cuda", (0,)), keep=print)
     make()
-    monkeypatch.setattr(gpu, "_MOST_PLACES", 3 * problem.tally_size)
+    monkeypatch.setattr(gpu, "_MAX_PLACES", 3 * problem.tally_size)
     with pytest.raises(InvalidInput, match="more than a GPU run can count"):
         make()

@@ -147,7 +147,7 @@ def test_threads_do_not_change_a_bit(monkeypatch):
         made = []
         for threads, least in ((1, 1 << 15), (2, 64), (3, 200)):
             monkeypatch.setattr(jit, "thread_count", lambda threads=threads: threads)
-            monkeypatch.setattr(cpu, "LEAST_PIXELS", least)
+            monkeypatch.setattr(cpu, "MIN_PIXELS", least)
             made.append(contrast(frames, settings, device=CPU).contrast)
         np.testing.assert_array_equal(made[1], made[0])
         np.testing.assert_array_equal(made[2], made[0])
@@ -161,7 +161,7 @@ def test_small_batches_of_floating_point_frames_change_nothing(monkeypatch, bloc
     )
     whole = contrast(frames, settings, device=CPU)
     monkeypatch.setattr(cpu, "BATCH_PIXELS", 2 * 23 * 37)
-    monkeypatch.setattr(cpu, "LEAST_PIXELS", 5 * 37)
+    monkeypatch.setattr(cpu, "MIN_PIXELS", 5 * 37)
     parts = contrast(frames, settings, device=CPU)
     for name in ("contrast", "index", "mask"):
         np.testing.assert_array_equal(getattr(parts, name), getattr(whole, name))

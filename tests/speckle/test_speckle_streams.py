@@ -185,7 +185,7 @@ def test_windows_that_do_not_fit_in_memory_are_refused_before(monkeypatch):
 @pytest.mark.parametrize("most", [2**32 - 1, 0], ids=["classic", "big"])
 @pytest.mark.parametrize("which", PARTS)
 def test_pages_are_mapped_again(tmp_path, monkeypatch, most, which):
-    monkeypatch.setattr(tiff_writer, "_MOST_CLASSIC_BYTES", most)
+    monkeypatch.setattr(tiff_writer, "_MAX_CLASSIC_BYTES", most)
     maps = contrast(FRAMES, device="cpu")
     write_maps(tmp_path / "a.tif", maps, which)
     with tifffile.TiffFile(tmp_path / "a.tif") as tiff:

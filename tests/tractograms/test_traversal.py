@@ -168,5 +168,5 @@ def test_a_gpu_has_the_bits_of_the_cpu(monkeypatch):
     check_backends(here, there)
     grid, values = problem.voxel_grid(SHAPE, AFFINE), np.arange(len(walks(4000))) - 100
     check_same(here.density(grid, values), there.density(grid, values))
-    monkeypatch.setattr(gpu, "_MOST_VISITS", 5000)
+    monkeypatch.setattr(gpu, "_MAX_VISITS", 5000)
     check_same(here.density(grid, values), there.density(grid, values))

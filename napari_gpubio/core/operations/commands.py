@@ -47,7 +47,7 @@ from napari_gpubio.core.parameters import param_info
 from napari_gpubio.core.settings import Settings, alternatives, hints, is_union, kind_of, part_info, record_fields
 
 _RECORD, _READ = "record", "read"
-_MOST_SHOWN, _MOST_READ = (
+_MAX_SHOWN, _MAX_READ = (
     18,
     5,
 )  # options in a short help, and of reading: of more, these, and all but the first of parts
@@ -125,12 +125,12 @@ def _prepare(operation: type[Operation], verb: Parser, arguments: Sequence[str])
             raise InvalidInput(f"{flag} is an option of {owners}, which is not chosen; leave it out, or choose it")
     first, reads = _first(operation), _reading_options(operation)
     given = [one for one in every if _is_chosen(one, chosen)]
-    is_long = not shows_all and sum(map(_is_plain, [*given, *reads])) > _MOST_SHOWN
+    is_long = not shows_all and sum(map(_is_plain, [*given, *reads])) > _MAX_SHOWN
     firsts = {option.path[:-1]: option for option in reversed([one for one in given if _is_plain(one)])}
     for option in given:
         is_shown = len(option.path) == 1 or option in firsts.values() or _is_choice(option)
         _add_option(verb, option, first, shows_all=shows_all, hides=is_long and not is_shown)
-    hides_reads = is_long and sum(map(_is_plain, reads)) > _MOST_READ
+    hides_reads = is_long and sum(map(_is_plain, reads)) > _MAX_READ
     if reads:
         how = verb.add_argument_group("how files are read" + ": see --help-all" * hides_reads)
         for option in reads:

@@ -39,7 +39,7 @@ from napari_gpubio.core.settings import (
 )
 
 FORMAT, VERSION = "napari-gpubio operations", 1
-MOST_OPERATIONS, MOST_BYTES = 10_000, 64 << 20  # of one file
+MAX_OPERATIONS, MAX_BYTES = 10_000, 64 << 20  # of one file
 _SHOWN, _BEGINNING = 60, 4096  # characters, and bytes
 _SAMPLE = "sample: "  # begins the path of a file that comes with the program
 
@@ -71,9 +71,9 @@ def from_graph(data: Any) -> dict[str, Operation]:
             "napari-gpubio"
         )
     rows, made = data.get("operations"), dict[str, Operation]()
-    if not isinstance(rows, Mapping) or len(rows) > MOST_OPERATIONS or len(data) != 3:
+    if not isinstance(rows, Mapping) or len(rows) > MAX_OPERATIONS or len(data) != 3:
         raise InvalidInput(
-            f"beside format and version a record has operations, an object with at most {MOST_OPERATIONS} entries"
+            f"beside format and version a record has operations, an object with at most {MAX_OPERATIONS} entries"
         )
     for name, row in rows.items():
         made[name] = _operation(name, row, made)
@@ -117,7 +117,7 @@ def read_record(path: str | Path) -> Operation:
         If the file cannot be read or is no record.
     """
     home = Path(path).parent
-    made = from_graph(with_paths(existing_json(path, MOST_BYTES), lambda one: os.fspath(path_at(home, one["path"]))))
+    made = from_graph(with_paths(existing_json(path, MAX_BYTES), lambda one: os.fspath(path_at(home, one["path"]))))
     if not made:
         raise InvalidInput(f"{Path(path).name} holds no operation")
     return [*made.values()][-1]
@@ -270,7 +270,7 @@ def _shown(value: Any) -> str:
 def schema() -> dict[str, Any]:
     """Return the JSON Schema (2020-12) of a record of operations of any verb."""
     each = [_object(cls, {"verb": {"const": verb}, "version": {"const": cls.version}}) for verb, cls in verbs().items()]
-    operations = {"type": "object", "maxProperties": MOST_OPERATIONS, "additionalProperties": {"oneOf": each}}
+    operations = {"type": "object", "maxProperties": MAX_OPERATIONS, "additionalProperties": {"oneOf": each}}
     fixed = {"format": {"const": FORMAT}, "version": {"const": VERSION}, "operations": operations}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **_closed(fixed)}
 

@@ -34,7 +34,7 @@ from napari_gpubio.core.files import (
 )
 from napari_gpubio.core.foreign import existing_json
 from napari_gpubio.core.operations.arrays import array_checksum, write_array
-from napari_gpubio.core.operations.files import MOST_BYTES, from_graph, graph, is_remote, path_at, path_from, with_paths
+from napari_gpubio.core.operations.files import MAX_BYTES, from_graph, graph, is_remote, path_at, path_from, with_paths
 from napari_gpubio.core.operations.graphs import ancestry, held_in, own_values
 from napari_gpubio.core.operations.kinds import digest
 from napari_gpubio.core.operations.records import UNREAD, File, Held, Operation, Output
@@ -46,7 +46,7 @@ from napari_gpubio.core.steps import Step
 
 FORMAT, VERSION = "napari-gpubio session", 1
 _TEXT, _ARRAYS, _FILES = "session", "arrays", "files"
-_MOST_ROWS, _SHOWN, _DEEPEST = 10_000, 60, 4
+_MAX_ROWS, _SHOWN, _DEEPEST = 10_000, 60, 4
 _EMBEDDED_PREFIX = "embedded: "
 _NOT_IN_FILE_NAMES = re.compile(r'[/\\:*?"<>|\0]')
 _ROW: dict[str, type] = {"name": str, "device": str, "digest": str, "complete": bool, "software": str}
@@ -201,7 +201,7 @@ def open_session(path: str | Path, store: Store = STORE, *, allow: Collection[st
     path = Path(path)
     folder = path if path.is_dir() else _unpacked(path)
     with reading(path):
-        data = existing_json(folder / f"{_TEXT}.json", MOST_BYTES)
+        data = existing_json(folder / f"{_TEXT}.json", MAX_BYTES)
         roots = [path.parent, folder, *sample_folders(), *map(Path, allow)]
         return _opened(data, folder, path.parent.absolute(), [root.resolve() for root in roots], store)
 
@@ -274,8 +274,8 @@ def _opened(data: Any, folder: Path, home: Path, roots: Sequence[Path], store: S
             raise InvalidInput(f"its array {checksum[:8]} is not what it was when it was saved; open another copy")
         store.hold(array)
     rows, drafts = data.get("shown"), _mapping(data, "drafts")
-    if not isinstance(rows, list) or len(rows) > _MOST_ROWS:
-        raise InvalidInput(f"its layers are no list of at most {_MOST_ROWS}")
+    if not isinstance(rows, list) or len(rows) > _MAX_ROWS:
+        raise InvalidInput(f"its layers are no list of at most {_MAX_ROWS}")
     strange = next((panel for panel, one in drafts.items() if not isinstance(one, str) or one not in made), None)
     if strange is not None:
         raise InvalidInput(f"the draft of {strange[:_SHOWN]!r} is not among its operations")
@@ -303,7 +303,7 @@ def _found(one: File, folder: Path, home: Path, roots: Sequence[Path]) -> Path:
 
 def _mapping(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     value = data.get(name)
-    if not isinstance(value, dict) or len(value) > _MOST_ROWS:
+    if not isinstance(value, dict) or len(value) > _MAX_ROWS:
         raise InvalidInput(f"its {name} is {str(value)[:_SHOWN]}; it must be an object")
     return value
 

@@ -14,7 +14,7 @@ from napari_gpubio.core.operations.arrays import array_checksum, array_in_file, 
 from napari_gpubio.core.operations.kinds import sizes_of
 from napari_gpubio.core.operations.records import Held, Operation, Output, Reading
 
-_MOST_BYTES, _SHARE = 8 << 30, 0.25  # of results that a store keeps, at most: bytes, and of the memory
+_MAX_BYTES, _SHARE = 8 << 30, 0.25  # of results that a store keeps, at most: bytes, and of the memory
 
 
 class Store:
@@ -42,7 +42,7 @@ class Store:
         """Bytes of results, and of arrays, that are kept in memory."""
         import psutil  # here, for the command line's start does not need it
 
-        return min(_MOST_BYTES, int(_SHARE * psutil.virtual_memory().total))
+        return min(_MAX_BYTES, int(_SHARE * psutil.virtual_memory().total))
 
     def hold(self, array: Any) -> Held:
         """Keep a copy of an array, which may be painted on later.

@@ -9,7 +9,7 @@ from napari_gpubio.core.device import Device
 from napari_gpubio.denoise.gui.panel import DenoisePanel
 from napari_gpubio.gui.checks import docked, findings_of, shown_viewer, wait_until
 
-MOST_MS = 100.0  # from a step of the slider to the first preview in its layer
+MAX_MS = 100.0  # from a step of the slider to the first preview in its layer
 SIDE = 100
 _SLICES, _FIRST = 60, 3  # steps that are timed, and steps before them
 
@@ -47,7 +47,7 @@ def _noisy_ball(side: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
 
 
 def _preview(device: Device) -> list[Finding]:
-    return findings_of(preview_ms(device), MOST_MS, "slices")
+    return findings_of(preview_ms(device), MAX_MS, "slices")
 
 
 CHECKS = (Check(name=f"step to the first preview, {SIDE}^3", source="what feels immediate", run=_preview),)

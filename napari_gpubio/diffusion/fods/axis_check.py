@@ -28,12 +28,12 @@ Mask = npt.NDArray[np.bool_]
 Tensors = TensorField | Sequence[TensorField] | None
 FA_LIMIT = 0.5
 LARGEST_ANGLE_DEG = 10.0
-LEAST_VOXELS = 20  # for the median to mean anything
+MIN_VOXELS = 20  # for the median to mean anything
 _MARGIN = 0.5  # another cause is named if it halves the median angle
 _AS_GOOD_DEG = 1.0  # causes that differ by less are equally good; the more usual one, which is tried first, is named
 _DIRECTIONS = 724  # on a half sphere, about 5 degrees apart
 _ROWS = 20_000  # voxels at once, whose amplitudes take 60 MB
-_MOST_TRIED = 3000  # voxels on which other causes are tried
+_MAX_TRIED = 3000  # voxels on which other causes are tried
 
 
 @dataclasses.dataclass(frozen=True, eq=False, slots=True, kw_only=True)
@@ -63,7 +63,7 @@ class AxisCheck:
     @property
     def sure(self) -> bool:
         """Whether enough voxels could be compared."""
-        return self.voxels >= LEAST_VOXELS
+        return self.voxels >= MIN_VOXELS
 
 
 def check_axes(fixels: FixelField, field: TensorField) -> AxisCheck:
@@ -107,7 +107,7 @@ def check_fods(fods: FodField, field: TensorField) -> AxisCheck:
     chosen, v1 = _compared(fods.shape, fods.affine, fods.mask, field)
     rows, directions = fods.coefficients[chosen], half_sphere(_DIRECTIONS)
     given = _median_angle(_largest(rows, harmonics(directions, fods.lmax), directions), v1)
-    every = max(1, -(-len(v1) // _MOST_TRIED))
+    every = max(1, -(-len(v1) // _MAX_TRIED))
     rows, v1_tried = rows[::every], v1[::every]
     tried = (
         (cause, _median_angle(_largest(rows, matrix, directions), v1_tried))
@@ -130,7 +130,7 @@ def agreeing(fixels: FixelField, field: TensorField) -> FixelField:
     if not fixels.parameters.get("frame_assumed"):
         return fixels
     chosen, v1 = _compared(fixels.shape, fixels.affine, fixels.mask, field)
-    if len(v1) < LEAST_VOXELS:
+    if len(v1) < MIN_VOXELS:
         return fixels
     assumed = str(fixels.parameters["frame"])
     directions = fixels.directions[fixels.first[chosen]].astype(np.float64)
@@ -233,7 +233,7 @@ def _result(what: str, given: float, voxels: int, tried: Iterator[tuple[str, flo
     """The check; ``tried`` is used only if the directions disagree."""
     where = f"in {voxels} voxels with FA above {FA_LIMIT:g}"
     ok, cause = True, ""
-    if voxels < LEAST_VOXELS:
+    if voxels < MIN_VOXELS:
         message = (
             f"The directions of the {what} could not be checked: there are tensors to compare with only {where}. "
             "Compare them with known anatomy."

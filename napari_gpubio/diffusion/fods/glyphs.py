@@ -13,8 +13,8 @@ from napari_gpubio.diffusion.fods.model import FodField
 
 Array = npt.NDArray[Any]
 Mesh = tuple[npt.NDArray[np.float32], npt.NDArray[np.int32], npt.NDArray[np.float32]]
-MOST_GLYPHS = 8000
-_MOST_VERTICES = 100_000  # of all glyphs; many glyphs are coarser ones
+MAX_GLYPHS = 8000
+_MAX_VERTICES = 100_000  # of all glyphs; many glyphs are coarser ones
 _FINEST, _COARSEST = 8, 3  # rings of a ball
 _COARSEST_DOME = 5  # rings, 18 degrees apart; more glyphs are outlines, else lobes would fall between the vertices
 _OUTLINE = (36, 24)  # vertices of an outline, by the number of glyphs
@@ -72,7 +72,7 @@ def voxels_in_slice(
             inside &= (sign * (at - np.asarray(limit))[:, free] >= 0).all(axis=1)
     voxels, step = voxels[inside], 1
     in_plane = np.delete(voxels, np.abs(fods.affine[plane.axis, :3]).argmax(), axis=1)
-    while np.count_nonzero(kept := (in_plane % step == 0).all(axis=1)) > MOST_GLYPHS:
+    while np.count_nonzero(kept := (in_plane % step == 0).all(axis=1)) > MAX_GLYPHS:
         step += 1
     return voxels[kept], step
 
@@ -112,10 +112,10 @@ def fod_glyphs(
     at = at[fods.mask[tuple(at.T)]]
     if not len(at):
         raise InvalidInput("there are no FODs here; move to a place inside the brain")
-    if len(at) > MOST_GLYPHS:
-        raise InvalidInput(f"{len(at)} glyphs are too many to draw; choose at most {MOST_GLYPHS} voxels")
+    if len(at) > MAX_GLYPHS:
+        raise InvalidInput(f"{len(at)} glyphs are too many to draw; choose at most {MAX_GLYPHS} voxels")
     rings = _rings(len(at))
-    around = next((n for n in _OUTLINE if len(at) * (n + 1) <= _MOST_VERTICES), _OUTLINE[-1])
+    around = next((n for n in _OUTLINE if len(at) * (n + 1) <= _MAX_VERTICES), _OUTLINE[-1])
     is_outline = plane is not None and rings < _COARSEST_DOME
     if plane is None:
         directions, triangles = _ball(_rings(2 * len(at)))
@@ -162,7 +162,7 @@ def _lengths(amplitudes: Array, *, same: bool) -> npt.NDArray[np.float32]:
 
 def _rings(domes: int) -> int:
     """Rings of a dome, as many as the number of domes leaves room for."""
-    fitting = (n for n in range(_FINEST, _COARSEST, -1) if domes * (4 * n * n + 1) <= _MOST_VERTICES)
+    fitting = (n for n in range(_FINEST, _COARSEST, -1) if domes * (4 * n * n + 1) <= _MAX_VERTICES)
     return next(fitting, _COARSEST)
 
 

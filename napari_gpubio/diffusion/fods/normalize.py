@@ -19,7 +19,7 @@ REFERENCE = 1.0 / math.sqrt(4.0 * math.pi)  # sum of the densities of a voxel fu
 _ORDER = 3  # of the polynomial
 _ROUNDS, _INNER = 15, 7  # at most: of field and factors together, and of factors
 _STEADY = 1e-4  # change of the logarithm of the field at which it is done
-LEAST_VOXELS = 500
+MIN_VOXELS = 500
 
 
 def normalize_tissues(fods: FodField, *, balanced: bool = False) -> FodField:
@@ -55,8 +55,8 @@ def normalize_tissues(fods: FodField, *, balanced: bool = False) -> FodField:
     names, densities = list(fods.tissues), _densities(fods)
     sums = densities.sum(axis=1)
     usable = np.isfinite(sums) & (sums > 0)
-    if (count := np.count_nonzero(usable)) < LEAST_VOXELS:
-        raise InvalidInput(f"{count} voxels have a density, too few for a smooth field; {LEAST_VOXELS} are needed")
+    if (count := np.count_nonzero(usable)) < MIN_VOXELS:
+        raise InvalidInput(f"{count} voxels have a density, too few for a smooth field; {MIN_VOXELS} are needed")
     basis = _polynomials(fods)
     log_field, factors, kept = _fitted(densities[usable], basis[usable])
     field = np.exp(basis @ log_field)

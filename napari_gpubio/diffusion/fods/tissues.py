@@ -25,10 +25,10 @@ from napari_gpubio.diffusion.tensors.run import checked_mask, fit_tensors_steps
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
-_LEAST_VOXELS = 10  # of a tissue
-_LEAST_FLUID = 1.5e-3  # mm^2/s; CSF has 3.0e-3 at 37 degrees Celsius, gray matter 0.8e-3
+_MIN_VOXELS = 10  # of a tissue
+_MIN_FLUID = 1.5e-3  # mm^2/s; CSF has 3.0e-3 at 37 degrees Celsius, gray matter 0.8e-3
 _LARGEST_FOR_FLUID = 1500  # s/mm^2; beyond, little but noise is left of fluid
-_LEAST_SINGLE = 20  # voxels of one fiber: fewer make no zonal series
+_MIN_SINGLE = 20  # voxels of one fiber: fewer make no zonal series
 
 
 def estimate_tissue_responses_steps(
@@ -46,7 +46,7 @@ def estimate_tissue_responses_steps(
     is high there is white matter, and the decay divides the rest into gray matter and CSF (after Dhollander et al.
     2016 and 2019). Of white matter the voxels are taken whose FODs have the most dominant single peak, relative
     to the signal at b = 0 (else as `napari_gpubio.diffusion.estimate_response_steps`); of gray matter those of the
-        most typical decay; of CSF those of the largest.
+    most typical decay; of CSF those of the largest.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def estimate_tissue_responses_steps(
     decay = signal_decay(scan, inside & field.mask)
     core, eroded = _eroded(np.isfinite(decay), settings.shrink)
     white, gray, csf = _segmented(decay, fa_map(field), core, settings)
-    count = max(_LEAST_SINGLE, round(settings.white_percent / 100 * np.count_nonzero(white)))
+    count = max(_MIN_SINGLE, round(settings.white_percent / 100 * np.count_nonzero(white)))
     _check_voxels("white matter", white, count)
     single = HighestFa(voxels=count, lmax=settings.lmax)
     volumes = shell_volumes(scan, 0)[1]
@@ -173,9 +173,9 @@ def _check_voxels(name: str, tissue: Mask, needed: int) -> None:
 
 def _best(score: Floats, tissue: Mask, percent: float, name: str) -> npt.NDArray[np.int64]:
     """Voxels (M, 3) of a tissue with the smallest scores, a share of them."""
-    _check_voxels(name, tissue, _LEAST_VOXELS)
+    _check_voxels(name, tissue, _MIN_VOXELS)
     voxels = np.argwhere(tissue)
-    count = max(_LEAST_VOXELS, round(percent / 100 * len(voxels)))
+    count = max(_MIN_VOXELS, round(percent / 100 * len(voxels)))
     return voxels[np.argsort(score[tissue], kind="stable")[:count]]
 
 
@@ -184,7 +184,7 @@ def _fluid_notes(scan: DiffusionScan, voxels: Array) -> tuple[str, ...]:
     signals, bval = scan.data[tuple(voxels.T)], scan.shells()[1]
     unweighted, weighted = (signals[:, scan.shell_of == b].mean(dtype=np.float64) for b in (0, bval))
     diffusivity = np.log(unweighted / weighted) / bval
-    if bval > _LARGEST_FOR_FLUID or diffusivity >= _LEAST_FLUID:
+    if bval > _LARGEST_FOR_FLUID or diffusivity >= _MIN_FLUID:
         return ()
     note = (
         f"there seems to be no CSF in the mask: the {len(voxels)} voxels whose signal decays most have a diffusivity "

@@ -22,8 +22,8 @@ from napari_gpubio.core.volumes import NIFTI_SUFFIXES, one_volume, read_array
 
 Array = npt.NDArray[Any]
 Affine = npt.NDArray[np.float64]
-_MOST_FIBERS = 9  # the names have one digit
-LEAST_FRACTION = 0.05  # a fiber with less is left out, as in bedpostX's own dyads2_thr0.05
+_MAX_FIBERS = 9  # the names have one digit
+MIN_FRACTION = 0.05  # a fiber with less is left out, as in bedpostX's own dyads2_thr0.05
 _FIRST = ("dyads1", "merged_th1samples", "mean_f1samples", "merged_f1samples")  # any of them shows a fiber
 _OWN = re.compile(r"(dyads\d|merged_(th|ph|f)\dsamples|mean_f\dsamples)")
 _PAIRS = ((0, 0), (1, 1), (2, 2), (0, 1), (0, 2), (1, 2))
@@ -45,7 +45,7 @@ def read_bedpostx(folder: Path) -> tuple[Array, Array, Affine]:
     directions
         FSL's axes, shape (X, Y, Z, n, 3).
     fractions
-        Of the volume, shape (X, Y, Z, n); 0 where they are below `LEAST_FRACTION`.
+        Of the volume, shape (X, Y, Z, n); 0 where they are below `MIN_FRACTION`.
     affine
         Voxel to world, mm.
 
@@ -58,7 +58,7 @@ def read_bedpostx(folder: Path) -> tuple[Array, Array, Affine]:
         raise InvalidInput(f"{folder.name} is no folder; give the one that bedpostX wrote")
     parts: list[tuple[Array, Array, Affine]] = []
     failure: InvalidInput | None = None
-    for n in range(1, _MOST_FIBERS + 1):
+    for n in range(1, _MAX_FIBERS + 1):
         if all(_find(folder, stem.replace("1", str(n))) is None for stem in _FIRST):
             continue
         try:
@@ -72,9 +72,9 @@ def read_bedpostx(folder: Path) -> tuple[Array, Array, Affine]:
     if not parts:
         raise failure or InvalidInput(f"the folder {folder.name} has no {_FIRST[0]}; choose bedpostX's folder")
     fractions = np.stack([part[1] for part in parts], axis=-1)
-    if small := int(np.count_nonzero((fractions > 0) & (fractions < LEAST_FRACTION))):
-        note(f"{small} fibers fill less than {LEAST_FRACTION:g} of their voxel; they were left out")
-    fractions = np.where(fractions >= LEAST_FRACTION, fractions, 0)
+    if small := int(np.count_nonzero((fractions > 0) & (fractions < MIN_FRACTION))):
+        note(f"{small} fibers fill less than {MIN_FRACTION:g} of their voxel; they were left out")
+    fractions = np.where(fractions >= MIN_FRACTION, fractions, 0)
     return np.stack([part[0] for part in parts], axis=-2), fractions, parts[0][2]
 
 

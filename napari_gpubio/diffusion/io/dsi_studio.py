@@ -37,14 +37,14 @@ Affine = npt.NDArray[np.float64]
 Content = Mapping[str, Array]
 Bytes = bytes | bytearray | mmap.mmap
 DSI_STUDIO_SUFFIXES = (".fib.gz", ".fib", ".fz")
-_MOST_FIBERS = 20  # DSI Studio writes 5 or fewer
-_OF_FIBERS = [f"{kind}{n}" for kind in ("fa", "index", "dir") for n in range(_MOST_FIBERS)]
+_MAX_FIBERS = 20  # DSI Studio writes 5 or fewer
+_OF_FIBERS = [f"{kind}{n}" for kind in ("fa", "index", "dir") for n in range(_MAX_FIBERS)]
 _SCALES = [f"{name}.{part}" for name in _OF_FIBERS for part in ("slope", "inter")]
 _WANTED = ("dimension", "voxel_size", "trans", "odf_vertices", "mask", *_OF_FIBERS, *_SCALES)
 _CODES = ("f8", "f4", "i4", "i2", "u2", "u1")
 _TYPES = {10 * n + kind: (code, kind == 0) for n, code in enumerate(_CODES) for kind in range(3)}  # 1: text, 2: sparse
 _BIG_ENDIAN = 1000  # is added to the number of a type
-_HEAD_BYTES, _LONGEST_NAME, _MOST_MATRICES = 20, 1000, 100_000
+_HEAD_BYTES, _LONGEST_NAME, _MAX_MATRICES = 20, 1000, 100_000
 
 
 def read_dsi_studio(path: Path) -> tuple[Array, Array, Affine]:
@@ -71,7 +71,7 @@ def read_dsi_studio(path: Path) -> tuple[Array, Array, Affine]:
     affine = affine_of(content, shape, path.name)
     mask = _mask(content, shape, path.name)
     fibers, failure = [], InvalidInput(f"{path.name} has no fa0, so it has no fibers; reconstruct it again")
-    for n in (n for n in range(_MOST_FIBERS) if f"fa{n}" in content):
+    for n in (n for n in range(_MAX_FIBERS) if f"fa{n}" in content):
         try:
             fibers.append(_fiber(content, n, shape, mask, path.name))
         except InvalidInput as error:
@@ -128,7 +128,7 @@ def matrices(data: Bytes, path: Path, wanted: Sequence[str]) -> dict[str, Array]
     if len(data) < _HEAD_BYTES or 0 not in data[:4]:  # files of other versions begin with text
         raise InvalidInput(f"{path.name} does not begin as a MATLAB file of version 4; it is no file of DSI Studio")
     found, at = dict[str, Array](), 0
-    for _ in range(_MOST_MATRICES):
+    for _ in range(_MAX_MATRICES):
         if at == len(data):
             return found
         order, kind = "<", int.from_bytes(data[at : at + 4], "little")

@@ -29,8 +29,8 @@ from napari_gpubio.diffusion.model import B0_LIMIT, DiffusionScan
 Array = npt.NDArray[Any]
 Affine = npt.NDArray[np.float64]
 _MRTRIX_TABLES = (".b", ".grad")
-MOST_NEGATIVE = 0.01  # of signals, which are magnitudes; interpolation makes some negative
-_LEAST_SPREAD = 0.01  # of directions along the axis that they have least of, over that of the one they have most of
+MAX_NEGATIVE = 0.01  # of signals, which are magnitudes; interpolation makes some negative
+_MIN_SPREAD = 0.01  # of directions along the axis that they have least of, over that of the one they have most of
 _BIDS_LEVELS = 3  # folders above that of an image: session, subject, dataset
 
 
@@ -178,7 +178,7 @@ def read_dwi(
             f"no b-value is at most {b0_limit:g} s/mm^2, so no volume counts as b = 0; "
             f"b0_limit={scan.lowest_bval:g} takes the lowest shell"
         )
-    if np.count_nonzero(data < 0) > MOST_NEGATIVE * data.size:
+    if np.count_nonzero(data < 0) > MAX_NEGATIVE * data.size:
         note("more than 1 % of the signals are negative, as in images of the phase; signals are magnitudes")
     numbers = np.flatnonzero(kept)
     _note_useless(scan, numbers)
@@ -194,7 +194,7 @@ def _note_useless(scan: DiffusionScan, numbers: Array) -> None:
         note(f"{volumes_have(numbers[empty])} no signal but 0; leave them out with volumes=")
     weighted = scan.directions[~scan.is_b0]
     spread = np.linalg.svd(weighted, compute_uv=False) if len(weighted) else np.ones(3)
-    axes = np.count_nonzero(spread > _LEAST_SPREAD * spread[0])
+    axes = np.count_nonzero(spread > _MIN_SPREAD * spread[0])
     if axes < 3:
         where = "in one plane" if axes == 2 else "on one line"
         note(f"the directions of its {len(weighted)} weighted volumes lie {where}, which determines no tensor")

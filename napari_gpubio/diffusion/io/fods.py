@@ -39,8 +39,8 @@ _OLD_RATIO = (
     5.0 / 3.0,
     7.0 / 3.0,
 )  # of powers, as in shbasis: 1 in an orthonormal basis, 2 in the old one
-_LEAST_VOXELS = 100  # for the ratio to say anything
-_DIRECTIONS, _MOST_ROWS = 300, 3000  # that are tried
+_MIN_VOXELS = 100  # for the ratio to say anything
+_DIRECTIONS, _MAX_ROWS = 300, 3000  # that are tried
 _LOWEST = 0.2  # how far, over their maximum, distributions of 60 degree crossings are below 0 at lmax 4
 _CLEARLY = 0.1
 _MADE = {"deconvolution": dict, "responses": list, "normalization": dict}  # parameters that the JSON file keeps
@@ -271,7 +271,7 @@ def lowest_amplitudes(rows: Array) -> dict[str, float]:
     """
     rows = rows[rows[:, 0] > 0]
     rows = rows[rows[:, 0] >= np.median(rows[:, 0])] if len(rows) else rows  # the others are of little but noise
-    rows, directions = rows[:: max(1, len(rows) // _MOST_ROWS)].astype(np.float64), half_sphere(_DIRECTIONS)
+    rows, directions = rows[:: max(1, len(rows) // _MAX_ROWS)].astype(np.float64), half_sphere(_DIRECTIONS)
     shares = dict.fromkeys((basis for basis in BASES if basis != "mrtrix0.2"), 1.0)
     for basis in shares if len(rows) else ():
         amplitudes = rows @ harmonics(directions, lmax_of(rows.shape[1]), basis).T
@@ -286,7 +286,7 @@ def _is_old(rows: Array) -> bool:
     is left out, since the fibers of a brain favor some directions, and a line through the others decides, at l = 0.
     """
     lmax = lmax_of(rows.shape[1])
-    if lmax < 4 or len(rows) < _LEAST_VOXELS:
+    if lmax < 4 or len(rows) < _MIN_VOXELS:
         return False
     power = np.einsum("ij,ij->j", rows, rows, dtype=np.float64)
     order, m = orders(lmax).T

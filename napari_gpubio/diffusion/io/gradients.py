@@ -26,7 +26,7 @@ _TOLERATED_LENGTH = 0.01  # |g| may differ from 1 by so much before it is taken 
 _SHORTEST, _LONGEST = 1e-6, 1e3
 _SCALED = 1e2, 1e5  # lengths that all lie in between are directions in thousandths and the like, and say nothing of b
 _LARGEST_B, _UNUSUAL_B = 1e6, 3e4
-_LEAST_COUNTED = 3  # rows that a column of their numbers is known by
+_MIN_COUNTED = 3  # rows that a column of their numbers is known by
 _DECIMAL_COMMA = re.compile(r"([-+]?\d+),(\d+)(?=[\s,]|$)")
 _THOUSANDS = re.compile(r"[1-9]\d{0,2},\d{3}")  # 1,000 is one or a thousand
 
@@ -257,7 +257,7 @@ def _fitting(rows: list[list[float]], count: int, name: str) -> tuple[list[list[
     """Rows that have so many numbers, if need be without a first column that counts the rows, with a note; or None."""
     total = sum(map(len, rows))
     first, order = [row[0] for row in rows], range(len(rows))
-    if total - len(rows) == count and len(rows) >= _LEAST_COUNTED and first in ([*order], [n + 1 for n in order]):
+    if total - len(rows) == count and len(rows) >= _MIN_COUNTED and first in ([*order], [n + 1 for n in order]):
         return [row[1:] for row in rows], (f"the first column of {name} counts its rows, and was left out",)
     return (rows, ()) if total == count else None
 

@@ -32,18 +32,18 @@ from napari_gpubio.diffusion.io.tensor_images import LARGEST_TRACE, SYMMATRIX, o
 
 Array = npt.NDArray[Any]
 _TENSORS = (6, 9)  # volumes
-_MOST_VOXELS = 200_000  # that are looked at
-_MOST_ROWS = 20_000
-_LEAST_VOXELS = 8  # for shares of them to mean anything
+_MAX_VOXELS = 200_000  # that are looked at
+_MAX_ROWS = 20_000
+_MIN_VOXELS = 8  # for shares of them to mean anything
 _NEARLY_ALL = 0.99
 _MOSTLY, _RARELY = 0.95, 0.01
-_LEAST_MIXED = 4  # of the five coefficients of order 2 have both signs, as soon as fibers have several directions
-_LEAST_FALLING = 0.75  # of neighboring peaks; MRtrix sorts them, but some programs by something else
-_LEAST_DEFINITE = 0.4  # the noise outside of a head, where no mask was used, gives any tensor
+_MIN_MIXED = 4  # of the five coefficients of order 2 have both signs, as soon as fibers have several directions
+_MIN_FALLING = 0.75  # of neighboring peaks; MRtrix sorts them, but some programs by something else
+_MIN_DEFINITE = 0.4  # the noise outside of a head, where no mask was used, gives any tensor
 _LARGEST_TRACE = 50.0  # um^2/ms; that of free water is 9
 _UNIT = 2e-3  # by which the length of a direction that was stored as float32, or as scaled integers, may differ from 1
 _LOWEST = 0.35  # of a FOD, below 0, over its largest amplitude; volumes that are all alike give 0.5
-_LEAST_ANISOTROPY = 0.3  # power of the orders above 0, square root, over the coefficient of order 0
+_MIN_ANISOTROPY = 0.3  # power of the orders above 0, square root, over the coefficient of order 0
 _LARGEST_LMAX = 20
 
 
@@ -113,10 +113,10 @@ def is_scan(path: Path) -> bool:
 def _rows(array: Array) -> Array:
     """Values (M, N) of voxels, at most so many, that hold any but zeros and NaN."""
     count = int(np.prod(array.shape[:3]))
-    flat = np.arange(0, count, max(1, -(-count // _MOST_VOXELS)))
+    flat = np.arange(0, count, max(1, -(-count // _MAX_VOXELS)))
     rows = array[np.unravel_index(flat, array.shape[:3])].reshape(len(flat), -1)
     rows = rows[((rows != 0) & ~np.isnan(rows)).any(axis=1)]
-    return rows[:: max(1, -(-len(rows) // _MOST_ROWS))].astype(np.float64)
+    return rows[:: max(1, -(-len(rows) // _MAX_ROWS))].astype(np.float64)
 
 
 def _finite(rows: Array) -> Array:
@@ -131,7 +131,7 @@ def _tensors(rows: Array, shape: tuple[int, ...], name: str, intent: int) -> str
     if intent == SYMMATRIX:
         return "it was taken for tensors, as the intent of its header says"
     rows = _finite(rows)
-    if len(rows) < _LEAST_VOXELS:
+    if len(rows) < _MIN_VOXELS:
         return ""
     try:
         order, _ = order_of("auto", None, symmetric(rows, name), name)
@@ -141,7 +141,7 @@ def _tensors(rows: Array, shape: tuple[int, ...], name: str, intent: int) -> str
     share = float(positive_definite(tensors).mean())
     trace = float(np.median(tensors[:, :3].sum(axis=1)))
     both_signs = ((tensors[:, 3:] > 0).mean(axis=0) < _NEARLY_ALL).all()
-    if share < _LEAST_DEFINITE or not 0 < trace < _LARGEST_TRACE or not both_signs:
+    if share < _MIN_DEFINITE or not 0 < trace < _LARGEST_TRACE or not both_signs:
         return ""
     return (
         f"it was taken for diffusion tensors in {'um^2/ms' if trace > LARGEST_TRACE else 'mm^2/s'}, since in the order "
@@ -153,7 +153,7 @@ def _peaks(rows: Array, shape: tuple[int, ...]) -> str:
     """A note, if these are peaks."""
     if not (len(shape) == 4 and shape[3] % 3 == 0) and not (len(shape) == 5 and shape[4] == 3):
         return ""
-    if len(rows) < _LEAST_VOXELS:
+    if len(rows) < _MIN_VOXELS:
         return ""
     peaks = rows.reshape(len(rows), -1, 3)
     lengths = np.linalg.norm(np.nan_to_num(peaks), axis=2)
@@ -164,7 +164,7 @@ def _peaks(rows: Array, shape: tuple[int, ...]) -> str:
         return "it was taken for directions of fibers (peaks), since all of them have the length 1"
     empty = (peaks == 0).all(axis=2) | np.isnan(peaks).all(axis=2)
     both = there[:, :-1] & there[:, 1:]
-    falls = (lengths[:, :-1] >= lengths[:, 1:])[both].mean() > _LEAST_FALLING if both.any() else True
+    falls = (lengths[:, :-1] >= lengths[:, 1:])[both].mean() > _MIN_FALLING if both.any() else True
     come_first = (there[:, :-1] >= there[:, 1:]).all()
     is_sorted = peaks.shape[1] > 1 and come_first and empty.any() and falls  # a single vector may be a displacement
     if is_sorted and (there != empty).all() and not np.isnan(peaks[there]).any():
@@ -182,13 +182,13 @@ def _fods(rows: Array, shape: tuple[int, ...]) -> str:
     except InvalidInput:
         return ""
     rows = _finite(rows)
-    if len(shape) != 4 or not 0 < lmax <= _LARGEST_LMAX or len(rows) < _LEAST_VOXELS:
+    if len(shape) != 4 or not 0 < lmax <= _LARGEST_LMAX or len(rows) < _MIN_VOXELS:
         return ""
     below = (rows[:, 1:6] < 0).mean(axis=0)  # of l = 2; all echoes of a scan, the first one the largest, are positive
-    if (rows[:, 0] > 0).mean() < _MOSTLY or np.count_nonzero((below > _RARELY) & (below < 1 - _RARELY)) < _LEAST_MIXED:
+    if (rows[:, 0] > 0).mean() < _MOSTLY or np.count_nonzero((below > _RARELY) & (below < 1 - _RARELY)) < _MIN_MIXED:
         return ""
     strong = rows[rows[:, 0] >= np.median(rows[:, 0])]
-    if np.median(np.linalg.norm(strong[:, 1:], axis=1) / strong[:, 0]) < _LEAST_ANISOTROPY:
+    if np.median(np.linalg.norm(strong[:, 1:], axis=1) / strong[:, 0]) < _MIN_ANISOTROPY:
         return ""
     lowest = min(lowest_amplitudes(rows).values())
     if lowest > _LOWEST:

@@ -29,7 +29,7 @@ _MAGIC = b"mrtrix image"
 _END = re.compile(rb"\r?\n *END[ \r]*\n")
 _LONGEST_HEADER, _PIECE = 1 << 24, 1 << 16
 _NO_TEXT = bytes(1 << 10)  # behind which no header goes on
-_MOST_AXES = 16
+_MAX_AXES = 16
 _SMALLEST_MM, _LARGEST_MM = 1e-6, 1e6  # of a voxel
 _CODES = {
     "int8": "i1", "uint8": "u1", "int16": "i2", "uint16": "u2", "int32": "i4", "uint32": "u4", "int64": "i8",
@@ -178,8 +178,8 @@ def _numbers(text: str) -> list[float]:
 def _shape(header: Header, name: str) -> tuple[int, ...]:
     text = _one(header, "dim", name)
     words = [word.strip() for word in text.split(",")]
-    if not 2 <= len(words) <= _MOST_AXES or not all(re.fullmatch(r"[0-9]{1,18}", word) for word in words):
-        raise _bad(name, "dim", text, f"2 to {_MOST_AXES} lengths are needed")
+    if not 2 <= len(words) <= _MAX_AXES or not all(re.fullmatch(r"[0-9]{1,18}", word) for word in words):
+        raise _bad(name, "dim", text, f"2 to {_MAX_AXES} lengths are needed")
     shape = tuple(int(word) for word in words)
     if min(shape) < 1:
         raise _bad(name, "dim", text, "every length must be at least 1")

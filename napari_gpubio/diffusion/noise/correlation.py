@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 _ENOUGH = 8000  # voxels: correlations are then known to 0.01
-_LEAST_PAIRS = 1000  # of neighbors, for a correlation to mean anything
-_MOST_PRODUCTS = 200_000_000  # of signals, from which components are found
+_MIN_PAIRS = 1000  # of neighbors, for a correlation to mean anything
+_MAX_PRODUCTS = 200_000_000  # of signals, from which components are found
 _STEPS, _RIDGE = 12, 1e-12
 _WEAKEST = 8  # one in so many components is taken for noise
 
@@ -54,7 +54,7 @@ def _weakest_components(rows: Array) -> Array:
     eigenvectors, would wake the threads of BLAS, which go on spinning beside the next run.
     """
     volumes = rows.shape[1]
-    some = rows[:: max(1, rows.size * volumes // _MOST_PRODUCTS)]
+    some = rows[:: max(1, rows.size * volumes // _MAX_PRODUCTS)]
     power = np.einsum("mi,mj->ij", some, some)
     inverse = np.linalg.inv(power / (np.trace(power) or 1.0) + _RIDGE * np.eye(volumes))
     found = np.random.default_rng(0).normal(size=(volumes, max(1, volumes // _WEAKEST)))
@@ -80,7 +80,7 @@ def _middle_planes(mask: npt.NDArray[np.bool_]) -> slice:
 def _correlation(images: Array, inside: npt.NDArray[np.bool_]) -> float:
     """Correlation of voxels with those after them along the first axis."""
     both = inside[:-1] & inside[1:]
-    if np.count_nonzero(both) < _LEAST_PAIRS:
+    if np.count_nonzero(both) < _MIN_PAIRS:
         return np.nan
     before, after = images[:-1][both], images[1:][both]
     spread = np.sqrt(np.sum(before**2) * np.sum(after**2))

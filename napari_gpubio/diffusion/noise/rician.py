@@ -23,7 +23,7 @@ from napari_gpubio.diffusion.model import DiffusionScan
 Array = npt.NDArray[Any]
 LOW_SNR, _FEW = 2.0, 0.01
 _FAR, _STEP = 15.0, 2e-4  # mean / sigma where the tables end, and their steps
-_MOST_ROUNDS, _SETTLED = 100, 1e-4  # of the noise, relative
+_MAX_ROUNDS, _SETTLED = 100, 1e-4  # of the noise, relative
 _NEAR = 5  # voxels, an edge of the neighborhood whose noise is one
 
 
@@ -70,7 +70,7 @@ def gaussian_noise(scan: DiffusionScan, noise: npt.ArrayLike) -> npt.NDArray[np.
 
     square = around(np.square(level))
     sigma = np.where(known, np.sqrt(square), level)
-    for _ in range(_MOST_ROUNDS if known.any() else 0):
+    for _ in range(_MAX_ROUNDS if known.any() else 0):
         shares = np.ones_like(sigma)
         for share, own, (inside, magnitudes) in zip(shares, sigma, _planes(scan, known), strict=True):
             share[inside] = _tables().xi_at(magnitudes / own[inside][:, None]).mean(axis=1)

@@ -17,7 +17,7 @@ from napari_gpubio.core.steps import Step
 from napari_gpubio.diffusion.fods.axis_check import check_fods
 from napari_gpubio.diffusion.fods.estimate import estimate_response_steps
 from napari_gpubio.diffusion.fods.model import FixelField, FodField
-from napari_gpubio.diffusion.fods.normalize import LEAST_VOXELS, normalize_tissues
+from napari_gpubio.diffusion.fods.normalize import MIN_VOXELS, normalize_tissues
 from napari_gpubio.diffusion.fods.response import TISSUES, Response, check_tissues, read_response, write_response
 from napari_gpubio.diffusion.fods.run import deconvolve_steps, find_peaks_steps
 from napari_gpubio.diffusion.fods.settings import (
@@ -289,8 +289,8 @@ class DeconvolveTissues(_Deconvolving, verb="tissue-fods", makes={"fods": FodFie
         """Deconvolve the scan."""
         check_tissues(data.responses)
         mask = self._mask(data)
-        if self.normalize and (count := np.count_nonzero(mask)) < LEAST_VOXELS:
-            raise InvalidInput(f"the mask has {count} voxels, and to normalize takes {LEAST_VOXELS}; leave that out")
+        if self.normalize and (count := np.count_nonzero(mask)) < MIN_VOXELS:
+            raise InvalidInput(f"the mask has {count} voxels, and to normalize takes {MIN_VOXELS}; leave that out")
         fods = yield from self._fods(data, data.responses, self.settings, mask, run)
         if fods is None:
             return None

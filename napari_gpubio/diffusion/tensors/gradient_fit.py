@@ -18,7 +18,7 @@ Floats = npt.NDArray[np.float64]
 Octant = tuple[int, int, int]  # +1 or -1 along each axis
 
 _TOLERANCE = 1e-12  # of the residual, relative to the right-hand side
-_MOST_ITERATIONS = 500
+_MAX_ITERATIONS = 500
 _ANCHOR = 1e-8  # of the mean diagonal, added to every diagonal: fixes the mean of each connected part to 0
 _COARSEST = 100  # unknowns at which the matrix is inverted
 _DAMPING = 1.5  # of the sweeps; they converge below 2
@@ -105,7 +105,7 @@ class Equations:
             return np.zeros(len(self._load))
         matrix = self.matrix()
         cycle = linalg.LinearOperator(matrix.shape, _Cycle(matrix, self._voxels), dtype=np.float64)
-        x, _ = linalg.cg(matrix, self._load, rtol=_TOLERANCE, maxiter=_MOST_ITERATIONS, M=cycle)
+        x, _ = linalg.cg(matrix, self._load, rtol=_TOLERANCE, maxiter=_MAX_ITERATIONS, M=cycle)
         return np.asarray(x)
 
 

@@ -63,7 +63,7 @@ SCALARS: dict[str, Callable[[TensorField], Array]] = {
 }
 
 
-MOST_GLYPHS = 4000
+MAX_GLYPHS = 4000
 _LIGHT = np.array([0.41, -0.41, 0.82])  # from the right, behind and above
 
 
@@ -99,9 +99,9 @@ def ellipsoids(
     at = at[field.mask[tuple(at.T)]]
     if not len(at):
         raise InvalidInput("there are no tensors here; move to a place inside the brain")
-    if len(at) > MOST_GLYPHS:
+    if len(at) > MAX_GLYPHS:
         raise InvalidInput(
-            f"{len(at)} ellipsoids are too many to draw; choose a region with at most {MOST_GLYPHS} voxels"
+            f"{len(at)} ellipsoids are too many to draw; choose a region with at most {MAX_GLYPHS} voxels"
         )
     ball, triangles = icosphere()
     values = field.eigen.values[tuple(at.T)]
@@ -166,7 +166,7 @@ def slice_voxels(field: TensorField, axis: int, index: int) -> npt.NDArray[np.in
     voxels = np.argwhere(field.mask[tuple(chosen)]) + shift
     others = [a for a in range(3) if a != axis]
     step, kept = 1, voxels
-    while len(kept) > MOST_GLYPHS:
+    while len(kept) > MAX_GLYPHS:
         step += 1
         kept = voxels[(voxels[:, others] % step == 0).all(axis=1)]
     return kept

@@ -16,7 +16,7 @@ from napari_gpubio.dose.napari_io import dose_layer, labels_layer
 from napari_gpubio.dose.structures.labels import LabelStructures
 from napari_gpubio.gui.checks import docked, findings_of, let_draw, shown_viewer, wait_until
 
-MOST_MS = 50.0  # from a stroke to the curves in the plot, which the window then draws
+MAX_MS = 50.0  # from a stroke to the curves in the plot, which the window then draws
 SIDE = 256
 _ORGANS = 5, 6  # boxes along x and y, as long as the volume along z
 _BRUSH_VOXELS = 20
@@ -91,7 +91,7 @@ def _place(number: int, side: int) -> npt.NDArray[Any]:
 
 
 def _stroke(device: Device) -> list[Finding]:
-    return findings_of(stroke_ms(device), MOST_MS, "strokes")
+    return findings_of(stroke_ms(device), MAX_MS, "strokes")
 
 
 CHECKS = (

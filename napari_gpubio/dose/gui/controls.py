@@ -31,7 +31,7 @@ _PLAN_TIP = (
     "Plan of the isodose, the highlighted voxels and a clicked voxel's dose; click a curve or a row to choose it"
 )
 _HINT = "Move the mouse over a curve, click a voxel in the image, or choose a tool above."
-_LEAST_READOUT_PIXELS = 36
+_MIN_READOUT_PIXELS = 36
 
 
 class AxesBox(QWidget):
@@ -243,7 +243,7 @@ class ToolsBox(QWidget):
 
     def _fill(self) -> None:
         self.readout.setWordWrap(True)
-        self.readout.setMinimumHeight(_LEAST_READOUT_PIXELS)
+        self.readout.setMinimumHeight(_MIN_READOUT_PIXELS)
         self.readout.setAlignment(Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft)
         self.readout.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         buttons = row_of(self.dose, self.interval, self.volume, stretch=(1, 1, 1))

@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.numbers import MOST_FIGURES, figures_of, short_number
+from napari_gpubio.core.numbers import MAX_FIGURES, figures_of, short_number
 from napari_gpubio.dose.bands import HALVES, TOGETHER, DvhBand
 from napari_gpubio.dose.metrics.curve import Dvh
 from napari_gpubio.dose.metrics.metric import Metric, MetricValue, evaluate_metric
@@ -20,7 +20,7 @@ INTERVALS = 100  # of a differential histogram
 DECADES = 12.0  # of a logarithmic axis, at most
 LIMIT_FIGURES = 3  # of the lowest dose counted: its bin is that wide
 _BANDS = {HALVES: "from two halves of the photons", TOGETHER: "all voxels together (the widest)"}
-MOST_LINES = 12  # structures in the readout
+MAX_LINES = 12  # structures in the readout
 NO_REFERENCE = "enter a prescription to see doses in % of it"
 SECOND_PLAN = "dashed: second plan"  # in legends
 PENDING = "the whole dose is being counted"
@@ -232,7 +232,7 @@ def named_curves(curves: Sequence[Curve]) -> list[tuple[int, Curve]]:
 # -- the readout ------------------------------------------------------------------------------------------------------
 
 
-def describe_dose(dose: float, axes: Axes, figures: int = MOST_FIGURES) -> str:
+def describe_dose(dose: float, axes: Axes, figures: int = MAX_FIGURES) -> str:
     """A dose with its unit, and in % of the prescription where there is one."""
     percent = f" ({short_number(100 * dose / axes.reference, 3)} %)" if axes.reference else ""
     return f"{short_number(dose, figures)} {axes.unit}{percent}"
@@ -309,8 +309,8 @@ def _share_list(title: str, rows: Sequence[tuple[Curve, float, float]]) -> str:
 
 
 def _list(title: str, parts: Sequence[str]) -> str:
-    more = [f"… and {len(parts) - MOST_LINES} more"] if len(parts) > MOST_LINES else []
-    return f"<b>{html.escape(title)}</b>: {' &nbsp;'.join([*parts[:MOST_LINES], *more])}"
+    more = [f"… and {len(parts) - MAX_LINES} more"] if len(parts) > MAX_LINES else []
+    return f"<b>{html.escape(title)}</b>: {' &nbsp;'.join([*parts[:MAX_LINES], *more])}"
 
 
 def _part(curve: Curve, text: str) -> str:

@@ -14,7 +14,7 @@ from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.forms import RichLabel
 
-_MOST_ROWS_UNSCROLLED = 5
+_MAX_ROWS_UNSCROLLED = 5
 _LEGEND_TIP = "Point at a name to emphasize its curve; click it to highlight voxels inside that structure"
 _ROW, _LINE, _GAP, _WIDEST_NAME, _FONT = 20.0, 24.0, 8.0, 190.0, 15  # of the legend of a figure, pixels
 
@@ -68,7 +68,7 @@ class LegendStrip(QScrollArea):
         """Take the height of the rows, with room for the borders that a theme adds."""
         row = self.label.fontMetrics().lineSpacing()
         needed = self.label.heightForWidth(self.viewport().width()) + row // 2
-        self.setFixedHeight(min(needed, (_MOST_ROWS_UNSCROLLED + 1) * row))
+        self.setFixedHeight(min(needed, (_MAX_ROWS_UNSCROLLED + 1) * row))
 
 
 def _legend_entry(number: int, curve: Curve) -> str:

@@ -15,7 +15,7 @@ from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.plots import Axis, ThemedPlot
 
-_RANGE_SLACK, _LEAST_SHARE = 0.01, 0.4  # by how much curves may leave the visible range, and how much they must fill
+_RANGE_SLACK, _MIN_SHARE = 0.01, 0.4  # by how much curves may leave the visible range, and how much they must fill
 _NEAR_PIXELS = 24.0
 _MARGINS = 6, 4, 12, 6  # left, top, right, bottom, pixels; titles and half a label stand out beyond the axes
 _WIDTH, _EMPHASIZED_WIDTH = 2, 5  # of curves, pixels
@@ -195,7 +195,7 @@ class DvhPlot(ThemedPlot):
         width, height = fitted[1] - fitted[0], fitted[2]
         too_wide = left < fitted[0] - _RANGE_SLACK * width or right > fitted[1] + _RANGE_SLACK * width
         too_high = top > (1 + _RANGE_SLACK) * height
-        too_small = right - fitted[0] < _LEAST_SHARE * width or top < _LEAST_SHARE * height
+        too_small = right - fitted[0] < _MIN_SHARE * width or top < _MIN_SHARE * height
         return not (too_wide or too_high or too_small)
 
     # -- lines ----------------------------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ _ROUNDED = 0.05  # share of the distance of slices by which they may lie beside 
 _DOMINATING = 0.5  # of the usual distance: shorter ones do not make the grid
 _NEARLY = 0.75  # of the usual distance: those that are longer are that distance, inexactly
 _BESIDE = 0.25  # of a pixel, by which the last pixels of slices of one size and orientation may lie beside each other
-_MOST_RESAMPLED_VALUES = 1 << 29
+_MAX_RESAMPLED_VALUES = 1 << 29
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
@@ -291,7 +291,7 @@ def _evenly(slices: Sequence[_Slice], corners: Array, name: str) -> tuple[Array,
     finest = float(gaps[gaps >= _DOMINATING * usual].min())
     finest = usual if finest > _NEARLY * usual else finest
     count = round(float(depths[-1]) / finest) + 1
-    if count * values[0].size > _MOST_RESAMPLED_VALUES:
+    if count * values[0].size > _MAX_RESAMPLED_VALUES:
         raise InvalidInput(f"the slices of {name} would take {count} resampled ones, too many to hold; choose fewer")
     step = float(depths[-1]) / (count - 1)
     span = f"{short_number(float(gaps.min()))} to {short_number(float(gaps.max()))} mm apart"

@@ -27,7 +27,7 @@ CLASSES = {
 _DICOMDIR = "1.2.840.10008.1.3.10"
 _SUFFIXES = (".dcm", ".dicom", ".ima")
 _FIRST_ELEMENTS = tuple(bytes((element, 0)) for element in (0x00, 0x01, 0x05, 0x06, 0x08, 0x12, 0x13, 0x14, 0x16))
-_DEEPEST, _MOST_FILES = 3, 20_000  # levels of folders in a study folder, and files in all of them
+_DEEPEST, _MAX_FILES = 3, 20_000  # levels of folders in a study folder, and files in all of them
 Array = npt.NDArray[np.float64]
 LPS_TO_RAS = np.diag([-1.0, -1.0, 1.0, 1.0])  # DICOM's patient axes to those of this package
 EVEN = 1e-2  # share of the distance of slices by which they may differ
@@ -149,8 +149,8 @@ def sorted_by_modality(folder: Path) -> tuple[dict[str, list[Path]], tuple[str, 
     kinds: dict[str, list[Path]] = {}
     damaged: list[str] = []
     for n, file in enumerate(files_under(folder)):
-        if n == _MOST_FILES:
-            note(f"{folder.name} holds more than {_MOST_FILES} files; the others were not looked at")
+        if n == _MAX_FILES:
+            note(f"{folder.name} holds more than {_MAX_FILES} files; the others were not looked at")
             break
         try:
             kinds.setdefault(modality_of(file), []).append(file)

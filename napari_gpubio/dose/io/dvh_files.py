@@ -20,7 +20,7 @@ from napari_gpubio.dose.metrics.metric import Metric, MetricTable, metric_table
 from napari_gpubio.dose.metrics.surface import SurfaceHistogram
 
 Array = npt.NDArray[np.float64]
-_MOST_BINS = 100_000
+_MAX_BINS = 100_000
 _DOSE_UNITS = {"GY": "Gy", "RELATIVE": "%"}
 
 
@@ -168,7 +168,7 @@ def _item(dvh: Dvh, numbers_of: Mapping[str, int], bin_width: float, kind: str) 
         raise InvalidInput(f"{both}, so a histogram could be of either; give each a number of its own")
     if dvh.least < 0:
         raise InvalidInput(f"{dvh.name!r} has a dose of {dvh.least:g} Gy; a DICOM histogram begins with 0")
-    if not bin_width > 0 or dvh.largest / bin_width > _MOST_BINS:
+    if not bin_width > 0 or dvh.largest / bin_width > _MAX_BINS:
         raise InvalidInput(f"bins of {bin_width!r} Gy up to {dvh.largest:g} Gy are too many; choose wider ones")
     library = pydicom()
     item, roi = library.Dataset(), library.Dataset()

@@ -15,8 +15,8 @@ from napari_gpubio.dose.io.dicom import EVEN
 
 Array = npt.NDArray[np.float64]
 _ROUNDED_MM, _ROUNDED = 0.06, 0.1  # how far frames may lie beside even positions, mm and share: written with a decimal
-_MOST_PARTS = 6  # of the smallest distance
-_MOST_RESAMPLED_VALUES = 1 << 29  # 4 GB
+_MAX_PARTS = 6  # of the smallest distance
+_MAX_RESAMPLED_VALUES = 1 << 29  # 4 GB
 
 
 def evenly_spaced(values: Array, offsets: Array, name: str) -> tuple[Array, float]:
@@ -48,7 +48,7 @@ def evenly_spaced(values: Array, offsets: Array, name: str) -> tuple[Array, floa
         return values, step
     step, apart = _even_step(offsets)
     count = round(abs(float(offsets[-1] - offsets[0])) / step) + 1
-    if count * values[0].size > _MOST_RESAMPLED_VALUES:
+    if count * values[0].size > _MAX_RESAMPLED_VALUES:
         raise InvalidInput(
             f"frames of {name} are {_range(np.abs(gaps))} mm apart, which takes {count} frames {short_number(step)} mm "
             "apart, too many to hold; export the dose on an evenly spaced grid"
@@ -63,7 +63,7 @@ def _even_step(offsets: Array) -> tuple[float, float]:
     """A distance that all offsets are multiples of, or nearly, and how far they lie beside its multiples."""
     places = np.abs(offsets - offsets[0])
     smallest = float(np.diff(places).min())
-    found = [(smallest / parts, _beside(places, smallest / parts)) for parts in range(1, _MOST_PARTS + 1)]
+    found = [(smallest / parts, _beside(places, smallest / parts)) for parts in range(1, _MAX_PARTS + 1)]
     return next((one for one in found if one[1] <= EVEN * one[0]), found[-1])
 
 

@@ -18,7 +18,7 @@ _NO_POINTS = ("VOLUME", "SITE")
 _TREATMENT_BEAMS = ("", "TREATMENT", "CONTINUATION")
 TARGET = "TARGET"
 _BEAMS = "sum of the beams' doses"
-_LEAST_SHARE = 0.5  # that beams give of a prescription where both are right
+_MIN_SHARE = 0.5  # that beams give of a prescription where both are right
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +126,7 @@ class Plan:
             note(f"100 % of {name} are {gray:g} Gy {source}; the plan also has {others}")
         if same_kind(dose.unit, "Gy") and not self.is_brachy:
             note_reference(dose, gray * dose_factor("Gy", dose.unit), source)
-        if self.beams_gy and not _LEAST_SHARE <= self.beams_gy / gray <= 1 / _LEAST_SHARE:
+        if self.beams_gy and not _MIN_SHARE <= self.beams_gy / gray <= 1 / _MIN_SHARE:
             note(f"beams of {self.label!r} give {self.beams_gy:g} Gy together (BeamDose); {gray:g} Gy are {source}")
         return self.prescription
 

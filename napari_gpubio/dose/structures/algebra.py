@@ -20,7 +20,7 @@ from napari_gpubio.dose.structures.raster import Shape, inside
 
 Array = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
-_MOST_VOXELS = 1 << 30
+_MAX_VOXELS = 1 << 30
 _SURFACE = 0.25  # voxels that the outermost centers inside a curved surface lie within it, in the mean; seen on balls
 
 
@@ -211,7 +211,7 @@ def _grid_around(structures: Sequence[ContourStructure], resolution: float, room
     origin = np.array([low[0], low[1], structures[0].planes[0].position_mm - 0.5 * distance])  # a border of voxels
     first, end = np.floor((low - origin) / sizes - 1e-6), np.ceil((high - origin) / sizes + 1e-6)
     shape = (end - first).astype(np.int64)
-    if shape.prod() > _MOST_VOXELS:
+    if shape.prod() > _MAX_VOXELS:
         raise InvalidInput(
             f"a grid of {resolution:g} mm around the structures has {shape.prod():.2g} voxels; choose a larger "
             "resolution_mm"

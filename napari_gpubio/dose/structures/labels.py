@@ -11,8 +11,8 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import checked_affine
 
 Array = npt.NDArray[Any]
-_MOST_LABELS = 65535
-_LEAST_VOXELS_FOR_THREAD = 1 << 20
+_MAX_LABELS = 65535
+_MIN_VOXELS_FOR_THREAD = 1 << 20
 
 
 class AnyStructures:
@@ -68,10 +68,8 @@ class LabelStructures(AnyStructures):
         named = self.structures
         if named is None:
             named = {int(value): f"label {value}" for value in np.flatnonzero(self.voxels) if value}
-        if bad := [value for value in named if not 0 < value <= _MOST_LABELS]:
-            raise InvalidInput(
-                f"label {bad[0]} cannot be a structure; name labels from 1 (0 is none) to {_MOST_LABELS}"
-            )
+        if bad := [value for value in named if not 0 < value <= _MAX_LABELS]:
+            raise InvalidInput(f"label {bad[0]} cannot be a structure; name labels from 1 (0 is none) to {_MAX_LABELS}")
         object.__setattr__(self, "values", tuple(int(value) for value in named))
         object.__setattr__(self, "names", tuple(named.values()))
 
@@ -100,7 +98,7 @@ def _voxels_of(labels: Array) -> npt.NDArray[np.int64]:
     from napari_gpubio.core.jit import read_only, run_blocks, thread_count
     from napari_gpubio.dose.structures.geometry import count_labels
 
-    copies = max(1, min(thread_count(), labels.size // _LEAST_VOXELS_FOR_THREAD))
+    copies = max(1, min(thread_count(), labels.size // _MIN_VOXELS_FOR_THREAD))
     counts = np.zeros((copies, np.iinfo(labels.dtype).max + 1), np.int64)
     in_a_row = np.ascontiguousarray(labels.T if labels.flags.f_contiguous else labels).reshape(-1)
     run_blocks(count_labels, copies, read_only(in_a_row), counts)
@@ -117,8 +115,8 @@ def _checked_labels(labels: npt.ArrayLike, largest: int) -> Array:
     if array.dtype.kind not in "biu":
         raise InvalidInput(f"the labels hold {array.dtype} values; give integers")
     least, most = int(array.min()), int(array.max())
-    if least < 0 or most > _MOST_LABELS:
-        raise InvalidInput(f"the labels run from {least} to {most}; they must be from 0 to {_MOST_LABELS}")
+    if least < 0 or most > _MAX_LABELS:
+        raise InvalidInput(f"the labels run from {least} to {most}; they must be from 0 to {_MAX_LABELS}")
     return array.astype(np.uint8 if max(most, largest) < 256 else np.uint16)
 
 

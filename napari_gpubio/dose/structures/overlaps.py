@@ -18,7 +18,7 @@ Mask = npt.NDArray[np.bool_]
 UNION, XOR = "union", "xor"
 OVERLAPS = (UNION, XOR)
 _POINTS = 32  # along an edge of the box in which a smaller loop is compared with a larger one
-_MOST_PAIRS = 1 << 21  # of points or segments that are compared in one go
+_MAX_PAIRS = 1 << 21  # of points or segments that are compared in one go
 _APART, _INSIDE = 0.01, 0.99  # shares of the smaller loop inside the larger one: neighbors that touch, and holes
 _SAME = 1e-3  # share by which the areas of two loops may differ that are one, written twice with other digits
 _SHIFT_MM = 1e-6 * np.array([0.618, 0.414])  # so that edges of two loops never lie on each other
@@ -107,7 +107,7 @@ def _families(loops: Sequence[list[Array]]) -> list[list[Array]]:
 
 def inside_loop(points: Array, loop: Array) -> Mask:
     """Which points (N, 2) lie inside a loop by the even-odd rule."""
-    rows = max(1, _MOST_PAIRS // len(loop))
+    rows = max(1, _MAX_PAIRS // len(loop))
     parts = [_inside_loop(points[n : n + rows], loop) for n in range(0, len(points), rows)]
     return np.concatenate(parts) if parts else np.zeros(0, np.bool_)
 
@@ -165,7 +165,7 @@ class _Crossings(NamedTuple):
 
 
 def _crossings(a: Array, b: Array) -> _Crossings:
-    rows = max(1, _MOST_PAIRS // len(b))
+    rows = max(1, _MAX_PAIRS // len(b))
     along_a = np.concatenate([a[1:], a[:1]]) - a
     along_b = np.concatenate([b[1:], b[:1]]) - b
     found = []

@@ -13,9 +13,9 @@ BENT_MM = 0.25  # how far points may lie off a plane that they are meant to lie 
 _AS_STRAIGHT = 2.0  # times as far as along their own normal, points may lie off the planes across a world axis
 _SAME_MM = 1e-3  # how far positions may differ that are one
 _ALIGNED = 1e-6  # sine of the angle below which a normal is taken to be a world axis
-_MOST_NORMALS = 32  # of the largest contours, that are tried where contours have several
+_MAX_NORMALS = 32  # of the largest contours, that are tried where contours have several
 _CLOSE_MM, _CLOSE = 1.0, 0.25  # how far apart planes of one slice may lie: mm, and share of the distance of slices
-_CLOSEST_SLICE_MM, _MOST_SLICE_MM = 0.6, 10.0  # what is taken for a distance of slices: of a single one, and at most
+_CLOSEST_SLICE_MM, _MAX_SLICE_MM = 0.6, 10.0  # what is taken for a distance of slices: of a single one, and at most
 
 
 def planar_frame(loops: Sequence[Array]) -> tuple[Array, Array]:
@@ -87,7 +87,7 @@ def one_slice_each(positions: Array, slice_mm: float | None = None) -> list[list
         low, high = positions[np.append(0, breaks + 1)], positions[np.append(breaks, -1)]
         own = float(np.median(np.diff(low))) if len(breaks) else _CLOSEST_SLICE_MM
         usual = own if slice_mm is None else slice_mm
-        at_most = min(_CLOSE_MM, _CLOSE * usual) if usual <= _MOST_SLICE_MM else 0.0
+        at_most = min(_CLOSE_MM, _CLOSE * usual) if usual <= _MAX_SLICE_MM else 0.0
         apart, between = high - low, low[1:] - high[:-1]
         is_isolated = (apart[:-1] <= between).all() and (apart[1:] <= between).all()
         if is_isolated and apart.max() <= max(FLAT_MM, at_most):
@@ -132,7 +132,7 @@ def _normal_of_most(points: Array, firsts: npt.NDArray[np.int64], areas: Array, 
     """The normal of the parallel planes that hold as much area as possible, and the share of it that they hold."""
     sizes = np.linalg.norm(areas, axis=1)
     best, most = areas[sizes.argmax()], 0.0
-    for n in np.argsort(-sizes, kind="stable")[:_MOST_NORMALS]:
+    for n in np.argsort(-sizes, kind="stable")[:_MAX_NORMALS]:
         if sizes[n] == 0:
             break
         flat = _heights(points @ (areas[n] / sizes[n]), firsts) <= flat_mm

@@ -18,10 +18,10 @@ Shape = tuple[int, int, int]
 if TYPE_CHECKING:
     from napari_gpubio.dose.model import Dose
 
-_MOST_LABELS = 65535
+_MAX_LABELS = 65535
 _IN_PLANE = 1e-9  # sine of the angle below which rows of voxels run in the planes of contours
-_LEAST_ROWS = 1 << 10  # worth a call of their own
-_LEAST_VOXELS = 1 << 15  # worth a call of their own
+_MIN_ROWS = 1 << 10  # worth a call of their own
+_MIN_VOXELS = 1 << 15  # worth a call of their own
 
 
 def inside(
@@ -87,8 +87,8 @@ def label_structures(
     InvalidInput
         As `inside`, or if there are too many structures.
     """
-    if len(structures) > _MOST_LABELS:
-        raise InvalidInput(f"{len(structures)} structures are more than there are labels ({_MOST_LABELS})")
+    if len(structures) > _MAX_LABELS:
+        raise InvalidInput(f"{len(structures)} structures are more than there are labels ({_MAX_LABELS})")
     labels = np.zeros(shape, np.uint8 if len(structures) < 256 else np.uint16)
     masks = [np.flatnonzero(inside(structure, affine, shape)) for structure in structures]
     for n in sorted(range(len(masks)), key=lambda n: -len(masks[n])):
@@ -117,7 +117,7 @@ def _fill_rows(origins: Array, step: float, edges: Edges, rows: Array, filled: A
 
     layout = np.array([rows.shape, rows.strides], np.int64)
     arguments = (np.ascontiguousarray(origins), step, edges, layout, filled.reshape(-1))
-    run_blocks(fill_inside, len(rows), *arguments, least=max(1, _LEAST_ROWS // (rows[0].size // rows.shape[3])))
+    run_blocks(fill_inside, len(rows), *arguments, least=max(1, _MIN_ROWS // (rows[0].size // rows.shape[3])))
 
 
 def dose_at_voxels(
@@ -159,7 +159,7 @@ def dose_at_voxels(
         is_chosen = np.array([False, True])
     values = dose.values if dose.values.dtype in (np.float32, np.float64) else dose.values.astype(np.float64)
     matrix = np.linalg.inv(dose.affine) @ np.asarray(to_world, np.float64)
-    least = max(1, _LEAST_VOXELS // max(out.shape[1] * out.shape[2], 1))
+    least = max(1, _MIN_VOXELS // max(out.shape[1] * out.shape[2], 1))
     run_blocks(
         fill_doses, len(out), read_only(values), int(constant), matrix, read_only(given), is_chosen, out, least=least
     )

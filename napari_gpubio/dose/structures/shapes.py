@@ -13,7 +13,7 @@ Grid = tuple[Array, Array]  # coordinates x and y
 Slab = tuple[Array, float, float]  # segments, where it begins, where it ends
 _STEPS = 128  # of the grid of distances, along the structure's largest extent; and at most between two planes
 _KEPT = 0.9  # of the smaller of two contours: less area half way between them is none of their shape
-_LEAST_DISTANCES = 1 << 17  # of a grid point to a segment, worth a call of their own
+_MIN_DISTANCES = 1 << 17  # of a grid point to a segment, worth a call of their own
 
 
 def zero_level(values: Array, x: Array, y: Array) -> Array:
@@ -120,7 +120,7 @@ def signed_distances(segments: Array, x: Array, y: Array) -> Array:
     from napari_gpubio.dose.structures.geometry import fill_distances
 
     out = np.empty((len(x), len(y)))
-    run_blocks(fill_distances, len(x), segments, x, y, out, least=max(1, _LEAST_DISTANCES // (len(segments) * len(y))))
+    run_blocks(fill_distances, len(x), segments, x, y, out, least=max(1, _MIN_DISTANCES // (len(segments) * len(y))))
     return out
 
 

@@ -18,7 +18,7 @@ from napari_gpubio.tractograms.model import Tractogram
 
 Array = npt.NDArray[Any]
 _SAME_ANGLE, _SAME_PLACE = 0.01, 1.0  # rad, steps: geodesics that differ by less are one
-_MOST_AIMS = 300
+_MAX_AIMS = 300
 
 
 def geodesics_between(
@@ -99,7 +99,7 @@ def _near_misses(field: TensorField, a: Array, b: Array, settings: TensorGeodesi
     inside = np.arange(1, away.shape[1] - 1) < traced.counts[:, None]
     lowest = (middle <= away[:, :-2]) & (middle <= away[:, 2:]) & inside & (middle < np.linalg.norm(a - b) / 2)
     ray, place = np.nonzero(lowest)
-    nearest = np.argsort(middle[ray, place], kind="stable")[:_MOST_AIMS]
+    nearest = np.argsort(middle[ray, place], kind="stable")[:_MAX_AIMS]
     ray, place = ray[nearest], place[nearest] + 1
     ends = np.tile(b, (len(ray), 1))
     return Aims(np.tile(a, (len(ray), 1)), fan[ray], place.astype(np.float64), ends)

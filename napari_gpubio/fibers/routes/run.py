@@ -32,7 +32,7 @@ from napari_gpubio.tractograms.model import StopReason, Tractogram
 Array = npt.NDArray[Any]
 FAN = Cone(count=50, half_angle_deg=45.0)
 _CLOSE_ENOUGH_MM = 0.05  # to the center of a target's voxel
-_MOST_EUDX = 1000  # classic streamlines that routes are compared with
+_MAX_EUDX = 1000  # classic streamlines that routes are compared with
 _SOLVED_TOGETHER = 512
 _SAMPLE = 2000  # rays that say why none arrived
 
@@ -234,6 +234,6 @@ def _geodesic(tracking: InTensors) -> TensorGeodesic:
 
 def _classic(found: _Found, tracking: InTensors) -> Tractogram:
     """EuDX from some of the seeds, evenly chosen."""
-    some = found.seeds_mm[:: -(-len(found.seeds_mm) // _MOST_EUDX)]
+    some = found.seeds_mm[:: -(-len(found.seeds_mm) // _MAX_EUDX)]
     settings = dataclasses.replace(as_method(EuDX, tracking), points_every=2)
     return track(found.problem.field, some, Principal(), settings, device=found.device)

@@ -19,7 +19,7 @@ from napari_gpubio.fibers.settings import TensorGeodesic, VanAart2011
 Array = npt.NDArray[Any]
 _TURN = 1e-5  # rad between a ray and its neighbors
 _LARGEST_TURN = 0.3  # rad in one iteration
-_DAMPING, _LEAST_DAMPING, _MOST_DAMPING = 1e-3, 1e-12, 1e6
+_DAMPING, _MIN_DAMPING, _MAX_DAMPING = 1e-3, 1e-12, 1e6
 
 
 class Aims(NamedTuple):
@@ -90,7 +90,7 @@ def solve(
     damping = np.full(len(places), _DAMPING)
     for _ in range(iterations):
         miss = np.linalg.norm(now.residual, axis=1)
-        active = np.flatnonzero((miss > tolerance_mm) & (damping < _MOST_DAMPING))
+        active = np.flatnonzero((miss > tolerance_mm) & (damping < _MAX_DAMPING))
         if not len(active):
             break
         here = now.of(active)
@@ -100,7 +100,7 @@ def solve(
         there = _linearized(field, aims.of(active), turned, moved, settings)
         moved = np.minimum(moved, there.last)
         better = np.linalg.norm(there.residual, axis=1) < miss[active]
-        damping[active] = np.where(better, np.maximum(damping[active] / 10, _LEAST_DAMPING), damping[active] * 10)
+        damping[active] = np.where(better, np.maximum(damping[active] / 10, _MIN_DAMPING), damping[active] * 10)
         directions[active[better]], places[active[better]] = turned[better], moved[better]
         for values, new in zip(now, there, strict=True):
             values[active[better]] = new[better]

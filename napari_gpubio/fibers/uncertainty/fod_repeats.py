@@ -31,7 +31,7 @@ from napari_gpubio.fibers.uncertainty.repeats import SECOND, Place, Repeat, repe
 from napari_gpubio.fibers.uncertainty.residuals import Box
 
 Array = npt.NDArray[Any]
-_MOST_DIFFERENCE = 0.01  # of FODs deconvolved again, relative; devices differ by 1e-6
+_MAX_DIFFERENCE = 0.01  # of FODs deconvolved again, relative; devices differ by 1e-6
 _SEEDS = 2**53  # of the tracking
 
 
@@ -210,7 +210,7 @@ def _check_same(again: Array, fods: Array) -> None:
         )
     size = np.maximum(np.linalg.norm(fods, axis=1), 1e-30)
     differences = np.nan_to_num(np.linalg.norm(again - fods, axis=1) / size, nan=np.inf)
-    if len(fods) and (typical := float(np.median(differences))) > _MOST_DIFFERENCE:
+    if len(fods) and (typical := float(np.median(differences))) > _MAX_DIFFERENCE:
         raise InvalidInput(
             f"the FODs are not those of this scan: its deconvolution differs by {100 * typical:.3g} %; give the scan "
             "that they were made from"

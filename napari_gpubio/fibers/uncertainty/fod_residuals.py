@@ -12,10 +12,10 @@ from napari_gpubio.fibers.kernels.bootstrap.problem import SignalDraws
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
 USUAL_ORDER = 6  # describes crossings
-_LARGEST_ORDER, _LEAST_ORDER = 8, 4
+_LARGEST_ORDER, _MIN_ORDER = 8, 4
 _SHARE = 0.6  # of the directions: most coefficients, so that the fit leaves residuals
-_LEAST_RESIDUALS = 4  # degrees of freedom that orders up to the usual one leave, whatever their share
-_LEAST_FREEDOM = 0.05  # 1 - h below it: the fit goes through the signal, whose residual tells nothing
+_MIN_RESIDUALS = 4  # degrees of freedom that orders up to the usual one leave, whatever their share
+_MIN_FREEDOM = 0.05  # 1 - h below it: the fit goes through the signal, whose residual tells nothing
 
 
 class SignalFit(NamedTuple):
@@ -40,12 +40,12 @@ def residual_order(directions: int) -> int:
     InvalidInput if there are too few directions even for order 4.
     """
     order = min(lmax_within(int(_SHARE * directions)), _LARGEST_ORDER)
-    order = max(order, min(lmax_within(directions - _LEAST_RESIDUALS), USUAL_ORDER))
-    if order < _LEAST_ORDER:
-        needed = coefficient_count(_LEAST_ORDER)
+    order = max(order, min(lmax_within(directions - _MIN_RESIDUALS), USUAL_ORDER))
+    if order < _MIN_ORDER:
+        needed = coefficient_count(_MIN_ORDER)
         raise InvalidInput(
             f"the shell has {directions} directions, which leave too few residuals after a fit of {needed} "
-            f"coefficients (order {_LEAST_ORDER}); a bootstrap of FODs needs at least {needed + _LEAST_RESIDUALS}"
+            f"coefficients (order {_MIN_ORDER}); a bootstrap of FODs needs at least {needed + _MIN_RESIDUALS}"
         )
     return order
 
@@ -66,7 +66,7 @@ def signal_fit(directions: Array) -> SignalFit:
     order = residual_order(len(directions))
     basis = harmonics(directions, order)
     hat = np.ascontiguousarray(basis @ np.linalg.pinv(basis))
-    return SignalFit(hat, np.maximum(1.0 - hat.diagonal(), _LEAST_FREEDOM) ** -0.5, order)
+    return SignalFit(hat, np.maximum(1.0 - hat.diagonal(), _MIN_FREEDOM) ** -0.5, order)
 
 
 def signal_draws(signals: Array, fit: SignalFit, voxels: Array, seed: int) -> SignalDraws:

@@ -12,7 +12,7 @@ Array = npt.NDArray[Any]
 Limits = tuple[float, float]
 SHARE: Limits = (0.0, 1.0)  # of FA, and of cosines
 _OF_SQUARES = 0.5  # of a bias, which need not grow as the noise's variance does, and of what the fit is off
-_LEAST_SHARE, _ROUNDING = 0.01, 1e-6  # of a number, and of single precision: a smaller bias is not worth a note
+_MIN_SHARE, _ROUNDING = 0.01, 1e-6  # of a number, and of single precision: a smaller bias is not worth a note
 
 
 class Interval(NamedTuple):
@@ -87,7 +87,7 @@ class Repeated(NamedTuple):
     def is_shifted(self) -> Array:
         """Whether noise shifts the numbers by more than they spread, and by more than 1 %, shape (...)."""
         size = np.abs(self.bias)
-        return np.asarray(size > np.maximum(self.spread, _LEAST_SHARE * np.abs(self.fit) + _ROUNDING))
+        return np.asarray(size > np.maximum(self.spread, _MIN_SHARE * np.abs(self.fit) + _ROUNDING))
 
 
 def limits_of(found: Repeated) -> Limits:

@@ -15,7 +15,7 @@ from napari_gpubio.tractograms.bundles.settings import ProfileSettings
 from napari_gpubio.tractograms.model import Tractogram
 
 Array = npt.NDArray[Any]
-_LEAST_REPEATS = 2
+_MIN_REPEATS = 2
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, slots=True)
@@ -87,7 +87,7 @@ def profile_interval(
     nothing = np.full_like(of_fit.mean, np.nan)
     once, twice = (_by_repeat(kept, mean, nothing) for kept in (found.kept, found.kept_twice))
     count = int(np.isfinite(once).any(axis=1).sum())
-    if count < _LEAST_REPEATS:
+    if count < _MIN_REPEATS:
         raise InvalidInput(f"{count} of the kept repeats have fibers; keep those of more repeats")
     repeated = Repeated(of_fit.mean, once, twice[: len(once)])
     limits = SHARE if isinstance(image, str) and image == "fa" else limits_of(repeated)

@@ -17,11 +17,11 @@ Array = npt.NDArray[Any]
 Box = tuple[slice, slice, slice]
 _UM2_PER_MS = 1e-3  # mm^2/s
 _BLOCK = 1024  # voxels at a time
-_LEAST_S0 = 1e-300  # where the fit has none, since all but a few signals are zero
-_LEAST_WEIGHT = 1e-30  # squared, of the largest: a measurement below it counts for nothing
-_MOST_SHIFT = 10.0  # um^2/ms, three times free water: by one residual more than that, and the fit means nothing
+_MIN_S0 = 1e-300  # where the fit has none, since all but a few signals are zero
+_MIN_WEIGHT = 1e-30  # squared, of the largest: a measurement below it counts for nothing
+_MAX_SHIFT = 10.0  # um^2/ms, three times free water: by one residual more than that, and the fit means nothing
 _RIDGE = 1e-13  # of the trace: a voxel whose weights are nearly all zero has an inverse, too
-_LEAST_FREEDOM = 0.05  # 1 - h below it: the fit goes through the measurement, whose residual tells nothing
+_MIN_FREEDOM = 0.05  # 1 - h below it: the fit goes through the measurement, whose residual tells nothing
 
 
 def draw_problem(
@@ -64,7 +64,7 @@ def draw_problem(
     inside = field.mask
     tensors = np.ascontiguousarray(field.tensors[inside], np.float64)
     assert field.s0 is not None
-    coefficients = np.column_stack([tensors / _UM2_PER_MS, np.log(np.maximum(field.s0[inside], _LEAST_S0))])
+    coefficients = np.column_stack([tensors / _UM2_PER_MS, np.log(np.maximum(field.s0[inside], _MIN_S0))])
     signals = part.data[inside][:, volumes]
     design = design_matrix(scan.bvals[volumes], scan.directions[volumes])
     weighted, shifts = (
@@ -112,15 +112,15 @@ def residual_shifts(
     predicted = coefficients @ design.T
     squares = np.ones_like(logs)
     if weighted:
-        squares = np.exp(2.0 * (predicted - predicted.max(axis=1, keepdims=True))).clip(_LEAST_WEIGHT)
+        squares = np.exp(2.0 * (predicted - predicted.max(axis=1, keepdims=True))).clip(_MIN_WEIGHT)
     normal = (squares @ (design[:, :, None] * design[:, None, :]).reshape(len(design), 49)).reshape(-1, 7, 7)
     normal += _RIDGE * np.trace(normal, axis1=1, axis2=2)[:, None, None] * np.eye(7)
     solver = squares[:, :, None] * (design @ np.linalg.inv(normal))  # (M, N, 7): what a unit of each datum adds
     free = 1.0 - np.einsum("mni,ni->mn", solver, design)
-    own, residuals = free > _LEAST_FREEDOM, logs - predicted
-    errors = residuals * np.maximum(free, _LEAST_FREEDOM) ** (-0.5 if leverage == "hc2" else -1.0)
+    own, residuals = free > _MIN_FREEDOM, logs - predicted
+    errors = residuals * np.maximum(free, _MIN_FREEDOM) ** (-0.5 if leverage == "hc2" else -1.0)
     variance = (squares * residuals**2 * own).sum(axis=1, keepdims=True) / (len(design) - 7)
     errors = np.where(own, errors, np.sqrt(variance / squares))
     shifts = solver[:, :, :6] * errors[:, :, None]
-    shifts[np.abs(shifts).max(axis=(1, 2)) > _MOST_SHIFT] = 0.0
+    shifts[np.abs(shifts).max(axis=(1, 2)) > _MAX_SHIFT] = 0.0
     return np.asarray(shifts)

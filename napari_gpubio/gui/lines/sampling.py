@@ -12,7 +12,7 @@ from napari_gpubio.core.jit import run_blocks
 from napari_gpubio.gui.lines.packed import Lines
 
 Array = npt.NDArray[Any]
-_LEAST_POINTS = 20_000  # worth a thread
+_MIN_POINTS = 20_000  # worth a thread
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -51,7 +51,7 @@ class LineImage:
         matrix = np.ascontiguousarray((np.linalg.inv(self.affine) @ to_world)[:3])
         values = np.empty(len(lines.vertices), np.float32)
         source = np.ascontiguousarray(self.array, np.float32)
-        run_blocks(trilinear.sample_points, len(values), source, matrix, lines.vertices, values, least=_LEAST_POINTS)
+        run_blocks(trilinear.sample_points, len(values), source, matrix, lines.vertices, values, least=_MIN_POINTS)
         return values
 
 

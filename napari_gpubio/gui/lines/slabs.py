@@ -13,7 +13,7 @@ from napari_gpubio.core.jit import helper, kernel, run_blocks
 from napari_gpubio.gui.lines.packed import Lines, Segments
 
 BIN = 0.5  # data units, mm as a rule
-_LEAST_SEGMENTS_FOR_THREAD = 20_000
+_MIN_SEGMENTS_FOR_THREAD = 20_000
 _LONGEST = 4 * BIN  # segments longer than this, of which there are few, come with every slab
 
 
@@ -58,7 +58,7 @@ class SegmentOrder:
 def ends_of(segments: Segments, vertices: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     """Return the vertices (x, y, z, color) of segments, one after another, shape (2 S, 4)."""
     ends = np.empty((2 * len(segments), 4), np.float32)
-    run_blocks(_copy_ends, len(segments), segments, vertices, ends, least=_LEAST_SEGMENTS_FOR_THREAD)
+    run_blocks(_copy_ends, len(segments), segments, vertices, ends, least=_MIN_SEGMENTS_FOR_THREAD)
     return ends
 
 

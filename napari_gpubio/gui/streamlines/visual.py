@@ -71,7 +71,7 @@ class CanvasScreen(QObject):
             canvas.update()
 
 
-MOST_TUBES = 20_000  # shown fibers, beyond which lit lines are drawn if the choice is automatic
+MAX_TUBES = 20_000  # shown fibers, beyond which lit lines are drawn if the choice is automatic
 _FEW_SEGMENTS = 50_000  # drawing all of them is quicker than cutting a slab, or than showing a kept picture
 _VERTEX_SHADER = (
     """
@@ -372,7 +372,7 @@ class BundleVisual(CompoundVisual):
         may_be_tubes = self._style == TUBES or (
             self._style == AUTO
             and getattr(self, "opacity", 1.0) == 1.0  # else one would see where strips overlap
-            and np.count_nonzero(self._drawn.shown) <= MOST_TUBES
+            and np.count_nonzero(self._drawn.shown) <= MAX_TUBES
         )
         if not may_be_tubes or len(self.clipping_planes):
             return LIT

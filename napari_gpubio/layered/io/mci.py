@@ -27,17 +27,17 @@ from pathlib import Path
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write
-from napari_gpubio.core.foreign import MOST_WHOLE, existing_text
+from napari_gpubio.core.foreign import MAX_WHOLE, existing_text
 from napari_gpubio.core.reading import reads_file
-from napari_gpubio.layered.model import MOST_LAYERS, LayeredMedium
+from napari_gpubio.layered.model import MAX_LAYERS, LayeredMedium
 from napari_gpubio.layered.settings import LayeredSettings
 from napari_gpubio.optics.model import THICKEST_MM, Layer
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?")
 _NOT_TEXT = re.compile(r"[\x00-\x08\x0e-\x19\x1b-\x1f]")
 _END_OF_FILE = "\x1a"  # with which DOS ended a text
-_MOST_SHOWN = 60
-_MOST_BINS = 32767  # what MCML's 16-bit counters hold
+_MAX_SHOWN = 60
+_MAX_BINS = 32767  # what MCML's 16-bit counters hold
 _ENDLESS = "1E+08"
 _LONGEST_NAME = 80  # MCML reads 255 bytes at a time
 _LAYER_NUMBER = re.compile(r"^layer\s*\d+\s*[:.,–-]?\s*", re.IGNORECASE)
@@ -55,7 +55,7 @@ class DataLines:
         self.number = 0
         self.words: list[str] = []
         self.comment = ""
-        text = existing_text(path, MOST_WHOLE, other="latin-1")
+        text = existing_text(path, MAX_WHOLE, other="latin-1")
         self.text = text.replace("\r\n", "\n").replace("\r", "\n")
         self._lines = iter(self.text.removesuffix("\n").split("\n"))
 
@@ -84,7 +84,7 @@ class DataLines:
         words = self.next(what)
         for word in words[:count]:
             if not is_number(word):
-                raise self.failure(f"{word[:_MOST_SHOWN]!r} is not a number; {what} expected here")
+                raise self.failure(f"{word[:_MAX_SHOWN]!r} is not a number; {what} expected here")
         found = len(list(itertools.takewhile(is_number, words)))
         if found != count:
             raise self.failure(f"{what} expected here: {count} number{'s' * (count > 1)}, not {found}")
@@ -109,7 +109,7 @@ class DataLines:
     def failure(self, reason: str) -> InvalidInput:
         """The error that names the current line and shows it."""
         shown = " ".join(self.words)
-        shown = shown[:_MOST_SHOWN] + "…" if len(shown) > _MOST_SHOWN else shown
+        shown = shown[:_MAX_SHOWN] + "…" if len(shown) > _MAX_SHOWN else shown
         return InvalidInput(f"{self.path.name}, line {self.number}: {reason}" + (f" (“{shown}”)" if shown else ""))
 
     @contextmanager
@@ -226,8 +226,8 @@ def _settings(lines: DataLines, what: str) -> LayeredSettings:
 
 def _medium(lines: DataLines, what: str, name: str) -> LayeredMedium:
     (count,) = lines.whole_numbers(1, f"the number of layers of {what}")
-    if not 1 <= count <= MOST_LAYERS:
-        raise lines.failure(f"there are {count} layers; 1 to {MOST_LAYERS} are possible")
+    if not 1 <= count <= MAX_LAYERS:
+        raise lines.failure(f"there are {count} layers; 1 to {MAX_LAYERS} are possible")
     n_above = _ambient(lines, f"the refractive index above {what}")
     layers = tuple(_layer(lines, f"layer {i} of {count}", is_last=i == count) for i in range(1, count + 1))
     with lines.blamed():
@@ -326,8 +326,8 @@ def _check_outputs(names: Sequence[str]) -> None:
 
 def _check_for_mcml(run: MciRun) -> None:
     s = run.settings
-    if (bins := max(s.depth_bins, s.radial_bins, s.angle_bins)) > _MOST_BINS:
-        raise InvalidInput(f"{run.output} has {bins:,} bins in one direction; MCML counts to {_MOST_BINS:,}")
+    if (bins := max(s.depth_bins, s.radial_bins, s.angle_bins)) > _MAX_BINS:
+        raise InvalidInput(f"{run.output} has {bins:,} bins in one direction; MCML counts to {_MAX_BINS:,}")
     for number, layer in enumerate(run.medium.layers, 1):
         if layer.g < 0:
             raise InvalidInput(f"layer {number} of {run.output} has g = {layer.g:g}; MCML needs g from 0 to 1")

@@ -20,7 +20,7 @@ from napari_gpubio.optics.estimates import UNITS, FluenceUnit
 
 NOT_GIVEN = "not given"
 _BAR, _GAP, _MARGIN = 12, 3, 16  # pixels
-_STEPS, _MOST_TICKS = 256, 8
+_STEPS, _MAX_TICKS = 256, 8
 
 
 class DecadeBar(QWidget):
@@ -90,7 +90,7 @@ class DecadeBar(QWidget):
             return []
         low, high = (float(limit) for limit in self._layer.contrast_limits)
         decades = range(math.ceil(low - 1e-6), math.floor(high + 1e-6) + 1)
-        every = -(-len(decades) // _MOST_TICKS)
+        every = -(-len(decades) // _MAX_TICKS)
         return [((n - low) / (high - low), power_of_ten(n)) for n in decades[::-1][::every]]
 
 

@@ -26,7 +26,7 @@ from napari_gpubio.optics.surface import first_tissue, nearest_surface
 
 Position = npt.NDArray[np.float64]
 Vector = tuple[float, float, float]
-MOST_LABEL = 65535
+MAX_LABEL = 65535
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,13 +89,13 @@ def labels_in(array: npt.NDArray[Any]) -> tuple[int, ...]:
 
     `InvalidInput` if a value is not a label.
     """
-    counts = np.zeros(MOST_LABEL + 1, np.int64)
+    counts = np.zeros(MAX_LABEL + 1, np.int64)
     for plane in np.moveaxis(array, int(np.argmax(array.strides)), 0):
-        if plane.size and not 0 <= int(plane.min()) <= int(plane.max()) <= MOST_LABEL:
+        if plane.size and not 0 <= int(plane.min()) <= int(plane.max()) <= MAX_LABEL:
             raise InvalidInput(
-                f"the labels range from {plane.min()} to {plane.max()}; they must lie between 0 and {MOST_LABEL}"
+                f"the labels range from {plane.min()} to {plane.max()}; they must lie between 0 and {MAX_LABEL}"
             )
-        counts += np.bincount(plane.ravel(), minlength=MOST_LABEL + 1)
+        counts += np.bincount(plane.ravel(), minlength=MAX_LABEL + 1)
     return tuple(int(label) for label in np.flatnonzero(counts) if label != OUTSIDE)
 
 

@@ -169,7 +169,7 @@ class BeamBox(QWidget):
 
 
 FIELDS = ("dr_mm", "dz_mm", "radial_bins", "depth_bins", "angle_bins")
-_MOST_FITTED, _FITTED = 2000, 500  # bins in depth
+_MAX_FITTED, _FITTED = 2000, 500  # bins in depth
 _SAME_BINS = 1e-6
 
 
@@ -236,7 +236,7 @@ class GridBox(QWidget):
         depth, height = float(self._medium.tops_mm[-1]), common_voxel_mm(self._medium)
         bins = round(depth / height)
         bins *= max(1, math.ceil(100 / bins))  # a single layer has no border inside
-        if bins > _MOST_FITTED:
+        if bins > _MAX_FITTED:
             bins = _FITTED
         self.boxes["dz_mm"].show_value(depth / bins)
         self.boxes["depth_bins"].show_value(bins)

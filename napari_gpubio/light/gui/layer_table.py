@@ -15,7 +15,7 @@ from napari_gpubio.gui.cell_view import CellView
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.fields import NumberBox
 from napari_gpubio.gui.forms import Label, fill_column, row_of, text_button
-from napari_gpubio.layered.model import MOST_LAYERS, LayeredMedium
+from napari_gpubio.layered.model import MAX_LAYERS, LayeredMedium
 from napari_gpubio.optics.gui.optical_model import NEW_LAYER, LayerModel
 from napari_gpubio.optics.gui.optical_rows import LayerRow, PropertyRow
 from napari_gpubio.optics.gui.optical_table import SPACING, OpticalTable
@@ -172,7 +172,7 @@ def _thickness_text(row: LayerRow) -> str:
 
 
 EMPTY = "No layers. Press Add, or choose a preset above."
-_MOST_ROWS, _FEWEST_ROWS = 12, 1
+_MAX_ROWS, _FEWEST_ROWS = 12, 1
 
 
 class LayerRowsView(CellView):
@@ -181,7 +181,7 @@ class LayerRowsView(CellView):
     cells: LayerModel
 
     def __init__(self, model: LayerModel) -> None:
-        super().__init__(model, _FEWEST_ROWS, _MOST_ROWS)
+        super().__init__(model, _FEWEST_ROWS, _MAX_ROWS)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.horizontalHeader().setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)  # names take what is left
         down = self.verticalHeader()
@@ -330,8 +330,8 @@ def medium_of(rows: Sequence[LayerRow], n_above: float, n_below: float, name: st
     """Return the medium that the rows describe; `InvalidInput` with the first problem, in a unit."""
     if not rows:
         raise InvalidInput("there are no layers; press Add, or choose a preset")
-    if len(rows) > MOST_LAYERS:
-        raise InvalidInput(f"there are {len(rows)} layers; at most {MOST_LAYERS} are possible: remove some")
+    if len(rows) > MAX_LAYERS:
+        raise InvalidInput(f"there are {len(rows)} layers; at most {MAX_LAYERS} are possible: remove some")
     if problem := next((problem for row in rows if (problem := row.first_problem(unit))), ""):
         raise InvalidInput(problem)
     return LayeredMedium(layers=tuple(row.layer() for row in rows), n_above=n_above, n_below=n_below, name=name)

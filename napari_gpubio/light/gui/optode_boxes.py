@@ -315,7 +315,7 @@ _SENSITIVITY = (
     "Where a change in absorption changes the signal of the chosen detector: simulates light from the detector with as "
     "many photons as the result has, and combines both; shares by label are added to the numbers"
 )
-_MOST_ROWS_UNSCROLLED = 6
+_MAX_ROWS_UNSCROLLED = 6
 _NO_DETECTORS = "No detectors. Choose Detector above and click the surface (or Shift+click), or load an optode montage."
 
 
@@ -343,7 +343,7 @@ class DetectorBox(QWidget):
         self._name_sensitivity_button()
 
     def _build(self) -> None:
-        self._table = RowTable(self, most_rows=_MOST_ROWS_UNSCROLLED, selects_many=True)
+        self._table = RowTable(self, most_rows=_MAX_ROWS_UNSCROLLED, selects_many=True)
         self._table.itemChanged.connect(self._on_edited)
         self._table.itemSelectionChanged.connect(self._name_sensitivity_button)
         self._empty = muted_label(self, _NO_DETECTORS)

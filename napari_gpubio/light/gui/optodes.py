@@ -19,7 +19,7 @@ from napari_gpubio.optics.sources import Source
 from napari_gpubio.optics.surface import above_surface, inward_normal, nearest_surface
 
 DETECTOR_RADIUS_MM = 1.5
-MOST_DETECTOR_SHARE = 0.05  # of the volume's longest side, so that a detector on a mouse is not as large as its head
+MAX_DETECTOR_SHARE = 0.05  # of the volume's longest side, so that a detector on a mouse is not as large as its head
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,7 +170,7 @@ class Optodes:
     @staticmethod
     def usual_radius_mm(tissue: Tissue) -> float:
         """Radius of a first detector: one that fits the volume."""
-        return min(DETECTOR_RADIUS_MM, float(f"{MOST_DETECTOR_SHARE * tissue.extent_mm:.1g}"))
+        return min(DETECTOR_RADIUS_MM, float(f"{MAX_DETECTOR_SHARE * tissue.extent_mm:.1g}"))
 
     def _free_name(self) -> str:
         taken = {detector.name for detector in self.detectors}

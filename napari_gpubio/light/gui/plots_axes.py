@@ -14,8 +14,8 @@ from napari_gpubio.gui.forms import Label, muted_label, row_of
 from napari_gpubio.gui.plots import Axis, ThemedPlot
 
 Array = npt.NDArray[Any]
-MOST_DECADES = 8.0
-_MOST_TISSUES, _PIXELS_PER_LETTER = 60, 8
+MAX_DECADES = 8.0
+_MAX_TISSUES, _PIXELS_PER_LETTER = 60, 8
 _FLOOR = 1e-3  # an error band that reaches 0 ends here, as a fraction of the value
 
 
@@ -64,13 +64,13 @@ class LogPlot(ThemedPlot):
         if not np.isfinite(self._top):
             return
         low = np.log10(lowest) if 0 < lowest < np.inf else self._top - 1
-        self.setYRange(max(low, self._top - MOST_DECADES), self._top, padding=0.06)
+        self.setYRange(max(low, self._top - MAX_DECADES), self._top, padding=0.06)
         self.setXRange(float(np.min(x)), float(np.max(x)), padding=0.01)
 
     def add_tissues(self, x: Array, labels: Array, names: dict[int, str]) -> None:
         """Mark where another label begins along a line, and name it where there is room."""
         begins = np.flatnonzero(np.diff(labels, prepend=labels[0] - 1))
-        if len(begins) > _MOST_TISSUES:
+        if len(begins) > _MAX_TISSUES:
             return
         ends = np.append(begins[1:], len(x) - 1)
         for first, last in zip(begins.tolist(), ends.tolist(), strict=True):

@@ -19,7 +19,7 @@ EMPTY = "No result yet: place a source and press Run."
 NONE = "There are no detectors: place some on the surface and press Run."
 NOTHING = "No photon was detected; run more photons, or make the detectors larger."
 FEW = 30  # photons, from which on the spread of the times means something
-MOST_ROWS = 5  # at once; more scroll
+MAX_ROWS = 5  # at once; more scroll
 TIP = "Weighted means ± standard errors; Ctrl+C copies the selected rows, or all rows if none is selected"
 Detected = tuple[tuple[DetectorNumbers, ...], tuple[TimeSpread, ...]]
 
@@ -34,7 +34,7 @@ class DetectorPlot(QWidget):
         self._work.finished.connect(self._on_counted)
         self._hint = Label(EMPTY, self, wordWrap=True)
         self.plot = LogPlot("Time of flight (ns)", "Detected weight (1/ns)", self)
-        self.table = RowTable(self, most_rows=MOST_ROWS, selects_many=True)
+        self.table = RowTable(self, most_rows=MAX_ROWS, selects_many=True)
         self.table.setToolTip(TIP)
         self._found = QWidget(self)
         fill_column(self._found, self.plot, self.table)  # the table is as high as its rows

@@ -18,12 +18,12 @@ from napari_gpubio.layered.summary import (
 )
 from napari_gpubio.light.gui.displayed import Displayed
 from napari_gpubio.light.gui.plots_axes import Pane
-from napari_gpubio.optics.estimates import MOST_ERROR
+from napari_gpubio.optics.estimates import MAX_ERROR
 
 EMPTY = "No result yet: press Run."
 NO_MAP = "This result has no absorption map: tick it under Run, and run again."
 NOTHING = "Nothing escaped on any side."
-TOO_FEW = f"seen by too few photons (error above {MOST_ERROR:.0%})"
+TOO_FEW = f"seen by too few photons (error above {MAX_ERROR:.0%})"
 BROAD, AT_RADIUS = "broad beam", "at radius"
 Curves = tuple[Curve, ...]
 LayerDisplay = Displayed[LayeredResult]

@@ -20,9 +20,9 @@ from napari_gpubio.gui.fields import ElidedComboBox, NumberBox, share_width
 from napari_gpubio.gui.forms import Folded, Label, ParamForm, aligned_form, fill_column, muted_label, row_label, row_of
 from napari_gpubio.layered.settings import LayeredSettings
 from napari_gpubio.light.gui.layer_inputs import FIELDS
-from napari_gpubio.light.settings import FACE_RULES, MOST_PHOTONS, LightSettings
+from napari_gpubio.light.settings import FACE_RULES, MAX_PHOTONS, LightSettings
 
-MOST_GATES = 200
+MAX_GATES = 200
 LOWEST, HIGHEST = 4, 9  # powers of ten at the ends of the slider
 _TICKS_PER_DECADE = 10
 _SUFFIXES = {"k": 1e3, "M": 1e6, "G": 1e9}
@@ -81,8 +81,8 @@ def photons_of(text: str) -> int:
         number = float(plain[:-1] if factor > 1 else plain) * factor
     except ValueError:
         number = math.nan
-    if not (1 <= number <= MOST_PHOTONS):
-        raise InvalidInput(f"photons is {text!r}; give a number from 1 to {MOST_PHOTONS:.0e}, such as 1e6 or 2,000,000")
+    if not (1 <= number <= MAX_PHOTONS):
+        raise InvalidInput(f"photons is {text!r}; give a number from 1 to {MAX_PHOTONS:.0e}, such as 1e6 or 2,000,000")
     return round(number)
 
 
@@ -199,7 +199,7 @@ class VoxelRunBox(RunBox):
         end, end_tip = LightSettings().time_gates_ns[-1], "End of the last time gate"
         self.end_box = NumberBox(0.0, 1000.0, end, 4, self, arrows=True, toolTip=end_tip)
         gates_tip = "Number of equal time gates; a slider below the view steps through several"
-        self.gates_box = NumberBox(1, MOST_GATES, 1, 0, self, arrows=True, toolTip=gates_tip)
+        self.gates_box = NumberBox(1, MAX_GATES, 1, 0, self, arrows=True, toolTip=gates_tip)
         for box in (self.end_box, self.gates_box):
             share_width(box)
         row = row_of(self.end_box, Label("in", self), self.gates_box, Label("gates", self))

@@ -9,7 +9,7 @@ from napari_gpubio.core.quantity import Quantity, quantity_metadata
 from napari_gpubio.core.steps import Step, with_step
 from napari_gpubio.light.gui.displayed import DisplayOptions
 from napari_gpubio.light.gui.labels import vector
-from napari_gpubio.light.io.volumes import MOST_ERROR
+from napari_gpubio.light.io.volumes import MAX_ERROR
 from napari_gpubio.light.napari_io import log10_of
 from napari_gpubio.light.reciprocity import check_same
 from napari_gpubio.light.result import LightResult
@@ -58,7 +58,7 @@ def sensitivity_steps(
 
 def sensitivity_layer(found: Sensitivity, name: str, options: DisplayOptions) -> LayerData:
     """Return the image layer of log10 of a sensitivity's size, mm; voxels without light are NaN."""
-    values = -(found.masked_mm(MOST_ERROR) if options.hide_uncertain else found.jacobian_mm)
+    values = -(found.masked_mm(MAX_ERROR) if options.hide_uncertain else found.jacobian_mm)
     shown = log10_of(values)
     metadata = quantity_metadata(Quantity("sensitivity", "mm", "log10"))
     return volume_layer(

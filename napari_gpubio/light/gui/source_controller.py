@@ -26,7 +26,7 @@ NO_LABELS = "there are no labels; choose a Labels layer, or File › Open Sample
 MISSED = "The click hit no tissue; click on the surface of the labels."
 NO_SOURCE = "there is no source; click on the surface of the labels to place it"
 _BEFORE = "The beam starts {:.2g} mm in front of the surface, so that all of it enters from outside."
-_MOST_UNDO = 100
+_MAX_UNDO = 100
 
 
 class SourceController(QObject):
@@ -57,7 +57,7 @@ class SourceController(QObject):
         self._tissue = tissue
         self._active = True
         self._loaded: LoadedSources | None = None  # of a file that has more than one, or of a session
-        self._before: deque[Optodes] = deque(maxlen=_MOST_UNDO)  # to take changes back
+        self._before: deque[Optodes] = deque(maxlen=_MAX_UNDO)  # to take changes back
         self._while_dragged: Optodes | None = None
         self._slices = SliceGuide(viewer, self._source_on_screen, self)
         dims = viewer.dims.events

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.foreign import MOST_WHOLE, existing_bytes
+from napari_gpubio.core.foreign import MAX_WHOLE, existing_bytes
 from napari_gpubio.core.label_volumes import as_labels
 from napari_gpubio.core.layer_files import companions, write_described_steps
 from napari_gpubio.core.quantity import GUIDE, HALVES, QUANTITY, STANDARD_ERROR, Quantity
@@ -20,13 +20,13 @@ from napari_gpubio.core.tensor_components import FRAMES, PLACES, axes_of, flat_c
 from napari_gpubio.core.volumes import check_expansion, lies_on_grid, read_array, read_volume
 from napari_gpubio.light.io.results import describe
 from napari_gpubio.light.result import LightResult
-from napari_gpubio.optics.estimates import MOST_ERROR, PER_PHOTON, UNITS, FluenceUnit
+from napari_gpubio.optics.estimates import MAX_ERROR, PER_PHOTON, UNITS, FluenceUnit
 from napari_gpubio.optics.io.foreign import check_labels_file
 from napari_gpubio.optics.model import Domain, Medium
 from napari_gpubio.optics.pictures import fluence_word
 
 Array = npt.NDArray[Any]
-HIDDEN = f"voxels with a relative standard error above {MOST_ERROR:.0%}"
+HIDDEN = f"voxels with a relative standard error above {MAX_ERROR:.0%}"
 
 
 @reads_file
@@ -142,7 +142,7 @@ def read_irradiance(path: str | Path) -> npt.NDArray[np.float64]:
     from PIL import Image
 
     file = Path(path)
-    data = io.BytesIO(existing_bytes(file, MOST_WHOLE))  # so that Pillow reads no more than there is
+    data = io.BytesIO(existing_bytes(file, MAX_WHOLE))  # so that Pillow reads no more than there is
     try:
         with Image.open(data) as image:
             check_expansion(file, image.width * image.height * np.dtype(np.float64).itemsize)
@@ -231,7 +231,7 @@ def fluence_values(
     plain, errors = (result.gates, result.gates_error) if gates else (result.fluence, result.fluence_error)
     values = np.asarray(plain * np.float32(unit.factor), np.float32)
     if hide_uncertain:
-        values[errors > np.float32(MOST_ERROR) * plain] = np.nan
+        values[errors > np.float32(MAX_ERROR) * plain] = np.nan
     return values
 
 

@@ -33,7 +33,7 @@ from napari_gpubio.optics.tissue import media_at_wavelengths
 from napari_gpubio.optics.tissue.presets import Presets, presets_of
 
 Affine = tuple[Row, Row, Row, Row]
-MOST_WAVELENGTHS = 10_000
+MAX_WAVELENGTHS = 10_000
 _VOXELS = ("mua_per_mm", "mus_per_mm", "g", "n")
 
 
@@ -85,10 +85,10 @@ class AtWavelengths(Settings):
             raise InvalidInput("presets and wavelengths belong together; give both")
         (first, last, step), labels = self.wavelengths_nm, [label for label, _ in self.presets]
         count = math.floor((last - first) / step + 1e-9) + 1 if step else 0
-        if not 1 <= count <= MOST_WAVELENGTHS:
+        if not 1 <= count <= MAX_WAVELENGTHS:
             raise InvalidInput(
                 f"the wavelengths are {self.wavelengths_nm} nm; give the first, the last and the step, such as 650 950 "
-                f"6, and {MOST_WAVELENGTHS:,} at most"
+                f"6, and {MAX_WAVELENGTHS:,} at most"
             )
         if twice := next((label for label in labels if labels.count(label) > 1), None):
             raise InvalidInput(f"there are two presets of label {twice}; leave one of them out")

@@ -21,8 +21,8 @@ _NUMBERS = {
 }  # fmt: skip
 _WHOLE = "iUBIulmLM"
 _CONSTANTS = {"Z": None, "T": True, "F": False}
-_MOST_DEPTH = 100
-_MOST_AXES = 8
+_MAX_DEPTH = 100
+_MAX_AXES = 8
 
 
 class _DamagedError(Exception):
@@ -94,7 +94,7 @@ class _Reader:
             raise _DamagedError(f"there is no text at byte {self._at}") from error
 
     def _value(self, marker: str, depth: int) -> Any:
-        if depth > _MOST_DEPTH:
+        if depth > _MAX_DEPTH:
             raise _DamagedError("it is nested too deeply")
         if marker in _CONSTANTS:
             return _CONSTANTS[marker]
@@ -126,7 +126,7 @@ class _Reader:
             return kind, self._length()
         shape = self._value("[", depth)
         shape = shape.tolist() if isinstance(shape, np.ndarray) else shape
-        if not 1 <= len(shape) <= _MOST_AXES or not all(type(size) is int and size >= 0 for size in shape):
+        if not 1 <= len(shape) <= _MAX_AXES or not all(type(size) is int and size >= 0 for size in shape):
             raise _DamagedError(f"there is no shape before byte {self._at}")
         return kind, tuple(shape)
 

@@ -18,9 +18,9 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write
 from napari_gpubio.core.reading import note, reads_file
 from napari_gpubio.light.settings import FACES, LightSettings
-from napari_gpubio.mcx.io.domain import MOST_ROWS, McxFrame, frame_of, inside, read_domain, read_frame, write_domain
+from napari_gpubio.mcx.io.domain import MAX_ROWS, McxFrame, frame_of, inside, read_domain, read_frame, write_domain
 from napari_gpubio.mcx.io.jdata import Section, shown
-from napari_gpubio.mcx.io.output import MOST_TRAJECTORIES, OUTPUTS, REPLAYS, McxCase
+from napari_gpubio.mcx.io.output import MAX_TRAJECTORIES, OUTPUTS, REPLAYS, McxCase
 from napari_gpubio.mcx.io.root import read_root
 from napari_gpubio.mcx.io.sources import read_sources, write_sources
 from napari_gpubio.optics.detectors import AnyDetector, Detector, FaceDetector
@@ -28,7 +28,7 @@ from napari_gpubio.optics.model import Domain
 from napari_gpubio.optics.smooth_surface import entered_surface
 from napari_gpubio.optics.sources import AnySource, Source, all_sources, one_or_all
 
-_MOST_NAMED = 8
+_MAX_NAMED = 8
 # What is read, or changes nothing but how MCX runs and what it saves.
 _KEYS = {
     "Session": "ID Photons RNGSeed BCFlags BC DoMismatch DoSpecular DoSaveRef DoNormalize DoSaveVolume DoPartialPath "
@@ -165,8 +165,8 @@ def _unused(root: Section) -> list[str]:
         for key, value in section.fields.items()
         if value and key.lower() not in _KEYS[name].lower().split()
     ]
-    more = f" and {len(keys) - _MOST_NAMED} more" if len(keys) > _MOST_NAMED else ""
-    return [f"Not used here: {', '.join(keys[:_MOST_NAMED])}{more}."] if keys else []
+    more = f" and {len(keys) - _MAX_NAMED} more" if len(keys) > _MAX_NAMED else ""
+    return [f"Not used here: {', '.join(keys[:_MAX_NAMED])}{more}."] if keys else []
 
 
 def _read_detectors(optode: Section, frame: McxFrame) -> tuple[tuple[Detector, ...], tuple[int, ...], tuple[str, ...]]:
@@ -245,8 +245,8 @@ def _sections(
 ) -> dict[str, Any]:
     frame = frame_of(domain)
     section, shapes = write_domain(domain, frame)
-    if len(section["Media"]) + len(detectors) > MOST_ROWS:
-        raise InvalidInput(f"there are {len(detectors)} detectors; MCX takes {MOST_ROWS} media and detectors in all")
+    if len(section["Media"]) + len(detectors) > MAX_ROWS:
+        raise InvalidInput(f"there are {len(detectors)} detectors; MCX takes {MAX_ROWS} media and detectors in all")
     session, forward = write_settings(settings, has_detectors=bool(detectors))
     placed = [detector for detector in detectors if isinstance(detector, Detector)]
     if len(placed) < len(detectors):
@@ -275,11 +275,11 @@ def _write_detector(detector: Detector, domain: Domain, frame: McxFrame) -> dict
 
 
 _NS = 1e9  # in a second
-_MOST_GATES = 100_000
+_MAX_GATES = 100_000
 _EVEN = 1e-6  # how much gates may differ and still be of one width, relative
 _LETTERS = {"_": "default", "r": "fresnel", "a": "escape", "m": "mirror", "c": "cyclic"}
 _MCX_FACES = ("-i", "-j", "-k", "+i", "+j", "+k")  # the order of the letters
-_MOST_LISTED = 10**8
+_MAX_LISTED = 10**8
 _DEBUG_BITS = {"M": 2, "T": 8}  # of DebugFlag as a number
 _NOT_DONE = {
     "DoSaveRef": "the map of escaping light is kept in run.npz only, by the voxels of tissue that light left, and "
@@ -306,7 +306,7 @@ def read_settings(session: Section, forward: Section) -> tuple[LightSettings, tu
         specular=session.flag("DoSpecular", default=False),
         roulette_threshold=session.number("MinEnergy", 0.0) or own.roulette_threshold,
         exit_map=session.flag("DoSaveRef", default=False),
-        max_detected=min(session.whole("MaxDetPhoton", own.max_detected), _MOST_LISTED),
+        max_detected=min(session.whole("MaxDetPhoton", own.max_detected), _MAX_LISTED),
         time_gates_ns=gates,
         faces=_read_faces(_flags(session)),
     )
@@ -323,10 +323,8 @@ def _read_gates(forward: Section) -> tuple[tuple[float, ...], tuple[str, ...]]:
             "and have a width greater than 0"
         )
     ratio = (end - start) / step
-    if ratio > _MOST_GATES:
-        raise InvalidInput(
-            f"Forward requests {ratio:.3g} time gates; give a larger Dt, for {_MOST_GATES} gates at most"
-        )
+    if ratio > _MAX_GATES:
+        raise InvalidInput(f"Forward requests {ratio:.3g} time gates; give a larger Dt, for {_MAX_GATES} gates at most")
     count = math.floor(ratio + 0.5)
     if count == 0:
         return (_tidy(start), _tidy(end)), (
@@ -386,7 +384,7 @@ def _other_notes(session: Section, settings: LightSettings) -> list[str]:
         notes.append(f"OutputType {output!r}: photons are run, and those detected are replayed; no seeds are needed.")
     elif output not in OUTPUTS:
         notes.append(f"OutputType {output!r} is not made; there are {', '.join((OUTPUTS | REPLAYS).values())}.")
-    traced = f"trajectories of {MOST_TRAJECTORIES:,} photons at most are written, 1000 vertices each"
+    traced = f"trajectories of {MAX_TRAJECTORIES:,} photons at most are written, 1000 vertices each"
     if _has_debug_flag(session, "T"):
         notes.append(f"DebugFlag T: only the {traced}; no volume and no list of detected photons.")
     elif _has_debug_flag(session, "M"):

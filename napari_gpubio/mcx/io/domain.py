@@ -43,10 +43,10 @@ from napari_gpubio.mcx.io.media import (
 )
 from napari_gpubio.mcx.io.shapes import empty_grid, rasterize
 from napari_gpubio.optics.model import Domain, Medium
-from napari_gpubio.optics.phase import MOST_POINTS, TabulatedPhaseFunction
+from napari_gpubio.optics.phase import MAX_POINTS, TabulatedPhaseFunction
 
 Array = npt.NDArray[Any]
-MOST_ROWS = 4000  # media and detectors that MCX takes
+MAX_ROWS = 4000  # media and detectors that MCX takes
 _SAME_SIZE = 1e-5  # how much the edges of a voxel may differ, relative
 _PROPERTIES = ("mua", "mus", "g", "n")
 _MEDIUM_KEYS = dict(zip(_PROPERTIES, ("mua_per_mm", "mus_per_mm", "g", "n"), strict=True))
@@ -145,7 +145,7 @@ def _read_phase_function(domain: Section) -> TabulatedPhaseFunction | None:
     if node is None or (isinstance(node, list) and not node):
         return None
     values = decode_array(node, "Domain.InverseCDF").ravel().tolist() if is_array(node) else node
-    numbers = np.array(checked_numbers(values, "Domain.InverseCDF", 1, MOST_POINTS - 2))
+    numbers = np.array(checked_numbers(values, "Domain.InverseCDF", 1, MAX_POINTS - 2))
     for place, (before, number) in enumerate(zip([-1.0, *numbers], numbers, strict=False)):
         if not before <= number <= 1.0:
             raise InvalidInput(
@@ -262,8 +262,8 @@ def write_domain(domain: Domain, frame: McxFrame) -> tuple[dict[str, Any], dict[
     if domain.is_anisotropic:
         raise InvalidInput("scattering tensors cannot be written for MCX; write Domain.with_tensors(None) instead")
     highest = max(medium.label for medium in domain.media)
-    if highest >= MOST_ROWS:
-        raise InvalidInput(f"the highest label is {highest}; MCX takes fewer than {MOST_ROWS}: renumber the labels")
+    if highest >= MAX_ROWS:
+        raise InvalidInput(f"the highest label is {highest}; MCX takes fewer than {MAX_ROWS}: renumber the labels")
     rows = [{"mua": 0.0, "mus": 0.0, "g": 1.0, "n": domain.outside_n}] + [
         {"mua": 0.0, "mus": 0.0, "g": 1.0, "n": 1.0, "name": "unused"} for _ in range(highest)
     ]

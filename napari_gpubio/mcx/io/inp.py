@@ -5,9 +5,9 @@ from typing import Any
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.foreign import existing_bytes
-from napari_gpubio.mcx.io.domain import MOST_ROWS
+from napari_gpubio.mcx.io.domain import MAX_ROWS
 
-_MOST_BYTES = 1 << 20
+_MAX_BYTES = 1 << 20
 _AXES = ("x", "y", "z")
 _OUTSIDE = {"mua": 0.0, "mus": 0.0, "g": 1.0, "n": 1.0}  # of label 0, which these files do not name
 
@@ -28,7 +28,7 @@ def load_inp(path: str | Path) -> dict[str, Any]:
     """
     file = Path(path)
     try:
-        lines = _Lines(existing_bytes(file, _MOST_BYTES).decode("utf-8-sig"))
+        lines = _Lines(existing_bytes(file, _MAX_BYTES).decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise InvalidInput(f"{file.name} is not text; an MCX input file of lines (.inp) is needed") from error
     session = {"ID": file.stem, "Photons": lines.whole("the number of photons"), "RNGSeed": lines.whole("the seed")}
@@ -145,6 +145,6 @@ def _count(lines: _Lines, what: str) -> int:
 
 
 def _checked_count(number: float, what: str) -> int:
-    if not (0 <= number <= MOST_ROWS and number.is_integer()):
-        raise InvalidInput(f"{what} is {number:g}; MCX takes up to {MOST_ROWS}")
+    if not (0 <= number <= MAX_ROWS and number.is_integer()):
+        raise InvalidInput(f"{what} is {number:g}; MCX takes up to {MAX_ROWS}")
     return int(number)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.device import CPU, free_memory_bytes
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.foreign import MOST_WHOLE, existing_bytes, json_of
+from napari_gpubio.core.foreign import MAX_WHOLE, existing_bytes, json_of
 from napari_gpubio.core.reading import note
 
 Array = npt.NDArray[Any]
@@ -28,7 +28,7 @@ _DTYPES = {
 }  # fmt: skip
 _NAMES = {"f2": "half", "f4": "single", "f8": "double"}
 _COLUMN_MAJOR = ("c", "col", "column")
-_MOST_AXES = 8
+_MAX_AXES = 8
 _LZMA_MEMORY = 1 << 30  # bytes; a damaged header may ask for a dictionary of 4 GB
 _NOT_REAL = ("_ArrayIsComplex_", "_ArrayIsSparse_", "_ArrayShape_")
 
@@ -82,8 +82,8 @@ def _shape(node: Mapping[str, Any], what: str) -> tuple[int, ...]:
     sizes = node.get("_ArraySize_")
     sizes = sizes.ravel().tolist() if isinstance(sizes, np.ndarray) else sizes
     sizes = sizes if isinstance(sizes, list) else [sizes]
-    if not 1 <= len(sizes) <= _MOST_AXES or not all(type(size) is int and 0 < size < 2**40 for size in sizes):
-        raise InvalidInput(f"{what}._ArraySize_ is {shown(sizes)}; 1 to {_MOST_AXES} positive integers are needed")
+    if not 1 <= len(sizes) <= _MAX_AXES or not all(type(size) is int and 0 < size < 2**40 for size in sizes):
+        raise InvalidInput(f"{what}._ArraySize_ is {shown(sizes)}; 1 to {_MAX_AXES} positive integers are needed")
     return tuple(sizes)
 
 
@@ -185,7 +185,7 @@ _WHOLE_LIMIT = 2**63
 
 def load_json(path: str | Path) -> dict[str, Any]:
     """Load a JSON file that holds an object; anything else is refused."""
-    file, data = Path(path), existing_bytes(path, MOST_WHOLE)
+    file, data = Path(path), existing_bytes(path, MAX_WHOLE)
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:

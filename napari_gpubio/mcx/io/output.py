@@ -35,7 +35,7 @@ REPLAYS = {
     "p": "scattering events of the detected light in a voxel times the voxel's edge",
     "r": "d ln amplitude / d mua, then d phase lag / d mua",
 }
-MOST_TRAJECTORIES = 2000  # photons whose trajectories are written
+MAX_TRAJECTORIES = 2000  # photons whose trajectories are written
 _FORMATS = {"jnii": ".jnii", "nii": ".nii", "mc2": ".mc2"}
 _UNITS = {"x": "1/(mm2 s) per J", "f": "1/mm2", "e": "part of the launched energy"}
 _UNITS |= {"j": "mm", "p": "mm", "r": "mm, rad mm"}

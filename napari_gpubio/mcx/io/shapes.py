@@ -28,7 +28,7 @@ Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float32]
 Dim = tuple[int, int, int]
 LONGEST_AXIS = 32767  # voxels; MCX keeps a voxel's index in 16 bits
-MOST_TAG = 65535
+MAX_TAG = 65535
 _BYTES_PER_VOXEL = 12  # to draw the labels and to check them
 _AXES = "XYZ"
 
@@ -186,8 +186,8 @@ def _tag(content: Section) -> int:
 
 
 def _checked_tag(tag: int, place: str) -> int:
-    if not 0 <= tag <= MOST_TAG:
-        raise InvalidInput(f"{place} has the tag {tag}; labels lie between 0 and {MOST_TAG}")
+    if not 0 <= tag <= MAX_TAG:
+        raise InvalidInput(f"{place} has the tag {tag}; labels lie between 0 and {MAX_TAG}")
     return tag
 
 

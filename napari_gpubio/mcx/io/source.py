@@ -109,7 +109,7 @@ def _with_angles(section: Section, frame: McxFrame, readers: "_Readers") -> Sour
     kind, focus = section.text("Type", "pencil").lower(), _focus(section)
     node = section.get("AngleInverseCDF")
     table = decode_array(node, "Optode.Source.AngleInverseCDF").ravel() if is_array(node) else None
-    shares = section.numbers("AngleInverseCDF", 1, base.MOST_ANGLES) if table is None else table.tolist()
+    shares = section.numbers("AngleInverseCDF", 1, base.MAX_ANGLES) if table is None else table.tolist()
     if not 0.0 <= focus < 1.5 and kind in _TURNING:
         raise InvalidInput(
             f"Optode.Source has AngleInverseCDF with {focus:g} as fourth number of Dir, which counts angles from where "

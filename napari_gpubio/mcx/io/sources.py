@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import existing_file
-from napari_gpubio.core.foreign import MOST_WHOLE, existing_bytes
+from napari_gpubio.core.foreign import MAX_WHOLE, existing_bytes
 from napari_gpubio.mcx.io.domain import McxFrame, inside
 from napari_gpubio.mcx.io.jdata import Section, is_array, shown
 from napari_gpubio.mcx.io.source import read_patterns, read_source
@@ -121,7 +121,7 @@ def _with_pattern_file(fields: dict[str, Any], folder: Path) -> dict[str, Any]:
             f"{patterns} patterns; correct Nx, Ny and Nz of Optode.Source.Pattern"
         )
     others = {key: value for key, value in node.items() if key.lower() != "data"}
-    values = np.frombuffer(existing_bytes(path, MOST_WHOLE), "<f4").astype(np.float64)
+    values = np.frombuffer(existing_bytes(path, MAX_WHOLE), "<f4").astype(np.float64)
     return {key: value for key, value in fields.items() if key.lower() != "pattern"} | {
         "Pattern": {**others, "Data": values.tolist()}
     }

@@ -22,8 +22,8 @@ from napari_gpubio.optics.model import VOXEL_LIMITS, Domain, Medium
 
 FILES = "Optical properties (*.csv *.json)"
 _SYMBOLS = {"mua_per_mm": "µa", "mus_per_mm": "µs"}  # others are named by their symbol
-_LEAST_NAME = 48  # pixels beside the width that a name has in any case
-_MOST_ROWS, _FEWEST_ROWS = 9, 3
+_MIN_NAME = 48  # pixels beside the width that a name has in any case
+_MAX_ROWS, _FEWEST_ROWS = 9, 3
 
 
 class PropertyView(CellView):
@@ -32,7 +32,7 @@ class PropertyView(CellView):
     cells: PropertyModel
 
     def __init__(self, model: PropertyModel) -> None:
-        super().__init__(model, _FEWEST_ROWS, _MOST_ROWS)
+        super().__init__(model, _FEWEST_ROWS, _MAX_ROWS)
         self.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
         self.verticalHeader().hide()
 
@@ -67,7 +67,7 @@ class PropertyView(CellView):
         source_fits = spare >= 0
         if not source_fits:
             spare += self.widths["source"]
-        share = spare // 3 if source_fits else max(spare, _LEAST_NAME - self.widths["name"])
+        share = spare // 3 if source_fits else max(spare, _MIN_NAME - self.widths["name"])
         self.setColumnHidden(self.cells.column_of("source"), not source_fits)
         for field, more in (("name", share), ("source", spare - share)):
             self.horizontalHeader().resizeSection(self.cells.column_of(field), self.widths[field] + more)

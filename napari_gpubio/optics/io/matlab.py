@@ -23,10 +23,10 @@ _TYPES = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8"
 _TEXTS = {1: "latin-1", 2: "latin-1", 4: "utf-16", 16: "utf-8", 17: "utf-16", 18: "utf-32"}
 _STRUCT, _TEXT, _NUMBERS = 2, 4, range(6, 16)  # classes of matrices
 _COMPLEX = 0x800
-_MOST_NESTED_STRUCTS = 8
+_MAX_NESTED_STRUCTS = 8
 _BEGINNING = 1 << 10  # of a packed matrix, which has its name
-_MOST_BYTES = 1 << 26  # of a matrix that is wanted
-_MOST_AXES, _MOST_ELEMENTS = 32, 1_000_000
+_MAX_BYTES = 1 << 26  # of a matrix that is wanted
+_MAX_AXES, _MAX_ELEMENTS = 32, 1_000_000
 _DAMAGED = "a matrix in it is incomplete or damaged; copy or export the file again"
 
 
@@ -57,7 +57,7 @@ def read_matlab(path: str | Path, wanted: Collection[str]) -> dict[str, Any]:
             begin = _inflated(element, _BEGINNING)
             if _name(begin[8:], order) not in wanted:
                 continue
-            kind, element = next(_elements(memoryview(_inflated(element, _MOST_BYTES)), order), (0, element))
+            kind, element = next(_elements(memoryview(_inflated(element, _MAX_BYTES)), order), (0, element))
         if kind == _MATRIX and (name := _name(element, order)) in wanted:
             found[name] = _matrix(element, order)
     return found
@@ -74,7 +74,7 @@ def _inflated(element: memoryview, most: int) -> memoryview:
 def _elements(data: memoryview, order: str) -> Iterator[tuple[int, memoryview]]:
     """Type and bytes of elements that follow each other, up to zeros; the last one may be cut, and so are its bytes."""
     at = 0
-    for _ in range(_MOST_ELEMENTS):
+    for _ in range(_MAX_ELEMENTS):
         kind, size = struct.unpack_from(f"{order}II", data, at) if at + 8 <= len(data) else (0, 0)
         if not kind:
             return
@@ -101,7 +101,7 @@ def _matrix(data: memoryview, order: str, depth: int = 0) -> Any:
     flags, *_ = _numbers(parts[0], order).tolist() or [0]
     shape = [int(length) for length in _numbers(parts[1], order)]
     kind, rest = int(flags) & 0xFF, parts[3:]
-    if kind == _STRUCT and len(rest) >= 2 and math.prod(shape) == 1 and depth < _MOST_NESTED_STRUCTS:
+    if kind == _STRUCT and len(rest) >= 2 and math.prod(shape) == 1 and depth < _MAX_NESTED_STRUCTS:
         width = int(_numbers(rest[0], order)[:1].sum())
         names = bytes(rest[1][1])
         keys = [names[at : at + width].split(b"\0")[0].decode("latin-1") for at in range(0, len(names), max(width, 1))]
@@ -114,7 +114,7 @@ def _matrix(data: memoryview, order: str, depth: int = 0) -> Any:
     if kind not in _NUMBERS or int(flags) & _COMPLEX:
         return None
     numbers = _numbers(rest[0], order) if rest else np.empty(0)
-    if min(shape, default=0) < 0 or math.prod(shape) != numbers.size or len(shape) > _MOST_AXES:
+    if min(shape, default=0) < 0 or math.prod(shape) != numbers.size or len(shape) > _MAX_AXES:
         raise InvalidInput(_DAMAGED)
     return numbers.reshape(shape, order="F") if numbers.size else np.empty(0)
 

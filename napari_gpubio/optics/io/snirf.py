@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.hdf5 import MOST_VALUES, Hdf5Content, read_hdf5
+from napari_gpubio.core.hdf5 import MAX_VALUES, Hdf5Content, read_hdf5
 from napari_gpubio.core.reading import note, reads_file
 
 _MM = {"mm": 1.0, "cm": 10.0, "m": 1000.0, "dm": 100.0, "um": 1e-3, "μm": 1e-3, "µm": 1e-3}
@@ -30,7 +30,7 @@ _WORDS = {
 }
 FLAT = "lies in a plane, z = 0: it is a flat layout; digitized positions are needed on a head"
 OWN_SYSTEM = "positions are in the file's own coordinate system; register them to the volume"
-_MOST_NAMED = 6
+_MAX_NAMED = 6
 _WAVELENGTHS_NM = (100.0, 1e4)
 _DISTANCES_MM = (1.0, 300.0)  # of a source and a detector that are measured together
 _GROUP = re.compile(r"nirs(\d*)")
@@ -192,7 +192,7 @@ def placed_optodes(
         if not any(known):
             raise InvalidInput(f"{kind} 1 is at {positions[0].tolist()}, and no other is better: give finite numbers")
         if lost := [name for name, is_known in zip(names, known, strict=True) if not is_known]:
-            named = ", ".join(lost[:_MOST_NAMED]) + (", …" if len(lost) > _MOST_NAMED else "")
+            named = ", ".join(lost[:_MAX_NAMED]) + (", …" if len(lost) > _MAX_NAMED else "")
             note(f"{len(lost)} of {len(names)} {kind}s ({named}) have no position of finite numbers; they are left out")
         kept.append(np.flatnonzero(known).tolist())
     numbers = [{old: new for new, old in enumerate(each)} for each in kept]
@@ -264,7 +264,7 @@ def millimeters(unit: str, place: str) -> float:
 def _dataset(content: _Content, name: str) -> Array | None:
     found = content.probe.get(name)
     if isinstance(found, int):
-        raise InvalidInput(f"probe/{name} has {found} values; a probe has less than {MOST_VALUES}")
+        raise InvalidInput(f"probe/{name} has {found} values; a probe has less than {MAX_VALUES}")
     return found
 
 

@@ -23,7 +23,7 @@ from napari_gpubio.optics.model import Medium
 COLUMNS: dict[str, type] = {field.name: type(field.default) for field in dataclasses.fields(Medium)}
 OPTIONAL = ("name", "source")
 _SEPARATORS = ",;\t"
-_MOST_NAMED = 5
+_MAX_NAMED = 5
 _EXAMPLE = "1, 2.5, 0.89 or 1e-3"
 
 
@@ -46,8 +46,8 @@ def read_table(path: str | Path) -> tuple[Medium, ...]:
     rows = _json_rows(path) if _is_json(path) else _csv_rows(path)
     media, problems = _media(rows)
     if problems:
-        more = f"\n… and {len(problems) - _MOST_NAMED} more" if len(problems) > _MOST_NAMED else ""
-        raise InvalidInput("\n".join(f"{path.name}, {problem}" for problem in problems[:_MOST_NAMED]) + more)
+        more = f"\n… and {len(problems) - _MAX_NAMED} more" if len(problems) > _MAX_NAMED else ""
+        raise InvalidInput("\n".join(f"{path.name}, {problem}" for problem in problems[:_MAX_NAMED]) + more)
     if not media:
         raise InvalidInput(f"{path.name} has no rows; give one for each label")
     return tuple(media)
@@ -126,7 +126,7 @@ def _checked_header(cells: list[str], file_name: str) -> list[str]:
     for found, what in ((unknown, "not known"), (missing, "missing"), (twice, "given twice")):
         if found:
             raise InvalidInput(
-                f"{file_name}: column {', '.join(map(repr, found[:_MOST_NAMED]))} is {what}; the first line must name "
+                f"{file_name}: column {', '.join(map(repr, found[:_MAX_NAMED]))} is {what}; the first line must name "
                 f"the columns {', '.join(COLUMNS)}"
             )
     return names

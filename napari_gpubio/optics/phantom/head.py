@@ -35,7 +35,7 @@ WAVELENGTH_NM = 690.0
 VOXEL_MM = 2.0
 CSF_MM = 2.5  # between the hull of the brain and the skull
 _LOWEST, _HIGHEST = (-80.0, -112.0, -70.0), (80.0, 82.0, 88.0)  # field of view
-_MOST_POINTS_AT_ONCE = 2_000_000
+_MAX_POINTS_AT_ONCE = 2_000_000
 _NOTE = "A phantom made of formulas; it looks like a head and is nobody's."
 
 
@@ -98,7 +98,7 @@ def head_labels(voxel_mm: float) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.
     affine = np.diag([voxel_mm, voxel_mm, voxel_mm, 1.0])
     affine[:3, 3] = voxel_mm * first
     labels = np.zeros(last - first + 1, np.uint8)
-    slab = max(1, _MOST_POINTS_AT_ONCE // int(np.prod(labels.shape[:2])))
+    slab = max(1, _MAX_POINTS_AT_ONCE // int(np.prod(labels.shape[:2])))
     for start in range(0, labels.shape[2], slab):
         part = labels[:, :, start : start + slab]
         index = np.moveaxis(np.indices(part.shape), 0, -1) + np.array([0, 0, start])

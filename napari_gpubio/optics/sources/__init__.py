@@ -56,7 +56,7 @@ from napari_gpubio.optics.sources.kinds import (
 
 __all__ = [
     "KINDS",
-    "MOST_PATTERNS",
+    "MAX_PATTERNS",
     "AllRound",
     "AnySource",
     "Collimated",
@@ -107,7 +107,7 @@ __all__ = [
 ]
 
 AnySource = Source | tuple[Source, ...]
-MOST_SOURCES, MOST_PATTERNS = 1 << 16, 4096
+MAX_SOURCES, MAX_PATTERNS = 1 << 16, 4096
 _WHOLE = tuple(KINDS.values())
 
 
@@ -124,8 +124,8 @@ def all_sources(source: Source | Sequence[Source]) -> tuple[Source, ...]:
         raise InvalidInput(f"the source of kind {blank[0].kind!r} needs its pattern: an array of what it emits")
     if odd := [one for one in sources if type(one) not in _WHOLE]:
         raise InvalidInput(f"{odd[0]!r} is no light source; give one, such as Pencil(), or a list of them")
-    if not 1 <= len(sources) <= MOST_SOURCES:
-        raise InvalidInput(f"there are {len(sources)} sources; give 1 to {MOST_SOURCES:,}")
+    if not 1 <= len(sources) <= MAX_SOURCES:
+        raise InvalidInput(f"there are {len(sources)} sources; give 1 to {MAX_SOURCES:,}")
     return sources
 
 
@@ -155,8 +155,8 @@ def checked_patterns(patterns: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
     images = np.asarray(patterns, np.float64)
     if images.ndim != 3 or not images.size:
         raise InvalidInput(f"the patterns have shape {images.shape}; give a stack of images (patterns, rows, columns)")
-    if len(images) > MOST_PATTERNS:
-        raise InvalidInput(f"there are {len(images):,} patterns; at most {MOST_PATTERNS:,} can share photons")
+    if len(images) > MAX_PATTERNS:
+        raise InvalidInput(f"there are {len(images):,} patterns; at most {MAX_PATTERNS:,} can share photons")
     for number, image in enumerate(images, 1):
         if not np.isfinite(image).all() or (image < 0).any() or not image.sum() > 0:
             raise InvalidInput(

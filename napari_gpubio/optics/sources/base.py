@@ -16,8 +16,8 @@ Frame = npt.NDArray[np.float64]
 Vector = tuple[float, float, float]
 Kind = TypeVar("Kind", bound="Source")
 
-MOST_ANGLES = 1 << 20
-MOST_CELLS = 1 << 30  # of a pattern or a volume
+MAX_ANGLES = 1 << 20
+MAX_CELLS = 1 << 30  # of a pattern or a volume
 ENTRIES = ("auto", "smooth", "faces")
 ACROSS = 1e-6  # sine of the least angle, and volume of the least parallelepiped, of unit vectors that span something
 
@@ -139,8 +139,8 @@ class Collimated(Directed):
             raise InvalidInput(f"the source has launch angles and {self.bent_by}; leave one of them out")
         angles = np.asarray(self.launch_angles_deg)
         least = 1 if self.launch_angles_are_discrete else 2
-        if not least <= len(angles) <= MOST_ANGLES:
-            raise InvalidInput(f"the source has {len(angles)} launch angles; give {least} to {MOST_ANGLES:,}")
+        if not least <= len(angles) <= MAX_ANGLES:
+            raise InvalidInput(f"the source has {len(angles)} launch angles; give {least} to {MAX_ANGLES:,}")
         if angles[0] < 0 or angles[-1] > 180:
             raise InvalidInput("the source's launch angles must be numbers from 0 to 180 degrees")
         if (fall := np.flatnonzero(np.diff(angles) < 0)).size:

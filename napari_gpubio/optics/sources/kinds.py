@@ -13,7 +13,7 @@ from napari_gpubio.core.parameters import param
 from napari_gpubio.core.settings import Settings, part
 from napari_gpubio.core.space import apply_affine, checked_affine, voxel_sizes_mm
 from napari_gpubio.optics.sources.base import (
-    MOST_CELLS,
+    MAX_CELLS,
     AllRound,
     Array,
     Collimated,
@@ -146,7 +146,7 @@ class Pattern(Patterned, PatternArea):
             raise InvalidInput(
                 f"the source's pattern has shape {values.shape}, a stack of images; trace it with simulate_patterns"
             )
-        if values.ndim != 2 or not 0 < values.size <= MOST_CELLS:
+        if values.ndim != 2 or not 0 < values.size <= MAX_CELLS:
             raise InvalidInput(f"the source's pattern has shape {values.shape}; give a two-dimensional image")
 
 
@@ -267,7 +267,7 @@ class EmittingVolume(Patterned, EmittingBox):
     kind: ClassVar[str] = "volume"
 
     def _check_shape(self, values: Frame) -> None:
-        if values.ndim != 3 or not 0 < values.size <= MOST_CELLS:
+        if values.ndim != 3 or not 0 < values.size <= MAX_CELLS:
             raise InvalidInput(f"the source's pattern has shape {values.shape}; give a three-dimensional array")
 
 

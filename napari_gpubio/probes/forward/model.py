@@ -17,8 +17,8 @@ from napari_gpubio.optics.model import Domain, Medium, checked_labels
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
-_MOST_OPTODES = 4096
-_MOST_LISTED = 8
+_MAX_OPTODES = 4096
+_MAX_LISTED = 8
 
 
 class Pair(NamedTuple):
@@ -149,8 +149,8 @@ class Probe:
 def _check_optodes(kind: str, names: Sequence[str], positions: Floats) -> None:
     if not names:
         raise InvalidInput(f"the probe has no {kind}s; give at least one")
-    if len(names) > _MOST_OPTODES:
-        raise InvalidInput(f"the probe has {len(names)} {kind}s; at most {_MOST_OPTODES} are possible")
+    if len(names) > _MAX_OPTODES:
+        raise InvalidInput(f"the probe has {len(names)} {kind}s; at most {_MAX_OPTODES} are possible")
     if positions.shape != (len(names), 3):
         raise InvalidInput(
             f"there are {len(names)} {kind}s and positions of shape {positions.shape}; give three numbers for each"
@@ -292,7 +292,7 @@ class Head:
         object.__setattr__(self, "labels", checked_labels(self.labels))
         present = np.flatnonzero(np.bincount(self.labels.ravel()))
         if missing := [int(label) for label in present if label and label not in recipes]:
-            listed = ", ".join(map(str, missing[:_MOST_LISTED])) + (", …" if len(missing) > _MOST_LISTED else "")
+            listed = ", ".join(map(str, missing[:_MAX_LISTED])) + (", …" if len(missing) > _MAX_LISTED else "")
             raise InvalidInput(f"no tissue for label {listed}; name one, or set those voxels to 0 (outside)")
 
     def media(self, wavelength_nm: float) -> tuple[Medium, ...]:

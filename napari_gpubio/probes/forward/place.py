@@ -23,7 +23,7 @@ Floats = npt.NDArray[np.float64]
 FARTHEST_MM = 20.0  # from the scalp; what is farther is not where it was meant to be
 WORST_LANDMARK_MM = 10.0
 _UNITS = {10.0: "cm", 1000.0: "m", 0.1: "tenths of a millimeter", 1e-3: "micrometers"}
-_MOST_LISTED = 5
+_MAX_LISTED = 5
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -167,8 +167,8 @@ def _too_far(
     probe: Probe, labels: Array, affine: Array, moved: Floats, far: npt.NDArray[np.intp], farthest_mm: float
 ) -> str:
     """Which optodes are too far away, and what may be the reason."""
-    listed = ", ".join(f"{probe.names[i]} by {moved[i]:.1f} mm" for i in far[:_MOST_LISTED])
-    more = f" and {len(far) - _MOST_LISTED} more" if len(far) > _MOST_LISTED else ""
+    listed = ", ".join(f"{probe.names[i]} by {moved[i]:.1f} mm" for i in far[:_MAX_LISTED])
+    more = f" and {len(far) - _MAX_LISTED} more" if len(far) > _MAX_LISTED else ""
     reason = "they seem to be in another coordinate system: register the probe by landmarks or an affine"
     for factor, unit in _UNITS.items():
         tried = [

@@ -23,7 +23,7 @@ from napari_gpubio.probes.kernels.pairs.store import FluenceStore, Rows
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
 CLOSEST = 1.25  # separation over the radius of the narrowest shell
-MOST_ERROR = 0.5  # of N, beyond which no light is said to have reached a detector
+MAX_ERROR = 0.5  # of N, beyond which no light is said to have reached a detector
 
 
 class Detected(NamedTuple):
@@ -97,7 +97,7 @@ def wavelength_model(products: Products, store: FluenceStore, wavelength_nm: flo
         whole[done] = detected.whole
         error[done] = _error(_left_out(detected.by_source), _left_out(detected.by_detector), detected.whole)
         with np.errstate(invalid="ignore"):
-            reached[done] = ~close[done] & (detected.whole > 0) & (error[done] <= MOST_ERROR * detected.whole)
+            reached[done] = ~close[done] & (detected.whole > 0) & (error[done] <= MAX_ERROR * detected.whole)
         paths[done], deviations[done] = _label_paths(p, store, chosen, detected)
         errors[done] = error_of_groups(deviations[done].astype(np.float64))
         dark = done & ~reached

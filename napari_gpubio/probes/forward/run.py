@@ -29,7 +29,7 @@ from napari_gpubio.probes.forward.work import State, Work, inside_at
 from napari_gpubio.probes.kernels.pairs.store import TissueVoxels
 
 Array = npt.NDArray[Any]
-_MOST_NAMED = 6
+_MAX_NAMED = 6
 _COARSE = 2.0  # voxels over transport mean free paths, from which on it is said
 _CLOSE = "Within three transport mean free paths of an optode, and in CSF, a row is only indicative."
 
@@ -231,15 +231,15 @@ def _findings(model: ForwardModel) -> Iterator[str]:
     """What to know about a model's numbers."""
     is_close = np.any([part.close for part in model.parts], axis=0)
     if close := [name for name, one in zip(model.channels, is_close, strict=True) if one]:
-        more = f" and {len(close) - _MOST_NAMED} more" if len(close) > _MOST_NAMED else ""
+        more = f" and {len(close) - _MAX_NAMED} more" if len(close) > _MAX_NAMED else ""
         yield (
-            f"Source and detector of {', '.join(close[:_MOST_NAMED])}{more} are too close for an adjoint Jacobian at "
+            f"Source and detector of {', '.join(close[:_MAX_NAMED])}{more} are too close for an adjoint Jacobian at "
             "one wavelength at least, less than six transport mean free paths or five voxels: there their rows are 0 "
             "and their errors infinite."
         )
     if dark := model.unreached():
-        more = f" and {len(dark) - _MOST_NAMED} more" if len(dark) > _MOST_NAMED else ""
+        more = f" and {len(dark) - _MAX_NAMED} more" if len(dark) > _MAX_NAMED else ""
         yield (
-            f"Too little light goes from source to detector of {', '.join(dark[:_MOST_NAMED])}{more}: their rows are 0 "
+            f"Too little light goes from source to detector of {', '.join(dark[:_MAX_NAMED])}{more}: their rows are 0 "
             "and their errors infinite. Simulate more photons, or leave pairs out that are far apart."
         )

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.settings import Settings, part
-from napari_gpubio.light.settings import MOST_PHOTONS, LightSettings
+from napari_gpubio.light.settings import MAX_PHOTONS, LightSettings
 from napari_gpubio.optics.sources import Fiber, Pencil, Source, Vector
 
 PHOTONS = {"cpu": 200_000, "cuda": 10_000_000}  # of an optode, where none are given
@@ -100,7 +100,7 @@ class ForwardSettings(Settings):
 
     photons: int = param(
         0, "Photons", "Photons of each optode and wavelength; 0: ten million on a GPU, 200,000 on a CPU.", minimum=0,
-        maximum=MOST_PHOTONS, step=100_000,
+        maximum=MAX_PHOTONS, step=100_000,
     )  # fmt: skip
     groups: int = param(
         8, "Groups", "Independent groups of photons, whose spread gives the standard errors.", minimum=2, maximum=64,

@@ -10,7 +10,7 @@ from napari_gpubio.speckle.gui.panel import SpecklePanel
 from napari_gpubio.speckle.gui.sources import SimulatedPage
 from napari_gpubio.speckle.live.checks import RATE_HZ, SHAPE
 
-MOST_MS = 5.0  # of the window's own thread, that a map may take until it is in its layer
+MAX_MS = 5.0  # of the window's own thread, that a map may take until it is in its layer
 _FRAMES, _FIRST = 150, 10  # maps that are timed, and maps before them
 
 
@@ -55,6 +55,6 @@ CHECKS = (
     Check(
         name=f"live map into its layer, {SHAPE[1]} x {SHAPE[0]}",
         source="a fifth of the time between maps",
-        run=lambda device: findings_of(setter_ms(device), MOST_MS, "maps"),
+        run=lambda device: findings_of(setter_ms(device), MAX_MS, "maps"),
     ),
 )

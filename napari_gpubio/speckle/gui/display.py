@@ -26,8 +26,7 @@ RECORD, END = "Record…", "End recording"
 _MODE_TIPS = {
     FrameMode.EVERY_FRAME: "Processes every frame, for time courses; "
     "what does not fit in the buffer is dropped and counted",
-    FrameMode.MOST_RECENT: "Processes the newest frame; "
-    "frames that cannot be processed in time are skipped and counted",
+    FrameMode.MAX_RECENT: "Processes the newest frame; frames that cannot be processed in time are skipped and counted",
 }
 _RECORDING_FILES = "TIFF (*.tif);;zarr (*.zarr)"
 _NUMBERS = {
@@ -42,7 +41,7 @@ _NUMBERS = {
     "level": ("Mean level", "Of the raw frame"),
 }
 _COLUMNS = 3
-_MOST_SATURATED_PERCENT = 0.1  # without a warning
+_MAX_SATURATED_PERCENT = 0.1  # without a warning
 
 
 class LiveReadout(QWidget):
@@ -80,7 +79,7 @@ class LiveReadout(QWidget):
         for key, text in texts.items():
             self.values[key].setText(text)
         self._warn("dropped", is_on=lost > 0)
-        self._warn("saturated", is_on=status.saturated_percent > _MOST_SATURATED_PERCENT)
+        self._warn("saturated", is_on=status.saturated_percent > _MAX_SATURATED_PERCENT)
         self._warn("ring", is_on=status.waiting >= status.slots - 1)
 
     def clear_rates(self) -> None:
@@ -175,7 +174,7 @@ def _number_text(value: float, form: str) -> str:
 
 NO_MAP = "no map yet"
 NO_BASELINE = "none yet"
-_MOST_BASELINE_MAPS, _BASELINE_MAPS = 10_000, 30
+_MAX_BASELINE_MAPS, _BASELINE_MAPS = 10_000, 30
 _BAR, _GAP = 14, 3  # pixels
 _VIDEO_TIP = "Write the displayed map as a GIF, an mp4 (needs pip install imageio-ffmpeg) or PNG images"
 _BASELINE_TIP = "Maps averaged as the baseline, flow 1. Live: the next ones after Take; of a stack: the first ones"
@@ -240,7 +239,7 @@ class MapBox(QWidget, Follower):
         self.rescale_button = text_button("Rescale", rescale_tip, self, self._rescale)
         self.on_canvas = QCheckBox("color bar over the image", self, checked=True)
         self.baseline_maps = QSpinBox(self)
-        self.baseline_maps.setRange(1, _MOST_BASELINE_MAPS)
+        self.baseline_maps.setRange(1, _MAX_BASELINE_MAPS)
         self.baseline_maps.setValue(_BASELINE_MAPS)
         take_tip = "Average the next live maps as the baseline, flow 1"
         self.baseline_button = text_button("Take", take_tip, self, self.baseline_requested.emit)
@@ -275,7 +274,7 @@ class MapBox(QWidget, Follower):
         """Offer at most so many maps for a baseline, or any number if None; a larger number comes back with them."""
         before = self.baseline_maps.value()
         with QSignalBlocker(self.baseline_maps):
-            self.baseline_maps.setMaximum(_MOST_BASELINE_MAPS if maps is None else max(1, maps))
+            self.baseline_maps.setMaximum(_MAX_BASELINE_MAPS if maps is None else max(1, maps))
             self.baseline_maps.setValue(self._typed_baseline)
         if self.baseline_maps.value() != before:
             self.baseline_changed.emit()

@@ -40,7 +40,7 @@ _SHORT = {
 }
 _PIXELS = ("pixel", "pixel")
 _LIMIT_PERCENTS = (1.0, 99.0)
-_MOST_SAMPLED_PIXELS = 200_000
+_MAX_SAMPLED_PIXELS = 200_000
 _MOVABLE = (LIVE_MAP, LIVE_RAW, REGIONS)  # layers that take over the units of the others
 
 
@@ -98,7 +98,7 @@ def update_data(layer: Any, values: Array) -> None:
 def limits_of(values: Any, percent: tuple[float, float] = _LIMIT_PERCENTS) -> tuple[float, float]:
     """Return two percentiles of the finite values as contrast limits."""
     flat = np.asarray(values).reshape(-1)
-    flat = flat[:: max(1, flat.size // _MOST_SAMPLED_PIXELS)]
+    flat = flat[:: max(1, flat.size // _MAX_SAMPLED_PIXELS)]
     flat = flat[np.isfinite(flat)]
     if not flat.size:
         return 0.0, 1.0

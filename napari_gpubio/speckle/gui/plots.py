@@ -30,8 +30,8 @@ NO_MOMENT = "there is no moment to mark yet; start live imaging with a region dr
 NOT_IN_BASELINE = "No relative flow of {}: press Take for a baseline in which it is measured too."
 _SPANS = {"all": math.inf, "last 10 s": 10.0, "last 60 s": 60.0, "last 600 s": 600.0}
 _HEIGHT_PIXELS = 190
-_MOST_POINTS_DRAWN = 4000
-_LEAST_GAP_S, _GAP_STEPS = 1.0, 8.0
+_MAX_POINTS_DRAWN = 4000
+_MIN_GAP_S, _GAP_STEPS = 1.0, 8.0
 _FILL_ALPHA, _EDGE_ALPHA = 0x30, 0x60
 
 
@@ -56,7 +56,7 @@ class CoursePlot(ThemedPlot):
         """Draw the last seconds of a quantity, a key of `QUANTITIES`; regions that were deleted have no color."""
         times = course.times_s
         first = int(np.searchsorted(times, times[-1] - last_s)) if len(times) else 0
-        step = max(1, -(-(len(times) - first) // _MOST_POINTS_DRAWN))
+        step = max(1, -(-(len(times) - first) // _MAX_POINTS_DRAWN))
         for name in set(self.curves) - set(course.regions):
             self.removeItem(self.curves.pop(name))
         for name in course.regions:
@@ -102,7 +102,7 @@ def with_gaps(times: Array, values: Array) -> tuple[Array, Array]:
     steps = np.diff(times)
     if not len(steps):
         return times, values
-    gaps = np.flatnonzero(steps > max(_LEAST_GAP_S, _GAP_STEPS * float(np.median(steps)))) + 1
+    gaps = np.flatnonzero(steps > max(_MIN_GAP_S, _GAP_STEPS * float(np.median(steps)))) + 1
     if not len(gaps):
         return times, values
     return np.insert(times, gaps, times[gaps - 1]), np.insert(values, gaps, np.nan)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 NAME = "region"  # the column of the features that names a shape
-_LINE, _LEAST_LINE = 0.003, 0.25  # width of a line: share of the image's width, and pixels
+_LINE, _MIN_LINE = 0.003, 0.25  # width of a line: share of the image's width, and pixels
 _UNKNOWN_WIDTH = 512  # pixels, of an image that is not there yet
 STACK_RATE = "Of {!r}, at {:g} frames/s: the rate of the source, above. Another true rate scales the beat rates."
 LIVE_RATE = "Of the live time course, at the times of its frames."
@@ -174,7 +174,7 @@ class RegionController(QObject):
         """Let the user draw regions over the displayed map: in the chosen layer, else in a new one."""
         image, layer = self._panel.displayed_layer(), self._box.shapes_box.layer
         width = _UNKNOWN_WIDTH if image is None else int(image.data.shape[-1])
-        line = max(_LINE * width, _LEAST_LINE)
+        line = max(_LINE * width, _MIN_LINE)
         if layer is None:
             layer = self._viewer.add_shapes(
                 None, ndim=2, name="regions", edge_width=line, face_color=theme.TRANSPARENT,

@@ -24,7 +24,7 @@ from napari_gpubio.speckle.opening import HeldFrames, HeldRegions, OpenFrames
 from napari_gpubio.speckle.operations import Contrast, MeasureDark, Mesi, Register
 
 Array = npt.NDArray[Any]
-MOST_COMPARED = 256 << 20  # bytes; of a longer recording only some frames are compared
+MAX_COMPARED = 256 << 20  # bytes; of a longer recording only some frames are compared
 _COMPARED_FRAMES = 64
 
 
@@ -89,7 +89,7 @@ def _compared(stored: Any) -> Iterator[Any]:
     count = len(stored)
     if stored.ndim == 2:
         yield slice(None)
-    elif stored.nbytes <= MOST_COMPARED or count <= _COMPARED_FRAMES:
+    elif stored.nbytes <= MAX_COMPARED or count <= _COMPARED_FRAMES:
         yield from range(count)
     else:
         yield from (int(place) for place in np.linspace(0, count - 1, _COMPARED_FRAMES).round())

@@ -32,7 +32,7 @@ NO_MP4 = (
 )
 _COLORS = 254  # of a map: black and white are kept for what lies around it
 _BLACK, _WHITE = 254, 255
-_LEAST_GIF_MS = 20  # viewers slow a faster animation down
+_MIN_GIF_MS = 20  # viewers slow a faster animation down
 _STRIP, _BAR = 30, 8  # pixels below the image for the bar and its numbers, and of the bar
 
 
@@ -91,7 +91,7 @@ def _write_gif(part: Path, video: Video, stop: threading.Event) -> Generator[Ste
             return ""
         images.append(image)
         yield Step(number + 1, len(video.maps), "video")
-    duration = max(_LEAST_GIF_MS, 10 * round(100.0 / video.rate_hz))
+    duration = max(_MIN_GIF_MS, 10 * round(100.0 / video.rate_hz))
     images[0].save(
         part, "GIF", save_all=True, append_images=images[1:], duration=duration, loop=0, optimize=False, disposal=1
     )

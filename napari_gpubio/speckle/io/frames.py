@@ -22,7 +22,7 @@ from napari_gpubio.speckle.stored import Frames, StoredFrames
 Array = npt.NDArray[Any]
 _HEADER = np.dtype([("height", "<u2"), ("width", "<u2"), ("frames", "<u2"), ("exposure", "<u2")])
 _WRAPS = 1 << 16  # the number of frames in the header
-_MOST_NAMED = 4
+_MAX_NAMED = 4
 
 
 def is_raw(path: str | os.PathLike[str]) -> bool:
@@ -121,7 +121,7 @@ def _open_folder(folder: Path, choice: Choice, *, whole: bool) -> Frames:
     kind, _ = Counter(kinds.values()).most_common(1)[0]
     names = [name for name, one in kinds.items() if one == kind]
     if lost := [file.name for file in files if kinds.get(file.name) != kind]:
-        named = ", ".join(lost[:_MOST_NAMED]) + (", …" if len(lost) > _MOST_NAMED else "")
+        named = ", ".join(lost[:_MAX_NAMED]) + (", …" if len(lost) > _MAX_NAMED else "")
         note(f"{len(lost)} of {len(files)} files ({named}) are damaged, or of another size or type; they are left out")
     note(f"{len(names)} files are taken as frames in the natural order of their names, {names[0]} to {names[-1]}")
     if len(names) > 1 and not _count_evenly(names):

@@ -18,7 +18,7 @@ from napari_gpubio.core.volumes import NIFTI_SUFFIXES, one_volume, read_array
 from napari_gpubio.speckle.io.tiff import READ_TIFF_SUFFIXES, read_tiff
 
 Array = npt.NDArray[Any]
-_MOST_LABELS = 4096
+_MAX_LABELS = 4096
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -131,7 +131,7 @@ def _labeled(labels: Array, name: str) -> dict[str, npt.NDArray[np.bool_]]:
     if labels.ndim != 2:
         raise InvalidInput(f"{name} has the shape {labels.shape}; give one image of labels (y, x)")
     found = np.unique(labels)
-    if not np.array_equal(found, np.rint(found)) or len(found) > _MOST_LABELS:
+    if not np.array_equal(found, np.rint(found)) or len(found) > _MAX_LABELS:
         raise InvalidInput(f"{name} holds {len(found)} different values, of which not all mark regions; give labels")
     if not (found != 0).any():
         raise InvalidInput(f"{name} is 0 everywhere; give each region a number above 0")

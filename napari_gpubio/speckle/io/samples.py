@@ -19,7 +19,7 @@ _NO_INTENSITY = {5: "shares of inks (CMYK)", 8: "CIE L*a*b*", 9: "CIE L*a*b*", 1
 _MAY_LOSE = ("JPEG", "WEBP", "JPEGXL", "LERC", "APERIO", "JPEGXR")  # names of compressions begin so
 _COLORS = ("red", "green", "blue")
 _CALIBRATION = re.compile(r"^(cf|c0|c1)=(\S+)\s*$", re.MULTILINE)  # of ImageJ: a function, 0: a line; coefficients
-_MOST_NAMED = 6
+_MAX_NAMED = 6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,5 +154,5 @@ def calibrated(frames: Frames, description: str) -> Frames:
 
 def lost_text(lost: Sequence[int], count: int) -> str:
     """Say which frames, counted from 0, of how many are left out."""
-    named = ", ".join(map(str, lost[:_MOST_NAMED])) + (", …" if len(lost) > _MOST_NAMED else "")
+    named = ", ".join(map(str, lost[:_MAX_NAMED])) + (", …" if len(lost) > _MAX_NAMED else "")
     return f"{len(lost)} of {count} frames ({named}) are missing or damaged in the file; they are left out"

@@ -37,7 +37,7 @@ _AXES = re.compile(r'"axes": "([A-Z]{1,9})"')
 _PIXEL_AXES = "YXS"  # rows, columns, samples of a pixel; all others count frames
 _APPENDED = ("shaped", "uniform", "generic", "imagej", "")  # kinds of series that are one stack if they are alike
 _WORDS = {"C": "channels", "Z": "planes", "P": "positions", "R": "positions"}
-_MOST_LOST = 1_000_000  # frames that may be declared beyond what a file could have
+_MAX_LOST = 1_000_000  # frames that may be declared beyond what a file could have
 _CODECS_PACKAGE = "imagecodecs"  # what tifffile names if it lacks a compression
 
 
@@ -129,7 +129,7 @@ def _opened(file: Path, choice: Choice) -> Iterator[tuple[Any, _Stack, npt.NDArr
             stack = _mapped(file) or _stack(tiff, _pages(tiff), foreign)
             if set(stack.key.axes) - set(_PIXEL_AXES):
                 raise InvalidInput(f"its pages are volumes (axes {stack.key.axes}); save each frame as a page")
-            if (declared := math.prod(stack.shape)) > max(file.stat().st_size, _MOST_LOST):
+            if (declared := math.prod(stack.shape)) > max(file.stat().st_size, _MAX_LOST):
                 raise InvalidInput(f"it declares {declared} frames, more than it has bytes; export it again")
             yield tiff, stack, _numbers(stack, choice), 0 if has_end else count
     except InvalidInput:

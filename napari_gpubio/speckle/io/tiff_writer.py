@@ -24,7 +24,7 @@ class Kind(NamedTuple):
 
 BIG = Kind("<Q", "<Q", struct.pack("<2sHHH", b"II", 43, 8, 0))
 CLASSIC = Kind("<H", "<L", struct.pack("<2sH", b"II", 42))
-_MOST_CLASSIC_BYTES = 2**32 - 1
+_MAX_CLASSIC_BYTES = 2**32 - 1
 
 
 def directory(
@@ -111,7 +111,7 @@ class PageFile:
         end = DATA_START + count * self._page_bytes
         at = end + -end % 8
         text = description.encode("ascii") + b"\0"
-        kind = CLASSIC if at + len(text) + 256 * count < _MOST_CLASSIC_BYTES else BIG
+        kind = CLASSIC if at + len(text) + 256 * count < _MAX_CLASSIC_BYTES else BIG
         made, first = bytearray(), at
         for number in range(count):
             place = DATA_START + number * self._page_bytes

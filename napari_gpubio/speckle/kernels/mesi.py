@@ -26,8 +26,8 @@ Array = npt.NDArray[Any]
 PARAMETERS = 4
 RHO, TAU, NOISE, BETA = range(PARAMETERS)
 CORRELATION = PARAMETERS  # of ρ and ln β where both are fitted, behind the errors
-_MOST_STEPS, _LEAST_CHANGE = 200, 1e-12
-_LEAST_DAMPING, _MOST_DAMPING = 1e-12, 1e12
+_MAX_STEPS, _MIN_CHANGE = 200, 1e-12
+_MIN_DAMPING, _MAX_DAMPING = 1e-12, 1e12
 _MARGIN = np.log(1e4)  # by how much τ may lie beyond the exposures
 _SERIES_BELOW, _TERMS = 0.3, 16  # of yⁿ, where the closed forms lose digits
 
@@ -267,22 +267,22 @@ def fit_pixels(
                 for a in range(PARAMETERS):
                     t[a] = trial[a]
         damping = 1e-3
-        for _ in range(_MOST_STEPS):
+        for _ in range(_MAX_STEPS):
             _cost(model, k, t, gradient, work, 1)
             _fix(model, t, work.matrix, work.vector)
             before = cost
-            while damping < _MOST_DAMPING:
+            while damping < _MAX_DAMPING:
                 _solve(work, damping, step)
                 for a in range(PARAMETERS):
                     trial[a] = min(max(t[a] + step[a], model.low[a]), model.high[a])
                 found = _cost(model, k, trial, gradient, work, 0)
                 if found < cost:
-                    cost, damping = found, max(damping / 5.0, _LEAST_DAMPING)
+                    cost, damping = found, max(damping / 5.0, _MIN_DAMPING)
                     for a in range(PARAMETERS):
                         t[a] = trial[a]
                     break
                 damping *= 4.0
-            if damping >= _MOST_DAMPING or before - cost < _LEAST_CHANGE * before or cost < 1e-28:
+            if damping >= _MAX_DAMPING or before - cost < _MIN_CHANGE * before or cost < 1e-28:
                 break
         residuals[i] = cost
         _fill_errors(model, k, t, work, cost, errors[i])

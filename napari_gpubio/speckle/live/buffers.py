@@ -14,18 +14,18 @@ import numpy as np
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.speckle.live.frame import Frame, Pixels
 
-LEAST_SLOTS = 3  # one is written, one is read, one waits
+MIN_SLOTS = 3  # one is written, one is read, one waits
 
 
 class FrameMode(StrEnum):
     """Which frames are taken.
 
     With EVERY_FRAME they come in order and none is passed over; when the ring is full, the oldest waiting frame is
-    *dropped*. With MOST_RECENT the newest is taken and those that wait before it are *skipped*.
+    *dropped*. With MAX_RECENT the newest is taken and those that wait before it are *skipped*.
     """
 
     EVERY_FRAME = "every frame"
-    MOST_RECENT = "most recent"
+    MAX_RECENT = "most recent"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,8 +61,8 @@ class Ring:
     """
 
     def __init__(self, slots: int = 16, mode: FrameMode | str = FrameMode.EVERY_FRAME) -> None:
-        if slots < LEAST_SLOTS:
-            raise InvalidInput(f"the ring has {slots} slots; it must have at least {LEAST_SLOTS}")
+        if slots < MIN_SLOTS:
+            raise InvalidInput(f"the ring has {slots} slots; it must have at least {MIN_SLOTS}")
         if mode not in list(FrameMode):
             raise InvalidInput(f"mode is {mode!r}; choose one of {', '.join(repr(str(each)) for each in FrameMode)}")
         self.slots = slots
@@ -174,7 +174,7 @@ class Ring:
         return bool(self._waiting) and not self._discarded
 
     def _next(self) -> tuple[int, Frame]:
-        if self.mode is FrameMode.MOST_RECENT:
+        if self.mode is FrameMode.MAX_RECENT:
             while len(self._waiting) > 1:
                 self._free.append(self._waiting.popleft()[0])
                 self._counts["skipped"] += 1

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.foreign import MOST_WHOLE, existing_bytes
+from napari_gpubio.core.foreign import MAX_WHOLE, existing_bytes
 from napari_gpubio.core.reading import reads_file
 from napari_gpubio.core.volumes import check_expansion
 from napari_gpubio.speckle.io.frames import natural_order
@@ -63,7 +63,7 @@ def _arrays(path: Path) -> list[Any]:
             return [pixels_of(page) for page in pages]
     from PIL import Image
 
-    data = existing_bytes(path, MOST_WHOLE) if path.stat().st_size else b""  # nothing is written yet
+    data = existing_bytes(path, MAX_WHOLE) if path.stat().st_size else b""  # nothing is written yet
     with Image.open(io.BytesIO(data)) as image:
         if image.mode not in ("L", "I;16", "I;16B", "I"):
             raise InvalidInput(f"{path.name} is a PNG of mode {image.mode}; give gray frames of 8 or 16 bits")

@@ -142,7 +142,7 @@ class Source(Protocol):
         """Release what was opened; may be called repeatedly."""
 
 
-MOST_LATE_S = 1.0
+MAX_LATE_S = 1.0
 
 
 def checked_rate(rate_hz: float) -> float:
@@ -155,7 +155,7 @@ def checked_rate(rate_hz: float) -> float:
 def paced(rate_hz: float, clock: Clock, stop: threading.Event) -> Iterator[int]:
     """Yield 0, 1, 2, ...: number k at k / rate after the first, until the event is set.
 
-    Times count from the first number, so that delays do not add up. After a delay of more than `MOST_LATE_S` (the
+    Times count from the first number, so that delays do not add up. After a delay of more than `MAX_LATE_S` (the
     machine slept) they count from then on, so that no burst follows.
     """
     begun, number = clock.now(), 0
@@ -164,7 +164,7 @@ def paced(rate_hz: float, clock: Clock, stop: threading.Event) -> Iterator[int]:
         if late_s < 0:
             clock.wait(stop, -late_s)
             continue  # a wait may end early
-        if late_s > MOST_LATE_S:
+        if late_s > MAX_LATE_S:
             begun += late_s
         yield number
         number += 1

@@ -22,7 +22,7 @@ from napari_gpubio.speckle.live.recording import Recording
 
 logger = logging.getLogger(__name__)
 Process = Callable[[Pixels], Any]
-_MOST_EVENTS = 64  # about two seconds of a camera
+_MAX_EVENTS = 64  # about two seconds of a camera
 _LEVEL_PERIOD_S = 0.1
 
 
@@ -293,8 +293,8 @@ class RateMeter:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._times: deque[float] = deque(maxlen=_MOST_EVENTS)
-        self._values: deque[float] = deque(maxlen=_MOST_EVENTS)
+        self._times: deque[float] = deque(maxlen=_MAX_EVENTS)
+        self._values: deque[float] = deque(maxlen=_MAX_EVENTS)
 
     def add(self, value: float = 0.0) -> None:
         """Add an event that happens now."""

@@ -110,7 +110,7 @@ STEPS = 64
 STEP_DECORRELATION = 0.5  # d: correlation times per step
 BACKGROUND_STEPS = 8  # x = 4
 VESSEL_STEPS = 20  # x = 10 at flow 1
-LEAST_FLOW, MOST_FLOW = 1 / VESSEL_STEPS, (STEPS - 1) / VESSEL_STEPS
+MIN_FLOW, MAX_FLOW = 1 / VESSEL_STEPS, (STEPS - 1) / VESSEL_STEPS
 TILE_PIXELS = 512
 CUTOFF = 0.25  # of the pupil, cycles per pixel: a speckle of about 4 pixels
 _STEP_LEVEL = 128  # mean of a step: sums over all steps stay below 2^16, and rounding adds 5e-6 to K^2 of one step
@@ -200,7 +200,7 @@ class SimulatedCamera:
     @flow.setter
     def flow(self, flow: float) -> None:
         if not math.isfinite(flow):
-            raise InvalidInput(f"flow is {flow}; give a number from {LEAST_FLOW:g} to {MOST_FLOW:g}")
+            raise InvalidInput(f"flow is {flow}; give a number from {MIN_FLOW:g} to {MAX_FLOW:g}")
         self._vessel_steps = min(max(round(flow * VESSEL_STEPS), 1), STEPS - 1)
 
     def open(self) -> None:

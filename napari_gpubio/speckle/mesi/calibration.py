@@ -16,9 +16,9 @@ from napari_gpubio.speckle.run import contrast
 from napari_gpubio.speckle.settings import ContrastSettings, Noise, Spatial, Squared, Validity, WindowSettings
 
 Array = npt.NDArray[Any]
-_MOST_FRAMES = 64  # more of the same pattern tell no more
-_LEAST_AT_REST = 0.95  # share of K² that stays when the frames are averaged
-_LEAST_TILES = 8  # for a standard error
+_MAX_FRAMES = 64  # more of the same pattern tell no more
+_MIN_AT_REST = 0.95  # share of K² that stays when the frames are averaged
+_MIN_TILES = 8  # for a standard error
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +82,7 @@ def measure_beta(
         mask=given.mask if isinstance(given.mask, Validity) else Validity(),
     )
     stack = FrameStack(frames)
-    chosen = np.unique(np.linspace(0, stack.count - 1, min(stack.count, _MOST_FRAMES)).round().astype(int))
+    chosen = np.unique(np.linspace(0, stack.count - 1, min(stack.count, _MAX_FRAMES)).round().astype(int))
     loaded = np.concatenate([stack.load(int(n), int(n) + 1) for n in chosen])
     k2 = _mean_k2(loaded, spatial, noise, device)
     if region is not None:
@@ -102,14 +102,14 @@ def measure_beta(
     if len(loaded) > 1:
         at_rest = _mean_k2(loaded.mean(axis=0, dtype=np.float64)[None], spatial, None, device)
         share = float(np.nanmean(np.where(np.isfinite(k2), at_rest, np.nan))) / beta
-        if share < _LEAST_AT_REST:
+        if share < _MIN_AT_REST:
             notes.append(
                 f"only {100 * share:.2g} % of the static target's K² is the same in all frames: it moves, or the noise "
                 "of the camera is not subtracted, and β is wrong; fix the target, and measure dark frames and gain"
             )
     error = _standard_error(k2, 2 * spatial.width)
     if math.isnan(error):
-        notes.append(f"the static target holds fewer than {_LEAST_TILES} windows, so the error of β is unknown")
+        notes.append(f"the static target holds fewer than {_MIN_TILES} windows, so the error of β is unknown")
     return BetaMeasurement(beta=beta, error=0.0 if math.isnan(error) else error, notes=tuple(notes))
 
 
@@ -126,6 +126,6 @@ def _standard_error(k2: Array, tile: int) -> float:
     rows, columns = (n // tile for n in k2.shape)
     tiles = k2[: rows * tile, : columns * tile].reshape(rows, tile, columns, tile).swapaxes(1, 2).reshape(-1, tile**2)
     known = tiles[np.isfinite(tiles).mean(axis=1) > 0.5]
-    if len(known) < _LEAST_TILES:
+    if len(known) < _MIN_TILES:
         return math.nan
     return float(np.nanmean(known, axis=1).std(ddof=1) / math.sqrt(len(known)))

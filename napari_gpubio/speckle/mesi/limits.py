@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from napari_gpubio.speckle.kernels.mesi import Model
 
 LONGEST, SHORTEST = 3.0, 2.0  # τ, that the longest exposure should have at least, and the shortest at most
-MOST_TAU_ERROR = 0.25  # relative
+MAX_TAU_ERROR = 0.25  # relative
 _CORRELATED, _LARGE_ERROR = 0.95, 0.1  # of ρ and ln β: more than these are degenerate
-_LEAST_NOTED_SHARE = 0.01
-_LEAST_DEVIATE = 1.0  # standard errors of a pixel, by which a β must be wrong before it counts as contradicted
+_MIN_NOTED_SHARE = 0.01
+_MIN_DEVIATE = 1.0  # standard errors of a pixel, by which a β must be wrong before it counts as contradicted
 _BY_CHANCE = 4.0  # the same, over √pixels: less is chance where there are few
-_MOST_VARIANCE = 2.0  # of the residuals, times the stated one
+_MAX_VARIANCE = 2.0  # of the residuals, times the stated one
 _NEAR = 1e-9  # of a limit
 
 
@@ -39,7 +39,7 @@ def mask_pixels(found: Array, errors: Array, model: "Model") -> npt.NDArray[np.u
         LONG_TAU: model.free[mesi.RHO] & (model.exposures.max() < LONGEST * tau),
         SHORT_TAU: model.exposures.min() > SHORTEST * tau,
         AT_LIMIT: low[:, mesi.RHO] | low[:, mesi.TAU] | high[:, mesi.TAU],
-        UNCERTAIN: errors[:, mesi.TAU] > MOST_TAU_ERROR,
+        UNCERTAIN: errors[:, mesi.TAU] > MAX_TAU_ERROR,
     }
     if model.free[mesi.BETA]:
         conditions[AT_LIMIT] |= low[:, mesi.BETA] | high[:, mesi.BETA]
@@ -71,13 +71,13 @@ def limit_notes(
         SHORT_TAU: f"τ is shorter than half of the shortest exposure ({exposures.min():g} ms), so {as_beta}; {shorter}",
         DEGENERATE: f"ρ and β are known together rather than each; {separate}",
         AT_LIMIT: f"{' or '.join([*fitted_too, 'τ'])} is at a limit of the fit; the error is that without the limit",
-        UNCERTAIN: f"the standard error of τ is more than {100 * MOST_TAU_ERROR:g} % of it; use more frames or a "
+        UNCERTAIN: f"the standard error of τ is more than {100 * MAX_TAU_ERROR:g} % of it; use more frames or a "
         "larger window",
     }
     total, notes = int(np.count_nonzero(fitted)), []
     for bit, text in texts.items():
         count = int(np.count_nonzero(mask & bit))
-        if total and count >= _LEAST_NOTED_SHARE * total:
+        if total and count >= _MIN_NOTED_SHARE * total:
             notes.append(f"in {100 * count / total:.3g} % of the fitted pixels {text}")
     return notes
 
@@ -88,7 +88,7 @@ def residual_notes(cost: Array, freedom: int, stated: float) -> list[str]:
     if not stated or not known.size:
         return []
     found = float(np.sqrt(np.median(known) / freedom))
-    if found <= np.sqrt(_MOST_VARIANCE) * stated:
+    if found <= np.sqrt(_MAX_VARIANCE) * stated:
         return []
     note = (
         f"residuals of K are {100 * found:.2g} % where an error of {100 * stated:.2g} % was stated: the model does not "
@@ -121,7 +121,7 @@ def beta_notes(free_log_beta: Array, free_error: Array, freedom: float, beta: fl
     excess = free_log_beta[known] - np.log(beta)
     with np.errstate(divide="ignore", invalid="ignore"):  # 0/0 of data without noise that agree
         deviate = ndtri(stdtr(freedom, np.nan_to_num(excess / np.hypot(free_error[known], beta_error / beta))))
-    if abs(np.median(deviate)) <= max(_LEAST_DEVIATE, _BY_CHANCE / np.sqrt(deviate.size)):
+    if abs(np.median(deviate)) <= max(_MIN_DEVIATE, _BY_CHANCE / np.sqrt(deviate.size)):
         return []
     fitted, beyond = np.exp(np.median(free_log_beta[known])), 100 * np.mean(np.abs(deviate) > 1)
     note = (

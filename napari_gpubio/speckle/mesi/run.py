@@ -21,7 +21,7 @@ from napari_gpubio.speckle.model import FrameStack
 Array = npt.NDArray[Any]
 _PIXELS_PER_CHECK_OF_STOP = 4096
 _TESTED_PIXELS = 1024  # for the β that was given
-_LEAST_PIXELS = 64  # of a block, which then takes some ms
+_MIN_PIXELS = 64  # of a block, which then takes some ms
 
 
 def fit_mesi_steps(
@@ -134,7 +134,7 @@ def _fit(pixels: Array, model: Any, fits: _Fits) -> None:
     def fit(start: int, stop: int) -> None:
         mesi.fit_pixels(start, stop, model, pixels, mesi.make_work(), fits.parameters, fits.cost, fits.errors)
 
-    run_blocks(fit, len(pixels), least=_LEAST_PIXELS)
+    run_blocks(fit, len(pixels), least=_MIN_PIXELS)
 
 
 def _beta_notes(pixels: Array, fits: _Fits, exposures: Array, settings: MesiSettings) -> list[str]:

@@ -10,14 +10,14 @@ from napari_gpubio.speckle.pulsatility.model import RegionPulsatility
 from napari_gpubio.speckle.pulsatility.phase import Phase, harmonic_design
 
 Array = npt.NDArray[Any]
-LEAST_BEATS, _FEW_BEATS = 3, 10
+MIN_BEATS, _FEW_BEATS = 3, 10
 _FEW_HARMONICS = 3
 _COVERED = 0.7  # of the samples that a beat should have; others are left out
 _PRICE = 4.0  # of a harmonic's two coefficients in C_p, in variances
-_LEAST_SAMPLES_PER_HARMONIC = 6
+_MIN_SAMPLES_PER_HARMONIC = 6
 _CHOICE = 2  # more harmonics for the standard errors, since the choice of their number depends on the noise, too
 _COURSE_PHASES = 200
-_MOST_BINS = 40
+_MAX_BINS = 40
 
 
 class _Estimates(NamedTuple):
@@ -51,7 +51,7 @@ class Beats:
         self.count = int(np.count_nonzero(used))
         self._phase, self._mean = phase, course.mean
         others = np.count_nonzero(kept) * (1.0 - 1.0 / max(2, self.count))  # samples, without one beat
-        self._most = max(1, min(most_harmonics, int(others / _LEAST_SAMPLES_PER_HARMONIC)))
+        self._most = max(1, min(most_harmonics, int(others / _MIN_SAMPLES_PER_HARMONIC)))
         self._cycles, self._values = cycles[kept], course.values[kept]
         self._number = (np.cumsum(used) - 1)[number[kept]]
         self._left_out = len(used) - self.count
@@ -121,7 +121,7 @@ class Beats:
 
     def _folded(self, start: float) -> tuple[Array, Array]:
         """Return means of the samples in bins of phase."""
-        bins = int(min(_MOST_BINS, max(4.0, len(self._values) / self.count)))
+        bins = int(min(_MAX_BINS, max(4.0, len(self._values) / self.count)))
         place = np.floor(np.mod(self._cycles - start, 1.0) * bins).astype(np.int64) % bins
         each = np.bincount(place, minlength=bins)
         total = np.bincount(place, self._values, bins)

@@ -21,7 +21,7 @@ from napari_gpubio.speckle.pulsatility.spectrum import (
 
 Array = npt.NDArray[Any]
 _OTHER_SHARE = 0.1  # of the power of the beat, from which on another rhythm is reported
-_LEAST_REPORTED_DRIFT = 0.05  # of the mean
+_MIN_REPORTED_DRIFT = 0.05  # of the mean
 _LOSS_SHARE = 0.02  # of the fundamental, lost in the window of a map, from which on it is reported
 _UNEVEN_SHARE = 0.1  # of a step, from which on steps count as uneven
 
@@ -109,7 +109,7 @@ class Course:
             why = "removes a faster one" if is_smoothed(self._window_s, step) else "shows a faster one as a slower one"
             notes.append(f"beats up to {limit:.4g} /min are looked for, since the frame rate, or the window of a map, "
                          f"{why}")  # fmt: skip
-        if self._drift > _LEAST_REPORTED_DRIFT * abs(self.mean):
+        if self._drift > _MIN_REPORTED_DRIFT * abs(self.mean):
             notes.append(f"a slow drift of {100 * self._drift / abs(self.mean):.2g} % of the mean was subtracted")
         return notes
 

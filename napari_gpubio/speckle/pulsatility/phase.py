@@ -16,7 +16,7 @@ _SETTLED_PERIODS = 1e-5
 _COST = 3.0  # of a parameter, in the criterion that chooses the knots
 _TEMPLATE_HARMONICS = 4  # below that of the peak and up to its own fourth
 _ORDERS = (1, 2, 3)  # harmonics of the beat that the largest peak may be
-MOST_HARMONICS = 10
+MAX_HARMONICS = 10
 _BELOW_NYQUIST = 0.49  # of the frame rate, up to which harmonics are fitted
 
 
@@ -61,7 +61,7 @@ def harmonic_design(cycles: Array, harmonics: int) -> npt.NDArray[np.float64]:
 
 def most_harmonics(grid: Grid, rate_hz: float) -> int:
     """Return how many harmonics of a beat lie below half of the frame rate, at most ten."""
-    return max(1, min(MOST_HARMONICS, int(_BELOW_NYQUIST / grid.step_s / rate_hz)))
+    return max(1, min(MAX_HARMONICS, int(_BELOW_NYQUIST / grid.step_s / rate_hz)))
 
 
 def track_phase(grid: Grid, times_s: Array, values: Array, peak_hz: float, slowest_hz: float) -> Phase:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.settings import kind_of
-from napari_gpubio.speckle.pulsatility.beats import LEAST_BEATS, Beats
+from napari_gpubio.speckle.pulsatility.beats import MIN_BEATS, Beats
 from napari_gpubio.speckle.pulsatility.course import Course
 from napari_gpubio.speckle.pulsatility.model import PulsatilitySettings, RegionPulsatility, no_beat
 from napari_gpubio.speckle.pulsatility.phase import most_harmonics, track_phase
@@ -17,7 +17,7 @@ from napari_gpubio.speckle.regions import RegionCurve
 
 Array = npt.NDArray[Any]
 NO_FLOW = "there is no beat in a flow of mean {:.3g} and range {:.3g} /s"
-_LEAST_SAMPLES = 16
+_MIN_SAMPLES = 16
 
 
 def region_pulsatility(
@@ -98,8 +98,8 @@ def flow_pulsatility(
     good = np.isfinite(values)
     notes = [] if good.all() else [f"{np.count_nonzero(~good)} of {len(values)} samples have no flow and are left out"]
     times, values = times[good], values[good]
-    if len(values) < _LEAST_SAMPLES:
-        text = f"a beat cannot be found in {len(values)} samples; at least {_LEAST_SAMPLES} are needed"
+    if len(values) < _MIN_SAMPLES:
+        text = f"a beat cannot be found in {len(values)} samples; at least {_MIN_SAMPLES} are needed"
         return no_beat(name, index, math.nan, text, *notes)
     if not values.mean() > 0.0 or not np.ptp(values) > 0.0:
         return no_beat(name, index, math.nan, NO_FLOW.format(values.mean(), np.ptp(values)), *notes)
@@ -113,8 +113,8 @@ def flow_pulsatility(
     course.subtract_beat(phase, most)
     notes += course.notes
     beats = Beats(phase, course, most)
-    if beats.count < LEAST_BEATS:
-        text = f"{beats.count} whole beats were recorded; at least {LEAST_BEATS} are needed"
+    if beats.count < MIN_BEATS:
+        text = f"{beats.count} whole beats were recorded; at least {MIN_BEATS} are needed"
         return no_beat(name, index, peak.false_alarm, text, *notes)
     notes += [*beats.notes, *course.notes_on(peak, phase)]
     return dataclasses.replace(beats.averaged(name, index), false_alarm=peak.false_alarm, notes=tuple(notes))

@@ -12,7 +12,7 @@ from napari_gpubio.core.errors import InvalidInput
 Array = npt.NDArray[Any]
 _DRIFT_PERIODS = 0.75  # standard deviation of the Gaussian weights of the drift, in periods of the slowest beat
 _KERNEL_REACH_DEVIATIONS = 5
-_MOST_MOMENTS_PER_SAMPLE = 50
+_MAX_MOMENTS_PER_SAMPLE = 50
 _OCTAVE = 2.0
 _BELOW, _ABOVE = 2.0, 4.0  # the background of a peak is that from half to four times its frequency
 _WIDTH_GROWTH = 3  # from one width of a peak to the next
@@ -20,7 +20,7 @@ _WIDEST = 0.3  # of the frequency, in which a beat of a varying rate may be spre
 _BELOW_NYQUIST = 0.98
 SEEN_SHARE = 0.75  # of the frequency that a moving average removes, up to which beats are looked for
 _EULER = 0.5772156649  # minus the mean of the logarithm of an exponential variate of mean 1
-_LEAST_BACKGROUND_BINS = 6
+_MIN_BACKGROUND_BINS = 6
 _BOUND = (
     3.0  # of an exponential variate of mean 1: then its mean, minus its slope by the logarithm of the mean, variance
 )
@@ -69,7 +69,7 @@ def even_grid(times_s: Array, values: Array) -> Grid:
     step = float(np.median(np.diff(times_s)))
     place = np.rint((times_s - times_s[0]) / step).astype(np.int64)
     count = int(place[-1]) + 1
-    if count > _MOST_MOMENTS_PER_SAMPLE * len(times_s):
+    if count > _MAX_MOMENTS_PER_SAMPLE * len(times_s):
         raise InvalidInput(
             f"the time course has {len(times_s)} samples, {step:.3g} s apart, within {times_s[-1] - times_s[0]:.3g} s; "
             "take a part of it without long pauses"
@@ -158,7 +158,7 @@ def find_peak(grid: Grid, band_hz: tuple[float, float], limit: float, *, window_
         power = np.where(seen, power / np.sinc(np.where(seen, frequency * window_s, 0.0)) ** 2, power)
         inside, free = inside & seen, free & seen
     band = np.flatnonzero(inside)
-    if np.count_nonzero(free) < 2 * _LEAST_BACKGROUND_BINS or not len(band):
+    if np.count_nonzero(free) < 2 * _MIN_BACKGROUND_BINS or not len(band):
         return None
     background = _rough_background(frequency, power, free)
     found: list[Peak] = []
@@ -209,7 +209,7 @@ def _rough_background(frequency: Array, power: Array, free: Array) -> Array:
     f, p = frequency[free], power[free]
     centers = np.geomspace(f[0], f[-1], 24)
     edges = np.searchsorted(f, np.stack([centers / _OCTAVE, centers * _OCTAVE]), side="left")
-    level = [np.median(p[a:b] if b - a >= _LEAST_BACKGROUND_BINS else p) / np.log(2.0) for a, b in edges.T]
+    level = [np.median(p[a:b] if b - a >= _MIN_BACKGROUND_BINS else p) / np.log(2.0) for a, b in edges.T]
     least = np.finfo(np.float64).tiny
     return np.exp(np.interp(np.log(np.maximum(frequency, f[0])), np.log(centers), np.log(np.maximum(level, least))))
 
@@ -222,9 +222,9 @@ def _tested(frequency: Array, power: Array, free: Array, center: int, width: int
     at, half = float(frequency[center]), 0.5 * width * float(frequency[1])
     around = free & (frequency >= at / _BELOW) & (frequency <= at * _ABOVE)
     around &= ~_near_harmonics(frequency, at, half)
-    if np.count_nonzero(around) < _LEAST_BACKGROUND_BINS:
+    if np.count_nonzero(around) < _MIN_BACKGROUND_BINS:
         around = free & ~_near_harmonics(frequency, at, half)
-    if np.count_nonzero(around) < _LEAST_BACKGROUND_BINS:
+    if np.count_nonzero(around) < _MIN_BACKGROUND_BINS:
         return None
     x = np.log(frequency / at, out=np.zeros(len(frequency)), where=frequency > 0)
     found, variance = _background(x[around], power[around])

@@ -139,7 +139,7 @@ def group_steps(
     members
         See `find_members`.
     nodes, weighting
-        See `napari_gpubio.tractograms.bundles.profile`. In all subjects a bundle runs the way that it does in the first.
+        See `tractograms.bundles.profile`. A bundle runs the same way in all subjects: as in the first.
     stop
         An event that ends the work early; what was done is returned.
 

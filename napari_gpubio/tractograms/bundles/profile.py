@@ -17,7 +17,7 @@ from napari_gpubio.tractograms.places import check_place
 
 Array = npt.NDArray[Any]
 Start = int | AnyRegion | npt.ArrayLike | None
-_LEAST_FIBERS = 500  # worth a thread
+_MIN_FIBERS = 500  # worth a thread
 _COMPARED = 12  # points of two fibers whose distances tell whether they run the same way
 _ROUNDS = 10
 
@@ -159,7 +159,7 @@ def _unlike(lines: Array, line: Array) -> npt.NDArray[np.bool_]:
 
     turned = np.zeros(len(lines), bool)
     parts = (np.ascontiguousarray(lines), np.ascontiguousarray(line), turned)
-    run_blocks(find_turned, len(lines), *parts, least=_LEAST_FIBERS)
+    run_blocks(find_turned, len(lines), *parts, least=_MIN_FIBERS)
     return turned
 
 
@@ -184,7 +184,7 @@ def _by_nodes(lines: Array, turned: npt.NDArray[np.bool_]) -> npt.NDArray[np.flo
     from napari_gpubio.tractograms.kernels.profiles import by_nodes
 
     ordered = np.empty((lines.shape[1], len(lines), 3))
-    run_blocks(by_nodes, len(lines), lines, turned, ordered, least=_LEAST_FIBERS)
+    run_blocks(by_nodes, len(lines), lines, turned, ordered, least=_MIN_FIBERS)
     return ordered
 
 

@@ -9,7 +9,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.tractograms.model import Tractogram
 
 Array = npt.NDArray[Any]
-_LEAST_FIBERS = 200  # worth a thread
+_MIN_FIBERS = 200  # worth a thread
 
 
 def resample(fibers: Tractogram, count: int) -> npt.NDArray[np.float64]:
@@ -56,5 +56,5 @@ def resample_values(fibers: Tractogram, values: Array, count: int) -> npt.NDArra
     out = np.empty((len(fibers), count, table.shape[1]))
     offsets = np.ascontiguousarray(fibers.offsets)
     parts = (read_only(points), read_only(offsets), read_only(table), out)
-    run_blocks(interpolate_evenly, len(fibers), *parts, least=_LEAST_FIBERS)
+    run_blocks(interpolate_evenly, len(fibers), *parts, least=_MIN_FIBERS)
     return out[..., 0] if np.ndim(values) == 1 else out

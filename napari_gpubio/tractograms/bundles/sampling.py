@@ -9,7 +9,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import checked_affine
 
 Array = npt.NDArray[Any]
-_LEAST_POINTS = 20_000  # worth a thread
+_MIN_POINTS = 20_000  # worth a thread
 
 
 def values_at(points_mm: Array, image: npt.ArrayLike, affine: npt.ArrayLike) -> npt.NDArray[np.float64]:
@@ -45,7 +45,7 @@ def values_at(points_mm: Array, image: npt.ArrayLike, affine: npt.ArrayLike) -> 
     points = np.ascontiguousarray(points_mm).reshape(-1, 3)
     values = np.empty(len(points))
     source = np.ascontiguousarray(volume, np.float32)
-    run_blocks(sample_points, len(points), source, matrix, points, values, least=_LEAST_POINTS)
+    run_blocks(sample_points, len(points), source, matrix, points, values, least=_MIN_POINTS)
     if len(points) and np.isnan(values).all():
         raise InvalidInput("no fiber lies where the image has values; give fibers and an image of the same subject")
     return values.reshape(np.shape(points_mm)[:-1])

@@ -31,7 +31,7 @@ from napari_gpubio.tractograms.model import Tractogram
 
 _PLOT_HEIGHT = 132  # pixels; room for bars, ticks and the title of the axis
 _BINS = 24
-_LEAST_PLAIN = 1e-3  # smaller numbers are written with a power of ten
+_MIN_PLAIN = 1e-3  # smaller numbers are written with a power of ten
 _ALL_ALPHA = 70  # of 255: the bars of all fibers, behind those of the shown ones
 MEASURES = ("length_mm", "mean_fa", "mean_fod", "alignment", "alignment_fa", "speed", "drift")
 TABLES = "Comma-separated values (*.csv)"
@@ -179,7 +179,7 @@ class FiberBox(ResultBox):
         drawn = QImage(rgb.data, rgb.shape[1], rgb.shape[0], 3 * rgb.shape[1], QImage.Format.Format_RGB888)
         self._bar.setPixmap(QPixmap.fromImage(drawn))
         largest = max(map(abs, limits))
-        form = f".{_decimals(largest)}f" if largest >= _LEAST_PLAIN else ".1e"
+        form = f".{_decimals(largest)}f" if largest >= _MIN_PLAIN else ".1e"
         low, high = (format(limit, form) for limit in limits)
         name = READABLE.get(self.layer.color_by) or self.layer.color_title
         self._limits.setText(f"{low}  to  {high}   {name}")

@@ -27,7 +27,7 @@ from napari_gpubio.tractograms.places import UNKNOWN_LENGTHS, UNKNOWN_PLACE
 Array = npt.NDArray[Any]
 DAMAGE = DAMAGED
 _UNIT = 32  # steps in a voxel
-_MOST_GROUPS = 1000  # more clusters stay a column
+_MAX_GROUPS = 1000  # more clusters stay a column
 _HEAD = 16  # bytes of a fiber before its steps
 _BLOCKS = [f"track{n or ''}" for n in range(1000)]
 
@@ -113,7 +113,7 @@ def _columns(content: dict[str, Array], fibers: int) -> dict[str, Array]:
     if odd := [name for name, values in found.items() if len(values) not in (fibers, 1)]:
         note(f"{' and '.join(odd)} have another number of values than the {fibers} fibers and were left out")
     columns: dict[str, Array] = {name: values for name, values in found.items() if len(values) == fibers}
-    if "cluster" in columns and len(groups := np.unique(columns["cluster"])) <= _MOST_GROUPS:
+    if "cluster" in columns and len(groups := np.unique(columns["cluster"])) <= _MAX_GROUPS:
         clusters = columns.pop("cluster")
         columns |= {f"{GROUP}cluster {n:g}": clusters == n for n in groups}
     return columns

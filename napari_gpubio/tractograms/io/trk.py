@@ -37,7 +37,7 @@ Array = npt.NDArray[Any]
 DAMAGE = (*DAMAGED, OverflowError, struct.error)
 MAGIC = b"TRACK"
 HEADER_BYTES = 1000
-MOST_NAMES = MAX_NB_NAMED_SCALARS_PER_POINT
+MAX_NAMES = MAX_NB_NAMED_SCALARS_PER_POINT
 LONGEST_NAME = 20
 _ROWS = 1_000_000  # points transformed at once
 _VERSIONS = (1, 2, 3)
@@ -262,9 +262,9 @@ def empty_header(grid: Grid) -> Array:
 def _columns(table: Any, what: str) -> dict[str, Array]:
     """Return the columns that trk can hold, under the names that it can hold, shape (rows, k) each."""
     found = list(numeric_columns(table, what))
-    if left := [name for name, _ in found[MOST_NAMES:]]:
-        note(f"trk holds {MOST_NAMES} columns of each {what}; left out: {', '.join(left)}")
-    found = found[:MOST_NAMES]
+    if left := [name for name, _ in found[MAX_NAMES:]]:
+        note(f"trk holds {MAX_NAMES} columns of each {what}; left out: {', '.join(left)}")
+    found = found[:MAX_NAMES]
     columns: dict[str, Array] = {}
     for name, values in found:
         short = _short(name, values.shape[1], set(columns))

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.archives import opened_zip
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.foreign import MOST_TEXT, json_of
+from napari_gpubio.core.foreign import MAX_TEXT, json_of
 from napari_gpubio.core.reading import note
 from napari_gpubio.core.volumes import check_memory
 from napari_gpubio.diffusion.model import GROUP
@@ -39,7 +39,7 @@ _OTHER_NAMES = {  # of the same types, as NumPy and trx-python have them on all 
 }  # fmt: skip
 DTYPES |= {name: DTYPES[other] for name, other in _OTHER_NAMES.items()}
 _TWO_SIZES = ("int", "uint", "long", "ulong", "float")  # of 8 bytes in NumPy, of 4 elsewhere
-_MOST_MEMBERS = 100_000  # of a folder; a brain has some hundred groups
+_MAX_MEMBERS = 100_000  # of a folder; a brain has some hundred groups
 
 
 def is_folder(path: str | os.PathLike[str]) -> bool:
@@ -81,8 +81,8 @@ def opened(path: Path) -> Iterator[list[_File]]:
     """The members of an archive or of a folder."""
     if path.is_dir():
         found = sorted(p for n in range(1, 4) for p in path.glob("/".join("*" * n)) if p.is_file())
-        if len(found) > _MOST_MEMBERS:
-            raise InvalidInput(f"the folder has more than {_MOST_MEMBERS} files; is it a tractogram?")
+        if len(found) > _MAX_MEMBERS:
+            raise InvalidInput(f"the folder has more than {_MAX_MEMBERS} files; is it a tractogram?")
         yield [_loose(p, p.relative_to(path).as_posix()) for p in found]
         return
     with path.open("rb") as stream:
@@ -129,8 +129,8 @@ class Members:
         """Return the JSON header."""
         if (file := self._left.pop("header.json", None)) is None:
             raise InvalidInput("a trx file holds a header.json, this one does not; is it a tractogram?")
-        if file.size > MOST_TEXT:
-            raise InvalidInput(f"header.json has {file.size:,} bytes, over {MOST_TEXT:,}; export the file again")
+        if file.size > MAX_TEXT:
+            raise InvalidInput(f"header.json has {file.size:,} bytes, over {MAX_TEXT:,}; export the file again")
         header = json_of(file.read(mapped=False).tobytes(), "header.json")
         if not isinstance(header, dict):
             raise InvalidInput("header.json is no table of names and values; export the file again")

@@ -28,7 +28,7 @@ from napari_gpubio.diffusion.io.grids import Grid, checked_shape
 Array = npt.NDArray[Any]
 
 ALWAYS_UNPACKED = 64 * 2**20  # bytes; a compressed file may always unpack to this much
-MOST_EXPANSION = 100  # times; coordinates compress 1.1 to 10 times, a zip bomb 1000 times
+MAX_EXPANSION = 100  # times; coordinates compress 1.1 to 10 times, a zip bomb 1000 times
 BLOCK = 4 * 2**20  # bytes read at once
 FARTHEST_MM = 1e9
 _BEGINNINGS: dict[str, bytes | tuple[bytes, ...]] = {
@@ -98,9 +98,9 @@ def check_expansion(unpacked: int, packed: int) -> None:
 
     InvalidInput if it unpacks to more than 64 MB and more than 100 times its size.
     """
-    if unpacked > max(ALWAYS_UNPACKED, MOST_EXPANSION * packed):
+    if unpacked > max(ALWAYS_UNPACKED, MAX_EXPANSION * packed):
         raise InvalidInput(
-            f"{packed} compressed bytes unpack to {unpacked} or more, over {MOST_EXPANSION} times their size, as no "
+            f"{packed} compressed bytes unpack to {unpacked} or more, over {MAX_EXPANSION} times their size, as no "
             "tractogram does; if you trust the file, unpack it first"
         )
 

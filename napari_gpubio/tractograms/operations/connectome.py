@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.foreign import MOST_WHOLE, existing_numbers
+from napari_gpubio.core.foreign import MAX_WHOLE, existing_numbers
 from napari_gpubio.core.operations.kinds import MadeOf, register_kind
 from napari_gpubio.core.operations.records import File, Operation, Reading, Ref, Told, given
 from napari_gpubio.core.parameters import param
@@ -145,7 +145,7 @@ class MakeConnectome(Operation, verb="connectome", makes={"matrix": Matrix, "con
         known: Any = None,
     ) -> Generator[Step, None, ConnectomeWithMatrix]:
         """Find which regions each fiber connects."""
-        weights = None if data.weights is None else existing_numbers(data.weights, MOST_WHOLE).ravel()
+        weights = None if data.weights is None else existing_numbers(data.weights, MAX_WHOLE).ravel()
         steps = connectome_steps(source_of(data.fibers), data.atlas, self.settings, known=known, stop=stop)
         return ConnectomeWithMatrix((yield from steps), self.matrix, weights)
 

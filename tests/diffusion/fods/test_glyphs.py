@@ -6,7 +6,7 @@ from scipy.spatial import ConvexHull
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import apply_affine
-from napari_gpubio.diffusion.fods.glyphs import MOST_GLYPHS, SlicePlane, fod_glyphs, voxels_in_slice
+from napari_gpubio.diffusion.fods.glyphs import MAX_GLYPHS, SlicePlane, fod_glyphs, voxels_in_slice
 from napari_gpubio.diffusion.fods.model import FodField
 from napari_gpubio.diffusion.phantom.crossings import fiber_fods
 from tests.diffusion.fods.samples import straight_bundles
@@ -77,8 +77,8 @@ def test_many_glyphs_are_coarser_and_too_many_are_refused():
     every = np.argwhere(fods.mask)
     few, many = fod_glyphs(fods, every[:10]), fod_glyphs(fods, every[:4000])
     assert len(few[0]) / 10 > 5 * len(many[0]) / 4000
-    with pytest.raises(InvalidInput, match=f"at most {MOST_GLYPHS}"):
-        fod_glyphs(fods, every[: MOST_GLYPHS + 1])
+    with pytest.raises(InvalidInput, match=f"at most {MAX_GLYPHS}"):
+        fod_glyphs(fods, every[: MAX_GLYPHS + 1])
     with pytest.raises(InvalidInput, match="no FODs here"):
         fod_glyphs(fods, [[-1, 0, 0]])
 
@@ -96,7 +96,7 @@ def test_every_slice_of_a_large_volume_has_evenly_thinned_glyphs(axis, affine):
         plane = SlicePlane(axis=axis, position_mm=apply_affine(affine, center)[axis])
         voxels, step = voxels_in_slice(fods, plane)
         assert step == (1 if affine is OBLIQUE else 2), "an oblique slice cuts a part of the volume"
-        assert MOST_GLYPHS / 3 < len(voxels) <= MOST_GLYPHS
+        assert MAX_GLYPHS / 3 < len(voxels) <= MAX_GLYPHS
 
 
 def test_a_box_limits_the_slice_and_same_sizes_are_the_same():

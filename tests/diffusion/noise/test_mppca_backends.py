@@ -80,7 +80,7 @@ def test_matrices_in_global_memory_agree(fake_gpu, monkeypatch, case, double):
     fake_gpu()
     one = problem(case, double=double, every=60 if case == "several warps" else 15)
     shared = done(gpu.Run(one, device=GPU))
-    monkeypatch.setattr(gpu, "LEAST_BLOCKS", 1000)
+    monkeypatch.setattr(gpu, "MIN_BLOCKS", 1000)
     assert not gpu.Plan(one, GPU).in_shared
     elsewhere = done(gpu.Run(one, device=GPU))
     for a, b in zip(shared, elsewhere, strict=True):

@@ -15,7 +15,7 @@ from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.optics.detectors import Detector
 from napari_gpubio.optics.sources import Planar
 from napari_gpubio.probes.jacobians.replay import replay, replay_steps
-from tests.light.voxel_samples import MOST_Z
+from tests.light.voxel_samples import MAX_Z
 from tests.probes.jacobians.test_replay import SLAB_DETECTORS, SLAB_SOURCE, slab, slab_domain, slab_jacobians
 from tests.probes.jacobians.test_replay_backends import check_same
 from tests.runs import finished
@@ -203,4 +203,4 @@ def test_parts_and_regions_are_found_or_named():
     assert both[0].value == pytest.approx(found.of().label_sums[0, [0, 2]].sum())
     single = found.region(found.of(), [2])
     assert single[3].error == pytest.approx(found.of().label_errors[3, 1])
-    assert MOST_Z > 3
+    assert MAX_Z > 3

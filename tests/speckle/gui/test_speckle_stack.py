@@ -244,7 +244,7 @@ def test_a_stack_is_read_from_its_file_until_a_frame_is_changed(viewer, panel, t
 
 def test_a_large_recording_is_compared_in_parts(tmp_path, monkeypatch):
     frames = speckle(200, (8, 8))
-    monkeypatch.setattr(stack_run, "MOST_COMPARED", frames.nbytes - 1)
+    monkeypatch.setattr(stack_run, "MAX_COMPARED", frames.nbytes - 1)
     one = opened(tmp_path / "long.tif", frames)
     assert stack_run.FramesSource.of(one).is_in_file()
     one.data[40:160] = 0

@@ -50,7 +50,7 @@ def test_any_order_of_puts_and_takes_gives_what_a_queue_would(mode: FrameMode, s
             ring.put(frame(received))
             received += 1
             continue
-        if mode is FrameMode.MOST_RECENT:
+        if mode is FrameMode.MAX_RECENT:
             while len(queue) > 1:
                 queue.popleft()
                 passed += 1

@@ -37,7 +37,7 @@ def test_every_frame_is_processed_in_order_and_the_newest_result_is_there() -> N
 
 @pytest.mark.parametrize(
     ("mode", "processed", "dropped", "skipped"),
-    [(FrameMode.EVERY_FRAME, [0, 36, 37, 38, 39], 35, 0), (FrameMode.MOST_RECENT, [0, 39], 0, 38)],
+    [(FrameMode.EVERY_FRAME, [0, 36, 37, 38, 39], 35, 0), (FrameMode.MAX_RECENT, [0, 39], 0, 38)],
 )
 def test_drops_and_skips_are_counted_exactly_when_the_process_sleeps(
     mode: FrameMode, processed: list[int], dropped: int, skipped: int

@@ -80,7 +80,7 @@ def build_of(problem: Problem, limit_bytes: int) -> Build:
 
 
 SOURCE = Path(__file__).with_name("anlm.cu")
-MOST_VOXELS = 2**31 - 1  # since their numbers have 32 bits
+MAX_VOXELS = 2**31 - 1  # since their numbers have 32 bits
 CHOSEN_BYTES = 128 << 20  # for the candidates of the bricks that are filtered together
 
 SLAB = struct_layout(
@@ -99,9 +99,9 @@ class Run(drivers.Run):
         import cupy
 
         super().__init__(problem, device=device)
-        if problem.values.size > MOST_VOXELS:
+        if problem.values.size > MAX_VOXELS:
             raise InvalidInput(
-                f"the volume has {problem.values.size:,} voxels and a GPU takes {MOST_VOXELS:,} at most; denoise it in "
+                f"the volume has {problem.values.size:,} voxels and a GPU takes {MAX_VOXELS:,} at most; denoise it in "
                 "parts, or with device='cpu'"
             )
         self._done: list[tuple[int, int]] = []

@@ -20,7 +20,7 @@ _F = np.float32
 _ZERO, _QUARTER, _HALF, _ONE = _F(0.0), _F(0.25), _F(0.5), _F(1.0)
 _LARGEST_DIFFERENCE = _F(1e30)
 _FAINT = _F(1e-28)  # of volumes near 1: less counts as nothing, since a GPU has no denormal numbers and a CPU has
-_LEAST_SHARE = _F(0.02)  # of a guide, which it is smoothed to at least where it can be compared
+_MIN_SHARE = _F(0.02)  # of a guide, which it is smoothed to at least where it can be compared
 _ANYWHERE = np.zeros((2, 1, 1, 1), np.uint8)  # segments that are not read
 _VOXELS_PER_THREAD = 32768
 _CACHED_VOXELS = 1 << 16  # smoothed along the second and then the third axis while they are in a core's cache
@@ -220,7 +220,7 @@ def raise_to(start: int, stop: int, values: Array, floor: Array, share: np.float
 def compare_to(start: int, stop: int, smoothed: Array, guide: Array, out: Array) -> None:
     """The guide over the smoothed guide; 1 where that is next to nothing."""
     g, below = guide[start:stop], smoothed[start:stop]
-    out[start:stop] = np.divide(g, below, out=np.ones_like(g), where=below > _LEAST_SHARE * g)
+    out[start:stop] = np.divide(g, below, out=np.ones_like(g), where=below > _MIN_SHARE * g)
 
 
 def scale_by(start: int, stop: int, values: Array, factors: Array) -> None:

@@ -40,7 +40,7 @@ MARGIN = (
 _ALIKE = 2.0  # voxels of Monte Carlo fluence that count as one, as their noise is alike
 _NEARER = 1.5  # standard deviations by which a mean over the next neighbors must be larger
 _ALONE = 1.0  # and a single voxel
-_LEAST_SHARE = np.float32(1e-3)  # of voxels that were changed, which means are relative to at least
+_MIN_SHARE = np.float32(1e-3)  # of voxels that were changed, which means are relative to at least
 _FAINT, _LARGEST = np.float32(1e-30), np.float32(1e15)  # of what is squared
 _ZERO, _ONE, _FOUR = np.float32(0.0), np.float32(1.0), np.float32(4.0)
 
@@ -129,7 +129,7 @@ def _relative(product: Any, share: Any, window: Window, mean: Mean) -> tuple[Any
     """Squared bias, at least 0, of what is changed throughout, and the part of the voxels that it is the mean of."""
     whole, squares = mean(share, window), mean(share * share, window)
     bias = np.maximum(mean(product, window), _ZERO)
-    bias /= np.maximum(whole, _LEAST_SHARE)
+    bias /= np.maximum(whole, _MIN_SHARE)
     part = np.maximum(whole * whole, _FAINT)
     part /= np.maximum(squares, _FAINT)
     return bias, part
@@ -145,7 +145,7 @@ def _trust(step: Any, bias: Any, noise: Any, count: Any) -> Any:
     """How much of a step of the squared bias is more than luck, 0 to 1; ``count`` of independent voxels."""
     variance = noise + bias
     variance *= noise
-    variance /= np.maximum(count, _LEAST_SHARE) / _FOUR
+    variance /= np.maximum(count, _MIN_SHARE) / _FOUR
     squares = step * step
     variance /= np.maximum(np.maximum(squares, variance, out=squares), _FAINT, out=squares)
     return np.subtract(_ONE, variance, out=variance)

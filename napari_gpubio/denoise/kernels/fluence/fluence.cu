@@ -4,7 +4,7 @@
 #include "smoothing.cuh"
 
 constexpr float LARGEST = 1e30f;  // of differences of errors
-constexpr float LEAST_SHARE = 0.02f;  // see cpu.py
+constexpr float MIN_SHARE = 0.02f;  // see cpu.py
 constexpr float FAINT = 1e-28f;  // of volumes near 1: less counts as nothing, see cpu.py
 
 struct Keep {
@@ -276,7 +276,7 @@ extern "C" __global__ void compare_to(
 {
     FOR_EVERY_VOXEL(i, size);
     const float below = smoothed[i], g = guide[i];
-    out[i] = below > LEAST_SHARE * g ? g / below : 1.0f;
+    out[i] = below > MIN_SHARE * g ? g / below : 1.0f;
 }
 
 extern "C" __global__ void scale_by(long long size, float* __restrict__ values, const float* __restrict__ factors)

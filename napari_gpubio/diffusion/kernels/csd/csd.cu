@@ -18,7 +18,7 @@ typedef REAL real;
 
 constexpr int N = COEFFICIENTS, THREADS = DOWN * ACROSS, WARPS = THREADS / 32;
 constexpr int HIGH = (N + DOWN - 1) / DOWN, WIDE = (N + ACROSS - 1) / ACROSS;  // of a thread's part of the matrix
-constexpr int MOST_WORDS = 32, TOGETHER = 4;  // words of 32 constraint directions; rows of the penalty fetched at once
+constexpr int MAX_WORDS = 32, TOGETHER = 4;  // words of 32 constraint directions; rows of the penalty fetched at once
 constexpr unsigned int ALL = 0xffffffffu;
 
 // The arguments of the kernel; problem.py describes them.
@@ -43,8 +43,8 @@ struct Shared {
     real right[N], half[N], fod[N], line[N], penalty[TOGETHER * N];
     real factor[N * (N + 1) / 2];
     real system[HIGH * WIDE * THREADS];
-    unsigned int now[MOST_WORDS], before[MOST_WORDS];
-    short changed[32 * MOST_WORDS];
+    unsigned int now[MAX_WORDS], before[MAX_WORDS];
+    short changed[32 * MAX_WORDS];
 };
 
 // A thread's part of the matrix: element (a, b) is that of row DOWN a + y and column ACROSS b + x.

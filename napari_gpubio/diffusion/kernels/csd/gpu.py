@@ -20,7 +20,7 @@ CSD_ARRAYS = struct_layout(
 )
 # Threads of a voxel down and across its matrix, by the most coefficients: few numbers stay in the registers of each.
 _GRIDS = {45: (4, 8), 66: (8, 8), 91: (8, 16), 153: (16, 32)}
-_TOGETHER, _MOST_WORDS = 4, 32  # constants of csd.cu
+_TOGETHER, _MAX_WORDS = 4, 32  # constants of csd.cu
 
 
 def grid_of(coefficients: int) -> tuple[int, int]:
@@ -40,7 +40,7 @@ def shared_bytes(coefficients: int, real: np.dtype[Any]) -> int:
     n, (down, across) = coefficients, grid_of(coefficients)
     tiles = -(-n // down) * -(-n // across) * down * across
     reals = (4 + _TOGETHER) * n + n * (n + 1) // 2 + tiles
-    return -(-(reals * real.itemsize + _MOST_WORDS * (2 * 4 + 32 * 2)) // 16) * 16
+    return -(-(reals * real.itemsize + _MAX_WORDS * (2 * 4 + 32 * 2)) // 16) * 16
 
 
 class Run(drivers.Run):

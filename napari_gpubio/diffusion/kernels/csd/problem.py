@@ -27,7 +27,7 @@ _NORM = 2e-4  # of the first diagonal entry: weight of the norm
 _PENALTY = 50.0  # of the response's first coefficient, shared out among the directions: weight of the constraint
 _START_RIDGE = 1e-2  # added to the diagonal of the basis in the first estimate
 _START_LMAX = 4  # of the first estimate nothing beyond is kept
-MOST_OVERSAMPLING = 2  # coefficients that may be asked for by each direction
+MAX_OVERSAMPLING = 2  # coefficients that may be asked for by each direction
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
@@ -150,7 +150,7 @@ def _first_estimate(directions: Array, factors: Array, known: int, lmax: int) ->
 
 def largest_lmax(directions: int) -> int:
     """Largest order that so many directions allow, with super-resolution."""
-    return lmax_within(MOST_OVERSAMPLING * directions)
+    return lmax_within(MAX_OVERSAMPLING * directions)
 
 
 def check_directions(directions: Array, lmax: int) -> None:

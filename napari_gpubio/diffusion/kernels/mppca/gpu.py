@@ -21,9 +21,9 @@ from napari_gpubio.diffusion.kernels.mppca.problem import Denoised, PcaProblem, 
 SOURCE = Path(__file__).with_name("mppca.cu")
 TILE, WARP = 16, 32  # as in the kernel
 RESIDENT_SHARE = 0.4  # of the free memory, at most, for the series
-LEAST_BLOCKS = 8  # of a processor; where fewer would fit, matrices in global memory take half of the time
+MIN_BLOCKS = 8  # of a processor; where fewer would fit, matrices in global memory take half of the time
 _RESERVED_BYTES = 1024  # of shared memory, which every block takes beside its own
-_MOST_BLOCKS, _MOST_WARPS = 32, 64  # of a processor
+_MAX_BLOCKS, _MAX_WARPS = 32, 64  # of a processor
 _SCRATCH_SHARE = 0.25  # of the free memory, at most, for what blocks have outside shared memory
 
 
@@ -149,12 +149,12 @@ class Plan:
         doubles, numbers = 4 * self.pitch + WARP, (TILE + 2) * self.pitch
         vectors = 8 * doubles + itemsize * numbers
         matrix = itemsize * self.pitch**2
-        room = shared_memory_of_processor(device) // LEAST_BLOCKS
+        room = shared_memory_of_processor(device) // MIN_BLOCKS
         self.in_shared = vectors + matrix + _RESERVED_BYTES <= min(shared_memory_bytes(device), room)
         self.shared_bytes = vectors + (matrix if self.in_shared else 0)
         self.threads = WARP if problem.size <= 64 else 4 * WARP if problem.size <= 128 else 8 * WARP
         fitting = shared_memory_of_processor(device) // (self.shared_bytes + _RESERVED_BYTES)
-        fitting = max(1, min(fitting, _MOST_BLOCKS, _MOST_WARPS * WARP // self.threads))
+        fitting = max(1, min(fitting, _MAX_BLOCKS, _MAX_WARPS * WARP // self.threads))
         self.blocks = fitting * processor_count(device)
         self.scratch_bytes = 16 * rotation_room(problem.size) + 8 * sweep_room(problem.size)
         self.scratch_bytes += 0 if self.in_shared else matrix

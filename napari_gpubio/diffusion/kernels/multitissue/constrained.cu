@@ -6,7 +6,7 @@
 
 constexpr unsigned int ALL = 0xffffffffu;
 constexpr double DEPENDENT = 1e-9, TOLERANCE = 1e-11;  // as in constrained.py
-constexpr int MOST_CHANGES = 4;
+constexpr int MAX_CHANGES = 4;
 
 // The arguments of the kernel; problem.py describes them. ``memory``: doubles of shared memory for each warp.
 struct ConstrainedArrays {
@@ -201,7 +201,7 @@ extern "C" __global__ void solve_rows(ConstrainedArrays a, int count)
     while (true) {
         const int worst = most_violated(w, a, least);
         if (worst < 0 || passive == w.n) break;
-        failed = changes == MOST_CHANGES * a.rows;
+        failed = changes == MAX_CHANGES * a.rows;
         if (failed || !add_normal(w, a.normals + (size_t)worst * w.n, passive)) break;
         ++changes;
         if (w.lane == 0) {

@@ -16,7 +16,7 @@ from napari_gpubio.core.jit import helper, kernel
 Array = npt.NDArray[Any]
 DEPENDENT = 1e-9  # what is left of a normal of length 1 without its part in the span of others
 TOLERANCE = 1e-11  # of the length of g: an amplitude above minus that is not negative
-MOST_CHANGES = 4  # of each constraint, after which a voxel is given up
+MAX_CHANGES = 4  # of each constraint, after which a voxel is given up
 
 
 class ConstrainedArrays(NamedTuple):
@@ -169,7 +169,7 @@ def solve_rows(start, stop, arrays, scratch, out, took):
                     worst, value = k, amplitude[k]
             if worst < 0 or count == n:
                 break
-            failed = changes == MOST_CHANGES * rows
+            failed = changes == MAX_CHANGES * rows
             if failed or not add_normal(normals[worst], goal, basis, factor, half, count):
                 break
             changes += 1

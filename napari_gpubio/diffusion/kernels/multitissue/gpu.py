@@ -18,7 +18,7 @@ CONSTRAINED_ARRAYS = struct_layout(
     dict.fromkeys(("signals", "white", "normals", "columns", "back", "out", "took"), POINTER)
     | dict.fromkeys(("volumes", "coefficients", "rows", "memory"), np.int32)
 )
-_MOST_WARPS = 2  # of a block
+_MAX_WARPS = 2  # of a block
 
 
 def doubles_per_warp(problem: ConstrainedProblem) -> int:
@@ -47,7 +47,7 @@ class Run(drivers.Run):
                 "back": cupy.asarray(problem.back),
             }
             self._kernel = kernel(SOURCE, "solve_rows", strict=True)
-        self._warps = min(_MOST_WARPS, shared_memory_bytes(device) // bytes_per_warp)
+        self._warps = min(_MAX_WARPS, shared_memory_bytes(device) // bytes_per_warp)
         self._bytes = self._warps * bytes_per_warp
         self._kernel.max_dynamic_shared_size_bytes = self._bytes
 

@@ -17,7 +17,7 @@ Array = npt.NDArray[Any]
 # in all, so that the mean of what is a billionth of the largest dose is still right.
 FINE_STEPS = 1 << 20
 _TINY = np.float32(2.0**-60)  # of numbers near 1: less is 0, so that no product is subnormal, which a GPU would flush
-_LEAST_SCALE = 2.0**-1000  # whose inverse is a number still
+_MIN_SCALE = 2.0**-1000  # whose inverse is a number still
 _MANTISSA_BITS = 23
 _LOWEST_BINS = 2  # in bins of equal ratio: the dose 0, and doses between it and the least one of the volume
 
@@ -64,7 +64,7 @@ def scaled_dose(dose: Dose, *, whole: bool, turned: bool | None = None) -> Scale
     array, affine = c_ordered(dose.values, dose.affine, turned=turned)
     least = min(0.0, dose.least)
     width = dose.largest - least
-    scale = max(float(2.0 ** np.ceil(np.log2(width))), _LEAST_SCALE) if width > 0 else 1.0
+    scale = max(float(2.0 ** np.ceil(np.log2(width))), _MIN_SCALE) if width > 0 else 1.0
     top = np.float32(width / scale)
     exact = np.can_cast(array.dtype, np.float32) and width > _TINY  # a GPU would flush subnormal doses
     return ScaledDose(

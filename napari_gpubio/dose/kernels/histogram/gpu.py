@@ -20,9 +20,9 @@ from napari_gpubio.dose.kernels.histogram.work import Box, ContourWork, LabelWor
 SOURCE = Path(__file__).with_name("dvh.cu")
 _THREADS = 256
 _SHARED_BYTES_PER_BLOCK = 48 * 1024
-_MOST_COPIES = 2  # of the bins of a task; a warp counts into one of them
-_MOST_SLOTS = 8  # organs that have bins in a strip of voxels
-_MOST_PINNED_BYTES = 32 << 20  # of a copy; larger ones go through CUDA's own page-locked memory
+_MAX_COPIES = 2  # of the bins of a task; a warp counts into one of them
+_MAX_SLOTS = 8  # organs that have bins in a strip of voxels
+_MAX_PINNED_BYTES = 32 << 20  # of a copy; larger ones go through CUDA's own page-locked memory
 _INFINITY = np.float32(np.inf).view(np.uint32)
 LABEL_TYPES = {1: "unsigned char", 2: "unsigned short"}
 _I = np.int32
@@ -129,7 +129,7 @@ class Run(drivers.Run):
     def _tally_tasks(self, number: int, first: int, tasks: int) -> None:
         name = "tally_rows" if isinstance(self._problem.works[number], ContourWork) else "tally_points"
         bins = 4 * int(self._problem.bins.rule.bins)
-        copies = min(_MOST_COPIES, _SHARED_BYTES_PER_BLOCK // bins)
+        copies = min(_MAX_COPIES, _SHARED_BYTES_PER_BLOCK // bins)
         arguments = (*self._dose, self._works[number].struct, _I(first), _I(copies), self._sums)
         self._kernel(name)((tasks,), (_THREADS,), arguments, shared_mem=copies * bins)
 
@@ -147,7 +147,7 @@ class Run(drivers.Run):
     def _tally_box(self, number: int, box: Box, strips: tuple[int, int], sign: int) -> None:
         work, count = self._label_work(number), len(self._problem.organs)
         slot = 4 * (1 + int(self._problem.bins.rule.bins))  # bytes
-        slots = min(_MOST_SLOTS, _SHARED_BYTES_PER_BLOCK // slot) if sign else 0
+        slots = min(_MAX_SLOTS, _SHARED_BYTES_PER_BLOCK // slot) if sign else 0
         where = (box[0], *box[2:], work.strip_rows, work.extremes, count)
         place = struct(VOXEL_BOX, **dict(zip(VOXEL_BOX.names or (), where, strict=True)))
         voxels = self._works[number].struct
@@ -192,7 +192,7 @@ def _page_locked(array: Any) -> npt.NDArray[Any] | None:
     """
     import cupy
 
-    if array.nbytes > _MOST_PINNED_BYTES:
+    if array.nbytes > _MAX_PINNED_BYTES:
         return None
     return np.frombuffer(cupy.cuda.alloc_pinned_memory(array.nbytes), array.dtype, array.size).reshape(array.shape)
 

@@ -16,7 +16,7 @@ from napari_gpubio.core.space import voxel_sizes_mm
 from napari_gpubio.dose.countable import countable
 from napari_gpubio.dose.kernels.histogram.dose_grid import Bins, ScaledDose, c_ordered, make_bins, scaled_dose
 from napari_gpubio.dose.kernels.histogram.slices import (
-    MOST_UNITS,
+    MAX_UNITS,
     PlaneSlices,
     joined,
     make_slices,
@@ -230,8 +230,8 @@ def _check_parts(parts: float, columns: int, name: str, spacing: float) -> None:
 
 def _check_size(slices: PlaneSlices, name: str, spacing: float) -> None:
     rows = float(slices.row_count)  # each has one sample at least; too many of them could not be listed
-    if (units := rows if rows > MOST_UNITS else float(units_of(slices).sum())) > MOST_UNITS:
+    if (units := rows if rows > MAX_UNITS else float(units_of(slices).sum())) > MAX_UNITS:
         raise InvalidInput(
-            f"{name!r} would need about {units:.2g} samples {spacing:.3g} mm apart, more than {MOST_UNITS:.2g}; choose "
+            f"{name!r} would need about {units:.2g} samples {spacing:.3g} mm apart, more than {MAX_UNITS:.2g}; choose "
             "a larger spacing_mm or accuracy_percent"
         )

@@ -27,7 +27,7 @@ _ROUGH_ROWS = 32  # for a rough volume, along a structure's largest extent
 _FEW_ROWS = 1 << 16  # one core has crossed them before the others are awake
 _GOLDEN = (5**0.5 - 1) / 2
 WEIGHT_UNIT = 1 << 16  # weight of the largest sample of a structure
-MOST_UNITS = 1 << 26  # of weight in one structure, so that its sum of dose in fine steps stays below 2^63
+MAX_UNITS = 1 << 26  # of weight in one structure, so that its sum of dose in fine steps stays below 2^63
 PLANE_SLICE = np.dtype(
     [
         ("y_low", "f8"),

@@ -13,12 +13,12 @@ from napari_gpubio.dose.kernels.histogram.slices import PlaneSlices, units_of
 
 Array = npt.NDArray[Any]
 Box = tuple[int, int, int, int, int, int]  # first and end along i, j, k
-MOST_TASK_UNITS = 8192  # units of weight in a task, roughly its samples; a GPU's 32-bit counts hold 65535
-_LEAST_TASK_UNITS = 1024  # fewer are not worth the bins that a block clears and adds up
+MAX_TASK_UNITS = 8192  # units of weight in a task, roughly its samples; a GPU's 32-bit counts hold 65535
+_MIN_TASK_UNITS = 1024  # fewer are not worth the bins that a block clears and adds up
 _TASKS = 1024  # that a calculation is cut into if it is large enough, so that all processors of a GPU have some
 STRIP_ROWS = 64  # of voxels, at most
-_LEAST_STRIP_ROWS = 8  # a stroke may search whole strips, so short ones; a warp of a GPU's block takes a row
-_MOST_EXTREMES_BYTES = 32 << 20  # of all strips of a volume, 12 for each organ in a strip on the CPU, 8 on a GPU
+_MIN_STRIP_ROWS = 8  # a stroke may search whole strips, so short ones; a warp of a GPU's block takes a row
+_MAX_EXTREMES_BYTES = 32 << 20  # of all strips of a volume, 12 for each organ in a strip on the CPU, 8 on a GPU
 _POINTS_PER_TASK = 8192
 NO_ORGAN = -1
 
@@ -128,7 +128,7 @@ def contour_work(slices: PlaneSlices, frames: Array) -> ContourWork:
     """Cut rows into tasks of one organ each and of limited weight."""
     owner = np.repeat(np.arange(len(slices.table), dtype=np.int32), slices.rows)
     units, tasks = units_of(slices), np.empty((len(owner), 3), np.int32)
-    most = float(np.clip(units.sum() / _TASKS, _LEAST_TASK_UNITS, MOST_TASK_UNITS))
+    most = float(np.clip(units.sum() / _TASKS, _MIN_TASK_UNITS, MAX_TASK_UNITS))
     count = _cut(0, len(units), units, slices.table["organ"][owner], most, tasks)
     return ContourWork(slices, owner, frames, tasks[:count].copy())
 
@@ -149,8 +149,8 @@ def _cut(start: int, stop: int, units: Array, organs: Array, most: float, tasks:
 
 def strip_rows_of(shape: tuple[int, ...], organs: int, *, painted: bool) -> int:
     """Rows of a strip of labels that will be painted or not, with the extremes of some organs in each."""
-    rows = _LEAST_STRIP_ROWS if painted else STRIP_ROWS
-    while rows < STRIP_ROWS and 12 * organs * shape[0] * -(-shape[1] // rows) > _MOST_EXTREMES_BYTES:
+    rows = _MIN_STRIP_ROWS if painted else STRIP_ROWS
+    while rows < STRIP_ROWS and 12 * organs * shape[0] * -(-shape[1] // rows) > _MAX_EXTREMES_BYTES:
         rows *= 2
     return rows
 

@@ -19,9 +19,9 @@ _SOURCE = Path(__file__).with_name("layers.cu")
 THREADS = 256
 BLOCKS_PER_PROCESSOR = 4  # 1024 threads, which the kernel's registers leave room for
 PILOT_PHOTONS = 10_000
-_MOST_CACHE_BYTES, _OTHER_SHARED_BYTES = 48 << 10, 2 << 10  # of a block: more is no faster; what is not the cache's
-_LEAST_CACHED = 0.4  # of the deposits; less is not worth a cache
-_LEAST_STEP = 0.3  # of a bin from one deposit to the next; the register history does with less
+_MAX_CACHE_BYTES, _OTHER_SHARED_BYTES = 48 << 10, 2 << 10  # of a block: more is no faster; what is not the cache's
+_MIN_CACHED = 0.4  # of the deposits; less is not worth a cache
+_MIN_STEP = 0.3  # of a bin from one deposit to the next; the register history does with less
 
 # The structs of the kernels' parameters, as in layers.cu.
 SCENE = struct_layout(
@@ -149,17 +149,17 @@ class Run(drivers.Run):
         """Whether much goes to a corner of A(r, z), and seldom to the bin of the deposit before."""
         p, s = self._problem, self._problem.settings
         by_depth, whole = absorbed.sum(axis=0, dtype=np.float64), absorbed.sum(dtype=np.float64)
-        if absorbed[: corner[0], : corner[1]].sum(dtype=np.float64) < max(_LEAST_CACHED * whole, 1.0):
+        if absorbed[: corner[0], : corner[1]].sum(dtype=np.float64) < max(_MIN_CACHED * whole, 1.0):
             return False
         layers = p.medium.layers_at((np.arange(s.depth_bins) + 0.5) * s.dz_mm)
         step_mm = np.average(p.layers[layers, 1], weights=by_depth)
-        return bool(step_mm >= _LEAST_STEP * min(s.dr_mm, s.dz_mm))
+        return bool(step_mm >= _MIN_STEP * min(s.dr_mm, s.dz_mm))
 
     def _cache_bytes(self) -> int:
         if self._variant.cache_bytes is not None:
             return self._variant.cache_bytes
         of_block = shared_memory_of_processor(self.device) // BLOCKS_PER_PROCESSOR - _OTHER_SHARED_BYTES
-        return min(of_block, _MOST_CACHE_BYTES)
+        return min(of_block, _MAX_CACHE_BYTES)
 
     def _trace(self, start: int, count: int, tallies: Any, *, cycles: int = 0) -> None:
         """Trace photons and add to tallies, the first of which is that of the first photon's batch.

@@ -23,7 +23,7 @@
 
 // Chosen by measurement: threads that a processor must have room for, and turns that each thread of a warp that has
 // something to do may miss, on average, before those that wait are served; turns after which they are in any case.
-enum { RESIDENT = 1024, PATIENCE = 2, MOST_TURNS = 192, TURNS = MOST_TURNS / PATIENCE };
+enum { RESIDENT = 1024, PATIENCE = 2, MAX_TURNS = 192, TURNS = MAX_TURNS / PATIENCE };
 enum { LAYER_NUMBERS = 8 };
 using word = unsigned long long;
 
@@ -388,7 +388,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT / THREADS)
             // Scatter, until the threads of the warp that have something else to do have waited long enough.
             Ahead ahead = ahead_of(photon, m);
             bool scatters = goes_on(scene, photon, m, ahead);
-            const int busy = threads_with(alive || left > 0), if_all_miss = (1 + TURNS) * busy, most = MOST_TURNS * busy;
+            const int busy = threads_with(alive || left > 0), if_all_miss = (1 + TURNS) * busy, most = MAX_TURNS * busy;
             int missed = 0;
             do {
                 if (scatters) {
@@ -396,7 +396,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT / THREADS)
                     ahead = ahead_of(photon, m);
                 }
                 scatters = goes_on(scene, photon, m, ahead);
-                // one turn that all miss counts as much as MOST_TURNS / PATIENCE that none does
+                // one turn that all miss counts as much as MAX_TURNS / PATIENCE that none does
                 missed += if_all_miss;
                 missed -= TURNS * threads_with(scatters);
             } while (missed < most);

@@ -18,9 +18,9 @@ from napari_gpubio.optics.model import THICKEST_MM
 LAYER_NUMBERS = 8  # mu_a / mu_t, 1 / mu_t, mu_t, g, n, thickness, depth of the top, reach
 SCALE = 2.0**31  # quanta of a tally per photon weight: an entry fits in 32 bits, those of 2^32 photons in 63
 
-_MOST_CPU_BYTES = 512 << 20  # each thread has a tally of its own
-_MOST_TALLIES, _COPIED_BYTES = 96, 256 << 20  # of the batches that a GPU traces together
-LEAST_WEIGHT = 1e-30  # of a packet; less is nothing
+_MAX_CPU_BYTES = 512 << 20  # each thread has a tally of its own
+_MAX_TALLIES, _COPIED_BYTES = 96, 256 << 20  # of the batches that a GPU traces together
+MIN_WEIGHT = 1e-30  # of a packet; less is nothing
 
 
 class Scene(NamedTuple):
@@ -83,7 +83,7 @@ class LayeredProblem(BatchedProblem):
     @property
     def threshold(self) -> np.float32:
         """Weight below which packets play roulette; never zero, lest one without weight walks a half-space for ever."""
-        return np.float32(max(self.settings.roulette_threshold, LEAST_WEIGHT))
+        return np.float32(max(self.settings.roulette_threshold, MIN_WEIGHT))
 
     @cached_property
     def cosines(self) -> npt.NDArray[np.float32]:
@@ -125,7 +125,7 @@ class LayeredProblem(BatchedProblem):
 
     def copies(self, batches: int) -> int:
         """Tallies of each of so many batches that a GPU traces together: blocks of threads share them out."""
-        return max(1, min(-(-_MOST_TALLIES // batches), _COPIED_BYTES // (8 * self.tally_size * batches)))
+        return max(1, min(-(-_MAX_TALLIES // batches), _COPIED_BYTES // (8 * self.tally_size * batches)))
 
     @property
     def resident_bytes(self) -> int:
@@ -134,7 +134,7 @@ class LayeredProblem(BatchedProblem):
 
     def tallies(self, threads: int) -> int:
         """Tallies that so many threads of a CPU share, as far as the memory goes."""
-        return int(min(threads, max(1, _MOST_CPU_BYTES // (8 * self.tally_size))))
+        return int(min(threads, max(1, _MAX_CPU_BYTES // (8 * self.tally_size))))
 
     @property
     def gpu_bytes(self) -> int:

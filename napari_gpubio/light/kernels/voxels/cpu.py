@@ -15,7 +15,7 @@ from napari_gpubio.light.kernels.voxels.tally import DetectedList, OpenBatch, Vo
 from napari_gpubio.light.kernels.voxels.trace import Tallies, trace_photons
 from napari_gpubio.optics.batches import joined
 
-_LEAST_PHOTONS_FOR_CALL = 16
+_MIN_PHOTONS_FOR_CALL = 16
 _BLOCKS_PER_THREAD = 16
 _OWNERS = max(map(sys.getrefcount, [np.zeros(1)])) + 1  # of an array in a list and one place more
 
@@ -80,7 +80,7 @@ class Run(drivers.Run):
             numbers=numbers,
         )
         given = np.uint64(start), self._scene, tallies
-        run_blocks(trace_photons, count, *given, least=_LEAST_PHOTONS_FOR_CALL, blocks_per_thread=_BLOCKS_PER_THREAD)
+        run_blocks(trace_photons, count, *given, least=_MIN_PHOTONS_FOR_CALL, blocks_per_thread=_BLOCKS_PER_THREAD)
         if found := int(detected[0]):
             self._whole.detected.add(DetectedList(photons[:found], numbers[:found]), p.settings.max_detected)
 

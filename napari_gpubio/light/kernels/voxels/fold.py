@@ -17,7 +17,7 @@ from napari_gpubio.optics.batches import FEWEST_BATCHES, Words, freedom
 Floats = npt.NDArray[np.float32]
 _L = np.uint64
 _WORD = 18446744073709551616.0  # 2^64
-_CELLS_AT_LEAST = 65536  # to fold, worth a call: half a millisecond
+_MIN_CELLS = 65536  # to fold, worth a call: half a millisecond
 
 
 class Absorbers(NamedTuple):
@@ -234,7 +234,7 @@ def fold(problem: VoxelProblem, path: Words, sums: Words, squares: Words) -> Wor
     parts = sums.reshape(p.patterns, -1), squares.reshape(p.patterns, -1, 2), absorbed
     for tally, total, square, rows in zip(tallies, *parts, strict=True):
         batch = Fold(np.ascontiguousarray(tally), total, square, p.cells, p.gates, p.halves, _absorbers(p), rows)
-        run_blocks(fold_batch, p.cells, batch, least=_CELLS_AT_LEAST)
+        run_blocks(fold_batch, p.cells, batch, least=_MIN_CELLS)
     if p.patterns > 1:
         path[:] = 0  # a copy was folded
     return absorbed.ravel()
@@ -243,7 +243,7 @@ def fold(problem: VoxelProblem, path: Words, sums: Words, squares: Words) -> Wor
 def absorbed_by_rows(problem: VoxelProblem, path: Words) -> Words:
     """Energy that each media row has absorbed by a tally, in units of 1 / (scale * absorbed_scale)."""
     p, absorbed = problem, np.zeros(problem.media_rows, np.uint64)
-    run_blocks(add_absorbed, p.cells, path, p.cells, p.gates * p.halves, _absorbers(p), absorbed, least=_CELLS_AT_LEAST)
+    run_blocks(add_absorbed, p.cells, path, p.cells, p.gates * p.halves, _absorbers(p), absorbed, least=_MIN_CELLS)
     return absorbed
 
 

@@ -22,7 +22,7 @@ _SOURCE = Path(__file__).with_name("voxels.cu")
 _THREADS = 128
 _BLOCKS_PER_PROCESSOR = 8  # 1024 threads each: what the kernel's registers leave room for
 FOLD_CELLS = 8  # voxels of a thread, as in the kernel
-_MOST_CELLS, _MOST_PLACES = 1 << 31, 1 << 32  # signed and unsigned numbers of 32 bits
+_MAX_CELLS, _MAX_PLACES = 1 << 31, 1 << 32  # signed and unsigned numbers of 32 bits
 _MOST = 2**32 - 1
 
 # The structs of the kernels' parameters, as in photon.cuh, tally.cuh and fold.cuh.
@@ -255,10 +255,10 @@ class Run(drivers.Run):
 
 def check_indices(problem: VoxelProblem, tallies: int = 1) -> None:
     """Raise InvalidInput if the kernels' numbers of 32 bits cannot count voxels, or the places of so many tallies."""
-    if problem.cells >= _MOST_CELLS or tallies * problem.tally_size > _MOST_PLACES:
+    if problem.cells >= _MAX_CELLS or tallies * problem.tally_size > _MAX_PLACES:
         raise InvalidInput(
             f"the volume has {problem.cells:,} voxels with its rim and {tallies * problem.tally_size:,} numbers of all "
-            f"tallies, more than a GPU run can count ({_MOST_CELLS:,} and {_MOST_PLACES:,}); take larger voxels or "
+            f"tallies, more than a GPU run can count ({_MAX_CELLS:,} and {_MAX_PLACES:,}); take larger voxels or "
             "fewer time gates, groups or patterns, or device='cpu'"
         )
 

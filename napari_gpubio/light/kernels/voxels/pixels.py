@@ -16,7 +16,7 @@ from napari_gpubio.light.kernels.voxels.start import first_above, pixel_of
 from napari_gpubio.light.kernels.voxels.tally import VoxelTally
 from napari_gpubio.optics.batches import Words
 
-_PHOTONS_AT_LEAST = 4096
+_MIN_PHOTONS = 4096
 
 
 class Pixels(NamedTuple):
@@ -56,7 +56,7 @@ def drawn_sources(weights: Sequence[float], seed: int, photons: Words) -> npt.ND
     """Which source, from 0, each of some photons started at, shape (N,)."""
     listed, found = writable(np.ascontiguousarray(photons)), np.zeros(len(photons), np.int64)
     draws = Draws(running_chances(weights), np.uint64(seed), listed, found)
-    run_blocks(find_sources, len(photons), draws, least=_PHOTONS_AT_LEAST)
+    run_blocks(find_sources, len(photons), draws, least=_MIN_PHOTONS)
     return found
 
 
@@ -65,5 +65,5 @@ def detected_pixels(problem: VoxelProblem, tally: VoxelTally) -> npt.NDArray[np.
     photons = writable(np.ascontiguousarray(tally.detected.photons))
     found = np.zeros(len(photons), np.int64)
     pixels = Pixels(writable(problem.packed_sources[0].pattern), np.uint64(problem.settings.seed), photons, found)
-    run_blocks(find_pixels, len(photons), pixels, least=_PHOTONS_AT_LEAST)
+    run_blocks(find_pixels, len(photons), pixels, least=_MIN_PHOTONS)
     return found

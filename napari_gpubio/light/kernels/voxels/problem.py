@@ -39,8 +39,8 @@ NEVER = np.float32(1e30)
 
 _PHOTONS_AT_FULL_SCALE = 1 << 31
 SLOT_BYTES = 256 << 20  # for the tallies of batches that a GPU traces together
-_COPIED_BYTES, _FEWEST_COPIES, _MOST_COPIES = 400 << 20, 4, 32  # for all copies of them; where the memory is enough
-_MOST_CELLS = 1 << 32  # of the tallies of a GPU run, whose places are 32-bit numbers
+_COPIED_BYTES, _FEWEST_COPIES, _MAX_COPIES = 400 << 20, 4, 32  # for all copies of them; where the memory is enough
+_MAX_CELLS = 1 << 32  # of the tallies of a GPU run, whose places are 32-bit numbers
 _NEAR_BYTES = 8 << 20  # for all copies of a batch, so that they stay in the second-level cache
 
 
@@ -375,15 +375,15 @@ class VoxelProblem(BatchedProblem):
         """
         if not device.is_gpu:
             return {}
-        if self.tally_size >= _MOST_CELLS:
+        if self.tally_size >= _MAX_CELLS:
             raise InvalidInput(
                 f"the volume has {self.tally_size:,} cells with its time gates and patterns, more than a GPU run can "
                 "count; take fewer of them or larger voxels, or device='cpu'"
             )
         spare = max(0, free_memory_bytes(device) - self.resident_bytes()) // 2
         room = 1 + spare // (8 * self.tally_size)
-        slots = min(self.slots(len(device.indices)), _MOST_CELLS // self.tally_size, room)
-        copies = min(self.copies(slots), room // slots, _MOST_CELLS // (slots * self.tally_size))
+        slots = min(self.slots(len(device.indices)), _MAX_CELLS // self.tally_size, room)
+        copies = min(self.copies(slots), room // slots, _MAX_CELLS // (slots * self.tally_size))
         return {"slots": slots, "copies": max(1, copies)}
 
     def needed_bytes(self, device: Device, **options: Any) -> int:
@@ -407,7 +407,7 @@ class VoxelProblem(BatchedProblem):
 
     def copies(self, slots: int) -> int:
         """Tallies of each of so many batches that a GPU traces together: blocks of threads share them out."""
-        near = max(_FEWEST_COPIES, min(_MOST_COPIES, _NEAR_BYTES // (8 * self.tally_size)))
+        near = max(_FEWEST_COPIES, min(_MAX_COPIES, _NEAR_BYTES // (8 * self.tally_size)))
         return max(1, min(near, _COPIED_BYTES // (8 * self.tally_size * slots)))
 
     @property

@@ -10,7 +10,7 @@ from napari_gpubio.core.jit import kernel, leaf, run_blocks
 from napari_gpubio.optics.kernels.diffusion.solver import Level, Solver
 
 Array = npt.NDArray[Any]
-_LEAST_VOXELS_FOR_CALL = 20_000
+_MIN_VOXELS_FOR_CALL = 20_000
 
 
 class CpuSolver(Solver):
@@ -45,7 +45,7 @@ class CpuSolver(Solver):
 
 
 def _by_plane(function: Callable[..., Any], planes: Array, *arguments: Any) -> None:
-    least = max(1, -(-_LEAST_VOXELS_FOR_CALL // planes[0].size))
+    least = max(1, -(-_MIN_VOXELS_FOR_CALL // planes[0].size))
     run_blocks(function, len(planes), *arguments, least=least)
 
 

@@ -14,7 +14,7 @@ from napari_gpubio.optics.kernels.diffusion.solver import Level, Solver
 
 SOURCE = Path(__file__).with_name("diffusion.cu")
 _THREADS = 256  # of a block, as in the kernels
-_MOST_SUMS = 512  # of a dot product, which are added by CuPy
+_MAX_SUMS = 512  # of a dot product, which are added by CuPy
 
 
 class GpuSolver(Solver):
@@ -25,7 +25,7 @@ class GpuSolver(Solver):
 
         super().__init__(cupy, sink, conductances)
         blocks = -(-sink.size // _THREADS)
-        self._sums = cupy.zeros(min(blocks, _MOST_SUMS))
+        self._sums = cupy.zeros(min(blocks, _MAX_SUMS))
 
     def _relax(self, level: Level, color: int, x: Any, b: Any) -> None:
         nx, ny, nz = level.shape

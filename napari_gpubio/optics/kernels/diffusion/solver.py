@@ -24,7 +24,7 @@ from napari_gpubio.core.steps import Step, drive, with_step
 RED, BLACK = 0, 1  # voxels whose indices add up to an even or an odd number
 _COARSEST = 4  # voxels along the longest axis of the last level
 _SWEEPS = 8  # forwards, and as many backwards, on the last level
-_MOST_ITERATIONS = 500
+_MAX_ITERATIONS = 500
 
 
 class Level(NamedTuple):
@@ -95,7 +95,7 @@ class Solver(ABC):
         rz = self._dot(r, z)
         yield self._share
         enough = tolerance**2 * rz
-        for _ in range(_MOST_ITERATIONS):
+        for _ in range(_MAX_ITERATIONS):
             if rz <= enough:
                 break
             step = rz / self._multiply(p, product)

@@ -20,7 +20,7 @@ from napari_gpubio.probes.kernels.replay.problem import DetectorPart, ReplayProb
 from napari_gpubio.probes.kernels.replay.trails import VERTEX_NUMBERS, TrailProblem
 
 _BLOCKS_PER_THREAD = 16
-_CELLS_AT_LEAST = 65536
+_MIN_CELLS = 65536
 
 
 class Run(drivers.Run):
@@ -72,7 +72,7 @@ class Run(drivers.Run):
             media_rows=p.voxels.media_rows,
             labels=self._labels[groups].reshape(-1),
         )
-        run_blocks(fold_groups, p.voxels.cells, fold, least=_CELLS_AT_LEAST)
+        run_blocks(fold_groups, p.voxels.cells, fold, least=_MIN_CELLS)
 
     def _finish(self, detector: int) -> DetectorPart:
         p = self._problem
@@ -87,7 +87,7 @@ class Run(drivers.Run):
             values=values,
             errors=errors,
         )
-        run_blocks(finish_cells, p.voxels.cells, finish, least=_CELLS_AT_LEAST)
+        run_blocks(finish_cells, p.voxels.cells, finish, least=_MIN_CELLS)
         labels = self._labels.astype(np.int64) * p.units(detector)[:, None]
         self._sums[:] = 0.0
         self._labels[:] = 0

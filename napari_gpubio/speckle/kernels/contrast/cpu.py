@@ -13,9 +13,9 @@ from napari_gpubio.speckle.kernels.contrast.problem import ICT, Array, ContrastR
 from napari_gpubio.speckle.kernels.visibility import decay_table
 from napari_gpubio.speckle.settings import EDGES
 
-LEAST_PIXELS = 1 << 15  # of a block: 0.05 ms, below which a second thread costs more than it saves
+MIN_PIXELS = 1 << 15  # of a block: 0.05 ms, below which a second thread costs more than it saves
 BATCH_PIXELS = 1 << 20  # of maps from floating-point frames that are summed together
-_LEAST_ROWS = 8  # or most of the work would be that of the window above the block
+_MIN_ROWS = 8  # or most of the work would be that of the window above the block
 _NO_PLANE, _NO_TABLE, _NO_DARK = np.empty((0, 0), np.float32), np.empty((0, 2), np.float32), np.empty((0, 0), np.int32)
 _NO_INDEX, _NO_MASK = np.empty((0, 0, 0), np.float32), np.empty((0, 0, 0), np.uint8)
 _NO_FRAMES = np.empty((0, 0, 0), np.uint16)
@@ -50,7 +50,7 @@ class Maker:
 
     def _run(self, kernel: Callable[[int, int], object], rows: int, samples: int = 1) -> None:
         """Run a kernel on all threads, or on this one if rows and samples of a pixel are few."""
-        least = max(_LEAST_ROWS, LEAST_PIXELS // (samples * self.recipe.shape[1]))
+        least = max(_MIN_ROWS, MIN_PIXELS // (samples * self.recipe.shape[1]))
         run_blocks(kernel, rows, least=least, threads=self._threads)
 
     def _fill_rows(self, frames: Array, sums: windows.Sums, maps: Maps) -> Callable[[int, int], None]:
@@ -127,7 +127,7 @@ class Maker:
     def _fill_both(self, signal: Array, saturated: Array, maps: Maps) -> Callable[[int, int], None]:
         """Return what fills a range of rows of sums, and of maps from them."""
         rule, step, sums = self._rule, np.int64(self.recipe.settings.step), self._sums
-        fill_rows, at_once = self._fill_rows(_NO_FRAMES, sums, maps), max(1, LEAST_PIXELS // self.recipe.shape[1])
+        fill_rows, at_once = self._fill_rows(_NO_FRAMES, sums, maps), max(1, MIN_PIXELS // self.recipe.shape[1])
 
         def fill(start: int, stop: int) -> None:
             for first in range(start, stop, at_once):  # so few that their sums stay in the cache

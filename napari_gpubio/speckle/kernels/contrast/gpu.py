@@ -23,9 +23,9 @@ _HERE = Path(__file__).parent
 _WINDOWS, _SEQUENCES, _DIRECT = (_HERE / f"{name}.cu" for name in ("windows", "sequences", "direct"))
 _THREADS, _WARP, _QUAD = 128, 32, 4  # as in the kernels
 _WARPS_PER_PROCESSOR = 32
-_LEAST_STRIP, _MOST_STRIP = 8, 64  # rows of a warp, without those above its first one
+_MIN_STRIP, _MAX_STRIP = 8, 64  # rows of a warp, without those above its first one
 _SEGMENTS = 16  # parts of a series of maps that are summed separately
-_MOST_BLOCKS = 65535  # along y
+_MAX_BLOCKS = 65535  # along y
 _PIXELS = {1: "unsigned char", 2: "unsigned short"}
 _BITS = 32
 IEEE = 0  # whether divisions and roots are rounded to nearest, which is slower; else they are within 1 ulp of it
@@ -142,7 +142,7 @@ class Maker:
         inner = (_WARP - 2 * -(-radius // _QUAD)) * _QUAD
         tiles = -(-width // inner)
         evenly = rows * tiles * frames // (_WARPS_PER_PROCESSOR * processor_count(self.device))
-        strip = min(max(evenly, _LEAST_STRIP, 2 * radius), _MOST_STRIP)
+        strip = min(max(evenly, _MIN_STRIP, 2 * radius), _MAX_STRIP)
         warps = tiles * -(-rows // strip) * frames
         grid = struct(STRUCTS["Grid"], width=width, rows=rows, count=frames, strip=strip)
         return (-(-warps * _WARP // _THREADS),), grid
@@ -151,7 +151,7 @@ class Maker:
         """Return blocks and numbers of the kernels that go through frames."""
         s, pixels = self.recipe.settings, int(np.prod(self.recipe.shape))
         # a segment starts with the sum of a whole window, so it should have more maps than a window has frames
-        segment = max(-(-maps // _SEGMENTS), min(s.depth, maps)) if s.step == 1 else -(-maps // _MOST_BLOCKS)
+        segment = max(-(-maps // _SEGMENTS), min(s.depth, maps)) if s.step == 1 else -(-maps // _MAX_BLOCKS)
         blocks = -(-pixels // (_QUAD * _THREADS)), -(-maps // segment)
         return blocks, struct(STRUCTS["Series"], pixels=pixels, maps=maps, segment=segment, depth=s.depth, step=s.step)
 

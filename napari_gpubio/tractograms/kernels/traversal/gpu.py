@@ -28,7 +28,7 @@ LAYOUTS = {
     "Visits": struct_layout(dict.fromkeys(("starts", "keys", "lengths"), POINTER) | {"quantum_mm": np.float64}),
 }
 _THREADS = 128
-_MOST_VISITS = 1 << 26  # listed at once: half a gigabyte
+_MAX_VISITS = 1 << 26  # listed at once: half a gigabyte
 
 
 class Run(drivers.Run):
@@ -81,7 +81,7 @@ class Run(drivers.Run):
             self._launch("most_visits", self._lines, _grid(grid), visits)
             ends, first = np.concatenate([[0], np.cumsum(to_host(visits))]), 0
             while first < self._count:
-                last = max(first + 1, int(np.searchsorted(ends, ends[first] + _MOST_VISITS, "right")) - 1)
+                last = max(first + 1, int(np.searchsorted(ends, ends[first] + _MAX_VISITS, "right")) - 1)
                 self._add_density(grid, values, maps, ends[first : last + 1] - ends[first], first)
                 first = last
             counts, lengths, sums = (to_host(part).reshape(grid.shape) for part in maps)
