@@ -1,5 +1,8 @@
 """Monte Carlo in planar layers, as MCML does it (Wang et al. 1995), and as fast as GPU-MCML (Alerstam et al. 2010)."""
 
+from types import ModuleType
+
+from napari_gpubio.core.submodules import submodule
 from napari_gpubio.layered.beams import Beam, FlatBeam, GaussianBeam, convolved
 from napari_gpubio.layered.model import LayeredMedium
 from napari_gpubio.layered.presets import LayeredPreset, preset, preset_names
@@ -9,6 +12,7 @@ from napari_gpubio.layered.settings import LayeredSettings
 from napari_gpubio.optics.estimates import Estimates
 from napari_gpubio.optics.model import Layer
 
+_MODULES = ("io",)
 __all__ = [
     "Beam",
     "Estimates",
@@ -20,9 +24,14 @@ __all__ = [
     "LayeredResult",
     "LayeredSettings",
     "convolved",
+    "io",
     "needed_memory",
     "preset",
     "preset_names",
     "simulate",
     "simulate_steps",
 ]
+
+
+def __getattr__(name: str) -> ModuleType:
+    return submodule(__name__, name, _MODULES)

@@ -10,6 +10,9 @@ Files are in `light.io`, numbers of a result in `light.statistics`. In planar la
 detectors measure depends on each voxel: `probes`.
 """
 
+from types import ModuleType
+
+from napari_gpubio.core.submodules import submodule
 from napari_gpubio.light.fluorescence import FluorescenceResult, Fluorophore, fluorescence, fluorescence_steps
 from napari_gpubio.light.patterns import PatternResult, simulate_patterns, simulate_patterns_steps
 from napari_gpubio.light.result import EnergyBalance, LightResult
@@ -25,6 +28,7 @@ from napari_gpubio.light.sensitivity import Sensitivity, sensitivity
 from napari_gpubio.light.settings import LightCase, LightSettings
 from napari_gpubio.light.spectrum import DetectedSpectrum, reweighted, spectrum, spectrum_media
 
+_MODULES = ("io", "statistics")
 __all__ = [
     "DetectedSpectrum",
     "EnergyBalance",
@@ -38,6 +42,7 @@ __all__ = [
     "__getattr__",
     "fluorescence",
     "fluorescence_steps",
+    "io",
     "needed_memory",
     "needed_memory_mb",
     "reweighted",
@@ -50,4 +55,9 @@ __all__ = [
     "simulate_steps",
     "spectrum",
     "spectrum_media",
+    "statistics",
 ]
+
+
+def __getattr__(name: str) -> ModuleType:
+    return submodule(__name__, name, _MODULES)

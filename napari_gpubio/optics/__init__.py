@@ -6,6 +6,9 @@ less along its fibers, from diffusion MRI, in `optics.anisotropy`. Light sources
 `optics.Pencil`, `optics.Fiber`, `optics.Pattern` and so on; see `optics.sources`.
 """
 
+from types import ModuleType
+
+from napari_gpubio.core.submodules import submodule
 from napari_gpubio.optics.detectors import DetectedPhotons, Detector, FaceDetector
 from napari_gpubio.optics.estimates import Estimate
 from napari_gpubio.optics.model import Domain, Medium
@@ -36,6 +39,7 @@ from napari_gpubio.optics.sources.kinds import (
     emitting_volume,
 )
 
+_MODULES = ("anisotropy", "io", "phantom", "theory", "tissue")
 __all__ = [
     "Cone",
     "Cylinder",
@@ -66,5 +70,14 @@ __all__ = [
     "Source",
     "TabulatedPhaseFunction",
     "ZGaussian",
+    "anisotropy",
     "emitting_volume",
+    "io",
+    "phantom",
+    "theory",
+    "tissue",
 ]
+
+
+def __getattr__(name: str) -> ModuleType:
+    return submodule(__name__, name, _MODULES)

@@ -4,6 +4,9 @@ Sensitivity of detected light to each voxel: `probes.replay` (exact), `probes.ad
 detector, fast), and `probes.forward` (a probe of many optodes).
 """
 
+from types import ModuleType
+
+from napari_gpubio.core.submodules import submodule
 from napari_gpubio.probes.jacobians.adjoint import adjoint_jacobians
 from napari_gpubio.probes.jacobians.model import Channel, Jacobian, Jacobians
 from napari_gpubio.probes.jacobians.modulation import modulation_gates_ns
@@ -11,12 +14,15 @@ from napari_gpubio.probes.jacobians.replay import replay, replay_memory, replay_
 from napari_gpubio.probes.trajectories import trajectories, trajectories_steps
 from napari_gpubio.probes.trajectory import Trajectories
 
+_MODULES = ("forward", "io")
 __all__ = [
     "Channel",
     "Jacobian",
     "Jacobians",
     "Trajectories",
     "adjoint_jacobians",
+    "forward",
+    "io",
     "modulation_gates_ns",
     "replay",
     "replay_memory",
@@ -24,3 +30,7 @@ __all__ = [
     "trajectories",
     "trajectories_steps",
 ]
+
+
+def __getattr__(name: str) -> ModuleType:
+    return submodule(__name__, name, _MODULES)

@@ -7,6 +7,8 @@ recurrence of the associated Legendre functions in l (Numerical Recipes 6.7), di
 Coefficients come as `napari_gpubio.diffusion.fods.harmonics.paired` orders them, and constants of its `recurrence`.
 """
 
+# mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
+
 import math
 
 from napari_gpubio.core.intrinsics import multiply_add

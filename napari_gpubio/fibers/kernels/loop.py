@@ -3,6 +3,8 @@
 Positions are in voxels. Rows of `RayOutput.stats` have the numbers that `Partial` lists.
 """
 
+# mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
+
 import numpy as np
 
 from napari_gpubio.core.jit import kernel, leaf

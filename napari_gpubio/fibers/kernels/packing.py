@@ -1,5 +1,7 @@
 """Rays put together to fibers, in Numba; the counterpart of ``packing.cuh``."""
 
+# mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
+
 from napari_gpubio.core.jit import kernel
 
 

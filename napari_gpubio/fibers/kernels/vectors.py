@@ -1,5 +1,7 @@
 """Vectors, and weights of quadratic B-splines, in Numba; the counterpart of ``vectors.cuh``."""
 
+# mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
+
 from napari_gpubio.core.intrinsics import multiply_add
 from napari_gpubio.core.jit import leaf
 

@@ -1,5 +1,7 @@
 """Physics of one photon packet in both engines: scattering, reflection, quanta. Counterpart: ``physics.cuh``."""
 
+# mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
+
 import math
 
 import numpy as np

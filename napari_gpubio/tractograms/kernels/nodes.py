@@ -4,6 +4,8 @@ A position in the middle between voxels belongs to the upper one. The volume hol
 1 on, and 0 for background and outside.
 """
 
+# mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
+
 import math
 
 from napari_gpubio.core.jit import kernel, leaf

@@ -3,6 +3,8 @@
 The matrix of a voxel is the packed upper triangle, row by row: entry (i, k) at ``i N - i (i + 1) / 2 + k``.
 """
 
+# mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
+
 import math
 from typing import Any, NamedTuple
 

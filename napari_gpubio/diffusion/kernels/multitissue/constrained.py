@@ -4,6 +4,8 @@ Same names, same order of operations. The passive normals are ``Q R``: the rows 
 ``factor`` has the columns of R one after another, entry (i, j) at ``j (j + 1) / 2 + i``.
 """
 
+# mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
+
 import math
 from typing import Any, NamedTuple
 

@@ -1,5 +1,7 @@
 """The search for maxima of FODs in Numba; the counterpart of ``peaks.cu``: same names, same order of operations."""
 
+# mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
+
 from typing import Any, NamedTuple
 
 import numpy as np

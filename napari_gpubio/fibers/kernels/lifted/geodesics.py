@@ -2,6 +2,8 @@
 
 Positions are in voxels; directions, momenta and velocities in world axes (mm).
 """
+
+# mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
 # ruff: noqa: ARG001 - what `tracer` gives to the functions of every method
 
 import math

@@ -3,6 +3,8 @@
 Every function works in the type of its arrays, float32 or float64. Positions are in voxels; ``euclid`` (A^T A) measures
 voxel vectors in mm.
 """
+
+# mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
 # ruff: noqa: ARG001 - what `tracer` gives to the functions of every method
 
 import math

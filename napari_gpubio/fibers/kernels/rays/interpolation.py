@@ -5,6 +5,8 @@ are read eight numbers at a time, so those of six components need two spare numb
 (`cpu.prepare_field` adds them). Tuples are unpacked rather than indexed: Numba compiles a function for every index.
 """
 
+# mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
+
 import numpy as np
 
 from napari_gpubio.core.intrinsics import load, multiply_add, spread, unpack

@@ -3,6 +3,8 @@
 Positions are in voxels, directions in world axes. The random numbers of a trial depend on the seed, the number of the
 fiber, its half, the step, and the number of the trial.
 """
+
+# mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
 # ruff: noqa: ARG001 - what `tracer` gives to the functions of every method
 
 import math

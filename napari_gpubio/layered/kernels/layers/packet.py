@@ -4,6 +4,8 @@ A position is a layer and a depth in it (mm), and x, y. A step that would cross 
 left of it goes on behind; at the end of a whole step a share mu_a / (mu_a + mu_s) of the weight is absorbed there.
 """
 
+# mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
+
 import math
 
 import numpy as np

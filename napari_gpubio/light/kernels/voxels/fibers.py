@@ -8,6 +8,8 @@ to it; nothing is rejected.
 What all this needs is compiled for those runs only that have tensors; see `begin` in ``start.py``.
 """
 
+# mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
+
 import numpy as np
 
 from napari_gpubio.core.fastmath import turn

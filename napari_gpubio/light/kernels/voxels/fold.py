@@ -3,6 +3,8 @@
 The counterpart of `fold_batch` is ``fold_batches`` of ``fold.cuh``; the others run on the CPU only.
 """
 
+# mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
+
 import math
 from typing import Any, NamedTuple
 

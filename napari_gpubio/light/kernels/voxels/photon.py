@@ -6,6 +6,8 @@ path and is booked when a voxel is left: the integral of the weight over the pat
 off the weight.
 """
 
+# mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
+
 import math
 from typing import Any, NamedTuple
 

@@ -1,5 +1,7 @@
 """From which source or which pixel photons started, in Numba: the random numbers of their starts are drawn again."""
 
+# mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
+
 from collections.abc import Sequence
 from typing import NamedTuple
 

@@ -13,6 +13,8 @@ where p is the probability density of its way (collisions are sampled with mu_s,
 measurement has a factor for every photon, so its derivative is a sum over photons of the factor times these scores.
 """
 
+# mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
+
 from typing import NamedTuple
 
 import numpy as np

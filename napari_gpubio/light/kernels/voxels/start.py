@@ -4,6 +4,8 @@ Most sources need little: a point, a disk, a Gaussian, a rectangle or a line, an
 law of the cosine. What the others need, which takes seconds, is compiled for those runs only that have such a source.
 """
 
+# mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
+
 import math
 from typing import NamedTuple
 

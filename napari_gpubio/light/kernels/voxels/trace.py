@@ -1,5 +1,7 @@
 """One photon packet traced from its start to its end, in Numba. Counterpart: ``trace_photons`` in ``voxels.cu``."""
 
+# mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
+
 from typing import NamedTuple
 
 import numpy as np

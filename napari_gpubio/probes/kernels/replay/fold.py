@@ -1,5 +1,7 @@
 """Sums over groups of photons, and derivatives with their errors from them, in Numba. Counterpart: ``fold.cu``."""
 
+# mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
+
 import math
 from typing import Any, NamedTuple
 

@@ -5,6 +5,8 @@ from the voxel of its first point to that of its last one in as many steps as th
 make it miss the end. Where it crosses an edge or a corner it passes one of the voxels there.
 """
 
+# mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
+
 import math
 
 import numpy as np
