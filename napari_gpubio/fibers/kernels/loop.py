@@ -83,7 +83,7 @@ def tracer(method, begin, propose, accept):
         Its next step: `STEPS` or a reason; a position inside the volume; how long the step is (mm); a plan.
     ``accept(volumes, settings, memory, stats, n, state, plan, here)``
         The step where mask and length allow it; ``here``: whether it is at the target, and whether its point is kept.
-        `STEPS` or a reason; the point's number; the state after it. It counts the step in the output's numbers.
+        `STEPS` or a reason; the point's number; the state after it. It counts the step in ``stats``.
     """
 
     def trace(start, stop, volumes, settings, rays, memory, output):

@@ -181,32 +181,33 @@ def propose(volumes, settings, memory, stats, n, state, step):
     if step > 0:
         reason, k1, w = slope(volumes, settings, memory, nothing, y)
         if reason != STEPS:
-            return reason, nothing, zero, (y, dt)
+            return reason, nothing, zero, (y, nothing, dt)
         if kind != VANAART:
             vx, vy, vz, _, _, _ = k1
             dt = settings.step_mm / math.sqrt(quadratic(euclid, vx, vy, vz))
         if settings.measure and drifted(stats, n, squared_speed(kind, y, k1, w) / first, settings.max_drift):
-            return DRIFT, nothing, zero, (y, dt)
+            return DRIFT, nothing, zero, (y, nothing, dt)
     reason, at = runge_kutta(settings.stages, dt, volumes, settings, memory, nothing, y, k1)
     qx, qy, qz, _, _, _ = at
-    moved = math.sqrt(quadratic(euclid, qx - px, qy - py, qz - pz))
+    d = qx - px, qy - py, qz - pz
+    dx, dy, dz = d
+    moved = math.sqrt(quadratic(euclid, dx, dy, dz))
     if reason == STEPS:
         if not finite_positive(moved):
             reason = INVALID
         elif not inside(volumes.grid.shape, (qx, qy, qz)):
             reason = VOLUME
-    return reason, (qx, qy, qz), moved, (at, dt)
+    return reason, (qx, qy, qz), moved, (at, d, dt)
 
 
 @leaf
 def accept(volumes, settings, memory, stats, n, state, plan, here):
     """Curvature, FA, and what is measured. See `napari_gpubio.fibers.kernels.loop.tracer`."""
     euclid = volumes.grid.euclid
-    (px, py, pz, _, _, _), k1, (ux, uy, uz), _, first, root, fa = state
-    at, dt = plan
+    _, k1, (ux, uy, uz), _, first, root, fa = state
+    at, (dx, dy, dz), dt = plan
     arrived, keep = here
     qx, qy, qz, _, _, _ = at
-    dx, dy, dz = qx - px, qy - py, qz - pz
     zero, one = type(dt)(0), type(dt)(1)
     moved = math.sqrt(quadratic(euclid, dx, dy, dz))
     g0 = g1 = g2 = zero
