@@ -1,6 +1,7 @@
 """The package as a whole: who may import whom, what a headless user need not load, and napari's manifest."""
 
 import importlib.util
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -45,6 +46,13 @@ def test_the_contracts_between_rooms_hold():
     if importlib.util.find_spec("importlinter") is None:
         pytest.skip("import-linter is not installed: python -m pip install import-linter")
     run_python("-c", "from importlinter.cli import lint_imports; raise SystemExit(lint_imports(no_cache=True))")
+
+
+def test_the_files_that_contributors_are_sent_to_are_there():
+    named = set(re.findall(r"`([\w./]+/\w+\.\w+)`", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")))
+    there = {name for name in named if (ROOT / name).exists() or (ROOT / "napari_gpubio" / name).exists()}
+    assert named - there <= {"io/__init__.py"}  # of any part
+    assert len(there) > 30
 
 
 AT_THE_TOP = {

@@ -251,16 +251,26 @@ struct Peaks {
     using Group = Lanes<1>;
     using Memory = Coefficients;
 
-    static __device__ __noinline__ bool start(
-        const FodVolumes& v, const StreamlineSettings& s, const Coefficients& fod, long long number, State* state)
+    static __device__ __noinline__ bool draw(
+        const real* table, int trials, real cutoff, unsigned long long seed, const Coefficients& fod, long long number,
+        Vector* along, real* amplitude)
     {
         bool found = false;
-        for (int trial = 0; trial < s.trials && !found; ++trial) {
-            state->along = drawn_direction(Random(s.seed, number, 0, SEED_STEP, trial));
-            found = amplitude_at(fod, v.table, state->along) >= s.cutoff;
+        for (int trial = 0; trial < trials && !found; ++trial) {
+            *along = drawn_direction(Random(seed, number, 0, SEED_STEP, trial));
+            found = amplitude_at(fod, table, *along) >= cutoff;
         }
-        if (found) found = climb<false>(fod, v.table, &state->along, &state->amplitude);
-        if (!found) state->amplitude = 0;
+        if (found) found = climb<false>(fod, table, along, amplitude);
+        return found;
+    }
+    static __device__ __forceinline__ bool start(
+        const FodVolumes& v, const StreamlineSettings& s, const Coefficients& fod, long long number, State* state)
+    {
+        Vector along = {0, 0, 0};
+        real amplitude = 0;
+        const bool found = draw(v.table, s.trials, s.cutoff, s.seed, fod, number, &along, &amplitude);
+        state->along = along;
+        state->amplitude = found ? amplitude : real(0);
         return found;
     }
     static __device__ __forceinline__ bool step(
