@@ -111,7 +111,7 @@ SPEEDS = (
 )
 WARMUPS = (
     WarmUp(name="tensor fit", run=small_field, functions=2),
-    WarmUp(name="check of the gradient table", run=lambda: check_gradients(small_field()), functions=1),
-    WarmUp(name="spherical deconvolution", run=small_fods, functions=20),
+    WarmUp(name="check of the gradient table", run=lambda: check_gradients(small_field()), functions=5),
+    WarmUp(name="spherical deconvolution", run=small_fods, functions=21),
     WarmUp(name="denoising", run=lambda: denoise_scan(_small_scan(), device="cpu"), functions=20),
 )

@@ -177,6 +177,6 @@ def _track_in_fods_once() -> None:
 
 
 WARMUPS = (
-    WarmUp(name="fiber tracking", run=_track_once, functions=45),
-    WarmUp(name="streamlines in FODs", run=_track_in_fods_once, functions=25),
+    WarmUp(name="fiber tracking", run=_track_once, functions=47),
+    WarmUp(name="streamlines in FODs", run=_track_in_fods_once, functions=45),
 )

@@ -181,4 +181,4 @@ def _simulate_layers() -> None:
     run_case(VAN_DE_HULST, CPU, 16)
 
 
-WARMUPS = (WarmUp(name="light in layers", run=_simulate_layers, functions=5),)
+WARMUPS = (WarmUp(name="light in layers", run=_simulate_layers, functions=25),)

@@ -1,11 +1,11 @@
 """Tracing of fibers on all CPU cores: what its kinds share."""
 
-from collections import deque
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core import drivers
 from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.core.jit import BLOCKS_PER_THREAD, run_blocks
 from napari_gpubio.fibers.kernels.fibers.problem import FiberProblem, Fibers, RayOutput, Rays
@@ -15,7 +15,7 @@ from napari_gpubio.fibers.kernels.packing import pack
 Array = npt.NDArray[Any]
 
 
-class FiberRun:
+class FiberRun(drivers.Run):
     """The tracing of one problem on the CPU; items are fibers.
 
     A subclass has its ``kernel``, how many arrays of coefficients a call of it works in, and how fibers are shared out.
@@ -27,9 +27,8 @@ class FiberRun:
     blocks_per_thread: ClassVar[int] = BLOCKS_PER_THREAD
 
     def __init__(self, problem: FiberProblem, *, device: Device = CPU) -> None:
-        self.device = device
-        self._problem, self._volumes, self._settings = problem, self._prepared(problem), problem.scalars
-        self._parts: deque[Partial] = deque()  # taken from another thread than it is filled from
+        super().__init__(problem, device=device)
+        self._volumes, self._settings = self._prepared(problem), problem.scalars
 
     def _prepared(self, problem: Any) -> Any:
         """What all rays read."""
@@ -82,18 +81,11 @@ class FiberRun:
         if self._problem.only_target:
             which = arrivals(output.reasons, rays.per_fiber)
             rays, output = rays.of(which), output.of(which, rays.per_fiber)
-        self._parts.append(self._packed(start, count, which, rays, output))
+        self._finished.append(self._packed(start, count, which, rays, output))
 
     def seed_values(self, rays: Rays, output: RayOutput) -> Any:
         """The number of each fiber's seed, shape (F,)."""
         return np.ascontiguousarray(output.stats[:: rays.per_fiber, AT_SEED])
-
-    def take(self) -> list[Partial]:
-        """Hand over the fibers finished so far, and forget them."""
-        return [self._parts.popleft() for _ in range(len(self._parts))]
-
-    def close(self) -> None:
-        """Nothing to free on the CPU."""
 
     def _packed(self, start: int, launched: int, which: Array, rays: Rays, output: RayOutput) -> Partial:
         p, count = self._problem, len(rays.seeds)

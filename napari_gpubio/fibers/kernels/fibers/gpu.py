@@ -1,13 +1,13 @@
 """Tracing of fibers on one GPU: what its kinds share. The structs are those of ``packing.cuh``."""
 
 import dataclasses
-from collections import deque
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core import drivers
 from napari_gpubio.core.chunks import items_within_memory
 from napari_gpubio.core.device import Device, to_host
 from napari_gpubio.core.kernels import POINTER, is_pointer, kernel, struct, struct_layout
@@ -40,7 +40,7 @@ LAYOUTS = {
 _PACK_THREADS = 64
 
 
-class FiberRun:
+class FiberRun(drivers.Run):
     """The tracing of one problem on one GPU; items are fibers.
 
     A subclass has the ``source`` of its kernels and how they are compiled, and sets ``_volumes`` and ``_settings``, the
@@ -50,9 +50,8 @@ class FiberRun:
     source: ClassVar[Path]
 
     def __init__(self, problem: FiberProblem, *, device: Device, defines: tuple[str, ...]) -> None:
-        self.device = device
-        self._problem, self._defines = problem, defines
-        self._parts: deque[Partial] = deque()  # taken from another thread than it is filled from
+        super().__init__(problem, device=device)
+        self._defines = defines
         self._chunk: tuple[Any, ...] = ()  # structs of the rays being traced and of their output
         self._arrays: list[Any] = []  # that structs point to
         self._volumes: Any = None
@@ -112,15 +111,7 @@ class FiberRun:
                 which = self._arrivals(rays)
                 most = items_within_memory(self.device, self._bytes_with_points)
             pieces = [which[first : first + most] for first in range(0, len(which), most)] or [which]
-            self._parts.append(joined([self._traced(start, count, some, rays.of(some)) for some in pieces]))
-
-    def take(self) -> list[Partial]:
-        """Hand over the fibers finished so far, and forget them."""
-        return [self._parts.popleft() for _ in range(len(self._parts))]
-
-    def close(self) -> None:
-        """Let the device arrays go; those that the field keeps for the next run stay with it."""
-        self._arrays.clear()
+            self._finished.append(joined([self._traced(start, count, some, rays.of(some)) for some in pieces]))
 
     def allocate(self, rays: Rays) -> tuple[Rays, RayOutput]:
         """Copy rays to the device, and allocate memory for what they write there."""
