@@ -4,9 +4,8 @@ Each engine is a folder with a headless Python API and two backends, Numba on th
 What joins them is in ``workflows``. All are imported on first use, so that ``import napari_gpubio`` stays light.
 """
 
+import importlib
 from types import ModuleType
-
-from napari_gpubio.core.submodules import submodule
 
 __version__ = "0.1.0"
 __all__ = [
@@ -41,4 +40,6 @@ ENGINES = (
 
 
 def __getattr__(name: str) -> ModuleType:
-    return submodule(__name__, name, (*ENGINES, "workflows"))
+    if name in (*ENGINES, "workflows"):
+        return importlib.import_module(f"napari_gpubio.{name}")
+    raise AttributeError(f"module 'napari_gpubio' has no attribute {name!r}")
