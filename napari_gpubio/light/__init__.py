@@ -14,6 +14,7 @@ from types import ModuleType
 
 from napari_gpubio.core.submodules import submodule
 from napari_gpubio.light.fluorescence import FluorescenceResult, Fluorophore, fluorescence, fluorescence_steps
+from napari_gpubio.light.layered_phantom import voxel_phantom
 from napari_gpubio.light.patterns import PatternResult, simulate_patterns, simulate_patterns_steps
 from napari_gpubio.light.result import EnergyBalance, LightResult
 from napari_gpubio.light.run import (
@@ -39,7 +40,6 @@ __all__ = [
     "LightSettings",
     "PatternResult",
     "Sensitivity",
-    "__getattr__",
     "fluorescence",
     "fluorescence_steps",
     "io",
@@ -56,6 +56,7 @@ __all__ = [
     "spectrum",
     "spectrum_media",
     "statistics",
+    "voxel_phantom",
 ]
 
 

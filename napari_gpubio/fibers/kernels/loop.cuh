@@ -80,17 +80,22 @@ struct Log {
         if (drift > numbers[DRIFTED]) numbers[DRIFTED] = drift;
         return most > 0 && !(drift <= most);
     }
-    // Add a sample: the point's number, and the cosine between the path and what is followed.
-    __device__ __forceinline__ void count(real value, real along)
+    // Add a sample: the point's number, and the cosine between the path and what is followed, if there is one.
+    __device__ __forceinline__ void count(real value)
     {
         numbers[SAMPLES] += real(1);
         numbers[TOTAL] += value;
+    }
+    __device__ __forceinline__ void count(real value, real along)
+    {
+        count(value);
         numbers[ALIGNED] += along;
     }
-    // Add a step to the lengths.
+    // Add a step to the length, and to that in the metric, if there is one.
+    __device__ __forceinline__ void move(real path) { numbers[PATH] += path; }
     __device__ __forceinline__ void move(real path, real riemannian)
     {
-        numbers[PATH] += path;
+        move(path);
         numbers[RIEMANNIAN] += riemannian;
     }
 };

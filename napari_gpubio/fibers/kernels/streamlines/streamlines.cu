@@ -230,10 +230,10 @@ struct Streamline {
     __device__ __forceinline__ int accept(Log& log, bool arrived, bool, real* amplitude)
     {
         if (const int reason = Drawing::look(v, s, fod, state, &next); reason != STEPS && !arrived) return reason;
-        log.move(Drawing::path(s.step_mm, state.along, next.along), real(0));
+        log.move(Drawing::path(s.step_mm, state.along, next.along));
         state = next;
         *amplitude = state.amplitude;
-        log.count(state.amplitude, real(0));
+        log.count(state.amplitude);
         return STEPS;
     }
 };
