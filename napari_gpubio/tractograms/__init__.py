@@ -31,7 +31,6 @@ __all__ = [
     "maps",
     "picture",
     "show",
-    "show_fibers",
 ]
 
 

@@ -1,5 +1,6 @@
 """The package as a whole: who may import whom, what a headless user need not load, and napari's manifest."""
 
+import importlib
 import importlib.util
 import re
 import subprocess
@@ -32,6 +33,12 @@ def run_python(*arguments: str) -> str:
 def test_an_engine_is_headless_and_quick_to_import(engine):
     code = f"import napari_gpubio.{engine}, sys; print(*[m for m in {HEAVY!r} if m in sys.modules])"
     assert run_python("-c", code) == ""
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_every_public_name_of_an_engine_is_there(engine):
+    module = importlib.import_module(f"napari_gpubio.{engine}")
+    assert [name for name in module.__all__ if not hasattr(module, name)] == []
 
 
 def test_engines_are_loaded_when_they_are_used():
