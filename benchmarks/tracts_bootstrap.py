@@ -20,9 +20,9 @@ from napari_gpubio.core.tensor_components import fractional_anisotropy
 from napari_gpubio.diffusion.kernels.tensors.cpu import eigen_decompose
 from napari_gpubio.diffusion.model import DiffusionScan, TensorField
 from napari_gpubio.diffusion.phantom.sample import brain_phantom
-from napari_gpubio.diffusion.tensors.maps import fa_map
 from napari_gpubio.diffusion.tensors.repair import repair_rows
 from napari_gpubio.diffusion.tensors.run import fit_tensors
+from napari_gpubio.diffusion.tensors.scalar_maps import fa_map
 from napari_gpubio.diffusion.tensors.settings import FitSettings
 from napari_gpubio.fibers.directions import Principal
 from napari_gpubio.fibers.kernels.bootstrap import cpu

@@ -31,7 +31,7 @@ from napari_gpubio.diffusion.fods.run import deconvolve, find_peaks
 from napari_gpubio.diffusion.io.dwi import read_mask
 from napari_gpubio.diffusion.kernels.tensors.cpu import eigen_decompose
 from napari_gpubio.diffusion.model import TensorField
-from napari_gpubio.diffusion.tensors.maps import fa_map
+from napari_gpubio.diffusion.tensors.scalar_maps import fa_map
 from napari_gpubio.fibers.directions import Cone, Directions, FromFod, Principal
 from napari_gpubio.fibers.kernels.rays.problem import continued
 from napari_gpubio.fibers.metrics import Adaptive, Adjugate, Sharpened

@@ -13,7 +13,7 @@ from napari_gpubio.core.files import sample_path
 from napari_gpubio.core.space import apply_affine
 from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.diffusion.io.dwi import read_volume
-from napari_gpubio.diffusion.tensors.maps import scalar_map
+from napari_gpubio.diffusion.tensors.scalar_maps import scalar_map
 
 Array = npt.NDArray[np.float32]
 TILT_DEGREES = (10.0, 4.0, -6.0)  # about x, y, z: as heads lie

@@ -13,8 +13,8 @@ from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.core.philox import uniform
 from napari_gpubio.core.space import apply_affine
 from napari_gpubio.diffusion.model import DiffusionScan, TensorField
-from napari_gpubio.diffusion.tensors.maps import fa_map
 from napari_gpubio.diffusion.tensors.run import fit_tensors
+from napari_gpubio.diffusion.tensors.scalar_maps import fa_map
 
 BRAIN = ROOT.parent / "shared" / "data" / "dwi" / "whole_brain_b1000"
 

@@ -10,7 +10,7 @@ from common import Array, Row, limited_threads, row, skipped, thread_counts, thr
 
 from napari_gpubio.core.device import CPU
 from napari_gpubio.diffusion.model import TensorField
-from napari_gpubio.diffusion.tensors.maps import fa_map
+from napari_gpubio.diffusion.tensors.scalar_maps import fa_map
 from napari_gpubio.fibers.directions import Principal
 from napari_gpubio.fibers.run import track
 from napari_gpubio.fibers.settings import EuDX, InTensors

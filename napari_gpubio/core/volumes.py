@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core.by_planes import blocks_of
 from napari_gpubio.core.device import CPU, free_memory_bytes
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write, existing_file, is_gzip
 from napari_gpubio.core.reading import note, reads_file
-from napari_gpubio.core.slabs import blocks_of
 from napari_gpubio.core.space import as_many_voxels, checked_affine, is_affine, same_grid, voxel_sizes_mm
 from napari_gpubio.core.steps import Step, drive
 

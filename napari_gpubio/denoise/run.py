@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core.by_planes import in_slabs
 from napari_gpubio.core.chunks import within_memory
 from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.drivers import Runs
 from napari_gpubio.core.memory import Memory, fuller
-from napari_gpubio.core.slabs import in_slabs
 from napari_gpubio.core.steps import Step, driven
 from napari_gpubio.core.timing import RunClock
 from napari_gpubio.denoise.inputs import (

@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.drawn import Drawn, closed_shapes, label_names
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.label_volumes import label_volume
 from napari_gpubio.core.layer_files import STRUCTURES
+from napari_gpubio.core.named_layers import Drawn, closed_shapes, label_names
 from napari_gpubio.core.napari_io import IN_MM, ORIENTED, LayerData, affine_mm, is_oriented, mm_per_unit, volume_layer
 from napari_gpubio.core.space import viewer_to_world, world_to_viewer
 from napari_gpubio.diffusion.regions import AnyRegion, Atlas, Region, Sphere, label_counts

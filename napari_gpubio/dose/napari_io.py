@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.drawn import NAMED_BY, closed_shapes, label_names
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.label_volumes import label_volume
 from napari_gpubio.core.layer_files import STRUCTURES
+from napari_gpubio.core.named_layers import NAMED_BY, closed_shapes, label_names
 from napari_gpubio.core.napari_io import (
     IN_MM,
     KEY,

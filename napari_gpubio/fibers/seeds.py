@@ -134,7 +134,7 @@ def white_matter(field: Field, least_fa: float = WHITE_MATTER_FA) -> npt.NDArray
 
 def _is_high(field: Field, least_fa: float) -> npt.NDArray[np.bool_]:
     """Where the value that tells white matter from the rest is high, shape (X, Y, Z)."""
-    from napari_gpubio.diffusion.tensors.maps import fa_map
+    from napari_gpubio.diffusion.tensors.scalar_maps import fa_map
 
     if isinstance(field, TensorField):
         return np.asarray(fa_map(field) >= least_fa)

@@ -18,7 +18,7 @@ from napari_gpubio.layered.result import LayeredResult
 from napari_gpubio.layered.settings import LayeredSettings, angle_centers, ring_area_mm2, solid_angle_sr
 from napari_gpubio.optics.batches import error_of_squares, photon_steps, resumed
 from napari_gpubio.optics.estimates import Estimate, Estimates
-from napari_gpubio.optics.pooling import pooled_variance
+from napari_gpubio.optics.pooled_variance import pooled_variance
 
 
 def simulate_steps(
@@ -213,7 +213,7 @@ _NEAR = (5, 9)  # bins along r, and along z or the angle, that help with a bin's
 
 
 def _pooled(found: Estimates, unit: Floats) -> Estimates:
-    """Return estimates in bins with errors that neighbors help to know, see `napari_gpubio.optics.pooling`.
+    """Return estimates in bins with errors that neighbors help to know, see `napari_gpubio.optics.pooled_variance`.
 
     Outermost bins keep their own, since they may hold what lies beyond the grid.
 

@@ -20,13 +20,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core.by_planes import slabs_of
 from napari_gpubio.core.chunks import within_memory
 from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.drivers import Runs
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.memory import Memory, fuller
 from napari_gpubio.core.reading import note
-from napari_gpubio.core.slabs import slabs_of
 from napari_gpubio.core.steps import Step, drive, driven, with_step
 from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
 from napari_gpubio.light.result import LightResult

@@ -12,7 +12,7 @@ from napari_gpubio.light.result import LightResult
 from napari_gpubio.optics.detectors import AnyDetector, DetectedPhotons, Detector, detector_names
 from napari_gpubio.optics.estimates import Estimate
 from napari_gpubio.optics.model import Domain
-from napari_gpubio.optics.pooling import pooled_variance
+from napari_gpubio.optics.pooled_variance import pooled_variance
 from napari_gpubio.optics.sources import Source
 
 Array = npt.NDArray[Any]
@@ -153,7 +153,7 @@ def pooled_error(result: LightResult) -> npt.NDArray[np.float32]:
     The error that a result has comes from a voxel's own photons alone. It is right on average; but a dark voxel that
     has not seen the rare photons which carry most of its light has too small a value and, with it, too small an error.
     Here a voxel worth fewer than 100 photons has half of its variance from the ones around it, see
-    `napari_gpubio.optics.pooling`. It takes some passes over the volume, so it is made on request.
+    `napari_gpubio.optics.pooled_variance`. It takes some passes over the volume, so it is made on request.
 
     Parameters
     ----------

@@ -4,11 +4,11 @@ import os
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import write_rows
-from napari_gpubio.light.findings import MAX_TRUNCATED, closed_within
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.sensitivity import Sensitivity
 from napari_gpubio.light.spectrum import DetectedSpectrum
 from napari_gpubio.light.statistics import detector_numbers, label_fluence, label_name
+from napari_gpubio.light.trust import MAX_TRUNCATED, closed_within
 from napari_gpubio.optics.estimates import PER_PHOTON, FluenceUnit
 from napari_gpubio.optics.numbers import ABSORBED, ENERGY, RUN, NumberRow, Status, number_in_full, roulette_row
 

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core.by_planes import looked_up
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.settings import Settings, part
-from napari_gpubio.core.slabs import looked_up
 from napari_gpubio.core.space import apply_affine, checked_affine, rotation_of, voxel_sizes_mm
 from napari_gpubio.optics.phase import TabulatedPhaseFunction
 from napari_gpubio.optics.scattering_tensors import PRODUCT, check_model, checked_tensors

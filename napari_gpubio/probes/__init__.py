@@ -12,7 +12,7 @@ from napari_gpubio.probes.jacobians.model import Channel, Jacobian, Jacobians
 from napari_gpubio.probes.jacobians.modulation import modulation_gates_ns
 from napari_gpubio.probes.jacobians.replay import replay, replay_memory, replay_steps
 from napari_gpubio.probes.trajectories import trajectories, trajectories_steps
-from napari_gpubio.probes.trajectory import Trajectories
+from napari_gpubio.probes.trajectory_model import Trajectories
 
 _MODULES = ("forward", "io")
 __all__ = [

@@ -23,7 +23,7 @@ from napari_gpubio.optics.io.snirf import Optodes, read_snirf
 from napari_gpubio.probes.io.jacobians import describe_jacobians, load_jacobians
 from napari_gpubio.probes.io.trajectories import load_trajectories
 from napari_gpubio.probes.jacobians.model import Jacobian, Jacobians
-from napari_gpubio.probes.trajectory import Trajectories
+from napari_gpubio.probes.trajectory_model import Trajectories
 
 Paths = str | Sequence[str]
 _COLORS = {"source": "#e69f00", "detector": "#56b4e9", "landmark": "#ffffff"}

@@ -21,7 +21,7 @@ from napari_gpubio.light.kernels.voxels.problem import LIGHT_MM_PER_NS
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.probes.jacobians.replay import detectors_of, device_for, problem_of
 from napari_gpubio.probes.kernels.replay.trails import VERTEX_NUMBERS, TrailProblem, TrailRecord
-from napari_gpubio.probes.trajectory import Trajectories
+from napari_gpubio.probes.trajectory_model import Trajectories
 
 _MOST = 1 << 24  # photons of one call, and vertices of a photon
 

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.space import apply_affine
 from napari_gpubio.diffusion.model import TensorField
-from napari_gpubio.diffusion.tensors.maps import fa_map
+from napari_gpubio.diffusion.tensors.scalar_maps import fa_map
 from napari_gpubio.tractograms.model import Tractogram
 
 if TYPE_CHECKING:

@@ -6,15 +6,10 @@ from scipy.spatial.transform import Rotation
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.diffusion import TensorField
-from napari_gpubio.diffusion.tensors import maps as glyphs
 from napari_gpubio.diffusion.tensors import scalar_map
-from napari_gpubio.diffusion.tensors.maps import (
-    ellipsoids,
-    fractional_anisotropy,
-    icosphere,
-    nearby_voxels,
-    slice_voxels,
-)
+from napari_gpubio.diffusion.tensors import scalar_maps as glyphs
+from napari_gpubio.diffusion.tensors.ellipsoids import ellipsoids, icosphere, nearby_voxels, slice_voxels
+from napari_gpubio.diffusion.tensors.scalar_maps import fractional_anisotropy
 from tests.diffusion.tensor_samples import six, turned
 
 TURNS = Rotation.random(27, random_state=6).as_matrix()

@@ -13,7 +13,7 @@ from napari_gpubio.diffusion.model import DiffusionScan
 from napari_gpubio.diffusion.phantom.brain import voxel_centers
 from napari_gpubio.diffusion.phantom.closed_forms import ring, ring_field
 from napari_gpubio.diffusion.tensors.adaptive import log_factor
-from napari_gpubio.diffusion.tensors.maps import fa_map
+from napari_gpubio.diffusion.tensors.scalar_maps import fa_map
 from napari_gpubio.fibers import Principal, track
 from napari_gpubio.fibers.kernels.rays import cpu, gpu
 from napari_gpubio.fibers.kernels.rays import problem as problem_module

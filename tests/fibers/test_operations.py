@@ -20,7 +20,7 @@ from napari_gpubio.diffusion.io import read_tensors, write_fixels, write_fods, w
 from napari_gpubio.diffusion.io.gradients import write_fsl_gradients
 from napari_gpubio.diffusion.operations.regions import OpenAtlas, OpenRegion, region_source
 from napari_gpubio.diffusion.regions import AnyRegion, Atlas, Box, Region, Sphere
-from napari_gpubio.diffusion.tensors.maps import scalar_map
+from napari_gpubio.diffusion.tensors.scalar_maps import scalar_map
 from napari_gpubio.tractograms import operations as tractograms_operations
 from napari_gpubio.tractograms.dissection import through
 from napari_gpubio.tractograms.io.tractograms import write_tractogram

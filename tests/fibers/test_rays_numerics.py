@@ -24,7 +24,7 @@ from napari_gpubio.diffusion.phantom.closed_forms import (
     pull_back,
     ring,
 )
-from napari_gpubio.diffusion.tensors.maps import fa_map
+from napari_gpubio.diffusion.tensors.scalar_maps import fa_map
 from napari_gpubio.fibers import Principal, track
 from napari_gpubio.fibers.checks import BEYOND_VANAART, EXACT, HAMILTONIAN, SEED_SCHEME, SHARP, VANAART, ray_errors
 from napari_gpubio.fibers.metrics import Sharpened

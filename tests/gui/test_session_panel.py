@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from napari.components import ViewerModel
 
-from napari_gpubio.core.drawn import label_names
 from napari_gpubio.core.layer_files import RECORD, STRUCTURES
+from napari_gpubio.core.named_layers import label_names
 from napari_gpubio.core.napari_io import KEY, grid_of, stored_array
 from napari_gpubio.core.operations import STORE
 from napari_gpubio.core.operations.layers import record_of

@@ -10,11 +10,11 @@ import pytest
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.numbers import number_text
-from napari_gpubio.light.findings import findings
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.statistics import detector_numbers, label_fluence, time_spread
 from napari_gpubio.light.summary import detector_rows, energy_rows, fluence_rows, number_rows
+from napari_gpubio.light.trust import findings
 from napari_gpubio.optics.detectors import Detector
 from napari_gpubio.optics.estimates import PER_PHOTON, Estimate, FluenceUnit, fluence_units
 from napari_gpubio.optics.model import Domain, Medium

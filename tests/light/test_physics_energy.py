@@ -7,12 +7,12 @@ import pytest
 from scipy import stats
 
 from napari_gpubio.core.device import choose_device
-from napari_gpubio.light.findings import cavity_light, closed_within, findings
 from napari_gpubio.light.kernels.voxels import cpu
 from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
 from napari_gpubio.light.kernels.voxels.tally import VoxelTally, assemble
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
+from napari_gpubio.light.trust import cavity_light, closed_within, findings
 from napari_gpubio.optics.estimates import Estimate
 from napari_gpubio.optics.model import Medium
 from napari_gpubio.optics.sources import Isotropic, Pencil, Planar

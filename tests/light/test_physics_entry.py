@@ -7,10 +7,10 @@ import pytest
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.reading import noted
-from napari_gpubio.light.findings import findings
 from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
+from napari_gpubio.light.trust import findings
 from napari_gpubio.mcx.io.cases import write_mcx
 from napari_gpubio.optics.model import Medium
 from napari_gpubio.optics.smooth_surface import entered_surface

@@ -5,9 +5,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-from napari_gpubio.light.findings import findings
 from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
+from napari_gpubio.light.trust import findings
 from napari_gpubio.optics.detectors import Detector
 from napari_gpubio.optics.model import Medium
 from napari_gpubio.optics.sources import Isotropic, Pencil

@@ -9,7 +9,7 @@ from napari_gpubio.light.run import simulate
 from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.statistics import pooled_error
 from napari_gpubio.optics.model import Medium
-from napari_gpubio.optics.pooling import pooled_variance
+from napari_gpubio.optics.pooled_variance import pooled_variance
 from napari_gpubio.optics.sources import Pencil
 from tests.light.voxel_samples import make_domain
 

@@ -7,7 +7,6 @@ import pytest
 from scipy import stats
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.light.findings import findings
 from napari_gpubio.light.guide import diffusion_guide
 from napari_gpubio.light.io.results import describe, load_result, save_result
 from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
@@ -16,6 +15,7 @@ from napari_gpubio.light.run import simulate, simulate_each
 from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.statistics import detected_sources
 from napari_gpubio.light.summary import number_rows
+from napari_gpubio.light.trust import findings
 from napari_gpubio.optics.detectors import Detector
 from napari_gpubio.optics.model import Medium
 from napari_gpubio.optics.sources import KINDS, Cone, Disk, Isotropic, Pattern, Pencil

@@ -15,7 +15,7 @@ from napari_gpubio.optics.model import Medium
 from napari_gpubio.optics.sources import Disk, Pencil
 from napari_gpubio.probes.io.trajectories import load_trajectories, save_trajectories
 from napari_gpubio.probes.trajectories import trajectories, trajectories_steps
-from napari_gpubio.probes.trajectory import KINDS
+from napari_gpubio.probes.trajectory_model import KINDS
 from tests.light.voxel_samples import CYCLIC_SIDES, TISSUE, make_domain, turned_affine
 from tests.runs import finished
 

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core.by_planes import extremes, in_slabs
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.slabs import extremes, in_slabs
 from napari_gpubio.denoise.inputs import AXES, checked_reals
 from napari_gpubio.denoise.kernels.fluence.problem import Guide
 

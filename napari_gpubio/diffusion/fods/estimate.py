@@ -23,8 +23,8 @@ from napari_gpubio.diffusion.kernels.csd.problem import csd_problem, largest_lma
 from napari_gpubio.diffusion.kernels.multitissue.problem import constrained_problem
 from napari_gpubio.diffusion.kernels.peaks.problem import PeakProblem
 from napari_gpubio.diffusion.model import DiffusionScan, TensorField
-from napari_gpubio.diffusion.tensors.maps import fa_map
 from napari_gpubio.diffusion.tensors.run import check_same_grid, checked_mask, fit_tensors_steps, usable_signals
+from napari_gpubio.diffusion.tensors.scalar_maps import fa_map
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]

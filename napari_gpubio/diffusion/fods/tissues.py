@@ -18,9 +18,9 @@ from napari_gpubio.diffusion.fods.estimate import SingleFibers, check_whole, fit
 from napari_gpubio.diffusion.fods.response import Response
 from napari_gpubio.diffusion.fods.settings import HighestFa, ThreeTissues, TwoTissues
 from napari_gpubio.diffusion.model import DiffusionScan, TensorField
-from napari_gpubio.diffusion.tensors.maps import fa_map
 from napari_gpubio.diffusion.tensors.mask import inliers, otsu_threshold
 from napari_gpubio.diffusion.tensors.run import checked_mask, fit_tensors_steps
+from napari_gpubio.diffusion.tensors.scalar_maps import fa_map
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]

@@ -39,8 +39,8 @@ from napari_gpubio.diffusion.operations import (
     TensorsWithMaps,
 )
 from napari_gpubio.diffusion.operations.tensors import FittedTensors
-from napari_gpubio.diffusion.tensors.maps import scalar_map
 from napari_gpubio.diffusion.tensors.run import fit_tensors_steps
+from napari_gpubio.diffusion.tensors.scalar_maps import scalar_map
 from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.looks import pictures_of
 

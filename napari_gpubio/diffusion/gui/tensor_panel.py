@@ -40,8 +40,8 @@ from napari_gpubio.diffusion.napari_io import (
 )
 from napari_gpubio.diffusion.operations import FittedTensors, FitTensors, OpenTensors
 from napari_gpubio.diffusion.tensors.gradient_check import GradientCheck, check_gradients
-from napari_gpubio.diffusion.tensors.maps import scalar_map
 from napari_gpubio.diffusion.tensors.run import fit_tensors_steps
+from napari_gpubio.diffusion.tensors.scalar_maps import scalar_map
 from napari_gpubio.diffusion.tensors.settings import FitSettings
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.fields import ElidedComboBox

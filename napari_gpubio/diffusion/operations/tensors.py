@@ -22,8 +22,8 @@ from napari_gpubio.diffusion.io.tensor_images import read_tensors, write_tensors
 from napari_gpubio.diffusion.model import DiffusionScan, TensorField
 from napari_gpubio.diffusion.operations.scans import mask_of_scan
 from napari_gpubio.diffusion.tensors.gradient_check import GradientCheck, check_gradients
-from napari_gpubio.diffusion.tensors.maps import scalar_map
 from napari_gpubio.diffusion.tensors.run import fit_tensors_steps
+from napari_gpubio.diffusion.tensors.scalar_maps import scalar_map
 from napari_gpubio.diffusion.tensors.settings import FitSettings
 
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from napari.layers import Shapes
 from qtpy.QtWidgets import QTabWidget
 
-from napari_gpubio.core.drawn import label_names
 from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.layer_files import STRUCTURES
+from napari_gpubio.core.named_layers import label_names
 from napari_gpubio.core.napari_io import KEY
 from napari_gpubio.core.operations.graphs import replaced_fields
 from napari_gpubio.core.operations.records import Operation

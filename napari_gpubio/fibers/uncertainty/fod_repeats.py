@@ -35,7 +35,7 @@ _MAX_DIFFERENCE = 0.01  # of FODs deconvolved again, relative; devices differ by
 _SEEDS = 2**53  # of the tracking
 
 
-class Recipe(NamedTuple):
+class DrawRecipe(NamedTuple):
     """How FODs of one tissue were deconvolved."""
 
     settings: CsdSettings
@@ -149,7 +149,7 @@ def affine_of(box: Box, affine: Array) -> npt.NDArray[np.float64]:
     return np.asarray(affine @ shift)
 
 
-def recipe_of(field: FodField) -> Recipe:
+def recipe_of(field: FodField) -> DrawRecipe:
     """How FODs were deconvolved, as their parameters tell.
 
     InvalidInput if they do not, such as those of a file, or are of several tissues.
@@ -173,10 +173,10 @@ def recipe_of(field: FodField) -> Recipe:
         raise InvalidInput(
             f"what the FODs' JSON file tells of their deconvolution cannot be used ({error}); deconvolve the scan here"
         ) from error
-    return Recipe(settings, Response(coefficients=coefficients, bvals=bvals))
+    return DrawRecipe(settings, Response(coefficients=coefficients, bvals=bvals))
 
 
-def shell_fit(scan: DiffusionScan, recipe: Recipe) -> tuple[npt.NDArray[np.intp], SignalFit]:
+def shell_fit(scan: DiffusionScan, recipe: DrawRecipe) -> tuple[npt.NDArray[np.intp], SignalFit]:
     """Volumes of the shell that is deconvolved, and the fit of its signals; InvalidInput if they are too few."""
     _, volumes = shell_volumes(scan, recipe.settings.shell)
     return volumes, signal_fit(scan.directions[volumes])

@@ -23,7 +23,6 @@ from napari_gpubio.layered.io.mco import write_mco
 from napari_gpubio.layered.io.results import load_layered_result, save_layered_result
 from napari_gpubio.layered.result import LayeredResult
 from napari_gpubio.layered.summary import every_curve, fraction_rows, layered_findings, layered_rows, write_curves
-from napari_gpubio.light.findings import findings
 from napari_gpubio.light.gui.display import Strength
 from napari_gpubio.light.gui.displayed import Displayed
 from napari_gpubio.light.gui.plots import LAYERS, VOXELS, PlotController
@@ -31,6 +30,7 @@ from napari_gpubio.light.io import save_result_steps, write_fluence_steps
 from napari_gpubio.light.readers import read_layers
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.summary import energy_rows, fluence_rows, number_rows
+from napari_gpubio.light.trust import findings
 from napari_gpubio.optics.estimates import FluenceUnit, fluence_units
 from napari_gpubio.optics.numbers import Finding, NumberRow, write_csv
 

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core.by_planes import in_c_order
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.foreign import MAX_WHOLE, existing_bytes
 from napari_gpubio.core.label_volumes import as_labels
 from napari_gpubio.core.layer_files import companions, write_described_steps
 from napari_gpubio.core.quantity import GUIDE, HALVES, QUANTITY, STANDARD_ERROR, Quantity
 from napari_gpubio.core.reading import note, reads_file
-from napari_gpubio.core.slabs import in_c_order
 from napari_gpubio.core.steps import Step, driven
 from napari_gpubio.core.tensor_components import FRAMES, PLACES, axes_of, flat_components, rotate_tensors
 from napari_gpubio.core.volumes import check_expansion, lies_on_grid, read_array, read_volume

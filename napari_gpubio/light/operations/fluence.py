@@ -15,10 +15,10 @@ from napari_gpubio.core.quantity import GUIDE, HALVES, Quantity
 from napari_gpubio.core.steps import Step
 from napari_gpubio.core.volumes import NIFTI_SUFFIXES
 from napari_gpubio.layered.operations import NumberTable
-from napari_gpubio.light.findings import findings
 from napari_gpubio.light.io.volumes import fluence_arrays, fluence_values, write_fluence_steps
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.summary import number_rows
+from napari_gpubio.light.trust import findings
 from napari_gpubio.optics.estimates import FluenceUnit
 from napari_gpubio.optics.numbers import table_lines
 from napari_gpubio.optics.pictures import fluence_word

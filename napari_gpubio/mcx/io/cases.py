@@ -22,7 +22,7 @@ from napari_gpubio.mcx.io.domain import MAX_ROWS, McxFrame, frame_of, inside, re
 from napari_gpubio.mcx.io.jdata import Section, shown
 from napari_gpubio.mcx.io.output import MAX_TRAJECTORIES, OUTPUTS, REPLAYS, McxCase
 from napari_gpubio.mcx.io.root import read_root
-from napari_gpubio.mcx.io.sources import read_sources, write_sources
+from napari_gpubio.mcx.io.several_sources import read_sources, write_sources
 from napari_gpubio.optics.detectors import AnyDetector, Detector, FaceDetector
 from napari_gpubio.optics.model import Domain
 from napari_gpubio.optics.smooth_surface import entered_surface

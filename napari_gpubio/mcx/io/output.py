@@ -25,7 +25,7 @@ from napari_gpubio.mcx.io.jdata import encode_array
 from napari_gpubio.optics.detectors import AnyDetector, Detector
 from napari_gpubio.optics.model import Medium
 from napari_gpubio.probes.jacobians.model import Jacobian, Jacobians
-from napari_gpubio.probes.trajectory import KINDS, Trajectories
+from napari_gpubio.probes.trajectory_model import KINDS, Trajectories
 
 # Letters of OutputType, by which MCX knows what is in a voxel, and ours of them.
 OUTPUTS = {"x": "fluence rate", "f": "fluence", "e": "absorbed energy"}

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.mcx.io.domain import McxFrame
-from napari_gpubio.mcx.io.source import RIGHT_ANGLE, zero_azimuth
+from napari_gpubio.mcx.io.source_reading import RIGHT_ANGLE, zero_azimuth
 from napari_gpubio.optics.model import Domain
 from napari_gpubio.optics.sources import Source, base, kinds
 

@@ -17,10 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.archives import Archive, opened_npz
+from napari_gpubio.core.by_planes import blocks_of
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write
 from napari_gpubio.core.foreign import json_of
-from napari_gpubio.core.slabs import blocks_of
 from napari_gpubio.core.steps import Step
 from napari_gpubio.optics.estimates import Estimate
 

@@ -19,7 +19,7 @@ from napari_gpubio.optics.io.archive import (
     within,
     write_archive_steps,
 )
-from napari_gpubio.probes.trajectory import KINDS, Trajectories
+from napari_gpubio.probes.trajectory_model import KINDS, Trajectories
 
 _ARRAYS = {
     "photon": "u", "starts": "i", "position_mm": "f", "weight": "f", "time_ns": "f", "kind": "u", "vertex_counts": "i",

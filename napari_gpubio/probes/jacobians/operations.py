@@ -23,7 +23,7 @@ from napari_gpubio.probes.io.trajectories import save_trajectories
 from napari_gpubio.probes.jacobians.model import COEFFICIENTS, Jacobian, Jacobians
 from napari_gpubio.probes.jacobians.replay import check_request, replay_steps
 from napari_gpubio.probes.trajectories import trajectories_steps
-from napari_gpubio.probes.trajectory import Trajectories
+from napari_gpubio.probes.trajectory_model import Trajectories
 
 
 @dataclass(frozen=True, kw_only=True)

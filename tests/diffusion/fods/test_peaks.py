@@ -105,7 +105,7 @@ def test_peaks_of_a_real_brain_lie_along_its_tensors(shared_data):
     from napari_gpubio.diffusion import fit_tensors
     from napari_gpubio.diffusion.io import read_dwi
     from napari_gpubio.diffusion.io.dwi import read_mask
-    from napari_gpubio.diffusion.tensors.maps import fa_map
+    from napari_gpubio.diffusion.tensors.scalar_maps import fa_map
 
     folder = shared_data / "dwi" / "whole_brain_b1000"
     scan = read_dwi(folder / "dwi.nii.gz")

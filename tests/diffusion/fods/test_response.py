@@ -101,7 +101,7 @@ def test_the_response_of_the_brain_phantom_is_that_of_one_fiber(method):
     assert zonal[0] > 0 > zonal[1]
     assert 0.25 < -zonal[1] / zonal[0] < 0.6
     fa = fit_tensors(scan, device="cpu")
-    from napari_gpubio.diffusion.tensors.maps import fa_map
+    from napari_gpubio.diffusion.tensors.scalar_maps import fa_map
 
     chosen = np.array(response.parameters["voxels"])
     assert np.median(fa_map(fa)[tuple(chosen.T)]) > 0.6

@@ -6,7 +6,7 @@ import pytest
 from napari_gpubio import fibers, tractograms
 from napari_gpubio.core.napari_io import carried, volume_of
 from napari_gpubio.diffusion.napari_io import scan_layers
-from napari_gpubio.diffusion.tensors.maps import fa_map
+from napari_gpubio.diffusion.tensors.scalar_maps import fa_map
 from napari_gpubio.fibers.gui import TrackingPanel
 from tests.diffusion.brain_samples import coarse_brain
 from tests.dock_widgets import button, press_and_wait, until_the_end

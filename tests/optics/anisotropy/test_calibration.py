@@ -7,7 +7,6 @@ import pytest
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.tensor_components import components, matrices
-from napari_gpubio.light.findings import findings
 from napari_gpubio.light.guide import diffusion_guide, guided_steps
 from napari_gpubio.light.io import load_result, save_result
 from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
@@ -16,6 +15,7 @@ from napari_gpubio.light.run import simulate, simulate_steps
 from napari_gpubio.light.sensitivity import sensitivity
 from napari_gpubio.light.settings import LightSettings
 from napari_gpubio.light.spectrum import reweighted
+from napari_gpubio.light.trust import findings
 from napari_gpubio.mcx.io.cases import write_mcx
 from napari_gpubio.optics.anisotropy import FiberCalibration, fiber_map, scattering_of, with_fiber_map, with_fibers
 from napari_gpubio.optics.anisotropy.theory import uniaxial_diffusion_mm

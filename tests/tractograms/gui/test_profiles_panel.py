@@ -9,7 +9,7 @@ from napari_gpubio import diffusion, tractograms
 from napari_gpubio.core.files import sample_path
 from napari_gpubio.core.operations import run
 from napari_gpubio.diffusion.napari_io import map_layer
-from napari_gpubio.diffusion.tensors.maps import fa_map
+from napari_gpubio.diffusion.tensors.scalar_maps import fa_map
 from napari_gpubio.tractograms.bundles import profile, summary
 from napari_gpubio.tractograms.gui import ProfilesPanel
 from napari_gpubio.tractograms.gui.fibers import fibers_of

@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core.by_planes import extremes
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.drivers import Problem
 from napari_gpubio.core.memory import Memory
-from napari_gpubio.core.slabs import extremes
 from napari_gpubio.denoise.fluence.model import FluenceSettings
 
 Float = npt.NDArray[np.float32]

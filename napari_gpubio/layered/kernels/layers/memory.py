@@ -11,7 +11,7 @@ def memory_of(problem: LayeredProblem, device: Device) -> Memory:
 
     On each of some GPUs while it traces all batches: tallies, their copies, packets under way. On the CPU it is most
     where a batch is added to the others, or where the errors of the largest map are pooled
-    (`napari_gpubio.optics.pooling`), which takes eleven arrays of its bins and, at the end, as many flags.
+    (`napari_gpubio.optics.pooled_variance`), which takes eleven arrays of its bins and, at the end, as many flags.
     """
     p, s = problem, problem.settings
     if device.is_gpu:

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core.by_planes import looked_up
 from napari_gpubio.core.device import Device, free_memory_bytes
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.slabs import looked_up
 from napari_gpubio.light.kernels.voxels.source_table import PackedSource, SourceTable, source_table
 from napari_gpubio.light.kernels.voxels.tensor_table import TensorTable, tensor_table
 from napari_gpubio.light.settings import FACE_RULES, FACES, LightSettings

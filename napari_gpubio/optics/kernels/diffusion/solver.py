@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from napari_gpubio.core.slabs import slabs_of
+from napari_gpubio.core.by_planes import slabs_of
 from napari_gpubio.core.steps import Step, drive, with_step
 
 RED, BLACK = 0, 1  # voxels whose indices add up to an even or an odd number

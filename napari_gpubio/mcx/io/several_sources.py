@@ -19,7 +19,7 @@ from napari_gpubio.core.files import existing_file
 from napari_gpubio.core.foreign import MAX_WHOLE, existing_bytes
 from napari_gpubio.mcx.io.domain import McxFrame, inside
 from napari_gpubio.mcx.io.jdata import Section, is_array, shown
-from napari_gpubio.mcx.io.source import read_patterns, read_source
+from napari_gpubio.mcx.io.source_reading import read_patterns, read_source
 from napari_gpubio.mcx.io.source_writing import write_source
 from napari_gpubio.optics.model import Domain
 from napari_gpubio.optics.sources import (
@@ -76,7 +76,7 @@ def read_sources(optode: Section, frame: McxFrame, folder: Path, chosen: int | N
     Raises
     ------
     InvalidInput
-        As of `napari_gpubio.mcx.io.source.read_source`; if rows do not match, ``chosen`` is none of the sources,
+        As of `mcx.io.source_reading.read_source`; if rows do not match, ``chosen`` is none of the sources,
         or the file of a pattern is missing or has another size.
     """
     rows = [_with_pattern_file(row, folder) for row in _rows(optode)]
