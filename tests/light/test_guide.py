@@ -8,7 +8,7 @@ from scipy.sparse import coo_array, diags_array
 from scipy.sparse.linalg import spsolve
 
 from napari_gpubio import light, optics
-from napari_gpubio.core import jit, slabs
+from napari_gpubio.core import by_planes, jit
 from napari_gpubio.core.memory import Memory
 from napari_gpubio.core.reading import noted
 from napari_gpubio.core.steps import Step, drive, with_step
@@ -241,7 +241,7 @@ def test_planes_one_by_one_give_the_same_and_a_step_each(monkeypatch, by_voxel):
         return (found, *guide.conductances(domain, settings)[1]), len(steps)
 
     whole, few = made()
-    monkeypatch.setattr(slabs, "SLAB", 1)
+    monkeypatch.setattr(by_planes, "SLAB", 1)
     planes, many = made()
     np.testing.assert_array_equal(planes, whole)
     passes = 19 if by_voxel else 17  # over all planes
