@@ -38,7 +38,7 @@ from napari_gpubio.diffusion.io.tensor_images import read_tensors
 from napari_gpubio.diffusion.model import DiffusionScan, TensorField
 from napari_gpubio.diffusion.noise.model import DenoisedScan
 from napari_gpubio.diffusion.regions import Atlas
-from napari_gpubio.diffusion.tensors.ellipsoids import ellipsoids, nearby_voxels, slice_voxels
+from napari_gpubio.diffusion.tensors.ellipsoid_mesh import ellipsoids, nearby_voxels, slice_voxels
 from napari_gpubio.diffusion.tensors.scalar_maps import scalar_map
 
 Array = npt.NDArray[Any]

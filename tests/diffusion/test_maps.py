@@ -6,9 +6,9 @@ from scipy.spatial.transform import Rotation
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.diffusion import TensorField
-from napari_gpubio.diffusion.tensors import ellipsoids as glyphs
+from napari_gpubio.diffusion.tensors import ellipsoid_mesh as glyphs
 from napari_gpubio.diffusion.tensors import scalar_map
-from napari_gpubio.diffusion.tensors.ellipsoids import ellipsoids, icosphere, nearby_voxels, slice_voxels
+from napari_gpubio.diffusion.tensors.ellipsoid_mesh import ellipsoids, icosphere, nearby_voxels, slice_voxels
 from napari_gpubio.diffusion.tensors.scalar_maps import fractional_anisotropy
 from tests.diffusion.tensor_samples import six, turned
 
