@@ -37,6 +37,9 @@ def used_by(folder: Path, graph: grimp.ImportGraph, files: set[str]) -> Iterator
     used: set[str] = set()
     for module in imported_by(folder) & graph.modules:
         used |= {module} | graph.find_descendants(module) | graph.find_upstream_modules(module, as_package=True)
+    for problem in [module for module in used if module.endswith(".problem")]:
+        for backend in graph.find_children(problem.rpartition(".")[0]):  # which the driver imports by name
+            used |= {backend} | graph.find_upstream_modules(backend)
     for module in used:
         path = module.replace(".", "/")
         yield from (f"{path}.py", f"{path}/__init__.py")
