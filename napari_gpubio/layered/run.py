@@ -55,8 +55,9 @@ def simulate_steps(
     Examples
     --------
     >>> from napari_gpubio import layered
-    >>> slab = layers.LayeredMedium(layers=(layers.Layer(n=1.0, mua_per_mm=1, mus_per_mm=9, g=0.75, thickness_mm=0.2),))
-    >>> result = layers.simulate(slab, layers.LayeredSettings(photons=10_000), device="cpu")
+    >>> layer = layered.Layer(n=1.0, mua_per_mm=1, mus_per_mm=9, g=0.75, thickness_mm=0.2)
+    >>> slab = layered.LayeredMedium(layers=(layer,))
+    >>> result = layered.simulate(slab, layered.LayeredSettings(photons=10_000), device="cpu")
     >>> abs(result.diffuse_reflectance.value - 0.0974) < 0.02
     True
     """
@@ -82,8 +83,8 @@ def needed_memory(
     Examples
     --------
     >>> from napari_gpubio import layered
-    >>> slab = layers.LayeredMedium(layers=(layers.Layer(mua_per_mm=1, thickness_mm=0.2),))
-    >>> memory = layers.needed_memory(slab, layers.LayeredSettings(radial_bins=100, depth_bins=100), "cpu")
+    >>> slab = layered.LayeredMedium(layers=(layered.Layer(mua_per_mm=1, thickness_mm=0.2),))
+    >>> memory = layered.needed_memory(slab, layered.LayeredSettings(radial_bins=100, depth_bins=100), "cpu")
     >>> memory.tallies > 16 * 8 * 100 * 100  # of each batch
     True
     """

@@ -60,7 +60,7 @@ def clean_fluence_steps(
 
     Examples
     --------
-    >>> from napari_gpubio import light, workflows
+    >>> from napari_gpubio import light, optics, workflows
     >>> head = optics.phantom.load_head_phantom()
     >>> source = optics.Pencil(position_mm=(0, 0, 90), direction=(0, 0, -1))
     >>> result = light.simulate(head, source, light.LightSettings(photons=2000, halves=True), device="cpu")

@@ -8,16 +8,17 @@ import numpy as np
 from PIL import Image
 
 from napari_gpubio.core.reading import ReadingNote
-from napari_gpubio.light import napari_io
+from napari_gpubio.light import readers as light_readers
 from napari_gpubio.light.io import read_irradiance
-from napari_gpubio.probes import napari_io as napari_readers
+from napari_gpubio.mcx import napari_io as mcx_readers
+from napari_gpubio.probes import napari_io as probe_readers
 from tests.conformance import Did, Rows
 from tests.conformance.light import DETECTORS, SOURCES, mcx, nirs, snirf
 
 ROWS = Rows("Light: inputs and probes in the window")
 
 
-def opened(path: Path, readers=napari_readers):
+def opened(path: Path, readers=probe_readers):
     """The layers of a file, as napari asks for them."""
     reader = readers.get_reader(os.fspath(path))
     assert reader is not None
@@ -90,7 +91,7 @@ def mci(folder: Path, *names: str) -> Path:
 
 @ROWS.row("File > Open", "an MCML input", Did.READ)
 def _(folder):
-    ((labels, keywords, kind),) = opened(mci(folder, "skin"))
+    ((labels, keywords, kind),) = opened(mci(folder, "skin"), light_readers)
     case = keywords["metadata"]["napari_gpubio"]["case"]
     thick = np.bincount(case.domain.labels[0, 0])[1:] * case.domain.voxel_sizes_mm[2]
     np.testing.assert_allclose(thick, [1, 2])
@@ -100,20 +101,20 @@ def _(folder):
 
 @ROWS.row("File > Open", "an MCML input of several runs", Did.ASSUMED, "2 runs", "first")
 def _(folder):
-    layers = opened(mci(folder, "one", "two"))
+    layers = opened(mci(folder, "one", "two"), light_readers)
     assert [keywords["visible"] for _, keywords, _ in layers] == [True, False]
 
 
 @ROWS.row("File > Open", "an MCX input of one slice", Did.ASSUMED, "labels alone", "two dimensions", "no such mode")
 def _(folder):
-    ((labels, keywords, kind),) = opened(mcx(folder, (6, 1, 6)), napari_io)
+    ((labels, keywords, kind),) = opened(mcx(folder, (6, 1, 6)), mcx_readers)
     assert (kind, labels.shape) == ("labels", (6, 1, 6))
     assert not {"case", "domain", "media"} & keywords["metadata"]["napari_gpubio"].keys()
 
 
 @ROWS.row("File > Open", "an MCX input of polarized light", Did.ASSUMED, "labels alone", "polarized")
 def _(folder):
-    ((labels, _, kind),) = opened(mcx(folder, (6, 5, 4), MieScatter=[{}]), napari_io)
+    ((labels, _, kind),) = opened(mcx(folder, (6, 5, 4), MieScatter=[{}]), mcx_readers)
     assert (kind, labels.shape) == ("labels", (4, 5, 6))
 
 

@@ -163,14 +163,14 @@ def test_the_length_of_chunks_does_not_depend_on_compilation(at):
 
 _TWICE = """
 import json, time, numpy as np
-from napari_gpubio import light, optics
-from napari_gpubio import layered
+from napari_gpubio import layered, light, optics
 domain = optics.Domain(labels=np.ones((9, 9, 9), np.uint8), affine=np.eye(4), media=(optics.Medium(label=1),))
-slab = layers.LayeredMedium(layers=(layers.Layer(n=1.0, mua_per_mm=1, mus_per_mm=9, g=0.75, thickness_mm=0.2),))
+layer = layered.Layer(n=1.0, mua_per_mm=1, mus_per_mm=9, g=0.75, thickness_mm=0.2)
+slab = layered.LayeredMedium(layers=(layer,))
 pencil = optics.Pencil(position_mm=(4, 4, -1))
 runs = [
     lambda: light.simulate(domain, pencil, light.LightSettings(photons=10), device="cpu"),
-    lambda: layers.simulate(slab, layers.LayeredSettings(photons=10), device="cpu"),
+    lambda: layered.simulate(slab, layered.LayeredSettings(photons=10), device="cpu"),
 ]
 found = []
 for run in runs:

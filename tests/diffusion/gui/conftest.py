@@ -6,6 +6,8 @@ from napari.utils._proxies import PublicOnlyProxy
 from napari_gpubio.diffusion.gui import tensor_panel
 from tests.diffusion.gui import tensor_samples
 from tests.dock_widgets import HeldAtItsEnd, save_scripts_as, until_the_end
+from tests.fibers.gui.tracking_samples import User
+from tests.fibers.gui.tracking_samples import add_panel as add_tracking
 
 
 @pytest.fixture(autouse=True)
@@ -30,3 +32,10 @@ def fit_panel(proxy, qtbot):
 def held_fit(monkeypatch):
     """Holds every fit back before its end until ``go`` is set."""
     yield from HeldAtItsEnd(monkeypatch, tensor_panel, "fit_tensors_steps").until_the_end()
+
+
+@pytest.fixture
+def tracking_user(viewer, qtbot):
+    """The user of the panel "Fiber tracking" in an empty viewer."""
+    for panel in until_the_end(qtbot, viewer, add_tracking(viewer)):
+        yield User(viewer, panel, qtbot)

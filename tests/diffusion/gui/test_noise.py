@@ -264,15 +264,15 @@ def test_a_scan_that_no_file_holds_is_saved_beside_the_script(proxy, fit_panel, 
     assert "HeldScan(" in script_of(fit_panel)
 
 
-def test_tracking_in_a_denoised_scan_copies_its_denoising(viewer, empty, qtbot, tmp_path, monkeypatch):
+def test_tracking_in_a_denoised_scan_copies_its_denoising(viewer, tracking_user, qtbot, tmp_path, monkeypatch):
     fit_panel = add_panel(viewer)
     qtbot.addWidget(fit_panel)
     add_scan(viewer, diffusion.io.read_dwi(saved(coarse_brain(), tmp_path)))
     denoise(qtbot, fit_panel)
     fit_panel.teardown()
-    empty.panel.source_box.choose(viewer.layers["scan denoised"])
-    empty.click(CALLOSUM)
-    made = shown_by_script(script_of(empty.panel), tmp_path, monkeypatch)
+    tracking_user.panel.source_box.choose(viewer.layers["scan denoised"])
+    tracking_user.click(CALLOSUM)
+    made = shown_by_script(script_of(tracking_user.panel), tmp_path, monkeypatch)
     fibers = viewer.layers["bundle 1"].lines
     assert len(fibers) > 10
     assert made.layers["bundle 1"].lines.vertices.tobytes() == fibers.vertices.tobytes()
