@@ -55,7 +55,7 @@ class Problem:
         return found
 
     def options(self, device: Device) -> dict[str, Any]:  # noqa: ARG002 - some depend on it
-        """What runs are told, such as how many of them share the problem."""
+        """Keyword arguments of runs, such as how many of them share the problem."""
         return {}
 
     def needed_bytes(self, device: Device, **options: Any) -> int:  # noqa: ARG002 - some depend on them

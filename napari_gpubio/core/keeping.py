@@ -40,7 +40,7 @@ class Keeper:
     show
         Shows the step.
     goes_on
-        Whether the run goes on with what there is in the file, which is then told at the first step.
+        Whether the run goes on with what there is in the file, which is then announced at the first step.
 
     Examples
     --------

@@ -273,8 +273,8 @@ def _from_lines(text: str, labels: set[int]) -> _Rows:
         words = [part for part in others if _number(part) is None]  # the others are another program's codes
         rows.append((_label(first), quoted.group(1) if quoted else " ".join(words)))
         whole.append((_label(first), quoted.group(1) if quoted else " ".join(others)))
-    are_told_apart = len({name for _, name in rows}) == len({name for _, name in whole})
-    return rows if are_told_apart else whole  # or they tell names apart: Brodmann area 1, 2, ...
+    are_distinguished = len({name for _, name in rows}) == len({name for _, name in whole})
+    return rows if are_distinguished else whole  # or they distinguish names: Brodmann area 1, 2, ...
 
 
 def _from_columns(text: str, labels: set[int]) -> _Rows:

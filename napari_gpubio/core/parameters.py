@@ -89,10 +89,10 @@ def check_unused(settings: Any, names: Iterable[str], why: str) -> None:
     for name in names:
         field = type(settings).__dataclass_fields__[name]
         if (value := getattr(settings, name)) != field.default:
-            raise InvalidInput(f"{name} is {_told(value, field)}, which has no effect: {why}; leave it out")
+            raise InvalidInput(f"{name} is {_with_unit(value, field)}, which has no effect: {why}; leave it out")
 
 
-def _told(value: Any, field: dataclasses.Field[Any]) -> str:
+def _with_unit(value: Any, field: dataclasses.Field[Any]) -> str:
     info = param_info(field)
     unit = f" {info.unit}" if info is not None and info.unit else ""
     return f"{value:g}{unit}" if isinstance(value, (int, float)) and not isinstance(value, bool) else repr(value)

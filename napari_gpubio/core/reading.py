@@ -90,8 +90,8 @@ def noted(hear: Callable[[str], object] | None = None) -> Iterator[list[str]]:
 
 
 @contextmanager
-def untold() -> Iterator[None]:
-    """Drop the notes of what is read, or written, once more: they have been told."""
+def without_notes() -> Iterator[None]:
+    """Drop the notes of what is read, or written, once more: they were given before."""
     before = getattr(_here, "listeners", ())
     _here.listeners = (lambda _: None,)
     try:

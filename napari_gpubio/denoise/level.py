@@ -32,7 +32,7 @@ _CLEAR = 3.0  # signal / noise that counts
 _FEWEST_BLOCKS, _RANGE, _STEEP, _CLOSE = 4, 1.0, 0.42, 0.9
 _COLORED = 1.25  # ratio of coarser to finest detail in the flattest tenth of blocks; 0.7 to 1 where noise is white
 _STRUCTURED, _SHARE = 1.5, 0.1  # times the noise that detail is where there is anatomy, and in how many blocks
-_FEWEST_BLOCKS_TOLD = 12
+_FEWEST_BLOCKS_OF_SHARE = 12
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -151,7 +151,7 @@ def find_level(volume: Array, usable: npt.NDArray[np.uint8], *, is_rician: bool)
     flat = np.where(is_dark, finest, _flattest(finest, spread))
     has_signal = some.of(known & (np.abs(mean) > _CLEAR * finest))
     structured = power[has_signal] > _STRUCTURED * some.of(flat)[has_signal]
-    share = float(structured.mean()) if structured.size >= _FEWEST_BLOCKS_TOLD else 0.0
+    share = float(structured.mean()) if structured.size >= _FEWEST_BLOCKS_OF_SHARE else 0.0
     x, y, z = blocks.middles
     nx, ny, nz = volume.shape
     grid = NoiseGrid((flat * scale).astype(np.float32), (x, y, z), (nx, ny, nz))

@@ -10,7 +10,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.operations.records import (
     Operation,
     Ref,
-    Told,
+    Summary,
     given,
 )
 from napari_gpubio.core.operations.volumes import Volume
@@ -75,10 +75,10 @@ class Denoise(_Denoising, verb="denoise", makes=dict.fromkeys(("denoised", "nois
         if self.sigma is not None or self.noise is not None:
             check_unused(self.settings, ("noise_from",), "the noise is given")
 
-    def told(self, result: DenoisedVolume) -> Told:
+    def summary(self, result: DenoisedVolume) -> Summary:
         """Signal and noise."""
         found: Any = result.result
-        return Told((), {"signal_to_noise_db": found.signal_to_noise_db, **_numbers(result)})
+        return Summary((), {"signal_to_noise_db": found.signal_to_noise_db, **_numbers(result)})
 
 
 _FLUENCE = dict.fromkeys(("denoised", "noise", "residual", "scale"), Volume)
@@ -110,16 +110,16 @@ class DenoiseFluence(_Denoising, verb="denoise-fluence", makes=_FLUENCE):
     )
     settings: FluenceSettings = part("Filter", "Scales, and how they are chosen.", default=FluenceSettings())
 
-    def told(self, result: DenoisedVolume) -> Told:
+    def summary(self, result: DenoisedVolume) -> Summary:
         """The gain; part of the error that is left stays hidden in one buffer, and a very small one in two."""
         found: Any = result.result
         numbers = _numbers(result)
         if not np.isfinite(found.snr_gain_db):
-            return Told((), numbers)
+            return Summary((), numbers)
         is_bound = not result.has_halves or found.photon_multiplier > PROVABLE_TIMES
         gain = f"{found.snr_gain_db:.1f} dB, as with {found.photon_multiplier:.2g} x the photons"
         numbers |= {"snr_gain_db": found.snr_gain_db, "photon_multiplier": found.photon_multiplier}
-        return Told(
+        return Summary(
             (f"gain of signal / noise: {'at most ' * is_bound}{gain}",), {**numbers, "is_upper_bound": is_bound}
         )
 

@@ -214,7 +214,7 @@ class _Work:
             rest = (before - clean).astype(np.float32)
         scale: Any = "log10" if self._is_log else "linear"
         unit = "" if quantity is None else quantity.unit
-        told = (
+        of_image = (
             None
             if quantity is None
             else dataclasses.replace(quantity, scale=scale, source=f"denoised: {quantity.source or image.name}")
@@ -222,7 +222,7 @@ class _Work:
         left = isinstance(result, FluenceResult)
         noise = Quantity("standard error that is left" if left else "standard deviation of the noise", unit, scale)
         return DenoisedVolume(
-            denoised=image.like(clean, name=f"denoised {image.name}", quantity=told),
+            denoised=image.like(clean, name=f"denoised {image.name}", quantity=of_image),
             noise=image.like(self._in_place(np.zeros_like(clean), result.noise), name=noise.name, quantity=noise),
             residual=image.like(
                 rest,

@@ -117,7 +117,7 @@ def evaluate_steps(  # noqa: PLR0913 - what may be asked of plans
     given = [structures] if isinstance(structures, AnyStructures) else [*structures]
     distinct = _distinct([listed([one]) for one in given], titles)
     parts = _chosen(distinct, only)
-    reference, told = _reference(reference_dose, plan, first)
+    reference, found = _reference(reference_dose, plan, first)
     asked = [one.in_unit(first.unit) for one in metrics or map(parse_metric, _OF_LIGHT if first.is_light else _USUAL)]
     results: list[DvhResult] = []
     bands: list[DvhBand] = []
@@ -144,7 +144,7 @@ def evaluate_steps(  # noqa: PLR0913 - what may be asked of plans
         parameters={**_parameters(results), "scaled_by": scale},
         complete=all(result.complete for result in results),
     )
-    notes = [*told, *(text for dose in doses for text in dose.notes), *(text for one in curves for text in one.notes)]
+    notes = [*found, *(text for dose in doses for text in dose.notes), *(text for one in curves for text in one.notes)]
     return Evaluation(
         curves=curves,
         borders=tuple(bands),

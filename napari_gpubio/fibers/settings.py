@@ -31,21 +31,21 @@ class Lengths(NamedTuple):
     ray_points: int
 
 
-def _step(usual: float | None, told: str = "") -> Any:
-    text = f"Length of an integration step{told}."
+def _step(usual: float | None, where: str = "") -> Any:
+    text = f"Length of an integration step{where}."
     return param(usual, "Step", text, unit="mm", above=0.0, maximum=10.0, step=0.1)
 
 
-def _max_length(usual: float | None, told: str = "") -> Any:
+def _max_length(usual: float | None, where: str = "") -> Any:
     text = (
-        f"Of the whole fiber{told}. Where both ways together are longer, each keeps half of this length, and what the "
+        f"Of the whole fiber{where}. Where both ways together are longer, each keeps half of this length, and what the "
         "other leaves of its half."
     )
     return param(usual, "Maximum length", text, unit="mm", above=0.0, maximum=100_000.0, step=10.0)
 
 
-def _min_length(usual: float | None, told: str = "") -> Any:
-    text = f"Shorter fibers are discarded{told}."
+def _min_length(usual: float | None, where: str = "") -> Any:
+    text = f"Shorter fibers are discarded{where}."
     return param(usual, "Minimum length", text, unit="mm", minimum=0.0, maximum=1000.0, step=5.0)
 
 

@@ -1,4 +1,4 @@
-"""Layers that another reader made of files that one of ours reads, too: what differs is told, with the remedy.
+"""Layers that another reader made of files that one of ours reads, too: what differs is reported, with the remedy.
 
 Ours are loaded by name, as in `napari_gpubio.gui.actions`, so that this kit imports no engine.
 """

@@ -80,10 +80,10 @@ class ParamForm(QWidget, Generic[Settings]):
                 yield path, info, value, hints(cls)[field.name]
                 continue
             classes = alternatives(hints(cls)[field.name])
-            told = part_info(field)
-            if told is not None and len(classes) > 1:
+            part = part_info(field)
+            if part is not None and len(classes) > 1:
                 choices = tuple(map(kind_of, classes))
-                yield path, ParamInfo(label=told.label, help=told.help, choices=choices), value, str
+                yield path, ParamInfo(label=part.label, help=part.help, choices=choices), value, str
             known = {path}
             for one in classes:
                 for row in self._found(one, value if isinstance(value, one) else None, path):

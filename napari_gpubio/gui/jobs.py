@@ -22,7 +22,7 @@ from napari_gpubio.gui.progress import PreviewPacer
 logger = logging.getLogger(__name__)
 MakeSteps = Callable[[threading.Event], Generator[Step, None, Any]]
 JOIN_SECONDS = 5.0
-_TOLD_SECONDS = 0.02  # between two steps with the same message
+_QUIET_SECONDS = 0.02  # between two steps with the same message
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +46,8 @@ def one_step(message: str, act: Callable[[], Any]) -> MakeSteps:
 class Job(QObject):
     """One run of a generator of steps, which ``make_steps`` returns in the worker thread.
 
-    ``pacer`` says when a preview is made, and steps that show none are told of every `_TOLD_SECONDS` only, since some
-    work takes a thousand a second; without it each step comes with the preview that it offers.
+    ``pacer`` says when a preview is made, and steps that show none are announced every `_QUIET_SECONDS` only, since
+    some work takes a thousand a second; without it each step comes with the preview that it offers.
     """
 
     stepped = Signal(object)
@@ -105,7 +105,7 @@ class Job(QObject):
             return Outcome(error=f"Something unexpected went wrong ({type(error).__name__}: {error}); see the log.")
 
     def _exhaust(self, steps: Generator[Step, None, Any]) -> Any:
-        told, message = -math.inf, ""
+        announced, message = -math.inf, ""
         while True:
             try:
                 step = next(steps)
@@ -114,9 +114,9 @@ class Job(QObject):
             if not self._is_observed:
                 continue
             preview, now = self._preview_of(step), time.perf_counter()
-            is_told = self._pacer is None or preview is not None or step.message != message
-            if is_told or now - told >= _TOLD_SECONDS:
-                told, message = now, step.message
+            is_news = self._pacer is None or preview is not None or step.message != message
+            if is_news or now - announced >= _QUIET_SECONDS:
+                announced, message = now, step.message
                 self.stepped.emit(step.showing(preview))
 
     def _preview_of(self, step: Step) -> Any:

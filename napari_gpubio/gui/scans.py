@@ -76,7 +76,7 @@ class _Arrivals:
     def __init__(self, viewer: Any) -> None:
         self._viewer = weakref.proxy(viewer)
         self._is_set_up = False
-        self._told: set[bytes] = set()  # affines
+        self._seen: set[bytes] = set()  # affines
         self._new: list[Any] = []  # layers that have not been put in their places
         self._placing = Debouncer(self._place_new)  # later, since napari's list is not to be changed in its own event
         self._files = ForeignFiles(partial(_notify, NotificationSeverity.WARNING))
@@ -136,8 +136,8 @@ class _Arrivals:
 
     def _is_new(self, affine: npt.NDArray[Any]) -> bool:
         key = np.round(np.asarray(affine, np.float64), 3).tobytes()
-        is_new = key not in self._told
-        self._told.add(key)
+        is_new = key not in self._seen
+        self._seen.add(key)
         return is_new
 
     def _check_foreign(self, layer: Any) -> None:

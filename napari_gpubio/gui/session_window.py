@@ -67,8 +67,8 @@ def shown_steps(taken: Iterable[Taken], store: Store = STORE) -> Generator[Step,
         kept = store.last_result(output.of)
         if kept is None and isinstance(output.of, Reading):
             kept = "cpu", (yield from run_steps(output.of, device="cpu", store=store))
-        device, told = ("", "") if kept is None else (kept[0] or "cpu", digest(output.value_in(kept[1])))
-        found.append(Shown(output, name, device, told, display=display))
+        device, checksum = ("", "") if kept is None else (kept[0] or "cpu", digest(output.value_in(kept[1])))
+        found.append(Shown(output, name, device, checksum, display=display))
     return found
 
 

@@ -14,7 +14,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import KEY
 from napari_gpubio.core.numbers import number_text
 from napari_gpubio.core.operations.kinds import register_kind
-from napari_gpubio.core.operations.records import File, Operation, Ref, Told, given
+from napari_gpubio.core.operations.records import File, Operation, Ref, Summary, given
 from napari_gpubio.core.operations.volumes import Volume
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.quantity import QUANTITY
@@ -146,7 +146,7 @@ class RunMci(Operation, verb="mcml", makes={"runs": LayeredRuns}):
                 return LayeredRuns(results, complete=False)
         return LayeredRuns(results, complete=True)
 
-    def told(self, made: LayeredRuns) -> Told:
+    def summary(self, made: LayeredRuns) -> Summary:
         """The fractions of the launched light, with their standard errors."""
         lines, rows = [], []
         for name, one in made.results.items():
@@ -154,7 +154,7 @@ class RunMci(Operation, verb="mcml", makes={"runs": LayeredRuns}):
             numbers = {part_: getattr(one, part_) for part_ in _FRACTIONS}
             each = {part_: {"value": value, "error": error} for part_, (value, error) in numbers.items()}
             rows.append({"output": name, "photons": one.launched, "specular_reflectance": one.specular, **each})
-        return Told(tuple(lines), {"runs": rows})
+        return Summary(tuple(lines), {"runs": rows})
 
 
 def _step_of(run: str, step: Step) -> Step:

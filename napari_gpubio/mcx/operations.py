@@ -11,7 +11,7 @@ from typing import Any
 from napari_gpubio.core.command_line import Writing
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.operations.kinds import kind_registered, register_kind
-from napari_gpubio.core.operations.records import File, Operation, Reading, Ref, Told, file, given
+from napari_gpubio.core.operations.records import File, Operation, Reading, Ref, Summary, file, given
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.report import WARNING
 from napari_gpubio.core.settings import part
@@ -108,8 +108,8 @@ class McxRun:
         domain = self.case.domain
         problems = [source_problem(domain.labels, domain.affine, source) for source in self.case.sources]
         problems += ["without a whole replay there is no volume"] if self.lacks_volume else []
-        told = (note for one in self.lit for note in one.notes)
-        return tuple(dict.fromkeys((*(f"{WARNING}{one}" for one in problems if one), *told)))
+        notes = (note for one in self.lit for note in one.notes)
+        return tuple(dict.fromkeys((*(f"{WARNING}{one}" for one in problems if one), *notes)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,14 +144,14 @@ class RunMcx(Operation, verb="mcx", makes={"run": McxRun}):
             return dataclasses.replace(made, complete=False, problem=str(error))
         return dataclasses.replace(made, replayed=replayed, complete=not _is_set(run["stop"]))
 
-    def told(self, made: McxRun) -> Told:
+    def summary(self, made: McxRun) -> Summary:
         """The numbers of each result."""
-        tables, what = [one.told() for one in made.lit], "Source" if made.case.patterns is None else "Pattern"
+        tables, what = [one.summary() for one in made.lit], "Source" if made.case.patterns is None else "Pattern"
         lines: list[str] = []
         for number, table in enumerate(tables, 1):
             lines += [f"{what} {number} of {len(tables)}"] if len(tables) > 1 else []
             lines += table.lines
-        return Told(tuple(lines), {"results": [rows for table in tables for rows in table.numbers["results"]]})
+        return Summary(tuple(lines), {"results": [rows for table in tables for rows in table.numbers["results"]]})
 
 
 def _is_set(stop: threading.Event | None) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.operations.files import record_of_output
 from napari_gpubio.core.operations.kinds import Conversion, register_conversion, register_kind
-from napari_gpubio.core.operations.records import Operation, Ref, Told, given
+from napari_gpubio.core.operations.records import Operation, Ref, Summary, given
 from napari_gpubio.core.parameters import check_unused, param
 from napari_gpubio.core.settings import part
 from napari_gpubio.core.steps import Step
@@ -69,7 +69,7 @@ class Register(Operation, verb="register-frames", makes={"recording": Registered
     """Shift frames by whole pixels onto the first one, to correct for motion.
 
     Interpolation would change the contrast. Frames are shifted when they are read: give the record to another verb,
-    which finds the shifts; with --json they are told.
+    which finds the shifts; with --json they are printed.
     """
 
     examples = ("register-frames frames.tif --record moved.json",)
@@ -79,11 +79,11 @@ class Register(Operation, verb="register-frames", makes={"recording": Registered
         """Find the shifts."""
         return register_steps(data.recording, stop=stop)
 
-    def told(self, result: Registered) -> Told:
+    def summary(self, result: Registered) -> Summary:
         """How far frames were moved."""
         moved = int(np.count_nonzero(result.shifts.any(axis=1)))
         line = f"{moved} of {len(result.shifts)} frames are shifted, by up to {np.abs(result.shifts).max()} pixels"
-        return Told((line,), {"shifts_pixels": result.shifts, "unmatched": result.unmatched})
+        return Summary((line,), {"shifts_pixels": result.shifts, "unmatched": result.unmatched})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,11 +98,11 @@ class MeasureDark(Operation, verb="measure-dark", makes={"noise": DarkNoise}):
         yield Step(0, 1, "dark frames")
         return measure_dark(data.recording.frames)
 
-    def told(self, result: DarkNoise) -> Told:
+    def summary(self, result: DarkNoise) -> Summary:
         """Level and noise."""
         assert result.variance_map is not None
         level, noise = float(result.dark_map.mean()), float(np.sqrt(result.variance_map.mean()))
-        return Told((f"dark level {level:.5g} ADU, noise {noise:.4g} ADU",), {"dark_adu": level, "noise_adu": noise})
+        return Summary((f"dark level {level:.5g} ADU, noise {noise:.4g} ADU",), {"dark_adu": level, "noise_adu": noise})
 
 
 register_kind(DarkNoise, counts=lambda one: (one.dark_map, one.variance_map, one.gain))
@@ -211,9 +211,9 @@ class RegionCurves(_OfRegions, verb="region-curves", makes={"curves": CurveTable
         """Average it."""
         return self._curves(data, **run)
 
-    def told(self, result: CurveTable) -> Told:
+    def summary(self, result: CurveTable) -> Summary:
         """The time courses."""
-        return Told((), result.numbers)
+        return Summary((), result.numbers)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -250,9 +250,9 @@ class Pulsatility(
         }
         return tables[name]
 
-    def told(self, result: PulseTable) -> Told:
+    def summary(self, result: PulseTable) -> Summary:
         """What was found in each region."""
-        return Told(tuple(pulse.summary for pulse in result.pulses), result.numbers)
+        return Summary(tuple(pulse.summary for pulse in result.pulses), result.numbers)
 
 
 # -- multi-exposure fits ----------------------------------------------------------------------------------------------
@@ -301,10 +301,10 @@ class Mesi(_OfFrames, verb="mesi", makes={"fit": MesiResult, **dict.fromkeys(UNI
         """Return the fit, or one of its maps."""
         return made.fit if name == "fit" else FitMap(made.fit, name)
 
-    def told(self, result: FrameFit) -> Told:
+    def summary(self, result: FrameFit) -> Summary:
         """Medians, and β if it was measured."""
         maps = {part: np.asarray(getattr(result.fit, part)) for part in UNITS if part != "mask"}
         medians = {part: float(np.nanmedian(one)) for part, one in maps.items() if np.isfinite(one).any()}
         about = {"median": medians, "units": {part: UNITS[part] for part in maps}}
         beta = {} if result.beta is None else {"beta": {"value": result.beta.beta, "error": result.beta.error}}
-        return Told((), {**about, "exposures_ms": self.recipe.exposures_ms, **beta})
+        return Summary((), {**about, "exposures_ms": self.recipe.exposures_ms, **beta})

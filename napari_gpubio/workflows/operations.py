@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from napari_gpubio.core.operations.records import Operation, Ref, Told, given
+from napari_gpubio.core.operations.records import Operation, Ref, Summary, given
 from napari_gpubio.core.operations.volumes import Volume
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.settings import part
@@ -36,10 +36,10 @@ class CleanFluence(Operation, verb="clean-fluence", makes={"cleaned": Volume, "n
         """Denoise it."""
         return clean_volume_steps(data.run, self.settings, unit=FluenceUnit(self.unit, self.factor), **run)
 
-    def told(self, made: CleanedVolume) -> Told:
+    def summary(self, made: CleanedVolume) -> Summary:
         """The gain."""
         gain, times = made.result.snr_gain_db, made.result.photon_multiplier
         if not np.isfinite(gain):
-            return Told()
+            return Summary()
         line = f"gain of signal / noise: {gain:.1f} dB, as with {times:.2g} x the photons"
-        return Told((line,), {"snr_gain_db": gain, "photon_multiplier": times})
+        return Summary((line,), {"snr_gain_db": gain, "photon_multiplier": times})

@@ -10,7 +10,7 @@ from napari_gpubio.core.operations.arrays import array_checksum
 from napari_gpubio.core.operations.files import from_graph, graph, read_record, schema, write_record
 from napari_gpubio.core.operations.graphs import ancestry, difference, files_of
 from napari_gpubio.core.operations.kinds import Conversion, Kind, digest, register_conversion, register_kind
-from napari_gpubio.core.operations.records import File, Held, Operation, Output, Ref, Told, file, given, verbs
+from napari_gpubio.core.operations.records import File, Held, Operation, Output, Ref, Summary, file, given, verbs
 from napari_gpubio.core.operations.runs import run, run_steps, save
 from napari_gpubio.core.operations.scripts import script
 from napari_gpubio.core.operations.sessions import open_session, rerun, save_session
@@ -35,7 +35,7 @@ __all__ = [
     "Shown",
     "State",
     "Store",
-    "Told",
+    "Summary",
     "Volume",
     "ancestry",
     "array_checksum",

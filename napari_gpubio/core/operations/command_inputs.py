@@ -47,12 +47,12 @@ class Way(NamedTuple):
             found |= {field.name: (cls, field) for field in parts if field.name != self.conversion.field}
         return {name: one for name, one in found.items() if name not in ("file", "beside")}
 
-    def made(self, path: Path, told: Mapping[str, Any]) -> Operation:
+    def made(self, path: Path, options: Mapping[str, Any]) -> Operation:
         """The operation that makes the input of a file."""
         values: dict[type, dict[str, Any]] = {}
         for name, (cls, field) in self.fields().items():
-            if name in told:
-                info, value = input_infos(cls).get(name), told[name]
+            if name in options:
+                info, value = input_infos(cls).get(name), options[name]
                 made = (
                     InputReader({}).opened(value, info)
                     if info is not None
@@ -118,15 +118,15 @@ class InputReader:
                 f"makes {words_of(info.kind)}"
             )
         asked = ways if is_first or not plain else plain
-        told = {name: value for name, value in self._options.items() if any(name in way.fields() for way in asked)}
-        fitting = [way for way in ways if told.keys() <= way.fields().keys()]
+        options = {name: value for name, value in self._options.items() if any(name in way.fields() for way in asked)}
+        fitting = [way for way in ways if options.keys() <= way.fields().keys()]
         if not fitting:
-            flags = " and ".join(map(flag_of, told))
+            flags = " and ".join(map(flag_of, options))
             raise InvalidInput(f"{flags} are of files of different kinds; give those of one kind")
-        self._unused -= told.keys()
+        self._unused -= options.keys()
         first, last = fitting[0], fitting[-1]
         is_last = last is not first and last.conversion is not None and last.conversion.takes(Path(path))
-        return (last if is_last else first).made(Path(path), told)
+        return (last if is_last else first).made(Path(path), options)
 
     def check(self) -> None:
         """Raise InvalidInput if an option is of no use."""

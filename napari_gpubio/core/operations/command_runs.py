@@ -14,7 +14,7 @@ from napari_gpubio.core.keeping import Keeper, left_by
 from napari_gpubio.core.operations.files import write_record
 from napari_gpubio.core.operations.graphs import ancestry, files_of
 from napari_gpubio.core.operations.kinds import Kind, kind_registered
-from napari_gpubio.core.operations.records import Operation, Told
+from napari_gpubio.core.operations.records import Operation, Summary
 from napari_gpubio.core.operations.runs import run_steps, write_steps, write_value
 from napari_gpubio.core.operations.stores import STORE
 from napari_gpubio.core.report import measured, tell, wrote
@@ -63,12 +63,12 @@ def run_verb(made: Operation, outputs: Outputs, options: argparse.Namespace) -> 
     if not is_whole and made.keeps_parts:
         return _stopped(made, result, kept)
     _tell_notes(made, result, device)
-    writing, told = Writing(), Told()
+    writing, summary = Writing(), Summary()
     with writing.attempt():
-        told = made.told(result)
-        for line in told.lines:
+        summary = made.summary(result)
+        for line in summary.lines:
             sys.stdout.write(f"{line}\n")
-        measured(**told.numbers)
+        measured(**summary.numbers)
     for path in streamed.values():
         wrote(path)
     files = {name: path for name, path in outputs.values() if name not in streamed}
@@ -81,7 +81,7 @@ def run_verb(made: Operation, outputs: Outputs, options: argparse.Namespace) -> 
         kept.unlink(missing_ok=True)
     if not is_whole and kept is not None:
         tell([_GOES_ON])
-    return told.status if is_whole else STOPPED
+    return summary.status if is_whole else STOPPED
 
 
 def _kind(made: Operation, name: str) -> Kind[Any]:

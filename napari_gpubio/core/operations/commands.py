@@ -231,8 +231,8 @@ def _first(operation: type[Operation]) -> str:
 
 def _is_plain(option: _Option) -> bool:
     """Whether a short help would show an option."""
-    told = param_info(option.field) or part_info(option.field)
-    return told is None or not told.advanced
+    info = param_info(option.field) or part_info(option.field)
+    return info is None or not info.advanced
 
 
 def _is_choice(option: _Option) -> bool:
@@ -271,11 +271,11 @@ def _how(
         text = _help(info.help, kind, shows_all=shows_all)
         many = {"nargs": "+", "action": "extend"} if info.many else {}
         return {"metavar": "FILE", "required": not info.optional, "help": text, **many}
-    told = param_info(field) or part_info(field)
-    if told is None:
+    setting = param_info(field) or part_info(field)
+    if setting is None:
         raise TypeError(f"{field.name} has neither param nor part, so that nobody knows what it is")
-    text = _help(told.help, _default(field), shows_all=shows_all)
-    text = argparse.SUPPRESS if told.advanced and not shows_all else text
+    text = _help(setting.help, _default(field), shows_all=shows_all)
+    text = argparse.SUPPRESS if setting.advanced and not shows_all else text
     if words is not None:
         return {"action": "append", "nargs": len(words.names), "metavar": words.names, "help": text}
     if classes := alternatives(hint):
@@ -286,15 +286,15 @@ def _how(
     if hint is File:
         return {"metavar": "FILE", "required": needed, "help": text}
     if hint in _WORDS:
-        choices = getattr(told, "choices", None)
-        named = {} if choices else {"metavar": told.unit.upper() or _WORDS[hint]}
+        choices = getattr(setting, "choices", None)
+        named = {} if choices else {"metavar": setting.unit.upper() or _WORDS[hint]}
         return {"type": integer if hint is int else hint, "choices": choices, "help": text, **named}
     members = typing.get_args(hint)
     count = "+" if members[-1:] == (Ellipsis,) else len(members)
     if members == (int, Ellipsis):
         return {"type": whole_numbers, "metavar": "NUMBERS", "help": text}
     if typing.get_origin(hint) is tuple and members[0] in _WORDS:
-        word = told.unit.upper() or _WORDS[members[0]]
+        word = setting.unit.upper() or _WORDS[members[0]]
         metavar = word if count == "+" else (word,) * len(members)
         return {"type": members[0], "nargs": count, "metavar": metavar, "required": needed, "help": text}
     if typing.get_origin(hint) is tuple and members[0] is File:
@@ -368,7 +368,7 @@ def _run(operation: type[Operation], chosen: Mapping[tuple[str, ...], type], opt
     values = vars(options)
     outputs = {flags[0]: (name, values[_dest(name)]) for name, flags in _outputs(operation).items()}
     wanted = {flag: one for flag, one in outputs.items() if one[1] is not None}
-    tells = operation.needs_no_file or (options.json and operation.told is not Operation.told)
+    tells = operation.needs_no_file or (options.json and operation.summary is not Operation.summary)
     if outputs and not wanted and options.record is None and not tells:
         raise InvalidInput(f"nothing is to be written; give {' or '.join(outputs)}")
     for flag, (name, path) in wanted.items():

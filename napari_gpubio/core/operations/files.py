@@ -159,7 +159,7 @@ def is_remote(path: str) -> bool:
 
 
 def path_at(home: Path, path: str) -> Path:
-    """Return where a path leads that `path_from` has told; InvalidInput if it is of a sample that is not there."""
+    """Return where a path leads that `path_from` gave; InvalidInput if it is of a sample that is not there."""
     return sample_path(path.removeprefix(_SAMPLE)) if path.startswith(_SAMPLE) else home / path
 
 
@@ -313,8 +313,8 @@ def _schema_of_field(field: dataclasses.Field[Any], hint: Any) -> dict[str, Any]
             found["anyOf"][0] |= own
         else:
             found = ({"type": "integer"} if hint is int else found) | own
-    told = info or part_info(field)
-    return {"description": told.help, **found} if told else found
+    described = info or part_info(field)
+    return {"description": described.help, **found} if described else found
 
 
 _TYPES = {bool: "boolean", float: "number", str: "string"}

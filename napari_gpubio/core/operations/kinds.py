@@ -146,7 +146,7 @@ def kind_registered(type_: type) -> Kind[Any]:
 
 
 def digest(value: Any) -> str:
-    """Return the checksum of all that makes a value what it is; what is told about it does not count."""
+    """Return the checksum of all that makes a value what it is; notes on it do not count."""
     found = hashlib.sha256()
     for one in _leaves(kind_registered(type(value)).counts(value)):
         found.update(array_checksum(one).encode() if isinstance(one, np.ndarray) else repr(one).encode())

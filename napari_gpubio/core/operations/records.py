@@ -212,8 +212,8 @@ def _reference(hint: Any, where: str) -> type:
     return kind
 
 
-class Told(NamedTuple):
-    """What a verb tells of a result: lines of text, for ``--json`` numbers by names, and the exit status."""
+class Summary(NamedTuple):
+    """What a command prints of a result: lines of text, for ``--json`` numbers by names, and the exit status."""
 
     lines: tuple[str, ...] = ()
     numbers: Mapping[str, Any] = {}
@@ -291,7 +291,7 @@ class Operation(Settings):
 
         Returns
         -------
-        What is told of them: ``notes``, and whether they are ``complete``.
+        What is known of them: ``notes``, and whether they are ``complete``.
         """
         raise NotImplementedError
 
@@ -308,9 +308,9 @@ class Operation(Settings):
         """Return a result of several by its name, from what the steps return: its attribute."""
         return getattr(made, name)
 
-    def told(self, result: Any) -> Told:  # noqa: ARG002 - for those that tell something
-        """What is to be told of a result on the command line."""
-        return Told()
+    def summary(self, result: Any) -> Summary:  # noqa: ARG002 - for those that have one
+        """What the command line prints of a result."""
+        return Summary()
 
     @property
     def title(self) -> str:
@@ -330,8 +330,8 @@ class Operation(Settings):
     @functools.cached_property
     def id(self) -> str:
         """Hash of the record; where files lie is not in it, but what is in them."""
-        told = [(f.name, _told(getattr(self, f.name))) for f in record_fields(self) if f.compare]
-        text = repr((self.verb, self.version, told))  # exact for every number
+        fields = [(f.name, _content(getattr(self, f.name))) for f in record_fields(self) if f.compare]
+        text = repr((self.verb, self.version, fields))  # exact for every number
         return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:_DIGITS]
 
     def __eq__(self, other: object) -> bool:
@@ -407,16 +407,16 @@ def words_of(kind: type) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", kind.__name__).lower()
 
 
-def _told(value: Any) -> Any:
+def _content(value: Any) -> Any:
     """A value as its hash sees it: plain, and with the names of its fields and of its class."""
     if isinstance(value, Output):
         return "output", value.id
     if isinstance(value, tuple):
-        return tuple(map(_told, value))
+        return tuple(map(_content, value))
     if isinstance(value, (str, int, float, type(None))):
         return value
     if dataclasses.is_dataclass(value):
-        return kind_of(value), [(f.name, _told(getattr(value, f.name))) for f in record_fields(value) if f.compare]
+        return kind_of(value), [(f.name, _content(getattr(value, f.name))) for f in record_fields(value) if f.compare]
     return value
 
 

@@ -120,8 +120,8 @@ def _compare(options: argparse.Namespace) -> int:
     for one, now in rerun(known, device=options.device, progress=draw_progress):
         is_same = now == one.digest
         same[one.name] = same.get(one.name, True) and is_same  # two may have one name
-        told = "same" if is_same else f"differs ({one.digest[:_DIGITS]}, now {now[:_DIGITS]}; {one.software})"
-        show_at_once(f"{one_line(one.name)}: {told}")
+        outcome = "same" if is_same else f"differs ({one.digest[:_DIGITS]}, now {now[:_DIGITS]}; {one.software})"
+        show_at_once(f"{one_line(one.name)}: {outcome}")
     measured(same=same)
     return int(not all(same.values()))
 
@@ -131,7 +131,7 @@ def _show(options: argparse.Namespace) -> int:
     numbers: dict[str, int] = {}
     for one in ancestry(*(shown.output.of for shown in state.shown), *(draft for _, draft in state.drafts)):
         numbers[one.id] = len(numbers) + 1
-        show_at_once(f"{numbers[one.id]:3}  {one.verb}  {', '.join(_told_fields(one, numbers))}".rstrip())
+        show_at_once(f"{numbers[one.id]:3}  {one.verb}  {', '.join(_listed_fields(one, numbers))}".rstrip())
     for shown in state.shown:
         part = "" if shown.complete else ", stopped before its end"
         where = f" on {shown.device}" if shown.device else ""
@@ -142,7 +142,7 @@ def _show(options: argparse.Namespace) -> int:
     return 0
 
 
-def _told_fields(record: Any, numbers: dict[str, int]) -> Iterator[str]:
+def _listed_fields(record: Any, numbers: dict[str, int]) -> Iterator[str]:
     """Inputs by their numbers, and settings that differ from their defaults."""
 
     def words(value: Any) -> str:
@@ -151,7 +151,7 @@ def _told_fields(record: Any, numbers: dict[str, int]) -> Iterator[str]:
         if isinstance(value, tuple):
             return f"[{', '.join(map(words, value))}]"
         if isinstance(value, Settings):
-            return f"{type(value).__name__}({', '.join(_told_fields(value, numbers))})"
+            return f"{type(value).__name__}({', '.join(_listed_fields(value, numbers))})"
         return one_line(getattr(value, "path", None) or repr(value))
 
     return (f"{field.name} {words(getattr(record, field.name))}" for field in changed_fields(record))

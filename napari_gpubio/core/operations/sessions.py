@@ -286,11 +286,11 @@ def _opened(data: Any, folder: Path, home: Path, roots: Sequence[Path], store: S
 
 def _found(one: File, folder: Path, home: Path, roots: Sequence[Path]) -> Path:
     """Where a file is now; InvalidInput if it is not there, has changed, or may not be read."""
-    told = one.path.removeprefix(_EMBEDDED_PREFIX)
-    if is_remote(told):
+    path = one.path.removeprefix(_EMBEDDED_PREFIX)
+    if is_remote(path):
         raise InvalidInput("it lies in the network; copy it, and open the copy")
-    path = folder / told if told != one.path else path_at(home, one.path)
-    real = path.resolve()
+    found = folder / path if path != one.path else path_at(home, one.path)
+    real = found.resolve()
     every = [real, *(child.resolve() for child in real.iterdir())] if real.is_dir() else [real]
     if not all(any(one == root or one.is_relative_to(root) for root in roots) for one in every):
         raise InvalidInput("it lies outside the session's folder; allow it, or move it there")

@@ -29,7 +29,7 @@ from napari_gpubio.core.operations.runs import run
 from napari_gpubio.core.operations.stores import STORE, Store
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.quantity import GUIDE, HALVES, QUANTITY, Quantity, log10_of
-from napari_gpubio.core.reading import note, reads_file, untold
+from napari_gpubio.core.reading import note, reads_file, without_notes
 from napari_gpubio.core.settings import part
 from napari_gpubio.core.space import checked_affine, same_grid, voxel_sizes_mm
 from napari_gpubio.core.steps import Step
@@ -305,7 +305,7 @@ def source_of(volume: Volume, path: Path | None, store: Store = STORE) -> Output
         Gets what was read, or a copy of the array.
     """
     if path is not None and path.is_file():
-        with suppress(InvalidInput), untold():  # a file that has become something else since
+        with suppress(InvalidInput), without_notes():  # a file that has become something else since
             opened = OpenVolume.at(path)
             if is_same(run(opened, device="cpu", store=store), volume):
                 return opened.output()

@@ -114,8 +114,8 @@ def deconvolve_steps(
             f"{coefficient_count(settings.order)} coefficients from {directions} directions (super-resolution): "
             "the condition that amplitudes are positive decides about the finest detail"
         )
-    told = [{"bvals": list(r.bvals), "coefficients": r.coefficients.tolist()} for r in tissues]
-    parameters = how_made(chosen, clock.seconds, deconvolution=plain_fields(settings), responses=told)
+    plain_responses = [{"bvals": list(r.bvals), "coefficients": r.coefficients.tolist()} for r in tissues]
+    parameters = how_made(chosen, clock.seconds, deconvolution=plain_fields(settings), responses=plain_responses)
     field = _field(scan, inside, fods, coefficient_count(settings.order), tissues, notes)
     return dataclasses.replace(field, parameters=parameters, complete=done == len(fods))
 

@@ -11,7 +11,7 @@ bedpostx    folder (`napari_gpubio.diffusion.io.bedpostx`)               bvec fi
 dsi_studio  MATLAB v4 (`napari_gpubio.diffusion.io.dsi_studio`)          voxels' axes          fa 0
 ==========  ========================================================  ====================  ==============
 
-The images look alike; how they are told apart: `napari_gpubio.diffusion.io.peak_images`.
+The images look alike; how they are distinguished: `napari_gpubio.diffusion.io.peak_images`.
 """
 
 from pathlib import Path

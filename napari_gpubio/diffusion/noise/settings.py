@@ -6,7 +6,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.settings import Settings
 
-FEWEST = 10  # volumes, and voxels of a window: the eigenvalues that noise and signal are told apart by
+FEWEST = 10  # volumes, and voxels of a window: the eigenvalues that noise and signal are distinguished by
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ import numpy as np
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.operations.kinds import MadeOf, register_kind
-from napari_gpubio.core.operations.records import File, Operation, Reading, Ref, Told, given
+from napari_gpubio.core.operations.records import File, Operation, Reading, Ref, Summary, given
 from napari_gpubio.core.operations.volumes import Volume
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.settings import part
@@ -105,9 +105,9 @@ class EstimateResponse(OfScan, verb="response", makes={"response": Response}):
         found = yield from estimate_response_steps(data.scan, mask, self.method, shell=self.shell, field=field, **run)
         return dataclasses.replace(found, notes=(*found.notes, *notes))
 
-    def told(self, response: Response) -> Told:
+    def summary(self, response: Response) -> Summary:
         """Its voxels and coefficients."""
-        return Told((_text(response),), {"responses": [_numbers(response)]})
+        return Summary((_text(response),), {"responses": [_numbers(response)]})
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,9 +166,9 @@ class EstimateTissueResponses(OfScan, verb="tissue-responses", makes=dict.fromke
         found = yield from estimate_tissue_responses_steps(data.scan, mask, self.tissues, field=field, **run)
         return TissueResponses(found, (*(note for one in found for note in one.notes), *notes))
 
-    def told(self, made: TissueResponses) -> Told:
+    def summary(self, made: TissueResponses) -> Summary:
         """Their voxels and coefficients."""
-        return Told(tuple(map(_text, made.responses)), {"responses": [*map(_numbers, made.responses)]})
+        return Summary(tuple(map(_text, made.responses)), {"responses": [*map(_numbers, made.responses)]})
 
 
 def _text(response: Response) -> str:
@@ -201,11 +201,11 @@ class _Deconvolving(OfScan):
         field, notes = yield from self._tensors(data.scan, fods.mask, run)
         return dataclasses.replace(fods, notes=(*fods.notes, *notes, *_notes_of_axes(fods, field)))
 
-    def told(self, made: Any) -> Told:
+    def summary(self, made: Any) -> Summary:
         """How many there are."""
         fods = made if isinstance(made, FodField) else made.fods
         count = int(fods.mask.sum())
-        return Told((f"{count:,} FODs of order {fods.lmax}",), {"fods": count, "lmax": fods.lmax})
+        return Summary((f"{count:,} FODs of order {fods.lmax}",), {"fods": count, "lmax": fods.lmax})
 
 
 def _notes_of_axes(fods: FodField, field: TensorField | None) -> tuple[str, ...]:
@@ -334,6 +334,6 @@ class FindPeaks(Operation, verb="peaks", makes={"peaks": FixelField, "fixels": F
             raise InvalidInput("no peak is high enough; lower the thresholds, or check the FODs")
         return None
 
-    def told(self, made: Peaks) -> Told:
+    def summary(self, made: Peaks) -> Summary:
         """How many there are."""
-        return Told((f"{len(made.fixels.directions):,} peaks",), {"peaks": len(made.fixels.directions)})
+        return Summary((f"{len(made.fixels.directions):,} peaks",), {"peaks": len(made.fixels.directions)})

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from napari_gpubio.core.operations.kinds import MadeOf
-from napari_gpubio.core.operations.records import Operation, Ref, Told, given
+from napari_gpubio.core.operations.records import Operation, Ref, Summary, given
 from napari_gpubio.core.operations.volumes import Volume
 from napari_gpubio.core.settings import part
 from napari_gpubio.core.steps import Step
@@ -82,7 +82,7 @@ class Mppca(Operation, verb="mppca", makes=_MADE):
         result = yield from denoise_scan_steps(scan, mask, self.settings, **run)
         return ScanWithoutNoise(scan, result)
 
-    def told(self, made: ScanWithoutNoise) -> Told:
+    def summary(self, made: ScanWithoutNoise) -> Summary:
         """How much noise there was."""
         result = made.result
         noise, rank = (float(np.median(values[result.mask])) for values in (result.noise, result.rank))
@@ -95,4 +95,4 @@ class Mppca(Operation, verb="mppca", makes=_MADE):
             f"residual / noise: standard deviation {ratio:.3f}",
         )
         numbers = {"voxels": voxels, "window_voxels": window, "noise_sd_median": noise}
-        return Told(lines, {**numbers, "signal_components_median": rank, "residual_over_noise_sd": ratio})
+        return Summary(lines, {**numbers, "signal_components_median": rank, "residual_over_noise_sd": ratio})

@@ -12,7 +12,7 @@ from napari_gpubio.core.operations.kinds import digest, register_kind
 from napari_gpubio.core.operations.records import File, Operation, Output, Reading, file
 from napari_gpubio.core.operations.runs import run
 from napari_gpubio.core.parameters import param
-from napari_gpubio.core.reading import untold
+from napari_gpubio.core.reading import without_notes
 from napari_gpubio.core.settings import part
 from napari_gpubio.core.volumes import stem_of
 from napari_gpubio.diffusion.io.atlases import names_beside, read_atlas
@@ -93,7 +93,7 @@ class OpenRegion(Reading, verb="open-region", makes={"region": AnyRegion}):
 
 def _table_of(path: str | Path) -> File | None:
     """The file that names the labels of an atlas, if there is one; what is to be noted of it is when it is read."""
-    with untold(), suppress(InvalidInput):  # what cannot be read is told then, too
+    with without_notes(), suppress(InvalidInput):  # what cannot be read is reported then, too
         return None if (found := names_beside(path)) is None else file(found)
     return None
 
@@ -181,7 +181,7 @@ def atlas_source(atlas: Atlas, name: str, path: Path | None) -> Output[Any]:
 def opened_first(value: Any, opened: Callable[[], Operation], path: Path | None) -> Output[Any] | None:
     """What opens a file, if that holds exactly a value."""
     if path is not None and path.exists():
-        with suppress(InvalidInput), untold():  # a file that has become something else since
+        with suppress(InvalidInput), without_notes():  # a file that has become something else since
             output = opened().output()
             if digest(run(output, device="cpu")) == digest(value):
                 return output

@@ -8,7 +8,7 @@ from typing import Any
 
 from napari_gpubio.core.layer_files import RECORD, describe
 from napari_gpubio.core.operations.kinds import Conversion, MadeOf, register_conversion, register_kind
-from napari_gpubio.core.operations.records import File, Operation, Reading, Ref, Told, given
+from napari_gpubio.core.operations.records import File, Operation, Reading, Ref, Summary, given
 from napari_gpubio.core.operations.volumes import Volume
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.report import WARNING
@@ -113,10 +113,10 @@ class FitTensors(Operation, verb="tensors", makes={"field": TensorField, **_MAPS
         mask = None if data.mask is None else mask_of_scan(data.mask, data.scan)
         return FittedTensors((yield from fit_tensors_steps(data.scan, mask, self.settings, **run)))
 
-    def told(self, made: FittedTensors) -> Told:
+    def summary(self, made: FittedTensors) -> Summary:
         """How many there are."""
         count, repaired = int(made.field.mask.sum()), made.field.repaired_count
-        return Told((f"{count:,} tensors",), {"tensors": count, "repaired": repaired})
+        return Summary((f"{count:,} tensors",), {"tensors": count, "repaired": repaired})
 
 
 def _write(field: TensorField, path: Path, record: Mapping[str, Any]) -> None:

@@ -234,7 +234,7 @@ class DoseInputs(QWidget, Follower):
 
 
 def _layer_of(viewer: Any, shown: Output[Any]) -> Any:
-    """The layer that shows a dose or structures, or a volume that they are taken of; it carries what is told of it."""
+    """The layer that shows a dose or structures, or a volume that they are taken of; it carries what is known of it."""
     of = shown.of
     if not isinstance(of, (DoseOf, LabelsOf)):
         return layers_showing(viewer, shown)[0]
@@ -242,9 +242,9 @@ def _layer_of(viewer: Any, shown: Output[Any]) -> Any:
     layer = next((one for one in viewer.layers if _has_values(record_of(one), volume)), None)
     if layer is None:
         return layers_showing(viewer, shown)[0]
-    told: dict[str, Any] = {FRAME: of.frame_of_reference}
-    told |= {STRUCTURES: named_labels(of.names)} if isinstance(of, LabelsOf) else {UNIT: of.values_unit}
-    layer.metadata[KEY] = {**layer.metadata.get(KEY, {}), **{name: one for name, one in told.items() if one}}
+    known: dict[str, Any] = {FRAME: of.frame_of_reference}
+    known |= {STRUCTURES: named_labels(of.names)} if isinstance(of, LabelsOf) else {UNIT: of.values_unit}
+    layer.metadata[KEY] = {**layer.metadata.get(KEY, {}), **{name: one for name, one in known.items() if one}}
     return layer
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.operations.kinds import register_kind
-from napari_gpubio.core.operations.records import File, Operation, Ref, Told, file, given
+from napari_gpubio.core.operations.records import File, Operation, Ref, Summary, file, given
 from napari_gpubio.core.parameters import check_unused, param
 from napari_gpubio.core.reading import note
 from napari_gpubio.core.settings import part
@@ -154,7 +154,7 @@ class DoseVolume(Operation, verb="dvh", makes=_MADE):
             return None
         return dose.file if isinstance(dose, OpenDose) and not is_nifti(dose.file.path) else None
 
-    def told(self, made: Evaluation) -> Told:
+    def summary(self, made: Evaluation) -> Summary:
         """The metrics of each structure, and what became of the constraints; InvalidInput if a metric is refused."""
         table, results = made.metrics, made.constraints
         every = [one for _, values in table.rows for one in values]
@@ -174,7 +174,7 @@ class DoseVolume(Operation, verb="dvh", makes=_MADE):
             ],
         }  # fmt: skip
         lines = [f"{one.status:14} {one.constraint}  ({one.text})" for one in results]
-        return Told((*_lines(table), *lines), numbers, int(any(one.status != PASS for one in results)))
+        return Summary((*_lines(table), *lines), numbers, int(any(one.status != PASS for one in results)))
 
 
 def _lines(table: MetricTable) -> list[str]:

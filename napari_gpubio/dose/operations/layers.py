@@ -22,7 +22,7 @@ from napari_gpubio.core.operations.runs import run, value_of
 from napari_gpubio.core.operations.stores import STORE
 from napari_gpubio.core.operations.volumes import HeldVolume, Volume, is_equal
 from napari_gpubio.core.quantity import Quantity, Scale, standard_error_of
-from napari_gpubio.core.reading import untold
+from napari_gpubio.core.reading import without_notes
 from napari_gpubio.core.space import same_grid
 from napari_gpubio.dose.io.rtstruct import StructureSet
 from napari_gpubio.dose.model import Dose
@@ -92,7 +92,7 @@ def _made_as_dose(layer: Any, unit: str, volume: Volume) -> Output[Dose] | None:
     if record is not None and record.kind is Dose and (kept := STORE.last_value(record)) is not None:
         return record if _is_same(kept, unit, volume) else None
     if path is not None:
-        with suppress(InvalidInput), untold():  # a file that has become something else since
+        with suppress(InvalidInput), without_notes():  # a file that has become something else since
             opened = OpenDose.at(path)
             if _is_same(run(opened, device="cpu"), unit, volume):
                 found: Output[Dose] = opened.output()

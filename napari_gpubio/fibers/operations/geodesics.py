@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.operations.records import Operation, Ref, Told, given
+from napari_gpubio.core.operations.records import Operation, Ref, Summary, given
 from napari_gpubio.core.settings import part
 from napari_gpubio.core.steps import Step
 from napari_gpubio.diffusion.fods.model import FodField
@@ -17,7 +17,12 @@ from napari_gpubio.fibers.operations.routes import FODS_HELP
 from napari_gpubio.fibers.settings import InTensors
 from napari_gpubio.tractograms.connectome.model import Connectome
 from napari_gpubio.tractograms.model import Tractogram
-from napari_gpubio.tractograms.operations.connectome import ConnectomeWithMatrix, Matrix, MatrixSettings, told_of
+from napari_gpubio.tractograms.operations.connectome import (
+    ConnectomeWithMatrix,
+    Matrix,
+    MatrixSettings,
+    connectome_summary,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +62,6 @@ class ShootGeodesics(
         found = yield from geodesic_connectome_steps(data.tensors, data.atlas, *how, fods=data.fods, **run)
         return Geodesics(found, self.matrix)
 
-    def told(self, made: Geodesics) -> Told:
+    def summary(self, made: Geodesics) -> Summary:
         """How many fibers connect regions, and the matrix."""
-        return told_of(made)
+        return connectome_summary(made)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from napari_gpubio.core.operations.kinds import MadeOf
-from napari_gpubio.core.operations.records import Operation, Ref, Told, given
+from napari_gpubio.core.operations.records import Operation, Ref, Summary, given
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.settings import part
 from napari_gpubio.core.steps import Step
@@ -74,9 +74,9 @@ class ConnectRegions(Operation, verb="connect", makes={"fibers": Tractogram, "ta
         found = yield from connect_steps(data.tensors, data.source, data.target, *how, fods=data.fods, **run)
         return Connections(found, self.sort_by)
 
-    def told(self, made: Connections) -> Told:
+    def summary(self, made: Connections) -> Summary:
         """What was found, and the best routes."""
         rows = made.table.records()
         lines = ["".join(f"{name:>17}" for name in _SHOWN)[1:]] if rows else []
         lines += [" ".join(f"{row[name]:16.5g}" for name in _SHOWN) for row in rows[:_PRINTED]]
-        return Told((made.routes.message, *lines), {"message": made.routes.message, "routes": rows})
+        return Summary((made.routes.message, *lines), {"message": made.routes.message, "routes": rows})

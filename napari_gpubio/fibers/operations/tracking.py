@@ -9,7 +9,7 @@ from typing import Any
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.operations.files import record_of_output
-from napari_gpubio.core.operations.records import Operation, Ref, Told, given
+from napari_gpubio.core.operations.records import Operation, Ref, Summary, given
 from napari_gpubio.core.operations.runs import write_value
 from napari_gpubio.core.report import WARNING
 from napari_gpubio.core.settings import part
@@ -37,7 +37,7 @@ _CHECKED = "Of the same scan, with which the axes are checked."
 
 @dataclass(frozen=True)
 class WrittenFibers:
-    """What is told of fibers that went into a file as they came.
+    """What is known of fibers that went into a file as they came.
 
     Parameters
     ----------
@@ -111,9 +111,9 @@ class _Tracking(Operation):
         stop = "fa_stop" if self.method.works_in == "tensors" else "fod_stop"
         return (f"{WARNING}no fiber is as long as {shortest:g} mm; move the seeds, or lower min_length_mm, or {stop}",)
 
-    def told(self, fibers: Tractogram | WrittenFibers) -> Told:
+    def summary(self, fibers: Tractogram | WrittenFibers) -> Summary:
         """How many there are."""
-        return Told((f"{len(fibers):,} {'fiber' if len(fibers) == 1 else 'fibers'}",), {"fibers": len(fibers)})
+        return Summary((f"{len(fibers):,} {'fiber' if len(fibers) == 1 else 'fibers'}",), {"fibers": len(fibers)})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@ import functools
 from dataclasses import dataclass
 from typing import Any
 
-from napari_gpubio.core.operations.records import Ref, Told, given
+from napari_gpubio.core.operations.records import Ref, Summary, given
 from napari_gpubio.core.operations.volumes import Volume
 from napari_gpubio.core.settings import part
 from napari_gpubio.diffusion.fods.response import Response
@@ -81,12 +81,12 @@ class _Bootstrapping(OfScan):
 
     seeds: AtPoints = part("Seeds", "Where fibers start.")
 
-    def told(self, made: Certainty) -> Told:
+    def summary(self, made: Certainty) -> Summary:
         """The intervals."""
         rows = made.intervals.records()
         lines = (f"{made.bootstrap.repeats} repeats", *made.intervals.csv().rstrip().splitlines())
         intervals = {row.pop("number"): row for row in rows}
-        return Told(lines, {"repeats": made.bootstrap.repeats, "level": _LEVEL, "intervals": intervals})
+        return Summary(lines, {"repeats": made.bootstrap.repeats, "level": _LEVEL, "intervals": intervals})
 
 
 @dataclass(frozen=True, kw_only=True)

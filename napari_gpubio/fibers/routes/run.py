@@ -138,7 +138,7 @@ class _Found:
         self._goal, self._misses = goal, Misses.none()
         self.seeds_mm = np.unique(problem.launch.points_mm, axis=0)
         near = settings.near_misses
-        self._near = near if isinstance(near, Solve) else Solve()  # of which only numbers are told
+        self._near = near if isinstance(near, Solve) else Solve()  # of which only numbers are reported
         self._per_seed = len(problem.launch) // len(self.seeds_mm)
 
     def filtered(self) -> RayProblem:

@@ -14,7 +14,7 @@ from napari_gpubio.core.napari_io import KEY
 from napari_gpubio.core.operations import STORE, file
 from napari_gpubio.core.operations.records import Operation, Output
 from napari_gpubio.core.operations.runs import value_of
-from napari_gpubio.core.reading import untold
+from napari_gpubio.core.reading import without_notes
 from napari_gpubio.core.volumes import read_volume
 from napari_gpubio.gui.layers import VOLUME, why_not_array
 from napari_gpubio.light.gui.fibers import FiberChoice
@@ -168,7 +168,7 @@ def _shows(layer: Any, domain: Domain) -> bool:
 
 def _holds(path: Path, domain: Domain) -> bool:
     """Whether a file has these labels."""
-    with suppress(InvalidInput), untold():
+    with suppress(InvalidInput), without_notes():
         return path.is_file() and np.array_equal(read_volume(path)[0], domain.labels)
     return False
 

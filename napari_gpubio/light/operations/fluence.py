@@ -8,7 +8,7 @@ from typing import Any
 
 from napari_gpubio.core.layer_files import RECORD, described_files
 from napari_gpubio.core.operations.kinds import MadeOf, register_kind
-from napari_gpubio.core.operations.records import Operation, Ref, Told, given
+from napari_gpubio.core.operations.records import Operation, Ref, Summary, given
 from napari_gpubio.core.operations.volumes import Volume
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.quantity import GUIDE, HALVES, Quantity
@@ -76,10 +76,10 @@ class Lit(MadeOf, main="run"):
         """What is to be known of the run, in sentences."""
         return (*self.about, *(f"{one.status}: {one.sentence}" for one in findings(self.run)))
 
-    def told(self) -> Told:
+    def summary(self) -> Summary:
         """The numbers."""
         rows = [{name: getattr(row, name) for name in _COLUMNS} for row in self.numbers.rows]
-        return Told(tuple(table_lines(self.numbers.rows)), {"results": [rows]})
+        return Summary(tuple(table_lines(self.numbers.rows)), {"results": [rows]})
 
 
 _COLUMNS = ("group", "name", "label", "value", "error", "unit", "note")
@@ -109,9 +109,9 @@ class Fluence(Operation, verb="fluence", makes={"fluence": FluenceVolume, **TABL
         unit = FluenceUnit(self.unit, self.factor)
         return Lit(run=data.run, unit=unit, gates=self.gates, hide_uncertain=self.hide_uncertain)
 
-    def told(self, made: Lit) -> Told:
+    def summary(self, made: Lit) -> Summary:
         """The numbers."""
-        return made.told()
+        return made.summary()
 
 
 def fluence_volume(result: LightResult, unit: FluenceUnit, *, gates: bool, hide_uncertain: bool) -> FluenceVolume:

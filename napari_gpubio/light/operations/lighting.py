@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.operations.kinds import register_kind
-from napari_gpubio.core.operations.records import File, Operation, Ref, Told, Words, given
+from napari_gpubio.core.operations.records import File, Operation, Ref, Summary, Words, given
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.report import WARNING
 from napari_gpubio.core.settings import part
@@ -130,9 +130,9 @@ class Light(Operation, verb="light", makes={"fluence": FluenceVolume, "run": Lig
             return PER_PHOTON
         return fluence_units(power_mw=self.power_mw, energy_j=self.energy_j)[-1]
 
-    def told(self, made: Lit) -> Told:
+    def summary(self, made: Lit) -> Summary:
         """The numbers."""
-        return made.told()
+        return made.summary()
 
 
 # -- detected light at other wavelengths ------------------------------------------------------------------------------
@@ -160,9 +160,9 @@ class Spectrum(Operation, AtWavelengths, verb="spectrum", makes={"spectrum": Det
         yield Step(0, 1, "wavelengths")
         return spectrum(data.run, self.media_by_wavelength(), keep_scattering=True)
 
-    def told(self, made: DetectedSpectrum) -> Told:
+    def summary(self, made: DetectedSpectrum) -> Summary:
         """The rows of its table."""
-        return Told((), {"spectrum": list(made.rows())})
+        return Summary((), {"spectrum": list(made.rows())})
 
 
 register_kind(

@@ -80,7 +80,7 @@ def write_archive_steps(
     if Path(path).suffix.lower() != ".npz":
         raise InvalidInput(f"{Path(path).name} does not end in .npz; give it this ending")
     named = {name: np.asarray(array) for name, array in arrays}
-    done = told = 0
+    done = announced = 0
     total = sum(array.nbytes for array in named.values())
     about = {"format": kind.format, "version": kind.version, "arrays": list(named), **header}
     text = json.dumps(about, indent=1, allow_nan=False)
@@ -98,8 +98,8 @@ def write_archive_steps(
                 for block in blocks_of(array, order, _BLOCK // max(1, array.itemsize)):
                     stream.write(block)
                     done += len(block)
-                    if told + _BLOCK <= done < total:
-                        told = done
+                    if announced + _BLOCK <= done < total:
+                        announced = done
                         yield Step(done >> 20, total >> 20, f"MB of {Path(path).name} saved")
 
 

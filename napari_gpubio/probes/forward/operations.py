@@ -13,7 +13,7 @@ from napari_gpubio.core.foreign import existing_numbers
 from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.numbers import number_text
 from napari_gpubio.core.operations.kinds import register_kind
-from napari_gpubio.core.operations.records import File, Operation, Reading, Ref, Told, Words, file, given
+from napari_gpubio.core.operations.records import File, Operation, Reading, Ref, Summary, Words, file, given
 from napari_gpubio.core.operations.volumes import Row, Volume, array_on_grid
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.settings import Settings, part
@@ -199,7 +199,7 @@ class MakeForwardModel(Operation, verb="forward", makes={"model": ForwardModel})
         )
         return dataclasses.replace(found, parcels=atlas)
 
-    def told(self, made: ForwardModel) -> Told:
+    def summary(self, made: ForwardModel) -> Summary:
         """Mean partial paths of every pair, mm, with their standard errors."""
         names = "wavelength_nm", "mean_path_mm", "mean_path_error_mm"  # of each channel in each label
         paths = [(part.wavelength_nm, part.label_paths_mm, part.label_errors_mm) for part in made.parts]
@@ -207,7 +207,7 @@ class MakeForwardModel(Operation, verb="forward", makes={"model": ForwardModel})
             "channels": made.channels, "separations_mm": made.separations_mm, "labels": made.labels,
             "label_names": made.label_names, "wavelengths": [dict(zip(names, one, strict=True)) for one in paths],
         }  # fmt: skip
-        return Told(tuple(_lines(made)), numbers)
+        return Summary(tuple(_lines(made)), numbers)
 
 
 def _lines(model: ForwardModel) -> Iterator[str]:

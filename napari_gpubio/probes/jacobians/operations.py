@@ -10,7 +10,7 @@ from typing import Any
 
 from napari_gpubio.core.layer_files import described_files
 from napari_gpubio.core.operations.kinds import register_kind
-from napari_gpubio.core.operations.records import Operation, Ref, Told, given
+from napari_gpubio.core.operations.records import Operation, Ref, Summary, given
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.report import WARNING
 from napari_gpubio.core.settings import part
@@ -60,14 +60,14 @@ class Replay(Operation, verb="jacobians", makes={"jacobians": Jacobians}):
         missed = (f"{WARNING}no photon has reached {', '.join(names)}, so there is no Jacobian of it",) if names else ()
         return dataclasses.replace(found, notes=(*found.notes, *missed)) if found.channels else None
 
-    def told(self, made: Jacobians) -> Told:
+    def summary(self, made: Jacobians) -> Summary:
         """For each channel and part, the sum over each label with its error."""
         rows = [
             {"part": one.name, "unit": one.unit, "channels": [channel.name for channel in made.channels],
              "labels": made.labels, "label_sums": one.label_sums, "label_errors": one.label_errors}
             for one in made.parts
         ]  # fmt: skip
-        return Told(tuple(_lines(made)), {"jacobians": rows})
+        return Summary(tuple(_lines(made)), {"jacobians": rows})
 
 
 def _lines(jacobians: Jacobians) -> Iterator[str]:

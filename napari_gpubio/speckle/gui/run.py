@@ -14,7 +14,7 @@ from napari_gpubio.core.napari_io import KEY, carried
 from napari_gpubio.core.operations import runs
 from napari_gpubio.core.operations.records import Operation, Output
 from napari_gpubio.core.operations.stores import STORE, Store
-from napari_gpubio.core.reading import untold
+from napari_gpubio.core.reading import without_notes
 from napari_gpubio.core.steps import Step
 from napari_gpubio.speckle.gui.layers import frames_of, is_raw_stack
 from napari_gpubio.speckle.io import open_frames
@@ -54,7 +54,7 @@ class FramesSource:
         if self.path is None or not self.path.exists():
             return False
         try:
-            with untold():  # what was told when the layer was read
+            with without_notes():  # what was noted when the layer was read
                 return self.is_same(open_frames(self.path))
         except InvalidInput:
             return False

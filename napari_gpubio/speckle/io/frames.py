@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import existing_file
-from napari_gpubio.core.reading import members, note, reads_file, untold
+from napari_gpubio.core.reading import members, note, reads_file, without_notes
 from napari_gpubio.core.volumes import check_memory
 from napari_gpubio.speckle.io.samples import Choice
 from napari_gpubio.speckle.io.tiff import READ_TIFF_SUFFIXES, in_memory, open_tiff, read_tiff
@@ -130,7 +130,7 @@ def _open_folder(folder: Path, choice: Choice, *, whole: bool) -> Frames:
         return np.stack([found[name] for name in names])
 
     def read(first: int, end: int) -> Array:
-        with untold():
+        with without_notes():
             return np.stack([_read_member(folder / name, choice) for name in names[first:end]])
 
     return StoredFrames((len(names), *kind[0]), kind[1], read)

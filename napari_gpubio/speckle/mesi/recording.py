@@ -62,10 +62,10 @@ class FrameFit:
     def notes(self) -> tuple[str, ...]:
         """Remarks for the user, in sentences: on β, the pixels within the border that were not fitted, and the maps."""
         measured = self.beta
-        told = () if measured is None else (
+        of_beta = () if measured is None else (
             f"the static target gives β = {measured.beta:.4g} ± {measured.error:.2g}", *measured.notes
         )  # fmt: skip
-        return (*told, *self.fit.notes, *self._missed(), *self.maps.notes)
+        return (*of_beta, *self.fit.notes, *self._missed(), *self.maps.notes)
 
     def _missed(self) -> tuple[str, ...]:
         edge = self.maps.settings.width // 2

@@ -58,7 +58,7 @@ class RegionPulsatility:
     rate_bpm, rate_error_bpm
         Mean rate of the beat and its standard error, 1/min; if beats vary, it is as well that of the whole beats.
     slowest_bpm, fastest_bpm
-        Range of the rate within the time course, as far as it can be told from noise.
+        Range of the rate within the time course, as far as it can be distinguished from noise.
     false_alarm
         Probability that a region without a beat shows such a peak.
     index, index_error

@@ -24,7 +24,7 @@ from nibabel.streamlines.trk import (
 )
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.reading import note, untold
+from napari_gpubio.core.reading import note, without_notes
 from napari_gpubio.core.space import checked_affine, voxel_sizes_mm
 from napari_gpubio.diffusion.io.grids import Grid, checked_shape
 from napari_gpubio.tractograms.io.parsed import FormatWriter, Parsed, Provenance, columns_of, numeric_columns
@@ -208,7 +208,7 @@ class TrkWriter(FormatWriter):
 
     def append(self, part: Tractogram) -> None:
         """Write points with scalars, and properties."""
-        with untold() if self.fibers else nullcontext():
+        with without_notes() if self.fibers else nullcontext():
             scalars, properties = _columns(part.per_point, "point"), _columns(part.per_fiber, "fiber")
         if not self.fibers:
             self._name_columns(scalars, properties)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.operations.kinds import register_kind
-from napari_gpubio.core.operations.records import File, Operation, Reading, Ref, Told, Words, file, given
+from napari_gpubio.core.operations.records import File, Operation, Reading, Ref, Summary, Words, file, given
 from napari_gpubio.core.operations.volumes import Volume
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.settings import part
@@ -106,10 +106,10 @@ class MeasureBundles(Operation, verb="bundles", makes={"summary": Table, "profil
         nodes, weighting = self.settings.nodes, self.settings.weighting
         return group_steps(in_order(data.bundles), nodes=nodes, weighting=weighting, stop=stop)
 
-    def told(self, made: Group) -> Told:
+    def summary(self, made: Group) -> Summary:
         """How many rows there are."""
         lines = (f"{len(made.summary):,} bundles", f"{len(made.profiles):,} rows of profiles")
-        return Told(lines, {"bundles": made.summary.records(), "profiles": made.profiles.records()})
+        return Summary(lines, {"bundles": made.summary.records(), "profiles": made.profiles.records()})
 
 
 # -- one brain --------------------------------------------------------------------------------------------------------
@@ -181,9 +181,9 @@ class ProfileBundles(Operation, verb="profiles", makes={"summary": Table, "profi
         found = dict(zip(names, data.bundles, strict=True))
         return measured_steps(found, data.image, self.metric, self.settings, device=device, stop=stop)
 
-    def told(self, made: Measured) -> Told:
+    def summary(self, made: Measured) -> Summary:
         """The numbers of the bundles."""
-        return Told(tuple(made.summary.csv().rstrip().splitlines()), {"bundles": made.summary.records()})
+        return Summary(tuple(made.summary.csv().rstrip().splitlines()), {"bundles": made.summary.records()})
 
 
 def measured_steps(

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.foreign import MAX_WHOLE, existing_numbers
 from napari_gpubio.core.operations.kinds import MadeOf, register_kind
-from napari_gpubio.core.operations.records import File, Operation, Reading, Ref, Told, given
+from napari_gpubio.core.operations.records import File, Operation, Reading, Ref, Summary, given
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.settings import Settings, part
 from napari_gpubio.core.steps import Step
@@ -101,12 +101,12 @@ class ConnectomeWithMatrix(MadeOf, main="connectome"):
         return self.settings.matrix(self.connectome, self.weights)
 
 
-def told_of(made: ConnectomeWithMatrix) -> Told:
+def connectome_summary(made: ConnectomeWithMatrix) -> Summary:
     """How many fibers connect regions, and the matrix."""
     found, fibers = made.connectome, len(made.connectome.numbers[LENGTH])
     numbers = {"connections": found.assigned, "fibers": fibers, "labels": found.labels, "regions": found.names}
     numbers |= {"of": made.settings.of, "matrix": made.matrix.values}
-    return Told((f"{found.assigned:,} connections of {fibers:,} fibers, {len(found)} regions",), numbers)
+    return Summary((f"{found.assigned:,} connections of {fibers:,} fibers, {len(found)} regions",), numbers)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,6 +149,6 @@ class MakeConnectome(Operation, verb="connectome", makes={"matrix": Matrix, "con
         steps = connectome_steps(source_of(data.fibers), data.atlas, self.settings, known=known, stop=stop)
         return ConnectomeWithMatrix((yield from steps), self.matrix, weights)
 
-    def told(self, made: ConnectomeWithMatrix) -> Told:
+    def summary(self, made: ConnectomeWithMatrix) -> Summary:
         """How many fibers connect regions, and the matrix."""
-        return told_of(made)
+        return connectome_summary(made)

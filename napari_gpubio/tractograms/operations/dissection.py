@@ -11,7 +11,7 @@ import numpy as np
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.operations.kinds import register_kind
-from napari_gpubio.core.operations.records import Operation, Ref, Told, Words, given
+from napari_gpubio.core.operations.records import Operation, Ref, Summary, Words, given
 from napari_gpubio.core.operations.volumes import Volume
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.settings import Settings, part
@@ -215,10 +215,10 @@ class Dissect(_Demands, _OfFibers, verb="dissect", makes=_MADE):
         complete = stop is None or not stop.is_set()
         return Dissected(source, kept, condition, data.grid, device, complete)
 
-    def told(self, made: Dissected) -> Told:
+    def summary(self, made: Dissected) -> Summary:
         """How many fit."""
         count, total = int(np.count_nonzero(made.kept)), len(made.kept)
-        return Told((f"{count:,} of {total:,} fibers",), {"kept": count, "fibers": total})
+        return Summary((f"{count:,} of {total:,} fibers",), {"kept": count, "fibers": total})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -242,7 +242,7 @@ class FindClusters(_OfFibers, verb="clusters", makes={"fibers": Tractogram}):
         yield Step(0, 1, "clusters")
         return with_clusters(whole(data.fibers), self.within_mm, most=self.most)
 
-    def told(self, made: Tractogram) -> Told:
+    def summary(self, made: Tractogram) -> Summary:
         """How many there are."""
         count = int(made.per_fiber[CLUSTER].max(initial=0))
-        return Told((f"{count:,} clusters of {len(made):,} fibers",), {"clusters": count, "fibers": len(made)})
+        return Summary((f"{count:,} clusters of {len(made):,} fibers",), {"clusters": count, "fibers": len(made)})

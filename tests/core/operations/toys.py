@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.operations import Operation, Ref, Settings, Told, Volume, given, part, register_kind
+from napari_gpubio.core.operations import Operation, Ref, Settings, Summary, Volume, given, part, register_kind
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.steps import Step
 
@@ -91,10 +91,10 @@ class Smooth(Operation, verb="toy-smooth", makes={"smooth": Volume, "rest": Volu
             array = np.where(data.mask.array != 0, array, data.image.array)
         return Smoothed(data.image.like(array), data.image.like(data.image.array - array))
 
-    def told(self, result: Smoothed) -> Told:
+    def summary(self, result: Smoothed) -> Summary:
         """The mean."""
         mean = float(result.smooth.array.mean())
-        return Told((f"mean {mean:.3g}",), {"mean": mean})
+        return Summary((f"mean {mean:.3g}",), {"mean": mean})
 
 
 @dataclass(frozen=True)

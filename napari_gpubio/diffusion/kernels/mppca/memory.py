@@ -10,7 +10,7 @@ from napari_gpubio.diffusion.kernels.mppca.problem import PcaProblem
 def memory_of(problem: PcaProblem, device: Device) -> Memory:
     """The series, the voxels, what is found in those of a chunk, and what threads, or blocks of a GPU, need.
 
-    Of the GPU's chunks the longest one is told, and of its series what there is room for.
+    Of the GPU's chunks the longest one counts, and of its series what there is room for.
     """
     p, each = problem, problem.bytes_per_item
     if device.is_gpu:

@@ -75,14 +75,14 @@ class FiberProblem(Problem):
     """Fibers to trace: a field, seeds and directions, settings.
 
     ``target``: where rays end, with `StopReason.TARGET`; ``only_target``: whether the others are left out. A subclass
-    names the methods that it is of, the number that every point has, and the numbers of fibers that it tells.
+    names the methods that it is of, the number that every point has, and the numbers of fibers that it reports.
     """
 
     work = "fiber tracking in this volume"
     at_first = 512
     methods: ClassVar[type[TrackMethod]]
     point_number: ClassVar[str]
-    told: ClassVar[tuple[str, ...]]
+    reported: ClassVar[tuple[str, ...]]
     field: Any
     launch: Launch
     settings: TrackMethod
@@ -123,7 +123,7 @@ class FiberProblem(Problem):
         return {"mask": ("mask", self.target)}
 
     def fiber_numbers(self, stats: Array) -> dict[str, Array]:
-        """Numbers of each fiber, shape (F,), from those of its rays, shape (F, rays, `STATS`): those of `told`.
+        """Numbers of each fiber, shape (F,), from those of its rays, shape (F, rays, `STATS`): those of `reported`.
 
         Length in the metric, drift, means along the fiber, and length over that in the metric.
         """
@@ -137,7 +137,7 @@ class FiberProblem(Problem):
             f"alignment_{self.point_number}": sums[BOTH] / samples,
             "speed": np.divide(length, riemannian, out=np.zeros_like(length), where=riemannian > 0),
         }
-        return {name: numbers[name] for name in self.told}
+        return {name: numbers[name] for name in self.reported}
 
     @cached_property
     def lengths(self) -> Lengths:

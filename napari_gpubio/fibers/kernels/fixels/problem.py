@@ -73,7 +73,7 @@ class FixelProblem(FiberProblem):
 
     methods: ClassVar[type[FixelGeodesic]] = FixelGeodesic
     point_number: ClassVar[str] = "amplitude"
-    told: ClassVar[tuple[str, ...]] = ("riemannian_length_mm", "drift", "mean_amplitude", "alignment", "speed")
+    reported: ClassVar[tuple[str, ...]] = ("riemannian_length_mm", "drift", "mean_amplitude", "alignment", "speed")
     field: FixelField
     settings: FixelGeodesic
 

@@ -96,7 +96,7 @@ class LiftedProblem(FiberProblem):
 
     methods: ClassVar[type[LiftedGeodesic]] = LiftedGeodesic
     point_number: ClassVar[str] = "fod"
-    told: ClassVar[tuple[str, ...]] = ("riemannian_length_mm", "drift", "mean_fod", "alignment")
+    reported: ClassVar[tuple[str, ...]] = ("riemannian_length_mm", "drift", "mean_fod", "alignment")
     field: FodField
     settings: LiftedGeodesic
 

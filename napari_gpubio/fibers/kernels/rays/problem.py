@@ -72,7 +72,7 @@ class RayProblem(FiberProblem):
 
     methods: ClassVar[type[TensorMethod]] = TensorMethod
     point_number: ClassVar[str] = "fa"
-    told: ClassVar[tuple[str, ...]] = (
+    reported: ClassVar[tuple[str, ...]] = (
         "riemannian_length_mm", "drift", "mean_fa", "alignment", "alignment_fa", "speed",
     )  # fmt: skip
     settings: TensorMethod

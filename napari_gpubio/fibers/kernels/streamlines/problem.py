@@ -76,7 +76,7 @@ class StreamlineProblem(FiberProblem):
 
     methods: ClassVar[type[StreamlineMethod]] = StreamlineMethod
     point_number: ClassVar[str] = "fod"
-    told: ClassVar[tuple[str, ...]] = ("mean_fod",)
+    reported: ClassVar[tuple[str, ...]] = ("mean_fod",)
     field: FodField
     settings: StreamlineMethod
 
