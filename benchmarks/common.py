@@ -189,7 +189,7 @@ def thread_counts() -> list[int]:
     return sorted({most, *(2**n for n in range(10) if 2**n <= most)})
 
 
-def threads_told(count: int) -> str:
+def threads_text(count: int) -> str:
     """``"1 thread"`` or ``"4 threads"``."""
     return "1 thread" if count == 1 else f"{count} threads"
 
@@ -286,8 +286,8 @@ def commit() -> str:
     git = shutil.which("git")
     if git is None or not (ROOT / ".git").exists():
         return ""
-    told_by = subprocess.run([git, "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True)
-    return told_by.stdout.strip()
+    done = subprocess.run([git, "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True)
+    return done.stdout.strip()
 
 
 def load_average() -> list[float]:
@@ -310,9 +310,9 @@ def header(quick: bool) -> dict[str, Any]:
 def header_lines(head: dict[str, Any]) -> list[str]:
     """Machine, versions and date, to read."""
     facts = ", ".join(f"{name} {value}" for name, value in head["machine"].items())
-    commit_told = f", commit {head['commit']}" if head["commit"] else ""
+    commit_text = f", commit {head['commit']}" if head["commit"] else ""
     return [
-        f"napari-gpubio {head['napari_gpubio']}{commit_told}, {head['date']}{', quick run' if head['quick'] else ''}.",
+        f"napari-gpubio {head['napari_gpubio']}{commit_text}, {head['date']}{', quick run' if head['quick'] else ''}.",
         f"{facts}. Load average at the start {head['load_average']}.",
     ]
 

@@ -19,9 +19,9 @@ from napari_gpubio.denoise.fluence import FluenceResult, denoise_fluence
 
 COUNTS = {100_000: 8, 1_000_000: 6}  # runs of so many photons
 MODES = ("guided", "one buffer", "without guide")
-COLUMNS = ("place", "voxels", *(f"{mode}: gain, told / true" for mode in MODES))
+COLUMNS = ("place", "voxels", *(f"{mode}: gain, reported / true" for mode in MODES))
 HOW_TO_READ = (
-    "Voxels with more signal than noise. Gain of relative mean squared error in dB; error told over error there is, "
+    "Voxels with more signal than noise. Gain of relative mean squared error in dB; reported over true error, "
     "both root mean squares, relative to the fluence and absolute. *One buffer*: split by the standard error of the "
     "batches. *Without guide*: cut at labels only. The truth's own variance is taken off."
 )
@@ -58,7 +58,7 @@ def run_domain(report: Report, arguments: argparse.Namespace, device: Device, na
 
 
 def _cell(row: dict[str, float]) -> str:
-    return f"{row['gain']:.1f}, {row['told_over_true']:.2f}, {row['told_over_true_absolute']:.2f}"
+    return f"{row['gain']:.1f}, {row['reported_over_true']:.2f}, {row['reported_over_true_absolute']:.2f}"
 
 
 def parsed() -> argparse.Namespace:

@@ -28,7 +28,7 @@ from napari_gpubio.denoise.run import denoise
 TRUTH_PHOTONS = {"cpu": 10**7, "cuda": 10**9}
 PEER = "BM4D, Anscombe"
 ALL = (*CUBES, *SCENES, *GATES_NS)
-COLUMNS = ("place", "voxels", "raw signal / noise", "filter", "error gain", "bias", "SNR gain", "error told / true")
+COLUMNS = ("place", "voxels", "raw signal / noise", "filter", "error gain", "bias", "SNR gain", "error reported / true")
 HOW_TO_READ = (
     "Voxels whose raw signal / noise is 0 to 60 dB and whose truth is known to 10 %. Gains and bias in dB of 20 log10 "
     "of fluence: of the relative mean squared error (the truth's own error taken off), of the mean, and, as published "
@@ -103,14 +103,14 @@ def run_scene(report: Report, arguments: argparse.Namespace, device: Device, nam
         each = ", ".join(f"{one} {seconds[one] / max(1, tallies[one].count):.3g} s" for one in filters)
         title = f"{name}, {photons:,} photons, {raw.count} runs"
         found = {"runs": raw.count, "places": rows, "raw_db": levels, "truth_photons": truth.photons}
-        lines = [_line(place, levels[place], one, row) for place, told in rows.items() for one, row in told.items()]
+        lines = [_line(place, levels[place], one, row) for place, each in rows.items() for one, row in each.items()]
         report.add(f"{name} {photons:.0e}", title, found, f"Seconds a call: {each}.", "", *table(COLUMNS, lines))
 
 
 def _line(place: str, level: float, name: str, row: Mapping[str, Any]) -> str:
-    told = f"{row['error_told_over_true']:.2f}" if "error_told_over_true" in row else ""
+    reported = f"{row['error_reported_over_true']:.2f}" if "error_reported_over_true" in row else ""
     gains = (f"{row['error_gain']:.1f}", f"{row['bias']:+.2f}", f"{row['snr_gain']:.1f}")
-    return line(place, row["voxels"], f"{level:.0f} dB", name, *gains, told)
+    return line(place, row["voxels"], f"{level:.0f} dB", name, *gains, reported)
 
 
 def parsed() -> argparse.Namespace:

@@ -42,7 +42,7 @@ PARTS = {
     ),
     "e": Part(by_gpus, "Number of GPUs, skin", "Tracing; in brackets the efficiency.", gpu_only=True, on_all=True),
     "f": Part(by_threads, "The CPU, skin", THREADS),
-    "g": Part(error_maps, "Differences between maps, skin", MAPS, columns=COLUMNS, told=map_line),
+    "g": Part(error_maps, "Differences between maps, skin", MAPS, columns=COLUMNS, line_of=map_line),
 }  # fmt: skip
 EXPLAINED = (
     "Best of several runs. *cpu s*: processor time summed over threads; *per core*: photons per such second, "

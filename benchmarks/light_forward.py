@@ -277,9 +277,9 @@ def compare(
             whole, exact_whole = paths.sum(), exact.sum()
             rows.append({"pair": model.channels[row], "apart_mm": model.separations_mm[row], "detected": count,
                          "ratio": ratio.tolist(), "error": spread.tolist(), "whole": whole / exact_whole})  # fmt: skip
-            told = [f"{a:.3f} ± {b:.3f}" for a, b in zip(ratio, spread, strict=True)]
+            cells = [f"{a:.3f} ± {b:.3f}" for a, b in zip(ratio, spread, strict=True)]
             lines.append(line(model.channels[row], f"{model.separations_mm[row]:.1f}", count, f"{exact_whole:.1f}",
-                              f"{whole / exact_whole:.3f}", *told))  # fmt: skip
+                              f"{whole / exact_whole:.3f}", *cells))  # fmt: skip
             adjoint.append(paths)
             truth.append(exact)
             variances.append(np.square(error) + np.square(own))

@@ -27,8 +27,8 @@ PARTS = {
     "c": Part(by_photons, "Whole calls by the number of photons"),
     "d": Part(extras, "Extras", "In turn; on a CPU by processor seconds."),
     "e": Part(memory, "Memory"),
-    "f": Part(partial(beside, "pmcx"), "Beside MCX (CUDA)", MCX, columns=COLUMNS, told=peer_line),
-    "g": Part(partial(beside, "pmcxcl"), "Beside MCX (OpenCL)", MCX, columns=COLUMNS, told=peer_line),
+    "f": Part(partial(beside, "pmcx"), "Beside MCX (CUDA)", MCX, columns=COLUMNS, line_of=peer_line),
+    "g": Part(partial(beside, "pmcxcl"), "Beside MCX (OpenCL)", MCX, columns=COLUMNS, line_of=peer_line),
 }
 EXPLAINED = (
     "Best of several runs. *cpu s*: processor time summed over threads; *per core*: photons per such second, "

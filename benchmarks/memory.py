@@ -26,8 +26,8 @@ def main() -> None:
     for measured in _measured([name for name in known if options.cases in name], sizes, options.device):
         rows.append(_row(measured))
         print(_line(rows[-1]), flush=True)
-    text = ["# Memory, told before and taken", "", *header_lines(facts), f"Device: {device.describe()}.", ""]
-    text += table(("case", "size", "told, MB", "taken, MB", "taken / told"), [_line(row) for row in rows])
+    text = ["# Memory, estimated before and taken", "", *header_lines(facts), f"Device: {device.describe()}.", ""]
+    text += table(("case", "size", "estimated, MB", "taken, MB", "taken / estimated"), [_line(row) for row in rows])
     path = result_path(options.json, "memory", facts["date"], device)
     publish(path, {**facts, "rows": rows}, "\n".join(text) + "\n")
 
@@ -47,8 +47,8 @@ def _row(measured: Measured) -> Row:
 
 
 def _line(row: Row) -> str:
-    told, taken = (f"{row[name] / MIB:.1f}" for name in ("told", "taken"))
-    return line(row["name"], row["size"], told, taken, f"{row['ratio']:.2f}")
+    estimated, taken = (f"{row[name] / MIB:.1f}" for name in ("estimated", "taken"))
+    return line(row["name"], row["size"], estimated, taken, f"{row['ratio']:.2f}")
 
 
 if __name__ == "__main__":

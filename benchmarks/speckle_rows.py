@@ -8,7 +8,7 @@ from unittest import mock
 
 import numpy as np
 import speed
-from common import Array, Row, Timing, missing, row, skipped, thread_counts, threads_told, timed, timed_by_events
+from common import Array, Row, Timing, missing, row, skipped, thread_counts, threads_text, timed, timed_by_events
 from scipy.ndimage import uniform_filter
 from speed import Job
 
@@ -140,7 +140,7 @@ MODES = {
 def beside(plan: Plan) -> Iterator[Job]:
     """K and SFI of 1392 x 1040, 5 x 5, frames and maps in memory."""
     for threads in thread_counts():
-        yield Job(f"a ours, {threads_told(threads)}", partial(_ours, threads, PLAIN, plan))
+        yield Job(f"a ours, {threads_text(threads)}", partial(_ours, threads, PLAIN, plan))
     yield Job(MASKED, partial(_ours, 1, ContrastSettings(), plan))
     theirs: dict[str, tuple[str, Callable[[type], Any]]] = {
         "SciPy uniform_filter": ("SciPy", scipy_contrast),

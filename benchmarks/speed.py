@@ -70,8 +70,8 @@ class Part(NamedTuple):
     explained: str = ""
     gpu_only: bool = False
     on_all: bool = False  # whether it uses all GPUs; the others use the first
-    columns: tuple[str, ...] = ()  # where `told` makes lines of its own
-    told: Callable[[Row], str] | None = None
+    columns: tuple[str, ...] = ()  # where `line_of` makes lines of its own
+    line_of: Callable[[Row], str] | None = None
 
 
 # ---------------------------------------------------------------------------------------------------------------- cells
@@ -99,7 +99,7 @@ class Benchmark:
     """A script of speed.
 
     A row is compared with the one that it names (``compared_with``): so many times as fast, with the efficiency where
-    processors are compared. A row that has a ``told`` instead of seconds is that text.
+    processors are compared. A row that has a ``text`` instead of seconds is that text.
     """
 
     name: str  # of its result files
@@ -168,10 +168,10 @@ class Benchmark:
         """A row, beside others that it may be compared with."""
         part = self.parts[r["name"][0]]
         words = len(part.columns or self.cells) - (2 if part.columns else 0)
-        if "skipped" in r or "told" in r:
-            return line(r["name"], *[""] * words, r.get("told") or f"skipped: {r['skipped']}")
-        if part.told is not None:
-            return part.told(r)
+        if "skipped" in r or "text" in r:
+            return line(r["name"], *[""] * words, r.get("text") or f"skipped: {r['skipped']}")
+        if part.line_of is not None:
+            return part.line_of(r)
         found = [*self._compared(r, rows), *self.notes(r)]
         found += [f"{'paper: ' if what == 'paper' else ''}{r[what]}" for what in ("paper", "target") if r.get(what)]
         found += [f"load {load:g}" for load in r.get("load_average", ())]

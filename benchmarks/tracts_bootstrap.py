@@ -112,8 +112,8 @@ def steps(report: Report, device: Device, repeats: int) -> None:
     parts = {name: 1e3 * seconds / repeats for name, seconds in spent.items()}
     lines = [line(name, f"{value:.2f}") for name, value in parts.items()]
     lines.append(line("sum", f"{sum(parts.values()):.2f}"))
-    told = f"Parts of a repeat, one thread, {len(problem.tensors)} voxels, 100 seed points"
-    report.add("steps", told, parts, *table(("part", "ms"), lines))
+    title = f"Parts of a repeat, one thread, {len(problem.tensors)} voxels, 100 seed points"
+    report.add("steps", title, parts, *table(("part", "ms"), lines))
 
 
 def _draws(problem: Any, device: Device) -> Any:
@@ -151,8 +151,8 @@ def coverage(report: Report, repeats: int) -> None:
             error = float(np.sqrt(share * (1 - share) / len(low)))
             rows.append({"snr": snr, "leverage": leverage, "voxels": len(low), "share": share, "standard_error": error})
             lines.append(line(f"{snr:g}", leverage, len(low), f"{100 * share:.1f} ± {100 * error:.1f}"))
-    told = f"Share of the {100 * LEVEL:.0f} % intervals of FA that hold the FA without noise, {repeats} repeats"
-    report.add("coverage", told, rows, *table(("signal / noise", "residuals", "voxels", "%"), lines))
+    title = f"Share of the {100 * LEVEL:.0f} % intervals of FA that hold the FA without noise, {repeats} repeats"
+    report.add("coverage", title, rows, *table(("signal / noise", "residuals", "voxels", "%"), lines))
 
 
 def main() -> None:

@@ -113,7 +113,7 @@ def _checked(result: Bootstrap, number: str, truth: float, where: dict[str, Any]
 
 def summary(rows: list[dict[str, Any]], key: str) -> tuple[list[dict[str, Any]], list[str]]:
     """Shares, biases and widths by number, place and so on."""
-    told = []
+    groups = []
     for value in dict.fromkeys(row[key] for row in rows):
         one: dict[str, Any] = {key: value}
         for method in METHODS:
@@ -125,10 +125,10 @@ def summary(rows: list[dict[str, Any]], key: str) -> tuple[list[dict[str, Any]],
                 "median_width": float(np.median([row["width"] for row in some])),
                 "mean_error": float(np.mean([row["error"] for row in some])),
             }  # fmt: skip
-        told.append(one)
-    lines = [line(one[key], one["intervals"]["count"], *(_both(one, *column) for column in COLUMNS)) for one in told]
+        groups.append(one)
+    lines = [line(one[key], one["intervals"]["count"], *(_both(one, *column) for column in COLUMNS)) for one in groups]
     heads = ("holds the truth, %", "contains its estimate, %", "estimate - truth, %", "width, %")
-    return told, table((key, "intervals", *heads), lines)
+    return groups, table((key, "intervals", *heads), lines)
 
 
 def _both(one: dict[str, Any], what: str, digits: int) -> str:
@@ -155,9 +155,9 @@ def main() -> None:
     path = result_path(options.json, "tracts_intervals", head["date"], device)
     report = Report(path, f"Intervals of a bootstrap, {noises} noises, {options.repeats} repeats", head)
     for key in ("number", "snr", "bundle", "place"):
-        told, lines = summary(rows, key)
+        groups, lines = summary(rows, key)
         report.add(
-            key, f"By {key} (percentiles about the fit / intervals about the estimate without bias)", told, *lines
+            key, f"By {key} (percentiles about the fit / intervals about the estimate without bias)", groups, *lines
         )
 
 

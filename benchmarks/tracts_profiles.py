@@ -85,10 +85,10 @@ def rows(fibers: Tractogram, image: Array, nodes: int) -> list[dict[str, Any]]:
     """Best and median seconds of each part, of all kernels, of the whole call, and of DIPY."""
     found = [(name, timed(work, REPEATS)) for name, work in parts(fibers, image, nodes).items()]
     whole = functools.partial(bundles.profile, fibers, image, np.eye(4), nodes, "dipy", start=0)
-    told = [{"part": name, "best_ms": 1e3 * one.seconds, "median_ms": 1e3 * one.median} for name, one in found]
-    told.append({"part": "all kernels", **{key: sum(row[key] for row in told) for key in ("best_ms", "median_ms")}})
+    rows = [{"part": name, "best_ms": 1e3 * one.seconds, "median_ms": 1e3 * one.median} for name, one in found]
+    rows.append({"part": "all kernels", **{key: sum(row[key] for row in rows) for key in ("best_ms", "median_ms")}})
     timing = timed(whole, REPEATS)
-    told.append(
+    rows.append(
         {"part": "tractograms.bundles.profile", "best_ms": 1e3 * timing.seconds, "median_ms": 1e3 * timing.median}
     )
     if versions(PEERS):
@@ -97,10 +97,10 @@ def rows(fibers: Tractogram, image: Array, nodes: int) -> list[dict[str, Any]]:
         means = dipy_profile(some, image, nodes)
         milliseconds = 1e3 * (time.perf_counter() - begun)
         apart = float(np.abs(means - bundles.profile(some, image, np.eye(4), nodes, "dipy", start=0).mean).max())
-        told.append(
+        rows.append(
             {"part": f"DIPY, {len(some)} fibers", "best_ms": milliseconds, "median_ms": milliseconds, "apart": apart}
         )
-    return told
+    return rows
 
 
 def parsed() -> argparse.Namespace:

@@ -24,24 +24,24 @@ WARM = 20  # voxels along an axis of the volume that compiles what a case needs
 
 
 class Work(NamedTuple):
-    """A run, and what it says before that it needs; both take a device."""
+    """A run, and the estimate of what it needs; both take a device."""
 
-    told: Callable[[str], Memory]
+    estimated: Callable[[str], Memory]
     run: Callable[[str], object]
 
 
 class Measured(NamedTuple):
-    """Bytes that a run said and took."""
+    """Bytes that a run was estimated to take, and took."""
 
     name: str
     size: int
-    told: int
+    estimated: int
     taken: int
 
     @property
     def ratio(self) -> float:
-        """What was taken over what was told."""
-        return self.taken / self.told
+        """What was taken over what was estimated."""
+        return self.taken / self.estimated
 
 
 def light(size: int, **more: Any) -> Work:
@@ -285,7 +285,7 @@ def replay(size: int, **more: Any) -> Work:
     made: dict[str, Any] = {}
 
     def result(device: str) -> Any:
-        """Of the processor that traces the photons again; it is made before memory is measured, when it is told."""
+        """Of the processor that traces the photons again; it is made before memory is measured, when estimated."""
         if device not in made:
             made[device] = simulate(domain, source, settings, detectors=faces, device=device)
         return made[device]
@@ -384,22 +384,22 @@ def on_gpu(name: str, size: int, device: str = "cuda") -> Measured:
 
     pool.free_all_blocks()
     before = pool.used_bytes()
-    told = work.told(device).total
+    estimated = work.estimated(device).total
     with cupy.cuda.using_allocator(counted):
         work.run(device)
-    return Measured(name, size, told, most[0] - before)
+    return Measured(name, size, estimated, most[0] - before)
 
 
 def here(name: str, size: int) -> Measured:
     """Measure a case in this process."""
     work = CASES[name](size)
-    told = work.told("cpu").total
+    estimated = work.estimated("cpu").total
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the most so far becomes what there is now
     before = _kilobytes("VmRSS")
     result = work.run("cpu")
     taken = 1024 * (_kilobytes("VmHWM") - before)
     del result
-    return Measured(name, size, told, taken)
+    return Measured(name, size, estimated, taken)
 
 
 def _kilobytes(what: str) -> int:

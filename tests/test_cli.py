@@ -119,7 +119,7 @@ def tiny_verb(*words):
     return parser.parse_args(["tiny", *words])
 
 
-def test_text_is_held_back_and_notes_are_told_at_once_and_once(capsys):
+def test_text_is_held_back_and_notes_are_reported_at_once_and_once(capsys):
     with reporting(tiny_verb()):
         wrote("a.csv", "3 rows in a.csv")
         tell(["a.nii: units are micrometers", "units are micrometers", "units are micrometers"])
@@ -162,12 +162,12 @@ def test_what_was_found_is_printed_in_an_error_too(capsys):
 def test_how_much_is_logged_is_of_the_run(caplog):
     logger = logging.getLogger("napari_gpubio")
     before = logger.level
-    for words, told in ((["--verbose"], ["slow", "wrong"]), ([], ["wrong"]), (["--quiet"], [])):
+    for words, expected in ((["--verbose"], ["slow", "wrong"]), ([], ["wrong"]), (["--quiet"], [])):
         caplog.clear()
         with reporting(tiny_verb(*words)):
             logger.info("slow")
             logger.warning("wrong")
-        assert caplog.messages == told
+        assert caplog.messages == expected
         assert logger.level == before
 
 
@@ -182,7 +182,7 @@ def test_a_name_cannot_begin_another_line_of_the_log(tmp_path):
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
-def test_a_full_disk_is_told(tmp_path):
+def test_a_full_disk_is_reported(tmp_path):
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
             command("info"), **at(tmp_path), stdout=full, stderr=subprocess.PIPE, text=True, check=False

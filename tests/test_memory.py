@@ -16,7 +16,7 @@ CHUNKED = ("FODs", "noise")  # on a GPU by chunks, whose length depends on the t
 ONE_CHUNK = (8, 12, 16)  # whose voxels are all in the first one
 TOLERANCE = 0.1
 FLOOR = 3 * MIB  # of a process: pages of code, blocks that the allocator keeps
-BOUNDS = {  # told is the most
+BOUNDS = {  # the estimate is the most
     "speckle, real numbers",  # how many frames are copied together depends on the time they take
     "tensors, of a brain",  # pages of volumes that no voxel of a mask lies in need not be there
 }
@@ -24,10 +24,10 @@ GPU_BOUNDS = BOUNDS | {name for name in GPU_CASES if name.startswith(CHUNKED)}
 
 
 def check(measured: Measured, floor: int = 0, *, bounds: set[str] = BOUNDS) -> None:
-    allowed = TOLERANCE * measured.told + floor
-    assert measured.taken <= measured.told + allowed, measured
+    allowed = TOLERANCE * measured.estimated + floor
+    assert measured.taken <= measured.estimated + allowed, measured
     if measured.name not in bounds:
-        assert measured.taken >= measured.told - allowed, measured
+        assert measured.taken >= measured.estimated - allowed, measured
 
 
 @pytest.fixture(scope="module")
@@ -39,13 +39,13 @@ def alone():
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells the most memory of a process")
 @pytest.mark.parametrize("name", CASES)
-def test_a_process_takes_what_was_told(name, alone):
+def test_a_process_takes_what_was_estimated(name, alone):
     for measured in alone.measured(name, SIZES):
         check(measured, FLOOR)
 
 
 @pytest.mark.parametrize("name", [name for name in GPU_CASES if name != "FODs, no response"])  # whose peaks take long
-def test_a_pretended_gpu_holds_what_was_told(name, fake_gpu, monkeypatch):
+def test_a_pretended_gpu_holds_what_was_estimated(name, fake_gpu, monkeypatch):
     pretended = fake_gpu(total_bytes=4 << 30)
     most, take = [0], pretended.take
 
@@ -57,22 +57,22 @@ def test_a_pretended_gpu_holds_what_was_told(name, fake_gpu, monkeypatch):
     monkeypatch.setattr(pretended, "take", counted)
     for size in ONE_CHUNK if name.startswith(CHUNKED) else SMALL:
         work = CASES[name](size)
-        told = work.told("cuda").total
+        estimated = work.estimated("cuda").total
         before = most[0] = pretended.used_bytes.get(0, 0)
         work.run("cuda")
-        check(Measured(name, size, told, most[0] - before))
+        check(Measured(name, size, estimated, most[0] - before))
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", GPU_CASES)
-def test_a_gpu_holds_what_was_told(name):
+def test_a_gpu_holds_what_was_estimated(name):
     for size in SIZES:
         check(on_gpu(name, size), FLOOR, bounds=GPU_BOUNDS)
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name.startswith("light")])
 def test_light_takes_little_more_than_its_tallies_and_results(name):
-    memory, voxels = CASES[name](64).told("cpu"), 64**3
+    memory, voxels = CASES[name](64).estimated("cpu"), 64**3
     assert memory.results + memory.tallies > 32 * voxels
     assert memory.total <= 1.1 * voxels + 1.3 * (memory.results + memory.tallies)  # labels of a byte, with a rim
 

@@ -199,24 +199,24 @@ class Tally:
 
     def __init__(self, data: Data) -> None:
         self._data, self.count = data, 0
-        self._raw, self._left, self._told = (np.zeros(data.truth.shape) for _ in range(3))
+        self._raw, self._left, self._reported = (np.zeros(data.truth.shape) for _ in range(3))
 
-    def add(self, whole: Array, clean: Array, told: Array) -> None:
-        """Take in a run: its fluence, the cleaned one and the error that is told of it."""
+    def add(self, whole: Array, clean: Array, reported: Array) -> None:
+        """Take in a run: its fluence, the cleaned one and the error that is reported of it."""
         self.count += 1
         self._raw += np.square(whole - self._data.truth)
         self._left += np.square(clean - self._data.truth)
-        self._told += np.square(told, dtype=float)
+        self._reported += np.square(reported, dtype=float)
 
     def figures(self, where: Array) -> Row:
-        """Gain of relative squared error, and told over true error, relative to the fluence and absolute."""
+        """Gain of relative squared error, and reported over true error, relative to the fluence and absolute."""
         own, truth = np.square(self._data.truth_error[where]), self._data.truth[where]
         raw, left = (sums[where] / self.count - own for sums in (self._raw, self._left))
-        told = self._told[where] / self.count
+        reported = self._reported[where] / self.count
         weight = 1 / truth**2
         return {
             "voxels": int(where.sum()),
             "gain": float(10 * np.log10(np.mean(raw * weight) / np.mean(left * weight))),
-            "told_over_true": float(np.sqrt(np.mean(told * weight) / np.mean(left * weight))),
-            "told_over_true_absolute": float(np.sqrt(np.mean(told) / np.mean(left))),
+            "reported_over_true": float(np.sqrt(np.mean(reported * weight) / np.mean(left * weight))),
+            "reported_over_true_absolute": float(np.sqrt(np.mean(reported) / np.mean(left))),
         }

@@ -39,9 +39,9 @@ def fluence(plan: Plan) -> Iterator[Job]:
     """Both cubes; a CPU does the small one."""
     for n in (SMALL, LARGE) if plan.device.is_gpu else (SMALL,):
         yield Job(f"i {n}^3, guide", partial(_guide, n, plan))
-        for told, names in KNOWN.items():
-            yield Job(f"i {n}^3{told}, sweeps alone", partial(_sweeps, n, plan, names))
-            yield Job(f"i {n}^3{told}, whole call", partial(_whole, n, plan, names))
+        for words, names in KNOWN.items():
+            yield Job(f"i {n}^3{words}, sweeps alone", partial(_sweeps, n, plan, names))
+            yield Job(f"i {n}^3{words}, whole call", partial(_whole, n, plan, names))
 
 
 def _guide(n: int, plan: Plan, name: str) -> Row:

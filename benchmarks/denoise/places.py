@@ -175,16 +175,16 @@ class Tally:
 
     def __init__(self, truth: Truth) -> None:
         self.count, self._truth = 0, truth
-        self._sum, self._squares, self._errors, self._told = (np.zeros(truth.fluence.shape) for _ in range(4))
+        self._sum, self._squares, self._errors, self._reported = (np.zeros(truth.fluence.shape) for _ in range(4))
 
-    def add(self, values: Array, told: Array | None = None) -> None:
+    def add(self, values: Array, reported: Array | None = None) -> None:
         """Take in a run, and the error that it comes with."""
         self.count += 1
         self._sum += values
         self._squares += np.square(values, dtype=np.float64)
         self._errors += np.square(values - self._truth.fluence)
-        if told is not None:
-            self._told += np.square(told, dtype=np.float64)
+        if reported is not None:
+            self._reported += np.square(reported, dtype=np.float64)
 
     def figures(self, raw: "Tally", where: Array) -> Row:
         """Gain of relative squared error (the truth's own taken off), bias, and gain of signal / noise, dB."""
@@ -197,8 +197,10 @@ class Tally:
             "bias": 2 * _db(float(np.mean(self._sum[where] / self.count / truth))),
             "snr_gain": _db(spread_before / spread) if spread > 0 else float("nan"),  # of a single run
         }
-        if self._told.any():
-            row["error_told_over_true"] = float(np.sqrt(np.mean(self._told[where] / self.count / truth**2) / error))
+        if self._reported.any():
+            row["error_reported_over_true"] = float(
+                np.sqrt(np.mean(self._reported[where] / self.count / truth**2) / error)
+            )
         return row
 
     def relative_error(self, where: Array, truth: Array, own: Array) -> float:

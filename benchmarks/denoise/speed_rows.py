@@ -13,7 +13,7 @@ from common import (
     limited_threads,
     row,
     thread_counts,
-    threads_told,
+    threads_text,
     timed_on,
 )
 from speed import Job, Plan
@@ -162,7 +162,7 @@ def processors(plan: Plan) -> Iterator[Job]:
     """One to all threads of a CPU, or one to all GPUs."""
     if not plan.device.is_gpu:
         for count in thread_counts():
-            yield Job(f"d 100^3, {threads_told(count)}", partial(_on_threads, count, plan))
+            yield Job(f"d 100^3, {threads_text(count)}", partial(_on_threads, count, plan))
         return
     for count in range(1, len(plan.device.indices) + 1):
         device = Device("cuda", plan.device.indices[:count])
@@ -197,4 +197,4 @@ def _memory(n: int, plan: Plan, name: str) -> Row:
     declared, volumes = scaled_problem(volume).memory(plan.device).total, 4 * volume.size
     text = f"declared {declared / volumes:.1f}, most {most / volumes:.1f} ({most / 1e6:.0f} MB)"
     target = f"{MAX_FLOAT_VOLUMES} volumes of float32 and slabs"
-    return {"name": name, "declared_bytes": declared, "bytes": most, "told": f"{text}; target {target}"}
+    return {"name": name, "declared_bytes": declared, "bytes": most, "text": f"{text}; target {target}"}

@@ -28,17 +28,17 @@ def copy_rows(plan: Plan) -> Iterator[Job]:
 
 def stream_rows(plan: Plan) -> Iterator[Job]:
     """A launch and a stream for each organ, with the points' upload and without, and one pass over all of them."""
-    for streams, told in ((True, "a stream an organ"), (False, "one stream")):
-        yield Job(f"f {told}, points resident", partial(_streams, streams, False, plan))
-        yield Job(f"f {told}, points from the host", partial(_streams, streams, True, plan))
+    for streams, words in ((True, "a stream an organ"), (False, "one stream")):
+        yield Job(f"f {words}, points resident", partial(_streams, streams, False, plan))
+        yield Job(f"f {words}, points from the host", partial(_streams, streams, True, plan))
     yield Job(f"f {ENGINE}, points resident", partial(_one_pass, plan))
 
 
 def texture_rows(plan: Plan) -> Iterator[Job]:
     """The texture unit against arithmetic, with votes and without, and how far both are apart."""
-    for texture, told in ((False, "software"), (True, "texture")):
-        yield Job(f"g {told}, doses alone", partial(_doses, texture, plan))
-        yield Job(f"g {told}, with votes", partial(_votes, texture, plan))
+    for texture, words in ((False, "software"), (True, "texture")):
+        yield Job(f"g {words}, doses alone", partial(_doses, texture, plan))
+        yield Job(f"g {words}, with votes", partial(_votes, texture, plan))
 
 
 def _points_row(name: str, timing: Timing, plan: Plan, **more: Any) -> Row:

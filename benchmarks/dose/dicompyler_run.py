@@ -23,7 +23,7 @@ def values_of(rtss: str, rtdose: str, number: int) -> dict[str, Any]:
         values = {name: float(found.statistic(name).value) for name in DOSES}
         values |= {"volume_cc": float(found.volume), "Dmean": float(found.mean), "largest": float(found.max)}
         values["curve"] = [float(volume) for volume in found.absolute_volume(found.volume).counts]
-    except Exception as error:  # noqa: BLE001 - one that fails is told
+    except Exception as error:  # noqa: BLE001 - one that fails is reported
         return {"failed": f"{type(error).__name__}: {error}"}
     return values | {"seconds": time.perf_counter() - begun}
 

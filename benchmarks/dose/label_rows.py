@@ -10,7 +10,7 @@ import numpy as np
 from common import PoolBytes, Row, row, skipped, timed_on
 from speed import Job, Plan
 
-from dose.plan import BIG_SHAPE, SMALL_BIG_SHAPE, big_case, told_target
+from dose.plan import BIG_SHAPE, SMALL_BIG_SHAPE, big_case, target_text
 from dose.resident import Resident, pinned
 from dose.speed_rows import DEFAULT, FINE, ONE_EACH, repeats
 from napari_gpubio.core.drivers import open_run
@@ -27,13 +27,13 @@ CUBE, BRUSH = 256, 20  # voxels along each axis
 # ------------------------------------------------------------------------------------------------- rows c: the big case
 def big_rows(plan: Plan) -> Iterator[Job]:
     """Labels of 512 x 512 x 400 voxels, 30 organs, a dose of 1 mm."""
-    told = "x".join(map(str, _shape(plan)))
-    yield Job(f"c {told}, resident, counting", partial(_big_resident, DEFAULT, plan))
-    yield Job(f"c {told}, resident, counting, accuracy 0.01 %", partial(_big_resident, FINE, plan))
+    shape = "x".join(map(str, _shape(plan)))
+    yield Job(f"c {shape}, resident, counting", partial(_big_resident, DEFAULT, plan))
+    yield Job(f"c {shape}, resident, counting, accuracy 0.01 %", partial(_big_resident, FINE, plan))
     for memory in ("pinned", "pageable"):
-        yield Job(f"c {told}, from {memory} memory to counts", partial(_big_upload, memory, plan))
-    yield Job(f"c {told}, whole call", partial(_big_whole, plan))
-    yield Job(f"c {told}, memory", partial(_big_memory, plan))
+        yield Job(f"c {shape}, from {memory} memory to counts", partial(_big_upload, memory, plan))
+    yield Job(f"c {shape}, whole call", partial(_big_whole, plan))
+    yield Job(f"c {shape}, memory", partial(_big_memory, plan))
 
 
 def _shape(plan: Plan) -> tuple[int, int, int]:
@@ -44,7 +44,7 @@ def _big_resident(settings: DvhSettings, plan: Plan, name: str) -> Row:
     dose, labels = big_case(_shape(plan))
     with Resident(dose, [labels], settings, plan.device) as resident:
         timing, kernels = resident.timed("count", plan.repeats), resident.kernel_seconds(plan.repeats)
-    target = told_target(plan.device.kind, "big, resident")
+    target = target_text(plan.device.kind, "big, resident")
     inside = float((labels.labels > 0).mean())
     return row(
         name, plan.device, timing, labels.labels.size, "voxels", target=target, kernel_seconds=kernels, inside=inside
@@ -66,7 +66,7 @@ def _big_upload(memory: str, plan: Plan, name: str) -> Row:
 
     timing = timed_on(plan.device, work, plan.repeats)
     voxels = int(np.prod(_shape(plan)))
-    target = told_target(plan.device.kind, "big, pinned") if memory == "pinned" else ""
+    target = target_text(plan.device.kind, "big, pinned") if memory == "pinned" else ""
     return row(name, plan.device, timing, voxels, "voxels", target=target)
 
 
@@ -103,8 +103,8 @@ def _big_memory(plan: Plan, name: str) -> Row:
     else:
         grown = on_host
     inputs = dose.values.nbytes + labels.labels.nbytes
-    told = f"{grown / 1e6:.0f} MB beyond inputs of {inputs / 1e6:.0f} MB; target < 1 GB"
-    return {"name": name, "declared": declared, "bytes": grown, "inputs": inputs, "told": told}
+    text = f"{grown / 1e6:.0f} MB beyond inputs of {inputs / 1e6:.0f} MB; target < 1 GB"
+    return {"name": name, "declared": declared, "bytes": grown, "inputs": inputs, "text": text}
 
 
 def _host_growth(work: Callable[[], object]) -> int | None:
@@ -142,7 +142,7 @@ def _paint(size: int, plan: Plan, name: str) -> Row:
             live.dvhs()
 
         timing = timed_on(plan.device, work, repeats(plan))
-    return row(name, plan.device, timing, size**3, "voxels", target=told_target(plan.device.kind, "painting"))
+    return row(name, plan.device, timing, size**3, "voxels", target=target_text(plan.device.kind, "painting"))
 
 
 def _stroke(size: int, plan: Plan, name: str) -> Row:
@@ -161,4 +161,4 @@ def _stroke(size: int, plan: Plan, name: str) -> Row:
 
         timing = timed_on(plan.device, work, repeats(plan))
     amount = int(np.count_nonzero(ball))
-    return row(name, plan.device, timing, amount, "voxels", target=told_target(plan.device.kind, "painting"))
+    return row(name, plan.device, timing, amount, "voxels", target=target_text(plan.device.kind, "painting"))

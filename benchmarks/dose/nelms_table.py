@@ -43,7 +43,7 @@ def measure(device: Device, python: str | None) -> dict[str, Any]:
     theirs = _by_dicompyler(python)
     return {
         "ours": [_row(case, nelms_errors_percent(case, found), found) for case, found in zip(CASES, ours, strict=True)],
-        "told": theirs.told,
+        "beside": theirs.version,
         "dicompyler": [_their_row(case, found) for case, found in zip(CASES, theirs.found, strict=False)],
     }
 
@@ -91,7 +91,7 @@ def lines_of(measured: dict[str, Any]) -> list[str]:
             "Thirty cases: five solids, contours and dose voxels 1, 2 and 3 mm apart, gradients along SI and AP; 195 "
             f"parameters. In each cell how many are more than {BAR_PERCENT:g} % off, and the range of errors in %."
         ),
-        f"Target: at most {MAX_OFF} of 195. Beside: {measured['told']}; published figures of Nelms et al. 2015.",
+        f"Target: at most {MAX_OFF} of 195. Beside: {measured['beside']}; published figures of Nelms et al. 2015.",
         "",
         *_parameter_table(measured),
         "",
@@ -110,8 +110,8 @@ def lines_of(measured: dict[str, Any]) -> list[str]:
 
 
 def _parameter_table(measured: dict[str, Any]) -> list[str]:
-    told = {"ours": measured["ours"], measured["told"]: measured["dicompyler"]}
-    counted = {who: rows for who, rows in told.items() if rows}
+    doses = {"ours": measured["ours"], measured["beside"]: measured["dicompyler"]}
+    counted = {who: rows for who, rows in doses.items() if rows}
     rows = [
         line(
             name,
@@ -157,8 +157,8 @@ def _curve_table(measured: dict[str, Any]) -> list[str]:
             cells = [_curve_cell(measured[who], spacing, gradient, lying) for who in ("ours", "dicompyler")
                      for lying in (False, True)]  # fmt: skip
             published = PUBLISHED_CURVES.get((spacing, gradient))
-            told = [f"{low:+.1f}..{high:+.1f}" for low, high in published] if published else ["", ""]
-            rows.append(line(f"{spacing:g} mm, {gradient}", *cells, *told))
+            published_cells = [f"{low:+.1f}..{high:+.1f}" for low, high in published] if published else ["", ""]
+            rows.append(line(f"{spacing:g} mm, {gradient}", *cells, *published_cells))
     columns = ("case", "ours", "ours, lying cylinder", "dicompyler-core", "its lying cylinder", *PUBLISHED)
     return table(columns, rows)
 

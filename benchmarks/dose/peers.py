@@ -14,7 +14,7 @@ Task = tuple[Path, Path, int]  # RTSTRUCT, RTDOSE, number of the structure
 class Answers(NamedTuple):
     """What dicompyler-core found."""
 
-    told: str  # its version, or why there is none of it
+    version: str  # of it, or why there is none
     found: list[dict[str, Any]]  # one for each task; empty where it is not there
 
 

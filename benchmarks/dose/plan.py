@@ -28,7 +28,7 @@ BIG_SHAPE, ORGANS = (512, 512, 400), 30
 SMALL_BIG_SHAPE = (128, 128, 100)  # of a quick run
 
 
-def told_target(kind: str, what: str) -> str:
+def target_text(kind: str, what: str) -> str:
     """``"target 1 ms"``, or nothing."""
     seconds = TARGETS.get((kind, what))
     return "" if seconds is None else f"target {1e3 * seconds:g} ms"

@@ -40,7 +40,7 @@ def measure(device: Device, python: str | None) -> dict[str, Any] | None:
         if theirs.found:
             row["dicompyler"] = theirs.found[n] | {"curve": None}
         rows.append(row)
-    return {"rows": rows, "told": theirs.told, "seconds": seconds}
+    return {"rows": rows, "beside": theirs.version, "seconds": seconds}
 
 
 def _values(found: Dvh) -> dict[str, float]:
@@ -60,7 +60,7 @@ def lines_of(measured: dict[str, Any] | None) -> list[str]:
             "Planning system: the histograms that it has stored in the file. Target: means within 1 % for "
             f"{', '.join(HELD_TO_1_PERCENT)}. BODY differs from the planning system's in every program."
         ),
-        f"Beside: {measured['told']}. All structures: ours {measured['seconds']:.3g} s (first call, from arrays)"
+        f"Beside: {measured['beside']}. All structures: ours {measured['seconds']:.3g} s (first call, from arrays)"
         + (f", dicompyler-core {sum(took):.3g} s (from files)." if took else "."),
         "",
         *table(columns, [_line(row) for row in measured["rows"]]),

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from common import Row, Timing, limited_threads, row, skipped, thread_counts, threads_told, timed_on
+from common import Row, Timing, limited_threads, row, skipped, thread_counts, threads_text, timed_on
 from speed import Job, Plan
 
 from dose.plan import (
@@ -16,7 +16,7 @@ from dose.plan import (
     loops_of,
     samples_of,
     seed_case,
-    told_target,
+    target_text,
     with_values,
 )
 from dose.resident import Resident
@@ -42,13 +42,13 @@ def repeats(plan: Plan) -> int:
 # ------------------------------------------------------------------------------------------------ rows a: the seed case
 def seed_rows(plan: Plan) -> Iterator[Job]:
     """From contours to curves, with layout and without, at the default accuracy and with as many samples as assumed."""
-    for told, settings in (("default accuracy", DEFAULT), ("1.73 M samples, 100 bins", LIKE_THE_PATENT)):
-        yield Job(f"a {told}, contours to curves", partial(_from_contours, settings, plan))
-        yield Job(f"a {told}, structures to curves", partial(_whole_call, settings, plan))
-        yield Job(f"a {told}, layout alone", partial(_layout, settings, plan))
-        yield Job(f"a {told}, resident, new dose to curves", partial(_new_dose, settings, plan))
-        yield Job(f"a {told}, resident, counting and curves", partial(_resident, "curves", settings, plan))
-        yield Job(f"a {told}, resident, counting", partial(_resident, "count", settings, plan))
+    for words, settings in (("default accuracy", DEFAULT), ("1.73 M samples, 100 bins", LIKE_THE_PATENT)):
+        yield Job(f"a {words}, contours to curves", partial(_from_contours, settings, plan))
+        yield Job(f"a {words}, structures to curves", partial(_whole_call, settings, plan))
+        yield Job(f"a {words}, layout alone", partial(_layout, settings, plan))
+        yield Job(f"a {words}, resident, new dose to curves", partial(_new_dose, settings, plan))
+        yield Job(f"a {words}, resident, counting and curves", partial(_resident, "curves", settings, plan))
+        yield Job(f"a {words}, resident, counting", partial(_resident, "count", settings, plan))
 
 
 def _seed_row(name: str, timing: Timing, settings: DvhSettings, plan: Plan, **more: Any) -> Row:
@@ -66,7 +66,7 @@ def _from_contours(settings: DvhSettings, plan: Plan, name: str) -> Row:
         dvh(again, made, settings, device=plan.device)
 
     timing = timed_on(plan.device, work, repeats(plan))
-    target = told_target(plan.device.kind, "contours to curves")
+    target = target_text(plan.device.kind, "contours to curves")
     return _seed_row(name, timing, settings, plan, target=target, paper=PATENT)
 
 
@@ -92,14 +92,14 @@ def _new_dose(settings: DvhSettings, plan: Plan, name: str) -> Row:
             resident.dvhs()
 
         timing = timed_on(plan.device, work, repeats(plan))
-    return _seed_row(name, timing, settings, plan, target=told_target(plan.device.kind, "new dose"))
+    return _seed_row(name, timing, settings, plan, target=target_text(plan.device.kind, "new dose"))
 
 
 def _resident(part: str, settings: DvhSettings, plan: Plan, name: str) -> Row:
     with Resident(*seed_case(), settings, plan.device) as resident:
         timing = resident.timed(part, repeats(plan))
         kernels = resident.kernel_seconds(repeats(plan)) if part == "count" else None
-    target = told_target(plan.device.kind, "counting") if part == "count" else ""
+    target = target_text(plan.device.kind, "counting") if part == "count" else ""
     return _seed_row(name, timing, settings, plan, target=target, kernel_seconds=kernels)
 
 
@@ -135,7 +135,7 @@ def thread_rows(plan: Plan) -> Iterator[Job]:
         yield Job("h threads", lambda name: skipped(name, "needs a CPU: --device cpu"))
         return
     for count in thread_counts():
-        yield Job(f"h 1.73 M samples, {threads_told(count)}", partial(_on_threads, count, plan))
+        yield Job(f"h 1.73 M samples, {threads_text(count)}", partial(_on_threads, count, plan))
 
 
 def _on_threads(count: int, plan: Plan, name: str) -> Row:

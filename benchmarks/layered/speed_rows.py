@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from common import Row, gpu_counts, limited_threads, skipped, thread_counts, threads_told
+from common import Row, gpu_counts, limited_threads, skipped, thread_counts, threads_text
 from speed import Job
 
 from layered.plan import (
@@ -75,12 +75,12 @@ def by_threads(plan: Plan) -> Iterator[Job]:
     each = plan.photons or CPU_PHOTONS["skin"] // plan.less
     for count in thread_counts():
         made = skin_case(each * count, **LIKE_GPU_MCML)
-        yield Job(f"f skin, {threads_told(count)} of the CPU", partial(_on_threads, made, plan, count))
+        yield Job(f"f skin, {threads_text(count)} of the CPU", partial(_on_threads, made, plan, count))
 
 
 def _on_threads(made: Case, plan: Plan, count: int, name: str) -> Row:
     with limited_threads(count):
         timed = timed_tracing(made, CPU, plan.repeats)
-        more = {"processors": count, "compared_with": f"f skin, {threads_told(1)} of the CPU"}
+        more = {"processors": count, "compared_with": f"f skin, {threads_text(1)} of the CPU"}
         target = f"target {CORE_TARGET:,} photons/s per core; MCML in C: {MCML_IN_C:,}"
         return photon_row(name, CPU, timed, target=target, **more)

@@ -100,7 +100,7 @@ def _timed(once: Callable[[Stopwatch], Estimate], made: Case, repeats: int) -> T
 
 
 def photon_row(name: str, device: Device, timed: Timed, **more: Any) -> Row:
-    told = {"reflectance": timed.reflectance.value, "reflectance_error": timed.reflectance.error, **more}
+    facts = {"reflectance": timed.reflectance.value, "reflectance_error": timed.reflectance.error, **more}
     if not device.is_gpu:
-        told["threads"] = numba.get_num_threads()
-    return row(name, device, timed.timing, timed.photons, "photons", **told)
+        facts["threads"] = numba.get_num_threads()
+    return row(name, device, timed.timing, timed.photons, "photons", **facts)

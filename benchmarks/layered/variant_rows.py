@@ -122,6 +122,6 @@ def grids(plan: Plan) -> Iterator[Job]:
     for bins, paper in GRIDS.items():
         for step in chosen:
             made = intralipid_case(photons, bins=bins, **step.settings)
-            told = f"d intralipid, {bins} x {bins} bins"
-            more = {"compared_with": f"{told}, {base}", "paper": paper * (step.name == HISTORY)}
-            yield Job(f"{told}, {step.name}", partial(_traced, made, plan, step.variant, more))
+            bins_text = f"d intralipid, {bins} x {bins} bins"
+            more = {"compared_with": f"{bins_text}, {base}", "paper": paper * (step.name == HISTORY)}
+            yield Job(f"{bins_text}, {step.name}", partial(_traced, made, plan, step.variant, more))

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from common import Row, Stopwatch, compact, line, skipped
 
-from light.plan import CPU_PHOTONS, ROULETTE, Plan, case, roulette_told, with_settings
+from light.plan import CPU_PHOTONS, ROULETTE, Plan, case, roulette_text, with_settings
 from light.tracing import call, trace_once, warm_up
 from napari_gpubio.light.benchmarks import Case
 from napari_gpubio.light.result import LightResult
@@ -194,9 +194,9 @@ def compared(label: str, name: str, photons: int, peer: Peer, plan: Plan) -> Row
         "photons": photons,
         "device": plan.device.describe(),
         "peer": peer.name,
-        "best_seconds": {who: {roulette_told(t): v for t, v in found.items()} for who, found in times.items()},
+        "best_seconds": {who: {roulette_text(t): v for t, v in found.items()} for who, found in times.items()},
         "all_seconds": {
-            roulette_told(t): {"ours": watches[t].wall, "peer": [vars_of(r) for r in theirs[t]]} for t in ours
+            roulette_text(t): {"ours": watches[t].wall, "peer": [vars_of(r) for r in theirs[t]]} for t in ours
         },
         "ratios": ratios(times),
         "absorbed": absorbed(with_roulette, [run.absorbed for run in theirs[0.0]], photons),

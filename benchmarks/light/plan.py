@@ -47,6 +47,6 @@ def with_settings(made: Case, **settings: Any) -> Case:
     return dataclasses.replace(made, settings=dataclasses.replace(made.settings, **settings))
 
 
-def roulette_told(threshold: float) -> str:
+def roulette_text(threshold: float) -> str:
     """``"roulette"`` or ``"no roulette"``."""
     return "roulette" if threshold else "no roulette"

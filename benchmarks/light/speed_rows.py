@@ -15,10 +15,10 @@ from common import (
     row,
     skipped,
     thread_counts,
-    threads_told,
+    threads_text,
 )
 
-from light.plan import CPU_PHOTONS, ROULETTE, Plan, case, roulette_told, with_settings
+from light.plan import CPU_PHOTONS, ROULETTE, Plan, case, roulette_text, with_settings
 from light.tracing import resident, timed_call, timed_tracing, trace_once, warm_up
 from napari_gpubio.core.device import Device
 from napari_gpubio.light.benchmarks import Case
@@ -56,7 +56,7 @@ def every_case(plan: Plan) -> Iterator[Row]:
     for name in CPU_PHOTONS:
         for threshold in (ROULETTE, 0.0):
             made = with_settings(case(name), photons=plan.count(name), roulette_threshold=threshold)
-            label, target = f"a {name}, {roulette_told(threshold)}", ""
+            label, target = f"a {name}, {roulette_text(threshold)}", ""
             if not plan.device.is_gpu and threshold:
                 target = CORE_TARGETS.get(name, "")
             timing, result = timed_tracing(made, plan.device, plan.repeats)
@@ -78,7 +78,7 @@ def _by_threads(plan: Plan, name: str, made: Case) -> Iterator[Row]:
         with limited_threads(count):
             timing, _ = timed_tracing(made, plan.device, plan.repeats)
         more = {"threads": count, "processors": count, "compared_with": f"b {name}, 1 thread: tracing"}
-        yield photon_row(f"b {name}, {threads_told(count)}: tracing", made, plan.device, timing, **more)
+        yield photon_row(f"b {name}, {threads_text(count)}: tracing", made, plan.device, timing, **more)
 
 
 def _by_gpus(plan: Plan, name: str, made: Case) -> Iterator[Row]:
@@ -183,7 +183,7 @@ def memory(plan: Plan) -> Iterator[Row]:
         parts = [f"{amount / 1e6:.0f} MB {what}" for what, amount in found.items()]
         parts += [f"target {target}"] if target else []
         name = f"e memory, head {LARGE}^3 {made.domain.labels.dtype}, {label}"
-        yield {"name": name, "device": plan.device.describe(), "bytes": found, "told": "; ".join(parts)}
+        yield {"name": name, "device": plan.device.describe(), "bytes": found, "text": "; ".join(parts)}
     if not plan.device.is_gpu:
         yield skipped("e memory in use", "needs a GPU; the figures above are what the engine declares")
 

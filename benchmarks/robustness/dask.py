@@ -42,8 +42,8 @@ def run(arguments: argparse.Namespace) -> None:
     path = arguments.json or RESULTS / f"robustness_dask_{facts['date']}.json"
     lines = [line(r["engine"], r["runs"], r["killed"], r["same"]) for r in rows]
     columns = ("engine", "runs", "workers killed in them", "with the bits of one machine")
-    told = f"{_PHOTONS:,} photons of light, two workers. A connectome and a forward model are one task each."
-    head = ["# A Dask worker killed", "", *header_lines(facts), told]
+    explained = f"{_PHOTONS:,} photons of light, two workers. A connectome and a forward model are one task each."
+    head = ["# A Dask worker killed", "", *header_lines(facts), explained]
     publish(path, {**facts, "rows": rows}, "\n".join([*head, "", *table(columns, lines), ""]))
 
 

@@ -64,7 +64,7 @@ def campaign(verb: Verb, number: int, kills: int, seconds: float) -> dict[str, A
         words = verb.prepare(folder, 1.0)
         _warm(words)
         lasts = _process([*words, "--force"])
-        expected, names = verb.read(Path(verb.out)), {*_names(), "told"}
+        expected, names = verb.read(Path(verb.out)), {*_names(), "printed"}
         whole = folder / f"whole{Path(verb.out).suffix}"
         if not verb.goes_on:
             shutil.copy(verb.out, whole)
@@ -79,7 +79,7 @@ def campaign(verb: Verb, number: int, kills: int, seconds: float) -> dict[str, A
             outcomes[outcome] += 1
             leftovers += _names() != names
             if outcome == "wrong":
-                print(Path("told").read_text(encoding="utf-8"), flush=True)
+                print(Path("printed").read_text(encoding="utf-8"), flush=True)
     return {
         "seconds": lasts, "kills": outcomes.total(), **{o: outcomes[o] for o in OUTCOMES}, "leftovers": leftovers,
     }  # fmt: skip
@@ -108,15 +108,15 @@ def _again(verb: Verb, words: list[str], whole: Path, expected: str) -> str:
             return "was done"
         words = [*words, "--force"]
     _process(words)
-    told = Path("told").read_text(encoding="utf-8")
+    printed = Path("printed").read_text(encoding="utf-8")
     try:
         is_same = verb.read(out) == expected
     except Exception as error:  # noqa: BLE001 - whatever is raised is an answer
         print(repr(error))
         is_same = False
-    if "Traceback" in told or not (is_same and part_is_right):
+    if "Traceback" in printed or not (is_same and part_is_right):
         return "wrong"
-    return "was done" if "there is already" in told else "went on" if "goes on with" in told else "begun anew"
+    return "was done" if "there is already" in printed else "went on" if "goes on with" in printed else "begun anew"
 
 
 def lost_seconds(verb: Verb) -> float:
@@ -147,13 +147,13 @@ def _process(words: list[str], number: int = 0, moment: float | None = None, *, 
 
 
 def _run_and_leave(words: list[str], *, own_times: bool) -> None:
-    """Run the program, with its text in the file ``told``, and end the process."""
+    """Run the program, with its text in the file ``printed``, and end the process."""
     status = 1
     try:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        with Path("told").open("w", encoding="utf-8") as told:
-            os.dup2(told.fileno(), 1)
-            os.dup2(told.fileno(), 2)
+        with Path("printed").open("w", encoding="utf-8") as printed:
+            os.dup2(printed.fileno(), 1)
+            os.dup2(printed.fileno(), 2)
         if not own_times:
             _save_often()
         from napari_gpubio.cli import main

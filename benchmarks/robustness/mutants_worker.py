@@ -147,14 +147,14 @@ def _work(samples: Samples, numbers: range, shared: Any, connection: Connection)
     output = tempfile.TemporaryFile()  # noqa: SIM115 - until the process ends
     os.dup2(output.fileno(), 2)
     sys.stderr = open(2, "w", buffering=1, closefd=False)  # noqa: SIM115
-    with _mistakes_told():
+    with _mistakes_reported():
         samples.path.write_bytes(samples.valid)
         samples.reader.read(samples.path)
     limit = psutil.Process().memory_info().vms + int(MEGABYTES * _MB)
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     begun_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for number in numbers:
-        with _mistakes_told():
+        with _mistakes_reported():
             samples.path.write_bytes(samples.mutant(number))
         output.seek(0)
         output.truncate()
@@ -176,7 +176,7 @@ def _work(samples: Samples, numbers: range, shared: Any, connection: Connection)
 
 
 @contextmanager
-def _mistakes_told() -> Iterator[None]:
+def _mistakes_reported() -> Iterator[None]:
     """End the process, and with it the campaign, where not the reader but this benchmark is wrong."""
     try:
         yield

@@ -75,24 +75,24 @@ def outcome(writer: Writer, place: str) -> str:
         path = folder / writer.file
         writer.write(path, versions[0])
         old, names = writer.read(path), _names(folder)
-        told_of, home = "", folder
+        text, home = "", folder
         with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as errors:
             with _failing(place, disk, path) as now_at:
                 try:
                     writer.write(path, versions[1])
-                    told_of = "NOTHING SAID"
+                    text = "NOTHING SAID"
                 except InvalidInput as error:
-                    told_of = str(error)
+                    text = str(error)
                 except BaseException as error:  # noqa: BLE001 - that is what is looked for
-                    told_of = f"{type(error).__name__.upper()} {error}"
+                    text = f"{type(error).__name__.upper()} {error}"
             home = now_at()
         faults = [f"PRINTED {stream.getvalue()}" for stream in (out, errors) if stream.getvalue()]
         faults += _faults(writer, home / writer.file, names, old, versions[1] if place in _OUT_OF_REACH else None)
-        if path.name.split(".")[0] not in told_of and str(folder) not in told_of:
+        if path.name.split(".")[0] not in text and str(folder) not in text:
             faults.append("NO NAME")
-        if told_of.count(". ") > 1 or "\n" in told_of or "part-" in told_of:
+        if text.count(". ") > 1 or "\n" in text or "part-" in text:
             faults.append("NO SENTENCE")
-    return "; ".join([told_of.replace(str(disk), ""), *faults])
+    return "; ".join([text.replace(str(disk), ""), *faults])
 
 
 def _faults(writer: Writer, path: Path, names: set[str], old: dict[str, str], following: Any) -> list[str]:

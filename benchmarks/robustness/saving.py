@@ -25,7 +25,7 @@ from common import RESULTS, header, header_lines, line, publish, table
 from napari_gpubio.core.errors import InvalidInput
 from robustness.writers import WRITERS, Parts, Writer
 
-OUTCOMES = ("old", "new", "part, told", "wrong")
+OUTCOMES = ("old", "new", "part, warned", "wrong")
 _OVER = 1.15  # kills are spread over the duration of a save and somewhat more
 
 
@@ -173,7 +173,7 @@ def _outcome(writer: Writer, path: Path, versions: list[Parts]) -> str:
     try:
         found = writer.read(path)
     except InvalidInput:
-        return "part, told"
+        return "part, warned"
     except Exception as error:  # noqa: BLE001 - whatever a reader raises beside InvalidInput is an answer
         print(f"{writer.file}: {error!r}")
         return "wrong"
@@ -183,7 +183,7 @@ def _outcome(writer: Writer, path: Path, versions: list[Parts]) -> str:
         if found == version:
             return name
     is_part = any(found.items() <= version.items() for version in versions)
-    return "part, told" if is_part and warnings.count else "wrong"
+    return "part, warned" if is_part and warnings.count else "wrong"
 
 
 class _Warnings(logging.Handler):
@@ -210,7 +210,7 @@ def report_text(facts: dict[str, Any], rows: list[dict[str, Any]], kills: int) -
     meaning = (
         f"{kills} kills of each writer at random moments of a save over an older file, and one before and after each "
         "of its renamings and removals (*places*, and the columns after it). *Old*, *new*: all parts are those of the "
-        "one or of the other. *Part, told*: all that was read is of one version, and a warning says what was left out. "
+        "one or of the other. *Part, warned*: all that was read is of one version, a warning says what was left out. "
         "*Wrong*: anything else. *Leftovers*: kills that left other files behind; *stayed*: after the next save."
     )
     return "\n".join(["# Killed while saving", "", *header_lines(facts), "", meaning, "", *table(columns, lines), ""])

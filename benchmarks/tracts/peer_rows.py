@@ -6,7 +6,7 @@ from importlib import metadata
 from typing import Any
 
 import numpy as np
-from common import Array, Row, limited_threads, row, skipped, thread_counts, threads_told, timed
+from common import Array, Row, limited_threads, row, skipped, thread_counts, threads_text, timed
 
 from napari_gpubio.core.device import CPU
 from napari_gpubio.diffusion.model import TensorField
@@ -46,7 +46,7 @@ def _our_eudx(plan: Plan, field: TensorField, seeds: Array, settings: InTensors,
         timing = timed(lambda: track(field, seeds, directions, settings, device="cpu"), plan.repeats)
         fibers = track(field, seeds, directions, settings, device="cpu")
     return row(
-        f"h ours: track(), EuDX, {threads_told(threads)}", CPU, timing, len(fibers.points), "points", threads=threads,
+        f"h ours: track(), EuDX, {threads_text(threads)}", CPU, timing, len(fibers.points), "points", threads=threads,
         fibers=len(fibers), fibers_per_second=len(fibers) / timing.seconds,
         mean_steps=len(fibers.points) / max(len(fibers), 1), settings=recorded(settings),
     )  # fmt: skip
@@ -74,7 +74,7 @@ def dipy_trackers(field: TensorField, seeds: Array) -> Iterator[tuple[str, int, 
 
     yield "DIPY LocalTracking, EuDX, 1 thread", 1, local
     for threads in thread_counts():
-        yield f"DIPY eudx_tracking, {threads_told(threads)}", threads, lambda t=threads: parallel(t)
+        yield f"DIPY eudx_tracking, {threads_text(threads)}", threads, lambda t=threads: parallel(t)
 
 
 def dipy_peaks(field: TensorField, fa: Array) -> Any:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from common import Row, skipped, thread_counts, threads_told
+from common import Row, skipped, thread_counts, threads_text
 
 from napari_gpubio.core.device import CPU
 from napari_gpubio.fibers.directions import Cone
@@ -58,7 +58,7 @@ def seed_benchmark(plan: Plan) -> Iterator[Row]:
         yield one("a9 seed's scheme, RK2, hardware texture", replace(FREE, texture=True), many)
     else:
         for threads in thread_counts():
-            yield one(f"a10 seed's scheme, RK2, {threads_told(threads)}", FREE, threads=threads, paper="figure 7")
+            yield one(f"a10 seed's scheme, RK2, {threads_text(threads)}", FREE, threads=threads, paper="figure 7")
 
 
 def corpus_callosum(plan: Plan) -> Iterator[Row]:

@@ -1,7 +1,7 @@
 """What readers do with files that are odd in one way: rows that are run as tests and make up a table of the docs.
 
 A row makes such a file in an empty folder, reads it, checks the numbers that come out, and returns them. What the
-reader did is told by notes and refusals, not by the row: a row that claims another behavior fails.
+reader did is reported by notes and refusals, not by the row: a row that claims another behavior fails.
 
 ``python -m tests.conformance`` writes the table, ``docs/formats.md``.
 """
@@ -72,13 +72,13 @@ class Row:
             assert self.tells(refusal), f"the refusal does not tell {self.facts}: {refusal}"
             return
         assert not refusal, f"it was refused: {refusal}"
-        told = [*notes, *getattr(result, NOTES, ())]
+        reported = [*notes, *getattr(result, NOTES, ())]
         if self.did is Did.READ and not self.facts:
-            assert not told, f"it was read with notes: {told}"
+            assert not reported, f"it was read with notes: {reported}"
             return
-        assert told, "nothing was said"
-        assert self.tells("\n".join(told)), f"no note tells {self.facts}: {told}"
-        assert self.did is not Did.LEFT_OUT or any(map(str.isdigit, "".join(told))), f"no number is told: {told}"
+        assert reported, "nothing was said"
+        assert self.tells("\n".join(reported)), f"no note tells {self.facts}: {reported}"
+        assert self.did is not Did.LEFT_OUT or any(map(str.isdigit, "".join(reported))), f"no number: {reported}"
 
 
 class Rows(list[Row]):

@@ -113,11 +113,11 @@ for verb in {VERBS}:
     python = command()[0]
     done = subprocess.run([python, "-c", text], **at_folder(folder, PYTHONIOENCODING="ascii"), capture_output=True)
     assert done.returncode == 0, done.stderr
-    told = done.stdout.decode("ascii")
+    printed = done.stdout.decode("ascii")
     for verb in VERBS:
-        assert f"usage: napari-gpubio {verb}" in told
+        assert f"usage: napari-gpubio {verb}" in printed
     for option in ("--force", "--json", "--quiet", "--verbose"):
-        assert told.count(f"\n  {option} ") == len(VERBS)
+        assert printed.count(f"\n  {option} ") == len(VERBS)
 
 
 @ROWS.row("napari-gpubio dvh", "a pipe whose reader has gone", Did.READ)
@@ -127,9 +127,9 @@ def _(folder):
         words, **at_folder(folder), stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:  # fmt: skip
         process.stdout.close()
-        told = process.stderr.read()
+        printed = process.stderr.read()
     assert process.returncode == PIPE_CLOSED
-    assert told == b""
+    assert printed == b""
     assert PROSTATE in (folder / "t.csv").read_text(encoding="utf-8")
 
 
@@ -138,9 +138,9 @@ def _(folder):
     words = command(*in_micrometers(folder), "--out", "out.nii")
     with subprocess.Popen(words, **at_folder(folder), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         process.stderr.close()
-        told = process.stdout.read().decode()
+        printed = process.stdout.read().decode()
     assert process.returncode == 0
-    assert told.split() == ["out.nii"]
+    assert printed.split() == ["out.nii"]
     assert (folder / "out.nii").is_file()
 
 
@@ -163,25 +163,25 @@ def _(folder):
 
 @ROWS.row("napari-gpubio dvh --json", "a structure named in another script", Did.READ)
 def _(folder):
-    told = numbers(folder, *dose_files(folder), "D95%[cGy]", "--metrics-out", "t.csv")
-    (structure,) = told["structures"]
+    printed = numbers(folder, *dose_files(folder), "D95%[cGy]", "--metrics-out", "t.csv")
+    (structure,) = printed["structures"]
     assert structure["structure"] == PROSTATE
     assert [(one["value"], one["unit"]) for one in structure["metrics"]] == [(2.0, "Gy"), (200.0, "cGy")]
-    assert told["files"] == ["t.csv"]
+    assert printed["files"] == ["t.csv"]
 
 
 @ROWS.row("napari-gpubio dvh --json", "a number that there is not", Did.READ)
 def _(folder):
-    told = numbers(folder, *dose_files(folder))
-    assert told["structures"][0]["metrics"][0]["below"] is None
-    assert told["reference_dose"] is None
+    printed = numbers(folder, *dose_files(folder))
+    assert printed["structures"][0]["metrics"][0]["below"] is None
+    assert printed["reference_dose"] is None
 
 
 @ROWS.row("napari-gpubio denoise --json", "noise of a standard deviation that is known", Did.READ)
 def _(folder):
-    told = numbers(folder, *image(folder), "--out", "out.nii")
-    assert told["noise_sd_median"] == 5
-    assert told["files"] == ["out.nii"]
+    printed = numbers(folder, *image(folder), "--out", "out.nii")
+    assert printed["noise_sd_median"] == 5
+    assert printed["files"] == ["out.nii"]
 
 
 @ROWS.row("napari-gpubio region-curves --json", "regions without a table to write", Did.READ)
@@ -201,8 +201,8 @@ def _(folder):
 
 @ROWS.row("napari-gpubio dissect --json", "a condition that one of three fibers meets", Did.READ)
 def _(folder):
-    told = numbers(folder, *fibers(folder), "--out", "out.trx")
-    assert (told["kept"], told["fibers"], told["files"]) == (1, 3, ["out.trx"])
+    printed = numbers(folder, *fibers(folder), "--out", "out.trx")
+    assert (printed["kept"], printed["fibers"], printed["files"]) == (1, 3, ["out.trx"])
 
 
 @ROWS.row("napari-gpubio bundles --json", "no table to write", Did.READ)
@@ -215,10 +215,10 @@ def _(folder):
 
 @ROWS.row("napari-gpubio connectome --json", "no matrix to write", Did.READ)
 def _(folder):
-    told = numbers(folder, *crossing(folder))
-    assert told["connections"] == 3
-    first, second = (told["labels"].index(label) for label in (1, 2))
-    assert told["matrix"][first][second] == 3
+    printed = numbers(folder, *crossing(folder))
+    assert printed["connections"] == 3
+    first, second = (printed["labels"].index(label) for label in (1, 2))
+    assert printed["matrix"][first][second] == 3
 
 
 # -- files that are there ----------------------------------------------------------------------------------------------
@@ -369,17 +369,17 @@ def _(folder):
 def _(folder):
     done = program(folder, *in_micrometers(folder), "--out", "out.nii")
     assert done.returncode == 0, done.stderr
-    told = done.stderr.decode().splitlines()
-    assert len(set(told)) == len(told)
-    assert all(line.startswith("note: ") for line in told)
-    return SimpleNamespace(notes=told)
+    printed = done.stderr.decode().splitlines()
+    assert len(set(printed)) == len(printed)
+    assert all(line.startswith("note: ") for line in printed)
+    return SimpleNamespace(notes=printed)
 
 
 @ROWS.row("napari-gpubio track --json", "voxels without a signal", Did.LEFT_OUT, "171")
 def _(folder):
-    told = numbers(folder, *TRACK, "--count", 3, "--max-length-mm", 20, "--out", "cc.trk")
-    assert any("171" in note for note in told["notes"])
-    assert told["fibers"] == len(read_tractogram(folder / "cc.trk")) > 0
+    printed = numbers(folder, *TRACK, "--count", 3, "--max-length-mm", 20, "--out", "cc.trk")
+    assert any("171" in note for note in printed["notes"])
+    assert printed["fibers"] == len(read_tractogram(folder / "cc.trk")) > 0
 
 
 @ROWS.row("napari-gpubio", "a word that is no verb", Did.READ)
@@ -392,10 +392,10 @@ def _(folder):
 @ROWS.row("napari-gpubio mesi --json", "what its exposures cannot tell", Did.ASSUMED, "exposures")
 def _(folder):
     words = "mesi", *frames(folder)[1:2], "--exposures-ms", *range(1, 7), "--out", "fit.tif", "--device", "cpu"
-    told = numbers(folder, *words)
-    assert told["exposures_ms"] == [1, 2, 3, 4, 5, 6]
-    assert told["units"]["tau_ms"] == "ms"
-    assert len(told["files"]) == 12
+    printed = numbers(folder, *words)
+    assert printed["exposures_ms"] == [1, 2, 3, 4, 5, 6]
+    assert printed["units"]["tau_ms"] == "ms"
+    assert len(printed["files"]) == 12
 
 
 # -- words of the command line -----------------------------------------------------------------------------------------

@@ -39,10 +39,10 @@ def opened(path):
     with warnings.catch_warnings(record=True) as shown:
         warnings.simplefilter("always", ReadingNote)
         layers = get_reader(str(path))(str(path))
-    told = {note for one in shown for note in str(one.message).split("\n")}
+    warned = {note for one in shown for note in str(one.message).split("\n")}
     carried = {note for _, keywords, _ in layers for note in keywords["metadata"][KEY].get("notes", ())}
-    assert told <= carried
-    assert all(any(each.endswith(note) for each in told) for note in carried)
+    assert warned <= carried
+    assert all(any(each.endswith(note) for each in warned) for note in carried)
     return layers
 
 

@@ -131,9 +131,9 @@ def test_what_is_no_volume(tmp_path):
 
 
 def test_the_middle_of_a_message_that_quotes_too_much_is_left_out() -> None:
-    told = str(InvalidInput(f"{'x' * 200_000} is no number; write one"))
-    assert len(told) < 2000
-    assert told.endswith("is no number; write one")
+    message = str(InvalidInput(f"{'x' * 200_000} is no number; write one"))
+    assert len(message) < 2000
+    assert message.endswith("is no number; write one")
 
 
 def test_a_symbolic_link_stays_one_and_its_target_is_written(tmp_path):

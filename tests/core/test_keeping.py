@@ -89,7 +89,7 @@ def test_a_full_disk_does_not_end_the_run(clock, tmp_path):
             clock[0] += 1
             keep(step(seconds))
     assert shown == list(range(1, 20))
-    assert len(notes) == 1  # told once, and tried again
+    assert len(notes) == 1  # reported once, and tried again
     assert "No space left" in notes[0]
     assert not keep.has_saved
 

@@ -27,9 +27,9 @@ EVERY_FORMAT = pytest.mark.parametrize("name", ["a.nii.gz", "a.nii", "a.npz"])
 def fluence(affine=STRAIGHT, **held):
     values = VOLUME.astype(np.float32)
     values[0, 0, 0] = np.nan
-    told = quantity_metadata(LOG_FLUENCE, standard_error=ERROR, halves=HALVES, guide=GUIDE)
+    of_quantity = quantity_metadata(LOG_FLUENCE, standard_error=ERROR, halves=HALVES, guide=GUIDE)
     limits = {"contrast_limits": (-3.0, 2.0), "colormap": "inferno"}
-    return built(volume_layer(values, affine, "log fluence", metadata={**told, **held}, **limits))
+    return built(volume_layer(values, affine, "log fluence", metadata={**of_quantity, **held}, **limits))
 
 
 def saved_and_opened(layer, path):

@@ -68,7 +68,7 @@ def test_warnings_are_as_before_when_readers_overlap():
             go_on.wait(10)
             warnings.warn("of a library", UserWarning, stacklevel=1)
 
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         thread = threading.Thread(target=second)
         with reading("a"):
@@ -78,7 +78,7 @@ def test_warnings_are_as_before_when_readers_overlap():
         go_on.set()
         thread.join()
         warnings.warn("afterwards", UserWarning, stacklevel=1)
-    assert [str(one.message) for one in told] == ["afterwards"]
+    assert [str(one.message) for one in warned] == ["afterwards"]
     assert list(warnings.filters) == before
 
 

@@ -181,7 +181,7 @@ print(json.dumps(found))
 """
 
 
-def test_the_first_run_of_a_process_is_told_no_slower_than_it_was():
+def test_the_first_run_of_a_process_is_reported_no_slower_than_it_was():
     """In a new process even ten photons wait for Numba's modules and machine code, which are no part of their speed."""
     done = subprocess.run([sys.executable, "-c", _TWICE], capture_output=True, text=True, check=True)
     for seconds, wall in json.loads(done.stdout):

@@ -215,9 +215,9 @@ def test_a_truncated_slice_is_left_out_by_its_name(tmp_path, slice_, size):
     slices = 4 if slice_ in (0, 4) else 5  # what is missing in the middle is interpolated
     notes = keywords["metadata"][KEY]["notes"]
     found = [(shown.shape[0], notes), *((ct.values.shape[2], ct.notes) for ct in map(read_ct, [tmp_path, files]))]
-    for depth, told in found:
+    for depth, texts in found:
         assert depth == slices
-        assert says("\n".join(told), files[slice_].name)
+        assert says("\n".join(texts), files[slice_].name)
     for file in files:
         cut(file, size)
     with pytest.raises(InvalidInput, match=r"cannot be read|is empty|is no DICOM file|has no|give a CT file"):

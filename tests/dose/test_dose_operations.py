@@ -165,7 +165,7 @@ def test_each_field_of_settings_changes_something(count, settings):
 
 
 def test_each_field_of_an_operation_changes_a_result():
-    """But for constraints, which are told and change the exit status, and for what is only told in a note."""
+    """But for constraints, which are reported and change the exit status, and for what is only said in a note."""
     values = np.stack([dose_values(), dose_values(scale=0.5)], -1)
     series = HeldVolume.of(Volume(array=values, affine=AFFINE, quantity=Quantity("values")))
     one = DoseOf(volume=series, unit="Gy", frame=0)
@@ -179,10 +179,14 @@ def test_each_field_of_an_operation_changes_a_result():
         DoseSum(doses=(one, moved)): {"weights": (1.0, 2.0)},
         histograms: {"reference_dose": 3.0, "scale": 2.0, "only": (name,), "metrics": ("Mean",)},
     }
-    untold = {DoseOf: {"is_oriented"}, LabelsOf: {"is_oriented"}, DoseVolume: {"constraints", "constraint_file"}}
-    untold |= {DoseSum: {"any_frame"}}  # below: it is refused without
+    ineffective = {
+        DoseOf: {"is_oriented"},
+        LabelsOf: {"is_oriented"},
+        DoseVolume: {"constraints", "constraint_file"},
+    }
+    ineffective |= {DoseSum: {"any_frame"}}  # below: it is refused without
     for usual, changes in cases.items():
-        others = {"settings", *input_infos(type(usual)), *untold[type(usual)]}
+        others = {"settings", *input_infos(type(usual)), *ineffective[type(usual)]}
         assert {*changes} == field_names(type(usual)) - others
         for field, value in changes.items():
             other = dataclasses.replace(usual, **{field: value})

@@ -159,10 +159,10 @@ def test_structures_of_one_name_are_told_apart(files, capsys):
     assert run("dose.dcm", *both, "--only", "PTV (rs)", "--json", "--out", "c.csv") == 0
     assert [one["structure"] for one in json.loads(capsys.readouterr().out)["structures"]] == ["PTV (rs)"]
     assert run("dose.dcm", *both, "--json", "--out", "c.csv", "--force") == 0
-    told = json.loads(capsys.readouterr().out)["structures"]
-    volumes = {one["structure"]: one["volume_cc"] for one in told}
+    rows = json.loads(capsys.readouterr().out)["structures"]
+    volumes = {one["structure"]: one["volume_cc"] for one in rows}
     assert [*volumes] == ["PTV (rs)", "Empty", "Cord", "PTV (b)", "PTV (b, 2)"]
-    assert all(one["metrics"][0]["value"] == one["volume_cc"] for one in told)
+    assert all(one["metrics"][0]["value"] == one["volume_cc"] for one in rows)
     assert volumes["PTV (rs)"] > 3 * volumes["PTV (b)"] == 3 * volumes["Cord"]
     assert [one.name for one in read_curves_csv("c.csv")] == [name for name in volumes if name != "Empty"]
     with pytest.raises(InvalidInput, match="no sequence with these settings"):

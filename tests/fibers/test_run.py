@@ -120,7 +120,7 @@ def test_previews_add_up_to_the_result(in_chunks_of):
     check_same_fibers(result, whole())
 
 
-def test_progress_is_told(in_chunks_of):
+def test_progress_is_reported(in_chunks_of):
     in_chunks_of(60)
     steps = []
     track(brain(), SEEDS, FAN, SETTINGS, device="cpu", progress=steps.append)

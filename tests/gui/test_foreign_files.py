@@ -1,4 +1,4 @@
-"""Files that napari's own reader has opened: what it has not shown is told in a notification, and mended from there."""
+"""Files that napari's own reader has opened: what it has not shown is said in a notification, and mended from there."""
 
 import numpy as np
 import pytest
@@ -48,7 +48,7 @@ def no_picture(folder):
 
 
 @pytest.fixture
-def told(viewer):
+def notes(viewer):
     """Follow the viewer; notifications since then."""
     follow_scans(viewer)
     first = len(notification_manager.records)
@@ -70,11 +70,11 @@ def is_idle(viewer):
         (thumbnail_first, ("it has 12 images; shown: others", "of another size")),
     ],
 )
-def test_frames_shown_and_not_there_or_the_reverse_are_told_and_mended(viewer, told, qtbot, tmp_path, make, facts):
+def test_frames_shown_and_not_there_or_the_reverse_are_reported_and_mended(viewer, notes, qtbot, tmp_path, make, facts):
     (layer,) = viewer.open(str(make(tmp_path)), plugin="napari")
     layer.scale = [2.0] * layer.ndim
-    wait_until(qtbot, lambda: bool(told()))
-    (record,) = told()
+    wait_until(qtbot, lambda: bool(notes()))
+    (record,) = notes()
     assert all(says(record.message, fact) for fact in facts)
     ((text, act),) = record.actions
     assert text == "Read it as frames"
@@ -88,13 +88,13 @@ def test_frames_shown_and_not_there_or_the_reverse_are_told_and_mended(viewer, t
 
 
 @pytest.mark.parametrize("make", [tiff, colors, channels])
-def test_nothing_is_said_of_files_whose_frames_are_all_shown(viewer, told, qtbot, tmp_path, make):
+def test_nothing_is_said_of_files_whose_frames_are_all_shown(viewer, notes, qtbot, tmp_path, make):
     viewer.open(str(make(tmp_path)), plugin="napari")
     wait_until(qtbot, lambda: is_idle(viewer))
-    assert told() == []
+    assert notes() == []
 
 
-def test_a_file_that_is_no_tiff_any_more_is_left_to_its_reader(viewer, told, qtbot, tmp_path):
+def test_a_file_that_is_no_tiff_any_more_is_left_to_its_reader(viewer, notes, qtbot, tmp_path):
     from napari.layers._source import Source
 
     path = no_picture(tmp_path)
@@ -103,10 +103,10 @@ def test_a_file_that_is_no_tiff_any_more_is_left_to_its_reader(viewer, told, qtb
     viewer.layers.remove(with_source)
     viewer.layers.append(with_source)
     wait_until(qtbot, lambda: is_idle(viewer))
-    assert told() == []
+    assert notes() == []
 
 
-def test_layers_that_another_plugin_made_of_each_channel_are_not_held_against_the_file(viewer, told, qtbot, tmp_path):
+def test_layers_that_another_plugin_made_of_each_channel_are_not_held_against_the_file(viewer, notes, qtbot, tmp_path):
     from napari.layers import Image
     from napari.layers._source import Source
 
@@ -115,7 +115,7 @@ def test_layers_that_another_plugin_made_of_each_channel_are_not_held_against_th
     one._source = Source(path=str(path), reader_plugin="napari-ome")
     viewer.layers.append(one)
     wait_until(qtbot, lambda: is_idle(viewer))
-    assert told() == []
+    assert notes() == []
 
 
 def test_the_files_that_are_looked_at_are_those_that_the_reader_takes():

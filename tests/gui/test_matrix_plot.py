@@ -40,15 +40,15 @@ def test_each_cell_has_the_color_of_its_value_row_0_on_top(plot, qtbot):
 
 
 def test_a_click_picks_a_cell(plot, qtbot):
-    with qtbot.waitSignal(plot.cell_picked) as told:
+    with qtbot.waitSignal(plot.cell_picked) as signal:
         qtbot.mouseClick(plot.viewport(), Qt.MouseButton.LeftButton, pos=position_of(plot, 2, 1))
-    assert told.args == [2, 1]
+    assert signal.args == [2, 1]
 
 
 @pytest.mark.parametrize(
     ("cell", "text"), [((0, 1), "thalamus – caudate: 120 fibers"), ((2, 0), "putamen – thalamus: – fibers")]
 )
-def test_the_cell_under_the_mouse_is_told(plot, qtbot, cell, text):
+def test_the_cell_under_the_mouse_is_reported(plot, qtbot, cell, text):
     assert plot.text_of(*cell) == text
     with qtbot.waitSignal(plot.cell_hovered, check_params_cb=lambda line: line == text):
         plot.scene().sigMouseMoved.emit(plot.mapToScene(position_of(plot, *cell)))

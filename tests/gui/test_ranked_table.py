@@ -39,11 +39,11 @@ def test_rows_are_sorted_by_value(table, column, rising):
     assert order(table) == rising[::-1]
 
 
-def test_a_picked_row_is_told_by_its_index_whatever_the_order(table, qtbot):
+def test_a_picked_row_is_reported_by_its_index_whatever_the_order(table, qtbot):
     table.sortByColumn(1, Qt.SortOrder.AscendingOrder)
-    with qtbot.waitSignal(table.row_picked) as told:
+    with qtbot.waitSignal(table.row_picked) as signal:
         table.selectRow(0)
-    assert told.args == [2] == [table.picked]
+    assert signal.args == [2] == [table.picked]
     with qtbot.assertNotEmitted(table.row_picked):
         table.pick(1)
     assert table.picked == 1

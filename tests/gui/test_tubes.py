@@ -173,7 +173,7 @@ def test_the_last_segment_is_lit_as_the_line_is_and_not_by_the_next_line(viewer)
 
 
 @pytest.mark.display
-def test_lit_lines_are_filtered_picked_and_as_wide_as_told(viewer):
+def test_lit_lines_are_filtered_picked_and_as_wide_as_set(viewer):
     layer = crossing(line_style="lit", color_by="uniform")
     thin = (in_3d(viewer, layer).sum(axis=-1) > 60).sum()
     layer.line_width = 4

@@ -54,7 +54,7 @@ def test_units_follow_the_source():
         FluenceUnit("W/m²", 1.0)
 
 
-def test_fluence_is_told_as_the_result_itself_tells_it(result):
+def test_fluence_is_reported_as_the_result_itself_does(result):
     _, power, energy = fluence_units(power_mw=5.0, energy_j=0.3)
     white = result.domain.labels == 5
     for unit, volume in ((power, result.irradiance_mw_per_mm2(5.0)), (energy, result.fluence_j_per_cm2(0.3))):
@@ -155,17 +155,17 @@ def test_roulette_that_is_not_zero_within_its_error_is_warned_of(result, value, 
     assert findings(odd)[0].status == status
 
 
-def test_a_source_that_the_surface_cuts_is_told_with_the_way_out():
+def test_a_source_that_the_surface_cuts_is_reported_with_the_way_out():
     """A disk in the plane between a block's tissue and the outside, tilted."""
     labels = np.zeros((20, 20, 20), np.uint8)
     labels[:, :, 10:] = 1
     domain = make_domain(labels, Medium(label=1, mua_per_mm=0.01, mus_per_mm=1.0, g=0.5, n=1.4))
     at_surface = {"position_mm": domain.grid_to_world((10.0, 10.0, 9.99)), "direction": (0.0, 0.6, 0.8)}
     beam = Disk(radius_mm=4.0, **at_surface)
-    told = findings(simulate(domain, beam, LightSettings(photons=2000), device="cpu"))[0]
-    assert told.status == "warning"
-    assert re.search(r"(4[4-9]|5\d)% of the source lies behind the surface", told.sentence)
-    back = float(re.search(r"back by ([\d.]+) mm", told.sentence)[1])
+    finding = findings(simulate(domain, beam, LightSettings(photons=2000), device="cpu"))[0]
+    assert finding.status == "warning"
+    assert re.search(r"(4[4-9]|5\d)% of the source lies behind the surface", finding.sentence)
+    back = float(re.search(r"back by ([\d.]+) mm", finding.sentence)[1])
     moved = dataclasses.replace(beam, position_mm=np.array(beam.position_mm) - back * np.array(beam.direction))
     small = dataclasses.replace(beam, radius_mm=1.0)  # it dips into no more than one voxel
     for source in (moved, small, Pencil(**at_surface)):

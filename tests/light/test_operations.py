@@ -191,7 +191,7 @@ _OTHER = {
 }  # fmt: skip
 
 
-def told(source):
+def seen(source):
     """All that the backends get of a source, the second of two, in front of a ball."""
     center = np.indices((9, 9, 9)) - 4
     ball = make_domain((np.square(center).sum(axis=0) <= 16).astype(np.uint8), Medium(label=1, n=1.4), outside_n=1.0)
@@ -214,7 +214,7 @@ def test_every_number_of_a_source_counts(kind):
         other = _OTHER.get(name, pattern[::-1] if name == "pattern" else None)
         other = (value / 2 if value else 0.3) if other is None else other
         other = max(1, int(other)) if isinstance(value, int) and not isinstance(value, bool) else other
-        assert told(dataclasses.replace(own, **{name: other})) != told(own), name
+        assert seen(dataclasses.replace(own, **{name: other})) != seen(own), name
     assert isinstance(base, Collimated) == ("launch_angles_deg" in base.__dataclass_fields__)
 
 

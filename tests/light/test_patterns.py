@@ -112,8 +112,8 @@ def test_errors_of_energies_are_those_that_runs_show():
     seeds = 25
     runs = [shared(photons=800, seed=seed).of(0).energy.absorbed for seed in range(seeds)]
     seen = np.std([run.value for run in runs], ddof=1)
-    told = np.sqrt(np.mean([run.error**2 for run in runs]))
-    check_z(np.log(seen / told), np.sqrt(1 / (2 * (seeds - 1)) + 1 / (2 * seeds * 15)), 3.0)
+    reported = np.sqrt(np.mean([run.error**2 for run in runs]))
+    check_z(np.log(seen / reported), np.sqrt(1 / (2 * (seeds - 1)) + 1 / (2 * seeds * 15)), 3.0)
 
 
 def test_the_scale_of_a_pattern_does_not_matter():

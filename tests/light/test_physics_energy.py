@@ -115,7 +115,7 @@ def test_strong_absorbers_and_few_photons_are_no_broken_balance(device, mua):
     assert findings(dataclasses.replace(result, energy=broken))[0].status == "error"
 
 
-def test_light_that_cavities_take_is_told(device):
+def test_light_that_cavities_take_is_reported(device):
     """A cavity in the middle of a ball around an isotropic source near it; the share as the map of escapes has it."""
     labels = np.ones((15, 15, 15), np.uint8)
     labels[6:9, 6:9, 6:9] = 0
@@ -128,8 +128,8 @@ def test_light_that_cavities_take_is_told(device):
     assert exact.volume_mm3 == estimated.volume_mm3 == pytest.approx(27.0)
     assert exact.share > 0.02
     assert estimated.share == pytest.approx(exact.share, rel=0.25)
-    told = " ".join(finding.sentence for finding in findings(run(device, domain, source, **some)))
-    assert "encloses 27 mm³ of label 0" in told
+    sentences = " ".join(finding.sentence for finding in findings(run(device, domain, source, **some)))
+    assert "encloses 27 mm³ of label 0" in sentences
     open_to_air = run(device, domain.with_air_in_cavities(), source, exit_map=True, **some)
     assert cavity_light(open_to_air).volume_mm3 == 0.0
     check_balance(open_to_air.energy)

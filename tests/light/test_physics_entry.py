@@ -160,13 +160,13 @@ def test_a_result_goes_on_through_the_surface_that_it_began_with():
     assert problems[0].key != problems[1].key
 
 
-def test_a_great_loss_is_told():
+def test_a_great_loss_is_reported():
     domain, center = ball()
-    told = "of the light is reflected where it enters; at normal incidence it is at most 2.4%"
+    text = "of the light is reflected where it enters; at normal incidence it is at most 2.4%"
     for degrees, expected in ((0.0, False), (75.0, True)):
         result = simulate(domain, onto(center, directions(1, 8)[0], degrees, entry="smooth"), FEW)
         assert (result.energy.specular.value > 0.1) == expected
-        assert any(told in one.sentence and one.status == "warning" for one in findings(result)) == expected
+        assert any(text in one.sentence and one.status == "warning" for one in findings(result)) == expected
 
 
 @pytest.mark.parametrize("entry", ["smooth", "faces"])

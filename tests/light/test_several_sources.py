@@ -175,7 +175,7 @@ def test_the_guide_is_that_of_all_sources():
     np.testing.assert_allclose(both[far], expected[far], rtol=0.02)
 
 
-def test_what_is_told_of_several_sources():
+def test_what_is_reported_of_several_sources():
     behind = Disk(position_mm=(6.0, 6.0, 3.0), direction=(0.0, 1.0, 0.5), radius_mm=5.0)
     result = simulate(tissue(), (THREE[0], behind), LightSettings(photons=400), detectors=NEAR, device="cpu")
     assert any("of source 2 lies behind the surface" in finding.sentence for finding in findings(result))

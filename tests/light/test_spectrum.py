@@ -1,4 +1,4 @@
-"""Detected light at other wavelengths: against runs of their own, against plain sums, and what is refused or told."""
+"""Detected light at other wavelengths: against runs of their own, against plain sums, and what is refused or noted."""
 
 import dataclasses
 import functools
@@ -116,7 +116,7 @@ def test_the_least_absorption_is_what_to_run_with():
     assert "least absorption of 700 to 900 nm" in chosen[0].source
 
 
-def test_a_run_that_absorbs_too_much_and_few_photons_are_told():
+def test_a_run_that_absorbs_too_much_and_few_photons_are_reported():
     weak = light.spectrum(run(photons=1000), {650.0: media(), 700.0: media(0.3)})
     assert any("absorbs more than some wavelengths do (label 1: 0.01 /mm, 0.003 at 700 nm)" in w for w in weak.warnings)
     assert any("6 mm detects at" in sentence and "photons, less than 100" in sentence for sentence in weak.warnings)

@@ -74,7 +74,7 @@ def test_faces_are_vertices_only_where_they_change_the_direction_unless_requeste
         np.testing.assert_array_equal(getattr(few, name), getattr(detected(), name)[kept])
 
 
-def test_directions_change_at_vertices_as_told():
+def test_directions_change_at_vertices_as_reported():
     """A cube of glass without scattering: a ray is bent where it enters another glass, and reflected at the mirror."""
     labels = np.ones((6, 6, 6), np.uint8)
     labels[:, :, 3:] = 2

@@ -85,7 +85,7 @@ def test_intervals_of_other_levels_and_their_ends():
 # -- masks and notes --------------------------------------------------------------------------------------------------
 
 
-def test_a_wrong_beta_is_told():
+def test_a_wrong_beta_is_reported():
     wrong = fitted(0.3, 0.9, 10.0, beta=1.0)
     assert np.median(wrong.tau_ms) < 0.1, "what the note is for"
     assert "the contrast contradicts β = 1, so τ and ρ are wrong" in wrong.notes[0]
@@ -116,7 +116,7 @@ def test_exposures_that_do_not_suffice(tau, settings, bit, words):
         raise AssertionError(" ".join(notes))
 
 
-def test_noise_beyond_what_was_stated_is_told():
+def test_noise_beyond_what_was_stated_is_reported():
     assert (
         "residuals of K are 0.48 % where an error of 0.1 % was stated"
         in fitted(0.3, 0.9, 1, contrast_error=1e-3).notes[0]

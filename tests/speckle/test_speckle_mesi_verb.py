@@ -60,9 +60,9 @@ def test_beta_is_measured_on_a_static_target(stack, tmp_path, capsys):
     paper = tmp_path / "paper.tif"
     tifffile.imwrite(paper, Camera().expose(light, np.random.default_rng(4)), photometric="minisblack")
     assert run(stack, "--static-target", str(paper), "--no-fit-rho", "--json") == 0
-    told = json.loads(capsys.readouterr().out)["beta"]
+    printed = json.loads(capsys.readouterr().out)["beta"]
     beta, error = (tifffile.imread(stack.with_name(f"fit_{part}.tif")) for part in ("beta", "beta_error"))
-    assert told == {"value": pytest.approx(np.nanmax(beta)), "error": pytest.approx(np.nanmax(error))}
+    assert printed == {"value": pytest.approx(np.nanmax(beta)), "error": pytest.approx(np.nanmax(error))}
     assert np.nanmin(beta) == np.nanmax(beta)
     assert np.nanmax(beta) == pytest.approx(window_share(ContrastSettings().width, CUTOFF), rel=0.15)
     labels = np.zeros(light.shape, np.uint8)

@@ -119,7 +119,7 @@ def test_curves_and_pulsatility_from_the_shell(files, capsys):
     names = {name: files / f"{name}.csv" for name in ("curves", "pulsatility", "beats")}
     outputs = ["--out", names["pulsatility"], "--beats-out", names["beats"], "--curves-out", names["curves"]]
     assert call(files, "pulsatility", "--rate-hz", FPS, "--exposure-ms", 4, *outputs) == 0
-    told = capsys.readouterr().out
+    printed = capsys.readouterr().out
     maps = contrast(beating_frames(), ContrastSettings(index=FlowIndex(exposure_ms=4.0)), device="cpu")
     curves = region_curves(maps, {"region 1": LABELS == 1, "region 4": LABELS == 4})
     head, *rows = rows_of(names["curves"])
@@ -138,8 +138,8 @@ def test_curves_and_pulsatility_from_the_shell(files, capsys):
     head, *rows = rows_of(names["beats"])
     assert head == ["phase", "region 1 sfi [1/s]", "region 1 sfi s.e. [1/s]"]
     np.testing.assert_array_equal([float(row[1]) for row in rows], pulses[0].course)
-    assert "region 1: 120." in told
-    assert "region 4: no beat between 40 and 800 /min" in told
+    assert "region 1: 120." in printed
+    assert "region 4: no beat between 40 and 800 /min" in printed
 
 
 def test_the_band_and_the_index_of_flow_are_options(files, capsys):

@@ -266,7 +266,7 @@ def test_frames_of_any_file_come_a_few_at_a_time(tmp_path, one_by_one, name):
     np.testing.assert_array_equal(found[3:9:2], expected[3:9:2])
 
 
-def test_damaged_pages_are_left_out_and_told_before_the_run(tmp_path):
+def test_damaged_pages_are_left_out_and_reported_before_the_run(tmp_path):
     path = tmp_path / "zipped.tif"
     tifffile.imwrite(path, FRAMES, photometric="minisblack", compression="zlib", metadata=None)
     with tifffile.TiffFile(path) as tiff:

@@ -75,7 +75,7 @@ def test_only_regions_that_are_not_known_are_asked(monkeypatch):
     assert sorted(asked) == ["solid", "solid", "words"]
 
 
-def test_what_is_odd_about_regions_is_told():
+def test_what_is_odd_about_regions_is_reported():
     dissector = Dissector(FIBERS, device="cpu")
     dissector.select(through(MIDDLE))
     assert dissector.notes == []

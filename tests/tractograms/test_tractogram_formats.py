@@ -199,7 +199,7 @@ for suffix in (".trk", ".tck", ".trx", ".vtk"):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no limit on the size of a file")
-def test_a_full_disk_is_told_in_one_sentence_each(tmp_path):
+def test_a_full_disk_is_reported_in_one_sentence_each(tmp_path):
     (tmp_path / "a.trx").write_text("old")
     ran = subprocess.run(
         [sys.executable, "-c", FULL_DISK, str(tmp_path)],

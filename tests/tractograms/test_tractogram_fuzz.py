@@ -274,20 +274,20 @@ def test_members_of_trx_that_are_minus_one_throughout(tmp_path, good, caplog, me
     """Bytes 255: NaN, -1, or the largest number, which as an index is -1."""
     path, members = tmp_path / "a.trx", unpacked(good["a.trx"])
     path.write_bytes(packed(members | {member: b"\xff" * len(members[member])}))
-    with noted() as told:
+    with noted() as heard:
         try:
             if mapped:
                 with open_blocks(path) as blocks:
-                    told += blocks.part(0, len(blocks)).notes
+                    heard += blocks.part(0, len(blocks)).notes
             else:
-                told += read_tractogram(path).notes
+                heard += read_tractogram(path).notes
         except InvalidInput as error:
-            told.append(str(error))
-    assert any(sentence in text for text in told) or not sentence
+            heard.append(str(error))
+    assert any(sentence in text for text in heard) or not sentence
     assert not caplog.records
 
 
-def test_half_characters_of_a_header_are_told_in_whole_ones(tmp_path, good):
+def test_half_characters_of_a_header_are_reported_in_whole_ones(tmp_path, good):
     """JSON may hold a half of a pair of UTF-16, which no terminal and no file of text takes."""
     members = unpacked(good["a.trx"])
     header = json.dumps(json.loads(members["header.json"]) | {"NB_VERTICES": "\ud800"}).encode()

@@ -156,9 +156,9 @@ def result(path):
 def test_a_file_of_another_kind_is_converted_and_that_is_said(volumes, capsys):
     assert call(volumes / "v1.nii", "--out", volumes / "t", "--record", volumes / "r.json") == 0
     assert result(volumes / "t")["value"] == 4 * 60
-    told = capsys.readouterr().err
-    assert "v1.nii is a volume, of which toy-add-up makes the total" in told
-    assert "it was added up" in told
+    printed = capsys.readouterr().err
+    assert "v1.nii is a volume, of which toy-add-up makes the total" in printed
+    assert "it was added up" in printed
     assert read_record(volumes / "r.json") == Sums(totals=(AddUp(image=OpenVolume.at(volumes / "v1.nii")),))
 
 

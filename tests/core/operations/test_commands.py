@@ -68,12 +68,12 @@ def test_from_file_to_files(tmp_path, path, capsys):
     assert capsys.readouterr().out.split() == ["mean", "29.5", str(out), str(rest), str(record)]
 
 
-def test_records_are_inputs_and_numbers_are_told(tmp_path, path, capsys):
+def test_records_are_inputs_and_numbers_are_reported(tmp_path, path, capsys):
     smooth, traced, joined = (tmp_path / f"{n}.json" for n in range(3))
     assert call("toy-smooth", path, "--record", smooth, "--json") == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["mean"] == pytest.approx(29.5)
-    assert told["files"] == [str(smooth)]
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["mean"] == pytest.approx(29.5)
+    assert printed["files"] == [str(smooth)]
     method = "--method", "uphill", "--neighbors", "weighted", "--power", "2", "--step-mm", "0.25", "--limit", "3"
     assert call("toy-trace", smooth, *method, "--start-mm", 1, 2, -3, "--record", traced, "--json") == 0
     expected = Trace(
@@ -115,7 +115,7 @@ def test_bad_commands_get_a_sentence(tmp_path, path, capsys, arguments, sentence
     assert re.search(sentence, capsys.readouterr().err)
 
 
-def test_numbers_are_told_without_a_file(path, capsys):
+def test_numbers_are_reported_without_a_file(path, capsys):
     assert call("toy-smooth", path, "--json", "--device", "cpu") == 0
     assert json.loads(capsys.readouterr().out)["mean"] == pytest.approx(29.5)
 
@@ -188,12 +188,12 @@ def test_a_field_that_says_nothing_is_found_at_once():
 
 
 def test_what_can_be_written_is_whatever_else_is_refused(tmp_path, path, capsys, monkeypatch):
-    """Numbers that cannot be told, and one of two files."""
+    """Numbers that cannot be printed, and one of two files."""
 
     def refused(*_):
         raise InvalidInput("there is no mean of it; write it instead")
 
-    monkeypatch.setattr(Smooth, "told", refused)
+    monkeypatch.setattr(Smooth, "summary", refused)
     out, rest = tmp_path / "out.nii", tmp_path / "rest.nii"
     assert call("toy-smooth", path, "--out", out, "--rest-out", rest, "--device", "cpu") == 2
     assert out.is_file()

@@ -63,8 +63,8 @@ def test_a_session_is_run_to_files_of_their_own_and_compared(tmp_path, session, 
     assert call("run", session, "--out", tmp_path / "out", "--device", "cpu") == 0
     assert sorted(one.name for one in (tmp_path / "out").glob("*.gz")) == ["A_b 2.nii.gz", "a_b.nii.gz", "t1.nii.gz"]
     assert call("compare", session, "--device", "cpu", "--json") == 0
-    told = json.loads(capsys.readouterr().out.split("\n", 3)[-1])
-    assert told["same"] == {"t1": True, "a/b": True, "A_b": True, "path": True}
+    printed = json.loads(capsys.readouterr().out.split("\n", 3)[-1])
+    assert printed["same"] == {"t1": True, "a/b": True, "A_b": True, "path": True}
     assert call("show", session) == 0
     printed = capsys.readouterr().out
     assert "path: path of 3 on cpu" in printed

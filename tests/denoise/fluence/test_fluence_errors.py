@@ -1,4 +1,4 @@
-"""The error that is told of the result is the error there is, also where a guide is wrong within a voxel or two."""
+"""The error that is reported of the result is the error there is, also where a guide is wrong within a voxel or two."""
 
 import functools
 
@@ -57,11 +57,11 @@ def relative(errors, truth, where):
 
 
 @pytest.mark.parametrize("scene", [beside_a_source, around_an_absorber])
-def test_near_sources_and_absorbers_the_error_is_told(scene):
+def test_near_sources_and_absorbers_the_error_is_reported(scene):
     truth, place, runs, _ = cleaned(scene)
     where = place & (truth * 6000 / truth.max() > 1)
-    told = relative([run.noise for run in runs], truth, where)
-    assert 0.85 < told / relative([run.image - truth for run in runs], truth, where) < 1.3
+    reported = relative([run.noise for run in runs], truth, where)
+    assert 0.85 < reported / relative([run.image - truth for run in runs], truth, where) < 1.3
 
 
 def test_where_there_is_light_enough_nothing_is_made_worse():
@@ -81,9 +81,9 @@ def test_what_is_left_as_it_was_has_the_error_that_it_had():
         assert kept.mean() > 0.99
         np.testing.assert_allclose(run.image[kept], np.mean(pair, axis=0)[kept], rtol=1e-6)
     inner = (slice(4, -4),) * 3
-    told, there = ([getattr(run, name)[inner] for run in runs] for name in ("noise", "image"))
+    reported, there = ([getattr(run, name)[inner] for run in runs] for name in ("noise", "image"))
     true = np.sqrt(np.mean(np.square(np.array(there) - truth[inner])))
-    assert np.sqrt(np.mean(np.square(told))) == pytest.approx(true, rel=0.1)
+    assert np.sqrt(np.mean(np.square(reported))) == pytest.approx(true, rel=0.1)
 
 
 def mean(values, window):
@@ -127,12 +127,12 @@ def test_next_to_where_a_guide_is_steep_it_is_wrong_too(share, is_noticed):
     product = np.where(np.indices(SHAPE)[0] == 12, np.float32(2.0), np.float32(0.0))
     evidence = Evidence(product, share * even, even, even, even < 0)
     parts = iter([Part(steep, is_shrunk=False), Part(0 * even), Part(even - steep)])
-    told = reported_error(0.5 * even, 0 * even, evidence, parts, WINDOWS, mean)[:, 16, 16]
+    reported = reported_error(0.5 * even, 0 * even, evidence, parts, WINDOWS, mean)[:, 16, 16]
     expected = np.full(SHAPE[0], 0.5)
     if is_noticed:
         expected[:12] *= MARGIN
         expected[12] = MARGIN * (0.5 + 2.0)
-    np.testing.assert_allclose(told, expected, rtol=1e-5)
+    np.testing.assert_allclose(reported, expected, rtol=1e-5)
 
 
 def test_halves_of_one_buffer_are_as_alike_as_photons_make_neighbors():

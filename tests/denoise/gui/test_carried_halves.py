@@ -29,8 +29,8 @@ def add_fluence(viewer, scale, affine=AFFINE, held=None, name="light", **more):
     held = halves() if held is None else held
     mean = (held[0] + held[1]) / 2
     values = denoise.values.to_log10(mean) if scale == "log10" else mean
-    told = quantity_metadata(Quantity("fluence", "1/mm2", scale), halves=held) | more
-    return add_volume(viewer, values, affine, name, metadata=told)
+    metadata = quantity_metadata(Quantity("fluence", "1/mm2", scale), halves=held) | more
+    return add_volume(viewer, values, affine, name, metadata=metadata)
 
 
 def expected(affine=AFFINE, **known):
@@ -104,8 +104,8 @@ MEDIA = [{"label": 1, "mua_per_mm": 0.02}]
 def test_the_labels_of_the_run_are_chosen_with_the_guide(viewer, panel, qtbot, media, is_chosen):
     add_fluence(viewer, "linear", guide=guide(), media=MEDIA)
     labels = (np.indices(SHAPE)[0] > 9).astype(np.uint8)
-    told = volume_layer(labels, AFFINE, "head", kind="labels", metadata={"media": media})
-    viewer.add_labels(told[0], **told[1])
+    layer = volume_layer(labels, AFFINE, "head", kind="labels", metadata={"media": media})
+    viewer.add_labels(layer[0], **layer[1])
     assert (panel.mode.labels_box.layer is not None) == is_chosen
     run(qtbot, panel)
     known = {"labels": labels} if is_chosen else {}
@@ -129,8 +129,8 @@ def test_the_mode_of_other_images_stays(viewer, panel):
 
 def test_halves_of_another_shape_are_not_used(viewer, panel):
     values = denoise.values.to_log10(halves()[0])
-    told = quantity_metadata(Quantity("fluence", "1/mm2", "log10"), halves=halves()[:, 1:])
-    add_volume(viewer, values, metadata=told, name="light")
+    metadata = quantity_metadata(Quantity("fluence", "1/mm2", "log10"), halves=halves()[:, 1:])
+    add_volume(viewer, values, metadata=metadata, name="light")
     assert not panel.modes[1].has_own_halves
 
 

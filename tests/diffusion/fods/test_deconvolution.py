@@ -82,7 +82,7 @@ def test_the_mask_and_what_has_no_signal_are_left_out_with_a_note(device):
     np.testing.assert_array_equal(alone.coefficients[8], fods.coefficients[8])
 
 
-def test_super_resolution_is_told():
+def test_super_resolution_is_reported():
     bvals, table = one_shell(30)
     scan = scan_of(fiber_signals(crossing_axes(4, 90.0), bvals, table), bvals, table)
     fods = deconvolve(scan, Response(coefficients=SINGLE), everywhere(scan), device="cpu")
@@ -188,13 +188,13 @@ def small_scan(directions=45, b0=1):
         (lambda: (small_scan(), None, {"shell": 1000}), r"b = 1000.*3000"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_deconvolved_is_told(make, problem):
+def test_what_cannot_be_deconvolved_is_reported(make, problem):
     scan, responses, settings = make()
     with pytest.raises(InvalidInput, match=problem):
         deconvolve(scan, responses, everywhere(scan), CsdSettings(**settings) if settings else None, device="cpu")
 
 
-def test_scans_without_weighting_odd_orders_and_wrong_masks_are_told():
+def test_scans_without_weighting_odd_orders_and_wrong_masks_are_reported():
     flat = scan_of(np.full((4, 3), S0), np.zeros(3), np.zeros((3, 3)))
     with pytest.raises(InvalidInput, match="no diffusion-weighted"):
         deconvolve(flat, Response(coefficients=SINGLE), everywhere(flat), device="cpu")

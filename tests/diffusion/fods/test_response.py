@@ -161,7 +161,7 @@ def test_a_response_needs_all_tensors_and_a_mask_that_fits():
             estimate_response(scan, np.ones(shape, bool), field=field, device="cpu")
 
 
-def test_what_has_no_response_is_told():
+def test_what_has_no_response_is_reported():
     bvals, table = one_shell(45)
     scan = scan_of(fiber_signals(np.ones((20, 1, 3)), bvals, table), bvals, table)
     with pytest.raises(InvalidInput, match="300 voxels and the mask has 20"):
@@ -211,7 +211,7 @@ def test_the_responses_of_known_tissues_are_found(tissues, shells, device):
     np.testing.assert_array_equal(deconvolve(scan, found, some, device=device).mask, some)
 
 
-def test_a_mask_without_fluid_is_told():
+def test_a_mask_without_fluid_is_reported():
     scan, (white, gray, fluid), _ = tissue_scan(size=16)
     settings = TwoTissues(shrink=0, white_percent=5.0)
     for mask, notes in ((white | gray | fluid, 0), (white | gray, 1)):
@@ -235,7 +235,7 @@ def test_the_order_fits_the_directions_unless_it_is_chosen(directions, lmax):
             deconvolve(scan, response, everywhere(scan), CsdSettings(lmax=8), device="cpu")
 
 
-def test_what_has_no_tissues_is_told():
+def test_what_has_no_tissues_is_reported():
     scan, places, _ = tissue_scan((0, 2800))
     mask = np.logical_or.reduce(places)
     weighted = dataclasses.replace(scan, data=scan.data[..., 3:], bvals=scan.bvals[3:], directions=scan.directions[3:])
@@ -294,7 +294,7 @@ def test_factors_make_up_for_responses_of_the_wrong_size():
     assert factors["csf"] / factors["wm"] == pytest.approx(1.5, rel=0.02)
 
 
-def test_what_cannot_be_normalized_is_told():
+def test_what_cannot_be_normalized_is_reported():
     fods = FodField(coefficients=np.ones((3, 3, 3, 6)), mask=np.ones((3, 3, 3), bool), affine=np.eye(4))
     with pytest.raises(InvalidInput, match="one tissue only"):
         normalize_tissues(fods)
@@ -334,7 +334,7 @@ def test_responses_are_written_and_read(tmp_path):
         ("# Shells: 0 b\n1 0\n", "^line 1 of wm.txt has 'b'"),
     ],
 )
-def test_files_that_hold_no_response_are_told(tmp_path, text, problem):
+def test_files_that_hold_no_response_are_reported(tmp_path, text, problem):
     (tmp_path / "wm.txt").write_text(text)
     with pytest.raises(InvalidInput, match=problem):
         read_response(tmp_path / "wm.txt")

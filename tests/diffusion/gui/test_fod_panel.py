@@ -269,7 +269,7 @@ def test_files_of_three_tissues_are_put_in_order(viewer, panel, qtbot, tmp_path)
     assert panel.response_box.box.currentText() == "c.txt, b.txt, a.txt", "a refusal changes nothing"
 
 
-def test_bad_input_is_told_and_loses_nothing(viewer, panel, qtbot, tmp_path):
+def test_bad_input_is_reported_and_loses_nothing(viewer, panel, qtbot, tmp_path):
     panel.run()
     assert "no diffusion scan" in panel.message
     (tmp_path / "words.txt").write_text("one two three")

@@ -114,7 +114,7 @@ def test_the_order_of_threads_changes_nothing(fake_gpu, order, case):
         np.testing.assert_array_equal(a, b)
 
 
-def test_eigenvalues_that_are_not_found_are_told_by_both(fake_gpu, monkeypatch):
+def test_eigenvalues_that_are_not_found_are_reported_by_both(fake_gpu, monkeypatch):
     fake_gpu()
     for module in (projection, gpu):
         monkeypatch.setattr(module, "sweep_room", lambda _: 35)

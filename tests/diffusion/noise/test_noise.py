@@ -227,7 +227,7 @@ def test_eigenvalues_that_are_not_found_leave_signals_as_they_are(monkeypatch):
     assert result.notes[0].endswith(f"as they are: {(~result.mask).sum()}")
 
 
-def test_a_noise_level_that_varies_is_told():
+def test_a_noise_level_that_varies_is_reported():
     truth = low_rank((20, 8, 8), 20, 3)
     level = np.linspace(5, 40, 20)[:, None, None, None]
     data = (truth + level * np.random.default_rng(2).normal(size=truth.shape)).astype(np.float32)

@@ -49,12 +49,12 @@ def test_everything_is_written(given, capsys):
     np.testing.assert_array_equal(found["noise"], expected.noise)
     np.testing.assert_array_equal(found["residual"], expected.residual(scan))
     np.testing.assert_array_equal(found["rank"], expected.rank)
-    told = capsys.readouterr().out
-    assert f"{np.median(expected.noise[mask > 0]):.5g}" in told
-    assert f"{expected.residual_ratio_histogram(scan).standard_deviation:.3f}" in told
+    printed = capsys.readouterr().out
+    assert f"{np.median(expected.noise[mask > 0]):.5g}" in printed
+    assert f"{expected.residual_ratio_histogram(scan).standard_deviation:.3f}" in printed
 
 
-def test_notes_are_told(given, capsys):
+def test_notes_are_reported(given, capsys):
     folder, _ = given
     assert run(folder / "dwi.nii.gz", "--out", folder / "clean.nii", "--window", 7) == 0
     assert "7 x 6 x 5" in capsys.readouterr().err
@@ -71,7 +71,7 @@ def test_notes_are_told(given, capsys):
         (["--out", "clean.nii.gz", "--rank-out", "rank.txt"], r"--rank-out is rank\.txt"),
     ],
 )
-def test_files_that_cannot_be_written_are_told_before_the_run(given, words, problem, monkeypatch):
+def test_files_that_cannot_be_written_are_reported_before_the_run(given, words, problem, monkeypatch):
     folder, _ = given
     monkeypatch.setattr(operations.noise, "denoise_scan_steps", None)
     with pytest.raises(InvalidInput, match=problem):

@@ -60,7 +60,7 @@ def test_a_difference_is_called_one_and_shown_around_0(user, panel, viewer):
     assert low < 0
 
 
-def test_what_was_interpolated_is_told(user, panel, viewer):
+def test_what_was_interpolated_is_reported(user, panel, viewer):
     other = Dose(values=dose_values((12, 10, 8)), affine=affine_of((3.0, 3.0, 4.0), (0, -8, 6)), unit="Gy", name="B")
     user.choose_two_plans(other)
     panel.inputs_box.combine.sum.click()
@@ -71,7 +71,7 @@ def test_what_was_interpolated_is_told(user, panel, viewer):
     assert "'B' lies on another grid and was interpolated linearly" in panel.notes.text()
 
 
-def test_a_unit_that_was_taken_from_the_first_plan_is_told(user, panel, viewer):
+def test_a_unit_that_was_taken_from_the_first_plan_is_reported(user, panel, viewer):
     first, _ = user.add_case()
     data, keywords, _ = dose_layer(a_dose(), name="unknown")
     keywords["metadata"] = {KEY: {"affine": keywords["metadata"][KEY]["affine"]}}
@@ -82,7 +82,7 @@ def test_a_unit_that_was_taken_from_the_first_plan_is_told(user, panel, viewer):
     assert "The unit of 'unknown' is not known: it is taken to be in Gy" in carried(viewer.layers[-1], "notes")[0]
 
 
-def test_a_statistical_error_that_is_lost_is_told(user, panel, viewer):
+def test_a_statistical_error_that_is_lost_is_reported(user, panel, viewer):
     user.choose_two_plans(a_dose(scale=0.5))
     metadata = panel.inputs_box.second_box.layer.metadata[KEY]
     metadata[STANDARD_ERROR] = 0.01 * dose_values()

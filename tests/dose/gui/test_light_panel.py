@@ -178,7 +178,7 @@ def test_few_and_no_photons_are_highlighted_as_they_are(user, light_user):
 # -- volumes without light, digits, bands -----------------------------------------------------------------------------
 
 
-def test_volume_without_light_is_told_in_legend_and_table(user, light_user):
+def test_volume_without_light_is_reported_in_legend_and_table(user, light_user):
     light_user.add()
     user.add_organs()
     panel = light_user.settled()

@@ -30,7 +30,7 @@ def test_the_share_is_that_of_the_length_inside_a_crossing(spacing, device):
     assert inside == pytest.approx(1)
 
 
-def test_fods_of_another_place_and_no_fods_are_told():
+def test_fods_of_another_place_and_no_fods_are_reported():
     fods, fibers = straight_bundles([(1, 0, 0)]), along_x(2.0, 19.0, 0.5)
     assert crossing_notes(fibers, None, "cpu") == ()
     assert crossing_notes(fibers.select(np.zeros(2, bool)), fods, "cpu") == ()

@@ -147,7 +147,7 @@ def test_fibers_of_a_region_tell_their_settings_too(viewer, user):
     assert "a seed in each voxel of label 4 of region" in user.summary
 
 
-def test_hidden_fibers_are_told(one):
+def test_hidden_fibers_are_reported(one):
     one.layers["bundle 1"].visible = False
     one.qtbot.wait(10)
     assert "hidden" in one.panel.results.findings

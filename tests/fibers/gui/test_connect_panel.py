@@ -105,7 +105,7 @@ def test_the_table_and_the_fibers_are_saved(viewer, connected, qtbot, monkeypatc
     assert set(fibers.per_fiber["route"].ravel().tolist()) == {1}
 
 
-def test_nothing_found_and_what_is_missing_are_told(viewer, panel, qtbot):
+def test_nothing_found_and_what_is_missing_are_reported(viewer, panel, qtbot):
     panel.tracking_form.widget("max_length_mm").value = 20.0
     press_and_wait(qtbot, panel, panel.run_button)
     assert "at their seed" in panel.results.findings

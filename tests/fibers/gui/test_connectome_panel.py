@@ -91,7 +91,7 @@ def test_the_matrix_becomes_a_layer_and_files(viewer, counted, expected, qtbot, 
     np.testing.assert_array_equal(Connectome.load(tmp_path / "all.npz").matrix(), expected.matrix())
 
 
-def test_what_is_missing_is_told(viewer, panel, qtbot):
+def test_what_is_missing_is_reported(viewer, panel, qtbot):
     viewer.layers["brain phantom regions"].data = np.zeros((3, 3, 3), int)
     assert "empty" in error_after_run(qtbot, panel)
     viewer.layers["brain phantom regions"].data[0] = 1
@@ -166,6 +166,6 @@ def test_a_second_run_leaves_one_layer_of_geodesics(viewer, shot, qtbot):
     assert len(viewer.layers) == before
 
 
-def test_geodesics_without_tensors_are_told(panel, qtbot):
+def test_geodesics_without_tensors_are_reported(panel, qtbot):
     panel.kind.setCurrentIndex(panel.kind.findText("new geodesics"))
     assert "there are no tensors" in error_after_run(qtbot, panel)

@@ -131,7 +131,7 @@ def test_the_script_shows_the_same_map(viewer, done, tmp_path, monkeypatch):
     assert there.layers["bundle 1"].color_by == name
 
 
-def test_fibers_of_another_fit_are_told(viewer, panel, qtbot, scan, fibers):
+def test_fibers_of_another_fit_are_reported(viewer, panel, qtbot, scan, fibers):
     others = fibers.select(np.arange(len(fibers) - 1))
     tractograms.show(viewer, others, "bundle 2", metadata={"settings": MADE, "seeds_mm": np.array([SEED])})
     panel.fibers_box.choose(viewer.layers["bundle 2"])

@@ -1,4 +1,4 @@
-"""Intervals of numbers that noise shifts: what they contain, how often they hold the truth, and what is told."""
+"""Intervals of numbers that noise shifts: what they contain, how often they hold the truth, and what is reported."""
 
 import dataclasses
 
@@ -97,7 +97,7 @@ def found():
     )
 
 
-def test_fit_bias_and_estimate_are_told(found):
+def test_fit_bias_and_estimate_are_reported(found):
     estimate, low, high = found.interval("length_mm")
     assert found.of_fit("length_mm") == 20.0
     assert found.bias("length_mm") == pytest.approx(5.0)

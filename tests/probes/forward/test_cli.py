@@ -93,10 +93,10 @@ def test_optodes_that_touch_are_fibers_or_like_them(optode, radius, aperture):
 def test_files_become_a_model(folder, capsys):
     out = folder / "model.npz"
     assert run(folder, "--wavelengths-nm", "760", "850", "--labels", "gray matter", "--out", str(out)) == 0
-    told = capsys.readouterr()
-    assert "S1D1" in told.out
-    assert "850 nm: mean path, mm: scalp, gray matter" in told.out
-    assert "note: " in told.err
+    printed = capsys.readouterr()
+    assert "S1D1" in printed.out
+    assert "850 nm: mean path, mm: scalp, gray matter" in printed.out
+    assert "note: " in printed.err
     with np.load(out) as found:
         made = output_of_record(json.loads(str(found["about"]))["record"])
         assert found["channels"].tolist() == ["S1_D1", "S1_D2", "S2_D1", "S2_D2"]
@@ -155,7 +155,7 @@ def test_a_probe_far_off_can_be_projected(folder, capsys):
 
 
 def arrays(path):
-    """All numbers of a model; what is told of its run is left out."""
+    """All numbers of a model; facts on its run are left out."""
     with np.load(path) as found:
         return {name: found[name] for name in found.files if name != "about"}
 
@@ -231,8 +231,8 @@ def test_a_damaged_unfinished_model_is_refused(folder, capsys, monkeypatch, slow
     ):
         np.savez(out, **(good | changes))
         assert run(folder, *WAVELENGTHS, "--out", str(out)) == 2
-        told = capsys.readouterr().err
-        assert "model.npz is no unfinished model" in told or "the file is damaged" in told
+        printed = capsys.readouterr().err
+        assert "model.npz is no unfinished model" in printed or "the file is damaged" in printed
 
 
 def test_what_a_stopped_run_has_done_is_kept_beside_the_netcdf_file(folder, capsys, monkeypatch):

@@ -172,7 +172,7 @@ def test_optodes_far_off_are_refused_with_their_distance_and_can_be_projected(ba
     assert place(far, ball, farthest_mm=30.0).moved_mm.max() < 25
 
 
-def test_a_probe_in_another_unit_or_frame_is_told():
+def test_a_probe_in_another_unit_or_frame_is_reported():
     labels = np.zeros((60, 60, 60), np.uint8)
     labels[5:55, 5:55, 5:55] = 1
     affine = np.diag([4.0, 4.0, 4.0, 1.0])

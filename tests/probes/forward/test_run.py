@@ -143,7 +143,7 @@ def test_labels_and_a_mask_choose_the_columns(found):
     np.testing.assert_array_equal(model.parts[0].label_paths_mm, found.parts[0].label_paths_mm)  # of all voxels
 
 
-def test_small_values_are_dropped_and_it_is_told_how_much_is_kept(found):
+def test_small_values_are_dropped_and_it_is_reported_how_much_is_kept(found):
     model = forward_model(block(), probe(), dataclasses.replace(FEW, threshold=0.05), device="cpu")
     for part, whole in zip(model.parts, found.parts, strict=True):
         assert len(part.values) < len(whole.values) / 2
@@ -247,7 +247,7 @@ def test_only_pairs_within_a_separation():
         forward_model(block(), probe(), dataclasses.replace(FEW, longest_mm=3.0), device="cpu")
 
 
-def test_coarse_voxels_are_told():
+def test_coarse_voxels_are_reported():
     head = block()
     fine = {1: medium(0.02), 2: medium(0.02)}
     strong = {label: dataclasses.replace(one, mus_per_mm=4.0) for label, one in fine.items()}

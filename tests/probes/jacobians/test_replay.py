@@ -137,7 +137,7 @@ def test_sums_over_labels_are_the_mean_partial_paths_of_detected_photons():
 
 
 @pytest.mark.parametrize("label", [1, 2, 3])
-def test_absorption_of_a_layer_changes_what_20_detectors_measure_as_told(label):
+def test_absorption_of_a_layer_changes_what_20_detectors_measure_as_predicted(label):
     """Without roulette photons keep their paths whatever the absorption is: the differences have no noise."""
     step, medium = 1e-4, slab_domain().medium(label)
     low, high = (
@@ -155,7 +155,7 @@ def test_absorption_of_a_layer_changes_what_20_detectors_measure_as_told(label):
         assert (difference <= 2e-3 * size + 0.1 * error[known]).all(), part.name
 
 
-def test_absorption_of_single_voxels_changes_what_is_measured_as_told():
+def test_absorption_of_single_voxels_changes_what_is_measured_as_predicted():
     labels, step, photons = slab_domain(), 2e-3, 8000
     places = [(3, 6, 0), (4, 6, 1), (5, 7, 2), (4, 5, 3), (6, 6, 5)]
     base = labels.absorption()
@@ -176,7 +176,7 @@ def test_absorption_of_single_voxels_changes_what_is_measured_as_told():
 
 
 @pytest.mark.long
-def test_absorption_of_a_head_changes_what_10_pairs_measure_as_told():
+def test_absorption_of_a_head_changes_what_10_pairs_measure_as_predicted():
     head = load_head_phantom()
     ahead = np.array(default_source(head).direction)
     top = np.array(default_source(head).position_mm)
@@ -216,7 +216,7 @@ def test_absorption_of_a_head_changes_what_10_pairs_measure_as_told():
     assert pairs >= 7
 
 
-def test_scattering_of_the_middle_layer_changes_the_intensity_as_told():
+def test_scattering_of_the_middle_layer_changes_the_intensity_as_predicted():
     """Another run has other photons, so there is noise; the change is a tenth, so there is a second order, too."""
     photons, factor = 60_000, 1.1
     base, changed = ring(photons, 8), ring(photons, 9, media=ring_media((1.0, factor, 1.0)))
@@ -228,7 +228,7 @@ def test_scattering_of_the_middle_layer_changes_the_intensity_as_told():
     check_z(math.log(intensity[1] / intensity[0]) - expected, error)
 
 
-def test_scattering_in_a_slab_changes_time_and_phase_as_told():
+def test_scattering_in_a_slab_changes_time_and_phase_as_predicted():
     """All four ways that light is measured, at one large detector on the far side."""
     detector = [Detector(position_mm=(6.0, 6.0, 8.0), radius_mm=8.0)]
     factor, photons = 1.06, 60_000

@@ -46,7 +46,7 @@ def opened(viewer, panel, path):
     ],
     ids=["fewer frames than declared", "appended pages", "0 is white"],
 )
-def test_what_another_reader_showed_is_told_and_can_be_mended(viewer, panel, qtbot, tmp_path, make, shape, facts):
+def test_what_another_reader_showed_is_reported_and_can_be_mended(viewer, panel, qtbot, tmp_path, make, shape, facts):
     path = make(tmp_path)
     layer, page = opened(viewer, panel, path)
     assert layer.data.shape == shape

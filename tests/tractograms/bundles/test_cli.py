@@ -82,7 +82,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_what_cannot_be_done_is_told_in_a_sentence(study, tmp_path, monkeypatch, capsys, case):
+def test_what_cannot_be_done_is_reported_in_a_sentence(study, tmp_path, monkeypatch, capsys, case):
     monkeypatch.chdir(tmp_path)
     arguments, sentence = WRONG[case]
     assert cli.main(["bundles", *(text.format(study) for text in arguments)]) == 2

@@ -39,7 +39,7 @@ def test_a_real_callosum_has_the_profile_that_dipy_finds(shared_data, weighting)
     assert (found.counts == 130).all()
 
 
-def test_fibers_run_from_left_to_right_and_those_that_do_not_are_told():
+def test_fibers_run_from_left_to_right_and_those_that_do_not_are_reported():
     found = profile(bundle(), RAMP, np.eye(4), 31)
     np.testing.assert_allclose(found.mean, np.linspace(5, 35, 31), atol=1e-5)
     np.testing.assert_allclose(found.line_mm[:, 0], found.mean, atol=1e-5)
@@ -133,7 +133,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_what_cannot_be_done_is_told(case):
+def test_what_cannot_be_done_is_reported(case):
     changed, sentence = WRONG[case]
     with pytest.raises(InvalidInput, match=sentence):
         profile(bundle(), **{"image": RAMP, "affine": np.eye(4), **changed})

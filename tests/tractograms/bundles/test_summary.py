@@ -72,7 +72,7 @@ def test_cells_without_a_value_are_empty_and_names_with_commas_quoted():
     assert Table(("a", "b"), (("x,y", np.nan), ("z", 0.5))).csv() == 'a,b\n"x,y",\nz,0.5\n'
 
 
-def test_wrong_columns_are_told():
+def test_wrong_columns_are_reported():
     with pytest.raises(InvalidInput, match="no column 'c'"):
         Table(("a", "b"), ()).column("c")
     with pytest.raises(InvalidInput, match="same columns"):

@@ -235,9 +235,9 @@ def test_a_killed_run_goes_on_with_what_was_kept(fibers, monkeypatch, tmp_path, 
         run("mine.tck", "c.npz")
     assert len(Connectome.unfinished(tmp_path / "c.npz").numbers["length_mm"]) == 80
     assert run("theirs.tck", "c.npz") == 2
-    told = capsys.readouterr().err
-    assert "begun with other fibers: " in told
-    assert "mine.tck, and this run has " in told
+    printed = capsys.readouterr().err
+    assert "begun with other fibers: " in printed
+    assert "mine.tck, and this run has " in printed
     assert run("mine.tck", "c.npz") == run("mine.tck", "whole.npz") == 0
     assert "goes on with c.npz" in capsys.readouterr().err
     found, whole = (Connectome.load(tmp_path / name) for name in ("c.npz", "whole.npz"))
@@ -284,8 +284,8 @@ def test_the_verb(fibers, atlas, tmp_path, capsys):
     text = tmp_path / "weights.txt"
     np.savetxt(text, np.full(len(fibers), 2.0))
     assert cli.main([*words, "--of", "count", "--weights", str(text), "--out", str(matrix), "--force", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert np.sum(np.triu(told["matrix"])) == 2 * told["connections"]
+    printed = json.loads(capsys.readouterr().out)
+    assert np.sum(np.triu(printed["matrix"])) == 2 * printed["connections"]
     assert cli.main([*words, "--statistic", "min", "--weights", str(text)]) == 2
     assert "no effect on the min" in capsys.readouterr().err
 
@@ -299,9 +299,9 @@ def test_the_verb_of_geodesics(tmp_path, capsys):
     write_volume(fods, np.ones((*volume.shape[:3], 15), np.float32) * np.eye(1, 15, dtype=np.float32)[0], volume.affine)
     files = ["--fods", str(fods), "--out", str(matrix), "--best-out", str(best)]
     assert cli.main([*words, "--of", "alignment_fa", "--statistic", "max", *files]) == 0
-    told = capsys.readouterr()
-    assert "21 regions" in told.out
-    assert "On 0 % of the way" in told.out + told.err
+    printed = capsys.readouterr()
+    assert "21 regions" in printed.out
+    assert "On 0 % of the way" in printed.out + printed.err
     kept = tractograms_io.read_tractogram(best)
     with matrix.open(encoding="utf-8") as file:
         scores = [float(value) for row in list(csv.reader(file))[1:] for value in row[1:] if value]

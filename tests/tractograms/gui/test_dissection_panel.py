@@ -124,7 +124,7 @@ def test_what_is_kept_becomes_a_bundle_and_a_map(viewer, panel, settle):
     np.testing.assert_array_equal(np.sort(np.asarray(density.data).ravel()), np.sort(expected.ravel()))
 
 
-def test_an_empty_result_and_a_missing_region_are_told(viewer, panel, settle):
+def test_an_empty_result_and_a_missing_region_are_reported(viewer, panel, settle):
     panel.add_rule(Rule(role="both_ends", layer=atlas(viewer), key=11))
     settle()
     assert "No fiber fits" in panel.results.findings

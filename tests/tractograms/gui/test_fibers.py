@@ -1,4 +1,4 @@
-"""Fibers from anywhere: napari's File > Open, a script or the panel make the same layer, and files get what is told."""
+"""Fibers from anywhere: napari's File > Open, a script or the panel make the same layer, and files get what is said."""
 
 import dataclasses
 import zipfile
@@ -215,7 +215,7 @@ def test_fibers_inside_their_volume_need_no_word(name):
     assert place_warning(made, "a", [Image(np.zeros((4, 4, 4)), name="in pixels")]) == ""
 
 
-def test_fibers_elsewhere_are_told_with_their_distance():
+def test_fibers_elsewhere_are_reported_with_their_distance():
     made, away = make((200,), affine=np.eye(4)), np.eye(4)
     away[0, 3] = made.points[:, 0].max() + 30.5
     text = place_warning(made, "fibers", [image_of(away)])
@@ -248,9 +248,9 @@ def test_napari_opening_fibers_tells_it_once(viewer, tmp_path, notes):
     data, keywords, _ = volume_layer(np.zeros(SHAPE, np.float32), away, "T1")
     viewer.add_image(data, **keywords)
     viewer.open(str(tmp_path / "a.trk"), plugin="napari-gpubio")
-    told = [note for note in notes() if "mm from that of the image 'T1'" in note]
-    assert len(told) == 1
-    assert "'a'" in told[0]
+    distances = [note for note in notes() if "mm from that of the image 'T1'" in note]
+    assert len(distances) == 1
+    assert "'a'" in distances[0]
 
 
 def test_no_fibers_can_be_shown():
@@ -276,8 +276,8 @@ def test_napari_saves_what_is_shown_or_all_and_says_which(tmp_path, notes, saves
     assert_same_fibers(read, expected)
     np.testing.assert_array_equal(read.per_fiber["score"], expected.per_fiber["score"])
     assert dict(read.parameters) == {"step_mm": 0.5}
-    told = "the 2 of 4 fibers that are shown" if saves == "shown" else "all 4 fibers"
-    assert any(told in note and "saved.trx" in note for note in notes())
+    which = "the 2 of 4 fibers that are shown" if saves == "shown" else "all 4 fibers"
+    assert any(which in note and "saved.trx" in note for note in notes())
     assert_same_fibers(fibers_to_save(layer), expected)
 
 
@@ -317,7 +317,7 @@ def test_a_duplicate_saves_as_its_layer_does(tmp_path):
     np.testing.assert_array_equal(back.shown, layer.shown)
 
 
-def test_what_is_saved_is_told_in_words():
+def test_what_is_saved_is_reported_in_words():
     assert count_text(1200, 1200) == "all 1,200 fibers"
     assert count_text(5, 1200) == "the 5 of 1,200 fibers that are shown"
     with pytest.raises(InvalidInput, match="shown, all"):

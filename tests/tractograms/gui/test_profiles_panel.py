@@ -108,7 +108,7 @@ def test_table_and_profiles_are_saved(measured, qtbot, monkeypatch, tmp_path):
     assert float(rows[0]["mean"]) > 0
 
 
-def test_what_is_missing_is_told(viewer, panel, qtbot):
+def test_what_is_missing_is_reported(viewer, panel, qtbot):
     viewer.layers.remove("phantom FA")
     forget_choices(panel)
     assert "no image" in error_after_run(qtbot, panel)

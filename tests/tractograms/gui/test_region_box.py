@@ -54,7 +54,7 @@ def test_an_image_of_labels_is_offered_like_labels(viewer, box, kind):
     assert box.region("a region").voxels.sum() == 42
 
 
-def test_what_is_painted_is_listed_and_told(viewer, box, qtbot):
+def test_what_is_painted_is_listed_and_reported(viewer, box, qtbot):
     layer = atlas(viewer)
     box.choose(layer, 9)
     with qtbot.waitSignal(box.changed):
