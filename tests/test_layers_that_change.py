@@ -15,7 +15,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import sample_path
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.core.operations.arrays import array_checksum
-from napari_gpubio.core.operations.layers import record_of
+from napari_gpubio.core.operations.layer_sources import record_of
 from napari_gpubio.core.operations.stores import STORE
 from napari_gpubio.diffusion.fods.napari_io import fod_layer
 from napari_gpubio.diffusion.gui import FodPanel

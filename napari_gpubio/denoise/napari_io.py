@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import carried, volume_of
-from napari_gpubio.core.operations.layers import array_of, layer_grid, place_of
+from napari_gpubio.core.operations.layer_sources import array_of, layer_grid, place_of
 from napari_gpubio.core.quantity import Quantity, quantity_of
 from napari_gpubio.core.space import layer_matrix, same_grid, voxel_sizes_mm, world_order
 from napari_gpubio.core.world_aligned import WorldAligned

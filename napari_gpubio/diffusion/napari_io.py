@@ -20,7 +20,7 @@ from napari_gpubio.core.napari_io import (
     volume_layer,
 )
 from napari_gpubio.core.operations.files import record_of_output
-from napari_gpubio.core.operations.layers import PART, register_finder
+from napari_gpubio.core.operations.layer_sources import PART, register_finder
 from napari_gpubio.core.operations.records import Output
 from napari_gpubio.core.quantity import Quantity, is_unit, quantity_metadata
 from napari_gpubio.core.reading import NOTES, note

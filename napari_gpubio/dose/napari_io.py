@@ -21,7 +21,7 @@ from napari_gpubio.core.napari_io import (
     stored_array,
     volume_layer,
 )
-from napari_gpubio.core.operations.layers import register_finder
+from napari_gpubio.core.operations.layer_sources import register_finder
 from napari_gpubio.core.operations.volumes import Volume
 from napari_gpubio.core.quantity import (
     UNIT,
@@ -62,7 +62,7 @@ CT_NUMBER = "CT number"  # the quantity of a CT, which is no dose
 # -- doses ------------------------------------------------------------------------------------------------------------
 
 
-register_finder((RTDOSE,), "napari_gpubio.dose.operations.layers:finder")
+register_finder((RTDOSE,), "napari_gpubio.dose.operations.layer_sources:finder")
 
 
 def dose_layer(dose: Dose, name: str = "", **keywords: Any) -> LayerData:

@@ -13,7 +13,7 @@ from napari.layers import Image, Labels, Layer
 from napari_gpubio.core.layer_files import STRUCTURES
 from napari_gpubio.core.named_layers import label_names
 from napari_gpubio.core.napari_io import KEY, carried, grid_of, volume_of
-from napari_gpubio.core.operations.layers import PART, PLANE, record_of, shown_as
+from napari_gpubio.core.operations.layer_sources import PART, PLANE, record_of, shown_as
 from napari_gpubio.core.operations.records import Operation, Output
 from napari_gpubio.core.operations.runs import run
 from napari_gpubio.core.operations.states import Shown

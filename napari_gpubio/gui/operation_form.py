@@ -11,7 +11,7 @@ from qtpy.QtWidgets import QWidget
 
 from napari_gpubio.core.napari_io import KEY, carried
 from napari_gpubio.core.operations.kinds import kind_registered
-from napari_gpubio.core.operations.layers import PART, LayerSource, layer_grid, layer_source, record_of, shown_as
+from napari_gpubio.core.operations.layer_sources import PART, LayerSource, layer_grid, layer_source, record_of, shown_as
 from napari_gpubio.core.operations.records import (
     InputInfo,
     Operation,

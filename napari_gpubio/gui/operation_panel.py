@@ -11,7 +11,7 @@ from qtpy.QtWidgets import QCheckBox
 from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.napari_io import KEY, carried
 from napari_gpubio.core.operations.graphs import replaced_fields
-from napari_gpubio.core.operations.layers import layer_of
+from napari_gpubio.core.operations.layer_sources import layer_of
 from napari_gpubio.core.operations.records import Operation
 from napari_gpubio.core.operations.runs import run_steps
 from napari_gpubio.core.operations.states import History, State, stale

@@ -9,7 +9,7 @@ from qtpy.QtWidgets import QCheckBox, QTreeWidget, QTreeWidgetItem
 
 from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.operations.graphs import files_of
-from napari_gpubio.core.operations.layers import check_shows
+from napari_gpubio.core.operations.layer_sources import check_shows
 from napari_gpubio.core.operations.records import Operation, Reading, words_of
 from napari_gpubio.core.operations.runs import run_steps
 from napari_gpubio.core.operations.sessions import Opened, open_session, save_session

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from napari_gpubio.core.operations.kinds import digest
-from napari_gpubio.core.operations.layers import LayerSource, finder_of, record_of
+from napari_gpubio.core.operations.layer_sources import LayerSource, finder_of, record_of
 from napari_gpubio.core.operations.records import Output, Reading
 from napari_gpubio.core.operations.runs import run_steps
 from napari_gpubio.core.operations.states import Shown

@@ -131,7 +131,7 @@ def result_of(layer: Any) -> LightResult | None:
 def domain_of(layer: Any) -> Domain | None:
     """Return the domain that a layer carries, by itself or in its result, or None.
 
-    It is the domain that the layer was made of; `core.layers.volume_of` detects whether labels were painted since.
+    It is the domain that the layer was made of; `core.napari_io.volume_of` detects whether labels were painted since.
     """
     if (result := result_of(layer)) is not None:
         return result.domain

@@ -10,7 +10,7 @@ from napari_gpubio.core.napari_io import (
     LayerData,
     read_each,
 )
-from napari_gpubio.core.operations.layers import keep_shown
+from napari_gpubio.core.operations.layer_sources import keep_shown
 from napari_gpubio.core.operations.stores import STORE
 from napari_gpubio.core.operations.volumes import LogOf
 from napari_gpubio.core.reading import note

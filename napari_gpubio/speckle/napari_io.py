@@ -16,7 +16,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.napari_io import KEY, LayerData, read_each, with_notes
 from napari_gpubio.core.operations.files import record_of_output
-from napari_gpubio.core.operations.layers import register_finder
+from napari_gpubio.core.operations.layer_sources import register_finder
 from napari_gpubio.core.operations.records import Output
 from napari_gpubio.core.reading import noted, reading
 from napari_gpubio.speckle.io import VIDEO_SUFFIXES, is_raw, look_at_tiff, read_frames

@@ -13,7 +13,7 @@ from napari_gpubio.core.napari_io import (
     STREAMLINES_KEY,
     LayerData,
 )
-from napari_gpubio.core.operations.layers import register_finder
+from napari_gpubio.core.operations.layer_sources import register_finder
 from napari_gpubio.core.operations.records import Output
 from napari_gpubio.core.space import layer_matrix
 from napari_gpubio.diffusion.napari_io import of_result

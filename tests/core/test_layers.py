@@ -18,7 +18,7 @@ from napari_gpubio.core.napari_io import (
     volume_of,
 )
 from napari_gpubio.core.operations import OpenVolume
-from napari_gpubio.core.operations.layers import layer_source
+from napari_gpubio.core.operations.layer_sources import layer_source
 from napari_gpubio.core.space import apply_affine, viewer_to_world, world_to_viewer
 from napari_gpubio.core.volumes import read_volume
 from tests.volume_samples import (

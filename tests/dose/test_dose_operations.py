@@ -27,7 +27,7 @@ from napari_gpubio.core.operations import (
     verbs,
 )
 from napari_gpubio.core.operations.commands import _options
-from napari_gpubio.core.operations.layers import shown_as
+from napari_gpubio.core.operations.layer_sources import shown_as
 from napari_gpubio.core.operations.records import input_infos
 from napari_gpubio.core.quantity import Quantity
 from napari_gpubio.core.settings import alternatives, field_names, hints, record_fields
@@ -43,7 +43,7 @@ from napari_gpubio.dose import (
     surface_histograms,
 )
 from napari_gpubio.dose.operations import DoseDifference, DoseOf, DoseSum, DoseVolume, HeldContours, LabelsOf
-from napari_gpubio.dose.operations.layers import dose_shown, labels_shown, layers_of
+from napari_gpubio.dose.operations.layer_sources import dose_shown, labels_shown, layers_of
 from napari_gpubio.gui.forms import ParamForm
 from napari_gpubio.gui.operation_form import _settings_of
 from tests.core.operations.randoms import Records

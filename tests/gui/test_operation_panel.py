@@ -22,7 +22,7 @@ from napari_gpubio.core.operations import (
     show,
 )
 from napari_gpubio.core.operations.commands import add_verb
-from napari_gpubio.core.operations.layers import record_of
+from napari_gpubio.core.operations.layer_sources import record_of
 from napari_gpubio.core.report import add_common
 from napari_gpubio.core.volumes import read_volume, write_volume
 from tests.dock_widgets import docked, save_scripts_as, script_of, until_the_end, wait_until

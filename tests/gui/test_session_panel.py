@@ -10,7 +10,7 @@ from napari_gpubio.core.layer_files import RECORD, STRUCTURES
 from napari_gpubio.core.named_layers import label_names
 from napari_gpubio.core.napari_io import KEY, grid_of, stored_array
 from napari_gpubio.core.operations import STORE
-from napari_gpubio.core.operations.layers import record_of
+from napari_gpubio.core.operations.layer_sources import record_of
 from napari_gpubio.core.operations.volumes import HeldVolume, Volume
 from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.denoise.gui import DenoisePanel

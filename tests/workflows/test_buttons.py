@@ -11,7 +11,7 @@ from napari_gpubio import workflows
 from napari_gpubio.core import warmup
 from napari_gpubio.core.napari_io import carried, volume_of
 from napari_gpubio.core.operations import STORE
-from napari_gpubio.core.operations.layers import layer_source
+from napari_gpubio.core.operations.layer_sources import layer_source
 from napari_gpubio.core.quantity import guide_of, halves_of, log10_of, quantity_of, standard_error_of, to_linear
 from napari_gpubio.core.volumes import read_array
 from napari_gpubio.dose.gui import DosePanel

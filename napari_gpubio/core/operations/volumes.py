@@ -342,5 +342,5 @@ register_kind(
     endings=NIFTI_SUFFIXES,
     write=lambda volume, path, record: save_volume(volume, path, record),
     opens=OpenVolume,
-    shows="napari_gpubio.core.operations.layers:layers_of_volume",
+    shows="napari_gpubio.core.operations.layer_sources:layers_of_volume",
 )

@@ -11,7 +11,7 @@ from qtpy.QtWidgets import QCheckBox, QFormLayout, QHBoxLayout, QSpinBox, QWidge
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import carried
-from napari_gpubio.core.operations.layers import LayerSource, holds_log, layer_source
+from napari_gpubio.core.operations.layer_sources import LayerSource, holds_log, layer_source
 from napari_gpubio.core.operations.records import Operation, input_infos
 from napari_gpubio.core.parameters import param_info
 from napari_gpubio.core.settings import part_info, record_fields

@@ -12,7 +12,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.label_volumes import holds_labels, label_volume
 from napari_gpubio.core.layer_files import MEDIA
 from napari_gpubio.core.napari_io import carried, stored_array, volume_of
-from napari_gpubio.core.operations.layers import LayerSource, layer_source
+from napari_gpubio.core.operations.layer_sources import LayerSource, layer_source
 from napari_gpubio.core.operations.records import input_infos
 from napari_gpubio.core.quantity import guide_of, halves_of
 from napari_gpubio.denoise.fluence import FluenceSettings

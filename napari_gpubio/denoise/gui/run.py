@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core import operations
 from napari_gpubio.core.numbers import short_number
-from napari_gpubio.core.operations.layers import LayerSource
+from napari_gpubio.core.operations.layer_sources import LayerSource
 from napari_gpubio.core.operations.records import Operation
 from napari_gpubio.core.steps import Step
 from napari_gpubio.denoise.fluence import FluenceResult

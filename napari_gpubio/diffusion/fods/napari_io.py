@@ -7,7 +7,7 @@ import numpy as np
 from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.napari_io import IN_MM, KEY, LayerData, carried, volume_layer
 from napari_gpubio.core.operations.files import record_of_output
-from napari_gpubio.core.operations.layers import PART
+from napari_gpubio.core.operations.layer_sources import PART
 from napari_gpubio.core.operations.records import Output
 from napari_gpubio.core.quantity import Quantity, quantity_metadata
 from napari_gpubio.core.space import slice_steps_mm

@@ -14,7 +14,7 @@ from napari_gpubio.core.device import choose_device
 from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.napari_io import LayerData, carried, grid_of, volume_of
 from napari_gpubio.core.operations.kinds import digest
-from napari_gpubio.core.operations.layers import finder_of, record_of
+from napari_gpubio.core.operations.layer_sources import finder_of, record_of
 from napari_gpubio.core.operations.records import Operation, Output, file
 from napari_gpubio.core.operations.runs import run
 from napari_gpubio.core.operations.states import Shown
@@ -149,7 +149,7 @@ def path_of(layer: Any) -> Path | None:
 
 
 def finder(layer: Any) -> Callable[[], Output[Any]] | None:
-    """Read a layer of scan, tensors, FODs or fixels; see `core.operations.layers.register_finder`."""
+    """Read a layer of scan, tensors, FODs or fixels; see `core.operations.layer_sources.register_finder`."""
     if not isinstance(layer, Image):  # ellipsoids
         return None
     if (record := record_of(layer)) is not None:

@@ -19,7 +19,7 @@ from qtpy.QtWidgets import (
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.napari_io import KEY, carried
-from napari_gpubio.core.operations.layers import PART
+from napari_gpubio.core.operations.layer_sources import PART
 from napari_gpubio.core.operations.records import Operation
 from napari_gpubio.core.operations.runs import run
 from napari_gpubio.core.operations.states import Shown

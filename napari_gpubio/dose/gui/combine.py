@@ -19,7 +19,7 @@ from napari_gpubio.dose.gui.histograms import Plan, unit_note
 from napari_gpubio.dose.model import OF_BEAMS, Dose
 from napari_gpubio.dose.napari_io import PLAN, dose_layer, of_plan
 from napari_gpubio.dose.operations import DoseDifference, DoseSum
-from napari_gpubio.dose.operations.layers import dose_shown
+from napari_gpubio.dose.operations.layer_sources import dose_shown
 from napari_gpubio.gui.forms import row_of, text_button
 from napari_gpubio.gui.jobs import LatestJob, Outcome
 

@@ -26,7 +26,7 @@ from napari_gpubio.dose.model import Dose, Structures
 from napari_gpubio.dose.napari_io import PATIENT, contours_of, labels_of, unit_of
 from napari_gpubio.dose.operations import DoseVolume
 from napari_gpubio.dose.operations.inputs import HeldContours, LabelsOf
-from napari_gpubio.dose.operations.layers import Volumes, dose_shown, labels_shown
+from napari_gpubio.dose.operations.layer_sources import Volumes, dose_shown, labels_shown
 from napari_gpubio.dose.settings import CONSTANT, DvhSettings
 from napari_gpubio.dose.structures.contours import ContourStructure
 from napari_gpubio.dose.structures.labels import LabelStructures

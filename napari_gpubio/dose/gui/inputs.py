@@ -10,7 +10,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.label_volumes import holds_labels
 from napari_gpubio.core.layer_files import STRUCTURES
 from napari_gpubio.core.napari_io import KEY, affine_mm, carried, has_length_unit
-from napari_gpubio.core.operations.layers import record_of
+from napari_gpubio.core.operations.layer_sources import record_of
 from napari_gpubio.core.operations.records import Output
 from napari_gpubio.core.operations.volumes import HeldVolume
 from napari_gpubio.core.quantity import SCALES, UNIT, quantity_of

@@ -27,7 +27,7 @@ from napari_gpubio.dose.structures.labels import AnyStructures, LabelStructures
 from napari_gpubio.dose.structures.overlaps import OVERLAPS, UNION
 from napari_gpubio.dose.volumes import dose_of_volume, labels_of_volume, named_labels
 
-_LAYERS = "napari_gpubio.dose.operations.layers:layers_of"
+_LAYERS = "napari_gpubio.dose.operations.layer_sources:layers_of"
 _UNIT = "Of a dose whose file does not state it. For instance Gy or J/cm2; values whose unit is known are converted."
 _NAMES = "Of the labels that are counted. For instance 3=Heart; all by default, under the names beside the file."
 

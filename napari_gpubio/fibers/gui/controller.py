@@ -13,8 +13,8 @@ from napari_gpubio.core.space import viewer_to_world, world_to_viewer
 from napari_gpubio.diffusion.gui.source import NO_TENSORS, Trackable
 from napari_gpubio.diffusion.model import DiffusionScan
 from napari_gpubio.fibers.gui.bundles import BundleList, Position
+from napari_gpubio.fibers.gui.fiber_display import MARKER_DIAMETER_MM, FiberDisplay, key_of
 from napari_gpubio.fibers.gui.inputs import SeedBox
-from napari_gpubio.fibers.gui.layers import MARKER_DIAMETER_MM, FiberDisplay, key_of
 from napari_gpubio.fibers.seeds import check_seed
 from napari_gpubio.gui import picking
 from napari_gpubio.gui.connections import Connections, Follower, connect_all

@@ -32,8 +32,8 @@ from napari_gpubio.diffusion.napari_io import field_of
 from napari_gpubio.diffusion.regions import Region
 from napari_gpubio.fibers.gui.bundles import Bundle, BundleList, Position
 from napari_gpubio.fibers.gui.controller import SeedController
+from napari_gpubio.fibers.gui.fiber_display import FiberDisplay, key_of, settings_of
 from napari_gpubio.fibers.gui.inputs import ContextBox, SeedBox
-from napari_gpubio.fibers.gui.layers import FiberDisplay, key_of, settings_of
 from napari_gpubio.fibers.gui.methods import MethodForms
 from napari_gpubio.fibers.gui.tracing import BundleSettings, Draft, Traced, traced_steps
 from napari_gpubio.fibers.operations import Track, TrackInFixels, TrackInFods

@@ -11,7 +11,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.napari_io import KEY, LayerData
 from napari_gpubio.core.operations.files import record_of_output
-from napari_gpubio.core.operations.layers import keep_shown
+from napari_gpubio.core.operations.layer_sources import keep_shown
 from napari_gpubio.core.operations.records import Operation
 from napari_gpubio.core.operations.stores import STORE
 from napari_gpubio.core.operations.volumes import LogOf

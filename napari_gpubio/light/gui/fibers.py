@@ -11,7 +11,7 @@ from qtpy.QtCore import QSignalBlocker, Qt, Signal
 from qtpy.QtWidgets import QWidget
 
 from napari_gpubio.core.napari_io import carried
-from napari_gpubio.core.operations.layers import PART
+from napari_gpubio.core.operations.layer_sources import PART
 from napari_gpubio.core.operations.runs import value_of
 from napari_gpubio.core.tensor_components import tensors_of
 from napari_gpubio.gui.fields import ElidedComboBox

@@ -9,10 +9,10 @@ from napari_gpubio.core.operations.records import Operation
 from napari_gpubio.gui.forms import ChoiceButtons
 from napari_gpubio.gui.panel import EnginePanel
 from napari_gpubio.layered.operations import SimulateLayers
-from napari_gpubio.light.gui.layers import LayerMode
+from napari_gpubio.light.gui.layer_mode import LayerMode
 from napari_gpubio.light.gui.mode import LightMode
 from napari_gpubio.light.gui.plots import LAYERS, VOXELS, PlotController
-from napari_gpubio.light.gui.voxels import VoxelMode
+from napari_gpubio.light.gui.voxel_mode import VoxelMode
 from napari_gpubio.light.operations import Simulate
 
 if TYPE_CHECKING:

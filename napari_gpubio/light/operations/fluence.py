@@ -137,5 +137,5 @@ register_kind(
     endings=NIFTI_SUFFIXES,
     write=_write_fluence,
     beside=lambda path: {what: one for what, one in described_files(path).items() if one != path},
-    shows="napari_gpubio.core.operations.layers:layers_of_volume",
+    shows="napari_gpubio.core.operations.layer_sources:layers_of_volume",
 )

@@ -18,7 +18,7 @@ from napari_gpubio.gui.fields import ElidedComboBox, NumberBox
 from napari_gpubio.gui.file_dialogs import save_path
 from napari_gpubio.gui.forms import Label, aligned_form, fill_column, muted_label, row_label, row_of, text_button
 from napari_gpubio.gui.layers import LayerBox, LayerListener
-from napari_gpubio.speckle.gui.layers import is_map, limits_of, set_limits
+from napari_gpubio.speckle.gui.panel_layers import is_map, limits_of, set_limits
 from napari_gpubio.speckle.live import FrameMode, LiveStatus, RecordingStatus
 
 START, STOP, ENDING = "Start live", "Stop live", "ending…"

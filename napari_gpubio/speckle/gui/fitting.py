@@ -10,7 +10,7 @@ from qtpy.QtWidgets import QCheckBox, QLineEdit, QSizePolicy, QWidget
 from napari_gpubio.gui.connections import Follower
 from napari_gpubio.gui.forms import ParamForm, aligned_form, fill_column, muted_label, row_label
 from napari_gpubio.gui.layers import LayerBox
-from napari_gpubio.speckle.gui.layers import frames_of, why_no_frames
+from napari_gpubio.speckle.gui.panel_layers import frames_of, why_no_frames
 from napari_gpubio.speckle.gui.regions import shapes_mask
 from napari_gpubio.speckle.gui.run import FramesSource
 from napari_gpubio.speckle.mesi import FittedBeta, MesiRecipe

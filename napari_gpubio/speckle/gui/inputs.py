@@ -21,7 +21,7 @@ from napari_gpubio.gui.forms import Folded, ParamForm, aligned_form, fill_column
 from napari_gpubio.gui.jobs import LatestJob, Outcome, one_step
 from napari_gpubio.gui.layers import LayerBox, LayerListener, why_not_array
 from napari_gpubio.speckle.gui.fitting import MesiBox
-from napari_gpubio.speckle.gui.layers import frames_of, why_no_frames
+from napari_gpubio.speckle.gui.panel_layers import frames_of, why_no_frames
 from napari_gpubio.speckle.mesi.model import MesiRecipe, exposures_text
 from napari_gpubio.speckle.operations import Contrast, Mesi
 from napari_gpubio.speckle.settings import (

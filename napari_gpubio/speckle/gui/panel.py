@@ -19,8 +19,8 @@ from napari_gpubio.speckle.gui import results
 from napari_gpubio.speckle.gui.controller import LiveController, LiveRunner
 from napari_gpubio.speckle.gui.display import LiveBox, MapBox
 from napari_gpubio.speckle.gui.inputs import ContrastBox
-from napari_gpubio.speckle.gui.layers import LiveLayers, frames_of
 from napari_gpubio.speckle.gui.live import LiveRecipe
+from napari_gpubio.speckle.gui.panel_layers import LiveLayers, frames_of
 from napari_gpubio.speckle.gui.plots import CourseBox
 from napari_gpubio.speckle.gui.pulse import PulseBox
 from napari_gpubio.speckle.gui.regions import RegionController, flow_index, layer_of_region

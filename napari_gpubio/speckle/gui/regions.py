@@ -14,8 +14,8 @@ from napari_gpubio.core.operations.records import Output
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import single_shot
 from napari_gpubio.gui.layers import LayerListener
-from napari_gpubio.speckle.gui.layers import AXES, PANEL, REGIONS, frames_of, place_of
 from napari_gpubio.speckle.gui.live import LiveRecipe
+from napari_gpubio.speckle.gui.panel_layers import AXES, PANEL, REGIONS, frames_of, place_of
 from napari_gpubio.speckle.gui.plots import STACK
 from napari_gpubio.speckle.gui.pulse import NO_COURSE, BeatRows, Measure
 from napari_gpubio.speckle.gui.run import StackResult

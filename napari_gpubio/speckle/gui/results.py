@@ -12,7 +12,7 @@ from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.napari_io import KEY, LayerData, carried
 from napari_gpubio.core.operations.files import record_of_output
 from napari_gpubio.core.operations.records import Output
-from napari_gpubio.speckle.gui.layers import AXES, COLORMAP, PANEL, RESULT, limits_of, set_limits, title_of
+from napari_gpubio.speckle.gui.panel_layers import AXES, COLORMAP, PANEL, RESULT, limits_of, set_limits, title_of
 from napari_gpubio.speckle.gui.run import StackResult
 from napari_gpubio.speckle.mesi import MesiSettings
 from napari_gpubio.speckle.mesi.files import UNITS

@@ -16,7 +16,7 @@ from napari_gpubio.core.operations.records import Operation, Output
 from napari_gpubio.core.operations.stores import STORE, Store
 from napari_gpubio.core.reading import without_notes
 from napari_gpubio.core.steps import Step
-from napari_gpubio.speckle.gui.layers import frames_of, is_raw_stack
+from napari_gpubio.speckle.gui.panel_layers import frames_of, is_raw_stack
 from napari_gpubio.speckle.io import open_frames
 from napari_gpubio.speckle.mesi.recording import FrameFit
 from napari_gpubio.speckle.model import ContrastMaps, Recording
@@ -67,7 +67,7 @@ class FramesSource:
 
 
 def finder(layer: Any) -> Callable[[], Output[Recording]]:
-    """Read a layer of frames; see `napari_gpubio.core.operations.layers.register_finder`."""
+    """Read a layer of frames; see `napari_gpubio.core.operations.layer_sources.register_finder`."""
     return FramesSource.of(layer).output
 
 

@@ -20,7 +20,7 @@ from napari_gpubio.gui.forms import Label, aligned_form, fill_column, muted_labe
 from napari_gpubio.gui.jobs import LatestJob, Outcome, one_step
 from napari_gpubio.gui.layers import LayerBox, LayerListener
 from napari_gpubio.gui.results import ResultFiles
-from napari_gpubio.speckle.gui.layers import Place, frames_of, is_raw_stack, place_of, why_no_frames
+from napari_gpubio.speckle.gui.panel_layers import Place, frames_of, is_raw_stack, place_of, why_no_frames
 from napari_gpubio.speckle.io import READ_TIFF_SUFFIXES, VIDEO_SUFFIXES, TiffLook, look_at_tiff
 from napari_gpubio.speckle.live import CameraSource, FolderSource, SimulatedCamera, Source, StackSource
 from napari_gpubio.speckle.model import FrameStack

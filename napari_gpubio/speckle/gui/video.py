@@ -21,7 +21,7 @@ from napari_gpubio.core.napari_io import carried
 from napari_gpubio.core.numbers import short_number
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.file_dialogs import save_path
-from napari_gpubio.speckle.gui.layers import LIVE_MAP, PANEL
+from napari_gpubio.speckle.gui.panel_layers import LIVE_MAP, PANEL
 from napari_gpubio.speckle.gui.run import StackResult
 
 Array = npt.NDArray[Any]

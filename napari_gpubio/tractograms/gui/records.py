@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from napari_gpubio.core.napari_io import carried
-from napari_gpubio.core.operations.layers import record_of
+from napari_gpubio.core.operations.layer_sources import record_of
 from napari_gpubio.core.operations.records import Output
 from napari_gpubio.diffusion.gui.records import known_outputs, path_of
 from napari_gpubio.tractograms.gui.fibers import fibers_of
@@ -15,7 +15,7 @@ from napari_gpubio.tractograms.operations.sources import fibers_source
 
 
 def finder(layer: Any) -> Callable[[], Output[Any]] | None:
-    """Read a layer of fibers; see `core.operations.layers.register_finder`."""
+    """Read a layer of fibers; see `core.operations.layer_sources.register_finder`."""
     fibers = fibers_of(layer)
     return None if fibers is None else partial(fiber_output, layer, fibers)
 

@@ -8,7 +8,7 @@ from scipy.ndimage import gaussian_filter
 
 from napari_gpubio import denoise
 from napari_gpubio.core.napari_io import volume_layer
-from napari_gpubio.core.operations.layers import layer_source
+from napari_gpubio.core.operations.layer_sources import layer_source
 from napari_gpubio.core.steps import drive
 from napari_gpubio.denoise.gui.run import Draft, Numbers, number_texts, run_steps
 from napari_gpubio.denoise.napari_io import layer_volume

@@ -12,7 +12,7 @@ from napari_gpubio import diffusion
 from napari_gpubio import fibers as fiber_tracking
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import carried
-from napari_gpubio.core.operations.layers import record_of
+from napari_gpubio.core.operations.layer_sources import record_of
 from napari_gpubio.core.steps import drive
 from napari_gpubio.core.tensor_components import axes_of
 from napari_gpubio.diffusion.fods.napari_io import fixels_of, fod_layer, fods_of

@@ -5,7 +5,7 @@ import pytest
 
 from napari_gpubio.core.napari_io import KEY, carried
 from napari_gpubio.core.operations import STORE, Store, run
-from napari_gpubio.core.operations.layers import record_of
+from napari_gpubio.core.operations.layer_sources import record_of
 from napari_gpubio.core.quantity import STANDARD_ERROR, quantity_of
 from napari_gpubio.dose import Dose
 from napari_gpubio.dose.napari_io import dose_layer, dose_of

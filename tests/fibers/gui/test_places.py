@@ -10,7 +10,7 @@ from napari_gpubio.core.files import sample_path
 from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.napari_io import KEY, grid_of
 from napari_gpubio.core.operations.files import record_of_output
-from napari_gpubio.core.operations.layers import record_of
+from napari_gpubio.core.operations.layer_sources import record_of
 from napari_gpubio.core.space import same_grid, voxel_sizes_mm
 from napari_gpubio.diffusion.gui.source import mask_in
 from napari_gpubio.diffusion.napari_io import read_layers, scan_layer

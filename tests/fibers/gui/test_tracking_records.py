@@ -9,7 +9,7 @@ from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.core.operations import digest, run, run_steps
 from napari_gpubio.core.operations.files import output_of_record
-from napari_gpubio.core.operations.layers import shown_as
+from napari_gpubio.core.operations.layer_sources import shown_as
 from napari_gpubio.core.steps import drive
 from napari_gpubio.diffusion import operations as diffusion_operations
 from napari_gpubio.diffusion.napari_io import read_layers

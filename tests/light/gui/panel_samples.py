@@ -9,7 +9,7 @@ from qtpy.QtWidgets import QCheckBox, QComboBox, QTableWidget
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.core.space import viewer_to_world, world_to_viewer
 from napari_gpubio.gui.jobs import LatestJob
-from napari_gpubio.light.gui import LightPanel, voxels
+from napari_gpubio.light.gui import LightPanel, voxel_mode
 from napari_gpubio.light.gui.labels import LabelSource
 from napari_gpubio.light.gui.mode import QuickRuns
 from napari_gpubio.light.napari_io import labels_layer, result_of
@@ -174,7 +174,7 @@ def set_strength(box, power_mw=0.0, energy_j=0.0):
 def held_in_voxels(monkeypatch):
     """Holds every run in voxels back, and every quick one, until ``go`` is set."""
     held = Held(monkeypatch, runs, "simulate_steps")
-    monkeypatch.setattr(voxels, "simulate_steps", runs.simulate_steps)
+    monkeypatch.setattr(voxel_mode, "simulate_steps", runs.simulate_steps)
     return held
 
 

@@ -6,7 +6,7 @@ import pytest
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.operations import STORE
 from napari_gpubio.core.steps import Step
-from napari_gpubio.light.gui import displayed, voxels
+from napari_gpubio.light.gui import displayed, voxel_mode
 from napari_gpubio.light.gui.display import DecadeBar
 from napari_gpubio.light.gui.mode import QuickRuns
 from napari_gpubio.light.gui.plots_profile import DRAWN
@@ -102,7 +102,7 @@ def test_a_preview_is_an_unbiased_look_at_the_whole(many, qtbot, shows):
 
 def test_a_quick_run_shows_something_however_fast_the_mouse_moves(viewer, panel, qtbot, monkeypatch, shows):
     panel.voxels.run_box.photons.set_value(10**9)
-    monkeypatch.setattr(voxels.VoxelMode, "quick_photons", 10**9)  # as slow as can be
+    monkeypatch.setattr(voxel_mode.VoxelMode, "quick_photons", 10**9)  # as slow as can be
     go_to(viewer, LEFT)
     panel.voxels.place_source(LEFT)
     mouse, start = Mouse(viewer), on_screen(panel.voxels.controller.optodes.source.position_mm)
@@ -140,7 +140,7 @@ def test_a_run_that_fails_says_why_and_the_next_one_works(viewer, panel, qtbot, 
 
     panel.voxels.run_box.set_live(False)
     panel.voxels.place_source(LEFT)
-    for module in (runs, voxels):
+    for module in (runs, voxel_mode):
         monkeypatch.setattr(module, "simulate_steps", failing_once)
     if quick:
         panel.voxels.run_box.set_live(True)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from napari_gpubio.speckle.gui import SpecklePanel
-from napari_gpubio.speckle.gui.layers import find_layer as layer  # noqa: F401 - for the tests
+from napari_gpubio.speckle.gui.panel_layers import find_layer as layer  # noqa: F401 - for the tests
 from napari_gpubio.speckle.gui.sources import CameraPage, SimulatedPage
 from napari_gpubio.speckle.live import CameraSource
 from tests.dock_widgets import docked, press_and_wait, wait_until

@@ -9,7 +9,7 @@ import tifffile
 
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.speckle import ContrastSettings, contrast
-from napari_gpubio.speckle.gui.layers import LIVE_MAP, LIVE_RAW
+from napari_gpubio.speckle.gui.panel_layers import LIVE_MAP, LIVE_RAW
 from napari_gpubio.speckle.gui.plots import with_gaps
 from napari_gpubio.speckle.indices import expected_k2
 from napari_gpubio.speckle.settings import NoIndex, RelativeFlow, Spatial

@@ -7,7 +7,7 @@ import tifffile
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.speckle import ContrastSettings, NoiseModel, contrast
 from napari_gpubio.speckle.gui.inputs import MESI
-from napari_gpubio.speckle.gui.layers import LIVE_MAP
+from napari_gpubio.speckle.gui.panel_layers import LIVE_MAP
 from napari_gpubio.speckle.gui.results import FIT_MAPS
 from napari_gpubio.speckle.mesi import GivenBeta, MesiSettings, fit_mesi, recording
 from napari_gpubio.speckle.mesi.model import BLOCKS, CYCLES

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from napari.layers import Image
 
-from napari_gpubio.speckle.gui.layers import LIVE_MAP, LIVE_RAW, REGIONS, move_to, place_beside, place_of
+from napari_gpubio.speckle.gui.panel_layers import LIVE_MAP, LIVE_RAW, REGIONS, move_to, place_beside, place_of
 from napari_gpubio.speckle.gui.sources import StackPage
 from tests.dock_widgets import forget_choices
 from tests.speckle.gui.panel_samples import (

@@ -5,7 +5,7 @@ import pytest
 import tifffile
 
 from napari_gpubio.core.operations import Store, digest
-from napari_gpubio.core.operations.layers import record_of
+from napari_gpubio.core.operations.layer_sources import record_of
 from napari_gpubio.core.operations.runs import run
 from napari_gpubio.core.operations.stores import STORE
 from napari_gpubio.gui.forms import ParamForm

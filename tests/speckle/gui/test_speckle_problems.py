@@ -8,7 +8,7 @@ import pytest
 import tifffile
 
 from napari_gpubio.speckle.gui import sources
-from napari_gpubio.speckle.gui.layers import LIVE_MAP
+from napari_gpubio.speckle.gui.panel_layers import LIVE_MAP
 from napari_gpubio.speckle.gui.sources import CameraPage, FolderPage
 from napari_gpubio.speckle.live import SourceFailed
 from napari_gpubio.speckle.live.writers import BigTiffWriter

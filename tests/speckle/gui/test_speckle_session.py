@@ -7,14 +7,14 @@ from napari.components import ViewerModel
 
 from napari_gpubio.core.napari_io import KEY, carried
 from napari_gpubio.core.operations import STORE, run_steps, save
-from napari_gpubio.core.operations.layers import record_of
+from napari_gpubio.core.operations.layer_sources import record_of
 from napari_gpubio.core.steps import drive
 from napari_gpubio.gui.looks import show_layers
 from napari_gpubio.gui.session_panel import SessionPanel
 from napari_gpubio.gui.session_window import shown_steps, take_layers
 from napari_gpubio.speckle.gui import SpecklePanel
 from napari_gpubio.speckle.gui.inputs import MapRows
-from napari_gpubio.speckle.gui.layers import PANEL
+from napari_gpubio.speckle.gui.panel_layers import PANEL
 from napari_gpubio.speckle.io import read_frames
 from napari_gpubio.speckle.napari_io import read_layer
 from napari_gpubio.speckle.opening import HeldFrames, OpenFrames

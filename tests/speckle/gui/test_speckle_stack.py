@@ -9,11 +9,11 @@ import tifffile
 from napari.layers import Image
 from napari.layers._source import layer_source
 
-from napari_gpubio.core.operations.layers import record_of
+from napari_gpubio.core.operations.layer_sources import record_of
 from napari_gpubio.speckle import ContrastSettings, NoiseModel, contrast, measure_dark, register
 from napari_gpubio.speckle.gui import run as stack_run
 from napari_gpubio.speckle.gui.inputs import noise_text
-from napari_gpubio.speckle.gui.layers import LIVE_MAP, LIVE_RAW
+from napari_gpubio.speckle.gui.panel_layers import LIVE_MAP, LIVE_RAW
 from napari_gpubio.speckle.gui.plots import STACK
 from napari_gpubio.speckle.gui.sources import SimulatedPage, StackPage
 from napari_gpubio.speckle.opening import HeldFrames

@@ -10,7 +10,7 @@ from qtpy.QtWidgets import QLineEdit
 
 from napari_gpubio.core.device import CPU
 from napari_gpubio.speckle.gui import checks as cases
-from napari_gpubio.speckle.gui.layers import LIVE_MAP, update_data
+from napari_gpubio.speckle.gui.panel_layers import LIVE_MAP, update_data
 from napari_gpubio.speckle.gui.sources import StackPage
 from tests.dock_widgets import WAYS_TO_CLOSE, close, ended, visible_windows, wait_until
 from tests.speckle.gui.panel_samples import (

@@ -8,7 +8,7 @@ from napari_gpubio.core.files import sample_path
 from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.napari_io import KEY
 from napari_gpubio.core.operations.files import record_of_output
-from napari_gpubio.core.operations.layers import record_of
+from napari_gpubio.core.operations.layer_sources import record_of
 from napari_gpubio.diffusion.operations import HeldRegion, OpenRegion
 from napari_gpubio.diffusion.regions import Sphere
 from napari_gpubio.diffusion.samples import brain_atlas_layers

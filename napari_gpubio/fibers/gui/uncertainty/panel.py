@@ -26,7 +26,7 @@ from napari_gpubio.diffusion.model import DiffusionScan
 from napari_gpubio.diffusion.napari_io import scan_of
 from napari_gpubio.diffusion.operations import Deconvolve
 from napari_gpubio.diffusion.tensors.settings import FitSettings
-from napari_gpubio.fibers.gui.layers import settings_of
+from napari_gpubio.fibers.gui.fiber_display import settings_of
 from napari_gpubio.fibers.gui.tracing import BundleSettings
 from napari_gpubio.fibers.operations import BootstrapFods, BootstrapTensors
 from napari_gpubio.fibers.operations.uncertainty import Certainty

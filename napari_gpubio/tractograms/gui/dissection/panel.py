@@ -15,7 +15,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.napari_io import IN_MM, KEY, volume_layer
 from napari_gpubio.core.operations.files import record_of_output
-from napari_gpubio.core.operations.layers import record_of
+from napari_gpubio.core.operations.layer_sources import record_of
 from napari_gpubio.core.operations.records import Operation, Output, Reading
 from napari_gpubio.core.operations.runs import value_of
 from napari_gpubio.core.operations.stores import STORE

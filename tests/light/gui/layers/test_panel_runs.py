@@ -10,7 +10,7 @@ from napari_gpubio.layered import operations
 from napari_gpubio.layered.beams import FlatBeam, GaussianBeam, convolved
 from napari_gpubio.layered.napari_io import mirrored
 from napari_gpubio.layered.run import simulate
-from napari_gpubio.light.gui.layers import LayerMode
+from napari_gpubio.light.gui.layer_mode import LayerMode
 from tests.dock_widgets import button, press_and_wait
 from tests.light.gui.layers.panel_samples import FEW, MEDIUM, MUA, SETTINGS, change, held_run, picture, result, set_beam
 from tests.light.gui.panel_samples import run, set_strength, settle

@@ -16,7 +16,7 @@ from napari_gpubio.core.label_volumes import label_volume
 from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.napari_io import LayerData, affine_mm, carried, is_oriented
 from napari_gpubio.core.operations.files import record_of_output
-from napari_gpubio.core.operations.layers import LayerSource, record_of
+from napari_gpubio.core.operations.layer_sources import LayerSource, record_of
 from napari_gpubio.core.operations.records import Output, Reading
 from napari_gpubio.core.operations.runs import run, value_of
 from napari_gpubio.core.operations.stores import STORE
@@ -76,7 +76,7 @@ def dose_shown(
 
 
 def finder(layer: Any) -> Callable[[], Output[Dose]] | None:
-    """Read a layer of a RTDOSE file; see `napari_gpubio.core.operations.layers.register_finder`."""
+    """Read a layer of a RTDOSE file; see `napari_gpubio.core.operations.layer_sources.register_finder`."""
     return (lambda: dose_shown(layer, unit_of(layer))[0]) if layer.ndim == 3 else None
 
 
