@@ -37,7 +37,8 @@ def make_importable() -> None:
     """
     sys.path.insert(0, str(ROOT))
     if importlib.util.find_spec("nibabel") is None:
-        for engine in ("tracts", "light", "denoise", "dose", "speckle"):  # their own __init__ may import readers
+        parts = ("diffusion", "tractograms", "fibers", "light", "denoise", "dose", "speckle")
+        for engine in parts:  # their own __init__ may import readers
             package = types.ModuleType(f"napari_gpubio.{engine}")
             package.__path__ = [str(ROOT / "napari_gpubio" / engine)]
             sys.modules[package.__name__] = package

@@ -90,7 +90,7 @@ def shift_rows(values: Array, mask: Array, is_b0: Array) -> Iterator[tuple[dict[
 
 
 def fa_of(scan: Any, values: Array, mask: Array) -> Array:
-    """FA of the tensor fit of the tracts engine."""
+    """FA of the tensor fit."""
     field = diffusion.fit_tensors(replace(scan, data=values.astype(np.float32), path=None), mask=mask, device="cpu")
     return np.asarray(diffusion.tensors.scalar_map(field, "FA"))
 

@@ -31,7 +31,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=20000)
     options = parser.parse_args()
     results = header(quick=options.pairs < 5) | {"napari": napari.__version__, "rows": []}
-    for name, open_panel in (("light", open_light), ("tracts", open_tracts)):
+    for name, open_panel in (("light", open_light), ("fibers", open_fibers)):
         viewer = napari.Viewer()
         viewer.window.resize(1400, 900)
         panel = open_panel(viewer, options)
@@ -60,7 +60,7 @@ def open_light(viewer: Any, options: argparse.Namespace) -> Any:
     return panel
 
 
-def open_tracts(viewer: Any, options: argparse.Namespace) -> Any:
+def open_fibers(viewer: Any, options: argparse.Namespace) -> Any:
     """The sample brain, with many seed points in the corpus callosum, seen in 3-D."""
     viewer.open_sample("napari-gpubio", "brain_phantom")
     _, panel = viewer.window.add_plugin_dock_widget("napari-gpubio", "Fiber tracking")

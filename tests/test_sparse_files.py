@@ -16,7 +16,7 @@ from napari_gpubio.core.foreign import existing_numbers
 from napari_gpubio.core.label_tables import read_label_names
 from napari_gpubio.core.layer_files import read_layers as read_volumes
 from napari_gpubio.core.volumes import read_volume
-from napari_gpubio.diffusion import napari_io as tracts_napari
+from napari_gpubio.diffusion import napari_io as dwi_napari
 from napari_gpubio.diffusion.fods.response import read_response
 from napari_gpubio.diffusion.io.dsi_studio import read_dsi_studio
 from napari_gpubio.diffusion.io.gradients import read_fsl_gradients, read_mrtrix_gradients
@@ -162,7 +162,15 @@ def test_a_reader_does_not_wait_for_a_pipe(tmp_path, name):
 )
 def test_napari_does_not_wait_for_a_pipe(tmp_path, file):
     os.mkfifo(tmp_path / file)
-    for module in (tracts_napari, light_readers, probes_napari, mcx_napari, dose_reader, speckle_reader, layer_files):
+    for module in (
+        dwi_napari,
+        light_readers,
+        probes_napari,
+        mcx_napari,
+        dose_reader,
+        speckle_reader,
+        layer_files,
+    ):
         if (reader := module.get_reader(str(tmp_path / file))) is not None:
             with pytest.raises(InvalidInput, match=file):
                 reader(str(tmp_path / file))

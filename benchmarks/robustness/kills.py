@@ -186,7 +186,7 @@ def report_text(facts: dict[str, Any], rows: list[dict[str, Any]], lost: list[di
     ]
     meaning = (
         "Kills at random moments of a run; then the same command again. *Went on*: with what was kept. *Begun anew*: "
-        "nothing was kept yet (`tracts` keeps its fibers so far at Ctrl-C, which are compared with the first of the "
+        "nothing was kept yet (`track` keeps its fibers so far at Ctrl-C, which are compared with the first of the "
         "whole run, and is run again with --force). *Was done*: the run had come to its end, and the command says that "
         "its file is there. The file has the bits of a run that was not killed in all of them. *Wrong*: anything else. "
         "*Leftovers*: other files that are there after that."

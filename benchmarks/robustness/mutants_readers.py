@@ -16,7 +16,7 @@ from napari_gpubio import dose, layered
 from napari_gpubio.core import layer_files, volumes
 from napari_gpubio.core.operations.volumes import open_volume
 from napari_gpubio.diffusion import io as diffusion_io
-from napari_gpubio.diffusion import napari_io as tracts_napari
+from napari_gpubio.diffusion import napari_io as dwi_napari
 from napari_gpubio.diffusion.model import TensorField
 from napari_gpubio.dose import io as dose_io
 from napari_gpubio.dose import metrics
@@ -291,7 +291,7 @@ def _domain(path: Path) -> Any:
 
 
 def _volume_beside(path: Path) -> Any:
-    return tracts_napari.read_layers(str(path.with_suffix(".nii")))
+    return dwi_napari.read_layers(str(path.with_suffix(".nii")))
 
 
 def _of_napari(module: Any) -> Callable[[Path], Any]:
@@ -316,15 +316,15 @@ _UNREADABLE = ("InvalidInput", "Unreadable")
 READERS: dict[str, Reader] = {
     "image .nii": Reader("a.nii", _nifti(), open_volume, change_bytes),
     "volume .nii.gz": Reader("a.nii.gz", _packed_volume, volumes.read_volume, inside_gzip(change_bytes)),
-    "layer .nii": Reader("a.nii", _described, _of_napari(tracts_napari), change_bytes),
+    "layer .nii": Reader("a.nii", _described, _of_napari(dwi_napari), change_bytes),
     "layer .nii, JSON beside it": Reader("a.json", _described, _volume_beside, change_json, names=False),
     "layer .npz": Reader("a.npz", _layer, _of_napari(layer_files), change_zip),
     "scan .nii": Reader("a.nii", _signals, diffusion_io.read_dwi, change_bytes, leads="a.bv"),
-    "image .mgh": Reader("a.mgh", _of_nibabel("MGHImage"), _of_napari(tracts_napari), change_bytes),
-    "header .hdr": Reader("a.hdr", _of_nibabel("Nifti1Pair"), _of_napari(tracts_napari), change_bytes, leads="a.img"),
+    "image .mgh": Reader("a.mgh", _of_nibabel("MGHImage"), _of_napari(dwi_napari), change_bytes),
+    "header .hdr": Reader("a.hdr", _of_nibabel("Nifti1Pair"), _of_napari(dwi_napari), change_bytes, leads="a.img"),
     "b-values": Reader("a.bval", _signals, lambda p: diffusion_io.read_dwi(p.with_name("a.nii")), change_text),
     "directions": Reader("a.bvec", _signals, lambda p: diffusion_io.read_dwi(p.with_name("a.nii")), change_text),
-    "scan .mif": Reader("a.mif", _mif, _of_napari(tracts_napari), change_text),
+    "scan .mif": Reader("a.mif", _mif, _of_napari(dwi_napari), change_text),
     "scan .mif, bytes": Reader("a.mif", _mif, diffusion_io.read_dwi, change_bytes),
     "scan .mif.gz": Reader("a.mif.gz", _mif, diffusion_io.read_dwi, inside_gzip(change_text)),
     "tensors .nii": Reader("a.nii", _tensors, lambda p: diffusion_io.read_tensors(p, order="mrtrix"), change_bytes),

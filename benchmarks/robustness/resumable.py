@@ -147,7 +147,7 @@ def _read_forward(path: Path) -> str:
         return fingerprint(*(found[name] for name in sorted(found.files) if name != "about"))
 
 
-def _tracts(folder: Path, longer: float) -> list[str]:
+def _track(folder: Path, longer: float) -> list[str]:
     from napari_gpubio.core.files import sample_path
 
     del folder
@@ -156,7 +156,7 @@ def _tracts(folder: Path, longer: float) -> list[str]:
     return [*words, "--directions", "principal", "--per-voxel", str(int(longer)), "--out", "out.tck"]
 
 
-def _read_tracts(path: Path) -> str:
+def _read_track(path: Path) -> str:
     from napari_gpubio.tractograms.io import read_tractogram
 
     found = read_tractogram(path)
@@ -169,7 +169,7 @@ VERBS = {
     "mcx, sources": Verb(_light_each, "out", _read_several),
     "mcx, patterns": Verb(_light_patterns, "out", _read_several),
     "forward --out": Verb(_forward, "out.npz", _read_forward),
-    "track --out": Verb(_tracts, "out.tck", _read_tracts, goes_on=False),
+    "track --out": Verb(_track, "out.tck", _read_track, goes_on=False),
 }
 
 

@@ -113,7 +113,7 @@ def _held_parts(keywords: dict[str, Any]) -> Parts:
     return {name: fingerprint(repr(v) if name in (QUANTITY, "parameters") else v) for name, v in found.items()}
 
 
-# -- tracts -----------------------------------------------------------------------------------------------------------
+# -- fibers -----------------------------------------------------------------------------------------------------------
 def _fibers(version: int, *, numbers: bool = True) -> Any:
     random = np.random.default_rng(version)
     count, points = 2000, 50

@@ -46,6 +46,6 @@ def route_scores(alignment_fa: Array, eudx_distance_mm: Array) -> npt.NDArray[np
 
     Alignment with the tensors alone ranks poorly: a geodesic that takes a short cut is well aligned for most of its
     way. On the arrivals in fifteen bundles of a real brain the area under the ROC curve is .64 for alignment x FA, and
-    .82 for this score (`benchmarks/tracts_routes.py`). Without streamlines, it is alignment x FA.
+    .82 for this score (`benchmarks/fibers_routes.py`). Without streamlines, it is alignment x FA.
     """
     return (alignment_fa * np.exp(-np.nan_to_num(eudx_distance_mm))).astype(np.float32)

@@ -65,7 +65,7 @@ class Repeated(NamedTuple):
         The half width is that of a normal distribution whose variance is the sum of three: the repeats'; half the
         square of the bias, which is known roughly; and half the square of what the fit is off the course of its
         repeats, the mean of the repeats less bias and fit. If the fit has no fiber, that course stands for it. These
-        halves make intervals of 95 % hold the truth so often on simulated scans (``benchmarks/tracts_intervals.py``).
+        halves make intervals of 95 % hold the truth so often on simulated scans (``benchmarks/fibers_intervals.py``).
 
         Parameters
         ----------

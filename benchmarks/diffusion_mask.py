@@ -3,7 +3,7 @@
 The real brain beside the repository comes without its scalp, so the truth is known when one is put around it. The mask
 of an earlier commit is measured in the same run::
 
-    python benchmarks/tracts_mask.py [--before dd613bb4]
+    python benchmarks/diffusion_mask.py [--before dd613bb4]
 """
 
 import argparse
@@ -31,8 +31,8 @@ from common import (
     table,
     versions,
 )
+from fibers.brain import BRAIN
 from scipy import ndimage
-from tracts.brain import BRAIN
 
 from napari_gpubio.core.device import CPU
 from napari_gpubio.core.space import voxel_sizes_mm
@@ -236,7 +236,7 @@ def main() -> None:
     peers = versions(PEERS) | ({"MRtrix": version} if (version := mrtrix_version()) else {})
     facts = {**header(quick=False), "peers": peers, "before": arguments.before}
     text = f"Earlier: commit {arguments.before}. " + ", ".join(f"{name} {version}" for name, version in peers.items())
-    path = result_path(arguments.json, "tracts_mask", facts["date"], CPU)
+    path = result_path(arguments.json, "diffusion_mask", facts["date"], CPU)
     report = Report(path, "Brain masks of known answer", facts, text + ". One thread.")
     ways = methods(arguments.before)
     if not BRAIN.is_dir():

@@ -2,9 +2,9 @@
 
 Run from anywhere; see `benchmarks/README.md`::
 
-    python benchmarks/tracts_denoise.py                                 # the brain beside the repository, on the CPU
-    python benchmarks/tracts_denoise.py --export series.npz             # write that brain and do nothing else
-    python benchmarks/tracts_denoise.py --device cuda:0 --series series.npz --many
+    python benchmarks/diffusion_noise.py                                 # the brain beside the repository, on the CPU
+    python benchmarks/diffusion_noise.py --export series.npz             # write that brain and do nothing else
+    python benchmarks/diffusion_noise.py --device cuda:0 --series series.npz --many
 
 dwidenoise of MRtrix runs on as many threads, in the same run, where it is installed. A GPU machine needs no nibabel;
 there the GPU is held against the CPU in double precision.
@@ -251,7 +251,7 @@ def main() -> None:
         return export(series, arguments.export)
     device, head = choose_device(arguments.device), {**header(quick=False), "threads": thread_count()}
     series = Series(replace(series.scan, notes=()), series.mask)
-    path = result_path(arguments.json, "tracts_denoise", head["date"], device)
+    path = result_path(arguments.json, "diffusion_noise", head["date"], device)
     report = Report(path, "Marchenko-Pastur PCA of a diffusion scan", head, f"{head['threads']} threads of the CPU.")
     parts = {"series": partial(run_series, report, series, device)}
     if arguments.many:

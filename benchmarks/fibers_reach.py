@@ -2,7 +2,7 @@
 
 Repeats the like-for-like table of ``tracts.md``, section 2.5, beside its figures::
 
-    python benchmarks/tracts_reach.py
+    python benchmarks/fibers_reach.py
 
 `benchmarks/README.md` has the protocol, and what is known about the differences.
 """
@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from common import Array, Report, header, line, result_path, table, written
+from fibers.brain import BRAIN, Brain, load_brain
+from fibers_accuracy import CEILING, capped
 from scipy import ndimage
-from tracts.brain import BRAIN, Brain, load_brain
-from tracts_accuracy import CEILING, capped
 
 from napari_gpubio.core.philox import uniform
 from napari_gpubio.core.space import apply_affine
@@ -327,7 +327,7 @@ def main() -> None:
         "fitted; both ends are below."
     )
     facts = header(arguments.quick) | {"start": START}
-    path = result_path(arguments.json, "tracts_reach", facts["date"])
+    path = result_path(arguments.json, "fibers_reach", facts["date"])
     report = Report(path, "Reach of five bundles by method and metric", facts, method)
     for title, made in tables.items():
         cells = dict(made)

@@ -2,10 +2,10 @@
 
 Run from anywhere; see `benchmarks/README.md`::
 
-    python benchmarks/tracts_fods.py                                    # the brain beside the repository, on the CPU
-    python benchmarks/tracts_fods.py --tournier                         # also dwi2response tournier: minutes
-    python benchmarks/tracts_fods.py --export brain.npz                 # write that brain and do nothing else
-    python benchmarks/tracts_fods.py --device cuda:0 --brain brain.npz
+    python benchmarks/diffusion_fods.py                                    # the brain beside the repository, on the CPU
+    python benchmarks/diffusion_fods.py --tournier                         # also dwi2response tournier: minutes
+    python benchmarks/diffusion_fods.py --export brain.npz                 # write that brain and do nothing else
+    python benchmarks/diffusion_fods.py --device cuda:0 --brain brain.npz
 
 dwi2fod, sh2peaks and dwi2response of MRtrix run on as many threads, in the same run, where they are installed. A GPU
 machine needs no nibabel; there the GPU is held against the CPU.
@@ -284,7 +284,7 @@ def main() -> None:
     if arguments.export is not None:
         return export(brain, arguments.export)
     device, head = choose_device(arguments.device), {**header(quick=False), "threads": thread_count()}
-    path = result_path(arguments.json, "tracts_fods", head["date"], device)
+    path = result_path(arguments.json, "diffusion_fods", head["date"], device)
     about = "Response of dwi2response tournier; two tissues in every tenth voxel, of b0 and one shell."
     report = Report(path, "Spherical deconvolution", head, f"{head['threads']} threads of the CPU. {about}")
     return report.run({"brain": partial(run_brain, report, brain, device, arguments.tournier)})

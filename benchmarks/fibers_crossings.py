@@ -2,7 +2,7 @@
 
 Two straight bundles of FODs, and rings; formulas make both, so the truth is known::
 
-    python benchmarks/tracts_crossings.py [--rays 1000]
+    python benchmarks/fibers_crossings.py [--rays 1000]
 """
 
 import dataclasses
@@ -252,7 +252,7 @@ def main() -> None:
     parser.add_argument("--rays", type=int, default=1000, help="rays of a fan")
     given = parser.parse_args()
     facts = header(given.rays < 1000)
-    path = result_path(given.json, "tracts_crossings", facts["date"])
+    path = result_path(given.json, "fibers_crossings", facts["date"])
     chosen = (
         "The usual settings of lifted geodesics, and the angle and the smoothing of fixel geodesics, were chosen by "
         "these tables, but for the one that is held out."

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 from common import Array, Row, limited_threads, row, skipped, thread_counts, threads_text, timed
 
+from fibers.brain import Plan, white_matter_seeds
+from fibers.tracing import recorded
 from napari_gpubio.core.device import CPU
 from napari_gpubio.diffusion.model import TensorField
 from napari_gpubio.diffusion.tensors.scalar_maps import fa_map
 from napari_gpubio.fibers.directions import Principal
 from napari_gpubio.fibers.run import track
 from napari_gpubio.fibers.settings import EuDX, InTensors
-from tracts.brain import Plan, white_matter_seeds
-from tracts.tracing import recorded
 
 
 def peers(plan: Plan) -> Iterator[Row]:

@@ -1,10 +1,10 @@
-"""Speed of the tracts engine, row by row; `benchmarks/README.md` explains each row.
+"""Speed of fiber tracking and of the tensor fit, row by row; `benchmarks/README.md` explains each row.
 
 Run from anywhere::
 
-    python benchmarks/tracts_speed.py                                  # this machine's CPU, a few minutes
-    python benchmarks/tracts_speed.py --device cuda:0 --brain b.npz    # a GPU, the CPU beside it on request
-    python benchmarks/tracts_speed.py --export-brain b.npz             # make that file where the data and nibabel are
+    python benchmarks/fibers_speed.py                                  # this machine's CPU, a few minutes
+    python benchmarks/fibers_speed.py --device cuda:0 --brain b.npz    # a GPU, the CPU beside it on request
+    python benchmarks/fibers_speed.py --export-brain b.npz             # make that file where the data and nibabel are
 
 A GPU machine needs NumPy, SciPy, Numba and CuPy only: without nibabel, or from a tree that is not installed, the
 numerics are imported past the readers.
@@ -13,11 +13,11 @@ numerics are imported past the readers.
 from pathlib import Path
 
 from common import Row, compact
+from fibers.brain import Plan, export_brain, load_brain
+from fibers.call_rows import gpu_memory, interaction, preparation, tensor_fit, to_target
+from fibers.peer_rows import peers
+from fibers.tracing_rows import corpus_callosum, one_core, seed_benchmark
 from speed import Benchmark, Part, seconds_cells
-from tracts.brain import Plan, export_brain, load_brain
-from tracts.call_rows import gpu_memory, interaction, preparation, tensor_fit, to_target
-from tracts.peer_rows import peers
-from tracts.tracing_rows import corpus_callosum, one_core, seed_benchmark
 
 PARTS = {
     "a": Part(seed_benchmark, "The paper's volume"),
@@ -61,7 +61,7 @@ EXPLAINED = (
     "Best of several runs. *cpu s*: processor time summed over threads; *per core*: the work per such second, "
     "which other people's load spoils least."
 )
-BENCHMARK = Benchmark("tracts_speed", "Speed of the tracts engine", EXPLAINED, PARTS, CELLS, notes)
+BENCHMARK = Benchmark("fibers_speed", "Speed of fibers", EXPLAINED, PARTS, CELLS, notes)
 
 
 def main() -> None:

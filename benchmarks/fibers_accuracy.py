@@ -2,8 +2,8 @@
 
 Run::
 
-    python benchmarks/tracts_accuracy.py
-    python benchmarks/tracts_accuracy.py --device cuda:0 --brain b.npz     # the GPU's single precision as well
+    python benchmarks/fibers_accuracy.py
+    python benchmarks/fibers_accuracy.py --device cuda:0 --brain b.npz     # the GPU's single precision as well
 
 g(v, v) is constant on a geodesic; the drift of a ray is the largest relative change along it. `benchmarks/README.md`
 has more.
@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 from common import Array, Report, Row, header, line, result_path, table, written
-from tracts.brain import load_brain, white_matter_seeds
+from fibers.brain import load_brain, white_matter_seeds
 
 from napari_gpubio.core.device import CPU, Device, choose_device
 from napari_gpubio.diffusion.kernels.tensors.cpu import compose
@@ -163,7 +163,7 @@ def main() -> None:
     parser.add_argument("--device", default="cpu", help="cpu or cuda:0")
     parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--fa-stop", type=float, default=0.0)
-    parser.add_argument("--brain", type=Path, metavar="NPZ", help="see tracts_speed.py --export-brain")
+    parser.add_argument("--brain", type=Path, metavar="NPZ", help="see fibers_speed.py --export-brain")
     parser.add_argument("--json", type=Path, help="where to write; default: benchmarks/results, by device and date")
     arguments = parser.parse_args()
     brain, stop = load_brain(arguments.brain), arguments.fa_stop
@@ -175,8 +175,8 @@ def main() -> None:
         f"stop {stop:g}, {device.describe()}. Capped: eigenvalues of at most {CEILING:g} mm^2/s."
     )
     facts = header(quick=False)
-    path = result_path(arguments.json, "tracts_accuracy", facts["date"], device)
-    report = Report(path, "Accuracy of the tracts engine on the real brain", facts, method)
+    path = result_path(arguments.json, "fibers_accuracy", facts["date"], device)
+    report = Report(path, "Accuracy of fibers on the real brain", facts, method)
     fields = {"as fitted": brain.field, "capped": capped(brain.field)}
     drifts = [r for name, field in fields.items() for r in drift_rows(name, field, seeds, device, stop, PRECISIONS)]
     title = "Drift: largest relative change of g(v, v) along a ray, over the rays"

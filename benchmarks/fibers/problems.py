@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from fibers.brain import callosum_box
 from napari_gpubio.core.philox import uniform
 from napari_gpubio.core.space import apply_affine
 from napari_gpubio.diffusion.model import TensorField
@@ -11,7 +12,6 @@ from napari_gpubio.fibers.directions import Principal
 from napari_gpubio.fibers.kernels.rays.problem import RayProblem
 from napari_gpubio.fibers.seeds import Launch
 from napari_gpubio.fibers.settings import Hamiltonian, InTensors, VanAart2011, as_method
-from tracts.brain import callosum_box
 
 SEED_SHAPE = (1024, 64, 64)  # van Aart et al. 2011, section 5
 SEED_FIBERS, SEED_STEPS, STEP_VOXELS = 2048, 4096, 0.2

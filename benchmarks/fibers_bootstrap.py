@@ -2,7 +2,7 @@
 
 Run from anywhere; the data are the brain phantom's::
 
-    python benchmarks/tracts_bootstrap.py [--quick] [--device cuda:0] [--parts speed steps coverage]
+    python benchmarks/fibers_bootstrap.py [--quick] [--device cuda:0] [--parts speed steps coverage]
 
 `benchmarks/README.md` says what is measured.
 """
@@ -162,7 +162,7 @@ def main() -> None:
     parser.add_argument("--parts", nargs="*", default=["speed", "steps", "coverage"])
     options = parser.parse_args()
     device, head = choose_device(options.device), header(options.quick)
-    report = Report(result_path(options.json, "tracts_bootstrap", head["date"], device), "Bootstrap of fibers", head)
+    report = Report(result_path(options.json, "fibers_bootstrap", head["date"], device), "Bootstrap of fibers", head)
     quick = options.quick
     parts = {
         "speed": lambda: speed(report, device, 100 if quick else 1000),

@@ -2,7 +2,7 @@
 
 Run from anywhere::
 
-    python benchmarks/tracts_profiles.py [--fibers 10000] [--nodes 100]
+    python benchmarks/tractograms_profiles.py [--fibers 10000] [--nodes 100]
 """
 
 import argparse
@@ -121,7 +121,9 @@ def main() -> None:
     threads = f"{head['threads']} threads{'; ' + peers if peers else ''}."
     text = [title, "", *header_lines(head), threads, "", *table(("part", "best, ms", "median, ms"), lines), "", *apart]
     publish(
-        result_path(arguments.json, "tracts_profiles", head["date"]), {**head, "rows": found}, "\n".join(text) + "\n"
+        result_path(arguments.json, "tractograms_profiles", head["date"]),
+        {**head, "rows": found},
+        "\n".join(text) + "\n",
     )
 
 

@@ -2,7 +2,7 @@
 
 Run from anywhere; the data are the brain phantom's, or the tensors of a scan of your own taken as the truth::
 
-    python benchmarks/tracts_intervals.py [--quick] [--device cuda:0] [--noises 20] [--scan dwi.nii.gz --at X Y Z]
+    python benchmarks/fibers_intervals.py [--quick] [--device cuda:0] [--noises 20] [--scan dwi.nii.gz --at X Y Z]
 
 `benchmarks/README.md` says what is measured.
 """
@@ -152,7 +152,7 @@ def main() -> None:
         for snr in options.snr:
             rows += found(scene, snr, noises, options.repeats, device)
             print(f"{scene.name}, signal / noise {snr:g}: done", flush=True)
-    path = result_path(options.json, "tracts_intervals", head["date"], device)
+    path = result_path(options.json, "fibers_intervals", head["date"], device)
     report = Report(path, f"Intervals of a bootstrap, {noises} noises, {options.repeats} repeats", head)
     for key in ("number", "snr", "bundle", "place"):
         groups, lines = summary(rows, key)

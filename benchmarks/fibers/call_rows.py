@@ -7,6 +7,9 @@ from typing import Any
 import numpy as np
 from common import Array, PoolBytes, Row, Stopwatch, Timing, row, skipped, timed_on
 
+from fibers.brain import Plan, callosum_box, callosum_click
+from fibers.problems import CUBIC_RK4, FREE, STEP_VOXELS, random_field
+from fibers.tracing import recorded
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.space import apply_affine
 from napari_gpubio.diffusion.kernels.tensors import cpu as tensors_cpu
@@ -22,9 +25,6 @@ from napari_gpubio.fibers.run import track
 from napari_gpubio.fibers.seeds import make_launch
 from napari_gpubio.fibers.settings import Hamiltonian, InTensors
 from napari_gpubio.tractograms.model import Tractogram
-from tracts.brain import Plan, callosum_box, callosum_click
-from tracts.problems import CUBIC_RK4, FREE, STEP_VOXELS, random_field
-from tracts.tracing import recorded
 
 TO_BALL_MM = np.array([30.0, 0.0, 25.0])  # from the middle of the callosal region to that of the target
 CLICK_TARGET = {"cpu": "< 1 s on 2 cores", "cuda": "< 0.1 s on a GPU"}

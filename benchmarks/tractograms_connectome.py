@@ -2,8 +2,8 @@
 
 The fibers are a whole brain of the phantom, traced from its white matter, and copies of it that are shifted a little::
 
-    python benchmarks/tracts_connectome.py --fibers 200000          # needs MRtrix's tck2connectome and tckmap
-    python benchmarks/tracts_connectome.py --fibers 10000000 --no-mrtrix
+    python benchmarks/tractograms_connectome.py --fibers 200000          # needs MRtrix's tck2connectome and tckmap
+    python benchmarks/tractograms_connectome.py --fibers 10000000 --no-mrtrix
 """
 
 import argparse
@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 from common import Report, header, line, result_path, table, written
-from tracts_dissection import first, whole_brain
+from tractograms_dissection import first, whole_brain
 
 from napari_gpubio import diffusion, tractograms
 from napari_gpubio.core.device import choose_device
@@ -160,7 +160,7 @@ def main() -> None:
     geodesic_connectome(field, atlas, small, device=device)  # compiles
     shot, _, geodesics = timed(lambda: geodesic_connectome(field, atlas, device=device))
     facts = header(quick=False) | {"device": device.describe(), "fibers": len(fibers), "points": len(fibers.points)}
-    name = "tracts_connectome_cuda" if device.is_gpu else "tracts_connectome"
+    name = "tractograms_connectome_cuda" if device.is_gpu else "tractograms_connectome"
     report = Report(result_path(arguments.json, name, facts["date"]), "Connectome", facts, __doc__ or "")
     speed = {
         "connectome of a tck": {"seconds": wall, "cpu_seconds": cpu, "found": found.assigned},

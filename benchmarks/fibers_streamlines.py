@@ -2,8 +2,8 @@
 
 Run from anywhere; see `benchmarks/README.md`::
 
-    python benchmarks/tracts_streamlines.py  # beside tckgen: 10 minutes
-    python benchmarks/tracts_streamlines.py --device cuda:0 --brain brain.npz  # made by tracts_fods.py --export
+    python benchmarks/fibers_streamlines.py  # beside tckgen: 10 minutes
+    python benchmarks/fibers_streamlines.py --device cuda:0 --brain brain.npz  # made by diffusion_fods.py --export
 
 Seeds are random points in the mask, one streamline each, with each method's usual settings. Beside MRtrix: density
 (voxels that each streamline passes, counted once) and lengths of iFOD2, and SD_STREAM from the seeds and first
@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 from common import Report, argument_parser, header, line, make_importable, result_path, table, timed_on
-from tracts_fods import BRAIN, Brain, load, response_of
+from diffusion_fods import BRAIN, Brain, load, response_of
 
 make_importable()
 
@@ -200,12 +200,12 @@ def run_brain(report: Report, brain: Brain, device: Device, mask: Path) -> None:
 def main() -> None:
     parser = argument_parser(__doc__)
     parser.add_argument("--scan", type=Path, default=BRAIN, help="folder of dwi.nii.gz and nodif_brain_mask.nii.gz")
-    parser.add_argument("--brain", type=Path, metavar="NPZ", help="the scan, as tracts_fods.py --export writes it")
+    parser.add_argument("--brain", type=Path, metavar="NPZ", help="the scan, as diffusion_fods.py --export writes it")
     parser.add_argument("--device", default="cpu", help="cpu or cuda:0")
     arguments = parser.parse_args()
     brain, device = load(arguments.scan, arguments.brain), choose_device(arguments.device)
     head = header(quick=False)
-    path = result_path(arguments.json, "tracts_streamlines", head["date"], device)
+    path = result_path(arguments.json, "fibers_streamlines", head["date"], device)
     report = Report(path, "Streamlines in FODs", head, "FODs of order 8, response of dwi2response tournier.")
     mask = arguments.scan / "nodif_brain_mask.nii.gz"
     report.run({"brain": partial(run_brain, report, brain, device, mask)})

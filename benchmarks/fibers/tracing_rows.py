@@ -6,13 +6,8 @@ from typing import Any
 
 from common import Row, skipped, thread_counts, threads_text
 
-from napari_gpubio.core.device import CPU
-from napari_gpubio.fibers.directions import Cone
-from napari_gpubio.fibers.kernels.rays.problem import RayProblem
-from napari_gpubio.fibers.seeds import make_launch
-from napari_gpubio.fibers.settings import EuDX, InTensors, as_method
-from tracts.brain import Plan, callosum_click
-from tracts.problems import (
+from fibers.brain import Plan, callosum_click
+from fibers.problems import (
     CUBIC_RK4,
     FREE,
     LINEAR_RK2,
@@ -26,7 +21,12 @@ from tracts.problems import (
     seed_problem,
     seed_volume,
 )
-from tracts.tracing import trace_row
+from fibers.tracing import trace_row
+from napari_gpubio.core.device import CPU
+from napari_gpubio.fibers.directions import Cone
+from napari_gpubio.fibers.kernels.rays.problem import RayProblem
+from napari_gpubio.fibers.seeds import make_launch
+from napari_gpubio.fibers.settings import EuDX, InTensors, as_method
 
 
 def seed_benchmark(plan: Plan) -> Iterator[Row]:

@@ -2,8 +2,8 @@
 
 The fibers are a whole brain of the phantom, traced from its white matter, and copies of it that are shifted a little::
 
-    python benchmarks/tracts_dissection.py --fibers 10000000 --sphere-fibers 1000000      # a GPU
-    python benchmarks/tracts_dissection.py --device cpu --fibers 200000 --mrtrix          # a CPU, tckedit beside it
+    python benchmarks/tractograms_dissection.py --fibers 10000000 --sphere-fibers 1000000     # a GPU
+    python benchmarks/tractograms_dissection.py --device cpu --fibers 200000 --mrtrix         # a CPU, tckedit beside it
 """
 
 import argparse
@@ -139,7 +139,7 @@ def main() -> None:
     some, fibers = first(fibers, arguments.sphere_fibers), first(fibers, arguments.fibers)
     size = (fibers.points.nbytes + fibers.offsets.nbytes) / 1e9
     facts = header(False) | {"device": device.describe(), "fibers": len(fibers), "points": len(fibers.points)}
-    name = "tracts_dissection_cuda" if device.is_gpu else "tracts_dissection"
+    name = "tractograms_dissection_cuda" if device.is_gpu else "tractograms_dissection"
     report = Report(result_path(arguments.json, name, facts["date"]), "Dissection", facts, __doc__ or "")
     rows = rows_of(fibers, some, arguments.device)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6

@@ -4,7 +4,7 @@ For each bundle of the real brain: the share of seeds (every voxel of the one en
 other end region, the share of those whose best fiber runs in the bundle, and how well scores tell arrivals inside the
 bundle from those outside (area under the ROC curve)::
 
-    python benchmarks/tracts_routes.py
+    python benchmarks/fibers_routes.py
 """
 
 import argparse
@@ -14,9 +14,9 @@ from pathlib import Path
 
 import numpy as np
 from common import Report, header, line, result_path, table, written
+from fibers.brain import load_brain
+from fibers_reach import BASE, IN_BUNDLE, START, Bundle, Cell, load_bundle, per_fiber_share
 from scipy.stats import rankdata
-from tracts.brain import load_brain
-from tracts_reach import BASE, IN_BUNDLE, START, Bundle, Cell, load_bundle, per_fiber_share
 
 from napari_gpubio import fibers as fiber_tracking
 from napari_gpubio.core.device import choose_device
@@ -94,7 +94,7 @@ def main() -> None:
         raise SystemExit(brain)
     field = brain.field
     facts = header(False) | {"device": choose_device(arguments.device).describe(), "start": START | HELD_OUT}
-    path = result_path(arguments.json, "tracts_routes", facts["date"])
+    path = result_path(arguments.json, "fibers_routes", facts["date"])
     report = Report(path, "Routes between the ends of bundles", facts, __doc__ or "")
     bundles = {name: load_bundle(name, field, start) for name, start in START.items()}
     rows = {label: [measured(label, field, b, arguments.device) for b in bundles.values()] for label in ROWS}

@@ -1,1 +1,0 @@
-"""What the benchmarks of the tracts engine are made of; the scripts beside this folder run them."""
