@@ -26,7 +26,8 @@ from napari_gpubio.diffusion.io.pam5 import read_pam5_peaks
 from napari_gpubio.dose import reader as dose_reader
 from napari_gpubio.dose.io import read_curves_csv, read_json
 from napari_gpubio.dose.metrics import read_constraints
-from napari_gpubio.layered.io import load_layered_result, read_mci, read_mco
+from napari_gpubio.layered.io import read_mci, read_mco
+from napari_gpubio.layered.io import results as layered_results
 from napari_gpubio.light import readers as light_readers
 from napari_gpubio.light.io import load_result, read_irradiance
 from napari_gpubio.mcx import napari_io as mcx_napari
@@ -117,7 +118,7 @@ READERS = {
     "image .nii": ("a.nii", b"\0", read_volume),
     "connectome": ("a.npz", b"PK\3\4", Connectome.load),
     "light result": ("a.npz", b"PK\3\4", load_result),
-    "layered result": ("a.npz", b"PK\3\4", load_layered_result),
+    "layered result": ("a.npz", b"PK\3\4", layered_results.load_result),
     "volume .npz": ("a.npz", b"PK\3\4", lambda p: read_volumes(str(p))),
 }  # fmt: skip
 

@@ -151,7 +151,7 @@ def _layered() -> Any:
 
 
 def _save_layered(path: Path) -> None:
-    layered_io.save_layered_result(path, _layered())
+    layered_io.save_result(path, _layered())
     packed_again(path)
 
 
@@ -340,7 +340,7 @@ READERS: dict[str, Reader] = {
         "a.tt.gz", lambda p: write_tiny_track(p, _fibers()), tractograms_io.read_tractogram, inside_gzip(change_bytes)),
     "light result .npz": Reader("a.npz", _save_result, light_io.load_result, change_zip),
     "light result .npz, napari": Reader("a.npz", _save_result, _of_napari(light_napari), change_zip),
-    "layered result .npz": Reader("a.npz", _save_layered, layered_io.load_layered_result, change_zip),
+    "layered result .npz": Reader("a.npz", _save_layered, layered_io.load_result, change_zip),
     "MCX input": Reader("case.json", _mcx(Session=SESSION, Optode={"Source": PATTERN}, Shapes=SHAPES),
                         _of_napari(light_napari), change_json),
     "MCX input, array": Reader("case.json", lambda p: p.write_text(json.dumps(mcx_files.colin())), mcx_io.read_mcx,

@@ -37,7 +37,7 @@ _RESOLVED = ("A_l", "Rd_ra", "Rd_r", "Rd_a", "Tt_ra", "Tt_r", "Tt_a")
 _ON_REQUEST = ("A_rz", "A_z")
 
 
-def save_layered_result(
+def save_result(
     path: str | Path, result: LayeredResult, *, resumable: bool = True, compress: bool | None = None
 ) -> None:
     """Save a layered result in one file; an older file is replaced only when the new one is complete.
@@ -63,8 +63,8 @@ def save_layered_result(
     drive(write_archive_steps(path, LAYERS, _describe_layered(result), arrays, compress=compress))
 
 
-def load_layered_result(path: str | Path) -> LayeredResult:
-    """Load a result that `save_layered_result` saved.
+def load_result(path: str | Path) -> LayeredResult:
+    """Load a result that `save_result` saved.
 
     Raises
     ------

@@ -20,7 +20,7 @@ from napari_gpubio.gui.jobs import LatestJob, Outcome, one_step
 from napari_gpubio.gui.number_table import Number
 from napari_gpubio.gui.results import ResultBox
 from napari_gpubio.layered.io.mco import write_mco
-from napari_gpubio.layered.io.results import load_layered_result, save_layered_result
+from napari_gpubio.layered.io.results import load_result, save_result
 from napari_gpubio.layered.result import LayeredResult
 from napari_gpubio.layered.summary import every_curve, fraction_rows, layered_findings, layered_rows, write_curves
 from napari_gpubio.light.gui.display import Strength
@@ -348,11 +348,11 @@ class LayerResultBox(LightResultBox[LayeredResult]):
 
     def save(self, path: Path, displayed: Displayed[LayeredResult]) -> None:
         """Save what was traced, the response to a pencil beam, with all that continuing it needs."""
-        save_layered_result(path, displayed.traced)
+        save_result(path, displayed.traced)
 
     def load(self, path: Path) -> LayeredResult:
         """Load a saved result."""
-        return load_layered_result(path)
+        return load_result(path)
 
 
 def made_text(result: Any) -> str:

@@ -48,9 +48,9 @@ class Kind:
     writer: str
 
 
-VOXELS = Kind(format="napari-gpubio light result", version=1, title="light transport", writer="save_result")
+VOXELS = Kind(format="napari-gpubio light result", version=1, title="light transport", writer="light.io.save_result")
 LAYERS = Kind(
-    format="napari-gpubio layered light result", version=1, title="light in layers", writer="save_layered_result"
+    format="napari-gpubio layered light result", version=1, title="light in layers", writer="layered.io.save_result"
 )
 
 JACOBIANS = Kind(format="napari-gpubio Jacobians", version=1, title="Jacobians of light", writer="save_jacobians")

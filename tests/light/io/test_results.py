@@ -21,7 +21,7 @@ from napari_gpubio.core import volumes
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import drive
 from napari_gpubio.layered.beams import FlatBeam, convolved
-from napari_gpubio.layered.io import load_layered_result, save_layered_result
+from napari_gpubio.layered.io import results as layered_results
 from napari_gpubio.layered.io.mco import read_mco, write_mco
 from napari_gpubio.layered.model import LayeredMedium
 from napari_gpubio.layered.settings import LayeredSettings
@@ -124,7 +124,7 @@ VERBS = {
     "voxels": Verb(
         save_result, load_result, lambda: sample_result((6, 5, 4), photons=1000), rich_result, "light transport"
     ),
-    "layers": Verb(save_layered_result, load_layered_result, layered, layered, "light in layers"),
+    "layers": Verb(layered_results.save_result, layered_results.load_result, layered, layered, "light in layers"),
 }
 
 
@@ -232,8 +232,8 @@ def test_what_came_from_mcml_comes_back(tmp_path):
     write_mco(tmp_path / "r.mco", layered())
     result = read_mco(tmp_path / "r.mco")
     assert (math.isnan(result.absorbed.error), result.state) == (True, None)
-    save_layered_result(tmp_path / "r.npz", result)
-    check_same(load_layered_result(tmp_path / "r.npz"), as_read(result))
+    layered_results.save_result(tmp_path / "r.npz", result)
+    check_same(layered_results.load_result(tmp_path / "r.npz"), as_read(result))
 
 
 def test_a_stopped_run_in_layers_goes_on_from_its_file(tmp_path, in_chunks_of):
@@ -242,8 +242,8 @@ def test_a_stopped_run_in_layers_goes_on_from_its_file(tmp_path, in_chunks_of):
     part = runs.stopped(layers.simulate_steps(MEDIUM, SETTINGS, device="cpu", stop=stop), stop, 8)
     assert 0 < part.launched < 2000
     assert part.launched % part.state.batch_size
-    save_layered_result(tmp_path / "r.npz", part)
-    found = load_layered_result(tmp_path / "r.npz")
+    layered_results.save_result(tmp_path / "r.npz", part)
+    found = layered_results.load_result(tmp_path / "r.npz")
     check_same(found, as_read(part))
     check_same_bits(layers.simulate(found.medium, found.settings, device="cpu", resume=found), layered())
 
@@ -258,7 +258,7 @@ def test_numpy_opens_the_file_and_its_text_is_strict_json(tmp_path):
     about = text_of(save_result, rich_result(), "result/gates", rich_result().gates)
     assert (about["format"], about["settings"]["seed"]) == ("napari-gpubio light result", 2**40)
     assert about["energy"]["roulette"] == {"value": 1e-300, "error": None}
-    about = text_of(save_layered_result, layered(), "result/A_rz", layered().A_rz.value)
+    about = text_of(layered_results.save_result, layered(), "result/A_rz", layered().A_rz.value)
     assert (about["format"], about["version"]) == ("napari-gpubio layered light result", 1)
     assert (about["settings"]["seed"], about["medium"]["n_below"]) == (2**63, 1.33)
     assert [row["thickness_mm"] for row in about["medium"]["layers"]] == [0.1 + 0.2, None]
@@ -346,7 +346,11 @@ def test_hundreds_of_damaged_files(verb, tmp_path):
     ("name", "changes", "sentence"),
     [
         ("voxels", {"version": 2}, "has version 2 of its format and only version 1 can be read here; update napari-"),
-        ("voxels", {"format": "trx"}, "is not a result of light transport; give a file that save_result has written"),
+        (
+            "voxels",
+            {"format": "trx"},
+            "is not a result of light transport; give a file that light.io.save_result has written",
+        ),
         ("voxels", {"settings": {"polarized": True}}, "'polarized' of its LightSettings is not known"),
         ("voxels", {"settings": {"photons": -1}}, "photons is -1"),
         ("voxels", {"source": {"direction": [0, 0, 0]}}, r"the source's direction is \(0, 0, 0\)"),
@@ -357,7 +361,11 @@ def test_hundreds_of_damaged_files(verb, tmp_path):
         ("voxels", {"absorbed": {"scalp": {"value": 0.1, "error": 0.0}}}, "its 'absorbed' has 'scalp'"),
         ("voxels", {"absorbed": {"9" * 5000: {"value": 0.1, "error": 0.0}}}, "its 'absorbed' has '9999"),
         ("voxels", {"energy": {"absorbed": 3}}, "its 'absorbed' is 3"),
-        ("layers", {"format": "trx"}, "is not a result of light in layers; give a file that save_layered_result has"),
+        (
+            "layers",
+            {"format": "trx"},
+            "is not a result of light in layers; give a file that layered.io.save_result has",
+        ),
         ("layers", {"settings": 5}, "its LayeredSettings is 5"),
         ("layers", {"medium": {"layers": []}}, "there are 0 layers"),
         ("layers", {"medium": {"n_above": 1.2}}, "its tallies belong to other layers or settings"),

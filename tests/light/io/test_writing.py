@@ -9,7 +9,8 @@ import pytest
 
 from napari_gpubio import layered as layers
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.layered.io import MciRun, save_layered_result, write_mci, write_mco
+from napari_gpubio.layered.io import MciRun, write_mci, write_mco
+from napari_gpubio.layered.io import results as layered_results
 from napari_gpubio.layered.summary import every_curve, write_curves
 from napari_gpubio.light.io import save_result, write_fluence
 from napari_gpubio.light.settings import LightSettings
@@ -53,7 +54,7 @@ WRITERS = {  # file: how something of a size is written into it, and a size that
     "curves.csv": (lambda path, size: write_curves(path, every_curve(layered(size))), 200),
     "voxels.npz": (lambda path, size: save_result(path, sample(size)), 20),
     "packed.npz": (lambda path, size: save_result(path, sample(size), compress=True), 20),
-    "layers.npz": (lambda path, size: save_layered_result(path, layered(size)), 200),
+    "layers.npz": (lambda path, size: layered_results.save_result(path, layered(size)), 200),
     "f.nii": (lambda path, size: write_fluence(path, sample(size)), 20),
     "f.nii.gz": (lambda path, size: write_fluence(path, sample(size)), 20),
 }

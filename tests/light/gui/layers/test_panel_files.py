@@ -12,7 +12,7 @@ from napari_gpubio.core.volumes import read_array
 from napari_gpubio.layered.beams import FlatBeam, GaussianBeam
 from napari_gpubio.layered.io.mci import MciRun, read_mci, write_mci
 from napari_gpubio.layered.io.mco import read_mco, write_mco
-from napari_gpubio.layered.io.results import load_layered_result, save_layered_result
+from napari_gpubio.layered.io.results import load_result, save_result
 from napari_gpubio.layered.model import LayeredMedium
 from napari_gpubio.layered.presets import preset
 from napari_gpubio.layered.run import simulate
@@ -175,7 +175,7 @@ def test_a_saved_result_is_opened_and_goes_on(viewer, panel, qtbot, tmp_path, pr
     set_beam(panel, FlatBeam(radius_mm=0.5))  # the file has what was traced, not what is shown
     run(qtbot, panel)
     press("Save result…", path)
-    made, saved = result(viewer), load_layered_result(path)
+    made, saved = result(viewer), load_result(path)
     assert np.array_equal(saved.A_rz.value, simulate(MEDIUM, SETTINGS, device="cpu").A_rz.value)
     panel.layers.table.set_medium(ENDLESS)
     panel.layers.grid_box.set_settings(dataclasses.replace(SETTINGS, depth_bins=30))
@@ -207,7 +207,7 @@ def test_a_file_that_is_no_result_is_a_sentence(panel, tmp_path, press, content)
 
 def test_no_result_is_opened_into_a_run(panel, qtbot, tmp_path, monkeypatch, held):
     path = tmp_path / "other.npz"
-    save_layered_result(path, simulate(ENDLESS, SETTINGS, device="cpu"))
+    save_result(path, simulate(ENDLESS, SETTINGS, device="cpu"))
     held_run(qtbot, panel, held)
     monkeypatch.setattr(QFileDialog, "getOpenFileName", lambda *_: (str(path), ""))
     button(panel, "Open result…").click()
