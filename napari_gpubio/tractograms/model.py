@@ -106,7 +106,7 @@ class Tractogram:
     def lengths_mm(self) -> npt.NDArray[np.float64]:
         """Length of each fiber in mm, from its points."""
         from napari_gpubio.core.jit import read_only, run_blocks
-        from napari_gpubio.core.line_lengths import find_lengths
+        from napari_gpubio.tractograms.kernels.distances import find_lengths
 
         lengths = np.empty(len(self))
         points = read_only(np.ascontiguousarray(self.points))

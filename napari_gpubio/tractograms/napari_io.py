@@ -22,7 +22,7 @@ from napari_gpubio.tractograms.model import Tractogram
 
 Array = npt.NDArray[Any]
 
-register_finder(("tractogram",), "napari_gpubio.tractograms.gui.records:finder")
+register_finder(("tractogram",), "napari_gpubio.tractograms.gui.fibers:finder")
 
 
 def layers_of_matrix(matrix: Any, output: Output[Any], name: str) -> list[LayerData]:

@@ -97,7 +97,7 @@ def _farthest_first(
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
     """Leader of each fiber, and the distance from it."""
     from napari_gpubio.core.jit import run_blocks
-    from napari_gpubio.tractograms.kernels.similarity import join_nearer
+    from napari_gpubio.tractograms.kernels.distances import join_nearer
 
     nearest, owner = np.full(len(lines), np.inf, np.float32), np.full(len(lines), -1)
     leader = int(np.argmax(lengths)) if len(lines) else -1

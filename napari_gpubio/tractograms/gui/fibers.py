@@ -7,7 +7,7 @@ these bundles.
 
 import dataclasses
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,9 +21,11 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.napari_io import KEY, ORIENTED, carried, grid_of, is_oriented, show_notes, take_place
 from napari_gpubio.core.operations.files import record_of_output
+from napari_gpubio.core.operations.layer_sources import record_of
 from napari_gpubio.core.operations.records import Output
 from napari_gpubio.core.reading import NOTES
 from napari_gpubio.core.space import apply_affine, as_many_voxels, slice_steps_mm, voxel_sizes_mm
+from napari_gpubio.diffusion.gui.records import known_outputs, path_of
 from napari_gpubio.gui.lines import DIRECTION, UNIFORM, ByDirection, Lines, Paint, pack_lines
 from napari_gpubio.gui.lines.packed import line_lengths
 from napari_gpubio.gui.places import Offer, is_volume, place_offers
@@ -40,6 +42,7 @@ from napari_gpubio.tractograms.io.tractograms import (
 )
 from napari_gpubio.tractograms.model import Tractogram
 from napari_gpubio.tractograms.napari_io import fibers_of_tracks
+from napari_gpubio.tractograms.operations.sources import fibers_source
 from napari_gpubio.tractograms.places import has_place, is_placeable, placed_in
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
@@ -173,6 +176,25 @@ def show(
     if warning := place_warning(fibers, layer.name, viewer.layers):
         show_warning(warning)
     return layer
+
+
+# -- where they come from ---------------------------------------------------------------------------------------------
+
+
+def finder(layer: Any) -> Callable[[], Output[Any]] | None:
+    """Read a layer of fibers; see `core.operations.layer_sources.register_finder`."""
+    fibers = fibers_of(layer)
+    return None if fibers is None else partial(fiber_output, layer, fibers)
+
+
+def fiber_output(layer: Any, fibers: Any) -> Output[Any]:
+    """Return what the fibers of a layer come from."""
+    if fibers in known_outputs:
+        return known_outputs[fibers]
+    path, bundle = path_of(layer), carried(layer, "bundle")
+    if path is None and isinstance(bundle, str) and tractogram_suffix(bundle):
+        path = Path(bundle)
+    return fibers_source(fibers, layer.name, path, record_of(layer), carried(layer, "clusters_mm"))
 
 
 # -- where they lie ---------------------------------------------------------------------------------------------------

@@ -38,8 +38,7 @@ from napari_gpubio.gui.forms import Folded, ParamForm, fill_column
 from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.lines import Lines
 from napari_gpubio.tractograms.connectome import Connectome, ConnectomeSettings, connectome_steps
-from napari_gpubio.tractograms.gui.fibers import NO_FIBERS, fibers_of, pack_fibers, why_no_fibers
-from napari_gpubio.tractograms.gui.records import fiber_output
+from napari_gpubio.tractograms.gui.fibers import NO_FIBERS, fiber_output, fibers_of, pack_fibers, why_no_fibers
 from napari_gpubio.tractograms.model import Tractogram
 from napari_gpubio.tractograms.operations.connectome import MakeConnectome
 

@@ -39,12 +39,12 @@ from napari_gpubio.tractograms.gui.fibers import (
     NO_FIBERS,
     fiber_layer,
     fiber_offers,
+    fiber_output,
     fibers_of,
     pack_fibers,
     slider_step,
     why_no_fibers,
 )
-from napari_gpubio.tractograms.gui.records import fiber_output
 from napari_gpubio.tractograms.gui.region_box import layer_with_region
 from napari_gpubio.tractograms.model import Tractogram
 from napari_gpubio.tractograms.operations.dissection import Dissect, FindClusters

@@ -27,9 +27,8 @@ from napari_gpubio.gui.results import ResultBox
 from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.gui.typed_rows import Column
 from napari_gpubio.tractograms.bundles.settings import ProfileSettings
-from napari_gpubio.tractograms.gui.fibers import NO_FIBERS, fiber_offers, fibers_of
+from napari_gpubio.tractograms.gui.fibers import NO_FIBERS, fiber_offers, fiber_output, fibers_of
 from napari_gpubio.tractograms.gui.profiles.plot import Band, ProfilePlot
-from napari_gpubio.tractograms.gui.records import fiber_output
 from napari_gpubio.tractograms.model import Tractogram
 from napari_gpubio.tractograms.operations import HeldTractogram, Measured, ProfileBundles
 from napari_gpubio.tractograms.operations.bundles import measured_steps
