@@ -66,7 +66,7 @@ class DenoisePanel(EnginePanel):
             self.mode_box.addItem(mode.title)
             self.mode_box.setItemData(self.mode_box.count() - 1, mode.tip)
         row = aligned_form(None)
-        row.addRow(row_label("DenoiseMode", "Denoising method", self), self.mode_box)
+        row.addRow(row_label("Mode", "Denoising method", self), self.mode_box)
         self.inputs.addWidget(self.image_box)
         self.inputs.addLayout(row)
         for mode in self.modes:
