@@ -29,19 +29,23 @@ from napari_gpubio.gui import theme
 from napari_gpubio.gui.file_dialogs import open_path, save_path, with_path
 from napari_gpubio.gui.forms import fill_column, row_of, text_button
 from napari_gpubio.gui.row_table import Cell, ProblemLabel, RowTable
+from napari_gpubio.gui.typed_rows import Column
 
 _FILES = "Constraints (*.txt)"
 _HINT = (
     "one a line, for instance\ncord: Max[Gy] < 45\ntarget: V95%[%] >= 98\n"
     "lung: NTCP(n=0.87, m=0.18, TD50=24.5Gy)[%] < 20"
 )
-_COLUMNS = ("Constraint", "Value", "Result")
 _RESULTS = {  # what it says, in what color of the theme
     PASS: ("✓ pass", "GOOD"),
     FAIL: ("✗ fail", "ERROR"),
     NOT_EVALUATED: ("? not evaluated", "MISSING"),
 }
 _TEXT_HEIGHT_PIXELS = 72
+
+
+class _Results(RowTable):
+    columns = (Column("constraint", "Constraint"), Column("value", "Value"), Column("result", "Result"))
 
 
 class ConstraintTable(QWidget):
@@ -52,7 +56,7 @@ class ConstraintTable(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.text = QPlainTextEdit(self)
-        self.table, self.problem = RowTable(self), ProblemLabel(self)
+        self.table, self.problem = _Results(self), ProblemLabel(self)
         self.constraints: tuple[Constraint, ...] = ()
         self._plans: tuple[tuple[Dvh, ...], ...] = ()
         self._reader = MetricReader()
@@ -110,7 +114,7 @@ class ConstraintTable(QWidget):
             for plan, dvhs in enumerate(self._plans)
             for result in self._evaluated(dvhs, second=bool(plan))
         ]
-        self.table.set_rows(_COLUMNS, rows)
+        self.table.set_rows(rows)
         self.table.setVisible(bool(rows))
 
     def _evaluated(self, dvhs: tuple[Dvh, ...], *, second: bool) -> tuple[ConstraintResult, ...]:

@@ -17,6 +17,7 @@ from napari_gpubio.tractograms.io.tractograms import write_tractogram
 from napari_gpubio.tractograms.model import Tractogram
 
 Array = npt.NDArray[Any]
+COLUMNS = ("number", "estimate", "low", "high", "fit", "bias")
 FILES = ("probability.nii.gz", "fibers.trx", "repeats.trx", "intervals.csv")  # of a bootstrap that is saved
 _SHARES = ("mean_fa", "alignment", "alignment_fa")  # from 0 to 1
 
@@ -115,9 +116,12 @@ class Bootstrap:
 
     def table(self, level: float = 0.95) -> str:
         """Return all numbers as comma-separated lines: number, estimate, low, high, fit, bias; see `interval`."""
-        rows = [(name, *self.interval(name, level), self.of_fit(name), self.bias(name)) for name in self.numbers]
-        cells = [[name, *(f"{value:.7g}" for value in values)] for name, *values in rows]
-        return delimited([["number", "estimate", "low", "high", "fit", "bias"], *cells])
+        cells = [[name, *(f"{value:.7g}" for value in values)] for name, *values in self.rows(level)]
+        return delimited([COLUMNS, *cells])
+
+    def rows(self, level: float = 0.95) -> list[tuple[str, float, float, float, float, float]]:
+        """Return all numbers, each with its values in the order of `COLUMNS`; see `interval`."""
+        return [(name, *self.interval(name, level), self.of_fit(name), self.bias(name)) for name in self.numbers]
 
     def _repeated(self, name: str) -> Repeated:
         if name not in self.numbers:

@@ -27,6 +27,13 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 _FLOWS = {FlowIndex: "SFI [1/s]", InverseCorrelationTime: "1/τ [1/s]"}
+_BEATS = {  # columns of a table of beats, and what they show of a region
+    "region": "name", "flow": "flow", "beat rate [1/min]": "rate_bpm", "beat rate s.e. [1/min]": "rate_error_bpm",
+    "slowest [1/min]": "slowest_bpm", "fastest [1/min]": "fastest_bpm", "pulsatility index": "index",
+    "pulsatility index s.e.": "index_error", "resistivity index": "resistivity",
+    "resistivity index s.e.": "resistivity_error", "mean [1/s]": "mean", "beats": "beats",
+    "harmonics": "harmonics", "false-alarm probability": "false_alarm",
+}  # fmt: skip
 
 
 def write_maps(
@@ -171,15 +178,8 @@ def write_pulsatility_csv(path: str | os.PathLike[str], pulses: Sequence[RegionP
     """
     if not pulses:
         raise InvalidInput("there is no table of no regions; give at least one")
-    columns = {
-        "region": "name", "flow": "flow", "beat rate [1/min]": "rate_bpm", "beat rate s.e. [1/min]": "rate_error_bpm",
-        "slowest [1/min]": "slowest_bpm", "fastest [1/min]": "fastest_bpm", "pulsatility index": "index",
-        "pulsatility index s.e.": "index_error", "resistivity index": "resistivity",
-        "resistivity index s.e.": "resistivity_error", "mean [1/s]": "mean", "beats": "beats",
-        "harmonics": "harmonics", "false-alarm probability": "false_alarm",
-    }  # fmt: skip
-    rows = [[*(getattr(pulse, name) for name in columns.values()), "; ".join(pulse.notes)] for pulse in pulses]
-    write_rows(path, [[*columns, "notes"], *rows])
+    rows = [[*(getattr(pulse, name) for name in _BEATS.values()), "; ".join(pulse.notes)] for pulse in pulses]
+    write_rows(path, [[*_BEATS, "notes"], *rows])
 
 
 def write_beats_csv(path: str | os.PathLike[str], pulses: Sequence[RegionPulsatility]) -> None:

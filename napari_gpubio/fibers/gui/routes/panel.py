@@ -56,19 +56,23 @@ from napari_gpubio.tractograms.io.tractograms import write_tractogram
 if TYPE_CHECKING:
     import napari.viewer
 
-COLUMNS = (
-    Column("route", "Route", "Number of the route; click to see it alone"),
-    Column("score", "Score", "Alignment × FA, less by a factor of e for each mm from the classic streamlines"),
-    Column("fibers", "Fibers", "Fibers that take this route"),
-    Column("length_mm", "Length (mm)", "Length of the best fiber"),
-    Column("alignment_fa", "Align. × FA", "Mean of |cos| of the angle with the tensors' direction, times FA"),
-    Column("eudx_distance_mm", "To EuDX (mm)", "Mean distance from the classic streamlines of the same seeds"),
-    Column("speed", "L / L_R", "Length over length in the metric, the classical measure of connectivity"),
-    Column("riemannian_length_mm", "L_R (mm)", "Length in the metric, at unit diffusivity 1e-3 mm²/s"),
-    Column("weakest_link", "Weakest link", "Largest local cost on the way: length in the metric per mm"),
-    Column("solved", "Solved", "Fibers that the two-point solver made of near misses"),
-    Column("drift", "Drift", "Largest relative change of g(v, v): numerical quality"),
-)
+
+class RouteTable(RankedTable):
+    """Lists routes with their numbers."""
+
+    columns = (
+        Column("route", "Route", "Number of the route; click to see it alone"),
+        Column("score", "Score", "Alignment × FA, less by a factor of e for each mm from the classic streamlines"),
+        Column("fibers", "Fibers", "Fibers that take this route"),
+        Column("length_mm", "Length (mm)", "Length of the best fiber"),
+        Column("alignment_fa", "Align. × FA", "Mean of |cos| of the angle with the tensors' direction, times FA"),
+        Column("eudx_distance_mm", "To EuDX (mm)", "Mean distance from the classic streamlines of the same seeds"),
+        Column("speed", "L / L_R", "Length over length in the metric, the classical measure of connectivity"),
+        Column("riemannian_length_mm", "L_R (mm)", "Length in the metric, at unit diffusivity 1e-3 mm²/s"),
+        Column("weakest_link", "Weakest link", "Largest local cost on the way: length in the metric per mm"),
+        Column("solved", "Solved", "Fibers that the two-point solver made of near misses"),
+        Column("drift", "Drift", "Largest relative change of g(v, v): numerical quality"),
+    )
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -132,7 +136,7 @@ class ConnectPanel(EnginePanel):
         self.form = ParamForm(ConnectSettings(), parent=self)
         self.methods = MethodForms(self, FAN)
         self.directions_form, self.tracking_form = self.methods.directions, self.methods.tracking
-        self.table = RankedTable(COLUMNS, self)
+        self.table = RouteTable(self)
         self.results = ResultBox("Choose two regions and press Connect: their routes are listed here.", self)
         self.tool = FiberTool(viewer, self)
         self._fill()
