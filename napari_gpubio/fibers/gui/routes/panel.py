@@ -11,7 +11,6 @@ import numpy as np
 from napari.utils.colormaps import ensure_colormap
 from qtpy.QtWidgets import QFormLayout
 
-from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.napari_io import KEY
 from napari_gpubio.core.operations.files import record_of_output
@@ -30,7 +29,7 @@ from napari_gpubio.diffusion.gui.records import (
     show_fods,
     tensor_steps,
 )
-from napari_gpubio.diffusion.gui.source import HINT, NO_TENSORS, FodsBox, Source, source_of, why_no_source
+from napari_gpubio.diffusion.gui.source import HINT, NO_TENSORS, FodsBox, Source, source_in, why_no_source
 from napari_gpubio.diffusion.model import DiffusionScan, TensorField
 from napari_gpubio.fibers.directions import Directions
 from napari_gpubio.fibers.gui.methods import MethodForms
@@ -191,11 +190,8 @@ class ConnectPanel(EnginePanel):
 
     def _connection(self) -> Connection:
         layer = self.source_box.needed(NO_TENSORS)
-        source = source_of(layer)
-        if source is None:
-            raise InvalidInput(NO_TENSORS)
         return Connection(
-            source=source,
+            source=source_in(layer),
             study=layer.name,
             start=self.start_box.chosen("where fibers start"),
             end=self.end_box.chosen("where fibers end"),
