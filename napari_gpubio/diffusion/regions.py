@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.space import apply_affine, checked_affine, same_grid
+from napari_gpubio.core.space import apply_affine, checked_affine, in_mask, nearest_voxels, same_grid
 
 Array = npt.NDArray[Any]
 _FEW_LABELS = 1 << 20
@@ -76,10 +76,7 @@ class Region(AnyRegion):
 
     def contains(self, points_mm: npt.ArrayLike) -> npt.NDArray[np.bool_]:
         """Whether world points, shape (N, 3), lie in it; a point between two voxels belongs to the upper one."""
-        at = np.floor(apply_affine(np.linalg.inv(self.affine), points_mm) + 0.5).astype(np.int64)
-        inside: npt.NDArray[np.bool_] = np.asarray(((at >= 0) & (at < self.voxels.shape)).all(axis=-1))
-        inside[inside] = self.voxels[tuple(at[inside].T)]
-        return inside
+        return in_mask(nearest_voxels(self.affine, points_mm), self.voxels)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from napari_gpubio.core.space import apply_affine
+from napari_gpubio.core.space import apply_affine, in_grid
 from napari_gpubio.diffusion.phantom.brain import ARCH_CENTER_YZ, ARCH_SEMI_AXES, Array, Floats, cerebrum
 
 POINTS = 160  # on each curve
@@ -139,7 +139,7 @@ def rasterize(bundle: Bundle, affine: Floats, shape: tuple[int, int, int]) -> tu
     middles = ((bundle.curves[:, 1:] + bundle.curves[:, :-1]) / 2).reshape(-1, 3)
     volumes = (lengths[..., 0] * bundle.areas_mm2[:, None]).ravel() / abs(np.linalg.det(affine[:3, :3]))
     index = np.rint(apply_affine(np.linalg.inv(affine), middles)).astype(np.int64)
-    within = ((index >= 0) & (index < shape)).all(axis=1)
+    within = in_grid(index, shape)
     flat = np.ravel_multi_index(tuple(index[within].T), shape)
 
     def density(weights: Array) -> Floats:
