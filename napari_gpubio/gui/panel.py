@@ -123,8 +123,7 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
         self._warmup = self._awaited = self._connected(BackgroundWarmup(self.warms, self))
         self._runs_when_warm = False
         self._warmup_status = ""
-        self._finding = LatestJob(self)  # the operation that a script is of
-        self._finding.finished.connect(self._on_found)
+        self._finding = LatestJob(self, self._on_found)  # the operation that a script is of
         self._add_buttons()
         _open.add(self)
 

@@ -43,8 +43,7 @@ class DetectorPlot(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._result: LightResult | None = None
-        self._work = LatestJob(self)
-        self._work.finished.connect(self._on_counted)
+        self._work = LatestJob(self, self._on_counted)
         self._hint = Label(EMPTY, self, wordWrap=True)
         self.plot = TimePlot(self)
         self.table = NumbersTable(self)

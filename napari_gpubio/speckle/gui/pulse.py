@@ -117,8 +117,7 @@ class PulseBox(QWidget, Follower):
         self.table, self.plot = BeatTable(self), BeatPlot(self)
         self._source, self._colors = "", dict[str, str]()
         self._measure: Measure | None = None
-        self._job = LatestJob(self)
-        self._job.finished.connect(self._on_measured)
+        self._job = LatestJob(self, self._on_measured)
         tip = "Find the beat of flow in each region of the curves that are shown, and average it"
         self.measure_button = text_button("Measure", tip, self, self.measure_requested.emit)
         csv_tip = "Write rates and indices of all regions, and beside it their averaged beats"
