@@ -44,7 +44,7 @@ from napari_gpubio.diffusion.tensors.run import fit_tensors_steps
 from napari_gpubio.diffusion.tensors.scalar_maps import scalar_map
 from napari_gpubio.diffusion.tensors.settings import FitSettings
 from napari_gpubio.gui.fields import ElidedComboBox
-from napari_gpubio.gui.file_dialogs import open_path
+from napari_gpubio.gui.file_dialogs import opens_with
 from napari_gpubio.gui.forms import ParamForm, notes_text, text_button
 from napari_gpubio.gui.views import ViewBox
 
@@ -53,6 +53,8 @@ if TYPE_CHECKING:
 
 MAPS = ("FA", "MD", "AD", "RD", "DEC", "S0")
 SHOWN_AT_FIRST = ("FA", "DEC")
+_SCAN_FILES = "Scans (*.nii *.nii.gz *.mgz *.mif *.mif.gz *.mih)"
+_TENSOR_FILES = "Tensors (*.nii *.nii.gz *.mif *.mif.gz)"
 PLACES = {"slice": "in the current slice", "point": "around the center of the view"}
 
 
@@ -79,12 +81,11 @@ class TensorPanel(ScanPanel):
         self._on_scan()
 
     def _fill(self) -> None:
-        opening = QHBoxLayout()
-        for text, tip, act in (
-            ("Open scan…", "NIfTI with bval and bvec beside it, or MRtrix .mif", self._ask_for_scan),
-            ("Open tensors…", "A tensor image from MRtrix, FSL, or DIPY", self._ask_for_tensors),
-        ):
-            opening.addWidget(text_button(text, tip, self, act))
+        opening, tip = QHBoxLayout(), "NIfTI with bval and bvec beside it, or MRtrix .mif"
+        ask = opens_with(self, "Open a diffusion scan", _SCAN_FILES, self.open_scan)
+        opening.addWidget(text_button("Open scan…", tip, self, ask))
+        ask = opens_with(self, "Open a tensor image", _TENSOR_FILES, self.open_tensors)
+        opening.addWidget(text_button("Open tensors…", "A tensor image from MRtrix, FSL, or DIPY", self, ask))
         self.view_box = ViewBox(self.viewer, self)
         self.inputs.addWidget(self.view_box)
         top = QFormLayout()
@@ -162,10 +163,6 @@ class TensorPanel(ScanPanel):
 
     # -- opening --------------------------------------------------------------------------------------------------
 
-    def _ask_for_scan(self) -> None:
-        if path := open_path(self, "Open a diffusion scan", "Scans (*.nii *.nii.gz *.mgz *.mif *.mif.gz *.mih)"):
-            self.open_scan(path)
-
     def open_scan(self, path: str | Path) -> None:
         """Add a diffusion scan's layer; what goes wrong is shown as a sentence."""
         try:
@@ -174,10 +171,6 @@ class TensorPanel(ScanPanel):
                 self.scan_box.choose(layer)
         except GpuBioError as error:
             self.show_error(str(error))
-
-    def _ask_for_tensors(self) -> None:
-        if path := open_path(self, "Open a tensor image", "Tensors (*.nii *.nii.gz *.mif *.mif.gz)"):
-            self.open_tensors(path)
 
     def open_tensors(self, path: str | Path) -> None:
         """Add the maps of a tensor image; what goes wrong is shown as a sentence."""

@@ -43,7 +43,7 @@ from napari_gpubio.diffusion.operations import (
 from napari_gpubio.diffusion.tensors.gradient_check import GradientCheck, check_gradients
 from napari_gpubio.diffusion.tensors.run import checked_mask, fit_tensors_steps
 from napari_gpubio.gui.fields import ElidedComboBox, NumberBox
-from napari_gpubio.gui.file_dialogs import open_path
+from napari_gpubio.gui.file_dialogs import opens_with
 from napari_gpubio.gui.forms import Folded, ParamForm, notes_text, text_button
 from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.views import ViewBox
@@ -105,7 +105,7 @@ class FodPanel(ScanPanel):
         )
         opening = QHBoxLayout()
         tip = "FODs from MRtrix (mif, NIfTI) or DIPY (NIfTI, pam5)"
-        opening.addWidget(text_button("Open FODs…", tip, self, self._ask_for_fods))
+        opening.addWidget(text_button("Open FODs…", tip, self, opens_with(self, "Open FODs", _FILES, self.open_fods)))
         opening.addWidget(self.basis_box, 1)
         self.inputs.addLayout(opening)
         self.frame_box = ElidedComboBox(
@@ -125,7 +125,8 @@ class FodPanel(ScanPanel):
         tip = "The peaks of the chosen FODs as fixels, to track geodesics in"
         fixels.addWidget(text_button("Find peaks", tip, self, self.find_peaks))
         tip = "Peaks or fixels of MRtrix, TractSeg, DIPY, bedpostX, or DSI Studio; of a folder choose any file of it"
-        fixels.addWidget(text_button("Open fixels…", tip, self, self._ask_for_fixels))
+        ask = opens_with(self, "Open peaks or fixels", _FIXEL_FILES, self.open_fixels)
+        fixels.addWidget(text_button("Open fixels…", tip, self, ask))
         self.inputs.addLayout(fixels)
         self.add_last_rows()
 
@@ -175,10 +176,6 @@ class FodPanel(ScanPanel):
 
     # -- inputs ---------------------------------------------------------------------------------------------------
 
-    def _ask_for_fods(self) -> None:
-        if path := open_path(self, "Open FODs", _FILES):
-            self.open_fods(path)
-
     def open_fods(self, path: str | Path) -> None:
         """Read FODs in the chosen basis and show them, checked against tensors if there are some of their voxels."""
         basis, frame, path = str(self.basis_box.currentData()), str(self.frame_box.currentData()), Path(path)
@@ -192,10 +189,6 @@ class FodPanel(ScanPanel):
             return Deconvolved(fods, path.name.split(".")[0], _checked(check_fods, fods, tensors))
 
         self.run_other(make, self.show_result)
-
-    def _ask_for_fixels(self) -> None:
-        if path := open_path(self, "Open peaks or fixels", _FIXEL_FILES):
-            self.open_fixels(path)
 
     def open_fixels(self, path: str | Path) -> None:
         """Read peaks or fixels and show their layer and notes; of a folder any file of it may be given.
