@@ -12,7 +12,7 @@ from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QApplication, QPushButton, QWidget
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
-from napari_gpubio.core.files import atomic_write
+from napari_gpubio.core.files import write_text
 from napari_gpubio.core.numbers import seconds_text
 from napari_gpubio.core.operations.records import Operation, Output
 from napari_gpubio.core.operations.scripts import names_of_held, outputs_of, script
@@ -418,8 +418,7 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
         if chosen is None:
             return script(*outputs, **how)
         text = script(*outputs, folder=chosen.parent, **how)
-        with atomic_write(chosen) as part:
-            part.write_text(text, encoding="utf-8")
+        write_text(chosen, text)
         return text
 
 

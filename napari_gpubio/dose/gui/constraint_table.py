@@ -9,7 +9,7 @@ from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QHeaderView, QPlainTextEdit, QTableWidget, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import atomic_write
+from napari_gpubio.core.files import write_text
 from napari_gpubio.core.foreign import existing_text
 from napari_gpubio.core.numbers import NO_NUMBER, short_number
 from napari_gpubio.dose.gui.curves import MetricReader, below_text
@@ -74,8 +74,7 @@ class ConstraintTable(QWidget):
 
     def save(self, path: Path) -> None:
         """Write the constraints to a file."""
-        with atomic_write(path) as part:
-            part.write_text(self.text.toPlainText().rstrip() + "\n", encoding="utf-8")
+        write_text(path, self.text.toPlainText().rstrip() + "\n")
 
     def _fill(self) -> None:
         self.text.setPlaceholderText(_HINT)

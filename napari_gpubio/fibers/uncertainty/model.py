@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import atomic_write
+from napari_gpubio.core.files import write_text
 from napari_gpubio.core.text import delimited
 from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.fibers.uncertainty.intervals import SHARE, Interval, Limits, Repeated, limits_of
@@ -154,8 +154,7 @@ class Bootstrap:
 
     def save_table(self, path: str | Path) -> None:
         """Write the intervals as CSV; see `table`."""
-        with atomic_write(path) as part:
-            part.write_text(self.table(), encoding="utf-8")
+        write_text(path, self.table())
 
 
 def fiber_numbers(fibers: Tractogram) -> dict[str, float]:

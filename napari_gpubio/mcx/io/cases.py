@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import atomic_write
+from napari_gpubio.core.files import write_text
 from napari_gpubio.core.reading import note, reads_file
 from napari_gpubio.core.text import first_of
 from napari_gpubio.light.settings import FACES, LightSettings
@@ -231,8 +231,7 @@ def write_mcx(
     if settings.specular and settings.refraction and any(smooth):
         note("MCX reflects light at the faces of voxels, also where it enters through the smoothed surface here")
     text = json.dumps(made, indent=1)
-    with atomic_write(path) as part:
-        part.write_text(text + "\n", encoding="utf-8")
+    write_text(path, text + "\n")
 
 
 def _sections(

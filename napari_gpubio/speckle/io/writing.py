@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import atomic_write, write_rows
+from napari_gpubio.core.files import atomic_write, write_rows, write_text
 from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.text import delimited
 from napari_gpubio.speckle.io.tiff import TIFF_SUFFIXES
@@ -164,8 +164,7 @@ def write_curves_csv(
         parts = {"K²": curve.k2, **flow, "pixels": curve.used, "skipped": curve.skipped}
         columns |= {f"{curve.name} {what}": values for what, values in parts.items()}
     rows = ([repr(value.item()) for value in row] for row in zip(*columns.values(), strict=True))
-    with atomic_write(path) as part:
-        part.write_text(delimited([columns, *rows]), encoding="utf-8")
+    write_text(path, delimited([columns, *rows]))
 
 
 def write_pulsatility_csv(path: str | os.PathLike[str], pulses: Sequence[RegionPulsatility]) -> None:
