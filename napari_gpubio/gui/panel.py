@@ -12,7 +12,7 @@ from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QApplication, QPushButton, QWidget
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
-from napari_gpubio.core.files import atomic_write
+from napari_gpubio.core.files import write_text
 from napari_gpubio.core.numbers import seconds_text
 from napari_gpubio.core.operations.records import Operation, Output
 from napari_gpubio.core.operations.scripts import names_of_held, outputs_of, script
@@ -123,8 +123,7 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
         self._warmup = self._awaited = self._connected(BackgroundWarmup(self.warms, self))
         self._runs_when_warm = False
         self._warmup_status = ""
-        self._finding = LatestJob(self)  # the operation that a script is of
-        self._finding.finished.connect(self._on_found)
+        self._finding = LatestJob(self, self._on_found)  # the operation that a script is of
         self._add_buttons()
         _open.add(self)
 
@@ -419,8 +418,7 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
         if chosen is None:
             return script(*outputs, **how)
         text = script(*outputs, folder=chosen.parent, **how)
-        with atomic_write(chosen) as part:
-            part.write_text(text, encoding="utf-8")
+        write_text(chosen, text)
         return text
 
 

@@ -26,8 +26,9 @@ from napari_gpubio.core.operations.states import Shown
 from napari_gpubio.core.space import apply_affine, viewer_to_world
 from napari_gpubio.core.steps import Step
 from napari_gpubio.diffusion.gui.noise.box import NoiseBox
-from napari_gpubio.diffusion.gui.records import MaskSource, mask_source, output_of, pictures, remember, with_record
-from napari_gpubio.diffusion.gui.source import is_map, mask_in, scan_in, why_no_mask, why_no_scan
+from napari_gpubio.diffusion.gui.records import mask_source, output_of, pictures, remember, with_record
+from napari_gpubio.diffusion.gui.scan_panel import ScanPanel
+from napari_gpubio.diffusion.gui.source import is_map, mask_in, scan_in
 from napari_gpubio.diffusion.io.dwi import read_dwi
 from napari_gpubio.diffusion.model import DiffusionScan, TensorField
 from napari_gpubio.diffusion.napari_io import (
@@ -36,19 +37,15 @@ from napari_gpubio.diffusion.napari_io import (
     map_layer,
     scan_layers,
     scan_of,
-    shows_signal_of,
 )
 from napari_gpubio.diffusion.operations import FittedTensors, FitTensors, OpenTensors
 from napari_gpubio.diffusion.tensors.gradient_check import GradientCheck, check_gradients
 from napari_gpubio.diffusion.tensors.run import fit_tensors_steps
 from napari_gpubio.diffusion.tensors.scalar_maps import scalar_map
 from napari_gpubio.diffusion.tensors.settings import FitSettings
-from napari_gpubio.gui import theme
 from napari_gpubio.gui.fields import ElidedComboBox
-from napari_gpubio.gui.file_dialogs import open_path
-from napari_gpubio.gui.forms import Label, ParamForm, notes_text, text_button
-from napari_gpubio.gui.layers import LayerBox
-from napari_gpubio.gui.panel import EnginePanel
+from napari_gpubio.gui.file_dialogs import opens_with
+from napari_gpubio.gui.forms import ParamForm, notes_text, text_button
 from napari_gpubio.gui.views import ViewBox
 
 if TYPE_CHECKING:
@@ -56,6 +53,8 @@ if TYPE_CHECKING:
 
 MAPS = ("FA", "MD", "AD", "RD", "DEC", "S0")
 SHOWN_AT_FIRST = ("FA", "DEC")
+_SCAN_FILES = "Scans (*.nii *.nii.gz *.mgz *.mif *.mif.gz *.mih)"
+_TENSOR_FILES = "Tensors (*.nii *.nii.gz *.mif *.mif.gz)"
 PLACES = {"slice": "in the current slice", "point": "around the center of the view"}
 
 
@@ -69,30 +68,24 @@ class Fitted:
     study: str
 
 
-class TensorPanel(EnginePanel):
+class TensorPanel(ScanPanel):
     """Fit tensors; show scalar maps and ellipsoids."""
-
-    warms = ("diffusion",)
 
     def __init__(self, viewer: "napari.viewer.Viewer") -> None:
         super().__init__(viewer, run_text="Fit")
         self.shell_boxes: dict[int, QCheckBox] = {}
         self._fill()
         self.scan_box.currentIndexChanged.connect(self._on_scan)
-        for part in (self.scan_box, self.mask_box, self.view_box, self.noise_box):
+        for part in (self.view_box, self.noise_box):
             self.own(part)
         self._on_scan()
 
     def _fill(self) -> None:
-        hint = "open a scan (NIfTI + bval + bvec)"
-        self.scan_box = LayerBox(self.viewer, why_no_scan, empty=hint, parent=self)
-        self.mask_box = LayerBox(self.viewer, why_no_mask, nothing="automatic brain mask", parent=self)
-        opening = QHBoxLayout()
-        for text, tip, act in (
-            ("Open scan…", "NIfTI with bval and bvec beside it, or MRtrix .mif", self._ask_for_scan),
-            ("Open tensors…", "A tensor image from MRtrix, FSL, or DIPY", self._ask_for_tensors),
-        ):
-            opening.addWidget(text_button(text, tip, self, act))
+        opening, tip = QHBoxLayout(), "NIfTI with bval and bvec beside it, or MRtrix .mif"
+        ask = opens_with(self, "Open a diffusion scan", _SCAN_FILES, self.open_scan)
+        opening.addWidget(text_button("Open scan…", tip, self, ask))
+        ask = opens_with(self, "Open a tensor image", _TENSOR_FILES, self.open_tensors)
+        opening.addWidget(text_button("Open tensors…", "A tensor image from MRtrix, FSL, or DIPY", self, ask))
         self.view_box = ViewBox(self.viewer, self)
         self.inputs.addWidget(self.view_box)
         top = QFormLayout()
@@ -108,11 +101,7 @@ class TensorPanel(EnginePanel):
         self.inputs.addWidget(self.form)
         self.inputs.addWidget(self._map_choices())
         self.inputs.addWidget(self._glyph_controls())
-        tip = "Open the Fiber tracking panel as a tab beside this one"
-        self.inputs.addWidget(text_button("Track fibers…", tip, self, self.open_tracking))
-        self.check_label = Label(self, wordWrap=True)
-        self.check_label.hide()
-        self.inputs.addWidget(self.check_label)
+        self.add_last_rows()
 
     def _map_choices(self) -> QWidget:
         box = QGroupBox("Maps", self)
@@ -174,10 +163,6 @@ class TensorPanel(EnginePanel):
 
     # -- opening --------------------------------------------------------------------------------------------------
 
-    def _ask_for_scan(self) -> None:
-        if path := open_path(self, "Open a diffusion scan", "Scans (*.nii *.nii.gz *.mgz *.mif *.mif.gz *.mih)"):
-            self.open_scan(path)
-
     def open_scan(self, path: str | Path) -> None:
         """Add a diffusion scan's layer; what goes wrong is shown as a sentence."""
         try:
@@ -186,10 +171,6 @@ class TensorPanel(EnginePanel):
                 self.scan_box.choose(layer)
         except GpuBioError as error:
             self.show_error(str(error))
-
-    def _ask_for_tensors(self) -> None:
-        if path := open_path(self, "Open a tensor image", "Tensors (*.nii *.nii.gz *.mif *.mif.gz)"):
-            self.open_tensors(path)
 
     def open_tensors(self, path: str | Path) -> None:
         """Add the maps of a tensor image; what goes wrong is shown as a sentence."""
@@ -208,7 +189,7 @@ class TensorPanel(EnginePanel):
 
     def make_steps(self, stop: threading.Event) -> Generator[Step, None, Fitted]:
         """Read the inputs and return the fit."""
-        scan, study = self._chosen_scan()
+        scan, study = self.chosen_scan()
         settings, device, draft = self.settings, self.device, self.take_draft()
         mask = mask_in(self.mask_box.layer, scan)
         maps = [name for name, box in self.map_boxes.items() if box.isChecked()]
@@ -223,25 +204,12 @@ class TensorPanel(EnginePanel):
 
         return steps()
 
-    def _chosen_scan(self) -> tuple[DiffusionScan, str]:
-        """Return the scan and the name of its layer; InvalidInput if none is chosen."""
-        layer: Any = self.scan_box.layer
-        return scan_in(layer), str(layer.name)
-
     def show_result(self, result: Fitted) -> None:
         """Add the maps; show the notes of the fit and the result of the gradient check."""
         self._add_maps(result.field, result.study)
-        for layer in self.viewer.layers:
-            if shows_signal_of(layer, result.scan):
-                layer.visible = False
-        self.check_label.setText(result.check.message)
-        self.check_label.setStyleSheet("" if result.check.ok else theme.ERROR_STYLE)
-        self.check_label.show()
-        notes = list(result.field.notes)
-        if not result.field.complete:
-            notes.insert(0, "The fit was stopped early: only part of the volume has tensors")
-        if notes:
-            self.show_note(notes_text(notes))
+        self.hide_signal(result.scan)
+        self.show_check(result.check)
+        self.show_notes(result.field, "The fit was stopped early: only part of the volume has tensors")
 
     def _add_maps(self, field: TensorField, study: str) -> None:
         for name in MAPS:
@@ -284,24 +252,20 @@ class TensorPanel(EnginePanel):
         axis = int(np.argmax(np.abs(field.affine[world_axis, :3] / field.voxel_sizes_mm)))
         return axis, int(np.clip(round(float(center[axis])), 0, field.shape[axis] - 1))
 
-    def open_tracking(self) -> None:
-        """Open the panel "Fiber tracking" as a tab beside this one."""
-        self.viewer.window.add_plugin_dock_widget("napari-gpubio", "Fiber tracking", tabify=True)
-
     # -- the script -----------------------------------------------------------------------------------------------
 
     def script_layers(self) -> list[Shown]:
         """Return the layers that are on screen; a fit as the panel would do it if there are no maps yet."""
         shown = pictures(self.viewer.layers)
         if not any(map(is_map, self.viewer.layers)):
-            draft, (_, study) = self.take_draft()().output(), self._chosen_scan()
+            draft, (_, study) = self.take_draft()().output(), self.chosen_scan()
             chosen = [name for name, box in self.map_boxes.items() if box.isChecked()]
             shown += [Shown(draft, f"{study} {name}", display=((PART, name),)) for name in chosen]
         return shown
 
     def take_draft(self) -> Callable[[], FitTensors]:
         """Read the inputs, and return what makes an operation of them."""
-        scan, settings = self._chosen_scan()[0], self.settings
+        scan, settings = self.chosen_scan()[0], self.settings
         if not settings.shells and not any(box.isChecked() for box in self.shell_boxes.values()):
             raise InvalidInput("no b-value is chosen; tick b = 0 and at least one shell")
         mask = mask_source(self.mask_box.layer, scan)
@@ -311,13 +275,10 @@ class TensorPanel(EnginePanel):
         """Show a fit of tensors, if a layer has its scan."""
         if not isinstance(operation, FitTensors):
             return False
-        is_chosen = self.scan_box.choose_where(lambda layer: output_of(scan_in(layer)) == operation.scan)
-        if not is_chosen:
+        if not self.choose_scan(operation.scan):
             return False
         shells = operation.settings.shells
         self.form.set_value(dataclasses.replace(operation.settings, shells=()))
         for shell, box in self.shell_boxes.items():
             box.setChecked(not shells or shell in shells)
-        return operation.mask is None or self.mask_box.choose_where(
-            lambda layer: MaskSource(layer).output() == operation.mask
-        )
+        return self.choose_mask(operation.mask)

@@ -37,17 +37,22 @@ from napari_gpubio.tractograms.places import check_place
 if TYPE_CHECKING:
     import napari.viewer
 
-COLUMNS = (
-    Column("bundle", "Bundle", "Layer of its fibers"),
-    Column("fibers", "Fibers", "Fibers that are shown"),
-    Column("volume_mm3", "Volume (mm³)", "Of the voxels that fibers pass"),
-    Column("length_mm_mean", "Length (mm)", "Mean length"),
-    Column("length_mm_sd", "± SD", "Standard deviation of the length"),
-    Column("image_mean", "Image", "Mean of the image along all fibers"),
-    Column("image_sd", "± SD", "Standard deviation of the image along all fibers"),
-)
 FOLLOW_MS = 200  # after a change
 NO_IMAGE = "there is no image to average; open one, or fit tensors and take their FA"
+
+
+class BundleTable(RankedTable):
+    """Lists bundles with their numbers."""
+
+    columns = (
+        Column("bundle", "Bundle", "Layer of its fibers"),
+        Column("fibers", "Fibers", "Fibers that are shown"),
+        Column("volume_mm3", "Volume (mm³)", "Of the voxels that fibers pass"),
+        Column("length_mm_mean", "Length (mm)", "Mean length"),
+        Column("length_mm_sd", "± SD", "Standard deviation of the length"),
+        Column("image_mean", "Image", "Mean of the image along all fibers"),
+        Column("image_sd", "± SD", "Standard deviation of the image along all fibers"),
+    )
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -85,7 +90,7 @@ class ProfilesPanel(EnginePanel):
         self._result: tuple[Inputs, Measured] | None = None
         self.image_box = LayerBox(viewer, _why_no_image, empty="open an image, or fit tensors", parent=self)
         self.form = ParamForm(ProfileSettings(), parent=self)
-        self.plot, self.table = ProfilePlot(self), RankedTable(COLUMNS, self)
+        self.plot, self.table = ProfilePlot(self), BundleTable(self)
         self.results = ResultBox("Show bundles and press Measure: their numbers follow filters and dissections.", self)
         self._again = single_shot(FOLLOW_MS, self._measure_again, self)
         self._each = Connections(self._layer_pairs)
