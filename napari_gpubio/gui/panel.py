@@ -6,6 +6,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from qtpy.QtCore import Qt, Signal
@@ -106,6 +107,7 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
     ``self.run_form`` and ``self.run_display`` to parts that are. The viewer is napari's or its public proxy.
     """
 
+    marks_stale = True  # whether a result says that the inputs have changed since; not where parts of the panel do
     warms: tuple[str, ...] = ()  # the engines whose CPU backends are compiled while the panel is open
     run_finished = Signal()
     warmed = Signal()  # the CPU backend has been compiled, or could not be
@@ -130,6 +132,8 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
         self._finding.finished.connect(self._on_found)
         self._comparing = LatestJob(self)  # the result with the inputs
         self._comparing.finished.connect(self._on_compared)
+        self._begun_with: Callable[[], Operation] | None = None  # what makes an operation of a run's inputs
+        self._made_with: Callable[[], Operation] | None = None  # the same of the result that is shown
         self._compare_later = single_shot(_COMPARE_MS, self._compare, self)
         self._is_behind = False  # what is run after a change, since layers changed while another panel was in front
         self._busy_note = ""  # which ends with the run under way
@@ -200,6 +204,9 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
             self._refusal = self.message
             return
         self._current_display = display
+        self._begun_with = None
+        if other is None:
+            self._note_draft()
         self._pacer.begin_run()
         self._job = Job(lambda _: steps, self, pacer=self._pacer)
         self._job.stop_event = stop
@@ -361,7 +368,9 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
             how = "stopped after" if was_stopped else "done in"
             self.show_status(f"{how} {seconds_text(time.perf_counter() - self._begun)}")
             self._current_display.show_result(outcome.result)
-        self._compare_later.start()
+            self._made_with = None if self._begun_with is None else functools.cache(self._begun_with)
+            self._show_stale([])
+            self._compare_later.start()
         self.run_finished.emit()
 
     # -- whether the result is what the inputs say ----------------------------------------------------------------
@@ -370,21 +379,29 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
         super()._on_used()
         self._compare_later.start()
 
+    def _note_draft(self) -> None:
+        """Keep what makes an operation of the inputs of a run that begins."""
+        if self.marks_stale:
+            with suppress(GpuBioError):  # what is missing, the run itself has said
+                self._begun_with = self.run_form.take_draft()
+
     def _compare(self) -> None:
         """Find, in a worker, what makes the result that is shown another one than a run with the inputs would give."""
+        if self.running or self._made_with is None:
+            return
         try:
-            draft = None if self.running or not self.run_form.is_at_hand else self.run_form.take_draft()
-            made = None if draft is None else self.run_form.operation().output()
-        except GpuBioError:
-            draft = made = None  # what is missing is said when it is run
-        if draft is None or made is None:
+            draft = self.run_form.take_draft()
+        except GpuBioError as error:
             self._comparing.cancel()
-            self.stale_line.hide()
-        else:
-            self._comparing.submit(one_step("comparing", lambda: stale(made, draft())))
+            self._show_stale([str(error)])
+            return
+        if draft is not None:
+            self._comparing.submit(one_step("comparing", functools.partial(_differences, self._made_with, draft)))
 
     def _on_compared(self, outcome: Outcome) -> None:
-        why = outcome.result or []
+        self._show_stale(outcome.result or [])
+
+    def _show_stale(self, why: list[str]) -> None:
         more = f"; and {len(why) - _MAX_DIFFERENCES} more" if len(why) > _MAX_DIFFERENCES else ""
         self.stale_line.setText(f"Made with other inputs: {'; '.join(why[:_MAX_DIFFERENCES])}{more}")
         self.stale_line.setVisible(bool(why))
@@ -498,6 +515,12 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
         with atomic_write(chosen) as part:
             part.write_text(text, encoding="utf-8")
         return text
+
+
+def _differences(made_with: Callable[[], Operation], draft: Callable[[], Operation]) -> list[str]:
+    """Why a result is not what the inputs would make now; [] if it is."""
+    made, now = made_with(), draft()
+    return stale(made.output(), now) if type(made) is type(now) else [made.title]
 
 
 _open: "weakref.WeakSet[EnginePanel]" = weakref.WeakSet()  # that have not been closed

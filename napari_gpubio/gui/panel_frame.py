@@ -9,7 +9,7 @@ from qtpy.QtWidgets import QHBoxLayout, QProgressBar, QScrollArea, QSizePolicy, 
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.core.reading import NOTES
 from napari_gpubio.gui import theme
-from napari_gpubio.gui.connections import Connection, Connections, single_shot
+from napari_gpubio.gui.connections import Connection, Connections, Debouncer, single_shot
 from napari_gpubio.gui.docking import CloseGuard, DockWindow, raise_dock, share_place
 from napari_gpubio.gui.forms import InputColumn, WrappedLabel, muted_label, notes_text, text_button, tip_of
 from napari_gpubio.gui.front import front_of
@@ -62,6 +62,7 @@ class PanelFrame(QWidget):
         self._was_shown, self._was_in_front = False, True
         single_shot(0, self._follow_boxes, self).start()
         self._front = front_of(viewer)
+        self._cursor_later = Debouncer(self._show_cursor, self)  # napari tells of a cursor before it is in the mode
         self._wheel.used.connect(self._on_used)
         self._front.take(self)
         self.own(Connections(self._tool_pairs, self._show_tools))
@@ -119,13 +120,9 @@ class PanelFrame(QWidget):
             self._front.take(self)
 
     def _tool_pairs(self) -> list[Connection]:
-        viewer = self.viewer
-        chosen = viewer.layers.selection.events.active
-        return [
-            (self._front.changed, self._on_front),
-            (chosen, self._show_cursor),
-            (viewer.cursor.events.style, self._show_cursor),
-        ]
+        viewer, request = self.viewer, lambda *_: self._cursor_later.request()
+        changes = (viewer.layers.selection.events.active, viewer.cursor.events.style)
+        return [(self._front.changed, self._on_front), *((event, request) for event in changes)]
 
     def _on_front(self) -> None:
         was, self._was_in_front = self._was_in_front, self.is_in_front
@@ -146,7 +143,7 @@ class PanelFrame(QWidget):
         self._tool_line.setVisible(bool(hints))
         self._show_cursor()
 
-    def _show_cursor(self, *_: Any) -> None:
+    def _show_cursor(self) -> None:
         """A crosshair while a click is this panel's; napari's own where it is not, and where a layer is edited."""
         cursor, active = self.viewer.cursor, self.viewer.layers.selection.active
         if is_edited(active) or (self._front.panel is not None and not self.is_in_front):

@@ -7,6 +7,7 @@ from qtpy.QtCore import Qt
 from qtpy.QtWidgets import QMainWindow, QMessageBox
 
 from napari_gpubio.core.steps import Step
+from napari_gpubio.diffusion.operations import SphereRegion
 from napari_gpubio.gui.front import front_of
 from napari_gpubio.gui.picking import MouseTool
 from tests.dock_widgets import Mouse
@@ -42,10 +43,10 @@ class Keys(QMainWindow):
         super().__init__()
         self.keys = []
 
-    def keyPressEvent(self, event):
+    def keyPressEvent(self, event):  # noqa: N802 - Qt's name
         self.keys.append(Qt.Key(event.key()))
 
-    keyReleaseEvent = keyPressEvent
+    keyReleaseEvent = keyPressEvent  # noqa: N815
 
 
 @pytest.fixture
@@ -123,17 +124,17 @@ def test_tools_of_napari_and_other_buttons_are_left_alone(viewer, panels):
     assert clicks(viewer, panels) == [0, 0, 1]
 
 
-def test_the_header_says_whose_the_clicks_are_and_the_cursor_shows_it(viewer, panels):
+def test_the_header_says_whose_the_clicks_are_and_the_cursor_shows_it(qtbot, viewer, panels):
     first, _, third = panels
     assert third._tool_line.text() == "On the canvas: click: count"
     assert first._tool_line.text() == "Clicks on the canvas are another panel's."
     assert str(viewer.cursor.style) == "crosshair"
     labels = viewer.add_labels(np.eye(2, dtype=np.uint8))
-    assert str(viewer.cursor.style) == "crosshair"
+    qtbot.waitUntil(lambda: str(viewer.cursor.style) == "crosshair")
     labels.mode = "paint"
-    assert str(viewer.cursor.style) != "crosshair"
+    qtbot.waitUntil(lambda: str(viewer.cursor.style) != "crosshair")
     labels.mode = "pan_zoom"
-    assert str(viewer.cursor.style) == "crosshair"
+    qtbot.waitUntil(lambda: str(viewer.cursor.style) == "crosshair")
     third.tool.detach()
     assert third._tool_line.isHidden()
     assert str(viewer.cursor.style) == "standard"
@@ -220,3 +221,38 @@ def test_a_viewer_has_one_front(viewer):
     assert front_of(viewer) is front_of(viewer)
     assert front_of(viewer) is not front_of(ViewerModel())
     assert front_of(viewer).panel is None
+
+
+# -- whether a result is what the inputs say --------------------------------------------------------------------------
+
+
+class DraftingPanel(CountingPanel):
+    """A panel whose inputs are its total."""
+
+    def take_draft(self):
+        total = self.total
+        return lambda: SphereRegion(center_mm=(1.0, 2.0, 3.0), radius_mm=total)
+
+
+def test_a_result_says_what_has_changed_since_until_it_is_run_again(qtbot, viewer):
+    panel = DraftingPanel(viewer)
+    qtbot.addWidget(panel)
+    panel.go.set()
+
+    def run_and_use():
+        with finished(qtbot, panel):
+            panel.run()
+        panel._wheel.used.emit()
+        qtbot.waitUntil(lambda: not panel._compare_later.isActive() and not panel._comparing.is_busy)
+
+    run_and_use()
+    assert panel.stale_line.isHidden()
+    panel.total = 7
+    panel._wheel.used.emit()
+    qtbot.waitUntil(lambda: not panel.stale_line.isHidden())
+    assert panel.stale_line.text() == "Made with other inputs: radius_mm: 4.0 -> 7.0"
+    panel.show_status("anything else")
+    assert not panel.stale_line.isHidden()
+    run_and_use()
+    assert panel.stale_line.isHidden()
+    panel.teardown()
