@@ -23,7 +23,12 @@ class Front(QObject):
     @property
     def panel(self) -> Any | None:
         """The panel in front, or None."""
-        return next((panel for panel in self._living() if panel not in self._hidden), None)
+        return next((panel for panel in self.panels if panel not in self._hidden), None)
+
+    @property
+    def panels(self) -> list[Any]:
+        """The panels that are open, the one in front first."""
+        return [panel for ref in self._panels if (panel := ref()) is not None]
 
     def take(self, panel: Any) -> None:
         """Bring a panel to the front."""
@@ -39,24 +44,21 @@ class Front(QObject):
 
     def leave(self, panel: Any) -> None:
         """Forget a panel that is closed."""
-        self._panels = [weakref.ref(other) for other in self._living() if other is not panel]
+        self._panels = [weakref.ref(other) for other in self.panels if other is not panel]
         self._hidden.discard(panel)
         self.changed.emit()
 
     def allows(self, part: Any) -> bool:
         """Whether a part may act: its panel is in front, or it belongs to none."""
-        panels = self._living()
+        panels = self.panels
         while part is not None:
             if any(part is panel for panel in panels):
                 return part is self.panel
             part = part.parent()
         return True
 
-    def _living(self) -> list[Any]:
-        return [panel for ref in self._panels if (panel := ref()) is not None]
-
     def _move(self, panel: Any, place: int) -> None:
-        others = [weakref.ref(other) for other in self._living() if other is not panel]
+        others = [weakref.ref(other) for other in self.panels if other is not panel]
         self._panels = [*others[:place], weakref.ref(panel), *others[place:]]
 
 

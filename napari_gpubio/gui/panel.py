@@ -375,6 +375,11 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
 
     # -- whether the result is what the inputs say ----------------------------------------------------------------
 
+    @property
+    def is_comparing(self) -> bool:
+        """Whether it is being found out if the inputs have changed."""
+        return self._compare_later.isActive() or self._comparing.is_busy
+
     def _on_used(self) -> None:
         super()._on_used()
         self._compare_later.start()

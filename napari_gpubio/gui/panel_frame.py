@@ -18,6 +18,7 @@ from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.picking import MouseTool, is_edited
 from napari_gpubio.gui.places import Offer, place_offers
 from napari_gpubio.gui.scans import follow_scans
+from napari_gpubio.gui.switcher import Switcher, fold_tabs, name_of
 from napari_gpubio.gui.wheel import WheelGuard
 
 _LONGEST_NOTES = 300  # letters of what was assumed; the tool tip has all of it
@@ -59,6 +60,7 @@ class PanelFrame(QWidget):
         self._guard.closing.connect(self.teardown)
         self._guard.stayed.connect(self.revive)
         self._docked = single_shot(0, lambda: share_place(self), self)
+        self._fold_tabs = single_shot(0, lambda: fold_tabs(self.window()), self)  # when Qt has made the tabs
         self._was_shown, self._was_in_front = False, True
         single_shot(0, self._follow_boxes, self).start()
         self._front = front_of(viewer)
@@ -135,11 +137,10 @@ class PanelFrame(QWidget):
 
     def _show_tools(self) -> None:
         """Say whose the clicks on the canvas are, and what they do."""
-        hints = self._hints()
-        where = (
-            "On the canvas: " + "; ".join(hints) if self.is_in_front else "Clicks on the canvas are another panel's."
-        )
-        self._tool_line.setText(where)
+        hints, front = self._hints(), self._front.panel
+        own = " · ".join(hints)
+        other = "" if front is None else f"Clicks on the canvas go to {name_of(front)}."
+        self._tool_line.setText(own if front is self else other)
         self._tool_line.setVisible(bool(hints))
         self._show_cursor()
 
@@ -252,6 +253,8 @@ class PanelFrame(QWidget):
         self._tool_line.hide()
         layout = QVBoxLayout(self)
         layout.setContentsMargins(6, 6, 6, 6)
+        if hasattr(self.viewer, "window"):
+            layout.addWidget(Switcher(self.viewer, self))
         layout.addWidget(self._tool_line)
         layout.addWidget(scroll, 1)
         layout.addWidget(self._input_notes)
@@ -278,6 +281,7 @@ class PanelFrame(QWidget):
             self._docked.start()
         if not event.spontaneous():
             self._front.take(self)
+            self._fold_tabs.start()
         self._fit_width()
 
     def hideEvent(self, event: Any) -> None:

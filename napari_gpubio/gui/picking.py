@@ -191,7 +191,7 @@ class MouseTool(QObject):
 
     @property
     def hint(self) -> str:
-        """What a click does, such as "click: seed"; empty while it does nothing."""
+        """What a click does, such as "Click: seed"; empty while it does nothing."""
         return ""
 
     @property
@@ -230,7 +230,7 @@ class FiberTool(MouseTool):
     @property
     def hint(self) -> str:
         """What a click does."""
-        return "click: choose a fiber"
+        return "Click: choose a fiber"
 
     def pressed(self, event: Any) -> Generator[None, None, None]:
         """Pick the fiber of a click."""

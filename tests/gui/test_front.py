@@ -17,7 +17,7 @@ from tests.gui.counting_panel import SECONDS, CountingPanel, finished
 class ClickTool(MouseTool):
     """Counts the presses that it may take."""
 
-    hint = "click: count"
+    hint = "Click: count"
 
     def __init__(self, viewer, panel):
         super().__init__(viewer, panel)
@@ -126,8 +126,8 @@ def test_tools_of_napari_and_other_buttons_are_left_alone(viewer, panels):
 
 def test_the_header_says_whose_the_clicks_are_and_the_cursor_shows_it(qtbot, viewer, panels):
     first, _, third = panels
-    assert third._tool_line.text() == "On the canvas: click: count"
-    assert first._tool_line.text() == "Clicks on the canvas are another panel's."
+    assert third._tool_line.text() == "Click: count"
+    assert first._tool_line.text() == "Clicks on the canvas go to ClickedPanel."
     assert str(viewer.cursor.style) == "crosshair"
     labels = viewer.add_labels(np.eye(2, dtype=np.uint8))
     qtbot.waitUntil(lambda: str(viewer.cursor.style) == "crosshair")
@@ -243,7 +243,7 @@ def test_a_result_says_what_has_changed_since_until_it_is_run_again(qtbot, viewe
         with finished(qtbot, panel):
             panel.run()
         panel._wheel.used.emit()
-        qtbot.waitUntil(lambda: not panel._compare_later.isActive() and not panel._comparing.is_busy)
+        qtbot.waitUntil(lambda: not panel.is_comparing)
 
     run_and_use()
     assert panel.stale_line.isHidden()

@@ -242,7 +242,7 @@ class VoxelTool(MarkerTool):
     @property
     def hint(self) -> str:
         """What a click does."""
-        return "" if self._image() is None else "click: the dose there"
+        return "" if self._image() is None else "Click: the dose there"
 
     def clicked(self, event: Any) -> None:
         """Emit the position of a click."""

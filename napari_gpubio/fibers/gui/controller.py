@@ -49,7 +49,7 @@ class SeedTool(picking.MarkerTool):
     @property
     def hint(self) -> str:
         """What clicks do."""
-        seeds = "click: seed, Shift+click: another bundle, " if self.placing else ""
+        seeds = "Click: seed · Shift+click: another bundle · " if self.placing else ""
         return f"{seeds}Ctrl+click: numbers of a fiber"
 
     def may_grab(self, event: Any) -> bool:

@@ -190,7 +190,7 @@ class OptodeTool(MarkerTool):
     @property
     def hint(self) -> str:
         """What clicks do; the choice in the panel says which of the two a plain one places."""
-        return "click: source or detector, Shift+click: detector" if self.placing else ""
+        return "Click: what is chosen below · Shift+click: detector" if self.placing else ""
 
     def may_begin(self) -> bool:
         """Whether a press may place or move something."""
