@@ -64,6 +64,7 @@ RETRACK_MS = 300
 class TrackingPanel(EnginePanel):
     """Track fibers from clicked seeds."""
 
+    marks_stale = False  # each bundle says what it was traced with
     warms = ("diffusion", "fibers", "gui")
 
     def __init__(self, viewer: "napari.viewer.Viewer") -> None:
