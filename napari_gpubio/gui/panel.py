@@ -194,6 +194,9 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
             stop = threading.Event()
             other, self._other = self._other, None
             make, display = other or (self.run_form.make_steps, self.run_display)
+            if other is None:
+                for box in self._boxes():
+                    box.check_there()
             steps = make(stop)
             for box in self.findChildren(LayerBox):
                 box.settle()

@@ -190,8 +190,11 @@ class PanelFrame(QWidget):
 
     def chosen_layers(self) -> list[Any]:
         """The layers that the panel uses."""
-        boxes = [box for box in self.findChildren(LayerBox) if box.isVisibleTo(self) and box.isEnabled()]
-        return [box.layer for box in boxes if box.layer is not None]
+        return [box.layer for box in self._boxes() if box.layer is not None]
+
+    def _boxes(self) -> list[LayerBox]:
+        """The lists of layers whose choice counts."""
+        return [box for box in self.findChildren(LayerBox) if box.isVisibleTo(self) and box.isEnabled()]
 
     def _follow_boxes(self) -> None:
         """Show the notes of chosen layers from now on, when all inputs have been made."""
