@@ -11,6 +11,7 @@ from napari_gpubio.gui.keys import KeyGuard
 from napari_gpubio.gui.wheel import WheelGuard
 
 _MIN_SPLIT = 1500  # pixels of a window in which two docks stand side by side
+_BELOW = 0.35  # of the height of a narrower one, for what stands below the canvas instead
 
 
 class CloseGuard(QObject):
@@ -86,7 +87,7 @@ def share_place(part: QWidget, *, as_tab: bool = True) -> None:
     """Put a part that was just docked beside another one in the same area, and bring it up.
 
     napari would put it below, where neither has room. Panels become tabs; what is to be seen beside a panel
-    (``as_tab`` is false) stands beside it in a window that is wide enough, and is a tab, too, in a narrow one.
+    (``as_tab`` is false) stands beside it in a window that is wide enough, and below the canvas in a narrow one.
     """
     dock = _dock_of(part)
     window = dock.parentWidget() if dock is not None else None
@@ -98,9 +99,12 @@ def share_place(part: QWidget, *, as_tab: bool = True) -> None:
         place = _dock_of(other.panel)
         if place is None or place is dock or place.isFloating() or window.dockWidgetArea(place) != area:
             continue
-        if window.width() < _MIN_SPLIT or (as_tab and other.shares_place):
+        if as_tab and (other.shares_place or window.width() < _MIN_SPLIT):
             window.tabifyDockWidget(place, dock)
             dock.raise_()
+        elif window.width() < _MIN_SPLIT:
+            window.addDockWidget(Qt.DockWidgetArea.BottomDockWidgetArea, dock)
+            window.resizeDocks([dock], [round(_BELOW * window.height())], Qt.Orientation.Vertical)
         else:
             window.splitDockWidget(place, dock, Qt.Orientation.Horizontal)
         return

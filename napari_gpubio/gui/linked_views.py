@@ -259,6 +259,12 @@ class LinkedViews(QSplitter):
             self._was_shown = True
             self._docked.start()
 
+    def resizeEvent(self, event: Any) -> None:
+        """Qt: another size; the panes stand in a column, or in a row where they lie below the canvas."""
+        super().resizeEvent(event)
+        is_wide = self.width() > self.height()
+        self.setOrientation(Qt.Orientation.Horizontal if is_wide else Qt.Orientation.Vertical)
+
     def attach(self) -> None:
         """Make the panes, show the layers and follow the main viewer."""
         if self.panes:
