@@ -11,6 +11,10 @@ from napari_gpubio.gui.keys import KeyGuard
 from napari_gpubio.gui.wheel import WheelGuard
 
 _MIN_SPLIT = 1500  # pixels of a window in which two docks stand side by side
+_CORNERS = (
+    (Qt.Corner.BottomLeftCorner, Qt.DockWidgetArea.LeftDockWidgetArea),
+    (Qt.Corner.BottomRightCorner, Qt.DockWidgetArea.RightDockWidgetArea),
+)
 _BELOW = 0.35  # of the height of a narrower one, for what stands below the canvas instead
 
 
@@ -94,6 +98,9 @@ def share_place(part: QWidget, *, as_tab: bool = True) -> None:
     if not isinstance(window, QMainWindow) or dock.isFloating() or window.tabifiedDockWidgets(dock):
         return
     area = window.dockWidgetArea(dock)
+    if area == Qt.DockWidgetArea.BottomDockWidgetArea:  # where it was when it was closed, which napari remembers
+        _put_below(window, dock)
+        return
     others = sorted(window.findChildren(CloseGuard), key=lambda guard: guard.shares_place != as_tab)
     for other in others:
         place = _dock_of(other.panel)
@@ -103,11 +110,18 @@ def share_place(part: QWidget, *, as_tab: bool = True) -> None:
             window.tabifyDockWidget(place, dock)
             dock.raise_()
         elif window.width() < _MIN_SPLIT:
-            window.addDockWidget(Qt.DockWidgetArea.BottomDockWidgetArea, dock)
-            window.resizeDocks([dock], [round(_BELOW * window.height())], Qt.Orientation.Vertical)
+            _put_below(window, dock)
         else:
             window.splitDockWidget(place, dock, Qt.Orientation.Horizontal)
         return
+
+
+def _put_below(window: QMainWindow, dock: QDockWidget) -> None:
+    """Put a dock below the canvas, between those at the sides, which would leave little height below them."""
+    for corner, side in _CORNERS:
+        window.setCorner(corner, side)
+    window.addDockWidget(Qt.DockWidgetArea.BottomDockWidgetArea, dock)
+    window.resizeDocks([dock], [round(_BELOW * window.height())], Qt.Orientation.Vertical)
 
 
 def raise_dock(part: QWidget) -> None:

@@ -9,6 +9,7 @@ from qtpy.QtWidgets import QHBoxLayout, QProgressBar, QScrollArea, QSizePolicy, 
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.core.reading import NOTES
 from napari_gpubio.gui import theme
+from napari_gpubio.gui.canvas_keys import bind_canvas_keys
 from napari_gpubio.gui.connections import Connection, Connections, Debouncer, single_shot
 from napari_gpubio.gui.docking import CloseGuard, DockWindow, raise_dock, share_place
 from napari_gpubio.gui.forms import InputColumn, WrappedLabel, muted_label, notes_text, text_button, tip_of
@@ -63,6 +64,7 @@ class PanelFrame(QWidget):
         self._fold_tabs = single_shot(0, lambda: fold_tabs(self.window()), self)  # when Qt has made the tabs
         self._was_shown, self._was_in_front = False, True
         single_shot(0, self._follow_boxes, self).start()
+        bind_canvas_keys(viewer)
         self._front = front_of(viewer)
         self._cursor_later = Debouncer(self._show_cursor, self)  # napari tells of a cursor before it is in the mode
         self._wheel.used.connect(self._on_used)

@@ -255,6 +255,7 @@ class MarkerTool(MouseTool):
     grabbed = Signal(int)
     dragged = Signal(int, object)
     dropped = Signal(int, object)
+    nudged = Signal(object)  # an offset (z, y, x) in world units, by which keys move the marker that is chosen
 
     def __init__(
         self,
@@ -276,6 +277,13 @@ class MarkerTool(MouseTool):
     def placing(self, placing: bool) -> None:
         self._placing = placing
         self._front.changed.emit()
+
+    def nudge(self, offset: Position) -> bool:
+        """Move the chosen marker by an offset (z, y, x); returns whether there is one."""
+        is_there = self.placing and len(self._markers()) > 0
+        if is_there:
+            self.nudged.emit(offset)
+        return is_there
 
     # -- what a subclass gives ------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from qtpy.QtCore import Qt
 from vispy.gloo import glir
 
 from napari_gpubio.core.napari_io import volume_layer
@@ -78,8 +79,8 @@ def test_a_click_or_drag_in_a_pane_moves_all(viewer, views, image):
 
 
 @pytest.mark.parametrize(("width", "views_first"), [(1280, False), (1580, True)])
-def test_views_have_room_beside_a_panel_or_as_a_tab(make_window, qtbot, width, views_first):
-    """napari would put them below it, a few pixels high."""
+def test_views_have_room_and_leave_the_panel_in_sight(make_window, qtbot, width, views_first):
+    """napari would put them below it, a few pixels high; in a narrow window they are a row below the canvas."""
     viewer = make_window(show=True)
     viewer.add_image(np.zeros(SHAPE), units=MM)
     viewer.window.resize(width, 760)
@@ -88,14 +89,19 @@ def test_views_have_room_beside_a_panel_or_as_a_tab(make_window, qtbot, width, v
         parts.append(make(viewer))
         viewer.window.add_dock_widget(parts[-1], name=make.__name__, area="right")
         qtbot.wait(100)
-    docks = [part.parentWidget() for part in parts]
-    tabs = window.tabifiedDockWidgets(docks[0])
-    assert tabs == ([docks[1]] if width < 1500 else [])
-    assert parts[1].isVisible()
-    qtbot.waitUntil(lambda: parts[1].height() > 400)
-    for part in parts:
-        viewer.window.remove_dock_widget(part)
-    parts[views_first].teardown()
+    views, panel = parts if views_first else parts[::-1]
+    try:
+        assert window.tabifiedDockWidgets(panel.parentWidget()) == []
+        assert views.isVisible()
+        assert not panel.visibleRegion().isEmpty()
+        qtbot.waitUntil(lambda: panel.height() > 600)
+        qtbot.waitUntil(lambda: views.height() > (400 if width > 1500 else 200))
+        is_row = views.orientation() == Qt.Orientation.Horizontal
+        assert is_row == (width < 1500)
+    finally:
+        for part in parts:
+            viewer.window.remove_dock_widget(part)
+        panel.teardown()
 
 
 def test_the_tools_of_the_main_viewer_get_clicks_and_drags(viewer, views, image):

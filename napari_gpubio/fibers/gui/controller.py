@@ -49,8 +49,8 @@ class SeedTool(picking.MarkerTool):
     @property
     def hint(self) -> str:
         """What clicks do."""
-        seeds = "Click: seed · Shift+click: another bundle · " if self.placing else ""
-        return f"{seeds}Ctrl+click: numbers of a fiber"
+        seeds = "Click: seed · Shift+click: bundle · " if self.placing else ""
+        return f"{seeds}Ctrl+click: numbers"
 
     def may_grab(self, event: Any) -> bool:
         """A seed, unless the click picks a fiber."""
@@ -107,6 +107,7 @@ class SeedController(QObject, Follower):
                 (tool.seed_clicked, self._place_seed_on_screen),
                 (tool.missed, lambda: self.error_occurred.emit(NO_TENSORS if source() is None else MISSED)),
                 (tool.grabbed, self._grab),
+                (tool.nudged, self._nudge),
                 (tool.dragged, lambda _, position: self._drag(position)),
                 (tool.dropped, lambda _, position: self._place_seed_on_screen(position, new=False)),
                 (box.placing.toggled, functools.partial(setattr, tool, "placing")),
@@ -193,6 +194,10 @@ class SeedController(QObject, Follower):
         moved = dataclasses.replace(current, center_mm=self._world(position))
         self._display.set_markers([moved if b is current else b for b in self._bundles], source)
         self.seed_dragged.emit(moved)
+
+    def _nudge(self, offset: picking.Position) -> None:
+        if (current := self._bundles.current) is not None:
+            self._place_seed_on_screen(world_to_viewer(current.center_mm) + offset, new=False)
 
     def _choose(self, index: int) -> None:
         self._bundles.choose(index)

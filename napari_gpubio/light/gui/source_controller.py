@@ -9,7 +9,7 @@ import numpy as np
 from qtpy.QtCore import QObject, Signal
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
-from napari_gpubio.core.space import world_to_viewer
+from napari_gpubio.core.space import viewer_to_world, world_to_viewer
 from napari_gpubio.gui.connections import Connections, connect_all
 from napari_gpubio.gui.typed_rows import typed_number
 from napari_gpubio.gui.views import SliceGuide
@@ -175,6 +175,7 @@ class SourceController(QObject):
                 (tool.dragged, self._guarded(self._on_dragged)),
                 (tool.dropped, self._guarded(self._on_dropped)),
                 (tool.grabbed, self._on_grabbed),
+                (tool.nudged, self._guarded(self._on_nudged)),
                 (bar.choices.changed, self._on_choice),
                 (bar.undo_requested, self._on_undo),
                 (box.changed, self._on_sizes),
@@ -278,6 +279,10 @@ class SourceController(QObject):
     def _on_grabbed(self, marker: int) -> None:
         if marker < len(self.optodes.sources) and marker != self.optodes.active:
             self._take(self.optodes.activate(marker))
+
+    def _on_nudged(self, offset: Any) -> None:
+        if (source := self.optodes.source) is not None:
+            self.place_source(source.position_mm + viewer_to_world(offset), snap=source.touches)
 
     def _on_dragged(self, marker: int, sight: Sight) -> None:
         moved = self.optodes.dragged(marker, sight, self._needed_tissue())

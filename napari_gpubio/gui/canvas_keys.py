@@ -1,0 +1,84 @@
+"""The canvas by keys: arrows move what the panel in front has placed, Enter runs, Escape stops, pages are slices."""
+
+import weakref
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from qtpy.QtCore import Qt
+
+from napari_gpubio.gui.anatomy import POSITIVE, orientation_of, screen_axes
+from napari_gpubio.gui.front import front_of
+from napari_gpubio.gui.picking import MarkerTool
+from napari_gpubio.gui.views import camera_of
+
+_ARROWS = {"Left": (-1, 0), "Right": (1, 0), "Up": (0, 1), "Down": (0, -1)}  # right and up on the screen
+_PAGES = {"PageUp": 1, "PageDown": -1}
+_ACTS = {"Enter": Qt.Key.Key_Enter, "Escape": Qt.Key.Key_Escape}
+
+
+class CanvasKeys:
+    """The keys of one viewer; napari has them back while no panel is in front."""
+
+    def __init__(self, viewer: Any) -> None:
+        self._viewer, self._front, self._are_bound = weakref.proxy(viewer), front_of(viewer), False
+        self._front.changed.connect(self._follow)
+
+    def _follow(self) -> None:
+        wanted = self._front.panel is not None
+        if wanted == self._are_bound:
+            return
+        self._are_bound = wanted
+        acts: dict[str, Any] = {key: partial(self._move, key) for key in _ARROWS}
+        acts |= {key: partial(self._page, by) for key, by in _PAGES.items()}
+        acts |= {key: partial(self._act, which) for key, which in _ACTS.items()}
+        for key, act in acts.items():
+            self._viewer.bind_key(key, act if wanted else None, overwrite=True)
+
+    def _act(self, key: Qt.Key, _viewer: Any) -> None:
+        if self._front.panel is not None:
+            self._front.panel.on_key(key)
+
+    def _move(self, key: str, viewer: Any) -> None:
+        """Move a marker; where the panel in front has none, Left and Right step a slider, as they do in napari."""
+        panel, (right, up) = self._front.panel, _ARROWS[key]
+        tools = [] if panel is None else [tool for tool in panel.findChildren(MarkerTool) if tool.is_attached]
+        if not any(tool.nudge(_step_on_screen(viewer, right, up)) for tool in tools) and right:
+            _step_slider(viewer, viewer.dims.last_used, right)
+
+    def _page(self, by: int, viewer: Any) -> None:
+        hidden = [axis for axis in viewer.dims.not_displayed if axis >= viewer.dims.ndim - 3]
+        if hidden:
+            _step_slider(viewer, hidden[0], by)
+
+
+def _step_slider(viewer: Any, axis: int, by: int) -> None:
+    viewer.dims.set_current_step(axis, viewer.dims.current_step[axis] + by)
+
+
+def _step_on_screen(viewer: Any, right: int, up: int) -> npt.NDArray[np.float64]:
+    """One voxel along the axis of (z, y, x) that runs most in a direction of the screen."""
+    dims, camera, offset = viewer.dims, camera_of(viewer), np.zeros(3)
+    axes = [axis - (dims.ndim - 3) for axis in dims.displayed]
+    if len(axes) == 2:
+        _, vertical, horizontal = orientation_of(camera)
+        number, sign = (1, right * POSITIVE[horizontal]) if right else (0, up * POSITIVE[vertical])
+    else:
+        along = screen_axes(camera)[:, 0 if right else 1]
+        number = int(np.abs(along).argmax())
+        sign = int(np.sign(along[number])) * (right or up)
+    if axes[number] >= 0:
+        offset[axes[number]] = sign * dims.range[dims.displayed[number]].step
+    return offset
+
+
+_bound: dict[int, CanvasKeys] = {}  # by the viewer's id
+
+
+def bind_canvas_keys(viewer: Any) -> None:
+    """Give the keys of a viewer's canvas to the panel in front from now on; a second call does nothing."""
+    viewer = getattr(viewer, "__wrapped__", viewer)  # napari's proxy
+    if id(viewer) not in _bound:
+        _bound[id(viewer)] = CanvasKeys(viewer)
+        weakref.finalize(viewer, _bound.pop, id(viewer), None)
