@@ -205,8 +205,11 @@ class SeedController(QObject, Follower):
     def _follow_active(self, *_: Any) -> None:
         """Choose the bundle whose layer was chosen in napari's list of layers."""
         layer = self._display.viewer.layers.selection.active
-        if self._display.is_adding or fibers_of(layer) is None:
-            return
+        if not self._display.is_adding and fibers_of(layer) is not None:
+            self.choose_layer(layer)
+
+    def choose_layer(self, layer: Any) -> None:
+        """Choose the bundle of a layer of fibers, or report one that is of none."""
         keys: list[object] = [bundle.key for bundle in self._bundles]
         if key_of(layer) in keys:
             self._choose(keys.index(key_of(layer)))

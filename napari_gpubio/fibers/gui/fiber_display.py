@@ -19,7 +19,7 @@ from napari_gpubio.fibers.seeds import AtPoints
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.forms import notes_text
 from napari_gpubio.gui.lines import Lines
-from napari_gpubio.gui.looks import apply_filter, options_of
+from napari_gpubio.gui.looks import options_of
 from napari_gpubio.gui.panel import RunDisplay
 from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.tractograms.gui.fibers import fiber_layer, pack_fibers
@@ -106,7 +106,6 @@ class FiberDisplay(QObject, RunDisplay):
         if layer is not None:
             layer.set_lines(lines)
             layer.metadata[KEY] = {**layer.metadata[KEY], "bundle": key, "tractogram": fibers}
-            apply_filter(layer)
             return layer
         layer = fiber_layer(fibers, name, beside=self.viewer.layers, lines=lines, metadata={"bundle": key})
         self._add_fibers(layer)
@@ -124,7 +123,7 @@ class FiberDisplay(QObject, RunDisplay):
         if layer.color_image is not None:
             twin.color_by_image(layer.color_image)
             twin.contrast_limits = layer.own_limits
-        twin.shown = layer.shown
+        twin.filters = layer.filters
         self._add_fibers(twin)
         return twin
 

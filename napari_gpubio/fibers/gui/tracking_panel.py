@@ -359,6 +359,7 @@ class TrackingPanel(EnginePanel):
 
     def _on_fiber_clicked(self, layer: Any, fiber: int) -> None:
         layer.select_fiber(fiber)
+        self.controller.choose_layer(layer)
         self.results.describe_fiber(layer, fiber)
 
     def _ask_to_save(self) -> None:

@@ -7,10 +7,13 @@ import pytest
 
 from napari_gpubio import diffusion, tractograms
 from napari_gpubio.core.files import sample_path
+from napari_gpubio.core.operations import run
 from napari_gpubio.diffusion.napari_io import scan_layer
 from napari_gpubio.diffusion.samples import brain_atlas_layers
 from napari_gpubio.fibers.gui import ConnectomePanel
+from napari_gpubio.gui.looks import RangeFilter, set_filter
 from napari_gpubio.tractograms.connectome import Connectome, connectome
+from napari_gpubio.tractograms.gui.fibers import fibers_of
 from tests.diffusion.brain_samples import coarse_brain
 from tests.diffusion.gui.tensor_samples import saved
 from tests.dock_widgets import (
@@ -111,6 +114,45 @@ def test_the_script_makes_the_same_matrix(viewer, counted, expected, monkeypatch
     made = shown_by_script(script_of(counted), tmp_path, monkeypatch)
     np.testing.assert_array_equal(made.layers["connectome"].data, np.nan_to_num(counted.matrix()))
     np.testing.assert_array_equal(made.layers["bundles"].shown, viewer.layers["bundles"].shown)
+
+
+def test_only_fibers_that_are_shown_are_counted(viewer, counted, expected, qtbot):
+    layer = viewer.layers["bundles"]
+    whole = counted.matrix()
+    set_filter(layer, RangeFilter("length_mm", high=80.0))
+    assert "Other fibers are shown than were counted; press Count" in counted.results.findings
+    np.testing.assert_array_equal(counted.matrix(), whole)
+    press_and_wait(qtbot, counted, counted.run_button)
+    shown = layer.shown.copy()
+    assert 0 < shown.sum() < len(shown)
+    assert f"{shown.sum():,} of {len(shown):,} fibers are counted" in counted.results.findings
+    np.testing.assert_array_equal(
+        counted.matrix(), connectome(fibers_of(layer).select(shown), diffusion.io.read_atlas(ATLAS)).matrix()
+    )
+    cell = busiest(counted.matrix())
+    counted.show_cell(*cell)
+    assert layer.shown.sum() == counted.matrix()[cell]
+    assert not (layer.shown & ~shown).any()
+    assert "Other fibers" not in counted.results.findings
+    button(counted, "All fibers").click()
+    np.testing.assert_array_equal(layer.shown, shown)
+    np.testing.assert_array_equal(run(counted.script_layers()[0].output, device="cpu").values, counted.matrix())
+
+
+def test_fibers_that_are_all_hidden_cannot_be_counted(viewer, panel, qtbot):
+    viewer.layers["bundles"].set_filter("mine", np.zeros(len(viewer.layers["bundles"].lines), bool))
+    assert "hidden by a filter" in error_after_run(qtbot, panel)
+
+
+def test_a_matrix_is_marked_while_another_atlas_or_bundle_is_chosen(viewer, counted):
+    other = viewer.add_labels(np.ones((4, 4, 4), int), name="another")
+    assert "matrix is of" not in counted.results.findings
+    counted.atlas_box.choose(other)
+    assert "The matrix is of the atlas “brain phantom regions”; press Count" in counted.results.findings
+    counted.atlas_box.choose(viewer.layers["brain phantom regions"])
+    assert "matrix is of" not in counted.results.findings
+    counted.fiber_source.box.choose(tractograms.show(viewer, FIBERS, "more"))
+    assert "The matrix is of “bundles”" in counted.results.findings
 
 
 # -- geodesics --------------------------------------------------------------------------------------------------------

@@ -9,9 +9,11 @@ from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.napari_io import KEY
 from napari_gpubio.core.operations.files import record_of_output
 from napari_gpubio.core.operations.layer_sources import record_of
+from napari_gpubio.core.operations.runs import run
 from napari_gpubio.diffusion.operations import HeldRegion, OpenRegion
 from napari_gpubio.diffusion.regions import Sphere
 from napari_gpubio.diffusion.samples import brain_atlas_layers
+from napari_gpubio.gui.looks import RangeFilter, set_filter
 from napari_gpubio.tractograms import maps
 from napari_gpubio.tractograms.dissection import dissect, number, through
 from napari_gpubio.tractograms.gui import DissectionPanel
@@ -122,6 +124,37 @@ def test_what_is_kept_becomes_a_bundle_and_a_map(viewer, panel, settle):
     density = viewer.layers["3: motor cortex, left density (fibers)"]
     expected = tractograms.maps.density(fibers_of(kept), device="cpu")
     np.testing.assert_array_equal(np.sort(np.asarray(density.data).ravel()), np.sort(expected.ravel()))
+
+
+def test_other_filters_hide_fibers_that_fit_which_do_not_count(viewer, panel, settle):
+    layer = fibers(viewer)
+    panel.add_rule(Rule(layer=atlas(viewer), key=STEM))
+    settle()
+    fitting = layer.shown.copy()
+    set_filter(layer, RangeFilter("length_mm", high=float(np.median(layer.per_fiber["length_mm"][fitting]))))
+    shown = layer.shown.copy()
+    assert 0 < shown.sum() < fitting.sum()
+    assert not (shown & ~fitting).any()
+    assert panel.results.table.rows[0].text == f"{shown.sum():,}"
+    assert f"hide {fitting.sum() - shown.sum():,} more" in panel.results.findings
+    panel.keep_bundle()
+    kept = viewer.layers[-1]
+    np.testing.assert_array_equal(fibers_of(kept).points, fibers_of(layer).select(shown).points)
+    assert record_of(kept) == panel.operation().output("fibers")
+    made = run(panel.operation().output("fibers"), device="cpu")
+    np.testing.assert_array_equal(made.points, fibers_of(kept).points)
+    panel.add_density()
+    settle()
+    assert viewer.layers[-1].data.sum() == tractograms.maps.density(fibers_of(kept), device="cpu").sum()
+    panel.rules.undo()
+    settle()
+    assert layer.shown.sum() > shown.sum()
+    assert not layer.shown.all(), "the range is still there"
+    layer.shown = np.arange(len(layer.lines)) < 5  # by a script
+    assert panel.results.table.rows[0].text == "5"
+    panel.keep_bundle()
+    assert len(viewer.layers[-1].lines) == 5
+    assert record_of(viewer.layers[-1]) is None
 
 
 def test_an_empty_result_and_a_missing_region_are_reported(viewer, panel, settle):

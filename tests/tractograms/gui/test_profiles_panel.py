@@ -86,6 +86,7 @@ def test_both_follow_filters_and_dissections_and_nothing_else_until_measured_aga
     with qtbot.waitSignal(measured.run_finished, timeout=60_000):
         layer.shown = np.arange(len(layer.lines)) % 2 == 0
     np.testing.assert_allclose(measured.plot.curves[CALLOSUM].getData()[1], mean_of(viewer, field, CALLOSUM), atol=1e-6)
+    assert f"of {len(layer.lines)} fibers of “{CALLOSUM}” are shown and counted" in measured.results.findings
     viewer.layers[CINGULUM].visible = False
     viewer.layers.move(0, len(viewer.layers))
     qtbot.wait(400)

@@ -1,7 +1,7 @@
 """The dock widget "Connectome": a matrix of the regions of an atlas; a click on a cell shows its fibers."""
 
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -21,9 +21,9 @@ from napari_gpubio.core.text import file_name
 from napari_gpubio.diffusion.gui.records import add_maps, pictures
 from napari_gpubio.diffusion.gui.source import source_of
 from napari_gpubio.diffusion.model import DiffusionScan
-from napari_gpubio.fibers.gui.connectome.sources import AtlasSource, Counted, FiberSource, GeodesicSource
+from napari_gpubio.fibers.gui.connectome.sources import CELL, AtlasSource, Counted, FiberSource, GeodesicSource
 from napari_gpubio.fibers.operations.geodesics import ShootGeodesics
-from napari_gpubio.gui.connections import connect_all
+from napari_gpubio.gui.connections import Connections, connect_all
 from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.forms import Label
 from napari_gpubio.gui.layers import LayerBox
@@ -67,6 +67,7 @@ class ConnectomePanel(EnginePanel):
         self.per_length = QCheckBox("per length", self, toolTip="Divide by the length of each fiber")
         self.plot, self.cell_label = MatrixPlot(self), Label(self)
         self.results = ResultBox("Choose fibers and an atlas, and press Count.", self)
+        self._counted = Connections(self._layer_pairs)
         self._fill()
         connect_all(
             (
@@ -82,7 +83,9 @@ class ConnectomePanel(EnginePanel):
             )
         )
         geodesics = self.geodesic_source
-        for part in (self.fiber_source.box, geodesics.box, geodesics.fods_box, self.atlas_box, self.results):
+        boxes = (self.atlas_box, self.fiber_source.box, geodesics.box)
+        connect_all((box.currentIndexChanged, self._show_numbers) for box in boxes)
+        for part in (*boxes, geodesics.fods_box, self.results, self._counted):
             self.own(part)
 
     def _fill(self) -> None:
@@ -124,6 +127,14 @@ class ConnectomePanel(EnginePanel):
     def _show_source(self, *_: Any) -> None:
         for source in (self.fiber_source, self.geodesic_source):
             source.setVisible(source is self.source)
+        self._show_numbers()
+
+    def _layer_pairs(self) -> list[Any]:
+        """Events that change which fibers there are, and which are shown."""
+        layer = None if self._result is None else self._result.layer
+        return (
+            [] if layer is None else [(event, self._show_numbers) for event in (layer.events.shown, layer.events.data)]
+        )
 
     # -- running --------------------------------------------------------------------------------------------------
 
@@ -142,7 +153,8 @@ class ConnectomePanel(EnginePanel):
         if result.layer is None:
             self._show_geodesics(result)
         self._result, found = result, result.found
-        self._cell = None
+        self.show_all()
+        self._counted.attach()
         chosen = self.quantity.currentData() or (COUNT if found.best is None else SCORE)
         with QSignalBlocker(self.quantity):
             self.quantity.clear()
@@ -150,18 +162,39 @@ class ConnectomePanel(EnginePanel):
             for name in found.numbers:
                 self.quantity.addItem(name.replace("_", " "), name)
             self.quantity.setCurrentIndex(max(self.quantity.findData(chosen), 0))
-        total = len(found.numbers[LENGTH])
+        self._show_numbers()
+        self._on_quantity()
+
+    def _show_numbers(self, *_: Any) -> None:
+        """Tell how many fibers were counted, and what has been chosen or filtered otherwise since."""
+        result = self._result
+        if result is None:
+            return
+        found, total = result.found, len(result.found.numbers[LENGTH])
         rows = [
             Number(group="Fibers", name="in all", text=f"{total:,}"),
             Number(group="Fibers", name="with a region at both ends", text=f"{found.assigned:,}"),
         ]
-        findings = [("warning", note) for note in found.notes]
+        findings = [("warning", f"{why}; press Count to count again.") for why in self._changes(result)]
+        if (count := len(result.index)) != total and result.source == result.layer:
+            findings.append(("ok", f"{total:,} of {count:,} fibers are counted: those that were shown."))
+        findings += [("warning", note) for note in found.notes]
         if not found.complete:
             findings.append(("warning", "It was stopped; some fibers are missing."))
         if not found.assigned:
             findings.append(("warning", "No fiber joins two regions; is the atlas of the same space as the fibers?"))
         self.results.show_numbers(rows, findings)
-        self._on_quantity()
+
+    def _changes(self, result: Counted) -> Iterator[str]:
+        """Yield why the matrix is not of what is chosen now."""
+        if self.atlas_box.layer != result.labels:
+            yield f"The matrix is of the atlas “{result.labels.name}”"
+        if self.source.box.layer != result.source:
+            yield f"The matrix is of “{result.source.name}”"
+        elif result.source == result.layer and fibers_of(result.layer) is not result.fibers:
+            yield f"“{result.layer.name}” has other fibers now"
+        elif result.source == result.layer and not np.array_equal(result.layer.passing(but=CELL), result.index >= 0):
+            yield "Other fibers are shown than were counted"
 
     def _show_geodesics(self, result: Counted) -> None:
         """Put the best fibers into the layer of this atlas, or into a new one; show tensors that were fitted."""
@@ -221,7 +254,7 @@ class ConnectomePanel(EnginePanel):
         found = result.found
         between = found.fibers_of(int(found.labels[row]), int(found.labels[column]))
         kept = np.isin(result.index, between)
-        result.layer.shown = kept
+        result.layer.set_filter(CELL, kept)
         self.plot.frame_cell(self._cell)
         names = f"{found.names[row]} – {found.names[column]}"
         shown = int(np.count_nonzero(kept))
@@ -233,7 +266,7 @@ class ConnectomePanel(EnginePanel):
         self._cell = None
         self.plot.frame_cell(None)
         if self._result is not None and self._result.layer in self.viewer.layers:
-            self._result.layer.shown = None
+            self._result.layer.set_filter(CELL, None)
         self.show_status("all fibers")
 
     def add_layer(self) -> None:

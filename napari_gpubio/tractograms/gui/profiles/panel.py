@@ -27,10 +27,17 @@ from napari_gpubio.gui.results import ResultBox
 from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.gui.typed_rows import Column
 from napari_gpubio.tractograms.bundles.settings import ProfileSettings
-from napari_gpubio.tractograms.gui.fibers import NO_FIBERS, fiber_offers, fiber_output, fibers_of
+from napari_gpubio.tractograms.gui.fibers import (
+    NO_FIBERS,
+    fiber_offers,
+    fiber_output,
+    fibers_of,
+    shown_fibers,
+    shown_text,
+)
 from napari_gpubio.tractograms.gui.profiles.plot import Band, ProfilePlot
 from napari_gpubio.tractograms.model import Tractogram
-from napari_gpubio.tractograms.operations import HeldTractogram, Measured, ProfileBundles
+from napari_gpubio.tractograms.operations import Measured, ProfileBundles
 from napari_gpubio.tractograms.operations.bundles import measured_steps
 from napari_gpubio.tractograms.places import check_place
 
@@ -62,12 +69,8 @@ class Inputs:
 
     def operation(self) -> ProfileBundles:
         """Return it as an operation, where files are looked through."""
-        bundles = [
-            fiber_output(layer, fibers) if fibers is fibers_of(layer) else HeldTractogram.of(fibers, name).output()
-            for name, (layer, fibers) in zip(self.names, self.bundles.items(), strict=True)
-        ]
         return ProfileBundles(
-            bundles=tuple(bundles),
+            bundles=tuple(fiber_output(layer, fibers) for layer, fibers in self.bundles.items()),
             image=source_of(self.image, self.path),
             names=self.names,
             metric=self.image.name,
@@ -139,8 +142,8 @@ class ProfilesPanel(EnginePanel):
 
     def _bundles(self) -> dict[Any, Tractogram]:
         """The fibers on screen, by layer."""
-        found = {layer: fibers_of(layer) for layer in self._listener.layers if layer.visible}
-        return {layer: _shown(fibers, layer) for layer, fibers in found.items() if layer.shown.any()}
+        layers = [layer for layer in self._listener.layers if layer.visible and layer.shown.any()]
+        return {layer: fibers for layer in layers if (fibers := shown_fibers(layer)) is not None}
 
     def chosen_layers(self) -> list[Any]:
         """The image, and the bundles that are shown."""
@@ -181,7 +184,8 @@ class ProfilesPanel(EnginePanel):
             for row in result.summary.rows
         ]
         self.table.show_rows(rows, list(colors.values()))
-        self.results.show_numbers((), [("warning", note) for note in result.notes])
+        hidden = [("ok", text) for layer in made[0].bundles if (text := shown_text(layer))]
+        self.results.show_numbers((), [*hidden, *(("warning", note) for note in result.notes)])
 
     @property
     def _measured(self) -> Measured:
@@ -222,11 +226,6 @@ def _steps(inputs: Inputs, device: Device, stop: threading.Event) -> Generator[S
     bundles = dict(zip(inputs.names, inputs.bundles.values(), strict=True))
     how = inputs.image, inputs.image.name, inputs.settings
     return inputs, (yield from measured_steps(bundles, *how, device=device, stop=stop))
-
-
-def _shown(fibers: Tractogram | None, layer: Streamlines) -> Tractogram:
-    assert fibers is not None  # the listener accepts no others
-    return fibers if layer.shown.all() else fibers.select(layer.shown)
 
 
 def _volume_in(layer: Any) -> Volume:
