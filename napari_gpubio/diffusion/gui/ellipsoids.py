@@ -91,20 +91,21 @@ class Ellipsoids(QObject, Follower):
 
         def make() -> Any:
             try:
-                return layer, new, ellipsoids_of(field, new, across=across)[0]
+                mesh, keywords, _ = ellipsoids_of(field, new, across=across)
             except InvalidInput:  # no tensor is there
-                return layer, new, None
+                return layer, new, None, None
+            return layer, new, mesh, keywords["vertex_colors"]
 
         self._job.submit(one_step("drawing ellipsoids", make))
 
     def _on_made(self, outcome: Outcome) -> None:
         if outcome.result is None or outcome.result[0] is not self.layer:
             return
-        layer, part, mesh = outcome.result
+        layer, part, mesh, colors = outcome.result
         self._is_outside = mesh is None
         layer.visible = False  # so that it is sliced and drawn once, not after each of these changes
         if mesh is not None:
             layer.vertex_colors = None  # of another number of vertices
-            layer.data, layer.vertex_colors = mesh[:2], mesh[2]
+            layer.data, layer.vertex_colors = mesh, colors
             layer.metadata[KEY][PART] = part
             layer.visible = True
