@@ -25,7 +25,8 @@ from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.tractograms.gui.fibers import fiber_layer, pack_fibers
 from napari_gpubio.tractograms.model import Tractogram
 
-MARKER_DIAMETER_MM = 4.0
+MARKER_DIAMETER_MM = 4.0  # as far as slices are concerned
+_RING_PIXELS = (5, 16)  # on the canvas; vispy makes a ring at least half as thick as the first number
 
 
 class FiberDisplay(QObject, RunDisplay):
@@ -190,7 +191,7 @@ class FiberDisplay(QObject, RunDisplay):
         positions = world_to_viewer([b.center_mm for b in bundles]) / step
         colors = [b.color for b in bundles]
         if layer is not None:
-            layer.scale, layer.data, layer.face_color = step, positions, colors
+            layer.scale, layer.data, layer.border_color = step, positions, colors
             return
         active = self.viewer.layers.selection.active
         self.viewer.add_points(
@@ -198,9 +199,10 @@ class FiberDisplay(QObject, RunDisplay):
             name="seeds",
             scale=step,
             size=MARKER_DIAMETER_MM / float(step.mean()),
-            face_color=colors,
-            border_color=theme.MARKER_BORDER,
-            border_width=0.12,
+            face_color="transparent",  # a ring, through which one sees the voxel
+            border_color=colors,
+            border_width=0.15,
+            canvas_size_limits=_RING_PIXELS,
             projection_mode="rescale_spherical",  # a ball, cut by the slice
             symbol="o",
             blending="translucent_no_depth",  # a seed inside its bundle must stay visible

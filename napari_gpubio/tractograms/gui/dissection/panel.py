@@ -164,8 +164,9 @@ class DissectionPanel(EnginePanel):
             name="sphere",
             scale=step,
             size=SPHERE_MM / float(step.mean()),
-            face_color=f"{COLOR}60",
+            face_color=f"{COLOR}28",
             border_color=COLOR,
+            border_width=0.02,  # of its diameter
             projection_mode="rescale_spherical",  # a ball, cut by the slice
             **IN_MM,
         )
@@ -182,7 +183,7 @@ class DissectionPanel(EnginePanel):
             shape_type="rectangle",
             name="box",
             scale=step,
-            face_color=f"{COLOR}30",
+            face_color=f"{COLOR}28",
             edge_color=COLOR,
             edge_width=0.3,
             **IN_MM,
