@@ -26,7 +26,7 @@ from napari_gpubio.core.steps import Step
 from napari_gpubio.diffusion.gui.ellipsoids import NEAR, SLICE, Ellipsoids
 from napari_gpubio.diffusion.gui.noise.box import NoiseBox
 from napari_gpubio.diffusion.gui.records import MaskSource, mask_source, output_of, pictures, remember, with_record
-from napari_gpubio.diffusion.gui.source import is_map, mask_in, scan_in, why_no_mask, why_no_scan
+from napari_gpubio.diffusion.gui.source import is_map, is_rgb, mask_in, scan_in, why_no_mask, why_no_scan
 from napari_gpubio.diffusion.io.dwi import read_dwi
 from napari_gpubio.diffusion.model import DiffusionScan, TensorField
 from napari_gpubio.diffusion.napari_io import (
@@ -42,6 +42,7 @@ from napari_gpubio.diffusion.tensors.run import fit_tensors_steps
 from napari_gpubio.diffusion.tensors.scalar_maps import scalar_map
 from napari_gpubio.diffusion.tensors.settings import FitSettings
 from napari_gpubio.gui import theme
+from napari_gpubio.gui.actions import open_panel
 from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.file_dialogs import open_path
 from napari_gpubio.gui.forms import Label, ParamForm, notes_text, text_button
@@ -107,7 +108,7 @@ class TensorPanel(EnginePanel):
         self.inputs.addWidget(self.form)
         self.inputs.addWidget(self._map_choices())
         self.inputs.addWidget(self._glyph_controls())
-        tip = "Open the Fiber tracking panel as a tab beside this one"
+        tip = "Bring up the Fiber tracking panel, to track in these tensors"
         self.inputs.addWidget(text_button("Track fibers…", tip, self, self.open_tracking))
         self.check_label = Label(self, wordWrap=True)
         self.check_label.hide()
@@ -271,8 +272,11 @@ class TensorPanel(EnginePanel):
         self.clear_message()
 
     def open_tracking(self) -> None:
-        """Open the panel "Fiber tracking" as a tab beside this one."""
-        self.viewer.window.add_plugin_dock_widget("napari-gpubio", "Fiber tracking", tabify=True)
+        """Bring the panel "Fiber tracking" up, with the tensors, or the scan while there are none."""
+        field = self.field
+        maps = [x for x in self.viewer.layers if field is not None and is_map(x) and field_of(x) is field]
+        layer = next((x for x in maps if not is_rgb(x)), self.scan_box.layer)
+        open_panel(self.viewer, "Fiber tracking").source_box.choose(layer)
 
     # -- the script -----------------------------------------------------------------------------------------------
 

@@ -42,6 +42,7 @@ from napari_gpubio.diffusion.operations import (
 from napari_gpubio.diffusion.tensors.gradient_check import GradientCheck, check_gradients
 from napari_gpubio.diffusion.tensors.run import checked_mask, fit_tensors_steps
 from napari_gpubio.gui import theme
+from napari_gpubio.gui.actions import open_panel
 from napari_gpubio.gui.fields import ElidedComboBox, NumberBox
 from napari_gpubio.gui.file_dialogs import open_path
 from napari_gpubio.gui.forms import Folded, Label, ParamForm, notes_text, text_button
@@ -133,7 +134,7 @@ class FodPanel(EnginePanel):
         tip = "Peaks or fixels of MRtrix, TractSeg, DIPY, bedpostX, or DSI Studio; of a folder choose any file of it"
         fixels.addWidget(text_button("Open fixels…", tip, self, self._ask_for_fixels))
         self.inputs.addLayout(fixels)
-        tip = "Open the Fiber tracking panel as a tab beside this one"
+        tip = "Bring up the Fiber tracking panel, to track in these FODs"
         self.inputs.addWidget(text_button("Track fibers…", tip, self, self.open_tracking))
         self.check_label = Label(self, wordWrap=True)
         self.check_label.hide()
@@ -310,8 +311,8 @@ class FodPanel(EnginePanel):
         self.check_label.setStyleSheet("" if check is None or check.ok else theme.ERROR_STYLE)
 
     def open_tracking(self) -> None:
-        """Open the panel "Fiber tracking" as a tab beside this one."""
-        self.viewer.window.add_plugin_dock_widget("napari-gpubio", "Fiber tracking", tabify=True)
+        """Bring the panel "Fiber tracking" up, with the FODs, or the scan while there are none."""
+        open_panel(self.viewer, "Fiber tracking").source_box.choose(self.fod_box.layer or self.scan_box.layer)
 
     # -- the script -----------------------------------------------------------------------------------------------
 
