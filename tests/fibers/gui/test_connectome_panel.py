@@ -84,7 +84,9 @@ def test_a_cell_shows_its_fibers(viewer, counted, expected):
 
 def test_the_matrix_becomes_a_layer_and_files(viewer, counted, expected, qtbot, monkeypatch, tmp_path):
     button(counted, "Matrix layer").click()
-    np.testing.assert_array_equal(viewer.layers["bundles number of fibers"].data, expected.matrix())
+    layer = viewer.layers["bundles number of fibers"]
+    np.testing.assert_array_equal(layer.data, expected.matrix())
+    assert layer.units == viewer.layers["bundles"].units[-2:]
     for text, name in (("Save matrix…", "matrix.csv"), ("Save connectome…", "all.npz")):
         save_scripts_as(monkeypatch, tmp_path / name)
         button(counted, text).click()

@@ -35,13 +35,14 @@ from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.tractograms.connectome.model import COUNT, LENGTH, SCORE
 from napari_gpubio.tractograms.gui.fibers import fiber_layer, fiber_offers, fibers_of
 from napari_gpubio.tractograms.gui.region_box import why_no_regions
+from napari_gpubio.tractograms.napari_io import matrix_layer
 from napari_gpubio.tractograms.operations.connectome import MakeConnectome, MatrixSettings
 
 if TYPE_CHECKING:
     import napari.viewer
 
 STATISTICS = {"sum": "sum", "mean": "mean", "min": "smallest", "max": "largest"}
-_SIDE_PIXELS = 300
+_SIDE_PIXELS = 340
 
 
 class ConnectomePanel(EnginePanel):
@@ -273,7 +274,8 @@ class ConnectomePanel(EnginePanel):
         """Add the matrix as an image, rows from the top."""
         assert self._result is not None  # the button needs a result
         name = f"{self._result.layer.name} {self.quantity.currentText()}"
-        self.viewer.add_image(np.nan_to_num(self.matrix()), name=name, colormap="viridis")
+        data, keywords, _ = matrix_layer(self.matrix(), name)
+        self.viewer.add_image(data, **keywords)
 
     # -- files ----------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from napari.layers import Image
-from qtpy.QtWidgets import QFormLayout
+from qtpy.QtWidgets import QFormLayout, QHeaderView
 
 from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
@@ -26,6 +26,7 @@ from napari_gpubio.gui.ranked_table import RankedTable
 from napari_gpubio.gui.results import ResultBox
 from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.gui.typed_rows import Column
+from napari_gpubio.tractograms.bundles.profile import REVERSED
 from napari_gpubio.tractograms.bundles.settings import ProfileSettings
 from napari_gpubio.tractograms.gui.fibers import (
     NO_FIBERS,
@@ -35,7 +36,7 @@ from napari_gpubio.tractograms.gui.fibers import (
     shown_fibers,
     shown_text,
 )
-from napari_gpubio.tractograms.gui.profiles.plot import Band, ProfilePlot
+from napari_gpubio.tractograms.gui.profiles.plot import Band, ProfilePlot, way_of
 from napari_gpubio.tractograms.model import Tractogram
 from napari_gpubio.tractograms.operations import Measured, ProfileBundles
 from napari_gpubio.tractograms.operations.bundles import measured_steps
@@ -47,12 +48,14 @@ if TYPE_CHECKING:
 COLUMNS = (
     Column("bundle", "Bundle", "Layer of its fibers"),
     Column("fibers", "Fibers", "Fibers that are shown"),
-    Column("volume_mm3", "Volume (mm³)", "Of the voxels that fibers pass"),
-    Column("length_mm_mean", "Length (mm)", "Mean length"),
+    Column("volume_mm3", "Volume\n(mm³)", "Of the voxels that fibers pass"),
+    Column("length_mm_mean", "Length\n(mm)", "Mean length"),
     Column("length_mm_sd", "± SD", "Standard deviation of the length"),
     Column("image_mean", "Image", "Mean of the image along all fibers"),
     Column("image_sd", "± SD", "Standard deviation of the image along all fibers"),
 )
+_MARGIN = 8  # pixels beside a title
+_ARROWS = "QHeaderView::up-arrow, QHeaderView::down-arrow { subcontrol-position: top center; width: 8px; height: 6px; }"
 FOLLOW_MS = 200  # after a change
 NO_IMAGE = "there is no image to average; open one, or fit tensors and take their FA"
 
@@ -90,6 +93,10 @@ class ProfilesPanel(EnginePanel):
         self.form = ParamForm(ProfileSettings(), parent=self)
         self.plot, self.table = ProfilePlot(self), RankedTable(COLUMNS, self)
         self.results = ResultBox("Show bundles and press Measure: their numbers follow filters and dissections.", self)
+        header = self.table.horizontalHeader()
+        header.setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)  # names give way to numbers
+        header.setStyleSheet(_ARROWS)
+        header.setMinimumSectionSize(24)
         self._again = single_shot(FOLLOW_MS, self._measure_again, self)
         self._each = Connections(self._layer_pairs)
         self._listener = LayerListener(viewer, _is_bundle, layers_changed=self._on_layers, data_changed=self._on_change)
@@ -177,15 +184,30 @@ class ProfilesPanel(EnginePanel):
         self._result, (_, result) = made, made
         colors = {name: theme.REGIONS[n % len(theme.REGIONS)] for n, name in enumerate(result.curves)}
         bands = {n: Band(one.mean, one.mean - one.sd, one.mean + one.sd) for n, one in result.curves.items()}
-        self.plot.draw(bands, colors, result.metric)
+        layers = dict(zip(made[0].names, made[0].bundles, strict=True))
+        ways = {n: way_of(one.ends) for n, one in result.curves.items() if is_oriented(layers[n])}
+        is_same = len(set(ways.values())) == 1 and len(ways) == len(bands)
+        self.plot.draw(bands, colors, result.metric, next(iter(ways.values())) if is_same else "")
         names = {f"{result.metric}_{what}": f"image_{what}" for what in ("mean", "sd")}
         rows = [
             {names.get(column, column): value for column, value in zip(result.summary.columns, row, strict=True)}
             for row in result.summary.rows
         ]
         self.table.show_rows(rows, list(colors.values()))
-        hidden = [("ok", text) for layer in made[0].bundles if (text := shown_text(layer))]
-        self.results.show_numbers((), [*hidden, *(("warning", note) for note in result.notes)])
+        self._fit_columns()
+        findings = [("ok", text) for layer in made[0].bundles if (text := shown_text(layer))]
+        findings += [] if is_same else [("ok", f"{name} runs {way}.") for name, way in ways.items()]
+        findings += [("ok" if note.endswith(f"{REVERSED}.") else "warning", note) for note in result.notes]
+        self.results.show_numbers((), findings)
+
+    def _fit_columns(self) -> None:
+        """Make columns of numbers as narrow as can be; Qt leaves room for the mark of sorting beside each title."""
+        header, metrics = self.table.horizontalHeader(), self.table.horizontalHeader().fontMetrics()
+        for place in range(1, self.table.columnCount()):
+            lines = self.table.horizontalHeaderItem(place).text().split("\n")
+            title = max(map(metrics.horizontalAdvance, lines)) + _MARGIN
+            header.setSectionResizeMode(place, QHeaderView.ResizeMode.Fixed)
+            header.resizeSection(place, max(title, self.table.sizeHintForColumn(place)))
 
     @property
     def _measured(self) -> Measured:
