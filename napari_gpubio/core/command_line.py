@@ -20,6 +20,7 @@ from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.files import check_folder, is_stream
 from napari_gpubio.core.report import Report, is_quiet, print_error, running_verb
 from napari_gpubio.core.steps import Step
+from napari_gpubio.core.text import first_of
 
 STOPPED = 130  # the exit status of a program that was interrupted
 _WIDTH = 30
@@ -219,10 +220,9 @@ def check_outputs(
     except OSError as error:  # a name that is too long, a folder that may not be entered
         raise InvalidInput(f"{str(error.filename)[:200]} cannot be written ({error.strerror})") from error
     if kept and not force:
-        named, them = ", ".join(map(str, kept[:_MAX_FILES_NAMED])), "it" if len(kept) == 1 else "them"
-        more = f" and {len(kept) - _MAX_FILES_NAMED} more" if len(kept) > _MAX_FILES_NAMED else ""
+        named, them = first_of(kept, _MAX_FILES_NAMED), "it" if len(kept) == 1 else "them"
         do = "write into" if kept[0].is_dir() else "replace"
-        raise InvalidInput(f"there is already {named}{more}; choose another name, or give --force to {do} {them}")
+        raise InvalidInput(f"there is already {named}; choose another name, or give --force to {do} {them}")
 
 
 def _check_place(name: str, path: Path) -> None:

@@ -153,6 +153,12 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[Path]:
             _remove_part(part)
 
 
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Write a text file (UTF-8), whole or not at all; InvalidInput if it cannot be written."""
+    with atomic_write(path) as part:
+        part.write_text(text, encoding="utf-8")
+
+
 def write_rows(path: str | os.PathLike[str], rows: Iterable[Iterable[Any]], *, marked: bool = False) -> None:
     """Write rows of cells as comma-separated values, numbers with all their digits.
 

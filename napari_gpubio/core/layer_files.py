@@ -9,7 +9,7 @@ save, or of a volume that another program has changed since, are known and left 
 import json
 import logging
 import math
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,17 @@ from napari_gpubio.core.archives import array_names, opened_npz
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write, check_folder, file_checksum, flush_to_disk
 from napari_gpubio.core.foreign import existing_json, json_of
-from napari_gpubio.core.napari_io import KEY, LayerData, series_layer, stored_volume, volume_layer
+from napari_gpubio.core.napari_io import (
+    KEY,
+    LayerData,
+    LayerReader,
+    Paths,
+    listed,
+    reader_if,
+    series_layer,
+    stored_volume,
+    volume_layer,
+)
 from napari_gpubio.core.quantity import GUIDE, HALVES, QUANTITY, STANDARD_ERROR, UNIT, Quantity, ascii_unit
 from napari_gpubio.core.reading import reads_file
 from napari_gpubio.core.space import checked_affine
@@ -379,13 +389,9 @@ def described_layer(array: Array, affine: Array, name: str, keywords: Mapping[st
     return volume_layer(array, affine, name, **given)
 
 
-Paths = str | Sequence[str]
-
-
-def get_reader(path: Paths) -> Callable[[Paths], list[LayerData]] | None:
+def get_reader(path: Paths) -> LayerReader | None:
     """Return the reader of volumes in ``.npz`` files (napari's reader contribution), or None for other files."""
-    paths = [path] if isinstance(path, str) else list(path)
-    return read_layers if paths and all(_is_volume(Path(one)) for one in paths) else None
+    return reader_if(_is_volume, path, read_layers)
 
 
 def read_layers(path: Paths) -> list[LayerData]:
@@ -396,7 +402,7 @@ def read_layers(path: Paths) -> list[LayerData]:
     InvalidInput
         If a file is damaged or no such volume.
     """
-    return [_read_npz(Path(one)) for one in ([path] if isinstance(path, str) else path)]
+    return [_read_npz(one) for one in listed(path)]
 
 
 @reads_file

@@ -7,7 +7,7 @@ under ``KEY``: the volume's true affine and shape always, and whatever the engin
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,9 @@ Array = npt.NDArray[Any]
 LayerData = tuple[Any, dict[str, Any], str]
 Box = tuple[slice, slice, slice]
 Reader = Callable[[Path], tuple[Array, Array]]
+Paths = str | Sequence[str]
+LayerReader = Callable[[Paths], list[LayerData]]
+Kind = TypeVar("Kind")
 KEY = "napari_gpubio"
 STREAMLINES_KEY = "streamlines"  # where the settings of a streamlines layer travel in the metadata of tracks
 ORIENTED = "is_oriented"  # where a layer's metadata tell whether its place is known, if its file does not tell it
@@ -97,7 +100,18 @@ def _carrying(array: Array, affine: Array, keywords: dict[str, Any]) -> dict[str
     return {**keywords, "metadata": {KEY: carried}}
 
 
-def read_each(path: str | Sequence[str], read: Callable[[Path], list[LayerData]]) -> list[LayerData]:
+def listed(paths: Paths) -> list[Path]:
+    """Return the files that napari gives to a reader: one, or several."""
+    return [Path(one) for one in ([paths] if isinstance(paths, str) else paths)]
+
+
+def reader_if(fits: Callable[[Path], bool], paths: Paths, read: LayerReader) -> LayerReader | None:
+    """Return a reader of layers if there are files, and all of them fit; else None, so that napari asks others."""
+    files = listed(paths)
+    return read if files and all(map(fits, files)) else None
+
+
+def read_each(path: Paths, read: Callable[[Path], list[LayerData]]) -> list[LayerData]:
     """Read files as layers, one after another; what was assumed is shown, and goes with the layers.
 
     Parameters
@@ -114,7 +128,7 @@ def read_each(path: str | Sequence[str], read: Callable[[Path], list[LayerData]]
     """
     layers: list[LayerData] = []
     notes: list[str] = []
-    paths = [Path(one) for one in ([path] if isinstance(path, str) else path)]
+    paths = listed(path)
     for one in paths:
         with reading(one), noted() as found:
             new = read(one)
@@ -143,6 +157,12 @@ def carried(layer: Any, what: str) -> Any:
     """Return what a layer carries under a name, or None."""
     ours = layer.metadata.get(KEY)
     return ours.get(what) if isinstance(ours, dict) else None
+
+
+def carried_as(layer: Any, what: str, kind: type[Kind]) -> Kind | None:
+    """Return what a layer carries under a name if it is of a kind, else None."""
+    value = carried(layer, what)
+    return value if isinstance(value, kind) else None
 
 
 def grid_of(layer: Any) -> tuple[Array, tuple[int, int, int]]:

@@ -151,19 +151,21 @@ def quantity_of(layer: Any) -> Quantity | None:
 
 def standard_error_of(layer: Any) -> Array | None:
     """Return the standard error of a layer's linear values, in its unit and its stored shape, or None."""
-    held = carried(layer, STANDARD_ERROR)
-    return None if held is None else np.asarray(held)
+    return _array_of(layer, STANDARD_ERROR)
 
 
 def halves_of(layer: Any) -> Array | None:
     """Return a layer's linear values by two halves of the data, shape (2, X, Y, Z), in its unit, or None."""
-    held = carried(layer, HALVES)
-    return None if held is None else np.asarray(held)
+    return _array_of(layer, HALVES)
 
 
 def guide_of(layer: Any) -> Array | None:
     """Return a layer's linear values without noise, as theory has them, in its unit and its stored shape, or None."""
-    held = carried(layer, GUIDE)
+    return _array_of(layer, GUIDE)
+
+
+def _array_of(layer: Any, name: str) -> Array | None:
+    held = carried(layer, name)
     return None if held is None else np.asarray(held)
 
 

@@ -65,6 +65,17 @@ def _tell(*notes: str) -> None:
 
 
 @contextmanager
+def _heard_by(*listeners: Callable[[str], object]) -> Iterator[None]:
+    """Let these hear the notes of what is read inside, in this thread, in place of those before."""
+    before = getattr(_here, "listeners", ())
+    _here.listeners = listeners
+    try:
+        yield
+    finally:
+        _here.listeners = before
+
+
+@contextmanager
 def noted(hear: Callable[[str], object] | None = None) -> Iterator[list[str]]:
     """Collect the notes of all that is read inside, in this thread, each once.
 
@@ -81,23 +92,15 @@ def noted(hear: Callable[[str], object] | None = None) -> Iterator[list[str]]:
             if hear is not None:
                 hear(text)
 
-    before = getattr(_here, "listeners", ())
-    _here.listeners = (*before, listen)
-    try:
+    with _heard_by(*getattr(_here, "listeners", ()), listen):
         yield found
-    finally:
-        _here.listeners = before
 
 
 @contextmanager
 def without_notes() -> Iterator[None]:
     """Drop the notes of what is read, or written, once more: they were given before."""
-    before = getattr(_here, "listeners", ())
-    _here.listeners = (lambda _: None,)
-    try:
+    with _heard_by(lambda _: None):
         yield
-    finally:
-        _here.listeners = before
 
 
 @contextmanager
@@ -106,12 +109,11 @@ def members(names: Collection[str]) -> Iterator[None]:
 
     ``names``: of the members' files.
     """
-    before, held = getattr(_here, "listeners", ()), list[str]()
-    _here.listeners = (held.append,)
+    held = list[str]()
     try:
-        yield
+        with _heard_by(held.append):
+            yield
     finally:
-        _here.listeners = before
         _tell(*(text if text in held else _named(text) for text in grouped(held, names)))
 
 

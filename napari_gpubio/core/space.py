@@ -9,7 +9,7 @@
   own voxels and the true affine.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -67,9 +67,36 @@ def apply_affine(affine: Array, points: npt.ArrayLike) -> npt.NDArray[np.float64
     return np.asarray(points, np.float64) @ matrix[:3, :3].T + matrix[:3, 3]
 
 
+def lengths_along(points: Array) -> npt.NDArray[np.float64]:
+    """Return how far along a line each of its points, shape (N, D), lies: 0 for the first."""
+    return np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(points, axis=0), axis=1))])
+
+
+def nearest_voxels(affine: Array, points_mm: npt.ArrayLike) -> npt.NDArray[np.int64]:
+    """Return the voxels, shape (..., 3), in which world points lie; one between two is in the upper one."""
+    return np.floor(apply_affine(np.linalg.inv(affine), points_mm) + 0.5).astype(np.int64)
+
+
+def in_grid(voxels: Array, shape: Sequence[int] | Array) -> npt.NDArray[np.bool_]:
+    """Return which voxels, shape (..., 3), a grid has."""
+    return np.asarray(((voxels >= 0) & (voxels < shape)).all(axis=-1))
+
+
+def in_mask(voxels: Array, mask: Array) -> npt.NDArray[np.bool_]:
+    """Return which voxels, shape (..., 3), lie in a mask (X, Y, Z); those that its grid lacks do not."""
+    inside = in_grid(voxels, mask.shape)
+    inside[inside] = mask[tuple(voxels[inside].T)]
+    return inside
+
+
 def voxel_sizes_mm(affine: Array) -> npt.NDArray[np.float64]:
     """Edge lengths of a voxel along i, j, k in mm."""
     return np.asarray(np.linalg.norm(np.asarray(affine)[:3, :3], axis=0))
+
+
+def voxel_volume_mm3(affine: Array) -> float:
+    """Volume of a voxel."""
+    return float(abs(np.linalg.det(affine[:3, :3])))
 
 
 def rotation_of(affine: Array) -> npt.NDArray[np.float64]:

@@ -75,6 +75,7 @@ def with_step(parts: Generator[Any, None, Result], step: Step | Callable[[Any], 
             result: Result = end.value
             return result
         yield step if isinstance(step, Step) else step(found)
+        del found  # with what it would preview, before the next part is made
 
 
 def drive(steps: Generator[Step, None, Result], progress: Callable[[Step], object] | None = None) -> Result:

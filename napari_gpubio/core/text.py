@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 _ENDS_OF_LINES = "\t\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029"  # those of Python's splitlines, and the end of a column
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
@@ -39,6 +39,19 @@ def delimited(rows: Iterable[Iterable[str]], separator: str = ",") -> str:
     table = csv.writer(file, delimiter=separator, lineterminator="\n")
     table.writerows([one_line(cell) for cell in row] for row in rows)
     return file.getvalue()
+
+
+def first_of(names: Sequence[object], most: int) -> str:
+    """Return the first so many names with commas between them, and how many more there are.
+
+    Examples
+    --------
+    >>> from napari_gpubio.core.text import first_of
+    >>> first_of(["S1", "S2", "D1"], 2)
+    'S1, S2 and 1 more'
+    """
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(map(str, names[:most])) + more
 
 
 def file_name(text: str) -> str:

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from napari_gpubio.core.jit import helper, kernel
+from napari_gpubio.core.jit import helper, kernel, leaf
 
 
 @kernel
@@ -59,10 +59,18 @@ def sample_points(start: int, stop: int, source: Any, matrix: Any, points: Any, 
     """
     for n in range(start, stop):
         x, y, z = points[n, 0], points[n, 1], points[n, 2]
-        px = matrix[0, 0] * x + matrix[0, 1] * y + matrix[0, 2] * z + matrix[0, 3]
-        py = matrix[1, 0] * x + matrix[1, 1] * y + matrix[1, 2] * z + matrix[1, 3]
-        pz = matrix[2, 0] * x + matrix[2, 1] * y + matrix[2, 2] * z + matrix[2, 3]
+        px, py, pz = mapped(matrix, x, y, z)
         out[n] = np.nan if _is_outside(source, px, py, pz) else _interpolated(source, px, py, pz)
+
+
+@leaf
+def mapped(matrix: Any, x: Any, y: Any, z: Any) -> Any:
+    """A place through a matrix, 3 x 4."""
+    return (
+        matrix[0, 0] * x + matrix[0, 1] * y + matrix[0, 2] * z + matrix[0, 3],
+        matrix[1, 0] * x + matrix[1, 1] * y + matrix[1, 2] * z + matrix[1, 3],
+        matrix[2, 0] * x + matrix[2, 1] * y + matrix[2, 2] * z + matrix[2, 3],
+    )
 
 
 @helper

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from napari_gpubio.core.checks import WarmUp
-from napari_gpubio.core.files import atomic_write, machine_code_folder
+from napari_gpubio.core.files import machine_code_folder, write_text
 
 _POLL_SECONDS = 0.2
 _UNSIGNED_SECONDS = 10.0  # after which a lock without its owner's number is taken for abandoned
@@ -60,8 +60,7 @@ def warm(engine: str, on_compiled: Callable[[int], object] = lambda _: None) -> 
         finally:
             jit.on_compilation(None)
         compiled = jit.compiled_functions() - before
-        with atomic_write(marker(engine)) as part:
-            part.write_text(json.dumps({"functions": compiled}), encoding="utf-8")
+        write_text(marker(engine), json.dumps({"functions": compiled}))
     return compiled
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.space import apply_affine, slice_steps_mm
+from napari_gpubio.core.space import apply_affine, in_grid, slice_steps_mm
 
 Array = npt.NDArray[Any]
 _MIN_ROWS_FOR_THREAD = 32
@@ -84,7 +84,7 @@ class WorldAligned:
         zyx = slice(0, 3) if self.colors else slice(-3, None)
         flat = [np.atleast_1d(place).ravel() for place in np.broadcast_arrays(*places)]
         voxels = np.floor(apply_affine(self._to_source, np.stack(flat[zyx], axis=-1)) + 0.5).astype(np.intp)
-        inside = ((voxels >= 0) & (voxels < self.source.shape[:3])).all(axis=1)
+        inside = in_grid(voxels, self.source.shape[:3])
         rest = flat[3:] if self.colors else flat[-4::-1]
         target = (*voxels[inside].T, *(index[inside] for index in rest))
         written = np.broadcast_to(value, inside.shape)[inside]

@@ -1,7 +1,6 @@
 """Diffusion scans, tensor maps, fibers and their files as napari layers, without importing napari."""
 
 import math
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,12 @@ from napari_gpubio.core.napari_io import (
     IN_MM,
     KEY,
     LayerData,
+    LayerReader,
+    Paths,
     carried,
+    carried_as,
     read_each,
+    reader_if,
     series_layer,
     volume_layer,
 )
@@ -230,14 +233,12 @@ def ellipsoid_layer(field: TensorField, voxels: Array, across: int) -> LayerData
 
 def field_of(layer: Any) -> TensorField | None:
     """Return the tensor field that a layer carries, or None."""
-    value = carried(layer, "field")
-    return value if isinstance(value, TensorField) else None
+    return carried_as(layer, "field", TensorField)
 
 
 def scan_of(layer: Any) -> DiffusionScan | None:
     """Return the diffusion scan that a layer carries, or None."""
-    value = carried(layer, "scan")
-    return value if isinstance(value, DiffusionScan) else None
+    return carried_as(layer, "scan", DiffusionScan)
 
 
 def shows_signal_of(layer: Any, scan: DiffusionScan) -> bool:
@@ -248,14 +249,13 @@ def shows_signal_of(layer: Any, scan: DiffusionScan) -> bool:
 # -- images ------------------------------------------------------------------------------------------------------------
 
 
-def get_reader(path: str | Sequence[str]) -> Callable[[str | Sequence[str]], list[LayerData]] | None:
+def get_reader(path: Paths) -> LayerReader | None:
     """Return the reader of images and scans (napari's reader contribution), or None if a name does not fit."""
-    paths = [path] if isinstance(path, str) else list(path)
-    fits = all(p.lower().endswith((*VOLUME_SUFFIXES, *MIF_SUFFIXES)) and Path(p).is_file() for p in paths)
-    return read_layers if fits and paths else None
+    endings = (*VOLUME_SUFFIXES, *MIF_SUFFIXES)
+    return reader_if(lambda file: file.name.lower().endswith(endings) and file.is_file(), path, read_layers)
 
 
-def read_layers(path: str | Sequence[str]) -> list[LayerData]:
+def read_layers(path: Paths) -> list[LayerData]:
     """Read images as layers: a diffusion scan where a gradient table fits it (see `scan_layers`), else an image.
 
     Raises

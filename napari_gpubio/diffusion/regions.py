@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.space import apply_affine, checked_affine, same_grid
+from napari_gpubio.core.space import apply_affine, checked_affine, in_mask, nearest_voxels, same_grid, voxel_volume_mm3
 
 Array = npt.NDArray[Any]
 _FEW_LABELS = 1 << 20
@@ -72,14 +72,11 @@ class Region(AnyRegion):
     @property
     def volume_mm3(self) -> float:
         """Volume of its voxels."""
-        return float(np.count_nonzero(self.voxels) * abs(np.linalg.det(self.affine[:3, :3])))
+        return float(np.count_nonzero(self.voxels) * voxel_volume_mm3(self.affine))
 
     def contains(self, points_mm: npt.ArrayLike) -> npt.NDArray[np.bool_]:
         """Whether world points, shape (N, 3), lie in it; a point between two voxels belongs to the upper one."""
-        at = np.floor(apply_affine(np.linalg.inv(self.affine), points_mm) + 0.5).astype(np.int64)
-        inside: npt.NDArray[np.bool_] = np.asarray(((at >= 0) & (at < self.voxels.shape)).all(axis=-1))
-        inside[inside] = self.voxels[tuple(at[inside].T)]
-        return inside
+        return in_mask(nearest_voxels(self.affine, points_mm), self.voxels)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.numbers import short_number
-from napari_gpubio.core.space import apply_affine, same_grid
+from napari_gpubio.core.space import apply_affine, same_grid, voxel_volume_mm3
 from napari_gpubio.dose.metrics.parameters import dose_factor, same_kind
 from napari_gpubio.dose.model import (
     ANY_FRAME,
@@ -176,7 +176,7 @@ def on_grid(dose: Dose, ground: Dose) -> tuple[Array, tuple[str, ...]]:
     outside = _set_outside(found, matrix, values.shape)
     notes = [f"{_called(dose)} lies on another grid and was interpolated linearly to that of {_called(ground)}"]
     if outside:
-        volume = short_number(outside * float(abs(np.linalg.det(ground.affine[:3, :3]))) / MM3_PER_CC)
+        volume = short_number(outside * voxel_volume_mm3(ground.affine) / MM3_PER_CC)
         notes.append(
             f"{volume} cc of the grid of {_called(ground)} lie outside that of {_called(dose)}, which is 0 there"
         )
@@ -205,7 +205,7 @@ def _lost_cc(dose: Dose, ground: Dose) -> float:
     places = np.argwhere(np.abs(dose.values) > threshold)
     at = apply_affine(np.linalg.inv(ground.affine) @ dose.affine, places)
     outside = ((at < -0.5 - _IN_ROW) | (at > np.array(ground.values.shape) - 0.5 + _IN_ROW)).any(axis=1)
-    return int(np.count_nonzero(outside)) * float(abs(np.linalg.det(dose.affine[:3, :3]))) / MM3_PER_CC
+    return int(np.count_nonzero(outside)) * voxel_volume_mm3(dose.affine) / MM3_PER_CC
 
 
 def _called(dose: Dose) -> str:

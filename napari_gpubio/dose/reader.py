@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.napari_io import KEY, LayerData, show_notes, with_notes
+from napari_gpubio.core.napari_io import KEY, LayerData, LayerReader, Paths, listed, reader_if, show_notes, with_notes
 from napari_gpubio.core.quantity import QUANTITY, Quantity
 from napari_gpubio.core.reading import NOTES, note, noted
 from napari_gpubio.dose.io.ct import CtImage, read_ct_series
@@ -35,7 +35,6 @@ from napari_gpubio.dose.napari_io import (
 from napari_gpubio.dose.structures.contours import ContourStructure
 from napari_gpubio.dose.structures.raster import label_structures, thickness_along
 
-Paths = str | Sequence[str]
 Kinds = dict[str, list[Path]]
 Input = TypeVar("Input")
 Read = TypeVar("Read")
@@ -43,10 +42,9 @@ _MAX_FILES_LOOKED_AT = 64
 _SOFT_TISSUE_HU = (-160.0, 240.0)
 
 
-def get_reader(path: Paths) -> Callable[[Paths], list[LayerData]] | None:
+def get_reader(path: Paths) -> LayerReader | None:
     """Return the reader of DICOM RT files or a folder of them (napari's reader contribution), or None for others."""
-    paths = _listed(path)
-    return read_layers if paths and all(_is_ours(one) for one in paths) else None
+    return reader_if(_is_ours, path, read_layers)
 
 
 def read_layers(path: Paths) -> list[LayerData]:
@@ -65,7 +63,7 @@ def read_layers(path: Paths) -> list[LayerData]:
         If there is nothing that can be shown.
     """
     with noted() as notes:
-        layers = _study(*_sorted(_listed(path)))
+        layers = _study(*_sorted(listed(path)))
     show_notes(notes)
     return layers
 
@@ -217,10 +215,6 @@ def _of_known_thickness(structure: ContourStructure, ground: Dose) -> ContourStr
     thickness = thickness_along(ground.affine, structure.frame[:3, 2])
     note(f"{structure.name!r} lies in a single plane and is taken to be {thickness:.3g} mm thick, as {ground.name!r}")
     return dataclasses.replace(structure, thickness_mm=thickness)
-
-
-def _listed(path: Paths) -> list[Path]:
-    return [Path(path)] if isinstance(path, str) else [Path(one) for one in path]
 
 
 def _is_ours(path: Path) -> bool:

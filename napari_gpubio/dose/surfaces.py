@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.numbers import short_number
-from napari_gpubio.core.space import apply_affine, voxel_sizes_mm
+from napari_gpubio.core.space import apply_affine, voxel_sizes_mm, voxel_volume_mm3
 from napari_gpubio.dose.countable import countable
 from napari_gpubio.dose.metrics.surface import SurfaceHistogram
 from napari_gpubio.dose.model import Dose, Structures, listed
@@ -153,7 +153,7 @@ def _surface(region: Region, width: float) -> tuple[Array, Array]:
     aside = _places_in_voxels(len(centers)) @ region.affine[:3, :3].T  # so that doses do not come in steps
     aside -= np.einsum("ij,ij->i", aside, normals)[:, None] * normals
     points = centers - depth[:, None] * normals + aside
-    return points, lengths * float(abs(np.linalg.det(region.affine[:3, :3])))
+    return points, lengths * voxel_volume_mm3(region.affine)
 
 
 def _places_in_voxels(count: int) -> Array:

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 
 from napari_gpubio.core.device import Device
-from napari_gpubio.core.space import apply_affine
+from napari_gpubio.core.space import in_mask, nearest_voxels
 from napari_gpubio.diffusion.fods.model import FodField
 from napari_gpubio.diffusion.fods.run import find_peaks
 from napari_gpubio.diffusion.fods.settings import PeakSettings
@@ -37,9 +37,8 @@ def crossing_share(fibers: Tractogram, fods: FodField, *, device: str | Device =
     joins[fibers.offsets[1:-1] - 1] = False
     before, after = fibers.points[:-1][joins].astype(np.float64), fibers.points[1:][joins].astype(np.float64)
     lengths = np.linalg.norm(after - before, axis=1)
-    voxels = np.floor(apply_affine(np.linalg.inv(fods.affine), (before + after) / 2) + 0.5).astype(np.int64)
-    there = np.asarray(((voxels >= 0) & (voxels < fods.shape)).all(axis=1))
-    there[there] = fods.mask[tuple(voxels[there].T)]
+    voxels = nearest_voxels(fods.affine, (before + after) / 2)
+    there = in_mask(voxels, fods.mask)
     total = lengths[there].sum()
     if not total > 0:
         return float("nan")

@@ -16,7 +16,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.numbers import position_text
 from napari_gpubio.core.parameters import check_params, param
 from napari_gpubio.core.settings import Settings, Words, part
-from napari_gpubio.core.space import apply_affine
+from napari_gpubio.core.space import apply_affine, in_grid
 from napari_gpubio.core.steps import drive
 from napari_gpubio.diffusion.fods.harmonics import coefficient_count
 from napari_gpubio.diffusion.fods.model import FixelField, FodField
@@ -368,7 +368,7 @@ def _in_mask(field: Field, points: Array) -> tuple[Array, npt.NDArray[np.bool_]]
     """Voxel coordinates of world points, and which of them lie in the mask."""
     voxel = apply_affine(np.linalg.inv(field.affine), points)
     nearest = np.floor(voxel + 0.5).astype(np.int64)
-    inside = np.asarray(((nearest >= 0) & (nearest < field.shape)).all(axis=1))
+    inside = in_grid(nearest, field.shape)
     at = tuple(nearest[inside].T)
     if isinstance(field, FodField):
         inside[inside] = field.mask[at] & (field.coefficients[*at, 0] > 0)
@@ -425,7 +425,7 @@ def _largest_fixel_at(field: FixelField, voxel: Array) -> npt.NDArray[np.float64
         cosines = (fixels @ axes[..., None])[..., 0]
         best = np.abs(cosines).argmax(axis=1)[:, None]
         cosine = np.take_along_axis(cosines, best, axis=1)
-        counts = (np.abs(cosine) >= np.sqrt(0.5)) & ((at >= 0) & (at < shape)).all(axis=1, keepdims=True)
+        counts = (np.abs(cosine) >= np.sqrt(0.5)) & in_grid(at, shape)[:, None]
         mean = np.sign(cosine) * np.take_along_axis(fixels, best[..., None], axis=1)[:, 0]
         total += np.where(counts, weight[:, None] * mean, 0.0)
     return np.asarray(total / np.linalg.norm(total, axis=1, keepdims=True))

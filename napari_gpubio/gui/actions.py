@@ -76,9 +76,8 @@ class ResultAction:
 
 def open_panel(viewer: Any, title: str) -> Any:
     """Open a panel of this package as a tab, or bring up the one that is open; returns it."""
-    dock, panel = viewer.window.add_plugin_dock_widget(_PLUGIN, title, tabify=True)
-    dock.show()
-    dock.raise_()
+    _, panel = viewer.window.add_plugin_dock_widget(_PLUGIN, title, tabify=True)
+    panel.come_to_front()
     return panel
 
 

@@ -3,19 +3,23 @@
 The viewer's world is (z, y, x) in RAS millimeters, so the letters follow from its axes and its camera alone.
 """
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from napari.components.overlays import CanvasOverlay
 
+from napari_gpubio.core.napari_io import KEY, carried
 from napari_gpubio.gui import theme
+from napari_gpubio.gui.connections import Connection, Connections, Debouncer
 from napari_gpubio.gui.overlays import can_draw
-from napari_gpubio.gui.views import camera_of
+from napari_gpubio.gui.views import VIEWS_KEY, camera_of, set_view, toggle_linked_views
 
 Array = npt.NDArray[Any]
 OVERLAY = "napari-gpubio anatomy"
 ENDS = (("I", "S"), ("P", "A"), ("L", "R"))  # the lower and the upper end of z, y, x
+_NAPARIS_VIEW = ("towards", "down", "right")
 _MARGIN, _RADIUS, _CORNER = 14, 34, 64  # pixels
 _BEHIND_OPACITY = 0.35
 POSITIVE = {"towards": 1, "away": -1, "up": 1, "down": -1, "right": 1, "left": -1}  # of a direction on the screen
@@ -49,6 +53,80 @@ def orientation_of(camera: Any) -> tuple[str, str, str]:
     """The orientation of a camera as plain texts."""
     depth, vertical, horizontal = (str(getattr(one, "value", one)) for one in camera.orientation)
     return depth, vertical, horizontal
+
+
+class BodyView:
+    """Shows a viewer as its visible layers ask: bodies upright, with letters and a scale bar; other arrays as stored.
+
+    The user's own choice of left and right is kept for the next time that a body is on screen.
+    """
+
+    def __init__(self, viewer: Any) -> None:
+        self._viewer = viewer
+        self._shows_body = False
+        self._orientation: Any = None  # of bodies, when there was one on screen last
+        self._before: tuple[Any, bool] | None = None  # orientation and scale bar of what was on screen before
+        self._later = Debouncer(self._follow)
+        self._visible = Connections(lambda: [(layer.events.visible, self._request) for layer in viewer.layers])
+        for event, act in self._pairs():
+            event.connect(act)
+        self._on_inserted()
+
+    def cancel(self) -> None:
+        """Change nothing any more."""
+        self._later.cancel()
+        with suppress(ReferenceError):  # the viewer is gone
+            self._visible.detach()
+            for event, act in self._pairs():
+                event.disconnect(act)
+
+    def _pairs(self) -> list[Connection]:
+        changes = self._viewer.layers.events
+        return [(changes.inserted, self._on_inserted), (changes.removed, self._on_removed)]
+
+    def _on_inserted(self, *_: Any) -> None:
+        self._visible.attach()
+        self._follow()
+
+    def _on_removed(self, *_: Any) -> None:
+        self._visible.attach()
+        self._later.request()
+
+    def _request(self, *_: Any) -> None:
+        self._later.request()
+
+    def _follow(self) -> None:
+        with suppress(ReferenceError):
+            visible = [layer for layer in self._viewer.layers if layer.visible]
+            shows_body = any(map(shows_a_body, visible))
+            if visible and shows_body != self._shows_body:
+                self._shows_body = shows_body
+                self._show(body=shows_body)
+
+    def _show(self, *, body: bool) -> None:
+        camera, scale_bar = camera_of(self._viewer), self._viewer.canvas.overlays.scale_bar
+        if body:
+            self._before = orientation_of(camera), scale_bar.visible
+            if self._orientation is not None:
+                camera.orientation = self._orientation
+            elif orientation_of(camera) == _NAPARIS_VIEW:  # which shows the front below
+                set_view(self._viewer, "neurological")
+            show_letters(self._viewer)
+            self._viewer.bind_key(VIEWS_KEY, toggle_linked_views, overwrite=True)
+        elif self._before is not None:
+            self._orientation = orientation_of(camera)
+            camera.orientation = self._before[0]
+        if OVERLAY in self._viewer.canvas.overlays:
+            self._viewer.canvas.overlays[OVERLAY].visible = body
+        scale_bar.visible = body or (self._before is not None and self._before[1])
+
+
+def shows_a_body(layer: Any) -> bool:
+    """Whether a layer lies in the axes of a body: a volume with a place in the world, fibers, or what we made there."""
+    if carried(layer, "affine") is not None or carried(layer, "tractogram") is not None:
+        return True
+    units = [str(unit) for unit in layer.units]
+    return KEY in layer.metadata and layer.ndim >= 3 and units[-3:] == ["millimeter"] * 3
 
 
 class AnatomyOverlay(CanvasOverlay):

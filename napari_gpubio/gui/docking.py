@@ -7,6 +7,7 @@ from qtpy.QtCore import QEvent, QObject, Qt, Signal
 from qtpy.QtWidgets import QDockWidget, QMainWindow, QWidget
 
 from napari_gpubio.gui.connections import single_shot
+from napari_gpubio.gui.keys import KeyGuard
 from napari_gpubio.gui.wheel import WheelGuard
 
 _MIN_SPLIT = 1500  # pixels of a window in which two docks stand side by side
@@ -18,14 +19,17 @@ class CloseGuard(QObject):
     ``closing`` comes when the panel is taken out of its dock or a window around it is about to close, in time to end
     what runs; ``stayed`` comes after it if the panel is on screen again, because the user did not close after all.
     ``shares_place``: whether panels that are opened later become tabs beside it in every window; see `share_place`.
+    ``may_close`` is asked when the user closes the panel or a window around it, not when a script does.
     """
 
     closing = Signal()
     stayed = Signal()
 
-    def __init__(self, panel: QWidget, *, shares_place: bool = False) -> None:
+    def __init__(
+        self, panel: QWidget, *, shares_place: bool = False, may_close: Callable[[], bool] = lambda: True
+    ) -> None:
         super().__init__(panel)
-        self._panel, self.shares_place = panel, shares_place
+        self._panel, self.shares_place, self._may_close = panel, shares_place, may_close
         self._gone = False
         self._watched: set[int] = set()
         self._later = single_shot(0, self._look_again, self)
@@ -44,6 +48,9 @@ class CloseGuard(QObject):
                 self._go()
             self._watch_upwards()
         elif kind == QEvent.Type.Close and watched.isWindow():
+            if event.spontaneous() and not self._may_close():
+                event.ignore()
+                return True
             self._go()
             self._later.start()
         elif kind == QEvent.Type.Show and watched is self._panel:
@@ -56,7 +63,14 @@ class CloseGuard(QObject):
             if id(widget) not in self._watched:
                 self._watched.add(id(widget))
                 widget.installEventFilter(self)
+                if hasattr(widget, "destroyOnClose"):
+                    self._ask_before(widget)
             widget = widget.parentWidget()
+
+    def _ask_before(self, dock: Any) -> None:
+        """Let the button that closes a dock of napari's ask first; Qt has no event for it."""
+        close = dock.destroyOnClose
+        dock.destroyOnClose = lambda: close() if self._may_close() else None
 
     def _go(self) -> None:
         self._gone = True
@@ -92,6 +106,14 @@ def share_place(part: QWidget, *, as_tab: bool = True) -> None:
         return
 
 
+def raise_dock(part: QWidget) -> None:
+    """Bring the dock that a part lies in on screen, in front of those that share its place."""
+    dock = _dock_of(part)
+    if dock is not None:
+        dock.show()
+        dock.raise_()
+
+
 def _dock_of(widget: QWidget) -> Any:
     """Return the dock that a widget lies in, or None."""
     around: Any = widget
@@ -113,6 +135,7 @@ class DockWindow(QObject):
         if self.window is None:
             self.window = self._make()
             WheelGuard(self.window)
+            KeyGuard(self.window)
         around = self.window.parentWidget()
         if around is not None:
             around.show()

@@ -30,6 +30,28 @@ def save_path(parent: QWidget | None, title: str, filters: str, *, name: str = "
     return path if path.suffix else path.with_name(path.name + _first_extension(kind))
 
 
+def opens_with(parent: QWidget, title: str, filters: str, act: Callable[[Path], object]) -> Callable[..., None]:
+    """Return what opens a dialog for a file to read, and calls a function with the one that is chosen."""
+
+    def ask(*_: object) -> None:
+        if path := open_path(parent, title, filters):
+            act(path)
+
+    return ask
+
+
+def saves_with(
+    parent: QWidget, title: str, filters: str, name: str, act: Callable[[Path], object]
+) -> Callable[..., None]:
+    """Return what opens a dialog for a file to write, and calls a function with the one that is chosen."""
+
+    def ask(*_: object) -> None:
+        if path := save_path(parent, title, filters, name=name):
+            act(path)
+
+    return ask
+
+
 def write_table(
     parent: QWidget, title: str, name: str, write: Callable[[Path], object], failed: Callable[[str], object]
 ) -> None:

@@ -49,7 +49,7 @@ class ForeignFiles:
 
     def __init__(self, tell: Callable[[str, Remedies], Any]) -> None:
         self._tell, self._files = tell, ResultFiles(None)
-        self._files.error_occurred.connect(lambda text: tell(text, ()))
+        self._files.error_occurred.connect(lambda text: tell(text, ()) if text else None)
 
     def look_at(self, layer: Any) -> None:
         """Tell of a layer's file what another reader has not shown, as soon as a worker has looked."""

@@ -135,13 +135,15 @@ class LatestJob(QObject):
     """Runs the newest of many requests: while one runs, only the last one that came waits.
 
     This is what a seed that is being dragged needs: the picture follows as fast as the machine can and never lags
-    behind a queue.
+    behind a queue. ``finished`` carries the outcome of each that was not cancelled, and goes to ``on_finished``.
     """
 
     finished = Signal(object)
 
-    def __init__(self, parent: QObject | None = None) -> None:
+    def __init__(self, parent: QObject | None = None, on_finished: Callable[[Outcome], Any] | None = None) -> None:
         super().__init__(parent)
+        if on_finished is not None:
+            self.finished.connect(on_finished)
         self._running: Job | None = None
         self._waiting: MakeSteps | None = None
         self._alive: set[Job] = set()  # the running one, and cancelled ones that have not ended yet

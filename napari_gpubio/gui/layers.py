@@ -215,8 +215,13 @@ class LayerBox(ElidedComboBox, Follower):
 
     @property
     def layer(self) -> Any | None:
-        """The chosen layer, which the viewer may have no more, or None."""
+        """The chosen layer, which the viewer may have no more (see `check_there`), or None."""
         return self._chosen
+
+    def check_there(self) -> None:
+        """Raise InvalidInput if the chosen layer was deleted."""
+        if self.layer is not None and self.layer not in self._viewer.layers:
+            raise InvalidInput(f"{self.layer.name!r} was deleted; choose another layer, or open it again")
 
     def needed(self, otherwise: str) -> Any:
         """Return the chosen layer.
@@ -292,7 +297,7 @@ class LayerBox(ElidedComboBox, Follower):
             for layer in layers:
                 self.addItem(layer.name, layer)
             if self._chosen is not None and self._index_of(self._chosen) < 0:
-                self.addItem(f"{self._name_of(self._chosen)} ({self._why_not_listed()})", self._chosen)
+                self.addItem(self._text_of_unlisted(), self._chosen)
             index = self._index_of(self._chosen) if self.count() else -1
             self._list_refused()
             self.setCurrentIndex(index)
@@ -314,8 +319,12 @@ class LayerBox(ElidedComboBox, Follower):
     def _name_of(self, chosen: Any) -> str:
         return str(chosen.name)
 
-    def _why_not_listed(self) -> str:
-        return self._why_not(self._chosen) or "other use" if self._chosen in self._viewer.layers else "no layer"
+    def _text_of_unlisted(self) -> str:
+        """Text of what is chosen and cannot be chosen any more; of deleted layers in front, since names may be long."""
+        name = self._name_of(self._chosen)
+        if self._chosen in self._viewer.layers:
+            return f"{name} ({self._why_not(self._chosen) or 'other use'})"
+        return f"{name} (no layer)" if self.layer is None else f"deleted: {name}"
 
     def _list_refused(self) -> None:
         """List the layers that cannot be chosen below the others, with the reason."""

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from qtpy.QtCore import Qt
 from qtpy.QtGui import QBrush, QColor, QIcon, QKeySequence
@@ -22,6 +22,7 @@ from napari_gpubio.core.text import delimited
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.forms import tip_of
 from napari_gpubio.gui.tables import color_chip
+from napari_gpubio.gui.typed_rows import Column
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,16 +93,23 @@ class CopyingView:
 class CopyingTable(CopyingView, QTableWidget):
     """A table of texts to read; copied are its titles, and the selected rows, or all rows if none is selected.
 
-    ``selects_many``: whether several rows can be selected.
+    A subclass declares its ``columns``, where they are always the same ones, and whether several rows can be selected.
     """
 
-    def __init__(self, parent: QWidget | None = None, *, selects_many: bool = False) -> None:
+    columns: ClassVar[tuple[Column, ...]] = ()
+    selects_many = False
+
+    def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.verticalHeader().hide()
         self.setSelectionBehavior(self.SelectionBehavior.SelectRows)
         self.setSelectionMode(
-            self.SelectionMode.ExtendedSelection if selects_many else self.SelectionMode.SingleSelection
+            self.SelectionMode.ExtendedSelection if self.selects_many else self.SelectionMode.SingleSelection
         )
+        self.setColumnCount(len(self.columns))
+        self.setHorizontalHeaderLabels([column.title for column in self.columns])
+        for place, column in enumerate(self.columns):
+            self.horizontalHeaderItem(place).setToolTip(column.help)
 
     def copied_titles(self) -> list[str]:
         """Return the titles that are copied."""

@@ -40,6 +40,7 @@ class OperationPanel(EnginePanel):
     """
 
     of: ClassVar[type[Operation]]
+    marks_stale = False  # a line of its own does
 
     def __init_subclass__(cls, *, of: type[Operation], **more: Any) -> None:
         super().__init_subclass__(**more)

@@ -6,21 +6,23 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
-from qtpy.QtCore import Signal
-from qtpy.QtWidgets import QApplication, QPushButton, QWidget
+from qtpy.QtCore import Qt, Signal
+from qtpy.QtWidgets import QApplication, QMessageBox, QPushButton, QWidget
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
-from napari_gpubio.core.files import atomic_write
+from napari_gpubio.core.files import write_text
 from napari_gpubio.core.numbers import seconds_text
 from napari_gpubio.core.operations.records import Operation, Output
 from napari_gpubio.core.operations.scripts import names_of_held, outputs_of, script
-from napari_gpubio.core.operations.states import Shown
+from napari_gpubio.core.operations.states import Shown, stale
 from napari_gpubio.core.steps import Step
 from napari_gpubio.core.timing import RunClock
+from napari_gpubio.gui.connections import single_shot
 from napari_gpubio.gui.file_dialogs import save_path
-from napari_gpubio.gui.forms import Label, text_button
+from napari_gpubio.gui.forms import Label, muted_label, text_button
 from napari_gpubio.gui.jobs import Job, LatestJob, MakeSteps, Outcome, one_step
 from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.panel_frame import PanelFrame
@@ -28,6 +30,8 @@ from napari_gpubio.gui.processors import BackgroundWarmup, DevicePicker
 from napari_gpubio.gui.progress import PreviewPacer
 
 logger = logging.getLogger(__name__)
+_COMPARE_MS = 250  # after the last use of a panel, until its result is compared with its inputs
+_MAX_DIFFERENCES = 3  # that are named
 
 
 class RunForm:
@@ -103,6 +107,7 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
     ``self.run_form`` and ``self.run_display`` to parts that are. The viewer is napari's or its public proxy.
     """
 
+    marks_stale = True  # whether a result says that the inputs have changed since; not where parts of the panel do
     warms: tuple[str, ...] = ()  # the engines whose CPU backends are compiled while the panel is open
     run_finished = Signal()
     warmed = Signal()  # the CPU backend has been compiled, or could not be
@@ -123,8 +128,16 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
         self._warmup = self._awaited = self._connected(BackgroundWarmup(self.warms, self))
         self._runs_when_warm = False
         self._warmup_status = ""
-        self._finding = LatestJob(self)  # the operation that a script is of
-        self._finding.finished.connect(self._on_found)
+        self._finding = LatestJob(self, self._on_found)  # the operation that a script is of
+        self._comparing = LatestJob(self, self._on_compared)  # the result with the inputs
+        self._begun_with: Callable[[], Operation] | None = None  # what makes an operation of a run's inputs
+        self._made_with: Callable[[], Operation] | None = None  # the same of the result that is shown
+        self._compare_later = single_shot(_COMPARE_MS, self._compare, self)
+        self._is_behind = False  # what is run after a change, since layers changed while another panel was in front
+        self._busy_note = ""  # which ends with the run under way
+        self.stale_line = muted_label(self)
+        self.stale_line.hide()
+        self.above_run.addWidget(self.stale_line)
         self._add_buttons()
         _open.add(self)
 
@@ -181,6 +194,9 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
             stop = threading.Event()
             other, self._other = self._other, None
             make, display = other or (self.run_form.make_steps, self.run_display)
+            if other is None:
+                for box in self._boxes():
+                    box.check_there()
             steps = make(stop)
             for box in self.findChildren(LayerBox):
                 box.settle()
@@ -189,6 +205,9 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
             self._refusal = self.message
             return
         self._current_display = display
+        self._begun_with = None
+        if other is None:
+            self._note_draft()
         self._pacer.begin_run()
         self._job = Job(lambda _: steps, self, pacer=self._pacer)
         self._job.stop_event = stop
@@ -221,7 +240,7 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
             Engines of others that it needs; Stop ends their compilation, too.
         """
         if self.running or self.waiting:
-            self.show_note("A run is under way. Wait for it to finish, or press Stop first.")
+            self.note_while_running("A run is under way. Wait for it to finish, or press Stop first.")
             return
         self._other = make, _ShownBy(show, preview)
         if warms:
@@ -229,7 +248,14 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
         self.run()
 
     def run_again(self, *, end_first: bool = True) -> None:
-        """Run with the inputs as they stand; a run that is under way is ended first (or waited for), and not shown."""
+        """Follow a change with a run; a run that is under way is ended first (or waited for), and not shown.
+
+        Behind another panel nothing runs; that something has changed is said when the panel comes to the front.
+        """
+        if not self.is_in_front:
+            self._is_behind = True
+            return
+        self._is_behind = False
         if not self.running:
             if not self.waiting:
                 self.run()
@@ -251,9 +277,37 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
             self.show_status("stopping …")
             self._job.stop()
 
+    def note_while_running(self, sentence: str) -> None:
+        """Show a note that means something until the run under way has ended."""
+        self.show_note(sentence)
+        self._busy_note = self.message
+
+    def may_close(self) -> bool:
+        """Ask whether to end the run under way, if there is one."""
+        if not self.running:
+            return True
+        question = "A run is under way. Close the panel, and lose what the run has made so far?"
+        return QMessageBox.question(self, "Close while running", question) == QMessageBox.StandardButton.Yes
+
+    def on_key(self, key: Qt.Key) -> None:
+        """Enter runs, Escape stops."""
+        if key != Qt.Key.Key_Escape:
+            self.run()
+        elif self.running or self.waiting:
+            self.stop()
+
+    def on_front(self) -> None:
+        """Say what has changed meanwhile."""
+        self._compare_later.start()
+        if self._is_behind:
+            self._is_behind = False
+            self.show_note(f"Layers have changed while another panel was in front; press {self._run_text} to follow.")
+
     def teardown(self) -> None:
         """Stop every run, disconnect from the viewer, and release it; called when the panel is closed."""
         _open.discard(self)
+        self._compare_later.stop()
+        self._comparing.abandon()
         self._device.teardown()
         self._warmup.stop()
         self._finding.abandon()
@@ -296,9 +350,12 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
     def _on_finished(self, outcome: Outcome) -> None:
         if self._job is None:
             return
+        was_stopped = self._job.stop_event.is_set()
         self._job.deleteLater()
         self._job = None
         self._set_running(running=False)
+        if self.message == self._busy_note:
+            self.clear_message()
         if self._rerun:
             self._rerun = False
             if outcome.result is not None:
@@ -309,9 +366,51 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
             self.show_status("")
             self.show_error(outcome.error)
         else:
-            self.show_status(f"done in {seconds_text(time.perf_counter() - self._begun)}")
+            how = "stopped after" if was_stopped else "done in"
+            self.show_status(f"{how} {seconds_text(time.perf_counter() - self._begun)}")
             self._current_display.show_result(outcome.result)
+            self._made_with = None if self._begun_with is None else functools.cache(self._begun_with)
+            self._show_stale([])
+            self._compare_later.start()
         self.run_finished.emit()
+
+    # -- whether the result is what the inputs say ----------------------------------------------------------------
+
+    @property
+    def is_comparing(self) -> bool:
+        """Whether it is being found out if the inputs have changed."""
+        return self._compare_later.isActive() or self._comparing.is_busy
+
+    def _on_used(self) -> None:
+        super()._on_used()
+        self._compare_later.start()
+
+    def _note_draft(self) -> None:
+        """Keep what makes an operation of the inputs of a run that begins."""
+        if self.marks_stale:
+            with suppress(GpuBioError):  # what is missing, the run itself has said
+                self._begun_with = self.run_form.take_draft()
+
+    def _compare(self) -> None:
+        """Find, in a worker, what makes the result that is shown another one than a run with the inputs would give."""
+        if self.running or self._made_with is None:
+            return
+        try:
+            draft = self.run_form.take_draft()
+        except GpuBioError as error:
+            self._comparing.cancel()
+            self._show_stale([str(error)])
+            return
+        if draft is not None:
+            self._comparing.submit(one_step("comparing", functools.partial(_differences, self._made_with, draft)))
+
+    def _on_compared(self, outcome: Outcome) -> None:
+        self._show_stale(outcome.result or [])
+
+    def _show_stale(self, why: list[str]) -> None:
+        more = f"; and {len(why) - _MAX_DIFFERENCES} more" if len(why) > _MAX_DIFFERENCES else ""
+        self.stale_line.setText(f"Made with other inputs: {'; '.join(why[:_MAX_DIFFERENCES])}{more}")
+        self.stale_line.setVisible(bool(why))
 
     # -- compiling the CPU backend ahead ---------------------------------------------------------------------------
 
@@ -419,9 +518,14 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
         if chosen is None:
             return script(*outputs, **how)
         text = script(*outputs, folder=chosen.parent, **how)
-        with atomic_write(chosen) as part:
-            part.write_text(text, encoding="utf-8")
+        write_text(chosen, text)
         return text
+
+
+def _differences(made_with: Callable[[], Operation], draft: Callable[[], Operation]) -> list[str]:
+    """Why a result is not what the inputs would make now; [] if it is."""
+    made, now = made_with(), draft()
+    return stale(made.output(), now) if type(made) is type(now) else [made.title]
 
 
 _open: "weakref.WeakSet[EnginePanel]" = weakref.WeakSet()  # that have not been closed

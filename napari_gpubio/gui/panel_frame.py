@@ -1,5 +1,6 @@
 """The look of every dock widget: inputs that scroll, and below them messages, buttons, progress and a status line."""
 
+from functools import partial
 from typing import Any
 
 from qtpy.QtCore import QEvent, Qt
@@ -8,16 +9,21 @@ from qtpy.QtWidgets import QHBoxLayout, QProgressBar, QScrollArea, QSizePolicy, 
 from napari_gpubio.core.napari_io import carried
 from napari_gpubio.core.reading import NOTES
 from napari_gpubio.gui import theme
-from napari_gpubio.gui.connections import Connections, single_shot
-from napari_gpubio.gui.docking import CloseGuard, DockWindow, share_place
+from napari_gpubio.gui.connections import Connection, Connections, Debouncer, single_shot
+from napari_gpubio.gui.docking import CloseGuard, DockWindow, raise_dock, share_place
 from napari_gpubio.gui.forms import InputColumn, WrappedLabel, muted_label, notes_text, text_button, tip_of
+from napari_gpubio.gui.front import front_of
+from napari_gpubio.gui.keys import KeyGuard
 from napari_gpubio.gui.layers import LayerBox
+from napari_gpubio.gui.picking import MouseTool, is_edited
 from napari_gpubio.gui.places import Offer, place_offers
 from napari_gpubio.gui.scans import follow_scans
+from napari_gpubio.gui.switcher import Switcher, fold_tabs, name_of
 from napari_gpubio.gui.wheel import WheelGuard
 
 _LONGEST_NOTES = 300  # letters of what was assumed; the tool tip has all of it
 _MIN_WIDTH, _MARGINS = 300, 16  # pixels; of a panel, and of what is around its inputs
+_CURSOR = "crosshair"  # over the canvas while a click places or chooses something
 
 
 class PanelFrame(QWidget):
@@ -46,13 +52,22 @@ class PanelFrame(QWidget):
         self.above_run = QVBoxLayout()
         self.buttons = QHBoxLayout()
         self._build()
-        WheelGuard(self)
-        self._guard = CloseGuard(self, shares_place=True)
+        self._wheel = WheelGuard(self)
+        KeyGuard(
+            self, {key: partial(self.on_key, key) for key in (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Escape)}
+        )
+        self._guard = CloseGuard(self, shares_place=True, may_close=self.may_close)
         self._guard.closing.connect(self.teardown)
         self._guard.stayed.connect(self.revive)
         self._docked = single_shot(0, lambda: share_place(self), self)
-        self._was_shown = False
+        self._fold_tabs = single_shot(0, lambda: fold_tabs(self.window()), self)  # when Qt has made the tabs
+        self._was_shown, self._was_in_front = False, True
         single_shot(0, self._follow_boxes, self).start()
+        self._front = front_of(viewer)
+        self._cursor_later = Debouncer(self._show_cursor, self)  # napari tells of a cursor before it is in the mode
+        self._wheel.used.connect(self._on_used)
+        self._front.take(self)
+        self.own(Connections(self._tool_pairs, self._show_tools))
         self.own(Connections(lambda: [(viewer.events.theme, self._on_theme)], self._on_theme))
         changes = viewer.layers.events
         self.own(Connections(lambda: [(event, self.show_input_notes) for event in (changes.inserted, changes.removed)]))
@@ -65,19 +80,87 @@ class PanelFrame(QWidget):
 
     def teardown(self) -> None:
         """Disconnect from the viewer and release it; called when the panel is closed."""
+        self._front.leave(self)
         for part in self._parts:
             part.detach()
 
     def revive(self) -> None:
         """Listen to the viewer again, after the user decided not to close it."""
+        self._front.take(self)
         for part in self._parts:
             part.attach()
+
+    def may_close(self) -> bool:
+        """Whether the user, who closes the panel, wants that."""
+        return True
+
+    # -- in front or behind ---------------------------------------------------------------------------------------
+
+    @property
+    def is_in_front(self) -> bool:
+        """Whether the clicks on the canvas are this panel's, and what changes on it is followed by runs."""
+        return self._front.panel is self
+
+    def on_key(self, key: Qt.Key) -> None:
+        """Act upon Enter or Escape that nothing in the panel has taken."""
+
+    @property
+    def takes_clicks(self) -> bool:
+        """Whether clicks on the canvas mean something to the panel when it is in front."""
+        return bool(self._hints())
+
+    def come_to_front(self) -> None:
+        """Raise the panel, if it lies behind another tab, and take the clicks on the canvas."""
+        raise_dock(self)
+        self._front.take(self)
+
+    def on_front(self) -> None:
+        """Act upon having come to the front."""
+
+    def _on_used(self) -> None:
+        if not self.is_in_front and self.isVisible():
+            self._front.take(self)
+
+    def _tool_pairs(self) -> list[Connection]:
+        viewer, request = self.viewer, lambda *_: self._cursor_later.request()
+        changes = (viewer.layers.selection.events.active, viewer.cursor.events.style)
+        return [(self._front.changed, self._on_front), *((event, request) for event in changes)]
+
+    def _on_front(self) -> None:
+        was, self._was_in_front = self._was_in_front, self.is_in_front
+        self._show_tools()
+        if self.is_in_front and not was:
+            self.on_front()
+
+    def _hints(self) -> list[str]:
+        return [tool.hint for tool in self.findChildren(MouseTool) if tool.is_attached and tool.hint]
+
+    def _show_tools(self) -> None:
+        """Say whose the clicks on the canvas are, and what they do."""
+        hints, front = self._hints(), self._front.panel
+        own = " · ".join(hints)
+        other = "" if front is None else f"Clicks on the canvas go to {name_of(front)}."
+        self._tool_line.setText(own if front is self else other)
+        self._tool_line.setVisible(bool(hints))
+        self._show_cursor()
+
+    def _show_cursor(self) -> None:
+        """A crosshair while a click is this panel's; napari's own where it is not, and where a layer is edited."""
+        cursor, active = self.viewer.cursor, self.viewer.layers.selection.active
+        if is_edited(active) or (self._front.panel is not None and not self.is_in_front):
+            return
+        wanted = _CURSOR if self.is_in_front and self._hints() else "standard"
+        if str(cursor.style) in (_CURSOR, "standard") and str(cursor.style) != wanted:
+            cursor.style = wanted
 
     # -- messages -------------------------------------------------------------------------------------------------
 
     def show_error(self, sentence: str) -> None:
-        """Show an error message: the problem and what to do about it."""
-        self._say(sentence, theme.ERROR_STYLE)
+        """Show an error message: the problem and what to do about it; an empty one ends that of an earlier try."""
+        if sentence:
+            self._say(sentence, theme.ERROR_STYLE)
+        elif self._message.styleSheet() == theme.ERROR_STYLE:
+            self.clear_message()
 
     def show_note(self, sentence: str) -> None:
         """Show a note to the user."""
@@ -107,8 +190,11 @@ class PanelFrame(QWidget):
 
     def chosen_layers(self) -> list[Any]:
         """The layers that the panel uses."""
-        boxes = [box for box in self.findChildren(LayerBox) if box.isVisibleTo(self) and box.isEnabled()]
-        return [box.layer for box in boxes if box.layer is not None]
+        return [box.layer for box in self._boxes() if box.layer is not None]
+
+    def _boxes(self) -> list[LayerBox]:
+        """The lists of layers whose choice counts."""
+        return [box for box in self.findChildren(LayerBox) if box.isVisibleTo(self) and box.isEnabled()]
 
     def _follow_boxes(self) -> None:
         """Show the notes of chosen layers from now on, when all inputs have been made."""
@@ -166,8 +252,13 @@ class PanelFrame(QWidget):
         self._message.hide()
         self.bar = QProgressBar(self, textVisible=False, maximumHeight=6)
         self._status = WrappedLabel("", self)
+        self._tool_line = muted_label(self)
+        self._tool_line.hide()
         layout = QVBoxLayout(self)
         layout.setContentsMargins(6, 6, 6, 6)
+        if hasattr(self.viewer, "window"):
+            layout.addWidget(Switcher(self.viewer, self))
+        layout.addWidget(self._tool_line)
         layout.addWidget(scroll, 1)
         layout.addWidget(self._input_notes)
         layout.addWidget(self.place_button)
@@ -191,7 +282,16 @@ class PanelFrame(QWidget):
         if not self._was_shown:
             self._was_shown = True
             self._docked.start()
+        if not event.spontaneous():
+            self._front.take(self)
+            self._fold_tabs.start()
         self._fit_width()
+
+    def hideEvent(self, event: Any) -> None:
+        """Qt: the panel goes, for instance behind another tab; not when its window is made an icon."""
+        super().hideEvent(event)
+        if not event.spontaneous():
+            self._front.hide(self)
 
     def changeEvent(self, event: Any) -> None:
         """Qt: another style, whose font may be smaller; or another window in front, whose theme may be another."""

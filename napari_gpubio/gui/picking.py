@@ -8,6 +8,7 @@ import numpy.typing as npt
 from napari.layers import Image
 from qtpy.QtCore import QObject, Signal
 
+from napari_gpubio.gui.front import front_of
 from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.gui.views import camera_of
 
@@ -182,25 +183,43 @@ def is_edited(layer: Any) -> bool:
 
 
 class MouseTool(QObject):
-    """Something that follows the presses of a viewer's mouse while it is attached."""
+    """Something that follows the presses of a viewer's mouse while it is attached and its panel is in front."""
 
     def __init__(self, viewer: Any, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._viewer = viewer
+        self._viewer, self._front = viewer, front_of(viewer)
+
+    @property
+    def hint(self) -> str:
+        """What a click does, such as "Click: seed"; empty while it does nothing."""
+        return ""
+
+    @property
+    def is_attached(self) -> bool:
+        """Whether it listens to the viewer's mouse."""
+        return self._on_press in self._viewer.mouse_drag_callbacks
 
     def attach(self) -> None:
         """Listen to the viewer's mouse."""
-        if self._on_press not in self._viewer.mouse_drag_callbacks:
+        if not self.is_attached:
             self._viewer.mouse_drag_callbacks.append(self._on_press)
+            self._front.changed.emit()
 
     def detach(self) -> None:
         """Stop listening to the mouse."""
-        if self._on_press in self._viewer.mouse_drag_callbacks:
+        if self.is_attached:
             self._viewer.mouse_drag_callbacks.remove(self._on_press)
+            self._front.changed.emit()
 
-    def _on_press(self, viewer: Any, event: Any) -> Generator[None, None, None]:
-        """Napari's drag callback: runs to the first yield on press, on at each move, and past the last on release."""
+    def pressed(self, event: Any) -> Generator[None, None, None]:
+        """Follow a press of the left button: run to the first yield, on at each move, past the last on release."""
         raise NotImplementedError
+
+    def _on_press(self, _viewer: Any, event: Any) -> Generator[None, None, None]:
+        """Napari's drag callback; a press that belongs to a tool of napari's or to another panel is left alone."""
+        is_ours = event.button == 1 and not is_edited(self._viewer.layers.selection.active)
+        if is_ours and self._front.allows(self):
+            yield from self.pressed(event)
 
 
 class FiberTool(MouseTool):
@@ -208,9 +227,15 @@ class FiberTool(MouseTool):
 
     fiber_clicked = Signal(object, int)  # layer, fiber
 
-    def _on_press(self, viewer: Any, event: Any) -> Generator[None, None, None]:
+    @property
+    def hint(self) -> str:
+        """What a click does."""
+        return "Click: choose a fiber"
+
+    def pressed(self, event: Any) -> Generator[None, None, None]:
+        """Pick the fiber of a click."""
         yield
-        if event.type != "mouse_move" and (found := fiber_under(viewer, event)) is not None:
+        if event.type != "mouse_move" and (found := fiber_under(self._viewer, event)) is not None:
             self.fiber_clicked.emit(*found)
 
 
@@ -239,8 +264,18 @@ class MarkerTool(MouseTool):
         parent: QObject | None = None,
     ) -> None:
         super().__init__(viewer, parent)
-        self.placing = True
+        self._placing = True
         self._markers, self._reach = markers, reach
+
+    @property
+    def placing(self) -> bool:
+        """Whether clicks place something."""
+        return self._placing
+
+    @placing.setter
+    def placing(self, placing: bool) -> None:
+        self._placing = placing
+        self._front.changed.emit()
 
     # -- what a subclass gives ------------------------------------------------------------------------------------
 
@@ -262,8 +297,9 @@ class MarkerTool(MouseTool):
 
     # -- the mouse ------------------------------------------------------------------------------------------------
 
-    def _on_press(self, _viewer: Any, event: Any) -> Generator[None, None, None]:
-        if event.button != 1 or not self.may_begin() or is_edited(self._viewer.layers.selection.active):
+    def pressed(self, event: Any) -> Generator[None, None, None]:
+        """Drag the marker under the mouse, or take the click."""
+        if not self.may_begin():
             return
         marker = self._marker_under(event) if self.may_grab(event) else None
         if marker is not None:

@@ -11,26 +11,20 @@ from qtpy.QtWidgets import QAbstractItemView, QHeaderView, QTableWidgetItem, QWi
 from napari_gpubio.core.numbers import short_number
 from napari_gpubio.gui.number_table import CopyingTable
 from napari_gpubio.gui.tables import color_chip
-from napari_gpubio.gui.typed_rows import Column
 
 _MAX_ROWS_UNSCROLLED = 12
 
 
 class RankedTable(CopyingTable):
-    """Shows rows of numbers and texts, sorted by a column; clicking on a title sorts by it.
+    """Shows rows of numbers and texts under the columns that a subclass declares; clicking on a title sorts by it.
 
     ``row_picked`` carries the index of a row in the order in which rows were given, or -1 if none is picked.
     """
 
     row_picked = Signal(int)
 
-    def __init__(self, columns: Sequence[Column], parent: QWidget | None = None) -> None:
+    def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._columns = tuple(columns)
-        self.setColumnCount(len(columns))
-        self.setHorizontalHeaderLabels([column.title for column in columns])
-        for place, column in enumerate(columns):
-            self.horizontalHeaderItem(place).setToolTip(column.help)
         self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
         self.sortByColumn(0, Qt.SortOrder.AscendingOrder)
         self.horizontalHeader().setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
@@ -58,7 +52,7 @@ class RankedTable(CopyingTable):
             self.setRowCount(0)
             for index, row in enumerate(rows):
                 self.insertRow(index)
-                for place, column in enumerate(self._columns):
+                for place, column in enumerate(self.columns):
                     self.setItem(index, place, _Cell(row[column.field]))
                 first = self.item(index, 0)
                 first.setData(Qt.ItemDataRole.UserRole, index)

@@ -34,8 +34,8 @@ _BUTTONS_IN_A_ROW = 2
 class ResultFiles(QObject, Follower):
     """Writes and reads files in workers; several at the same time.
 
-    ``status_changed`` and ``error_occurred`` carry sentences. A panel owns it (`EnginePanel.own`), or the part that it
-    belongs to passes `detach` on.
+    ``status_changed`` and ``error_occurred`` carry sentences, an empty one when what was said is past. A panel owns it
+    (`EnginePanel.own`), or the part that it belongs to passes `detach` on.
 
     Parameters
     ----------
@@ -100,6 +100,7 @@ class ResultFiles(QObject, Follower):
         text = f"{path.name} is being {what} …"
         job.stepped.connect(functools.partial(self._on_stepped, job, text))
         job.finished.connect(functools.partial(self._on_finished, job, then))
+        self.error_occurred.emit("")  # that of an earlier try has ended
         self.status_changed.emit(text)
         job.start()
 

@@ -14,7 +14,7 @@ from napari_gpubio.gui.forms import Label, tip_of
 from napari_gpubio.gui.number_table import CopyingTable
 from napari_gpubio.gui.tables import aligned, color_chip
 
-_ROW, _MAX_ROWS = 22, 8  # height in pixels; rows that are visible without scrolling, where nothing else is said
+_ROW = 22  # height in pixels
 _MIN_NAME = 60  # pixels of the first column, with the square of its color
 _FIXED = Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable
 
@@ -39,11 +39,10 @@ class RowTable(CopyingTable):
     The first column holds names, which are elided before numbers are cut, and stays in sight while the others scroll.
     """
 
-    def __init__(
-        self, parent: QWidget | None = None, *, most_rows: int = _MAX_ROWS, selects_many: bool = False
-    ) -> None:
-        super().__init__(parent, selects_many=selects_many)
-        self._most_rows = most_rows
+    most_rows = 8  # that are visible without scrolling
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
         self._copied_titles: Sequence[str] = ()
         self._text_lengths: tuple[int, ...] = ()  # of each column
         self.verticalHeader().setDefaultSectionSize(_ROW)
@@ -57,12 +56,13 @@ class RowTable(CopyingTable):
         return list(self._copied_titles)
 
     def set_rows(
-        self, titles: Sequence[str], rows: Sequence[Sequence[Cell]], copied_titles: Sequence[str] = ()
+        self, rows: Sequence[Sequence[Cell]], titles: Sequence[str] = (), copied_titles: Sequence[str] = ()
     ) -> None:
-        """Show these rows below these titles, without a signal; ``copied_titles`` if others are copied.
+        """Show these rows, without a signal, below titles other than the columns' if so; and which titles are copied.
 
         Columns are fitted where texts have other lengths: that takes longer than all else in a table of the same size.
         """
+        titles = titles or [column.title for column in self.columns]
         self._copied_titles = copied_titles or titles
         with QSignalBlocker(self):
             self.setColumnCount(len(titles))
@@ -115,7 +115,7 @@ class RowTable(CopyingTable):
             least = max(header.sectionSizeHint(0), _MIN_NAME)
             self.setColumnWidth(0, max(wanted, min(self.columnWidth(0), least)))
         spare = self.viewport().width() - header.length()
-        rows = min(max(self.rowCount(), 1), self._most_rows)
+        rows = min(max(self.rowCount(), 1), self.most_rows)
         height = header.sizeHint().height() + rows * _ROW + 2 * self.frameWidth() + (scroll_bar if spare < 0 else 0)
         if self.height() != height:
             self.setFixedHeight(height)

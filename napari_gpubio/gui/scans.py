@@ -20,16 +20,16 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import KEY, carried, grid_of, series_layer, stored_array, volume_layer
 from napari_gpubio.core.space import is_oblique, tilt_degrees, world_axes_of
 from napari_gpubio.core.world_aligned import WorldAligned
-from napari_gpubio.gui.anatomy import show_letters
+from napari_gpubio.gui.anatomy import BodyView
 from napari_gpubio.gui.color_bars import add_color_bar
 from napari_gpubio.gui.connections import Debouncer
 from napari_gpubio.gui.foreign_files import ForeignFiles
-from napari_gpubio.gui.views import VIEWS_KEY, camera_of, set_view, toggle_linked_views
+from napari_gpubio.gui.front import Front, front_of
 
 if TYPE_CHECKING:
     import napari.viewer
 
-_NAPARIS_VIEW = ("towards", "down", "right")
+_PLANE_MOVERS = ("move_plane_along_normal", "set_plane_position")  # napari's names
 _LOOK = ("name", "opacity", "blending", "visible", "metadata")
 _IMAGE_LOOK = ("colormap", "contrast_limits", "gamma", "interpolation2d", "interpolation3d", "rendering")
 _followed: dict[int, "_Arrivals"] = {}  # by the viewer's id; viewers compare all they hold
@@ -74,22 +74,25 @@ class _Arrivals:
     """Looks at each layer of a viewer once, and puts new images of ours below fibers, points and shapes."""
 
     def __init__(self, viewer: Any) -> None:
-        self._viewer = weakref.proxy(viewer)
-        self._is_set_up = False
+        self._viewer, self._front = weakref.proxy(viewer), front_of(viewer)
         self._seen: set[bytes] = set()  # affines
         self._new: list[Any] = []  # layers that have not been put in their places
         self._placing = Debouncer(self._place_new)  # later, since napari's list is not to be changed in its own event
         self._files = ForeignFiles(partial(_notify, NotificationSeverity.WARNING))
         for layer in viewer.layers:
             self._look_at(layer)
+        self._body = BodyView(self._viewer)
         viewer.layers.events.inserted.connect(self._on_inserted)
+        viewer.mouse_wheel_callbacks.insert(0, step_slices)
 
     def cancel(self) -> None:
         """Change nothing any more."""
         self._placing.cancel()
         self._files.cancel()
+        self._body.cancel()
         with suppress(ReferenceError):  # the viewer is gone
             self._viewer.layers.events.inserted.disconnect(self._on_inserted)
+            self._viewer.mouse_wheel_callbacks.remove(step_slices)
 
     def _on_inserted(self, event: Any) -> None:
         self._look_at(event.value)
@@ -109,12 +112,11 @@ class _Arrivals:
 
     def _look_at(self, layer: Any) -> None:
         affine = carried(layer, "affine")
-        if isinstance(layer, Image) and KEY in layer.metadata:
-            add_color_bar(layer)
-        is_anatomical = affine is not None or carried(layer, "tractogram") is not None
-        if is_anatomical and not self._is_set_up:
-            self._is_set_up = True
-            self._set_up()
+        if isinstance(layer, Image):
+            layer.events.depiction.connect(partial(_guard_plane, self._front, layer))
+            _guard_plane(self._front, layer)
+            if KEY in layer.metadata:
+                add_color_bar(layer)
         if affine is None:
             self._check_foreign(layer)
             self._files.look_at(layer)
@@ -125,14 +127,6 @@ class _Arrivals:
                 "the scanner's axes (resampled for display only); computations, painting, and saved files use the "
                 "scan's own voxels.",
             )
-
-    def _set_up(self) -> None:
-        """Turn napari's view, which shows the front below, upright unless the user has turned it; name its sides."""
-        if tuple(str(getattr(one, "value", one)) for one in camera_of(self._viewer).orientation) == _NAPARIS_VIEW:
-            set_view(self._viewer, "neurological")
-        show_letters(self._viewer)
-        self._viewer.canvas.overlays.scale_bar.visible = True
-        self._viewer.bind_key(VIEWS_KEY, toggle_linked_views, overwrite=True)
 
     def _is_new(self, affine: npt.NDArray[Any]) -> bool:
         key = np.round(np.asarray(affine, np.float64), 3).tobytes()
@@ -148,6 +142,30 @@ class _Arrivals:
                 f"{layer.name} is rotated or sheared; napari draws it displaced in 2-D.",
                 (("Show in register", lambda *_: show_in_register(self._viewer, layer)),),
             )
+
+
+def step_slices(viewer: Any, event: Any) -> None:
+    """Let Ctrl+wheel step the slices, where napari would step the volumes of a series, which come before them."""
+    dims = viewer.dims
+    hidden = [axis for axis in dims.not_displayed if axis >= dims.ndim - 3]
+    if "Control" in event.modifiers and hidden and dims.last_used not in hidden:
+        dims.last_used = hidden[0]
+
+
+def _guard_plane(front: Front, layer: Any, _: Any = None) -> None:
+    """Let napari move an image's plane with the mouse only where it can, and where no panel has the clicks."""
+    for callbacks in (layer.mouse_drag_callbacks, layer.mouse_double_click_callbacks):
+        for one in list(callbacks):
+            if getattr(one, "__name__", "") in _PLANE_MOVERS:
+                callbacks[callbacks.index(one)] = partial(_move_plane, front, one)
+            elif getattr(one, "func", None) is _move_plane and layer.depiction != "plane":
+                callbacks.remove(one)
+
+
+def _move_plane(front: Front, move: Any, layer: Any, event: Any) -> Any:
+    """What napari does, which has no place for the axes of a series."""
+    is_ours = front.panel is not None and front.panel.takes_clicks
+    return None if is_ours or layer.ndim != len(event.position) else move(layer, event)
 
 
 def _is_picture(layer: Any) -> bool:

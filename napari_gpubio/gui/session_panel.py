@@ -15,7 +15,7 @@ from napari_gpubio.core.operations.runs import run_steps
 from napari_gpubio.core.operations.sessions import Opened, open_session, save_session
 from napari_gpubio.core.operations.states import Shown, State
 from napari_gpubio.core.steps import Step
-from napari_gpubio.gui.file_dialogs import open_path, save_path
+from napari_gpubio.gui.file_dialogs import opens_with, saves_with
 from napari_gpubio.gui.forms import muted_label, notes_text, row_of, text_button, tip_of
 from napari_gpubio.gui.looks import show_layers
 from napari_gpubio.gui.panel import EnginePanel, panels_of
@@ -67,17 +67,12 @@ class SessionPanel(EnginePanel):
         self.inputs.addWidget(self.tree)
         self.inputs.addWidget(self.allow_button)
         self.inputs.addWidget(muted_label(self, "A session holds no results: they are made again, with the same bits."))
-        self.save_button.clicked.connect(self._on_save)
-        self.open_button.clicked.connect(self._on_open)
+        self.save_button.clicked.connect(saves_with(self, "Save session", _FILTER, "session.zip", self.save))
+        self.open_button.clicked.connect(opens_with(self, "Open session", _FILTER, self.open))
         self.allow_button.clicked.connect(self._on_allow)
         self._show_waiting()
 
     # -- saving ---------------------------------------------------------------------------------------------------
-
-    def _on_save(self) -> None:
-        path = save_path(self, "Save session", _FILTER, name="session.zip")
-        if path is not None:
-            self.save(path)
 
     def save(self, path: Path) -> None:
         """Save what the viewer shows, with the drafts of its panels; files are looked through in a worker."""
@@ -113,11 +108,6 @@ class SessionPanel(EnginePanel):
         )
 
     # -- opening --------------------------------------------------------------------------------------------------
-
-    def _on_open(self) -> None:
-        path = open_path(self, "Open session", _FILTER)
-        if path is not None:
-            self.open(path)
 
     def _on_allow(self) -> None:
         if self._path is not None:

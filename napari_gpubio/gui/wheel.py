@@ -3,7 +3,7 @@
 import atexit
 from typing import Any
 
-from qtpy.QtCore import QChildEvent, QCoreApplication, QEvent, QObject, Qt
+from qtpy.QtCore import QChildEvent, QCoreApplication, QEvent, QObject, Qt, Signal
 from qtpy.QtWidgets import (
     QAbstractScrollArea,
     QAbstractSlider,
@@ -16,6 +16,7 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
+_USES = (QEvent.Type.MouseButtonPress, QEvent.Type.MouseButtonRelease, QEvent.Type.KeyRelease)
 _CHOICES = (QComboBox, QAbstractSpinBox, QTabBar)
 
 
@@ -23,13 +24,16 @@ class WheelGuard(QObject):
     """Keeps the wheel from changing a control without the focus, in a widget and in all that is ever added to it.
 
     The event goes on to what the control lies in, which scrolls. Without the guard Qt would also give a list the focus
-    because the wheel was turned over it.
+    because the wheel was turned over it. ``used`` is emitted when the mouse is pressed or a key is released anywhere in
+    the widget.
 
     Parameters
     ----------
     part
         A panel, a form or a dialog; the guard lives as long as it does.
     """
+
+    used = Signal()
 
     def __init__(self, part: QWidget) -> None:
         super().__init__(part)
@@ -43,6 +47,8 @@ class WheelGuard(QObject):
             if control is not None and not _has_focus(control):
                 event.ignore()
                 return True
+        elif kind in _USES:
+            self.used.emit()
         elif kind == QEvent.Type.ChildPolished:
             # PyQt gives an event the class of an older one at its address whose wrapper somebody keeps
             new = event.child() if isinstance(event, QChildEvent) else watched

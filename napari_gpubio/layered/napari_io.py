@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.napari_io import KEY, LayerData, carried
+from napari_gpubio.core.napari_io import KEY, LayerData, carried_as
 from napari_gpubio.core.quantity import Quantity, log10_of
 from napari_gpubio.layered.model import LayeredMedium
 from napari_gpubio.layered.quantities import quantity_rz, quantity_unit
@@ -106,8 +106,7 @@ def border_layers(medium: LayeredMedium, settings: LayeredSettings) -> list[Laye
 
 def result_of(layer: Any) -> LayeredResult | None:
     """Return the result that a picture carries, or None."""
-    value = carried(layer, "result")
-    return value if isinstance(value, LayeredResult) else None
+    return carried_as(layer, "result", LayeredResult)
 
 
 def _place(settings: LayeredSettings) -> dict[str, Any]:

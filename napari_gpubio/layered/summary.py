@@ -23,6 +23,7 @@ from napari_gpubio.optics.numbers import (
     NumberRow,
     Status,
     balance_findings,
+    number_in_full,
     roulette_row,
     worst_first,
 )
@@ -221,7 +222,7 @@ def write_curves(path: str | os.PathLike[str], curves: Iterable[Curve]) -> None:
         If the folder does not exist, or the file cannot be written.
     """
     rows = (
-        (curve.name, curve.coordinate, curve.coordinate_unit, *map(_full, numbers), curve.unit)
+        (curve.name, curve.coordinate, curve.coordinate_unit, *(number_in_full(float(n)) for n in numbers), curve.unit)
         for curve in curves
         for numbers in zip(curve.at, curve.value, curve.error, strict=True)
     )
@@ -258,7 +259,3 @@ def _bin_at(what: str, at_mm: float, width_mm: float, count: int) -> int:
             f"the {what} is {at_mm:g} mm and the grid goes from 0 to {count * width_mm:g} mm; choose another"
         )
     return index
-
-
-def _full(value: float) -> str:
-    return "" if np.isnan(value) else repr(float(value))

@@ -1,6 +1,5 @@
 """Light in voxels as napari layers: labels with optical properties, results, and their reader; needs no napari."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from napari_gpubio.core.napari_io import (
     KEY,
     LayerData,
     carried,
+    carried_as,
     grid_of,
     series_layer,
     volume_layer,
@@ -124,8 +124,7 @@ def error_layer(result: LightResult, name: str, **keywords: Any) -> LayerData:
 
 def result_of(layer: Any) -> LightResult | None:
     """Return the result that a layer carries, or None."""
-    value = carried(layer, "result")
-    return value if isinstance(value, LightResult) else None
+    return carried_as(layer, "result", LightResult)
 
 
 def domain_of(layer: Any) -> Domain | None:
@@ -135,8 +134,7 @@ def domain_of(layer: Any) -> Domain | None:
     """
     if (result := result_of(layer)) is not None:
         return result.domain
-    value = carried(layer, "domain")
-    return value if isinstance(value, Domain) else _domain_of_file(layer)
+    return carried_as(layer, "domain", Domain) or _domain_of_file(layer)
 
 
 def _domain_of_file(layer: Any) -> Domain | None:
@@ -161,9 +159,6 @@ def _result_layer(
     if shown.ndim == 3:
         return volume_layer(shown, affine, name, metadata=metadata, **keywords)
     return series_layer(shown, affine, name, GATE_AXIS, metadata=metadata, **keywords)
-
-
-Paths = str | Sequence[str]
 
 
 def phantom_layer(case: LightCase) -> LayerData:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.numbers import short_number
-from napari_gpubio.core.space import apply_affine
+from napari_gpubio.core.space import apply_affine, in_grid
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.optics.detectors import Detector
 from napari_gpubio.optics.model import OUTSIDE, Domain, Medium
@@ -183,7 +183,7 @@ def sample_fluence(
 
 def _labels_at(domain: Domain, voxels: Array) -> npt.NDArray[np.int64]:
     """Labels of voxels, shape (..., 3); those beyond the grid are outside."""
-    within = ((voxels >= 0) & (voxels < domain.shape)).all(axis=-1)
+    within = in_grid(voxels, domain.shape)
     inside = np.clip(voxels, 0, np.array(domain.shape) - 1)
     return np.where(within, domain.labels[tuple(np.moveaxis(inside, -1, 0))], OUTSIDE).astype(np.int64)
 

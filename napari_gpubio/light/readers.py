@@ -1,15 +1,10 @@
 """napari's reader of results of light in voxels, and of MCML's input files; needs no napari."""
 
-from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from napari_gpubio.core.archives import holds
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.napari_io import (
-    KEY,
-    LayerData,
-    read_each,
-)
+from napari_gpubio.core.napari_io import KEY, LayerData, LayerReader, Paths, read_each, reader_if
 from napari_gpubio.core.operations.layer_sources import keep_shown
 from napari_gpubio.core.operations.stores import STORE
 from napari_gpubio.core.operations.volumes import LogOf
@@ -21,13 +16,10 @@ from napari_gpubio.light.napari_io import fluence_layer, labels_layer, phantom_l
 from napari_gpubio.light.operations.fluence import Fluence
 from napari_gpubio.light.operations.runs import OpenRun
 
-Paths = str | Sequence[str]
 
-
-def get_reader(path: Paths) -> Callable[[Paths], list[LayerData]] | None:
+def get_reader(path: Paths) -> LayerReader | None:
     """Return the reader of saved results of light in voxels and of MCML's input files, or None for other files."""
-    paths = [Path(path)] if isinstance(path, str) else [Path(one) for one in path]
-    return read_layers if paths and all(_is_mci(one) or holds(one, "result/gates") for one in paths) else None
+    return reader_if(lambda file: _is_mci(file) or holds(file, "result/gates"), path, read_layers)
 
 
 def read_layers(path: Paths) -> list[LayerData]:

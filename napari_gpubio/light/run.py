@@ -12,7 +12,7 @@ from napari_gpubio.core.device import CPU, Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.memory import Memory
 from napari_gpubio.core.numbers import position_text, short_number
-from napari_gpubio.core.steps import Step, driven
+from napari_gpubio.core.steps import Step, driven, with_step
 from napari_gpubio.light.kernels.voxels.memory import memory_of
 from napari_gpubio.light.kernels.voxels.problem import VoxelProblem
 from napari_gpubio.light.kernels.voxels.tally import VoxelTally, assemble_parts
@@ -165,16 +165,12 @@ def _among(
     def preview(step: Step) -> Generator[Step, None, tuple[LightResult | None, ...]]:
         return (*results[:number], (yield from step.preview_steps()), *results[number + 1 :])
 
-    while True:
-        try:
-            step = next(steps)
-        except StopIteration as end:
-            return end.value
+    def counted(step: Step) -> Step:
         make = None if step.make_preview is None else functools.partial(preview, step)
-        yield Step(
-            number * photons + step.done, count * photons, f"{step.message}, source {number + 1} of {count}", make
-        )
-        del step
+        message = f"{step.message}, source {number + 1} of {count}"
+        return Step(number * photons + step.done, count * photons, message, make)
+
+    return with_step(steps, counted)
 
 
 def needed_memory(

@@ -1,18 +1,15 @@
 """Input files of MCX as napari layers, without importing napari."""
 
-from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.foreign import MAX_WHOLE, existing_bytes
-from napari_gpubio.core.napari_io import KEY, LayerData, read_each, volume_layer
+from napari_gpubio.core.napari_io import KEY, LayerData, LayerReader, Paths, read_each, reader_if, volume_layer
 from napari_gpubio.core.reading import note
 from napari_gpubio.light.napari_io import labels_layer
 from napari_gpubio.mcx.io.cases import read_mcx
 from napari_gpubio.mcx.io.inp import begins_like_inp
 from napari_gpubio.mcx.io.root import read_mcx_labels
-
-Paths = str | Sequence[str]
 
 
 def _is_mcx(path: Path) -> bool:
@@ -30,10 +27,9 @@ def _is_mcx(path: Path) -> bool:
     return all(f'"{section}"'.encode() in text for section in ("Domain", "Optode", "Forward"))
 
 
-def get_reader(path: Paths) -> Callable[[Paths], list[LayerData]] | None:
+def get_reader(path: Paths) -> LayerReader | None:
     """Return the reader of input files of MCX, or None for other files."""
-    paths = [Path(path)] if isinstance(path, str) else [Path(one) for one in path]
-    return read_layers if paths and all(map(_is_mcx, paths)) else None
+    return reader_if(_is_mcx, path, read_layers)
 
 
 def read_layers(path: Paths) -> list[LayerData]:

@@ -21,7 +21,7 @@ from napari_gpubio.core.by_planes import looked_up
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.settings import Settings, part
-from napari_gpubio.core.space import apply_affine, checked_affine, rotation_of, voxel_sizes_mm
+from napari_gpubio.core.space import apply_affine, checked_affine, nearest_voxels, rotation_of, voxel_sizes_mm
 from napari_gpubio.optics.phase import TabulatedPhaseFunction
 from napari_gpubio.optics.scattering_tensors import PRODUCT, check_model, checked_tensors
 
@@ -328,7 +328,7 @@ class Domain:
         InvalidInput
             If it is outside (label 0).
         """
-        voxel = np.floor(apply_affine(np.linalg.inv(self.affine), position_mm) + 0.5).astype(int)
+        voxel = nearest_voxels(self.affine, position_mm)
         place = tuple(np.clip(voxel, 0, np.array(self.shape) - 1))
         own = {name: getattr(self, name) for name in VOXEL_LIMITS}
         given: dict[str, Any] = {name: float(values[place]) for name, values in own.items() if values is not None}

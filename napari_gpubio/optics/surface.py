@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.numbers import short_number
-from napari_gpubio.core.space import apply_affine, rotation_of, voxel_sizes_mm
+from napari_gpubio.core.space import apply_affine, in_grid, nearest_voxels, rotation_of, voxel_sizes_mm
 from napari_gpubio.optics.model import OUTSIDE
 from napari_gpubio.optics.sources import (
     AllRound,
@@ -35,7 +35,7 @@ _FIRST_BOX = 8  # voxels to each side; most points that are looked for are that 
 
 def label_at(labels: Array, affine: Array, position_mm: npt.ArrayLike) -> int:
     """Label at a world position; 0 outside the grid."""
-    voxel = np.floor(apply_affine(np.linalg.inv(affine), position_mm) + 0.5).astype(int)
+    voxel = nearest_voxels(affine, position_mm)
     if (voxel < 0).any() or (voxel >= labels.shape).any():
         return OUTSIDE
     return int(labels[tuple(voxel)])
@@ -282,10 +282,14 @@ def share_inside(labels: Array, affine: Array, source: Source) -> float:
     source
         The source; one that is a point or a line starts on one side.
     """
-    places = apply_affine(np.linalg.inv(affine), np.asarray(source.position_mm) + _equal_parts(source))
-    voxels = np.floor(places + 0.5).astype(int)
-    voxels = voxels[((voxels >= 0) & (voxels < labels.shape)).all(axis=1)]
-    return np.count_nonzero(labels[tuple(voxels.T)] != OUTSIDE) / len(places)
+    places = np.asarray(source.position_mm) + _equal_parts(source)
+    return np.count_nonzero(_labels_at(labels, affine, places) != OUTSIDE) / len(places)
+
+
+def _labels_at(labels: Array, affine: Array, places: Array) -> Array:
+    """Labels at world points, shape (N, 3); those beyond the grid are left out."""
+    voxels = nearest_voxels(affine, places)
+    return labels[tuple(voxels[in_grid(voxels, labels.shape)].T)]
 
 
 def depth_inside_mm(labels: Array, affine: Array, source: Source) -> float:
@@ -325,9 +329,7 @@ def emits_inside(labels: Array, affine: Array, source: EmittingVolume) -> bool:
         cells = np.insert(np.argwhere(emission[plane] > 0), 0, plane, axis=1)
         from_middle = ((cells + 0.5) / emission.shape - 0.5) * sizes
         places = np.asarray(source.position_mm) + from_middle @ frame
-        voxels = np.floor(apply_affine(np.linalg.inv(affine), places) + 0.5).astype(int)
-        voxels = voxels[((voxels >= 0) & (voxels < labels.shape)).all(axis=1)]
-        if (labels[tuple(voxels.T)] != OUTSIDE).any():
+        if (_labels_at(labels, affine, places) != OUTSIDE).any():
             return True
     return False
 

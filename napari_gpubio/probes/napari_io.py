@@ -1,6 +1,6 @@
 """Probes, Jacobians and trajectories of photons as napari layers, and their reader; needs no napari."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,10 @@ from napari_gpubio.core.napari_io import (
     IN_MM,
     KEY,
     LayerData,
+    LayerReader,
+    Paths,
     read_each,
+    reader_if,
     volume_layer,
 )
 from napari_gpubio.core.quantity import Quantity, quantity_metadata
@@ -25,16 +28,14 @@ from napari_gpubio.probes.io.trajectories import load_trajectories
 from napari_gpubio.probes.jacobians.model import Jacobian, Jacobians
 from napari_gpubio.probes.trajectory_model import Trajectories
 
-Paths = str | Sequence[str]
 _COLORS = {"source": "#e69f00", "detector": "#56b4e9", "landmark": "#ffffff"}
 _MARKER_SHARE = 0.03  # of the probe's extent
 _SMALLEST_MM = 1e-3
 
 
-def get_reader(path: Paths) -> Callable[[Paths], list[LayerData]] | None:
+def get_reader(path: Paths) -> LayerReader | None:
     """Return the reader of probes, of saved Jacobians and of trajectories, or None for other files."""
-    names = [path] if isinstance(path, str) else path
-    return read_layers if names and all(_reader(Path(name)) for name in names) else None
+    return reader_if(lambda file: _reader(file) is not None, path, read_layers)
 
 
 def read_layers(path: Paths) -> list[LayerData]:

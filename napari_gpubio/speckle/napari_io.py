@@ -6,7 +6,6 @@ Needs no napari.
 """
 
 import os
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import numpy as np
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.layer_files import RECORD
-from napari_gpubio.core.napari_io import KEY, LayerData, read_each, with_notes
+from napari_gpubio.core.napari_io import KEY, LayerData, LayerReader, Paths, read_each, reader_if, with_notes
 from napari_gpubio.core.operations.files import record_of_output
 from napari_gpubio.core.operations.layer_sources import register_finder
 from napari_gpubio.core.operations.records import Output
@@ -23,16 +22,14 @@ from napari_gpubio.speckle.io import VIDEO_SUFFIXES, is_raw, look_at_tiff, read_
 from napari_gpubio.speckle.model import Recording
 from napari_gpubio.speckle.opening import OpenFrames
 
-Paths = str | Sequence[str]
 _AXES = ("frame", "y", "x")
 _FRAMES = "frames"  # under which a layer says that it holds frames
 register_finder((_FRAMES,), "napari_gpubio.speckle.gui.run:finder")
 
 
-def get_reader(path: Paths) -> Callable[[Paths], list[LayerData]] | None:
+def get_reader(path: Paths) -> LayerReader | None:
     """Return the reader of videos and raw files, or None for other files."""
-    names = [path] if isinstance(path, str) else path
-    return read_layers if names and all(map(_is_ours, names)) else None
+    return reader_if(_is_ours, path, read_layers)
 
 
 def read_layers(path: Paths) -> list[LayerData]:
@@ -98,11 +95,11 @@ def what_differs(path: str | os.PathLike[str], values: int, *, is_napari: bool) 
     return look.notes if look.is_cut else ()
 
 
-def _is_ours(path: str) -> bool:
-    return is_raw(path) or Path(path).suffix.lower() in VIDEO_SUFFIXES
+def _is_ours(path: Path) -> bool:
+    return is_raw(path) or path.suffix.lower() in VIDEO_SUFFIXES
 
 
 def _read(path: Path) -> list[LayerData]:
-    if not _is_ours(str(path)):
+    if not _is_ours(path):
         raise InvalidInput(f"it is neither a video ({', '.join(VIDEO_SUFFIXES)}) nor a raw file (.00000)")
     return [read_layer(path)]

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.drivers import Runs
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.space import apply_affine, checked_affine
+from napari_gpubio.core.space import checked_affine, in_grid, nearest_voxels
 from napari_gpubio.tractograms.kernels.traversal.problem import QUANTUM_MM, TraversalProblem, voxel_grid
 from napari_gpubio.tractograms.model import Tractogram
 from napari_gpubio.tractograms.places import check_place
@@ -90,7 +90,6 @@ def _values(fibers: Tractogram, number: str | npt.ArrayLike | None) -> npt.NDArr
 def _ends(fibers: Tractogram, shape: tuple[int, int, int], affine: Array) -> npt.NDArray[np.int64]:
     filled = fibers.counts > 0
     ends = np.concatenate([fibers.points[fibers.offsets[:-1][filled]], fibers.points[fibers.offsets[1:][filled] - 1]])
-    voxels = np.floor(apply_affine(np.linalg.inv(affine), ends) + 0.5).astype(np.int64)
-    voxels = voxels[((voxels >= 0) & (voxels < shape)).all(axis=1)]
-    flat = np.ravel_multi_index(tuple(voxels.T), shape)
+    voxels = nearest_voxels(affine, ends)
+    flat = np.ravel_multi_index(tuple(voxels[in_grid(voxels, shape)].T), shape)
     return np.bincount(flat, minlength=int(np.prod(shape))).reshape(shape)

@@ -31,7 +31,7 @@ def test_plots_show_a_name_as_it_is(qtbot):
 
 
 def test_a_legend_shows_a_name_as_it_is(qtbot):
-    plot = LogPlot("depth (mm)", "fluence")
+    plot = LogPlot()
     qtbot.addWidget(plot)
     plot.add_curve(np.arange(3.0), np.arange(1.0, 4.0), color="#ff0000", name=f"{NAME}\ntheory")
     ((_, label),) = plot.legend.items

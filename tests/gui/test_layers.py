@@ -280,7 +280,7 @@ def test_a_list_with_an_entry_for_no_layer(viewer, make_box):
     assert box.layer is region
     box.chosen.clear()
     viewer.layers.remove(region)
-    assert (box.layer, box.currentText(), box.chosen) == (region, "region (no layer)", [])
+    assert (box.layer, box.currentText(), box.chosen) == (region, "deleted: region", [])
     box.setCurrentIndex(0)
     assert box.layer is None
     add_labels(viewer, "other")
@@ -303,7 +303,7 @@ def test_what_was_chosen_stays_when_it_is_removed(viewer, make_box, seen_as, ren
     viewer.layers.remove(first)
     viewer.layers.remove(second)
     third = add_labels(viewer, "third")
-    assert (box.layer, box.currentText(), box.chosen) == (first, f"{first.name} (no layer)", [])
+    assert (box.layer, box.currentText(), box.chosen) == (first, f"deleted: {first.name}", [])
     box.choose(third)
     add_labels(viewer, "fourth")
     assert (names(box), box.chosen) == (["fourth", "third"], [third])
@@ -316,7 +316,7 @@ def test_a_suggestion_gives_way_to_what_is_opened_when_it_is_gone_or_hidden(view
     noisy = add_labels(viewer, "noisy")
     assert box.layer is noisy
     viewer.layers.remove(noisy)
-    assert box.currentText() == "noisy (no layer)", "a removal chooses nothing"
+    assert box.currentText() == "deleted: noisy", "a removal chooses nothing"
     third = add_labels(viewer, "third")
     assert (box.layer, box.chosen) == (third, [truth, noisy, third])
 
@@ -336,7 +336,7 @@ def test_layers_that_do_not_fit_are_listed_with_the_reason_and_cannot_be_chosen(
     flat.name = "thin"
     assert names(box)[1] == "thin (2-D; a volume is needed)"
     viewer.layers.remove(region)
-    assert names(box) == ["region (no layer)", "thin (2-D; a volume is needed)", "T1 (an image)"]
+    assert names(box) == ["deleted: region", "thin (2-D; a volume is needed)", "T1 (an image)"]
     assert box.layer is region
 
 

@@ -102,9 +102,10 @@ def test_nothing_that_happens_to_layers_runs_or_changes_anything(viewer, panel, 
         assert panel.form.boxes["mask"].layer == mask
         assert not panel.running
     assert STORE.runs == runs
-    assert panel.form.boxes["image"].currentText() == "renamed (no layer)"
+    assert panel.form.boxes["image"].currentText() == "deleted: renamed"
     assert panel.why_stale() == []
-    run(qtbot, panel)  # what was chosen is still there
+    panel.run()
+    assert panel.message == "'renamed' was deleted; choose another layer, or open it again"
     assert record_of(panel.layer_of("kept")).of == before
 
 

@@ -9,7 +9,6 @@ from napari_gpubio.gui.ranked_table import RankedTable
 from napari_gpubio.gui.typed_rows import Column
 
 pytestmark = pytest.mark.display
-COLUMNS = (Column("name", "Route"), Column("count", "Fibers"), Column("score", "Score", "The best."))
 ROWS = [
     {"name": "b", "count": 12, "score": 0.5},
     {"name": "a", "count": 1200, "score": math.nan},
@@ -17,9 +16,13 @@ ROWS = [
 ]
 
 
+class Routes(RankedTable):
+    columns = (Column("name", "Route"), Column("count", "Fibers"), Column("score", "Score", "The best."))
+
+
 @pytest.fixture
 def table(qtbot):
-    table = RankedTable(COLUMNS)
+    table = Routes()
     qtbot.addWidget(table)
     table.show_rows(ROWS, ["red", "green", "blue"])
     return table

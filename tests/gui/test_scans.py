@@ -1,5 +1,7 @@
 """What happens in a viewer when scans arrive: the view turns upright, tilted scans are named and put in register."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from napari.components import ViewerModel
@@ -16,6 +18,7 @@ from napari_gpubio.gui.scans import (
     new_region,
     on_activate,
     show_in_register,
+    step_slices,
 )
 from napari_gpubio.gui.views import VIEWS, camera_of, set_view, toggle_linked_views, view_of
 from tests.volume_samples import AFFINES, OBLIQUE, VOLUME
@@ -203,3 +206,77 @@ def test_new_images_come_below_points_and_fibers_but_above_other_images(viewer, 
     placed = add(viewer, "cubic", "labels")
     viewer.layers.move(len(viewer.layers) - 1, 0)
     assert names_after()[0] == placed.name, "what was put elsewhere at once stays there"
+
+
+# -- what is on screen decides how it is shown -------------------------------------------------------------------------
+
+
+def shown(viewer):
+    """The camera's orientation, and whether there are letters and a scale bar."""
+    overlays = viewer.canvas.overlays
+    letters = OVERLAY in overlays and overlays[OVERLAY].visible
+    return tuple(str(one.value) for one in camera_of(viewer).orientation), letters, overlays.scale_bar.visible
+
+
+@pytest.mark.parametrize("goes", ["removed", "hidden"])
+def test_frames_are_shown_as_stored_once_no_scan_is_on_screen(viewer, qtbot, goes):
+    stored = shown(viewer)
+    scan, frames = add(viewer, "cubic"), viewer.add_image(np.zeros((5, 8, 8)), name="frames")
+    set_view(viewer, "radiological")
+    body = VIEWS["radiological"], True, True
+    assert shown(viewer) == body
+    if goes == "removed":
+        viewer.layers.remove(scan)
+    else:
+        scan.visible = False
+    qtbot.waitUntil(lambda: shown(viewer) == stored)
+    if goes == "removed":
+        add(viewer, "cubic")
+    else:
+        scan.visible = True
+    qtbot.waitUntil(lambda: shown(viewer) == body)
+    frames.visible = scan.visible = False  # nothing is on screen: no reason to turn anything
+    qtbot.wait(20)
+    assert shown(viewer) == body or goes == "removed"
+
+
+def test_a_view_of_the_users_own_stays_with_plain_arrays(viewer, qtbot):
+    viewer.add_image(np.zeros((4, 4)))
+    camera_of(viewer).orientation = ("away", "down", "left")
+    scan = add(viewer, "cubic")
+    assert shown(viewer)[0] == ("away", "down", "left")
+    camera_of(viewer).orientation = VIEWS["neurological"]
+    scan.visible = False
+    qtbot.waitUntil(lambda: shown(viewer)[0] == ("away", "down", "left"))
+
+
+# -- the mouse --------------------------------------------------------------------------------------------------------
+
+
+def test_ctrl_and_the_wheel_step_the_slices_not_the_volumes_of_a_series(viewer):
+    viewer.add_image(np.zeros((3, 4, 5, 6)))
+    viewer.dims.last_used = 0
+    step_slices(viewer, SimpleNamespace(modifiers=[]))
+    assert viewer.dims.last_used == 0
+    step_slices(viewer, SimpleNamespace(modifiers=["Control"]))
+    assert viewer.dims.last_used == 1
+    assert viewer.mouse_wheel_callbacks[0] is step_slices
+
+
+@pytest.mark.parametrize("beside_series", [False, True])
+def test_a_plane_is_moved_by_napari_only_where_it_can_and_no_panel_has_the_clicks(viewer, qtbot, beside_series):
+    image = viewer.add_image(np.random.default_rng(0).random((8, 9, 10)))
+    if beside_series:
+        viewer.add_image(np.zeros((3, 8, 9, 10)))
+    viewer.layers.selection.active = image
+    viewer.dims.ndisplay = 3
+    image.depiction = "plane"
+    [move] = image.mouse_drag_callbacks
+    first = (0.0,) * (viewer.dims.ndim - 3)
+    event = SimpleNamespace(
+        position=(*first, 4.0, 4.5, 5.0), view_direction=(*first, 1.0, 0.0, 0.0), modifiers=["Shift"],
+        dims_displayed=list(viewer.dims.displayed), type="mouse_press",
+    )  # fmt: skip
+    assert (move(image, event) is None) == beside_series
+    image.depiction = "volume"
+    assert image.mouse_drag_callbacks == []

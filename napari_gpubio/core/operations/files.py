@@ -55,6 +55,17 @@ def graph(*operations: Operation) -> dict[str, Any]:
     return {"format": FORMAT, "version": VERSION, "operations": made}
 
 
+def check_format(data: Any, what: str, name: str, version: int) -> None:
+    """Raise InvalidInput unless data are what is called ``what``: an object with this format and version."""
+    if not isinstance(data, Mapping) or data.get("format") != name:
+        raise InvalidInput(f"this is no {what}; its format would be {name!r}")
+    if type(data.get("version")) is not int or data["version"] != version:
+        raise InvalidInput(
+            f"the {what} has version {_shown(data.get('version'))} and this program reads {version}; update "
+            "napari-gpubio"
+        )
+
+
 def from_graph(data: Any) -> dict[str, Operation]:
     """Return operations by their names in what `graph` wrote, in its order.
 
@@ -63,13 +74,7 @@ def from_graph(data: Any) -> dict[str, Operation]:
     InvalidInput
         If it is something else or of a newer program, with the path of what cannot be used.
     """
-    if not isinstance(data, Mapping) or data.get("format") != FORMAT:
-        raise InvalidInput(f"this is no record of operations; its format would be {FORMAT!r}")
-    if type(data.get("version")) is not int or data["version"] != VERSION:
-        raise InvalidInput(
-            f"the record has version {_shown(data.get('version'))} and this program reads {VERSION}; update "
-            "napari-gpubio"
-        )
+    check_format(data, "record of operations", FORMAT, VERSION)
     rows, made = data.get("operations"), dict[str, Operation]()
     if not isinstance(rows, Mapping) or len(rows) > MAX_OPERATIONS or len(data) != 3:
         raise InvalidInput(

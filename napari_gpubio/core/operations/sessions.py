@@ -34,7 +34,16 @@ from napari_gpubio.core.files import (
 )
 from napari_gpubio.core.foreign import existing_json
 from napari_gpubio.core.operations.arrays import array_checksum, write_array
-from napari_gpubio.core.operations.files import MAX_BYTES, from_graph, graph, is_remote, path_at, path_from, with_paths
+from napari_gpubio.core.operations.files import (
+    MAX_BYTES,
+    check_format,
+    from_graph,
+    graph,
+    is_remote,
+    path_at,
+    path_from,
+    with_paths,
+)
 from napari_gpubio.core.operations.graphs import ancestry, held_in, own_values
 from napari_gpubio.core.operations.kinds import digest
 from napari_gpubio.core.operations.records import UNREAD, File, Held, Operation, Output
@@ -251,13 +260,7 @@ def _is_plain_name(name: str) -> bool:
 
 
 def _opened(data: Any, folder: Path, home: Path, roots: Sequence[Path], store: Store) -> Opened:
-    if not isinstance(data, dict) or data.get("format") != FORMAT:
-        raise InvalidInput(f"this is no session; its format would be {FORMAT!r}")
-    if type(data.get("version")) is not int or data["version"] != VERSION:
-        raise InvalidInput(
-            f"the session has version {str(data.get('version'))[:_SHOWN]} and this program reads {VERSION}; update "
-            "napari-gpubio"
-        )
+    check_format(data, "session", FORMAT, VERSION)
     missing: dict[str, str] = {}
 
     def found(row: Mapping[str, Any]) -> str:

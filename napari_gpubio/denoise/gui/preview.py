@@ -178,8 +178,7 @@ class LivePreview(QObject):
         self._speed = 5e5  # voxels per second, as measured by the last preview that was to be quick
         self._next: tuple[Draft, ShownSlice] | None = None  # the whole slice, once its middle is seen
         self._noise_of_whole = NoiseOfWhole()
-        self._job = LatestJob(self)
-        self._job.finished.connect(self._on_finished)
+        self._job = LatestJob(self, self._on_finished)
         self._debouncer = Debouncer(self.start, self)  # several axes and settings may change at once
         events = viewer.dims.events
         changes = (events.current_step, events.order, events.ndisplay)

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.space import apply_affine, fsl_axes, same_grid, same_voxels
+from napari_gpubio.core.space import apply_affine, fsl_axes, in_grid, same_grid, same_voxels
 from napari_gpubio.core.tensor_components import axes_of, fractional_anisotropy
 from napari_gpubio.diffusion.fods.frames import FRAMES, USUAL_FRAMES, to_world_matrix
 from napari_gpubio.diffusion.fods.harmonics import BASES, half_sphere, harmonics
@@ -172,7 +172,7 @@ def _compared(
     anisotropic[field.mask] = fractional_anisotropy(field.eigen.values[field.mask].astype(np.float64)) > FA_LIMIT
     tensors = np.argwhere(anisotropic)
     places = np.rint(apply_affine(np.linalg.inv(affine) @ field.affine, tensors)).astype(np.int64)
-    inside = ((places >= 0) & (places < shape)).all(axis=1)
+    inside = in_grid(places, shape)
     if len(tensors) and not inside.any():
         raise InvalidInput(
             "the directions lie elsewhere than the tensors: no voxel of one is in the other; give those of one scan"

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.space import apply_affine
+from napari_gpubio.core.space import apply_affine, in_mask
 from napari_gpubio.diffusion.fods.harmonics import harmonics
 from napari_gpubio.diffusion.fods.model import FodField
 
@@ -108,8 +108,7 @@ def fod_glyphs(
         If no voxel lies in the mask, or there are more than 8000.
     """
     at = np.atleast_2d(np.asarray(voxels, np.int64))
-    at = at[((at >= 0) & (at < fods.shape)).all(axis=1)]
-    at = at[fods.mask[tuple(at.T)]]
+    at = at[in_mask(at, fods.mask)]
     if not len(at):
         raise InvalidInput("there are no FODs here; move to a place inside the brain")
     if len(at) > MAX_GLYPHS:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from napari_gpubio.core.layer_files import RECORD
-from napari_gpubio.core.napari_io import IN_MM, KEY, LayerData, carried, volume_layer
+from napari_gpubio.core.napari_io import IN_MM, KEY, LayerData, carried_as, volume_layer
 from napari_gpubio.core.operations.files import record_of_output
 from napari_gpubio.core.operations.layer_sources import PART
 from napari_gpubio.core.operations.records import Output
@@ -32,17 +32,22 @@ def fod_layer(fods: FodField, study: str, *, visible: bool = True) -> LayerData:
         Whether it is shown at once.
     """
     total = (fods.coefficients[..., 0] * _TOTAL).astype(np.float32)
-    inside = total[fods.mask]
+    about = {"fods": fods, "study": study, **quantity_metadata(Quantity("fiber density", ""))}
+    return _gray_layer(fods, total, f"{study} FOD", about, visible=visible)
+
+
+def _gray_layer(field: FodField | FixelField, values: Any, name: str, about: dict[str, Any], **more: Any) -> LayerData:
+    """The layer of values of a field, white where they are as high as in few voxels of its mask."""
+    inside = values[field.mask]
     top = float(np.percentile(inside, 99.5)) if inside.size else 0.0
-    about = {"fods": fods, "study": study, "parameters": dict(fods.parameters)}
     return volume_layer(
-        total,
-        fods.affine,
-        f"{study} FOD",
+        values,
+        field.affine,
+        name,
         contrast_limits=(0.0, top or 1.0),
         colormap="gray",
-        metadata=about | quantity_metadata(Quantity("fiber density", "")),
-        visible=visible,
+        metadata={"parameters": dict(field.parameters), **about},
+        **more,
     )
 
 
@@ -73,17 +78,8 @@ def _density_layer(fods: FodField, tissue: str, study: str) -> LayerData:
 def fixel_layer(fixels: FixelField, study: str) -> LayerData:
     """Return the layer of the largest amplitude of each voxel's fixels, which travel with it."""
     largest = fixels.dense(1)[1][..., 0] if fixels.counts.max(initial=0) else np.zeros(fixels.shape, np.float32)
-    inside = largest[fixels.mask]
-    top = float(np.percentile(inside, 99.5)) if inside.size else 0.0
-    about = {"fixels": fixels, "study": study, "parameters": dict(fixels.parameters)}
-    return volume_layer(
-        largest,
-        fixels.affine,
-        f"{study} fixels",
-        contrast_limits=(0.0, top or 1.0),
-        colormap="gray",
-        metadata=about | quantity_metadata(Quantity("largest amplitude", "")),
-    )
+    about = {"fixels": fixels, "study": study, **quantity_metadata(Quantity("largest amplitude", ""))}
+    return _gray_layer(fixels, largest, f"{study} fixels", about)
 
 
 def layers_of_fods(fods: FodField, output: Output[Any], name: str, part: str = "") -> list[LayerData]:
@@ -123,11 +119,9 @@ def glyph_data(fods: FodField, mesh: Mesh) -> tuple[tuple[Any, Any], Any]:
 
 def fixels_of(layer: Any) -> FixelField | None:
     """Return the fixels that a layer carries, or None."""
-    value = carried(layer, "fixels")
-    return value if isinstance(value, FixelField) else None
+    return carried_as(layer, "fixels", FixelField)
 
 
 def fods_of(layer: Any) -> FodField | None:
     """Return the FODs that a layer carries, or None."""
-    value = carried(layer, "fods")
-    return value if isinstance(value, FodField) else None
+    return carried_as(layer, "fods", FodField)

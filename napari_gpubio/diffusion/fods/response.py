@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import atomic_write
+from napari_gpubio.core.files import write_text
 from napari_gpubio.core.foreign import existing_text
 from napari_gpubio.core.reading import reads_file
 from napari_gpubio.diffusion.model import B0_LIMIT
@@ -191,5 +191,4 @@ def write_response(path: str | Path, response: Response) -> None:
     """Write a response as a text file that MRtrix reads."""
     lines = [f"# Shells: {','.join(map(str, response.bvals))}"] if response.bvals else []
     lines += [" ".join(f"{value:.10g}" for value in row) for row in response.coefficients]
-    with atomic_write(Path(path)) as part:
-        part.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    write_text(Path(path), "\n".join(lines) + "\n")

@@ -28,6 +28,14 @@ def source_of(layer: Any | None) -> Source | None:
     return None if layer is None else field_of(layer) or scan_of(layer)
 
 
+def source_in(layer: Any | None) -> Source:
+    """Return the tensors, or the diffusion scan, of a layer that was chosen; InvalidInput if there are none."""
+    source = source_of(layer)
+    if source is None:
+        raise InvalidInput(NO_TENSORS)
+    return source
+
+
 def trackable_of(layer: Any | None) -> Trackable | None:
     """Return a layer's FODs, fixels, tensors, or diffusion scan, or None."""
     return None if layer is None else fods_of(layer) or fixels_of(layer) or source_of(layer)

@@ -25,8 +25,9 @@ from napari_gpubio.core.operations.states import Shown
 from napari_gpubio.core.steps import Step
 from napari_gpubio.diffusion.gui.ellipsoids import NEAR, SLICE, Ellipsoids
 from napari_gpubio.diffusion.gui.noise.box import NoiseBox
-from napari_gpubio.diffusion.gui.records import MaskSource, mask_source, output_of, pictures, remember, with_record
-from napari_gpubio.diffusion.gui.source import is_map, is_rgb, mask_in, scan_in, why_no_mask, why_no_scan
+from napari_gpubio.diffusion.gui.records import mask_source, output_of, pictures, remember, with_record
+from napari_gpubio.diffusion.gui.scan_panel import ScanPanel
+from napari_gpubio.diffusion.gui.source import is_map, is_rgb, mask_in, scan_in
 from napari_gpubio.diffusion.io.dwi import read_dwi
 from napari_gpubio.diffusion.model import DiffusionScan, TensorField
 from napari_gpubio.diffusion.napari_io import (
@@ -34,20 +35,15 @@ from napari_gpubio.diffusion.napari_io import (
     map_layer,
     scan_layers,
     scan_of,
-    shows_signal_of,
 )
 from napari_gpubio.diffusion.operations import FittedTensors, FitTensors, OpenTensors
 from napari_gpubio.diffusion.tensors.gradient_check import GradientCheck, check_gradients
 from napari_gpubio.diffusion.tensors.run import fit_tensors_steps
 from napari_gpubio.diffusion.tensors.scalar_maps import scalar_map
 from napari_gpubio.diffusion.tensors.settings import FitSettings
-from napari_gpubio.gui import theme
-from napari_gpubio.gui.actions import open_panel
 from napari_gpubio.gui.fields import ElidedComboBox
-from napari_gpubio.gui.file_dialogs import open_path
-from napari_gpubio.gui.forms import Label, ParamForm, notes_text, text_button
-from napari_gpubio.gui.layers import LayerBox
-from napari_gpubio.gui.panel import EnginePanel
+from napari_gpubio.gui.file_dialogs import opens_with
+from napari_gpubio.gui.forms import ParamForm, notes_text, text_button
 from napari_gpubio.gui.views import ViewBox
 
 if TYPE_CHECKING:
@@ -55,6 +51,8 @@ if TYPE_CHECKING:
 
 MAPS = ("FA", "MD", "AD", "RD", "DEC", "S0")
 SHOWN_AT_FIRST = ("FA", "DEC")
+_SCAN_FILES = "Scans (*.nii *.nii.gz *.mgz *.mif *.mif.gz *.mih)"
+_TENSOR_FILES = "Tensors (*.nii *.nii.gz *.mif *.mif.gz)"
 PLACES = {SLICE: "in the current slice", NEAR: "around the center of the view"}
 
 
@@ -68,10 +66,8 @@ class Fitted:
     study: str
 
 
-class TensorPanel(EnginePanel):
+class TensorPanel(ScanPanel):
     """Fit tensors; show scalar maps and ellipsoids."""
-
-    warms = ("diffusion",)
 
     def __init__(self, viewer: "napari.viewer.Viewer") -> None:
         super().__init__(viewer, run_text="Fit")
@@ -79,20 +75,16 @@ class TensorPanel(EnginePanel):
         self._fill()
         self.scan_box.currentIndexChanged.connect(self._on_scan)
         self.ellipsoids = Ellipsoids(viewer, self)
-        for part in (self.scan_box, self.mask_box, self.view_box, self.noise_box, self.ellipsoids):
+        for part in (self.view_box, self.noise_box, self.ellipsoids):
             self.own(part)
         self._on_scan()
 
     def _fill(self) -> None:
-        hint = "open a scan (NIfTI + bval + bvec)"
-        self.scan_box = LayerBox(self.viewer, why_no_scan, empty=hint, parent=self)
-        self.mask_box = LayerBox(self.viewer, why_no_mask, nothing="automatic brain mask", parent=self)
-        opening = QHBoxLayout()
-        for text, tip, act in (
-            ("Open scan…", "NIfTI with bval and bvec beside it, or MRtrix .mif", self._ask_for_scan),
-            ("Open tensors…", "A tensor image from MRtrix, FSL, or DIPY", self._ask_for_tensors),
-        ):
-            opening.addWidget(text_button(text, tip, self, act))
+        opening, tip = QHBoxLayout(), "NIfTI with bval and bvec beside it, or MRtrix .mif"
+        ask = opens_with(self, "Open a diffusion scan", _SCAN_FILES, self.open_scan)
+        opening.addWidget(text_button("Open scan…", tip, self, ask))
+        ask = opens_with(self, "Open a tensor image", _TENSOR_FILES, self.open_tensors)
+        opening.addWidget(text_button("Open tensors…", "A tensor image from MRtrix, FSL, or DIPY", self, ask))
         self.view_box = ViewBox(self.viewer, self)
         self.inputs.addWidget(self.view_box)
         top = QFormLayout()
@@ -108,11 +100,7 @@ class TensorPanel(EnginePanel):
         self.inputs.addWidget(self.form)
         self.inputs.addWidget(self._map_choices())
         self.inputs.addWidget(self._glyph_controls())
-        tip = "Bring up the Fiber tracking panel, to track in these tensors"
-        self.inputs.addWidget(text_button("Track fibers…", tip, self, self.open_tracking))
-        self.check_label = Label(self, wordWrap=True)
-        self.check_label.hide()
-        self.inputs.addWidget(self.check_label)
+        self.add_last_rows()
 
     def _map_choices(self) -> QWidget:
         box = QGroupBox("Maps", self)
@@ -174,10 +162,6 @@ class TensorPanel(EnginePanel):
 
     # -- opening --------------------------------------------------------------------------------------------------
 
-    def _ask_for_scan(self) -> None:
-        if path := open_path(self, "Open a diffusion scan", "Scans (*.nii *.nii.gz *.mgz *.mif *.mif.gz *.mih)"):
-            self.open_scan(path)
-
     def open_scan(self, path: str | Path) -> None:
         """Add a diffusion scan's layer; what goes wrong is shown as a sentence."""
         try:
@@ -186,10 +170,6 @@ class TensorPanel(EnginePanel):
                 self.scan_box.choose(layer)
         except GpuBioError as error:
             self.show_error(str(error))
-
-    def _ask_for_tensors(self) -> None:
-        if path := open_path(self, "Open a tensor image", "Tensors (*.nii *.nii.gz *.mif *.mif.gz)"):
-            self.open_tensors(path)
 
     def open_tensors(self, path: str | Path) -> None:
         """Add the maps of a tensor image; what goes wrong is shown as a sentence."""
@@ -208,7 +188,7 @@ class TensorPanel(EnginePanel):
 
     def make_steps(self, stop: threading.Event) -> Generator[Step, None, Fitted]:
         """Read the inputs and return the fit."""
-        scan, study = self._chosen_scan()
+        scan, study = self.chosen_scan()
         settings, device, draft = self.settings, self.device, self.take_draft()
         mask = mask_in(self.mask_box.layer, scan)
         maps = [name for name, box in self.map_boxes.items() if box.isChecked()]
@@ -223,25 +203,12 @@ class TensorPanel(EnginePanel):
 
         return steps()
 
-    def _chosen_scan(self) -> tuple[DiffusionScan, str]:
-        """Return the scan and the name of its layer; InvalidInput if none is chosen."""
-        layer: Any = self.scan_box.layer
-        return scan_in(layer), str(layer.name)
-
     def show_result(self, result: Fitted) -> None:
         """Add the maps; show the notes of the fit and the result of the gradient check."""
         self._add_maps(result.field, result.study)
-        for layer in self.viewer.layers:
-            if shows_signal_of(layer, result.scan):
-                layer.visible = False
-        self.check_label.setText(result.check.message)
-        self.check_label.setStyleSheet("" if result.check.ok else theme.ERROR_STYLE)
-        self.check_label.show()
-        notes = list(result.field.notes)
-        if not result.field.complete:
-            notes.insert(0, "The fit was stopped early: only part of the volume has tensors")
-        if notes:
-            self.show_note(notes_text(notes))
+        self.hide_signal(result.scan)
+        self.show_check(result.check)
+        self.show_notes(result.field, "The fit was stopped early: only part of the volume has tensors")
 
     def _add_maps(self, field: TensorField, study: str) -> None:
         for name in MAPS:
@@ -271,12 +238,11 @@ class TensorPanel(EnginePanel):
             return
         self.clear_message()
 
-    def open_tracking(self) -> None:
-        """Bring the panel "Fiber tracking" up, with the tensors, or the scan while there are none."""
+    def tracked_layer(self) -> Any | None:
+        """A layer of the tensors, or that of the scan while there are none."""
         field = self.field
         maps = [x for x in self.viewer.layers if field is not None and is_map(x) and field_of(x) is field]
-        layer = next((x for x in maps if not is_rgb(x)), self.scan_box.layer)
-        open_panel(self.viewer, "Fiber tracking").source_box.choose(layer)
+        return next((x for x in maps if not is_rgb(x)), self.scan_box.layer)
 
     # -- the script -----------------------------------------------------------------------------------------------
 
@@ -284,14 +250,14 @@ class TensorPanel(EnginePanel):
         """Return the layers that are on screen; a fit as the panel would do it if there are no maps yet."""
         shown = pictures(self.viewer.layers)
         if not any(map(is_map, self.viewer.layers)):
-            draft, (_, study) = self.take_draft()().output(), self._chosen_scan()
+            draft, (_, study) = self.take_draft()().output(), self.chosen_scan()
             chosen = [name for name, box in self.map_boxes.items() if box.isChecked()]
             shown += [Shown(draft, f"{study} {name}", display=((PART, name),)) for name in chosen]
         return shown
 
     def take_draft(self) -> Callable[[], FitTensors]:
         """Read the inputs, and return what makes an operation of them."""
-        scan, settings = self._chosen_scan()[0], self.settings
+        scan, settings = self.chosen_scan()[0], self.settings
         if not settings.shells and not any(box.isChecked() for box in self.shell_boxes.values()):
             raise InvalidInput("no b-value is chosen; tick b = 0 and at least one shell")
         mask = mask_source(self.mask_box.layer, scan)
@@ -301,13 +267,10 @@ class TensorPanel(EnginePanel):
         """Show a fit of tensors, if a layer has its scan."""
         if not isinstance(operation, FitTensors):
             return False
-        is_chosen = self.scan_box.choose_where(lambda layer: output_of(scan_in(layer)) == operation.scan)
-        if not is_chosen:
+        if not self.choose_scan(operation.scan):
             return False
         shells = operation.settings.shells
         self.form.set_value(dataclasses.replace(operation.settings, shells=()))
         for shell, box in self.shell_boxes.items():
             box.setChecked(not shells or shell in shells)
-        return operation.mask is None or self.mask_box.choose_where(
-            lambda layer: MaskSource(layer).output() == operation.mask
-        )
+        return self.choose_mask(operation.mask)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from napari_gpubio import __version__
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import atomic_write, check_folder, existing_file
+from napari_gpubio.core.files import check_folder, existing_file, write_text
 from napari_gpubio.core.reading import reads_file
 from napari_gpubio.core.volumes import NIFTI_SUFFIXES, save_nifti, stem_of
 from napari_gpubio.diffusion.fods.frames import USUAL_FRAMES, checked_frame, frame_note, to_world
@@ -153,8 +153,7 @@ def write_fods(path: str | Path, fods: FodField, *, basis: str = "mrtrix") -> No
         **{name: fods.parameters[name] for name in _MADE if name in fods.parameters},
         "software": f"napari-gpubio {__version__}",
     }
-    with atomic_write(_json_path(path)) as part:
-        part.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+    write_text(_json_path(path), json.dumps(facts, indent=2) + "\n")
 
 
 def check_fod_output(path: Path) -> Path:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from napari_gpubio.core.space import apply_affine
+from napari_gpubio.core.space import apply_affine, in_grid, lengths_along, voxel_volume_mm3
 from napari_gpubio.diffusion.phantom.brain import ARCH_CENTER_YZ, ARCH_SEMI_AXES, Array, Floats, cerebrum
 
 POINTS = 160  # on each curve
@@ -137,9 +137,9 @@ def rasterize(bundle: Bundle, affine: Floats, shape: tuple[int, int, int]) -> tu
     lengths = np.linalg.norm(pieces, axis=-1, keepdims=True)
     tangents = (pieces / np.maximum(lengths, 1e-12)).reshape(-1, 3)
     middles = ((bundle.curves[:, 1:] + bundle.curves[:, :-1]) / 2).reshape(-1, 3)
-    volumes = (lengths[..., 0] * bundle.areas_mm2[:, None]).ravel() / abs(np.linalg.det(affine[:3, :3]))
+    volumes = (lengths[..., 0] * bundle.areas_mm2[:, None]).ravel() / voxel_volume_mm3(affine)
     index = np.rint(apply_affine(np.linalg.inv(affine), middles)).astype(np.int64)
-    within = ((index >= 0) & (index < shape)).all(axis=1)
+    within = in_grid(index, shape)
     flat = np.ravel_multi_index(tuple(index[within].T), shape)
 
     def density(weights: Array) -> Floats:
@@ -179,7 +179,7 @@ def _tube_curves(knots: Floats, radius_mm: float, *, reference: Sequence[float],
     """Parallel curves that fill a tube: a spline through knots, set off in the frame of its tangent and a reference."""
     from scipy.interpolate import CubicSpline
 
-    along = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(knots, axis=0), axis=1))])
+    along = lengths_along(knots)
     spline = CubicSpline(along, knots)
     at = np.linspace(0.0, along[-1], POINTS)
     tangent = _unit(spline(at, 1))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from napari_gpubio.core.files import atomic_write
+from napari_gpubio.core.files import atomic_write, write_text
 from napari_gpubio.diffusion.phantom.atlas import brain_atlas
 from napari_gpubio.diffusion.phantom.brain import Array, Floats
 from napari_gpubio.diffusion.phantom.sample import SAMPLE, BrainPhantom, brain_phantom
@@ -49,8 +49,7 @@ def _write_nifti(path: Path, data: Array, affine: Floats) -> None:
 def _write_atlas(folder: Path, atlas: Atlas) -> None:
     _write_nifti(folder / "atlas.nii.gz", atlas.labels, atlas.affine)
     rows = ["index\tname", *(f"{label}\t{name}" for label, name in atlas.names.items())]
-    with atomic_write(folder / "atlas.tsv") as part:
-        part.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    write_text(folder / "atlas.tsv", "\n".join(rows) + "\n")
 
 
 def _write_lines(path: Path, phantom: BrainPhantom) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.space import apply_affine
+from napari_gpubio.core.space import apply_affine, in_mask
 from napari_gpubio.core.tensor_components import fractional_anisotropy
 from napari_gpubio.diffusion.model import TensorField
 
@@ -43,8 +43,7 @@ def ellipsoids(
         If no voxel lies in the mask, or there are more than 4000.
     """
     at = np.atleast_2d(np.asarray(voxels, np.int64))
-    at = at[((at >= 0) & (at < field.shape)).all(axis=1)]
-    at = at[field.mask[tuple(at.T)]]
+    at = at[in_mask(at, field.mask)]
     if not len(at):
         raise InvalidInput("there are no tensors here; move to a place inside the brain")
     if len(at) > MAX_GLYPHS:

@@ -43,8 +43,7 @@ class CombineBox(QWidget):
         self._viewer, self._plans = viewer, plans
         self._of = set[Any]()  # plans whose doses are combined
         self._note = ""  # on a unit that was taken for theirs
-        self._job = LatestJob(self)
-        self._job.finished.connect(self._on_finished)
+        self._job = LatestJob(self, self._on_finished)
         self.sum = text_button("Add layer: sum", _SUM_TIP, self, partial(self._start, _sum_of))
         self.difference = text_button(
             "Add layer: difference", _DIFFERENCE_TIP, self, partial(self._start, _difference_of)

@@ -9,7 +9,7 @@ from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QHeaderView, QPlainTextEdit, QTableWidget, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import atomic_write
+from napari_gpubio.core.files import write_text
 from napari_gpubio.core.foreign import existing_text
 from napari_gpubio.core.numbers import NO_NUMBER, short_number
 from napari_gpubio.dose.gui.curves import MetricReader, below_text
@@ -29,19 +29,23 @@ from napari_gpubio.gui import theme
 from napari_gpubio.gui.file_dialogs import open_path, save_path, with_path
 from napari_gpubio.gui.forms import fill_column, row_of, text_button
 from napari_gpubio.gui.row_table import Cell, ProblemLabel, RowTable
+from napari_gpubio.gui.typed_rows import Column
 
 _FILES = "Constraints (*.txt)"
 _HINT = (
     "one a line, for instance\ncord: Max[Gy] < 45\ntarget: V95%[%] >= 98\n"
     "lung: NTCP(n=0.87, m=0.18, TD50=24.5Gy)[%] < 20"
 )
-_COLUMNS = ("Constraint", "Value", "Result")
 _RESULTS = {  # what it says, in what color of the theme
     PASS: ("✓ pass", "GOOD"),
     FAIL: ("✗ fail", "ERROR"),
     NOT_EVALUATED: ("? not evaluated", "MISSING"),
 }
 _TEXT_HEIGHT_PIXELS = 72
+
+
+class _Results(RowTable):
+    columns = (Column("constraint", "Constraint"), Column("value", "Value"), Column("result", "Result"))
 
 
 class ConstraintTable(QWidget):
@@ -52,7 +56,7 @@ class ConstraintTable(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.text = QPlainTextEdit(self)
-        self.table, self.problem = RowTable(self), ProblemLabel(self)
+        self.table, self.problem = _Results(self), ProblemLabel(self)
         self.constraints: tuple[Constraint, ...] = ()
         self._plans: tuple[tuple[Dvh, ...], ...] = ()
         self._reader = MetricReader()
@@ -70,8 +74,7 @@ class ConstraintTable(QWidget):
 
     def save(self, path: Path) -> None:
         """Write the constraints to a file."""
-        with atomic_write(path) as part:
-            part.write_text(self.text.toPlainText().rstrip() + "\n", encoding="utf-8")
+        write_text(path, self.text.toPlainText().rstrip() + "\n")
 
     def _fill(self) -> None:
         self.text.setPlaceholderText(_HINT)
@@ -110,7 +113,7 @@ class ConstraintTable(QWidget):
             for plan, dvhs in enumerate(self._plans)
             for result in self._evaluated(dvhs, second=bool(plan))
         ]
-        self.table.set_rows(_COLUMNS, rows)
+        self.table.set_rows(rows)
         self.table.setVisible(bool(rows))
 
     def _evaluated(self, dvhs: tuple[Dvh, ...], *, second: bool) -> tuple[ConstraintResult, ...]:

@@ -233,8 +233,7 @@ class WholeDose(QObject):
         self.missing_reason = PENDING
         self._live: LiveHistograms | None = None
         self._dvhs: tuple[Dvh, ...] = ()
-        self._job = LatestJob(self)
-        self._job.finished.connect(self._on_finished)
+        self._job = LatestJob(self, self._on_finished)
 
     @property
     def is_running(self) -> bool:

@@ -380,7 +380,7 @@ class StructureList(QListWidget):
 
     def _add(self, layer: Any) -> None:
         is_there = layer in self._viewer.layers
-        item = QListWidgetItem(layer.name if is_there else f"{layer.name} (no layer)")
+        item = QListWidgetItem(layer.name if is_there else f"deleted: {layer.name}")
         item.setData(_LAYER, layer)
         item.setSizeHint(QSize(0, _ROW_PIXELS))
         item.setToolTip(f"{type(layer).__name__}: {_TIP}")

@@ -239,6 +239,11 @@ class VoxelTool(MarkerTool):
         super().__init__(viewer, lambda: np.empty((0, 3)), lambda: 0.0, parent)
         self._image = image
 
+    @property
+    def hint(self) -> str:
+        """What a click does."""
+        return "" if self._image() is None else "Click: the dose there"
+
     def clicked(self, event: Any) -> None:
         """Emit the position of a click."""
         image = self._image()

@@ -247,7 +247,7 @@ class CurveMetricTable(QWidget):
         self._read_values()
         self._row_curves, rows = self._ordered_rows()
         full = [_header_text(title) for title in self.titles]
-        self.table.set_rows(_headers(self.titles, self._unit), rows, full)
+        self.table.set_rows(rows, _headers(self.titles, self._unit), full)
         if not self.columns.error:
             reasons = (value.reason for values in self._values.values() for value in values if value.is_refused)
             self.problem.show_problem(next(reasons, ""))

@@ -120,8 +120,7 @@ class Highlight(Overlay):
         self._target: Target | None = None
         self._current: TargetDoses | None = None
         self._interval: tuple[float, float | None] | None = None
-        self._job = LatestJob(self)
-        self._job.finished.connect(self._on_finished)
+        self._job = LatestJob(self, self._on_finished)
 
     @property
     def is_busy(self) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import atomic_write, existing_file, write_rows
+from napari_gpubio.core.files import atomic_write, existing_file, write_rows, write_text
 from napari_gpubio.core.foreign import existing_json, existing_table
 from napari_gpubio.core.reading import note, reads_file
 from napari_gpubio.dose.io.dicom import items_of, numbers, pixels_of, pydicom, read_dataset, required, text_of
@@ -274,8 +274,7 @@ def write_json(path: str | Path, result: DvhResult) -> None:
         "complete": result.complete,
         "structures": [_described(dvh) for dvh in result],
     }
-    with atomic_write(path) as part:
-        part.write_text(json.dumps(written, indent=1, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
+    write_text(path, json.dumps(written, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 @reads_file

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.space import apply_affine, checked_affine, same_grid, voxel_sizes_mm
+from napari_gpubio.core.space import apply_affine, checked_affine, same_grid, voxel_sizes_mm, voxel_volume_mm3
 from napari_gpubio.dose.structures.contours import ContourStructure
 from napari_gpubio.dose.structures.labels import LabelStructures
 from napari_gpubio.dose.structures.outlines import slab_bounds, usual_distance_mm
@@ -51,7 +51,7 @@ class Region:
     @property
     def volume_cc(self) -> float:
         """Of all its voxels."""
-        return float(np.count_nonzero(self.mask)) * float(abs(np.linalg.det(self.affine[:3, :3]))) / 1000.0
+        return float(np.count_nonzero(self.mask)) * voxel_volume_mm3(self.affine) / 1000.0
 
     def structure(self) -> LabelStructures:
         """As labels, which can be counted."""

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.jit import kernel
+from napari_gpubio.core.trilinear import mapped
 
 Array = npt.NDArray[Any]
 
@@ -82,9 +83,7 @@ def fill_inside(start: int, stop: int, origins: Array, step: float, edges: Any, 
     for a in range(start, stop):
         for b in range(layout[0, 1]):
             for c in range(layout[0, 2]):
-                x = origins[0, 0] * a + origins[0, 1] * b + origins[0, 2] * c + origins[0, 3]
-                y = origins[1, 0] * a + origins[1, 1] * b + origins[1, 2] * c + origins[1, 3]
-                z = origins[2, 0] * a + origins[2, 1] * b + origins[2, 2] * c + origins[2, 3]
+                x, y, z = mapped(origins, a, b, c)
                 slab, beyond = -1, len(low)  # the last slab that begins at z or below
                 while beyond - slab > 1:
                     middle = (slab + beyond) >> 1
@@ -128,9 +127,7 @@ def fill_doses(
                 label = np.int64(labels[a, b, c])
                 if label >= len(chosen) or not chosen[label]:
                     continue
-                x = matrix[0, 0] * a + matrix[0, 1] * b + matrix[0, 2] * c + matrix[0, 3]
-                y = matrix[1, 0] * a + matrix[1, 1] * b + matrix[1, 2] * c + matrix[1, 3]
-                z = matrix[2, 0] * a + matrix[2, 1] * b + matrix[2, 2] * c + matrix[2, 3]
+                x, y, z = mapped(matrix, a, b, c)
                 if not (-0.5 <= x <= nx - 0.5 and -0.5 <= y <= ny - 0.5 and -0.5 <= z <= nz - 0.5):
                     continue
                 x = 0.0 if x < 0.0 else (nx - 1.0 if x > nx - 1.0 else x)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.space import checked_affine
+from napari_gpubio.core.space import checked_affine, voxel_volume_mm3
 
 Array = npt.NDArray[Any]
 _MAX_LABELS = 65535
@@ -76,7 +76,7 @@ class LabelStructures(AnyStructures):
     @property
     def voxel_mm3(self) -> float:
         """Volume of a voxel."""
-        return float(abs(np.linalg.det(self.affine[:3, :3])))
+        return voxel_volume_mm3(self.affine)
 
 
 def whole_grid(shape: tuple[int, int, int], affine: npt.ArrayLike, name: str = "everything") -> LabelStructures:

@@ -46,6 +46,12 @@ class SeedTool(picking.MarkerTool):
         super().__init__(viewer, markers, lambda: MARKER_DIAMETER_MM / 2, parent)
         self._target = target
 
+    @property
+    def hint(self) -> str:
+        """What clicks do."""
+        seeds = "Click: seed · Shift+click: another bundle · " if self.placing else ""
+        return f"{seeds}Ctrl+click: numbers of a fiber"
+
     def may_grab(self, event: Any) -> bool:
         """A seed, unless the click picks a fiber."""
         return self.placing and "Control" not in event.modifiers

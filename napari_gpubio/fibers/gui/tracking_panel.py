@@ -42,7 +42,7 @@ from napari_gpubio.fibers.run import track_to_file_steps
 from napari_gpubio.fibers.seeds import AtPoints, InRegion, white_matter
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import connect_all, single_shot
-from napari_gpubio.gui.file_dialogs import open_path, save_path
+from napari_gpubio.gui.file_dialogs import opens_with, saves_with
 from napari_gpubio.gui.forms import notes_text
 from napari_gpubio.gui.jobs import LatestJob, Outcome
 from napari_gpubio.gui.layers import LayerBox
@@ -72,6 +72,7 @@ RETRACK_MS = 300
 class TrackingPanel(EnginePanel):
     """Track fibers from clicked seeds."""
 
+    marks_stale = False  # each bundle says what it was traced with
     warms = ("diffusion", "fibers", "gui")
 
     def __init__(self, viewer: "napari.viewer.Viewer") -> None:
@@ -98,7 +99,7 @@ class TrackingPanel(EnginePanel):
         self.results.add_button(
             "Open fibers…",
             "Open a trk, tck, trx, or vtk file beside the bundles",
-            self._ask_to_open,
+            opens_with(self, "Open fibers", TRACTOGRAMS, self.open_fibers),
             needs_result=False,
         )
         self.results.add_button(
@@ -109,7 +110,7 @@ class TrackingPanel(EnginePanel):
         self.results.add_button(
             "Track to file…",
             "Trace the fibers and write them to a trx or tck file as they come, for more than memory holds",
-            self._ask_to_track_to_file,
+            saves_with(self, "Track to a file", "Tractograms (*.trx *.tck)", "brain.trx", self.track_to_file),
             needs_result=False,
         )
         self.results.add_table_menu()
@@ -283,10 +284,6 @@ class TrackingPanel(EnginePanel):
 
         self.run_other(make, show)
 
-    def _ask_to_track_to_file(self) -> None:
-        if path := save_path(self, "Track to a file", "Tractograms (*.trx *.tck)", name="brain.trx"):
-            self.track_to_file(path)
-
     def track_to_file(self, path: str | Path) -> None:
         """Trace with the inputs as they stand and write the fibers to a file as they come; nothing is shown."""
         try:
@@ -405,10 +402,6 @@ class TrackingPanel(EnginePanel):
     def save(self, fibers: Tractogram, path: str | Path) -> None:
         """Write fibers to a file, in a worker; what goes wrong is shown as a sentence."""
         self.results.files.write(Path(path), partial(_save, fibers))
-
-    def _ask_to_open(self) -> None:
-        if path := open_path(self, "Open fibers", TRACTOGRAMS):
-            self.open_fibers(path)
 
     def open_fibers(self, path: str | Path) -> None:
         """Show the fibers of a file in a layer of their own, once read; what goes wrong is shown as a sentence."""

@@ -18,14 +18,13 @@ from napari_gpubio.diffusion.tensors.settings import FitSettings
 from napari_gpubio.fibers.directions import Directions, Usual
 from napari_gpubio.fibers.seeds import AtPoints
 from napari_gpubio.fibers.settings import Hamiltonian, InFods, InTensors, SDStream
-from napari_gpubio.fibers.uncertainty.model import Bootstrap
+from napari_gpubio.fibers.uncertainty.model import COLUMNS, Bootstrap
 from napari_gpubio.fibers.uncertainty.run import bootstrap_steps
 from napari_gpubio.fibers.uncertainty.settings import BootstrapSettings, FodBootstrapSettings
 from napari_gpubio.tractograms.bundles.tables import Table
 from napari_gpubio.tractograms.model import Tractogram
 
 _LEVEL = 0.95  # of the intervals
-_COLUMNS = ("number", "estimate", "low", "high", "fit", "bias")
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,9 +61,7 @@ class Certainty:
     @functools.cached_property
     def intervals(self) -> Table:
         """Estimate, ends of the interval, number of the fit, and bias, of each number."""
-        found = self.bootstrap
-        rows = [(n, *found.interval(n, _LEVEL), found.of_fit(n), found.bias(n)) for n in found.numbers]
-        return Table(_COLUMNS, tuple(rows))
+        return Table(COLUMNS, tuple(self.bootstrap.rows(_LEVEL)))
 
     @property
     def complete(self) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import atomic_write
+from napari_gpubio.core.files import write_text
 from napari_gpubio.core.text import delimited
 from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.fibers.uncertainty.intervals import SHARE, Interval, Limits, Repeated, limits_of
@@ -17,6 +17,7 @@ from napari_gpubio.tractograms.io.tractograms import write_tractogram
 from napari_gpubio.tractograms.model import Tractogram
 
 Array = npt.NDArray[Any]
+COLUMNS = ("number", "estimate", "low", "high", "fit", "bias")
 FILES = ("probability.nii.gz", "fibers.trx", "repeats.trx", "intervals.csv")  # of a bootstrap that is saved
 _SHARES = ("mean_fa", "alignment", "alignment_fa")  # from 0 to 1
 
@@ -115,9 +116,12 @@ class Bootstrap:
 
     def table(self, level: float = 0.95) -> str:
         """Return all numbers as comma-separated lines: number, estimate, low, high, fit, bias; see `interval`."""
-        rows = [(name, *self.interval(name, level), self.of_fit(name), self.bias(name)) for name in self.numbers]
-        cells = [[name, *(f"{value:.7g}" for value in values)] for name, *values in rows]
-        return delimited([["number", "estimate", "low", "high", "fit", "bias"], *cells])
+        cells = [[name, *(f"{value:.7g}" for value in values)] for name, *values in self.rows(level)]
+        return delimited([COLUMNS, *cells])
+
+    def rows(self, level: float = 0.95) -> list[tuple[str, float, float, float, float, float]]:
+        """Return all numbers, each with its values in the order of `COLUMNS`; see `interval`."""
+        return [(name, *self.interval(name, level), self.of_fit(name), self.bias(name)) for name in self.numbers]
 
     def _repeated(self, name: str) -> Repeated:
         if name not in self.numbers:
@@ -150,8 +154,7 @@ class Bootstrap:
 
     def save_table(self, path: str | Path) -> None:
         """Write the intervals as CSV; see `table`."""
-        with atomic_write(path) as part:
-            part.write_text(self.table(), encoding="utf-8")
+        write_text(path, self.table())
 
 
 def fiber_numbers(fibers: Tractogram) -> dict[str, float]:

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.jit import helper, kernel
+from napari_gpubio.core.trilinear import mapped
 
 if TYPE_CHECKING:
     from napari_gpubio.gui.lines.packed import Lines
@@ -121,8 +122,8 @@ def _nearest_line(
         ):
             continue
         for n in range(offsets[line], offsets[line + 1] - 1):
-            start = _in_frame(vertices[n], frame)
-            end = _in_frame(vertices[n + 1], frame)
+            start = mapped(frame, vertices[n, 0], vertices[n, 1], vertices[n, 2])
+            end = mapped(frame, vertices[n + 1, 0], vertices[n + 1, 1], vertices[n + 1, 2])
             if min(start[0], end[0]) > tolerance or max(start[0], end[0]) < -tolerance:
                 continue
             if min(start[1], end[1]) > tolerance or max(start[1], end[1]) < -tolerance:
@@ -137,13 +138,3 @@ def _nearest_line(
             if band < best_band or (band == best_band and depth < best_depth):
                 best, best_band, best_depth = line, band, depth
     return best
-
-
-@helper
-def _in_frame(vertex: Floats, frame: Floats) -> tuple[float, float, float]:
-    x, y, z = vertex[0], vertex[1], vertex[2]
-    return (
-        frame[0, 0] * x + frame[0, 1] * y + frame[0, 2] * z + frame[0, 3],
-        frame[1, 0] * x + frame[1, 1] * y + frame[1, 2] * z + frame[1, 3],
-        frame[2, 0] * x + frame[2, 1] * y + frame[2, 2] * z + frame[2, 3],
-    )

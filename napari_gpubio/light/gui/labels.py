@@ -126,8 +126,7 @@ class LabelSource(QObject):
         super().__init__(parent)
         self.layer: Any | None = None
         self.tissue: Tissue | None = None
-        self._count = LatestJob(self)
-        self._count.finished.connect(self._on_counted)
+        self._count = LatestJob(self, self._on_counted)
         self._events = Connections(self._list_events)
         self._later = QTimer(self)
         self._later.setSingleShot(True)

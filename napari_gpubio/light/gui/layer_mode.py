@@ -137,7 +137,7 @@ class LayerMode(LightMode[LayeredResult]):
         if self._taking:
             return
         if self.panel.running:
-            self.panel.show_note(STILL_RUNNING)
+            self.panel.note_while_running(STILL_RUNNING)
             return
         self.panel.clear_message()
         try:
@@ -209,7 +209,7 @@ class LayerMode(LightMode[LayeredResult]):
     def on_result_read(self, path: Path, result: LayeredResult) -> None:
         """Continue where a result was saved: its layers, its grid, its map, its numbers."""
         if self.panel.running:
-            self.panel.show_note(f"Press Stop, then open {path.name} again; the run continues.")
+            self.panel.note_while_running(f"Press Stop, then open {path.name} again; the run continues.")
             return
         output = result.medium.name or path.stem
         self.presets.offer_runs(path, (MciRun(medium=result.medium, settings=result.settings, output=output),))

@@ -56,8 +56,7 @@ class QuickRuns(QObject):
         self._put_off: tuple[MakeQuickly, bool] | None = None
         self._newest = 0
         self._rest = ""  # what the last quick run left to do
-        self._job = LatestJob(self)
-        self._job.finished.connect(self._on_finished)
+        self._job = LatestJob(self, self._on_finished)
         self._stepped.connect(self._on_step)
 
     def submit(self, make: MakeQuickly, *, is_whole: bool) -> None:

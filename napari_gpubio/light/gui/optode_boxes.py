@@ -25,6 +25,7 @@ from napari_gpubio.gui.forms import (
 )
 from napari_gpubio.gui.layers import LayerBox, why_not_array
 from napari_gpubio.gui.row_table import Cell, RowTable
+from napari_gpubio.gui.typed_rows import Column
 from napari_gpubio.light.gui.optodes import Optodes, Placement
 from napari_gpubio.optics.sources import (
     Collimated,
@@ -310,13 +311,20 @@ def _sector_notes(sector: tuple[float, float] | None) -> tuple[str, ...]:
     return (f"Sector of the opened file: azimuths from {start}° to {end}°, measured from the roll.",)
 
 
-_COLUMNS = ("Detector", "Radius (mm)", "From source (mm)")
 _SENSITIVITY = (
     "Where a change in absorption changes the signal of the chosen detector: simulates light from the detector with as "
     "many photons as the result has, and combines both; shares by label are added to the numbers"
 )
-_MAX_ROWS_UNSCROLLED = 6
 _NO_DETECTORS = "No detectors. Choose Detector above and click the surface (or Shift+click), or load an optode montage."
+
+
+class _DetectorTable(RowTable):
+    columns = (
+        Column("name", "Detector"),
+        Column("radius_mm", "Radius (mm)"),
+        Column("separation_mm", "From source (mm)", editable=False),
+    )
+    most_rows, selects_many = 6, True
 
 
 class DetectorBox(QWidget):
@@ -335,7 +343,7 @@ class DetectorBox(QWidget):
     def show_optodes(self, optodes: Optodes) -> None:
         """Show the list as it is."""
         count = len(optodes.detectors)
-        self._table.set_rows(_COLUMNS, [_row(optodes, number) for number in range(count)])
+        self._table.set_rows([_row(optodes, number) for number in range(count)])
         self._table.setVisible(count > 0)
         self._empty.setVisible(count == 0)
         for button in (self._remove, self._sensitivity):
@@ -343,7 +351,7 @@ class DetectorBox(QWidget):
         self._name_sensitivity_button()
 
     def _build(self) -> None:
-        self._table = RowTable(self, most_rows=_MAX_ROWS_UNSCROLLED, selects_many=True)
+        self._table = _DetectorTable(self)
         self._table.itemChanged.connect(self._on_edited)
         self._table.itemSelectionChanged.connect(self._name_sensitivity_button)
         self._empty = muted_label(self, _NO_DETECTORS)
@@ -368,8 +376,7 @@ class DetectorBox(QWidget):
         self._sensitivity.setText(f"Sensitivity to {name}")
 
     def _on_edited(self, item: Any) -> None:
-        what = ("name", "radius_mm")[item.column()]
-        self.changed.emit(item.row(), {what: item.text().strip()})
+        self.changed.emit(item.row(), {self._table.columns[item.column()].field: item.text().strip()})
 
 
 def _row(optodes: Optodes, number: int) -> list[Cell]:

@@ -187,6 +187,11 @@ class OptodeTool(MarkerTool):
 
     placed = Signal(object, bool)  # sight; whether Shift was held
 
+    @property
+    def hint(self) -> str:
+        """What clicks do; the choice in the panel says which of the two a plain one places."""
+        return "Click: what is chosen below · Shift+click: detector" if self.placing else ""
+
     def may_begin(self) -> bool:
         """Whether a press may place or move something."""
         return self.placing

@@ -147,8 +147,7 @@ class PhantomController(QObject):
         super().__init__(parent)
         self._viewer, self._read, self._make_room, self._simulate = viewer, read, make_room, simulate
         self._simulates = False
-        self._job = LatestJob(self)
-        self._job.finished.connect(self._on_made)
+        self._job = LatestJob(self, self._on_made)
 
     def make(self, *, simulate: bool = False) -> None:
         """Add the layers as labels with their optical properties, and optionally simulate them."""

@@ -26,10 +26,9 @@ class LogPlot(ThemedPlot):
     legend_at = (-8, 8)
     button = True
 
-    def __init__(self, x_text: str, y_text: str, parent: QWidget | None = None) -> None:
+    def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._top = -np.inf
-        self.name_axes(x_text, y_text)
 
     def name_axes(self, x_text: str, y_text: str) -> None:
         """Say what is on the axes."""
@@ -94,7 +93,8 @@ class Pane(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._displayed: Any | None = None
-        self.plot = LogPlot(self.x_text, self.y_text, self)
+        self.plot = LogPlot(self)
+        self.plot.name_axes(self.x_text, self.y_text)
         self._hint = muted_label(self, self.empty)
         self._top = row_of(Label(self.title, self), self._hint, stretch=(0, 1))
         layout = QVBoxLayout(self)

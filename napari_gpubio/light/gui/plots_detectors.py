@@ -9,6 +9,7 @@ from napari_gpubio.core.numbers import number_text
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.forms import Label, fill_column
 from napari_gpubio.gui.jobs import LatestJob, Outcome, one_step
+from napari_gpubio.gui.plots import Axis
 from napari_gpubio.gui.row_table import Cell, RowTable
 from napari_gpubio.light.gui.displayed import Displayed
 from napari_gpubio.light.gui.plots_axes import LogPlot
@@ -19,9 +20,21 @@ EMPTY = "No result yet: place a source and press Run."
 NONE = "There are no detectors: place some on the surface and press Run."
 NOTHING = "No photon was detected; run more photons, or make the detectors larger."
 FEW = 30  # photons, from which on the spread of the times means something
-MAX_ROWS = 5  # at once; more scroll
 TIP = "Weighted means ± standard errors; Ctrl+C copies the selected rows, or all rows if none is selected"
 Detected = tuple[tuple[DetectorNumbers, ...], tuple[TimeSpread, ...]]
+
+
+class TimePlot(LogPlot):
+    """Draws temporal point spread functions."""
+
+    bottom = Axis(title="Time of flight (ns)", pixels=40)
+    left = Axis(title="Detected weight (1/ns)", pixels=64, decades=True)
+
+
+class NumbersTable(RowTable):
+    """Lists detectors with their numbers; the labels that light has passed have columns of their own."""
+
+    most_rows, selects_many = 5, True
 
 
 class DetectorPlot(QWidget):
@@ -30,11 +43,10 @@ class DetectorPlot(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._result: LightResult | None = None
-        self._work = LatestJob(self)
-        self._work.finished.connect(self._on_counted)
+        self._work = LatestJob(self, self._on_counted)
         self._hint = Label(EMPTY, self, wordWrap=True)
-        self.plot = LogPlot("Time of flight (ns)", "Detected weight (1/ns)", self)
-        self.table = RowTable(self, most_rows=MAX_ROWS, selects_many=True)
+        self.plot = TimePlot(self)
+        self.table = NumbersTable(self)
         self.table.setToolTip(TIP)
         self._found = QWidget(self)
         fill_column(self._found, self.plot, self.table)  # the table is as high as its rows
@@ -91,8 +103,8 @@ class DetectorPlot(QWidget):
             self.plot.frame(np.append(times, 0.0), float(weights.min()))
 
 
-def table_of(result: LightResult, numbers: tuple[DetectorNumbers, ...]) -> tuple[list[str], list[list[Cell]]]:
-    """Return the titles and the rows of a table of all detectors of a result."""
+def table_of(result: LightResult, numbers: tuple[DetectorNumbers, ...]) -> tuple[list[list[Cell]], list[str]]:
+    """Return the rows and the titles of a table of all detectors of a result."""
     labels = result.detected.labels
     titles = ["Detector", "Photons"]
     titles += [f"{name} ({unit})" if unit else name for name, _, unit in (numbers[0].parts() if numbers else ())]
@@ -102,7 +114,7 @@ def table_of(result: LightResult, numbers: tuple[DetectorNumbers, ...]) -> tuple
         texts = [f"{one.photons:,}", *(number_text(*part) for _, part, _ in one.parts())]
         texts += [number_text(*one.path_mm[label]) for label in labels]
         rows.append([Cell(one.name, chip=color_of(row)), *map(Cell, texts)])
-    return titles, rows
+    return rows, titles
 
 
 def color_of(detector: int) -> str:

@@ -14,7 +14,7 @@ from napari_gpubio.core.numbers import seconds_text
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.fields import ElidedComboBox
-from napari_gpubio.gui.file_dialogs import open_path
+from napari_gpubio.gui.file_dialogs import opens_with
 from napari_gpubio.gui.forms import Label, row_of, text_button
 from napari_gpubio.gui.jobs import LatestJob, Outcome, one_step
 from napari_gpubio.gui.number_table import Number
@@ -184,7 +184,8 @@ class LightResultBox(ResultBox, Generic[Result]):
         self.add_menu("Export", "Write numbers and maps for other programs", entries)
         self.add_button("Save result…", "Write the whole result, to be opened again or continued", self._ask_to_save)
         tip = "Show a saved result with its inputs; Continue adds photons"
-        self.add_button("Open result…", tip, self._ask_to_open, needs_result=False)
+        ask = opens_with(self, "Open a result", RESULTS, self.open_result)
+        self.add_button("Open result…", tip, ask, needs_result=False)
 
     def _show_units(self, units: tuple[FluenceUnit, ...]) -> None:
         """Offer these units; the chosen one stays, and of new ones the user's own comes before that per photon."""
@@ -229,10 +230,6 @@ class LightResultBox(ResultBox, Generic[Result]):
             return write(path, displayed)
 
         self.files.ask_to_write(title, filters, name, lambda: write_displayed)
-
-    def _ask_to_open(self) -> None:
-        if path := open_path(self, "Open a result", RESULTS):
-            self.open_result(path)
 
 
 class VoxelResultBox(LightResultBox[LightResult]):

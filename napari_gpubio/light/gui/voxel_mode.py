@@ -276,7 +276,7 @@ class VoxelMode(LightMode[LightResult]):
         if self._taking:
             return
         if self.panel.running:
-            self.panel.show_note(STILL_RUNNING)
+            self.panel.note_while_running(STILL_RUNNING)
             return
         if not self.run_box.live or self.controller.shown.source is None:
             self.panel.show_status(OUTDATED if self.view.displayed is not None else "")
@@ -391,7 +391,7 @@ class VoxelMode(LightMode[LightResult]):
     def on_result_read(self, path: Path, result: Any) -> None:
         """Add the layers of a saved result, and choose its labels; the rest follows from these."""
         if self.panel.running:
-            self.panel.show_note(f"Press Stop, then open {path.name} again; the run continues.")
+            self.panel.note_while_running(f"Press Stop, then open {path.name} again; the run continues.")
             return
         added = [getattr(self.viewer, f"add_{kind}")(data, **keywords) for data, keywords, kind in result]
         for layer in added:

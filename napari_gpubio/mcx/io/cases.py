@@ -15,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import atomic_write
+from napari_gpubio.core.files import write_text
 from napari_gpubio.core.reading import note, reads_file
+from napari_gpubio.core.text import first_of
 from napari_gpubio.light.settings import FACES, LightSettings
 from napari_gpubio.mcx.io.domain import MAX_ROWS, McxFrame, frame_of, inside, read_domain, read_frame, write_domain
 from napari_gpubio.mcx.io.jdata import Section, shown
@@ -165,8 +166,7 @@ def _unused(root: Section) -> list[str]:
         for key, value in section.fields.items()
         if value and key.lower() not in _KEYS[name].lower().split()
     ]
-    more = f" and {len(keys) - _MAX_NAMED} more" if len(keys) > _MAX_NAMED else ""
-    return [f"Not used here: {', '.join(keys[:_MAX_NAMED])}{more}."] if keys else []
+    return [f"Not used here: {first_of(keys, _MAX_NAMED)}."] if keys else []
 
 
 def _read_detectors(optode: Section, frame: McxFrame) -> tuple[tuple[Detector, ...], tuple[int, ...], tuple[str, ...]]:
@@ -231,8 +231,7 @@ def write_mcx(
     if settings.specular and settings.refraction and any(smooth):
         note("MCX reflects light at the faces of voxels, also where it enters through the smoothed surface here")
     text = json.dumps(made, indent=1)
-    with atomic_write(path) as part:
-        part.write_text(text + "\n", encoding="utf-8")
+    write_text(path, text + "\n")
 
 
 def _sections(

@@ -78,10 +78,14 @@ def _dtype(node: Mapping[str, Any], what: str) -> np.dtype[Any]:
     return np.dtype(_DTYPES[name.lower()])
 
 
+def _listed(values: Any) -> list[Any]:
+    """Return an array, or a single value, as a list."""
+    values = values.ravel().tolist() if isinstance(values, np.ndarray) else values
+    return values if isinstance(values, list) else [values]
+
+
 def _shape(node: Mapping[str, Any], what: str) -> tuple[int, ...]:
-    sizes = node.get("_ArraySize_")
-    sizes = sizes.ravel().tolist() if isinstance(sizes, np.ndarray) else sizes
-    sizes = sizes if isinstance(sizes, list) else [sizes]
+    sizes = _listed(node.get("_ArraySize_"))
     if not 1 <= len(sizes) <= _MAX_AXES or not all(type(size) is int and 0 < size < 2**40 for size in sizes):
         raise InvalidInput(f"{what}._ArraySize_ is {shown(sizes)}; 1 to {_MAX_AXES} positive integers are needed")
     return tuple(sizes)
@@ -89,9 +93,7 @@ def _shape(node: Mapping[str, Any], what: str) -> tuple[int, ...]:
 
 def _plain(node: Mapping[str, Any], dtype: np.dtype[Any], shape: Sequence[int], what: str) -> Array:
     """Values that are written out as numbers."""
-    values = node.get("_ArrayData_")
-    values = values.ravel().tolist() if isinstance(values, np.ndarray) else values
-    values = values if isinstance(values, list) else [values]
+    values = _listed(node.get("_ArrayData_"))
     if len(values) != math.prod(shape):
         raise InvalidInput(
             f"{what}._ArrayData_ has {len(values)} values and _ArraySize_ {shown(list(shape))} needs "

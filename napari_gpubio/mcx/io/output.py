@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from napari_gpubio import __version__
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import atomic_write
+from napari_gpubio.core.files import atomic_write, write_text
 from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.light.result import LightResult
 from napari_gpubio.light.settings import LightCase
@@ -359,5 +359,4 @@ def _mcx_numbers(detectors: Sequence[AnyDetector]) -> npt.NDArray[np.int32]:
 
 
 def _write_json(path: Path, root: dict[str, Any]) -> None:
-    with atomic_write(path) as part:
-        part.write_text(json.dumps(root) + "\n", encoding="utf-8")
+    write_text(path, json.dumps(root) + "\n")

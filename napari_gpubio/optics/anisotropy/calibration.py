@@ -16,7 +16,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.numbers import short_number
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.settings import Settings
-from napari_gpubio.core.space import apply_affine, checked_affine, same_grid
+from napari_gpubio.core.space import apply_affine, checked_affine, in_mask, same_grid
 from napari_gpubio.core.tensor_components import (
     axes_of,
     components,
@@ -297,10 +297,8 @@ def _lies_in(
     """Those of some voxels whose centers lie in the tissue, which may have another grid."""
     voxels = np.argwhere(chosen)
     places = np.rint(apply_affine(np.linalg.inv(tissue_affine) @ affine, voxels)).astype(np.int64)
-    inside = np.flatnonzero(((places >= 0) & (places < tissue.shape)).all(axis=1))
-    inside = inside[tissue[tuple(places[inside].T)]]
     found = np.zeros(chosen.shape, np.bool_)
-    found[tuple(voxels[inside].T)] = True
+    found[tuple(voxels[in_mask(places, tissue)].T)] = True
     return found
 
 

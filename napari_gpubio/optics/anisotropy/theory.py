@@ -63,13 +63,7 @@ def diffusion_tensor_mm(tensor_per_mm: npt.ArrayLike, model: str = PRODUCT, g: f
         return axes @ np.diag(_free_by_degrees(values, g)) @ axes.T
     s, weights = _sphere()
     mu = (s**2) @ values
-    match _checked(model, g):
-        case "product":
-            density = weights / mu
-        case "mixture":
-            density = weights / (0.5 * (mu + values.mean()))
-        case _:
-            density = weights / mu**2 / (weights / mu).sum()
+    density = _density(_checked(model, g), weights, mu, values.mean())
     return axes @ np.diag(density @ s**2) @ axes.T
 
 
@@ -83,15 +77,9 @@ def uniaxial_diffusion_mm(
     across, along = (np.asarray(values, np.float64)[..., None] for values in (across_per_mm, along_per_mm))
     z, weights = _nodes(_NODES)
     mu = across * (1 - z**2) + along * z**2
-    match _checked(model, g):
-        case "product":
-            density = weights / mu
-        case "mixture":
-            density = weights / (0.5 * (mu + (2 * across + along) / 3))
-        case _ if g == 0:
-            density = weights / mu**2 / (weights / mu).sum(axis=-1, keepdims=True)
-        case _:
-            return _uniaxial_by_degrees(mu, g)
+    if _checked(model, g) == FREE and g != 0:
+        return _uniaxial_by_degrees(mu, g)
+    density = _density(model, weights, mu, (2 * across + along) / 3)
     return (density * (1 - z**2)).sum(axis=-1) / 2, (density * z**2).sum(axis=-1)
 
 
@@ -209,6 +197,15 @@ def slab_light(
 
 
 # -- parts ------------------------------------------------------------------------------------------------------------
+
+
+def _density(model: str, weights: Floats, mu: Floats, mean: Floats | np.float64) -> Floats:
+    """What directions (..., D) add to D, where they scatter by ``mu``, and by ``mean`` on average."""
+    if model == PRODUCT:
+        return weights / mu
+    if model == MIXTURE:
+        return weights / (0.5 * (mu + mean))
+    return weights / mu**2 / (weights / mu).sum(axis=-1, keepdims=True)
 
 
 def _checked(model: str, g: float) -> str:

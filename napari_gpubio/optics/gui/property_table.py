@@ -9,7 +9,7 @@ from qtpy.QtWidgets import QAbstractItemView, QPushButton, QWidget
 
 from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.gui.cell_view import CellView
-from napari_gpubio.gui.file_dialogs import open_path, save_path
+from napari_gpubio.gui.file_dialogs import opens_with, saves_with
 from napari_gpubio.gui.forms import Label, fill_column, muted_label, row_of
 from napari_gpubio.gui.tables import CHIP_PIXELS
 from napari_gpubio.optics.gui.optical_model import NO_LABELS, PropertyModel, Rgba
@@ -175,7 +175,9 @@ class PropertyTable(OpticalTable):
         self.wavelength_box = wavelength_box(self.wavelength_nm, self)
         self.wavelength_box.setToolTip("Rows filled from presets follow the wavelength; typed values stay")
         self.unit_box.setToolTip("Unit of µa, µs and µs′ on screen")
-        self._fill_menu((("Load…", self._on_load), ("Save…", self._on_save), ("Reset", self.model.reset)))
+        load = opens_with(self, "Load optical properties", FILES, self.load)
+        save = saves_with(self, "Save optical properties", FILES, "optical properties.csv", self.save)
+        self._fill_menu((("Load…", load), ("Save…", save), ("Reset", self.model.reset)))
         more = QPushButton("More", self)
         more.setMenu(self.menu)
         self._filled = QWidget(self)
@@ -199,14 +201,6 @@ class PropertyTable(OpticalTable):
     def _on_row(self, index: QModelIndex, *_: QModelIndex) -> None:
         if index.isValid():
             self.label_selected.emit(self.model.labels[index.row()])
-
-    def _on_load(self) -> None:
-        if path := open_path(self, "Load optical properties", FILES):
-            self.load(path)
-
-    def _on_save(self) -> None:
-        if path := save_path(self, "Save optical properties", FILES, name="optical properties.csv"):
-            self.save(path)
 
 
 def _carried_text(domain: Domain, *, has_fibers: bool) -> str:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import sample_path
-from napari_gpubio.core.space import apply_affine
+from napari_gpubio.core.space import apply_affine, lengths_along
 from napari_gpubio.optics.detectors import Detector
 from napari_gpubio.optics.model import OUTSIDE, Domain
 from napari_gpubio.optics.phantom.anatomy import (
@@ -215,7 +215,7 @@ def _places(domain: Domain, separations_mm: Sequence[float]) -> Floats:
     radii = [np.linalg.norm(_surface_point(domain, center, _ray(angle)) - center) for angle in angles]
     smooth = np.polynomial.Polynomial.fit(angles, radii, 6)(angles)  # else the steps of the voxels lengthen the way
     line = center + smooth[:, None] * np.array([_ray(angle) for angle in angles])
-    along = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(line, axis=0), axis=1))])
+    along = lengths_along(line)
     for separation in separations_mm:
         if not 0 < separation <= along[-1]:
             raise InvalidInput(f"a separation of {separation} mm; give one between 0 and {along[-1]:.0f} mm")

@@ -11,6 +11,8 @@ from scipy.ndimage import map_coordinates
 from scipy.sparse import csr_matrix, diags_array
 from scipy.spatial import cKDTree
 
+from napari_gpubio.core.space import lengths_along
+
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
 
@@ -157,7 +159,7 @@ def fold(surface: Floats, side: float) -> Folds:
 def _course(sulcus: Sulcus, number: int, side: float) -> Floats:
     """Closely spaced points of a great sulcus, wound a little to different sides left and right."""
     knots = np.asarray(sulcus.course, np.float64)
-    along = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(knots, axis=0), axis=1))])
+    along = lengths_along(knots)
     at = np.linspace(0.0, along[-1], 80)
     x, y, z = (np.interp(at, along, knots[:, axis]) for axis in range(3))
     return np.stack([x, y + 1.5 * side * np.sin(z / 9 + number), z + 1.5 * side * np.sin(y / 11 + number)], axis=-1)

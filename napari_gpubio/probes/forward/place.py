@@ -14,6 +14,7 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.numbers import short_number
 from napari_gpubio.core.space import apply_affine, checked_affine
+from napari_gpubio.core.text import first_of
 from napari_gpubio.optics.model import Domain
 from napari_gpubio.optics.surface import inward_normal, nearest_surface
 from napari_gpubio.probes.forward.model import Probe
@@ -167,8 +168,7 @@ def _too_far(
     probe: Probe, labels: Array, affine: Array, moved: Floats, far: npt.NDArray[np.intp], farthest_mm: float
 ) -> str:
     """Which optodes are too far away, and what may be the reason."""
-    listed = ", ".join(f"{probe.names[i]} by {moved[i]:.1f} mm" for i in far[:_MAX_LISTED])
-    more = f" and {len(far) - _MAX_LISTED} more" if len(far) > _MAX_LISTED else ""
+    listed = first_of([f"{probe.names[i]} by {moved[i]:.1f} mm" for i in far], _MAX_LISTED)
     reason = "they seem to be in another coordinate system: register the probe by landmarks or an affine"
     for factor, unit in _UNITS.items():
         tried = [
@@ -178,6 +178,6 @@ def _too_far(
             reason = f"positions in {unit} would fit (within {max(tried):.1f} mm): give them in mm"
             break
     return (
-        f"{len(far)} of {len(moved)} optodes are off the scalp: {listed}{more} (up to {farthest_mm:g} mm are taken as "
+        f"{len(far)} of {len(moved)} optodes are off the scalp: {listed} (up to {farthest_mm:g} mm are taken as "
         f"meant); {reason}. place(..., project=True) or --project moves them to the nearest point of the scalp"
     )

@@ -19,6 +19,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.keeping import Inputs, check_inputs
 from napari_gpubio.core.settings import plain_fields
 from napari_gpubio.core.steps import Step, driven
+from napari_gpubio.core.text import first_of
 from napari_gpubio.core.timing import RunClock
 from napari_gpubio.optics.model import Domain
 from napari_gpubio.probes.forward.model import Head, Probe, labels_named
@@ -231,15 +232,13 @@ def _findings(model: ForwardModel) -> Iterator[str]:
     """What to know about a model's numbers."""
     is_close = np.any([part.close for part in model.parts], axis=0)
     if close := [name for name, one in zip(model.channels, is_close, strict=True) if one]:
-        more = f" and {len(close) - _MAX_NAMED} more" if len(close) > _MAX_NAMED else ""
         yield (
-            f"Source and detector of {', '.join(close[:_MAX_NAMED])}{more} are too close for an adjoint Jacobian at "
+            f"Source and detector of {first_of(close, _MAX_NAMED)} are too close for an adjoint Jacobian at "
             "one wavelength at least, less than six transport mean free paths or five voxels: there their rows are 0 "
             "and their errors infinite."
         )
     if dark := model.unreached():
-        more = f" and {len(dark) - _MAX_NAMED} more" if len(dark) > _MAX_NAMED else ""
         yield (
-            f"Too little light goes from source to detector of {', '.join(dark[:_MAX_NAMED])}{more}: their rows are 0 "
+            f"Too little light goes from source to detector of {first_of(dark, _MAX_NAMED)}: their rows are 0 "
             "and their errors infinite. Simulate more photons, or leave pairs out that are far apart."
         )

@@ -56,8 +56,7 @@ class LiveRunner(QObject):
         self.process = LiveProcess(recipe, self.latest.spare)
         self.loop: LiveLoop | None = None
         self.last: LiveMap | None = None
-        self._compiling = LatestJob(self)
-        self._compiling.finished.connect(self._on_compiled)
+        self._compiling = LatestJob(self, self._on_compiled)
         self._is_compiling = self._was_running = False
         self._first_s: float | None = None
         self._ticks = 0

@@ -19,6 +19,7 @@ from napari_gpubio.gui.forms import ParamForm, fill_column, muted_label, row_of,
 from napari_gpubio.gui.jobs import LatestJob, Outcome, one_step
 from napari_gpubio.gui.plots import Axis, ThemedPlot
 from napari_gpubio.gui.row_table import Cell, RowTable
+from napari_gpubio.gui.typed_rows import Column
 from napari_gpubio.speckle.io import write_beats_csv, write_pulsatility_csv
 from napari_gpubio.speckle.pulsatility import FLOWS, PulsatilitySettings, RegionPulsatility, with_error
 
@@ -43,12 +44,6 @@ EMPTY = "No beat measured yet: draw regions, run the stack or start live imaging
 NO_COURSE = "there is no time course to measure a beat in; draw a region, and run the whole stack or start live imaging"
 NO_TABLE = "there is no beat to write; press Measure first"
 MEASURING = "measuring the beat…"
-_COLUMNS = {
-    "Region": "Name of the region",
-    "Beat (1/min)": "Rate of the beat and its standard error",
-    "PI": "Pulsatility index (max - min) / mean of the beat-averaged flow, and its standard error",
-    "Beats": "Number of beats that were averaged",
-}
 _NONE = "no beat"
 _HEIGHT_PIXELS = 150
 _POINT_PIXELS = 4
@@ -76,6 +71,18 @@ class BeatPlot(ThemedPlot):
                 symbolPen=None, symbolBrush=color,
             )  # fmt: skip
             self.add_curve(pulse.phase, course, color=color)
+
+
+class BeatTable(RowTable):
+    """Lists regions, each with its beat."""
+
+    columns = (
+        Column("region", "Region", "Name of the region"),
+        Column("rate_bpm", "Beat (1/min)", "Rate of the beat and its standard error"),
+        Column("index", "PI", "Pulsatility index (max - min) / mean of the beat-averaged flow, and its standard error"),
+        Column("beats", "Beats", "Number of beats that were averaged"),
+    )
+    selects_many = True
 
 
 def _row(pulse: RegionPulsatility, color: str) -> list[Cell]:
@@ -107,11 +114,10 @@ class PulseBox(QWidget, Follower):
         self.pulses: list[RegionPulsatility] = []
         self.form = ParamForm(BeatRows(), parent=self)
         self.text, self.notes = muted_label(self, EMPTY), muted_label(self)
-        self.table, self.plot = RowTable(self, selects_many=True), BeatPlot(self)
+        self.table, self.plot = BeatTable(self), BeatPlot(self)
         self._source, self._colors = "", dict[str, str]()
         self._measure: Measure | None = None
-        self._job = LatestJob(self)
-        self._job.finished.connect(self._on_measured)
+        self._job = LatestJob(self, self._on_measured)
         tip = "Find the beat of flow in each region of the curves that are shown, and average it"
         self.measure_button = text_button("Measure", tip, self, self.measure_requested.emit)
         csv_tip = "Write rates and indices of all regions, and beside it their averaged beats"
@@ -120,8 +126,6 @@ class PulseBox(QWidget, Follower):
         fill_column(self, self.form, buttons, self.text, self.table, self.plot, self.notes)
         self.form.changed.connect(self._measure_again)
         self._show()
-        for column, tip in enumerate(_COLUMNS.values()):
-            self.table.horizontalHeaderItem(column).setToolTip(tip)
 
     def detach(self) -> None:
         """End what is being measured."""
@@ -169,7 +173,7 @@ class PulseBox(QWidget, Follower):
         self._show()
 
     def _show(self) -> None:
-        self.table.set_rows([*_COLUMNS], [_row(pulse, self._colors.get(pulse.name, "")) for pulse in self.pulses])
+        self.table.set_rows([_row(pulse, self._colors.get(pulse.name, "")) for pulse in self.pulses])
         self.plot.draw(self.pulses, self._colors)
         notes = "\n".join(f"{pulse.name}: {note}." for pulse in self.pulses for note in pulse.notes)
         self.notes.setText(notes)

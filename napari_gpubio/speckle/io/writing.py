@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import atomic_write, write_rows
+from napari_gpubio.core.files import atomic_write, write_rows, write_text
 from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.text import delimited
 from napari_gpubio.speckle.io.tiff import TIFF_SUFFIXES
@@ -27,6 +27,13 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 _FLOWS = {FlowIndex: "SFI [1/s]", InverseCorrelationTime: "1/τ [1/s]"}
+_BEATS = {  # columns of a table of beats, and what they show of a region
+    "region": "name", "flow": "flow", "beat rate [1/min]": "rate_bpm", "beat rate s.e. [1/min]": "rate_error_bpm",
+    "slowest [1/min]": "slowest_bpm", "fastest [1/min]": "fastest_bpm", "pulsatility index": "index",
+    "pulsatility index s.e.": "index_error", "resistivity index": "resistivity",
+    "resistivity index s.e.": "resistivity_error", "mean [1/s]": "mean", "beats": "beats",
+    "harmonics": "harmonics", "false-alarm probability": "false_alarm",
+}  # fmt: skip
 
 
 def write_maps(
@@ -157,8 +164,7 @@ def write_curves_csv(
         parts = {"K²": curve.k2, **flow, "pixels": curve.used, "skipped": curve.skipped}
         columns |= {f"{curve.name} {what}": values for what, values in parts.items()}
     rows = ([repr(value.item()) for value in row] for row in zip(*columns.values(), strict=True))
-    with atomic_write(path) as part:
-        part.write_text(delimited([columns, *rows]), encoding="utf-8")
+    write_text(path, delimited([columns, *rows]))
 
 
 def write_pulsatility_csv(path: str | os.PathLike[str], pulses: Sequence[RegionPulsatility]) -> None:
@@ -171,15 +177,8 @@ def write_pulsatility_csv(path: str | os.PathLike[str], pulses: Sequence[RegionP
     """
     if not pulses:
         raise InvalidInput("there is no table of no regions; give at least one")
-    columns = {
-        "region": "name", "flow": "flow", "beat rate [1/min]": "rate_bpm", "beat rate s.e. [1/min]": "rate_error_bpm",
-        "slowest [1/min]": "slowest_bpm", "fastest [1/min]": "fastest_bpm", "pulsatility index": "index",
-        "pulsatility index s.e.": "index_error", "resistivity index": "resistivity",
-        "resistivity index s.e.": "resistivity_error", "mean [1/s]": "mean", "beats": "beats",
-        "harmonics": "harmonics", "false-alarm probability": "false_alarm",
-    }  # fmt: skip
-    rows = [[*(getattr(pulse, name) for name in columns.values()), "; ".join(pulse.notes)] for pulse in pulses]
-    write_rows(path, [[*columns, "notes"], *rows])
+    rows = [[*(getattr(pulse, name) for name in _BEATS.values()), "; ".join(pulse.notes)] for pulse in pulses]
+    write_rows(path, [[*_BEATS, "notes"], *rows])
 
 
 def write_beats_csv(path: str | os.PathLike[str], pulses: Sequence[RegionPulsatility]) -> None:

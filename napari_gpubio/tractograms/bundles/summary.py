@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.space import checked_affine
+from napari_gpubio.core.space import checked_affine, voxel_volume_mm3
 from napari_gpubio.tractograms import maps
 from napari_gpubio.tractograms.bundles.sampling import values_at
 from napari_gpubio.tractograms.bundles.tables import Table
@@ -74,7 +74,7 @@ def _volume_mm3(fibers: Tractogram, images: Images, device: str | Device) -> flo
         shape, affine = (nx, ny, nz), checked_affine(own)
         break
     voxels = np.count_nonzero(maps.mask(fibers, shape=shape, affine=affine, device=device))
-    return float(voxels * abs(np.linalg.det(affine[:3, :3])))
+    return float(voxels * voxel_volume_mm3(affine))
 
 
 def _lengths(lengths: npt.NDArray[np.float64]) -> list[float]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import atomic_write
+from napari_gpubio.core.files import write_text
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -51,8 +51,7 @@ class Table:
 
     def write(self, path: str | Path) -> None:
         """Write it as CSV, or with tabs where the name ends in ``.tsv``; InvalidInput if that is not possible."""
-        with atomic_write(path) as part:
-            part.write_text(self.csv("\t" if Path(path).suffix.lower() == ".tsv" else ","), encoding="utf-8")
+        write_text(path, self.csv("\t" if Path(path).suffix.lower() == ".tsv" else ","))
 
     @staticmethod
     def join(tables: Iterable["Table"]) -> "Table":

@@ -13,6 +13,7 @@ from qtpy.QtWidgets import QApplication, QFormLayout, QWidget
 from superqt import QLabeledDoubleRangeSlider
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.files import write_text
 from napari_gpubio.core.napari_io import KEY, carried
 from napari_gpubio.core.text import delimited, file_name
 from napari_gpubio.gui import theme
@@ -315,19 +316,12 @@ class FiberBox(ResultBox):
     def _table_writer(self, which: str) -> Any:
         if which == "picked":
             text = self._picked_table(",")
-            return functools.partial(_write_text, text=text)
+            return functools.partial(write_text, text=text)
         if self.layer is None:
             raise InvalidInput("there are no fibers; click in the brain first")
         fibers = self.layer.metadata[KEY]["tractogram"]
         shown = self.layer.shown.copy() if which == "shown" else None
         return functools.partial(_write_table, fibers=fibers, shown=shown)
-
-
-def _write_text(path: Path, text: str) -> None:
-    from napari_gpubio.core.files import atomic_write
-
-    with atomic_write(path) as part:
-        part.write_text(text, encoding="utf-8")
 
 
 def _write_table(path: Path, fibers: Tractogram, shown: Any | None) -> str:

@@ -5,7 +5,7 @@ import os
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.files import atomic_write
+from napari_gpubio.core.files import write_text
 from napari_gpubio.core.text import delimited
 from napari_gpubio.tractograms.model import StopReason, Tractogram
 
@@ -56,8 +56,7 @@ def fiber_table(fibers: Tractogram, which: npt.ArrayLike | None = None, *, separ
 def write_fiber_table(path: str | os.PathLike[str], fibers: Tractogram, which: npt.ArrayLike | None = None) -> None:
     """Write `fiber_table` as a CSV file; InvalidInput if it cannot be written."""
     text = fiber_table(fibers, which)
-    with atomic_write(path) as part:
-        part.write_text(text, encoding="utf-8")
+    write_text(path, text)
 
 
 def _texts(values: npt.NDArray[np.generic]) -> list[str]:

@@ -9,6 +9,7 @@ A position in the middle between voxels belongs to the upper one. The volume hol
 import math
 
 from napari_gpubio.core.jit import kernel, leaf
+from napari_gpubio.tractograms.kernels.traversal.traversal import index_of, mapped
 
 
 @leaf
@@ -23,11 +24,8 @@ def node_at(nodes, i, j, k):
 @leaf
 def voxel_of(m, x, y, z):
     """Voxel of a world position."""
-    return (
-        int(math.floor(m[0] * x + m[1] * y + m[2] * z + m[3] + 0.5)),
-        int(math.floor(m[4] * x + m[5] * y + m[6] * z + m[7] + 0.5)),
-        int(math.floor(m[8] * x + m[9] * y + m[10] * z + m[11] + 0.5)),
-    )
+    a, b, c = mapped(m, x, y, z)
+    return index_of(a), index_of(b), index_of(c)
 
 
 @kernel
@@ -58,9 +56,8 @@ def find_nearest(start, stop, points, nodes, transforms, around, limits, found):
             node = node_at(nodes, a, b, c)
             if node == 0:
                 continue
-            dx = m[0] * a + m[1] * b + m[2] * c + m[3] - x
-            dy = m[4] * a + m[5] * b + m[6] * c + m[7] - y
-            dz = m[8] * a + m[9] * b + m[10] * c + m[11] - z
+            at_x, at_y, at_z = mapped(m, a, b, c)
+            dx, dy, dz = at_x - x, at_y - y, at_z - z
             distance = math.sqrt(dx * dx + dy * dy + dz * dz)
             if distance < nearest:
                 best, nearest = node, distance

@@ -114,6 +114,8 @@ class MeasureBundles(Operation, verb="bundles", makes={"summary": Table, "profil
 
 # -- one brain --------------------------------------------------------------------------------------------------------
 
+_PROFILE_COLUMNS = ("bundle", "node", "metric", "mean", "sd", "n")
+
 
 @dataclass(frozen=True, eq=False)
 class Measured:
@@ -142,13 +144,12 @@ class Measured:
     @property
     def profiles(self) -> Table:
         """A row for each bundle and node."""
-        columns = ("bundle", "node", "metric", "mean", "sd", "n")
         rows = [
             (name, node + 1, self.metric, float(found.mean[node]), float(found.sd[node]), int(found.counts[node]))
             for name, found in self.curves.items()
             for node in range(len(found))
         ]
-        return Table(columns, tuple(rows))
+        return Table(_PROFILE_COLUMNS, tuple(rows))
 
 
 @dataclass(frozen=True, kw_only=True)

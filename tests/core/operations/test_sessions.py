@@ -219,7 +219,7 @@ def _write(path, data, like, **more):
         (lambda data: data["drafts"].update(p="x"), "draft of 'p' is not among"),
         (lambda data: data.update(view=[]), "its view is"),
         (lambda data: data["view"].update(a=[[[[[[1]]]]]]), "its view.a is"),
-        (lambda data: data["graph"].update(version=9), "the record has version 9"),
+        (lambda data: data["graph"].update(version=9), "the record of operations has version 9"),
     ],
 )
 def test_damaged_sessions_get_a_sentence(folder, change, sentence):

@@ -269,5 +269,6 @@ def test_isodose_and_highlight_are_drawn_inside_their_buffers_until_all_layers_g
         assert filled_panel.highlight.layer is not None
         viewer.layers.clear()
         viewer.screenshot(flash=False)
-        user.add_case()
+        dose, _ = user.add_case()
+        filled_panel.inputs_box.dose_box.choose(dose)
         user.run()

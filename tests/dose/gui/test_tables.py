@@ -76,7 +76,7 @@ def test_numbers_of_light_are_not_cut_where_the_panel_is_narrow(qtbot):
     table.resize(403, 200)
     table.show()
     for name in ("white matter of the left hemisphere", "skin"):
-        table.set_rows(titles, [[Cell(name, "a tip"), *map(Cell, numbers)]])
+        table.set_rows([[Cell(name, "a tip"), *map(Cell, numbers)]], titles)
         qtbot.wait(20)
         assert table.horizontalHeader().length() == table.viewport().width(), "all of it is seen"
         assert table.item(0, 0).toolTip() == f"{name}\na tip"

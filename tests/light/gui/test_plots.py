@@ -255,7 +255,7 @@ def test_ticks_are_powers_of_ten_and_between_few_of_them_twos_and_fives(qtbot):
 
 
 def test_what_is_not_positive_leaves_a_gap(qtbot):
-    plot = LogPlot("x (mm)", "y")
+    plot = LogPlot()
     qtbot.addWidget(plot)
     x, y = np.arange(6.0), np.array([1.0, 0.1, 0.0, -1.0, 0.01, 0.02])
     plot.add_curve(x, y, error=np.array([0.5, 0.2, 0.1, 0.1, np.nan, 0.01]), color=CURVES[0], name="a")
@@ -275,7 +275,7 @@ def test_what_is_not_positive_leaves_a_gap(qtbot):
 
 
 def test_a_curve_whose_values_are_all_doubtful_is_framed(qtbot):
-    plot = LogPlot("x (mm)", "y")
+    plot = LogPlot()
     qtbot.addWidget(plot)
     x = np.arange(3.0)
     plot.add_curve(x, np.array([1.0, 0.1, 0.5]), color=CURVES[0], name="a", dashed=True)

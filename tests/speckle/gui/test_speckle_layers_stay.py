@@ -101,14 +101,14 @@ def test_the_script_of_a_result_does_not_follow_the_panel(viewer, panel, qtbot, 
     np.testing.assert_array_equal(tifffile.imread(tmp_path / "sfi of frames.tif"), want)
 
 
-def test_what_is_removed_stays_chosen_and_can_be_run(viewer, panel, qtbot):
+def test_what_is_removed_stays_named_and_a_run_asks_for_another(viewer, panel, qtbot):
     stack = add_stack(viewer, FRAMES)
     add_stack(viewer, FRAMES[:5].copy(), "newer")
     panel.source_box.stack.layer_box.setCurrentText("frames")
     viewer.layers.remove(stack)
-    assert panel.source_box.stack.layer_box.currentText() == "frames (no layer)"
-    run_stack(qtbot, panel)
-    assert len(viewer.layers["K of frames"].data) == len(FRAMES)
+    assert panel.source_box.stack.layer_box.currentText() == "deleted: frames"
+    panel.run()
+    assert panel.message == "'frames' was deleted; choose another layer, or open it again"
     panel.source_box.stack.layer_box.setCurrentText("newer")
     wait_until(qtbot, lambda: panel.source_box.stack.layer.name == "newer")
 

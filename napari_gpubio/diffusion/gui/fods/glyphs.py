@@ -35,8 +35,7 @@ class SliceGlyphs(QObject, Follower):
         self._fods: FodField | None = None
         self._size, self._same = 1.0, False
         self._drawn_corners: tuple[Any, Any] = (None, None)
-        self._job = LatestJob(self)
-        self._job.finished.connect(self._on_mesh)
+        self._job = LatestJob(self, self._on_mesh)
         self._pause = single_shot(_PAUSE_MS, self._draw, self)
         self._moves = Connections(self._pairs)
         self.followers = (self._moves,)

@@ -23,13 +23,14 @@ from napari_gpubio.diffusion.fods.run import deconvolve_steps, find_peaks_steps
 from napari_gpubio.diffusion.fods.settings import CsdSettings, MultiTissueSettings, PeakSettings
 from napari_gpubio.diffusion.gui.fods.glyphs import SliceGlyphs
 from napari_gpubio.diffusion.gui.fods.responses import ResponseBox, ResponseChoice
-from napari_gpubio.diffusion.gui.records import MaskSource, mask_source, output_of, pictures, remember, with_record
-from napari_gpubio.diffusion.gui.source import mask_in, scan_in, why_no_fods, why_no_mask, why_no_scan
+from napari_gpubio.diffusion.gui.records import mask_source, output_of, pictures, remember, with_record
+from napari_gpubio.diffusion.gui.scan_panel import ScanPanel
+from napari_gpubio.diffusion.gui.source import mask_in, why_no_fods
 from napari_gpubio.diffusion.io.bedpostx import bedpostx_folder_of
 from napari_gpubio.diffusion.io.fixel_folders import fixel_folder_of
 from napari_gpubio.diffusion.io.fixels import read_fixels
 from napari_gpubio.diffusion.model import DiffusionScan, TensorField
-from napari_gpubio.diffusion.napari_io import field_of, shows_signal_of
+from napari_gpubio.diffusion.napari_io import field_of
 from napari_gpubio.diffusion.operations import (
     Deconvolve,
     DeconvolveTissues,
@@ -41,13 +42,10 @@ from napari_gpubio.diffusion.operations import (
 )
 from napari_gpubio.diffusion.tensors.gradient_check import GradientCheck, check_gradients
 from napari_gpubio.diffusion.tensors.run import checked_mask, fit_tensors_steps
-from napari_gpubio.gui import theme
-from napari_gpubio.gui.actions import open_panel
 from napari_gpubio.gui.fields import ElidedComboBox, NumberBox
-from napari_gpubio.gui.file_dialogs import open_path
-from napari_gpubio.gui.forms import Folded, Label, ParamForm, notes_text, text_button
+from napari_gpubio.gui.file_dialogs import opens_with
+from napari_gpubio.gui.forms import Folded, ParamForm, notes_text, text_button
 from napari_gpubio.gui.layers import LayerBox
-from napari_gpubio.gui.panel import EnginePanel
 from napari_gpubio.gui.views import ViewBox
 
 if TYPE_CHECKING:
@@ -56,7 +54,6 @@ if TYPE_CHECKING:
 _FIXEL_FILES = "Peaks and fixels (*.nii *.nii.gz *.mif *.mif.gz *.mih *.pam5 *.fib *.fib.gz *.fz);;All files (*)"
 _FILES = "FODs (*.nii *.nii.gz *.mif *.mif.gz *.mih *.pam5)"
 _STOPPED = "It was stopped before the deconvolution began, so there are no FODs; press Deconvolve to start again."
-_UNCHECKED = "Their axes were not checked, since no tensors of the same voxels are open."
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -75,10 +72,8 @@ def _checked(check: Callable[[Any, TensorField], AxisCheck], made: Any, tensors:
     return None if field is None else check(made, field)
 
 
-class FodPanel(EnginePanel):
+class FodPanel(ScanPanel):
     """Estimate FODs from a scan, or open a file of them; draw their glyphs."""
-
-    warms = ("diffusion",)
 
     def __init__(self, viewer: "napari.viewer.Viewer") -> None:
         super().__init__(viewer, run_text="Deconvolve")
@@ -86,13 +81,11 @@ class FodPanel(EnginePanel):
         self._fill()
         self.glyphs.error_occurred.connect(self.show_error)
         self.glyphs.nothing_drawn.connect(lambda: self.show_note("There are no FODs in this part of the slice."))
-        for part in (self.scan_box, self.mask_box, self.fod_box, self.view_box, self.glyphs):
+        for part in (self.fod_box, self.view_box, self.glyphs):
             self.own(part)
         self._show_glyphs()
 
     def _fill(self) -> None:
-        self.scan_box = LayerBox(self.viewer, why_no_scan, empty="open a scan (NIfTI + bval + bvec)", parent=self)
-        self.mask_box = LayerBox(self.viewer, why_no_mask, nothing="automatic brain mask", parent=self)
         self.view_box = ViewBox(self.viewer, self)
         self.inputs.addWidget(self.view_box)
         top = QFormLayout()
@@ -112,7 +105,7 @@ class FodPanel(EnginePanel):
         )
         opening = QHBoxLayout()
         tip = "FODs from MRtrix (mif, NIfTI) or DIPY (NIfTI, pam5)"
-        opening.addWidget(text_button("Open FODs…", tip, self, self._ask_for_fods))
+        opening.addWidget(text_button("Open FODs…", tip, self, opens_with(self, "Open FODs", _FILES, self.open_fods)))
         opening.addWidget(self.basis_box, 1)
         self.inputs.addLayout(opening)
         self.frame_box = ElidedComboBox(
@@ -132,13 +125,10 @@ class FodPanel(EnginePanel):
         tip = "The peaks of the chosen FODs as fixels, to track geodesics in"
         fixels.addWidget(text_button("Find peaks", tip, self, self.find_peaks))
         tip = "Peaks or fixels of MRtrix, TractSeg, DIPY, bedpostX, or DSI Studio; of a folder choose any file of it"
-        fixels.addWidget(text_button("Open fixels…", tip, self, self._ask_for_fixels))
+        ask = opens_with(self, "Open peaks or fixels", _FIXEL_FILES, self.open_fixels)
+        fixels.addWidget(text_button("Open fixels…", tip, self, ask))
         self.inputs.addLayout(fixels)
-        tip = "Bring up the Fiber tracking panel, to track in these FODs"
-        self.inputs.addWidget(text_button("Track fibers…", tip, self, self.open_tracking))
-        self.check_label = Label(self, wordWrap=True)
-        self.check_label.hide()
-        self.inputs.addWidget(self.check_label)
+        self.add_last_rows()
 
     def _show_fitting_rows(self, *_: Any) -> None:
         """Hide what only counts for one tissue where there are several."""
@@ -186,10 +176,6 @@ class FodPanel(EnginePanel):
 
     # -- inputs ---------------------------------------------------------------------------------------------------
 
-    def _ask_for_fods(self) -> None:
-        if path := open_path(self, "Open FODs", _FILES):
-            self.open_fods(path)
-
     def open_fods(self, path: str | Path) -> None:
         """Read FODs in the chosen basis and show them, checked against tensors if there are some of their voxels."""
         basis, frame, path = str(self.basis_box.currentData()), str(self.frame_box.currentData()), Path(path)
@@ -203,10 +189,6 @@ class FodPanel(EnginePanel):
             return Deconvolved(fods, path.name.split(".")[0], _checked(check_fods, fods, tensors))
 
         self.run_other(make, self.show_result)
-
-    def _ask_for_fixels(self) -> None:
-        if path := open_path(self, "Open peaks or fixels", _FIXEL_FILES):
-            self.open_fixels(path)
 
     def open_fixels(self, path: str | Path) -> None:
         """Read peaks or fixels and show their layer and notes; of a folder any file of it may be given.
@@ -226,7 +208,7 @@ class FodPanel(EnginePanel):
         def show(found: tuple[FixelField, AxisCheck | None]) -> None:
             fixels, check = found
             self._show_fixels(fixels, source.name.split(".")[0])
-            self._show_check(check)
+            self.show_check(check)
             self.show_note(notes_text(fixels.notes))
 
         self.run_other(make, show)
@@ -255,15 +237,11 @@ class FodPanel(EnginePanel):
         self.viewer.add_image(data, **keywords)
         self.show_note(notes_text(fixels.notes) or f"{len(fixels.directions):,} fixels")
 
-    def _chosen_scan(self) -> tuple[DiffusionScan, str]:
-        layer: Any = self.scan_box.layer
-        return scan_in(layer), str(layer.name)
-
     # -- running --------------------------------------------------------------------------------------------------
 
     def make_steps(self, stop: threading.Event) -> Generator[Step, None, Deconvolved | None]:
         """Read the inputs and return the deconvolution; it returns None if it was stopped before that began."""
-        scan, study = self._chosen_scan()
+        scan, study = self.chosen_scan()
         settings, device, mask = self.form.value(), self.device, mask_in(self.mask_box.layer, scan)
         choice, draft = self.response_box.choice, self.take_draft()
 
@@ -292,27 +270,16 @@ class FodPanel(EnginePanel):
         layers = [with_record(one, result.fods) for one in fod_layers(result.fods, result.study)]
         layer, *_ = [self.viewer.add_image(data, **keywords) for data, keywords, _ in layers]
         self.viewer.layers.selection.active = layer
-        for other in self.viewer.layers:
-            if result.scan is not None and shows_signal_of(other, result.scan):
-                other.visible = False
+        self.hide_signal(result.scan)
         self.fod_box.choose(layer)
-        self._show_check(result.check)
-        notes = list(result.fods.notes)
-        if result.gradients is not None and not result.gradients.ok:
-            notes.insert(0, result.gradients.message)
-        if not result.fods.complete:
-            notes.insert(0, "The deconvolution was stopped early: only part of the volume has FODs")
-        if notes:
-            self.show_note(notes_text(notes))
+        self.show_check(result.check)
+        gradients = result.gradients
+        wrong = () if gradients is None or gradients.ok else (gradients.message,)
+        self.show_notes(result.fods, "The deconvolution was stopped early: only part of the volume has FODs", *wrong)
 
-    def _show_check(self, check: AxisCheck | None) -> None:
-        self.check_label.show()
-        self.check_label.setText(_UNCHECKED if check is None else check.message)
-        self.check_label.setStyleSheet("" if check is None or check.ok else theme.ERROR_STYLE)
-
-    def open_tracking(self) -> None:
-        """Bring the panel "Fiber tracking" up, with the FODs, or the scan while there are none."""
-        open_panel(self.viewer, "Fiber tracking").source_box.choose(self.fod_box.layer or self.scan_box.layer)
+    def tracked_layer(self) -> Any | None:
+        """The layer of the FODs, or that of the scan while there are none."""
+        return self.fod_box.layer or self.scan_box.layer
 
     # -- the script -----------------------------------------------------------------------------------------------
 
@@ -320,12 +287,12 @@ class FodPanel(EnginePanel):
         """Return the layers that are on screen; a deconvolution as the panel would do it if there are no FODs yet."""
         shown = pictures(self.viewer.layers)
         if self.fod_box.layer is None:
-            shown.append(Shown(self.take_draft()().output(), f"{self._chosen_scan()[1]} FOD"))
+            shown.append(Shown(self.take_draft()().output(), f"{self.chosen_scan()[1]} FOD"))
         return shown
 
     def take_draft(self) -> Callable[[], Deconvolve | DeconvolveTissues]:
         """Read the inputs, and return what makes an operation of them."""
-        scan, settings, choice = self._chosen_scan()[0], self.form.value(), self.response_box.choice
+        scan, settings, choice = self.chosen_scan()[0], self.form.value(), self.response_box.choice
         mask = mask_source(self.mask_box.layer, scan)
 
         def draft() -> Deconvolve | DeconvolveTissues:
@@ -339,10 +306,9 @@ class FodPanel(EnginePanel):
         if not isinstance(operation, Deconvolve | DeconvolveTissues):
             return False
         choice = ResponseChoice.of(operation)
-        if choice is None or not self.scan_box.choose_where(lambda x: output_of(scan_in(x)) == operation.scan):
+        if choice is None or not self.choose_scan(operation.scan):
             return False
         self.response_box.show(choice)
         known = {name: getattr(operation.settings, name) for name in field_names(type(operation.settings))}
         self.form.set_value(dataclasses.replace(self.form.value(), **known))
-        mask = operation.mask
-        return mask is None or self.mask_box.choose_where(lambda layer: MaskSource(layer).output() == mask)
+        return self.choose_mask(operation.mask)

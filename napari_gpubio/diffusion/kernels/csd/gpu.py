@@ -6,11 +6,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core import drivers
-from napari_gpubio.core.device import Device, check_shared_memory, to_host
-from napari_gpubio.core.kernels import POINTER, kernel, struct, struct_layout
-from napari_gpubio.core.rows import copy_rows
+from napari_gpubio.core.device import Device, check_shared_memory
+from napari_gpubio.core.kernels import POINTER, kernel, struct_layout
 from napari_gpubio.diffusion.kernels.csd.problem import CsdProblem
+from napari_gpubio.diffusion.kernels.deconvolutions import RunOnGpu
 
 Array = npt.NDArray[Any]
 SOURCE = Path(__file__).with_name("csd.cu")
@@ -43,14 +42,15 @@ def shared_bytes(coefficients: int, real: np.dtype[Any]) -> int:
     return -(-(reals * real.itemsize + _MAX_WORDS * (2 * 4 + 32 * 2)) // 16) * 16
 
 
-class Run(drivers.Run):
-    """The deconvolution of one problem on one GPU; items are voxels, whose signals are uploaded chunk by chunk."""
+class Run(RunOnGpu):
+    """The deconvolution of one problem on one GPU."""
+
+    layout = CSD_ARRAYS
 
     def __init__(self, problem: CsdProblem, *, device: Device, out: Array, took: Array) -> None:
         import cupy
 
-        super().__init__(problem, device=device)
-        self._out, self._took = out, took
+        super().__init__(problem, device=device, out=out, took=took)
         needed = shared_bytes(problem.coefficients, problem.real)
         precision = "double" if problem.real == np.float64 else "single"
         what = f"a deconvolution with {problem.coefficients} coefficients in {precision} precision"
@@ -63,31 +63,17 @@ class Run(drivers.Run):
                 "penalty": cupy.asarray(problem.penalty),
                 "columns": cupy.asarray(np.ascontiguousarray(problem.penalty.T)),
                 "start": cupy.asarray(problem.start),
+                "directions": len(problem.forward),
+                "rows": len(problem.penalty),
+                "low": len(problem.start),
+                "iterations": problem.iterations,
             }
             defines = defines_of(problem.coefficients, problem.real)
             self._kernel = kernel(SOURCE, "deconvolve_rows", defines=defines, strict=True)
         self._kernel.max_dynamic_shared_size_bytes = needed
 
-    def advance(self, start: int, count: int) -> None:
-        """Deconvolve the voxels ``start`` to ``start + count - 1``."""
-        import cupy
-
-        p, rows = self._problem, slice(start, start + count)
-        with self.device.current():
-            signals = cupy.asarray(p.signals[rows])
-            out, took = cupy.empty((count, p.coefficients), np.float32), cupy.empty(count, np.uint8)
-            arrays: Any = struct(
-                CSD_ARRAYS,
-                signals=signals,
-                out=out,
-                took=took,
-                directions=len(p.forward),
-                rows=len(p.penalty),
-                low=len(p.start),
-                iterations=p.iterations,
-                **self._shared,
-            )
-            down, across = grid_of(p.coefficients)
-            self._kernel((count,), (down * across,), (arrays,), shared_mem=shared_bytes(p.coefficients, p.real))
-            copy_rows(to_host(out), self._out[rows])
-            self._took[rows] = to_host(took)
+    def launch(self, arrays: Any, count: int) -> None:
+        """Deconvolve voxels."""
+        p = self._problem
+        down, across = grid_of(p.coefficients)
+        self._kernel((count,), (down * across,), (arrays,), shared_mem=shared_bytes(p.coefficients, p.real))

@@ -6,11 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.chunks import items_within_memory
-from napari_gpubio.core.device import Device
-from napari_gpubio.core.drivers import Problem
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.memory import Memory
 from napari_gpubio.core.rows import row_sums
 from napari_gpubio.diffusion.fods.harmonics import (
     coefficient_count,
@@ -21,6 +17,7 @@ from napari_gpubio.diffusion.fods.harmonics import (
     orders,
 )
 from napari_gpubio.diffusion.fods.settings import CsdSettings
+from napari_gpubio.diffusion.kernels.deconvolutions import Deconvolution
 
 Array = npt.NDArray[Any]
 _NORM = 2e-4  # of the first diagonal entry: weight of the norm
@@ -31,7 +28,7 @@ MAX_OVERSAMPLING = 2  # coefficients that may be asked for by each direction
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
-class CsdProblem(Problem):
+class CsdProblem(Deconvolution):
     """What every voxel shares, and the signals.
 
     The FOD f of a voxel with signals s is the fixed point of: A = the directions in which H f < 0; f = the solution of
@@ -54,19 +51,12 @@ class CsdProblem(Problem):
         Most of them.
     """
 
-    work = "deconvolving"
-    counts: ClassVar[Any] = np.uint8  # type of the numbers of iterations
-    signals: npt.NDArray[np.float32]
+    counts: ClassVar[Any] = np.uint8  # of iterations
     forward: Array
     gram: Array
     penalty: Array
     start: Array
     iterations: int
-
-    @property
-    def items(self) -> int:
-        """Number of voxels."""
-        return len(self.signals)
 
     @property
     def real(self) -> np.dtype[Any]:
@@ -79,16 +69,9 @@ class CsdProblem(Problem):
         return int(self.forward.shape[1])
 
     @property
-    def bytes_per_item(self) -> int:
-        """Bytes of the signals of a voxel, of its FOD, and of the number of its iterations."""
-        return 4 * (self.signals.shape[1] + self.coefficients) + 1
-
-    def memory(self, device: Device) -> Memory:
-        """Signals, FODs and tables; on a GPU those of a chunk, at most: how long it is depends on the time it takes."""
-        count = min(self.items, items_within_memory(device, self.bytes_per_item))
-        result = self.bytes_per_item - 4 * self.signals.shape[1]
-        tables = sum(each.nbytes for each in (self.forward, self.gram, self.full, self.start)) + 2 * self.penalty.nbytes
-        return Memory(inputs=tables + count * (self.bytes_per_item - result), results=count * result)
+    def tables_bytes(self) -> int:
+        """Bytes of what all voxels share."""
+        return sum(each.nbytes for each in (self.forward, self.gram, self.full, self.start)) + 2 * self.penalty.nbytes
 
     @property
     def full(self) -> Array:

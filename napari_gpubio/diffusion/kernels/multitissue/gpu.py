@@ -6,10 +6,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core import drivers
-from napari_gpubio.core.device import Device, check_shared_memory, shared_memory_bytes, to_host
-from napari_gpubio.core.kernels import POINTER, kernel, struct, struct_layout
-from napari_gpubio.core.rows import copy_rows
+from napari_gpubio.core.device import Device, check_shared_memory, shared_memory_bytes
+from napari_gpubio.core.kernels import POINTER, kernel, struct_layout
+from napari_gpubio.diffusion.kernels.deconvolutions import RunOnGpu
 from napari_gpubio.diffusion.kernels.multitissue.problem import ConstrainedProblem
 
 Array = npt.NDArray[Any]
@@ -28,14 +27,15 @@ def doubles_per_warp(problem: ConstrainedProblem) -> int:
     return (n + 1) * n + (n + 1) * (n + 2) // 2 + 2 * n + 3 * (n + 1) + (words + 1) // 2
 
 
-class Run(drivers.Run):
-    """The problem on one GPU; items are voxels, whose signals are uploaded chunk by chunk."""
+class Run(RunOnGpu):
+    """The problem on one GPU."""
+
+    layout = CONSTRAINED_ARRAYS
 
     def __init__(self, problem: ConstrainedProblem, *, device: Device, out: Array, took: Array) -> None:
         import cupy
 
-        super().__init__(problem, device=device)
-        self._out, self._took = out, took
+        super().__init__(problem, device=device, out=out, took=took)
         bytes_per_warp = 8 * doubles_per_warp(problem)
         what = f"a deconvolution of several tissues with {problem.coefficients} coefficients"
         check_shared_memory(device, bytes_per_warp, what, "a smaller lmax, or device='cpu'")
@@ -45,32 +45,17 @@ class Run(drivers.Run):
                 "normals": cupy.asarray(problem.normals),
                 "columns": cupy.asarray(np.ascontiguousarray(problem.normals.T)),
                 "back": cupy.asarray(problem.back),
+                "volumes": len(problem.white),
+                "coefficients": problem.coefficients,
+                "rows": len(problem.normals),
+                "memory": doubles_per_warp(problem),
             }
             self._kernel = kernel(SOURCE, "solve_rows", strict=True)
         self._warps = min(_MAX_WARPS, shared_memory_bytes(device) // bytes_per_warp)
         self._bytes = self._warps * bytes_per_warp
         self._kernel.max_dynamic_shared_size_bytes = self._bytes
 
-    def advance(self, start: int, count: int) -> None:
-        """Solve the voxels ``start`` to ``start + count - 1``."""
-        import cupy
-
-        p, rows = self._problem, slice(start, start + count)
-        with self.device.current():
-            signals = cupy.asarray(p.signals[rows])
-            out, took = cupy.empty((count, p.coefficients), np.float32), cupy.empty(count, np.uint16)
-            arrays: Any = struct(
-                CONSTRAINED_ARRAYS,
-                signals=signals,
-                out=out,
-                took=took,
-                volumes=len(p.white),
-                coefficients=p.coefficients,
-                rows=len(p.normals),
-                memory=doubles_per_warp(p),
-                **self._shared,
-            )
-            grid, block = (-(-count // self._warps),), (32 * self._warps,)
-            self._kernel(grid, block, (arrays, np.int32(count)), shared_mem=self._bytes)
-            copy_rows(to_host(out), self._out[rows])
-            self._took[rows] = to_host(took)
+    def launch(self, arrays: Any, count: int) -> None:
+        """Solve voxels."""
+        grid, block = (-(-count // self._warps),), (32 * self._warps,)
+        self._kernel(grid, block, (arrays, np.int32(count)), shared_mem=self._bytes)

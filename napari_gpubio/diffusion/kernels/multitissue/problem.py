@@ -6,17 +6,14 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.chunks import items_within_memory
-from napari_gpubio.core.device import Device
-from napari_gpubio.core.drivers import Problem
-from napari_gpubio.core.memory import Memory
+from napari_gpubio.diffusion.kernels.deconvolutions import Deconvolution
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
-class ConstrainedProblem(Problem):
+class ConstrainedProblem(Deconvolution):
     """Minimize ``|X f - s|^2 + f^T E f`` subject to ``C f >= 0`` for many right-hand sides s.
 
     With ``X^T X + E = U^T U``, ``y = U f``, ``g = U^-T X^T s`` and the normals ``a = U^-T c / |U^-T c|`` of the
@@ -36,17 +33,10 @@ class ConstrainedProblem(Problem):
         ``U^-1``, shape (N, N): f is it times y.
     """
 
-    work = "deconvolving"
-    counts: ClassVar[Any] = np.uint16  # type of the numbers of constraints that are taken up
-    signals: npt.NDArray[np.float32]
+    counts: ClassVar[Any] = np.uint16  # of constraints that are taken up
     white: Floats
     normals: Floats
     back: Floats
-
-    @property
-    def items(self) -> int:
-        """Number of voxels."""
-        return len(self.signals)
 
     @property
     def coefficients(self) -> int:
@@ -54,16 +44,9 @@ class ConstrainedProblem(Problem):
         return int(self.white.shape[1])
 
     @property
-    def bytes_per_item(self) -> int:
-        """Bytes of the signals of a voxel, of its solution, and of the number of constraints that it took up."""
-        return 4 * (self.signals.shape[1] + self.coefficients) + 2
-
-    def memory(self, device: Device) -> Memory:
-        """Signals, solutions and tables; on a GPU those of a chunk, at most: how long it is depends on the time."""
-        count = min(self.items, items_within_memory(device, self.bytes_per_item))
-        result = self.bytes_per_item - 4 * self.signals.shape[1]
-        tables = self.white.nbytes + 2 * self.normals.nbytes + self.back.nbytes
-        return Memory(inputs=tables + count * (self.bytes_per_item - result), results=count * result)
+    def tables_bytes(self) -> int:
+        """Bytes of what all voxels share."""
+        return self.white.nbytes + 2 * self.normals.nbytes + self.back.nbytes
 
 
 def constrained_problem(signals: Array, forward: Array, constraints: Array, ridge: float = 1e-10) -> ConstrainedProblem:

@@ -23,7 +23,7 @@ from napari_gpubio.diffusion.gui.records import (
     show_fods,
     tensor_steps,
 )
-from napari_gpubio.diffusion.gui.source import HINT, NO_TENSORS, FodsBox, Source, source_of, why_no_source
+from napari_gpubio.diffusion.gui.source import HINT, NO_TENSORS, FodsBox, Source, source_in, why_no_source
 from napari_gpubio.diffusion.layer_regions import atlas_of
 from napari_gpubio.diffusion.model import TensorField
 from napari_gpubio.diffusion.operations.regions import atlas_source
@@ -173,12 +173,9 @@ class GeodesicSource(QWidget):
 
     def _shooting(self, labels: Any) -> "_Shooting":
         layer = self.box.needed(NO_TENSORS)
-        source = source_of(layer)
-        if source is None:
-            raise InvalidInput(NO_TENSORS)
         return _Shooting(
             layer=layer,
-            source=source,
+            source=source_in(layer),
             density=self.form.value(),
             directions=self.methods.launched(),
             tracking=self.tracking_form.value(),

@@ -11,7 +11,6 @@ import numpy as np
 from napari.utils.colormaps import ensure_colormap
 from qtpy.QtWidgets import QFormLayout
 
-from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.napari_io import KEY
 from napari_gpubio.core.operations.files import record_of_output
@@ -30,7 +29,7 @@ from napari_gpubio.diffusion.gui.records import (
     show_fods,
     tensor_steps,
 )
-from napari_gpubio.diffusion.gui.source import HINT, NO_TENSORS, FodsBox, Source, source_of, why_no_source
+from napari_gpubio.diffusion.gui.source import HINT, NO_TENSORS, FodsBox, Source, source_in, why_no_source
 from napari_gpubio.diffusion.model import DiffusionScan, TensorField
 from napari_gpubio.fibers.directions import Directions
 from napari_gpubio.fibers.gui.methods import MethodForms
@@ -56,19 +55,24 @@ from napari_gpubio.tractograms.io.tractograms import write_tractogram
 if TYPE_CHECKING:
     import napari.viewer
 
-COLUMNS = (
-    Column("route", "Route", "Number of the route; click to see it alone"),
-    Column("score", "Score", "Alignment × FA, less by a factor of e for each mm from the classic streamlines"),
-    Column("fibers", "Fibers", "Fibers that take this route"),
-    Column("length_mm", "Length (mm)", "Length of the best fiber"),
-    Column("alignment_fa", "Align. × FA", "Mean of |cos| of the angle with the tensors' direction, times FA"),
-    Column("eudx_distance_mm", "To EuDX (mm)", "Mean distance from the classic streamlines of the same seeds"),
-    Column("speed", "L / L_R", "Length over length in the metric, the classical measure of connectivity"),
-    Column("riemannian_length_mm", "L_R (mm)", "Length in the metric, at unit diffusivity 1e-3 mm²/s"),
-    Column("weakest_link", "Weakest link", "Largest local cost on the way: length in the metric per mm"),
-    Column("solved", "Solved", "Fibers that the two-point solver made of near misses"),
-    Column("drift", "Drift", "Largest relative change of g(v, v): numerical quality"),
-)
+
+class RouteTable(RankedTable):
+    """Lists routes with their numbers."""
+
+    columns = (
+        Column("route", "Route", "Number of the route; click to see it alone"),
+        Column("score", "Score", "Alignment × FA, less by a factor of e for each mm from the classic streamlines"),
+        Column("fibers", "Fibers", "Fibers that take this route"),
+        Column("length_mm", "Length (mm)", "Length of the best fiber"),
+        Column("alignment_fa", "Align. × FA", "Mean of |cos| of the angle with the tensors' direction, times FA"),
+        Column("eudx_distance_mm", "To EuDX (mm)", "Mean distance from the classic streamlines of the same seeds"),
+        Column("speed", "L / L_R", "Length over length in the metric, the classical measure of connectivity"),
+        Column("riemannian_length_mm", "L_R (mm)", "Length in the metric, at unit diffusivity 1e-3 mm²/s"),
+        Column("weakest_link", "Weakest link", "Largest local cost on the way: length in the metric per mm"),
+        Column("solved", "Solved", "Fibers that the two-point solver made of near misses"),
+        Column("drift", "Drift", "Largest relative change of g(v, v): numerical quality"),
+    )
+
 
 ROUTE = "route"  # name of the filter that leaves one route
 
@@ -134,7 +138,7 @@ class ConnectPanel(EnginePanel):
         self.form = ParamForm(ConnectSettings(), parent=self)
         self.methods = MethodForms(self, FAN)
         self.directions_form, self.tracking_form = self.methods.directions, self.methods.tracking
-        self.table = RankedTable(COLUMNS, self)
+        self.table = RouteTable(self)
         self.results = ResultBox("Choose two regions and press Connect: their routes are listed here.", self)
         self.tool = FiberTool(viewer, self)
         self._fill()
@@ -189,11 +193,8 @@ class ConnectPanel(EnginePanel):
 
     def _connection(self) -> Connection:
         layer = self.source_box.needed(NO_TENSORS)
-        source = source_of(layer)
-        if source is None:
-            raise InvalidInput(NO_TENSORS)
         return Connection(
-            source=source,
+            source=source_in(layer),
             study=layer.name,
             start=self.start_box.chosen("where fibers start"),
             end=self.end_box.chosen("where fibers end"),

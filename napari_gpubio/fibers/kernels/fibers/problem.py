@@ -171,16 +171,35 @@ class FiberProblem(Problem):
         return np.asarray(np.linalg.inv(self.volume.affine))
 
     def rays(self, start: int, count: int) -> Rays:
-        """Where the fibers ``start`` to ``start + count - 1`` begin; each way has its share of the length."""
+        """Where the fibers ``start`` to ``start + count - 1`` begin; each way has its share of the length.
+
+        Where the launch has no direction, one is drawn.
+        """
         points, directions = self.launch.rays(start, count)
         m, ways = self.to_voxel, self.rays_per_fiber
+        places = points @ m[:3, :3].T + m[:3, 3]
+        is_drawn = np.asarray(~directions.any(axis=1))
+        if is_drawn.any():
+            directions = np.where(is_drawn[:, None], self.drawn(places, start), directions)
         return Rays(
-            np.ascontiguousarray(points @ m[:3, :3].T + m[:3, 3], self.real),
-            np.ascontiguousarray(directions @ m[:3, :3].T, self.real),
+            np.ascontiguousarray(places, self.real),
+            np.ascontiguousarray(self.in_own_axes(directions), self.real),
             ways,
             np.arange(start, start + count, dtype=np.int64),
             np.full(ways * count, self.lengths.max_length_mm / ways, self.real),
         )
+
+    def drawn(self, places: Array, start: int) -> Array:
+        """Return directions (F, 3) of the fibers from ``start`` on, at places (F, 3) in voxels; zero where unknown."""
+        return np.zeros(places.shape)
+
+    def nearest(self, places: Array) -> npt.NDArray[np.int64]:
+        """Return the voxel (F, 3) of the field that is nearest to each place."""
+        return np.clip(np.floor(places + 0.5).astype(np.int64), 0, np.array(self.volume.shape) - 1)
+
+    def in_own_axes(self, directions: Array) -> Array:
+        """Return directions (F, 3) in world axes in those in which rays are traced: here the same."""
+        return directions
 
     @property
     def mask(self) -> npt.NDArray[np.uint8]:

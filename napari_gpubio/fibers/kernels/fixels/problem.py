@@ -11,7 +11,7 @@ import numpy.typing as npt
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.memory import Memory
 from napari_gpubio.diffusion.fods.model import FixelField
-from napari_gpubio.fibers.kernels.fibers.problem import FiberProblem, Rays
+from napari_gpubio.fibers.kernels.fibers.problem import FiberProblem
 from napari_gpubio.fibers.settings import FixelGeodesic
 
 Array = npt.NDArray[Any]
@@ -114,27 +114,15 @@ class FixelProblem(FiberProblem):
         fixels[1:-1, 1:-1, 1:-1, :, 3] = np.nan_to_num(amplitudes, posinf=0.0, neginf=0.0)
         return fixels
 
-    def rays(self, start: int, count: int) -> Rays:
-        """Where fibers begin, and their directions in world axes.
-
-        Where the launch has none, a fixel of the nearest voxel is drawn, in proportion to its amplitude.
-        """
-        points, directions = self.launch.rays(start, count)
-        drawn = np.asarray(~directions.any(axis=1))
-        if drawn.any():
-            directions = np.where(drawn[:, None], self._drawn(points, start), directions)
-        return super().rays(start, count)._replace(directions=np.ascontiguousarray(directions, self.real))
-
-    def _drawn(self, points: Array, start: int) -> Array:
+    def drawn(self, places: Array, start: int) -> Array:
+        """Draw a fixel of the nearest voxel, in proportion to its amplitude; see `FiberProblem.drawn`."""
         from napari_gpubio.core.philox import uniform
 
-        voxel = points @ self.to_voxel[:3, :3].T + self.to_voxel[:3, 3]
-        nearest = np.clip(np.floor(voxel + 0.5).astype(np.int64), 0, np.array(self.volume.shape) - 1) + 1
-        fixels = self.fixels[tuple(nearest.T)].astype(np.float64)
+        fixels = self.fixels[tuple(self.nearest(places).T + 1)].astype(np.float64)
         sums = np.cumsum(fixels[..., 3], axis=1)
-        chance = uniform(self.settings.random_seed, start, len(points), 1)[:, 0] * sums[:, -1]
+        chance = uniform(self.settings.random_seed, start, len(places), 1)[:, 0] * sums[:, -1]
         which = np.minimum((sums <= chance[:, None]).sum(axis=1), fixels.shape[1] - 1)
-        return np.asarray(fixels[np.arange(len(points)), which, :3])
+        return np.asarray(fixels[np.arange(len(places)), which, :3])
 
     @cached_property
     def scalars(self) -> FixelSettings:

@@ -19,7 +19,7 @@ from napari_gpubio.diffusion.fods.harmonics import (
     recurrence,
 )
 from napari_gpubio.diffusion.fods.model import FodField
-from napari_gpubio.fibers.kernels.fibers.problem import FiberProblem, Rays
+from napari_gpubio.fibers.kernels.fibers.problem import FiberProblem
 from napari_gpubio.fibers.settings import LiftedGeodesic
 
 Array = npt.NDArray[Any]
@@ -159,26 +159,15 @@ class LiftedProblem(FiberProblem):
         peaks = [(rows[n : n + 16384] @ values).max(axis=1) for n in range(0, len(rows), 16384)]
         return max(float(np.percentile(np.concatenate(peaks), _ROBUST)), 1e-30)
 
-    def rays(self, start: int, count: int) -> Rays:
-        """Where fibers begin, and their directions in world axes.
-
-        Where the launch has none, one is drawn from the FOD of the nearest voxel, in proportion to its amplitude.
-        """
-        points, directions = self.launch.rays(start, count)
-        drawn = np.asarray(~directions.any(axis=1))
-        if drawn.any():
-            directions = np.where(drawn[:, None], self._drawn(points, start), directions)
-        return super().rays(start, count)._replace(directions=np.ascontiguousarray(directions, self.real))
-
-    def _drawn(self, points: Array, start: int) -> Array:
+    def drawn(self, places: Array, start: int) -> Array:
+        """Draw from the FODs of the nearest voxels, in proportion to their amplitudes; see `FiberProblem.drawn`."""
         from napari_gpubio.core.philox import uniform
 
-        voxel = points @ self.to_voxel[:3, :3].T + self.to_voxel[:3, 3]
-        nearest = np.clip(np.floor(voxel + 0.5).astype(np.int64), 0, np.array(self.field.shape) - 1)
         choices = half_sphere(_DIRECTIONS)
-        rows = np.nan_to_num(self._coefficients[tuple(nearest.T)].astype(np.float64), posinf=0.0, neginf=0.0)
+        rows = self._coefficients[tuple(self.nearest(places).T)].astype(np.float64)
+        rows = np.nan_to_num(rows, posinf=0.0, neginf=0.0)
         sums = np.cumsum(np.maximum(rows @ harmonics(choices, self.lmax).T, 0.0) ** 2, axis=1)
-        chance = uniform(self.settings.random_seed, start, len(points), 1) * sums[:, -1:]
+        chance = uniform(self.settings.random_seed, start, len(places), 1) * sums[:, -1:]
         return np.asarray(choices[np.minimum(np.sum(sums <= chance, axis=1), len(choices) - 1)])
 
     @cached_property

@@ -86,6 +86,10 @@ class RayProblem(FiberProblem):
         thick: TensorField = self.field.cache.get(("thick",), lambda: thickened(self.field))
         return thick
 
+    def in_own_axes(self, directions: Array) -> Array:
+        """Return directions (F, 3) along the voxel axes, in voxels per mm."""
+        return np.asarray(directions @ self.to_voxel[:3, :3].T)
+
     @property
     def kind(self) -> int:
         """The kind of system that the rays follow."""

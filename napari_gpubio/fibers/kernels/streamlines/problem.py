@@ -13,7 +13,7 @@ from napari_gpubio.core.memory import Memory
 from napari_gpubio.core.settings import kind_of
 from napari_gpubio.diffusion.fods.harmonics import pair_count, paired_in_mask, recurrence
 from napari_gpubio.diffusion.fods.model import FodField
-from napari_gpubio.fibers.kernels.fibers.problem import FiberProblem, Rays
+from napari_gpubio.fibers.kernels.fibers.problem import FiberProblem
 from napari_gpubio.fibers.settings import StreamlineMethod
 
 Array = npt.NDArray[Any]
@@ -111,11 +111,6 @@ class StreamlineProblem(FiberProblem):
         pairs = np.empty((*self.field.shape, pair_count(self.field.lmax)), self.real)
         paired_in_mask(self.field.coefficients, self.field.mask, pairs)
         return pairs
-
-    def rays(self, start: int, count: int) -> Rays:
-        """Where fibers begin; directions are in world axes, zero where they are drawn."""
-        _, directions = self.launch.rays(start, count)
-        return super().rays(start, count)._replace(directions=np.ascontiguousarray(directions, self.real))
 
     @cached_property
     def scalars(self) -> StreamlineSettings:

@@ -105,17 +105,21 @@ class Tallies(NamedTuple):
 
 
 @pruned
-def add_energy(tallies, shares, pixel, part, weight):
-    """Add weight to a part of the energy tally, for all patterns where there are some."""
+def add_weight(tally, scale, shares, pixel, place, weight):
+    """Add weight to a place of a tally, for all patterns where there are some."""
     if shares is None:
-        atomic_add(tallies.energy, part, rounded(weight * tallies.energy_scale))
+        atomic_add(tally, place, rounded(weight * scale))
     else:
         patterns = shares.shape[1]
         for k in range(patterns):
             if shares[pixel, k] > ZERO:
-                atomic_add(
-                    tallies.energy, part * patterns + k, rounded(weight * shares[pixel, k] * tallies.energy_scale)
-                )
+                atomic_add(tally, place * patterns + k, rounded(weight * shares[pixel, k] * scale))
+
+
+@leaf
+def add_energy(tallies, shares, pixel, part, weight):
+    """Add weight to a part of the energy tally."""
+    add_weight(tallies.energy, tallies.energy_scale, shares, pixel, part, weight)
 
 
 @pruned
@@ -152,19 +156,6 @@ def add_path(tallies, shares, pixel, place, cell, booked, dither):
                 if amount:
                     atomic_add(tallies.path, place + cell * patterns + k, _L(amount))
     return dither
-
-
-@pruned
-def add_exit(tallies, shares, pixel, cell, weight):
-    """Add escaping weight to the voxel that it left."""
-    if shares is None:
-        atomic_add(tallies.exits, cell, rounded(weight * tallies.energy_scale))
-    else:
-        patterns = shares.shape[1]
-        for k in range(patterns):
-            if shares[pixel, k] > ZERO:
-                amount = rounded(weight * shares[pixel, k] * tallies.energy_scale)
-                atomic_add(tallies.exits, cell * patterns + k, amount)
 
 
 @leaf
@@ -467,7 +458,7 @@ def trace_photons(start, stop, first, scene, tallies):
             if escapes:
                 add_energy(tallies, shares, pixel, ESCAPED, w)
                 if len(tallies.exits):
-                    add_exit(tallies, shares, pixel, cell, w)
+                    add_weight(tallies.exits, tallies.energy_scale, shares, pixel, cell, w)
                 if detecting:
                     where = mirrored(ax, ux, hx), mirrored(ay, uy, hy), mirrored(az, uz, hz)
                     list_photon(

@@ -2,13 +2,13 @@
 
 import dataclasses
 import threading
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from napari.layers import Image
-from qtpy.QtWidgets import QFormLayout, QHeaderView
+from qtpy.QtWidgets import QFormLayout, QHeaderView, QWidget
 
 from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
@@ -45,19 +45,41 @@ from napari_gpubio.tractograms.places import check_place
 if TYPE_CHECKING:
     import napari.viewer
 
-COLUMNS = (
-    Column("bundle", "Bundle", "Layer of its fibers"),
-    Column("fibers", "Fibers", "Fibers that are shown"),
-    Column("volume_mm3", "Volume\n(mm³)", "Of the voxels that fibers pass"),
-    Column("length_mm_mean", "Length\n(mm)", "Mean length"),
-    Column("length_mm_sd", "± SD", "Standard deviation of the length"),
-    Column("image_mean", "Image", "Mean of the image along all fibers"),
-    Column("image_sd", "± SD", "Standard deviation of the image along all fibers"),
-)
 _MARGIN = 8  # pixels beside a title
 _ARROWS = "QHeaderView::up-arrow, QHeaderView::down-arrow { subcontrol-position: top center; width: 8px; height: 6px; }"
 FOLLOW_MS = 200  # after a change
 NO_IMAGE = "there is no image to average; open one, or fit tensors and take their FA"
+
+
+class BundleTable(RankedTable):
+    """Lists bundles with their numbers."""
+
+    columns = (
+        Column("bundle", "Bundle", "Layer of its fibers"),
+        Column("fibers", "Fibers", "Fibers that are shown"),
+        Column("volume_mm3", "Volume\n(mm³)", "Of the voxels that fibers pass"),
+        Column("length_mm_mean", "Length\n(mm)", "Mean length"),
+        Column("length_mm_sd", "± SD", "Standard deviation of the length"),
+        Column("image_mean", "Image", "Mean of the image along all fibers"),
+        Column("image_sd", "± SD", "Standard deviation of the image along all fibers"),
+    )
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        header = self.horizontalHeader()
+        header.setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)  # names give way to numbers
+        header.setStyleSheet(_ARROWS)
+        header.setMinimumSectionSize(24)
+
+    def show_rows(self, rows: Iterable[Mapping[str, float | str]], colors: Sequence[Any] = ()) -> None:
+        """Show these rows, columns of numbers as narrow as can be: Qt leaves room for a mark beside each title."""
+        super().show_rows(rows, colors)
+        header, metrics = self.horizontalHeader(), self.horizontalHeader().fontMetrics()
+        for place in range(1, self.columnCount()):
+            lines = self.horizontalHeaderItem(place).text().split("\n")
+            title = max(map(metrics.horizontalAdvance, lines)) + _MARGIN
+            header.setSectionResizeMode(place, QHeaderView.ResizeMode.Fixed)
+            header.resizeSection(place, max(title, self.sizeHintForColumn(place)))
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -91,12 +113,8 @@ class ProfilesPanel(EnginePanel):
         self._result: tuple[Inputs, Measured] | None = None
         self.image_box = LayerBox(viewer, _why_no_image, empty="open an image, or fit tensors", parent=self)
         self.form = ParamForm(ProfileSettings(), parent=self)
-        self.plot, self.table = ProfilePlot(self), RankedTable(COLUMNS, self)
+        self.plot, self.table = ProfilePlot(self), BundleTable(self)
         self.results = ResultBox("Show bundles and press Measure: their numbers follow filters and dissections.", self)
-        header = self.table.horizontalHeader()
-        header.setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)  # names give way to numbers
-        header.setStyleSheet(_ARROWS)
-        header.setMinimumSectionSize(24)
         self._again = single_shot(FOLLOW_MS, self._measure_again, self)
         self._each = Connections(self._layer_pairs)
         self._listener = LayerListener(viewer, _is_bundle, layers_changed=self._on_layers, data_changed=self._on_change)
@@ -194,20 +212,10 @@ class ProfilesPanel(EnginePanel):
             for row in result.summary.rows
         ]
         self.table.show_rows(rows, list(colors.values()))
-        self._fit_columns()
         findings = [("ok", text) for layer in made[0].bundles if (text := shown_text(layer))]
         findings += [] if is_same else [("ok", f"{name} runs {way}.") for name, way in ways.items()]
         findings += [("ok" if note.endswith(f"{REVERSED}.") else "warning", note) for note in result.notes]
         self.results.show_numbers((), findings)
-
-    def _fit_columns(self) -> None:
-        """Make columns of numbers as narrow as can be; Qt leaves room for the mark of sorting beside each title."""
-        header, metrics = self.table.horizontalHeader(), self.table.horizontalHeader().fontMetrics()
-        for place in range(1, self.table.columnCount()):
-            lines = self.table.horizontalHeaderItem(place).text().split("\n")
-            title = max(map(metrics.horizontalAdvance, lines)) + _MARGIN
-            header.setSectionResizeMode(place, QHeaderView.ResizeMode.Fixed)
-            header.resizeSection(place, max(title, self.table.sizeHintForColumn(place)))
 
     @property
     def _measured(self) -> Measured:

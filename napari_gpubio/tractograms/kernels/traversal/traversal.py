@@ -21,8 +21,8 @@ _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 
 @leaf
-def to_voxel(m, x, y, z):
-    """World mm to voxel coordinates."""
+def mapped(m, x, y, z):
+    """A place through a matrix, its twelve numbers row by row."""
     return (
         m[0] * x + m[1] * y + m[2] * z + m[3],
         m[4] * x + m[5] * y + m[6] * z + m[7],
@@ -91,12 +91,12 @@ def find_words(start, stop, lines, grid, words, answers):
         first[f] = last[f] = passed[f] = bits
         if p == end:
             continue
-        x, y, z = to_voxel(m, points[p, 0], points[p, 1], points[p, 2])
+        x, y, z = mapped(m, points[p, 0], points[p, 1], points[p, 2])
         i, j, k = index_of(x), index_of(y), index_of(z)
         bits |= bordered(here, i, j, k)
         first[f] = bits
         for q in range(p + 1, end):
-            u, v, w = to_voxel(m, points[q, 0], points[q, 1], points[q, 2])
+            u, v, w = mapped(m, points[q, 0], points[q, 1], points[q, 2])
             a, b, c = index_of(u), index_of(v), index_of(w)
             if a != i or b != j or c != k:
                 is_neighbor = abs(a - i) <= 1 and abs(b - j) <= 1 and abs(c - k) <= 1
@@ -255,7 +255,7 @@ def add_density(start, stop, lines, grid, values, maps, slots):
             ax, ay, az = np.float64(points[o, 0]), np.float64(points[o, 1]), np.float64(points[o, 2])
             bx, by, bz = np.float64(points[q, 0]), np.float64(points[q, 1]), np.float64(points[q, 2])
             mm = math.sqrt((bx - ax) * (bx - ax) + (by - ay) * (by - ay) + (bz - az) * (bz - az))
-            add_segment(shape, to_voxel(m, ax, ay, az), to_voxel(m, bx, by, bz), mm, f, values[f], table, maps)
+            add_segment(shape, mapped(m, ax, ay, az), mapped(m, bx, by, bz), mm, f, values[f], table, maps)
 
 
 @kernel
@@ -267,7 +267,7 @@ def most_visits(start, stop, lines, grid, found):
         p, end = offsets[f], offsets[f + 1]
         count, i, j, k = 0, 0, 0, 0
         for q in range(p, end):
-            x, y, z = to_voxel(m, points[q, 0], points[q, 1], points[q, 2])
+            x, y, z = mapped(m, points[q, 0], points[q, 1], points[q, 2])
             a, b, c = index_of(x), index_of(y), index_of(z)
             count += 1 if q == p else abs(a - i) + abs(b - j) + abs(c - k)
             i, j, k = a, b, c

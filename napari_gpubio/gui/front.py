@@ -1,0 +1,74 @@
+"""Which panel of a viewer is in front: it alone has the clicks on the canvas, and edits run only what it shows."""
+
+import weakref
+from typing import Any
+
+from qtpy.QtCore import QObject, Signal
+
+
+class Front(QObject):
+    """The panels of a viewer, the one in front first.
+
+    A panel comes to the front when it is opened, raised, or used with the mouse or a key; it goes behind when another
+    one does, or when it is hidden. ``changed`` is also emitted when clicks mean something else.
+    """
+
+    changed = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._panels: list[weakref.ref[Any]] = []
+        self._hidden: weakref.WeakSet[Any] = weakref.WeakSet()
+
+    @property
+    def panel(self) -> Any | None:
+        """The panel in front, or None."""
+        return next((panel for panel in self.panels if panel not in self._hidden), None)
+
+    @property
+    def panels(self) -> list[Any]:
+        """The panels that are open, the one in front first."""
+        return [panel for ref in self._panels if (panel := ref()) is not None]
+
+    def take(self, panel: Any) -> None:
+        """Bring a panel to the front."""
+        self._move(panel, 0)
+        self._hidden.discard(panel)
+        self.changed.emit()
+
+    def hide(self, panel: Any) -> None:
+        """Put a panel behind all others; with no other one, none is in front."""
+        self._move(panel, len(self._panels))
+        self._hidden.add(panel)
+        self.changed.emit()
+
+    def leave(self, panel: Any) -> None:
+        """Forget a panel that is closed."""
+        self._panels = [weakref.ref(other) for other in self.panels if other is not panel]
+        self._hidden.discard(panel)
+        self.changed.emit()
+
+    def allows(self, part: Any) -> bool:
+        """Whether a part may act: its panel is in front, or it belongs to none."""
+        panels = self.panels
+        while part is not None:
+            if any(part is panel for panel in panels):
+                return part is self.panel
+            part = part.parent()
+        return True
+
+    def _move(self, panel: Any, place: int) -> None:
+        others = [weakref.ref(other) for other in self.panels if other is not panel]
+        self._panels = [*others[:place], weakref.ref(panel), *others[place:]]
+
+
+_fronts: dict[int, Front] = {}  # by the viewer's id; viewers compare all they hold
+
+
+def front_of(viewer: Any) -> Front:
+    """Return what knows a viewer's panels."""
+    viewer = getattr(viewer, "__wrapped__", viewer)  # napari's proxy
+    if id(viewer) not in _fronts:
+        _fronts[id(viewer)] = Front()
+        weakref.finalize(viewer, _fronts.pop, id(viewer), None)
+    return _fronts[id(viewer)]
