@@ -4,6 +4,7 @@ import csv
 
 import numpy as np
 import pytest
+from qtpy.QtCore import Qt
 
 from napari_gpubio import diffusion, tractograms
 from napari_gpubio.core.files import sample_path
@@ -25,6 +26,7 @@ from tests.dock_widgets import (
     script_of,
     shown_by_script,
     until_the_end,
+    wait_until,
 )
 
 FIBERS, ATLAS = sample_path("brain_phantom/bundles.trk"), sample_path("brain_phantom/atlas.nii.gz")
@@ -122,7 +124,9 @@ def test_only_fibers_that_are_shown_are_counted(viewer, counted, expected, qtbot
     layer = viewer.layers["bundles"]
     whole = counted.matrix()
     set_filter(layer, RangeFilter("length_mm", high=80.0))
-    assert "Other fibers are shown than were counted; press Count" in counted.results.findings
+    wait_until(qtbot, lambda: not counted.is_comparing)
+    assert "Made with other inputs: fibers" in counted.stale_line.text()
+    assert not counted.stale_line.isHidden()
     np.testing.assert_array_equal(counted.matrix(), whole)
     press_and_wait(qtbot, counted, counted.run_button)
     shown = layer.shown.copy()
@@ -135,7 +139,8 @@ def test_only_fibers_that_are_shown_are_counted(viewer, counted, expected, qtbot
     counted.show_cell(*cell)
     assert layer.shown.sum() == counted.matrix()[cell]
     assert not (layer.shown & ~shown).any()
-    assert "Other fibers" not in counted.results.findings
+    wait_until(qtbot, lambda: not counted.is_comparing)
+    assert counted.stale_line.isHidden(), "the fibers of a cell are among those that were counted"
     button(counted, "All fibers").click()
     np.testing.assert_array_equal(layer.shown, shown)
     np.testing.assert_array_equal(run(counted.script_layers()[0].output, device="cpu").values, counted.matrix())
@@ -146,15 +151,20 @@ def test_fibers_that_are_all_hidden_cannot_be_counted(viewer, panel, qtbot):
     assert "hidden by a filter" in error_after_run(qtbot, panel)
 
 
-def test_a_matrix_is_marked_while_another_atlas_or_bundle_is_chosen(viewer, counted):
+def test_a_matrix_is_marked_while_another_atlas_or_bundle_is_chosen(viewer, counted, qtbot):
+    atlas, more = viewer.layers["brain phantom regions"], tractograms.show(viewer, FIBERS, "more")
+    more.set_filter("mine", np.arange(len(more.lines)) < 50)
     other = viewer.add_labels(np.ones((4, 4, 4), int), name="another")
-    assert "matrix is of" not in counted.results.findings
-    counted.atlas_box.choose(other)
-    assert "The matrix is of the atlas “brain phantom regions”; press Count" in counted.results.findings
-    counted.atlas_box.choose(viewer.layers["brain phantom regions"])
-    assert "matrix is of" not in counted.results.findings
-    counted.fiber_source.box.choose(tractograms.show(viewer, FIBERS, "more"))
-    assert "The matrix is of “bundles”" in counted.results.findings
+    for box, layer, back, what in (
+        (counted.atlas_box, other, atlas, "atlas"),
+        (counted.fiber_source.box, more, viewer.layers["bundles"], "fibers"),
+    ):
+        for chosen, is_marked in ((layer, True), (back, False)):
+            box.choose(chosen)
+            qtbot.mouseClick(counted.results, Qt.MouseButton.LeftButton)  # the panel is used
+            wait_until(qtbot, lambda: not counted.is_comparing)
+            assert counted.stale_line.isHidden() != is_marked
+            assert not is_marked or what in counted.stale_line.text()
 
 
 # -- geodesics --------------------------------------------------------------------------------------------------------

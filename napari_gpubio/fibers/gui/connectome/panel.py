@@ -1,7 +1,7 @@
 """The dock widget "Connectome": a matrix of the regions of an atlas; a click on a cell shows its fibers."""
 
 import threading
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -84,9 +84,8 @@ class ConnectomePanel(EnginePanel):
             )
         )
         geodesics = self.geodesic_source
-        boxes = (self.atlas_box, self.fiber_source.box, geodesics.box)
-        connect_all((box.currentIndexChanged, self._show_numbers) for box in boxes)
-        for part in (*boxes, geodesics.fods_box, self.results, self._counted):
+        boxes = self.fiber_source.box, geodesics.box, geodesics.fods_box, self.atlas_box
+        for part in (*boxes, self.results, self._counted):
             self.own(part)
 
     def _fill(self) -> None:
@@ -128,14 +127,16 @@ class ConnectomePanel(EnginePanel):
     def _show_source(self, *_: Any) -> None:
         for source in (self.fiber_source, self.geodesic_source):
             source.setVisible(source is self.source)
-        self._show_numbers()
 
     def _layer_pairs(self) -> list[Any]:
         """Events that change which fibers there are, and which are shown."""
         layer = None if self._result is None else self._result.layer
-        return (
-            [] if layer is None else [(event, self._show_numbers) for event in (layer.events.shown, layer.events.data)]
-        )
+        events = () if layer is None else (layer.events.shown, layer.events.data)
+        return [(event, self._compare_soon) for event in events]
+
+    def _compare_soon(self, *_: Any) -> None:
+        """The matrix may be one of other fibers than those that are shown now; see `EnginePanel.marks_stale`."""
+        self._compare_later.start()
 
     # -- running --------------------------------------------------------------------------------------------------
 
@@ -163,20 +164,17 @@ class ConnectomePanel(EnginePanel):
             for name in found.numbers:
                 self.quantity.addItem(name.replace("_", " "), name)
             self.quantity.setCurrentIndex(max(self.quantity.findData(chosen), 0))
-        self._show_numbers()
+        self._show_numbers(result)
         self._on_quantity()
 
-    def _show_numbers(self, *_: Any) -> None:
-        """Tell how many fibers were counted, and what has been chosen or filtered otherwise since."""
-        result = self._result
-        if result is None:
-            return
+    def _show_numbers(self, result: Counted) -> None:
+        """Tell how many fibers were counted."""
         found, total = result.found, len(result.found.numbers[LENGTH])
         rows = [
             Number(group="Fibers", name="in all", text=f"{total:,}"),
             Number(group="Fibers", name="with a region at both ends", text=f"{found.assigned:,}"),
         ]
-        findings = [("warning", f"{why}; press Count to count again.") for why in self._changes(result)]
+        findings = []
         if (count := len(result.index)) != total and result.source == result.layer:
             findings.append(("ok", f"{total:,} of {count:,} fibers are counted: those that were shown."))
         findings += [("warning", note) for note in found.notes]
@@ -185,17 +183,6 @@ class ConnectomePanel(EnginePanel):
         if not found.assigned:
             findings.append(("warning", "No fiber joins two regions; is the atlas of the same space as the fibers?"))
         self.results.show_numbers(rows, findings)
-
-    def _changes(self, result: Counted) -> Iterator[str]:
-        """Yield why the matrix is not of what is chosen now."""
-        if self.atlas_box.layer != result.labels:
-            yield f"The matrix is of the atlas “{result.labels.name}”"
-        if self.source.box.layer != result.source:
-            yield f"The matrix is of “{result.source.name}”"
-        elif result.source == result.layer and fibers_of(result.layer) is not result.fibers:
-            yield f"“{result.layer.name}” has other fibers now"
-        elif result.source == result.layer and not np.array_equal(result.layer.passing(but=CELL), result.index >= 0):
-            yield "Other fibers are shown than were counted"
 
     def _show_geodesics(self, result: Counted) -> None:
         """Put the best fibers into the layer of this atlas, or into a new one; show tensors that were fitted."""
