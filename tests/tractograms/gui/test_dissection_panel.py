@@ -21,7 +21,7 @@ from napari_gpubio.tractograms.gui.dissection.rules import AND, NUMBER, OR, Rule
 from napari_gpubio.tractograms.gui.fibers import fibers_of
 from napari_gpubio.tractograms.io import read_tractogram
 from napari_gpubio.tractograms.operations import FindClusters, OpenTractogram
-from tests.dock_widgets import button, run_script, script_of, until_the_end
+from tests.dock_widgets import Mouse, button, run_script, script_of, until_the_end
 
 STEM, MOTOR_LEFT, MOTOR_RIGHT = 21, 3, 4
 
@@ -95,6 +95,29 @@ def test_a_sphere_is_followed_while_it_is_moved(viewer, panel, settle):
         expected = dissect(fibers_of(fibers(viewer)), through(ball), device="cpu")
         assert 0 < expected.sum() < len(expected)
         np.testing.assert_array_equal(fibers(viewer).shown, expected)
+
+
+@pytest.mark.parametrize("shape", ["sphere", "box"])
+def test_a_shape_is_dragged_by_its_middle_and_leaves_the_canvas_to_clicks(viewer, panel, settle, shape):
+    viewer.dims.set_point(range(3), (20.0, -5.0, 0.0))
+    active = viewer.layers.selection.active = fibers(viewer)
+    getattr(panel, f"add_{shape}")()
+    settle()
+    layer = viewer.layers[shape]
+    assert viewer.layers.selection.active is active
+    assert str(layer.mode) == "pan_zoom"
+    assert "sphere or box" in panel.tool.hint
+
+    def middle():
+        return np.asarray(layer.data_to_world(np.reshape(np.asarray(layer.data), (-1, 3)).mean(axis=0)))
+
+    before = fibers(viewer).shown.copy()
+    start = middle()
+    end = np.add(start, (0.0, 12.0, 6.0))
+    Mouse(viewer, zoom=4.0).drag(start, np.add(start, (0.0, 5.0, 0.0)), end)
+    settle()
+    np.testing.assert_allclose(middle(), end, atol=1e-6)
+    assert not np.array_equal(fibers(viewer).shown, before)
 
 
 def test_a_box_and_a_number(viewer, panel, settle):

@@ -36,6 +36,7 @@ from napari_gpubio.tractograms.bundles import with_clusters
 from napari_gpubio.tractograms.bundles.clusters import CLUSTER
 from napari_gpubio.tractograms.dissection import Condition, Dissector
 from napari_gpubio.tractograms.gui.dissection.rules import NUMBER, Pairs, Rule, RuleList, dissection_of, rules_of
+from napari_gpubio.tractograms.gui.dissection.shape_tool import ShapeTool
 from napari_gpubio.tractograms.gui.fibers import (
     NO_FIBERS,
     fiber_layer,
@@ -108,13 +109,14 @@ class DissectionPanel(EnginePanel):
             viewer, why_no_fibers, empty="open a tractogram, or track fibers", parent=self
         )  # fmt: skip
         self.rules = RuleList(viewer, self)
+        self.tool = ShapeTool(viewer, self.rules.rules, self)
         self.within = NumberBox(1.0, 200.0, CLUSTERS_MM, 1, self)
         self.results = ResultBox("Add a region: the fibers that pass there stay on screen.", self)
         self._counted = Connections(self._layer_pairs)
         self._fill()
         self.fibers_box.currentIndexChanged.connect(self._on_fibers)
         self.rules.changed.connect(self._on_rules)
-        for part in (self.fibers_box, self.rules, self.results, self._counted):
+        for part in (self.fibers_box, self.rules, self.results, self._counted, self.tool):
             self.own(part)
         self._on_fibers()
 
@@ -128,8 +130,10 @@ class DissectionPanel(EnginePanel):
             text_button(
                 "Add region", "A label, an atlas region, or a drawn shape", self, lambda: self.add_rule(Rule())
             ),
-            text_button("Add sphere", "A sphere at the crosshair, which you can drag", self, self.add_sphere),
-            text_button("Add box", "A box at the crosshair, which you can drag", self, self.add_box),
+            text_button(
+                "Add sphere", "A sphere at the middle of the view; drag its middle to move it", self, self.add_sphere
+            ),
+            text_button("Add box", "A box at the middle of the view; drag its middle to move it", self, self.add_box),
             text_button("Add number", "Length, FA, or another number", self, lambda: self.add_rule(Rule(role=NUMBER))),
             self.rules.undo_button,
         )
@@ -158,7 +162,7 @@ class DissectionPanel(EnginePanel):
 
     def add_sphere(self) -> None:
         """Add a sphere at the crosshair, and a rule of it."""
-        step = self._step()
+        step, active = self._step(), self.viewer.layers.selection.active  # which stays active
         layer = self.viewer.add_points(
             [self._crosshair() / step],
             name="sphere",
@@ -170,13 +174,13 @@ class DissectionPanel(EnginePanel):
             projection_mode="rescale_spherical",  # a ball, cut by the slice
             **IN_MM,
         )
-        layer.selected_data = {0}
-        layer.mode = "select"
+        self.viewer.layers.selection.active = active
         self.add_rule(Rule(layer=layer, key=0))
 
     def add_box(self) -> None:
         """Add a square in the slice on screen, of some thickness, and a rule of it."""
         step, axis = self._step(), self.viewer.dims.order[-3] - self.viewer.dims.ndim
+        active = self.viewer.layers.selection.active
         corners = np.array([[-1, -1], [-1, 1], [1, 1], [1, -1]]) * BOX_MM / 2
         layer = self.viewer.add_shapes(
             [(self._crosshair() + np.insert(corners, axis % 3, 0.0, axis=1)) / step],
@@ -188,7 +192,7 @@ class DissectionPanel(EnginePanel):
             edge_width=0.3,
             **IN_MM,
         )
-        layer.mode = "select"
+        self.viewer.layers.selection.active = active
         row = self.rules.add(Rule(layer=layer, key=layer.name))
         row.region_box.size_box.setValue(BOX_MM)
 
