@@ -92,8 +92,11 @@ def show_result(viewer: Any, panel: Any) -> None:
     for layer in viewer.layers:
         if layer.name.endswith("DEC"):
             layer.visible = False
+        elif layer.name.endswith("FA"):
+            viewer.layers.selection.active = layer
     panel.context_box.choose("axial")
     viewer.dims.ndisplay = 3
     viewer.reset_view()
+    panel.controller.guide.go()  # to the slice of the seed, in 2-D, too
     camera = camera_of(viewer)
     camera.angles = (14.0, -28.0, 58.0)

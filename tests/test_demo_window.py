@@ -61,7 +61,11 @@ def test_the_demonstration(viewer, qtbot):
     assert fa.visible
     assert fa.depiction == "plane"
     assert np.allclose(fa.data_to_world(fa.plane.position), world_to_viewer(demo.CLICKS_MM["callosum"]))
-    viewer.dims.ndisplay = 2  # later runs leave the view alone
+    assert viewer.layers.selection.active is fa
+    viewer.dims.ndisplay = 2
+    qtbot.wait(50)
+    assert np.allclose(viewer.dims.point[-3:], world_to_viewer(demo.CLICKS_MM["callosum"]), atol=1.4)
+    # later runs leave the view alone
     with qtbot.waitSignal(panel.run_finished, timeout=MILLISECONDS):
         panel.place_seed(demo.CLICKS_MM["corticospinal"], new=True)
     assert viewer.dims.ndisplay == 2

@@ -41,7 +41,7 @@ from napari_gpubio.diffusion.io.tensor_images import read_tensors
 from napari_gpubio.diffusion.model import DiffusionScan, TensorField
 from napari_gpubio.diffusion.noise.model import DenoisedScan
 from napari_gpubio.diffusion.regions import Atlas
-from napari_gpubio.diffusion.tensors.ellipsoid_mesh import ellipsoids, nearby_voxels, slice_voxels
+from napari_gpubio.diffusion.tensors.ellipsoid_mesh import by_depth, ellipsoids, nearby_voxels, slice_voxels
 from napari_gpubio.diffusion.tensors.scalar_maps import scalar_map
 
 Array = npt.NDArray[Any]
@@ -181,11 +181,16 @@ def layers_of_tensors(field: TensorField, output: Output[Any], name: str, part: 
     return [of_result(made, output)]
 
 
-def ellipsoids_of(field: TensorField, part: tuple[Any, ...]) -> LayerData:
-    """Return the layer of some ellipsoids, as `layers_of_tensors` names them; InvalidInput if no tensor is there."""
+def ellipsoids_of(field: TensorField, part: tuple[Any, ...], *, across: int | None = None) -> LayerData:
+    """Return the layer of some ellipsoids, as `layers_of_tensors` names them; InvalidInput if no tensor is there.
+
+    ``across``: the world axis across the slice that they are seen in; None: that of their own slice, or z.
+    """
     kind, *numbers = part
     voxels = slice_voxels(field, *numbers) if kind == "slice" else nearby_voxels(np.array(numbers), _NEAR)
-    data, keywords, layer = ellipsoid_layer(field, voxels)
+    if across is None:
+        across = int(np.argmax(np.abs(field.affine[:3, numbers[0]]))) if kind == "slice" else 2
+    data, keywords, layer = ellipsoid_layer(field, voxels, across)
     keywords["metadata"][KEY][PART] = part
     return data, keywords, layer
 
@@ -207,9 +212,13 @@ def _map_metadata(field: TensorField, map_name: str, study: str) -> dict[str, An
     return about | quantity_metadata(Quantity(map_name, unit if is_unit(unit) else ""))
 
 
-def ellipsoid_layer(field: TensorField, voxels: Array) -> LayerData:
-    """Return the surface layer of the ellipsoids of some voxels, shape (N, 3); InvalidInput if no tensor is there."""
+def ellipsoid_layer(field: TensorField, voxels: Array, across: int) -> LayerData:
+    """Return the surface layer of the ellipsoids of some voxels, shape (N, 3); InvalidInput if no tensor is there.
+
+    ``across``: see `by_depth`; napari draws a surface in 2-D without depth, triangle by triangle.
+    """
     vertices, faces, colors = ellipsoids(field, voxels)
+    faces = by_depth(vertices, faces, across)
     step = slice_steps_mm(field.affine)
     keywords = {
         "name": "ellipsoids",

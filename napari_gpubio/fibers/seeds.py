@@ -98,7 +98,7 @@ def label_points(
     Returns
     -------
     ndarray
-        Shape (S, 3), world mm.
+        Shape (S, 3), world mm; in an order in which the first ones, too, are spread over all of the label.
     """
     from napari_gpubio.core.philox import uniform
 
@@ -107,10 +107,20 @@ def label_points(
     voxels = np.argwhere(labels == label)
     if not len(voxels):
         raise InvalidInput(f"no voxel has label {label}; the volume has labels {np.unique(labels)[:20].tolist()}")
+    order = scattered(len(voxels))
     if per_voxel == 1:
-        return apply_affine(affine, voxels)
+        return apply_affine(affine, voxels[order])
     shifts = uniform(seed, 0, len(voxels), 3 * per_voxel).reshape(-1, per_voxel, 3) - 0.5
-    return apply_affine(affine, (voxels[:, None, :] + shifts).reshape(-1, 3))
+    return apply_affine(affine, (voxels[:, None, :] + shifts)[order].reshape(-1, 3))
+
+
+def scattered(count: int) -> npt.NDArray[np.int64]:
+    """Return the numbers below ``count`` in an order in which any first ones are spread evenly, always the same.
+
+    From each to the next it is about the golden ratio of all, and at the end on from the start.
+    """
+    places = np.arange(count) * ((np.sqrt(5.0) - 1.0) / 2.0) % 1.0
+    return np.argsort(np.argsort(places))
 
 
 def white_matter(field: Field, least_fa: float = WHITE_MATTER_FA) -> npt.NDArray[np.bool_]:

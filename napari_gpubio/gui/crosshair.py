@@ -1,4 +1,4 @@
-"""A crosshair at the viewer's point, in 2-D and 3-D."""
+"""A crosshair around the viewer's point, in 2-D and 3-D."""
 
 from typing import Any
 
@@ -7,24 +7,28 @@ from napari.components.overlays import SceneOverlay
 
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.overlays import can_draw
+from napari_gpubio.gui.views import camera_of
 
 OVERLAY = "napari-gpubio crosshair"
 _FAR = 1e4  # mm: beyond every canvas
+_GAP_PIXELS = 8.0  # around the point, so that one sees what is there
 
 
-def crosshair_ends(point: Any, displayed: Any) -> np.ndarray[Any, Any]:
-    """Return the ends of three lines through a point, shape (6, 3): the last displayed axis first, as vispy has it."""
+def crosshair_ends(point: Any, displayed: Any, gap: float) -> np.ndarray[Any, Any]:
+    """Return the ends of lines to a point, shape (12, 3): the last displayed axis first, as vispy has it.
+
+    ``gap``: how far from the point they end, in world units.
+    """
     axes = list(displayed)[::-1]
-    ends = np.zeros((6, 3))
+    ends = np.zeros((12, 3))
     ends[:, : len(axes)] = np.asarray(point, np.float64)[axes]
     for line in range(len(axes)):
-        ends[2 * line, line] -= _FAR
-        ends[2 * line + 1, line] += _FAR
+        ends[4 * line : 4 * line + 4, line] += (-_FAR, -gap, gap, _FAR)
     return ends
 
 
 class CrosshairOverlay(SceneOverlay):
-    """Three lines through the viewer's point."""
+    """Lines along the axes that point at the viewer's point."""
 
 
 def show_crosshair(viewer: Any) -> bool:
@@ -51,21 +55,23 @@ def _visuals() -> dict[type[Any], type[Any]]:
         """Draws the lines."""
 
         def __init__(self, font_info: Any = None, **keywords: Any) -> None:
-            node = Line(pos=np.zeros((6, 3)), connect="segments", width=1, color=theme.CROSSHAIR)
+            node = Line(pos=np.zeros((12, 3)), connect="segments", width=1, color=theme.CROSSHAIR)
             super().__init__(node=node, font_info=font_info, **keywords)
-            self._events = self.viewer.dims.events
-            for event in (self._events.point, self._events.order, self._events.ndisplay):
+            dims, self._camera = self.viewer.dims.events, camera_of(self.viewer)
+            self._events = (dims.point, dims.order, dims.ndisplay, self._camera.events.zoom)
+            for event in self._events:
                 event.connect(self._move)
             self.reset()
             self._move()
 
         def close(self) -> None:
             """Stop following the viewer."""
-            for event in (self._events.point, self._events.order, self._events.ndisplay):
+            for event in self._events:
                 event.disconnect(self._move)
             super().close()
 
         def _move(self, *_: Any) -> None:
-            self.node.set_data(pos=crosshair_ends(self.viewer.dims.point, self.viewer.dims.displayed))
+            dims, gap = self.viewer.dims, _GAP_PIXELS / max(self._camera.zoom, 1e-9)
+            self.node.set_data(pos=crosshair_ends(dims.point, dims.displayed, gap))
 
     return {CrosshairOverlay: VispyCrosshairOverlay}

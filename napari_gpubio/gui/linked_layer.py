@@ -15,7 +15,7 @@ _ALL = ("visible", "opacity", "blending", "name")
 _FOLLOWED: dict[type[Layer], tuple[str, ...]] = {
     Image: ("contrast_limits", "colormap", "gamma", "interpolation2d"),
     Labels: ("colormap", "contour", "show_selected_label", "selected_label", "brush_size", "preserve_labels", "mode"),
-    Points: ("size", "face_color", "symbol"),
+    Points: ("size", "face_color", "border_color", "symbol"),
     Shapes: ("edge_color", "edge_width"),
     Surface: ("contrast_limits", "colormap"),
     Streamlines: ("slab_mm", "line_width", "line_style"),

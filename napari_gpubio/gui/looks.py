@@ -49,6 +49,7 @@ _IMAGES: dict[str, Any] = {
     "attenuation": 0.05,
     "contour": 0,
 }
+NUMBERS = "numbers"  # name of the filter by a range
 _TYPE, _LABELS, _IMAGE, _SHOWN, _NAMES = "type", "labels", "image", "shown", "names"
 _PLAIN = (bool, int, float, str)
 
@@ -104,20 +105,13 @@ class RangeFilter:
 
 def filter_of(layer: Any) -> RangeFilter | None:
     """Return the filter that a panel gave a layer of fibers, or None."""
-    found = carried(layer, "filter")
+    found = layer.filters.get(NUMBERS)
     return found if isinstance(found, RangeFilter) else None
 
 
 def set_filter(layer: Any, chosen: RangeFilter) -> None:
     """Filter the fibers of a layer, now and when others are put into it."""
-    layer.metadata.setdefault(KEY, {})["filter"] = chosen
-    layer.shown = chosen.passes(layer.per_fiber)
-
-
-def apply_filter(layer: Any) -> None:
-    """Filter the fibers that were just put into a layer."""
-    if (chosen := filter_of(layer)) is not None and not chosen.lets_all_pass:
-        layer.shown = chosen.passes(layer.per_fiber)
+    layer.set_filter(NUMBERS, chosen)
 
 
 # -- looks ------------------------------------------------------------------------------------------------------------
@@ -155,8 +149,7 @@ def _has_lines(layer: Any) -> bool:
 def _shown_of(layer: Any) -> tuple[Any, ...]:
     """Which fibers are shown: a number and the ends of its range, or their places."""
     chosen = filter_of(layer)
-    passing = None if chosen is None else chosen.passes(layer.per_fiber)
-    if chosen is not None and passing is not None and np.array_equal(layer.shown, passing):
+    if chosen is not None and len(layer.filters) == 1:
         return chosen.measure, chosen.low, chosen.high
     return tuple(np.flatnonzero(layer.shown).tolist())
 

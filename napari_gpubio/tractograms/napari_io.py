@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import (
+    IN_MM,
     KEY,
     STREAMLINES_KEY,
     LayerData,
@@ -26,9 +27,17 @@ register_finder(("tractogram",), "napari_gpubio.tractograms.gui.fibers:finder")
 
 
 def layers_of_matrix(matrix: Any, output: Output[Any], name: str) -> list[LayerData]:
-    """Return the layer of a matrix of a connectome, rows from the top; see `Kind.shows`."""
-    layer = np.nan_to_num(matrix.values), {"name": name, "colormap": "viridis", "metadata": {KEY: {}}}, "image"
-    return [of_result(layer, output)]
+    """Return the layer of a matrix of a connectome; see `Kind.shows`."""
+    return [of_result(matrix_layer(matrix.values, name), output)]
+
+
+def matrix_layer(values: npt.ArrayLike, name: str) -> LayerData:
+    """Return the layer of a matrix, rows from the top.
+
+    Its units are those of all layers of this package: napari shows no scale where layers have others.
+    """
+    units = {"units": IN_MM["units"][-2:]}
+    return np.nan_to_num(values), {"name": name, "colormap": "viridis", "metadata": {KEY: {}}, **units}, "image"
 
 
 def fibers_of_tracks(data: Any, attributes: Mapping[str, Any]) -> tuple[Tractogram, int]:

@@ -18,7 +18,7 @@ from napari_gpubio.core.operations.volumes import LogOf, Volume, log10_volume
 from napari_gpubio.core.quantity import quantity_metadata
 from napari_gpubio.core.steps import Step
 from napari_gpubio.core.text import file_name
-from napari_gpubio.gui.actions import MADE_OF, ResultAction, ResultContext
+from napari_gpubio.gui.actions import MADE_OF, ResultAction, ResultContext, open_panel
 from napari_gpubio.light.gui.displayed import fluence_of, kind_of_device
 from napari_gpubio.light.gui.views import SENSITIVITY_STYLE, fading
 from napari_gpubio.light.guide import guided_steps
@@ -28,7 +28,7 @@ from napari_gpubio.optics.pictures import decade_limits, log_name
 from napari_gpubio.workflows.fluence import clean_volume_steps
 from napari_gpubio.workflows.operations import CleanFluence
 
-_PLUGIN, _DOSE = "napari-gpubio", "Dose-volume histogram"
+_DOSE = "Dose-volume histogram"
 _STYLE = SENSITIVITY_STYLE | {"colormap": fading("inferno")}
 _WITHOUT_HALVES = (
     "Cleaned with the standard error alone. Two halves of the photons are cleaned better: check Half buffers in the "
@@ -178,7 +178,7 @@ def _count_shown(context: ResultContext, fluence: Any, labels: Any, shown: LogOf
 
 
 def _count(context: ResultContext, fluence: Any, labels: Any) -> None:
-    _, panel = context.panel.viewer.window.add_plugin_dock_widget(_PLUGIN, _DOSE, tabify=True)
+    panel = open_panel(context.panel.viewer, _DOSE)
     panel.inputs_box.dose_box.choose(fluence)
     if panel.inputs_box.dose_box.layer != fluence:
         raise InvalidInput(f"{fluence.name!r} is not offered as a dose; choose a dose in the panel {_DOSE!r}")

@@ -10,7 +10,15 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.settings import kind_of
 from napari_gpubio.diffusion import CsdSettings, Response, TensorField, deconvolve, fit_tensors
 from napari_gpubio.fibers import Cone, Isotropic, Principal
-from napari_gpubio.fibers.seeds import ball, cap_directions, checked_points, label_points, make_launch, white_matter
+from napari_gpubio.fibers.seeds import (
+    ball,
+    cap_directions,
+    checked_points,
+    label_points,
+    make_launch,
+    scattered,
+    white_matter,
+)
 from tests.diffusion.brain_samples import coarse_brain
 from tests.diffusion.tensor_samples import six
 
@@ -74,13 +82,23 @@ def voxels_of(points):
 
 def test_a_label_is_seeded_at_its_voxel_centers():
     points = label_points(LABELS, AFFINE, 2)
-    np.testing.assert_allclose(voxels_of(points), np.argwhere(LABELS == 2), atol=1e-12)
+    np.testing.assert_allclose(voxels_of(points), np.argwhere(LABELS == 2)[scattered(24)], atol=1e-12)
     np.testing.assert_allclose(label_points(LABELS, AFFINE, 9), [AFFINE[:3, :3] @ (5, 6, 7) + AFFINE[:3, 3]])
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 24, 1000, 21_620])
+def test_every_seed_comes_once_and_the_first_ones_are_everywhere(count):
+    order = scattered(count)
+    assert np.array_equal(np.sort(order), np.arange(count))
+    for few in (16, 100, 1000):
+        if count >= 10 * few:
+            gaps = np.diff(np.sort(order[:few]), prepend=0, append=count)
+            assert gaps.max() < 3 * count / few, "a stopped run shows both hemispheres"
 
 
 def test_random_seeds_fill_their_own_voxels():
     points = label_points(LABELS, AFFINE, 2, per_voxel=500, seed=4)
-    inside = voxels_of(points).reshape(24, 500, 3) - np.argwhere(LABELS == 2)[:, None]
+    inside = voxels_of(points).reshape(24, 500, 3) - np.argwhere(LABELS == 2)[scattered(24), None]
     assert np.abs(inside).max() <= 0.5
     for axis in range(3):
         assert stats.kstest(inside[..., axis].ravel() + 0.5, "uniform").pvalue > 1e-4

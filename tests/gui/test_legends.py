@@ -142,6 +142,10 @@ def test_limits_legend_and_what_is_saved_are_set_in_the_controls(viewer):
     assert controls.saves.currentText() == "shown fibers (1)"
     controls.saves.setCurrentIndex(1)
     assert (layer.saves, controls.saves.currentText()) == ("all", "all fibers (3)")
+    assert not controls.show_all.isHidden()
+    controls.show_all.click()
+    assert layer.shown.all()
+    assert controls.show_all.isHidden()
 
 
 @pytest.mark.display

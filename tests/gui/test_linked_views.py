@@ -6,6 +6,7 @@ from qtpy.QtCore import Qt
 from vispy.gloo import glir
 
 from napari_gpubio.core.napari_io import volume_layer
+from napari_gpubio.gui.crosshair import crosshair_ends
 from napari_gpubio.gui.linked_views import ORDERS, LinkedViews
 from napari_gpubio.gui.picking import MarkerTool
 from napari_gpubio.gui.streamlines import Streamlines
@@ -128,6 +129,13 @@ def test_the_tools_of_the_main_viewer_get_clicks_and_drags(viewer, views, image)
     np.testing.assert_allclose(tool.drops, [beside(start, 0, 4, 4)])
     np.testing.assert_allclose(viewer.dims.point, start)  # a marker that is dragged leaves the crosshair where it is
     tool.detach()
+
+
+def test_the_crosshair_leaves_its_middle_free():
+    ends = crosshair_ends((9.0, 1.0, 2.0, 3.0), (2, 3), 0.5)
+    np.testing.assert_allclose(ends[1:3], [(2.5, 2.0, 0.0), (3.5, 2.0, 0.0)])
+    np.testing.assert_allclose(ends[5:7], [(3.0, 1.5, 0.0), (3.0, 2.5, 0.0)])
+    np.testing.assert_allclose(np.abs(ends[[0, 3]] - ends[[1, 2]]).max(), 1e4 - 0.5)
 
 
 def test_panes_follow_the_settings_the_order_and_the_end_of_layers(viewer, views, image):

@@ -56,6 +56,20 @@ def test_the_cell_under_the_mouse_is_reported(plot, qtbot, cell, text):
         plot.scene().sigMouseMoved.emit(QPointF(-50, -50))
 
 
+@pytest.mark.parametrize("count", [3, 21, 84])
+def test_as_many_rows_and_columns_are_named_as_have_room(plot, qtbot, count):
+    plot.resize(340, 340)
+    names = [f"region {n}" for n in range(count)]
+    plot.show_matrix(np.ones((count, count)), names, "fibers")
+    qtbot.wait(50)
+    ticks = plot.getAxis("left")._tickLevels[0]
+    assert plot.getAxis("bottom")._tickLevels[0] == ticks
+    assert dict(ticks)[0] == "region 0"
+    places = [plot.plotItem.vb.mapViewToScene(QPointF(0, n)).y() for n, _ in ticks]
+    assert min(np.diff(places)) >= 0.9 * plot.fontMetrics().height()
+    assert len(ticks) >= min(count, 8)
+
+
 def test_values_over_decades_are_colored_by_their_logarithm(plot):
     plot.show_matrix([[0, 1], [100, 10]], ["a", "b"], "", logarithmic=True)
     np.testing.assert_array_equal(plot._image.image, [[np.nan, 0], [2, 1]])

@@ -6,6 +6,7 @@ from napari.components import ViewerModel
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.gui.lines import ByDirection, ByNumber, Uniform, pack_lines
+from napari_gpubio.gui.looks import RangeFilter, filter_of, set_filter
 from napari_gpubio.gui.streamlines import Streamlines
 from tests.gui.streamline_samples import BLUE, GREEN, RED, calls, colors, cross
 
@@ -80,6 +81,29 @@ def test_the_filter_is_a_mask_of_fibers():
     for wrong in ([True], [0, 1, 2]):
         with pytest.raises(InvalidInput, match="one boolean for each of 3 fibers"):
             layer.shown = wrong
+
+
+def test_filters_hide_together_and_each_is_removed_alone():
+    layer = cross()
+    events = calls(layer.events.shown)
+    low = layer.per_fiber["number"][1]
+    set_filter(layer, RangeFilter("number", low=low, high=low))
+    layer.set_filter("regions", [True, True, False])
+    passing = (layer.per_fiber["number"] == low) & [True, True, False]
+    assert np.array_equal(layer.shown, passing)
+    assert passing.sum() == 1
+    assert layer.passing(but="numbers").tolist() == [True, True, False]
+    with pytest.raises(InvalidInput, match="one boolean for each of 3 fibers"):
+        layer.set_filter("other", [True])
+    assert np.array_equal(layer.shown, passing)
+    layer.set_lines(pack_lines(layer.points, layer.offsets, per_fiber={"number": [low + 1, low, low]}))
+    assert layer.shown.tolist() == [False, True, True], "a range holds for other lines, a mask does not"
+    set_filter(layer, RangeFilter("number"))
+    assert layer.shown.all()
+    layer.shown = [False, False, True]
+    assert layer.shown.tolist() == [False, False, True]
+    assert filter_of(layer) is None
+    assert len(events) == 4
 
 
 def test_replaced_lines_keep_the_display_settings():

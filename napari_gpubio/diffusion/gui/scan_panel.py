@@ -10,6 +10,7 @@ from napari_gpubio.diffusion.model import DiffusionScan
 from napari_gpubio.diffusion.napari_io import shows_signal_of
 from napari_gpubio.diffusion.tensors.gradient_check import GradientCheck
 from napari_gpubio.gui import theme
+from napari_gpubio.gui.actions import open_panel
 from napari_gpubio.gui.forms import Label, notes_text, text_button
 from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.panel import EnginePanel
@@ -36,13 +37,17 @@ class ScanPanel(EnginePanel):
 
     def add_last_rows(self) -> None:
         """Add the button that leads to tracking, and the check of the axes."""
-        tip = "Open the Fiber tracking panel as a tab beside this one"
+        tip = "Bring up the Fiber tracking panel, to track in what was made here"
         self.inputs.addWidget(text_button("Track fibers…", tip, self, self.open_tracking))
         self.inputs.addWidget(self.check_label)
 
     def open_tracking(self) -> None:
-        """Open the panel "Fiber tracking" as a tab beside this one."""
-        self.viewer.window.add_plugin_dock_widget("napari-gpubio", "Fiber tracking", tabify=True)
+        """Bring the panel "Fiber tracking" up, with what was made here."""
+        open_panel(self.viewer, "Fiber tracking").source_box.choose(self.tracked_layer())
+
+    def tracked_layer(self) -> Any | None:
+        """The layer to track in."""
+        return self.scan_box.layer
 
     def chosen_scan(self) -> tuple[DiffusionScan, str]:
         """Return the scan and the name of its layer; InvalidInput if none is chosen."""

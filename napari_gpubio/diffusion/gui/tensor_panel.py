@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from napari.layers import Surface
 from qtpy.QtWidgets import (
     QCheckBox,
     QFormLayout,
@@ -23,16 +22,15 @@ from napari_gpubio.core.operations.layer_sources import PART
 from napari_gpubio.core.operations.records import Operation
 from napari_gpubio.core.operations.runs import run
 from napari_gpubio.core.operations.states import Shown
-from napari_gpubio.core.space import apply_affine, viewer_to_world
 from napari_gpubio.core.steps import Step
+from napari_gpubio.diffusion.gui.ellipsoids import NEAR, SLICE, Ellipsoids
 from napari_gpubio.diffusion.gui.noise.box import NoiseBox
 from napari_gpubio.diffusion.gui.records import mask_source, output_of, pictures, remember, with_record
 from napari_gpubio.diffusion.gui.scan_panel import ScanPanel
-from napari_gpubio.diffusion.gui.source import is_map, mask_in, scan_in
+from napari_gpubio.diffusion.gui.source import is_map, is_rgb, mask_in, scan_in
 from napari_gpubio.diffusion.io.dwi import read_dwi
 from napari_gpubio.diffusion.model import DiffusionScan, TensorField
 from napari_gpubio.diffusion.napari_io import (
-    ellipsoids_of,
     field_of,
     map_layer,
     scan_layers,
@@ -55,7 +53,7 @@ MAPS = ("FA", "MD", "AD", "RD", "DEC", "S0")
 SHOWN_AT_FIRST = ("FA", "DEC")
 _SCAN_FILES = "Scans (*.nii *.nii.gz *.mgz *.mif *.mif.gz *.mih)"
 _TENSOR_FILES = "Tensors (*.nii *.nii.gz *.mif *.mif.gz)"
-PLACES = {"slice": "in the current slice", "point": "around the center of the view"}
+PLACES = {SLICE: "in the current slice", NEAR: "around the center of the view"}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -76,7 +74,8 @@ class TensorPanel(ScanPanel):
         self.shell_boxes: dict[int, QCheckBox] = {}
         self._fill()
         self.scan_box.currentIndexChanged.connect(self._on_scan)
-        for part in (self.view_box, self.noise_box):
+        self.ellipsoids = Ellipsoids(viewer, self)
+        for part in (self.view_box, self.noise_box, self.ellipsoids):
             self.own(part)
         self._on_scan()
 
@@ -232,25 +231,18 @@ class TensorPanel(ScanPanel):
         if field is None:
             self.show_error("there are no tensors to draw; fit a scan first")
             return
-        world = viewer_to_world(np.asarray(self.viewer.dims.point))
-        center = apply_affine(np.linalg.inv(field.affine), world)
-        is_slice = self._place.currentData() == "slice"
-        part = ("slice", *self._slice(field, center)) if is_slice else ("near", *center.tolist())
         try:
-            data, keywords, _ = ellipsoids_of(field, part)
+            self.ellipsoids.show(field, self._place.currentData())
         except GpuBioError as error:
             self.show_error(str(error))
             return
-        for layer in [x for x in self.viewer.layers if isinstance(x, Surface) and field_of(x) is not None]:
-            self.viewer.layers.remove(layer.name)
-        self.viewer.add_surface(data, **keywords)
         self.clear_message()
 
-    def _slice(self, field: TensorField, center: Any) -> tuple[int, int]:
-        """Voxel axis and index of the slice on screen (of the last one, in 3-D)."""
-        world_axis = 2 - (self.viewer.dims.order[-3] - (self.viewer.dims.ndim - 3))
-        axis = int(np.argmax(np.abs(field.affine[world_axis, :3] / field.voxel_sizes_mm)))
-        return axis, int(np.clip(round(float(center[axis])), 0, field.shape[axis] - 1))
+    def tracked_layer(self) -> Any | None:
+        """A layer of the tensors, or that of the scan while there are none."""
+        field = self.field
+        maps = [x for x in self.viewer.layers if field is not None and is_map(x) and field_of(x) is field]
+        return next((x for x in maps if not is_rgb(x)), self.scan_box.layer)
 
     # -- the script -----------------------------------------------------------------------------------------------
 

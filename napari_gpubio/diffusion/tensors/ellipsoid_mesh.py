@@ -67,6 +67,12 @@ def ellipsoids(
     )
 
 
+def by_depth(vertices: Array, faces: Array, across: int) -> npt.NDArray[np.int32]:
+    """Return triangles (F, 3) in the order in which they cover each other, seen from the lit side of a world axis."""
+    depth = np.sign(_LIGHT[across]) * vertices[faces, across].sum(axis=1)
+    return np.asarray(faces[np.argsort(depth, kind="stable")])
+
+
 def _brightness(ball: Array, half_axes: Array, vectors: Array) -> Array:
     """Light from a fixed side of the world, shape (glyphs, vertices, 1): a viewer's own light depends on handedness."""
     normals = np.einsum("vi,gi,gik->gvk", ball, 1 / np.maximum(half_axes, 1e-9), vectors)

@@ -20,7 +20,7 @@ from napari_gpubio.gui import picking
 from napari_gpubio.gui.connections import Connections, Follower, connect_all
 from napari_gpubio.gui.layers import LayerListener
 from napari_gpubio.gui.streamlines import Streamlines
-from napari_gpubio.gui.views import show_slices_at
+from napari_gpubio.gui.views import SliceGuide
 from napari_gpubio.tractograms.gui.fibers import fibers_of
 
 MISSED = "There are no tensors where you clicked; click in the brain."
@@ -123,7 +123,8 @@ class SeedController(QObject, Follower):
         listener = LayerListener(
             display.viewer, lambda layer: isinstance(layer, Streamlines), layers_changed=self._follow_names
         )
-        self.followers = (tool, listener, active)
+        self.guide = SliceGuide(display.viewer, self._seed_on_screen, self)
+        self.followers = (tool, listener, active, self.guide)
 
     def place_seed(self, center_mm: Position, *, new: bool = False) -> None:
         """Put the current bundle's seed (or a new one's) at a world position in mm, and report it.
@@ -142,7 +143,7 @@ class SeedController(QObject, Follower):
             self._bundles.move(center_mm)
         self._box.seed_from_click()
         if source is not None:
-            show_slices_at(self._display.viewer, world_to_viewer(center_mm))
+            self.guide.go()
         self.refresh()
         self.seed_placed.emit()
 
@@ -164,6 +165,11 @@ class SeedController(QObject, Follower):
         if source is None or not len(self._bundles):
             return []
         return world_to_viewer([b.center_mm for b in self._bundles])
+
+    def _seed_on_screen(self) -> Any | None:
+        """Where the current seed is on screen."""
+        current = self._bundles.current
+        return None if current is None else world_to_viewer(current.center_mm)
 
     def _world(self, position: Any) -> Position:
         source = self._source()
@@ -216,8 +222,11 @@ class SeedController(QObject, Follower):
     def _follow_active(self, *_: Any) -> None:
         """Choose the bundle whose layer was chosen in napari's list of layers."""
         layer = self._display.viewer.layers.selection.active
-        if self._display.is_adding or fibers_of(layer) is None:
-            return
+        if not self._display.is_adding and fibers_of(layer) is not None:
+            self.choose_layer(layer)
+
+    def choose_layer(self, layer: Any) -> None:
+        """Choose the bundle of a layer of fibers, or report one that is of none."""
         keys: list[object] = [bundle.key for bundle in self._bundles]
         if key_of(layer) in keys:
             self._choose(keys.index(key_of(layer)))

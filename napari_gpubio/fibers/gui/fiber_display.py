@@ -19,13 +19,14 @@ from napari_gpubio.fibers.seeds import AtPoints
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.forms import notes_text
 from napari_gpubio.gui.lines import Lines
-from napari_gpubio.gui.looks import apply_filter, options_of
+from napari_gpubio.gui.looks import options_of
 from napari_gpubio.gui.panel import RunDisplay
 from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.tractograms.gui.fibers import fiber_layer, pack_fibers
 from napari_gpubio.tractograms.model import Tractogram
 
-MARKER_DIAMETER_MM = 4.0
+MARKER_DIAMETER_MM = 4.0  # as far as slices are concerned
+_RING_PIXELS = (5, 16)  # on the canvas; vispy makes a ring at least half as thick as the first number
 
 
 class FiberDisplay(QObject, RunDisplay):
@@ -106,7 +107,6 @@ class FiberDisplay(QObject, RunDisplay):
         if layer is not None:
             layer.set_lines(lines)
             layer.metadata[KEY] = {**layer.metadata[KEY], "bundle": key, "tractogram": fibers}
-            apply_filter(layer)
             return layer
         layer = fiber_layer(fibers, name, beside=self.viewer.layers, lines=lines, metadata={"bundle": key})
         self._add_fibers(layer)
@@ -124,7 +124,7 @@ class FiberDisplay(QObject, RunDisplay):
         if layer.color_image is not None:
             twin.color_by_image(layer.color_image)
             twin.contrast_limits = layer.own_limits
-        twin.shown = layer.shown
+        twin.filters = layer.filters
         self._add_fibers(twin)
         return twin
 
@@ -191,7 +191,7 @@ class FiberDisplay(QObject, RunDisplay):
         positions = world_to_viewer([b.center_mm for b in bundles]) / step
         colors = [b.color for b in bundles]
         if layer is not None:
-            layer.scale, layer.data, layer.face_color = step, positions, colors
+            layer.scale, layer.data, layer.border_color = step, positions, colors
             return
         active = self.viewer.layers.selection.active
         self.viewer.add_points(
@@ -199,9 +199,10 @@ class FiberDisplay(QObject, RunDisplay):
             name="seeds",
             scale=step,
             size=MARKER_DIAMETER_MM / float(step.mean()),
-            face_color=colors,
-            border_color=theme.MARKER_BORDER,
-            border_width=0.12,
+            face_color="transparent",  # a ring, through which one sees the voxel
+            border_color=colors,
+            border_width=0.15,
+            canvas_size_limits=_RING_PIXELS,
             projection_mode="rescale_spherical",  # a ball, cut by the slice
             symbol="o",
             blending="translucent_no_depth",  # a seed inside its bundle must stay visible

@@ -74,6 +74,8 @@ class SeedBox(QWidget, Follower):
         form.setContentsMargins(0, 0, 0, 0)
         form.addRow("Seed from", self.region_box)
         form.addRow("", self.whole_brain)
+        self.launch = muted_label(self)
+        form.addRow("", self.launch)
         self.region_box.changed.connect(self._show_fitting_rows)
         fill_column(self, buttons, self.names, self.summary, form, self.form)
         self._show_fitting_rows()

@@ -4,11 +4,13 @@ import contextlib
 import dataclasses
 import functools
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from typing import Any
 
 import numpy as np
 
+from napari_gpubio.core.device import choose_device
+from napari_gpubio.core.numbers import memory_text, seconds_text
 from napari_gpubio.core.operations.records import Operation, Output
 from napari_gpubio.core.steps import Step
 from napari_gpubio.diffusion.fods.model import FixelField, FodField
@@ -20,14 +22,15 @@ from napari_gpubio.diffusion.regions import Region
 from napari_gpubio.diffusion.tensors.run import check_same_grid
 from napari_gpubio.fibers.directions import Directions, Principal, Usual
 from napari_gpubio.fibers.operations import Track, TrackInFixels, TrackInFods
-from napari_gpubio.fibers.run import track_steps
-from napari_gpubio.fibers.seeds import AtPoints, InRegion, check_seed
+from napari_gpubio.fibers.run import problem_of, track_steps
+from napari_gpubio.fibers.seeds import AtPoints, InRegion, Launch, check_seed
 from napari_gpubio.fibers.settings import Method
 from napari_gpubio.gui.lines import Lines, Paint
 from napari_gpubio.tractograms.gui.fibers import pack_fibers
 from napari_gpubio.tractograms.model import Tractogram
 
 PREVIEW_FIBERS = 3000
+_BYTES_OF_A_POINT = 60  # in a tractogram with a number or two of each point, and in its layer
 _TRACKS: dict[type, Any] = {TensorField: Track, FodField: TrackInFods, FixelField: TrackInFixels}
 
 
@@ -76,6 +79,28 @@ class Draft:
         if isinstance(seeds, AtPoints):
             check_seed(field, seeds.seed[0], points)
         return points
+
+    def launch_text(self, made: Iterable[Tractogram]) -> str:
+        """Return how many fibers a region launches, about how long that takes, and how much memory.
+
+        ``made``: fibers that were traced with this method, of which the most tell how long a fiber takes.
+        """
+        assert self.region is not None
+        assert isinstance(self.settings.seeds, InRegion)
+        method, voxels = self.settings.method, int(np.count_nonzero(self.region.voxels))
+        directions = method.directions(self.settings.directions)
+        launched = voxels * self.settings.seeds.per_voxel * directions.per_seed
+        parts, needed = [f"{launched:,} fibers from {voxels:,} voxels"], 0
+        last = max(made, key=lambda fibers: int(fibers.parameters.get("launched", 0)), default=None)
+        if last is not None and (count := last.parameters.get("launched")) and last.parameters.get("seconds"):
+            parts.append(f"about {seconds_text(launched * last.parameters['seconds'] / count)}")
+            needed = int(launched / count * len(last.points)) * _BYTES_OF_A_POINT
+        if not isinstance(self.source, DiffusionScan):
+            launch = Launch(np.zeros((1, 3)), np.zeros((1, 3)), directions)
+            needed += problem_of(method)(self.source, launch, method).memory(choose_device(self.device)).total
+        if needed:
+            parts.append(f"{memory_text(needed)} of memory{'' if last is not None else ' and the fibers'}")
+        return ", ".join(parts)
 
     def thinned(self, fibers: int) -> "Draft":
         """Return one of at most so many fibers around a click: fewer seed points and fewer directions alike."""

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Generator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from qtpy.QtWidgets import QFormLayout
 
-from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.napari_io import grid_of, volume_layer, volume_of
 from napari_gpubio.core.operations.records import Operation
 from napari_gpubio.core.operations.states import Shown
@@ -49,7 +50,14 @@ from napari_gpubio.gui.lines import Lines
 from napari_gpubio.gui.panel import EnginePanel, heading
 from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.gui.views import ViewBox
-from napari_gpubio.tractograms.gui.fibers import TRACTOGRAMS, count_text, fibers_to_save, pack_fibers, place_warning
+from napari_gpubio.tractograms.gui.fibers import (
+    TRACTOGRAMS,
+    count_text,
+    fibers_of,
+    fibers_to_save,
+    pack_fibers,
+    place_warning,
+)
 from napari_gpubio.tractograms.gui.results import FiberBox
 from napari_gpubio.tractograms.io.tractograms import read_tractogram, write_tractogram
 from napari_gpubio.tractograms.model import Tractogram
@@ -133,6 +141,9 @@ class TrackingPanel(EnginePanel):
                 (controller.bundle_duplicated, self._load_settings),
                 (controller.fibers_chosen, results.describe_layer),
                 (results.layer_described, self._show_settings),
+                (results.layer_described, self._show_launch),
+                (self.seed_box.region_box.changed, self._show_launch),
+                (self.device_changed, self._show_launch),
                 (self.seed_box.whole_brain.clicked, self.seed_whole_brain),
                 (self.seed_box.load.clicked, lambda: self._load_settings(self.results.layer)),
                 (controller.error_occurred, self.show_error),
@@ -171,13 +182,31 @@ class TrackingPanel(EnginePanel):
     def _on_source(self, *_: Any) -> None:
         self.methods.offer(self.source)
         self.controller.refresh()
+        self._show_launch()
 
     def _on_settings(self) -> None:
         """Follow the settings: the fibers on screen are traced again, once the user pauses."""
         self._show_settings()
+        self._show_launch()
         layer = self.results.layer
         if layer is not None and key_of(layer) == self._key():
             self._retrack.start()
+
+    def _show_launch(self, *_: Any) -> None:
+        """Tell how many fibers Track launches from a region, about how long that takes, and how much memory."""
+        text = ""
+        if self.seed_box.region_box.layer is not None:
+            with suppress(GpuBioError):  # Track says what is missing
+                draft = self._draft()
+                made = [
+                    fibers
+                    for layer in self.viewer.layers
+                    if (settings := settings_of(layer)) is not None and (fibers := fibers_of(layer)) is not None
+                    if type(settings.method) is type(draft.settings.method)
+                ]
+                text = f"Track launches {draft.launch_text(made)}."
+        self.seed_box.launch.setText(text)
+        self.seed_box.launch.setVisible(bool(text))
 
     def _load_settings(self, layer: Any | None) -> None:
         """Show the settings that made the fibers of a layer, which stay as they are."""
@@ -246,7 +275,11 @@ class TrackingPanel(EnginePanel):
             if isinstance(source, DiffusionScan) and isinstance(field, TensorField):
                 self.source_box.choose(add_maps(self.viewer, field, source, study))
             data, keywords, _ = volume_layer(voxels.astype(np.uint8), field.affine, "white matter", kind="labels")
-            self.seed_box.region_box.choose(self.viewer.add_labels(data, **keywords), 1)
+            active = self.viewer.layers.selection.active
+            labels = self.viewer.add_labels(data, visible=False, **keywords)  # which would cover the fibers
+            if active is not None:
+                self.viewer.layers.selection.active = active
+            self.seed_box.region_box.choose(labels, 1)
             self.show_status(f"{np.count_nonzero(voxels):,} voxels of white matter; press Track")
 
         self.run_other(make, show)
@@ -356,6 +389,7 @@ class TrackingPanel(EnginePanel):
 
     def _on_fiber_clicked(self, layer: Any, fiber: int) -> None:
         layer.select_fiber(fiber)
+        self.controller.choose_layer(layer)
         self.results.describe_fiber(layer, fiber)
 
     def _ask_to_save(self) -> None:

@@ -84,6 +84,8 @@ class QtStreamlinesControls(QtLayerControls):
         self.line_style.setToolTip("In 3-D; auto: tubes while at most 20,000 fibers are shown, else lit lines")
         self.line_width = NumberBox(1.0, 20.0, 1.0, 2, unit="px", arrows=True)
         self.saves = QComboBox(toolTip="Which fibers File > Save and the panel write")
+        tip = "Show the fibers that filters, dissections and chosen cells or routes hide"
+        self.show_all = text_button("Show all fibers", tip, self, lambda: setattr(layer, "shown", None))
         for label, widget in (
             ("color by:", self.color_by),
             ("color:", self.color),
@@ -94,6 +96,7 @@ class QtStreamlinesControls(QtLayerControls):
             ("line width:", self.line_width),
             ("3-D style:", self.line_style),
             ("saves:", self.saves),
+            ("", self.show_all),
         ):
             self.layout().addRow(label, widget)
         WheelGuard(self)
@@ -162,6 +165,7 @@ class QtStreamlinesControls(QtLayerControls):
             self.saves.addItem(f"shown fibers ({shown:,})", SHOWN)
             self.saves.addItem(f"all fibers ({total:,})", ALL)
             self.saves.setCurrentIndex(self.saves.findData(self.layer.saves))
+        self.show_all.setVisible(shown < total)
 
 
 def _set(layer: Streamlines, name: str, value: Any) -> None:

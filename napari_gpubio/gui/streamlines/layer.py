@@ -8,7 +8,7 @@ right. The numbers behind it are `napari_gpubio.gui.lines`.
 import functools
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,15 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 Numbers = Mapping[str, npt.ArrayLike]
+
+
+class Filter(Protocol):
+    """Tells which fibers are shown by their numbers, so that it holds for other fibers, too."""
+
+    def passes(self, per_fiber: Mapping[str, Array], /) -> npt.NDArray[np.bool_] | None:
+        """Which fibers pass, shape (F,); None if all do."""
+
+
 SHOWN, ALL = SAVED = ("shown", "all")  # which fibers a file gets
 _EVERYTHING = 10**6  # longer than any head or tail
 
@@ -120,7 +129,7 @@ class Streamlines(ColoredLayer, PickedLayer, Tracks):
         names = ("streamlines", "shown", "coloring", "picked", "slab_mm", "line_style", "legend", "saves")
         self.events.add(**dict.fromkeys(names, Event))
         self._begin_coloring(color, colormap, color_by, contrast_limits, lines)
-        self._manager = TracksView(lines)
+        self._manager, self._filters = TracksView(lines), _filters_in(lines)
         self._slider_step = None if slider_step is None else np.asarray(slider_step, np.float64)
         self._ready = True
         self.slab_mm, self.line_style, self.saves, self._legend = slab_mm, line_style, saves, legend
@@ -171,7 +180,7 @@ class Streamlines(ColoredLayer, PickedLayer, Tracks):
         per_fiber: Numbers | None = None,
         per_point: Numbers | None = None,
     ) -> None:
-        """Replace all lines and numbers; all are shown, none is selected, the display settings stay.
+        """Replace all lines and numbers; none is selected, the display settings stay, and of `filters` the rules.
 
         If the name that colors the lines is gone, they are colored by direction. Parameters and errors as for the
         layer itself. This packs the lines where it is called; `set_lines` takes what a worker has packed.
@@ -181,6 +190,8 @@ class Streamlines(ColoredLayer, PickedLayer, Tracks):
     def set_lines(self, lines: Lines) -> None:
         """Replace all lines and numbers by packed ones; none is selected, the display settings stay.
 
+        Of the `filters` those stay that are rules, which hold for the new lines; masks were of the old ones.
+
         Parameters
         ----------
         lines
@@ -188,7 +199,10 @@ class Streamlines(ColoredLayer, PickedLayer, Tracks):
             which leaves nothing to compute here. They are the layer's from now on, which paints them in place.
         """
         choices, selected = self.color_choices, self._selected_fiber
-        self._manager = TracksView(lines)
+        rules = {name: one for name, one in self._filters.items() if hasattr(one, "passes")}
+        self._filters = rules | _filters_in(lines)
+        passed = self._passed(lines)
+        self._manager = TracksView(lines if np.array_equal(passed, lines.shown) else lines.with_shown(passed))
         self._selected_fiber = None  # before any event about the new lines, which may be fewer
         self._keep_choice()
         self._paint()
@@ -237,16 +251,53 @@ class Streamlines(ColoredLayer, PickedLayer, Tracks):
 
     @property
     def shown(self) -> npt.NDArray[np.bool_]:
-        """Fibers that are drawn and can be picked, shape (F,), not to be written to; None shows all."""
+        """Fibers that pass all `filters`: drawn, picked, counted and saved; shape (F,), not to be written to.
+
+        Set it to show exactly these, instead of what any filter says; None shows all.
+        """
         shown = self.lines.shown.view()
         shown.flags.writeable = False
         return shown
 
     @shown.setter
     def shown(self, shown: npt.ArrayLike | None) -> None:
-        self._manager.lines = self.lines.with_shown(shown)
+        self.filters = {} if shown is None else {"": shown}
+
+    @property
+    def filters(self) -> Mapping[str, npt.ArrayLike | Filter]:
+        """What hides fibers, by the name of who set it: a mask of shape (F,), or a rule (`Filter`).
+
+        Set one with `set_filter`, or all of them.
+        """
+        return MappingProxyType(dict(self._filters))
+
+    @filters.setter
+    def filters(self, filters: Mapping[str, npt.ArrayLike | Filter]) -> None:
+        before, self._filters = self._filters, dict(filters)
+        try:
+            self._manager.lines = self.lines.with_shown(self._passed(self.lines))
+        except InvalidInput:
+            self._filters = before
+            raise
         self.events.shown()
         self.events.rebuild_tracks()
+
+    def set_filter(self, name: str, chosen: npt.ArrayLike | Filter | None) -> None:
+        """Let one filter hide other fibers, whatever the others hide; None removes it."""
+        others = {other: one for other, one in self._filters.items() if other != name}
+        self.filters = others if chosen is None else {**others, name: chosen}
+
+    def passing(self, *, but: str | None = None) -> npt.NDArray[np.bool_]:
+        """Which fibers pass all filters, shape (F,), whatever the one of the name ``but`` says."""
+        return self._passed(self.lines, but)
+
+    def _passed(self, lines: Lines, but: str | None = None) -> npt.NDArray[np.bool_]:
+        passing = np.ones(len(lines), bool)
+        for name, one in self._filters.items():
+            mask = one.passes(lines.per_fiber) if hasattr(one, "passes") else one
+            if name != but and mask is not None:
+                passing &= lines.with_shown(mask).shown
+        return passing
 
     @property
     def slab_mm(self) -> float:
@@ -339,6 +390,11 @@ class Streamlines(ColoredLayer, PickedLayer, Tracks):
     def _update_thumbnail(self) -> None:
         if self._ready:
             self.thumbnail = thumbnail(self.lines, self._slice_input.displayed[-2:], self._thumbnail_shape)
+
+
+def _filters_in(lines: Lines) -> dict[str, npt.ArrayLike | Filter]:
+    """What hides lines that were packed with some of them hidden."""
+    return {} if lines.shown.all() else {"": lines.shown}
 
 
 def _lines_of(

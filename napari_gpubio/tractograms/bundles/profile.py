@@ -16,6 +16,8 @@ from napari_gpubio.tractograms.model import Tractogram
 from napari_gpubio.tractograms.places import check_place
 
 Array = npt.NDArray[Any]
+REVERSED = "were reversed"  # how the note about it ends: fibers of a file run either way
+_SIDES = (("left", "right"), ("posterior", "anterior"), ("inferior", "superior"))
 Start = int | AnyRegion | npt.ArrayLike | None
 _MIN_FIBERS = 500  # worth a thread
 _COMPARED = 12  # points of two fibers whose distances tell whether they run the same way
@@ -59,11 +61,19 @@ class Profile:
         return len(self.mean)
 
     @property
+    def ends(self) -> tuple[str, str]:
+        """Where the first and the last node lie, seen from each other, in words such as "left" and "right"."""
+        way = self.line_mm[-1] - self.line_mm[0]
+        axis = int(np.argmax(np.abs(way)))
+        low, high = _SIDES[axis]
+        return (low, high) if way[axis] >= 0 else (high, low)
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """What was changed or is missing, in sentences for the user."""
         notes = []
         if self.turned.any():
-            notes.append(f"{np.count_nonzero(self.turned):,} of {len(self.turned):,} fibers were reversed")
+            notes.append(f"{np.count_nonzero(self.turned):,} of {len(self.turned):,} fibers {REVERSED}")
         if (lost := int(np.count_nonzero(self.counts < len(self.turned)))) > 0:
             notes.append(f"at {lost} of {len(self)} nodes fibers lie outside of the image or where it has no value")
         return tuple(notes)

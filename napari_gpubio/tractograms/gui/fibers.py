@@ -42,6 +42,7 @@ from napari_gpubio.tractograms.io.tractograms import (
 )
 from napari_gpubio.tractograms.model import Tractogram
 from napari_gpubio.tractograms.napari_io import fibers_of_tracks
+from napari_gpubio.tractograms.operations.fibers import HeldTractogram
 from napari_gpubio.tractograms.operations.sources import fibers_source
 from napari_gpubio.tractograms.places import has_place, is_placeable, placed_in
 
@@ -147,6 +148,21 @@ def fibers_of(layer: Any) -> Tractogram | None:
     return fibers if isinstance(fibers, Tractogram) and len(fibers) == len(layer.lines) else None
 
 
+def shown_fibers(layer: Any, *, but: str | None = None) -> Tractogram | None:
+    """Return the fibers of a layer that are shown, which are those that count; None if it is another layer.
+
+    ``but``: name of a filter that hides none of them.
+    """
+    fibers, shown = fibers_of(layer), None if fibers_of(layer) is None else layer.passing(but=but)
+    return fibers if fibers is None or shown is None or shown.all() else fibers.select(shown)
+
+
+def shown_text(layer: Any) -> str:
+    """Return a sentence about the fibers of a layer that are hidden and not counted; empty if all are shown."""
+    shown, total = int(np.count_nonzero(layer.shown)), len(layer.lines)
+    return "" if shown == total else f"{shown:,} of {total:,} fibers of “{layer.name}” are shown and counted."
+
+
 def why_no_fibers(layer: Any) -> str | None:
     """Why a layer holds no fibers of which the tractogram is known; an empty text for layers of another kind."""
     if not isinstance(layer, Streamlines):
@@ -188,9 +204,11 @@ def finder(layer: Any) -> Callable[[], Output[Any]] | None:
 
 
 def fiber_output(layer: Any, fibers: Any) -> Output[Any]:
-    """Return what the fibers of a layer come from."""
+    """Return what the fibers of a layer come from, or some of them as they were, which are copied."""
     if fibers in known_outputs:
         return known_outputs[fibers]
+    if len(fibers) < len(layer.lines):
+        return HeldTractogram.of(fibers, layer.name).output()
     path, bundle = path_of(layer), carried(layer, "bundle")
     if path is None and isinstance(bundle, str) and tractogram_suffix(bundle):
         path = Path(bundle)
@@ -218,11 +236,11 @@ def fiber_offers(chosen: Sequence[Any], layers: Sequence[Any]) -> Iterator[Offer
 
 def _place(layer: Streamlines, affine: Array, shape: tuple[int, int, int]) -> None:
     """Put the fibers of a layer where they lie, voxel by voxel, in a volume."""
-    shown, fibers = layer.shown.copy(), placed_in(carried(layer, "tractogram"), affine, shape)
+    filters, fibers = layer.filters, placed_in(carried(layer, "tractogram"), affine, shape)
     layer.set_lines(pack_fibers(fibers, layer.paint))
     layer.metadata[KEY].pop(RECORD, None)  # which made them where they were
     layer.metadata[KEY] |= {"tractogram": fibers, ORIENTED: True}
-    layer.shown = shown
+    layer.filters = filters
 
 
 def place_warning(fibers: Tractogram, name: str, layers: Iterable[Any]) -> str:

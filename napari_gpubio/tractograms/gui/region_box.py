@@ -12,6 +12,7 @@ from qtpy.QtWidgets import QWidget
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.label_volumes import holds_labels, label_volume
+from napari_gpubio.core.napari_io import carried
 from napari_gpubio.core.operations.kinds import digest
 from napari_gpubio.core.operations.records import Output
 from napari_gpubio.core.operations.runs import value_of
@@ -25,6 +26,7 @@ from napari_gpubio.gui.forms import row_of
 from napari_gpubio.gui.layers import VOLUME, LayerBox, LayerListener, why_not_array
 
 DRAWN = (Labels, Shapes, Points)
+_MARKERS = ("seeds", "optodes", "probe")  # what points of this package are that mark places and no regions
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,7 +46,7 @@ def why_no_regions(layer: Any, kinds: tuple[type, ...] = DRAWN) -> str | None:
     """Why a layer holds no regions; ``kinds``: the classes of layers that may, besides images of labels."""
     if isinstance(layer, Image):
         return None if holds_labels(layer) else ""
-    if not isinstance(layer, kinds):
+    if not isinstance(layer, kinds) or any(carried(layer, what) is not None for what in _MARKERS):
         return ""
     if isinstance(layer, Shapes | Points):
         return None if layer.ndim >= len("xyz") else f"{layer.ndim}-D; draw it over a volume"

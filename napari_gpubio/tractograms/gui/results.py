@@ -78,9 +78,8 @@ class FiberBox(ResultBox):
         self.layer_described.emit()
 
     def describe_fiber(self, layer: Any, fiber: int) -> None:
-        """Add the numbers of a picked fiber of a layer below those of the described one."""
-        if self.layer is None:
-            self.describe_layer(layer)
+        """Describe a layer, and add the numbers of a fiber picked in it; those of other layers are not listed then."""
+        self.describe_layer(layer)
         self._picks = [pick for pick in self.picks() if (pick[0], pick[2]) != (layer, fiber)]
         self._picks.append((layer, layer.metadata[KEY]["tractogram"], fiber))
         self._show_numbers()
@@ -128,6 +127,8 @@ class FiberBox(ResultBox):
         """Show the numbers and the histogram, of shown and of all fibers."""
         self._show_numbers()
         self._show_histogram()
+        if self.layer is not None and filter_of(self.layer) is None:
+            self._show_range()
 
     def _show_numbers(self) -> None:
         if self.layer is None:
@@ -141,7 +142,8 @@ class FiberBox(ResultBox):
             findings.append(("warning", f"“{self.layer.name}” is hidden; show it in the layer list to see its fibers."))
         rows = fiber_numbers(fibers, self.layer.per_fiber, self.layer.shown)
         for layer, _, fiber in self.picks():
-            rows += picked_numbers(f"{layer.name}, fiber {fiber}", layer.per_fiber, fiber)
+            if layer == self.layer:
+                rows += picked_numbers(f"{layer.name}, fiber {fiber}", layer.per_fiber, fiber)
         self.show_numbers(rows, findings)
 
     def _build(self) -> None:

@@ -44,6 +44,43 @@ def test_ellipsoids_of_the_slice_on_screen(proxy, fit_panel, axis):
     assert np.ptp(drawn(proxy)[:, (3 - axis) % 3]) > 80
 
 
+@pytest.mark.parametrize(("place", "axis"), [("slice", 0), ("slice", 1), ("near", 2)])
+def test_triangles_in_front_are_drawn_last(proxy, fit_panel, qtbot, place, axis):
+    """napari draws a surface in 2-D without depth, one triangle after the other."""
+    add_map(proxy, phantom_field())
+    show_ellipsoids(fit_panel, place, SEED)
+    proxy.dims.order = [axis, *[a for a in range(3) if a != axis]]
+    qtbot.waitUntil(lambda: not fit_panel.ellipsoids.is_busy, timeout=10_000)
+    vertices, faces, _ = proxy.layers["ellipsoids"].data
+    on_screen = np.array([proxy.layers["ellipsoids"].data_to_world(v) for v in vertices])
+    lit = {0: 1.0, 1: -1.0, 2: 1.0}[axis]  # from above, from behind, and from the right
+    depth = lit * viewer_to_world(on_screen)[faces][..., 2 - axis].mean(axis=1)
+    assert (np.diff(depth) >= -1e-4).all()
+    assert np.ptp(depth) > 0
+
+
+def test_ellipsoids_of_a_slice_follow_it_unless_they_are_hidden(proxy, fit_panel, qtbot):
+    add_map(proxy, phantom_field())
+    show_ellipsoids(fit_panel, "slice", SEED)
+    layer = proxy.layers["ellipsoids"]
+
+    def go_to(place):
+        proxy.dims.set_point(range(3), world_to_viewer(place))
+        qtbot.waitUntil(lambda: not fit_panel.ellipsoids.is_busy, timeout=10_000)
+
+    go_to(CALLOSUM)
+    assert np.abs(drawn(proxy)[:, 2] - CALLOSUM[2]).max() <= 2.75
+    go_to((0.0, 0.0, 1000.0))
+    assert not layer.visible
+    go_to(SEED)
+    assert layer.visible
+    assert np.abs(drawn(proxy)[:, 2] - SEED[2]).max() <= 2.75
+    layer.visible = False
+    go_to(CALLOSUM)
+    assert not layer.visible
+    assert np.abs(drawn(proxy)[:, 2] - SEED[2]).max() <= 2.75
+
+
 @pytest.mark.display
 def test_ellipsoids_of_a_slice_beside_a_scan_of_four_axes(proxy, fit_panel):
     add_scan(proxy, diffusion.phantom.load_brain_phantom())
@@ -54,7 +91,7 @@ def test_ellipsoids_of_a_slice_beside_a_scan_of_four_axes(proxy, fit_panel):
 
 def test_ellipsoids_around_the_middle_of_the_view_lie_along_the_fibers(proxy, fit_panel):
     add_map(proxy, phantom_field())
-    show_ellipsoids(fit_panel, "point", CALLOSUM)
+    show_ellipsoids(fit_panel, "near", CALLOSUM)
     distance = np.linalg.norm(drawn(proxy) - CALLOSUM, axis=1)
     assert distance.max() <= 9 * 2.75
     assert distance.min() <= 2.75
@@ -63,7 +100,7 @@ def test_ellipsoids_around_the_middle_of_the_view_lie_along_the_fibers(proxy, fi
     nearest = vertices[np.linalg.norm(vertices.mean(axis=1)[:, ::-1] - CALLOSUM, axis=1).argmin()]
     assert np.ptp(nearest, axis=0).argmax() == 2  # z, y, x: they run left-right there
     proxy.layers.remove("ellipsoids")
-    show_ellipsoids(fit_panel, "point", (60.0, 60.0, 60.0))
+    show_ellipsoids(fit_panel, "near", (60.0, 60.0, 60.0))
     assert "no tensors here" in fit_panel.message
     assert "ellipsoids" not in names(proxy)
 

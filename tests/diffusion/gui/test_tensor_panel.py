@@ -8,6 +8,7 @@ import weakref
 
 import numpy as np
 import pytest
+from qtpy.QtWidgets import QTabBar
 
 from napari_gpubio import diffusion
 from napari_gpubio.core.napari_io import KEY, volume_of
@@ -224,8 +225,34 @@ def test_the_manifest_opens_it_and_tracking_beside_it(make_window):
     viewer = make_window()
     _, fit_panel = viewer.window.add_plugin_dock_widget("napari-gpubio", "Diffusion tensors")
     assert isinstance(fit_panel, TensorPanel)
+    add_map(viewer, phantom_field())
     button(fit_panel, "Track fibers…").click()
-    assert any("Fiber tracking" in name for name in viewer.window.dock_widgets)
+    _, tracking = viewer.window.add_plugin_dock_widget("napari-gpubio", "Fiber tracking")
+    assert field_of(tracking.source_box.layer) is phantom_field()
+
+
+@pytest.mark.display
+def test_tracking_that_is_open_already_comes_up_and_takes_the_tensors(make_window, qtbot):
+    viewer = make_window()
+    viewer.window._qt_window.show()
+    _, fit_panel = viewer.window.add_plugin_dock_widget("napari-gpubio", "Diffusion tensors")
+    add_scan(viewer, diffusion.phantom.load_brain_phantom())
+    _, tracking = viewer.window.add_plugin_dock_widget("napari-gpubio", "Fiber tracking", tabify=True)
+    dock, _ = viewer.window.add_plugin_dock_widget("napari-gpubio", "Diffusion tensors")
+    qtbot.wait(50)  # until it has come up
+    dock.raise_()
+    tracking.source_box.settle()  # the user has chosen the scan
+    add_map(viewer, phantom_field())
+
+    def in_front():
+        bars = viewer.window._qt_window.findChildren(QTabBar)
+        return [bar.tabText(bar.currentIndex()).split(" (")[0] for bar in bars if bar.count() > 1]
+
+    qtbot.waitUntil(lambda: in_front() == ["Diffusion tensors"], timeout=5_000)
+    assert field_of(tracking.source_box.layer) is None
+    button(fit_panel, "Track fibers…").click()
+    assert field_of(tracking.source_box.layer) is phantom_field()
+    assert in_front() == ["Fiber tracking"]
 
 
 def test_a_volume_that_is_not_ours_is_no_scan(proxy, fit_panel):

@@ -105,7 +105,10 @@ def test_shift_and_click_starts_another_bundle(viewer, two):
     assert np.allclose(two.markers, [CALLOSUM, CORTICOSPINAL], atol=1e-4)
     for name, center in (("bundle 1", CALLOSUM), ("bundle 2", CORTICOSPINAL)):
         assert np.linalg.norm(two.fibers(name).points - np.asarray(center, np.float32), axis=1).min() < 3.5
-    assert len({tuple(color) for color in np.round(viewer.layers["seeds"].face_color, 3)}) == 2
+    markers = viewer.layers["seeds"]
+    assert len({tuple(color) for color in np.round(markers.border_color, 3)}) == 2
+    assert not markers.face_color[:, 3].any(), "rings, through which one sees the voxel"
+    assert max(markers.canvas_size_limits) < 20, "a small one at any zoom"
 
 
 def test_in_3d_the_brightest_voxel_under_the_click_is_seeded(viewer, user):

@@ -74,6 +74,11 @@ def test_routes_are_listed_and_each_is_shown_by_a_click(viewer, connected):
     button(connected, "All routes").click()
     assert layer.shown.all()
     assert connected.route == 0
+    layer.set_filter("mine", routes != 1)
+    connected.table.selectRow(0)
+    assert not layer.shown.any()
+    button(connected, "All routes").click()
+    np.testing.assert_array_equal(layer.shown, routes != 1)
 
 
 def test_fods_that_are_open_tell_how_much_of_the_way_crosses(viewer, panel, field, qtbot):

@@ -4,13 +4,17 @@ import csv
 
 import numpy as np
 import pytest
+from qtpy.QtCore import Qt
 
 from napari_gpubio import diffusion, tractograms
 from napari_gpubio.core.files import sample_path
+from napari_gpubio.core.operations import run
 from napari_gpubio.diffusion.napari_io import scan_layer
 from napari_gpubio.diffusion.samples import brain_atlas_layers
 from napari_gpubio.fibers.gui import ConnectomePanel
+from napari_gpubio.gui.looks import RangeFilter, set_filter
 from napari_gpubio.tractograms.connectome import Connectome, connectome
+from napari_gpubio.tractograms.gui.fibers import fibers_of
 from tests.diffusion.brain_samples import coarse_brain
 from tests.diffusion.gui.tensor_samples import saved
 from tests.dock_widgets import (
@@ -22,6 +26,7 @@ from tests.dock_widgets import (
     script_of,
     shown_by_script,
     until_the_end,
+    wait_until,
 )
 
 FIBERS, ATLAS = sample_path("brain_phantom/bundles.trk"), sample_path("brain_phantom/atlas.nii.gz")
@@ -81,7 +86,9 @@ def test_a_cell_shows_its_fibers(viewer, counted, expected):
 
 def test_the_matrix_becomes_a_layer_and_files(viewer, counted, expected, qtbot, monkeypatch, tmp_path):
     button(counted, "Matrix layer").click()
-    np.testing.assert_array_equal(viewer.layers["bundles number of fibers"].data, expected.matrix())
+    layer = viewer.layers["bundles number of fibers"]
+    np.testing.assert_array_equal(layer.data, expected.matrix())
+    assert layer.units == viewer.layers["bundles"].units[-2:]
     for text, name in (("Save matrix…", "matrix.csv"), ("Save connectome…", "all.npz")):
         save_scripts_as(monkeypatch, tmp_path / name)
         button(counted, text).click()
@@ -111,6 +118,53 @@ def test_the_script_makes_the_same_matrix(viewer, counted, expected, monkeypatch
     made = shown_by_script(script_of(counted), tmp_path, monkeypatch)
     np.testing.assert_array_equal(made.layers["connectome"].data, np.nan_to_num(counted.matrix()))
     np.testing.assert_array_equal(made.layers["bundles"].shown, viewer.layers["bundles"].shown)
+
+
+def test_only_fibers_that_are_shown_are_counted(viewer, counted, expected, qtbot):
+    layer = viewer.layers["bundles"]
+    whole = counted.matrix()
+    set_filter(layer, RangeFilter("length_mm", high=80.0))
+    wait_until(qtbot, lambda: not counted.is_comparing)
+    assert "Made with other inputs: fibers" in counted.stale_line.text()
+    assert not counted.stale_line.isHidden()
+    np.testing.assert_array_equal(counted.matrix(), whole)
+    press_and_wait(qtbot, counted, counted.run_button)
+    shown = layer.shown.copy()
+    assert 0 < shown.sum() < len(shown)
+    assert f"{shown.sum():,} of {len(shown):,} fibers are counted" in counted.results.findings
+    np.testing.assert_array_equal(
+        counted.matrix(), connectome(fibers_of(layer).select(shown), diffusion.io.read_atlas(ATLAS)).matrix()
+    )
+    cell = busiest(counted.matrix())
+    counted.show_cell(*cell)
+    assert layer.shown.sum() == counted.matrix()[cell]
+    assert not (layer.shown & ~shown).any()
+    wait_until(qtbot, lambda: not counted.is_comparing)
+    assert counted.stale_line.isHidden(), "the fibers of a cell are among those that were counted"
+    button(counted, "All fibers").click()
+    np.testing.assert_array_equal(layer.shown, shown)
+    np.testing.assert_array_equal(run(counted.script_layers()[0].output, device="cpu").values, counted.matrix())
+
+
+def test_fibers_that_are_all_hidden_cannot_be_counted(viewer, panel, qtbot):
+    viewer.layers["bundles"].set_filter("mine", np.zeros(len(viewer.layers["bundles"].lines), bool))
+    assert "hidden by a filter" in error_after_run(qtbot, panel)
+
+
+def test_a_matrix_is_marked_while_another_atlas_or_bundle_is_chosen(viewer, counted, qtbot):
+    atlas, more = viewer.layers["brain phantom regions"], tractograms.show(viewer, FIBERS, "more")
+    more.set_filter("mine", np.arange(len(more.lines)) < 50)
+    other = viewer.add_labels(np.ones((4, 4, 4), int), name="another")
+    for box, layer, back, what in (
+        (counted.atlas_box, other, atlas, "atlas"),
+        (counted.fiber_source.box, more, viewer.layers["bundles"], "fibers"),
+    ):
+        for chosen, is_marked in ((layer, True), (back, False)):
+            box.choose(chosen)
+            qtbot.mouseClick(counted.results, Qt.MouseButton.LeftButton)  # the panel is used
+            wait_until(qtbot, lambda: not counted.is_comparing)
+            assert counted.stale_line.isHidden() != is_marked
+            assert not is_marked or what in counted.stale_line.text()
 
 
 # -- geodesics --------------------------------------------------------------------------------------------------------

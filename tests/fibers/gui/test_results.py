@@ -226,6 +226,11 @@ def test_numbers_of_picked_fibers_are_copied_and_exported(two, tmp_path, monkeyp
     assert [(row["bundle"], row["fiber"]) for row in rows] == [("bundle 1", "3"), ("bundle 1", "0"), ("bundle 2", "1")]
     assert np.float32(rows[0]["length_mm"]) == two.fibers("bundle 1").per_fiber["length_mm"][3]
     assert np.float32(rows[2]["mean_fa"]) == two.fibers("bundle 2").per_fiber["mean_fa"][1]
+    listed = {row.group for row in two.panel.results.table.rows if ", fiber " in row.group}
+    assert listed == {"bundle 1, fiber 3", "bundle 1, fiber 0"}, "those of the selected bundle alone"
+    two.list.setCurrentRow(0)
+    two.list.setCurrentRow(1)
+    assert "bundle 2, fiber 1" in {row.group for row in two.panel.results.table.rows}
     layer = two.layers["bundle 2"]
     two.filter_by("length_mm", np.median(layer.per_fiber["length_mm"]), None)
     expected = {"picked": 3, "shown": int(layer.shown.sum()), "all": len(layer.lines)}

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from napari.layers import Image
 
 from napari_gpubio import fibers, tractograms
 from napari_gpubio.core.napari_io import carried, volume_of
@@ -20,6 +21,7 @@ def panel(viewer, qtbot):
     made = TrackingPanel(viewer)
     made.directions_form.widget("directions").value = "principal"
     made.settings_form.widget("max_steps").value = 50
+    made.choose_device("cpu")
     yield from until_the_end(qtbot, viewer, made)
 
 
@@ -32,6 +34,17 @@ def test_white_matter_is_found_and_seeded(viewer, panel, qtbot, tmp_path):
     np.testing.assert_array_equal(found, fibers.seeds.white_matter(field))
     assert (fa_map(field)[found] >= 0.2).all()
     assert panel.seed_box.label == 1
+    assert not viewer.layers["white matter"].visible, "it would cover the fibers"
+    assert isinstance(viewer.layers.selection.active, Image)
+    voxels, launch = found.sum(), panel.seed_box.launch
+    assert f"launches {voxels:,} fibers from {voxels:,} voxels, " in launch.text()
+    memory = fibers.needed_memory(field, fibers.seeds.white_matter_points(field), device="cpu").total
+    assert f"{memory / 2**20:.0f} MB of memory and the fibers" in launch.text()
+    panel.seed_box.form.widget("per_voxel").value = 3
+    assert f"launches {3 * voxels:,} fibers" in launch.text()
+    panel.seed_box.form.widget("per_voxel").value = 1
+    press_and_wait(qtbot, panel, panel.run_button)
+    assert "voxels, about " in launch.text(), "after a run it is known how long one takes"
     panel.seed_box.form.widget("per_voxel").value = 2
     with qtbot.waitSignal(panel.run_finished, timeout=60_000):
         panel.track_to_file(tmp_path / "brain.trx")

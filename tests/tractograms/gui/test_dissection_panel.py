@@ -9,9 +9,11 @@ from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.napari_io import KEY
 from napari_gpubio.core.operations.files import record_of_output
 from napari_gpubio.core.operations.layer_sources import record_of
+from napari_gpubio.core.operations.runs import run
 from napari_gpubio.diffusion.operations import HeldRegion, OpenRegion
 from napari_gpubio.diffusion.regions import Sphere
 from napari_gpubio.diffusion.samples import brain_atlas_layers
+from napari_gpubio.gui.looks import RangeFilter, set_filter
 from napari_gpubio.tractograms import maps
 from napari_gpubio.tractograms.dissection import dissect, number, through
 from napari_gpubio.tractograms.gui import DissectionPanel
@@ -19,7 +21,7 @@ from napari_gpubio.tractograms.gui.dissection.rules import AND, NUMBER, OR, Rule
 from napari_gpubio.tractograms.gui.fibers import fibers_of
 from napari_gpubio.tractograms.io import read_tractogram
 from napari_gpubio.tractograms.operations import FindClusters, OpenTractogram
-from tests.dock_widgets import button, run_script, script_of, until_the_end
+from tests.dock_widgets import Mouse, button, run_script, script_of, until_the_end
 
 STEM, MOTOR_LEFT, MOTOR_RIGHT = 21, 3, 4
 
@@ -95,6 +97,29 @@ def test_a_sphere_is_followed_while_it_is_moved(viewer, panel, settle):
         np.testing.assert_array_equal(fibers(viewer).shown, expected)
 
 
+@pytest.mark.parametrize("shape", ["sphere", "box"])
+def test_a_shape_is_dragged_by_its_middle_and_leaves_the_canvas_to_clicks(viewer, panel, settle, shape):
+    viewer.dims.set_point(range(3), (20.0, -5.0, 0.0))
+    active = viewer.layers.selection.active = fibers(viewer)
+    getattr(panel, f"add_{shape}")()
+    settle()
+    layer = viewer.layers[shape]
+    assert viewer.layers.selection.active is active
+    assert str(layer.mode) == "pan_zoom"
+    assert "sphere or box" in panel.tool.hint
+
+    def middle():
+        return np.asarray(layer.data_to_world(np.reshape(np.asarray(layer.data), (-1, 3)).mean(axis=0)))
+
+    before = fibers(viewer).shown.copy()
+    start = middle()
+    end = np.add(start, (0.0, 12.0, 6.0))
+    Mouse(viewer, zoom=4.0).drag(start, np.add(start, (0.0, 5.0, 0.0)), end)
+    settle()
+    np.testing.assert_allclose(middle(), end, atol=1e-6)
+    assert not np.array_equal(fibers(viewer).shown, before)
+
+
 def test_a_box_and_a_number(viewer, panel, settle):
     viewer.dims.set_point(0, 20.0)
     panel.add_box()
@@ -122,6 +147,40 @@ def test_what_is_kept_becomes_a_bundle_and_a_map(viewer, panel, settle):
     density = viewer.layers["3: motor cortex, left density (fibers)"]
     expected = tractograms.maps.density(fibers_of(kept), device="cpu")
     np.testing.assert_array_equal(np.sort(np.asarray(density.data).ravel()), np.sort(expected.ravel()))
+
+
+def test_other_filters_hide_fibers_that_fit_which_do_not_count(viewer, panel, settle):
+    layer = fibers(viewer)
+    panel.add_rule(Rule(layer=atlas(viewer), key=STEM))
+    settle()
+    fitting = layer.shown.copy()
+    set_filter(layer, RangeFilter("length_mm", high=float(np.median(layer.per_fiber["length_mm"][fitting]))))
+    shown = layer.shown.copy()
+    assert 0 < shown.sum() < fitting.sum()
+    assert not (shown & ~fitting).any()
+    assert panel.results.table.rows[0].text == f"{shown.sum():,}"
+    assert f"hide {fitting.sum() - shown.sum():,} more" in panel.results.findings
+    panel.keep_bundle()
+    kept = viewer.layers[-1]
+    np.testing.assert_array_equal(fibers_of(kept).points, fibers_of(layer).select(shown).points)
+    assert record_of(kept) == panel.operation().output("fibers")
+    made = run(panel.operation().output("fibers"), device="cpu")
+    np.testing.assert_array_equal(made.points, fibers_of(kept).points)
+    before = set(viewer.layers)
+    panel.add_density()
+    settle()
+    (density,) = set(viewer.layers) - before
+    assert density.data.sum() == tractograms.maps.density(fibers_of(kept), device="cpu").sum()
+    panel.rules.undo()
+    settle()
+    assert layer.shown.sum() > shown.sum()
+    assert not layer.shown.all(), "the range is still there"
+    layer.shown = np.arange(len(layer.lines)) < 5  # by a script
+    assert panel.results.table.rows[0].text == "5"
+    panel.keep_bundle()
+    assert len(viewer.layers[-1].lines) == 5
+    made = run(record_of(viewer.layers[-1]), device="cpu")
+    np.testing.assert_array_equal(made.points, fibers_of(layer).select(layer.shown).points)
 
 
 def test_an_empty_result_and_a_missing_region_are_reported(viewer, panel, settle):

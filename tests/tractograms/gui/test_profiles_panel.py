@@ -10,6 +10,7 @@ from napari_gpubio.core.files import sample_path
 from napari_gpubio.core.operations import run
 from napari_gpubio.diffusion.napari_io import map_layer
 from napari_gpubio.diffusion.tensors.scalar_maps import fa_map
+from napari_gpubio.gui import theme
 from napari_gpubio.tractograms.bundles import profile, summary
 from napari_gpubio.tractograms.gui import ProfilesPanel
 from napari_gpubio.tractograms.gui.fibers import fibers_of
@@ -79,6 +80,22 @@ def test_each_bundle_has_a_curve_and_a_row(viewer, measured, field):
     assert len(bands(measured.plot)) == 2
     assert measured.table.rowCount() == 2
     assert "phantom FA" in measured.plot.getAxis("left").labelText
+    for name, way in ((CALLOSUM, "left (0 %) to right"), (CINGULUM, "inferior (0 %) to superior")):
+        assert f"{name} runs from {way} (100 %)." in measured.results.findings
+    lines = measured.results.findings.split("<br>")
+    assert all(theme.STATUS_COLORS["ok"] in line for line in lines if "were reversed" in line)
+
+
+def test_one_bundle_has_the_names_of_its_ends_at_the_axis(viewer, panel, qtbot):
+    viewer.layers[CINGULUM].visible = False
+    press_and_wait(qtbot, panel, panel.run_button)
+    assert panel.plot.getAxis("bottom").labelText == "from left (0 %) to right (100 %)"
+    titles = [panel.table.horizontalHeaderItem(n).text() for n in range(panel.table.columnCount())]
+    header = panel.table.horizontalHeader()
+    assert sum(header.sectionSize(n) for n in range(1, 7)) <= 290, "nothing is to be scrolled beside a short name"
+    metrics = header.fontMetrics()
+    for n, title in enumerate(titles):
+        assert header.sectionSize(n) >= max(map(metrics.horizontalAdvance, title.split("\n")))
 
 
 def test_both_follow_filters_and_dissections_and_nothing_else_until_measured_again(viewer, measured, field, qtbot):
@@ -86,6 +103,7 @@ def test_both_follow_filters_and_dissections_and_nothing_else_until_measured_aga
     with qtbot.waitSignal(measured.run_finished, timeout=60_000):
         layer.shown = np.arange(len(layer.lines)) % 2 == 0
     np.testing.assert_allclose(measured.plot.curves[CALLOSUM].getData()[1], mean_of(viewer, field, CALLOSUM), atol=1e-6)
+    assert f"of {len(layer.lines)} fibers of “{CALLOSUM}” are shown and counted" in measured.results.findings
     viewer.layers[CINGULUM].visible = False
     viewer.layers.move(0, len(viewer.layers))
     qtbot.wait(400)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.napari_io import IN_MM
+from napari_gpubio.core.napari_io import IN_MM, KEY
 from napari_gpubio.tractograms.gui.region_box import RegionBox
 
 pytestmark = pytest.mark.display
@@ -38,6 +38,15 @@ def test_a_region_is_a_layer_and_one_of_its_labels(viewer, box):
     box.choose(layer, 9)
     assert box.region("a region").name == "caudate"
     assert box.region("a region").voxels.sum() == 42
+
+
+@pytest.mark.parametrize("kind", ["seeds", "optodes", "probe"])
+def test_markers_of_this_package_are_no_regions(viewer, box, kind):
+    viewer.add_points([[1.0, 2.0, 3.0]], name=kind, metadata={KEY: {kind: True}}, **IN_MM)
+    assert box.layer is None
+    assert box.layer_box.findText(kind) < 0
+    sphere = viewer.add_points([[1.0, 2.0, 3.0]], name="sphere", **IN_MM)
+    assert box.layer == sphere
 
 
 @pytest.mark.parametrize("kind", [np.uint8, np.float32])

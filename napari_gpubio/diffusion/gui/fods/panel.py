@@ -277,6 +277,10 @@ class FodPanel(ScanPanel):
         wrong = () if gradients is None or gradients.ok else (gradients.message,)
         self.show_notes(result.fods, "The deconvolution was stopped early: only part of the volume has FODs", *wrong)
 
+    def tracked_layer(self) -> Any | None:
+        """The layer of the FODs, or that of the scan while there are none."""
+        return self.fod_box.layer or self.scan_box.layer
+
     # -- the script -----------------------------------------------------------------------------------------------
 
     def script_layers(self) -> list[Shown]:

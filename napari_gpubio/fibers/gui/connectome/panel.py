@@ -21,9 +21,9 @@ from napari_gpubio.core.text import file_name
 from napari_gpubio.diffusion.gui.records import add_maps, pictures
 from napari_gpubio.diffusion.gui.source import source_of
 from napari_gpubio.diffusion.model import DiffusionScan
-from napari_gpubio.fibers.gui.connectome.sources import AtlasSource, Counted, FiberSource, GeodesicSource
+from napari_gpubio.fibers.gui.connectome.sources import CELL, AtlasSource, Counted, FiberSource, GeodesicSource
 from napari_gpubio.fibers.operations.geodesics import ShootGeodesics
-from napari_gpubio.gui.connections import connect_all
+from napari_gpubio.gui.connections import Connections, connect_all
 from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.forms import Label
 from napari_gpubio.gui.layers import LayerBox
@@ -35,13 +35,14 @@ from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.tractograms.connectome.model import COUNT, LENGTH, SCORE
 from napari_gpubio.tractograms.gui.fibers import fiber_layer, fiber_offers, fibers_of
 from napari_gpubio.tractograms.gui.region_box import why_no_regions
+from napari_gpubio.tractograms.napari_io import matrix_layer
 from napari_gpubio.tractograms.operations.connectome import MakeConnectome, MatrixSettings
 
 if TYPE_CHECKING:
     import napari.viewer
 
 STATISTICS = {"sum": "sum", "mean": "mean", "min": "smallest", "max": "largest"}
-_SIDE_PIXELS = 300
+_SIDE_PIXELS = 340
 
 
 class ConnectomePanel(EnginePanel):
@@ -67,6 +68,7 @@ class ConnectomePanel(EnginePanel):
         self.per_length = QCheckBox("per length", self, toolTip="Divide by the length of each fiber")
         self.plot, self.cell_label = MatrixPlot(self), Label(self)
         self.results = ResultBox("Choose fibers and an atlas, and press Count.", self)
+        self._counted = Connections(self._layer_pairs)
         self._fill()
         connect_all(
             (
@@ -82,7 +84,8 @@ class ConnectomePanel(EnginePanel):
             )
         )
         geodesics = self.geodesic_source
-        for part in (self.fiber_source.box, geodesics.box, geodesics.fods_box, self.atlas_box, self.results):
+        boxes = self.fiber_source.box, geodesics.box, geodesics.fods_box, self.atlas_box
+        for part in (*boxes, self.results, self._counted):
             self.own(part)
 
     def _fill(self) -> None:
@@ -125,6 +128,16 @@ class ConnectomePanel(EnginePanel):
         for source in (self.fiber_source, self.geodesic_source):
             source.setVisible(source is self.source)
 
+    def _layer_pairs(self) -> list[Any]:
+        """Events that change which fibers there are, and which are shown."""
+        layer = None if self._result is None else self._result.layer
+        events = () if layer is None else (layer.events.shown, layer.events.data)
+        return [(event, self._compare_soon) for event in events]
+
+    def _compare_soon(self, *_: Any) -> None:
+        """The matrix may be one of other fibers than those that are shown now; see `EnginePanel.marks_stale`."""
+        self._compare_later.start()
+
     # -- running --------------------------------------------------------------------------------------------------
 
     def make_steps(self, stop: threading.Event) -> Generator[Step, None, Counted | None]:
@@ -142,7 +155,8 @@ class ConnectomePanel(EnginePanel):
         if result.layer is None:
             self._show_geodesics(result)
         self._result, found = result, result.found
-        self._cell = None
+        self.show_all()
+        self._counted.attach()
         chosen = self.quantity.currentData() or (COUNT if found.best is None else SCORE)
         with QSignalBlocker(self.quantity):
             self.quantity.clear()
@@ -150,18 +164,25 @@ class ConnectomePanel(EnginePanel):
             for name in found.numbers:
                 self.quantity.addItem(name.replace("_", " "), name)
             self.quantity.setCurrentIndex(max(self.quantity.findData(chosen), 0))
-        total = len(found.numbers[LENGTH])
+        self._show_numbers(result)
+        self._on_quantity()
+
+    def _show_numbers(self, result: Counted) -> None:
+        """Tell how many fibers were counted."""
+        found, total = result.found, len(result.found.numbers[LENGTH])
         rows = [
             Number(group="Fibers", name="in all", text=f"{total:,}"),
             Number(group="Fibers", name="with a region at both ends", text=f"{found.assigned:,}"),
         ]
-        findings = [("warning", note) for note in found.notes]
+        findings = []
+        if (count := len(result.index)) != total and result.source == result.layer:
+            findings.append(("ok", f"{total:,} of {count:,} fibers are counted: those that were shown."))
+        findings += [("warning", note) for note in found.notes]
         if not found.complete:
             findings.append(("warning", "It was stopped; some fibers are missing."))
         if not found.assigned:
             findings.append(("warning", "No fiber joins two regions; is the atlas of the same space as the fibers?"))
         self.results.show_numbers(rows, findings)
-        self._on_quantity()
 
     def _show_geodesics(self, result: Counted) -> None:
         """Put the best fibers into the layer of this atlas, or into a new one; show tensors that were fitted."""
@@ -221,7 +242,7 @@ class ConnectomePanel(EnginePanel):
         found = result.found
         between = found.fibers_of(int(found.labels[row]), int(found.labels[column]))
         kept = np.isin(result.index, between)
-        result.layer.shown = kept
+        result.layer.set_filter(CELL, kept)
         self.plot.frame_cell(self._cell)
         names = f"{found.names[row]} – {found.names[column]}"
         shown = int(np.count_nonzero(kept))
@@ -233,14 +254,15 @@ class ConnectomePanel(EnginePanel):
         self._cell = None
         self.plot.frame_cell(None)
         if self._result is not None and self._result.layer in self.viewer.layers:
-            self._result.layer.shown = None
+            self._result.layer.set_filter(CELL, None)
         self.show_status("all fibers")
 
     def add_layer(self) -> None:
         """Add the matrix as an image, rows from the top."""
         assert self._result is not None  # the button needs a result
         name = f"{self._result.layer.name} {self.quantity.currentText()}"
-        self.viewer.add_image(np.nan_to_num(self.matrix()), name=name, colormap="viridis")
+        data, keywords, _ = matrix_layer(self.matrix(), name)
+        self.viewer.add_image(data, **keywords)
 
     # -- files ----------------------------------------------------------------------------------------------------
 

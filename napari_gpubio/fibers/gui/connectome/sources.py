@@ -38,11 +38,19 @@ from napari_gpubio.gui.forms import Folded, ParamForm, fill_column
 from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.lines import Lines
 from napari_gpubio.tractograms.connectome import Connectome, ConnectomeSettings, connectome_steps
-from napari_gpubio.tractograms.gui.fibers import NO_FIBERS, fiber_output, fibers_of, pack_fibers, why_no_fibers
+from napari_gpubio.tractograms.gui.fibers import (
+    NO_FIBERS,
+    fiber_output,
+    fibers_of,
+    pack_fibers,
+    shown_fibers,
+    why_no_fibers,
+)
 from napari_gpubio.tractograms.model import Tractogram
 from napari_gpubio.tractograms.operations.connectome import MakeConnectome
 
 Matrices = MakeConnectome | ShootGeodesics
+CELL = "connectome"  # name of the filter that leaves the fibers of a cell
 
 
 @dataclasses.dataclass(slots=True, eq=False)
@@ -53,10 +61,12 @@ class Counted:
     ----------
     labels
         The layer of the atlas.
+    source
+        The layer that was counted, or that geodesics were shot through.
     fibers
-        Those that can be shown.
+        Those of the layer that shows them.
     index
-        Their indices in the connectome, shape (F,).
+        Their indices in the connectome, shape (F,); -1 of those that were hidden, which are not counted.
     found
         The connectome.
     operation
@@ -70,6 +80,7 @@ class Counted:
     """
 
     labels: Any
+    source: Any
     fibers: Tractogram
     index: npt.NDArray[np.int64]
     found: Connectome
@@ -99,29 +110,34 @@ class FiberSource(QWidget):
     def steps(self, labels: Any, _device: str, stop: threading.Event) -> Steps:
         """Read the inputs and return the search for the regions of every fiber."""
         layer = self.box.needed(NO_FIBERS)
-        fibers = fibers_of(layer)
-        if fibers is None:
+        fibers, counted = fibers_of(layer), shown_fibers(layer, but=CELL)
+        if fibers is None or counted is None:
             raise InvalidInput(NO_FIBERS)
+        if not len(counted):
+            raise InvalidInput(f"all fibers of {layer.name!r} are hidden by a filter; show some to count them")
         settings = self.form.value()
-        counting = connectome_steps(fibers, atlas_of(labels), settings, stop=stop)
-        draft = self.draft(labels)
+        counting = connectome_steps(counted, atlas_of(labels), settings, stop=stop)
+        draft, shown = self.draft(labels), layer.passing(but=CELL)
+        index = np.where(shown, np.cumsum(shown) - 1, -1)
 
         def steps() -> Steps:
             found = yield from _silent(counting)
-            return Counted(labels, fibers, np.arange(len(fibers)), found, draft(), layer)
+            return Counted(labels, layer, fibers, index, found, draft(), layer)
 
         return steps()
 
     def draft(self, labels: Any) -> Callable[[], MakeConnectome]:
         """Read the inputs, and return what makes an operation of them; files are looked through in that."""
         layer, settings, atlas = self.box.needed(NO_FIBERS), self.form.value(), AtlasSource(labels)
-        fibers = fibers_of(layer)
+        fibers = shown_fibers(layer, but=CELL)
         return lambda: MakeConnectome(fibers=fiber_output(layer, fibers), atlas=atlas.output(), settings=settings)
 
     def show_draft(self, operation: MakeConnectome) -> bool:
         """Show an operation, if a layer has its fibers."""
         self.form.set_value(operation.settings)
-        return self.box.choose_where(lambda layer: fiber_output(layer, fibers_of(layer)) == operation.fibers)
+        return self.box.choose_where(
+            lambda layer: fiber_output(layer, shown_fibers(layer, but=CELL)) == operation.fibers
+        )
 
 
 class GeodesicSource(QWidget):
@@ -192,7 +208,7 @@ class _Shooting:
             raise InvalidInput(f"no region of {labels.name!r} has tensors; is the atlas of the same space?")
         fitted, made = None if isinstance(self.source, TensorField) else (field, self.layer), self.operation()
         remember(made.output("best"), Geodesics(found, made.matrix), device, is_kept=False)
-        return Counted(labels, best, best.per_fiber["fiber"], found, made, None, pack_fibers(best), fitted)
+        return Counted(labels, self.layer, best, best.per_fiber["fiber"], found, made, None, pack_fibers(best), fitted)
 
     def operation(self) -> ShootGeodesics:
         """Return it as an operation; files are looked through, which a worker does."""

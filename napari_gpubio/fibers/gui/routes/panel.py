@@ -48,7 +48,7 @@ from napari_gpubio.gui.ranked_table import RankedTable
 from napari_gpubio.gui.results import ResultBox, Saving
 from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.gui.typed_rows import Column
-from napari_gpubio.tractograms.gui.fibers import TRACTOGRAMS, fiber_layer, pack_fibers
+from napari_gpubio.tractograms.gui.fibers import TRACTOGRAMS, fiber_layer, fibers_of, fibers_to_save, pack_fibers
 from napari_gpubio.tractograms.gui.region_box import ChosenRegion, RegionBox
 from napari_gpubio.tractograms.io.tractograms import write_tractogram
 
@@ -72,6 +72,9 @@ class RouteTable(RankedTable):
         Column("solved", "Solved", "Fibers that the two-point solver made of near misses"),
         Column("drift", "Drift", "Largest relative change of g(v, v): numerical quality"),
     )
+
+
+ROUTE = "route"  # name of the filter that leaves one route
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -232,7 +235,6 @@ class ConnectPanel(EnginePanel):
             layer = fiber_layer(routes.tractogram, name, beside=self.viewer.layers, lines=lines)
             self.viewer.add_layer(layer)
         else:
-            layer.shown = None
             layer.set_lines(lines)
         operation = None if self._result is None else self._result.operation
         record = {} if operation is None else {RECORD: record_of_output(operation.output())}
@@ -261,7 +263,7 @@ class ConnectPanel(EnginePanel):
         layer, result = self._layer, self._result
         if layer is None or result is None or result.routes is None or layer not in self.viewer.layers:
             return
-        layer.shown = None if row < 0 else result.routes.tractogram.per_fiber["route"] == row + 1
+        layer.set_filter(ROUTE, None if row < 0 else result.routes.tractogram.per_fiber["route"] == row + 1)
 
     def _on_fiber(self, layer: Any, fiber: int) -> None:
         if layer == self._layer and self._result is not None and self._result.routes is not None:
@@ -281,7 +283,9 @@ class ConnectPanel(EnginePanel):
 
     def _fibers(self) -> Saving:
         routes, name = self._routes()
-        fibers = routes.fibers(self.route) if self.route else routes.tractogram
+        layer = self._layer
+        is_theirs = layer is not None and fibers_of(layer) is routes.tractogram
+        fibers = fibers_to_save(layer) if layer is not None and is_theirs else routes.tractogram
         return f"{name}.trx", partial(write_tractogram, tractogram=fibers)
 
     def _routes(self) -> tuple[Routes, str]:

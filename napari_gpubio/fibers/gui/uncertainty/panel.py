@@ -200,6 +200,8 @@ class UncertaintyPanel(EnginePanel):
         """Show the intervals, the map of visits, and the fibers colored by it."""
         self._result, found = result, result.found
         findings, inputs = _findings(found), result.inputs
+        if hidden := int(np.count_nonzero(~result.layer.shown)):
+            findings.append(("ok", f"All fibers were tracked again, also the {hidden:,} that a filter hides."))
         if not found.complete:
             findings.append(("warning", f"It was stopped after {found.repeats:,} repeats."))
         if not _are_same(found.fibers, inputs.fibers):

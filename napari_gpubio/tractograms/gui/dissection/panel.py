@@ -21,6 +21,7 @@ from napari_gpubio.core.operations.runs import value_of
 from napari_gpubio.core.operations.stores import STORE
 from napari_gpubio.core.steps import Step
 from napari_gpubio.core.text import file_name
+from napari_gpubio.gui.connections import Connections
 from napari_gpubio.gui.fields import NumberBox
 from napari_gpubio.gui.forms import Label, row_of, text_button
 from napari_gpubio.gui.jobs import one_step
@@ -35,6 +36,7 @@ from napari_gpubio.tractograms.bundles import with_clusters
 from napari_gpubio.tractograms.bundles.clusters import CLUSTER
 from napari_gpubio.tractograms.dissection import Condition, Dissector
 from napari_gpubio.tractograms.gui.dissection.rules import NUMBER, Pairs, Rule, RuleList, dissection_of, rules_of
+from napari_gpubio.tractograms.gui.dissection.shape_tool import ShapeTool
 from napari_gpubio.tractograms.gui.fibers import (
     NO_FIBERS,
     fiber_layer,
@@ -42,6 +44,7 @@ from napari_gpubio.tractograms.gui.fibers import (
     fiber_output,
     fibers_of,
     pack_fibers,
+    shown_fibers,
     slider_step,
     why_no_fibers,
 )
@@ -54,6 +57,7 @@ if TYPE_CHECKING:
 
 SPHERE_MM, BOX_MM = 20.0, 20.0  # a new one's diameter, and its edges
 CLUSTERS_MM = 15.0
+RULES = "dissection"  # name of the filter that leaves the fibers that fit
 COLOR = "#ffd54f"  # of spheres and boxes
 
 
@@ -67,6 +71,29 @@ class Dissected:
     rules: Pairs
     condition: Condition | None
     notes: tuple[str, ...] = ()
+
+    @property
+    def fitting(self) -> npt.NDArray[np.bool_]:
+        """Which fibers fit the rules, shape (F,)."""
+        return np.ones(len(self.fibers), bool) if self.kept is None else self.kept
+
+    @property
+    def others(self) -> npt.NDArray[np.bool_]:
+        """Which fibers the other filters of the layer leave, shape (F,)."""
+        is_there = fibers_of(self.layer) is self.fibers
+        others: npt.NDArray[np.bool_] = self.layer.passing(but=RULES) if is_there else np.ones(len(self.fibers), bool)
+        return others
+
+    @property
+    def shown(self) -> npt.NDArray[np.bool_]:
+        """Which fibers are on screen and count, shape (F,)."""
+        is_there = fibers_of(self.layer) is self.fibers
+        return self.layer.shown if is_there else self.fitting
+
+    @property
+    def dissected(self) -> Tractogram:
+        """The fibers that the rules choose from: those that the other filters leave."""
+        return self.fibers if self.others.all() else self.fibers.select(self.others)
 
 
 class DissectionPanel(EnginePanel):
@@ -82,12 +109,14 @@ class DissectionPanel(EnginePanel):
             viewer, why_no_fibers, empty="open a tractogram, or track fibers", parent=self
         )  # fmt: skip
         self.rules = RuleList(viewer, self)
+        self.tool = ShapeTool(viewer, self.rules.rules, self)
         self.within = NumberBox(1.0, 200.0, CLUSTERS_MM, 1, self)
         self.results = ResultBox("Add a region: the fibers that pass there stay on screen.", self)
+        self._counted = Connections(self._layer_pairs)
         self._fill()
         self.fibers_box.currentIndexChanged.connect(self._on_fibers)
         self.rules.changed.connect(self._on_rules)
-        for part in (self.fibers_box, self.rules, self.results):
+        for part in (self.fibers_box, self.rules, self.results, self._counted, self.tool):
             self.own(part)
         self._on_fibers()
 
@@ -101,8 +130,10 @@ class DissectionPanel(EnginePanel):
             text_button(
                 "Add region", "A label, an atlas region, or a drawn shape", self, lambda: self.add_rule(Rule())
             ),
-            text_button("Add sphere", "A sphere at the crosshair, which you can drag", self, self.add_sphere),
-            text_button("Add box", "A box at the crosshair, which you can drag", self, self.add_box),
+            text_button(
+                "Add sphere", "A sphere at the middle of the view; drag its middle to move it", self, self.add_sphere
+            ),
+            text_button("Add box", "A box at the middle of the view; drag its middle to move it", self, self.add_box),
             text_button("Add number", "Length, FA, or another number", self, lambda: self.add_rule(Rule(role=NUMBER))),
             self.rules.undo_button,
         )
@@ -131,36 +162,37 @@ class DissectionPanel(EnginePanel):
 
     def add_sphere(self) -> None:
         """Add a sphere at the crosshair, and a rule of it."""
-        step = self._step()
+        step, active = self._step(), self.viewer.layers.selection.active  # which stays active
         layer = self.viewer.add_points(
             [self._crosshair() / step],
             name="sphere",
             scale=step,
             size=SPHERE_MM / float(step.mean()),
-            face_color=f"{COLOR}60",
+            face_color=f"{COLOR}28",
             border_color=COLOR,
+            border_width=0.02,  # of its diameter
             projection_mode="rescale_spherical",  # a ball, cut by the slice
             **IN_MM,
         )
-        layer.selected_data = {0}
-        layer.mode = "select"
+        self.viewer.layers.selection.active = active
         self.add_rule(Rule(layer=layer, key=0))
 
     def add_box(self) -> None:
         """Add a square in the slice on screen, of some thickness, and a rule of it."""
         step, axis = self._step(), self.viewer.dims.order[-3] - self.viewer.dims.ndim
+        active = self.viewer.layers.selection.active
         corners = np.array([[-1, -1], [-1, 1], [1, 1], [1, -1]]) * BOX_MM / 2
         layer = self.viewer.add_shapes(
             [(self._crosshair() + np.insert(corners, axis % 3, 0.0, axis=1)) / step],
             shape_type="rectangle",
             name="box",
             scale=step,
-            face_color=f"{COLOR}30",
+            face_color=f"{COLOR}28",
             edge_color=COLOR,
             edge_width=0.3,
             **IN_MM,
         )
-        layer.mode = "select"
+        self.viewer.layers.selection.active = active
         row = self.rules.add(Rule(layer=layer, key=layer.name))
         row.region_box.size_box.setValue(BOX_MM)
 
@@ -184,14 +216,14 @@ class DissectionPanel(EnginePanel):
     ) -> None:  # fmt: skip
         if layer not in self.viewer.layers or fibers_of(layer) is not before:
             return
-        shown = layer.shown.copy()
+        filters = layer.filters
         layer.set_lines(lines)
         if (known := record_of(layer)) is not None:
             found = FindClusters(fibers=known, within_mm=within)
             STORE.keep(found, "cpu", fibers)
             layer.metadata[KEY][RECORD] = record_of_output(found.output())
         layer.metadata[KEY] |= {"tractogram": fibers, "clusters_mm": within}
-        layer.shown, layer.color_by = shown, CLUSTER
+        layer.filters, layer.color_by = filters, CLUSTER
         self.rules.show_numbers(layer.per_fiber)
         numbers = fibers.per_fiber[CLUSTER]
         self.add_rule(Rule(role=NUMBER, measure=CLUSTER, low=1.0, high=float(numbers.max())))
@@ -241,33 +273,47 @@ class DissectionPanel(EnginePanel):
         """Show the fibers that are kept, and how many they are."""
         self._result = result
         if result.layer in self.viewer.layers and fibers_of(result.layer) is result.fibers:
-            result.layer.shown = result.kept
-        kept = len(result.fibers) if result.kept is None else int(np.count_nonzero(result.kept))
-        total = len(result.fibers)
+            result.layer.set_filter(RULES, result.kept)
+        self._counted.attach()
+        self._show_counts_of_fibers()
+
+    def _layer_pairs(self) -> list[Any]:
+        """The event of other filters, which hide some of the fibers that fit."""
+        return [] if self._result is None else [(self._result.layer.events.shown, self._show_counts_of_fibers)]
+
+    def _show_counts_of_fibers(self, *_: Any) -> None:
+        """Show how many fibers there are, of those that other filters leave."""
+        result = self._result
+        if result is None:
+            return
+        total, kept = len(result.fibers), int(np.count_nonzero(result.shown))
         rows = [
             Number(group="Kept", name="fibers", text=f"{kept:,}"),
             Number(group="Kept", name="of all", text=f"{kept / max(total, 1):.1%}"),
         ]
         findings = [("warning", note) for note in result.notes]
-        if not kept:
+        if hidden := int(np.count_nonzero(result.fitting & ~result.shown)):
+            findings.append(("ok", f"Other filters hide {hidden:,} more fibers that fit; hidden ones do not count."))
+        elif not kept:
             findings.append(("warning", "No fiber fits all rules; remove one, or move a region."))
         self.results.show_numbers(rows, findings)
 
     def keep_bundle(self) -> None:
         """Make a layer of the fibers that are kept."""
-        fibers = self._kept()
-        if fibers is None:
+        fibers, result = self._kept(), self._result
+        if fibers is None or result is None:
             return
-        about = {RECORD: record_of_output(self._remembered().output("fibers"))}
+        is_dissected = np.array_equal(result.shown, result.fitting & result.others)  # and no script shows others
+        about = {RECORD: record_of_output(self._remembered(result).output("fibers"))} if is_dissected else {}
         layer = fiber_layer(fibers, self._name(), beside=self.viewer.layers, metadata=about)
         self.viewer.add_layer(layer)
         self.show_status(f"kept {len(layer.lines):,} fibers as {layer.name!r}")
 
-    def _remembered(self) -> Dissect:
+    def _remembered(self, result: Dissected) -> Dissect:
         """The operation of the result that is shown, which need not be done again."""
-        operation, result = self.operation(), self._result
-        assert result is not None  # there is something to keep
-        made = operations.Dissected(result.fibers, result.kept, result.condition, None, self.device, complete=True)
+        operation = self.operation()
+        kept = result.fitting[result.others]
+        made = operations.Dissected(result.dissected, kept, result.condition, None, self.device, complete=True)
         STORE.keep(operation, "cpu", made)
         return operation
 
@@ -305,12 +351,12 @@ class DissectionPanel(EnginePanel):
         self.viewer.add_labels(data, **keywords)
 
     def _kept(self) -> Tractogram | None:
-        """The fibers that are kept, if there are some; else that is said."""
+        """The fibers that are shown, if there are some; else that is said."""
         result = self._result
-        if result is None or result.kept is None or not result.kept.any():
+        if result is None or not result.shown.any():
             self.show_error("there is nothing to keep: add a rule that some fibers fit")
             return None
-        return result.fibers.select(result.kept)
+        return result.fibers.select(result.shown)
 
     def _name(self) -> str:
         """A name for what the rules leave: those of the regions."""
@@ -324,13 +370,13 @@ class DissectionPanel(EnginePanel):
         """Return the operation of the result that is shown, or of the rules as they stand."""
         result = self._result
         layer = self.fibers_box.needed(NO_FIBERS) if result is None else result.layer
-        fibers = layer.metadata[KEY]["tractogram"] if result is None else result.fibers
+        fibers = shown_fibers(layer, but=RULES) if result is None else result.dissected
         return dissection_of(fiber_output(layer, fibers), self.rules.regions() if result is None else result.rules)
 
     def take_draft(self) -> Callable[[], Dissect]:
         """Read the rules, and return what makes an operation of them."""
         layer, rules = self.fibers_box.needed(NO_FIBERS), self.rules.regions()
-        fibers = layer.metadata[KEY]["tractogram"]
+        fibers = shown_fibers(layer, but=RULES)
         return lambda: dissection_of(fiber_output(layer, fibers), rules)
 
     def show_draft(self, operation: Operation) -> bool:

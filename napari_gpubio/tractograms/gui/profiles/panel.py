@@ -2,13 +2,13 @@
 
 import dataclasses
 import threading
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from napari.layers import Image
-from qtpy.QtWidgets import QFormLayout
+from qtpy.QtWidgets import QFormLayout, QHeaderView, QWidget
 
 from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
@@ -26,17 +26,27 @@ from napari_gpubio.gui.ranked_table import RankedTable
 from napari_gpubio.gui.results import ResultBox
 from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.gui.typed_rows import Column
+from napari_gpubio.tractograms.bundles.profile import REVERSED
 from napari_gpubio.tractograms.bundles.settings import ProfileSettings
-from napari_gpubio.tractograms.gui.fibers import NO_FIBERS, fiber_offers, fiber_output, fibers_of
-from napari_gpubio.tractograms.gui.profiles.plot import Band, ProfilePlot
+from napari_gpubio.tractograms.gui.fibers import (
+    NO_FIBERS,
+    fiber_offers,
+    fiber_output,
+    fibers_of,
+    shown_fibers,
+    shown_text,
+)
+from napari_gpubio.tractograms.gui.profiles.plot import Band, ProfilePlot, way_of
 from napari_gpubio.tractograms.model import Tractogram
-from napari_gpubio.tractograms.operations import HeldTractogram, Measured, ProfileBundles
+from napari_gpubio.tractograms.operations import Measured, ProfileBundles
 from napari_gpubio.tractograms.operations.bundles import measured_steps
 from napari_gpubio.tractograms.places import check_place
 
 if TYPE_CHECKING:
     import napari.viewer
 
+_MARGIN = 8  # pixels beside a title
+_ARROWS = "QHeaderView::up-arrow, QHeaderView::down-arrow { subcontrol-position: top center; width: 8px; height: 6px; }"
 FOLLOW_MS = 200  # after a change
 NO_IMAGE = "there is no image to average; open one, or fit tensors and take their FA"
 
@@ -47,12 +57,29 @@ class BundleTable(RankedTable):
     columns = (
         Column("bundle", "Bundle", "Layer of its fibers"),
         Column("fibers", "Fibers", "Fibers that are shown"),
-        Column("volume_mm3", "Volume (mm³)", "Of the voxels that fibers pass"),
-        Column("length_mm_mean", "Length (mm)", "Mean length"),
+        Column("volume_mm3", "Volume\n(mm³)", "Of the voxels that fibers pass"),
+        Column("length_mm_mean", "Length\n(mm)", "Mean length"),
         Column("length_mm_sd", "± SD", "Standard deviation of the length"),
         Column("image_mean", "Image", "Mean of the image along all fibers"),
         Column("image_sd", "± SD", "Standard deviation of the image along all fibers"),
     )
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        header = self.horizontalHeader()
+        header.setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)  # names give way to numbers
+        header.setStyleSheet(_ARROWS)
+        header.setMinimumSectionSize(24)
+
+    def show_rows(self, rows: Iterable[Mapping[str, float | str]], colors: Sequence[Any] = ()) -> None:
+        """Show these rows, columns of numbers as narrow as can be: Qt leaves room for a mark beside each title."""
+        super().show_rows(rows, colors)
+        header, metrics = self.horizontalHeader(), self.horizontalHeader().fontMetrics()
+        for place in range(1, self.columnCount()):
+            lines = self.horizontalHeaderItem(place).text().split("\n")
+            title = max(map(metrics.horizontalAdvance, lines)) + _MARGIN
+            header.setSectionResizeMode(place, QHeaderView.ResizeMode.Fixed)
+            header.resizeSection(place, max(title, self.sizeHintForColumn(place)))
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -67,12 +94,8 @@ class Inputs:
 
     def operation(self) -> ProfileBundles:
         """Return it as an operation, where files are looked through."""
-        bundles = [
-            fiber_output(layer, fibers) if fibers is fibers_of(layer) else HeldTractogram.of(fibers, name).output()
-            for name, (layer, fibers) in zip(self.names, self.bundles.items(), strict=True)
-        ]
         return ProfileBundles(
-            bundles=tuple(bundles),
+            bundles=tuple(fiber_output(layer, fibers) for layer, fibers in self.bundles.items()),
             image=source_of(self.image, self.path),
             names=self.names,
             metric=self.image.name,
@@ -144,8 +167,8 @@ class ProfilesPanel(EnginePanel):
 
     def _bundles(self) -> dict[Any, Tractogram]:
         """The fibers on screen, by layer."""
-        found = {layer: fibers_of(layer) for layer in self._listener.layers if layer.visible}
-        return {layer: _shown(fibers, layer) for layer, fibers in found.items() if layer.shown.any()}
+        layers = [layer for layer in self._listener.layers if layer.visible and layer.shown.any()]
+        return {layer: fibers for layer in layers if (fibers := shown_fibers(layer)) is not None}
 
     def chosen_layers(self) -> list[Any]:
         """The image, and the bundles that are shown."""
@@ -179,14 +202,20 @@ class ProfilesPanel(EnginePanel):
         self._result, (_, result) = made, made
         colors = {name: theme.REGIONS[n % len(theme.REGIONS)] for n, name in enumerate(result.curves)}
         bands = {n: Band(one.mean, one.mean - one.sd, one.mean + one.sd) for n, one in result.curves.items()}
-        self.plot.draw(bands, colors, result.metric)
+        layers = dict(zip(made[0].names, made[0].bundles, strict=True))
+        ways = {n: way_of(one.ends) for n, one in result.curves.items() if is_oriented(layers[n])}
+        is_same = len(set(ways.values())) == 1 and len(ways) == len(bands)
+        self.plot.draw(bands, colors, result.metric, next(iter(ways.values())) if is_same else "")
         names = {f"{result.metric}_{what}": f"image_{what}" for what in ("mean", "sd")}
         rows = [
             {names.get(column, column): value for column, value in zip(result.summary.columns, row, strict=True)}
             for row in result.summary.rows
         ]
         self.table.show_rows(rows, list(colors.values()))
-        self.results.show_numbers((), [("warning", note) for note in result.notes])
+        findings = [("ok", text) for layer in made[0].bundles if (text := shown_text(layer))]
+        findings += [] if is_same else [("ok", f"{name} runs {way}.") for name, way in ways.items()]
+        findings += [("ok" if note.endswith(f"{REVERSED}.") else "warning", note) for note in result.notes]
+        self.results.show_numbers((), findings)
 
     @property
     def _measured(self) -> Measured:
@@ -227,11 +256,6 @@ def _steps(inputs: Inputs, device: Device, stop: threading.Event) -> Generator[S
     bundles = dict(zip(inputs.names, inputs.bundles.values(), strict=True))
     how = inputs.image, inputs.image.name, inputs.settings
     return inputs, (yield from measured_steps(bundles, *how, device=device, stop=stop))
-
-
-def _shown(fibers: Tractogram | None, layer: Streamlines) -> Tractogram:
-    assert fibers is not None  # the listener accepts no others
-    return fibers if layer.shown.all() else fibers.select(layer.shown)
 
 
 def _volume_in(layer: Any) -> Volume:

@@ -30,8 +30,11 @@ class ProfilePlot(ThemedPlot):
         self.curves: dict[str, Any] = {}  # pyqtgraph's items, by bundle
         self.setMinimumHeight(_HEIGHT_PIXELS)
 
-    def draw(self, bands: Mapping[str, Band], colors: Mapping[str, str], quantity: str) -> None:
-        """Draw profiles by bundle, each in its color; ``quantity``: what they are of, with its unit."""
+    def draw(self, bands: Mapping[str, Band], colors: Mapping[str, str], quantity: str, way: str = "") -> None:
+        """Draw profiles by bundle, each in its color.
+
+        ``quantity``: what they are of, with its unit; ``way``: how all bundles run, see `way_of`.
+        """
         self.clear()
         self.curves = {}
         for name, band in bands.items():
@@ -39,3 +42,9 @@ class ProfilePlot(ThemedPlot):
             self.add_band(places, band.low, band.high, colors[name])
             self.curves[name] = self.add_curve(places, band.curve, color=colors[name], width=2)
         self.setLabel("left", quantity)
+        self.setLabel("bottom", way or self.bottom.title)
+
+
+def way_of(ends: tuple[str, str]) -> str:
+    """Return from where to where a bundle runs; ``ends``: see `Profile.ends`."""
+    return f"from {ends[0]} (0 %) to {ends[1]} (100 %)"
