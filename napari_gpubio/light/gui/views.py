@@ -1,5 +1,6 @@
 """Layers of a displayed result, changed in place while a run goes on; what the user set on a layer stays."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +18,7 @@ from napari_gpubio.layered.result import LayeredResult
 from napari_gpubio.light.gui.displayed import Displayed
 from napari_gpubio.light.result import LightResult
 
+SENSITIVITY = "sensitivity "  # begins the parts that are maps of a detector
 KEPT = "kept"  # a layer that was the panel's and is the user's
 _FADE = 0.35  # share of the colors, from the dark end, over which they fade into the labels below
 _LINE_PIXELS = 1.25
@@ -112,6 +114,16 @@ class ResultView:
         self._limits[part] = limits
 
 
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class PutAway:
+    """A result that is not on show, and its layers, with what they were marked as and whether they were visible."""
+
+    displayed: Displayed[LightResult] | None
+    layers: tuple[tuple[Any, str | None, bool], ...]
+    limits: dict[str, tuple[float, float]]
+    aside: bool
+
+
 class VoxelView(ResultView):
     """Fluence of a volume, and its relative error; ``show_legend`` gets the layer (or None) and the time gate."""
 
@@ -145,6 +157,34 @@ class VoxelView(ResultView):
         self.displayed = None
         self._update_legend()
         return name
+
+    def put_away(self) -> PutAway:
+        """Hide the result and what was made of it, since another volume comes on show; `take_back` shows it again."""
+        layers = []
+        for layer in self._viewer.layers:
+            mark = carried(layer, "panel")
+            is_own = mark in self._parts or str(mark).startswith(SENSITIVITY)
+            if is_own or carried(layer, MADE_OF) is not None:
+                layers.append((layer, mark, layer.visible or layer in self._hidden))
+        found = PutAway(self.displayed, tuple(layers), self._limits, self._aside)
+        for layer, mark, _ in layers:
+            layer.visible = False
+            if mark is not None:
+                layer.metadata[KEY]["panel"] = KEPT
+        self.displayed, self._limits, self._aside, self._hidden = None, {}, False, []
+        self._update_legend()
+        return found
+
+    def take_back(self, put_away: PutAway) -> None:
+        """Show what was put away, as far as it is still there."""
+        for layer, mark, visible in put_away.layers:
+            if layer in self._viewer.layers:
+                if mark is not None:
+                    layer.metadata[KEY]["panel"] = mark
+                layer.visible = visible
+        self._limits, self._aside = put_away.limits, put_away.aside
+        self.displayed = None if self.layer() is None else put_away.displayed
+        self._update_legend()
 
     def set_aside(self) -> None:
         """Hide the fluence until the next result, so that what is drawn over it can be seen."""
