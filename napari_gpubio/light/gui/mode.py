@@ -256,7 +256,7 @@ class LightMode(QWidget, RunForm, RunDisplay, Generic[Result]):
         if shown is None or not _can_add(shown) or (shown.is_quick and photons > shown.traced.launched):
             steps = self._run_steps(draft, device, stop)
         else:
-            steps = self._added_steps(shown, _total(shown.traced, photons), device, stop)
+            steps = self._added_steps(shown, _total(shown.traced, photons), draft, device, stop)
         self._quick.cancel()
         return steps
 
@@ -328,10 +328,10 @@ class LightMode(QWidget, RunForm, RunDisplay, Generic[Result]):
         self._quick.cancel()
         photons = shown.traced.launched + photons if shown.traced.complete else shown.traced.settings.photons
         self.begin_run()
-        return self._added_steps(shown, photons, self.panel.device, stop)
+        return self._added_steps(shown, photons, shown.inputs, self.panel.device, stop)
 
     def _added_steps(
-        self, shown: Displayed[Result], photons: int, device: str, stop: threading.Event
+        self, shown: Displayed[Result], photons: int, inputs: Any, device: str, stop: threading.Event
     ) -> Generator[Step, None, Displayed[Result]]:
         self._had, traced = shown.traced.launched, shown.traced
         yield Step(traced.launched, photons, "photons")
@@ -339,7 +339,7 @@ class LightMode(QWidget, RunForm, RunDisplay, Generic[Result]):
         more = self.adds(run=made, photons=photons)
         steps = more.steps(SimpleNamespace(run=traced), device=choose_device(device), stop=stop)
         goes_on = not traced.complete and photons == traced.settings.photons
-        return (yield from self._shown(steps, made if goes_on else more, shown.inputs))
+        return (yield from self._shown(steps, made if goes_on else more, inputs))
 
     def needed_result(self) -> Displayed[Result]:
         """The displayed result; `InvalidInput` if there is none."""

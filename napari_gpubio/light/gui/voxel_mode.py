@@ -308,7 +308,7 @@ class VoxelMode(LightMode[LightResult]):
             self._show_numbers(study.shown)
             self.results.add_rows(study.added_rows)
         if study is not None and study.late is not None:
-            self.show_preview(study.late)
+            self._show_here(study.late)
         self.actions.setVisible(self.results.displayed is not None and not self.isHidden())
         self.panel.show_status("")
 
@@ -471,10 +471,13 @@ class VoxelMode(LightMode[LightResult]):
         That of a run for a layer which is not on show is kept until it is.
         """
         if self._run_for is self._studied:
-            super().show_preview(preview)
-            self.actions.setHidden(self.isHidden())
+            self._show_here(preview)
         elif self._run_for in self._studies and preview.traced.launched >= self._fewest:
             self._studies[self._run_for].late = preview
+
+    def _show_here(self, preview: Displayed[LightResult]) -> None:
+        super().show_preview(preview)
+        self.actions.setHidden(self.isHidden())
 
     def show_result(self, result: Displayed[LightResult] | None) -> None:
         """Show what a run gave."""
