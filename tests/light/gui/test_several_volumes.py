@@ -5,8 +5,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-from napari_gpubio.core.layer_files import MEDIA, STRUCTURES
+from napari_gpubio.core.layer_files import MEDIA, STRUCTURES, write_image
 from napari_gpubio.core.napari_io import KEY, carried
+from napari_gpubio.diffusion.napari_io import read_layers as read_nifti_layers
 from napari_gpubio.light.io.results import media_from
 from napari_gpubio.optics.model import Domain, Medium
 from tests.dock_widgets import press_and_wait
@@ -117,7 +118,7 @@ def test_a_result_of_labels_that_were_chosen_again_gets_more_photons(viewer, pla
     assert result(viewer).launched == 2 * FEW
 
 
-def test_properties_travel_with_labels_that_were_drawn_here(viewer, panel, qtbot, drawn):
+def test_properties_travel_with_labels_that_were_drawn_here(viewer, panel, qtbot, drawn, tmp_path):
     layer = drawn()
     choose(qtbot, panel, layer)
     assert carried(layer, MEDIA) is None
@@ -125,6 +126,11 @@ def test_properties_travel_with_labels_that_were_drawn_here(viewer, panel, qtbot
     assert carried(layer, STRUCTURES) == {1: "my rind", 2: "my core"}
     assert [medium.name for medium in media_from(layer.metadata[KEY][MEDIA])] == ["my rind", "my core"]
     assert carried(viewer.layers["ball"], STRUCTURES) == {1: "rind", 2: "core"}
+    path = tmp_path / "mine.nii.gz"
+    write_image(str(path), *layer.as_layer_data_tuple()[:2])
+    (data, keywords, _), *_ = read_nifti_layers(str(path))
+    choose(qtbot, panel, viewer.add_labels(data, **keywords))
+    assert [medium.name for medium in panel.voxels.table.media()] == ["my rind", "my core"]
 
 
 # -- more photons ------------------------------------------------------------------------------------------------------
