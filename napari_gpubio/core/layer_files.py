@@ -361,7 +361,8 @@ def _display(display: Mapping[str, Any]) -> dict[str, Any]:
 def _blend(display: Mapping[str, Any]) -> dict[str, Any]:
     """How a layer lies over those below it."""
     found: dict[str, Any] = {}
-    if _is_number(opacity := display.get("opacity")):
+    opacity: Any = display.get("opacity")
+    if _is_number(opacity):
         found["opacity"] = min(max(float(opacity), 0.0), 1.0)
     if display.get("blending") in _BLENDINGS:
         found["blending"] = display["blending"]

@@ -48,7 +48,9 @@ class LayerMode(LightMode[LayeredResult]):
         super().__init__(panel, plots)
         self._fill()
         self.view = LayerView(self.viewer, self.display_box.show_legend, lambda: self.display_box.borders)
-        self.phantoms = PhantomController(self.viewer, self._phantom_request, self.view.hide, simulate_phantom, self)
+        self.phantoms = PhantomController(
+            self.viewer, self._phantom_request, self.view.make_room, simulate_phantom, self
+        )
         self._connect_parts()
         self._connect()
         self.presets.begin()
