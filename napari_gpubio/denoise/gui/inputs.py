@@ -10,7 +10,7 @@ from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QCheckBox, QFormLayout, QHBoxLayout, QSpinBox, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.napari_io import carried
+from napari_gpubio.core.napari_io import carried, taken_as_mm
 from napari_gpubio.core.operations.layer_sources import LayerSource, holds_log, layer_source
 from napari_gpubio.core.operations.records import Operation, input_infos
 from napari_gpubio.core.parameters import param_info
@@ -135,7 +135,9 @@ class ImageBox(QWidget):
             edges = [f"{size:.3g}" for size in image.voxel_size_mm]
             size = edges[0] if len(set(edges)) == 1 else " × ".join(edges)
             meaning = "" if image.quantity is None else f"{image.quantity.text}; "
-            self.sizes.setText(f"{meaning}{' × '.join(map(str, image.shape[: self.layer.ndim]))} voxels of {size} mm")
+            counts = " × ".join(map(str, image.shape[: self.layer.ndim]))
+            plane = f" ({assumed})" if self.layer.ndim == 2 and (assumed := taken_as_mm(self.layer)) else ""
+            self.sizes.setText(f"{meaning}{counts} voxels of {size} mm{plane}")
 
 
 def add_row(rows: QFormLayout, verb: type[Operation], field: str, widget: QWidget, label: str = "") -> None:

@@ -9,7 +9,7 @@ from qtpy.QtWidgets import QComboBox, QLineEdit, QListWidget, QListWidgetItem, Q
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.label_volumes import holds_labels
 from napari_gpubio.core.layer_files import STRUCTURES
-from napari_gpubio.core.napari_io import KEY, affine_mm, carried, has_length_unit
+from napari_gpubio.core.napari_io import KEY, affine_mm, carried, taken_as_mm
 from napari_gpubio.core.operations.layer_sources import record_of
 from napari_gpubio.core.operations.records import Output
 from napari_gpubio.core.operations.volumes import HeldVolume
@@ -45,7 +45,6 @@ _SCALE_TIP = (
     "say which"
 )
 _NO_DOSES = ("CT", CT_NUMBER, "sensitivity")
-_IN_PIXELS = "the layer is in pixels, taken as mm"
 
 
 class DoseInputs(QWidget, Follower):
@@ -284,7 +283,7 @@ def _grid_text(layer: Any) -> str:
     edges = [f"{size:.3g}" for size in voxel_sizes_mm(affine_mm(layer))]
     size = edges[0] if len(set(edges)) == 1 else " × ".join(edges)
     series = f"{layer.data.shape[0]} volumes of " if layer.ndim == 4 else ""
-    pixels = "" if has_length_unit(layer) else f" ({_IN_PIXELS})"
+    pixels = f" ({assumed})" if (assumed := taken_as_mm(layer)) else ""
     return f"{_meaning(layer)}{series}{' × '.join(map(str, shape))} voxels of {size} mm{pixels}"
 
 
