@@ -180,6 +180,11 @@ def why_not_array(layer: Any, kinds: Any, axes: Container[int], needed: str = "a
     return None if layer.ndim in axes else f"{layer.ndim}-D; {needed}"
 
 
+def is_no_recording(layer: Any) -> bool:
+    """Whether a layer does not say that it holds frames of a camera, which are no volume."""
+    return layer.ndim < VOLUME[0] or layer.axis_labels[-VOLUME[0]] != "frame"
+
+
 class LayerBox(ElidedComboBox, Follower):
     """Choose one of the viewer's layers. What was chosen stays, whatever is renamed, hidden, moved or deleted.
 

@@ -19,7 +19,7 @@ from napari_gpubio.denoise.napari_io import LayerVolume, layer_volume, mask_of
 from napari_gpubio.denoise.operations import Denoise, DenoiseFluence
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.forms import Folded, Label, aligned_form, muted_label, row_label
-from napari_gpubio.gui.layers import VOLUME, LayerBox, LayerListener, why_not_array
+from napari_gpubio.gui.layers import VOLUME, LayerBox, LayerListener, is_no_recording, why_not_array
 from napari_gpubio.gui.operation_form import choose_output
 
 # Words that distinguish the halves, in their order.
@@ -36,7 +36,7 @@ class ImageBox(QWidget):
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         empty = "open an image (2-D to 4-D)"
-        self.layer_box = LayerBox(viewer, why_no_image, empty=empty, parent=self)
+        self.layer_box = LayerBox(viewer, why_no_image, empty=empty, suggests=is_no_recording, parent=self)
         self.mask_box = LayerBox(viewer, _why_no_mask, nothing="all voxels", parent=self)
         self.log = QCheckBox("log10 values (filtered on the linear scale)", self)
         tip = "Leave voxels that are NaN or infinite out of every average; they are left unchanged"

@@ -33,7 +33,7 @@ from napari_gpubio.dose.volumes import named_labels
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import Connections, Follower, connect_all
 from napari_gpubio.gui.forms import aligned_form, muted_label, row_label, row_of
-from napari_gpubio.gui.layers import LayerBox, LayerListener, why_not_array
+from napari_gpubio.gui.layers import LayerBox, LayerListener, is_no_recording, why_not_array
 from napari_gpubio.gui.operation_form import layers_showing
 
 PANEL = "panel"  # key in the metadata of layers that a panel made for itself
@@ -58,7 +58,8 @@ class DoseInputs(QWidget, Follower):
 
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.dose_box = LayerBox(viewer, why_no_dose, empty="open a dose (3-D or 4-D image)", parent=self)
+        empty = "open a dose (3-D or 4-D image)"
+        self.dose_box = LayerBox(viewer, why_no_dose, empty=empty, suggests=is_no_recording, parent=self)
         self.second_box = LayerBox(viewer, why_no_dose, nothing="none", parent=self)
         self.unit, self.scale = QLineEdit(self), QComboBox(self)
         self.combine = CombineBox(viewer, self.plans, self)

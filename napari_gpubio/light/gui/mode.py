@@ -43,6 +43,11 @@ def _can_add(shown: Displayed[Any]) -> bool:
     return shown.traced.state is not None
 
 
+def _is_anew(shown: Displayed[Any], photons: int) -> bool:
+    """Whether Run makes a result anew although it is of the inputs: a quick one, for more photons than it has."""
+    return shown.is_quick and photons > shown.traced.launched
+
+
 def _total(traced: Any, photons: int) -> int:
     """How many photons a result of the same inputs has after Run: those wanted, or so many more if it has them."""
     total = photons if photons > traced.launched else traced.launched + photons
@@ -53,8 +58,10 @@ def _added_text(shown: Displayed[Any], photons: int) -> str:
     """What Run does with a result that is of the inputs; an empty text if the number of photons is as it was."""
     if shown.inputs is None or photons == shown.inputs.settings.photons or not _can_add(shown):
         return ""
-    added = _total(shown.traced, photons) - shown.traced.launched
-    return f"the result has {shown.traced.launched:,} photons; Run adds {added:,}"
+    launched = shown.traced.launched
+    if _is_anew(shown, photons):
+        return f"quick run with {launched:,} photons; press Run for all {photons:,}"
+    return f"the result has {launched:,} photons; Run adds {_total(shown.traced, photons) - launched:,}"
 
 
 class QuickRuns(QObject):
@@ -253,7 +260,7 @@ class LightMode(QWidget, RunForm, RunDisplay, Generic[Result]):
         draft, device = self.draft(), self.panel.device
         shown, photons = self._shown_of(draft), draft.settings.photons
         self.begin_run(fewest=0 if shown is None else shown.traced.launched)
-        if shown is None or not _can_add(shown) or (shown.is_quick and photons > shown.traced.launched):
+        if shown is None or not _can_add(shown) or _is_anew(shown, photons):
             steps = self._run_steps(draft, device, stop)
         else:
             steps = self._added_steps(shown, _total(shown.traced, photons), draft, device, stop)
