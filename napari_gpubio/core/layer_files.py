@@ -11,6 +11,7 @@ import logging
 import math
 from collections.abc import Generator, Mapping
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,7 @@ _HALF_NAMES = ("half_1", "half_2")
 _COMPANIONS = (STANDARD_ERROR, *_HALF_NAMES, GUIDE)
 _KIND, _AXIS, _DISPLAY, _COLORS = "kind", "first_axis", "display", "colors"
 _COLORMAPS = ("gray", "inferno", "magma", "plasma", "turbo", "viridis")  # that every napari knows by name
+_BLENDINGS = ("opaque", "translucent", "translucent_no_depth", "additive", "minimum", "multiplicative")
 _CHECKSUMS, _BEFORE = "checksums", "before"
 _MAX_LABEL_DIGITS = 10
 _VOLUME_ARRAYS = ("volume", "affine", "about")
@@ -224,11 +226,17 @@ def _about(held: Mapping[str, Any], attributes: Mapping[str, Any]) -> dict[str, 
     is_image = "contrast_limits" in attributes
     found: dict[str, Any] = {_KIND: "image" if is_image else "labels"}
     found |= {name: held[name] for name in (QUANTITY, *_PLAIN) if held.get(name) not in (None, {}, "")}
+    display: dict[str, Any] = {}
+    if "opacity" in attributes:
+        display["opacity"] = float(attributes["opacity"])
+    if "blending" in attributes:
+        display["blending"] = str(attributes["blending"])
     if is_image:
-        colormap = getattr(attributes.get("colormap"), "name", "") or _name_of(attributes.get("colormap"))
-        limits = [float(limit) for limit in attributes["contrast_limits"]]
-        found[_DISPLAY] = {"contrast_limits": limits, "colormap": str(colormap).split(",")[0]}
-    elif colors := getattr(attributes.get("colormap"), "color_dict", None):
+        display["contrast_limits"] = [float(limit) for limit in attributes["contrast_limits"]]
+        display["colormap"] = _plain_colormap(attributes.get("colormap"))
+    if display:
+        found[_DISPLAY] = display
+    if not is_image and (colors := getattr(attributes.get("colormap"), "color_dict", None)):
         found[_COLORS] = {str(label): [round(float(part), 4) for part in color] for label, color in colors.items()}
     names = list(attributes.get("axis_labels") or ())
     if len(names) == 4:
@@ -236,8 +244,19 @@ def _about(held: Mapping[str, Any], attributes: Mapping[str, Any]) -> dict[str, 
     return found
 
 
-def _name_of(colormap: Any) -> str:
-    return str(colormap.get("name", "")) if isinstance(colormap, Mapping) else str(colormap or "")
+def _plain_colormap(colormap: Any) -> Any:
+    """The name of a colormap that every napari knows, or all of another one, such as one that fades."""
+    get = colormap.get if isinstance(colormap, Mapping) else partial(getattr, colormap)
+    name = colormap if isinstance(colormap, str) else str(get("name", ""))
+    colors = None if isinstance(colormap, str) else get("colors", None)
+    if name in _COLORMAPS or colors is None:
+        return name
+    return {
+        "name": name,
+        "colors": np.round(np.asarray(colors, np.float64), 4).tolist(),
+        "controls": np.asarray(get("controls", None), np.float64).tolist(),
+        "interpolation": str(get("interpolation", "linear")),
+    }
 
 
 def described_files(path: str | Path) -> dict[str, Path]:
@@ -326,10 +345,12 @@ def _keywords(ours: Mapping[str, Any], arrays: Mapping[str, Array], file: str) -
     if all(name in arrays for name in _HALF_NAMES):
         metadata[HALVES] = np.stack([arrays[name] for name in _HALF_NAMES])
     keywords: dict[str, Any] = {"metadata": metadata}
+    display = ours.get(_DISPLAY)
+    keywords |= _blend(display) if isinstance(display, dict) else {}
     if ours.get(_KIND) == "labels":
         keywords["kind"] = "labels"
         keywords |= _label_colors(ours.get(_COLORS))
-    elif isinstance(display := ours.get(_DISPLAY), dict):
+    elif isinstance(display, dict):
         keywords |= _display(display)
     if isinstance(ours.get(_AXIS), str):
         keywords[_AXIS] = ours[_AXIS]
@@ -341,9 +362,40 @@ def _display(display: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if isinstance(limits, list) and len(limits) == 2 and all(map(_is_number, limits)) and limits[0] < limits[1]:
         found["contrast_limits"] = tuple(limits)
-    if display.get("colormap") in _COLORMAPS:
-        found["colormap"] = display["colormap"]
+    colormap = display.get("colormap")
+    if (isinstance(colormap, str) and colormap in _COLORMAPS) or _is_colormap(colormap):
+        found["colormap"] = colormap
     return found
+
+
+def _blend(display: Mapping[str, Any]) -> dict[str, Any]:
+    """How a layer lies over those below it."""
+    found: dict[str, Any] = {}
+    opacity: Any = display.get("opacity")
+    if _is_number(opacity):
+        found["opacity"] = min(max(float(opacity), 0.0), 1.0)
+    if display.get("blending") in _BLENDINGS:
+        found["blending"] = display["blending"]
+    return found
+
+
+def _is_colormap(colormap: Any) -> bool:
+    """Whether plain data is a colormap as it was written: colors, and where they are, from 0 to 1."""
+    if not isinstance(colormap, dict) or set(colormap) != {"name", "colors", "controls", "interpolation"}:
+        return False
+    colors, controls, kind = colormap["colors"], colormap["controls"], colormap["interpolation"]
+    if not (isinstance(colors, list) and isinstance(controls, list) and kind in ("linear", "zero")):
+        return False
+    if not (isinstance(colormap["name"], str) and all(map(_is_part, controls))):
+        return False
+    if len(controls) < 2 or len(controls) != len(colors) + (kind == "zero"):
+        return False
+    has_colors = all(isinstance(one, list) and len(one) == 4 and all(map(_is_part, one)) for one in colors)
+    return bool(has_colors and controls == sorted(controls) and controls[0] == 0 and controls[-1] == 1)
+
+
+def _is_part(value: Any) -> bool:
+    return _is_number(value) and 0.0 <= value <= 1.0
 
 
 def _is_number(value: Any) -> bool:

@@ -227,6 +227,18 @@ def has_length_unit(layer: Any) -> bool:
     return carried(layer, "affine") is not None or all(_is_length(unit) for unit in tuple(layer.units)[-3:])
 
 
+def taken_as_mm(layer: Any) -> str:
+    """Return what is assumed of the lengths of a layer, or an empty text where it has a unit of length."""
+    return "" if has_length_unit(layer) else "the layer is in pixels, taken as mm"
+
+
+def notes_of(layer: Any) -> tuple[str, ...]:
+    """Return what was assumed or left out when a layer was read, and what is assumed of the lengths of a volume."""
+    notes = tuple(carried(layer, NOTES) or ())
+    is_volume = (hasattr(layer, "rgb") or hasattr(layer, "selected_label")) and layer.ndim >= len(AXES)
+    return (*notes, f"{layer.name} is in pixels, taken as mm") if is_volume and not has_length_unit(layer) else notes
+
+
 def _is_length(unit: Any) -> bool:
     return hasattr(unit, "is_compatible_with") and bool(unit.is_compatible_with("mm"))
 

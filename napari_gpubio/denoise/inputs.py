@@ -12,6 +12,7 @@ from napari_gpubio.denoise.settings import DenoiseSettings
 
 Array = npt.NDArray[Any]
 AXES = "xyz"
+SKIP_GAPS = 'check "skip voxels that are NaN or infinite" (skip_gaps=True in Python, --skip-gaps in the shell)'
 
 
 def checked_image(image: npt.ArrayLike, settings: DenoiseSettings) -> tuple[Array, tuple[str, ...]]:
@@ -48,10 +49,7 @@ def _check_values(array: Array, least: Array, most: Array, settings: DenoiseSett
     """Check the least and the largest value of each volume; both are NaN where one voxel is."""
     if not (np.isfinite(least) & np.isfinite(most)).all():
         bad = int(array.size - np.count_nonzero(np.isfinite(array)))
-        raise InvalidInput(
-            f"{bad} of the image's {array.size} voxels are not finite; replace them, for instance with "
-            "numpy.nan_to_num, and leave them out with a mask"
-        )
+        raise InvalidInput(f"{bad} of the image's {array.size} voxels are not finite; {SKIP_GAPS}")
     if settings.is_rician and least.min() < 0:
         raise InvalidInput(
             f"the image has negative values (the least is {least.min():g}), which magnitudes with Rician noise cannot "

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.numbers import short_number
-from napari_gpubio.denoise.inputs import checked_mask, checked_reals
+from napari_gpubio.denoise.inputs import SKIP_GAPS, checked_mask, checked_reals
 from napari_gpubio.denoise.kernels.anlm.tally import koay
 from napari_gpubio.denoise.settings import DenoiseSettings
 
@@ -282,7 +282,7 @@ def finest_detail(volume: Array, inside: npt.NDArray[np.bool_]) -> float:
 def _tissue(mean: Array, mask: npt.ArrayLike | None) -> npt.NDArray[np.bool_]:
     """Voxels with signal, of those of the mask, if there is one; ``mean`` is that of all volumes."""
     if not np.isfinite(mean).all():
-        raise InvalidInput("the series has voxels that are not finite; replace them, for instance by 0")
+        raise InvalidInput(f"the series has voxels that are not finite; {SKIP_GAPS}")
     everywhere = np.ones(mean.shape, bool)
     tissue = _bright(mean, everywhere) if mask is None else (checked_mask(mask, mean.shape) != 0) & (mean > 0)
     if not tissue.any():

@@ -111,6 +111,16 @@ class Dose:
         return is_light(self.quantity, self.unit)
 
     @property
+    def word(self) -> str:
+        """What the values are called: light by its own quantity, else dose."""
+        if not self.is_light:
+            return "dose"
+        if self.quantity not in _UNSPECIFIC:
+            return self.quantity
+        known = {"1/mm²": "fluence", "J/cm²": "fluence", "mW/mm²": "fluence rate"}
+        return next((word for unit, word in known.items() if same_kind(self.unit, unit)), "light dose")
+
+    @property
     def is_of_plan(self) -> bool:
         """Whether a prescription can be of it: not of beams, a fraction or several plans, nor of errors.
 

@@ -34,6 +34,7 @@ from napari_gpubio.core.quantity import (
     standard_error_of,
 )
 from napari_gpubio.core.reading import note
+from napari_gpubio.core.space import slice_steps_mm
 from napari_gpubio.dose.metrics.parameters import same_kind
 from napari_gpubio.dose.model import Dose
 from napari_gpubio.dose.structures.contours import Color, ContourStructure, contour_structure, emptied
@@ -232,7 +233,9 @@ def labels_of(layer: Any) -> LabelStructures:
 # -- contours ---------------------------------------------------------------------------------------------------------
 
 
-def contours_layer(structures: Sequence[ContourStructure], name: str, **keywords: Any) -> LayerData:
+def contours_layer(
+    structures: Sequence[ContourStructure], name: str, grid: Array | None = None, **keywords: Any
+) -> LayerData:
     """Return the shapes layer of contours, one polygon for each loop.
 
     Parameters
@@ -241,6 +244,9 @@ def contours_layer(structures: Sequence[ContourStructure], name: str, **keywords
         Contours; their names are in the layer's table.
     name
         Of the layer.
+    grid
+        Affine (voxel to world, mm) of the dose or image that they are shown with: sliders then stop at its slices
+        instead of every millimeter, as far as that changes no coordinate in its last digit.
     **keywords
         What else the layer is given; ``metadata`` is what it carries besides.
     """
@@ -260,11 +266,17 @@ def contours_layer(structures: Sequence[ContourStructure], name: str, **keywords
             loops.append(loop[:, ::-1])
             names.append(structure.name)
             colors.append([*(part / 255 for part in structure.color or (255, 255, 255)), 1.0])
+    scale, start = np.ones(3), np.zeros(3)
+    if grid is not None and loops:
+        scale, start = _exact_place(loops, slice_steps_mm(grid))
     return (
-        loops,
+        [(loop - start) / scale for loop in loops],
         {
             "name": name,
             "ndim": 3,
+            "scale": tuple(map(float, scale)),
+            "translate": tuple(map(float, start)),
+            "edge_width": 1.0 / scale.max(),
             "shape_type": "polygon",
             "edge_color": np.array(colors).reshape(-1, 4),
             "face_color": "transparent",
@@ -275,6 +287,23 @@ def contours_layer(structures: Sequence[ContourStructure], name: str, **keywords
         },
         "shapes",
     )
+
+
+def _exact_place(loops: Sequence[Array], steps: Array) -> tuple[Array, Array]:
+    """Scale and translation (z, y, x) with which loops come back bit by bit, of 32, and sliders stop at slices, mm.
+
+    Across the planes of the loops the scale is the distance of slices, or 1 where that is not exact; in the planes it
+    is a power of two that is no smaller, so that the image's own voxels are the step.
+    """
+    flat = np.all([np.ptp(loop, axis=0) == 0 for loop in loops], axis=0)
+    scale, start = np.full(3, 2.0 ** np.ceil(np.log2(steps.max()))), np.zeros(3)
+    points = np.concatenate(loops).astype(np.float32).astype(np.float64)
+    for axis in np.flatnonzero(flat):
+        own, first = points[:, axis], points[:, axis].min()
+        counted = ((own - first) / steps[axis]).astype(np.float32).astype(np.float64)
+        is_exact = np.array_equal(counted * steps[axis] + first, own)
+        scale[axis], start[axis] = (steps[axis], first) if is_exact else (1.0, 0.0)
+    return scale, start
 
 
 def contours_of(layer: Any, dose: Dose) -> tuple[ContourStructure, ...]:

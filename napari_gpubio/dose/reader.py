@@ -200,7 +200,7 @@ def _structure_layers(file: Path, *, series: Sequence[CtImage], grounds: Sequenc
         labels = dataclasses.replace(labels, frame_of_reference=frame or ground.frame_of_reference, patient=patient)
         overlap = {OVERLAPPING: True, NOTES: list(lost)} if lost else {}
         layers += [
-            contours_layer(usable, f"{called} contours", metadata=numbered, visible=False),
+            contours_layer(usable, f"{called} contours", ground.affine, metadata=numbered, visible=False),
             labels_layer(labels, called, colors, metadata={**numbered, **overlap}, opacity=0.4),
         ]
     if not layers:

@@ -102,7 +102,7 @@ def treatment_layers() -> list[LayerData]:
     organs, notes = label_structures([rest, *structures[1:]], *_finer_grid(dose))
     return [
         dose_layer(dose, "dose", metadata={"prescription": PRESCRIPTION_GY}),
-        contours_layer(target, "target contours", visible=False),
+        contours_layer(target, "target contours", dose.affine, visible=False),
         labels_layer(organs, "organs", colors, metadata={"notes": notes}, opacity=0.35),
     ]
 

@@ -180,6 +180,11 @@ def why_not_array(layer: Any, kinds: Any, axes: Container[int], needed: str = "a
     return None if layer.ndim in axes else f"{layer.ndim}-D; {needed}"
 
 
+def is_no_recording(layer: Any) -> bool:
+    """Whether a layer does not say that it holds frames of a camera, which are no volume."""
+    return layer.ndim < VOLUME[0] or layer.axis_labels[-VOLUME[0]] != "frame"
+
+
 class LayerBox(ElidedComboBox, Follower):
     """Choose one of the viewer's layers. What was chosen stays, whatever is renamed, hidden, moved or deleted.
 
@@ -189,7 +194,7 @@ class LayerBox(ElidedComboBox, Follower):
 
     Where one must be chosen, the newest layer that is seen is taken as a suggestion. As long as the user has neither
     clicked on a layer nor run anything with it (`settle`), one that is opened later may take its place if it is gone or
-    hidden.
+    hidden. ``suggests`` returns whether a layer may be taken so: not if it can be chosen but hardly means that.
     """
 
     def __init__(
@@ -199,10 +204,11 @@ class LayerBox(ElidedComboBox, Follower):
         *,
         nothing: str | None = None,
         empty: str = "no suitable layer",
+        suggests: Callable[[Any], bool] = lambda _: True,
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
-        self._viewer, self._nothing, self._why_not = viewer, nothing, why_not
+        self._viewer, self._nothing, self._why_not, self._suggests = viewer, nothing, why_not, suggests
         self._chosen: Any = None
         self._is_settled = False
         self._known: list[Any] = []  # the layers that could be chosen when they were listed last
@@ -313,8 +319,9 @@ class LayerBox(ElidedComboBox, Follower):
         is_gone = chosen is not None and chosen not in self._viewer.layers
         if (is_listed and (chosen.visible or not is_new)) or (is_gone and not is_new):
             return chosen
-        seen = [layer for layer in layers if layer.visible]
-        return next(iter(seen or layers), chosen if is_gone else None) if seen or not is_listed else chosen
+        fitting = [layer for layer in layers if self._suggests(layer)]
+        seen = [layer for layer in fitting if layer.visible]
+        return next(iter(seen or fitting), chosen if is_gone else None) if seen or not is_listed else chosen
 
     def _name_of(self, chosen: Any) -> str:
         return str(chosen.name)

@@ -202,8 +202,8 @@ def _check_real(frames: Array, first: int) -> None:
         number = first + int(np.argmin(finite.all(axis=(1, 2))))
         bad = int(finite.size - np.count_nonzero(finite))
         raise InvalidInput(
-            f"frame {number} holds values that are not finite ({bad} in what was read); replace them, for instance "
-            "with numpy.nan_to_num"
+            f"frame {number} holds values that are not finite ({bad} in what was read); leave that frame out, or "
+            "replace the values (in Python: numpy.nan_to_num)"
         )
     largest = float(np.abs(frames).max(initial=0.0))
     if largest > _LARGEST or 0 < largest < _LEAST:

@@ -6,10 +6,18 @@ import json
 import nibabel as nib
 import numpy as np
 import pytest
+from napari.utils.colormaps import Colormap
 
 from napari_gpubio.core import volumes
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.layer_files import get_reader, read_layers, sidecar_path, write_described_steps, write_image
+from napari_gpubio.core.layer_files import (
+    get_reader,
+    read_described,
+    read_layers,
+    sidecar_path,
+    write_described_steps,
+    write_image,
+)
 from napari_gpubio.core.napari_io import KEY, carried, grid_of, volume_layer, volume_of
 from napari_gpubio.core.quantity import Quantity, guide_of, halves_of, quantity_metadata, quantity_of, standard_error_of
 from napari_gpubio.core.steps import drive
@@ -72,6 +80,52 @@ def test_labels_come_back_as_labels_with_their_names(tmp_path, name):
     assert carried(opened, "media") == held["media"]
     for label in (0, 1, 2):
         np.testing.assert_allclose(opened.colormap.map(label), layer.colormap.map(label), atol=1e-4)
+
+
+@EVERY_FORMAT
+def test_how_a_layer_lies_over_others_comes_back(tmp_path, name):
+    """A fluence that fades into the labels below, a line that is drawn by steps, and labels that let light through."""
+    colors = [(0.0, 0.0, 0.0, 0.0), (0.5, 0.1, 0.2, 1.0), (1.0, 1.0, 1.0, 1.0)]
+    fading = Colormap(colors, name="glow, fading", controls=[0.0, 0.3, 1.0])
+    line = Colormap(["red", "blue"], name="line", controls=[0.0, 0.4, 1.0], interpolation="zero")
+    for colormap in (fading, line):
+        layer = fluence()
+        layer.colormap, layer.opacity, layer.blending = colormap, 0.85, "translucent_no_depth"
+        opened = saved_and_opened(layer, tmp_path / name)
+        assert (opened.opacity, opened.blending) == (0.85, "translucent_no_depth")
+        assert opened.colormap.name == colormap.name
+        places = np.linspace(0, 1, 21)
+        np.testing.assert_allclose(opened.colormap.map(places), colormap.map(places), atol=1e-4)
+    labels = built(volume_layer((VOLUME % 3).astype(np.uint8), STRAIGHT, "head", kind="labels", opacity=0.3))
+    opened = saved_and_opened(labels, tmp_path / name)
+    assert opened.opacity == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"colors": "red"},
+        {"colors": [[0, 0, 0, 1]], "controls": [0]},
+        {"colors": [[0, 0, 0, 1], [2, 0, 0, 1]]},
+        {"controls": [0, 0.5]},
+        {"controls": [1, 0]},
+        {"interpolation": "cubic"},
+        {"name": 3},
+        {"more": 1},
+    ],
+)
+def test_a_colormap_that_is_none_is_left_out(tmp_path, change):
+    path = tmp_path / "a.nii.gz"
+    layer = fluence()
+    layer.colormap = Colormap(["red", "blue"], name="own")
+    write_image(str(path), *layer.as_layer_data_tuple()[:2])
+    text = json.loads(sidecar_path(path).read_text(encoding="utf-8"))
+    text["napari_gpubio"]["display"]["colormap"] |= change
+    text["napari_gpubio"]["display"] |= {"opacity": "high", "blending": "sideways"}
+    sidecar_path(path).write_text(json.dumps(text), encoding="utf-8")
+    keywords = read_described(path, VOLUME.shape)
+    assert not keywords.keys() & {"colormap", "opacity", "blending"}
+    assert keywords["contrast_limits"] == (-3.0, 2.0)
 
 
 def test_what_other_programs_wrote_beside_a_file_stays_and_is_not_ours(tmp_path):

@@ -5,7 +5,7 @@ from pathlib import Path
 import nibabel as nib
 import numpy as np
 import pytest
-from napari.layers import Image, Labels
+from napari.layers import Image, Labels, Points
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.layer_files import write_image
@@ -13,12 +13,15 @@ from napari_gpubio.core.napari_io import (
     KEY,
     carried,
     grid_of,
+    notes_of,
     series_layer,
+    taken_as_mm,
     volume_layer,
     volume_of,
 )
 from napari_gpubio.core.operations import OpenVolume
 from napari_gpubio.core.operations.layer_sources import layer_source
+from napari_gpubio.core.reading import NOTES
 from napari_gpubio.core.space import apply_affine, viewer_to_world, world_to_viewer
 from napari_gpubio.core.volumes import read_volume
 from tests.volume_samples import (
@@ -126,6 +129,17 @@ FOREIGN = {
     "sheared": {"scale": (3.0, 2.0, 1.5), "shear": (0.1, 0.2, 0.3)},
 }  # fmt: skip
 EVERY_FOREIGN = pytest.mark.parametrize("keywords", FOREIGN.values(), ids=list(FOREIGN))
+
+
+def test_lengths_without_a_unit_are_said_to_be_taken_as_mm():
+    ours = Image(np.zeros((4, 5, 6)), metadata={KEY: {"affine": np.eye(4), NOTES: ["read so"]}})
+    assert (taken_as_mm(ours), notes_of(ours)) == ("", ("read so",))
+    for kind, values in ((Image, np.zeros((4, 5, 6))), (Labels, np.zeros((4, 5, 6), int))):
+        assert notes_of(kind(values, name="theirs")) == ("theirs is in pixels, taken as mm",)
+        assert notes_of(kind(values, name="theirs", units=("um",) * 3)) == ()
+    assert notes_of(Image(np.zeros((4, 5)), name="photo")) == ()  # of which no lengths are taken
+    assert "taken as mm" in taken_as_mm(Image(np.zeros((4, 5)), name="photo"))
+    assert notes_of(Points(np.zeros((2, 3)))) == ()
 
 
 def check_grid(layer, affine, shape=SHAPE):

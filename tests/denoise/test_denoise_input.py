@@ -18,7 +18,7 @@ def altered(value):
 
 SERIES = np.stack([GOOD, 0 * GOOD], axis=-1)
 BAD = {
-    "NaN": (altered(np.nan), {}, r"1 of the image's 720 voxels are not finite; replace them"),
+    "NaN": (altered(np.nan), {}, r"1 of the image's 720 voxels are not finite; check .*skip_gaps=True"),
     "infinite": (altered(-np.inf), {}, r"1 of the image's 720 voxels are not finite"),
     "complex": (GOOD + 1j, {}, r"complex128 values; give real numbers"),
     "text": (np.full((8, 8, 8), "a"), {}, r"<U1 values; give real numbers"),

@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from napari.components import ViewerModel
 from napari.layers import Image, Labels, Layer, Shapes
 from pydicom.data import get_testdata_file
 
@@ -194,6 +195,10 @@ def test_contours_come_back_in_their_places(affine):
     for a, b in zip(*pairs, strict=True):
         assert a.volume_cc == pytest.approx(b.volume_cc, rel=1e-4)
         assert a.mean == pytest.approx(b.mean, rel=1e-3)
+    stepped = made(contours_layer([ring, ball], "drawn", affine_of((3.0, 0.7, 0.7))))
+    for one, other in zip(contours_of(stepped, dose), found, strict=True):  # bit by bit
+        for a, b in zip(one.world_loops, other.world_loops, strict=True):
+            np.testing.assert_array_equal(a, b)
     elsewhere = contours_layer([dataclasses.replace(ring, frame_of_reference="2")], "drawn")
     with pytest.raises(InvalidInput, match="different frames of reference"):
         dvh(dose, contours_of(made(elsewhere), dose), device="cpu")
@@ -282,7 +287,11 @@ def test_a_folder_becomes_layers(study):
     assert dose[1]["metadata"][KEY]["quantity"] == Quantity("absorbed dose", "Gy")
     assert dose[1]["metadata"][KEY]["prescription"] == 50.0
     assert len(contours[0]) == 3
-    np.testing.assert_allclose(contours[0][0][0][0], 32.0)
+    viewer = ViewerModel()
+    for data, keywords, kind in layers:
+        getattr(viewer, f"add_{kind}")(data, **keywords)
+    assert [step.step for step in viewer.dims.range] == [3.0, 1.5, 2.0]  # the voxels of the CT
+    np.testing.assert_allclose(viewer.layers["structures contours"].data_to_world(contours[0][0][0])[0], 32.0)
     assert labels[0].shape == ct[0].shape
     voxels = int((labels[0] == 1).sum())
     assert voxels * 2.0 * 1.5 * 3.0 == pytest.approx(np.pi * 36 * 9, rel=0.08)
@@ -292,9 +301,9 @@ def test_a_folder_becomes_layers(study):
         assert layer[1]["metadata"][KEY]["roi_numbers"] == dict(zip(["PTV", "Empty"], numbers, strict=True))
     assert dose[1]["metadata"][KEY]["rtdose"] == str((study / "dose.dcm").resolve())
     np.testing.assert_allclose(labels[1]["affine"], ct[1]["affine"])
-    # a contour's points, in the layer's data, are world mm (z, y, x): where the labels are
+    drawn = np.concatenate(contours[0]) * contours[1]["scale"] + contours[1]["translate"]  # where the labels are
     world = np.argwhere(labels[0] == 1) @ labels[1]["affine"][:3, :3].T + labels[1]["affine"][:3, 3]
-    apart = np.abs(world.mean(axis=0) - np.concatenate(contours[0]).mean(axis=0))
+    apart = np.abs(world.mean(axis=0) - drawn.mean(axis=0))
     assert (apart <= (1.5, 0.5, 0.5)).all()  # half a slice, since slices of the CT lie elsewhere
 
 

@@ -11,7 +11,7 @@ from napari.utils._proxies import PublicOnlyProxy
 from qtpy.QtCore import Qt
 from qtpy.QtTest import QTest
 
-from napari_gpubio.gui.layers import LayerBox, LayerListener, why_not_array
+from napari_gpubio.gui.layers import LayerBox, LayerListener, is_no_recording, why_not_array
 
 SHAPE = (5, 6, 7)
 
@@ -377,3 +377,19 @@ def test_a_list_that_is_gone_is_held_by_nothing(qtbot, viewer, attached):
     gc.collect()
     assert gone() is None
     add_labels(viewer, "one more")
+
+
+def test_what_is_hardly_meant_can_be_chosen_and_is_not_suggested(qtbot):
+    """Frames of a camera as a dose, a volume in mm as frames."""
+    viewer = ViewerModel()
+    box = LayerBox(viewer, lambda layer: why_not_array(layer, Image, (3,)), suggests=is_no_recording)
+    qtbot.addWidget(box)
+    box.attach()
+    frames = viewer.add_image(np.zeros(SHAPE), name="frames", axis_labels=("frame", "y", "x"))
+    assert box.layer is None
+    assert box.findText("frames") >= 0
+    volume = viewer.add_image(np.zeros(SHAPE), name="volume")
+    viewer.add_image(np.zeros(SHAPE), name="more frames", axis_labels=("frame", "y", "x"))
+    assert box.layer is volume
+    box.choose(frames)
+    assert box.layer is frames

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.by_planes import extremes, in_slabs
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.denoise.inputs import AXES, checked_reals
+from napari_gpubio.denoise.inputs import AXES, SKIP_GAPS, checked_reals
 from napari_gpubio.denoise.kernels.fluence.problem import Guide
 
 Array = npt.NDArray[Any]
@@ -26,7 +26,7 @@ def checked_fluence(values: npt.ArrayLike, name: str) -> tuple[Float, tuple[str,
     least, most = extremes(array)
     if not (np.isfinite(least) and np.isfinite(most)):
         bad = int(array.size - np.count_nonzero(np.isfinite(array)))
-        raise InvalidInput(f"{bad} of the {name}'s {array.size} voxels are not finite; replace them, for instance by 0")
+        raise InvalidInput(f"{bad} of the {name}'s {array.size} voxels are not finite; {SKIP_GAPS}")
     if least < 0:
         raise InvalidInput(
             f"the {name} has negative values (the least is {least:g}), which fluence cannot have; "

@@ -10,7 +10,7 @@ from qtpy.QtCore import Signal
 from qtpy.QtWidgets import QCheckBox, QFormLayout, QHBoxLayout, QSpinBox, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.napari_io import carried
+from napari_gpubio.core.napari_io import carried, taken_as_mm
 from napari_gpubio.core.operations.layer_sources import LayerSource, holds_log, layer_source
 from napari_gpubio.core.operations.records import Operation, input_infos
 from napari_gpubio.core.parameters import param_info
@@ -19,7 +19,7 @@ from napari_gpubio.denoise.napari_io import LayerVolume, layer_volume, mask_of
 from napari_gpubio.denoise.operations import Denoise, DenoiseFluence
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.forms import Folded, Label, aligned_form, muted_label, row_label
-from napari_gpubio.gui.layers import VOLUME, LayerBox, LayerListener, why_not_array
+from napari_gpubio.gui.layers import VOLUME, LayerBox, LayerListener, is_no_recording, why_not_array
 from napari_gpubio.gui.operation_form import choose_output
 
 # Words that distinguish the halves, in their order.
@@ -36,7 +36,7 @@ class ImageBox(QWidget):
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         empty = "open an image (2-D to 4-D)"
-        self.layer_box = LayerBox(viewer, why_no_image, empty=empty, parent=self)
+        self.layer_box = LayerBox(viewer, why_no_image, empty=empty, suggests=is_no_recording, parent=self)
         self.mask_box = LayerBox(viewer, _why_no_mask, nothing="all voxels", parent=self)
         self.log = QCheckBox("log10 values (filtered on the linear scale)", self)
         tip = "Leave voxels that are NaN or infinite out of every average; they are left unchanged"
@@ -135,7 +135,9 @@ class ImageBox(QWidget):
             edges = [f"{size:.3g}" for size in image.voxel_size_mm]
             size = edges[0] if len(set(edges)) == 1 else " × ".join(edges)
             meaning = "" if image.quantity is None else f"{image.quantity.text}; "
-            self.sizes.setText(f"{meaning}{' × '.join(map(str, image.shape[: self.layer.ndim]))} voxels of {size} mm")
+            counts = " × ".join(map(str, image.shape[: self.layer.ndim]))
+            plane = f" ({assumed})" if self.layer.ndim == 2 and (assumed := taken_as_mm(self.layer)) else ""
+            self.sizes.setText(f"{meaning}{counts} voxels of {size} mm{plane}")
 
 
 def add_row(rows: QFormLayout, verb: type[Operation], field: str, widget: QWidget, label: str = "") -> None:

@@ -149,8 +149,9 @@ class CurveController(QObject):
             return
         self.curves = self._scaled_curves()
         unit = "" if self.live is None else self.live.doses[0].unit
-        self.axes = self._axes_box.axes(self.reference, unit)
-        self._pass_on_unit(unit)
+        word = "dose" if self.live is None else self.live.doses[0].word
+        self.axes = self._axes_box.axes(self.reference, unit, word)
+        self._pass_on_unit(unit, word)
         self._draw_plot()
         self.reader = self._metric_reader()
         self._metric_table.update_rows(self.curves, self.reader)
@@ -188,10 +189,11 @@ class CurveController(QObject):
         self._known_curves = {key: self._known_curves.get(key) or _scaled_curve(*key, band) for key, band in both}
         return tuple(self._known_curves[key] for key in keys)
 
-    def _pass_on_unit(self, unit: str) -> None:
+    def _pass_on_unit(self, unit: str, word: str) -> None:
         if unit:
-            for part in (self._axes_box, self._scale_box, self._metric_table):
-                part.set_unit(unit)
+            self._axes_box.set_unit(unit, word)
+            self._scale_box.set_unit(unit)
+            self._metric_table.set_unit(unit)
         self._scale_box.set_largest_dose(largest_dose(self.curves))
 
     def _draw_plot(self) -> None:

@@ -53,10 +53,11 @@ class AxesBox(QWidget):
         signals = [box.currentIndexChanged for box in (self.kind, self.volume, self.dose)] + [self.log.toggled]
         connect_all((signal, lambda *_: self.axes_changed.emit()) for signal in signals)
 
-    def axes(self, reference: float | None, unit: str) -> Axes:
-        """Return the axes as they are chosen, for a prescription and a unit of dose."""
+    def axes(self, reference: float | None, unit: str, quantity: str = "dose") -> Axes:
+        """Return the axes as they are chosen, for a prescription, a unit of dose, and what is counted."""
         return Axes(
             unit=unit,
+            quantity=quantity,
             reference=reference,
             relative_dose=self.dose.currentIndex() == 1,
             relative_volume=self.volume.currentIndex() == 0,
@@ -64,9 +65,11 @@ class AxesBox(QWidget):
             differential=self.kind.currentText() == DIFFERENTIAL,
         )
 
-    def set_unit(self, unit: str) -> None:
-        """Name the unit of the dose."""
+    def set_unit(self, unit: str, quantity: str = "") -> None:
+        """Name the unit of the dose, and what is counted, if it is known."""
         self.dose.setItemText(0, unit or "unit")
+        if quantity:
+            self.log.setText("log dose" if quantity == "dose" else "log")  # the axis says of what
 
 
 class ScaleBox(QWidget):

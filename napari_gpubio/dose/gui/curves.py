@@ -95,6 +95,7 @@ class Axes:
     """How histograms are drawn."""
 
     unit: str = ""  # unit of the dose
+    quantity: str = "dose"  # what is counted
     reference: float | None = None  # the prescription, in that unit; None if there is none
     # whether the axes are in % instead of units of dose and cc; % of dose needs a prescription
     relative_dose: bool = False
@@ -125,9 +126,10 @@ class Axes:
     @property
     def dose_title(self) -> str:
         """Title of the dose axis."""
+        name = f"{self.quantity[:1].upper()}{self.quantity[1:]}"
         if self.percent_reference:
-            return f"Dose (% of {short_number(self.percent_reference)} {self.unit})"
-        return f"Dose ({self.unit})" if self.unit else "Dose"
+            return f"{name} (% of {short_number(self.percent_reference)} {self.unit})"
+        return f"{name} ({self.unit})" if self.unit else name
 
     @property
     def volume_title(self) -> str:

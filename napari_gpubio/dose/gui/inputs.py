@@ -9,7 +9,7 @@ from qtpy.QtWidgets import QComboBox, QLineEdit, QListWidget, QListWidgetItem, Q
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.label_volumes import holds_labels
 from napari_gpubio.core.layer_files import STRUCTURES
-from napari_gpubio.core.napari_io import KEY, affine_mm, carried, has_length_unit
+from napari_gpubio.core.napari_io import KEY, affine_mm, carried, taken_as_mm
 from napari_gpubio.core.operations.layer_sources import record_of
 from napari_gpubio.core.operations.records import Output
 from napari_gpubio.core.operations.volumes import HeldVolume
@@ -33,7 +33,7 @@ from napari_gpubio.dose.volumes import named_labels
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import Connections, Follower, connect_all
 from napari_gpubio.gui.forms import aligned_form, muted_label, row_label, row_of
-from napari_gpubio.gui.layers import LayerBox, LayerListener, why_not_array
+from napari_gpubio.gui.layers import LayerBox, LayerListener, is_no_recording, why_not_array
 from napari_gpubio.gui.operation_form import layers_showing
 
 PANEL = "panel"  # key in the metadata of layers that a panel made for itself
@@ -45,7 +45,6 @@ _SCALE_TIP = (
     "say which"
 )
 _NO_DOSES = ("CT", CT_NUMBER, "sensitivity")
-_IN_PIXELS = "the layer is in pixels, taken as mm"
 
 
 class DoseInputs(QWidget, Follower):
@@ -59,7 +58,8 @@ class DoseInputs(QWidget, Follower):
 
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.dose_box = LayerBox(viewer, why_no_dose, empty="open a dose (3-D or 4-D image)", parent=self)
+        empty = "open a dose (3-D or 4-D image)"
+        self.dose_box = LayerBox(viewer, why_no_dose, empty=empty, suggests=is_no_recording, parent=self)
         self.second_box = LayerBox(viewer, why_no_dose, nothing="none", parent=self)
         self.unit, self.scale = QLineEdit(self), QComboBox(self)
         self.combine = CombineBox(viewer, self.plans, self)
@@ -284,7 +284,7 @@ def _grid_text(layer: Any) -> str:
     edges = [f"{size:.3g}" for size in voxel_sizes_mm(affine_mm(layer))]
     size = edges[0] if len(set(edges)) == 1 else " × ".join(edges)
     series = f"{layer.data.shape[0]} volumes of " if layer.ndim == 4 else ""
-    pixels = "" if has_length_unit(layer) else f" ({_IN_PIXELS})"
+    pixels = f" ({assumed})" if (assumed := taken_as_mm(layer)) else ""
     return f"{_meaning(layer)}{series}{' × '.join(map(str, shape))} voxels of {size} mm{pixels}"
 
 

@@ -132,8 +132,9 @@ class ColumnMenu(QToolButton):
         menu, unit = self.menu(), unit or _GRAY
         is_gray = _is_gray(unit)
         menu.clear()
+        word = "fluence" if is_light("", unit) else "dose"
         for text, words in _MENU:
-            self._add(menu, text.format(unit, _GRAY if is_gray else unit), words)
+            self._add(menu, text.format(unit, _GRAY if is_gray else unit), words.replace("dose", word))
         if is_light("", unit):
             self._add(menu, "Zero[%]", "share of the volume that no light reached")
         menu.addSeparator()

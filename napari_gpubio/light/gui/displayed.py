@@ -74,6 +74,8 @@ class Displayed(Generic[Result]):
     layers: Mapping[str, LayerData]
     problem: str = ""
     made_by: MadeBy = None  # what makes ``traced``, or finds it, where that takes too long for a quick run
+    inputs: Any = None  # what the panel described when it was made, if it was
+    is_quick: bool = False
 
     @property
     def operation(self) -> Operation | None:

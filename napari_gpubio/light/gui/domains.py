@@ -69,6 +69,28 @@ class VoxelDraft:
         tissue = domains.operation(self.volume, domain)
         return Simulate.of(tissue, all_sources(self.source), self.settings, self.detectors)
 
+    def is_same_run(self, made: "VoxelDraft", result: LightResult) -> bool:
+        """Whether a result that was made of inputs is of these, be it with another number of photons.
+
+        The labels may have been read anew since, or painted on: they are compared with those of the result.
+        """
+        settings = dataclasses.replace(made.settings, photons=self.settings.photons)
+        here = (self.source, self.detectors, self.settings)
+        if here != (made.source, made.detectors, settings) or made.volume.carried is not self.volume.carried:
+            return False
+        if not _has_same_properties(made.volume, self.volume):
+            return False
+        old, new = made.volume.tissue, self.volume.tissue
+        return old is new or (
+            np.array_equal(old.affine, new.affine) and np.array_equal(result.domain.labels, new.labels)
+        )
+
+    def describes(self, result: LightResult) -> bool:
+        """Whether a result from a file is all of these inputs, as far as the panel has controls for them."""
+        light = (self.source, self.detectors, self.settings) == (result.source, result.detectors, result.settings)
+        media = {medium.label: medium for medium in result.domain.media}
+        return light and all(media.get(medium.label) == medium for medium in self.volume.media)
+
 
 class Domains:
     """Makes domains in the worker, and keeps the last one: its checks take a while for large volumes.
@@ -116,8 +138,13 @@ class Domains:
 
 def _is_same(a: TissueInputs, b: TissueInputs) -> bool:
     """Whether two volumes make the same domain."""
+    return a.tissue is b.tissue and _has_same_properties(a, b)
+
+
+def _has_same_properties(a: TissueInputs, b: TissueInputs) -> bool:
+    """Whether two volumes have the same optical properties and fibers."""
     same_fibers = b.fibers is None if a.fibers is None else a.fibers.is_same(b.fibers)
-    return a.tissue is b.tissue and a.media == b.media and same_fibers
+    return a.media == b.media and same_fibers
 
 
 def _domain_of(volume: TissueInputs) -> Domain:

@@ -106,6 +106,19 @@ class FiberBox(QWidget):
             box.setCurrentIndex(box.findData(data))
         return found and len(labels) == 1 and made.calibration == FiberCalibration()
 
+    def keep(self) -> tuple[Any, int | None, str]:
+        """Return what is chosen, for `begin_with`."""
+        return self.layer, self.labels_box.currentData(), self.model_box.currentData()
+
+    def begin_with(self, kept: tuple[Any, int | None, str] | None) -> None:
+        """Show what was chosen for another volume, or none."""
+        self.choice.setCurrentIndex(0)
+        if kept is not None:
+            layer, label, model = kept
+            self.choice.choose(layer)
+            self.labels_box.setCurrentIndex(self.labels_box.findData(label))
+            self.model_box.setCurrentIndex(self.model_box.findData(model))
+
     def show_labels(self, names: Mapping[int, str]) -> None:
         """Offer these labels; the one that was chosen stays, marked where it does not occur."""
         box, chosen = self.labels_box, self.labels_box.currentData()

@@ -126,6 +126,7 @@ class LabelSource(QObject):
         super().__init__(parent)
         self.layer: Any | None = None
         self.tissue: Tissue | None = None
+        self.domain: Domain | None = None  # what the layer carried when it was chosen
         self._count = LatestJob(self, self._on_counted)
         self._events = Connections(self._list_events)
         self._later = QTimer(self)
@@ -138,19 +139,19 @@ class LabelSource(QObject):
         """Whether labels are painted or counted."""
         return self._later.isActive() or self._count.is_busy
 
-    @property
-    def domain(self) -> Domain | None:
-        """What the layer carries: optical properties that came with it, or None."""
-        return None if self.layer is None else domain_of(self.layer)
-
     def follow(self, layer: Any | None) -> None:
         """Follow another layer, or none."""
         if layer is self.layer:
             return
         self.layer = layer
         self._events.attach()
+        self.read_domain()
         self._read()
         self.chosen.emit()
+
+    def read_domain(self) -> None:
+        """Look at what the layer carries: optical properties that came with it, or None."""
+        self.domain = None if self.layer is None else domain_of(self.layer)
 
     def select(self, label: int) -> None:
         """Make a label the current one of the layer, as if the user had picked it."""
@@ -169,7 +170,7 @@ class LabelSource(QObject):
         self._later.stop()
         self._count.abandon()
         self._events.detach()
-        self.layer = self.tissue = None
+        self.layer = self.tissue = self.domain = None
 
     # -- the inside -----------------------------------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ from napari_gpubio.light.gui.display import LayerDisplayBox
 from napari_gpubio.light.gui.displayed import Displayed, DisplayOptions, display_layers, under_beam
 from napari_gpubio.light.gui.layer_inputs import OPENED, BeamBox, GridBox, McmlFile, PresetBox, read_mcml, write_mcml
 from napari_gpubio.light.gui.layer_table import LayerTable
-from napari_gpubio.light.gui.mode import OUTDATED, STILL_RUNNING, LightMode
+from napari_gpubio.light.gui.mode import STILL_RUNNING, LightMode
 from napari_gpubio.light.gui.phantom import PhantomBox, PhantomController, PhantomRequest
 from napari_gpubio.light.gui.plots import PlotController
 from napari_gpubio.light.gui.results import LayerResultBox
@@ -48,7 +48,9 @@ class LayerMode(LightMode[LayeredResult]):
         super().__init__(panel, plots)
         self._fill()
         self.view = LayerView(self.viewer, self.display_box.show_legend, lambda: self.display_box.borders)
-        self.phantoms = PhantomController(self.viewer, self._phantom_request, self.view.hide, simulate_phantom, self)
+        self.phantoms = PhantomController(
+            self.viewer, self._phantom_request, self.view.make_room, simulate_phantom, self
+        )
         self._connect_parts()
         self._connect()
         self.presets.begin()
@@ -101,10 +103,14 @@ class LayerMode(LightMode[LayeredResult]):
         settings = self.grid_box.applied_to(self.run_box.settings)
         return SimulateLayers(medium=self.table.medium(), settings=settings)
 
-    def take_draft(self) -> Callable[[], Operation]:
-        """Read the inputs, and return what returns their operation."""
-        draft = self.draft()
+    def operation_finder(self, draft: SimulateLayers) -> Callable[[], Operation]:
+        """Return what returns inputs, which are an operation."""
         return lambda: draft
+
+    def is_made_of(self, shown: Displayed[LayeredResult], draft: SimulateLayers) -> bool:
+        """Whether a result is of these layers and this grid, be it with fewer or more photons."""
+        settings = dataclasses.replace(shown.traced.settings, photons=draft.settings.photons)
+        return (shown.traced.medium, settings) == (draft.medium, draft.settings)
 
     def take_over(self, operation: SimulateLayers) -> bool:
         """Show layers, grid and photons of an operation."""
@@ -148,15 +154,7 @@ class LayerMode(LightMode[LayeredResult]):
         if self.run_box.live:
             self.run_quickly(draft)
         else:
-            self.panel.show_status(OUTDATED if self._is_older(draft) else "")
-
-    def _is_older(self, draft: SimulateLayers) -> bool:
-        """Whether the displayed result is of other inputs than these, be it of fewer or more photons."""
-        if self.view.displayed is None:
-            return False
-        traced = self.view.displayed.traced
-        settings = dataclasses.replace(traced.settings, photons=draft.settings.photons)
-        return (traced.medium, settings) != (draft.medium, draft.settings)
+            self.show_outdated(draft)
 
     # -- running --------------------------------------------------------------------------------------------------
 
@@ -164,7 +162,7 @@ class LayerMode(LightMode[LayeredResult]):
         self, draft: SimulateLayers, device: str, stop: threading.Event, outdated: Callable[[], bool]
     ) -> Generator[Step, None, Displayed[LayeredResult]]:
         """Return a run of inputs."""
-        return self._shown(draft.steps(None, device=choose_device(device), stop=stop), draft, outdated)
+        return self._shown(draft.steps(None, device=choose_device(device), stop=stop), draft, draft, outdated)
 
     # -- displaying -----------------------------------------------------------------------------------------------
 
@@ -203,7 +201,8 @@ class LayerMode(LightMode[LayeredResult]):
     def _display_read(self, result: LayeredResult) -> None:
         """Display a result that was read from a file."""
         self._quick.cancel()
-        self.show_preview(display_layers(result, self.options))
+        opened = SimulateLayers(medium=result.medium, settings=result.settings)
+        self.show_preview(dataclasses.replace(display_layers(result, self.options), inputs=opened))
         self.panel.show_status("")
 
     def on_result_read(self, path: Path, result: LayeredResult) -> None:

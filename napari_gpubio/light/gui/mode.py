@@ -38,6 +38,32 @@ Result = TypeVar("Result", bound=LightResult | LayeredResult)
 MakeQuickly = Callable[[threading.Event, Callable[[], bool]], Generator[Step, None, Displayed[Any]]]
 
 
+def _can_add(shown: Displayed[Any]) -> bool:
+    """Whether photons can be added to a result: not if it came from a file without what that needs."""
+    return shown.traced.state is not None
+
+
+def _is_anew(shown: Displayed[Any], photons: int) -> bool:
+    """Whether Run makes a result anew although it is of the inputs: a quick one, for more photons than it has."""
+    return shown.is_quick and photons > shown.traced.launched
+
+
+def _total(traced: Any, photons: int) -> int:
+    """How many photons a result of the same inputs has after Run: those wanted, or so many more if it has them."""
+    total = photons if photons > traced.launched else traced.launched + photons
+    return int(max(total, traced.state.photons_up_to))
+
+
+def _added_text(shown: Displayed[Any], photons: int) -> str:
+    """What Run does with a result that is of the inputs; an empty text if the number of photons is as it was."""
+    if shown.inputs is None or photons == shown.inputs.settings.photons or not _can_add(shown):
+        return ""
+    launched = shown.traced.launched
+    if _is_anew(shown, photons):
+        return f"quick run with {launched:,} photons; press Run for all {photons:,}"
+    return f"the result has {launched:,} photons; Run adds {_total(shown.traced, photons) - launched:,}"
+
+
 class QuickRuns(QObject):
     """Runs few photons of the newest inputs.
 
@@ -144,6 +170,9 @@ class LightMode(QWidget, RunForm, RunDisplay, Generic[Result]):
         self._quick = QuickRuns(panel.must_warm_up, self)
         self._redraw = LatestJob(self)
         self._taking = False  # inputs over from a file or a session, which are no change
+        self._submitted: Any = None  # inputs of the last quick run
+        self._fewest = 0  # photons that a run must have to be shown, since the result on show has them
+        self._had = 0  # photons of the result that a run adds to
 
     # -- what a mode gives ----------------------------------------------------------------------------------------
 
@@ -151,9 +180,17 @@ class LightMode(QWidget, RunForm, RunDisplay, Generic[Result]):
         """Return the inputs, a record with settings; `InvalidInput` with the first problem."""
         raise NotImplementedError
 
+    def operation_finder(self, draft: Any) -> Callable[[], Operation]:
+        """Return what makes an operation of inputs."""
+        raise NotImplementedError
+
+    def is_made_of(self, shown: Displayed[Result], draft: Any) -> bool:
+        """Whether a result was made of these inputs, be it with fewer or more photons."""
+        raise NotImplementedError
+
     def take_draft(self) -> Callable[[], Operation]:
         """Read the inputs, and return what makes an operation of them."""
-        raise NotImplementedError
+        return self.operation_finder(self.draft())
 
     def show_draft(self, operation: Operation) -> bool:
         """Show an operation of the mode as the inputs, without a quick run; returns whether layers show all of it."""
@@ -214,34 +251,77 @@ class LightMode(QWidget, RunForm, RunDisplay, Generic[Result]):
     # -- running --------------------------------------------------------------------------------------------------
 
     def make_steps(self, stop: threading.Event) -> Generator[Step, None, Any]:
-        """Read the inputs and return the run."""
+        """Read the inputs and return the run; where the result on show is of the same ones, it gets more photons.
+
+        A quick one of fewer photons is made anew, since its batches are small, and stays on show until there are more.
+        """
         self.options = self.requested_options()
-        steps = self._run_steps(self.take_draft(), self.panel.device, stop)
+        draft, device = self.draft(), self.panel.device
+        shown, photons = self._shown_of(draft), draft.settings.photons
+        self.begin_run(fewest=0 if shown is None else shown.traced.launched)
+        if shown is None or not _can_add(shown) or _is_anew(shown, photons):
+            steps = self._run_steps(draft, device, stop)
+        else:
+            steps = self._added_steps(shown, _total(shown.traced, photons), draft, device, stop)
         self._quick.cancel()
         return steps
 
-    def _run_steps(
-        self, draft: Callable[[], Operation], device: str, stop: threading.Event
-    ) -> Generator[Step, None, Displayed[Result]]:
+    def begin_run(self, fewest: int = 0) -> None:
+        """A run begins, of which nothing is shown that has fewer photons than there were."""
+        self._fewest, self._had = fewest, 0
+
+    def _shown_of(self, draft: Any) -> Displayed[Result] | None:
+        """The displayed result if it was made of these inputs, be it with another number of photons."""
+        shown = self.view.displayed
+        return shown if shown is not None and self.is_made_of(shown, draft) else None  # type: ignore[arg-type, return-value]
+
+    def _run_steps(self, draft: Any, device: str, stop: threading.Event) -> Generator[Step, None, Displayed[Result]]:
         yield Step(0, 1, "reading the inputs …")
-        operation = draft()
-        return (yield from self._shown(run_steps(operation, device=device, stop=stop), operation))
+        operation = self.operation_finder(draft)()
+        return (yield from self._shown(run_steps(operation, device=device, stop=stop), operation, draft))
 
     def _shown(
-        self, steps: Generator[Step, None, Any], made_by: MadeBy, outdated: Callable[[], bool] | None = None
+        self,
+        steps: Generator[Step, None, Any],
+        made_by: MadeBy,
+        inputs: Any,
+        outdated: Callable[[], bool] | None = None,
     ) -> Generator[Step, None, Any]:
-        """The steps of a run, whose results are displayed as the user wants them by then."""
+        """The steps of a run (with ``outdated``, of a quick one), whose results are displayed as wanted by then."""
+        how: dict[str, Any] = {"inputs": inputs, "is_quick": outdated is not None}
 
         def display(result: Any) -> Displayed[Result] | None:
-            return None if result is None else self.make_layers(result, self.options, made_by)
+            if result is None:
+                return None
+            return dataclasses.replace(self.make_layers(result, self.options, made_by), **how)
 
         return with_previews(steps, display, outdated)
 
     def run_quickly(self, draft: Any) -> None:
-        """Run few photons of inputs."""
+        """Run few photons of inputs, unless the result on show is of the same ones: then say what Run adds to it."""
+        if (shown := self._shown_of(draft)) is not None and self._stays(shown):
+            self.panel.show_status(_added_text(shown, draft.settings.photons))
+            return
         settings = dataclasses.replace(draft.settings, photons=min(self.quick_photons, draft.settings.photons))
-        make = partial(self.quick_steps, dataclasses.replace(draft, settings=settings), self.panel.device)
+        self.begin_run()
+        self._submitted = dataclasses.replace(draft, settings=settings)
+        make = partial(self.quick_steps, self._submitted, self.panel.device)
         self._quick.submit(make, is_whole=settings == draft.settings)
+
+    def _stays(self, shown: Displayed[Result]) -> bool:
+        """Whether a result of the inputs is all that a quick run would give, which then need not go on for others."""
+        if self._quick.busy and shown.inputs is self._submitted:
+            return True
+        if shown.is_quick and not shown.traced.complete:  # it was ended for inputs that are gone
+            return False
+        self._quick.cancel()
+        return True
+
+    def show_outdated(self, draft: Any) -> None:
+        """Say that the result on show is of other inputs, or else what Run adds to it."""
+        shown = None if draft is None else self._shown_of(draft)
+        text = "" if self.view.displayed is None else OUTDATED
+        self.panel.show_status(text if shown is None else _added_text(shown, draft.settings.photons))
 
     def continue_run(self) -> None:
         """Trace more photons of the displayed result, whatever the inputs are now."""
@@ -253,16 +333,19 @@ class LightMode(QWidget, RunForm, RunDisplay, Generic[Result]):
         self.options = self.requested_options()
         self._quick.cancel()
         photons = shown.traced.launched + photons if shown.traced.complete else shown.traced.settings.photons
-        return self._added_steps(shown, photons, self.panel.device, stop)
+        self.begin_run()
+        return self._added_steps(shown, photons, shown.inputs, self.panel.device, stop)
 
     def _added_steps(
-        self, shown: Displayed[Result], photons: int, device: str, stop: threading.Event
+        self, shown: Displayed[Result], photons: int, inputs: Any, device: str, stop: threading.Event
     ) -> Generator[Step, None, Displayed[Result]]:
-        yield Step(shown.traced.launched, photons, "photons")
-        made = shown.operation or self.operation_of(shown.traced)
+        self._had, traced = shown.traced.launched, shown.traced
+        yield Step(traced.launched, photons, "photons")
+        made = shown.operation or self.operation_of(traced)
         more = self.adds(run=made, photons=photons)
-        steps = more.steps(SimpleNamespace(run=shown.traced), device=choose_device(device), stop=stop)
-        return (yield from self._shown(steps, more if shown.traced.complete else made))
+        steps = more.steps(SimpleNamespace(run=traced), device=choose_device(device), stop=stop)
+        goes_on = not traced.complete and photons == traced.settings.photons
+        return (yield from self._shown(steps, made if goes_on else more, inputs))
 
     def needed_result(self) -> Displayed[Result]:
         """The displayed result; `InvalidInput` if there is none."""
@@ -276,11 +359,20 @@ class LightMode(QWidget, RunForm, RunDisplay, Generic[Result]):
         """Show what a run gave."""
         if result is None:
             self.panel.show_status("stopped")
-        else:
-            self.show_preview(result)
+            return
+        self.show_preview(result)
+        launched = result.traced.launched
+        if launched < self._fewest:
+            self.panel.show_status(f"stopped after {launched:,} photons; the result with {self._fewest:,} stays")
+        elif not result.traced.complete:
+            self.panel.show_status(f"stopped after {launched:,} photons; Continue adds photons")
+        elif self._had:
+            self.panel.show_status(f"{self.panel.status}: {launched - self._had:,} photons added")
 
     def show_preview(self, preview: Displayed[Result]) -> None:
-        """Show the layers and the numbers of a result, or of what a run has so far."""
+        """Show the layers and the numbers of a result, or of what a run has so far, if it has no fewer photons."""
+        if preview.traced.launched < self._fewest:
+            return
         self.view.display(preview)  # type: ignore[arg-type] # the view of this mode's results
         self._show_numbers(preview)
         if preview.problem:
@@ -357,8 +449,13 @@ class LightMode(QWidget, RunForm, RunDisplay, Generic[Result]):
 
     def _redraw_as(self, options: DisplayOptions) -> None:
         if (displayed := self.view.displayed) is not None:
-            make = partial(self.make_layers, displayed.traced, options, displayed.made_by)
-            self._redraw.submit(one_step("drawing", make))
+            how = {"inputs": displayed.inputs, "is_quick": displayed.is_quick}
+
+            def redrawn() -> Displayed[Any]:
+                made = self.make_layers(displayed.traced, options, displayed.made_by)
+                return dataclasses.replace(made, **how)
+
+            self._redraw.submit(one_step("drawing", redrawn))
 
     def _on_redrawn(self, outcome: Outcome) -> None:
         if outcome.error:
@@ -376,6 +473,7 @@ class LightMode(QWidget, RunForm, RunDisplay, Generic[Result]):
 
     def _on_run_finished(self) -> None:
         """A run that ended without a last result is not running any more."""
+        self.begin_run()
         if self.results.displayed is not None and not self.results.displayed.traced.complete:
             self.update_numbers()
 

@@ -71,6 +71,16 @@ _NOT_SHOWN = (  # fields that files may have, and which have no row of their own
 _EMPTY = "Click the surface of the labels, in 2-D or 3-D, to place the source."
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class KeptSource:
+    """Kind and sizes of a source, that of the file they came from, the roll, and the image of its pattern."""
+
+    source: Any
+    given: Source
+    turn_deg: float = 0.0
+    pattern_layer: Any | None = None
+
+
 class SourceBox(QWidget):
     """The source in numbers; 2-D images of the viewer can be its pattern."""
 
@@ -145,6 +155,23 @@ class SourceBox(QWidget):
         shown: Any = dataclasses.replace(source, **usual)
         shown = shown.changed_to(PatternArea) if isinstance(shown, Pattern) else shown
         self.form.set_value(SourceChoice(source=shown))
+
+    def keep(self) -> KeptSource:
+        """Return kind and sizes on show, for `begin_with`."""
+        try:
+            shown = self._shown
+        except InvalidInput:  # sizes that do not fit each other
+            shown = Pencil()
+        return KeptSource(shown, self._given, self.turn_box.value(), self.pattern_layer)
+
+    def begin_with(self, kept: KeptSource | None) -> None:
+        """Show kind and sizes that were kept, or those to begin with."""
+        kept = kept or KeptSource(Pencil(), Pencil())
+        self._given = kept.given
+        self.turn_box.show_value(kept.turn_deg)
+        if kept.pattern_layer is not None:
+            self.pattern_box.choose(kept.pattern_layer)
+        self.form.set_value(SourceChoice(source=kept.source))
 
     def _with_angles(self, source: Source) -> Source:
         """The source with the launch angles of a file, while it is of that kind, without a focus and a spread."""

@@ -149,6 +149,7 @@ MARKERS, LINES = "source and detectors", "source beam"
 SOURCE_COLOR, OTHER_COLOR, DETECTOR_COLOR, SPREAD_COLOR = theme.SOURCE, theme.MUTED, theme.DETECTOR, theme.SOURCE + "88"
 # sizes as shares of the longest side of the volume
 MARKER, SMALLEST, TAIL, SPREAD, WIDTH = 0.024, 0.015, 0.13, 0.1, 0.004
+RIM = 0.16  # of a ring, as a share of its diameter
 TISSUE_INDEX = 1.37  # for drawing a fiber's cone
 _ON_TOP = "translucent_no_depth"  # what is inside the tissue must stay visible
 _TEXT = {"string": "{name}", "size": 11, "color": "white", "anchor": "upper_left", "blending": _ON_TOP}
@@ -230,7 +231,7 @@ class OptodeLayers:
         if self._layer("lines") is None:
             self._add(Beams(ndim=3, name=LINES, vector_style="line", **_common("lines")))
         if self._layer("markers") is None:
-            self._add(Marks(ndim=3, name=MARKERS, border_color="black", border_width=0.1, **_common("markers")))
+            self._add(Marks(ndim=3, name=MARKERS, border_width=RIM, face_color="transparent", **_common("markers")))
 
     def _dress(self) -> None:
         """Give the layers all that does not depend on the slice."""
@@ -246,7 +247,8 @@ class OptodeLayers:
         markers.features = {"name": np.array(self._names, dtype=object)}
         markers.text = _TEXT
         if len(self._markers):
-            markers.face_color, markers.size = self._colors, self._sizes / mean
+            markers.border_color, markers.size = self._colors, self._sizes / mean
+            markers.face_color = "transparent"  # what is marked is seen in the ring
 
     def _in_slice(self) -> tuple[list[tuple[Strokes, str]], Any, Any]:
         """Lines and markers laid flat into the slice on screen, and which markers are near it."""

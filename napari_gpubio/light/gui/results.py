@@ -68,7 +68,7 @@ class LightResultBox(ResultBox, Generic[Result]):
         self.plots = plots
         self._colors: Mapping[int, Any] = {}
         self._units: dict[str, FluenceUnit] = {}
-        self._added_rows: tuple[NumberRow, ...] = ()
+        self.added_rows: tuple[NumberRow, ...] = ()
         self._counting = LatestJob(self)
         self._build()
         connect_all(
@@ -135,7 +135,7 @@ class LightResultBox(ResultBox, Generic[Result]):
         The source's strength gives further units. ``running``: more photons are being traced.
         """
         if displayed is None or displayed.result is not self.result:
-            self._added_rows = ()
+            self.added_rows = ()
         self.displayed = displayed
         self._colors = colors or self._colors
         self.offer_units(strength or Strength())
@@ -158,7 +158,7 @@ class LightResultBox(ResultBox, Generic[Result]):
     def add_rows(self, rows: tuple[NumberRow, ...]) -> None:
         """Show further numbers of the result; they replace those of the same group."""
         replaced = {row.group for row in rows}
-        self._added_rows = (*(row for row in self._added_rows if row.group not in replaced), *rows)
+        self.added_rows = (*(row for row in self.added_rows if row.group not in replaced), *rows)
         self._count()
 
     def open_result(self, path: Path) -> None:
@@ -209,7 +209,7 @@ class LightResultBox(ResultBox, Generic[Result]):
         if outcome.error:
             self.error_occurred.emit(outcome.error)
         elif self.result is not None:
-            self.rows = (*outcome.result, *self._added_rows)
+            self.rows = (*outcome.result, *self.added_rows)
             self.table.show_rows(_shown_row(row, self._colors) for row in self.rows)
 
     def _on_unit(self) -> None:
@@ -298,7 +298,7 @@ class VoxelResultBox(LightResultBox[LightResult]):
             self._count()
 
     def _number_writer(self) -> Write:
-        unit, threshold, added = self.unit, self.threshold, self._added_rows
+        unit, threshold, added = self.unit, self.threshold, self.added_rows
         return lambda path, shown: write_csv(path, number_rows(shown.result, unit=unit, threshold=threshold) + added)
 
     def _fluence_writer(self) -> Write:

@@ -158,7 +158,8 @@ class RunBox(QWidget):
         self.live_box = QCheckBox("quick run after every change", self, toolTip=live_tip)
         top = QWidget(self)
         form = aligned_form(top)
-        form.addRow(row_label("Photons", "Number of photon packets; more photons, less noise.", self), self.photons)
+        tip = "Number of photon packets; more photons, less noise. Run adds photons to a result of the same inputs."
+        form.addRow(row_label("Photons", tip, self), self.photons)
         self.add_rows(form)
         form.addRow(row_label("Preview", live_tip, self), self.live_box)
         fill_column(self, top, self.form, *self.parts_below(), spacing=3)

@@ -14,7 +14,7 @@ from napari_gpubio.gui.connections import Connections, connect_all
 from napari_gpubio.gui.typed_rows import typed_number
 from napari_gpubio.gui.views import SliceGuide
 from napari_gpubio.light.gui.labels import Sight, Tissue
-from napari_gpubio.light.gui.optode_boxes import DetectorBox, PlaceBar, SourceBox
+from napari_gpubio.light.gui.optode_boxes import DetectorBox, KeptSource, PlaceBar, SourceBox
 from napari_gpubio.light.gui.optode_layers import OptodeLayers
 from napari_gpubio.light.gui.optodes import Optodes, OptodeTool, Placement, lifted
 from napari_gpubio.light.gui.several import LoadedSources
@@ -27,6 +27,16 @@ MISSED = "The click hit no tissue; click on the surface of the labels."
 NO_SOURCE = "there is no source; click on the surface of the labels to place it"
 _BEFORE = "The beam starts {:.2g} mm in front of the surface, so that all of it enters from outside."
 _MAX_UNDO = 100
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class KeptOptodes:
+    """Sources and detectors of a volume while another one is on show, and what they were before."""
+
+    optodes: Optodes
+    before: tuple[Optodes, ...]
+    loaded: LoadedSources | None
+    source: KeptSource
 
 
 class SourceController(QObject):
@@ -128,6 +138,21 @@ class SourceController(QObject):
             self._take(optodes)
         else:
             self.load(optodes)
+
+    def keep(self) -> KeptOptodes:
+        """Return all that belongs to the volume on show, for `begin_with`."""
+        return KeptOptodes(self.optodes, tuple(self._before), self._loaded, self._source_box.keep())
+
+    def begin_with(self, kept: KeptOptodes | None) -> None:
+        """Show sources and detectors of another volume as they were kept, or none; ``changed`` is not emitted."""
+        kept_source = None if kept is None else kept.source
+        self.optodes, self._loaded, self._while_dragged = Optodes(), None, None
+        self._before.clear()
+        self._source_box.begin_with(kept_source)  # with no source placed, which a change of its sizes would run
+        if kept is not None:
+            self.optodes, self._loaded = kept.optodes, kept.loaded
+            self._before.extend(kept.before)
+        self.refresh()
 
     def refresh(self) -> None:
         """Show sources and detectors in the boxes and on screen; sizes that do not fit are a warning."""

@@ -1,5 +1,6 @@
 """Layers of a displayed result, changed in place while a run goes on; what the user set on a layer stays."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -17,9 +18,11 @@ from napari_gpubio.layered.result import LayeredResult
 from napari_gpubio.light.gui.displayed import Displayed
 from napari_gpubio.light.result import LightResult
 
+SENSITIVITY = "sensitivity "  # begins the parts that are maps of a detector
 KEPT = "kept"  # a layer that was the panel's and is the user's
 _FADE = 0.35  # share of the colors, from the dark end, over which they fade into the labels below
 _LINE_PIXELS = 1.25
+_SHARE = 0.95  # of the canvas that the map fills
 _NO_UNITS = ("pixel", "pixel")
 _MAP = "layered fluence"
 _BORDERS = {"vectors": "layered borders", "points": "layered names"}
@@ -47,6 +50,7 @@ class ResultView:
         self._viewer, self._parts = viewer, parts
         self._limits: dict[str, tuple[float, float]] = {}  # as they were set here last
         self._hidden: list[Any] = []  # while the other mode is on screen
+        self._is_away = False  # the other mode is on screen
 
     def layer(self, part: str = "") -> Any | None:
         """The layer of a part, or of the first one; None if there is none."""
@@ -58,13 +62,18 @@ class ResultView:
         return [layer for part in self._parts if (layer := self.layer(part)) is not None]
 
     def hide(self) -> None:
-        """Make room for the other mode."""
+        """Make room for the other mode; what is added from now on is hidden, too."""
+        self._is_away = True
+        self._hide_layers()
+
+    def _hide_layers(self) -> None:
         for layer in [layer for layer in self.layers() if layer.visible]:
             self._hidden.append(layer)
             layer.visible = False
 
     def unhide(self) -> None:
         """Show again what `hide` has hidden."""
+        self._is_away = False
         for layer in self._hidden:
             layer.visible = True
         self._hidden = []
@@ -86,8 +95,12 @@ class ResultView:
         data, keywords, kind = made
         keywords = {**keywords, **style}
         keywords.setdefault("metadata", {}).setdefault(KEY, {})["panel"] = part
+        if self._is_away:
+            keywords["visible"] = False
         active = self._viewer.layers.selection.active
         layer = getattr(self._viewer, f"add_{kind}")(data, **keywords)
+        if self._is_away:
+            self._hidden.append(layer)
         if kind == "image":
             self._limits[part] = tuple(keywords["contrast_limits"])
         if active is not None and active in self._viewer.layers:
@@ -110,6 +123,16 @@ class ResultView:
             own = tuple(limit + shift for limit in layer.contrast_limits)
             _set_limits(layer, own, (min(own[0], limits[0]), max(own[1], limits[1])))
         self._limits[part] = limits
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class PutAway:
+    """A result that is not on show, and its layers, with what they were marked as and whether they were visible."""
+
+    displayed: Displayed[LightResult] | None
+    layers: tuple[tuple[Any, str | None, bool], ...]
+    limits: dict[str, tuple[float, float]]
+    aside: bool
 
 
 class VoxelView(ResultView):
@@ -145,6 +168,34 @@ class VoxelView(ResultView):
         self.displayed = None
         self._update_legend()
         return name
+
+    def put_away(self) -> PutAway:
+        """Hide the result and what was made of it, since another volume comes on show; `take_back` shows it again."""
+        layers = []
+        for layer in self._viewer.layers:
+            mark = carried(layer, "panel")
+            is_own = mark in self._parts or str(mark).startswith(SENSITIVITY)
+            if is_own or carried(layer, MADE_OF) is not None:
+                layers.append((layer, mark, layer.visible or layer in self._hidden))
+        found = PutAway(self.displayed, tuple(layers), self._limits, self._aside)
+        for layer, mark, _ in layers:
+            layer.visible = False
+            if mark is not None:
+                layer.metadata[KEY]["panel"] = KEPT
+        self.displayed, self._limits, self._aside, self._hidden = None, {}, False, []
+        self._update_legend()
+        return found
+
+    def take_back(self, put_away: PutAway) -> None:
+        """Show what was put away, as far as it is still there."""
+        for layer, mark, visible in put_away.layers:
+            if layer in self._viewer.layers:
+                if mark is not None:
+                    layer.metadata[KEY]["panel"] = mark
+                layer.visible = visible
+        self._limits, self._aside = put_away.limits, put_away.aside
+        self.displayed = None if self.layer() is None else put_away.displayed
+        self._update_legend()
 
     def set_aside(self) -> None:
         """Hide the fluence until the next result, so that what is drawn over it can be seen."""
@@ -216,8 +267,22 @@ class VoxelView(ResultView):
         return f"{short_number(edges[index])} to {short_number(edges[index + 1])} ns"
 
 
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class VolumesAway:
+    """How volumes were shown before the map of layers took their place."""
+
+    layers: tuple[Any, ...]  # that were visible
+    order: tuple[int, ...]
+    ndisplay: int
+    center: tuple[float, ...]
+    zoom: float
+
+
 class LayerView(ResultView):
     """Fluence or absorbed energy over r and z, and the borders of the layers.
+
+    The map lies in no place of a head: while it is shown, volumes and what belongs to them are hidden. A volume that is
+    opened or made meanwhile takes its place.
 
     ``show_legend`` gets the layer of the map (or None); ``borders`` tells whether the borders are to be drawn.
     """
@@ -226,12 +291,15 @@ class LayerView(ResultView):
         super().__init__(viewer, (_MAP, *_BORDERS.values()))
         self._show_legend, self._borders = show_legend, borders
         self._bordered: tuple[Any, ...] | None = None  # what the borders were drawn of
+        self._volumes: VolumesAway | None = None  # while the map is shown
         self.displayed: Displayed[LayeredResult] | None = None
         self._connections = Connections(self._list_events, lambda: self._show_legend(self.layer()))
 
     def display(self, displayed: Displayed[LayeredResult]) -> None:
-        """Display a result in place of the last one."""
+        """Display a result in place of the last one, and of volumes, unless the other mode is on screen."""
         before = self.layer()
+        if not self._is_away:
+            self.unhide()
         if (made := displayed.layers.get("fluence")) is None:
             self.remove(_MAP)
         else:
@@ -240,8 +308,10 @@ class LayerView(ResultView):
         self.update_borders()
         layer = self.layer()
         self._show_legend(layer)
-        if before is not None and layer is not None and layer is not before:
-            self._viewer.reset_view()  # it lies elsewhere
+        if layer is None:
+            self._show_volumes()
+        elif layer is not before and not self._is_away:  # it lies elsewhere
+            self._go_to(layer)
 
     def update_borders(self) -> None:
         """Draw the borders of the layers, or take them away."""
@@ -270,15 +340,57 @@ class LayerView(ResultView):
         return name
 
     def hide(self) -> None:
-        """Make room for a volume, whose layers have no units."""
+        """Make room for the other mode."""
+        self._is_away = True
+        self.make_room()
+
+    def make_room(self) -> None:
+        """Show volumes, which may have no units, instead of the map, until there is another result."""
         self._set_units(_NO_UNITS)
-        super().hide()
+        self._hide_layers()
+        self._show_volumes()
 
     def unhide(self) -> None:
-        """Show again what `hide` has hidden."""
+        """Show again what was hidden, instead of volumes."""
+        is_back = bool(self._hidden)
         super().unhide()
         if self.layers():
             self._agree_on_units()
+        if is_back and (layer := self.layer()) is not None:
+            self._go_to(layer)
+
+    def _go_to(self, layer: Any) -> None:
+        """Hide volumes, and let the map fill the canvas; napari counts hidden layers, too."""
+        self._hide_volumes()
+        camera, canvas = camera_of(self._viewer), np.array(self._viewer.canvas.size, np.float64)
+        first, last = np.asarray(layer.extent.world)
+        camera.center = (0.0, *(first + last) / 2)
+        camera.zoom = float((canvas / (last - first + layer.scale)).min()) * _SHARE
+
+    def _hide_volumes(self) -> None:
+        """Hide volumes, and look at planes as they lie; `_show_volumes` undoes it."""
+        own, dims, camera = self.layers(), self._viewer.dims, camera_of(self._viewer)
+        there = [one for one in self._viewer.layers if one not in own and one.visible and one.ndim > len(AXIS_UNITS)]
+        if self._volumes is not None or not there:
+            return
+        self._volumes = VolumesAway(tuple(there), tuple(dims.order), dims.ndisplay, tuple(camera.center), camera.zoom)
+        for layer in there:
+            layer.visible = False
+        dims.ndisplay = 2
+        dims.order = tuple(range(dims.ndim))
+
+    def _show_volumes(self) -> None:
+        """Show volumes as they were shown, as far as they are still there."""
+        before, self._volumes = self._volumes, None
+        if before is None:
+            return
+        for layer in before.layers:
+            if layer in self._viewer.layers:
+                layer.visible = True
+        dims, camera = self._viewer.dims, camera_of(self._viewer)
+        if len(before.order) == dims.ndim:
+            dims.order, dims.ndisplay = before.order, before.ndisplay
+            camera.center, camera.zoom = before.center, before.zoom
 
     def attach(self) -> None:
         """Follow layers that come and go, and the zoom."""
@@ -287,7 +399,7 @@ class LayerView(ResultView):
     def detach(self) -> None:
         """Stop following the viewer, and hold none of its layers."""
         self._connections.detach()
-        self._hidden = []
+        self._hidden, self._volumes = [], None
         self._show_legend(None)
 
     def _list_events(self) -> tuple[Connection, ...]:
@@ -331,13 +443,18 @@ class LayerView(ResultView):
             layer.units = units
         self._viewer.canvas.overlays.scale_bar.visible = units == AXIS_UNITS
 
-    def _on_inserted(self, *_: Any) -> None:
-        if self.layers():
-            self._agree_on_units()
+    def _on_inserted(self, event: Any) -> None:
+        if not self.layers():
+            return
+        self._agree_on_units()
+        layer: Any = self.layer()
+        if layer is not None and layer.visible and event.value.visible and event.value.ndim > len(AXIS_UNITS):
+            self.make_room()
 
     def _on_removed(self, event: Any) -> None:
         """Forget the result if the user removed its layer: the next run displays it again."""
         if carried(event.value, "panel") == _MAP:
+            self._show_volumes()
             self.displayed = None
             self._show_legend(None)
 

@@ -1,15 +1,20 @@
 """The mode "Voxels": place a source on a segmented volume and watch its fluence build up."""
 
+import dataclasses
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
-from napari_gpubio.core.napari_io import carried
+from napari_gpubio.core.layer_files import MEDIA, STRUCTURES
+from napari_gpubio.core.napari_io import KEY, carried
 from napari_gpubio.core.numbers import memory_text
 from napari_gpubio.core.operations.records import Operation
 from napari_gpubio.core.operations.stores import STORE
@@ -24,7 +29,7 @@ from napari_gpubio.light.gui.displayed import Displayed, display_voxels, fluence
 from napari_gpubio.light.gui.domains import Domains, TissueInputs, VoxelDraft, layer_of_tissue, opened, operation_of
 from napari_gpubio.light.gui.fibers import FiberBox, names_of
 from napari_gpubio.light.gui.labels import LabelBox, LabelSource
-from napari_gpubio.light.gui.mode import OUTDATED, STILL_RUNNING, LightMode
+from napari_gpubio.light.gui.mode import STILL_RUNNING, LightMode
 from napari_gpubio.light.gui.optode_boxes import DetectorBox, PlaceBar, SourceBox
 from napari_gpubio.light.gui.optodes import montage_of
 from napari_gpubio.light.gui.plots import PlotController
@@ -32,8 +37,9 @@ from napari_gpubio.light.gui.results import VoxelResultBox
 from napari_gpubio.light.gui.run_box import VoxelRunBox
 from napari_gpubio.light.gui.sensitivity import SensitivityMap, sensitivity_steps
 from napari_gpubio.light.gui.several import case_notes, input_notes, shown_source
-from napari_gpubio.light.gui.source_controller import NO_LABELS, SourceController
-from napari_gpubio.light.gui.views import SENSITIVITY_STYLE, VoxelView
+from napari_gpubio.light.gui.source_controller import NO_LABELS, KeptOptodes, SourceController
+from napari_gpubio.light.gui.views import SENSITIVITY, SENSITIVITY_STYLE, PutAway, VoxelView
+from napari_gpubio.light.io.results import media_from
 from napari_gpubio.light.napari_io import result_of
 from napari_gpubio.light.operations import AddPhotons, Simulate, WithFibers
 from napari_gpubio.light.result import LightResult
@@ -41,11 +47,28 @@ from napari_gpubio.light.run import needed_memory, simulate_steps
 from napari_gpubio.light.settings import LightCase, LightSettings
 from napari_gpubio.light.summary import sensitivity_rows
 from napari_gpubio.optics.detectors import AnyDetector
+from napari_gpubio.optics.gui.optical_model import KeptRows
 from napari_gpubio.optics.gui.property_table import PropertyTable
+from napari_gpubio.optics.io.archive import fields_of
 from napari_gpubio.optics.io.nirs import read_nirs
 from napari_gpubio.optics.io.snirf import Optodes as Probe
 from napari_gpubio.optics.io.snirf import read_snirf
+from napari_gpubio.optics.model import Domain, Medium
+from napari_gpubio.optics.numbers import NumberRow
 from napari_gpubio.optics.sources import Source, all_sources
+
+
+@dataclass(slots=True, eq=False)
+class Study:
+    """What belongs to one labels layer, kept while another one is on show; ``late``: what a run has given since."""
+
+    rows: KeptRows
+    fibers: tuple[Any, int | None, str]
+    optodes: KeptOptodes
+    picture: PutAway
+    shown: Displayed[LightResult] | None
+    added_rows: tuple[NumberRow, ...]
+    late: Displayed[LightResult] | None = None
 
 
 class VoxelMode(LightMode[LightResult]):
@@ -66,6 +89,9 @@ class VoxelMode(LightMode[LightResult]):
         self._need, self._load = LatestJob(self), LatestJob(self)
         inserted = self.viewer.layers.events.inserted
         self._loaded = Connections(lambda: ((inserted, self._on_inserted),))
+        self._studies: WeakKeyDictionary[Any, Study] = WeakKeyDictionary()  # of layers that are not on show
+        self._studied: Any = None  # the layer on show
+        self._run_for: Any = None  # the layer that the last run was begun for
         self._done: tuple[LightResult | None, dict[str, FindOutput]] = None, {}  # with a result, by files of scripts
         self._fill()
         self.controller = SourceController(
@@ -118,6 +144,7 @@ class VoxelMode(LightMode[LightResult]):
                 (self._need.finished, lambda outcome: self.run_box.show_need(outcome.result or "")),
             )
         )
+        self.table.changed.connect(self._keep_media)
         self.fiber_box.changed.connect(self._show_carried)
         self.table.changed.connect(lambda: self.fiber_box.show_labels(names_of(self.table.model.rows)))
         for signal in (self.table.changed, self.fiber_box.changed, self.run_box.changed):
@@ -128,7 +155,15 @@ class VoxelMode(LightMode[LightResult]):
     def parts(self) -> Sequence[Any]:
         """Parts that follow the viewer."""
         followers = (self.label_box.view_box, self.fiber_box, self.source_box, self.controller)
-        return (*followers, *super().parts(), self._labels, self._loaded, self.labels_box)
+        return (*followers, *super().parts(), self._labels, self._loaded, self.labels_box, self)
+
+    def attach(self) -> None:
+        """Do nothing: what belongs to layers comes with them."""
+
+    def detach(self) -> None:
+        """Hold no layer."""
+        self._studies.clear()
+        self._studied = self._run_for = None
 
     def jobs(self) -> Sequence[Any]:
         """What may run in the background."""
@@ -157,9 +192,13 @@ class VoxelMode(LightMode[LightResult]):
             settings=self.run_box.settings,
         )
 
-    def take_draft(self) -> Callable[[], Operation]:
-        """Read the inputs, and return what makes an operation of them."""
-        return partial(self.draft().operation, self._domains)
+    def operation_finder(self, draft: VoxelDraft) -> Callable[[], Operation]:
+        """Return what makes an operation of inputs."""
+        return partial(draft.operation, self._domains)
+
+    def is_made_of(self, shown: Displayed[LightResult], draft: VoxelDraft) -> bool:
+        """Whether a result is of these inputs, be it with fewer or more photons."""
+        return shown.inputs is not None and draft.is_same_run(shown.inputs, shown.traced)
 
     def take_over(self, operation: Simulate) -> bool:
         """Show labels, fibers, sources, detectors and settings of an operation."""
@@ -169,7 +208,8 @@ class VoxelMode(LightMode[LightResult]):
         layer = layer_of_tissue(self.viewer, plain)
         self.labels_box.choose(layer)
         self.labels_box.settle()
-        self._on_labels()
+        self._labels.read_domain()
+        self._take_carried()
         has_fibers = self.fiber_box.show_draft(fibers)
         sources = operation.whole_sources(map(STORE.array, operation.patterns))
         notes = self._set_inputs(sources, operation.detectors, operation.settings, is_draft=True)
@@ -217,18 +257,71 @@ class VoxelMode(LightMode[LightResult]):
     # -- the labels -----------------------------------------------------------------------------------------------
 
     def _on_labels(self) -> None:
-        """Take over the optical properties that come with a layer."""
+        """Show what belongs to a layer: as it was left, or else what comes with it."""
         self.panel.clear_message()
         self._quick.cancel()
         self.label_box.show_tissue(self._labels.tissue)
-        domain = self._labels.domain
+        if self._labels.layer is None:
+            self._show_labels(())
+            self._show_carried()
+            self.controller.refresh()
+        elif self._is_new_study():
+            self._take_carried()
+        else:
+            self._show_carried()
+            self._show_notes(self._find_loaded())
+
+    def _is_new_study(self) -> bool:
+        """Put away what belongs to the layer before, and show what was kept of this one; returns whether nothing was.
+
+        What was set before there was any layer belongs to the first one.
+        """
+        layer, before = _unwrapped(self._labels.layer), self._studied
+        self._studied = layer
+        if before is None or before is layer:
+            return before is None
+        self._studies[before] = Study(
+            rows=self.table.model.keep(),
+            fibers=self.fiber_box.keep(),
+            optodes=self.controller.keep(),
+            picture=self.view.put_away(),
+            shown=self.results.displayed,
+            added_rows=self.results.added_rows,
+        )
+        study = self._studies.pop(layer, None)
+        before_taking, self._taking = self._taking, True  # another volume is no change of this one
+        try:
+            self._show_study(study)
+        finally:
+            self._taking = before_taking
+        return study is None
+
+    def _show_study(self, study: Study | None) -> None:
+        self.table.begin_with(None if study is None else study.rows)
+        self._show_labels(self.table.model.labels)
+        self.fiber_box.begin_with(None if study is None else study.fibers)
+        self.controller.begin_with(None if study is None else study.optodes)
+        if study is not None:
+            self.view.take_back(study.picture)
+        self.results.display(None)
+        if study is not None and study.shown is not None:
+            self._show_numbers(study.shown)
+            self.results.add_rows(study.added_rows)
+        if study is not None and study.late is not None:
+            self._show_here(study.late)
+        self.actions.setVisible(self.results.displayed is not None and not self.isHidden())
+        self.panel.show_status("")
+
+    def _take_carried(self) -> None:
+        """Take over the optical properties that come with a layer."""
+        domain, layer = self._labels.domain, self._labels.layer
+        media = _media_of(layer, domain)  # before the table shows other rows, which the layer then has
         if domain is not None:
             self._show_labels(domain.labels_present)
-            self.table.set_media(domain.media)
-        elif self._labels.layer is None:
-            self._show_labels(())
+        if media:
+            self.table.set_media(media)
         self._show_carried()
-        case = None if self._labels.layer is None else carried(self._labels.layer, "case")
+        case = carried(layer, "case")
         notes = () if domain is None else domain.notes
         if isinstance(case, LightCase):
             left_out = self._set_inputs(all_sources(shown_source(case)), case.detectors, case.settings)
@@ -262,6 +355,16 @@ class VoxelMode(LightMode[LightResult]):
         self._show_labels(labels)
         self._find_need()
 
+    def _keep_media(self) -> None:
+        """Let the layer carry the names and properties of its labels, as a file of it would have them."""
+        layer, media = self._labels.layer, self.table.model.complete_media()
+        if layer is None or self._taking or not (media or carried(layer, MEDIA)):
+            return
+        names = {medium.label: medium.name for medium in media if medium.name}
+        ours = layer.metadata.setdefault(KEY, {})
+        ours[STRUCTURES] = {**ours.get(STRUCTURES, {}), **names}
+        ours[MEDIA] = [fields_of(medium) for medium in media]
+
     def _show_labels(self, labels: tuple[int, ...]) -> None:
         self.table.set_labels(labels, self._labels.colors(labels))
 
@@ -279,7 +382,7 @@ class VoxelMode(LightMode[LightResult]):
             self.panel.note_while_running(STILL_RUNNING)
             return
         if not self.run_box.live or self.controller.shown.source is None:
-            self.panel.show_status(OUTDATED if self.view.displayed is not None else "")
+            self.show_outdated(self._draft_or_none())
             return
         try:
             draft = self.draft()
@@ -291,6 +394,13 @@ class VoxelMode(LightMode[LightResult]):
             return
         self.panel.clear_message()
         self.run_quickly(draft)
+
+    def _draft_or_none(self) -> VoxelDraft | None:
+        """The inputs, or None while something is wrong with them."""
+        try:
+            return self.draft()
+        except GpuBioError:
+            return None
 
     def on_quick_failed(self, sentence: str) -> None:
         """A quick run failed; what the source box already shows is not repeated."""
@@ -328,7 +438,7 @@ class VoxelMode(LightMode[LightResult]):
         later = cache(partial(draft.operation, self._domains, domain))  # which keeps its labels, whatever is painted
         how: dict[str, Any] = {"detectors": draft.detectors, "device": device, "stop": stop}
         steps = simulate_steps(domain, draft.source, draft.settings, **how)
-        return (yield from self._shown(steps, later, outdated))
+        return (yield from self._shown(steps, later, draft, outdated))
 
     def find_sensitivity(self, detector: int) -> None:
         """Show where a change of absorption changes what a detector detects."""
@@ -350,20 +460,36 @@ class VoxelMode(LightMode[LightResult]):
         """Colors of the labels of a result."""
         return self._labels.colors(result.domain.labels_present)
 
+    def begin_run(self, fewest: int = 0) -> None:
+        """A run begins, for the layer on show."""
+        super().begin_run(fewest)
+        self._run_for = self._studied
+
     def show_preview(self, preview: Displayed[LightResult]) -> None:
-        """Show the layers and the numbers of a result, and offer what can be done next with it."""
+        """Show the layers and the numbers of a result, and offer what can be done next with it.
+
+        That of a run for a layer which is not on show is kept until it is.
+        """
+        if self._run_for is self._studied:
+            self._show_here(preview)
+        elif self._run_for in self._studies and preview.traced.launched >= self._fewest:
+            self._studies[self._run_for].late = preview
+
+    def _show_here(self, preview: Displayed[LightResult]) -> None:
         super().show_preview(preview)
         self.actions.setHidden(self.isHidden())
 
     def show_result(self, result: Displayed[LightResult] | None) -> None:
         """Show what a run gave."""
+        if self._run_for is not self._studied and result is not None:
+            self.show_preview(result)
+            self.panel.show_status(f"done; choose {self._run_for.name} again to see it")
+            return
         super().show_result(result)
         self.view.end_aside()  # also where a run gives what it gave before
-        if result is not None and not result.traced.complete:
-            self.panel.show_status(f"stopped after {result.traced.launched:,} photons; Continue adds photons")
 
     def _show_sensitivity(self, found: SensitivityMap) -> None:
-        part = f"sensitivity {found.detector}"
+        part = f"{SENSITIVITY}{found.detector}"
         self.view.remove(part)
         self.view.add(part, found.layer, **SENSITIVITY_STYLE)
         self.view.set_aside()
@@ -418,8 +544,16 @@ class VoxelMode(LightMode[LightResult]):
             notes = self._set_inputs(result.sources, result.detectors, result.settings)
         finally:
             self._taking = before
+        draft = self._draft_or_none()
+        inputs = draft if draft is not None and draft.describes(result) else None
         options, path = self.options, carried(layer, "path")
-        self._load.submit(one_step("drawing", lambda: display_voxels(result, options, opened(result, path))))
+
+        def drawn() -> Displayed[LightResult]:
+            return dataclasses.replace(display_voxels(result, options, opened(result, path)), inputs=inputs)
+
+        if not self.panel.running:
+            self.begin_run()
+        self._load.submit(one_step("drawing", drawn))
         return notes
 
     def _on_loaded_layers(self, outcome: Outcome) -> None:
@@ -440,6 +574,19 @@ class VoxelMode(LightMode[LightResult]):
         since = {find(): path for path, find in done.items() if result is self.results.result}
         since.pop(None, None)
         return {made.output(): f"{name}.npz", fluence.output(): f"{name} fluence.nii.gz", **since}
+
+
+def _unwrapped(layer: Any) -> Any:
+    """The layer that a proxy stands for."""
+    return getattr(layer, "__wrapped__", layer)
+
+
+def _media_of(layer: Any, domain: Domain | None) -> tuple[Medium, ...]:
+    """The optical properties that a layer carries, which were edited since its domain was made."""
+    with suppress(InvalidInput):
+        if (rows := carried(layer, MEDIA)) is not None:
+            return media_from(rows)
+    return () if domain is None else domain.media
 
 
 def _read_probe(path: Path) -> Probe:

@@ -45,6 +45,17 @@ class OpticalModel(CellModel[Row]):
         self.wavelength_nm = nm
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class KeptRows:
+    """All that a table of labels shows, while it shows another layer: rows by label, given ones, and those before."""
+
+    rows: dict[int, PropertyRow]
+    given: dict[int, PropertyRow]
+    undo: tuple[dict[int, PropertyRow], ...]
+    labels: tuple[int, ...]
+    wavelength_nm: float
+
+
 class PropertyModel(OpticalModel[PropertyRow]):
     """Rows for the labels of a layer; a row is kept when its label goes, and comes back with it.
 
@@ -72,11 +83,27 @@ class PropertyModel(OpticalModel[PropertyRow]):
         self.labels = new
         self._take(self._state, resets=True)
 
+    def keep(self) -> "KeptRows":
+        """Return all that is shown, for `begin_with`."""
+        return KeptRows(self._state, self._given, tuple(self._undo), self.labels, self.wavelength_nm)
+
+    def begin_with(self, kept: "KeptRows | None") -> None:
+        """Show the rows of another layer as they were kept, or none; nothing from before can be undone."""
+        kept = kept or KeptRows({}, {}, (), (), self.wavelength_nm)
+        self._given, self.labels, self.wavelength_nm = kept.given, kept.labels, kept.wavelength_nm
+        self._undo.clear()
+        self._undo.extend(kept.undo)
+        self._take(kept.rows, resets=True)
+
     def media(self) -> tuple[Medium, ...]:
         """Return the properties of the labels on show; `InvalidInput` with the first problem."""
         if not self.labels:
             raise InvalidInput(f"there are no labels; {NO_LABELS}")
         return tuple(row.medium() for row in self.rows)
+
+    def complete_media(self) -> list[Medium]:
+        """Return the properties of all labels that have them, also of labels that are gone."""
+        return [row.medium() for _, row in sorted(self._state.items()) if not row.first_problem()]
 
     def set_media(self, media: Iterable[Medium], recipes: Mapping[int, OpticalRecipe] | None = None) -> None:
         """Take over properties, which `reset` restores; other labels keep theirs.

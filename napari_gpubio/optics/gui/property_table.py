@@ -12,7 +12,7 @@ from napari_gpubio.gui.cell_view import CellView
 from napari_gpubio.gui.file_dialogs import opens_with, saves_with
 from napari_gpubio.gui.forms import Label, fill_column, muted_label, row_of
 from napari_gpubio.gui.tables import CHIP_PIXELS
-from napari_gpubio.optics.gui.optical_model import NO_LABELS, PropertyModel, Rgba
+from napari_gpubio.optics.gui.optical_model import NO_LABELS, KeptRows, PropertyModel, Rgba
 from napari_gpubio.optics.gui.optical_rows import OpticalRecipe
 from napari_gpubio.optics.gui.optical_table import SPACING, OpticalTable
 from napari_gpubio.optics.gui.preset_dialog import wavelength_box
@@ -97,6 +97,13 @@ class PropertyTable(OpticalTable):
         self.model.set_labels(labels, colors)
         if self.selected_label is None and self.model.labels:
             self.select_label(label if label in self.model.labels else self.model.labels[0])
+
+    def begin_with(self, kept: KeptRows | None) -> None:
+        """Show the rows of another layer as `PropertyModel.keep` gave them, or none."""
+        self.model.begin_with(kept)
+        self.set_wavelength(self.model.wavelength_nm)
+        if self.model.labels:
+            self.select_label(self.model.labels[0])
 
     def media(self) -> tuple[Medium, ...]:
         """Return the properties of the labels; `InvalidInput` with the first problem."""

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
+from napari_gpubio.core.napari_io import carried
 from napari_gpubio.core.operations.records import Operation
+from napari_gpubio.core.reading import NOTES
 from napari_gpubio.core.settings import kind_of
 from napari_gpubio.core.steps import Step
 from napari_gpubio.core.text import file_name
@@ -20,7 +22,7 @@ from napari_gpubio.speckle.gui.controller import LiveController, LiveRunner
 from napari_gpubio.speckle.gui.display import LiveBox, MapBox
 from napari_gpubio.speckle.gui.inputs import ContrastBox
 from napari_gpubio.speckle.gui.live import LiveRecipe
-from napari_gpubio.speckle.gui.panel_layers import LiveLayers, frames_of
+from napari_gpubio.speckle.gui.panel_layers import LiveLayers, frames_of, pixel_note
 from napari_gpubio.speckle.gui.plots import CourseBox
 from napari_gpubio.speckle.gui.pulse import PulseBox
 from napari_gpubio.speckle.gui.regions import RegionController, flow_index, layer_of_region
@@ -133,6 +135,15 @@ class SpecklePanel(EnginePanel):
     def _on_settings(self) -> None:
         self.limit_baseline()
         self.controller.apply_settings()
+
+    def input_notes(self) -> tuple[str, ...]:
+        """What the readers of frames assumed or left out, and that frames without a pixel size stay in pixels."""
+        notes = [note for layer in self.chosen_layers() for note in carried(layer, NOTES) or ()]
+        page = self.source_box.page
+        layer = page.layer_box.layer if isinstance(page, StackPage) else None
+        if layer is not None and (note := pixel_note(layer)):
+            notes.append(note)
+        return tuple(notes)
 
     # -- the whole stack ------------------------------------------------------------------------------------------
 

@@ -67,6 +67,11 @@ def why_no_frames(layer: Any) -> str | None:
     return why_not_array(layer, Image, ()) if layer.rgb else "not raw frames"
 
 
+def may_be_frames(layer: Any) -> bool:
+    """Whether a layer may be taken as frames unasked: no volume in mm, such as a scan of a head."""
+    return layer.ndim < len(AXES) or carried(layer, "affine") is None
+
+
 def is_map(layer: Any) -> bool:
     """Whether a layer is a map that the panel made."""
     return isinstance(layer, Image) and carried(layer, PANEL) in MAPS
@@ -119,6 +124,12 @@ def set_limits(layer: Any, limits: tuple[float, float]) -> None:
 def place_of(layer: Any) -> dict[str, Any]:
     """Return scale, translation and units of a layer's last two axes."""
     return {name: tuple(getattr(layer, name))[-2:] for name in ("scale", "translate", "units")}
+
+
+def pixel_note(layer: Any) -> str:
+    """Return what frames without a pixel size are taken as, or an empty text."""
+    known = _is_length(place_of(layer)["units"])
+    return "" if known else f"{layer.name} has no pixel size; maps and regions are in pixels"
 
 
 def place_beside(known: Place, others: list[Any]) -> dict[str, Any]:

@@ -20,7 +20,14 @@ from napari_gpubio.gui.forms import Label, aligned_form, fill_column, muted_labe
 from napari_gpubio.gui.jobs import LatestJob, Outcome, one_step
 from napari_gpubio.gui.layers import LayerBox, LayerListener
 from napari_gpubio.gui.results import ResultFiles
-from napari_gpubio.speckle.gui.panel_layers import Place, frames_of, is_raw_stack, place_of, why_no_frames
+from napari_gpubio.speckle.gui.panel_layers import (
+    Place,
+    frames_of,
+    is_raw_stack,
+    may_be_frames,
+    place_of,
+    why_no_frames,
+)
 from napari_gpubio.speckle.io import READ_TIFF_SUFFIXES, VIDEO_SUFFIXES, TiffLook, look_at_tiff
 from napari_gpubio.speckle.live import CameraSource, FolderSource, SimulatedCamera, Source, StackSource
 from napari_gpubio.speckle.model import FrameStack
@@ -68,7 +75,8 @@ class StackPage(Page, Follower):
     def __init__(self, viewer: Any, parent: QWidget) -> None:
         super().__init__(parent)
         self._viewer, self.files, self._look = viewer, ResultFiles(self), LatestJob(self)
-        self.layer_box = LayerBox(viewer, why_no_frames, empty="open a stack (frames, y, x)", parent=self)
+        empty = "open a stack (frames, y, x)"
+        self.layer_box = LayerBox(viewer, why_no_frames, empty=empty, suggests=may_be_frames, parent=self)
         self.layer_box.setMinimumContentsLength(8)
         self._listener = LayerListener(viewer, is_raw_stack, data_changed=self._on_data)
         self.followers = (self.layer_box, self._listener, self.files)

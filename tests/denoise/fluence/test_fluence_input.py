@@ -22,7 +22,7 @@ def altered(value, of=FIRST):
 
 
 BAD = {
-    "NaN": (altered(np.nan), SECOND, {}, r"1 of the first buffer's 720 voxels are not finite; replace them"),
+    "NaN": (altered(np.nan), SECOND, {}, r"1 of the first buffer's 720 voxels are not finite; check .*skip_gaps=True"),
     "infinite second": (FIRST, altered(np.inf), {}, r"1 of the second buffer's 720 voxels are not finite"),
     "negative": (altered(-0.5), SECOND, {}, r"first buffer has negative values \(the least is -0.5\).*use anlm"),
     "negative second": (FIRST, altered(-0.5), {}, r"second buffer has negative values"),

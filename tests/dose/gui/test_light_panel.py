@@ -79,6 +79,8 @@ def test_a_fluence_is_counted_as_what_it_means(user, light_user, scale, affine):
         assert found.zero_percent == pytest.approx(100 * np.mean(values == 0))
         assert found.dose_at_percent(50) == pytest.approx(np.median(values), rel=0.1)
     assert panel.axes_box.log.isChecked()
+    assert panel.controller.axes.dose_title == "Fluence (1/mm²)"
+    assert "Mean[1/mm²]\tmean fluence" in [action.text() for action in panel.table.menu.menu().actions()]
     assert panel.inputs_box.unit.text() == "1/mm²"
     assert not panel.inputs_box.scale.isEnabled()
     assert "fluence (1/mm²)" in panel.inputs_box.sizes.text()

@@ -7,6 +7,7 @@ from napari_gpubio.core.napari_io import carried
 from napari_gpubio.core.operations import STORE
 from napari_gpubio.core.operations.scripts import names_of_held
 from napari_gpubio.core.steps import drive
+from napari_gpubio.gui.views import camera_of
 from napari_gpubio.layered import operations
 from napari_gpubio.layered.operations import SimulateLayers
 from napari_gpubio.light.gui import LightPanel
@@ -82,6 +83,66 @@ def test_results_of_each_mode_are_hidden_and_come_back(viewer, quiet, qtbot):
     assert volume.visible
     assert not picture(viewer).visible
     assert quiet.voxels.results.result is result(viewer)
+
+
+def run_layers(qtbot, panel):
+    panel.set_mode("layers")
+    panel.layers.grid_box.set_settings(SETTINGS)
+    panel.layers.run_box.set_settings(SETTINGS)
+    panel.layers.table.set_medium(MEDIUM)
+    run(qtbot, panel)
+
+
+def visible_names(viewer):
+    return {layer.name for layer in viewer.layers if layer.visible}
+
+
+def test_a_map_of_layers_lies_in_no_head(viewer, quiet, qtbot):
+    """Volumes, sources and detectors are hidden while it is shown, and come back as they were seen."""
+    run(qtbot, quiet)
+    viewer.add_image(np.zeros((5, 6, 7)), name="hidden", visible=False)
+    viewer.dims.order = (2, 0, 1)
+    camera_of(viewer).zoom = 3.5
+    before, order = visible_names(viewer), viewer.dims.order
+    assert {"ball", "source and detectors", "source beam"} < before
+    run_layers(qtbot, quiet)
+    assert visible_names(viewer) == {picture(viewer).name, "layer borders", "layer names"}
+    assert tuple(viewer.dims.order) == (0, 1, 2)
+    center = picture(viewer).extent.world.mean(axis=0)
+    assert np.allclose(camera_of(viewer).center[-2:], center, atol=0.1)
+    quiet.set_mode("voxels")
+    assert visible_names(viewer) == before
+    assert viewer.dims.order == order
+    assert camera_of(viewer).zoom == 3.5
+    quiet.set_mode("layers")
+    assert picture(viewer).visible
+    assert not viewer.layers["ball"].visible
+    viewer.layers.remove(picture(viewer))
+    assert viewer.layers["ball"].visible
+
+
+def test_a_head_that_is_opened_takes_the_place_of_the_map(viewer, panel, qtbot):
+    run_layers(qtbot, panel)
+    assert not viewer.layers["ball"].visible
+    head = viewer.add_image(np.zeros((5, 6, 7)), name="head")
+    assert head.visible
+    assert viewer.layers["ball"].visible
+    assert not picture(viewer).visible
+    run(qtbot, panel)
+    assert picture(viewer).visible
+    assert not head.visible
+
+
+def test_what_a_run_in_voxels_gives_stays_behind_the_map(viewer, quiet, qtbot, held):
+    quiet.run_button.click()
+    held.wait(qtbot)
+    quiet.set_mode("layers")
+    held.go.set()
+    settle(qtbot, quiet)
+    assert fluence(viewer) is not None
+    assert not fluence(viewer).visible
+    quiet.set_mode("voxels")
+    assert fluence(viewer).visible
 
 
 def test_a_click_places_no_source_while_layers_are_on_screen(viewer, panel):
@@ -231,7 +292,7 @@ def test_removing_layers_during_a_run_does_no_harm(viewer, ready, qtbot, held_mo
     settle(qtbot, ready)
     assert not errors()
     assert ready.run_button.text() == "Run"
-    assert carried(ready.run_form.view.layer(), "result").launched == FEW
+    assert carried(ready.run_form.view.layer(), "result").launched == 2 * FEW
     assert ("layer borders" in viewer.layers) == (ready.mode == "layers")
 
 

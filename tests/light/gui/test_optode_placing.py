@@ -251,7 +251,8 @@ def test_detectors_by_click(viewer, placed, qtbot):
     assert all(on_surface(d.position_mm) for d in placed.voxels.controller.optodes.detectors)
     layer = viewer.layers["source and detectors"]
     assert list(layer.features["name"]) == ["", "D1", "D2"]
-    assert len({tuple(color) for color in layer.face_color}) == 2
+    assert len({tuple(color) for color in layer.border_color}) == 2
+    assert not layer.face_color[:, 3].any()  # rings, in which what they mark is seen
     button(placed, "Source").click()
     click(viewer, TOP, "Shift")
     assert len(placed.voxels.controller.optodes.detectors) == 3

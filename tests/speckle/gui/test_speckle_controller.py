@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tifffile
 
-from napari_gpubio.core.napari_io import carried
+from napari_gpubio.core.napari_io import carried, volume_layer
 from napari_gpubio.speckle import ContrastSettings, contrast
 from napari_gpubio.speckle.gui.panel_layers import LIVE_MAP, LIVE_RAW
 from napari_gpubio.speckle.gui.plots import with_gaps
@@ -97,6 +97,21 @@ def test_camera_facts_come_from_the_stack(viewer, panel):
     assert (settings.index.exposure_ms, settings.mask.saturation) == (4.0, 4095)
     assert panel.contrast_box.noise.model.dark_adu == 64.0
     assert says(panel.source_box.stack.description.text(), "6 frames", "56 × 40", "uint16", "4 ms", "64 ADU")
+
+
+def test_a_brain_is_not_suggested_as_frames_and_frames_in_pixels_say_so(viewer, panel):
+    data, keywords, _ = volume_layer(np.zeros((5, 6, 7), np.int16), np.eye(4), "T1")
+    viewer.add_image(data, **keywords)
+    box = panel.source_box.stack.layer_box
+    assert box.layer is None
+    assert box.findText("T1") >= 0  # it can be chosen, though
+    stack = add_stack(viewer)
+    assert box.layer == stack
+    assert [note for note in panel.input_notes() if "pixel" in note] == [
+        f"{stack.name} has no pixel size; maps and regions are in pixels"
+    ]
+    stack.units = ("pixel", "um", "um")
+    assert panel.input_notes() == ()
 
 
 def test_readouts(viewer, panel, qtbot):

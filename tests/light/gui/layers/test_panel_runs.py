@@ -121,7 +121,7 @@ def test_a_change_says_that_the_picture_is_older(panel, qtbot):
     panel.layers.table.model.undo()
     assert panel.status == ""
     panel.layers.run_box.photons.set_value(3 * FEW)  # more of the same
-    assert panel.status == ""
+    assert f"Run adds {2 * FEW:,}" in panel.status
 
 
 def test_other_layers_without_units_get_no_complaint(viewer, panel, qtbot):
@@ -175,6 +175,21 @@ def test_a_result_is_gone_on_with(viewer, panel, qtbot):
     whole = simulate(MEDIUM, dataclasses.replace(SETTINGS, photons=4 * FEW), device="cpu")
     np.testing.assert_allclose(result(viewer).A_rz.value, whole.A_rz.value, rtol=1e-12)  # other batches are summed
     assert result(viewer).launched == 4 * FEW
+
+
+def test_run_adds_photons_to_a_result_of_the_same_layers(viewer, panel, qtbot):
+    run(qtbot, panel)
+    panel.layers.run_box.set_live(True)
+    panel.layers.run_box.photons.set_value(3 * FEW)
+    settle(qtbot, panel)
+    assert result(viewer).launched == FEW
+    for launched in (3 * FEW, 6 * FEW):  # those that it lacks, then so many again
+        run(qtbot, panel)
+        assert result(viewer).launched == launched
+    panel.layers.run_box.set_live(False)
+    change(panel, MUA, "3")
+    run(qtbot, panel)
+    assert result(viewer).launched == 3 * FEW
 
 
 def test_a_stopped_result_is_gone_on_with_to_its_end(viewer, panel, qtbot, held):
