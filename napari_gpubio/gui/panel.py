@@ -247,15 +247,18 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
             self._awaited = self._connected(BackgroundWarmup(warms, self))
         self.run()
 
+    def may_follow(self) -> bool:
+        """Whether a change may run something: behind another panel it may not, which is said in front again."""
+        self._is_behind = not self.is_in_front
+        return self.is_in_front
+
     def run_again(self, *, end_first: bool = True) -> None:
         """Follow a change with a run; a run that is under way is ended first (or waited for), and not shown.
 
-        Behind another panel nothing runs; that something has changed is said when the panel comes to the front.
+        Behind another panel nothing runs; see `may_follow`.
         """
-        if not self.is_in_front:
-            self._is_behind = True
+        if not self.may_follow():
             return
-        self._is_behind = False
         if not self.running:
             if not self.waiting:
                 self.run()

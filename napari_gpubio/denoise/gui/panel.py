@@ -125,6 +125,11 @@ class DenoisePanel(EnginePanel):
         if self.image_box.layer is not None and not self.running:
             self.preview.request_update()
 
+    def on_front(self) -> None:
+        """Let the preview catch up with the slice on screen."""
+        super().on_front()
+        self.preview.request_update()
+
     def _on_preview(self, *_: Any) -> None:
         if not self.running:
             self.preview.start()

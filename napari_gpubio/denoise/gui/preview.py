@@ -19,6 +19,7 @@ from napari_gpubio.denoise.kernels.anlm.problem import Triple
 from napari_gpubio.denoise.napari_io import LayerVolume, key_of, place_of_part
 from napari_gpubio.denoise.parts import Array, Box, Filtering, Noise, Part
 from napari_gpubio.gui.connections import Connections, Debouncer
+from napari_gpubio.gui.front import front_of
 from napari_gpubio.gui.jobs import LatestJob, Outcome
 from napari_gpubio.gui.views import camera_of
 
@@ -231,8 +232,8 @@ class LivePreview(QObject):
             self.start()
 
     def request_update(self, *_: Any) -> None:
-        """Denoise the slice on screen soon, if the preview is live."""
-        if self.live:
+        """Denoise the slice on screen soon, if the preview is live and its panel in front."""
+        if self.live and front_of(self._viewer).allows(self):
             self._debouncer.request()
 
     def cancel(self) -> None:

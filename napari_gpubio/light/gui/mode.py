@@ -302,6 +302,8 @@ class LightMode(QWidget, RunForm, RunDisplay, Generic[Result]):
         if (shown := self._shown_of(draft)) is not None and self._stays(shown):
             self.panel.show_status(_added_text(shown, draft.settings.photons))
             return
+        if not self.panel.may_follow():
+            return
         settings = dataclasses.replace(draft.settings, photons=min(self.quick_photons, draft.settings.photons))
         self.begin_run()
         self._submitted = dataclasses.replace(draft, settings=settings)
