@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 MADE_OF = "made_of"  # under which a layer that an action made carries the result that it was made of
 FindOutput = Callable[[], Output[Any] | None]
-_PLUGIN = "napari-gpubio"
 _TABLE = "napari_gpubio.workflows.gui"  # has ACTIONS, in the order of their buttons
 
 
@@ -72,13 +71,6 @@ class ResultAction:
     text: str
     tip: str
     start: Callable[[ResultContext], object]
-
-
-def open_panel(viewer: Any, title: str) -> Any:
-    """Open a panel of this package as a tab, or bring up the one that is open; returns it."""
-    _, panel = viewer.window.add_plugin_dock_widget(_PLUGIN, title, tabify=True)
-    panel.come_to_front()
-    return panel
 
 
 class ActionBar(QWidget):

@@ -6,8 +6,7 @@ from typing import Any
 from qtpy.QtCore import QEvent, Qt
 from qtpy.QtWidgets import QHBoxLayout, QProgressBar, QScrollArea, QSizePolicy, QVBoxLayout, QWidget
 
-from napari_gpubio.core.napari_io import carried
-from napari_gpubio.core.reading import NOTES
+from napari_gpubio.core.napari_io import notes_of
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.canvas_keys import bind_canvas_keys
 from napari_gpubio.gui.connections import Connection, Connections, Debouncer, single_shot
@@ -188,7 +187,7 @@ class PanelFrame(QWidget):
 
     def input_notes(self) -> tuple[str, ...]:
         """What the readers of the chosen layers assumed or left out; a panel that shows it elsewhere gives nothing."""
-        return tuple(note for layer in self.chosen_layers() for note in carried(layer, NOTES) or ())
+        return tuple(note for layer in self.chosen_layers() for note in notes_of(layer))
 
     def chosen_layers(self) -> list[Any]:
         """The layers that the panel uses."""

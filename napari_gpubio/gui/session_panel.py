@@ -1,7 +1,7 @@
 """The dock widget "Session": save what the viewer shows with all that made it, open it again, and make the results."""
 
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Collection, Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,12 +14,15 @@ from napari_gpubio.core.operations.records import Operation, Reading, words_of
 from napari_gpubio.core.operations.runs import run_steps
 from napari_gpubio.core.operations.sessions import Opened, open_session, save_session
 from napari_gpubio.core.operations.states import Shown, State
-from napari_gpubio.core.steps import Step
+from napari_gpubio.core.steps import Step, drive
 from napari_gpubio.gui.file_dialogs import opens_with, saves_with
 from napari_gpubio.gui.forms import muted_label, notes_text, row_of, text_button, tip_of
+from napari_gpubio.gui.front import front_of
+from napari_gpubio.gui.jobs import MakeSteps
 from napari_gpubio.gui.looks import show_layers
 from napari_gpubio.gui.panel import EnginePanel, panels_of
 from napari_gpubio.gui.session_window import show_view, shown_steps, take_layers, view_of
+from napari_gpubio.gui.switcher import names_of_panels, open_panel
 
 if TYPE_CHECKING:
     import napari.viewer
@@ -76,7 +79,16 @@ class SessionPanel(EnginePanel):
 
     def save(self, path: Path) -> None:
         """Save what the viewer shows, with the drafts of its panels; files are looked through in a worker."""
-        taken, others = take_layers(self.viewer)
+        self.run_other(*self._saving(path, self.viewer.layers))
+
+    def save_at_once(self, path: Path, layers: Collection[Any]) -> None:
+        """Save some layers, with the drafts of panels, before this returns."""
+        make, show = self._saving(path, layers)
+        show(drive(make(threading.Event())))
+
+    def _saving(self, path: Path, layers: Collection[Any]) -> tuple[MakeSteps, Callable[[State], None]]:
+        """Read the viewer; returns the steps that save it, and what shows that it was saved."""
+        taken, others = take_layers(layers)
         view, embeds, waiting = view_of(self.viewer), self.embed_box.isChecked(), tuple(self._waiting)
         drafts, problems = _drafts(self.viewer)
 
@@ -94,11 +106,11 @@ class SessionPanel(EnginePanel):
             if notes := [*map(_not_saved, others), *problems]:
                 self.show_note(notes_text(notes))
 
-        self.run_other(make, show)
+        return make, show
 
     def copy_script(self) -> None:
         """Put a script on the clipboard that makes all that the viewer shows, and what the session has beside it."""
-        taken, waiting = take_layers(self.viewer)[0], [one.output for one in self._waiting]
+        taken, waiting = take_layers(self.viewer.layers)[0], [one.output for one in self._waiting]
         if not taken and not waiting:
             self.show_error("there is no layer that a script could make; open a file, or a session")
             return
@@ -221,9 +233,18 @@ def _drafts(viewer: Any) -> tuple[list[tuple[str, Callable[[], Operation]]], lis
 
 
 def _show_drafts(viewer: Any, state: State) -> list[str]:
-    """Show drafts in the panels that are open; returns the names of those that are not."""
-    panels = {words_of(type(panel)): panel for panel in panels_of(viewer)}
-    return [name for name, draft in state.drafts if name not in panels or not _shows(panels[name], draft)]
+    """Show drafts in their panels, which are opened where there is a window; returns the names of those not shown."""
+    titles = {words_of(maker.rpartition(":")[2]): title for title, maker in names_of_panels().items()}
+    front, kept = front_of(viewer).panel, list[str]()
+    for name, draft in state.drafts:
+        panel = next((one for one in panels_of(viewer) if words_of(type(one)) == name), None)
+        if panel is None and name in titles and hasattr(viewer, "window"):
+            panel = open_panel(viewer, titles[name])
+        if panel is None or not _shows(panel, draft):
+            kept.append(name)
+    if front is not None:
+        front.come_to_front()
+    return kept
 
 
 def _shows(panel: EnginePanel, draft: Operation) -> bool:

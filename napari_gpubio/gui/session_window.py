@@ -30,13 +30,13 @@ class Taken(NamedTuple):
 # -- from a viewer ----------------------------------------------------------------------------------------------------
 
 
-def take_layers(viewer: Any) -> tuple[list[Taken], list[Any]]:
-    """Return the layers of a viewer that a session can hold, and the others but for those of panels' own classes.
+def take_layers(layers: Iterable[Any]) -> tuple[list[Taken], list[Any]]:
+    """Return the layers that a session can hold, and the others but for those of panels' own classes.
 
     What a panel shows in such a layer comes back with its draft. In the GUI thread.
     """
     taken, others = list[Taken](), list[Any]()
-    for layer in viewer.layers:
+    for layer in layers:
         source: Source | Callable[[], Output[Any]] | None = finder_of(layer) if record_of(layer) is None else None
         if source is None and (offers(layer, Volume) or offers(layer, object)):
             source = source_shown(layer)

@@ -15,6 +15,7 @@ from qtpy.QtWidgets import QMenu, QPushButton, QTabBar, QWidget
 
 import napari_gpubio
 from napari_gpubio.gui import theme
+from napari_gpubio.gui.docking import raise_dock
 from napari_gpubio.gui.front import front_of
 
 PLUGIN = "napari-gpubio"
@@ -41,12 +42,12 @@ def name_of(panel: QWidget) -> str:
 
 
 def open_panel(viewer: Any, name: str) -> Any:
-    """Bring the panel of a name to the front, or open it; returns it."""
-    for panel in front_of(viewer).panels:
-        if name_of(panel) == name:
-            panel.come_to_front()
-            return panel
-    _, panel = viewer.window.add_plugin_dock_widget(PLUGIN, name)
+    """Bring the dock widget of a name to the front, or open it; returns it."""
+    _, panel = viewer.window.add_plugin_dock_widget(PLUGIN, name, tabify=True)
+    raise_dock(panel)
+    front = front_of(viewer)
+    if panel in front.panels:
+        front.take(panel)
     return panel
 
 

@@ -18,7 +18,8 @@ from napari_gpubio.core.operations.volumes import LogOf, Volume, log10_volume
 from napari_gpubio.core.quantity import quantity_metadata
 from napari_gpubio.core.steps import Step
 from napari_gpubio.core.text import file_name
-from napari_gpubio.gui.actions import MADE_OF, ResultAction, ResultContext, open_panel
+from napari_gpubio.gui.actions import MADE_OF, ResultAction, ResultContext
+from napari_gpubio.gui.switcher import open_panel
 from napari_gpubio.light.gui.displayed import fluence_of, kind_of_device
 from napari_gpubio.light.gui.views import SENSITIVITY_STYLE, fading
 from napari_gpubio.light.guide import guided_steps

@@ -402,9 +402,9 @@ def _checked_output(name: str, value: Any, info: InputInfo) -> Output[Any]:
     return output
 
 
-def words_of(kind: type) -> str:
+def words_of(kind: type | str) -> str:
     """Name of a class as words: ``tensor field`` of ``TensorField``."""
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", kind.__name__).lower()
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", kind if isinstance(kind, str) else kind.__name__).lower()
 
 
 def _content(value: Any) -> Any:

@@ -189,6 +189,18 @@ class Opened:
     missing: Mapping[str, str]
 
 
+def is_session(path: str | Path) -> bool:
+    """Whether a folder or an archive says that it is a session; it may be damaged all the same."""
+    path, name = Path(path), f"{_TEXT}.json"
+    if path.is_dir():
+        return (path / name).is_file()
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return name in archive.namelist()
+    except (OSError, zipfile.BadZipFile):
+        return False
+
+
 def open_session(path: str | Path, store: Store = STORE, *, allow: Collection[str | Path] = ()) -> Opened:
     """Read a session; nothing is run, and nothing in it is code.
 

@@ -10,10 +10,10 @@ from napari_gpubio.diffusion.model import DiffusionScan
 from napari_gpubio.diffusion.napari_io import shows_signal_of
 from napari_gpubio.diffusion.tensors.gradient_check import GradientCheck
 from napari_gpubio.gui import theme
-from napari_gpubio.gui.actions import open_panel
 from napari_gpubio.gui.forms import Label, notes_text, text_button
 from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.panel import EnginePanel
+from napari_gpubio.gui.switcher import open_panel
 
 if TYPE_CHECKING:
     import napari.viewer

@@ -181,7 +181,7 @@ def test_a_dose_of_a_file_is_that_file(user, viewer, panel, tmp_path):
     assert made.file.path.endswith("dose.dcm")
     check_made_again(panel)
     layer = next(one for one in viewer.layers if "dose" in one.name)
-    shown = {one.name: one.output for one in drive(shown_steps(take_layers(viewer)[0]))}
+    shown = {one.name: one.output for one in drive(shown_steps(take_layers(viewer.layers)[0]))}
     assert shown[layer.name] == made.output(), "a session opens the file, too"
     layer.data = 2 * layer.data
     user.settle()
@@ -197,7 +197,7 @@ def test_the_form_of_a_session_comes_back(user, viewer, live, qtbot, tmp_path):
     live.constraints.text.setPlainText("target: Max[Gy] < 45")
     user.settle()
     draft = live.take_draft()()
-    taken, _ = take_layers(viewer)
+    taken, _ = take_layers(viewer.layers)
     other = ViewerModel()
     other.dims.point = viewer.dims.point
     for one in drive(shown_steps(taken)):

@@ -75,8 +75,8 @@ def test_what_readers_show_is_opened_from_its_files_by_a_session(viewer, one, tm
     viewer.add_layer(fiber_layer(fibers.select([0]), "first"))  # of no file
     for data, keywords, _ in read_layers(str(tmp_path / "dti.nii.gz")):
         viewer.add_image(data, **keywords)
-    others = take_layers(viewer)[1]
-    shown = drive(shown_steps(take_layers(viewer)[0]))
+    others = take_layers(viewer.layers)[1]
+    shown = drive(shown_steps(take_layers(viewer.layers)[0]))
     assert not others
     verbs = ["open-tractogram", "held-tractogram", "open-tensors", "open-tensors"]
     assert [one.output.of.verb for one in shown] == verbs

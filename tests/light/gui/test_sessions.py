@@ -110,7 +110,7 @@ def test_results_come_back_as_results_with_the_same_bits(viewer, panel, qtbot, t
     for data, keywords, kind in read_layers(str(tmp_path / "saved.npz")):
         getattr(viewer, f"add_{kind}")(data, **keywords)
     settle(qtbot, panel)
-    shown = drive(shown_steps(take_layers(viewer)[0]))
+    shown = drive(shown_steps(take_layers(viewer.layers)[0]))
     made = {one.name: one for one in shown if not isinstance(one.output.of, Reading)}
     save_session(tmp_path / "s.zip", State((*made.values(),)))
     again = {one.name: found for one, found in rerun(open_session(tmp_path / "s.zip").state, device="cpu")}

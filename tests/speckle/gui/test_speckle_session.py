@@ -96,7 +96,7 @@ def test_maps_of_a_fit_are_shown_again_and_written(viewer, panel, qtbot, tmp_pat
     run(qtbot, panel)
     fitted = [one for one in viewer.layers if (carried(one, "part") or "").startswith("mesi")]
     assert len(fitted) > 3
-    taken, _ = take_layers(viewer)
+    taken, _ = take_layers(viewer.layers)
     other = ViewerModel()
     for one in drive(shown_steps(taken)):
         if one.name in viewer.layers and viewer.layers[one.name] in fitted:
