@@ -8,6 +8,7 @@ from qtpy.QtWidgets import QHBoxLayout, QProgressBar, QScrollArea, QSizePolicy, 
 
 from napari_gpubio.core.napari_io import notes_of
 from napari_gpubio.gui import theme
+from napari_gpubio.gui.accessible import name_controls
 from napari_gpubio.gui.canvas_keys import bind_canvas_keys
 from napari_gpubio.gui.connections import Connection, Connections, Debouncer, single_shot
 from napari_gpubio.gui.docking import CloseGuard, DockWindow, raise_dock, share_place
@@ -23,6 +24,7 @@ from napari_gpubio.gui.wheel import WheelGuard
 
 _LONGEST_NOTES = 300  # letters of what was assumed; the tool tip has all of it
 _MIN_WIDTH, _MARGINS = 300, 16  # pixels; of a panel, and of what is around its inputs
+_NAMING_MS = 100  # after the inputs were laid out last, until new ones have names
 _CURSOR = "crosshair"  # over the canvas while a click places or chooses something
 
 
@@ -236,6 +238,8 @@ class PanelFrame(QWidget):
         content = InputColumn(self)
         content.setLayout(self.inputs)
         content.laid_out.connect(self._fit_width)
+        self._naming = single_shot(_NAMING_MS, lambda: name_controls(self), self)
+        content.laid_out.connect(self._naming.start)
         self.inputs.setAlignment(Qt.AlignmentFlag.AlignTop)
         scroll = QScrollArea(self)
         scroll.setWidget(content)

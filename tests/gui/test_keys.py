@@ -7,6 +7,7 @@ from qtpy.QtCore import Qt
 from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QAbstractButton, QWidget
 
+from napari_gpubio.gui.accessible import controls_of, name_of_control
 from tests import panel_walk
 
 pytestmark = pytest.mark.display
@@ -29,3 +30,13 @@ def test_no_key_leaves_a_panel(window_with_layers, name, monkeypatch):
                     QTest.keyClick(widget, Qt.Key(key))
             assert reached == [], (widget, widget.toolTip())
         assert len(widgets) > 3
+
+
+@pytest.mark.daily
+@pytest.mark.parametrize("name", panel_walk.PANELS)
+def test_every_control_has_a_name_that_can_be_said(window_with_layers, qtbot, name):
+    with panel_walk.shown_panel(window_with_layers, name) as panel:
+        for page in panel_walk.pages(panel):
+            qtbot.waitUntil(lambda: not panel._naming.isActive())
+            nameless = [one for one in controls_of(panel) if one.isVisible() and not name_of_control(one)]
+            assert not nameless, (page, [(one, one.toolTip()) for one in nameless])
