@@ -275,6 +275,7 @@ def test_a_painted_mask_that_is_painted_over_afterwards(viewer, empty, fitting, 
     made = shown_by_script(text, tmp_path, monkeypatch)
     assert_same_maps(made, viewer)
     empty.panel.source_box.choose(viewer.layers["brain phantom FA"])
+    empty.panel.come_to_front()
     empty.click(CALLOSUM)
     text = script_of(empty.panel)
     assert "script" not in empty.message, empty.message
