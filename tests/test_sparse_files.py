@@ -15,12 +15,12 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.foreign import existing_numbers
 from napari_gpubio.core.label_tables import read_label_names
 from napari_gpubio.core.layer_files import read_layers as read_volumes
+from napari_gpubio.core.mif import read_mif
 from napari_gpubio.core.volumes import read_volume
 from napari_gpubio.diffusion import napari_io as dwi_napari
 from napari_gpubio.diffusion.fods.response import read_response
 from napari_gpubio.diffusion.io.dsi_studio import read_dsi_studio
 from napari_gpubio.diffusion.io.gradients import read_fsl_gradients, read_mrtrix_gradients
-from napari_gpubio.diffusion.io.mif import read_mif
 from napari_gpubio.diffusion.io.orientation_sidecars import json_facts
 from napari_gpubio.diffusion.io.pam5 import read_pam5_peaks
 from napari_gpubio.dose import reader as dose_reader

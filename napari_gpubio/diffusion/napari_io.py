@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.layer_files import RECORD, STRUCTURES, described_layer, read_described
+from napari_gpubio.core.mif import MIF_SUFFIXES, MifImage, read_mif
 from napari_gpubio.core.napari_io import (
     IN_MM,
     KEY,
@@ -36,7 +37,6 @@ from napari_gpubio.diffusion.io.fixel_folders import fixel_folder_of
 from napari_gpubio.diffusion.io.fixels import read_fixels
 from napari_gpubio.diffusion.io.fods import read_fods
 from napari_gpubio.diffusion.io.kinds import Kind, kind_of
-from napari_gpubio.diffusion.io.mif import MIF_SUFFIXES, MifImage, read_mif
 from napari_gpubio.diffusion.io.tensor_images import read_tensors
 from napari_gpubio.diffusion.model import DiffusionScan, TensorField
 from napari_gpubio.diffusion.noise.model import DenoisedScan

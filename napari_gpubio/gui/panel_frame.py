@@ -61,8 +61,8 @@ class PanelFrame(QWidget):
         self._guard = CloseGuard(self, shares_place=True, may_close=self.may_close)
         self._guard.closing.connect(self.teardown)
         self._guard.stayed.connect(self.revive)
-        self._docked = single_shot(0, lambda: share_place(self), self)
-        self._fold_tabs = single_shot(0, lambda: fold_tabs(self.window()), self)  # when Qt has made the tabs
+        self._docked = single_shot(0, self._share_place, self)
+        self._fold_tabs = single_shot(0, self._fold, self)  # when Qt has made the tabs
         self._was_shown, self._was_in_front = False, True
         single_shot(0, self._follow_boxes, self).start()
         bind_canvas_keys(viewer)
@@ -84,6 +84,8 @@ class PanelFrame(QWidget):
     def teardown(self) -> None:
         """Disconnect from the viewer and release it; called when the panel is closed."""
         self._front.leave(self)
+        for timer in (self._naming, self._fold_tabs):
+            timer.stop()
         for part in self._parts:
             part.detach()
 
@@ -238,7 +240,7 @@ class PanelFrame(QWidget):
         content = InputColumn(self)
         content.setLayout(self.inputs)
         content.laid_out.connect(self._fit_width)
-        self._naming = single_shot(_NAMING_MS, lambda: name_controls(self), self)
+        self._naming = single_shot(_NAMING_MS, self._name_controls, self)
         content.laid_out.connect(self._naming.start)
         self.inputs.setAlignment(Qt.AlignmentFlag.AlignTop)
         scroll = QScrollArea(self)
@@ -274,6 +276,15 @@ class PanelFrame(QWidget):
         layout.addWidget(self._status)
         self.setMinimumWidth(_MIN_WIDTH)
         self._refit = single_shot(0, self._fit_width, self)  # when all parts have the new style
+
+    def _share_place(self) -> None:
+        share_place(self)
+
+    def _fold(self) -> None:
+        fold_tabs(self.window())
+
+    def _name_controls(self) -> None:
+        name_controls(self)
 
     def _fit_width(self) -> None:
         """Be wide enough for what it holds; a part that is folded away later takes no width back."""

@@ -5,10 +5,10 @@ import numpy as np
 from nibabel.streamlines import Tractogram as NibTractogram
 from nibabel.streamlines import TrkFile
 
+from napari_gpubio.core.mif_writer import write_mif
 from napari_gpubio.core.space import same_grid
 from napari_gpubio.core.volumes import read_volume
 from napari_gpubio.diffusion.io import read_atlas
-from napari_gpubio.diffusion.io.mif_writer import write_mif
 from napari_gpubio.tractograms import maps
 from napari_gpubio.tractograms.bundles import profile
 from napari_gpubio.tractograms.connectome import Connectome, ConnectomeSettings, EndVoxels, connectome

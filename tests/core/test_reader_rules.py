@@ -38,7 +38,7 @@ ALLOWED = {
     "speckle/io/tiff.py": HEADER,
     "speckle/io/tiff_pages.py": "reads strips whose lengths were checked",
     "tractograms/io/blocks.py": HEADER,
-    "diffusion/io/mif.py": HEADER,
+    "core/mif.py": HEADER,
     "tractograms/io/trx_members.py": "reads members whose sizes were checked",
     "tractograms/io/tsf.py": "looks at the first 64 KB",
     "tractograms/io/validation.py": "is the door of tractograms, which looks at the beginning and at the memory",

@@ -7,7 +7,6 @@ from napari_gpubio.diffusion.io.fixel_folders import write_fixels
 from napari_gpubio.diffusion.io.fixels import read_fixels, write_peaks
 from napari_gpubio.diffusion.io.fods import read_fods, write_fods
 from napari_gpubio.diffusion.io.gradients import read_fsl_gradients, read_mrtrix_gradients, write_fsl_gradients
-from napari_gpubio.diffusion.io.mif_writer import write_mif
 from napari_gpubio.diffusion.io.tensor_images import read_tensors, write_tensors
 
 __all__ = [
@@ -23,7 +22,6 @@ __all__ = [
     "write_fixels",
     "write_fods",
     "write_fsl_gradients",
-    "write_mif",
     "write_peaks",
     "write_tensors",
     "write_volume",

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from napari_gpubio.core import volumes as nifti
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import existing_file
+from napari_gpubio.core.mif import MIF_SUFFIXES, MifImage, read_mif
 from napari_gpubio.core.reading import note, reads_file
 from napari_gpubio.core.volumes import nifti_affine, nifti_array, open_nifti, stem_of
 from napari_gpubio.diffusion.io.gradients import (
@@ -23,7 +24,6 @@ from napari_gpubio.diffusion.io.gradients import (
     tidy_gradients,
     volumes_have,
 )
-from napari_gpubio.diffusion.io.mif import MIF_SUFFIXES, MifImage, read_mif
 from napari_gpubio.diffusion.model import B0_LIMIT, DiffusionScan
 
 Array = npt.NDArray[Any]

@@ -15,13 +15,13 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_folder
+from napari_gpubio.core.mif_writer import MIF_WRITE_SUFFIXES, write_mif
 from napari_gpubio.core.reading import note
 from napari_gpubio.core.tensor_components import axes_of
 from napari_gpubio.core.volumes import NIFTI_SUFFIXES, save_nifti
 from napari_gpubio.diffusion.fods.frames import checked_frame, frame_note
 from napari_gpubio.diffusion.fods.model import FixelField
 from napari_gpubio.diffusion.io.dwi import read_array
-from napari_gpubio.diffusion.io.mif_writer import MIF_WRITE_SUFFIXES, write_mif
 
 Array = npt.NDArray[Any]
 AMPLITUDES = ("amplitude", "afd", "fd", "fdc", "peak", "peak_amp")  # names of numbers that are sizes of fixels

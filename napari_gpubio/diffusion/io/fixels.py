@@ -22,6 +22,8 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import existing_file
+from napari_gpubio.core.mif import MIF_SUFFIXES
+from napari_gpubio.core.mif_writer import MIF_WRITE_SUFFIXES, write_mif
 from napari_gpubio.core.reading import reads_file
 from napari_gpubio.core.tensor_components import axes_of
 from napari_gpubio.core.volumes import NIFTI_SUFFIXES, save_nifti
@@ -31,8 +33,6 @@ from napari_gpubio.diffusion.fods.model import FixelField
 from napari_gpubio.diffusion.io.bedpostx import bedpostx_folder_of, read_bedpostx
 from napari_gpubio.diffusion.io.dsi_studio import DSI_STUDIO_SUFFIXES, read_dsi_studio
 from napari_gpubio.diffusion.io.fixel_folders import fixel_folder_of, read_fixel_folder
-from napari_gpubio.diffusion.io.mif import MIF_SUFFIXES
-from napari_gpubio.diffusion.io.mif_writer import MIF_WRITE_SUFFIXES, write_mif
 from napari_gpubio.diffusion.io.pam5 import PAM5_SUFFIX, read_pam5_peaks
 from napari_gpubio.diffusion.io.peak_images import Convention, note_amplitudes, own_description, read_peak_image
 

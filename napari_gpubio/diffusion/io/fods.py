@@ -14,6 +14,7 @@ import numpy.typing as npt
 from napari_gpubio import __version__
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import check_folder, existing_file, write_text
+from napari_gpubio.core.mif_writer import MIF_WRITE_SUFFIXES, write_mif
 from napari_gpubio.core.reading import reads_file
 from napari_gpubio.core.volumes import NIFTI_SUFFIXES, save_nifti, stem_of
 from napari_gpubio.diffusion.fods.frames import USUAL_FRAMES, checked_frame, frame_note, to_world
@@ -28,7 +29,6 @@ from napari_gpubio.diffusion.fods.harmonics import (
 )
 from napari_gpubio.diffusion.fods.model import FodField
 from napari_gpubio.diffusion.io.dwi import read_array, read_mask
-from napari_gpubio.diffusion.io.mif_writer import MIF_WRITE_SUFFIXES, write_mif
 from napari_gpubio.diffusion.io.orientation_sidecars import basis_in, facts_beside, frame_in, json_facts
 from napari_gpubio.diffusion.io.pam5 import PAM5_SUFFIX, read_pam5_harmonics
 from napari_gpubio.diffusion.io.peak_images import note_amplitudes

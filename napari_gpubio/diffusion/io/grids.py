@@ -9,10 +9,10 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import existing_file
+from napari_gpubio.core.mif import MIF_SUFFIXES, read_mif
 from napari_gpubio.core.reading import note
 from napari_gpubio.core.space import as_many_voxels, checked_affine, voxel_sizes_mm
 from napari_gpubio.core.volumes import has_orientation, nifti_affine, open_nifti
-from napari_gpubio.diffusion.io.mif import MIF_SUFFIXES, read_mif
 
 Array = npt.NDArray[Any]
 Reference = str | os.PathLike[str] | tuple[npt.ArrayLike, tuple[int, int, int]]

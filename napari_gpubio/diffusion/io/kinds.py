@@ -22,12 +22,12 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.mif import MIF_SUFFIXES, MifImage, read_mif
 from napari_gpubio.core.tensor_components import PLACES, positive_definite
 from napari_gpubio.core.volumes import open_nifti
 from napari_gpubio.diffusion.fods.harmonics import lmax_of
 from napari_gpubio.diffusion.io.dwi import find_gradient_files, has_own_table, read_any_array
 from napari_gpubio.diffusion.io.fods import lowest_amplitudes
-from napari_gpubio.diffusion.io.mif import MIF_SUFFIXES, MifImage, read_mif
 from napari_gpubio.diffusion.io.tensor_images import LARGEST_TRACE, SYMMATRIX, order_of, symmetric
 
 Array = npt.NDArray[Any]

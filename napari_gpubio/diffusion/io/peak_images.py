@@ -27,10 +27,10 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.mif import MIF_SUFFIXES, read_mif_header
 from napari_gpubio.core.reading import note
 from napari_gpubio.core.volumes import NIFTI_SUFFIXES, open_nifti, stem_of
 from napari_gpubio.diffusion.io.dwi import read_array
-from napari_gpubio.diffusion.io.mif import MIF_SUFFIXES, read_mif_header
 from napari_gpubio.diffusion.io.orientation_sidecars import facts_beside, frame_in
 
 _LARGEST_AMPLITUDE = 1000.0

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import existing_file
+from napari_gpubio.core.mif import MIF_SUFFIXES, read_mif
 from napari_gpubio.core.reading import reads_file
 from napari_gpubio.core.tensor_components import (
     FRAMES,
@@ -24,7 +25,6 @@ from napari_gpubio.core.tensor_components import (
 )
 from napari_gpubio.core.volumes import nifti_affine, nifti_array, open_nifti, save_nifti
 from napari_gpubio.diffusion.io.dwi import read_mask
-from napari_gpubio.diffusion.io.mif import MIF_SUFFIXES, read_mif
 from napari_gpubio.diffusion.io.orientation_sidecars import encoding_in, facts_beside, frame_in
 from napari_gpubio.diffusion.model import TensorField
 

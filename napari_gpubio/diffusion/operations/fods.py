@@ -7,6 +7,7 @@ from typing import Any
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.layer_files import RECORD, describe
+from napari_gpubio.core.mif_writer import MIF_WRITE_SUFFIXES
 from napari_gpubio.core.operations.kinds import register_kind
 from napari_gpubio.core.operations.records import File, Reading, Ref, file, given
 from napari_gpubio.core.parameters import param
@@ -19,7 +20,6 @@ from napari_gpubio.diffusion.io.bedpostx import bedpostx_folder_of
 from napari_gpubio.diffusion.io.fixel_folders import fixel_folder_of, write_fixels
 from napari_gpubio.diffusion.io.fixels import read_fixels, write_peaks
 from napari_gpubio.diffusion.io.fods import check_fod_output, read_fods, write_fods
-from napari_gpubio.diffusion.io.mif_writer import MIF_WRITE_SUFFIXES
 from napari_gpubio.diffusion.model import TensorField
 
 _IMAGES = (*NIFTI_SUFFIXES, *MIF_WRITE_SUFFIXES)

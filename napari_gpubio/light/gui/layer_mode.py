@@ -14,6 +14,7 @@ from napari_gpubio.core.steps import Step
 from napari_gpubio.core.text import file_name
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.panel import EnginePanel
+from napari_gpubio.layered.gui.layer_table import LayerTable
 from napari_gpubio.layered.io.mci import MciRun
 from napari_gpubio.layered.model import LayeredMedium
 from napari_gpubio.layered.operations import AddLayerPhotons, SimulateLayers
@@ -22,7 +23,6 @@ from napari_gpubio.layered.settings import LayeredSettings
 from napari_gpubio.light.gui.display import LayerDisplayBox
 from napari_gpubio.light.gui.displayed import Displayed, DisplayOptions, display_layers, under_beam
 from napari_gpubio.light.gui.layer_inputs import OPENED, BeamBox, GridBox, McmlFile, PresetBox, read_mcml, write_mcml
-from napari_gpubio.light.gui.layer_table import LayerTable
 from napari_gpubio.light.gui.mode import STILL_RUNNING, LightMode
 from napari_gpubio.light.gui.phantom import PhantomBox, PhantomController, PhantomRequest
 from napari_gpubio.light.gui.plots import PlotController

@@ -7,8 +7,8 @@ import nibabel as nib
 import numpy as np
 from scipy.io import savemat
 
+from napari_gpubio.core.mif_writer import write_mif
 from napari_gpubio.diffusion.fods.model import FixelField
-from napari_gpubio.diffusion.io.mif_writer import write_mif
 from tests.diffusion.tensor_samples import AFFINES, axes_of
 
 SHAPE, MOST = (4, 5, 6), 3

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.mif import read_mif
+from napari_gpubio.core.mif_writer import write_mif
 from napari_gpubio.diffusion.fods.model import FixelField
 from napari_gpubio.diffusion.io.fixel_folders import write_fixels
 from napari_gpubio.diffusion.io.fixels import read_fixels, write_peaks
-from napari_gpubio.diffusion.io.mif import read_mif
-from napari_gpubio.diffusion.io.mif_writer import write_mif
 from tests.diffusion.fods import fixel_samples as samples
 from tests.diffusion.fods.fixel_samples import AMPLITUDES, COUNTS, MOST, SHAPE, THERE, WORLD, fixels, folder_of, save
 from tests.diffusion.tensor_samples import AFFINES

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.mif import read_mif
+from napari_gpubio.core.mif_writer import write_mif
 from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.diffusion.fods.harmonics import BASES, from_mrtrix, harmonics
 from napari_gpubio.diffusion.fods.model import FodField
 from napari_gpubio.diffusion.io.fods import read_fods, write_fods
-from napari_gpubio.diffusion.io.mif import read_mif
-from napari_gpubio.diffusion.io.mif_writer import write_mif
 from tests.diffusion.tensor_samples import AFFINES, axes_of
 from tests.fuzzing import fuzzed, refusal
 from tests.sentences import says

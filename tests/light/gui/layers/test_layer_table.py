@@ -6,9 +6,9 @@ from qtpy.QtGui import QColor
 from qtpy.QtWidgets import QApplication
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.layered.gui.layer_table import LayerTable, medium_of
 from napari_gpubio.layered.model import LayeredMedium
 from napari_gpubio.layered.presets import preset as layered_preset
-from napari_gpubio.light.gui.layer_table import LayerTable, medium_of
 from napari_gpubio.optics.gui import optical_table
 from napari_gpubio.optics.gui.optical_rows import LAYER_COLUMNS, LayerRow
 from napari_gpubio.optics.model import Layer

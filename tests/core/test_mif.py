@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from napari_gpubio.core import volumes
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.mif import read_mif
 from napari_gpubio.core.reading import noted
-from napari_gpubio.diffusion.io.mif import read_mif
 from tests.fuzzing import fuzzed
 from tests.sentences import says
 

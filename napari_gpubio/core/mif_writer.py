@@ -1,4 +1,4 @@
-"""MRtrix images (``.mif``, ``.mif.gz``) out; the layout is described in `napari_gpubio.diffusion.io.mif`."""
+"""MRtrix images (``.mif``, ``.mif.gz``) out; the layout is described in `napari_gpubio.core.mif`."""
 
 import gzip
 from collections.abc import Mapping
