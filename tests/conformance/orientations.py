@@ -8,6 +8,7 @@ import h5py
 import nibabel as nib
 import numpy as np
 
+from napari_gpubio.core.mif_writer import write_mif
 from napari_gpubio.core.reading import ReadingNote
 from napari_gpubio.diffusion import io
 from napari_gpubio.diffusion.fods.model import FixelField
@@ -119,7 +120,7 @@ def _add_unclear(trait, facts, name, save_as, **keywords):
 
 
 def _mif(path, values):
-    io.write_mif(path, values, AFFINE)
+    write_mif(path, values, AFFINE)
     return path
 
 

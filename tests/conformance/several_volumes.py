@@ -7,6 +7,7 @@ import nibabel as nib
 import numpy as np
 from nibabel.affines import apply_affine
 
+from napari_gpubio.core.mif_writer import write_mif
 from napari_gpubio.core.napari_io import KEY
 from napari_gpubio.core.operations import read_record, run
 from napari_gpubio.core.reading import ReadingNote
@@ -107,7 +108,7 @@ _add_fitted("FODs", lambda: fod_values("mrtrix", "world"), "fods", "lmax 8", "mr
 def _add_input(trait, name):
     @ROWS.row("napari-gpubio track", f"tensors, {trait}", Did.ASSUMED, "mrtrix order")
     def _(folder):
-        write = io.write_mif if name.endswith(".mif") else lambda path, values, affine: save(path, values, affine)
+        write = write_mif if name.endswith(".mif") else lambda path, values, affine: save(path, values, affine)
         write(folder / name, tensor_values("mrtrix"), AFFINE)
         (folder / "bvals").write_text(" ".join(["0", *["1000"] * 24]))
         (folder / "bvecs").write_text("\n".join([" ".join(["0", *["0.5"] * 24])] * 3))
@@ -131,7 +132,7 @@ def _(folder):
 @ROWS.row("read_tensors", "DIPY's order in a file with MRtrix's ending", Did.ASSUMED, "dipy", "100", "mrtrix")
 def _(folder):
     values = tensor_values("dipy")
-    io.write_mif(folder / "t.mif", values, AFFINE)
+    write_mif(folder / "t.mif", values, AFFINE)
     return check_tensors(io.read_tensors(folder / "t.mif"))
 
 
