@@ -10,7 +10,7 @@ from qtpy.QtCore import Qt
 
 from napari_gpubio.gui.anatomy import POSITIVE, orientation_of, screen_axes
 from napari_gpubio.gui.front import front_of
-from napari_gpubio.gui.picking import MarkerTool
+from napari_gpubio.gui.picking import MarkerTool, is_edited
 from napari_gpubio.gui.views import camera_of
 
 _ARROWS = {"Left": (-1, 0), "Right": (1, 0), "Up": (0, 1), "Down": (0, -1)}  # right and up on the screen
@@ -24,6 +24,7 @@ class CanvasKeys:
     def __init__(self, viewer: Any) -> None:
         self._viewer, self._front, self._are_bound = weakref.proxy(viewer), front_of(viewer), False
         self._front.changed.connect(self._follow)
+        self._known: weakref.WeakSet[Any] = weakref.WeakSet()  # layers whose own keys ask first
 
     def _follow(self) -> None:
         wanted = self._front.panel is not None
@@ -34,7 +35,38 @@ class CanvasKeys:
         acts |= {key: partial(self._page, by) for key, by in _PAGES.items()}
         acts |= {key: partial(self._act, which) for key, which in _ACTS.items()}
         for key, act in acts.items():
+            act.__name__ = f"napari_gpubio_{key.lower()}"  # which napari asks for
             self._viewer.bind_key(key, act if wanted else None, overwrite=True)
+        active = self._viewer.layers.selection.events.active
+        if wanted:
+            active.connect(self._follow_layer)
+            self._follow_layer()
+        else:
+            active.disconnect(self._follow_layer)
+            self._release_layers()
+
+    def _follow_layer(self, *_: Any) -> None:
+        """Let Enter and Escape of the active layer, which end what is drawn, be the panel's while nothing is."""
+        layer = self._viewer.layers.selection.active
+        if layer is None or layer in self._known:
+            return
+        self._known.add(layer)
+        for key, which in _ACTS.items():
+            own = next((act for bound, act in type(layer).class_keymap.items() if str(bound) == key), None)
+            if own is not None:
+                act: Any = partial(self._act_on_layer, own, which)
+                act.__name__ = f"napari_gpubio_{key.lower()}"
+                layer.bind_key(key, act, overwrite=True)
+
+    def _release_layers(self) -> None:
+        for layer in self._known:
+            for key in [key for key in layer.keymap if str(key) in _ACTS]:
+                layer.bind_key(key, None, overwrite=True)
+        self._known.clear()
+
+    def _act_on_layer(self, own: Any, which: Qt.Key, layer: Any) -> Any:
+        panel = self._front.panel
+        return own(layer) if panel is None or is_edited(layer) else panel.on_key(which)
 
     def _act(self, key: Qt.Key, _viewer: Any) -> None:
         if self._front.panel is not None:

@@ -93,7 +93,7 @@ def share_place(part: QWidget, *, as_tab: bool = True) -> None:
     napari would put it below, where neither has room. Panels become tabs; what is to be seen beside a panel
     (``as_tab`` is false) stands beside it in a window that is wide enough, and below the canvas in a narrow one.
     """
-    dock = _dock_of(part)
+    dock = dock_of(part)
     window = dock.parentWidget() if dock is not None else None
     if not isinstance(window, QMainWindow) or dock.isFloating() or window.tabifiedDockWidgets(dock):
         return
@@ -103,7 +103,7 @@ def share_place(part: QWidget, *, as_tab: bool = True) -> None:
         return
     others = sorted(window.findChildren(CloseGuard), key=lambda guard: guard.shares_place != as_tab)
     for other in others:
-        place = _dock_of(other.panel)
+        place = dock_of(other.panel)
         if place is None or place is dock or place.isFloating() or window.dockWidgetArea(place) != area:
             continue
         if as_tab and (other.shares_place or window.width() < _MIN_SPLIT):
@@ -126,13 +126,13 @@ def _put_below(window: QMainWindow, dock: QDockWidget) -> None:
 
 def raise_dock(part: QWidget) -> None:
     """Bring the dock that a part lies in on screen, in front of those that share its place."""
-    dock = _dock_of(part)
+    dock = dock_of(part)
     if dock is not None:
         dock.show()
         dock.raise_()
 
 
-def _dock_of(widget: QWidget) -> Any:
+def dock_of(widget: QWidget) -> Any:
     """Return the dock that a widget lies in, or None."""
     around: Any = widget
     while around is not None and not isinstance(around, QDockWidget):

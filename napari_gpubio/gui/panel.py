@@ -195,8 +195,7 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
             other, self._other = self._other, None
             make, display = other or (self.run_form.make_steps, self.run_display)
             if other is None:
-                for box in self._boxes():
-                    box.check_there()
+                self.check_inputs()
             steps = make(stop)
             for box in self.findChildren(LayerBox):
                 box.settle()
@@ -246,6 +245,11 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
         if warms:
             self._awaited = self._connected(BackgroundWarmup(warms, self))
         self.run()
+
+    def check_inputs(self) -> None:
+        """Raise InvalidInput if a chosen layer was deleted."""
+        for box in self._boxes():
+            box.check_there()
 
     def may_follow(self) -> bool:
         """Whether a change may run something: behind another panel it may not, which is said in front again."""
@@ -321,6 +325,11 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
             self._job = None
             self._set_running(running=False)
         super().teardown()
+
+    def revive(self) -> None:
+        """Go on, after the user decided not to close the panel; what ran has ended."""
+        super().revive()
+        self.show_status("")
 
     def showEvent(self, event: Any) -> None:
         """Qt: the panel comes on screen; from now on its backends are compiled."""

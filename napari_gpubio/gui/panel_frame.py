@@ -4,14 +4,14 @@ from functools import partial
 from typing import Any
 
 from qtpy.QtCore import QEvent, Qt
-from qtpy.QtWidgets import QHBoxLayout, QProgressBar, QScrollArea, QSizePolicy, QVBoxLayout, QWidget
+from qtpy.QtWidgets import QApplication, QHBoxLayout, QProgressBar, QScrollArea, QSizePolicy, QVBoxLayout, QWidget
 
 from napari_gpubio.core.napari_io import notes_of
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.accessible import name_controls
 from napari_gpubio.gui.canvas_keys import bind_canvas_keys
 from napari_gpubio.gui.connections import Connection, Connections, Debouncer, single_shot
-from napari_gpubio.gui.docking import CloseGuard, DockWindow, raise_dock, share_place
+from napari_gpubio.gui.docking import CloseGuard, DockWindow, dock_of, raise_dock, share_place
 from napari_gpubio.gui.forms import InputColumn, WrappedLabel, muted_label, notes_text, text_button, tip_of
 from napari_gpubio.gui.front import front_of
 from napari_gpubio.gui.keys import KeyGuard
@@ -64,6 +64,7 @@ class PanelFrame(QWidget):
         self._docked = single_shot(0, self._share_place, self)
         self._fold_tabs = single_shot(0, self._fold, self)  # when Qt has made the tabs
         self._was_shown, self._was_in_front = False, True
+        self._dock: Any = None  # that is followed
         single_shot(0, self._follow_boxes, self).start()
         bind_canvas_keys(viewer)
         self._front = front_of(viewer)
@@ -117,14 +118,35 @@ class PanelFrame(QWidget):
     def come_to_front(self) -> None:
         """Raise the panel, if it lies behind another tab, and take the clicks on the canvas."""
         raise_dock(self)
-        self._front.take(self)
+        self._take_front()
 
     def on_front(self) -> None:
         """Act upon having come to the front."""
 
     def _on_used(self) -> None:
-        if not self.is_in_front and self.isVisible():
+        if not self.is_in_front and not self.visibleRegion().isEmpty():
             self._front.take(self)
+
+    def _follow_dock(self) -> None:
+        """Come to the front with the tab of the dock, which is all that Qt tells of; a new dock is followed anew."""
+        dock = dock_of(self)
+        if dock is not None and dock is not self._dock:
+            self._dock = dock
+            dock.visibilityChanged.connect(self._on_tab)
+
+    def _on_tab(self, is_visible: bool) -> None:  # noqa: FBT001 - as Qt's signal has it
+        self._fold_tabs.start()
+        if is_visible:
+            self._take_front()
+        else:
+            self._front.hide(self)
+
+    def _take_front(self) -> None:
+        """Take the clicks on the canvas, and the keys from a panel that may be out of sight now."""
+        self._front.take(self)
+        focused, others = QApplication.focusWidget(), [one for one in self._front.panels if one is not self]
+        if focused is not None and any(other.isAncestorOf(focused) for other in others):
+            self.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def _tool_pairs(self) -> list[Connection]:
         viewer, request = self.viewer, lambda *_: self._cursor_later.request()
@@ -298,6 +320,7 @@ class PanelFrame(QWidget):
         if not self._was_shown:
             self._was_shown = True
             self._docked.start()
+        self._follow_dock()
         if not event.spontaneous():
             self._front.take(self)
             self._fold_tabs.start()

@@ -45,9 +45,8 @@ def open_panel(viewer: Any, name: str) -> Any:
     """Bring the dock widget of a name to the front, or open it; returns it."""
     _, panel = viewer.window.add_plugin_dock_widget(PLUGIN, name, tabify=True)
     raise_dock(panel)
-    front = front_of(viewer)
-    if panel in front.panels:
-        front.take(panel)
+    if panel in front_of(viewer).panels:
+        panel.come_to_front()
     return panel
 
 

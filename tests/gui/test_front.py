@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from napari.components import ViewerModel
 from qtpy.QtCore import Qt
-from qtpy.QtWidgets import QMainWindow, QMessageBox
+from qtpy.QtWidgets import QApplication, QMainWindow, QMessageBox
 
 from napari_gpubio.core.steps import Step
 from napari_gpubio.diffusion.operations import SphereRegion
@@ -256,3 +256,66 @@ def test_a_result_says_what_has_changed_since_until_it_is_run_again(qtbot, viewe
     run_and_use()
     assert panel.stale_line.isHidden()
     panel.teardown()
+
+
+# -- in a window -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def docked(make_window, qtbot):
+    """Three panels as tabs of one place, in a window that has the keyboard."""
+    viewer = make_window(show=True)
+    viewer.add_image(np.zeros((4, 5, 6)))
+    panels = []
+    for number in range(3):
+        panels.append(ClickedPanel(viewer))
+        viewer.window.add_dock_widget(panels[-1], name=f"panel {number}", area="right", tabify=number > 0)
+        qtbot.wait(50)
+    QApplication.setActiveWindow(viewer.window._qt_window)
+    yield viewer, panels
+    for panel in panels:
+        panel.teardown()
+        if panel.parent() is not None:
+            viewer.window.remove_dock_widget(panel)
+
+
+@pytest.mark.display
+def test_the_tab_that_is_raised_is_in_front_and_has_the_keys(docked, qtbot):
+    viewer, (first, second, third) = docked
+    qtbot.waitUntil(lambda: third.is_in_front)
+    third.run_button.setFocus()
+    first.come_to_front()
+    assert first.is_in_front
+    assert QApplication.focusWidget() is None or not third.isAncestorOf(QApplication.focusWidget())
+    second.parentWidget().raise_()
+    qtbot.waitUntil(lambda: second.is_in_front)
+    third._on_used()
+    assert second.is_in_front, "a panel behind a tab is not used"
+    second.teardown()
+    viewer.window.remove_dock_widget(second)
+    shown = [panel for panel in (first, third) if not panel.visibleRegion().isEmpty()]
+    qtbot.waitUntil(lambda: [panel for panel in (first, third) if panel.is_in_front] == shown)
+
+
+@pytest.mark.display
+def test_keys_on_the_canvas_are_those_of_the_panel_in_front(docked, qtbot):
+    viewer, (*_, third) = docked
+    canvas = viewer.window._qt_viewer.canvas.native
+    viewer.dims.set_current_step(0, 1)
+    for key in (Qt.Key.Key_PageUp, Qt.Key.Key_Right, Qt.Key.Key_Shift, Qt.Key.Key_Control):
+        qtbot.keyClick(canvas, key)
+    assert viewer.dims.current_step[0] == 3
+    qtbot.keyClick(canvas, Qt.Key.Key_Enter)
+    assert third.begun.wait(SECONDS)
+    with finished(qtbot, third):
+        qtbot.keyClick(canvas, Qt.Key.Key_Escape)
+    labels = viewer.add_labels(np.zeros((4, 5, 6), np.uint8))  # has uses of its own for these two keys
+    third.begun.clear()
+    labels.mode = "polygon"
+    qtbot.keyClick(canvas, Qt.Key.Key_Enter)
+    assert not third.running
+    labels.mode = "pan_zoom"
+    qtbot.keyClick(canvas, Qt.Key.Key_Enter)
+    assert third.begun.wait(SECONDS)
+    with finished(qtbot, third):
+        qtbot.keyClick(canvas, Qt.Key.Key_Escape)

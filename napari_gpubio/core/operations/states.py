@@ -7,7 +7,7 @@ from napari_gpubio import __version__
 from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.operations.graphs import difference
 from napari_gpubio.core.operations.kinds import digest
-from napari_gpubio.core.operations.records import Operation, Output
+from napari_gpubio.core.operations.records import Held, Operation, Output
 from napari_gpubio.core.operations.runs import run
 from napari_gpubio.core.operations.stores import STORE, Store
 from napari_gpubio.core.settings import Settings, kind_of
@@ -114,7 +114,13 @@ def stale(shown: Output[Any], draft: Operation) -> list[str]:
     """Why a result is not what the draft of its panel would make now, such as ``step_mm: 0.5 -> 0.25``; [] if it is."""
     if type(shown.of) is not type(draft):
         return []
-    return [f"{path}: {_text(old)} -> {_text(new)}" for path, old, new in difference(shown.of, draft)]
+    return [_change(path, old, new) for path, old, new in difference(shown.of, draft)]
+
+
+def _change(path: str, old: Any, new: Any) -> str:
+    if isinstance(old, Held) and isinstance(new, Held):
+        return f"{path}: other values"
+    return f"{path}: {_text(old)} -> {_text(new)}"
 
 
 def _text(value: Any) -> str:

@@ -256,6 +256,7 @@ class TrackingPanel(EnginePanel):
     def seed_whole_brain(self) -> None:
         """Make a labels layer of the white matter, and seed from it; a scan is fitted first."""
         try:
+            self.source_box.check_there()
             layer, source = self.source_box.needed(NO_TENSORS), self.source
             if source is None:
                 raise InvalidInput(NO_TENSORS)
@@ -287,6 +288,7 @@ class TrackingPanel(EnginePanel):
     def track_to_file(self, path: str | Path) -> None:
         """Trace with the inputs as they stand and write the fibers to a file as they come; nothing is shown."""
         try:
+            self.check_inputs()
             draft = self._draft()
         except InvalidInput as error:
             self.show_error(f"{error}.")

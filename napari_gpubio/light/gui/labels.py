@@ -1,5 +1,6 @@
 """The labels layer that is simulated: chosen in the panel, read as a volume, and followed while it is painted."""
 
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -15,10 +16,9 @@ from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.napari_io import grid_of, volume_of
 from napari_gpubio.core.space import viewer_to_world, voxel_sizes_mm, world_axes_of
 from napari_gpubio.gui import theme
-from napari_gpubio.gui.connections import Connection, Connections
 from napari_gpubio.gui.forms import LABEL_WIDTH, Label, aligned_form, row_label
 from napari_gpubio.gui.jobs import LatestJob, Outcome, one_step
-from napari_gpubio.gui.layers import VOLUME, LayerBox, why_not_array
+from napari_gpubio.gui.layers import VOLUME, LayerBox, LayerListener, why_not_array
 from napari_gpubio.gui.views import ViewBox
 from napari_gpubio.light.napari_io import domain_of
 from napari_gpubio.optics.model import OUTSIDE, Domain
@@ -106,7 +106,11 @@ def vector(values: npt.ArrayLike) -> Vector:
 
 
 AFTER_STROKE_MS = 400
-_EVENTS = ("data", "labels_update", "paint")
+
+
+def _look_through(array: npt.NDArray[Any]) -> tuple[tuple[int, ...], int]:
+    """The labels of a volume, and a checksum of it."""
+    return labels_in(array), zlib.crc32(np.ascontiguousarray(array).data)
 
 
 class LabelSource(QObject):
@@ -122,17 +126,24 @@ class LabelSource(QObject):
     recolored = Signal()
     error_occurred = Signal(str)
 
-    def __init__(self, parent: QObject | None = None) -> None:
+    def __init__(self, viewer: Any, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self.layer: Any | None = None
         self.tissue: Tissue | None = None
         self.domain: Domain | None = None  # what the layer carried when it was chosen
+        self._checksum: int | None = None  # of the labels when they were counted last
+        self._is_stroke = self._tells = False
         self._count = LatestJob(self, self._on_counted)
-        self._events = Connections(self._list_events)
         self._later = QTimer(self)
         self._later.setSingleShot(True)
         self._later.setInterval(AFTER_STROKE_MS)
         self._later.timeout.connect(self._on_painted)
+        self._listener = LayerListener(
+            viewer,
+            lambda layer: layer == self.layer,
+            data_changed=self._on_data,
+            colors_changed=lambda _: self.recolored.emit(),
+        )
 
     @property
     def is_busy(self) -> bool:
@@ -143,8 +154,8 @@ class LabelSource(QObject):
         """Follow another layer, or none."""
         if layer is self.layer:
             return
-        self.layer = layer
-        self._events.attach()
+        self.layer, self._checksum = layer, None
+        self._listener.attach()
         self.read_domain()
         self._read()
         self.chosen.emit()
@@ -169,14 +180,14 @@ class LabelSource(QObject):
         """End what runs and let the layer go."""
         self._later.stop()
         self._count.abandon()
-        self._events.detach()
+        self._listener.detach()
         self.layer = self.tissue = self.domain = None
 
     # -- the inside -----------------------------------------------------------------------------------------------
 
-    def _read(self) -> None:
-        """Look at the layer's volume as it is now."""
-        self.tissue = None
+    def _read(self, *, tells: bool = False) -> None:
+        """Look at the layer's volume as it is now; ``tells``: say that it was painted, if it is not as before."""
+        self.tissue, self._tells = None, tells
         self._count.cancel()
         if self.layer is None:
             return
@@ -185,30 +196,28 @@ class LabelSource(QObject):
         except GpuBioError as error:
             self.error_occurred.emit(str(error))
             return
-        self._count.submit(one_step("counting labels", partial(labels_in, self.tissue.labels)))
+        self._count.submit(one_step("counting labels", partial(_look_through, self.tissue.labels)))
 
-    def _list_events(self) -> list[Connection]:
-        if self.layer is None:
-            return []
-        events = self.layer.events
-        known = [(getattr(events, name), self._on_data) for name in _EVENTS if hasattr(events, name)]
-        return [*known, (events.colormap, self._on_colors)]
-
-    def _on_data(self, *_: Any) -> None:
+    def _on_data(self, _: Any, box: Any) -> None:
+        """A stroke has a box; without one (undo, fill, new contours) the labels may be as they were."""
+        self._is_stroke = self._is_stroke or box is not None
         self._later.start()
 
-    def _on_colors(self, *_: Any) -> None:
-        self.recolored.emit()
-
     def _on_painted(self) -> None:
-        self._read()
-        self.painted.emit()
+        is_stroke, self._is_stroke = self._is_stroke, False
+        self._read(tells=not is_stroke)
+        if is_stroke:
+            self.painted.emit()
 
     def _on_counted(self, outcome: Outcome) -> None:
         if outcome.error:
             self.error_occurred.emit(outcome.error)
-        else:
-            self.counted.emit(outcome.result)
+            return
+        labels, checksum = outcome.result
+        has_changed, self._checksum = self._checksum not in (None, checksum), checksum
+        self.counted.emit(labels)
+        if has_changed and self._tells:
+            self.painted.emit()
 
 
 _NARROWEST_PIXELS = 150

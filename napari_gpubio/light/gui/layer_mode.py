@@ -147,6 +147,7 @@ class LayerMode(LightMode[LayeredResult]):
             return
         self.panel.clear_message()
         try:
+            self.panel.check_inputs()
             draft = self.draft()
         except GpuBioError:
             self._quick.cancel()  # the problem is shown beside its input

@@ -186,11 +186,12 @@ class OptodeTool(MarkerTool):
     """Turns mouse events of a viewer into places; markers are dragged to a `Sight`, as if it pointed at them."""
 
     placed = Signal(object, bool)  # sight; whether Shift was held
+    places = "source"  # what a plain click places
 
     @property
     def hint(self) -> str:
-        """What clicks do; the choice in the panel says which of the two a plain one places."""
-        return "Click: what is chosen below · Shift+click: detector" if self.placing else ""
+        """What clicks do."""
+        return f"Click: {self.places} · Shift+click: detector" if self.placing else ""
 
     def may_begin(self) -> bool:
         """Whether a press may place or move something."""

@@ -325,6 +325,7 @@ class SourceController(QObject):
                 self.go_to_source()
 
     def _on_choice(self, choice: str) -> None:
+        self.tool.places = choice
         self.tool.placing = self._active and choice != "nothing"
 
     def _on_sizes(self) -> None:

@@ -85,7 +85,7 @@ class VoxelMode(LightMode[LightResult]):
     def __init__(self, panel: EnginePanel, plots: PlotController) -> None:
         super().__init__(panel, plots)
         self._domains = Domains()
-        self._labels = LabelSource(self)
+        self._labels = LabelSource(self.panel.viewer, self)
         self._need, self._load = LatestJob(self), LatestJob(self)
         inserted = self.viewer.layers.events.inserted
         self._loaded = Connections(lambda: ((inserted, self._on_inserted),))
@@ -385,6 +385,7 @@ class VoxelMode(LightMode[LightResult]):
             self.show_outdated(self._draft_or_none())
             return
         try:
+            self.panel.check_inputs()
             draft = self.draft()
         except GpuBioError as error:
             self._quick.cancel()

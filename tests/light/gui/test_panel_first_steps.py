@@ -201,6 +201,10 @@ def test_painting_changes_what_is_simulated_and_other_colors_do_not(viewer, show
     table.set_media([*MEDIA, Medium(label=3, name="spot", mua_per_mm=1.0, mus_per_mm=1.0)])
     settle(qtbot, shown)
     assert result(viewer).domain.labels_present == (1, 3)
+    layer.undo()
+    layer.undo()
+    settle(qtbot, shown)
+    assert result(viewer).domain.labels_present == (1, 2)
     assert ball().labels_present == (1, 2)  # the sample itself is as it was
 
 
