@@ -4,17 +4,15 @@ A paint is a small value that holds everything the colors depend on besides the 
 paint lines before a layer has them, and the layer can check whether they have the right colors already.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.jit import kernel
-
-if TYPE_CHECKING:
-    from napari_gpubio.gui.lines.packed import Lines
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float32]
@@ -23,6 +21,29 @@ AUTO, LINES, LIT, TUBES = STYLES = ("auto", "lines", "lit", "tubes")  # how line
 NO_VALUE_RGB = (128, 128, 128)  # values that are not finite are drawn gray
 _PERCENTILE_SAMPLE = 100_000
 _DIRECTION_DIGITS = 6  # colors have 8 bits
+
+
+class Painted(Protocol):
+    """What is painted: `packed.Lines`, as far as colors need them."""
+
+    @property
+    def vertices(self) -> Floats:
+        """Positions and colors, shape (P, 4)."""
+
+    @property
+    def offsets(self) -> npt.NDArray[np.int64]:
+        """Where each line begins and ends, shape (F + 1,)."""
+
+    @property
+    def counts(self) -> npt.NDArray[np.int64]:
+        """Number of points of each line, shape (F,)."""
+
+    @property
+    def per_fiber(self) -> Mapping[str, Array]:
+        """Named numbers of lines, shape (F,)."""
+
+    def numbers(self, name: str) -> Array | None:
+        """Return the numbers of a name, shape (F,) or (P,), or None if there are none."""
 
 
 @dataclass(frozen=True)
@@ -43,11 +64,11 @@ class ByDirection:
         matrix = np.round(matrix / (np.abs(matrix).max() or 1.0), _DIRECTION_DIGITS)
         object.__setattr__(self, "linear", tuple(map(tuple, matrix.tolist())))
 
-    def fits(self, _lines: "Lines") -> bool:
+    def fits(self, _lines: Painted) -> bool:
         """Whether these lines can be colored this way: all can."""
         return True
 
-    def apply(self, lines: "Lines") -> None:
+    def apply(self, lines: Painted) -> None:
         """Write the colors into the vertices."""
         linear = np.ascontiguousarray(np.array(self.linear, np.float32)[::-1, ::-1])
         _paint_direction(lines.vertices, lines.offsets, linear)
@@ -68,11 +89,11 @@ class Uniform:
     def __post_init__(self) -> None:
         object.__setattr__(self, "rgb", tuple(map(float, self.rgb)))
 
-    def fits(self, _lines: "Lines") -> bool:
+    def fits(self, _lines: Painted) -> bool:
         """Whether these lines can be colored this way: all can."""
         return True
 
-    def apply(self, lines: "Lines") -> None:
+    def apply(self, lines: Painted) -> None:
         """Write the colors into the vertices."""
         lines.vertices[:, 3] = pack_rgb(self.rgb)
 
@@ -98,11 +119,11 @@ class ByNumber:
     def __post_init__(self) -> None:
         object.__setattr__(self, "lut", tuple(map(float, self.lut)))
 
-    def fits(self, lines: "Lines") -> bool:
+    def fits(self, lines: Painted) -> bool:
         """Whether these lines have the number."""
         return lines.numbers(self.name) is not None
 
-    def apply(self, lines: "Lines") -> None:
+    def apply(self, lines: Painted) -> None:
         """Write the colors into the vertices."""
         values = lines.numbers(self.name)
         if values is None:
@@ -134,7 +155,7 @@ def unpack_rgb(packed: npt.ArrayLike) -> npt.NDArray[np.uint8]:
     return np.stack([whole >> 16, (whole >> 8) & 255, whole & 255], axis=-1).astype(np.uint8)
 
 
-def mark_ends(lines: "Lines") -> None:
+def mark_ends(lines: Painted) -> None:
     """Make the colors of the last points of lines -1 - color, by which a shader knows that no segment begins there."""
     ends = lines.offsets[1:][lines.counts > 0] - 1
     lines.vertices[ends, 3] = -1 - lines.vertices[ends, 3]

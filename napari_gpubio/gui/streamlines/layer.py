@@ -381,7 +381,8 @@ class Streamlines(ColoredLayer, PickedLayer, Tracks):
         InvalidInput
             If the data did not come from a streamlines layer.
         """
-        return streamlines_of(cls, data, state)
+        made: Streamlines = streamlines_of(cls, data, state)
+        return made
 
     @property
     def _extent_data(self) -> npt.NDArray[np.float64]:

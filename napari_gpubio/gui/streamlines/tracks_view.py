@@ -4,8 +4,8 @@ A `Streamlines` layer is a Tracks layer to napari. `TracksView` stands where Tra
 its controls and its visual still work; `tracks_of` and `streamlines_of` turn a layer into ordinary tracks and back.
 """
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,9 +13,6 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import STREAMLINES_KEY
 from napari_gpubio.gui.lines import Lines
-
-if TYPE_CHECKING:
-    from napari_gpubio.gui.streamlines.layer import Streamlines
 
 Array = npt.NDArray[Any]
 LayerData = tuple[Array, dict[str, Any], str]
@@ -70,7 +67,7 @@ class TracksView:
         """Nothing: fibers have no graph."""
 
 
-def tracks_of(layer: "Streamlines") -> LayerData:
+def tracks_of(layer: Any) -> LayerData:
     """Return what `Streamlines.as_layer_data_tuple` promises."""
     data = _tracks_data(layer.lines)
     by_point = {name: np.repeat(values, layer.lines.counts) for name, values in layer.per_fiber.items()}
@@ -94,7 +91,7 @@ def tracks_of(layer: "Streamlines") -> LayerData:
     return data, state, layer._type_string
 
 
-def streamlines_of(cls: type["Streamlines"], data: npt.ArrayLike, state: Mapping[str, Any]) -> "Streamlines":
+def streamlines_of(cls: Callable[..., Any], data: npt.ArrayLike, state: Mapping[str, Any]) -> Any:
     """Return what `Streamlines.from_layer_data` promises."""
     metadata = dict(state.get("metadata", {}))
     settings = dict(metadata.pop(STREAMLINES_KEY, {}))
@@ -126,13 +123,13 @@ def _tracks_data(lines: Lines) -> Array:
     return data
 
 
-def _tracks_affine(layer: "Streamlines") -> Array:
+def _tracks_affine(layer: Any) -> Array:
     affine = np.eye(5)
     affine[1:4, 1:4], affine[1:4, 4] = layer.data_to_world_matrix()
     return affine
 
 
-def _settings(layer: "Streamlines") -> dict[str, Any]:
+def _settings(layer: Any) -> dict[str, Any]:
     return {
         "offsets": layer.offsets,
         "per_fiber": dict(layer.per_fiber),

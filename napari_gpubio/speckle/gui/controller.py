@@ -2,7 +2,7 @@
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from qtpy.QtCore import QObject, QTimer, Signal
 
@@ -23,9 +23,6 @@ from napari_gpubio.speckle.live import (
     State,
     TimeCourse,
 )
-
-if TYPE_CHECKING:
-    from napari_gpubio.speckle.gui.panel import SpecklePanel
 
 PERIOD_MS = 33
 _PLOT_MS = 100
@@ -154,7 +151,7 @@ class LiveRunner(QObject):
 class LiveController(QObject, Follower):
     """Ties the live loop to the parts of a panel."""
 
-    def __init__(self, panel: "SpecklePanel") -> None:
+    def __init__(self, panel: Any) -> None:
         super().__init__(panel)
         self._panel, self.runner = panel, panel.runner
         self._source: tuple[str, str] = ("", "")  # that live maps come from

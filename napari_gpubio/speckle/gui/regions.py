@@ -2,7 +2,7 @@
 
 import dataclasses
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,9 +24,6 @@ from napari_gpubio.speckle.opening import HeldRegions
 from napari_gpubio.speckle.pulsatility import RegionPulsatility, flow_pulsatility, region_pulsatility
 from napari_gpubio.speckle.regions import RegionCurve, flow_of, region_curves
 from napari_gpubio.speckle.settings import ContrastSettings, FlowIndex, InverseCorrelationTime, TimedIndex
-
-if TYPE_CHECKING:
-    from napari_gpubio.speckle.gui.panel import SpecklePanel
 
 Array = npt.NDArray[Any]
 NAME = "region"  # the column of the features that names a shape
@@ -152,7 +149,7 @@ def _in_pixels(layer: Any, image: Any, vertices: Array) -> Array:
 class RegionController(QObject):
     """Lets the user draw regions, averages live maps over them, and fills the time course of a whole stack."""
 
-    def __init__(self, panel: "SpecklePanel") -> None:
+    def __init__(self, panel: Any) -> None:
         super().__init__(panel)
         self.listener = RegionListener(panel.viewer, self)
         self._panel, self._box, self._viewer = panel, panel.course_box, panel.viewer
