@@ -6,6 +6,7 @@ import sys
 import threading
 import weakref
 from types import SimpleNamespace
+from unittest import mock
 
 import napari
 import numpy as np
@@ -17,7 +18,7 @@ from napari.utils.interactions import mouse_move_callbacks, mouse_press_callback
 from qtpy.QtCore import QPoint, QPointF, Qt
 from qtpy.QtGui import QWheelEvent
 from qtpy.QtTest import QTest
-from qtpy.QtWidgets import QApplication, QLabel, QPushButton
+from qtpy.QtWidgets import QApplication, QLabel, QMessageBox, QPushButton
 
 from napari_gpubio.core.operations import STORE
 from napari_gpubio.core.steps import Step
@@ -260,10 +261,11 @@ class HeldAtItsEnd(Held):
 
 
 def close(viewer, panel, how):
-    """Close the viewer or a panel's dock, one of `WAYS_TO_CLOSE`."""
+    """Close the viewer or a panel's dock, one of `WAYS_TO_CLOSE`; the question whether to end a run is answered."""
     if how == "the viewer":
         viewer.close()
-    else:
+        return
+    with mock.patch.object(QMessageBox, "question", return_value=QMessageBox.StandardButton.Yes):
         panel.parent().destroyOnClose()
 
 

@@ -176,5 +176,5 @@ WARMUPS = (
     WarmUp(name="histograms of labels", run=_paint, functions=24),
     WarmUp(name="histograms of contours", run=lambda: dvh(_tiny_dose(), _tiny_contours(), device=CPU), functions=12),
     WarmUp(name="doses and contours in the image", run=_show_in_image, functions=2),
-    WarmUp(name="points, and contours that change shape between planes", run=_points_and_shapes, functions=2),
+    WarmUp(name="points, and contours that change shape between planes", run=_points_and_shapes, functions=3),
 )

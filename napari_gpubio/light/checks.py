@@ -220,6 +220,6 @@ def _simulate_little(labels: int = 1, gates: Sequence[tuple[float, ...]] = ((0.0
 
 
 WARMUPS = (
-    WarmUp(name="light in voxels", run=lambda: _simulate_little(gates=((0.0, 5.0), (0.0, 0.1, 0.2))), functions=108),
+    WarmUp(name="light in voxels", run=lambda: _simulate_little(gates=((0.0, 5.0), (0.0, 0.1, 0.2))), functions=114),
     WarmUp(name="volumes of more than 254 labels", run=lambda: _simulate_little(300), functions=21),
 )
