@@ -14,7 +14,6 @@ pytestmark = pytest.mark.display
 KEYS = [*map(ord, string.ascii_uppercase + string.digits + "-=[].,/ ")]
 
 
-@pytest.mark.daily
 @pytest.mark.parametrize("name", panel_walk.PANELS)
 def test_no_key_leaves_a_panel(window_with_layers, name, monkeypatch):
     window, reached = window_with_layers.window._qt_window, []
@@ -32,7 +31,6 @@ def test_no_key_leaves_a_panel(window_with_layers, name, monkeypatch):
         assert len(widgets) > 3
 
 
-@pytest.mark.daily
 @pytest.mark.parametrize("name", panel_walk.PANELS)
 def test_every_control_has_a_name_that_can_be_said(window_with_layers, qtbot, name):
     with panel_walk.shown_panel(window_with_layers, name) as panel:
