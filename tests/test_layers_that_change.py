@@ -333,7 +333,7 @@ def test_nothing_that_happens_to_layers_chooses_runs_or_changes_anything(viewer,
                 box.setChecked(True)
         choose_oldest(panel)
         settled(qtbot)
-        wait_until(qtbot, lambda: not panel.is_comparing)
+        wait_until(qtbot, lambda: not panel.stale_line.is_busy)
         monkeypatch.setattr(Job, "start", lambda self: (begun.append(self), start(self)))
         layers = list(viewer.layers)
         before, draft, boxes, runs = [*map(shown_by, layers)], draft_of(panel), boxes_of(panel), STORE.runs

@@ -5,6 +5,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.space import in_mask
+
 Array = npt.NDArray[Any]
 Mask = npt.NDArray[np.bool_]
 
@@ -85,3 +88,22 @@ def volume_of(values: Array, mask: Mask) -> Array:
 def _first_rows(mask: Mask) -> npt.NDArray[np.int64]:
     """Row at which each plane of a mask begins, and their number, shape (X + 1,)."""
     return np.concatenate([[0], np.cumsum(np.count_nonzero(mask, axis=(1, 2)))])
+
+
+def voxels_to_draw(voxels: npt.ArrayLike, mask: Mask, most: int, what: str) -> npt.NDArray[np.int64]:
+    """Return those of some voxels (M, 3) that lie in a mask, to be drawn as glyphs of what is there (``tensors``).
+
+    Raises
+    ------
+    InvalidInput
+        If there is none, or more than ``most``.
+    """
+    at: npt.NDArray[np.int64] = np.atleast_2d(np.asarray(voxels, np.int64))
+    at = at[in_mask(at, mask)]
+    if not len(at):
+        raise InvalidInput(f"there are no {what} here; move to a place inside the brain")
+    if len(at) > most:
+        raise InvalidInput(
+            f"{what} of {len(at)} voxels are too many to draw; choose a region with at most {most} voxels"
+        )
+    return at

@@ -7,8 +7,7 @@ from qtpy.QtCore import QEvent, QObject, Qt, Signal
 from qtpy.QtWidgets import QDockWidget, QMainWindow, QWidget
 
 from napari_gpubio.gui.connections import single_shot
-from napari_gpubio.gui.keys import KeyGuard
-from napari_gpubio.gui.wheel import WheelGuard
+from napari_gpubio.gui.guards import KeyGuard, WheelGuard
 
 _MIN_SPLIT = 1500  # pixels of a window in which two docks stand side by side
 _CORNERS = (

@@ -6,7 +6,6 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 from qtpy.QtCore import Qt, Signal
@@ -17,21 +16,19 @@ from napari_gpubio.core.files import write_text
 from napari_gpubio.core.numbers import seconds_text
 from napari_gpubio.core.operations.records import Operation, Output
 from napari_gpubio.core.operations.scripts import names_of_held, outputs_of, script
-from napari_gpubio.core.operations.states import Shown, stale
+from napari_gpubio.core.operations.states import Shown
 from napari_gpubio.core.steps import Step
 from napari_gpubio.core.timing import RunClock
-from napari_gpubio.gui.connections import single_shot
 from napari_gpubio.gui.file_dialogs import save_path
-from napari_gpubio.gui.forms import Label, muted_label, text_button
+from napari_gpubio.gui.forms import Label, text_button
 from napari_gpubio.gui.jobs import Job, LatestJob, MakeSteps, Outcome, one_step
 from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.panel_frame import PanelFrame
 from napari_gpubio.gui.processors import BackgroundWarmup, DevicePicker
 from napari_gpubio.gui.progress import PreviewPacer
+from napari_gpubio.gui.stale_line import StaleLine
 
 logger = logging.getLogger(__name__)
-_COMPARE_MS = 250  # after the last use of a panel, until its result is compared with its inputs
-_MAX_DIFFERENCES = 3  # that are named
 
 
 class RunForm:
@@ -129,14 +126,9 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
         self._runs_when_warm = False
         self._warmup_status = ""
         self._finding = LatestJob(self, self._on_found)  # the operation that a script is of
-        self._comparing = LatestJob(self, self._on_compared)  # the result with the inputs
-        self._begun_with: Callable[[], Operation] | None = None  # what makes an operation of a run's inputs
-        self._made_with: Callable[[], Operation] | None = None  # the same of the result that is shown
-        self._compare_later = single_shot(_COMPARE_MS, self._compare, self)
         self._is_behind = False  # what is run after a change, since layers changed while another panel was in front
         self._busy_note = ""  # which ends with the run under way
-        self.stale_line = muted_label(self)
-        self.stale_line.hide()
+        self.stale_line = StaleLine(self._draft_to_compare, self)
         self.above_run.addWidget(self.stale_line)
         self._add_buttons()
         _open.add(self)
@@ -204,9 +196,7 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
             self._refusal = self.message
             return
         self._current_display = display
-        self._begun_with = None
-        if other is None:
-            self._note_draft()
+        self.stale_line.begin(with_inputs=other is None and self.marks_stale)
         self._pacer.begin_run()
         self._job = Job(lambda _: steps, self, pacer=self._pacer)
         self._job.stop_event = stop
@@ -305,7 +295,7 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
 
     def on_front(self) -> None:
         """Say what has changed meanwhile."""
-        self._compare_later.start()
+        self.stale_line.compare_soon()
         if self._is_behind:
             self._is_behind = False
             self.show_note(f"Layers have changed while another panel was in front; press {self._run_text} to follow.")
@@ -313,8 +303,7 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
     def teardown(self) -> None:
         """Stop every run, disconnect from the viewer, and release it; called when the panel is closed."""
         _open.discard(self)
-        self._compare_later.stop()
-        self._comparing.abandon()
+        self.stale_line.abandon()
         self._device.teardown()
         self._warmup.stop()
         self._finding.abandon()
@@ -381,48 +370,15 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
             how = "stopped after" if was_stopped else "done in"
             self.show_status(f"{how} {seconds_text(time.perf_counter() - self._begun)}")
             self._current_display.show_result(outcome.result)
-            self._made_with = None if self._begun_with is None else functools.cache(self._begun_with)
-            self._show_stale([])
-            self._compare_later.start()
+            self.stale_line.end()
         self.run_finished.emit()
-
-    # -- whether the result is what the inputs say ----------------------------------------------------------------
-
-    @property
-    def is_comparing(self) -> bool:
-        """Whether it is being found out if the inputs have changed."""
-        return self._compare_later.isActive() or self._comparing.is_busy
 
     def _on_used(self) -> None:
         super()._on_used()
-        self._compare_later.start()
+        self.stale_line.compare_soon()
 
-    def _note_draft(self) -> None:
-        """Keep what makes an operation of the inputs of a run that begins."""
-        if self.marks_stale:
-            with suppress(GpuBioError):  # what is missing, the run itself has said
-                self._begun_with = self.run_form.take_draft()
-
-    def _compare(self) -> None:
-        """Find, in a worker, what makes the result that is shown another one than a run with the inputs would give."""
-        if self.running or self._made_with is None:
-            return
-        try:
-            draft = self.run_form.take_draft()
-        except GpuBioError as error:
-            self._comparing.cancel()
-            self._show_stale([str(error)])
-            return
-        if draft is not None:
-            self._comparing.submit(one_step("comparing", functools.partial(_differences, self._made_with, draft)))
-
-    def _on_compared(self, outcome: Outcome) -> None:
-        self._show_stale(outcome.result or [])
-
-    def _show_stale(self, why: list[str]) -> None:
-        more = f"; and {len(why) - _MAX_DIFFERENCES} more" if len(why) > _MAX_DIFFERENCES else ""
-        self.stale_line.setText(f"Made with other inputs: {'; '.join(why[:_MAX_DIFFERENCES])}{more}")
-        self.stale_line.setVisible(bool(why))
+    def _draft_to_compare(self) -> Callable[[], Operation] | None:
+        return None if self.running else self.run_form.take_draft()
 
     # -- compiling the CPU backend ahead ---------------------------------------------------------------------------
 
@@ -532,12 +488,6 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
         text = script(*outputs, folder=chosen.parent, **how)
         write_text(chosen, text)
         return text
-
-
-def _differences(made_with: Callable[[], Operation], draft: Callable[[], Operation]) -> list[str]:
-    """Why a result is not what the inputs would make now; [] if it is."""
-    made, now = made_with(), draft()
-    return stale(made.output(), now) if type(made) is type(now) else [made.title]
 
 
 _open: "weakref.WeakSet[EnginePanel]" = weakref.WeakSet()  # that have not been closed

@@ -14,13 +14,12 @@ from napari_gpubio.gui.connections import Connection, Connections, Debouncer, si
 from napari_gpubio.gui.docking import CloseGuard, DockWindow, dock_of, raise_dock, share_place
 from napari_gpubio.gui.forms import InputColumn, WrappedLabel, muted_label, notes_text, text_button, tip_of
 from napari_gpubio.gui.front import front_of
-from napari_gpubio.gui.keys import KeyGuard
+from napari_gpubio.gui.guards import KeyGuard, WheelGuard
 from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.picking import MouseTool, is_edited
 from napari_gpubio.gui.places import Offer, place_offers
 from napari_gpubio.gui.scans import follow_scans
 from napari_gpubio.gui.switcher import Switcher, fold_tabs, name_of
-from napari_gpubio.gui.wheel import WheelGuard
 
 _LONGEST_NOTES = 300  # letters of what was assumed; the tool tip has all of it
 _MIN_WIDTH, _MARGINS = 300, 16  # pixels; of a panel, and of what is around its inputs

@@ -149,8 +149,9 @@ class SessionPanel(EnginePanel):
         self.allow_button.setVisible(bool(self._outside))
         self._show_waiting()
         notes = [f"{name}: {why}" for name, why in {**opened.missing, **read.failed}.items()]
-        notes += [f"the {name} could not be shown again: open the panel, and this session, once the rest is there"
-                  for name in kept]  # fmt: skip
+        notes += [
+            f"the {name} could not be shown again; open {path.name} again once the rest is there" for name in kept
+        ]
         if notes:
             self.show_note(notes_text(notes))
         self.show_status(f"{len(read.values)} layers are shown, {len(self._waiting)} are not made yet")

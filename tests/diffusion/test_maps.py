@@ -160,7 +160,7 @@ def test_voxels_without_a_tensor_are_left_out():
     for nothing in ([(0, 1, 1)], [(7, 7, 7)], [(-1, 0, 0)], np.empty((0, 3))):
         with pytest.raises(InvalidInput, match="there are no tensors here"):
             ellipsoids(field, nothing)
-    with pytest.raises(InvalidInput, match=r"4001 ellipsoids are too many to draw; .* at most 4000"):
+    with pytest.raises(InvalidInput, match=r"tensors of 4001 voxels are too many to draw; .* at most 4000"):
         ellipsoids(field_with((3e-3, 2e-3, 1e-3)), [(1, 1, 1)] * 4001)
 
 

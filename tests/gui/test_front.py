@@ -243,7 +243,7 @@ def test_a_result_says_what_has_changed_since_until_it_is_run_again(qtbot, viewe
         with finished(qtbot, panel):
             panel.run()
         panel._wheel.used.emit()
-        qtbot.waitUntil(lambda: not panel.is_comparing)
+        qtbot.waitUntil(lambda: not panel.stale_line.is_busy)
 
     run_and_use()
     assert panel.stale_line.isHidden()

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.space import apply_affine, in_mask
+from napari_gpubio.core.space import apply_affine
 from napari_gpubio.diffusion.fods.harmonics import harmonics
 from napari_gpubio.diffusion.fods.model import FodField
+from napari_gpubio.diffusion.voxels import voxels_to_draw
 
 Array = npt.NDArray[Any]
 Mesh = tuple[npt.NDArray[np.float32], npt.NDArray[np.int32], npt.NDArray[np.float32]]
@@ -107,12 +107,7 @@ def fod_glyphs(
     InvalidInput
         If no voxel lies in the mask, or there are more than 8000.
     """
-    at = np.atleast_2d(np.asarray(voxels, np.int64))
-    at = at[in_mask(at, fods.mask)]
-    if not len(at):
-        raise InvalidInput("there are no FODs here; move to a place inside the brain")
-    if len(at) > MAX_GLYPHS:
-        raise InvalidInput(f"{len(at)} glyphs are too many to draw; choose at most {MAX_GLYPHS} voxels")
+    at = voxels_to_draw(voxels, fods.mask, MAX_GLYPHS, "FODs")
     rings = _rings(len(at))
     around = next((n for n in _OUTLINE if len(at) * (n + 1) <= _MAX_VERTICES), _OUTLINE[-1])
     is_outline = plane is not None and rings < _COARSEST_DOME

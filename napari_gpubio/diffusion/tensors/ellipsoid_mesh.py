@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.space import apply_affine, in_mask
+from napari_gpubio.core.space import apply_affine
 from napari_gpubio.core.tensor_components import fractional_anisotropy
 from napari_gpubio.diffusion.model import TensorField
+from napari_gpubio.diffusion.voxels import voxels_to_draw
 
 Array = npt.NDArray[Any]
 MAX_GLYPHS = 4000
@@ -42,14 +42,7 @@ def ellipsoids(
     InvalidInput
         If no voxel lies in the mask, or there are more than 4000.
     """
-    at = np.atleast_2d(np.asarray(voxels, np.int64))
-    at = at[in_mask(at, field.mask)]
-    if not len(at):
-        raise InvalidInput("there are no tensors here; move to a place inside the brain")
-    if len(at) > MAX_GLYPHS:
-        raise InvalidInput(
-            f"{len(at)} ellipsoids are too many to draw; choose a region with at most {MAX_GLYPHS} voxels"
-        )
+    at = voxels_to_draw(voxels, field.mask, MAX_GLYPHS, "tensors")
     ball, triangles = icosphere()
     values = field.eigen.values[tuple(at.T)]
     vectors = field.eigen.vectors[tuple(at.T)]

@@ -15,10 +15,10 @@ from qtpy.QtWidgets import QCheckBox, QComboBox, QHBoxLayout, QWidget
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.gui.fields import NumberBox
 from napari_gpubio.gui.forms import Label, text_button
+from napari_gpubio.gui.guards import WheelGuard
 from napari_gpubio.gui.lines.paint import AUTO, LINES, LIT, TUBES, UNIFORM
 from napari_gpubio.gui.streamlines.color_box import ColorByBox
 from napari_gpubio.gui.streamlines.layer import ALL, SHOWN, Streamlines
-from napari_gpubio.gui.wheel import WheelGuard
 
 _EVENTS = ("coloring", "color_by", "colormap", "slab_mm", "tail_width", "line_style", "shown", "saves", "legend")
 _STYLES = {AUTO: "auto", LINES: "flat lines", LIT: "lit lines", TUBES: "tubes"}

@@ -124,7 +124,7 @@ def test_only_fibers_that_are_shown_are_counted(viewer, counted, expected, qtbot
     layer = viewer.layers["bundles"]
     whole = counted.matrix()
     set_filter(layer, RangeFilter("length_mm", high=80.0))
-    wait_until(qtbot, lambda: not counted.is_comparing)
+    wait_until(qtbot, lambda: not counted.stale_line.is_busy)
     assert "Made with other inputs: fibers" in counted.stale_line.text()
     assert not counted.stale_line.isHidden()
     np.testing.assert_array_equal(counted.matrix(), whole)
@@ -139,7 +139,7 @@ def test_only_fibers_that_are_shown_are_counted(viewer, counted, expected, qtbot
     counted.show_cell(*cell)
     assert layer.shown.sum() == counted.matrix()[cell]
     assert not (layer.shown & ~shown).any()
-    wait_until(qtbot, lambda: not counted.is_comparing)
+    wait_until(qtbot, lambda: not counted.stale_line.is_busy)
     assert counted.stale_line.isHidden(), "the fibers of a cell are among those that were counted"
     button(counted, "All fibers").click()
     np.testing.assert_array_equal(layer.shown, shown)
@@ -162,7 +162,7 @@ def test_a_matrix_is_marked_while_another_atlas_or_bundle_is_chosen(viewer, coun
         for chosen, is_marked in ((layer, True), (back, False)):
             box.choose(chosen)
             qtbot.mouseClick(counted.results, Qt.MouseButton.LeftButton)  # the panel is used
-            wait_until(qtbot, lambda: not counted.is_comparing)
+            wait_until(qtbot, lambda: not counted.stale_line.is_busy)
             assert counted.stale_line.isHidden() != is_marked
             assert not is_marked or what in counted.stale_line.text()
 

@@ -132,11 +132,7 @@ class ConnectomePanel(EnginePanel):
         """Events that change which fibers there are, and which are shown."""
         layer = None if self._result is None else self._result.layer
         events = () if layer is None else (layer.events.shown, layer.events.data)
-        return [(event, self._compare_soon) for event in events]
-
-    def _compare_soon(self, *_: Any) -> None:
-        """The matrix may be one of other fibers than those that are shown now; see `EnginePanel.marks_stale`."""
-        self._compare_later.start()
+        return [(event, self.stale_line.compare_soon) for event in events]
 
     # -- running --------------------------------------------------------------------------------------------------
 

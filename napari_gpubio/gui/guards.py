@@ -1,6 +1,11 @@
-"""The wheel scrolls the panel: over a control it changes something only after the control was clicked."""
+"""The wheel and keys in a panel stay there.
+
+The wheel scrolls: over a control it changes something only after the control was clicked. No key reaches napari, where
+a digit or a letter is a tool of the active layer.
+"""
 
 import atexit
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from qtpy.QtCore import QChildEvent, QCoreApplication, QEvent, QObject, Qt, Signal
@@ -16,6 +21,8 @@ from qtpy.QtWidgets import (
     QWidget,
 )
 
+_MODIFIERS = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.AltModifier | Qt.KeyboardModifier.MetaModifier
+_UNDO = {Qt.Key.Key_Z, Qt.Key.Key_Y}  # napari's own would undo strokes of the active layer
 _USES = (QEvent.Type.MouseButtonPress, QEvent.Type.MouseButtonRelease, QEvent.Type.KeyRelease)
 _CHOICES = (QComboBox, QAbstractSpinBox, QTabBar)
 
@@ -65,6 +72,34 @@ class WheelGuard(QObject):
             takes_focus = widget.focusPolicy() == Qt.FocusPolicy.WheelFocus or isinstance(widget, QAbstractSlider)
             if takes_focus and not isinstance(widget, QScrollBar):
                 widget.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+
+
+class KeyGuard(QObject):
+    """Takes the keys that nothing in a widget has taken, but for napari's shortcuts with Ctrl, Alt or Meta.
+
+    Parameters
+    ----------
+    part
+        A panel or a window; the guard lives as long as it does.
+    acts
+        What keys do in it, by their numbers.
+    """
+
+    def __init__(self, part: QWidget, acts: Mapping[Qt.Key, Callable[[], object]] | None = None) -> None:
+        super().__init__(part)
+        self._acts = dict(acts or {})
+        part.installEventFilter(self)
+
+    def eventFilter(self, _watched: Any, event: Any) -> bool:
+        """Qt: an event of the widget; a key comes here when no child has taken it."""
+        if event.type() not in (QEvent.Type.KeyPress, QEvent.Type.KeyRelease):
+            return False
+        if event.modifiers() & _MODIFIERS:
+            return event.key() in _UNDO
+        act = self._acts.get(Qt.Key(event.key()))
+        if act is not None and event.type() == QEvent.Type.KeyPress and not event.isAutoRepeat():
+            act()
+        return event.key() not in (Qt.Key.Key_Tab, Qt.Key.Key_Backtab)
 
 
 def _control_at(widget: QWidget) -> QWidget | None:

@@ -8,7 +8,7 @@ from qtpy.QtCore import QEvent, Qt
 from qtpy.QtWidgets import QApplication, QComboBox, QLineEdit, QScrollArea, QSlider, QTableWidget, QVBoxLayout, QWidget
 
 from napari_gpubio.gui.fields import NumberBox
-from napari_gpubio.gui.wheel import WheelGuard
+from napari_gpubio.gui.guards import WheelGuard
 from tests import panel_walk
 
 pytestmark = pytest.mark.display
@@ -127,7 +127,7 @@ def test_an_event_that_does_not_name_the_control_that_was_added_guards_it_all_th
 
 WINDOWS_LEFT_OPEN = """
 from qtpy.QtWidgets import QApplication, QSpinBox, QWidget
-from napari_gpubio.gui.wheel import WheelGuard
+from napari_gpubio.gui.guards import WheelGuard
 
 app = QApplication([])
 windows = [QWidget() for _ in range(100)]
