@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from napari_gpubio.core.archives import opened_npz, read_npy
+from napari_gpubio.core.archives import opened_npz, opened_zip, read_npy
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import (
@@ -195,7 +195,7 @@ def is_session(path: str | Path) -> bool:
     if path.is_dir():
         return (path / name).is_file()
     try:
-        with zipfile.ZipFile(path) as archive:
+        with opened_zip(path) as archive:
             return name in archive.namelist()
     except (OSError, zipfile.BadZipFile):
         return False
