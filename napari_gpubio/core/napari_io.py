@@ -26,6 +26,7 @@ Paths = str | Sequence[str]
 LayerReader = Callable[[Paths], list[LayerData]]
 Kind = TypeVar("Kind")
 KEY = "napari_gpubio"
+FOLLOWS = "follows"  # marks a layer whose values a panel draws anew with the slice on screen, or frame by frame
 STREAMLINES_KEY = "streamlines"  # where the settings of a streamlines layer travel in the metadata of tracks
 ORIENTED = "is_oriented"  # where a layer's metadata tell whether its place is known, if its file does not tell it
 AXES = ("z", "y", "x")

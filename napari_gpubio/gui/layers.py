@@ -254,6 +254,16 @@ class LayerBox(ElidedComboBox, Follower):
             self._chosen = self.itemData(index)  # also while signals are blocked
             self.setCurrentIndex(index)
 
+    def take_back(self, layer: Any | None) -> None:
+        """Choose again what was chosen before: a layer of the list, one that was deleted, or none."""
+        if layer is None or self._index_of(layer) < 0:
+            self._chosen, self._is_settled = layer, self._is_settled or layer is not None
+            self._fill()
+            self.setCurrentIndex(self._index_of(layer))
+            self.currentIndexChanged.emit(self.currentIndex())
+        else:
+            self.choose(layer)
+
     def choose_where(self, fits: Callable[[Any], bool]) -> bool:
         """Choose the topmost layer of the list that fits, as the user would; returns whether there is one."""
         found = next((layer for layer in reversed(self._listener.layers) if fits(layer)), None)

@@ -21,6 +21,7 @@ from napari_gpubio.core.steps import Step
 from napari_gpubio.core.timing import RunClock
 from napari_gpubio.gui.file_dialogs import save_path
 from napari_gpubio.gui.forms import Label, text_button
+from napari_gpubio.gui.history import history_of
 from napari_gpubio.gui.jobs import Job, LatestJob, MakeSteps, Outcome, one_step
 from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.panel_frame import PanelFrame
@@ -105,6 +106,7 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
     """
 
     marks_stale = True  # whether a result says that the inputs have changed since; not where parts of the panel do
+    runs_after_undo = False  # whether its results are made again rather than kept
     warms: tuple[str, ...] = ()  # the engines whose CPU backends are compiled while the panel is open
     run_finished = Signal()
     warmed = Signal()  # the CPU backend has been compiled, or could not be
@@ -144,6 +146,11 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
             self.buttons.addWidget(widget, stretch)
 
     # -- running --------------------------------------------------------------------------------------------------
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether anything runs or is about to, whose result the panel will show."""
+        return self.running or self.waiting
 
     @property
     def running(self) -> bool:
@@ -243,6 +250,8 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
 
     def may_follow(self) -> bool:
         """Whether a change may run something: behind another panel it may not, which is said in front again."""
+        if history_of(self.viewer).is_quiet:
+            return self.runs_after_undo
         self._is_behind = not self.is_in_front
         return self.is_in_front
 

@@ -12,9 +12,10 @@ from napari_gpubio.gui.accessible import name_controls
 from napari_gpubio.gui.canvas_keys import bind_canvas_keys
 from napari_gpubio.gui.connections import Connection, Connections, Debouncer, single_shot
 from napari_gpubio.gui.docking import CloseGuard, DockWindow, dock_of, raise_dock, share_place
-from napari_gpubio.gui.forms import InputColumn, WrappedLabel, muted_label, notes_text, text_button, tip_of
+from napari_gpubio.gui.forms import InputColumn, WrappedLabel, muted_label, notes_text, row_of, text_button, tip_of
 from napari_gpubio.gui.front import front_of
 from napari_gpubio.gui.guards import KeyGuard, WheelGuard
+from napari_gpubio.gui.history import HistoryButtons, history_of
 from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.picking import MouseTool, is_edited
 from napari_gpubio.gui.places import Offer, place_offers
@@ -285,7 +286,7 @@ class PanelFrame(QWidget):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(6, 6, 6, 6)
         if hasattr(self.viewer, "window"):
-            layout.addWidget(Switcher(self.viewer, self))
+            layout.addLayout(row_of(Switcher(self.viewer, self), HistoryButtons(self.viewer, self), stretch=(1, 0)))
         layout.addWidget(self._tool_line)
         layout.addWidget(scroll, 1)
         layout.addWidget(self._input_notes)
@@ -320,6 +321,7 @@ class PanelFrame(QWidget):
             self._was_shown = True
             self._docked.start()
         self._follow_dock()
+        history_of(self.viewer).watch(self.window().windowHandle())
         if not event.spontaneous():
             self._front.take(self)
             self._fold_tabs.start()

@@ -19,6 +19,8 @@ class DevicePicker(QComboBox):
     GPUs are looked for in a worker, because the first look may take seconds.
     """
 
+    keeps_controls = False  # for undo: results do not depend on it
+
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
         self.addItem("auto", "auto")

@@ -33,6 +33,7 @@ class CellModel(QAbstractTableModel, Generic[Row]):
     columns: tuple[Column, ...]
     units: Collection[str]
     new_row: Callable[[], Row] | None = None
+    kept: tuple[str, ...] = ("_state",)
 
     def __init__(self, parent: Any = None) -> None:
         super().__init__(parent)
@@ -120,6 +121,10 @@ class CellModel(QAbstractTableModel, Generic[Row]):
         self._redraw()
         self.changed.emit()
         self.validity_changed.emit()
+
+    def show_kept(self) -> None:
+        """Show rows that undo of the window has brought back."""
+        self._take(self._state, resets=True)
 
     # -- the unit -------------------------------------------------------------------------------------------------
 

@@ -54,6 +54,8 @@ class ViewBox(QWidget):
     What it changed is as before when its panel is closed, unless something else has changed it since.
     """
 
+    keeps_controls = False  # for undo: they are about the view
+
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._viewer = viewer

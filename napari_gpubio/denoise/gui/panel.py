@@ -174,6 +174,23 @@ class DenoisePanel(EnginePanel):
         if result.made.result.notes:
             self.show_note(notes_text(result.made.result.notes))
 
+    kept = ("_done", "_shown_source")
+
+    @property
+    def _shown_source(self) -> str:
+        return self.results.source
+
+    @_shown_source.setter
+    def _shown_source(self, source: str) -> None:
+        self.results.source = source
+
+    def show_kept(self) -> None:
+        """Show numbers that undo has brought back, or none."""
+        if self._done is None:
+            self.result_box.hide()
+        else:
+            self.result_box.show_result(self._done)
+
     def show_only(self, part: str) -> None:
         """Show the image before (``before``), ``after``, the ``residual`` or the ``noise``, and hide the others."""
         self.results.show_only(part)

@@ -11,7 +11,7 @@ import numpy as np
 from qtpy.QtCore import QObject, Signal
 
 from napari_gpubio.core.errors import GpuBioError
-from napari_gpubio.core.napari_io import KEY, carried
+from napari_gpubio.core.napari_io import FOLLOWS, KEY, carried
 from napari_gpubio.core.steps import Step
 from napari_gpubio.denoise.gui.inputs import PANEL
 from napari_gpubio.denoise.gui.run import Draft, without_previews
@@ -319,7 +319,7 @@ class LivePreview(QObject):
             if layer is not None:
                 self._viewer.layers.remove(layer.name)
             active = self._viewer.layers.selection.active
-            metadata = {KEY: {PANEL: _WORD, "source": image.key}}
+            metadata = {KEY: {PANEL: _WORD, "source": image.key, FOLLOWS: True}}
             keywords = {**preview.place, **image.display, "name": "denoised preview", "metadata": metadata}
             self._viewer.add_image(preview.data, **keywords)
             self._viewer.layers.selection.active = active

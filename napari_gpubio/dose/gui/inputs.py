@@ -303,6 +303,8 @@ class StructureList(QListWidget):
     """
 
     ticked = Signal()
+    kept = ("kept_layers",)
+    keeps_controls = False
 
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -328,6 +330,18 @@ class StructureList(QListWidget):
         self.refresh()
         if self._chosen != before:
             self.ticked.emit()
+
+    @property
+    def kept_layers(self) -> tuple[Any, ...]:
+        """The ticked layers as undo keeps them."""
+        return tuple(self._chosen)
+
+    @kept_layers.setter
+    def kept_layers(self, layers: tuple[Any, ...]) -> None:
+        self.choose(*layers)
+
+    def show_kept(self) -> None:
+        """Do nothing: the layers are ticked."""
 
     def settle(self) -> None:
         """Take what is ticked as the user's own choice, which nothing but a click changes from now on."""

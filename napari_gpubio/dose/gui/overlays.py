@@ -18,7 +18,7 @@ from qtpy.QtCore import QObject, Signal
 from qtpy.QtGui import QColor
 
 from napari_gpubio.core.label_volumes import label_volume
-from napari_gpubio.core.napari_io import KEY, Box, affine_mm, beside, carried, volume_of
+from napari_gpubio.core.napari_io import FOLLOWS, KEY, Box, affine_mm, beside, carried, volume_of
 from napari_gpubio.core.steps import Step
 from napari_gpubio.core.world_aligned import WorldAligned
 from napari_gpubio.dose.gui.histograms import LiveHistograms, Structure
@@ -57,8 +57,9 @@ class Overlay(QObject, Follower):
         """Add the layer, and keep the layers that are selected."""
         selection = self._viewer.layers.selection
         selected, active = list(selection), selection.active
+        metadata = {KEY: {PANEL: self._name, FOLLOWS: True}}
         layer = self._viewer.add_image(
-            data, name=self._name, blending="translucent_no_depth", metadata={KEY: {PANEL: self._name}}, **keywords
+            data, name=self._name, blending="translucent_no_depth", metadata=metadata, **keywords
         )
         self._viewer.layers.selection = selected
         if active is not None:

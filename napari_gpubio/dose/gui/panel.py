@@ -53,6 +53,8 @@ class DosePanel(EnginePanel):
     """Dose-volume histograms of image and structure layers."""
 
     warms = ("dose",)
+    runs_after_undo = True  # what is shown is closed with the run of the next
+    kept = ("_has_run",)
 
     def __init__(self, viewer: "napari.viewer.Viewer") -> None:
         super().__init__(viewer)
@@ -160,6 +162,14 @@ class DosePanel(EnginePanel):
         """Run again what has been run once."""
         if self._has_run:
             self._run_timer.start()
+
+    def show_kept(self) -> None:
+        """Count again what undo has brought back, or show no curves."""
+        if self._has_run:
+            self._run_timer.start()
+        else:
+            self._run_timer.stop()
+            self._open_run(None)
 
     def _run_now(self) -> None:
         if self._can_run():

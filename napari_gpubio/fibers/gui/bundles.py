@@ -61,6 +61,15 @@ class BundleList:
         """Whether there is a change to undo."""
         return bool(self._past)
 
+    @property
+    def kept(self) -> tuple[tuple[Bundle, ...], int]:
+        """All of them, and the place of the current one."""
+        return self._bundles, self._current
+
+    @kept.setter
+    def kept(self, kept: tuple[tuple[Bundle, ...], int]) -> None:
+        self._bundles, self._current = kept
+
     def choose(self, index: int) -> None:
         """Make another bundle the current one (no change to undo)."""
         if 0 <= index < len(self._bundles):

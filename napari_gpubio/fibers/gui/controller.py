@@ -89,6 +89,7 @@ class SeedController(QObject, Follower):
     bundles_changed = Signal()
     fibers_chosen = Signal(object)  # a layer of fibers that is no bundle, in napari's list of layers
     error_occurred = Signal(str)
+    kept = ("bundles",)
 
     def __init__(
         self,
@@ -204,6 +205,19 @@ class SeedController(QObject, Follower):
     def _nudge(self, offset: picking.Position) -> None:
         if (current := self._bundles.current) is not None:
             self._place_seed_on_screen(world_to_viewer(current.center_mm) + offset, new=False)
+
+    @property
+    def bundles(self) -> Any:
+        """The bundles as undo keeps them."""
+        return self._bundles.kept
+
+    @bundles.setter
+    def bundles(self, kept: Any) -> None:
+        self._bundles.kept = kept
+
+    def show_kept(self) -> None:
+        """Show bundles that undo has brought back."""
+        self.refresh()
 
     def _choose(self, index: int) -> None:
         self._bundles.choose(index)

@@ -403,6 +403,26 @@ class LightMode(QWidget, RunForm, RunDisplay, Generic[Result]):
         name = self.view.keep()
         self.panel.show_status(f"{name} stays as it is; the next run adds a new layer" if name else NOTHING_KEPT)
 
+    kept = ("kept_result",)
+
+    @property
+    def kept_result(self) -> tuple[Any, ...]:
+        """The result on show and what was added to its numbers, as undo keeps it."""
+        return self.view.displayed, self.results.displayed, self.results.added_rows
+
+    @kept_result.setter
+    def kept_result(self, kept: tuple[Any, ...]) -> None:
+        self.view.displayed, shown, added = kept
+        if shown is None:
+            self.results.display(None)
+        else:
+            self._show_numbers(shown)
+        self.results.add_rows(added)
+
+    def show_kept(self) -> None:
+        """Show no more of quick runs that were under way."""
+        self._quick.cancel()
+
     # -- the script -----------------------------------------------------------------------------------------------
 
     def operation(self) -> Operation:

@@ -91,6 +91,7 @@ class SourceBox(QWidget):
     normal_requested = Signal(bool)
     flip_requested = Signal()
     chosen = Signal(int)  # the source that is active from now on
+    kept = ("_given",)
 
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -134,6 +135,9 @@ class SourceBox(QWidget):
         """The sector of a file, if a source may have one."""
         given = self._given
         return given.sector_deg if isinstance(source, Sector) and isinstance(given, Sector) else None
+
+    def show_kept(self) -> None:
+        """Do nothing: what is kept has no controls."""
 
     def complete_source(self, placement: Placement) -> Source:
         """Return the source with all that a run needs; `InvalidInput` if its pattern has no suitable image."""

@@ -49,6 +49,7 @@ class SourceController(QObject):
     changed = Signal()
     dragged = Signal()
     error_occurred = Signal(str)
+    kept = ("optodes", "_loaded")
 
     def __init__(
         self,
@@ -96,6 +97,11 @@ class SourceController(QObject):
     def shown(self) -> Optodes:
         """What is on screen: while something is dragged, where it is at the moment."""
         return self._while_dragged or self.optodes
+
+    def show_kept(self) -> None:
+        """Show sources and detectors that undo has brought back."""
+        self._while_dragged = None
+        self.refresh()
 
     # -- placing --------------------------------------------------------------------------------------------------
 

@@ -63,6 +63,7 @@ class PropertyModel(OpticalModel[PropertyRow]):
     """
 
     columns = LABEL_COLUMNS
+    kept = ("_given", "labels", "wavelength_nm", "_state")
 
     def __init__(self, parent: Any = None) -> None:
         super().__init__(parent)

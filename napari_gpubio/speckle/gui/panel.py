@@ -51,6 +51,7 @@ class SpecklePanel(EnginePanel):
     """
 
     warms = ("speckle",)
+    kept = ("result",)
 
     def __init__(self, viewer: "napari.viewer.Viewer") -> None:
         super().__init__(viewer, run_text="Run stack")
@@ -208,6 +209,10 @@ class SpecklePanel(EnginePanel):
             self.show_note(notes_text(result.made.notes))
         self.regions.raise_regions()
         fit_slider_labels(self.window())
+
+    def show_kept(self) -> None:
+        """Show curves of a stack that undo has brought back, or none."""
+        self.regions.set_result(None if self.result is None or self.result.fit is not None else self.result)
 
     # -- video ----------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from napari.layers import Image
 
-from napari_gpubio.core.napari_io import KEY, carried
+from napari_gpubio.core.napari_io import FOLLOWS, KEY, carried
 from napari_gpubio.core.settings import plain_fields
 from napari_gpubio.gui.connections import Connection, Connections
 from napari_gpubio.gui.layers import why_not_array
@@ -239,8 +239,8 @@ class LiveLayers:
 
     def _add(self, data: Array, role: str, name: str, colormap: str, **more: Any) -> Any:
         return self._viewer.add_image(
-            data, name=name, colormap=colormap, contrast_limits=limits_of(data), metadata={KEY: {PANEL: role}},
-            axis_labels=AXES[-data.ndim :], **self._place(), **more,
+            data, name=name, colormap=colormap, contrast_limits=limits_of(data),
+            metadata={KEY: {PANEL: role, FOLLOWS: True}}, axis_labels=AXES[-data.ndim :], **self._place(), **more,
         )  # fmt: skip
 
     def _place(self) -> dict[str, Any]:
@@ -268,7 +268,7 @@ class LiveLayers:
         title = f"live {title_of(settings)}"
         is_other = carried(layer, "title") != title
         layer.metadata[KEY] = {
-            PANEL: LIVE_MAP, "title": title, "unit": settings.unit, "settings": settings,
+            PANEL: LIVE_MAP, FOLLOWS: True, "title": title, "unit": settings.unit, "settings": settings,
             "parameters": {"speckle": plain_fields(settings)},
         }  # fmt: skip
         if is_other:  # last, because listeners to the name read the rest

@@ -205,9 +205,13 @@ class RegionController(QObject):
         if shape != self._shape:
             self.start_live(shape)
 
-    def set_result(self, result: StackResult) -> None:
-        """Show the curves of a whole stack, relative to its first maps."""
+    def set_result(self, result: StackResult | None) -> None:
+        """Show the curves of a whole stack, relative to its first maps, or none."""
         self._result = result
+        if result is None:
+            self._curves = ()
+            self._box.courses[STACK].clear()
+            self._box.draw_curves(STACK)
         self._fill_course()
 
     def _raise(self, layer: Any) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 from qtpy.QtCore import QObject, Signal
 
 from napari_gpubio.core.errors import GpuBioError
-from napari_gpubio.core.napari_io import carried
+from napari_gpubio.core.napari_io import FOLLOWS, KEY, carried
 from napari_gpubio.core.space import slice_steps_mm, viewer_to_world
 from napari_gpubio.diffusion.fods.glyphs import Mesh, SlicePlane, fod_glyphs, voxels_in_slice
 from napari_gpubio.diffusion.fods.model import FodField
@@ -151,6 +151,7 @@ class SliceGlyphs(QObject, Follower):
         if layer is not None:
             self._viewer.layers.remove(layer.name)
         data, keywords, _ = glyph_layer(fods, mesh)
+        keywords["metadata"][KEY][FOLLOWS] = True
         active = self._viewer.layers.selection.active
         self._viewer.add_surface(data, **keywords)
         if active is not None and active in self._viewer.layers:

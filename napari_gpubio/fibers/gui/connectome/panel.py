@@ -150,10 +150,27 @@ class ConnectomePanel(EnginePanel):
             return
         if result.layer is None:
             self._show_geodesics(result)
-        self._result, found = result, result.found
+        self._result = result
         self.show_all()
+        self._offer_numbers(result)
+        self._on_quantity()
+
+    kept = ("_result", "_cell")
+
+    def show_kept(self) -> None:
+        """Show a matrix that undo has brought back, or none."""
+        if self._result is None:
+            self._counted.detach()
+            self.results.clear()
+        else:
+            self._offer_numbers(self._result)
+            self._show_matrix()
+
+    def _offer_numbers(self, result: Counted) -> None:
+        """Follow the fibers that were counted, tell how many there are, and offer what can be shown of them."""
         self._counted.attach()
-        chosen = self.quantity.currentData() or (COUNT if found.best is None else SCORE)
+        found, chosen = result.found, self.quantity.currentData()
+        chosen = chosen or (COUNT if found.best is None else SCORE)
         with QSignalBlocker(self.quantity):
             self.quantity.clear()
             self.quantity.addItem("number of fibers", COUNT)
@@ -161,7 +178,6 @@ class ConnectomePanel(EnginePanel):
                 self.quantity.addItem(name.replace("_", " "), name)
             self.quantity.setCurrentIndex(max(self.quantity.findData(chosen), 0))
         self._show_numbers(result)
-        self._on_quantity()
 
     def _show_numbers(self, result: Counted) -> None:
         """Tell how many fibers were counted."""

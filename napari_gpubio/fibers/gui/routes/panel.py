@@ -221,6 +221,18 @@ class ConnectPanel(EnginePanel):
             return
         self._result = result
         self._show_layer(result.connection.name, routes, result.lines)
+        self._show_routes(routes)
+
+    kept = ("_result", "_layer")
+
+    def show_kept(self) -> None:
+        """Show routes that undo has brought back, or none."""
+        if self._result is None or self._result.routes is None:
+            self.results.clear()
+        else:
+            self._show_routes(self._result.routes)
+
+    def _show_routes(self, routes: Routes) -> None:
         self.table.show_rows(routes.table(), self._colors(routes))
         self.table.setVisible(len(routes) > 0)
         stopped = () if routes.complete else ("The search was stopped, so there may be more.",)

@@ -198,7 +198,21 @@ class UncertaintyPanel(EnginePanel):
 
     def show_result(self, result: Repeated) -> None:
         """Show the intervals, the map of visits, and the fibers colored by it."""
-        self._result, found = result, result.found
+        self._result = result
+        self._show_numbers(result)
+        self._show_map(result)
+
+    kept = ("_result",)
+
+    def show_kept(self) -> None:
+        """Show intervals that undo has brought back, or none."""
+        if self._result is None:
+            self.results.clear()
+        else:
+            self._show_numbers(self._result)
+
+    def _show_numbers(self, result: Repeated) -> None:
+        found = result.found
         findings, inputs = _findings(found), result.inputs
         if hidden := int(np.count_nonzero(~result.layer.shown)):
             findings.append(("ok", f"All fibers were tracked again, also the {hidden:,} that a filter hides."))
@@ -211,7 +225,6 @@ class UncertaintyPanel(EnginePanel):
         if (profile := result.profile) is not None:
             band, name = Band(profile.estimate, profile.low, profile.high), result.layer.name
             self.plot.draw({name: band}, {name: theme.REGIONS[0]}, f"{_profiled(found)[1]} without bias, 95 % interval")
-        self._show_map(result)
 
     def _show_map(self, result: Repeated) -> None:
         """Show how probable each voxel is, in place of a map of these fibers that is there."""

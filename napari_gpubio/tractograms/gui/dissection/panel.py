@@ -277,6 +277,15 @@ class DissectionPanel(EnginePanel):
         self._counted.attach()
         self._show_counts_of_fibers()
 
+    kept = ("_result",)
+
+    def show_kept(self) -> None:
+        """Show a dissection that undo has brought back, or none."""
+        self._counted.attach()
+        if self._result is None:
+            self.results.clear()
+        self._show_counts_of_fibers()
+
     def _layer_pairs(self) -> list[Any]:
         """The event of other filters, which hide some of the fibers that fit."""
         return [] if self._result is None else [(self._result.layer.events.shown, self._show_counts_of_fibers)]

@@ -201,6 +201,8 @@ class RuleList(QWidget):
     """All rules, in their order; ``changed`` tells that other fibers may be kept."""
 
     changed = Signal()
+    kept = ("kept_rules",)
+    keeps_controls = False
 
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -223,6 +225,18 @@ class RuleList(QWidget):
     def rules(self) -> tuple[Rule, ...]:
         """The rules as they are shown."""
         return tuple(row.rule() for row in self._rows)
+
+    @property
+    def kept_rules(self) -> tuple[Rule, ...]:
+        """The rules as undo keeps them."""
+        return self.rules()
+
+    @kept_rules.setter
+    def kept_rules(self, rules: tuple[Rule, ...]) -> None:
+        self.show_rules(rules)
+
+    def show_kept(self) -> None:
+        """Do nothing: the rules are shown."""
 
     def condition(self) -> Condition | None:
         """Return what all rules together demand, or None if there are none; InvalidInput if one lacks something."""

@@ -199,7 +199,20 @@ class ProfilesPanel(EnginePanel):
 
     def show_result(self, made: tuple[Inputs, Measured]) -> None:
         """Show the table and the profiles."""
-        self._result, (_, result) = made, made
+        self._result = made
+        self._show_numbers(made)
+
+    kept = ("_result",)
+
+    def show_kept(self) -> None:
+        """Show numbers that undo has brought back, or none."""
+        if self._result is None:
+            self.results.clear()
+        else:
+            self._show_numbers(self._result)
+
+    def _show_numbers(self, made: tuple[Inputs, Measured]) -> None:
+        _, result = made
         colors = {name: theme.REGIONS[n % len(theme.REGIONS)] for n, name in enumerate(result.curves)}
         bands = {n: Band(one.mean, one.mean - one.sd, one.mean + one.sd) for n, one in result.curves.items()}
         layers = dict(zip(made[0].names, made[0].bundles, strict=True))

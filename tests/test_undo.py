@@ -1,0 +1,59 @@
+"""Undo and redo in a window bring back all that was done, in every panel."""
+
+import pytest
+
+from napari_gpubio.gui.history import history_of
+from napari_gpubio.gui.panel import panels_of
+from napari_gpubio.gui.window_state import changes, take_state
+from tests.dock_widgets import press_and_wait, wait_until
+from tests.test_layers_that_change import EVERY, settled
+
+
+@pytest.fixture(params=EVERY.values(), ids=EVERY)
+def panel(request, viewer, qtbot):
+    panel = request.param(viewer, qtbot)
+    settled(qtbot)
+    history_of(viewer).note_act()
+    yield panel
+    panel.teardown()
+
+
+def done(qtbot, viewer, act):
+    """Let a user do something, and wait until nothing follows from it any more."""
+    history = history_of(viewer)
+    history.note_act()
+    act()
+    settled(qtbot)
+    wait_until(qtbot, lambda: not any(panel.is_busy for panel in panels_of(viewer)))
+    assert history.can_undo
+    return take_state(viewer, panels_of(viewer))
+
+
+def shown(viewer, wanted):
+    """What differs from a state."""
+    return changes(wanted, take_state(viewer, panels_of(viewer)))
+
+
+def test_a_run_is_undone_and_done_again(panel, viewer, qtbot, errors):
+    before, history = take_state(viewer, [panel]), history_of(viewer)
+    after = done(qtbot, viewer, lambda: press_and_wait(qtbot, panel, panel.run_button))
+    assert len(history.done) == 1
+    for go, wanted in ((history.undo, before), (history.redo, after), (history.undo, before)):
+        go()
+        assert shown(viewer, wanted) == []
+        settled(qtbot)
+        assert shown(viewer, wanted) == []
+    assert errors() == []
+
+
+def test_deleted_layers_come_back(panel, viewer, qtbot, errors):
+    history = history_of(viewer)
+    before = done(qtbot, viewer, lambda: press_and_wait(qtbot, panel, panel.run_button))
+    for layer in list(viewer.layers):
+        if layer in viewer.layers:
+            done(qtbot, viewer, lambda layer=layer: viewer.layers.remove(layer))
+    while len(history.done) > 1:
+        history.undo()
+        settled(qtbot)
+    assert shown(viewer, before) == []
+    assert errors() == []
