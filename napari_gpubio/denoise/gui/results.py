@@ -278,6 +278,7 @@ class DenoisedBox(ResultBox):
 
     part_chosen = Signal(str)
     keep_requested = Signal()
+    keeps_controls = False  # for undo: they are about what is visible
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__("", parent)

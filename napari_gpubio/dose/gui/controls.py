@@ -179,6 +179,7 @@ class ToolsBox(QWidget):
     """Buttons of the tools, the structure in which voxels are highlighted, and the readout."""
 
     tools_changed = Signal()
+    keeps_controls = False  # for undo: they are about what is drawn over the image
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
