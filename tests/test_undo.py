@@ -1,10 +1,19 @@
 """Undo and redo in a window bring back all that was done, in every panel."""
 
 import pytest
+from qtpy.QtCore import Qt
+from qtpy.QtWidgets import (
+    QAbstractButton,
+    QAbstractSlider,
+    QAbstractSpinBox,
+    QComboBox,
+    QLineEdit,
+    QPlainTextEdit,
+)
 
 from napari_gpubio.gui.history import history_of
 from napari_gpubio.gui.panel import panels_of
-from napari_gpubio.gui.window_state import changes, take_state
+from napari_gpubio.gui.window_state import changes, parts_of, take_state
 from tests.dock_widgets import press_and_wait, wait_until
 from tests.test_layers_that_change import EVERY, settled
 
@@ -56,4 +65,51 @@ def test_deleted_layers_come_back(panel, viewer, qtbot, errors):
         history.undo()
         settled(qtbot)
     assert shown(viewer, before) == []
+    assert errors() == []
+
+
+def other(control):
+    """Give a control another value, as a user would; returns whether it has one."""
+    if isinstance(control, QComboBox):
+        others = [row for row in range(control.count()) if row != control.currentIndex() and is_enabled(control, row)]
+        if others:
+            control.setCurrentIndex(others[0])
+            control.activated.emit(others[0])
+        return bool(others)
+    if isinstance(control, QAbstractButton):
+        control.click()
+    elif isinstance(control, QAbstractSpinBox | QAbstractSlider):
+        value = control.value()
+        control.setValue(value + 1 if value < control.maximum() else control.minimum())
+    elif isinstance(control, QLineEdit):
+        control.setText("1")
+        control.editingFinished.emit()
+    else:
+        control.setPlainText("D95% > 1")
+    return True
+
+
+def is_enabled(box, row):
+    return box.model().flags(box.model().index(row, 0)) & Qt.ItemFlag.ItemIsEnabled
+
+
+def test_every_setting_comes_back(panel, viewer, qtbot, errors):
+    history = history_of(viewer)
+    before = done(qtbot, viewer, lambda: press_and_wait(qtbot, panel, panel.run_button))
+    plain = (QComboBox, QAbstractButton, QAbstractSpinBox, QAbstractSlider, QLineEdit, QPlainTextEdit)
+    controls = [one for one in parts_of(panel) if isinstance(one, plain) and one.isEnabled() and one.isVisibleTo(panel)]
+    assert len(controls) > 1
+    for control in controls:
+        steps = len(history.done)
+        history.note_act()
+        if not other(control):
+            continue
+        settled(qtbot)
+        wait_until(qtbot, lambda: not panel.is_busy)
+        if not history.can_undo or len(history.done) == steps:
+            continue  # a button that was down stays so
+        history.undo()
+        settled(qtbot)
+        wait_until(qtbot, lambda: not panel.is_busy)
+        assert shown(viewer, before) == [], (control, control.toolTip(), control.accessibleName())
     assert errors() == []

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from napari.layers import Labels, Points, Shapes
 from qtpy.QtCore import QObject
 from qtpy.QtWidgets import (
@@ -65,7 +66,7 @@ def take_state(viewer: Any, panels: Sequence[QWidget]) -> WindowState:
     """Return what a viewer and its panels show."""
     layers = [getattr(layer, "__wrapped__", layer) for layer in viewer.layers]
     shown = tuple((layer, _values_of(layer)) for layer in layers)
-    parts = {weakref.ref(part): panel for panel in panels for part in _parts(panel)}
+    parts = {weakref.ref(part): panel for panel in panels for part in parts_of(panel)}
     kept = {ref: _kept_of(ref()) for ref in parts}
     return WindowState(shown, kept, {ref: name_of(panel) for ref, panel in parts.items()})
 
@@ -122,7 +123,7 @@ def _values_of(layer: Any) -> dict[str, Any]:
         found["strokes"] = len(getattr(layer, "_undo_history", ()))
     found |= {name: _value(layer, name) for name in _ANY}
     if carried(layer, FOLLOWS):
-        return {name: value for name, value in found.items() if name not in ("data", "contrast_limits", "affine")}
+        return {name: value for name, value in found.items() if name in (*_ANY[:4], "colormap", "gamma")}
     metadata = dict(layer.metadata)
     if isinstance(metadata.get(KEY), dict):
         metadata[KEY] = dict(metadata[KEY])
@@ -193,7 +194,7 @@ def _bring_back_layers(viewer: Any, now: WindowState, wanted: WindowState) -> No
 # -- panels -----------------------------------------------------------------------------------------------------------
 
 
-def _parts(panel: QObject) -> Iterator[Any]:
+def parts_of(panel: QObject) -> Iterator[Any]:
     """What something is kept of, in a panel and in all that belongs to it."""
     if getattr(panel, "kept", ()):
         yield panel
@@ -202,10 +203,10 @@ def _parts(panel: QObject) -> Iterator[Any]:
     for child in panel.children():
         if _is_control(child):
             yield child
-        elif not isinstance(child, QCollapsible | QComboBox | QAbstractSpinBox) or getattr(child, "kept", ()):
-            yield from _parts(child)
-        elif isinstance(child, QCollapsible):
-            yield from _parts(child.content())
+        elif isinstance(child, QCollapsible):  # whose button only folds it
+            yield from parts_of(child.content())
+        elif not isinstance(child, QComboBox | QAbstractSpinBox) or hasattr(child, "kept"):
+            yield from parts_of(child)
 
 
 def _is_control(child: QObject) -> bool:
@@ -260,7 +261,7 @@ def bring_back(viewer: Any, panels: Sequence[QWidget], wanted: WindowState) -> N
         now = take_state(viewer, panels)
         _bring_back_layers(viewer, now, wanted)
         differing = [ref for ref, kept in now.parts.items() if _differs(wanted, ref, kept)]
-        for ref in differing:
+        for ref in sorted(differing, key=lambda ref: bool(getattr(ref(), "kept", ()))):  # controls first
             if (part := ref()) is not None:
                 _show_kept(part, wanted.parts[ref])
         if not differing and not changes(now, wanted):
@@ -280,6 +281,8 @@ def _same(one: Any, other: Any) -> bool:
         return one.keys() == other.keys() and all(_same(value, other[name]) for name, value in one.items())
     if isinstance(one, tuple) and isinstance(other, tuple):
         return len(one) == len(other) and all(map(_same, one, other))
+    if isinstance(one, pd.DataFrame) and isinstance(other, pd.DataFrame):
+        return one.equals(other)
     if dataclasses.is_dataclass(one) and type(one) is type(other) and type(one).__eq__ is not object.__eq__:
         return all(_same(getattr(one, f.name), getattr(other, f.name)) for f in dataclasses.fields(one))
     return isinstance(one, _PLAIN) and isinstance(other, _PLAIN) and bool(one == other)

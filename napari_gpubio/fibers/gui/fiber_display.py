@@ -6,7 +6,7 @@ import numpy as np
 from qtpy.QtCore import QObject, Signal
 
 from napari_gpubio.core.layer_files import RECORD
-from napari_gpubio.core.napari_io import IN_MM, KEY, carried
+from napari_gpubio.core.napari_io import FOLLOWS, IN_MM, KEY, carried
 from napari_gpubio.core.operations.files import record_of_output
 from napari_gpubio.core.space import slice_steps_mm, world_to_viewer
 from napari_gpubio.diffusion.fods.model import FodField
@@ -206,7 +206,7 @@ class FiberDisplay(QObject, RunDisplay):
             projection_mode="rescale_spherical",  # a ball, cut by the slice
             symbol="o",
             blending="translucent_no_depth",  # a seed inside its bundle must stay visible
-            metadata={KEY: {"seeds": True}},
+            metadata={KEY: {"seeds": True, FOLLOWS: True}},
             **IN_MM,
         )
         if active is not None:

@@ -413,6 +413,7 @@ class LightMode(QWidget, RunForm, RunDisplay, Generic[Result]):
     @kept_result.setter
     def kept_result(self, kept: tuple[Any, ...]) -> None:
         self.view.displayed, shown, added = kept
+        self.options = self.options if shown is None else shown.options
         if shown is None:
             self.results.display(None)
         else:
@@ -420,8 +421,9 @@ class LightMode(QWidget, RunForm, RunDisplay, Generic[Result]):
         self.results.add_rows(added)
 
     def show_kept(self) -> None:
-        """Show no more of quick runs that were under way."""
+        """Show nothing more of what was under way."""
         self._quick.cancel()
+        self._redraw.cancel()
 
     # -- the script -----------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from napari.layers import Points, Vectors
 from napari.utils.colormaps.standardize_color import transform_color
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.napari_io import IN_MM, KEY, carried
+from napari_gpubio.core.napari_io import FOLLOWS, IN_MM, KEY, carried
 from napari_gpubio.core.space import apply_affine, slice_steps_mm, world_to_viewer
 from napari_gpubio.gui import theme
 from napari_gpubio.light.gui.labels import Position, Tissue, vector
@@ -272,7 +272,7 @@ class OptodeLayers:
 
 
 def _common(part: str) -> dict[str, Any]:
-    return {"blending": _ON_TOP, "metadata": {KEY: {"optodes": part}}, **IN_MM}
+    return {"blending": _ON_TOP, "metadata": {KEY: {"optodes": part, FOLLOWS: True}}, **IN_MM}
 
 
 def _strokes(optodes: Optodes, source: Source | None, tissue: Tissue) -> list[tuple[Strokes, str]]:

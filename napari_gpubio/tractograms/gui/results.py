@@ -49,6 +49,8 @@ class FiberBox(ResultBox):
     """Numbers and display options of one layer of fibers; empty again when the user deletes it."""
 
     layer_described = Signal()  # another layer, or none, or other fibers of the same
+    kept = ("kept_layer",)
+    keeps_controls = False  # for undo: they show what is kept with the layer
 
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__("Click in the brain to see the fibers that pass there.", parent)
@@ -76,6 +78,20 @@ class FiberBox(ResultBox):
         elif not is_shown:
             self._show_layer(layer)
         self.layer_described.emit()
+
+    @property
+    def kept_layer(self) -> tuple[Any, ...]:
+        """The layer, its fibers and its filter, as undo keeps them."""
+        layer = self.layer
+        return (None,) if layer is None else (layer, carried(layer, "tractogram"), filter_of(layer))
+
+    @kept_layer.setter
+    def kept_layer(self, kept: tuple[Any, ...]) -> None:
+        self._described = None  # whatever was shown of it before
+        self.describe_layer(kept[0] if kept[0] in self._viewer.layers else None)
+
+    def show_kept(self) -> None:
+        """Do nothing: the layer is shown."""
 
     def describe_fiber(self, layer: Any, fiber: int) -> None:
         """Describe a layer, and add the numbers of a fiber picked in it; those of other layers are not listed then."""
