@@ -18,13 +18,10 @@ from napari_gpubio.core.operations import (
     from_graph,
     graph,
     open_session,
-    run,
     save_session,
     script,
 )
-from napari_gpubio.core.operations.states import History
 from napari_gpubio.denoise.operations import Denoise
-from napari_gpubio.denoise.settings import DenoiseSettings, Small
 from napari_gpubio.diffusion.model import TensorField
 from napari_gpubio.diffusion.operations import HeldTensors
 from napari_gpubio.fibers.operations import Track
@@ -61,7 +58,6 @@ def _rows() -> Iterator[Row]:
         state, path = _many_layers(store), Path(folder) / "s.zip"
         yield _row(f"a session of {LAYERS} layers, saved", lambda: save_session(path, state, store), 5)
         yield _row("the same, opened without running anything", lambda: open_session(path, Store()), 5)
-    yield _row("undo and redo of a denoised volume, results included", _undoing(store), repeats)
 
 
 def _volume(n: int, store: Store) -> HeldVolume:
@@ -72,21 +68,6 @@ def _volume(n: int, store: Store) -> HeldVolume:
 def _many_layers(store: Store) -> State:
     made = [Denoise(image=_volume(n, store)) for n in range(LAYERS)]
     return State(tuple(Shown(one.output(), f"layer {n}", "cpu", "0" * 32) for n, one in enumerate(made)))
-
-
-def _undoing(store: Store) -> Callable[[], object]:
-    image, history = _volume(LAYERS, store), History()
-    for radius in (1, 2):
-        settings = DenoiseSettings(search_radius=radius, patches=Small())
-        made = Denoise(image=image, settings=settings)
-        run(made, device="cpu", store=store)
-        history.move(State(drafts=(("denoise", made),)))
-
-    def there_and_back() -> None:
-        for state in (history.undo(), history.redo()):
-            run(state.drafts[0][1], device="cpu", store=store)
-
-    return there_and_back
 
 
 def _row(what: str, work: Callable[[], object], repeats: int) -> Row:

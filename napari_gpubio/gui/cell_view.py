@@ -169,7 +169,6 @@ class CellView(QTableView):
         keys = {
             QKeySequence.StandardKey.Copy: self.copy,
             QKeySequence.StandardKey.Paste: self.paste,
-            QKeySequence.StandardKey.Undo: self.cells.undo,
             QKeySequence.StandardKey.Delete: self.clear_cells,
         }
         return next((action for key, action in keys.items() if event.matches(key)), None)

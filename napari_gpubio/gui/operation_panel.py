@@ -14,12 +14,12 @@ from napari_gpubio.core.operations.graphs import replaced_fields
 from napari_gpubio.core.operations.layer_sources import layer_of
 from napari_gpubio.core.operations.records import Operation
 from napari_gpubio.core.operations.runs import run_steps
-from napari_gpubio.core.operations.states import History, State, stale
+from napari_gpubio.core.operations.states import stale
 from napari_gpubio.core.operations.volumes import Volume
 from napari_gpubio.core.steps import Step
 from napari_gpubio.core.text import file_name
 from napari_gpubio.gui.connections import Debouncer
-from napari_gpubio.gui.forms import muted_label, notes_text, row_of, text_button
+from napari_gpubio.gui.forms import muted_label, notes_text, row_of
 from napari_gpubio.gui.operation_form import OperationForm
 from napari_gpubio.gui.panel import EnginePanel
 
@@ -49,16 +49,13 @@ class OperationPanel(EnginePanel):
     def __init__(self, viewer: Any) -> None:
         super().__init__(viewer)
         self.form = OperationForm(viewer, self.of, self)
-        self.history = History()
         self._made: Operation | None = None  # what the layers show
         self._layers: dict[tuple[str, Any], Any] = {}  # of the results, by their names and what they are of
         self.stale_label = muted_label(self)
         self.live_box = QCheckBox("live", self, toolTip="Run again after each edit of these rows")
-        self.undo_button = text_button("Undo", "Back to the settings and result of before", self, self.undo)
-        self.redo_button = text_button("Redo", "Forward again", self, self.redo)
         self.inputs.addWidget(self.form)
         self.inputs.addWidget(self.stale_label)
-        self.inputs.addLayout(row_of(None, self.live_box, self.undo_button, self.redo_button))
+        self.inputs.addLayout(row_of(None, self.live_box))
         self._debouncer = Debouncer(self._run_live, self)
         self.form.changed.connect(self._on_change)
         self.own(self.form)
@@ -76,15 +73,20 @@ class OperationPanel(EnginePanel):
         return Made(draft, (yield from run_steps(draft, device=device, stop=stop)))
 
     def show_result(self, made: Made) -> None:
-        """Show the results as layers, and note them in the history."""
+        """Show the results as layers."""
         if made.result is None:
             self.show_status("stopped")
             return
         self._show_made(made)
-        self.history.move(State(drafts=((self.of.verb, made.operation),)))
         self._show_state()
         if notes := getattr(made.result, "notes", ()):
             self.show_note(notes_text(notes))
+
+    kept = ("_made",)
+
+    def show_kept(self) -> None:
+        """Say whether what undo has brought back is what the form says."""
+        self._show_state()
 
     def _show_made(self, made: Made) -> None:
         self._made = made.operation
@@ -127,9 +129,6 @@ class OperationPanel(EnginePanel):
         why = self.why_stale()
         self.stale_label.setVisible(bool(why))
         self.stale_label.setText("" if not why else f"The result was made with other settings: {'; '.join(why)}")
-        states = self.history.is_first, self.history.is_last
-        for button, is_end in zip((self.undo_button, self.redo_button), states, strict=True):
-            button.setEnabled(not is_end)
 
     def why_stale(self) -> list[str]:
         """Return why the result is not what the form would make now; [] if it is, or there is none."""
@@ -141,32 +140,6 @@ class OperationPanel(EnginePanel):
             return [str(error)]
         inputs = [f"{name} is another one" for name in self.form.boxes if not self.form.shows(name, self._made)]
         return [*inputs, *stale(self._made.output(), replaced_fields(self._made, settings))]
-
-    def undo(self) -> None:
-        """Go back to what was made before."""
-        self._go_to(self.history.undo())
-
-    def redo(self) -> None:
-        """Go forward again."""
-        self._go_to(self.history.redo())
-
-    def _go_to(self, state: State) -> None:
-        if self.running or not state.drafts:
-            return
-        (_, operation), *_ = state.drafts
-        is_live = self.live_box.isChecked()
-        self.live_box.setChecked(False)  # what was made is shown, and not run again
-        self.form.show(operation)
-        self.live_box.setChecked(is_live)
-        self.run_other(lambda stop: self._again(operation, stop), self._show_again)
-
-    def _again(self, operation: Operation, stop: threading.Event) -> Generator[Step, None, Made]:
-        return Made(operation, (yield from run_steps(operation, device=self.device, stop=stop)))
-
-    def _show_again(self, made: Made) -> None:
-        if made.result is not None:
-            self._show_made(made)
-        self._show_state()
 
     # -- the script -----------------------------------------------------------------------------------------------
 

@@ -1,7 +1,6 @@
-"""Tables whose cells are typed: their model with units and undo, the clipboard, and how cells are colored."""
+"""Tables whose cells are typed: their model with units, the clipboard, and how cells are colored."""
 
 import math
-from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
@@ -16,7 +15,6 @@ from napari_gpubio.gui.typed_rows import Column, TypedRow
 Place = tuple[int, int]  # row and column
 CHIP_PIXELS = 14  # the edge of a color chip
 _WRONG_ALPHA = 110
-_MAX_UNDO = 100
 _Role = Qt.ItemDataRole
 Row = TypeVar("Row", bound=TypedRow)
 
@@ -39,7 +37,6 @@ class CellModel(QAbstractTableModel, Generic[Row]):
         super().__init__(parent)
         self.rows: tuple[Row, ...] = ()  # as they stand
         self._state: Any = ()  # what undo returns to: the rows, where a subclass keeps nothing else
-        self._undo: deque[Any] = deque(maxlen=_MAX_UNDO)  # the states before each change
         self._unit = next(iter(self.units))
         self._shows: dict[Any, Callable[[int, Column], Any]] = {
             _Role.DisplayRole: self._short_text,
@@ -81,7 +78,7 @@ class CellModel(QAbstractTableModel, Generic[Row]):
         """The rows of a state."""
         return tuple(state)
 
-    # -- rows and undo --------------------------------------------------------------------------------------------
+    # -- rows -----------------------------------------------------------------------------------------------------
 
     def type_in(self, texts: Mapping[Place, str]) -> None:
         """Put texts into cells as if the user had typed them, from left to right, in one step."""
@@ -93,20 +90,9 @@ class CellModel(QAbstractTableModel, Generic[Row]):
                 rows[index] = rows[index].with_text(self.columns[number].field, text, self._unit)
         self._replace(self._state_with(rows))
 
-    @property
-    def can_undo(self) -> bool:
-        """Whether there is a change to take back."""
-        return bool(self._undo)
-
-    def undo(self) -> None:
-        """Take the last change back."""
-        if self._undo:
-            self._take(self._undo.pop())
-
     def _replace(self, state: Any) -> None:
-        """Take over a state as a step that can be undone; nothing happens where nothing changes."""
+        """Take over a state; nothing happens where nothing changes."""
         if state != self._state:
-            self._undo.append(self._state)
             self._take(state)
 
     def _take(self, state: Any, *, resets: bool = False) -> None:
@@ -123,7 +109,7 @@ class CellModel(QAbstractTableModel, Generic[Row]):
         self.validity_changed.emit()
 
     def show_kept(self) -> None:
-        """Show rows that undo of the window has brought back."""
+        """Show rows that undo has brought back."""
         self._take(self._state, resets=True)
 
     # -- the unit -------------------------------------------------------------------------------------------------

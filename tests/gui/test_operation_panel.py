@@ -147,9 +147,8 @@ def test_what_is_painted_on_is_another_input(viewer, panel, qtbot):
     run(qtbot, panel)
     assert panel.operation().mask != first.mask
     assert kept(panel)[0, 0, 0] == 0
-    panel.undo()
-    wait_until(qtbot, lambda: not panel.running)
-    assert kept(panel)[0, 0, 0] == VALUES[0, 0, 0]  # with the mask as it was
+    history_of(viewer).undo()
+    assert kept(panel)[0, 0, 0] == VALUES[0, 0, 0]
 
 
 # -- stale, undo ------------------------------------------------------------------------------------------------------
@@ -176,15 +175,15 @@ def test_undo_and_redo_run_nothing_again(viewer, panel, qtbot):
     for value in (0.25, 0.5, 0.75):
         run(qtbot, panel, value=value)
     runs = STORE.runs
-    for button, value in (("undo", 0.5), ("undo", 0.25), ("redo", 0.5)):
-        getattr(panel, f"{button}_button").click()
+    for by, value in ((-1, 0.5), (-1, 0.25), (1, 0.5)):
+        history_of(viewer).go(by)
         wait_until(qtbot, lambda: not panel.running)
         assert panel.form.settings.widget("value").value == value
         np.testing.assert_array_equal(kept(panel), np.where(value <= VALUES, VALUES, 0))
         assert panel.why_stale() == []
     assert STORE.runs == runs
     run(qtbot, panel, value=0.9)
-    assert not panel.redo_button.isEnabled()
+    assert not history_of(viewer).undone
 
 
 def test_settings_edited_during_a_run_do_not_touch_it(viewer, panel, qtbot, monkeypatch):

@@ -14,7 +14,7 @@ from napari_gpubio.core.operations.records import File, Held, Operation, Output,
 from napari_gpubio.core.operations.runs import run, run_steps, save
 from napari_gpubio.core.operations.scripts import script
 from napari_gpubio.core.operations.sessions import open_session, rerun, save_session
-from napari_gpubio.core.operations.states import History, Shown, State, show, stale
+from napari_gpubio.core.operations.states import Shown, State, show, stale
 from napari_gpubio.core.operations.stores import STORE, Store
 from napari_gpubio.core.operations.volumes import HeldVolume, OpenVolume, Volume
 from napari_gpubio.core.settings import Settings, part
@@ -25,7 +25,6 @@ __all__ = [
     "File",
     "Held",
     "HeldVolume",
-    "History",
     "Kind",
     "OpenVolume",
     "Operation",

@@ -1,4 +1,4 @@
-"""What is shown and drafted at a time, with what made it; undo and redo between such states; what is stale."""
+"""What is shown and drafted at a time, with what made it; what is stale."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -48,7 +48,7 @@ class Shown:
 
 @dataclass(frozen=True)
 class State:
-    """All that undo can bring back; a change makes another state, which shares all that stays.
+    """All that a session holds.
 
     Parameters
     ----------
@@ -63,44 +63,6 @@ class State:
     shown: tuple[Shown, ...] = ()
     drafts: tuple[tuple[str, Operation], ...] = ()
     view: tuple[tuple[str, Any], ...] = ()
-
-
-class History:
-    """States in order, between which `undo` and `redo` move. A drag is one state, made when it ends."""
-
-    def __init__(self, state: State | None = None) -> None:
-        self._states, self._at = [state or State()], 0
-
-    @property
-    def state(self) -> State:
-        """The one that is shown."""
-        return self._states[self._at]
-
-    @property
-    def is_first(self) -> bool:
-        """Whether there is no state with anything in it before."""
-        return self._at <= 1
-
-    @property
-    def is_last(self) -> bool:
-        """Whether there is no state after."""
-        return self._at == len(self._states) - 1
-
-    def move(self, state: State) -> None:
-        """Go on from here; what was undone is dropped. A state that is equal is none."""
-        if state != self.state:
-            self._states[self._at + 1 :] = [state]
-            self._at += 1
-
-    def undo(self) -> State:
-        """Go back by one state, if there is one."""
-        self._at = max(self._at - 1, 0)
-        return self.state
-
-    def redo(self) -> State:
-        """Go forward by one state, if there is one."""
-        self._at = min(self._at + 1, len(self._states) - 1)
-        return self.state
 
 
 def show(output: Operation | Output[Any], name: str, *, device: str | Device = "auto", store: Store = STORE) -> Shown:

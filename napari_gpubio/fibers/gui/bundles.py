@@ -1,4 +1,4 @@
-"""Named seeds (bundles), one of them current, with undo."""
+"""Named seeds (bundles), one of them current."""
 
 import itertools
 import re
@@ -24,13 +24,12 @@ class Bundle:
 
 
 class BundleList:
-    """Seeds, one of them current; every change can be undone. Bundles get the colors in turn."""
+    """Seeds, one of them current. Bundles get the colors in turn."""
 
     def __init__(self, colors: Sequence[str]) -> None:
         self._colors = tuple(colors)
         self._bundles: tuple[Bundle, ...] = ()
         self._current = -1
-        self._past: list[tuple[tuple[Bundle, ...], int]] = []
 
     def __len__(self) -> int:
         return len(self._bundles)
@@ -52,15 +51,6 @@ class BundleList:
         """Return the bundle of a key, or None if it is not in the list (any more)."""
         return next((b for b in self._bundles if b.key == key), None)
 
-    def can_return(self, key: object) -> bool:
-        """Whether undo can bring the bundle of a key back."""
-        return any(b.key == key for bundles, _ in self._past for b in bundles)
-
-    @property
-    def can_undo(self) -> bool:
-        """Whether there is a change to undo."""
-        return bool(self._past)
-
     @property
     def kept(self) -> tuple[tuple[Bundle, ...], int]:
         """All of them, and the place of the current one."""
@@ -71,12 +61,12 @@ class BundleList:
         self._bundles, self._current = kept
 
     def choose(self, index: int) -> None:
-        """Make another bundle the current one (no change to undo)."""
+        """Make another bundle the current one."""
         if 0 <= index < len(self._bundles):
             self._current = index
 
     def adopt(self, bundles: Iterable[Bundle]) -> None:
-        """Add bundles that another panel has made (no change to undo)."""
+        """Add bundles that another panel has made."""
         self._bundles = (*self._bundles, *bundles)
         self._current = len(self._bundles) - 1
 
@@ -91,7 +81,7 @@ class BundleList:
             center_mm=_rounded(center_mm),
             color=color,
         )
-        self._change((*self._bundles, bundle), len(self._bundles))
+        self._bundles, self._current = (*self._bundles, bundle), len(self._bundles)
         return bundle
 
     def duplicate(self) -> Bundle | None:
@@ -119,23 +109,13 @@ class BundleList:
         """Remove the current bundle."""
         if self._bundles:
             rest = self._bundles[: self._current] + self._bundles[self._current + 1 :]
-            self._change(rest, min(self._current, len(rest) - 1))
-
-    def undo(self) -> None:
-        """Go back to how the list was before the last change."""
-        if self._past:
-            self._bundles, self._current = self._past.pop()
+            self._bundles, self._current = rest, min(self._current, len(rest) - 1)
 
     def _replace(self, index: int, **changes: Any) -> None:
         if self._bundles:
             changed = list(self._bundles)
             changed[index] = replace(changed[index], **changes)
-            if changed[index] != self._bundles[index]:
-                self._change(tuple(changed), self._current)
-
-    def _change(self, bundles: tuple[Bundle, ...], current: int) -> None:
-        self._past.append((self._bundles, self._current))
-        self._bundles, self._current = bundles, current
+            self._bundles = tuple(changed)
 
 
 def _rounded(center_mm: Position) -> Position:

@@ -83,7 +83,7 @@ class SeedController(QObject, Follower):
     ``source`` gives the scan or the tensors that seeds belong to, ``target`` the layer that a click means, or None.
     """
 
-    seed_placed = Signal()  # or its move was undone: its fibers have to be traced
+    seed_placed = Signal()
     seed_dragged = Signal(object)  # the bundle as it is being dragged
     bundle_duplicated = Signal(object)  # the layer of the copied fibers, or None if there were none to copy
     bundles_changed = Signal()
@@ -116,7 +116,6 @@ class SeedController(QObject, Follower):
                 (box.names.itemChanged, lambda item: self._rename(item.text())),
                 (box.add.clicked, self._add),
                 (box.remove.clicked, self._remove),
-                (box.undo.clicked, self._undo),
                 (box.duplicate.clicked, self._duplicate),
             )
         )
@@ -271,15 +270,3 @@ class SeedController(QObject, Follower):
         layer = self._display.copy_fibers(original.key, copy)
         self.refresh()
         self.bundle_duplicated.emit(layer)
-
-    def _undo(self) -> None:
-        """Go back by one change; fibers whose seed moves with it, or that were lost, are traced again."""
-        before = {b.key: b.center_mm for b in self._bundles}
-        self._bundles.undo()
-        self.refresh()
-        current = self._bundles.current
-        if current is None:
-            return
-        is_moved = before.get(current.key, current.center_mm) != current.center_mm
-        if is_moved or self._display.fiber_layer(current.key) is None:
-            self.seed_placed.emit()

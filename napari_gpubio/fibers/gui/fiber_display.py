@@ -42,7 +42,6 @@ class FiberDisplay(QObject, RunDisplay):
         self._bundles = bundles
         self.is_adding = False  # while it is, napari has another active layer than the user chose
         self._known: set[object] = set()  # keys of all bundles that have been in the list
-        self._taken_away: dict[object, tuple[Any, int]] = {}  # fibers that undo can bring back, and their places
 
     # -- results of runs ------------------------------------------------------------------------------------------
 
@@ -139,26 +138,17 @@ class FiberDisplay(QObject, RunDisplay):
         return list(found.values())
 
     def follow_bundles(self) -> None:
-        """Take the fibers of removed bundles away, put those of returned ones back, and give all their names."""
+        """Take the fibers of removed bundles away, and give all their names."""
         layers = self.viewer.layers
         self._known |= {bundle.key for bundle in self._bundles}
         for layer in [x for x in layers if isinstance(x, Streamlines)]:
             key = key_of(layer)
             if key in self._known and self._bundles.find(key) is None:
-                self._taken_away[key] = (layer, layers.index(layer.name))
                 layers.remove(layer.name)
         for bundle in self._bundles:
             fibers = self.fiber_layer(bundle.key)
-            if fibers is None and bundle.key in self._taken_away:
-                fibers, index = self._taken_away[bundle.key]
-                layers.insert(min(index, len(layers)), fibers)
             if fibers is not None and fibers.name != bundle.name:
                 fibers.name = bundle.name
-        self._taken_away = {
-            key: taken
-            for key, taken in self._taken_away.items()
-            if self._bundles.find(key) is None and self._bundles.can_return(key)
-        }
 
     def _add_fibers(self, layer: Streamlines) -> None:
         """Add a layer; the one that is active in napari stays so."""

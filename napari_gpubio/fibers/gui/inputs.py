@@ -53,13 +53,12 @@ class SeedBox(QWidget, Follower):
             "Start a bundle with the same seeds and load its settings below; change one to compare the two",
             self,
         )
-        self.remove = text_button("Remove", "Remove the current bundle and its fibers (Undo restores them)", self)
-        self.undo = text_button("Undo", "Undo the last change to the list of bundles or to a seed", self)
+        self.remove = text_button("Remove", "Remove the current bundle and its fibers (Ctrl+Z brings them back)", self)
         self.load = text_button(
             "Load settings", "Load the settings that made the current bundle into the fields below", self
         )
         buttons = QGridLayout()
-        for place, button in enumerate((self.placing, self.add, self.duplicate, self.remove, self.undo, self.load)):
+        for place, button in enumerate((self.placing, self.add, self.duplicate, self.remove, self.load)):
             buttons.addWidget(button, *divmod(place, 3))
         self.names = QListWidget(self, maximumHeight=72)
         self.names.setEditTriggers(QAbstractItemView.EditTrigger.DoubleClicked)
@@ -126,7 +125,6 @@ class SeedBox(QWidget, Follower):
             self.names.setCurrentRow(bundles.current_index)
         for button in (self.remove, self.duplicate):
             button.setEnabled(len(bundles) > 0)
-        self.undo.setEnabled(bundles.can_undo)
 
     def show_settings(self, settings: BundleSettings | None, *, differ: bool) -> None:
         """Show what the current fibers were traced with; ``differ``: the form shows something else."""

@@ -239,13 +239,13 @@ class LayerTable(OpticalTable):
         n_above, n_below = self.n_above.value(), self.n_below.value()
         return medium_of(self.model.rows, n_above, n_below, self._name, self.model.unit)
 
-    def set_medium(self, medium: LayeredMedium, *, undoable: bool = True) -> None:
+    def set_medium(self, medium: LayeredMedium) -> None:
         """Show other layers; ``changed`` is emitted once."""
         with QSignalBlocker(self):
             self._name = medium.name
             self.n_above.show_value(medium.n_above)
             self.n_below.show_value(medium.n_below)
-            (self.model.set_layers if undoable else self.model.begin_with)(medium.layers)
+            self.model.set_layers(medium.layers)
             self.update_state()
         self.changed.emit()
 
@@ -291,7 +291,7 @@ class LayerTable(OpticalTable):
             self.view,
             self.message,
             row_of(Label("n below", self), self.n_below, None, *buttons),
-            row_of(self.preset_button, self.undo_button),
+            row_of(self.preset_button),
             self.drawing,
             spacing=SPACING,
         )

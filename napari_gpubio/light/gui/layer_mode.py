@@ -126,8 +126,7 @@ class LayerMode(LightMode[LayeredResult]):
         self.panel.clear_message()
         self.grid_box.set_settings(settings)
         self.run_box.set_settings(settings)
-        first = self.table.model.rowCount() == 0 and not self.table.model.can_undo
-        self.table.set_medium(medium, undoable=not first)
+        self.table.set_medium(medium)
 
     def _on_layers(self) -> None:
         """Let every part show the layers and the grid as they are now."""

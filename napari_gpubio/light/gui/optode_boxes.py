@@ -49,17 +49,13 @@ CHOICES = {
 
 
 class PlaceBar(QWidget):
-    """What a click places, and a button that undoes a change."""
-
-    undo_requested = Signal()
+    """What a click places."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.choices = ChoiceButtons(CHOICES, self)  # ``source``, ``detector`` or ``nothing``
         self.choices.choose("source")
-        tip = "Undo the last change of source and detectors"
-        self.undo_button = text_button("Undo", tip, self, self.undo_requested.emit)
-        row = row_of(Label("A click places", self), self.choices, self.undo_button)
+        row = row_of(Label("A click places", self), self.choices)
         row.setStretch(0, 0)
         row.setStretch(1, 1)
         self.setLayout(row)

@@ -1,7 +1,6 @@
 """Everything about sources and detectors between the mouse, the boxes in the panel and the layers on screen."""
 
 import dataclasses
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -26,15 +25,13 @@ NO_LABELS = "there are no labels; choose a Labels layer, or File › Open Sample
 MISSED = "The click hit no tissue; click on the surface of the labels."
 NO_SOURCE = "there is no source; click on the surface of the labels to place it"
 _BEFORE = "The beam starts {:.2g} mm in front of the surface, so that all of it enters from outside."
-_MAX_UNDO = 100
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class KeptOptodes:
-    """Sources and detectors of a volume while another one is on show, and what they were before."""
+    """Sources and detectors of a volume while another one is on show."""
 
     optodes: Optodes
-    before: tuple[Optodes, ...]
     loaded: LoadedSources | None
     source: KeptSource
 
@@ -68,7 +65,6 @@ class SourceController(QObject):
         self._tissue = tissue
         self._active = True
         self._loaded: LoadedSources | None = None  # of a file that has more than one, or of a session
-        self._before: deque[Optodes] = deque(maxlen=_MAX_UNDO)  # to take changes back
         self._while_dragged: Optodes | None = None
         self._slices = SliceGuide(viewer, self._source_on_screen, self)
         dims = viewer.dims.events
@@ -147,17 +143,15 @@ class SourceController(QObject):
 
     def keep(self) -> KeptOptodes:
         """Return all that belongs to the volume on show, for `begin_with`."""
-        return KeptOptodes(self.optodes, tuple(self._before), self._loaded, self._source_box.keep())
+        return KeptOptodes(self.optodes, self._loaded, self._source_box.keep())
 
     def begin_with(self, kept: KeptOptodes | None) -> None:
         """Show sources and detectors of another volume as they were kept, or none; ``changed`` is not emitted."""
         kept_source = None if kept is None else kept.source
         self.optodes, self._loaded, self._while_dragged = Optodes(), None, None
-        self._before.clear()
         self._source_box.begin_with(kept_source)  # with no source placed, which a change of its sizes would run
         if kept is not None:
             self.optodes, self._loaded = kept.optodes, kept.loaded
-            self._before.extend(kept.before)
         self.refresh()
 
     def refresh(self) -> None:
@@ -166,7 +160,6 @@ class SourceController(QObject):
         start, source, problem = self._beam()
         self._source_box.show_optodes(optodes, start)
         self._detector_box.show_optodes(optodes)
-        self._bar.undo_button.setEnabled(bool(self._before))
         if tissue is None:
             self.layers.clear()
             self._source_box.warn(problem)
@@ -208,7 +201,6 @@ class SourceController(QObject):
                 (tool.grabbed, self._on_grabbed),
                 (tool.nudged, self._guarded(self._on_nudged)),
                 (bar.choices.changed, self._on_choice),
-                (bar.undo_requested, self._on_undo),
                 (box.changed, self._on_sizes),
                 (box.moved, self._guarded(self._on_typed)),
                 (box.turned, self._guarded(lambda direction: self._turn(self._placement().toward(direction)))),
@@ -263,11 +255,8 @@ class SourceController(QObject):
         return tissue
 
     def _take(self, optodes: Optodes) -> None:
-        """Take a change over as a step that can be undone."""
-        self._while_dragged = None
-        if optodes != self.optodes:
-            self._before.append(self.optodes)
-            self.optodes = optodes
+        """Take a change over."""
+        self._while_dragged, self.optodes = None, optodes
         self.refresh()
         self.changed.emit()
 
@@ -357,10 +346,3 @@ class SourceController(QObject):
             if not isinstance(values["radius_mm"], float):
                 raise InvalidInput(f"the radius of a detector is {changes['radius_mm']!r}; give a number in mm")
         self._take(self.optodes.change_detector(index, **values))
-
-    def _on_undo(self) -> None:
-        if self._before:
-            self.optodes = self._before.pop()
-            self._while_dragged = None
-            self.refresh()
-            self.changed.emit()

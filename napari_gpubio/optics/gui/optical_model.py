@@ -47,11 +47,10 @@ class OpticalModel(CellModel[Row]):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class KeptRows:
-    """All that a table of labels shows, while it shows another layer: rows by label, given ones, and those before."""
+    """All that a table of labels shows, while it shows another layer: rows by label, and given ones."""
 
     rows: dict[int, PropertyRow]
     given: dict[int, PropertyRow]
-    undo: tuple[dict[int, PropertyRow], ...]
     labels: tuple[int, ...]
     wavelength_nm: float
 
@@ -86,14 +85,12 @@ class PropertyModel(OpticalModel[PropertyRow]):
 
     def keep(self) -> "KeptRows":
         """Return all that is shown, for `begin_with`."""
-        return KeptRows(self._state, self._given, tuple(self._undo), self.labels, self.wavelength_nm)
+        return KeptRows(self._state, self._given, self.labels, self.wavelength_nm)
 
     def begin_with(self, kept: "KeptRows | None") -> None:
-        """Show the rows of another layer as they were kept, or none; nothing from before can be undone."""
-        kept = kept or KeptRows({}, {}, (), (), self.wavelength_nm)
+        """Show the rows of another layer as they were kept, or none."""
+        kept = kept or KeptRows({}, {}, (), self.wavelength_nm)
         self._given, self.labels, self.wavelength_nm = kept.given, kept.labels, kept.wavelength_nm
-        self._undo.clear()
-        self._undo.extend(kept.undo)
         self._take(kept.rows, resets=True)
 
     def media(self) -> tuple[Medium, ...]:
@@ -153,11 +150,6 @@ class PropertyModel(OpticalModel[PropertyRow]):
         muted = column.field in ("musp_per_mm", "source")
         return super().foreground(index, column) or (QColor(theme.MUTED) if muted else None)
 
-    def undo(self) -> None:
-        """Take the last change back; the numbers of recipes are those of the wavelength of now."""
-        if self._undo:
-            self._take(self._at_wavelength(self._undo.pop()))
-
     def _state_with(self, rows: Sequence[PropertyRow]) -> dict[int, PropertyRow]:
         changed = {row.label: row for row, old in zip(rows, self.rows, strict=True) if row is not old}
         return self._state | changed
@@ -180,14 +172,8 @@ class LayerModel(OpticalModel[LayerRow]):
         """The color of a layer."""
         return QColor(layer_colors([row.name for row in self.rows])[index])
 
-    def begin_with(self, layers: Iterable[Layer]) -> None:
-        """Show layers, before which there is nothing to come back to."""
-        self.set_layers(layers)
-        self._undo.clear()
-        self.validity_changed.emit()
-
     def set_layers(self, layers: Iterable[Layer]) -> None:
-        """Show other layers, as a step that can be undone."""
+        """Show other layers."""
         self._replace(self._state_with([LayerRow.of(layer) for layer in layers]))
 
     def insert(self, index: int, rows: Iterable[LayerRow]) -> None:

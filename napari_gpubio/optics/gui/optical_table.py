@@ -1,4 +1,4 @@
-"""What the tables of labels and of layers share: unit, presets, undo, column widths, and messages below."""
+"""What the tables of labels and of layers share: unit, presets, column widths, and messages below."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -73,7 +73,7 @@ class TableMessage(QWidget):
 class OpticalTable(QWidget):
     """A table of optical properties; ``changed``: what it gives may be different.
 
-    A subclass lays out ``unit_box``, ``empty``, ``view``, ``message``, ``preset_button`` and ``undo_button``;
+    A subclass lays out ``unit_box``, ``empty``, ``view``, ``message`` and ``preset_button``;
     ``row_word`` is ``label`` or ``layer``.
     """
 
@@ -95,7 +95,6 @@ class OpticalTable(QWidget):
         self.empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
         tip = "Fill the selected rows for a tissue and wavelength, or from chromophores"
         self.preset_button = text_button("Preset…", tip, self, self.choose_preset)
-        self.undo_button = text_button("Undo", "Undo the last change of the table (Ctrl+Z)", self, model.undo)
         self.menu = QMenu(self)
         connect_all(
             (
@@ -154,7 +153,6 @@ class OpticalTable(QWidget):
         index = self.view.currentIndex()
         self.message.update_text((index.row(), index.column()) if index.isValid() else None)
         self.preset_button.setEnabled(bool(self.view.selected_rows()))
-        self.undo_button.setEnabled(self.model.can_undo)
 
     def _fill_menu(self, before: Iterable[tuple[str, Callable[[], Any]]] = ()) -> None:
         """Fill the menu of the right mouse button."""

@@ -192,7 +192,7 @@ class PropertyTable(OpticalTable):
         self.carried_note = muted_label(self)
         self.carried_note.hide()
         below = (self.message, self.carried_note)
-        buttons = row_of(self.preset_button, self.undo_button, more)
+        buttons = row_of(self.preset_button, more)
         fill_column(self._filled, top, self.view, *below, buttons, spacing=SPACING)
         fill_column(self, self.empty, self._filled, spacing=SPACING)
 

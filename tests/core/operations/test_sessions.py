@@ -1,4 +1,4 @@
-"""Sessions: everything comes back, on another machine too; hostile ones get a sentence; undo."""
+"""Sessions: everything comes back, on another machine too; hostile ones get a sentence."""
 
 import dataclasses
 import io
@@ -19,7 +19,6 @@ from napari_gpubio.core.files import file_checksum, sample_path
 from napari_gpubio.core.operations import (
     STORE,
     HeldVolume,
-    History,
     OpenVolume,
     Shown,
     State,
@@ -324,23 +323,6 @@ def test_random_sessions_come_back_and_run_to_the_same_bits(folder):
 
 def without(state, name):
     return dataclasses.replace(state, shown=tuple(one for one in state.shown if one.name != name))
-
-
-def test_undo_and_redo(folder):
-    state = some_state(folder, Store())
-    history = History(state)
-    history.move(without(state, "s"))
-    history.move(history.state)  # nothing has changed
-    draft = dataclasses.replace(state.drafts[0][1], radius=5)
-    history.move(dataclasses.replace(history.state, drafts=(("toy-smooth", draft),)))
-    assert history.undo() == without(state, "s")
-    assert history.undo() == state
-    assert history.undo() == state
-    assert history.redo() == without(state, "s")
-    other = dataclasses.replace(state.shown[0], name="other")
-    history.move(dataclasses.replace(state, shown=(*state.shown, other)))
-    assert history.redo() == history.state
-    assert [one.name for one in history.state.shown] == ["t1", "s", "path", "other"]
 
 
 def test_a_layer_is_stale_if_its_draft_has_changed(folder):

@@ -1,4 +1,4 @@
-"""The list of named seeds and its undo. No Qt, no napari."""
+"""The list of named seeds. No Qt, no napari."""
 
 import pytest
 
@@ -25,12 +25,10 @@ def test_an_empty_list():
     assert len(bundles) == 0
     assert bundles.current is None
     assert bundles.current_index == -1
-    assert not bundles.can_undo
-    for change in (bundles.undo, bundles.remove, lambda: bundles.move(A), lambda: bundles.rename("x")):
+    for change in (bundles.remove, lambda: bundles.move(A), lambda: bundles.rename("x")):
         change()
     bundles.choose(0)
     assert state(bundles) == ([], -1)
-    assert not bundles.can_undo
 
 
 def test_added_bundles_are_current_numbered_and_of_different_colors():
@@ -85,36 +83,10 @@ def test_removing(index, left, current):
     assert bundles.add(B).name == "bundle 1"
 
 
-def test_every_change_can_be_undone_in_turn():
-    bundles = BundleList(COLORS)
-    changes = [
-        lambda: bundles.add(A),
-        lambda: bundles.add(B, "second"),
-        lambda: bundles.move(C),
-        lambda: bundles.rename("renamed"),
-        lambda: bundles.add(A),
-        bundles.remove,
-    ]
-    before = []
-    for change in changes:
-        before.append(state(bundles))
-        change()
-    bundles.choose(0)  # no change; the changed bundle becomes the current one again
-    for expected in reversed(before):
-        assert bundles.can_undo
-        bundles.undo()
-        assert state(bundles) == expected
-    assert not bundles.can_undo
-
-
-def test_what_changes_nothing_is_nothing_to_undo():
-    bundles = BundleList(COLORS)
-    bundles.add(A)
+def test_what_is_kept_comes_back():
+    bundles = three()
+    before, kept = state(bundles), bundles.kept
     bundles.move(A)
-    bundles.rename("bundle 1")
-    bundles.choose(0)
-    with pytest.raises(InvalidInput):
-        bundles.rename("")
-    bundles.undo()
-    assert len(bundles) == 0
-    assert not bundles.can_undo
+    bundles.remove()
+    bundles.kept = kept
+    assert state(bundles) == before

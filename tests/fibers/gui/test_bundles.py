@@ -32,17 +32,19 @@ def test_choosing_a_bundle_shows_its_numbers(two):
 
 
 def test_renaming_a_bundle_renames_its_fibers(two):
+    two.history.note_act()
     two.list.currentItem().setText(" left CST ")
     assert two.names == list(two.layers) == ["bundle 1", "left CST"]
+    two.history.note_act()
     two.list.currentItem().setText("bundle 1")
     assert "cannot be the bundle's name" in two.message
     assert two.names == ["bundle 1", "left CST"]
     two.click(moved(CORTICOSPINAL, 0.0, 8.0, 8.0))
     assert sorted(two.layers) == ["bundle 1", "left CST"]
     two.list.setCurrentRow(0)
-    two.press("Undo")  # the move of the seed
+    two.undo()  # the move of the seed
     fibers = {id(two.fibers(name)) for name in two.layers}
-    two.press("Undo")  # the name
+    two.undo()  # the name
     assert two.names == sorted(two.layers) == ["bundle 1", "bundle 2"]
     assert {id(two.fibers(name)) for name in two.layers} == fibers
 
@@ -52,7 +54,7 @@ def test_removing_a_bundle_removes_its_fibers_and_undo_brings_both_back(viewer, 
     two.press("Remove")
     assert two.names == list(two.layers) == ["bundle 1"]
     assert len(two.markers) == 1
-    two.press("Undo")
+    two.undo()
     assert two.names == ["bundle 1", "bundle 2"]
     assert_same(two.fibers("bundle 2"), before)
     assert len(two.markers) == 2
@@ -65,17 +67,17 @@ def test_removing_a_bundle_removes_its_fibers_and_undo_brings_both_back(viewer, 
 
 
 def test_undo_of_a_click(user):
-    assert not user.button("Undo").isEnabled()
+    assert not user.history.can_undo
     user.click(CALLOSUM)
     first = user.fibers()
     user.click(moved(CALLOSUM, 0.0, -12.0, 0.0))
-    user.press("Undo")
+    user.undo()
     assert np.allclose(user.markers, [CALLOSUM], atol=1e-4)
     assert_same(user.fibers(), first)
-    user.press("Undo")
+    user.undo()
     assert not len(user.panel.bundles)
     assert not user.layers
-    assert not user.button("Undo").isEnabled()
+    assert not user.history.can_undo
 
 
 def test_new_starts_a_bundle_in_the_middle_of_what_is_shown(viewer, user):

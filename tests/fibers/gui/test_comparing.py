@@ -74,7 +74,7 @@ def test_a_duplicate_has_the_same_seeds_and_takes_other_settings(viewer, one):
     one.drag(CALLOSUM, moved(CALLOSUM, 0.0, -8.0, 0.0))
     assert [tuple(np.round(b.center_mm, 1)) for b in one.panel.bundles] == [CALLOSUM, (0.0, -13.0, 22.0)]
     for expected in ([CALLOSUM, CALLOSUM], [CALLOSUM]):
-        one.press("Undo")
+        one.undo()
         assert np.allclose([b.center_mm for b in one.panel.bundles], expected, atol=1e-3)
 
 
@@ -102,7 +102,7 @@ def test_undo_restores_a_removed_bundle_with_its_looks(viewer, two):
     order = [each.name for each in viewer.layers]
     two.press("Remove")
     assert "callosum" not in two.layers
-    two.press("Undo")
+    two.undo()
     back = two.layers["callosum"]
     assert two.fibers("callosum") is fibers
     assert options_of(back) == options
@@ -111,15 +111,6 @@ def test_undo_restores_a_removed_bundle_with_its_looks(viewer, two):
     assert two.bundle.name == "callosum"
     assert two.panel.results.layer is back
     assert two.slider.value() == (30.0, 80.0)
-
-
-def test_fibers_that_were_deleted_before_their_bundle_are_traced_again(viewer, one):
-    viewer.layers.remove("bundle 1")
-    assert one.names == ["bundle 1"]
-    assert one.summary == ""
-    one.press("Remove")
-    one.press("Undo")
-    assert_same(one.fibers(), one.by_api(CALLOSUM))
 
 
 # -- napari's list of layers ------------------------------------------------------------------------------------------

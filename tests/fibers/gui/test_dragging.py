@@ -54,7 +54,7 @@ def test_dragging_a_marker_shows_a_preview_and_dropping_it_the_full_set(viewer, 
 
 def test_a_drag_is_one_step_to_undo(one):
     one.drag(*(moved(CALLOSUM, 0.0, -float(n), 0.0) for n in range(5)))
-    one.press("Undo")
+    one.undo()
     assert np.allclose(one.seed, CALLOSUM, atol=1e-4)
     assert np.allclose(one.markers, [CALLOSUM], atol=1e-4)
 
@@ -229,7 +229,7 @@ def test_a_tilted_real_brain_from_the_click_to_undo(shared_data, make_window, qt
         options = options_of(layer)
         user.press("Remove")
         assert not user.layers
-        user.press("Undo")
+        user.undo()
         assert options_of(user.layers["bundle 1"]) == options
         user.go_to(user.seed)
         drag_seed(user, pixel_of(viewer, user.seed), pixel_of(viewer, [*tract[:2], user.seed[2]]))

@@ -150,7 +150,7 @@ def test_removing_the_scan_while_it_is_fitted_does_no_harm(viewer, empty, held, 
     assert empty.panel.run_button.text() == "Track"
 
 
-@pytest.mark.parametrize("act", ["Remove", "Undo", "rename"])
+@pytest.mark.parametrize("act", ["Remove", "rename"])
 def test_changing_the_bundles_during_a_run_leaves_no_stray_fibers(user, held, act):
     held.begin(user)
     if act == "rename":

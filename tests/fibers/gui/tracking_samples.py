@@ -14,6 +14,7 @@ from napari_gpubio.core.napari_io import KEY
 from napari_gpubio.core.space import apply_affine, to_layer, viewer_to_world, world_to_viewer
 from napari_gpubio.diffusion.napari_io import map_layer, scan_layer
 from napari_gpubio.fibers.gui import TrackingPanel, tracing
+from napari_gpubio.gui.history import history_of
 from napari_gpubio.gui.streamlines import Streamlines
 from tests.dock_widgets import HeldAtItsEnd, Mouse, button, docked, show_slices_at, texts, wait_until
 
@@ -99,8 +100,17 @@ class User:
         """Show the slices through a world position (mm)."""
         show_slices_at(self.viewer, on_screen(world))
 
+    @property
+    def history(self):
+        return history_of(self.viewer)
+
+    def undo(self):
+        self.history.undo()
+        self.settle()
+
     def begin_at(self, world, *modifiers):
         """Click at a world position (mm) in the slice that shows it, and wait for nothing."""
+        self.history.note_act()
         self.go_to(world)
         Mouse(self.viewer, *modifiers).click(on_screen(world))
 
@@ -110,6 +120,7 @@ class User:
 
     def drag(self, *positions, world=True):
         """Drag the mouse through world positions (mm), or viewer positions."""
+        self.history.note_act()
         Mouse(self.viewer).drag(*(map(on_screen, positions) if world else positions))
         self.settle()
 
@@ -117,16 +128,19 @@ class User:
         return button(self.panel, text)
 
     def press(self, text):
+        self.history.note_act()
         self.button(text).click()
         self.settle()
 
     def set(self, name, value):
         """Change a setting of the tracking."""
+        self.history.note_act()
         self.panel.settings_form.widget(name).value = value
         self.settle()
 
     def filter_by(self, measure, low, high):
         """Show the fibers of the results with a number in a range; None: no end."""
+        self.history.note_act()
         box = next(b for b in self.panel.results.findChildren(QComboBox) if b.findData("drift") >= 0 > b.findData("fa"))
         box.setCurrentIndex(box.findData(measure))
         slider = self.slider

@@ -150,7 +150,7 @@ def test_the_unit_changes_what_is_shown_and_not_what_is_kept(model):
         model.set_unit("1/m")
 
 
-# ---------------------------------------------------------------------------------------------- wavelength, undo, reset
+# ---------------------------------------------------------------------------------------------- wavelength, reset
 
 
 def test_rows_from_recipes_follow_the_wavelength_and_typed_ones_stay(model):
@@ -169,30 +169,6 @@ def test_rows_from_recipes_follow_the_wavelength_and_typed_ones_stay(model):
     assert model.warnings() == []
     assert shown(model, 2, MUA, Role.ForegroundRole) is None
     assert model.rows[2].mua_per_mm == 0.85
-
-
-def test_every_change_can_be_taken_back(model):
-    states = [model.rows]
-    for change in (
-        lambda: model.type_in({(0, MUA): "1", (1, MUA): "2"}),
-        lambda: model.fill([0, 1, 2], Linear()),
-        lambda: model.type_in({(0, NAME): "x"}),
-        lambda: model.set_media([medium(2, "file")]),
-        model.reset,
-    ):
-        change()
-        states.append(model.rows)
-    assert len(set(states)) == len(states)
-    for state in reversed(states[:-1]):
-        assert model.can_undo
-        model.undo()
-        assert model.rows == state
-    model.set_wavelength(700)
-    model.fill([2], Linear())
-    model.type_in({(2, MUA): "5"})
-    model.set_wavelength(800)
-    model.undo()
-    assert model.rows[2].mua_per_mm == 0.8  # that of the present wavelength
 
 
 def test_reset_comes_back_to_what_was_given_with_its_recipes(model):

@@ -60,7 +60,6 @@ def test_new_labels_inherit_nothing_and_the_old_ones_keep_all(viewer, shown, qtb
     assert panel.voxels.table.model.labels == (1, 2)
     assert [row.name for row in panel.voxels.table.model.rows] == ["", ""]
     assert panel.voxels.table.model.complete_media() == []
-    assert not panel.voxels.table.model.can_undo
     assert panel.voxels.controller.optodes.source is None
     assert detector_rows(panel) == []
     assert panel.voxels.source_box.form.widget("source").value == "pencil"
@@ -73,7 +72,6 @@ def test_new_labels_inherit_nothing_and_the_old_ones_keep_all(viewer, shown, qtb
     again = panel.voxels.draft()
     assert (again.source, again.detectors) == (before.source, before.detectors)
     assert panel.voxels.table.media() == media
-    assert panel.voxels.table.model.can_undo
     assert panel.voxels.results.displayed is displayed
     assert fluence(viewer) is light
     assert light.visible

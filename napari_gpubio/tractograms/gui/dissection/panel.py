@@ -135,7 +135,6 @@ class DissectionPanel(EnginePanel):
             ),
             text_button("Add box", "A box at the middle of the view; drag its middle to move it", self, self.add_box),
             text_button("Add number", "Length, FA, or another number", self, lambda: self.add_rule(Rule(role=NUMBER))),
-            self.rules.undo_button,
         )
         for place, button in enumerate(buttons):
             self.rules.buttons.addWidget(button, *divmod(place, 3))
@@ -403,7 +402,7 @@ class DissectionPanel(EnginePanel):
         self._show_numbers()
         self._result = None  # which was of other rules
         self.results.clear()
-        self.rules.replace_rules(rules)
+        self.rules.show_rules(rules)
         return operation.grid is None
 
     def _choose_fibers(self, fibers: Output[Any]) -> bool:

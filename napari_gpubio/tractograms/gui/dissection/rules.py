@@ -209,11 +209,7 @@ class RuleList(QWidget):
         self._viewer = viewer
         self._numbers: Mapping[str, Any] = {}
         self._rows: list[RuleRow] = []
-        self._before: tuple[Rule, ...] = ()
-        self._past: list[tuple[Rule, ...]] = []
         self._column = QVBoxLayout()
-        self.undo_button = text_button("Undo", "Undo the last change to the rules", self, self.undo)
-        self.undo_button.setEnabled(False)
         self.buttons = QGridLayout()
         fill_column(self, self._column, self.buttons)
 
@@ -259,22 +255,8 @@ class RuleList(QWidget):
     def add(self, rule: Rule) -> RuleRow:
         """Add a rule at the end."""
         row = self._add_row(rule)
-        self._on_changed()
-        return row
-
-    def undo(self) -> None:
-        """Take the last change back."""
-        if not self._past:
-            return
-        rules = self._past.pop()
-        self.show_rules(rules)
         self.changed.emit()
-
-    def replace_rules(self, rules: tuple[Rule, ...]) -> None:
-        """Show other rules, which can be undone."""
-        if (before := self.rules()) and before != rules:
-            self._past.append(before)
-        self.show_rules(rules)
+        return row
 
     def show_rules(self, rules: tuple[Rule, ...]) -> None:
         """Show other rules."""
@@ -282,8 +264,6 @@ class RuleList(QWidget):
             self._take(self._rows[-1])
         for rule in rules:
             self._add_row(rule)
-        self._before = self.rules()
-        self.undo_button.setEnabled(bool(self._past))
 
     def attach(self) -> None:
         """Follow the viewer's layers."""
@@ -303,12 +283,12 @@ class RuleList(QWidget):
         row.region_box.attach()
         row.show_numbers(self._numbers)
         row.show_rule(rule)
-        row.changed.connect(self._on_changed)
+        row.changed.connect(self.changed)
         return row
 
     def _remove(self, row: RuleRow) -> None:
         self._take(row)
-        self._on_changed()
+        self.changed.emit()
 
     def _take(self, row: RuleRow) -> None:
         self._rows.remove(row)
@@ -318,12 +298,3 @@ class RuleList(QWidget):
         row.deleteLater()
         if self._rows:
             self._rows[0].joiner.hide()
-
-    def _on_changed(self) -> None:
-        """Remember what was before, if the rules themselves are others (a region may only have been drawn anew)."""
-        now = self.rules()
-        if now != self._before:
-            self._past.append(self._before)
-            self._before = now
-        self.undo_button.setEnabled(bool(self._past))
-        self.changed.emit()

@@ -37,7 +37,6 @@ def test_a_new_panel_is_ready_to_run(viewer, qtbot):
     assert "Meglinski" in panel.layers.presets.citation
     assert LayerResultBox.empty_text in texts(panel.layers.results)
     assert not button(panel, "Plots…").isEnabled()
-    assert not panel.layers.table.model.can_undo
     assert not len(viewer.layers)
     panel.teardown()
 

@@ -116,9 +116,10 @@ def test_another_grid_makes_another_layer_and_no_map_makes_none(viewer, panel, q
 
 def test_a_change_says_that_the_picture_is_older(panel, qtbot):
     run(qtbot, panel)
+    was = panel.layers.table.medium()
     change(panel, MUA, "3")
     assert "predates this change" in panel.status
-    panel.layers.table.model.undo()
+    panel.layers.table.set_medium(was)
     assert panel.status == ""
     panel.layers.run_box.photons.set_value(3 * FEW)  # more of the same
     assert f"Run adds {2 * FEW:,}" in panel.status
