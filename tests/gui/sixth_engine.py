@@ -8,6 +8,7 @@ from napari_gpubio.core.napari_io import volume_layer, volume_of
 from napari_gpubio.core.operations import Operation, Ref, Settings, Volume, given, part
 from napari_gpubio.core.parameters import param
 from napari_gpubio.core.steps import Step
+from napari_gpubio.gui.history import history_of
 from napari_gpubio.gui.operation_panel import OperationPanel
 from tests.dock_widgets import press_and_wait
 
@@ -71,6 +72,7 @@ def use(panel, **values):
 
 
 def run(qtbot, panel, **values):
+    history_of(panel.viewer).note_act()
     use(panel, **values)
     press_and_wait(qtbot, panel, panel.run_button)
 

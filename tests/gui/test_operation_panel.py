@@ -25,6 +25,7 @@ from napari_gpubio.core.operations.commands import add_verb
 from napari_gpubio.core.operations.layer_sources import record_of
 from napari_gpubio.core.report import add_common
 from napari_gpubio.core.volumes import read_volume, write_volume
+from napari_gpubio.gui.history import history_of
 from tests.dock_widgets import docked, save_scripts_as, script_of, until_the_end, wait_until
 from tests.gui.sixth_engine import AFFINE, VALUES, Absolute, Threshold, ThresholdPanel, add, kept, run, use
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from qtpy.QtWidgets import QTableWidget
 
+from napari_gpubio.gui.history import history_of
 from napari_gpubio.gui.views import camera_of
 from napari_gpubio.light.gui.labels import Tissue
 from napari_gpubio.light.gui.optodes import Optodes, Placement
@@ -262,7 +263,7 @@ def test_detectors_by_click(viewer, placed, qtbot):
     assert len(result(viewer).detected) > 0
 
 
-def test_detectors_are_renamed_resized_and_removed_in_the_list(placed):
+def test_detectors_are_renamed_resized_and_removed_in_the_list(viewer, placed):
     controller = placed.voxels.controller
     for target in (FRONT, RIGHT, TOP):
         controller.add_detector(target)

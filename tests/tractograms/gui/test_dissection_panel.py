@@ -13,6 +13,7 @@ from napari_gpubio.core.operations.runs import run
 from napari_gpubio.diffusion.operations import HeldRegion, OpenRegion
 from napari_gpubio.diffusion.regions import Sphere
 from napari_gpubio.diffusion.samples import brain_atlas_layers
+from napari_gpubio.gui.history import history_of
 from napari_gpubio.gui.looks import RangeFilter, set_filter
 from napari_gpubio.tractograms import maps
 from napari_gpubio.tractograms.dissection import dissect, number, through
