@@ -1,5 +1,6 @@
 """Which panel of a viewer is in front: it alone has the clicks on the canvas, and edits run only what it shows."""
 
+import atexit
 import weakref
 from typing import Any
 
@@ -19,6 +20,7 @@ class Front(QObject):
         super().__init__()
         self._panels: list[weakref.ref[Any]] = []
         self._hidden: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._has_ended = False
 
     @property
     def panel(self) -> Any | None:
@@ -34,19 +36,23 @@ class Front(QObject):
         """Bring a panel to the front."""
         self._move(panel, 0)
         self._hidden.discard(panel)
-        self.changed.emit()
+        self._tell()
 
     def hide(self, panel: Any) -> None:
         """Put a panel behind all others; with no other one, none is in front."""
         self._move(panel, len(self._panels))
         self._hidden.add(panel)
-        self.changed.emit()
+        self._tell()
 
     def leave(self, panel: Any) -> None:
         """Forget a panel that is closed."""
         self._panels = [weakref.ref(other) for other in self.panels if other is not panel]
         self._hidden.discard(panel)
-        self.changed.emit()
+        self._tell()
+
+    def end(self) -> None:
+        """Tell nothing more: the program ends, and Qt hides what is left."""
+        self._has_ended = True
 
     def allows(self, part: Any) -> bool:
         """Whether a part may act: its panel is in front, or it belongs to none."""
@@ -57,12 +63,23 @@ class Front(QObject):
             part = part.parent()
         return True
 
+    def _tell(self) -> None:
+        if not self._has_ended:
+            self.changed.emit()
+
     def _move(self, panel: Any, place: int) -> None:
         others = [weakref.ref(other) for other in self.panels if other is not panel]
         self._panels = [*others[:place], weakref.ref(panel), *others[place:]]
 
 
 _fronts: dict[int, Front] = {}  # by the viewer's id; viewers compare all they hold
+
+
+@atexit.register
+def _end() -> None:
+    """Functions are called at exit in reverse order: this one before PyQt's, which deletes the signals."""
+    for front in _fronts.values():
+        front.end()
 
 
 def front_of(viewer: Any) -> Front:

@@ -4,6 +4,7 @@ A step begins with something that the user does, a click, a key or the wheel, an
 belongs to the click that began it. So nothing in a panel has to know how it is undone.
 """
 
+import atexit
 import weakref
 from collections.abc import Callable
 from functools import partial
@@ -17,9 +18,11 @@ from napari_gpubio.core.operations.stores import STORE
 from napari_gpubio.gui.connections import single_shot
 from napari_gpubio.gui.forms import row_of, tip_of
 from napari_gpubio.gui.front import front_of
+from napari_gpubio.gui.switcher import icon_of
 from napari_gpubio.gui.window_state import WindowState, bring_back, changes, take_state
 
 _MOST_STEPS, _LISTED = 100, 20
+_WIDTH = 40  # pixels of a button
 _QUIET_MS = 400  # after the last click or key, until what was done is a step
 _ACTS = (QEvent.Type.MouseButtonPress, QEvent.Type.MouseButtonRelease, QEvent.Type.Wheel, QEvent.Type.KeyPress)
 _CTRL = Qt.KeyboardModifier.ControlModifier
@@ -61,6 +64,12 @@ class History(QObject):
         if window is not None and window not in self._windows:
             self._windows.add(window)
             window.installEventFilter(self)
+
+    def stop_watching(self) -> None:
+        """Follow nothing more."""
+        for window in list(self._windows):
+            window.removeEventFilter(self)
+        self._windows.clear()
 
     def eventFilter(self, _window: Any, event: Any) -> bool:
         """Qt: an event of a window, before anything in it has it."""
@@ -170,6 +179,7 @@ class History(QObject):
         self._at, self._has_acted, self.is_quiet = place, False, True
         bring_back(self._viewer, self._front.panels, self._steps[place].state)
         if panel is not None:
+            panel.clear_message()
             panel.show_status(f"{'undone' if by < 0 else 'done again'}: {text}")
         self.changed.emit()
 
@@ -203,6 +213,13 @@ def history_of(viewer: Any) -> History:
     return _histories[id(viewer)]
 
 
+@atexit.register
+def _stop_watching() -> None:
+    """Take the filters away at the end of a script, before PyQt deletes what is left; see `guards`."""
+    for history in _histories.values():
+        history.stop_watching()
+
+
 class HistoryButtons(QWidget):
     """Undo and Redo, each with a list of what was done."""
 
@@ -210,8 +227,8 @@ class HistoryButtons(QWidget):
         super().__init__(parent)
         self._history = history_of(viewer)
         self.undo_button, self.redo_button = (
-            self._button("↶", self._history.undo),
-            self._button("↷", self._history.redo),
+            self._button("Undo", self._history.undo),
+            self._button("Redo", self._history.redo),
         )
         row = row_of(self.undo_button, self.redo_button, stretch=(0, 0))
         self.setLayout(row)
@@ -220,8 +237,10 @@ class HistoryButtons(QWidget):
         self._history.changed.connect(self._show)
         self._show()
 
-    def _button(self, text: str, act: Callable[[], None]) -> QToolButton:
-        button = QToolButton(self, text=text)
+    def _button(self, name: str, act: Callable[[], None]) -> QToolButton:
+        button = QToolButton(self, accessibleName=name)
+        button.setIcon(icon_of(name))
+        button.setFixedWidth(_WIDTH)
         button.setPopupMode(QToolButton.ToolButtonPopupMode.MenuButtonPopup)
         button.setMenu(QMenu(button))
         button.clicked.connect(act)
@@ -232,8 +251,12 @@ class HistoryButtons(QWidget):
         undo, redo = (self.undo_button, history.done), (self.redo_button, history.undone)
         for (button, steps), name, keys in zip((undo, redo), ("Undo", "Redo"), ("Ctrl+Z", "Ctrl+Shift+Z"), strict=True):
             button.setEnabled(bool(steps))
-            button.setAccessibleName(name)
             button.setToolTip(tip_of(f"{name}: {steps[0]} ({keys})" if steps else f"{name} ({keys})"))
+
+    def recolor(self, _swap: Any) -> None:
+        """Draw the icons in the color of another theme."""
+        for button in (self.undo_button, self.redo_button):
+            button.setIcon(icon_of(button.accessibleName()))
 
     def _list_done(self) -> None:
         self._list(self.undo_button.menu(), self._history.done, -1)

@@ -121,6 +121,8 @@ def _paths() -> dict[str, QPainterPath]:
         ),
         "Session": _curves((2, 5, 8, 5, 14, 5), (2, 9, 8, 9, 14, 9), (2, 13, 6, 13, 10, 13)),
         "Linked views": _grid(2),
+        "Undo": _joined(_curves((3, 6, 14, 1, 12, 13)), _curves((7, 2, 5, 4, 3, 6), (3, 6, 5, 8, 7, 10))),
+        "Redo": _joined(_curves((13, 6, 2, 1, 4, 13)), _curves((9, 2, 11, 4, 13, 6), (13, 6, 11, 8, 9, 10))),
     }
 
 

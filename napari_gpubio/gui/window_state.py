@@ -60,6 +60,7 @@ class WindowState:
     layers: tuple[tuple[Any, Mapping[str, Any]], ...]
     parts: Mapping["weakref.ref[Any]", tuple[Any, ...]]
     panels: Mapping["weakref.ref[Any]", str]
+    active: Any | None  # the layer that napari's tools act upon
 
 
 def take_state(viewer: Any, panels: Sequence[QWidget]) -> WindowState:
@@ -68,7 +69,8 @@ def take_state(viewer: Any, panels: Sequence[QWidget]) -> WindowState:
     shown = tuple((layer, _values_of(layer)) for layer in layers)
     parts = {weakref.ref(part): panel for panel in panels for part in parts_of(panel)}
     kept = {ref: _kept_of(ref()) for ref in parts}
-    return WindowState(shown, kept, {ref: name_of(panel) for ref, panel in parts.items()})
+    names = {ref: name_of(panel) for ref, panel in parts.items()}
+    return WindowState(shown, kept, names, viewer.layers.selection.active)
 
 
 def changes(before: WindowState, after: WindowState) -> list[str]:
@@ -85,8 +87,10 @@ def changes(before: WindowState, after: WindowState) -> list[str]:
             found += _layer_changes(layer, old[key][1], values)
     if not found and [*old] != [*new]:
         found.append("order of layers")
+    if found:
+        return found
     names = [after.panels[ref] for ref, values in after.parts.items() if _differs(before, ref, values)]
-    return found + [f"inputs of {name}" for name in dict.fromkeys(names)]
+    return [f"inputs of {name}" for name in dict.fromkeys(names)]
 
 
 def _differs(before: WindowState, ref: "weakref.ref[Any]", values: tuple[Any, ...]) -> bool:
@@ -261,11 +265,13 @@ def bring_back(viewer: Any, panels: Sequence[QWidget], wanted: WindowState) -> N
         now = take_state(viewer, panels)
         _bring_back_layers(viewer, now, wanted)
         differing = [ref for ref, kept in now.parts.items() if _differs(wanted, ref, kept)]
-        for ref in sorted(differing, key=lambda ref: bool(getattr(ref(), "kept", ()))):  # controls first
+        for ref in sorted(differing, key=lambda ref: not getattr(ref(), "kept", ())):  # controls last
             if (part := ref()) is not None:
                 _show_kept(part, wanted.parts[ref])
         if not differing and not changes(now, wanted):
-            return
+            break
+    if wanted.active is None or wanted.active in viewer.layers:
+        viewer.layers.selection.active = wanted.active
 
 
 def _same(one: Any, other: Any) -> bool:
