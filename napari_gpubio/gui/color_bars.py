@@ -24,6 +24,7 @@ _OWN_EVENTS = ("coloring", "color_by", "legend", "visible", "name")
 _COVERING_EVENTS = ("visible", "opacity", "blending", "colormap")
 _SEEN_THROUGH = ("additive", "minimum", "multiplicative")
 _TITLE_LINE_CHARACTERS = 22
+_ROOM_BESIDE = 40  # pixels that a row of legends leaves free, for a letter
 _NEAR = 0.08  # of a limit, as a share of the bar: no other label has room there
 
 
@@ -102,6 +103,7 @@ class SharedLegend:
         self._of_viewer.detach()
         self._of_layers.detach()
         self.refresh_all()
+        self.viewer.canvas.events._overlay_positions_changed()
 
     def refresh_all(self, *_: Any) -> None:
         """Let each legend of this viewer decide whether it is drawn."""
@@ -114,6 +116,15 @@ class SharedLegend:
         if not self.node.visible:
             self.x_size, self.y_size = (-gap for gap in self.viewer.canvas.overlay_tiling.padding)
             self._on_position_change()
+
+    def _on_position_change(self, *_: Any) -> None:
+        """Let all legends stand in a row, or below each other where that is wider than the canvas."""
+        tiling, (_, width) = self.viewer.canvas.overlay_tiling, self.viewer.canvas.size
+        row = sum(across for across, _ in _sizes_on(self.viewer))
+        wanted = "horizontal" if row + _ROOM_BESIDE <= width else "vertical"
+        if tiling.top_right != wanted:
+            tiling.top_right = wanted
+        super()._on_position_change()  # type: ignore[misc] # of napari's overlay, as below
 
     def _on_box_change(self, *_: Any) -> None:
         if self.x_size >= 0:  # it has a place
@@ -148,7 +159,8 @@ class SharedLegend:
         layers = self.viewer.layers
         changed = [(event, self._follow_layers) for event in (layers.events.inserted, layers.events.removed)]
         others = (layers.events.reordered, layers.selection.events.active, self.viewer.canvas.grid.events.enabled)
-        return [*changed, *((event, self.refresh_all) for event in others)]
+        resized = (self.viewer.canvas.events.size, self._on_position_change)
+        return [*changed, resized, *((event, self.refresh_all) for event in others)]
 
     def _follow_layers(self, *_: Any) -> None:
         self._of_layers.attach()
@@ -160,6 +172,25 @@ class SharedLegend:
         for layer in self.viewer.layers:
             if isinstance(layer, Image) and layer is not self.layer:
                 yield from ((getattr(layer.events, name), self.refresh_all) for name in _COVERING_EVENTS)
+
+
+def legends_corner(viewer: Any) -> tuple[float, float]:
+    """Return how wide and how high, in pixels, the legends in the upper right corner of a canvas are with their gaps."""
+    sizes = _sizes_on(viewer)
+    if not sizes or viewer.canvas.grid.enabled:
+        return 0.0, 0.0
+    widths, heights = zip(*sizes, strict=True)
+    is_row = viewer.canvas.overlay_tiling.top_right == "horizontal"
+    gap_x, gap_y = viewer.canvas.overlay_tiling.padding
+    width, height = (sum(widths), max(heights)) if is_row else (max(widths), sum(heights))
+    return width + gap_x, height + gap_y
+
+
+def _sizes_on(viewer: Any) -> list[tuple[float, float]]:
+    """Width and height of each legend that is drawn, with the gap beside it."""
+    gap_x, gap_y = viewer.canvas.overlay_tiling.padding
+    drawn = [one for one in SharedLegend._every if one.viewer is viewer and one.node.visible]
+    return [(one.x_size + gap_x, one.y_size + gap_y) for one in drawn]
 
 
 def titled_bar_visuals() -> dict[type[Any], type[Any]]:

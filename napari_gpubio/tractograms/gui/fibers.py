@@ -19,7 +19,7 @@ from napari.utils.notifications import show_info, show_warning
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.layer_files import RECORD
-from napari_gpubio.core.napari_io import KEY, ORIENTED, carried, grid_of, is_oriented, show_notes, take_place
+from napari_gpubio.core.napari_io import KEY, ORIENTED, carried, grid_of, is_oriented, own_units, show_notes, take_place
 from napari_gpubio.core.operations.files import record_of_output
 from napari_gpubio.core.operations.layer_sources import record_of
 from napari_gpubio.core.operations.records import Output
@@ -267,7 +267,7 @@ def place_warning(fibers: Tractogram, name: str, layers: Iterable[Any]) -> str:
 def _images_in_mm(layers: Iterable[Any]) -> list[Any]:
     """Volumes among layers that lie in millimeters."""
     volumes = [layer for layer in layers if isinstance(layer, Image | Labels) and layer.ndim >= 3]
-    return [layer for layer in volumes if all(str(unit) in ("mm", "millimeter") for unit in layer.units[-3:])]
+    return [layer for layer in volumes if all(str(unit) in ("mm", "millimeter") for unit in own_units(layer)[-3:])]
 
 
 def _outside(points: Array, layer: Any) -> tuple[float, float, float]:
