@@ -25,6 +25,7 @@ _MARGIN, _RADIUS, _CORNER = 14, 34, 64  # pixels
 _LETTER = 24  # pixels around the middle of a letter that are to be free
 _SCALE_BAR = (170, 60)  # pixels that napari's scale bar takes at most in the lower right corner
 _BEHIND_OPACITY = 0.35
+_HIDDEN_BEHIND = 0.3  # of the radius: nearer to the middle the letter in front covers the one behind
 POSITIVE = {"towards": 1, "away": -1, "up": 1, "down": -1, "right": 1, "left": -1}  # of a direction on the screen
 
 
@@ -215,7 +216,9 @@ def _visuals() -> dict[type[Any], type[Any]]:
             downwards = tips[:, :2] * (1, -1)
             colors = np.tile(np.asarray(self._get_fgcolor(), float)[:4], (6, 1))
             colors[:, 3] = np.where(tips[:, 2] > -1e-6, 1.0, _BEHIND_OPACITY)
-            self._text.text = [ENDS[axis][1] for axis in axes] + [ENDS[axis][0] for axis in axes]
+            letters = [ENDS[axis][1] for axis in axes] + [ENDS[axis][0] for axis in axes]
+            is_hidden = (tips[:, 2] < 0) & (np.hypot(tips[:, 0], tips[:, 1]) < _HIDDEN_BEHIND)
+            self._text.text = [" " if hidden else one for one, hidden in zip(letters, is_hidden, strict=True)]
             self._text.pos, self._text.color = center + downwards * (_RADIUS + 14), colors
             ends = np.empty((6, 2))
             ends[0::2], ends[1::2] = center + downwards[3:] * _RADIUS, center + downwards[:3] * _RADIUS

@@ -7,7 +7,7 @@ or else the topmost, unless another image covers it. Fibers whose colors mean th
 import dataclasses
 import textwrap
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -55,6 +55,10 @@ def _known_title(layer: Any) -> str:
     if own or quantity is None:
         return str(own or "")
     return dataclasses.replace(quantity, scale="linear").text  # the ticks of a logarithm are powers of ten
+
+
+def _code_names(layer: Any) -> dict[int, str]:
+    return getattr(layer, "code_names", None) or {}
 
 
 def _is_log(layer: Any) -> bool:
@@ -175,7 +179,7 @@ class SharedLegend:
 
 
 def legends_corner(viewer: Any) -> tuple[float, float]:
-    """Return how wide and how high, in pixels, the legends in the upper right corner of a canvas are with their gaps."""
+    """Return how wide and how high, in pixels, the legends at the upper right of a canvas are with their gaps."""
     sizes = _sizes_on(viewer)
     if not sizes or viewer.canvas.grid.enabled:
         return 0.0, 0.0
@@ -203,8 +207,11 @@ def titled_bar_visuals() -> dict[type[Any], type[Any]]:
         """Labels both ends of an axis, and where it holds logarithms, the numbers that they are of."""
 
         is_log = False
+        names: Sequence[str] = ()  # of codes, which share the axis alike, instead of numbers
 
         def _get_tick_frac_labels(self) -> tuple[Any, Any, list[str]]:
+            if self.names:
+                return (np.arange(len(self.names)) + 0.5) / len(self.names), np.empty(0), list(self.names)
             _, minor, labels = super()._get_tick_frac_labels()
             low, high = self.axis.domain
             values = bar_ticks(low, high, [float(label) for label in labels], is_log=self.is_log)
@@ -235,6 +242,12 @@ def titled_bar_visuals() -> dict[type[Any], type[Any]]:
                 return type(self)
             return color_title(self.layer), self.layer.colormap, self.layer.contrast_limits
 
+        def _on_data_change(self) -> None:
+            super()._on_data_change()
+            if codes := list(_code_names(self.layer)):
+                rows = np.linspace(len(codes), 0, self.node._texture_size, endpoint=False)
+                self.node.img.set_data(np.array(codes, np.float32)[np.ceil(rows).astype(int) - 1, None])
+
         def _should_be_visible(self) -> bool:
             return self.is_wanted() and self.is_chosen() and not _is_covered(self.layer, self.viewer)
 
@@ -246,6 +259,7 @@ def titled_bar_visuals() -> dict[type[Any], type[Any]]:
             if not self.node.visible or self.layer.contrast_limits is None:
                 return
             self.node.ticks.ticker.is_log = _is_log(self.layer)
+            self.node.ticks.ticker.names = list(_code_names(self.layer).values())
             super()._on_ticks_change()
             lines = textwrap.wrap(color_title(self.layer), _TITLE_LINE_CHARACTERS)
             self._title.text, self._title.font_size = "\n".join(lines), self.overlay.title_size

@@ -28,10 +28,12 @@ from napari_gpubio.core.space import apply_affine, as_many_voxels, slice_steps_m
 from napari_gpubio.diffusion.gui.records import known_outputs, path_of
 from napari_gpubio.gui.lines import DIRECTION, UNIFORM, ByDirection, Lines, Paint, pack_lines
 from napari_gpubio.gui.lines.packed import line_lengths
+from napari_gpubio.gui.lines.paint import register_codes
 from napari_gpubio.gui.places import Offer, is_volume, place_offers
 from napari_gpubio.gui.scans import follow_scans
 from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.gui.streamlines.layer import ALL
+from napari_gpubio.tractograms.bundles.clusters import CLUSTER
 from napari_gpubio.tractograms.bundles.group import by_group
 from napari_gpubio.tractograms.io.tractograms import (
     SUFFIXES,
@@ -40,7 +42,7 @@ from napari_gpubio.tractograms.io.tractograms import (
     tractogram_suffix,
     write_tractogram,
 )
-from napari_gpubio.tractograms.model import Tractogram
+from napari_gpubio.tractograms.model import StopReason, Tractogram
 from napari_gpubio.tractograms.napari_io import fibers_of_tracks
 from napari_gpubio.tractograms.operations.fibers import HeldTractogram
 from napari_gpubio.tractograms.operations.sources import fibers_source
@@ -55,6 +57,20 @@ _NOT_COLORS = ("seed", "stop_reason_back")  # numbers that are kept and saved bu
 _LARGE_FILE_BYTES = 20_000_000  # which take about half a second
 _FEW_OUTSIDE = 0.1  # share of points outside an image that needs no word
 _SAMPLE_POINTS = 100_000
+
+register_codes("stop_reason", {
+    StopReason.VOLUME: "left the volume",
+    StopReason.MASK: "left the mask",
+    StopReason.FA: "FA too low",
+    StopReason.STEPS: "too many steps",
+    StopReason.LENGTH: "too long",
+    StopReason.CURVATURE: "too curved",
+    StopReason.DRIFT: "drifted",
+    StopReason.INVALID: "invalid tensor",
+    StopReason.TARGET: "reached the target",
+    StopReason.FOD: "FOD too low",
+})  # fmt: skip
+register_codes(CLUSTER, {})
 
 # -- the layer --------------------------------------------------------------------------------------------------------
 
