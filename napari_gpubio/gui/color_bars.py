@@ -89,7 +89,6 @@ class SharedLegend:
     node: Any
     _should_be_visible: Any
     _on_visible_change: Any
-    _on_position_change: Any
     x_size: float
     y_size: float
     _every: ClassVar["weakref.WeakSet[SharedLegend]"] = weakref.WeakSet()

@@ -121,6 +121,7 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
         self.run_form: RunForm = self
         self.run_display: RunDisplay = self
         self._current_display: RunDisplay = self  # that of the run under way
+        self._has_preview = False  # of it is shown
         self._other: tuple[MakeSteps, RunDisplay] | None = None  # what runs next instead of the inputs
         self._warmup = self._awaited = self._connected(BackgroundWarmup(self.warms, self))
         self._runs_when_warm = False
@@ -195,7 +196,7 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
             self.show_error(str(error))
             self._refusal = self.message
             return
-        self._current_display = display
+        self._current_display, self._has_preview = display, False
         self.stale_line.begin(with_inputs=other is None and self.marks_stale)
         self._pacer.begin_run()
         self._job = Job(lambda _: steps, self, pacer=self._pacer)
@@ -283,7 +284,7 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
         """Ask whether to end the run under way, if there is one."""
         if not self.running:
             return True
-        question = "A run is under way. Close the panel, and lose what the run has made so far?"
+        question = "A run is under way. Stop it, and close the panel?"
         return QMessageBox.question(self, "Close while running", question) == QMessageBox.StandardButton.Yes
 
     def on_key(self, key: Qt.Key) -> None:
@@ -308,12 +309,19 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
         self._warmup.stop()
         self._finding.abandon()
         self._end_waiting()
-        self._rerun = False
-        if self._job is not None:
-            self._job.abandon()
-            self._job = None
-            self._set_running(running=False)
+        self._end_run()
         super().teardown()
+
+    def _end_run(self) -> None:
+        """End the run under way; where a preview is on show, which would look like a result, show what Stop shows."""
+        job, shows = self._job, self._has_preview and not (self._rerun or self._guard.is_window_closing)
+        self._job, self._rerun = None, False
+        if job is None:
+            return
+        outcome = job.abandon()
+        self._set_running(running=False)
+        if shows and outcome is not None and outcome.result is not None:
+            self._current_display.show_result(outcome.result)
 
     def revive(self) -> None:
         """Go on, after the user decided not to close the panel; what ran has ended."""
@@ -346,6 +354,7 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
         estimate = f", {left:.0f} s left" if left >= 1 else ""
         self.show_status(f"{step.message} {step.done:,} of {step.total:,}{estimate}")
         if step.preview is not None:
+            self._has_preview = True
             self._pacer.show(functools.partial(self._current_display.show_preview, step.preview))
 
     def _on_finished(self, outcome: Outcome) -> None:
