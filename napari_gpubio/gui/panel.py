@@ -19,6 +19,7 @@ from napari_gpubio.core.operations.scripts import names_of_held, outputs_of, scr
 from napari_gpubio.core.operations.states import Shown
 from napari_gpubio.core.steps import Step
 from napari_gpubio.core.timing import RunClock
+from napari_gpubio.gui.connections import Connections
 from napari_gpubio.gui.file_dialogs import save_path
 from napari_gpubio.gui.forms import Label, text_button
 from napari_gpubio.gui.jobs import Job, LatestJob, MakeSteps, Outcome, one_step
@@ -131,6 +132,9 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
         self._busy_note = ""  # which ends with the run under way
         self.stale_line = StaleLine(self._draft_to_compare, self)
         self.above_run.addWidget(self.stale_line)
+        changes = viewer.layers.events
+        come_and_go = (changes.inserted, changes.removed)
+        self.own(Connections(lambda: [(event, self.stale_line.compare_soon) for event in come_and_go]))
         self._add_buttons()
         _open.add(self)
 
@@ -387,7 +391,10 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
         self.stale_line.compare_soon()
 
     def _draft_to_compare(self) -> Callable[[], Operation] | None:
-        return None if self.running else self.run_form.take_draft()
+        if self.running:
+            return None
+        self.check_inputs()
+        return self.run_form.take_draft()
 
     # -- compiling the CPU backend ahead ---------------------------------------------------------------------------
 

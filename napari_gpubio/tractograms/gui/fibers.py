@@ -6,11 +6,13 @@ these bundles.
 """
 
 import dataclasses
+import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -58,6 +60,8 @@ _LARGE_FILE_BYTES = 20_000_000  # which take about half a second
 _FEW_OUTSIDE = 0.1  # share of points outside an image that needs no word
 _SAMPLE_POINTS = 100_000
 
+_turned_to: WeakKeyDictionary[Any, int] = WeakKeyDictionary()  # when, by the layer
+_turns = itertools.count()
 register_codes("stop_reason", {
     StopReason.VOLUME: "left the volume",
     StopReason.MASK: "left the mask",
@@ -177,6 +181,18 @@ def shown_text(layer: Any) -> str:
     """Return a sentence about the fibers of a layer that are hidden and not counted; empty if all are shown."""
     shown, total = int(np.count_nonzero(layer.shown)), len(layer.lines)
     return "" if shown == total else f"{shown:,} of {total:,} fibers of “{layer.name}” are shown and counted."
+
+
+def turn_to(layer: Any) -> None:
+    """Note that the user has turned to the fibers of a layer, for instance by their bundle in a list."""
+    _turned_to[getattr(layer, "__wrapped__", layer)] = next(_turns)
+
+
+def turned_to_last(layers: Iterable[Any]) -> Any | None:
+    """Return the layer of those that the user turned to last, or None."""
+    known = {_turned_to.get(getattr(layer, "__wrapped__", layer), -1): layer for layer in layers}
+    last = max(known, default=-1)
+    return None if last < 0 else known[last]
 
 
 def why_no_fibers(layer: Any) -> str | None:

@@ -49,7 +49,7 @@ from napari_gpubio.gui.number_table import Number
 from napari_gpubio.gui.panel import EnginePanel, heading
 from napari_gpubio.gui.results import ResultBox, Saving
 from napari_gpubio.gui.streamlines import Streamlines
-from napari_gpubio.tractograms.gui.fibers import fiber_layer, fibers_of
+from napari_gpubio.tractograms.gui.fibers import fiber_layer, fibers_of, turned_to_last
 from napari_gpubio.tractograms.gui.numbers import READABLE, value_text
 from napari_gpubio.tractograms.gui.profiles.plot import Band, ProfilePlot
 from napari_gpubio.tractograms.model import Tractogram
@@ -120,7 +120,10 @@ class UncertaintyPanel(EnginePanel):
     def __init__(self, viewer: "napari.viewer.Viewer") -> None:
         super().__init__(viewer, run_text="Bootstrap")
         self._result: Repeated | None = None
-        self.fibers_box = LayerBox(viewer, _why_not_tracked, empty="track fibers in a diffusion scan", parent=self)
+        self.fibers_box = LayerBox(
+            viewer, _why_not_tracked, empty="track fibers in a diffusion scan",
+            prefers=lambda: turned_to_last(viewer.layers), parent=self,
+        )  # fmt: skip
         self.scan_box = LayerBox(viewer, why_no_scan, empty=HINT, parent=self)
         self.fod_box = LayerBox(viewer, _why_not_deconvolved, empty="deconvolve the scan", parent=self)
         self.form, self.fit_form = ParamForm(BootstrapSettings(), parent=self), ParamForm(FitSettings(), parent=self)
