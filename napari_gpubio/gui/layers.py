@@ -23,6 +23,11 @@ def _ignore(*_: Any) -> None:
     """Stand for a callback that was not given."""
 
 
+def unwrapped(layer: Any) -> Any:
+    """Return the layer that one of napari's proxies stands for, or the layer itself."""
+    return getattr(layer, "__wrapped__", layer)
+
+
 class LayerListener:
     """Follows those layers of a viewer that are of a kind, and only as far as a callback is given.
 

@@ -28,6 +28,7 @@ from napari_gpubio.core.operations.records import Output
 from napari_gpubio.core.reading import NOTES
 from napari_gpubio.core.space import apply_affine, as_many_voxels, slice_steps_mm, voxel_sizes_mm
 from napari_gpubio.diffusion.gui.records import known_outputs, path_of
+from napari_gpubio.gui.layers import unwrapped
 from napari_gpubio.gui.lines import DIRECTION, UNIFORM, ByDirection, Lines, Paint, pack_lines
 from napari_gpubio.gui.lines.packed import line_lengths
 from napari_gpubio.gui.lines.paint import register_codes
@@ -185,12 +186,12 @@ def shown_text(layer: Any) -> str:
 
 def turn_to(layer: Any) -> None:
     """Note that the user has turned to the fibers of a layer, for instance by their bundle in a list."""
-    _turned_to[getattr(layer, "__wrapped__", layer)] = next(_turns)
+    _turned_to[unwrapped(layer)] = next(_turns)
 
 
 def turned_to_last(layers: Iterable[Any]) -> Any | None:
     """Return the layer of those that the user turned to last, or None."""
-    known = {_turned_to.get(getattr(layer, "__wrapped__", layer), -1): layer for layer in layers}
+    known = {_turned_to.get(unwrapped(layer), -1): layer for layer in layers}
     last = max(known, default=-1)
     return None if last < 0 else known[last]
 

@@ -212,6 +212,19 @@ def test_a_result_stays_and_says_that_the_layer_of_a_rule_was_deleted(viewer, pa
     qtbot.waitUntil(panel.stale_line.isHidden)
 
 
+def test_numbers_of_other_fibers_are_not_shown_as_those_of_the_chosen_ones(viewer, panel, settle):
+    panel.add_rule(Rule(layer=atlas(viewer), key=STEM))
+    settle()
+    panel.rules.undo()
+    settle()
+    rows = panel.results.table.rows
+    assert rows
+    other = tractograms.show(viewer, sample_path("brain_phantom/bundles.trk"), name="other")
+    assert panel.results.table.rows == rows
+    panel.fibers_box.choose(other)
+    assert not panel.results.table.rows
+
+
 def test_the_fibers_that_the_user_turned_to_are_suggested(viewer, qtbot):
     newer, older = (tractograms.show(viewer, sample_path("brain_phantom/bundles.trk"), name=one) for one in "ab")
     viewer.layers.selection.active = older

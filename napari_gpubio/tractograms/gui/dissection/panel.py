@@ -248,6 +248,9 @@ class DissectionPanel(EnginePanel):
 
     def _on_fibers(self, *_: Any) -> None:
         self._show_numbers()
+        if self._result is not None and self._result.layer != self.fibers_box.layer:
+            self._result = None  # of other fibers
+            self.results.clear()
         if self.rules.rows:
             self._on_rules()
 
