@@ -487,6 +487,7 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
     def put_on_clipboard(self, text: str) -> None:
         """Put a script on the clipboard, unless it is empty."""
         if text:
+            self.show_error("")  # that of an earlier try has ended
             QApplication.clipboard().setText(text)
             self.show_status("script copied to the clipboard")
 

@@ -15,6 +15,7 @@ from qtpy.QtWidgets import QApplication, QDialog, QLabel, QMessageBox, QProgress
 
 from napari_gpubio.core.errors import GpuUnavailable, InvalidInput
 from napari_gpubio.core.steps import Step
+from napari_gpubio.gui.file_dialogs import with_path
 from tests.dock_widgets import NOTHING_COPIED, WAYS_TO_CLOSE, close, script_of
 from tests.gui.counting_panel import SECONDS, CountingPanel, finished
 
@@ -147,6 +148,25 @@ def test_copy_as_python(panel):
     panel.refusal = InvalidInput("save the labels first")
     assert script_of(panel) == NOTHING_COPIED
     assert "save the labels first" in panel.message
+
+
+def test_a_copied_script_ends_the_error_of_an_earlier_try(panel):
+    panel.refusal = InvalidInput("save the labels first")
+    panel.copy_script()
+    assert panel.message
+    panel.refusal = None
+    panel.copy_script()
+    assert (panel.message, panel.status) == ("", "script copied to the clipboard")
+
+
+def test_a_file_that_is_written_ends_the_error_of_an_earlier_try(panel, tmp_path):
+    def refuse(_):
+        raise InvalidInput("the disk is full")
+
+    with_path(tmp_path, refuse, panel.show_error)
+    assert "the disk is full" in panel.message.lower()
+    with_path(tmp_path, lambda _: panel.show_status("written"), panel.show_error)
+    assert (panel.message, panel.status) == ("", "written")
 
 
 def test_teardown_during_a_run_frees_what_the_generator_holds(panel):

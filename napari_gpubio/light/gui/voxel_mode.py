@@ -485,7 +485,7 @@ class VoxelMode(LightMode[LightResult]):
         """Show what a run gave."""
         if self._run_for is not self._studied and result is not None:
             self.show_preview(result)
-            self.panel.show_status(f"done; choose {self._run_for.name} again to see it")
+            self.panel.show_status(f"{self.panel.status}; choose {self._run_for.name} again to see it")
             return
         super().show_result(result)
         self.view.end_aside()  # also where a run gives what it gave before

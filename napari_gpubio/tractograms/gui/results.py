@@ -290,6 +290,7 @@ class FiberBox(ResultBox):
         except InvalidInput as error:
             self.files.error_occurred.emit(str(error))
             return
+        self.files.error_occurred.emit("")  # that of an earlier try has ended
         self.files.status_changed.emit("copied to the clipboard")
 
     def clear_picked(self) -> None:

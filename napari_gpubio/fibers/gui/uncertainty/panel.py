@@ -220,7 +220,7 @@ class UncertaintyPanel(EnginePanel):
         if self._result is result:
             self._show_numbers()
         else:
-            self.show_status(f"done; choose {result.layer.name} again to see its intervals")
+            self.show_status(f"{self.status}; choose {result.layer.name} again to see its intervals")
             self._on_fibers()
 
     def _show_numbers(self) -> None:
