@@ -30,7 +30,7 @@ KEY = "napari_gpubio"
 STREAMLINES_KEY = "streamlines"  # where the settings of a streamlines layer travel in the metadata of tracks
 ORIENTED = "is_oriented"  # where a layer's metadata tell whether its place is known, if its file does not tell it
 AXES = ("z", "y", "x")
-_own_units: WeakKeyDictionary[Any, tuple[Any, ...]] = WeakKeyDictionary()  # of layers that are lent those of others
+_lent_units: WeakKeyDictionary[Any, tuple[tuple[Any, ...], ...]] = WeakKeyDictionary()  # own and lent ones, by layer
 IN_MM: dict[str, Any] = {"units": ("mm",) * 3, "axis_labels": AXES}  # keywords of a layer in the viewer's world
 
 
@@ -220,22 +220,17 @@ def take_place(layer: Any, affine: Array, name: str) -> None:
 
 def own_units(layer: Any) -> tuple[Any, ...]:
     """Return the units of a layer, without those that it is only shown in; see `lend_units`."""
-    return tuple(_own_units.get(layer, layer.units))
+    now = tuple(layer.units)
+    own, lent = _lent_units.get(layer, (now, now))
+    return own if now == lent else now  # which it was given since
 
 
 def lend_units(layer: Any, units: Sequence[Any]) -> None:
-    """Show a layer in units of other layers, while `own_units` stay what they are; its own ones end that."""
+    """Show a layer in units of other layers, while `own_units` stay what they are; it can be given others any time."""
     own = own_units(layer)
-    _own_units.pop(layer, None)
-    if tuple(units) != own:
-        _own_units[layer] = own
+    _lent_units[layer] = own, tuple(units)
     if tuple(layer.units) != tuple(units):
         layer.units = units
-
-
-def take_units(layer: Any) -> None:
-    """Take the units that a layer has now for its own."""
-    _own_units.pop(layer, None)
 
 
 def is_length(unit: Any) -> bool:

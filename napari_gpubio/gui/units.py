@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from napari_gpubio.core.napari_io import is_length, lend_units, own_units, take_units
+from napari_gpubio.core.napari_io import is_length, lend_units, own_units
 from napari_gpubio.gui.connections import Connections
 
 
@@ -18,11 +18,15 @@ class SharedUnits:
     def __init__(self, viewer: Any) -> None:
         self._viewer = viewer
         self._is_lending = False
-        self._units = Connections(
-            lambda: [(layer.events.units, self._on_units) for layer in viewer.layers], self._share
+        self._units = Connections(lambda: [(layer.events.units, self._share) for layer in viewer.layers], self._share)
+        changes, dims = viewer.layers.events, viewer.dims.events
+        self._list = Connections(
+            lambda: [
+                (dims.units, self._on_list),  # which tells of a new layer before napari draws it, and would warn
+                (changes.inserted, self._on_list),
+                (changes.removed, self._on_removed),
+            ]
         )
-        changes = viewer.layers.events
-        self._list = Connections(lambda: [(changes.inserted, self._on_list), (changes.removed, self._on_removed)])
         self._list.attach()
         self._units.attach()
 
@@ -33,19 +37,16 @@ class SharedUnits:
             self._units.detach()
 
     def _on_list(self, *_: Any) -> None:
-        self._units.attach()
+        if not self._is_lending:
+            self._units.attach()
 
     def _on_removed(self, event: Any) -> None:
         self._units.attach()
         lend_units(event.value, own_units(event.value))
 
-    def _on_units(self, event: Any) -> None:
-        """Somebody else gave a layer other units."""
-        if not self._is_lending:
-            take_units(event.source)
-            self._share()
-
-    def _share(self) -> None:
+    def _share(self, *_: Any) -> None:
+        if self._is_lending:
+            return
         layers = list(self._viewer.layers)
         shared = _shared([own_units(layer) for layer in layers])
         self._is_lending = True

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from napari.components import ViewerModel
+from napari.utils.notifications import notification_manager
 
 from napari_gpubio.core.napari_io import has_length_unit, mm_per_unit, own_units, taken_as_mm
 from napari_gpubio.gui.anatomy import shows_a_body
@@ -80,3 +81,16 @@ def test_the_speckle_samples_beside_a_brain_make_no_warning(followed):
     for data, keywords, _ in step_layers():
         followed.add_image(data, **keywords)
     assert not warns(followed)
+
+
+@pytest.mark.display
+@pytest.mark.parametrize("frames_first", [True, False])
+def test_napari_warns_not_even_while_a_layer_is_added(viewer, frames_first):
+    follow_scans(viewer)
+    before = len(notification_manager.records)
+    for shape, units in [((5, 8, 8), None), ((6, 8, 8), MM)][:: 1 if frames_first else -1]:
+        add(viewer, shape, units)
+    viewer.layers.pop()
+    viewer.layers.clear()
+    found = [record.message for record in list(notification_manager.records)[before:]]
+    assert not [message for message in found if "units" in message]
