@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +31,7 @@ FOLLOWS = "follows"  # marks a layer that a panel draws anew as its inputs, the 
 STREAMLINES_KEY = "streamlines"  # where the settings of a streamlines layer travel in the metadata of tracks
 ORIENTED = "is_oriented"  # where a layer's metadata tell whether its place is known, if its file does not tell it
 AXES = ("z", "y", "x")
+_lent_units: WeakKeyDictionary[Any, tuple[tuple[Any, ...], ...]] = WeakKeyDictionary()  # own and lent ones, by layer
 IN_MM: dict[str, Any] = {"units": ("mm",) * 3, "axis_labels": AXES}  # keywords of a layer in the viewer's world
 
 
@@ -217,15 +219,35 @@ def take_place(layer: Any, affine: Array, name: str) -> None:
         setattr(layer, attribute, value)
 
 
+def own_units(layer: Any) -> tuple[Any, ...]:
+    """Return the units of a layer, without those that it is only shown in; see `lend_units`."""
+    now = tuple(layer.units)
+    own, lent = _lent_units.get(layer, (now, now))
+    return own if now == lent else now  # which it was given since
+
+
+def lend_units(layer: Any, units: Sequence[Any]) -> None:
+    """Show a layer in units of other layers, while `own_units` stay what they are; it can be given others any time."""
+    own = own_units(layer)
+    _lent_units[layer] = own, tuple(units)
+    if tuple(layer.units) != tuple(units):
+        layer.units = units
+
+
+def is_length(unit: Any) -> bool:
+    """Whether a unit of a layer is one of length, and not pixels."""
+    return hasattr(unit, "is_compatible_with") and bool(unit.is_compatible_with("mm"))
+
+
 def mm_per_unit(layer: Any) -> tuple[float, float, float]:
     """How many mm a unit of the layer's world is along z, y, x."""
-    z, y, x = (float((1.0 * unit).to("mm").magnitude) if _is_length(unit) else 1.0 for unit in tuple(layer.units)[-3:])
+    z, y, x = (float((1.0 * unit).to("mm").magnitude) if is_length(unit) else 1.0 for unit in own_units(layer)[-3:])
     return z, y, x
 
 
 def has_length_unit(layer: Any) -> bool:
     """Whether the lengths of a layer's voxels are known: always of ours, of others by a unit other than pixels."""
-    return carried(layer, "affine") is not None or all(_is_length(unit) for unit in tuple(layer.units)[-3:])
+    return carried(layer, "affine") is not None or all(is_length(unit) for unit in own_units(layer)[-3:])
 
 
 def taken_as_mm(layer: Any) -> str:
@@ -238,10 +260,6 @@ def notes_of(layer: Any) -> tuple[str, ...]:
     notes = tuple(carried(layer, NOTES) or ())
     is_volume = (hasattr(layer, "rgb") or hasattr(layer, "selected_label")) and layer.ndim >= len(AXES)
     return (*notes, f"{layer.name} is in pixels, taken as mm") if is_volume and not has_length_unit(layer) else notes
-
-
-def _is_length(unit: Any) -> bool:
-    return hasattr(unit, "is_compatible_with") and bool(unit.is_compatible_with("mm"))
 
 
 def volume_of(layer: Any) -> Array:
@@ -294,7 +312,7 @@ def beside(layer: Any, array: Array, *, linear: bool) -> tuple[Any, dict[str, An
         return data, {**place, **IN_MM}
     attributes = {name: getattr(layer, name) for name in ("scale", "rotate", "shear", "translate")}
     matrix = _last_three(layer_matrix({**attributes, "affine": layer.affine.affine_matrix}, layer.ndim))
-    names = {"axis_labels": tuple(layer.axis_labels)[-3:], "units": tuple(layer.units)[-3:]}
+    names = {"axis_labels": tuple(layer.axis_labels)[-3:], "units": own_units(layer)[-3:]}
     return array.T, {"affine": matrix, **names}
 
 

@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 from napari.components.overlays import CanvasOverlay
 
-from napari_gpubio.core.napari_io import KEY, carried
+from napari_gpubio.core.napari_io import KEY, carried, own_units
 from napari_gpubio.gui import theme
+from napari_gpubio.gui.color_bars import legends_corner
 from napari_gpubio.gui.connections import Connection, Connections, Debouncer
 from napari_gpubio.gui.overlays import can_draw
 from napari_gpubio.gui.views import VIEWS_KEY, camera_of, set_view, toggle_linked_views
@@ -21,7 +22,10 @@ OVERLAY = "napari-gpubio anatomy"
 ENDS = (("I", "S"), ("P", "A"), ("L", "R"))  # the lower and the upper end of z, y, x
 _NAPARIS_VIEW = ("towards", "down", "right")
 _MARGIN, _RADIUS, _CORNER = 14, 34, 64  # pixels
+_LETTER = 24  # pixels around the middle of a letter that are to be free
+_SCALE_BAR = (170, 60)  # pixels that napari's scale bar takes at most in the lower right corner
 _BEHIND_OPACITY = 0.35
+_HIDDEN_BEHIND = 0.3  # of the radius: nearer to the middle the letter in front covers the one behind
 POSITIVE = {"towards": 1, "away": -1, "up": 1, "down": -1, "right": 1, "left": -1}  # of a direction on the screen
 
 
@@ -125,8 +129,14 @@ def shows_a_body(layer: Any) -> bool:
     """Whether a layer lies in the axes of a body: a volume with a place in the world, fibers, or what we made there."""
     if carried(layer, "affine") is not None or carried(layer, "tractogram") is not None:
         return True
-    units = [str(unit) for unit in layer.units]
+    units = [str(unit) for unit in own_units(layer)]
     return KEY in layer.metadata and layer.ndim >= 3 and units[-3:] == ["millimeter"] * 3
+
+
+def _free_middle(begin: float, end: float, length: float) -> float:
+    """Return the middle of a border where it is free, else of the part that is."""
+    middle, half = length / 2, _LETTER / 2
+    return middle if begin + half <= middle <= end - half else (begin + end) / 2
 
 
 class AnatomyOverlay(CanvasOverlay):
@@ -164,6 +174,7 @@ def _visuals() -> dict[type[Any], type[Any]]:
                 self._camera.events.angles,
                 self.viewer.canvas.events.background_color,
                 self.viewer.canvas.events.size,
+                self.viewer.canvas.events._overlay_positions_changed,
             ):
                 event.connect(self._place)
             self.reset()
@@ -190,7 +201,10 @@ def _visuals() -> dict[type[Any], type[Any]]:
 
         def _place_letters(self, axes: tuple[int, int]) -> None:
             height, width = self.viewer.canvas.size
-            places = [(width / 2, 1), (width / 2, height - 1), (1, height / 2), (width - 1, height / 2)]
+            (legends_x, legends_y), (bar_x, bar_y) = legends_corner(self.viewer), _SCALE_BAR
+            top, bottom = (_free_middle(0, width - taken, width) for taken in (legends_x, bar_x))
+            right = _free_middle(legends_y, height - bar_y, height)
+            places = [(top, 1), (bottom, height - 1), (1, height / 2), (width - 1, right)]
             inwards = np.array([(0, 1), (0, -1), (1, 0), (-1, 0)]) * _MARGIN
             self._text.text = list(border_letters(axes, orientation_of(self._camera)))
             self._text.pos, self._text.color = np.array(places) + inwards, self._get_fgcolor()
@@ -202,7 +216,9 @@ def _visuals() -> dict[type[Any], type[Any]]:
             downwards = tips[:, :2] * (1, -1)
             colors = np.tile(np.asarray(self._get_fgcolor(), float)[:4], (6, 1))
             colors[:, 3] = np.where(tips[:, 2] > -1e-6, 1.0, _BEHIND_OPACITY)
-            self._text.text = [ENDS[axis][1] for axis in axes] + [ENDS[axis][0] for axis in axes]
+            letters = [ENDS[axis][1] for axis in axes] + [ENDS[axis][0] for axis in axes]
+            is_hidden = (tips[:, 2] < 0) & (np.hypot(tips[:, 0], tips[:, 1]) < _HIDDEN_BEHIND)
+            self._text.text = [" " if hidden else one for one, hidden in zip(letters, is_hidden, strict=True)]
             self._text.pos, self._text.color = center + downwards * (_RADIUS + 14), colors
             ends = np.empty((6, 2))
             ends[0::2], ends[1::2] = center + downwards[3:] * _RADIUS, center + downwards[:3] * _RADIUS

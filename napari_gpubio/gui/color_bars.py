@@ -7,7 +7,7 @@ or else the topmost, unless another image covers it. Fibers whose colors mean th
 import dataclasses
 import textwrap
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,6 +24,7 @@ _OWN_EVENTS = ("coloring", "color_by", "legend", "visible", "name")
 _COVERING_EVENTS = ("visible", "opacity", "blending", "colormap")
 _SEEN_THROUGH = ("additive", "minimum", "multiplicative")
 _TITLE_LINE_CHARACTERS = 22
+_ROOM_BESIDE = 40  # pixels that a row of legends leaves free, for a letter
 _NEAR = 0.08  # of a limit, as a share of the bar: no other label has room there
 
 
@@ -56,6 +57,10 @@ def _known_title(layer: Any) -> str:
     return dataclasses.replace(quantity, scale="linear").text  # the ticks of a logarithm are powers of ten
 
 
+def _code_names(layer: Any) -> dict[int, str]:
+    return getattr(layer, "code_names", None) or {}
+
+
 def _is_log(layer: Any) -> bool:
     quantity = quantity_of(layer)
     return quantity is not None and quantity.is_log
@@ -84,7 +89,6 @@ class SharedLegend:
     node: Any
     _should_be_visible: Any
     _on_visible_change: Any
-    _on_position_change: Any
     x_size: float
     y_size: float
     _every: ClassVar["weakref.WeakSet[SharedLegend]"] = weakref.WeakSet()
@@ -102,6 +106,7 @@ class SharedLegend:
         self._of_viewer.detach()
         self._of_layers.detach()
         self.refresh_all()
+        self.viewer.canvas.events._overlay_positions_changed()
 
     def refresh_all(self, *_: Any) -> None:
         """Let each legend of this viewer decide whether it is drawn."""
@@ -114,6 +119,15 @@ class SharedLegend:
         if not self.node.visible:
             self.x_size, self.y_size = (-gap for gap in self.viewer.canvas.overlay_tiling.padding)
             self._on_position_change()
+
+    def _on_position_change(self, *_: Any) -> None:
+        """Let all legends stand in a row, or below each other where that is wider than the canvas."""
+        tiling, (_, width) = self.viewer.canvas.overlay_tiling, self.viewer.canvas.size
+        row = sum(across for across, _ in _sizes_on(self.viewer))
+        wanted = "horizontal" if row + _ROOM_BESIDE <= width else "vertical"
+        if tiling.top_right != wanted:
+            tiling.top_right = wanted
+        super()._on_position_change()  # type: ignore[misc] # of napari's overlay, as below
 
     def _on_box_change(self, *_: Any) -> None:
         if self.x_size >= 0:  # it has a place
@@ -148,7 +162,8 @@ class SharedLegend:
         layers = self.viewer.layers
         changed = [(event, self._follow_layers) for event in (layers.events.inserted, layers.events.removed)]
         others = (layers.events.reordered, layers.selection.events.active, self.viewer.canvas.grid.events.enabled)
-        return [*changed, *((event, self.refresh_all) for event in others)]
+        resized = (self.viewer.canvas.events.size, self._on_position_change)
+        return [*changed, resized, *((event, self.refresh_all) for event in others)]
 
     def _follow_layers(self, *_: Any) -> None:
         self._of_layers.attach()
@@ -162,6 +177,25 @@ class SharedLegend:
                 yield from ((getattr(layer.events, name), self.refresh_all) for name in _COVERING_EVENTS)
 
 
+def legends_corner(viewer: Any) -> tuple[float, float]:
+    """Return how wide and how high, in pixels, the legends at the upper right of a canvas are with their gaps."""
+    sizes = _sizes_on(viewer)
+    if not sizes or viewer.canvas.grid.enabled:
+        return 0.0, 0.0
+    widths, heights = zip(*sizes, strict=True)
+    is_row = viewer.canvas.overlay_tiling.top_right == "horizontal"
+    gap_x, gap_y = viewer.canvas.overlay_tiling.padding
+    width, height = (sum(widths), max(heights)) if is_row else (max(widths), sum(heights))
+    return width + gap_x, height + gap_y
+
+
+def _sizes_on(viewer: Any) -> list[tuple[float, float]]:
+    """Width and height of each legend that is drawn, with the gap beside it."""
+    gap_x, gap_y = viewer.canvas.overlay_tiling.padding
+    drawn = [one for one in SharedLegend._every if one.viewer is viewer and one.node.visible]
+    return [(one.x_size + gap_x, one.y_size + gap_y) for one in drawn]
+
+
 def titled_bar_visuals() -> dict[type[Any], type[Any]]:
     """Return the visual of `TitledColorBarOverlay`, of classes of napari's that may have moved."""
     from napari._vispy.overlays.colorbar import VispyColorBarOverlay
@@ -172,8 +206,11 @@ def titled_bar_visuals() -> dict[type[Any], type[Any]]:
         """Labels both ends of an axis, and where it holds logarithms, the numbers that they are of."""
 
         is_log = False
+        names: Sequence[str] = ()  # of codes, which share the axis alike, instead of numbers
 
         def _get_tick_frac_labels(self) -> tuple[Any, Any, list[str]]:
+            if self.names:
+                return (np.arange(len(self.names)) + 0.5) / len(self.names), np.empty(0), list(self.names)
             _, minor, labels = super()._get_tick_frac_labels()
             low, high = self.axis.domain
             values = bar_ticks(low, high, [float(label) for label in labels], is_log=self.is_log)
@@ -204,6 +241,12 @@ def titled_bar_visuals() -> dict[type[Any], type[Any]]:
                 return type(self)
             return color_title(self.layer), self.layer.colormap, self.layer.contrast_limits
 
+        def _on_data_change(self) -> None:
+            super()._on_data_change()
+            if codes := list(_code_names(self.layer)):
+                rows = np.linspace(len(codes), 0, self.node._texture_size, endpoint=False)
+                self.node.img.set_data(np.array(codes, np.float32)[np.ceil(rows).astype(int) - 1, None])
+
         def _should_be_visible(self) -> bool:
             return self.is_wanted() and self.is_chosen() and not _is_covered(self.layer, self.viewer)
 
@@ -215,6 +258,7 @@ def titled_bar_visuals() -> dict[type[Any], type[Any]]:
             if not self.node.visible or self.layer.contrast_limits is None:
                 return
             self.node.ticks.ticker.is_log = _is_log(self.layer)
+            self.node.ticks.ticker.names = list(_code_names(self.layer).values())
             super()._on_ticks_change()
             lines = textwrap.wrap(color_title(self.layer), _TITLE_LINE_CHARACTERS)
             self._title.text, self._title.font_size = "\n".join(lines), self.overlay.title_size

@@ -20,10 +20,16 @@ _BELOW = 0.35  # of the height of a narrower one, for what stands below the canv
 class CloseGuard(QObject):
     """Watches a panel and everything it sits in.
 
-    ``closing`` comes when the panel is taken out of its dock or a window around it is about to close, in time to end
-    what runs; ``stayed`` comes after it if the panel is on screen again, because the user did not close after all.
+    ``closing`` comes when the panel is taken out of its dock or a window around it closes, in time to end what runs;
+    where the user closes that, others may ask whether it is meant, and it comes when they have. ``stayed`` comes after
+    it if the panel is on screen again.
     ``shares_place``: whether panels that are opened later become tabs beside it in every window; see `share_place`.
     ``may_close`` is asked when the user closes the panel or a window around it, not when a script does.
+
+    Attributes
+    ----------
+    is_window_closing
+        Whether the panel goes with a window around it, in which nothing can be shown any more.
     """
 
     closing = Signal()
@@ -34,7 +40,8 @@ class CloseGuard(QObject):
     ) -> None:
         super().__init__(panel)
         self._panel, self.shares_place, self._may_close = panel, shares_place, may_close
-        self._gone = False
+        self._gone = self.is_window_closing = False
+        self._to_close: Any = None  # the window that the user wants to close
         self._watched: set[int] = set()
         self._later = single_shot(0, self._look_again, self)
         self._watch_upwards()
@@ -52,11 +59,13 @@ class CloseGuard(QObject):
                 self._go()
             self._watch_upwards()
         elif kind == QEvent.Type.Close and watched.isWindow():
-            if event.spontaneous() and not self._may_close():
-                event.ignore()
-                return True
-            self._go()
+            if event.spontaneous():
+                return self._ask_for(watched, event)
+            self._go(with_window=True)
             self._later.start()
+        elif kind == QEvent.Type.Hide and watched is self._to_close and not event.spontaneous():
+            self._to_close = None
+            self._go(with_window=True)
         elif kind == QEvent.Type.Show and watched is self._panel:
             self._look_again()
         return False
@@ -76,13 +85,21 @@ class CloseGuard(QObject):
         close = dock.destroyOnClose
         dock.destroyOnClose = lambda: close() if self._may_close() else None
 
-    def _go(self) -> None:
-        self._gone = True
+    def _ask_for(self, window: Any, event: Any) -> bool:
+        """Ask before a window is closed, which it then hides, unless it keeps open; returns whether the event ends."""
+        if self._may_close():
+            self._to_close = window
+            return False
+        event.ignore()
+        return True
+
+    def _go(self, *, with_window: bool = False) -> None:
+        self._gone, self.is_window_closing = True, with_window
         self.closing.emit()
 
     def _look_again(self) -> None:
         if self._gone and self._panel.isVisible():
-            self._gone = False
+            self._gone = self.is_window_closing = False
             self.stayed.emit()
 
 

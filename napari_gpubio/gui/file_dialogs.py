@@ -61,9 +61,13 @@ def write_table(
 
 
 def with_path(path: Path | None, act: Callable[[Path], object], failed: Callable[[str], object]) -> None:
-    """Call a function with a path, if one was chosen; a sentence says why it could not do its work."""
+    """Call a function with a path, if one was chosen; a sentence says why it could not do its work.
+
+    An empty one ends before what was said of an earlier try.
+    """
     if path is None:
         return
+    failed("")
     try:
         act(path)
     except GpuBioError as error:

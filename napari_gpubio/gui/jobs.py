@@ -77,13 +77,12 @@ class Job(QObject):
         self._thread.join(seconds)
         return None if self._thread.is_alive() else self._result
 
-    def abandon(self) -> None:
-        """Stop, emit nothing more, and wait until the worker has freed its resources."""
+    def abandon(self) -> Outcome | None:
+        """Stop, emit nothing more, and wait until the worker has freed its resources; returns what `wait` does."""
         self.stop_event.set()
         self._is_observed = False
         self.blockSignals(True)
-        if self._thread.is_alive():
-            self._thread.join(JOIN_SECONDS)
+        return self.wait(JOIN_SECONDS) if self._thread.ident is not None else None
 
     def _work(self) -> None:
         outcome = self._result = self._outcome()

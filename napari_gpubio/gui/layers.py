@@ -23,6 +23,11 @@ def _ignore(*_: Any) -> None:
     """Stand for a callback that was not given."""
 
 
+def unwrapped(layer: Any) -> Any:
+    """Return the layer that one of napari's proxies stands for, or the layer itself."""
+    return getattr(layer, "__wrapped__", layer)
+
+
 class LayerListener:
     """Follows those layers of a viewer that are of a kind, and only as far as a callback is given.
 
@@ -192,9 +197,10 @@ class LayerBox(ElidedComboBox, Follower):
     empty text leaves a layer out, for which nobody would look here. ``nothing`` is the text of a first entry that
     stands for no layer, None where one must be chosen; ``empty`` is shown while there is no entry.
 
-    Where one must be chosen, the newest layer that is seen is taken as a suggestion. As long as the user has neither
-    clicked on a layer nor run anything with it (`settle`), one that is opened later may take its place if it is gone or
-    hidden. ``suggests`` returns whether a layer may be taken so: not if it can be chosen but hardly means that.
+    Where one must be chosen, the layer that is active in napari is taken as a suggestion, else the newest that is seen.
+    As long as the user has neither clicked on a layer nor run anything with it (`settle`), one that is opened later may
+    take its place if it is gone or hidden. ``suggests`` returns whether a layer may be taken so: not if it can be
+    chosen but hardly means that. ``prefers`` returns a layer that is meant before all others, or None.
     """
 
     def __init__(
@@ -205,10 +211,12 @@ class LayerBox(ElidedComboBox, Follower):
         nothing: str | None = None,
         empty: str = "no suitable layer",
         suggests: Callable[[Any], bool] = lambda _: True,
+        prefers: Callable[[], Any] = lambda: None,
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
         self._viewer, self._nothing, self._why_not, self._suggests = viewer, nothing, why_not, suggests
+        self._prefers = prefers
         self._chosen: Any = None
         self._is_settled = False
         self._known: list[Any] = []  # the layers that could be chosen when they were listed last
@@ -272,6 +280,10 @@ class LayerBox(ElidedComboBox, Follower):
             self.settle()
         return found is not None
 
+    def suggest_preferred(self) -> None:
+        """Choose what is meant now, unless the user has settled for a layer."""
+        self.suggest(self._prefers())
+
     def suggest(self, layer: Any) -> None:
         """Choose a layer, unless the user has settled for one."""
         if not self._is_settled:
@@ -330,7 +342,8 @@ class LayerBox(ElidedComboBox, Follower):
         if (is_listed and (chosen.visible or not is_new)) or (is_gone and not is_new):
             return chosen
         fitting = [layer for layer in layers if self._suggests(layer)]
-        seen = [layer for layer in fitting if layer.visible]
+        first = [layer for layer in (self._prefers(), self._viewer.layers.selection.active) if layer in fitting]
+        seen = [layer for layer in [*first, *fitting] if layer.visible]
         return next(iter(seen or fitting), chosen if is_gone else None) if seen or not is_listed else chosen
 
     def _name_of(self, chosen: Any) -> str:

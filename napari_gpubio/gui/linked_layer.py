@@ -11,7 +11,7 @@ from napari_gpubio.gui.connections import Connections, single_shot
 from napari_gpubio.gui.streamlines import Streamlines
 
 _STROKE_MS = 50  # between two looks of the main viewer at a stroke in a pane
-_ALL = ("visible", "opacity", "blending", "name")
+_ALL = ("visible", "opacity", "blending", "name", "units")
 _FOLLOWED: dict[type[Layer], tuple[str, ...]] = {
     Image: ("contrast_limits", "colormap", "gamma", "interpolation2d"),
     Labels: ("colormap", "contour", "show_selected_label", "selected_label", "brush_size", "preserve_labels", "mode"),

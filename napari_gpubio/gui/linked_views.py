@@ -12,6 +12,7 @@ import numpy as np
 from napari.components import ViewerModel
 from napari.layers import Image
 from napari.qt import QtViewer
+from napari.utils.action_manager import action_manager
 from qtpy.QtCore import QSize, Qt
 from qtpy.QtWidgets import QSplitter, QVBoxLayout, QWidget
 from vispy.gloo.glir import GlirObject
@@ -43,7 +44,8 @@ class SlicePane(QWidget):
         self.model = ViewerModel(title=name)
         self._main = main
         self._linked: dict[Any, LinkedLayer] = {}
-        self.view = QtViewer(self.model)
+        with action_manager.events.shortcut_changed.blocker():  # else every welcome page lists them anew, for each
+            self.view = QtViewer(self.model)
         self.view.dims.setVisible(False)
         for name in self.model.dims.events:  # else hidden sliders are moved, which takes longer than the slices
             self.model.dims.events[name].disconnect(self.view.dims)

@@ -19,6 +19,7 @@ from napari_gpubio.core.operations.scripts import names_of_held, outputs_of, scr
 from napari_gpubio.core.operations.states import Shown
 from napari_gpubio.core.steps import Step
 from napari_gpubio.core.timing import RunClock
+from napari_gpubio.gui.connections import Connections
 from napari_gpubio.gui.file_dialogs import save_path
 from napari_gpubio.gui.forms import Label, text_button
 from napari_gpubio.gui.history import history_of
@@ -123,6 +124,7 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
         self.run_form: RunForm = self
         self.run_display: RunDisplay = self
         self._current_display: RunDisplay = self  # that of the run under way
+        self._has_preview = False  # of it is shown
         self._other: tuple[MakeSteps, RunDisplay] | None = None  # what runs next instead of the inputs
         self._warmup = self._awaited = self._connected(BackgroundWarmup(self.warms, self))
         self._runs_when_warm = False
@@ -132,6 +134,9 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
         self._busy_note = ""  # which ends with the run under way
         self.stale_line = StaleLine(self._draft_to_compare, self)
         self.above_run.addWidget(self.stale_line)
+        changes = viewer.layers.events
+        come_and_go = (changes.inserted, changes.removed)
+        self.own(Connections(lambda: [(event, self.stale_line.compare_soon) for event in come_and_go]))
         self._add_buttons()
         _open.add(self)
 
@@ -202,7 +207,7 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
             self.show_error(str(error))
             self._refusal = self.message
             return
-        self._current_display = display
+        self._current_display, self._has_preview = display, False
         self.stale_line.begin(with_inputs=other is None and self.marks_stale)
         self._pacer.begin_run()
         self._job = Job(lambda _: steps, self, pacer=self._pacer)
@@ -292,7 +297,7 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
         """Ask whether to end the run under way, if there is one."""
         if not self.running:
             return True
-        question = "A run is under way. Close the panel, and lose what the run has made so far?"
+        question = "A run is under way. Stop it, and close the panel?"
         return QMessageBox.question(self, "Close while running", question) == QMessageBox.StandardButton.Yes
 
     def on_key(self, key: Qt.Key) -> None:
@@ -317,12 +322,19 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
         self._warmup.stop()
         self._finding.abandon()
         self._end_waiting()
-        self._rerun = False
-        if self._job is not None:
-            self._job.abandon()
-            self._job = None
-            self._set_running(running=False)
+        self._end_run()
         super().teardown()
+
+    def _end_run(self) -> None:
+        """End the run under way; where a preview is on show, which would look like a result, show what Stop shows."""
+        job, shows = self._job, self._has_preview and not (self._rerun or self._guard.is_window_closing)
+        self._job, self._rerun = None, False
+        if job is None:
+            return
+        outcome = job.abandon()
+        self._set_running(running=False)
+        if shows and outcome is not None and outcome.result is not None:
+            self._current_display.show_result(outcome.result)
 
     def revive(self) -> None:
         """Go on, after the user decided not to close the panel; what ran has ended."""
@@ -355,6 +367,7 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
         estimate = f", {left:.0f} s left" if left >= 1 else ""
         self.show_status(f"{step.message} {step.done:,} of {step.total:,}{estimate}")
         if step.preview is not None:
+            self._has_preview = True
             self._pacer.show(functools.partial(self._current_display.show_preview, step.preview))
 
     def _on_finished(self, outcome: Outcome) -> None:
@@ -387,7 +400,10 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
         self.stale_line.compare_soon()
 
     def _draft_to_compare(self) -> Callable[[], Operation] | None:
-        return None if self.running else self.run_form.take_draft()
+        if self.running:
+            return None
+        self.check_inputs()
+        return self.run_form.take_draft()
 
     # -- compiling the CPU backend ahead ---------------------------------------------------------------------------
 
@@ -480,6 +496,7 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
     def put_on_clipboard(self, text: str) -> None:
         """Put a script on the clipboard, unless it is empty."""
         if text:
+            self.show_error("")  # that of an earlier try has ended
             QApplication.clipboard().setText(text)
             self.show_status("script copied to the clipboard")
 

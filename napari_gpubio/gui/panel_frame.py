@@ -157,6 +157,8 @@ class PanelFrame(QWidget):
         was, self._was_in_front = self._was_in_front, self.is_in_front
         self._show_tools()
         if self.is_in_front and not was:
+            for box in self._boxes():
+                box.suggest_preferred()
             self.on_front()
 
     def _hints(self) -> list[str]:

@@ -17,7 +17,7 @@ from qtpy.QtCore import QTimer
 from qtpy.QtWidgets import QApplication
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.napari_io import KEY, carried, grid_of, series_layer, stored_array, volume_layer
+from napari_gpubio.core.napari_io import KEY, carried, grid_of, own_units, series_layer, stored_array, volume_layer
 from napari_gpubio.core.space import is_oblique, tilt_degrees, world_axes_of
 from napari_gpubio.core.world_aligned import WorldAligned
 from napari_gpubio.gui.anatomy import BodyView
@@ -25,6 +25,7 @@ from napari_gpubio.gui.color_bars import add_color_bar
 from napari_gpubio.gui.connections import Debouncer
 from napari_gpubio.gui.foreign_files import ForeignFiles
 from napari_gpubio.gui.front import Front, front_of
+from napari_gpubio.gui.units import SharedUnits
 
 if TYPE_CHECKING:
     import napari.viewer
@@ -81,7 +82,7 @@ class _Arrivals:
         self._files = ForeignFiles(partial(_notify, NotificationSeverity.WARNING))
         for layer in viewer.layers:
             self._look_at(layer)
-        self._body = BodyView(self._viewer)
+        self._body, self._units = BodyView(self._viewer), SharedUnits(self._viewer)
         viewer.layers.events.inserted.connect(self._on_inserted)
         viewer.mouse_wheel_callbacks.insert(0, step_slices)
 
@@ -90,6 +91,7 @@ class _Arrivals:
         self._placing.cancel()
         self._files.cancel()
         self._body.cancel()
+        self._units.cancel()
         with suppress(ReferenceError):  # the viewer is gone
             self._viewer.layers.events.inserted.disconnect(self._on_inserted)
             self._viewer.mouse_wheel_callbacks.remove(step_slices)
@@ -225,7 +227,7 @@ def new_region(viewer: "napari.viewer.Viewer") -> Any:  # napari gives the viewe
     affine, shape = grid_of(scan)
     data, keywords, _ = volume_layer(np.zeros(shape, np.uint8), affine, f"region on {scan.name}", kind="labels")
     if carried(scan, "affine") is None:
-        keywords["units"] = tuple(scan.units)[-3:]
+        keywords["units"] = own_units(scan)[-3:]
     layer = viewer.add_labels(data, **keywords)
     layer.mode = "paint"
     return layer

@@ -53,7 +53,12 @@ class StaleLine(WrappedLabel):
 
     def end(self) -> None:
         """Take the result of the run for the one that is shown."""
-        self._made_with = None if self._begun_with is None else functools.cache(self._begun_with)
+        self.show_of(self._begun_with)
+
+    def show_of(self, made_with: MakeOperation | None) -> None:
+        """Compare with what made another result, which is shown now; None: there is none."""
+        self._made_with = None if made_with is None else functools.cache(made_with)
+        self._job.cancel()
         self._show([])
         self.compare_soon()
 

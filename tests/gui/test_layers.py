@@ -309,6 +309,14 @@ def test_what_was_chosen_stays_when_it_is_removed(viewer, make_box, seen_as, ren
     assert (names(box), box.chosen) == (["fourth", "third"], [third])
 
 
+def test_the_active_layer_is_suggested_first(viewer, make_box):
+    first, second = add_labels(viewer, "first", "second")
+    viewer.layers.selection.active = first
+    assert make_box().layer is first
+    viewer.layers.selection.active = None
+    assert make_box().layer is second
+
+
 def test_a_suggestion_gives_way_to_what_is_opened_when_it_is_gone_or_hidden(viewer, make_box):
     box = make_box()
     truth = viewer.add_labels(np.zeros(SHAPE, int), name="truth", visible=False)

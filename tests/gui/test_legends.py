@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 from napari.components import ViewerModel
 
-from napari_gpubio.gui.streamlines import legends
+import napari_gpubio.tractograms.gui.fibers  # noqa: F401 - which knows the reasons to stop
+from napari_gpubio.gui.streamlines import coloring, legends
 from napari_gpubio.gui.streamlines.legends import canvas_axes, sphere_image
 from napari_gpubio.gui.views import set_view
+from napari_gpubio.tractograms.model import StopReason
 from tests.gui.streamline_samples import cross, seen
 
 
@@ -170,3 +172,45 @@ def test_the_controls_offer_the_images_of_the_viewer(viewer):
     box.setCurrentIndex(box.findText("image: T1"))
     assert (layer.color_by, box.currentText()) == ("T1", "T1")
     assert drawn(viewer) == {("Streamlines", "bar")}
+
+
+def codes(**options):
+    reasons = np.array([StopReason.TARGET, StopReason.MASK, StopReason.TARGET])
+    return cross(per_fiber={"stop_reason": reasons}, color_by="stop_reason", **options)
+
+
+def test_a_code_has_the_same_color_whatever_else_occurs():
+    layer, other = codes(), cross(per_fiber={"stop_reason": np.full(3, StopReason.MASK)}, color_by="stop_reason")
+    assert layer.contrast_limits == (StopReason.VOLUME, StopReason.FOD)
+    assert layer.code_names == {StopReason.MASK: "left the mask", StopReason.TARGET: "reached the target"}
+    mask = np.repeat([False, True, False], layer.lines.counts)
+    np.testing.assert_array_equal(layer.track_colors[mask], other.track_colors[mask])
+    layer.color_by = "place"
+    assert layer.code_names is None
+
+
+@pytest.mark.display
+def test_the_bar_of_a_code_names_what_occurs(viewer):
+    layer = viewer.add_layer(codes())
+    bar = bar_of(viewer, layer)
+    places, _, names = bar.node.ticks.ticker._get_tick_frac_labels()
+    assert names == ["left the mask", "reached the target"]
+    assert places.tolist() == [0.25, 0.75]
+    steps = np.asarray(bar.node.img._data)[:, 0]
+    assert set(steps.tolist()) == {StopReason.MASK, StopReason.TARGET}
+    assert steps[0] == StopReason.TARGET, "on top, as the largest value is"
+    assert bar.node.img.clim == (StopReason.VOLUME, StopReason.FOD)
+    layer.color_by = "place"
+    assert len(set(np.asarray(bar.node.img._data)[:, 0].tolist())) > 100
+    assert bar.node.ticks.ticker._get_tick_frac_labels()[2] != names
+
+
+def test_limits_are_looked_for_once(monkeypatch):
+    layer, looks = cross(), []
+    monkeypatch.setattr(coloring, "limits_of", lambda *given: looks.append(given) or (0.0, 1.0))
+    layer.color_by = "place"
+    assert [layer.contrast_limits for _ in range(5)] == [(0.0, 1.0)] * 5
+    assert len(looks) == 1
+    layer.color_by = "number"
+    assert layer.contrast_limits == (0.0, 1.0)
+    assert len(looks) == 2, "of another number"

@@ -9,6 +9,7 @@ from napari_gpubio.core.napari_io import volume_layer
 from napari_gpubio.gui.crosshair import crosshair_ends
 from napari_gpubio.gui.linked_views import ORDERS, LinkedViews
 from napari_gpubio.gui.picking import MarkerTool
+from napari_gpubio.gui.scans import follow_scans, unfollow_scans
 from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.gui.views import camera_of, set_view
 from tests.dock_widgets import Mouse
@@ -265,3 +266,26 @@ def test_detached_panes_leave_nothing_on_the_graphics_card(views, image, monkeyp
     assert {type(one) for one in alive} >= {glir.GlirProgram, glir.GlirTexture2D, glir.GlirVertexBuffer}
     views.detach()
     assert not alive
+
+
+def test_units_that_a_layer_is_lent_are_lent_to_its_copies(viewer, views, image):
+    follow_scans(viewer)
+    frames = viewer.add_image(np.zeros(SHAPE), name="frames")
+    volume = viewer.add_image(np.zeros(SHAPE), name="volume", units=MM)
+    for pane in views.panes.values():
+        assert [str(unit) for unit in pane.model.layers["frames"].units] == ["millimeter"] * 3
+        assert pane.model.layers.extent.units is not None, "napari would warn"
+    for layer in (volume, image):
+        viewer.layers.remove(layer)
+    assert str(frames.units[0]) == "pixel"
+    unfollow_scans(viewer)
+
+
+def test_a_pane_lets_no_welcome_page_list_its_shortcuts_again_and_again(viewer, monkeypatch):
+    page, listed = viewer.window._qt_viewer._welcome_widget, []
+    monkeypatch.setattr(type(page), "refresh_shortcuts", lambda one, *_: listed.append(one))
+    views = LinkedViews(viewer)
+    views.detach()
+    views.deleteLater()
+    assert page not in listed
+    assert len(listed) <= len(ORDERS)

@@ -7,11 +7,15 @@ import time
 import weakref
 
 import pytest
+from napari._qt.dialogs.confirm_close_dialog import ConfirmCloseDialog
+from napari.settings import get_settings
 from qtpy.QtCore import Qt
-from qtpy.QtWidgets import QApplication, QLabel, QProgressBar
+from qtpy.QtGui import QCloseEvent
+from qtpy.QtWidgets import QApplication, QDialog, QLabel, QMessageBox, QProgressBar
 
 from napari_gpubio.core.errors import GpuUnavailable, InvalidInput
 from napari_gpubio.core.steps import Step
+from napari_gpubio.gui.file_dialogs import with_path
 from tests.dock_widgets import NOTHING_COPIED, WAYS_TO_CLOSE, close, script_of
 from tests.gui.counting_panel import SECONDS, CountingPanel, finished
 
@@ -146,6 +150,25 @@ def test_copy_as_python(panel):
     assert "save the labels first" in panel.message
 
 
+def test_a_copied_script_ends_the_error_of_an_earlier_try(panel):
+    panel.refusal = InvalidInput("save the labels first")
+    panel.copy_script()
+    assert panel.message
+    panel.refusal = None
+    panel.copy_script()
+    assert (panel.message, panel.status) == ("", "script copied to the clipboard")
+
+
+def test_a_file_that_is_written_ends_the_error_of_an_earlier_try(panel, tmp_path):
+    def refuse(_):
+        raise InvalidInput("the disk is full")
+
+    with_path(tmp_path, refuse, panel.show_error)
+    assert "the disk is full" in panel.message.lower()
+    with_path(tmp_path, lambda _: panel.show_status("written"), panel.show_error)
+    assert (panel.message, panel.status) == ("", "written")
+
+
 def test_teardown_during_a_run_frees_what_the_generator_holds(panel):
     panel.run()
     assert panel.begun.wait(SECONDS)
@@ -217,3 +240,57 @@ def test_floating_or_hiding_the_dock_does_not_end_the_run(make_window, qtbot, ch
     with finished(qtbot, panel):
         pass
     assert [result for result, _ in panel.results] == [4]
+
+
+def test_a_preview_is_not_left_behind_as_if_it_were_the_result(panel):
+    panel.run()
+    assert panel.begun.wait(SECONDS)
+    panel.show_step(Step(1, 4, "counting").showing("a part"))
+    panel.teardown()
+    assert panel.previews == ["a part"]
+    assert [result for result, _ in panel.results] == [0], "what Stop shows"
+
+
+@pytest.fixture
+def answers(monkeypatch):
+    """Our question, which is answered with yes, and napari's dialog, whose answer is to be added."""
+    given = []
+    monkeypatch.setattr(QMessageBox, "question", lambda *_: QMessageBox.StandardButton.Yes)
+    monkeypatch.setattr(ConfirmCloseDialog, "exec_", lambda _: given.pop())
+    return given
+
+
+class UserCloses(QCloseEvent):
+    """What the cross of a window's title bar sends."""
+
+    def spontaneous(self):
+        return True
+
+
+def press_the_cross(window):
+    """Close a window as Qt does for its user."""
+    event = UserCloses()
+    QApplication.sendEvent(window, event)
+    if event.isAccepted():
+        window.hide()
+
+
+@pytest.mark.display
+def test_a_run_ends_with_the_window_and_not_before_napari_has_asked(make_window, qtbot, answers):
+    viewer = make_window(show=True)
+    viewer.add_points([(1, 2)])  # without layers napari does not ask
+    get_settings().application.confirm_close_window = True
+    panel, _ = running_panel(viewer)
+    window, end = viewer.window._qt_window, panel.ended
+    answers.append(QDialog.DialogCode.Rejected)
+    press_the_cross(window)
+    qtbot.wait(20)
+    assert answers == []
+    assert window.isVisible()
+    assert panel.running
+    assert not end.is_set()
+    answers.append(QDialog.DialogCode.Accepted)
+    press_the_cross(window)
+    assert end.wait(SECONDS)
+    assert not panel.running
+    assert panel.results == []

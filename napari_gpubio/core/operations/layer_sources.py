@@ -21,6 +21,7 @@ from napari_gpubio.core.napari_io import (
     LayerData,
     carried,
     grid_of,
+    own_units,
     series_layer,
     stored_array,
     volume_layer,
@@ -200,4 +201,4 @@ def place_of(layer: Any) -> dict[str, Any]:
     """Keywords that put another layer of the same shape where this one is."""
     place = {name: getattr(layer, name) for name in _PLACE}
     place["affine"] = np.array(layer.affine.affine_matrix)
-    return {**place, "axis_labels": layer.axis_labels, "units": layer.units}
+    return {**place, "axis_labels": layer.axis_labels, "units": own_units(layer)}

@@ -8,6 +8,7 @@ from qtpy.QtCore import QObject, Signal
 from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.napari_io import FOLLOWS, IN_MM, KEY, carried
 from napari_gpubio.core.operations.files import record_of_output
+from napari_gpubio.core.reading import NOTES
 from napari_gpubio.core.space import slice_steps_mm, world_to_viewer
 from napari_gpubio.diffusion.fods.model import FodField
 from napari_gpubio.diffusion.gui.records import add_maps
@@ -56,6 +57,8 @@ class FiberDisplay(QObject, RunDisplay):
         if traced.fibers is not None:
             layer = self.set_fibers(key, name, traced.fibers, traced.lines)
             record = None if traced.record is None else record_of_output(traced.record.output())
+            first = f"{name} holds the first {len(traced.fibers):,} fibers of a run that did not finish"
+            layer.metadata[KEY][NOTES] = [*traced.fibers.notes, *(() if traced.fibers.complete else (first,))]
             layer.metadata[KEY].update(settings=traced.draft.settings, seeds_mm=traced.seeds_mm, **{RECORD: record})
             self.fibers_shown.emit(layer)
 

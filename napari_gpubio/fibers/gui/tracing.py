@@ -162,7 +162,7 @@ def traced_steps(draft: Draft, stop: threading.Event) -> Generator[Step, None, T
 
 def _fibers_so_far(draft: Draft, field: Field, seeds: Any, pieces: tuple[Tractogram, ...]) -> Traced:
     """Some of the fibers that were traced so far, to be looked at while there are more to come."""
-    fibers = Tractogram.join(list(pieces))
+    fibers = dataclasses.replace(Tractogram.join(list(pieces)), complete=False)
     if len(fibers) > PREVIEW_FIBERS:
         fibers = fibers.select(np.linspace(0, len(fibers) - 1, PREVIEW_FIBERS).astype(np.int64))
     return Traced(draft, field, fibers, pack_fibers(fibers, draft.paint), seeds)

@@ -300,7 +300,8 @@ class TrackingPanel(EnginePanel):
             seeds = draft.seed_points(field)
             return (yield from track_to_file_steps(str(path), field, seeds, *how, device=draft.device, stop=stop))
 
-        self.run_other(make, lambda count: self.show_status(f"{count:,} fibers in {Path(path).name}"))
+        name = Path(path).name
+        self.run_other(make, lambda count: self.show_status(f"{self.status}: {count:,} fibers in {name}"))
 
     def _on_bundles(self) -> None:
         current = self.bundles.current

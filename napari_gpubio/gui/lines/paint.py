@@ -21,6 +21,8 @@ AUTO, LINES, LIT, TUBES = STYLES = ("auto", "lines", "lit", "tubes")  # how line
 NO_VALUE_RGB = (128, 128, 128)  # values that are not finite are drawn gray
 _PERCENTILE_SAMPLE = 100_000
 _DIRECTION_DIGITS = 6  # colors have 8 bits
+_MOST_CODES = 12  # that a color bar names
+_codes: dict[str, Mapping[int, str]] = {}  # the names of values, by the number whose values they are
 
 
 class Painted(Protocol):
@@ -109,7 +111,7 @@ class ByNumber:
     lut
         Packed colors (see `pack_rgb`) from the lower to the upper limit.
     limits
-        Lower and upper limit, in units of the number; None takes `automatic_limits`.
+        Lower and upper limit, in units of the number; None takes `limits_of`.
     """
 
     name: str
@@ -128,7 +130,7 @@ class ByNumber:
         values = lines.numbers(self.name)
         if values is None:
             raise InvalidInput(f"the streamlines have no number {self.name!r}")
-        low, high = self.limits or automatic_limits(values)
+        low, high = self.limits or limits_of(self.name, values)
         if values.dtype != np.float32 and values.dtype != np.float64:
             values = values.astype(np.float64)
         gray = pack_rgb(np.divide(NO_VALUE_RGB, 255))
@@ -159,6 +161,28 @@ def mark_ends(lines: Painted) -> None:
     """Make the colors of the last points of lines -1 - color, by which a shader knows that no segment begins there."""
     ends = lines.offsets[1:][lines.counts > 0] - 1
     lines.vertices[ends, 3] = -1 - lines.vertices[ends, 3]
+
+
+def register_codes(name: str, names: Mapping[int, str]) -> None:
+    """Say that a number of lines is a code: what each value means, or nothing where it is only a number of a group."""
+    _codes[name] = names
+
+
+def code_names(name: str, values: Array) -> dict[int, str] | None:
+    """Return what the values that occur mean, in ascending order; None where they are no codes, or too many."""
+    if name not in _codes:
+        return None
+    found = np.unique(values[np.isfinite(values)]).astype(np.int64).tolist()
+    return {code: _codes[name].get(code, str(code)) for code in found} if 0 < len(found) <= _MOST_CODES else None
+
+
+def limits_of(name: str, values: Array) -> tuple[float, float]:
+    """Return the values at the ends of the colormap: those of all codes, so that each always has the same color."""
+    if name not in _codes:
+        return automatic_limits(values)
+    known = np.concatenate([np.fromiter(_codes[name], np.float64), values[np.isfinite(values)]])
+    low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
+    return low, max(high, low + 1.0)
 
 
 def automatic_limits(values: Array) -> tuple[float, float]:

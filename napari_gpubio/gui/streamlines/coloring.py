@@ -1,5 +1,6 @@
 """What colors the lines of a layer: a choice, a color, a colormap, limits for each number, and a color bar."""
 
+import weakref
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from napari.utils.colormaps.standardize_color import transform_color
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.napari_io import carried, grid_of, volume_of
 from napari_gpubio.gui.lines import DIRECTION, UNIFORM, ByDirection, ByNumber, Lines, Paint, Uniform, painted
-from napari_gpubio.gui.lines.paint import automatic_limits, pack_rgb, unpack_rgb
+from napari_gpubio.gui.lines.paint import code_names, limits_of, pack_rgb, unpack_rgb
 from napari_gpubio.gui.lines.sampling import LineImage, free_name, title_of
 
 Limits = tuple[float, float]
@@ -33,6 +34,7 @@ class ColoredLayer:
     def _begin_coloring(self, color: Any, colormap: Any, color_by: str, limits: Limits | None, lines: Lines) -> None:
         """Take the first settings; `_recolor_tracks` then paints."""
         self._limits: dict[str, Limits] = {}  # that were set, by the name of the number
+        self._known_limits: tuple[Any, Limits] = (None, (0.0, 1.0))  # automatic ones, of an array of numbers
         self._images: dict[str, LineImage] = {}  # that may color the lines, by the name of the number
         self._rgb, self._map = _rgb_of(color), _colormap_of(colormap)
         self._color_by = _choice_of(color_by, lines)
@@ -147,7 +149,7 @@ class ColoredLayer:
     def contrast_limits(self) -> Limits | None:
         """Values at the ends of the colormap, None if no number colors the lines; None sets automatic limits."""
         values = self.lines.numbers(self.color_by)
-        return None if values is None else self.own_limits or automatic_limits(values)
+        return None if values is None else self.own_limits or self._automatic_limits(values)
 
     @contrast_limits.setter
     def contrast_limits(self, limits: Limits | None) -> None:
@@ -156,6 +158,20 @@ class ColoredLayer:
         elif self.lines.numbers(self.color_by) is not None:
             self._limits[self.color_by] = _checked(limits)
         self._recolor_tracks()
+
+    def _automatic_limits(self, values: npt.NDArray[Any]) -> Limits:
+        """Limits of numbers, which are looked for once: every legend asks for them at every change of a layer."""
+        known, limits = self._known_limits
+        if known is None or known() is not values:
+            limits = limits_of(self.color_by, values)
+            self._known_limits = weakref.ref(values), limits
+        return limits
+
+    @property
+    def code_names(self) -> dict[int, str] | None:
+        """What the values that color the lines mean, in ascending order, None if they are no codes."""
+        values = self.lines.numbers(self.color_by)
+        return None if values is None else code_names(self.color_by, values)
 
     @property
     def color_bar_limits(self) -> Limits | None:

@@ -36,7 +36,7 @@ class ColorScale:
     def __init__(self, layer: Any) -> None:
         self._layer = layer
         self.events = EmitterGroup(source=self, contrast_limits=Event, continuous_colormap=Event)
-        self._announced: tuple[Any, Any] = (None, None)
+        self._announced: tuple[Any, Any, Any] = (None, None, None)
         layer.events.coloring.connect(self._on_coloring)
 
     @property
@@ -51,10 +51,10 @@ class ColorScale:
         return self._layer.color_map
 
     def _on_coloring(self) -> None:
-        now = self.continuous_colormap, self.contrast_limits
+        now = self.continuous_colormap, self.contrast_limits, self._layer.code_names
         if now[0] is not self._announced[0]:
             self.events.continuous_colormap()
-        if now[1] != self._announced[1]:
+        if now[1:] != self._announced[1:]:
             self.events.contrast_limits()
         self._announced = now
 

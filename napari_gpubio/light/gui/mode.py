@@ -32,6 +32,10 @@ from napari_gpubio.light.operations import AddPhotons
 from napari_gpubio.light.result import LightResult
 
 OUTDATED = "the displayed result predates this change; press Run"
+OLDER = (
+    "the displayed result, with {:,} photons, predates this change; press Run, or “Keep these layers” for quick runs "
+    "beside them"
+)
 STILL_RUNNING = "The current run still uses the earlier inputs. Press Stop, then Run, to use the new ones."
 NOTHING_KEPT = "there is no result yet"
 Result = TypeVar("Result", bound=LightResult | LayeredResult)
@@ -298,13 +302,22 @@ class LightMode(QWidget, RunForm, RunDisplay, Generic[Result]):
         return with_previews(steps, display, outdated)
 
     def run_quickly(self, draft: Any) -> None:
-        """Run few photons of inputs, unless the result on show is of the same ones: then say what Run adds to it."""
+        """Run few photons of inputs, unless the result on show is of the same ones: then say what Run adds to it.
+
+        Nor does a quick run take the place of a result that the user ran with more photons.
+        """
         if (shown := self._shown_of(draft)) is not None and self._stays(shown):
             self.panel.show_status(_added_text(shown, draft.settings.photons))
             return
         if not self.panel.may_follow():
             return
         settings = dataclasses.replace(draft.settings, photons=min(self.quick_photons, draft.settings.photons))
+        before = self.view.displayed
+        if before is not None and not before.is_quick and before.traced.launched > settings.photons:
+            self._quick.cancel()
+            self.panel.show_status(OLDER.format(before.traced.launched))
+            self.panel.stale_line.compare_soon()
+            return
         self.begin_run()
         self._submitted = dataclasses.replace(draft, settings=settings)
         make = partial(self.quick_steps, self._submitted, self.panel.device)

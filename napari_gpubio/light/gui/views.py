@@ -23,7 +23,6 @@ KEPT = "kept"  # a layer that was the panel's and is the user's
 _FADE = 0.35  # share of the colors, from the dark end, over which they fade into the labels below
 _LINE_PIXELS = 1.25
 _SHARE = 0.95  # of the canvas that the map fills
-_NO_UNITS = ("pixel", "pixel")
 _MAP = "layered fluence"
 _BORDERS = {"vectors": "layered borders", "points": "layered names"}
 
@@ -328,7 +327,7 @@ class LayerView(ResultView):
         for made in border_layers(medium, settings):
             part = _BORDERS[made[2]]
             self.remove(part)
-            self._add_in_units(part, made)
+            self._add_part(part, made)
         self._on_zoom()
 
     def keep(self) -> str:
@@ -345,8 +344,9 @@ class LayerView(ResultView):
         self.make_room()
 
     def make_room(self) -> None:
-        """Show volumes, which may have no units, instead of the map, until there is another result."""
-        self._set_units(_NO_UNITS)
+        """Show volumes instead of the map, until there is another result."""
+        if (layer := self.layer()) is not None and layer.visible:
+            self._show_scale_bar(visible=False)
         self._hide_layers()
         self._show_volumes()
 
@@ -355,7 +355,7 @@ class LayerView(ResultView):
         is_back = bool(self._hidden)
         super().unhide()
         if self.layers():
-            self._agree_on_units()
+            self._show_scale_bar(visible=True)
         if is_back and (layer := self.layer()) is not None:
             self._go_to(layer)
 
@@ -413,40 +413,25 @@ class LayerView(ResultView):
             self.remove(_MAP)
             layer = None
         if layer is None:
-            self._add_in_units(_MAP, made)
+            self._add_part(_MAP, made)
         else:
             self.change(_MAP, layer, made)
 
-    def _add_in_units(self, part: str, made: LayerData) -> None:
+    def _add_part(self, part: str, made: LayerData) -> None:
         """Add a layer, the map below the borders; where no layer was active, the map becomes it."""
         layers = self._viewer.layers
         active = layers.selection.active
-        layer = self.add(part, made, units=self._agree_on_units())
+        layer = self.add(part, made)
+        self._show_scale_bar(visible=True)
         if part == _MAP and (lines := self.layer(_BORDERS["vectors"])) is not None:
             layers.move(layers.index(layer), layers.index(lines))
         if part != _MAP and (active is None or active not in layers):
             layers.selection.active = self.layer()
 
-    def _agree_on_units(self) -> tuple[str, str]:
-        """Millimeters, but no unit beside layers without units, which napari would warn of; the same for all of ours.
-
-        A scale bar is shown as long as it can be labeled in millimeters.
-        """
-        own = self.layers()
-        others = [layer for layer in self._viewer.layers if layer not in own]
-        units = _NO_UNITS if any(str(unit) == "pixel" for layer in others for unit in layer.units) else AXIS_UNITS
-        self._set_units(units)
-        return units
-
-    def _set_units(self, units: tuple[str, str]) -> None:
-        for layer in self.layers():
-            layer.units = units
-        self._viewer.canvas.overlays.scale_bar.visible = units == AXIS_UNITS
+    def _show_scale_bar(self, *, visible: bool) -> None:
+        self._viewer.canvas.overlays.scale_bar.visible = visible
 
     def _on_inserted(self, event: Any) -> None:
-        if not self.layers():
-            return
-        self._agree_on_units()
         layer: Any = self.layer()
         if layer is not None and layer.visible and event.value.visible and event.value.ndim > len(AXIS_UNITS):
             self.make_room()

@@ -23,6 +23,7 @@ from napari_gpubio.core.text import file_name
 from napari_gpubio.gui.actions import ActionBar, FindOutput, ResultAction, ResultContext
 from napari_gpubio.gui.connections import Connections, connect_all
 from napari_gpubio.gui.jobs import LatestJob, Outcome, one_step
+from napari_gpubio.gui.layers import unwrapped
 from napari_gpubio.gui.panel import EnginePanel
 from napari_gpubio.light.gui.display import VoxelDisplayBox
 from napari_gpubio.light.gui.displayed import Displayed, display_voxels, fluence_of
@@ -276,7 +277,7 @@ class VoxelMode(LightMode[LightResult]):
 
         What was set before there was any layer belongs to the first one.
         """
-        layer, before = _unwrapped(self._labels.layer), self._studied
+        layer, before = unwrapped(self._labels.layer), self._studied
         self._studied = layer
         if before is None or before is layer:
             return before is None
@@ -484,7 +485,7 @@ class VoxelMode(LightMode[LightResult]):
         """Show what a run gave."""
         if self._run_for is not self._studied and result is not None:
             self.show_preview(result)
-            self.panel.show_status(f"done; choose {self._run_for.name} again to see it")
+            self.panel.show_status(f"{self.panel.status}; choose {self._run_for.name} again to see it")
             return
         super().show_result(result)
         self.view.end_aside()  # also where a run gives what it gave before
@@ -575,11 +576,6 @@ class VoxelMode(LightMode[LightResult]):
         since = {find(): path for path, find in done.items() if result is self.results.result}
         since.pop(None, None)
         return {made.output(): f"{name}.npz", fluence.output(): f"{name} fluence.nii.gz", **since}
-
-
-def _unwrapped(layer: Any) -> Any:
-    """The layer that a proxy stands for."""
-    return getattr(layer, "__wrapped__", layer)
 
 
 def _media_of(layer: Any, domain: Domain | None) -> tuple[Medium, ...]:

@@ -22,7 +22,7 @@ from napari_gpubio.speckle.gui.controller import LiveController, LiveRunner
 from napari_gpubio.speckle.gui.display import LiveBox, MapBox
 from napari_gpubio.speckle.gui.inputs import ContrastBox
 from napari_gpubio.speckle.gui.live import LiveRecipe
-from napari_gpubio.speckle.gui.panel_layers import LiveLayers, frames_of, pixel_note
+from napari_gpubio.speckle.gui.panel_layers import LiveLayers, frames_of, pixel_note, whole_place_of
 from napari_gpubio.speckle.gui.plots import CourseBox
 from napari_gpubio.speckle.gui.pulse import PulseBox
 from napari_gpubio.speckle.gui.regions import RegionController, flow_index, layer_of_region
@@ -88,7 +88,7 @@ class SpecklePanel(EnginePanel):
             (self.pulse_box.status_changed, self.show_status),
         ))  # fmt: skip
         for owned in (
-            self.source_box, self.contrast_box, self.map_box, self.course_box, self.pulse_box, self.layers,
+            self.source_box, self.contrast_box, self.map_box, self.course_box, self.pulse_box,
             self.regions, self.controller,
         ):  # fmt: skip
             self.own(owned)
@@ -171,7 +171,7 @@ class SpecklePanel(EnginePanel):
                 sources["static_target"], within = target
         return StackRun(
             verb=verb, fields=fields, sources=sources, within=within, registers=box.registers.isChecked(),
-            place={name: tuple(getattr(layer, name)) for name in ("scale", "translate", "units")},
+            place=whole_place_of(layer),
             rate_hz=page.rate_hz, exposure_ms=box.exposure_ms, baseline_maps=self.map_box.baseline_maps.value(),
             device=self.device, shows_errors=box.mesi.shows_errors.isChecked(),
         )  # fmt: skip

@@ -8,9 +8,8 @@ import numpy as np
 import numpy.typing as npt
 from napari.layers import Image
 
-from napari_gpubio.core.napari_io import FOLLOWS, KEY, carried
+from napari_gpubio.core.napari_io import FOLLOWS, KEY, carried, is_length, own_units
 from napari_gpubio.core.settings import plain_fields
-from napari_gpubio.gui.connections import Connection, Connections
 from napari_gpubio.gui.layers import why_not_array
 from napari_gpubio.speckle.gui.live import LiveMap
 from napari_gpubio.speckle.settings import (
@@ -38,10 +37,9 @@ _SHORT = {
     Squared: "K²",
     Inverse: "1/K²",
 }
-_PIXELS = ("pixel", "pixel")
 _LIMIT_PERCENTS = (1.0, 99.0)
 _MAX_SAMPLED_PIXELS = 200_000
-_MOVABLE = (LIVE_MAP, LIVE_RAW, REGIONS)  # layers that take over the units of the others
+_UNKNOWN_PLACE: Place = {"scale": (1.0, 1.0), "translate": (0.0, 0.0), "units": ("pixel", "pixel")}
 
 
 def title_of(settings: ContrastSettings) -> str:
@@ -123,29 +121,18 @@ def set_limits(layer: Any, limits: tuple[float, float]) -> None:
 
 def place_of(layer: Any) -> dict[str, Any]:
     """Return scale, translation and units of a layer's last two axes."""
-    return {name: tuple(getattr(layer, name))[-2:] for name in ("scale", "translate", "units")}
+    return {name: values[-2:] for name, values in whole_place_of(layer).items()}
+
+
+def whole_place_of(layer: Any) -> dict[str, Any]:
+    """Return scale, translation and units of a layer."""
+    return {"scale": tuple(layer.scale), "translate": tuple(layer.translate), "units": own_units(layer)}
 
 
 def pixel_note(layer: Any) -> str:
     """Return what frames without a pixel size are taken as, or an empty text."""
-    known = _is_length(place_of(layer)["units"])
+    known = all(map(is_length, place_of(layer)["units"]))
     return "" if known else f"{layer.name} has no pixel size; maps and regions are in pixels"
-
-
-def place_beside(known: Place, others: list[Any]) -> dict[str, Any]:
-    """Return scale, translation and units of live maps, with units that agree with those of other layers.
-
-    napari draws layers with and without a unit of length pixel for unit, and warns at every change. Live maps whose
-    pixel size is unknown therefore take the unit of the other layers, which means nothing else.
-    """
-    units = tuple(known.get("units", _PIXELS))
-    present = [tuple(layer.units)[-2:] for layer in others if layer.ndim >= 2]
-    lengths = [_is_length(one) for one in present]
-    if all(lengths) and present and not _is_length(units):
-        units = present[0]
-    elif not any(lengths) and present:
-        units = _PIXELS
-    return {"scale": (1.0, 1.0), "translate": (0.0, 0.0), **known, "units": units}
 
 
 def move_to(layer: Any, place: Place) -> bool:
@@ -163,10 +150,6 @@ def _is_same_place(one: Place, other: Place) -> bool:
     return all(np.array_equal(one[name], other[name]) for name in ("scale", "translate"))
 
 
-def _is_length(units: tuple[Any, ...]) -> bool:
-    return all(name != "pixel" for name in _unit_names(units))
-
-
 def _unit_names(units: Any) -> tuple[str, ...]:
     return tuple({"um": "micrometer"}.get(str(unit), str(unit)) for unit in units)
 
@@ -181,8 +164,6 @@ class LiveLayers:
         self._viewer = viewer
         self._known: Place = {}
         self._is_moved = False  # since the last map
-        self._connections = Connections(self._pairs)
-        self.attach, self.detach = self._connections.attach, self._connections.detach
 
     @property
     def map(self) -> Any | None:
@@ -244,10 +225,9 @@ class LiveLayers:
         )  # fmt: skip
 
     def _place(self) -> dict[str, Any]:
-        others = [layer for layer in self._viewer.layers if carried(layer, PANEL) not in _MOVABLE]
-        return place_beside(self._known, others)
+        return {**_UNKNOWN_PLACE, **self._known}
 
-    def _move(self, *_: Any) -> None:
+    def _move(self) -> None:
         """Move live maps to where they belong now, and with them the regions that were drawn over them."""
         shown = self.map
         if shown is None:
@@ -258,10 +238,6 @@ class LiveLayers:
             if role == LIVE_RAW or (role == REGIONS and _is_same_place(place_of(layer), place_of(shown))):
                 move_to(layer, place)
         self._is_moved |= move_to(shown, place)
-
-    def _pairs(self) -> list[Connection]:
-        events = self._viewer.layers.events
-        return [(events.inserted, self._move), (events.removed, self._move)]
 
     def _describe(self, layer: Any, settings: ContrastSettings) -> None:
         """Write into the layer how its map is made; another quantity gets limits of its own."""

@@ -12,7 +12,16 @@ from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.napari_io import KEY, LayerData, carried
 from napari_gpubio.core.operations.files import record_of_output
 from napari_gpubio.core.operations.records import Output
-from napari_gpubio.speckle.gui.panel_layers import AXES, COLORMAP, PANEL, RESULT, limits_of, set_limits, title_of
+from napari_gpubio.speckle.gui.panel_layers import (
+    AXES,
+    COLORMAP,
+    PANEL,
+    RESULT,
+    limits_of,
+    set_limits,
+    title_of,
+    whole_place_of,
+)
 from napari_gpubio.speckle.gui.run import StackResult
 from napari_gpubio.speckle.mesi import MesiSettings
 from napari_gpubio.speckle.mesi.files import UNITS
@@ -174,8 +183,8 @@ def _updated(viewer: Any, data: Array, keywords: Mapping[str, Any]) -> Any | Non
         is_same = all(carried(layer, key) == metadata[key] for key in (PANEL, "part", "title", "source"))
         if is_same and layer.data.shape == data.shape:
             layer.data, layer.metadata[KEY] = data, metadata
-            for name in ("scale", "translate", "units"):
-                if not np.array_equal(getattr(layer, name), keywords[name]):
+            for name, now in whole_place_of(layer).items():
+                if not np.array_equal(now, keywords[name]):
                     setattr(layer, name, keywords[name])
             return layer
     return None

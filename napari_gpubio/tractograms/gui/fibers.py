@@ -6,11 +6,13 @@ these bundles.
 """
 
 import dataclasses
+import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -19,19 +21,22 @@ from napari.utils.notifications import show_info, show_warning
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.layer_files import RECORD
-from napari_gpubio.core.napari_io import KEY, ORIENTED, carried, grid_of, is_oriented, show_notes, take_place
+from napari_gpubio.core.napari_io import KEY, ORIENTED, carried, grid_of, is_oriented, own_units, show_notes, take_place
 from napari_gpubio.core.operations.files import record_of_output
 from napari_gpubio.core.operations.layer_sources import record_of
 from napari_gpubio.core.operations.records import Output
 from napari_gpubio.core.reading import NOTES
 from napari_gpubio.core.space import apply_affine, as_many_voxels, slice_steps_mm, voxel_sizes_mm
 from napari_gpubio.diffusion.gui.records import known_outputs, path_of
+from napari_gpubio.gui.layers import unwrapped
 from napari_gpubio.gui.lines import DIRECTION, UNIFORM, ByDirection, Lines, Paint, pack_lines
 from napari_gpubio.gui.lines.packed import line_lengths
+from napari_gpubio.gui.lines.paint import register_codes
 from napari_gpubio.gui.places import Offer, is_volume, place_offers
 from napari_gpubio.gui.scans import follow_scans
 from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.gui.streamlines.layer import ALL
+from napari_gpubio.tractograms.bundles.clusters import CLUSTER
 from napari_gpubio.tractograms.bundles.group import by_group
 from napari_gpubio.tractograms.io.tractograms import (
     SUFFIXES,
@@ -40,7 +45,7 @@ from napari_gpubio.tractograms.io.tractograms import (
     tractogram_suffix,
     write_tractogram,
 )
-from napari_gpubio.tractograms.model import Tractogram
+from napari_gpubio.tractograms.model import StopReason, Tractogram
 from napari_gpubio.tractograms.napari_io import fibers_of_tracks
 from napari_gpubio.tractograms.operations.fibers import HeldTractogram
 from napari_gpubio.tractograms.operations.sources import fibers_source
@@ -55,6 +60,22 @@ _NOT_COLORS = ("seed", "stop_reason_back")  # numbers that are kept and saved bu
 _LARGE_FILE_BYTES = 20_000_000  # which take about half a second
 _FEW_OUTSIDE = 0.1  # share of points outside an image that needs no word
 _SAMPLE_POINTS = 100_000
+
+_turned_to: WeakKeyDictionary[Any, int] = WeakKeyDictionary()  # when, by the layer
+_turns = itertools.count()
+register_codes("stop_reason", {
+    StopReason.VOLUME: "left the volume",
+    StopReason.MASK: "left the mask",
+    StopReason.FA: "FA too low",
+    StopReason.STEPS: "too many steps",
+    StopReason.LENGTH: "too long",
+    StopReason.CURVATURE: "too curved",
+    StopReason.DRIFT: "drifted",
+    StopReason.INVALID: "invalid tensor",
+    StopReason.TARGET: "reached the target",
+    StopReason.FOD: "FOD too low",
+})  # fmt: skip
+register_codes(CLUSTER, {})
 
 # -- the layer --------------------------------------------------------------------------------------------------------
 
@@ -163,6 +184,18 @@ def shown_text(layer: Any) -> str:
     return "" if shown == total else f"{shown:,} of {total:,} fibers of “{layer.name}” are shown and counted."
 
 
+def turn_to(layer: Any) -> None:
+    """Note that the user has turned to the fibers of a layer, for instance by their bundle in a list."""
+    _turned_to[unwrapped(layer)] = next(_turns)
+
+
+def turned_to_last(layers: Iterable[Any]) -> Any | None:
+    """Return the layer of those that the user turned to last, or None."""
+    known = {_turned_to.get(unwrapped(layer), -1): layer for layer in layers}
+    last = max(known, default=-1)
+    return None if last < 0 else known[last]
+
+
 def why_no_fibers(layer: Any) -> str | None:
     """Why a layer holds no fibers of which the tractogram is known; an empty text for layers of another kind."""
     if not isinstance(layer, Streamlines):
@@ -267,7 +300,7 @@ def place_warning(fibers: Tractogram, name: str, layers: Iterable[Any]) -> str:
 def _images_in_mm(layers: Iterable[Any]) -> list[Any]:
     """Volumes among layers that lie in millimeters."""
     volumes = [layer for layer in layers if isinstance(layer, Image | Labels) and layer.ndim >= 3]
-    return [layer for layer in volumes if all(str(unit) in ("mm", "millimeter") for unit in layer.units[-3:])]
+    return [layer for layer in volumes if all(str(unit) in ("mm", "millimeter") for unit in own_units(layer)[-3:])]
 
 
 def _outside(points: Array, layer: Any) -> tuple[float, float, float]:

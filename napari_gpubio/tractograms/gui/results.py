@@ -26,6 +26,7 @@ from napari_gpubio.gui.looks import RangeFilter, filter_of, set_filter
 from napari_gpubio.gui.plots import Axis, ThemedPlot
 from napari_gpubio.gui.results import ResultBox
 from napari_gpubio.gui.streamlines.color_box import ColorByBox
+from napari_gpubio.tractograms.gui.fibers import turn_to
 from napari_gpubio.tractograms.gui.numbers import READABLE, fiber_numbers, picked_numbers
 from napari_gpubio.tractograms.io.tables import fiber_table, write_fiber_table
 from napari_gpubio.tractograms.model import Tractogram
@@ -77,6 +78,8 @@ class FiberBox(ResultBox):
             self.clear()
         elif not is_shown:
             self._show_layer(layer)
+        if layer is not None:
+            turn_to(layer)
         self.layer_described.emit()
 
     @property
@@ -303,6 +306,7 @@ class FiberBox(ResultBox):
         except InvalidInput as error:
             self.files.error_occurred.emit(str(error))
             return
+        self.files.error_occurred.emit("")  # that of an earlier try has ended
         self.files.status_changed.emit("copied to the clipboard")
 
     def clear_picked(self) -> None:

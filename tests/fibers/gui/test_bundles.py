@@ -5,6 +5,7 @@ import pytest
 
 from napari_gpubio import fibers as fiber_tracking
 from napari_gpubio.core.space import viewer_to_world
+from napari_gpubio.tractograms.gui.fibers import turned_to_last
 from tests.dock_widgets import MILLISECONDS, Mouse, moved
 from tests.fibers.gui.tracking_samples import (
     CALLOSUM,
@@ -64,6 +65,12 @@ def test_removing_a_bundle_removes_its_fibers_and_undo_brings_both_back(viewer, 
     assert not two.layers
     assert len(viewer.layers["seeds"].data) == 0
     assert any("Click in the brain" in text for text in two.texts)
+
+
+def test_the_bundle_that_is_chosen_in_the_list_is_what_other_panels_suggest(viewer, two):
+    for index, name in enumerate(("bundle 1", "bundle 2")):
+        two.panel.seed_box.names.setCurrentRow(index)
+        assert turned_to_last(viewer.layers) == viewer.layers[name]
 
 
 def test_undo_of_a_click(user):

@@ -8,6 +8,7 @@ import pytest
 from qtpy.QtWidgets import QApplication
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.napari_io import notes_of
 from napari_gpubio.core.steps import Step
 from napari_gpubio.diffusion.gui import records
 from napari_gpubio.fibers.gui import tracing
@@ -36,6 +37,30 @@ def test_stop_keeps_what_was_traced_and_says_so(user, held):
     assert user.panel.run_button.text() == "Track"
     assert not user.fibers().complete
     assert any("stopped early" in text for text in user.texts)
+
+
+def test_closing_the_panel_leaves_fibers_that_say_so(user, held, in_chunks_of):
+    in_chunks_of(10)
+    held.begin(user)
+    user.panel.display.fibers_shown.connect(lambda layer: shown.append(tractogram(layer).complete))
+    shown = []
+    user.panel.show_step(Step(1, 2).showing(tracing.Traced(user.panel._draft(), field(), user.by_api())))
+    user.panel.teardown()
+    (layer,) = user.layers.values()
+    assert len(shown) == 2, "a preview, and then what Stop shows"
+    assert not tractogram(layer).complete
+    assert any("did not finish" in note for note in notes_of(layer))
+
+
+def test_a_preview_is_not_complete(user, monkeypatch, in_chunks_of):
+    in_chunks_of(10)
+    complete = []
+    user.panel.display.fibers_shown.connect(lambda layer: complete.append(tractogram(layer).complete))
+    user.click(CALLOSUM)
+    assert complete[-1]
+    assert not any(complete[:-1])
+    (layer,) = user.layers.values()
+    assert notes_of(layer) == ()
 
 
 def test_a_long_run_shows_what_it_has_traced(user, monkeypatch, in_chunks_of):

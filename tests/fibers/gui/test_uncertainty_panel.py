@@ -102,6 +102,22 @@ def test_the_profile_has_its_interval(done, expected):
     assert band == pytest.approx((np.nanmin(found.low), np.nanmax(found.high)), rel=1e-6)
 
 
+def test_numbers_belong_to_the_chosen_fibers(viewer, done, fibers, qtbot):
+    rows = done.results.table.rows
+    about = {"settings": MADE, "seeds_mm": np.array([SEED])}
+    other = tractograms.show(viewer, fibers, "bundle 2", metadata=about)
+    assert done.results.table.rows == rows, "nothing is chosen unasked"
+    done.fibers_box.choose(other)
+    assert not done.results.table.rows
+    assert done.plot.isHidden()
+    assert done.stale_line.isHidden()
+    done.fibers_box.choose(viewer.layers["bundle 1"])
+    assert done.results.table.rows == rows
+    assert not done.plot.isHidden()
+    viewer.layers.remove("bundle 1")
+    assert done.results.table.rows == rows, "they stay when their layer is deleted"
+
+
 def test_a_second_run_leaves_one_map(viewer, done, qtbot):
     press_and_wait(qtbot, done, done.run_button)
     assert [layer.name for layer in viewer.layers].count("bundle 1 visit probability") == 1

@@ -49,6 +49,8 @@ def test_white_matter_is_found_and_seeded(viewer, panel, qtbot, tmp_path):
     with qtbot.waitSignal(panel.run_finished, timeout=60_000):
         panel.track_to_file(tmp_path / "brain.trx")
     written = tractograms.io.read_tractogram(tmp_path / "brain.trx")
+    assert panel.status.startswith("done in")
+    assert panel.status.endswith(f": {len(written):,} fibers in brain.trx")
     settings = panel.settings_form.value()
     seeds = fibers.seeds.white_matter_points(field, per_voxel=2)
     expected = fibers.track(field, seeds, panel.directions_form.value(), settings, device="cpu")

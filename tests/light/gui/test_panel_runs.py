@@ -10,22 +10,26 @@ from napari_gpubio.light.gui import displayed, voxel_mode
 from napari_gpubio.light.gui.display import DecadeBar
 from napari_gpubio.light.gui.mode import QuickRuns
 from napari_gpubio.light.gui.plots_profile import DRAWN
+from napari_gpubio.light.napari_io import result_of
 from napari_gpubio.light.operations import runs
 from napari_gpubio.optics.model import Domain, Medium
 from tests.dock_widgets import (
     WAYS_TO_CLOSE,
     Mouse,
+    button,
     check_closing_ends_a_run,
     check_nothing_is_left,
     forget_choices,
     hears_the_mouse,
     hide_and_show,
     moved,
+    wait_until,
 )
 from tests.light.gui.layers.panel_samples import SETTINGS
 from tests.light.gui.panel_samples import (
     CENTER,
     FEW,
+    FRONT,
     LEFT,
     RADIUS,
     TOP,
@@ -117,6 +121,32 @@ def test_a_quick_run_shows_something_however_fast_the_mouse_moves(viewer, panel,
     panel.findChild(QuickRuns).cancel()
     settle(qtbot, panel)
     assert moves_shown >= 2
+
+
+def test_a_quick_run_takes_no_place_of_a_run_with_more_photons(viewer, panel, qtbot, monkeypatch):
+    monkeypatch.setattr(voxel_mode.VoxelMode, "quick_photons", FEW // 4)
+    click(viewer, LEFT)
+    settle(qtbot, panel)
+    run(qtbot, panel)
+    made = result(viewer)
+    assert made.launched == FEW
+    click(viewer, FRONT)
+    settle(qtbot, panel)
+    assert result(viewer) is made
+    assert f"{FEW:,} photons, predates this change" in panel.status
+    wait_until(qtbot, lambda: not panel.stale_line.is_busy)
+    assert "Made with other inputs" in panel.stale_line.text()
+    layer = viewer.layers["ball"]
+    layer.paint(layer.world_to_data(on_screen(CENTER)), 1)
+    settle(qtbot, panel)
+    assert result(viewer) is made, "nor does a stroke of the brush"
+    button(panel.voxels, "Keep these layers").click()
+    click(viewer, TOP)
+    settle(qtbot, panel)
+    assert result(viewer).launched == FEW // 4, "beside it"
+    assert any(result_of(layer) is made for layer in viewer.layers)
+    run(qtbot, panel)
+    assert result(viewer).launched == FEW
 
 
 def test_without_the_preview_nothing_runs_by_itself(viewer, panel, qtbot):

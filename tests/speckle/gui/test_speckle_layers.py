@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from napari.layers import Image
 
-from napari_gpubio.speckle.gui.panel_layers import LIVE_MAP, LIVE_RAW, REGIONS, move_to, place_beside, place_of
+from napari_gpubio.speckle.gui.panel_layers import LIVE_MAP, LIVE_RAW, REGIONS, move_to, place_of
 from napari_gpubio.speckle.gui.sources import StackPage
 from tests.dock_widgets import forget_choices
 from tests.speckle.gui.panel_samples import (
@@ -28,25 +28,6 @@ UM = ("um", "um")
 def image(*units, scale=1.0):
     ndim = len(units)
     return Image(np.zeros((4,) * ndim), units=units, scale=(scale,) * ndim)
-
-
-@pytest.mark.parametrize(
-    ("known", "others", "units"),
-    [
-        ({}, [], ["pixel", "pixel"]),
-        ({}, [image("pixel", "um", "um")], MICROMETERS),
-        ({}, [image("pixel", "pixel")], ["pixel", "pixel"]),
-        ({"scale": (5, 5), "units": UM}, [], ["um", "um"]),
-        ({"scale": (5, 5), "units": UM}, [image("mm", "mm")], ["um", "um"]),
-        ({"scale": (5, 5), "units": UM}, [image("pixel", "pixel")], ["pixel", "pixel"]),
-        ({"units": UM}, [image("pixel", "pixel"), image("mm", "mm")], ["um", "um"]),
-    ],
-    ids=["alone", "unknown beside um", "unknown beside pixels", "known", "two lengths", "known beside pixels", "mixed"],
-)
-def test_units_go_with_those_of_the_others(known, others, units):
-    place = place_beside(known, others)
-    assert [str(unit) for unit in place["units"]] == units
-    assert place["scale"] == known.get("scale", (1.0, 1.0))
 
 
 def test_a_layer_is_moved_where_it_does_not_lie_yet():

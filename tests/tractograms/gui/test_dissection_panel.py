@@ -19,10 +19,11 @@ from napari_gpubio.tractograms import maps
 from napari_gpubio.tractograms.dissection import dissect, number, through
 from napari_gpubio.tractograms.gui import DissectionPanel
 from napari_gpubio.tractograms.gui.dissection.rules import AND, NUMBER, OR, Rule, dissection_of
-from napari_gpubio.tractograms.gui.fibers import fibers_of
+from napari_gpubio.tractograms.gui.fibers import fibers_of, turn_to
 from napari_gpubio.tractograms.io import read_tractogram
 from napari_gpubio.tractograms.operations import FindClusters, OpenTractogram
 from tests.dock_widgets import Mouse, button, run_script, script_of, until_the_end
+from tests.gui.counting_panel import CountingPanel
 
 STEM, MOTOR_LEFT, MOTOR_RIGHT = 21, 3, 4
 
@@ -201,6 +202,54 @@ def test_an_empty_result_and_a_missing_region_are_reported(viewer, panel, settle
     panel.rules.show_rules((Rule(),))
     panel.run()
     assert "rule 1" in panel.message
+
+
+def test_a_result_stays_and_says_that_the_layer_of_a_rule_was_deleted(viewer, panel, settle, qtbot):
+    panel.add_rule(Rule(layer=atlas(viewer), key=STEM))
+    settle()
+    shown = fibers(viewer).shown.copy()
+    qtbot.waitUntil(lambda: not panel.stale_line.is_busy)
+    assert panel.stale_line.isHidden()
+    deleted = viewer.layers.pop("brain phantom regions")
+    qtbot.waitUntil(lambda: not panel.stale_line.isHidden())
+    assert "'brain phantom regions' was deleted" in panel.stale_line.text()
+    assert panel.rules.rows[0].region_box.layer_box.currentText() == "deleted: brain phantom regions"
+    np.testing.assert_array_equal(fibers(viewer).shown, shown)
+    viewer.add_layer(deleted)
+    qtbot.waitUntil(panel.stale_line.isHidden)
+
+
+def test_numbers_of_other_fibers_are_not_shown_as_those_of_the_chosen_ones(viewer, panel, settle):
+    panel.add_rule(Rule(layer=atlas(viewer), key=STEM))
+    settle()
+    panel.rules.undo()
+    settle()
+    rows = panel.results.table.rows
+    assert rows
+    other = tractograms.show(viewer, sample_path("brain_phantom/bundles.trk"), name="other")
+    assert panel.results.table.rows == rows
+    panel.fibers_box.choose(other)
+    assert not panel.results.table.rows
+
+
+def test_the_fibers_that_the_user_turned_to_are_suggested(viewer, qtbot):
+    newer, older = (tractograms.show(viewer, sample_path("brain_phantom/bundles.trk"), name=one) for one in "ab")
+    viewer.layers.selection.active = older
+    turn_to(newer)
+    for panel in until_the_end(qtbot, viewer, DissectionPanel(viewer)):
+        assert panel.fibers_box.layer is newer, "rather than the newest, or the active one"
+        turn_to(older)
+        other = CountingPanel(viewer)
+        qtbot.addWidget(other)
+        panel.come_to_front()
+        assert panel.fibers_box.layer is older
+        panel.add_sphere()
+        qtbot.waitUntil(lambda panel=panel: not panel.running and not panel.waiting)
+        turn_to(newer)
+        other.come_to_front()
+        panel.come_to_front()
+        assert panel.fibers_box.layer is older, "which the rules are for"
+        other.teardown()
 
 
 def test_without_fibers_the_panel_says_what_to_open(viewer, qtbot):

@@ -44,6 +44,7 @@ from napari_gpubio.tractograms.gui.fibers import (
     fibers_of,
     pack_fibers,
     shown_fibers,
+    turned_to_last,
     why_no_fibers,
 )
 from napari_gpubio.tractograms.model import Tractogram
@@ -103,7 +104,10 @@ class FiberSource(QWidget):
 
     def __init__(self, viewer: Any, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.box = LayerBox(viewer, why_no_fibers, empty="open a tractogram, or track fibers", parent=self)
+        self.box = LayerBox(
+            viewer, why_no_fibers, empty="open a tractogram, or track fibers",
+            prefers=lambda: turned_to_last(viewer.layers), parent=self,
+        )  # fmt: skip
         self.form = ParamForm(ConnectomeSettings(), parent=self)
         _stack(self, {"Fibers": self.box}, self.form)
 

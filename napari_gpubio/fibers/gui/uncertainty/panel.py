@@ -43,13 +43,13 @@ from napari_gpubio.fibers.uncertainty import (
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import connect_all
 from napari_gpubio.gui.forms import Folded, Label, ParamForm
-from napari_gpubio.gui.layers import LayerBox
+from napari_gpubio.gui.layers import LayerBox, unwrapped
 from napari_gpubio.gui.looks import pictures_of
 from napari_gpubio.gui.number_table import Number
 from napari_gpubio.gui.panel import EnginePanel, heading
 from napari_gpubio.gui.results import ResultBox, Saving
 from napari_gpubio.gui.streamlines import Streamlines
-from napari_gpubio.tractograms.gui.fibers import fiber_layer, fibers_of
+from napari_gpubio.tractograms.gui.fibers import fiber_layer, fibers_of, turned_to_last
 from napari_gpubio.tractograms.gui.numbers import READABLE, value_text
 from napari_gpubio.tractograms.gui.profiles.plot import Band, ProfilePlot
 from napari_gpubio.tractograms.model import Tractogram
@@ -116,11 +116,15 @@ class UncertaintyPanel(EnginePanel):
     """Track again and again in tensors or FODs that the scan could as well have given."""
 
     warms = ("diffusion", "fibers", "gui")
+    kept = ("_results",)
 
     def __init__(self, viewer: "napari.viewer.Viewer") -> None:
         super().__init__(viewer, run_text="Bootstrap")
-        self._result: Repeated | None = None
-        self.fibers_box = LayerBox(viewer, _why_not_tracked, empty="track fibers in a diffusion scan", parent=self)
+        self._results: dict[Any, Repeated] = {}  # by the layer of their fibers
+        self.fibers_box = LayerBox(
+            viewer, _why_not_tracked, empty="track fibers in a diffusion scan",
+            prefers=lambda: turned_to_last(viewer.layers), parent=self,
+        )  # fmt: skip
         self.scan_box = LayerBox(viewer, why_no_scan, empty=HINT, parent=self)
         self.fod_box = LayerBox(viewer, _why_not_deconvolved, empty="deconvolve the scan", parent=self)
         self.form, self.fit_form = ParamForm(BootstrapSettings(), parent=self), ParamForm(FitSettings(), parent=self)
@@ -129,7 +133,7 @@ class UncertaintyPanel(EnginePanel):
         self._fill()
         files = self.results.files
         connect_all(((files.status_changed, self.show_status), (files.error_occurred, self.show_error)))
-        self.fibers_box.currentIndexChanged.connect(self._show_inputs)
+        self.fibers_box.currentIndexChanged.connect(self._on_fibers)
         for part in (self.fibers_box, self.scan_box, self.fod_box, self.results):
             self.own(part)
 
@@ -153,7 +157,20 @@ class UncertaintyPanel(EnginePanel):
         add("Show repeats", "Make a layer of the fibers of the repeats that were kept", self.show_repeats)
         self.results.add_saving("Save table…", "Save the intervals as CSV", "CSV (*.csv)", self._table)
 
-    def _show_inputs(self, *_: Any) -> None:
+    @property
+    def _result(self) -> Repeated | None:
+        """The result of the chosen fibers."""
+        layer = self.fibers_box.layer
+        return None if layer is None else self._results.get(unwrapped(layer))
+
+    def _on_fibers(self, *_: Any) -> None:
+        """Show the numbers of other fibers, if there are some."""
+        self._show_inputs()
+        result = self._result
+        self._show_numbers()
+        self.stale_line.show_of(None if result is None else result.inputs.operation)
+
+    def _show_inputs(self) -> None:
         """Show FODs for fibers that were tracked in them, and what counts only in tensors for others."""
         in_fods = _in_fods(self.fibers_box.layer)
         self._fod_label.setVisible(in_fods)
@@ -198,22 +215,28 @@ class UncertaintyPanel(EnginePanel):
 
     def show_result(self, result: Repeated) -> None:
         """Show the intervals, the map of visits, and the fibers colored by it."""
-        self._result = result
-        self._show_numbers(result)
+        there = {layer: one for layer, one in self._results.items() if layer in self.viewer.layers}
+        self._results = {**there, unwrapped(result.layer): result}
         self._show_map(result)
-
-    kept = ("_result",)
+        if self._result is result:
+            self._show_numbers()
+        else:
+            self.show_status(f"{self.status}; choose {result.layer.name} again to see its intervals")
+            self._on_fibers()
 
     def show_kept(self) -> None:
         """Show intervals that undo has brought back, or none."""
-        if self._result is None:
-            self.results.clear()
-        else:
-            self._show_numbers(self._result)
+        self._on_fibers()
 
-    def _show_numbers(self, result: Repeated) -> None:
-        found = result.found
-        findings, inputs = _findings(found), result.inputs
+    def _show_numbers(self) -> None:
+        """Show the intervals of the chosen fibers."""
+        result = self._result
+        self.plot.setVisible(result is not None and result.profile is not None)
+        if result is None:
+            self.results.clear()
+            return
+        found, inputs = result.found, result.inputs
+        findings = _findings(found)
         if hidden := int(np.count_nonzero(~result.layer.shown)):
             findings.append(("ok", f"All fibers were tracked again, also the {hidden:,} that a filter hides."))
         if not found.complete:
@@ -221,7 +244,6 @@ class UncertaintyPanel(EnginePanel):
         if not _are_same(found.fibers, inputs.fibers):
             findings.append(("warning", OTHER_FIT if inputs.fods is None else OTHER_FODS))
         self.results.show_numbers(_rows(found), findings)
-        self.plot.setVisible(result.profile is not None)
         if (profile := result.profile) is not None:
             band, name = Band(profile.estimate, profile.low, profile.high), result.layer.name
             self.plot.draw({name: band}, {name: theme.REGIONS[0]}, f"{_profiled(found)[1]} without bias, 95 % interval")
@@ -292,7 +314,7 @@ class UncertaintyPanel(EnginePanel):
     def teardown(self) -> None:
         """End runs and let go of the fibers."""
         super().teardown()
-        self._result = None
+        self._results = {}
 
 
 def _steps(inputs: Inputs, device: str, stop: threading.Event) -> Generator[Step, None, Repeated]:

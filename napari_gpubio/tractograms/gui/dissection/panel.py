@@ -46,6 +46,7 @@ from napari_gpubio.tractograms.gui.fibers import (
     pack_fibers,
     shown_fibers,
     slider_step,
+    turned_to_last,
     why_no_fibers,
 )
 from napari_gpubio.tractograms.gui.region_box import layer_with_region
@@ -106,7 +107,8 @@ class DissectionPanel(EnginePanel):
         self._dissector: Dissector | None = None
         self._result: Dissected | None = None
         self.fibers_box = LayerBox(
-            viewer, why_no_fibers, empty="open a tractogram, or track fibers", parent=self
+            viewer, why_no_fibers, empty="open a tractogram, or track fibers",
+            prefers=lambda: turned_to_last(viewer.layers), parent=self,
         )  # fmt: skip
         self.rules = RuleList(viewer, self)
         self.tool = ShapeTool(viewer, self.rules.rules, self)
@@ -245,6 +247,9 @@ class DissectionPanel(EnginePanel):
 
     def _on_fibers(self, *_: Any) -> None:
         self._show_numbers()
+        if self._result is not None and self._result.layer != self.fibers_box.layer:
+            self._result = None  # of other fibers
+            self.results.clear()
         if self.rules.rows:
             self._on_rules()
 

@@ -1,6 +1,7 @@
 """The dock widget "Bundle profiles": numbers of the bundles on screen, and an image along each, while they change."""
 
 import dataclasses
+import textwrap
 import threading
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 
 _MARGIN = 8  # pixels beside a title
 _ARROWS = "QHeaderView::up-arrow, QHeaderView::down-arrow { subcontrol-position: top center; width: 8px; height: 6px; }"
+_TITLE_CHARACTERS = 9  # of a line in the title of a column
 FOLLOW_MS = 200  # after a change
 NO_IMAGE = "there is no image to average; open one, or fit tensors and take their FA"
 
@@ -70,6 +72,11 @@ class BundleTable(RankedTable):
         header.setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)  # names give way to numbers
         header.setStyleSheet(_ARROWS)
         header.setMinimumSectionSize(24)
+
+    def show_metric(self, name: str) -> None:
+        """Write the whole name of the image above its column."""
+        title = "\n".join(textwrap.wrap(name, _TITLE_CHARACTERS))
+        self.horizontalHeaderItem([column.field for column in self.columns].index("image_mean")).setText(title)
 
     def show_rows(self, rows: Iterable[Mapping[str, float | str]], colors: Sequence[Any] = ()) -> None:
         """Show these rows, columns of numbers as narrow as can be: Qt leaves room for a mark beside each title."""
@@ -224,6 +231,7 @@ class ProfilesPanel(EnginePanel):
             {names.get(column, column): value for column, value in zip(result.summary.columns, row, strict=True)}
             for row in result.summary.rows
         ]
+        self.table.show_metric(result.metric)
         self.table.show_rows(rows, list(colors.values()))
         findings = [("ok", text) for layer in made[0].bundles if (text := shown_text(layer))]
         findings += [] if is_same else [("ok", f"{name} runs {way}.") for name, way in ways.items()]

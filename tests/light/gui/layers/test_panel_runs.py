@@ -130,8 +130,8 @@ def test_other_layers_without_units_get_no_complaint(viewer, panel, qtbot):
     assert viewer.canvas.overlays.scale_bar.visible
     assert viewer.layers.extent.units is not None
     viewer.add_image(np.zeros((5, 6)), name="photo")
-    assert viewer.layers.extent.units is not None  # all of them have none now
-    assert not viewer.canvas.overlays.scale_bar.visible
+    assert viewer.layers.extent.units is not None  # the photo is shown in millimeters, too
+    assert viewer.canvas.overlays.scale_bar.visible
     run(qtbot, panel)
     viewer.layers.remove("photo")
     panel.layers.grid_box.boxes["depth_bins"].setValue(10)
