@@ -19,13 +19,13 @@ class FocusRing(QFocusFrame):
     def __init__(self, part: QWidget) -> None:
         super().__init__(part)
         self._part = part
+        self.hide()
         QApplication.instance().focusChanged.connect(self._follow)
 
     def _follow(self, _before: QWidget | None, now: QWidget | None) -> None:
         is_inside = now is not None and self._part.isAncestorOf(now) and not isinstance(now, QScrollArea)
         self.setWidget(now if is_inside else None)
-        if is_inside:
-            self.raise_()
+        self.setVisible(is_inside)
 
     def paintEvent(self, _event: Any) -> None:
         """Qt: draw it."""

@@ -3,6 +3,7 @@
 from functools import partial
 from typing import Any
 
+from napari.settings import get_settings
 from qtpy.QtCore import QEvent, Qt
 from qtpy.QtWidgets import (
     QAbstractButton,
@@ -375,6 +376,7 @@ class PanelFrame(QWidget):
         layout.addWidget(self.bar)
         self.setMinimumWidth(_MIN_WIDTH)
         self._refit = single_shot(0, self._fit_width, self)  # when all parts have the new style
+        self._take_font()
 
     def _share_place(self) -> None:
         share_place(self)
@@ -416,8 +418,16 @@ class PanelFrame(QWidget):
         if event.type() == QEvent.Type.ActivationChange and self.isActiveWindow():
             theme.use(self._theme)
         if event.type() in (QEvent.Type.StyleChange, QEvent.Type.FontChange):
+            self._take_font()
             self.setMinimumWidth(_MIN_WIDTH)
             self._refit.start()
+
+    def _take_font(self) -> None:
+        """Give napari's font size to tables, text fields and titles, which its style sheet leaves out."""
+        font, points = self.font(), get_settings().appearance.font_size
+        if font.pointSize() != points:
+            font.setPointSize(points)
+            self.setFont(font)
 
     def _on_theme(self, *_: Any) -> None:
         before, self._theme = self._theme, self.viewer.theme
