@@ -25,7 +25,7 @@ from napari_gpubio.gui.accessible import name_controls
 from napari_gpubio.gui.canvas_keys import bind_canvas_keys
 from napari_gpubio.gui.connections import Connection, Connections, Debouncer, single_shot
 from napari_gpubio.gui.docking import CloseGuard, DockWindow, dock_of, raise_dock, share_place
-from napari_gpubio.gui.focus import FocusRing, order_by_place
+from napari_gpubio.gui.focus import FocusRing, is_folded_away, order_by_place
 from napari_gpubio.gui.forms import InputColumn, WrappedLabel, muted_label, notes_text, text_button, tip_of
 from napari_gpubio.gui.front import front_of
 from napari_gpubio.gui.guards import KeyGuard, WheelGuard
@@ -386,13 +386,23 @@ class PanelFrame(QWidget):
 
     def _name_controls(self) -> None:
         name_controls(self)
-        order_by_place(self)
 
     def _fit_width(self) -> None:
         """Be wide enough for what it holds; a part that is folded away later takes no width back."""
         bar = self._scroll.verticalScrollBar().sizeHint().width()
         inside = self._content.minimumSizeHint().width() + bar + _MARGINS
         self.setMinimumWidth(max(self.minimumWidth(), inside, self.layout().minimumSize().width()))
+
+    def focusNextPrevChild(self, next: bool) -> bool:  # noqa: A002, FBT001 - as Qt has it
+        """Qt: Tab; what is folded away is left out."""
+        order_by_place(self, self._content)
+        first = None
+        while super().focusNextPrevChild(next):
+            control = QApplication.focusWidget()
+            if control is None or control is first or not self.isAncestorOf(control) or not is_folded_away(control):
+                return True
+            first = first or control
+        return False
 
     def showEvent(self, event: Any) -> None:
         """Qt: the panel comes on screen; make it wide enough for what it holds, now that this is known."""
@@ -423,11 +433,10 @@ class PanelFrame(QWidget):
             self._refit.start()
 
     def _take_font(self) -> None:
-        """Give napari's font size to tables, text fields and titles, which its style sheet leaves out."""
-        font, points = self.font(), get_settings().appearance.font_size
-        if font.pointSize() != points:
-            font.setPointSize(points)
-            self.setFont(font)
+        """Give napari's font size to tables and text fields, which its style sheet leaves out."""
+        style = f"QLineEdit, QAbstractItemView, QHeaderView {{ font-size: {get_settings().appearance.font_size}pt; }}"
+        if style != self.styleSheet():
+            self.setStyleSheet(style)
 
     def _on_theme(self, *_: Any) -> None:
         before, self._theme = self._theme, self.viewer.theme

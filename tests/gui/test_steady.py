@@ -1,4 +1,4 @@
-"""A panel under the mouse and the keys: nothing that is pressed moves, the header stays, Tab goes down, focus is seen."""
+"""A panel under the mouse and the keys: what is pressed and the header stay, Tab goes down, the focus is seen."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,9 @@ from qtpy.QtTest import QTest
 from qtpy.QtWidgets import QAbstractSlider, QAbstractSpinBox, QApplication, QScrollBar, QSlider, QSpinBox
 
 from napari_gpubio.gui import theme
+from napari_gpubio.gui.accessible import controls_of
 from napari_gpubio.gui.forms import Label, WrappedLabel
+from napari_gpubio.gui.switcher import Switcher
 from tests import panel_walk
 from tests.gui.counting_panel import CountingPanel
 
@@ -148,21 +150,26 @@ def test_tab_goes_from_the_top_to_the_bottom_and_the_focus_is_seen(window_with_l
     with panel_walk.shown_panel(window_with_layers, name) as panel:
         qtbot.waitUntil(lambda: not panel._naming.isActive())
         panel.window().activateWindow()
-        QTest.keyClick(panel, Qt.Key.Key_Tab)
-        seen, bottom = [], -1
-        while (control := QApplication.focusWidget()) is not None and panel.isAncestorOf(control):
-            if control in seen:
+        qtbot.waitUntil(panel.isActiveWindow)
+        panel.findChild(Switcher).setFocus()
+        seen, before, ordered = [], -1, controls_of(panel)
+        for _ in range(400):
+            control = QApplication.focusWidget()
+            if control is None or not panel.isAncestorOf(control) or (control in seen and control is not seen[-1]):
                 break
-            seen.append(control)
-            top = control.mapTo(panel._content if panel._content.isAncestorOf(control) else panel, QPoint(0, 0)).y()
-            is_inside = panel._content.isAncestorOf(control)
             assert panel._ring.isVisible()
             assert panel._ring.widget() is control
-            if is_inside:
-                assert top + control.height() > bottom, (control, seen[-2])
-                bottom = top + control.height() / 2
+            if panel._content.isAncestorOf(control) and control in ordered:
+                top = control.mapTo(panel._content, QPoint(0, 0)).y()
+                assert top + control.height() > before, (control, seen[-1])
+                before = top
+            if not seen or control is not seen[-1]:  # Tab goes through the cells of a table
+                seen.append(control)
             QTest.keyClick(control, Qt.Key.Key_Tab)
         assert len(seen) > 4
+        zones = [0 if place(panel, one) < panel._scroll.y() else 2 for one in seen]
+        zones = [1 if panel._content.isAncestorOf(one) else zone for one, zone in zip(seen, zones, strict=True)]
+        assert zones == sorted(zones)
         assert panel.run_button in seen or not panel.run_button.isEnabled()
 
 
