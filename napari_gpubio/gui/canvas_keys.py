@@ -1,4 +1,4 @@
-"""The canvas by keys: arrows move what the panel in front has placed, Enter runs, Escape stops, pages are slices."""
+"""The canvas by keys: arrows move a marker or the crosshair, Enter runs, Escape stops, pages are slices."""
 
 import weakref
 from functools import partial
@@ -9,9 +9,10 @@ import numpy.typing as npt
 from qtpy.QtCore import Qt
 
 from napari_gpubio.gui.anatomy import POSITIVE, orientation_of, screen_axes
+from napari_gpubio.gui.crosshair import shows_crosshair
 from napari_gpubio.gui.front import front_of
 from napari_gpubio.gui.picking import MarkerTool, is_edited
-from napari_gpubio.gui.views import camera_of
+from napari_gpubio.gui.views import camera_of, show_slices_at
 
 _ARROWS = {"Left": (-1, 0), "Right": (1, 0), "Up": (0, 1), "Down": (0, -1)}  # right and up on the screen
 _PAGES = {"PageUp": 1, "PageDown": -1}
@@ -19,7 +20,7 @@ _ACTS = {"Enter": Qt.Key.Key_Enter, "Escape": Qt.Key.Key_Escape}
 
 
 class CanvasKeys:
-    """The keys of one viewer; napari has them back while no panel is in front."""
+    """The keys of one viewer; napari has them back while no panel is in front and there is no crosshair."""
 
     def __init__(self, viewer: Any) -> None:
         self._viewer, self._front, self._are_bound = weakref.proxy(viewer), front_of(viewer), False
@@ -27,7 +28,7 @@ class CanvasKeys:
         self._known: weakref.WeakSet[Any] = weakref.WeakSet()  # layers whose own keys ask first
 
     def _follow(self) -> None:
-        wanted = self._front.panel is not None
+        wanted = self._front.panel is not None or shows_crosshair(self._viewer)
         if wanted == self._are_bound:
             return
         self._are_bound = wanted
@@ -72,11 +73,23 @@ class CanvasKeys:
         if self._front.panel is not None:
             self._front.panel.on_key(key)
 
-    def _move(self, key: str, viewer: Any) -> None:
-        """Move a marker; where the panel in front has none, Left and Right step a slider, as they do in napari."""
-        panel, (right, up) = self._front.panel, _ARROWS[key]
+    def bind_arrows(self, seen: Any) -> None:
+        """Let the arrows on another canvas, of the same points in another view, do what they do here."""
+        for key in _ARROWS:
+            act: Any = partial(self._move, key)
+            act.__name__ = f"napari_gpubio_{key.lower()}"
+            seen.bind_key(key, act, overwrite=True)
+
+    def _move(self, key: str, seen: Any) -> None:
+        """Move a marker, else the crosshair, as seen; else Left and Right step a slider, as they do in napari."""
+        panel, (right, up), viewer = self._front.panel, _ARROWS[key], self._viewer
         tools = [] if panel is None else [tool for tool in panel.findChildren(MarkerTool) if tool.is_attached]
-        if not any(tool.nudge(_step_on_screen(viewer, right, up)) for tool in tools) and right:
+        offset = _step_on_screen(seen, right, up)
+        if any(tool.nudge(offset) for tool in tools):
+            return
+        if shows_crosshair(viewer):
+            show_slices_at(viewer, np.asarray(viewer.dims.point)[-3:] + offset)
+        elif right:
             _step_slider(viewer, viewer.dims.last_used, right)
 
     def _page(self, by: int, viewer: Any) -> None:
@@ -108,9 +121,10 @@ def _step_on_screen(viewer: Any, right: int, up: int) -> npt.NDArray[np.float64]
 _bound: dict[int, CanvasKeys] = {}  # by the viewer's id
 
 
-def bind_canvas_keys(viewer: Any) -> None:
-    """Give the keys of a viewer's canvas to the panel in front from now on; a second call does nothing."""
+def bind_canvas_keys(viewer: Any) -> CanvasKeys:
+    """Give the keys of a viewer's canvas to the panel in front, and to the crosshair, from now on; returns them."""
     viewer = getattr(viewer, "__wrapped__", viewer)  # napari's proxy
     if id(viewer) not in _bound:
         _bound[id(viewer)] = CanvasKeys(viewer)
         weakref.finalize(viewer, _bound.pop, id(viewer), None)
+    return _bound[id(viewer)]

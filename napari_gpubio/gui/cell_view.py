@@ -183,12 +183,21 @@ class CellView(QTableView):
         return super().event(event)
 
     def keyPressEvent(self, event: Any) -> None:
-        """Qt: a key."""
-        action = self.action_of(event)
-        if action is None:
-            super().keyPressEvent(event)
-        else:
+        """Qt: a key; Tab goes through the cells, and behind the last one to what follows the table."""
+        action, forward = self.action_of(event), event.key() == Qt.Key.Key_Tab
+        if action is not None:
             action()
+        elif event.key() in (Qt.Key.Key_Tab, Qt.Key.Key_Backtab) and self._is_at_end(forward=forward):
+            event.ignore()  # Qt then goes on
+        else:
+            super().keyPressEvent(event)
+
+    def _is_at_end(self, *, forward: bool) -> bool:
+        """Whether Qt would go on at the other end of the table."""
+        way = self.CursorAction.MoveNext if forward else self.CursorAction.MovePrevious
+        here, there = self.currentIndex(), self.moveCursor(way, Qt.KeyboardModifier.NoModifier)
+        before, after = ((one.row(), one.column()) for one in (here, there))
+        return after <= before if forward else after >= before
 
     def sizeHint(self) -> QSize:
         """Qt: tall enough for the rows, up to a few."""

@@ -47,6 +47,11 @@ def hide_crosshair(viewer: Any) -> None:
         viewer.scene.overlays[OVERLAY].visible = False
 
 
+def shows_crosshair(viewer: Any) -> bool:
+    """Whether the crosshair is on a viewer's canvas."""
+    return OVERLAY in viewer.scene.overlays and bool(viewer.scene.overlays[OVERLAY].visible)
+
+
 def _visuals() -> dict[type[Any], type[Any]]:
     from napari._vispy.overlays.base import ViewerOverlayMixin, VispySceneOverlay
     from vispy.scene.visuals import Line

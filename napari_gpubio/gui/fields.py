@@ -21,6 +21,7 @@ from qtpy.QtWidgets import (
 
 _ROUNDING = 1e-15
 _ALL_DIGITS = 323  # behind the point, the most that Qt knows: no double is rounded
+_BESIDE_NUMBER = 20  # pixels of the padding between it and the buttons
 _BEGUN = re.compile(r"[+-]?(\d+\.?\d*|\.?\d*)(e[+-]?\d*)?", re.IGNORECASE)  # a number, or what may become one
 
 
@@ -89,6 +90,14 @@ class NumberBox(QDoubleSpinBox):
         """Qt: set the number."""
         self._exact = value
         super().setValue(value)
+
+    def minimumSizeHint(self) -> QSize:
+        """Qt: the least room; between the buttons of napari's style it holds the number and its unit."""
+        hint = super().minimumSizeHint()
+        if self.buttonSymbols() == QDoubleSpinBox.ButtonSymbols.NoButtons:
+            return hint
+        text = self.fontMetrics().horizontalAdvance(f"{self.text()}0")
+        return hint.expandedTo(QSize(text + 2 * self.fontMetrics().height() + _BESIDE_NUMBER, 0))
 
     def stepBy(self, steps: int) -> None:
         """Qt: an arrow was pressed, or the wheel turned."""

@@ -24,6 +24,9 @@ from qtpy.QtWidgets import (
 _MODIFIERS = Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.AltModifier | Qt.KeyboardModifier.MetaModifier
 _UNDO = {Qt.Key.Key_Z, Qt.Key.Key_Y}  # napari's own would undo strokes of the active layer
 _USES = (QEvent.Type.MouseButtonPress, QEvent.Type.MouseButtonRelease, QEvent.Type.KeyRelease)
+_NO_ACTION = {
+    Qt.Key.Key_Tab, Qt.Key.Key_Backtab, Qt.Key.Key_Shift, Qt.Key.Key_Control, Qt.Key.Key_Alt, Qt.Key.Key_Meta,
+}  # fmt: skip
 _CHOICES = (QComboBox, QAbstractSpinBox, QTabBar)
 
 
@@ -32,7 +35,7 @@ class WheelGuard(QObject):
 
     The event goes on to what the control lies in, which scrolls. Without the guard Qt would also give a list the focus
     because the wheel was turned over it. ``used`` is emitted when the mouse is pressed or a key is released anywhere in
-    the widget.
+    the widget; ``pressed``, ``released`` and ``typed`` carry where, before it acts.
 
     Parameters
     ----------
@@ -41,9 +44,15 @@ class WheelGuard(QObject):
     """
 
     used = Signal()
+    pressed, released, typed = Signal(object), Signal(object), Signal(object)
 
     def __init__(self, part: QWidget) -> None:
         super().__init__(part)
+        self._tells = {
+            QEvent.Type.MouseButtonPress: self.pressed,
+            QEvent.Type.MouseButtonRelease: self.released,
+            QEvent.Type.KeyPress: self.typed,
+        }
         self._watch(part)
 
     def eventFilter(self, watched: Any, event: Any) -> bool:
@@ -54,8 +63,11 @@ class WheelGuard(QObject):
             if control is not None and not _has_focus(control):
                 event.ignore()
                 return True
-        elif kind in _USES:
-            self.used.emit()
+        elif kind in _USES or kind in self._tells:
+            if kind in self._tells and not (kind == QEvent.Type.KeyPress and event.key() in _NO_ACTION):
+                self._tells[kind].emit(watched)
+            if kind in _USES:
+                self.used.emit()
         elif kind == QEvent.Type.ChildPolished:
             # PyQt gives an event the class of an older one at its address whose wrapper somebody keeps
             new = event.child() if isinstance(event, QChildEvent) else watched

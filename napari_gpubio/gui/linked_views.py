@@ -18,9 +18,11 @@ from qtpy.QtWidgets import QSplitter, QVBoxLayout, QWidget
 from vispy.gloo.glir import GlirObject
 
 from napari_gpubio.gui.anatomy import show_letters
+from napari_gpubio.gui.canvas_keys import bind_canvas_keys
 from napari_gpubio.gui.connections import Connections, single_shot
 from napari_gpubio.gui.crosshair import hide_crosshair, show_crosshair
 from napari_gpubio.gui.docking import CloseGuard, share_place
+from napari_gpubio.gui.front import front_of
 from napari_gpubio.gui.linked_layer import LinkedLayer
 from napari_gpubio.gui.picking import is_edited
 from napari_gpubio.gui.views import VIEWS, camera_of, on_steps, show_as_plane, show_slices_at, view_of
@@ -57,6 +59,7 @@ class SlicePane(QWidget):
         show_letters(self.model)
         show_crosshair(self.model)
         self.model.mouse_drag_callbacks.append(self._on_press)
+        bind_canvas_keys(main).bind_arrows(self.model)
         events = main.layers.events
         self._connections = Connections(
             lambda: [
@@ -278,6 +281,7 @@ class LinkedViews(QSplitter):
             self.addWidget(self.panes[name])
             self.panes[name].attach()
         self._backdrop.attach()
+        front_of(self._main).changed.emit()  # whose the keys are
 
     def detach(self) -> None:
         """Let everything go."""
@@ -285,6 +289,7 @@ class LinkedViews(QSplitter):
         self._main_later.stop()
         self._backdrop.detach()
         hide_crosshair(self._main)
+        front_of(self._main).changed.emit()
         for pane in self.panes.values():
             pane.detach()
             pane.view.close()

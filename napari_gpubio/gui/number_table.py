@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from qtpy.QtCore import Qt
+from qtpy.QtCore import QEvent, Qt
 from qtpy.QtGui import QBrush, QColor, QIcon, QKeySequence
 from qtpy.QtWidgets import (
     QApplication,
@@ -52,6 +52,7 @@ class Number:
     color: Any = None
 
 
+_LINE_GAP = 2  # pixels between the lines
 _MAX_PIXELS = 900  # a longer table scrolls by itself
 _NAME, _VALUE, _UNIT = range(3)
 _NAMES_SHARE = 0.5  # of the width, which values and units leave to names that need it
@@ -139,7 +140,7 @@ class NumberTable(CopyingView, QTreeWidget):
         self.setVerticalScrollMode(QTreeWidget.ScrollMode.ScrollPerPixel)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
-        self.setStyleSheet("QTreeView::item { height: 17px; }")
+        self._size_rows()
         self.setToolTip("Ctrl+C copies the selected rows, or all rows if none is selected")
         self.header().setMinimumSectionSize(20)
         self.header().setStretchLastSection(False)
@@ -157,6 +158,12 @@ class NumberTable(CopyingView, QTreeWidget):
             _fill(item, row)
         self._fit()
         self._share_width()
+
+    def changeEvent(self, event: Any) -> None:
+        """Qt: another style; the font may be another."""
+        super().changeEvent(event)
+        if event.type() in (QEvent.Type.FontChange, QEvent.Type.StyleChange):
+            self._size_rows()
 
     def resizeEvent(self, event: Any) -> None:
         """Qt: another size."""
@@ -203,6 +210,12 @@ class NumberTable(CopyingView, QTreeWidget):
         unit = min(unit, max(width - name - value, round((width - name) / 3)))
         for column, size in ((_NAME, name), (_VALUE, width - name - unit), (_UNIT, unit)):
             self.header().resizeSection(column, size)
+
+    def _size_rows(self) -> None:
+        rows = f"QTreeView::item {{ height: {self.fontMetrics().height() + _LINE_GAP}px; }}"
+        if rows != self.styleSheet():
+            self.setStyleSheet(rows)
+            self._fit()
 
     def _fit(self, *_: Any) -> None:
         """Be as high as what is unfolded."""

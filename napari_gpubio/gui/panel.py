@@ -133,10 +133,10 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
         self._is_behind = False  # what is run after a change, since layers changed while another panel was in front
         self._busy_note = ""  # which ends with the run under way
         self.stale_line = StaleLine(self._draft_to_compare, self)
-        self.above_run.addWidget(self.stale_line)
         changes = viewer.layers.events
         come_and_go = (changes.inserted, changes.removed)
         self.own(Connections(lambda: [(event, self.stale_line.compare_soon) for event in come_and_go]))
+        self.result_head.addWidget(self.stale_line)
         self._add_buttons()
         _open.add(self)
 
@@ -216,7 +216,7 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
         self._job.finished.connect(self._on_finished)
         self._begun, self._clock = time.perf_counter(), RunClock()
         self._set_running(running=True)
-        self.show_status("starting …")
+        self.show_progress("starting …")
         self._job.start()
 
     def run_other(
@@ -285,7 +285,7 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
             self._end_waiting()
             self.show_status("cancelled")
         if self._job is not None:
-            self.show_status("stopping …")
+            self.show_progress("stopping …")
             self._job.stop()
 
     def note_while_running(self, sentence: str) -> None:
@@ -365,7 +365,7 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
         self.bar.setValue(int(1000 * step.fraction))
         left = spent * (1 - step.fraction) / step.fraction if step.fraction > 0 else 0.0
         estimate = f", {left:.0f} s left" if left >= 1 else ""
-        self.show_status(f"{step.message} {step.done:,} of {step.total:,}{estimate}")
+        self.show_progress(f"{step.message} {step.done:,} of {step.total:,}{estimate}")
         if step.preview is not None:
             self._has_preview = True
             self._pacer.show(functools.partial(self._current_display.show_preview, step.preview))
@@ -440,7 +440,7 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
             self.show_note(f"{self._awaited.progress_text}. Then the run starts.")
         else:
             self._warmup_status = self._warmup.progress_text
-            self.show_status(self._warmup_status)
+            self.show_progress(self._warmup_status)
 
     def _on_warm(self, problem: str) -> None:
         if self.status == self._warmup_status:  # and not that of a run which has ended meanwhile
@@ -469,7 +469,7 @@ class EnginePanel(PanelFrame, RunForm, RunDisplay):
         """Put the script on the clipboard; arrays that no file holds are saved beside it."""
         try:
             if not self.run_form.is_at_hand and (draft := self.run_form.take_draft()) is not None:
-                self.show_status("looking through the inputs …")
+                self.show_progress("looking through the inputs …")
                 self._finding.submit(one_step("inputs", draft))
                 return
             shows = self.run_form.script_layers()

@@ -1,10 +1,23 @@
-"""The look of every dock widget: inputs that scroll, and below them messages, buttons, progress and a status line."""
+"""The look of every dock widget: between a header and what is said of the result and the run, inputs scroll."""
 
 from functools import partial
 from typing import Any
 
+from napari.settings import get_settings
 from qtpy.QtCore import QEvent, Qt
-from qtpy.QtWidgets import QApplication, QHBoxLayout, QProgressBar, QScrollArea, QSizePolicy, QVBoxLayout, QWidget
+from qtpy.QtWidgets import (
+    QAbstractButton,
+    QApplication,
+    QComboBox,
+    QFormLayout,
+    QHBoxLayout,
+    QLabel,  # noqa: TID251 - those of others, too
+    QProgressBar,
+    QScrollBar,
+    QSizePolicy,
+    QVBoxLayout,
+    QWidget,
+)
 
 from napari_gpubio.core.napari_io import notes_of
 from napari_gpubio.gui import theme
@@ -12,10 +25,12 @@ from napari_gpubio.gui.accessible import name_controls
 from napari_gpubio.gui.canvas_keys import bind_canvas_keys
 from napari_gpubio.gui.connections import Connection, Connections, Debouncer, single_shot
 from napari_gpubio.gui.docking import CloseGuard, DockWindow, dock_of, raise_dock, share_place
+from napari_gpubio.gui.focus import FocusRing, is_folded_away, order_by_place
 from napari_gpubio.gui.forms import InputColumn, WrappedLabel, muted_label, notes_text, row_of, text_button, tip_of
 from napari_gpubio.gui.front import front_of
 from napari_gpubio.gui.guards import KeyGuard, WheelGuard
 from napari_gpubio.gui.history import HistoryButtons, history_of
+from napari_gpubio.gui.input_scroll import InputScroll
 from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.picking import MouseTool, is_edited
 from napari_gpubio.gui.places import Offer, place_offers
@@ -25,15 +40,19 @@ from napari_gpubio.gui.switcher import Switcher, fold_tabs, name_of
 _LONGEST_NOTES = 300  # letters of what was assumed; the tool tip has all of it
 _MIN_WIDTH, _MARGINS = 300, 16  # pixels; of a panel, and of what is around its inputs
 _NAMING_MS = 100  # after the inputs were laid out last, until new ones have names
+_MAX_PIXELS = 16_777_215  # Qt's, of a part without a limit
 _CURSOR = "crosshair"  # over the canvas while a click places or chooses something
 
 
 class PanelFrame(QWidget):
     """A dock widget with its messages, its width and its colors, which follow napari's theme.
 
-    A subclass fills ``self.inputs`` (what scrolls), ``self.above_run`` (what stays in sight) and ``self.buttons``, and
-    says how far its work is in the line of `show_status` and in ``self.bar``. The viewer is napari's or its public
-    proxy.
+    A subclass fills ``self.inputs`` (what scrolls), what stays in sight (``self.header``: the main input,
+    ``self.result_head``, ``self.above_run``) and ``self.buttons``, and says how far its work is in the line of
+    `show_progress` and in ``self.bar``. The viewer is napari's or its public proxy.
+
+    What is said ends when its reason does: a message and the status of what was done with the next thing that the user
+    does in the panel, an error also with the next success.
 
     Attributes
     ----------
@@ -50,11 +69,16 @@ class PanelFrame(QWidget):
         self._theme = viewer.theme  # whose colors it has
         follow_scans(viewer)
         self._parts: list[Any] = []
+        self.header = QFormLayout()
         self.inputs = QVBoxLayout()
+        self.result_head = QVBoxLayout()
         self.above_run = QVBoxLayout()
         self.buttons = QHBoxLayout()
         self._build()
         self._wheel = WheelGuard(self)
+        self._wheel.pressed.connect(self._on_press)
+        self._wheel.released.connect(self._on_release)
+        self._wheel.typed.connect(self._end_message)
         KeyGuard(
             self, {key: partial(self.on_key, key) for key in (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Escape)}
         )
@@ -187,9 +211,11 @@ class PanelFrame(QWidget):
     def show_error(self, sentence: str) -> None:
         """Show an error message: the problem and what to do about it; an empty one ends that of an earlier try."""
         if sentence:
+            if not self._is_progress:
+                self._show_text("")
             self._say(sentence, theme.ERROR_STYLE)
-        elif self._message.styleSheet() == theme.ERROR_STYLE:
-            self.clear_message()
+        else:
+            self._end_error()
 
     def show_note(self, sentence: str) -> None:
         """Show a note to the user."""
@@ -198,10 +224,38 @@ class PanelFrame(QWidget):
     def clear_message(self) -> None:
         """Remove the message."""
         self._message.hide()
+        self._show_text(self.status)
 
     def show_status(self, text: str) -> None:
-        """Show a short text in the status line."""
+        """Show in the status line what was done, or nothing; it ends an error."""
+        self._is_progress = False
+        if text:
+            self._end_error()
+        self._show_text(text)
+
+    def show_progress(self, text: str) -> None:
+        """Show in the status line what is being done; it stays until it is replaced."""
+        self._is_progress = True
+        self._show_text(text)
+
+    def _end_error(self) -> None:
+        if self._message.styleSheet() == theme.ERROR_STYLE:
+            self.clear_message()
+
+    def _end_message(self, control: QWidget) -> None:
+        """Forget what was said of the last action, since the user does something else."""
+        part: Any = control
+        while part is not self and part.focusPolicy() == Qt.FocusPolicy.NoFocus:
+            part = part.parentWidget()
+        if part is self or isinstance(part, (QLabel, QScrollBar, InputScroll)):
+            return
+        if not self._is_progress:
+            self._show_text("")
+        self.clear_message()
+
+    def _show_text(self, text: str) -> None:
         self._status.setText(text)
+        self._status.setVisible(bool(text) or self._message.isHidden())  # a line, lest the first one moves anything
 
     @property
     def status(self) -> str:
@@ -257,6 +311,27 @@ class PanelFrame(QWidget):
         self._message.setStyleSheet(style)
         self._message.setText(sentence)
         self._message.show()
+        self._show_text(self.status)
+
+    # -- what is pressed ------------------------------------------------------------------------------------------
+
+    def _on_press(self, control: QWidget) -> None:
+        """Hold what is pressed, and what lies below the inputs as high as it is, so that nothing moves or is covered.
+
+        A list, and a button that opens a menu, are let go elsewhere.
+        """
+        if self._pressed is not None and control.isAncestorOf(self._pressed):
+            return  # the same press, which what is pressed had no use for
+        self._pressed = control
+        self._end_message(control)
+        self._scroll.hold(control)
+        if not isinstance(control, (QComboBox, QAbstractButton)):
+            self._foot.setFixedHeight(self._foot.height())
+
+    def _on_release(self, _control: QWidget) -> None:
+        self._pressed = None
+        self._foot.setMinimumHeight(0)
+        self._foot.setMaximumHeight(_MAX_PIXELS)
 
     # -- layout and colors ----------------------------------------------------------------------------------------
 
@@ -267,12 +342,11 @@ class PanelFrame(QWidget):
         self._naming = single_shot(_NAMING_MS, self._name_controls, self)
         content.laid_out.connect(self._naming.start)
         self.inputs.setAlignment(Qt.AlignmentFlag.AlignTop)
-        scroll = QScrollArea(self)
-        scroll.setWidget(content)
-        scroll.setWidgetResizable(True)
-        scroll.setFrameShape(QScrollArea.Shape.NoFrame)
-        scroll.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self._content, self._scroll = content, scroll
+        self._content, self._scroll = content, InputScroll(content, self)
+        self._pressed: QWidget | None = None
+        self._ring = FocusRing(self)
+        margins = self.inputs.contentsMargins()
+        self.header.setContentsMargins(margins.left(), 0, margins.right(), 0)
         self._input_notes = muted_label(self)
         self._input_notes.hide()
         self.place_button = text_button("", "", self, self._take_place)
@@ -283,6 +357,13 @@ class PanelFrame(QWidget):
         self._message.hide()
         self.bar = QProgressBar(self, textVisible=False, maximumHeight=6)
         self._status = WrappedLabel("", self)
+        self._is_progress = False  # whether the status is of something under way
+        self._foot = QWidget(self)
+        foot = QVBoxLayout(self._foot)
+        foot.setContentsMargins(0, 0, 0, 0)
+        foot.addLayout(self.result_head)
+        for part in (self._input_notes, self.place_button, self._message, self._status):
+            foot.addWidget(part)
         self._tool_line = muted_label(self)
         self._tool_line.hide()
         layout = QVBoxLayout(self)
@@ -290,16 +371,15 @@ class PanelFrame(QWidget):
         if hasattr(self.viewer, "window"):
             layout.addLayout(row_of(Switcher(self.viewer, self), HistoryButtons(self.viewer, self), stretch=(1, 0)))
         layout.addWidget(self._tool_line)
-        layout.addWidget(scroll, 1)
-        layout.addWidget(self._input_notes)
-        layout.addWidget(self.place_button)
-        layout.addWidget(self._message)
+        layout.addLayout(self.header)
+        layout.addWidget(self._scroll, 1)
+        layout.addWidget(self._foot)
         layout.addLayout(self.above_run)
         layout.addLayout(self.buttons)
         layout.addWidget(self.bar)
-        layout.addWidget(self._status)
         self.setMinimumWidth(_MIN_WIDTH)
         self._refit = single_shot(0, self._fit_width, self)  # when all parts have the new style
+        self._take_font()
 
     def _share_place(self) -> None:
         share_place(self)
@@ -315,6 +395,17 @@ class PanelFrame(QWidget):
         bar = self._scroll.verticalScrollBar().sizeHint().width()
         inside = self._content.minimumSizeHint().width() + bar + _MARGINS
         self.setMinimumWidth(max(self.minimumWidth(), inside, self.layout().minimumSize().width()))
+
+    def focusNextPrevChild(self, next: bool) -> bool:  # noqa: A002, FBT001 - as Qt has it
+        """Qt: Tab; what is folded away is left out."""
+        order_by_place(self, self._content)
+        first = None
+        while super().focusNextPrevChild(next):
+            control = QApplication.focusWidget()
+            if control is None or control is first or not self.isAncestorOf(control) or not is_folded_away(control):
+                return True
+            first = first or control
+        return False
 
     def showEvent(self, event: Any) -> None:
         """Qt: the panel comes on screen; make it wide enough for what it holds, now that this is known."""
@@ -341,8 +432,15 @@ class PanelFrame(QWidget):
         if event.type() == QEvent.Type.ActivationChange and self.isActiveWindow():
             theme.use(self._theme)
         if event.type() in (QEvent.Type.StyleChange, QEvent.Type.FontChange):
+            self._take_font()
             self.setMinimumWidth(_MIN_WIDTH)
             self._refit.start()
+
+    def _take_font(self) -> None:
+        """Give napari's font size to tables and text fields, which its style sheet leaves out."""
+        style = f"QLineEdit, QAbstractItemView, QHeaderView {{ font-size: {get_settings().appearance.font_size}pt; }}"
+        if style != self.styleSheet():
+            self.setStyleSheet(style)
 
     def _on_theme(self, *_: Any) -> None:
         before, self._theme = self._theme, self.viewer.theme

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyqtgraph
 from qtpy.QtCore import QRectF, Qt
-from qtpy.QtGui import QColor
+from qtpy.QtGui import QColor, QFontMetrics
 from qtpy.QtWidgets import QGraphicsItem, QWidget
 
 from napari_gpubio.core.quantity import power_of_ten
@@ -118,6 +118,7 @@ class ThemedPlot(pyqtgraph.PlotWidget):
         axes = {"bottom": self.bottom, "left": self.left}
         items = {side: DecadeAxis(side, axis.plain) for side, axis in axes.items() if axis.decades}
         super().__init__(parent, background=background, axisItems=items)
+        self._titles: dict[str, tuple[str, dict[str, Any]]] = {}  # as they were given, and how they look
         self.showGrid(x=self.grid, y=self.grid, alpha=_GRID_OPACITY)
         self.setMenuEnabled(False)
         if not self.button:
@@ -131,6 +132,7 @@ class ThemedPlot(pyqtgraph.PlotWidget):
                 (item.setHeight if side == "bottom" else item.setWidth)(axis.pixels)
             if axis.title:
                 self.setLabel(side, axis.title)
+            item.geometryChanged.connect(self._fit_titles)
         if self.legend_at is not None:
             style = {"labelTextColor": theme.TEXT, "brush": theme.PLOT_BACKGROUND, "verSpacing": -4}
             self.legend = self.addLegend(offset=self.legend_at, **style)
@@ -142,8 +144,23 @@ class ThemedPlot(pyqtgraph.PlotWidget):
             self.legend.clear()
 
     def setLabel(self, axis: str, text: str, **options: Any) -> None:
-        """pyqtgraph: label an axis, here with the text letter by letter."""
-        self.plotItem.setLabel(axis, html.escape(text, quote=False), **options)
+        """pyqtgraph: label an axis, here letter by letter; a text that is too long is shortened in the middle."""
+        self._titles[axis] = text, options
+        self._fit_titles()
+
+    def _fit_titles(self) -> None:
+        """Shorten the texts at the axes to the room that there is."""
+        for axis, (text, options) in self._titles.items():
+            item = self.plotItem.getAxis(axis)
+            room = item.size().width() if axis == "bottom" else item.size().height()
+            metrics = QFontMetrics(item.label.font())
+            shown = html.escape(
+                metrics.elidedText(text, Qt.TextElideMode.ElideMiddle, int(room) - _OVERHANG), quote=False
+            )
+            if shown != item.labelText or options:
+                self.plotItem.setLabel(axis, shown, **options)
+            item.label.setToolTip(text)
+            item.resizeEvent()  # pyqtgraph puts the text into the middle only then
 
     def add_curve(
         self, x: Array, y: Array, *, color: str, name: str = "", width: float = 1.5, dashed: bool = False,

@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from qtpy.QtCore import QObject, QProcess, Signal
-from qtpy.QtWidgets import QComboBox, QWidget
+from qtpy.QtWidgets import QWidget
 
 from napari_gpubio.core import warmup
 from napari_gpubio.core.device import CPU, gpu_problem, list_devices
+from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.jobs import Job, Outcome, one_step
 
 
-class DevicePicker(QComboBox):
+class DevicePicker(ElidedComboBox):
     """A list of this machine's devices; its tool tip explains why there is no GPU if there is none.
 
     GPUs are looked for in a worker, because the first look may take seconds.
@@ -22,12 +23,10 @@ class DevicePicker(QComboBox):
     keeps_controls = False  # for undo: results do not depend on it
 
     def __init__(self, parent: QWidget) -> None:
-        super().__init__(parent)
+        super().__init__(parent, characters=5)
         self.addItem("auto", "auto")
         self.addItem(CPU.describe(), "cpu")
         self.setToolTip("Where to compute; looking for GPUs …")
-        self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
-        self.setMinimumContentsLength(5)
         self._has_gpu = False
         self._search = Job(one_step("looking for GPUs", lambda: (list_devices()[1:], gpu_problem())), self)
         self._search.finished.connect(self._on_search_finished)

@@ -20,13 +20,14 @@ from napari_gpubio.core.steps import Step
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import Follower
 from napari_gpubio.gui.file_dialogs import open_path, save_path
-from napari_gpubio.gui.forms import Label, RichLabel, text_button
+from napari_gpubio.gui.forms import Label, RichLabel, WrappedLabel, text_button
 from napari_gpubio.gui.jobs import Job, Outcome
 from napari_gpubio.gui.number_table import Number, NumberTable
 
 Saving = tuple[str, Callable[[Path], Any]]  # a file's name, and what writes it; see `ResultFiles.write`
 _FINDING = "<span style='color:{}; font-size:16px'>●</span> {}"
 _BUTTONS_IN_A_ROW = 2
+_NUMBERS_IN_HEAD = 4
 
 # -- files ------------------------------------------------------------------------------------------------------------
 
@@ -139,6 +140,11 @@ class ResultBox(QWidget, Follower):
     ----------
     empty_text
         What the user does to get a result.
+
+    Attributes
+    ----------
+    head
+        The numbers that count most, in a line; a panel puts it where it stays in sight.
     """
 
     def __init__(self, empty_text: str, parent: QWidget | None = None) -> None:
@@ -147,6 +153,7 @@ class ResultBox(QWidget, Follower):
         self.followers = (self.files,)
         self.table = NumberTable(self)
         self.above, self.content = QVBoxLayout(), QVBoxLayout()  # around the numbers; visible with them
+        self.head = WrappedLabel("", parent)
         self._empty, self._findings = Label(empty_text, self), RichLabel(self)
         for label in (self._empty, self._findings):
             label.setWordWrap(True)
@@ -172,7 +179,9 @@ class ResultBox(QWidget, Follower):
         """The findings of the result, as rich text."""
         return self._findings.text()
 
-    def show_numbers(self, rows: Iterable[Number], findings: Iterable[tuple[str, str]] = ()) -> None:
+    def show_numbers(
+        self, rows: Iterable[Number], findings: Iterable[tuple[str, str]] = (), *, head: str = ""
+    ) -> None:  # fmt: skip
         """Show a result.
 
         Parameters
@@ -181,8 +190,15 @@ class ResultBox(QWidget, Follower):
             Its numbers.
         findings
             What to think of it: "ok", "warning" or "error", and a sentence.
+        head
+            The group of the numbers that stay in sight; empty: the first one.
         """
+        rows, findings = tuple(rows), tuple(findings)
         self.table.show_rows(rows)
+        group = head or next((row.group for row in rows), "")
+        numbers = [f"{row.name} {row.text} {row.unit}".strip() for row in rows if row.group == group]
+        sentences = " ".join(sentence for _, sentence in findings)
+        self.head.setText(f"{group}: {' · '.join(numbers[:_NUMBERS_IN_HEAD])}" if numbers else sentences)
         lines = [_FINDING.format(theme.STATUS_COLORS[status], escape(sentence)) for status, sentence in findings]
         self._findings.setText("<br>".join(lines))
         self._findings.setVisible(bool(lines))
@@ -228,5 +244,6 @@ class ResultBox(QWidget, Follower):
     def _show_whether_empty(self, *, is_empty: bool) -> None:
         self._empty.setVisible(is_empty)
         self._shown.setVisible(not is_empty)
+        self.head.setVisible(not is_empty and bool(self.head.text()))
         for button in self._needing:
             button.setEnabled(not is_empty)

@@ -65,7 +65,7 @@ class SessionPanel(EnginePanel):
         self.tree = QTreeWidget(self)
         self.tree.setHeaderLabels(_HEADINGS)
         self.tree.setRootIsDecorated(False)
-        self.inputs.addLayout(row_of(self.save_button, self.open_button))
+        self.header.addRow(row_of(self.save_button, self.open_button))
         self.inputs.addWidget(self.embed_box)
         self.inputs.addWidget(self.tree)
         self.inputs.addWidget(self.allow_button)

@@ -1,9 +1,14 @@
 """Dock widgets in a small window and with a large font: side by side as tabs, and nothing is cut off."""
 
+import importlib
+import pkgutil
+
 import pytest
 from napari.settings import get_settings
 from qtpy.QtWidgets import QDockWidget, QLabel, QPushButton
 
+import napari_gpubio
+from napari_gpubio.gui.plots import ThemedPlot
 from tests import panel_walk
 
 pytestmark = pytest.mark.display
@@ -74,3 +79,35 @@ def test_the_first_long_message_leaves_the_window_as_it_is(small_window, qtbot):
         qtbot.wait(100)
         assert panel.message not in list(cut_off(panel))
         assert window.height() <= HEIGHT
+
+
+def _all_plots(base=ThemedPlot):
+    for plot in base.__subclasses__():
+        yield plot
+        yield from _all_plots(plot)
+
+
+def test_plots_keep_their_axes_and_units_at_300_pixels(qtbot):
+    for module in pkgutil.walk_packages(napari_gpubio.__path__, "napari_gpubio."):
+        if ".gui." in module.name:
+            importlib.import_module(module.name)
+    for make in _all_plots():
+        if not make.__module__.startswith("napari_gpubio") or make.__name__ == "PresetPlot":  # in a wide dialog
+            continue
+        plot = make()
+        qtbot.addWidget(plot)
+        plot.setLabel("bottom", "the distance from the source to the detector along the surface (mm)")
+        plot.setLabel("left", "the mean of all repeats of what was measured there (1/mm²)")
+        plot.resize(300, 220)
+        with qtbot.waitExposed(plot):
+            plot.show()
+        seen = plot.viewport().rect().adjusted(-2, -2, 2, 2)
+        for side, unit in (("bottom", "(mm)"), ("left", "(1/mm²)")):
+            label = plot.getAxis(side).label
+            assert label.toPlainText().strip().endswith(unit), (make, label.toPlainText())
+            if label.isVisible():
+                box = plot.mapFromScene(label.sceneBoundingRect()).boundingRect()
+                assert seen.left() <= box.left() + 6, (make, side, box)
+                assert box.right() - 6 <= seen.right(), (make, side, box)
+                assert seen.top() <= box.top() + 6, (make, side, box)
+                assert box.bottom() - 6 <= seen.bottom(), (make, side, box)

@@ -105,7 +105,6 @@ class ImageBox(QWidget):
         more = Folded("Missing values", self)
         more.fold(self.gaps)
         lengths = "Voxel size of the layer; windows have the same length in mm along every axis"
-        add_row(self._rows, Denoise, "image", self.layer_box)
         self._rows.addRow(row_label("", lengths, self), self.sizes)
         add_row(self._rows, Denoise, "log10", self.log, "Values")
         add_row(self._rows, Denoise, "volumes", self._series)

@@ -10,12 +10,13 @@ from qtpy.QtWidgets import QCheckBox
 from napari_gpubio.core.operations.records import Operation
 from napari_gpubio.core.steps import Step
 from napari_gpubio.core.text import file_name
-from napari_gpubio.denoise.gui.inputs import ImageBox
+from napari_gpubio.denoise.gui.inputs import ImageBox, add_row
 from napari_gpubio.denoise.gui.modes import MODES, DenoiseMode, FluenceMode
 from napari_gpubio.denoise.gui.preview import LivePreview
 from napari_gpubio.denoise.gui.results import AFTER, BEFORE, KEY_TEXT, DenoisedBox, ResultLayers, texts_of
 from napari_gpubio.denoise.gui.run import Denoised, Draft, run_steps
 from napari_gpubio.denoise.napari_io import key_of
+from napari_gpubio.denoise.operations import Denoise
 from napari_gpubio.gui.connections import Connection, connect_all
 from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.forms import RowLabel, aligned_form, notes_text, row_label, row_of, text_button
@@ -67,6 +68,7 @@ class DenoisePanel(EnginePanel):
             self.mode_box.setItemData(self.mode_box.count() - 1, mode.tip)
         row = aligned_form(None)
         row.addRow(row_label("Mode", "Denoising method", self), self.mode_box)
+        add_row(self.header, Denoise, "image", self.image_box.layer_box)
         self.inputs.addWidget(self.image_box)
         self.inputs.addLayout(row)
         for mode in self.modes:
@@ -74,6 +76,7 @@ class DenoisePanel(EnginePanel):
             self.inputs.addWidget(mode)
         self.inputs.addLayout(row_of(self.preview_button, self.live_box))
         self.inputs.addWidget(self.result_box)
+        self.result_head.addWidget(self.result_box.head)
 
     def showEvent(self, event: Any) -> None:
         """Qt: the panel comes on screen; make the labels of all rows as wide as the widest, now that this is known."""

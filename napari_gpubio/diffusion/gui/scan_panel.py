@@ -39,7 +39,7 @@ class ScanPanel(EnginePanel):
         """Add the button that leads to tracking, and the check of the axes."""
         tip = "Bring up the Fiber tracking panel, to track in what was made here"
         self.inputs.addWidget(text_button("Track fibers…", tip, self, self.open_tracking))
-        self.inputs.addWidget(self.check_label)
+        self.result_head.addWidget(self.check_label)
 
     def open_tracking(self) -> None:
         """Bring the panel "Fiber tracking" up, with what was made here."""

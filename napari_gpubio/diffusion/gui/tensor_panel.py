@@ -89,7 +89,7 @@ class TensorPanel(ScanPanel):
         self.inputs.addWidget(self.view_box)
         top = QFormLayout()
         top.addRow(opening)
-        top.addRow("Scan", self.scan_box)
+        self.header.addRow("Scan", self.scan_box)
         top.addRow("Mask", self.mask_box)
         self._shells = QHBoxLayout()
         top.addRow("b (s/mm²)", self._shells)

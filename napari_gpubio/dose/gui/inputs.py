@@ -146,7 +146,6 @@ class DoseInputs(QWidget, Follower):
         unit_row.setLayout(row_of(self.unit, self.scale))
         self._rows = aligned_form(self)
         for text, tip, widget in (
-            ("Dose", "Image layer with the dose; of a series, the volume on screen is counted", self.dose_box),
             ("Unit", _UNIT_TIP, unit_row),
             ("Second plan", "Another dose for the same structures; its curves are dashed", self.second_box),
             ("Structures", self.structures.toolTip(), self.structures),
@@ -157,6 +156,7 @@ class DoseInputs(QWidget, Follower):
                 self._rows.addRow(self.sizes)
             elif widget is self.second_box:
                 self._rows.addRow("", self.combine)
+        self.dose_box.setToolTip("Image layer with the dose; of a series, the volume on screen is counted")
         self.sizes.setToolTip("What the layer holds, and its grid")
         self.unit.setToolTip(_UNIT_TIP)
         self.scale.setToolTip(_SCALE_TIP)

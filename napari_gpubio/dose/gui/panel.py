@@ -127,6 +127,7 @@ class DosePanel(EnginePanel):
         self.tools.add_button(self.export)
         self.tabs.addTab(self.table, "Metrics")
         self.tabs.addTab(self.constraints, "Constraints")
+        self.header.addRow("Dose", self.inputs_box.dose_box)
         for part in (self.inputs_box, settings, self.empty, self.axes_box, self.plot, self.legend, self.tools):
             self.inputs.addWidget(part)
         for part in (self.scale_box, self.tabs, self.notes):

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from qtpy.QtWidgets import QFormLayout
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.napari_io import grid_of, volume_layer, volume_of
@@ -113,12 +112,11 @@ class TrackingPanel(EnginePanel):
             saves_with(self, "Track to a file", "Tractograms (*.trx *.tck)", "brain.trx", self.track_to_file),
             needs_result=False,
         )
+        self.result_head.addWidget(self.results.head)
         self.results.add_table_menu()
         self.view_box = ViewBox(self.viewer, self)
         self.context_box = ContextBox(self)
-        top = QFormLayout()
-        top.addRow("Track in", self.source_box)
-        self.inputs.addLayout(top)
+        self.header.addRow("Track in", self.source_box)
         self.inputs.addWidget(self.view_box)
         for title, *parts in (
             ("Seeds", self.seed_box),

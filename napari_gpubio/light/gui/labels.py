@@ -16,7 +16,7 @@ from napari_gpubio.core.errors import GpuBioError, InvalidInput
 from napari_gpubio.core.napari_io import grid_of, volume_of
 from napari_gpubio.core.space import viewer_to_world, voxel_sizes_mm, world_axes_of
 from napari_gpubio.gui import theme
-from napari_gpubio.gui.forms import LABEL_WIDTH, Label, aligned_form, row_label
+from napari_gpubio.gui.forms import LABEL_WIDTH, Label, aligned_form
 from napari_gpubio.gui.jobs import LatestJob, Outcome, one_step
 from napari_gpubio.gui.layers import VOLUME, LayerBox, LayerListener, why_not_array
 from napari_gpubio.gui.views import ViewBox
@@ -230,6 +230,7 @@ class LabelBox(QWidget):
         super().__init__(parent)
         self.choice = LayerBox(viewer, _why_no_labels, empty="open labels or a sample", parent=self)
         self.choice.setMinimumWidth(_NARROWEST_PIXELS)
+        self.choice.setToolTip("Segmented volume; label 0 is outside the tissue.")
         self.view_box = ViewBox(viewer, self)
         for label in self.view_box.findChildren(Label):
             label.setMinimumWidth(LABEL_WIDTH)
@@ -237,7 +238,6 @@ class LabelBox(QWidget):
         self._grid.setStyleSheet(theme.MUTED_STYLE)
         self._grid.setAlignment(Qt.AlignmentFlag.AlignRight)
         form = aligned_form(self)
-        form.addRow(row_label("Labels", "Segmented volume; label 0 is outside the tissue.", self), self.choice)
         form.addRow(self._grid)
         form.addRow(self.view_box)
         self.show_tissue(None)

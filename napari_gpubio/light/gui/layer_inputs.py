@@ -46,7 +46,7 @@ class PresetBox(QWidget):
             self.choice.addItem(name, layered_preset(name))
         self.choice.activated.connect(lambda _: self._choose(self.choice.currentData()))
         self._citation = muted_label(self)
-        self._citation.setStyleSheet(f"{theme.MUTED_STYLE} font-size: 11px;")
+        self._citation.setStyleSheet(theme.MUTED_STYLE)
         top = QWidget(self)
         aligned_form(top).addRow(row_label("Layers from", self.choice.toolTip(), self), self.choice)
         # not in the form, which cuts long texts off

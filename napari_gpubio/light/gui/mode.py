@@ -247,10 +247,12 @@ class LightMode(QWidget, RunForm, RunDisplay, Generic[Result]):
     def enter(self) -> None:
         """The mode comes on screen."""
         self.view.unhide()
+        self.results.head.setVisible(self.results.displayed is not None)
 
     def leave(self) -> None:
         """The other mode comes on screen."""
         self.view.hide()
+        self.results.head.hide()
 
     # -- running --------------------------------------------------------------------------------------------------
 
@@ -453,7 +455,8 @@ class LightMode(QWidget, RunForm, RunDisplay, Generic[Result]):
     # -- the inside -----------------------------------------------------------------------------------------------
 
     def _add_sections(self, sections: Sequence[tuple[str, Sequence[QWidget]]]) -> None:
-        """Put parts below each other, under titles."""
+        """Put parts below each other, under titles; the head of the result stays in sight."""
+        self.panel.result_head.addWidget(self.results.head)
         titled = [[*([heading(title, self)] if title else []), *parts] for title, parts in sections]
         fill_column(self, *(part for parts in titled for part in parts))
 

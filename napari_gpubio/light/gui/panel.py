@@ -39,7 +39,7 @@ class LightPanel(EnginePanel):
         self._current = mode
         self.switch = ChoiceButtons(MODES, self)
         self.switch.changed.connect(self.set_mode)
-        self.inputs.addWidget(self.switch)
+        self.header.addRow(self.switch)
         self.own(self.plots)
         self.set_mode(mode)
 

@@ -110,6 +110,7 @@ class VoxelMode(LightMode[LightResult]):
         self.detector_box = DetectorBox(self)
         self.run_box, self.display_box = VoxelRunBox(self), VoxelDisplayBox(self)
         self.results = VoxelResultBox(self.plots, self)
+        self.panel.header.addRow("Labels", self.label_box.choice)
         self.actions = ActionBar(self.panel)
         self.panel.above_run.addWidget(self.actions)
         self._add_sections(
@@ -173,12 +174,14 @@ class VoxelMode(LightMode[LightResult]):
     def enter(self) -> None:
         """Take clicks again."""
         super().enter()
+        self.panel.header.setRowVisible(self.labels_box, True)
         self.controller.set_active(active=True)
         self.actions.setVisible(self.results.displayed is not None)
 
     def leave(self) -> None:
         """Leave clicks alone."""
         super().leave()
+        self.panel.header.setRowVisible(self.labels_box, False)
         self.controller.set_active(active=False)
         self.actions.hide()
 

@@ -245,7 +245,7 @@ class LiveController(QObject, Follower):
         for layer in (stack, panel.contrast_box.noise.layer):
             if layer is not None:
                 layer.visible = False  # it would be seen where maps have no values, at their border
-        panel.show_status("starting… (the first maps on a machine take up to a minute)")
+        panel.show_progress("starting… (the first maps on a machine take up to a minute)")
         self._plot_timer.start()
 
     def stop(self) -> None:
@@ -322,7 +322,7 @@ class LiveController(QObject, Follower):
             process.set_recipe(recipe)
         self._show_baseline()
         if status.state is State.RUNNING:
-            panel.show_status(status.message or f"live: {status.processed:,} maps")
+            panel.show_progress(status.message or f"live: {status.processed:,} maps")
 
     def _on_ended(self, status: LiveStatus) -> None:
         panel = self._panel

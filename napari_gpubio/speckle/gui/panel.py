@@ -66,6 +66,7 @@ class SpecklePanel(EnginePanel):
         self._inputs: list[Any] = []  # layers of the run, which may be renamed or removed while it lasts
         self.run_button.setToolTip("Compute the maps of all frames of the open image stack")
         self.inputs.setSpacing(SPACING)
+        self.header.addRow("Source", self.source_box.kind)
         pulse = Folded("Pulsatility", self)
         pulse.fold(self.pulse_box)
         for part in (

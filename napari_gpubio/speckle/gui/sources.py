@@ -309,9 +309,8 @@ class SourceBox(QWidget):
         self.pixel = NumberBox(0.0, 1e5, 0.0, 3, self, arrows=True, specialValueText="not known")
         self._sizes = QWidget(self)
         aligned_form(self._sizes).addRow(row_label("Pixel size (µm)", _PIXEL_TIP, self), self.pixel)
-        kinds = aligned_form(None)
-        kinds.addRow(row_label("Source", "Where raw speckle frames come from", self), self.kind)
-        fill_column(self, kinds, *self.pages, self._sizes)
+        self.kind.setToolTip("Where raw speckle frames come from")
+        fill_column(self, *self.pages, self._sizes)
         connect_all((
             (self.pixel.valueChanged, lambda *_: self.pixel_size_changed.emit()),
             (self._stack_page.layer_box.currentIndexChanged, lambda *_: self.changed.emit()),

@@ -159,11 +159,12 @@ class FiberBox(ResultBox):
             findings.append(("warning", notes_text(fibers.notes)))
         if not self.layer.visible:
             findings.append(("warning", f"“{self.layer.name}” is hidden; show it in the layer list to see its fibers."))
-        rows = fiber_numbers(fibers, self.layer.per_fiber, self.layer.shown)
+        rows, head = fiber_numbers(fibers, self.layer.per_fiber, self.layer.shown), ""
         for layer, _, fiber in self.picks():
             if layer == self.layer:
-                rows += picked_numbers(f"{layer.name}, fiber {fiber}", layer.per_fiber, fiber)
-        self.show_numbers(rows, findings)
+                head = f"{layer.name}, fiber {fiber}"
+                rows += picked_numbers(head, layer.per_fiber, fiber)
+        self.show_numbers(rows, findings, head=head)
 
     def _build(self) -> None:
         self._plot = FiberCountPlot(self)

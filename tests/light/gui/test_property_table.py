@@ -234,9 +234,16 @@ def test_tab_goes_through_the_cells_that_can_be_edited(table):
         places.append((table.view.currentIndex().row(), table.view.currentIndex().column()))
     shown = [(0, SOURCE)] if not table.view.isColumnHidden(SOURCE) else []
     assert places == [*shown, (1, NAME), (1, MUA), (1, MUS)][:3]
-    table.view.go_to(0, NAME)
-    QTest.keyClick(table.view, Qt.Key.Key_Backtab)
-    assert table.view.currentIndex().row() == 2
+
+
+@pytest.mark.parametrize(("key", "row", "column"), [(Qt.Key.Key_Backtab, 0, NAME), (Qt.Key.Key_Tab, 2, SOURCE)])
+def test_tab_leaves_the_table_at_its_ends(table, key, row, column):
+    table.view.setColumnHidden(SOURCE, False)
+    table.view.go_to(row, column)
+    event = QKeyEvent(QEvent.Type.KeyPress, key, Qt.KeyboardModifier.NoModifier)
+    table.view.keyPressEvent(event)
+    assert not event.isAccepted()
+    assert (table.view.currentIndex().row(), table.view.currentIndex().column()) == (row, column)
 
 
 def test_copy_and_paste_by_keys(table):

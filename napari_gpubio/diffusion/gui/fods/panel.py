@@ -89,7 +89,7 @@ class FodPanel(ScanPanel):
         self.view_box = ViewBox(self.viewer, self)
         self.inputs.addWidget(self.view_box)
         top = QFormLayout()
-        top.addRow("Scan", self.scan_box)
+        self.header.addRow("Scan", self.scan_box)
         top.addRow("Mask", self.mask_box)
         self.response_box = ResponseBox(self)
         self.response_box.error_occurred.connect(self.show_error)

@@ -90,7 +90,7 @@ class ConnectomePanel(EnginePanel):
 
     def _fill(self) -> None:
         top, shown = QFormLayout(), QFormLayout()
-        top.addRow("Atlas", self.atlas_box)
+        self.header.addRow("Atlas", self.atlas_box)
         top.addRow("Count", self.kind)
         self.inputs.addLayout(top)
         self.inputs.addWidget(self.fiber_source)
@@ -106,6 +106,7 @@ class ConnectomePanel(EnginePanel):
         shown.addRow("", self.per_length)
         self.plot.setMinimumHeight(_SIDE_PIXELS)
         self.cell_label.setMinimumHeight(self.cell_label.fontMetrics().height())
+        self.result_head.addWidget(self.results.head)
         self.results.content.addLayout(shown)
         self.results.content.addWidget(self.plot)
         self.results.content.addWidget(self.cell_label)

@@ -157,7 +157,7 @@ class ConnectPanel(EnginePanel):
 
     def _fill(self) -> None:
         top = QFormLayout()
-        top.addRow("Tensors", self.source_box)
+        self.header.addRow("Tensors", self.source_box)
         top.addRow("FODs", self.fods_box)
         top.addRow("From", self.start_box)
         top.addRow("To", self.end_box)
@@ -165,6 +165,7 @@ class ConnectPanel(EnginePanel):
         self.inputs.addLayout(top)
         self.inputs.addWidget(heading("Routes", self))
         self.inputs.addWidget(self.results)
+        self.result_head.addWidget(self.results.head)
         self.results.content.addWidget(self.table)
         self.results.add_button("All routes", "Show the fibers of all routes", lambda: self._pick(0))
         self.results.add_button("Copy table", "Copy the table (Ctrl+C copies the selected row)", self.table.copy)

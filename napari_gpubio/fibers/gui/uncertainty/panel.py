@@ -139,7 +139,7 @@ class UncertaintyPanel(EnginePanel):
 
     def _fill(self) -> None:
         top = QFormLayout()
-        top.addRow("Fibers", self.fibers_box)
+        self.header.addRow("Fibers", self.fibers_box)
         top.addRow("Scan", self.scan_box)
         self._fod_label = Label("FODs", self)
         top.addRow(self._fod_label, self.fod_box)
@@ -151,6 +151,7 @@ class UncertaintyPanel(EnginePanel):
         self._show_inputs()
         self.inputs.addWidget(heading("How certain they are", self))
         self.inputs.addWidget(self.results)
+        self.result_head.addWidget(self.results.head)
         self.results.content.addWidget(self.plot)
         self.plot.hide()  # until there is a profile
         add = self.results.add_button

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 from qtpy.QtCore import QSignalBlocker
-from qtpy.QtWidgets import QFormLayout, QHBoxLayout
+from qtpy.QtWidgets import QHBoxLayout
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.layer_files import RECORD
@@ -123,9 +123,7 @@ class DissectionPanel(EnginePanel):
         self._on_fibers()
 
     def _fill(self) -> None:
-        top = QFormLayout()
-        top.addRow("Fibers", self.fibers_box)
-        self.inputs.addLayout(top)
+        self.header.addRow("Fibers", self.fibers_box)
         self.inputs.addWidget(heading("Keep the fibers that", self))
         self.inputs.addWidget(self.rules)
         buttons = (
@@ -142,6 +140,7 @@ class DissectionPanel(EnginePanel):
             self.rules.buttons.addWidget(button, *divmod(place, 3))
         self.inputs.addLayout(self._cluster_row())
         self.inputs.addWidget(heading("Result", self))
+        self.result_head.addWidget(self.results.head)
         self.inputs.addWidget(self.results)
         self.results.add_button("Keep as bundle", "Make a layer of the fibers that are kept", self.keep_bundle)
         self.results.add_button("Density map", "Make an image of how many fibers pass each voxel", self.add_density)

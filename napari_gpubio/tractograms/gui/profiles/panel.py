@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from napari.layers import Image
-from qtpy.QtWidgets import QFormLayout, QHeaderView, QWidget
+from qtpy.QtWidgets import QHeaderView, QWidget
 
 from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
@@ -138,12 +138,11 @@ class ProfilesPanel(EnginePanel):
             self.own(part)
 
     def _fill(self) -> None:
-        top = QFormLayout()
-        top.addRow("Image", self.image_box)
-        self.inputs.addLayout(top)
+        self.header.addRow("Image", self.image_box)
         self.inputs.addWidget(self.form)
         self.inputs.addWidget(heading("Bundles on screen", self))
         self.inputs.addWidget(self.results)
+        self.result_head.addWidget(self.results.head)
         self.results.content.addWidget(self.plot)
         self.results.content.addWidget(self.table)
         self.results.add_button("Copy table", "Copy the selected row, or all (Ctrl+C)", self.table.copy)
