@@ -233,7 +233,7 @@ def _about(held: Mapping[str, Any], attributes: Mapping[str, Any]) -> dict[str, 
         display["blending"] = str(attributes["blending"])
     if is_image:
         display["contrast_limits"] = [float(limit) for limit in attributes["contrast_limits"]]
-        display["colormap"] = _plain_colormap(attributes.get("colormap"))
+        display["colormap"] = plain_colormap(attributes.get("colormap"))
     if display:
         found[_DISPLAY] = display
     if not is_image and (colors := getattr(attributes.get("colormap"), "color_dict", None)):
@@ -244,7 +244,7 @@ def _about(held: Mapping[str, Any], attributes: Mapping[str, Any]) -> dict[str, 
     return found
 
 
-def _plain_colormap(colormap: Any) -> Any:
+def plain_colormap(colormap: Any) -> Any:
     """The name of a colormap that every napari knows, or all of another one, such as one that fades."""
     get = colormap.get if isinstance(colormap, Mapping) else partial(getattr, colormap)
     name = colormap if isinstance(colormap, str) else str(get("name", ""))
@@ -363,7 +363,7 @@ def _display(display: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(limits, list) and len(limits) == 2 and all(map(_is_number, limits)) and limits[0] < limits[1]:
         found["contrast_limits"] = tuple(limits)
     colormap = display.get("colormap")
-    if (isinstance(colormap, str) and colormap in _COLORMAPS) or _is_colormap(colormap):
+    if (isinstance(colormap, str) and colormap in _COLORMAPS) or is_colormap(colormap):
         found["colormap"] = colormap
     return found
 
@@ -379,7 +379,7 @@ def _blend(display: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _is_colormap(colormap: Any) -> bool:
+def is_colormap(colormap: Any) -> bool:
     """Whether plain data is a colormap as it was written: colors, and where they are, from 0 to 1."""
     if not isinstance(colormap, dict) or set(colormap) != {"name", "colors", "controls", "interpolation"}:
         return False

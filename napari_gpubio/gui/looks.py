@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from napari.layers import Image, Labels, Layer
 
+from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.layer_files import STRUCTURES
 from napari_gpubio.core.named_layers import label_names
 from napari_gpubio.core.napari_io import KEY, carried, grid_of, volume_of
@@ -52,6 +53,7 @@ _IMAGES: dict[str, Any] = {
 NUMBERS = "numbers"  # name of the filter by a range
 _TYPE, _LABELS, _IMAGE, _SHOWN, _NAMES = "type", "labels", "image", "shown", "names"
 _PLAIN = (bool, int, float, str)
+_SHOWN_CHARACTERS = 120
 
 
 def options_of(layer: Any) -> dict[str, Any]:
@@ -191,7 +193,7 @@ def show_layers(viewer: Any, shown: Shown, value: Any) -> list[Any]:
         if kind == _LABELS:
             keywords = {name: one for name, one in keywords.items() if name not in ("colormap", "contrast_limits")}
             data = data if np.asarray(data).dtype.kind in "iu" else np.asarray(data).astype(np.uint8)
-        made.append(data if isinstance(data, Layer) else Layer.create(data, {**keywords, "name": shown.name}, kind))
+        made.append(data if isinstance(data, Layer) else _created(data, {**keywords, "name": shown.name}, kind))
     for layer in made:
         viewer.add_layer(layer)
         if _has_lines(layer):
@@ -200,6 +202,16 @@ def show_layers(viewer: Any, shown: Shown, value: Any) -> list[Any]:
         if isinstance(layer, Labels) and look.get(_NAMES):
             _name_labels(layer, look[_NAMES])
     return made
+
+
+def _created(data: Any, keywords: dict[str, Any], kind: str) -> Layer:
+    """A layer as a session describes it, which may be of another napari; InvalidInput if this one cannot show it."""
+    try:
+        return Layer.create(data, keywords, kind)
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
+        raise InvalidInput(
+            f"napari cannot show these {kind} ({str(error)[:_SHOWN_CHARACTERS]}); save it again"
+        ) from error
 
 
 def _name_labels(layer: Labels, names: Any) -> None:

@@ -40,14 +40,15 @@ def test_all_layers_are_saved_as_a_session_that_brings_its_panels_when_it_is_ope
     assert viewer.layers.save(str(tmp_path / "all.zip"), plugin="napari-gpubio") == [str(tmp_path / "all.zip")]
     session = front_of(viewer).panel
     assert isinstance(session, SessionPanel)
-    assert "saved 1 layers as all.zip" in session.status
-    assert "'spots' is not saved" in session.message
+    assert "saved 2 layers as all.zip" in session.status
+    assert session.message == ""
     close(viewer)
     viewer.layers.clear()
     STORE.clear()
     viewer.open(tmp_path / "all.zip", plugin="napari-gpubio")
-    wait_until(qtbot, lambda: not front_of(viewer).panel.running and len(viewer.layers) == 1)
+    wait_until(qtbot, lambda: not front_of(viewer).panel.running and len(viewer.layers) == 2)
     np.testing.assert_array_equal(stored_array(viewer.layers["t1"]), VOLUME.astype(np.float32))
+    np.testing.assert_array_equal(viewer.layers["spots"].data, np.zeros((2, 3)))
     opened = {name_of(one): one for one in front_of(viewer).panels}
     assert set(opened) == {"Session", "Denoise"}
     assert opened["Denoise"].image_box.layer == viewer.layers["t1"]

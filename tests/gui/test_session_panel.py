@@ -10,15 +10,19 @@ from napari_gpubio.core.layer_files import RECORD, STRUCTURES
 from napari_gpubio.core.named_layers import label_names
 from napari_gpubio.core.napari_io import KEY, grid_of, stored_array
 from napari_gpubio.core.operations import STORE
+from napari_gpubio.core.operations.held_layers import parts_of
 from napari_gpubio.core.operations.layer_sources import record_of
 from napari_gpubio.core.operations.volumes import HeldVolume, Volume
 from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.denoise.gui import DenoisePanel
 from napari_gpubio.denoise.settings import DenoiseSettings
+from napari_gpubio.dose.operations import HeldContours
+from napari_gpubio.dose.structures.contours import contour_structure
 from napari_gpubio.gui.operation_form import layers_showing
 from napari_gpubio.gui.session_panel import SessionPanel
 from napari_gpubio.gui.views import camera_of
 from tests.dock_widgets import docked, press_and_wait, save_scripts_as, script_of, until_the_end, wait_until
+from tests.gui.drawn_layers import corners, drawn_layers
 from tests.gui.sixth_engine import AFFINE, VALUES, Absolute, ThresholdPanel, add, kept, run, use
 
 
@@ -196,11 +200,46 @@ def test_files_that_lie_elsewhere_are_named_and_read_when_allowed(viewer, sessio
 
 
 def test_what_a_session_cannot_hold_is_named(viewer, panel, session, qtbot, tmp_path):
-    viewer.add_points(np.zeros((1, 3)), name="landmarks")
+    viewer.add_image([np.zeros((8, 8)), np.zeros((4, 4))], name="pyramid", multiscale=True)
     panel.form.boxes["image"].choose(None)
     after(qtbot, session, session.save, tmp_path / "s.zip")
-    assert "landmarks' is not saved: sessions hold no points" in session.message
+    assert "pyramid' is not saved: sessions hold no image" in session.message
     assert "threshold panel" in session.message
+
+
+def test_drawn_layers_come_back_where_they_were(viewer, session, make_other, qtbot, tmp_path):
+    """Those of users, of other plugins, and of panels that are closed."""
+    viewer.layers.clear()
+    drawn = drawn_layers()
+    for layer in drawn:
+        viewer.add_layer(layer)
+    after(qtbot, session, session.save, tmp_path / "s.zip")
+    assert session.message == ""
+    opened = open_in(qtbot, make_other(), tmp_path / "s.zip")
+    assert [one.name for one in opened.layers] == [one.name for one in drawn]
+    for layer in drawn:
+        found = opened.layers[layer.name]
+        assert type(found).__name__ == layer._type_string.capitalize()
+        for one, other in zip(corners(found), corners(layer), strict=True):
+            np.testing.assert_array_equal(one, other)
+        assert parts_of(found).values == parts_of(layer).values
+        found.data = found.data  # which may be changed
+
+
+def test_contours_that_were_changed_are_saved_as_they_are(viewer, session, make_other, qtbot, tmp_path):
+    viewer.layers.clear()
+    planes = [np.array([[x, y, z] for x, y in ((1, 1), (1, 5), (5, 5), (5, 1))], float) for z in (2, 3)]
+    structure = contour_structure("heart", planes, slice_mm=0.0)
+    output = HeldContours.of([structure]).output()
+    (made,) = layers_showing(viewer, output)
+    after(qtbot, session, session.save, tmp_path / "s.zip")
+    opened = open_in(qtbot, make_other(), tmp_path / "s.zip")
+    assert record_of(opened.layers[0]) == output
+    made.data = [made.data[0] + 1.0]
+    after(qtbot, session, session.save, tmp_path / "s.zip")
+    opened = open_in(qtbot, make_other(), tmp_path / "s.zip")
+    np.testing.assert_array_equal(opened.layers[0].data, made.data)
+    assert record_of(opened.layers[0]) is None
 
 
 @pytest.mark.parametrize("damage", ["no file", "no session", "cut"])
