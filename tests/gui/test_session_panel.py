@@ -5,10 +5,11 @@ import contextlib
 import numpy as np
 import pytest
 from napari.components import ViewerModel
+from napari.utils.colormaps import AVAILABLE_COLORMAPS, Colormap
 
-from napari_gpubio.core.layer_files import RECORD, STRUCTURES
+from napari_gpubio.core.layer_files import MEDIA, OUTSIDE_N, RECORD, STRUCTURES
 from napari_gpubio.core.named_layers import label_names
-from napari_gpubio.core.napari_io import KEY, grid_of, stored_array
+from napari_gpubio.core.napari_io import KEY, grid_of, stored_array, volume_layer
 from napari_gpubio.core.operations import STORE
 from napari_gpubio.core.operations.held_layers import parts_of
 from napari_gpubio.core.operations.layer_sources import record_of
@@ -224,6 +225,42 @@ def test_drawn_layers_come_back_where_they_were(viewer, session, make_other, qtb
             np.testing.assert_array_equal(one, other)
         assert parts_of(found).values == parts_of(layer).values
         found.data = found.data  # which may be changed
+
+
+def test_an_image_that_fades_and_labels_of_tissue_come_back_as_they_lay(viewer, session, make_other, qtbot, tmp_path):
+    """Else the image would be an opaque box over the labels in a window that does not know its colormap by name."""
+    viewer.layers.clear()
+    media = [{"label": 1, "name": "scalp", "mua_per_mm": 0.02}]
+    about = {STRUCTURES: {1: "scalp"}, MEDIA: media, OUTSIDE_N: 1.33}
+    colors = {None: "magenta", 0: "transparent", 1: "#b5795a"}
+    labels = volume_layer(
+        (VALUES > 0.3).astype(np.uint8), AFFINE, "tissue", kind="labels", metadata=about, colormap=colors
+    )
+    labels = viewer.add_labels(labels[0], **labels[1])
+    layer = add(viewer, name="fluence")
+    layer.colormap = Colormap([(0, 0, 0, 0), (1, 0.5, 0, 1)], name="fading into what lies below")
+    layer.opacity, layer.blending = 0.85, "translucent_no_depth"
+    after(qtbot, session, session.save, tmp_path / "s.zip")
+    AVAILABLE_COLORMAPS.pop(layer.colormap.name)
+    opened = open_in(qtbot, make_other(), tmp_path / "s.zip")
+    tissue, fluence = opened.layers
+    assert (fluence.opacity, fluence.blending) == (0.85, "translucent_no_depth")
+    np.testing.assert_allclose(fluence.colormap.map([0.0, 0.5, 1.0]), layer.colormap.map([0.0, 0.5, 1.0]), atol=1e-4)
+    assert label_names(tissue) == {1: "scalp"}
+    assert (tissue.metadata[KEY][MEDIA], tissue.metadata[KEY][OUTSIDE_N]) == (media, 1.33)
+    for label in (0, 1, 2):
+        np.testing.assert_allclose(tissue.colormap.map(label), labels.colormap.map(label), atol=1e-4)
+
+
+def test_results_that_are_made_later_lie_where_they_lay(viewer, panel, session, make_other, qtbot, tmp_path):
+    viewer.layers.move(viewer.layers.index("painted"), len(viewer.layers))
+    names = [one.name for one in viewer.layers]
+    assert names[-1] == "painted"
+    after(qtbot, session, session.save, tmp_path / "s.zip")
+    other = make_other()
+    opened = open_in(qtbot, other, tmp_path / "s.zip")
+    press_and_wait(qtbot, other, other.run_button)
+    assert [one.name for one in opened.layers] == names
 
 
 def test_contours_that_were_changed_are_saved_as_they_are(viewer, session, make_other, qtbot, tmp_path):
