@@ -10,14 +10,18 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from napari_gpubio.core.archives import holds, opened_npz
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.files import atomic_write
+from napari_gpubio.core.foreign import json_of
 from napari_gpubio.core.layer_files import RECORD, is_colormap, plain_colormap
-from napari_gpubio.core.napari_io import KEY, LayerData
+from napari_gpubio.core.napari_io import KEY, LayerData, LayerReader, Paths, read_each, reader_if
 from napari_gpubio.core.operations.arrays import is_read_later, size_of
 from napari_gpubio.core.operations.kinds import register_kind
 from napari_gpubio.core.operations.records import Held, Output, Reading
@@ -57,6 +61,7 @@ _FEW, _MOST_ARRAYS, _MAX_TEXT, _MAX_BYTES, _DEEPEST, _SHOWN = 16, 1000, 8 << 20,
 _UNIT = re.compile(r"[^\W\d]{1,40}")
 _TEMPLATE = re.compile(r"([^{}]|\{\w{1,60}(:\.?\d{0,2}[a-z%]?)?\})*")  # of texts beside points, of their columns
 _NUMBERS = "biuf"
+_LAYERS = "layers"  # of a file, as JSON
 
 
 class _NotPlain(Exception):
@@ -90,22 +95,25 @@ class LayerParts:
 
 
 def parts_of(layer: Any) -> LayerParts | None:
-    """Return the parts of a layer; None if it is of another type, too large, or its data are not plain.
+    """Return the parts of a layer, as `parts_of_data`; None also of one at several resolutions."""
+    if layer._type_string not in _ATTRIBUTES or getattr(layer, "multiscale", False):
+        return None
+    return parts_of_data(*layer.as_layer_data_tuple())
+
+
+def parts_of_data(data: Any, attributes: Mapping[str, Any], kind: str) -> LayerParts | None:
+    """Return the parts of a layer as napari has it; None if it is of another type, too large, or no plain array.
 
     Of its metadata what is plain is kept, so that panels know it again; not so the record of what it does not show.
     """
-    kind = layer._type_string
-    if kind not in _ATTRIBUTES or getattr(layer, "multiscale", False):
-        return None
-    data, attributes, _ = layer.as_layer_data_tuple()
     writer, found = _Writer(), dict[str, Any]()
     try:
         found["data"] = writer.data(data, kind)
     except _NotPlain:
         return None
-    found["metadata"] = writer.metadata(attributes.pop("metadata"))
+    found["metadata"] = writer.metadata(attributes.get("metadata", {}))
     for name in (*_COMMON, *_ATTRIBUTES[kind]):
-        if attributes.get(name) is None:
+        if name in found or attributes.get(name) is None:
             continue
         value = attributes[name]
         plain = plain_colormap(value) if name == _COLORMAP else writer.plain_or_none(value)
@@ -114,7 +122,7 @@ def parts_of(layer: Any) -> LayerParts | None:
     is_small = len(json.dumps(found)) <= _MAX_TEXT and len(writer.arrays) <= _MOST_ARRAYS
     if not is_small or sum(map(size_of, writer.arrays)) > _MAX_BYTES:
         return None
-    return LayerParts(kind=kind, values=found, arrays=tuple(writer.arrays), name=layer.name)
+    return LayerParts(kind=kind, values=found, arrays=tuple(writer.arrays), name=str(attributes["name"]))
 
 
 class _Writer:
@@ -220,35 +228,34 @@ class HeldLayer(Reading, verb="held-layer", makes={"layer": LayerParts}):
 
     def check(self) -> None:
         """Raise InvalidInput if the values are not those of such a layer."""
-        if len(self.values) > _MAX_TEXT or len(self.arrays) > _MOST_ARRAYS:
-            raise InvalidInput(
-                f"values have up to {_MAX_TEXT:,} characters and {_MOST_ARRAYS:,} arrays; save it as a file"
-            )
-        known = ("data", *_COMMON, *_ATTRIBUTES[self.kind])
-        values = self._values()
-        if strange := [name for name in values if name not in known]:
-            raise InvalidInput(f"a layer of {self.kind} has no {strange[0][:_SHOWN]!r}; update napari-gpubio")
-        if "data" not in values:
-            raise InvalidInput("the layer has no data; save it again")
-        for name, value in values.items():
-            if (why := _why_not(name, value)) is not None:
-                raise InvalidInput(f"{name} of the layer is {str(value)[:_SHOWN]}; {why}")
-            _decoded(name, value, self.arrays)
-
-    def _values(self) -> dict[str, Any]:
-        try:
-            found = json.loads(self.values)
-        except (ValueError, RecursionError):
-            found = None
-        if not isinstance(found, dict):
-            raise InvalidInput(f"values is {self.values[:_SHOWN]!r}; it must be an object of JSON")
-        return found
+        _checked_values(self.kind, self.values, self.arrays)
 
     def read(self, data: Any) -> LayerParts:
         """Take it from where it is held."""
-        made = LayerParts(kind=self.kind, values=self._values(), arrays=data.arrays, name=self.name)
+        made = LayerParts(kind=self.kind, values=json.loads(self.values), arrays=data.arrays, name=self.name)
         layer_data(made)  # refuses what is none
         return made
+
+
+def _checked_values(kind: str, text: str, arrays: Sequence[Any]) -> dict[str, Any]:
+    """The values of a layer from their text; InvalidInput if they are not those of such a layer."""
+    if len(text) > _MAX_TEXT or len(arrays) > _MOST_ARRAYS:
+        raise InvalidInput(f"a layer has up to {_MAX_TEXT:,} characters and {_MOST_ARRAYS:,} arrays; save it anew")
+    try:
+        values = json.loads(text)
+    except (ValueError, RecursionError):
+        values = None
+    if not isinstance(values, dict):
+        raise InvalidInput(f"values is {text[:_SHOWN]!r}; it must be an object of JSON")
+    if strange := [name for name in values if name not in (*_COMMON, *_ATTRIBUTES[kind])]:
+        raise InvalidInput(f"a layer of {kind} has no {strange[0][:_SHOWN]!r}; update napari-gpubio")
+    if "data" not in values:
+        raise InvalidInput("the layer has no data; save it again")
+    for name, value in values.items():
+        if (why := _why_not(name, value)) is not None:
+            raise InvalidInput(f"{name} of the layer is {str(value)[:_SHOWN]}; {why}")
+        _decoded(name, value, arrays)
+    return values
 
 
 def layer_data(parts: LayerParts) -> LayerData:
@@ -324,3 +331,62 @@ register_kind(
     counts=lambda one: (one.kind, json.dumps(one.values, sort_keys=True), one.arrays),
     shows="napari_gpubio.core.operations.held_layers:layers_of_parts",
 )
+
+
+# -- files ------------------------------------------------------------------------------------------------------------
+
+
+def write_layers(path: str, layers: Sequence[tuple[Any, dict[str, Any], str]]) -> list[str]:
+    """Write points, shapes, surfaces, vectors and tracks with their places and their looks (napari's writer).
+
+    Parameters
+    ----------
+    path
+        Ends in ``.npz``.
+    layers
+        Data, attributes and kind of each, as napari gives them.
+
+    Raises
+    ------
+    InvalidInput
+        If a layer is too large, or the file cannot be written.
+    """
+    held, about = dict[str, Any](), list[dict[str, str]]()
+    for number, (data, attributes, kind) in enumerate(layers):
+        parts = parts_of_data(data, attributes, kind)
+        if parts is None:
+            raise InvalidInput(f"the layer {attributes['name']!r} is too large for one file; save parts of it")
+        about.append({"kind": parts.kind, "name": parts.name, "values": json.dumps(parts.values)})
+        held |= {f"{number}_{n}": np.asarray(one) for n, one in enumerate(parts.arrays)}
+    with atomic_write(Path(path)) as file, file.open("wb") as stream:
+        np.savez_compressed(stream, **{_LAYERS: np.array(json.dumps(about, ensure_ascii=False)), **held})
+    return [path]
+
+
+def get_reader(path: Paths) -> LayerReader | None:
+    """Return the reader of what `write_layers` wrote (napari's reader), or None for other files."""
+    return reader_if(lambda one: holds(one, _LAYERS), path, lambda paths: read_each(paths, _read_file))
+
+
+def _read_file(path: Path) -> list[LayerData]:
+    with opened_npz(path) as archive:
+        archive.check_size()
+        rows = json_of(str(archive.array(_LAYERS)), path.name)
+        if not isinstance(rows, list) or not all(map(_is_row, rows)):
+            raise InvalidInput(f"its layers are {str(rows)[:_SHOWN]}; save them again")
+        found = list[LayerData]()
+        for number, row in enumerate(rows):
+            names = [name for name in archive.names if name.partition("_")[0] == str(number)]
+            arrays = tuple(archive.array(f"{number}_{n}") for n in range(len(names)))
+            values = _checked_values(row["kind"], row["values"], arrays)
+            found.append(layer_data(LayerParts(kind=row["kind"], values=values, arrays=arrays, name=row["name"])))
+        return found
+
+
+def _is_row(row: Any) -> bool:
+    is_plain = isinstance(row, dict) and {*row} == {"kind", "name", "values"} and all(map(_is_text, row.values()))
+    return is_plain and row["kind"] in _ATTRIBUTES
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
