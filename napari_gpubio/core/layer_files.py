@@ -42,9 +42,10 @@ from napari_gpubio.core.volumes import NIFTI_SUFFIXES, nifti_steps, read_array, 
 logger = logging.getLogger(__name__)
 Array = npt.NDArray[Any]
 STRUCTURES, MEDIA = "structures", "media"  # names of labels; their optical properties, as plain data
+OUTSIDE_N = "outside_n"  # index of refraction around them
 RECORD = "record"  # of the operation that made a volume, as plain data
 NPZ = ".npz"
-_PLAIN = (UNIT, "meaning", "factor", STRUCTURES, MEDIA, "outside_n", "hidden", "parameters", RECORD)
+_PLAIN = (UNIT, "meaning", "factor", STRUCTURES, MEDIA, OUTSIDE_N, "hidden", "parameters", RECORD)
 _HALF_NAMES = ("half_1", "half_2")
 _COMPANIONS = (STANDARD_ERROR, *_HALF_NAMES, GUIDE)
 _KIND, _AXIS, _DISPLAY, _COLORS = "kind", "first_axis", "display", "colors"
@@ -233,18 +234,24 @@ def _about(held: Mapping[str, Any], attributes: Mapping[str, Any]) -> dict[str, 
         display["blending"] = str(attributes["blending"])
     if is_image:
         display["contrast_limits"] = [float(limit) for limit in attributes["contrast_limits"]]
-        display["colormap"] = _plain_colormap(attributes.get("colormap"))
+        display["colormap"] = plain_colormap(attributes.get("colormap"))
     if display:
         found[_DISPLAY] = display
-    if not is_image and (colors := getattr(attributes.get("colormap"), "color_dict", None)):
-        found[_COLORS] = {str(label): [round(float(part), 4) for part in color] for label, color in colors.items()}
+    if not is_image and (colors := plain_label_colors(attributes.get("colormap"))):
+        found[_COLORS] = colors
     names = list(attributes.get("axis_labels") or ())
     if len(names) == 4:
         found[_AXIS] = str(names[0])
     return found
 
 
-def _plain_colormap(colormap: Any) -> Any:
+def plain_label_colors(colormap: Any) -> dict[str, list[float]]:
+    """Colors of labels that were chosen for each, as JSON holds them; none of another colormap."""
+    colors = getattr(colormap, "color_dict", None) or {}
+    return {str(label): [round(float(part), 4) for part in color] for label, color in colors.items()}
+
+
+def plain_colormap(colormap: Any) -> Any:
     """The name of a colormap that every napari knows, or all of another one, such as one that fades."""
     get = colormap.get if isinstance(colormap, Mapping) else partial(getattr, colormap)
     name = colormap if isinstance(colormap, str) else str(get("name", ""))
@@ -349,7 +356,7 @@ def _keywords(ours: Mapping[str, Any], arrays: Mapping[str, Array], file: str) -
     keywords |= _blend(display) if isinstance(display, dict) else {}
     if ours.get(_KIND) == "labels":
         keywords["kind"] = "labels"
-        keywords |= _label_colors(ours.get(_COLORS))
+        keywords |= label_colors(ours.get(_COLORS))
     elif isinstance(display, dict):
         keywords |= _display(display)
     if isinstance(ours.get(_AXIS), str):
@@ -363,7 +370,7 @@ def _display(display: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(limits, list) and len(limits) == 2 and all(map(_is_number, limits)) and limits[0] < limits[1]:
         found["contrast_limits"] = tuple(limits)
     colormap = display.get("colormap")
-    if (isinstance(colormap, str) and colormap in _COLORMAPS) or _is_colormap(colormap):
+    if (isinstance(colormap, str) and colormap in _COLORMAPS) or is_colormap(colormap):
         found["colormap"] = colormap
     return found
 
@@ -379,7 +386,7 @@ def _blend(display: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _is_colormap(colormap: Any) -> bool:
+def is_colormap(colormap: Any) -> bool:
     """Whether plain data is a colormap as it was written: colors, and where they are, from 0 to 1."""
     if not isinstance(colormap, dict) or set(colormap) != {"name", "colors", "controls", "interpolation"}:
         return False
@@ -406,7 +413,7 @@ def _is_label(text: str) -> bool:
     return text.isdecimal() and len(text) <= _MAX_LABEL_DIGITS
 
 
-def _label_colors(colors: Any) -> dict[str, Any]:
+def label_colors(colors: Any) -> dict[str, Any]:
     """Colors of labels as napari takes them: ``None`` is every other label."""
     if not isinstance(colors, dict) or "None" not in colors:
         return {}

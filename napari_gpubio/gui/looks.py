@@ -1,5 +1,6 @@
 """How layers look, as plain values: kept in sessions, written into scripts, and given to layers again."""
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -9,8 +10,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from napari.layers import Image, Labels, Layer
+from napari.utils.colormaps import ALL_COLORMAPS
 
-from napari_gpubio.core.layer_files import STRUCTURES
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.foreign import json_of
+from napari_gpubio.core.layer_files import (
+    MEDIA,
+    OUTSIDE_N,
+    STRUCTURES,
+    is_colormap,
+    label_colors,
+    plain_colormap,
+    plain_label_colors,
+)
 from napari_gpubio.core.named_layers import label_names
 from napari_gpubio.core.napari_io import KEY, carried, grid_of, volume_of
 from napari_gpubio.core.operations.layer_sources import PART, PLANE, record_of, shown_as
@@ -50,8 +62,10 @@ _IMAGES: dict[str, Any] = {
     "contour": 0,
 }
 NUMBERS = "numbers"  # name of the filter by a range
-_TYPE, _LABELS, _IMAGE, _SHOWN, _NAMES = "type", "labels", "image", "shown", "names"
+_TYPE, _LABELS, _IMAGE, _SHOWN, _NAMES, _ABOUT = "type", "labels", "image", "shown", "names", "about"
+_COLORS, _COLORMAP = "colors", "colormap"
 _PLAIN = (bool, int, float, str)
+_SHOWN_CHARACTERS = 120
 
 
 def options_of(layer: Any) -> dict[str, Any]:
@@ -130,8 +144,36 @@ def display_of(layer: Any) -> tuple[tuple[str, Any], ...]:
         found = {n: _plain(getattr(getattr(layer, n, None), "name", getattr(layer, n, None))) for n in _IMAGES}
         found[_TYPE] = _LABELS if isinstance(layer, Labels) else "image"
         found[_NAMES] = tuple(label_names(layer).items()) if isinstance(layer, Labels) else None
+        found[_ABOUT] = _about(layer)
     found[PART] = carried(layer, PART) or _plane_of(layer)
     return tuple((name, value) for name, value in found.items() if value is not None)
+
+
+def _about(layer: Any) -> str | None:
+    """What no plain value says, as JSON: colors of a layer's own, and the optical properties of its labels."""
+    found = dict[str, Any]()
+    if isinstance(layer, Labels):
+        found = {name: one for name in (MEDIA, OUTSIDE_N) if (one := carried(layer, name)) is not None}
+        found |= {_COLORS: colors} if (colors := plain_label_colors(layer.colormap)) else {}
+    elif isinstance(layer, Image) and layer.colormap.name not in ALL_COLORMAPS:
+        found = {_COLORMAP: plain_colormap(layer.colormap)}
+    return json.dumps(found) if found else None
+
+
+def _show_about(layer: Any, text: Any) -> None:
+    """Show what `_about` said, as far as it is that."""
+    try:
+        found = json_of(str(text), layer.name)
+    except InvalidInput:
+        return
+    if not isinstance(found, dict):
+        return
+    if isinstance(layer, Labels):
+        own = {name: found[name] for name in (MEDIA, OUTSIDE_N) if name in found}
+        layer.metadata[KEY] = {**layer.metadata.get(KEY, {}), **own}
+        set_each(layer, label_colors(found.get(_COLORS)))
+    elif is_colormap(found.get(_COLORMAP)):
+        set_each(layer, {_COLORMAP: found[_COLORMAP]})
 
 
 def _plane_of(layer: Any) -> str | None:
@@ -191,7 +233,7 @@ def show_layers(viewer: Any, shown: Shown, value: Any) -> list[Any]:
         if kind == _LABELS:
             keywords = {name: one for name, one in keywords.items() if name not in ("colormap", "contrast_limits")}
             data = data if np.asarray(data).dtype.kind in "iu" else np.asarray(data).astype(np.uint8)
-        made.append(data if isinstance(data, Layer) else Layer.create(data, {**keywords, "name": shown.name}, kind))
+        made.append(data if isinstance(data, Layer) else _created(data, {**keywords, "name": shown.name}, kind))
     for layer in made:
         viewer.add_layer(layer)
         if _has_lines(layer):
@@ -199,7 +241,19 @@ def show_layers(viewer: Any, shown: Shown, value: Any) -> list[Any]:
         set_each(layer, {name: look[name] for name in (LINES if _has_lines(layer) else _IMAGES) if name in look})
         if isinstance(layer, Labels) and look.get(_NAMES):
             _name_labels(layer, look[_NAMES])
+        if look.get(_ABOUT):
+            _show_about(layer, look[_ABOUT])
     return made
+
+
+def _created(data: Any, keywords: dict[str, Any], kind: str) -> Layer:
+    """A layer as a session describes it, which may be of another napari; InvalidInput if this one cannot show it."""
+    try:
+        return Layer.create(data, keywords, kind)
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
+        raise InvalidInput(
+            f"napari cannot show these {kind} ({str(error)[:_SHOWN_CHARACTERS]}); save it again"
+        ) from error
 
 
 def _name_labels(layer: Labels, names: Any) -> None:
@@ -266,7 +320,7 @@ def pictures_of(shown: Sequence[tuple[Any, Output[Any]]]) -> list[Shown]:
     for layer, output in shown:
         usual, look = LINES if _has_lines(layer) else _IMAGES, dict(display_of(layer))
         of_colors = ("contrast_limits", "colormap") if getattr(layer, "rgb", False) else ()
-        unused = ("iso_threshold", _TYPE, _NAMES, *of_colors)
+        unused = ("iso_threshold", _TYPE, _NAMES, *of_colors, *((_ABOUT,) if isinstance(layer, Labels) else ()))
         look = {n: v for n, v in look.items() if n not in unused and v != usual.get(n, _UNKNOWN)}
         if _IMAGE in look and not any(one.name == look[_IMAGE] and _holds(one, layer.color_image) for one in images):
             look[_IMAGE] = _held(layer.color_image)

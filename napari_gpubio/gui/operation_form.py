@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from napari.layers import Image, Labels, Layer
+from napari.layers import Image, Labels, Layer, Shapes
 from qtpy.QtCore import QSignalBlocker, Signal
 from qtpy.QtWidgets import QWidget
 
@@ -43,17 +43,20 @@ def source_shown(layer: Any, kind: type = object) -> Source:
     """Return where what a layer shows comes from, as a result of a kind; of images and labels else as a volume."""
     record = record_of(layer)
     is_other = record is None or issubclass(record.kind, Volume) or not issubclass(record.kind, kind)
-    if record is not None and not is_other and not _is_edited(layer, record):
+    if record is not None and not is_other and not is_edited(layer, record):
         return record
     return layer_source(layer)
 
 
-def _is_edited(layer: Any, record: Output[Any]) -> bool:
-    """Whether an image or labels are no more what the result is that they say they show, as far as that is kept."""
+def is_edited(layer: Any, record: Output[Any]) -> bool:
+    """Whether an image, labels or shapes are no more the result that they say they show, as far as that is kept."""
     kept = STORE.last_value(record)
-    if not isinstance(layer, (Image, Labels)) or kept is None or not kind_registered(record.kind).shows:
+    if not isinstance(layer, Image | Labels | Shapes) or kept is None or not kind_registered(record.kind).shows:
         return False
     (data, _, _), *_ = shown_as(kept, record, layer.name, carried(layer, PART))
+    if isinstance(layer, Shapes):
+        pairs = zip(data, layer.data, strict=False)
+        return len(data) != len(layer.data) or not all(np.array_equal(np.float32(one), other) for one, other in pairs)
     return not np.array_equal(np.asarray(data), np.asarray(layer.data), equal_nan=np.asarray(data).dtype.kind == "f")
 
 

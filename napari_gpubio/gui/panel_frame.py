@@ -74,6 +74,7 @@ class PanelFrame(QWidget):
         self.result_head = QVBoxLayout()
         self.above_run = QVBoxLayout()
         self.buttons = QHBoxLayout()
+        self._pressed: QWidget | None = None  # the control that the mouse is down on
         self._build()
         self._wheel = WheelGuard(self)
         self._wheel.pressed.connect(self._on_press)
@@ -343,7 +344,6 @@ class PanelFrame(QWidget):
         content.laid_out.connect(self._naming.start)
         self.inputs.setAlignment(Qt.AlignmentFlag.AlignTop)
         self._content, self._scroll = content, InputScroll(content, self)
-        self._pressed: QWidget | None = None
         self._ring = FocusRing(self)
         margins = self.inputs.contentsMargins()
         self.header.setContentsMargins(margins.left(), 0, margins.right(), 0)

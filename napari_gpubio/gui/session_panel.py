@@ -55,7 +55,8 @@ class SessionPanel(EnginePanel):
         self._waiting: list[Shown] = []
         self._outside: list[Path] = []  # folders with files that the session names, and may not read
         self._path: Path | None = None
-        self._there: set[tuple[str, str]] = set()  # of the session that was opened: what is shown
+        self._order: list[tuple[str, str]] = []  # of the session that was opened: its layers, from below
+        self._there: dict[tuple[str, str], list[Any]] = {}  # those of them that are shown
         self.save_button = text_button("Save session…", "Layers, what made them, and the view, as one file", self)
         self.open_button = text_button("Open session…", "Add the layers of a session to this viewer", self)
         tip = "Copy the scans and tables into the session, so that it opens on any machine"
@@ -137,7 +138,8 @@ class SessionPanel(EnginePanel):
         self.run_other(make, lambda found: self._show_opened(path, *found, is_again=bool(allow)))
 
     def _show_opened(self, path: Path, opened: Opened, read: Made, *, is_again: bool) -> None:
-        self._path, self._there = path, self._there if is_again else set()
+        self._path, self._there = path, self._there if is_again else {}
+        self._order = [_key(one) for one in opened.state.shown]
         self._show_each([(one, value) for one, value in read.values if _key(one) not in self._there], read.failed)
         self._waiting = [one for one in opened.state.shown if _key(one) not in self._there]
         show_view(self.viewer, opened.state.view)
@@ -192,11 +194,19 @@ class SessionPanel(EnginePanel):
         """Show results as layers; of what cannot be shown, why, among those that failed."""
         for one, value in values:
             try:
-                show_layers(self.viewer, one, value)
+                self._there[_key(one)] = made = show_layers(self.viewer, one, value)
             except GpuBioError as error:
                 failed[one.name] = str(error)
             else:
-                self._there.add(_key(one))
+                self._put_in_order(_key(one), made)
+
+    def _put_in_order(self, key: tuple[str, str], made: list[Any]) -> None:
+        """Put new layers below those that lay above them when the session was saved."""
+        layers = self.viewer.layers
+        higher = [one for other in self._order[self._order.index(key) + 1 :] for one in self._there.get(other, ())]
+        if places := [layers.index(one) for one in higher if one in layers]:
+            for layer in made:
+                layers.move(layers.index(layer), min(places))
 
     def show_result(self, result: Made) -> None:
         """Show what was made as layers; the rest stays listed."""

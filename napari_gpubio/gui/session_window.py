@@ -4,6 +4,7 @@ from collections.abc import Callable, Generator, Iterable
 from functools import partial
 from typing import Any, NamedTuple
 
+from napari_gpubio.core.operations.held_layers import parts_of
 from napari_gpubio.core.operations.kinds import digest
 from napari_gpubio.core.operations.layer_sources import LayerSource, finder_of, record_of
 from napari_gpubio.core.operations.records import Output, Reading
@@ -13,9 +14,10 @@ from napari_gpubio.core.operations.stores import STORE, Store
 from napari_gpubio.core.operations.volumes import Volume
 from napari_gpubio.core.steps import Step
 from napari_gpubio.gui.looks import display_of, plain_values, set_each
-from napari_gpubio.gui.operation_form import Source, offers, source_shown
+from napari_gpubio.gui.operation_form import Source, is_edited, offers, source_shown
 from napari_gpubio.gui.views import camera_of
 
+_OURS = "napari_gpubio."
 _VIEW = {"dims": ("order", "point", "ndisplay"), "camera": ("center", "zoom", "angles")}
 
 
@@ -33,16 +35,23 @@ class Taken(NamedTuple):
 def take_layers(layers: Iterable[Any]) -> tuple[list[Taken], list[Any]]:
     """Return the layers that a session can hold, and the others but for those of panels' own classes.
 
-    What a panel shows in such a layer comes back with its draft. In the GUI thread.
+    What a panel shows in such a layer comes back with its draft. What neither a file nor an operation made is held as
+    it is. In the GUI thread.
     """
     taken, others = list[Taken](), list[Any]()
     for layer in layers:
-        source: Source | Callable[[], Output[Any]] | None = finder_of(layer) if record_of(layer) is None else None
-        if source is None and (offers(layer, Volume) or offers(layer, object)):
+        record = record_of(layer)
+        source: Source | Callable[[], Output[Any]] | None = finder_of(layer) if record is None else None
+        shows_record = record is not None and not is_edited(layer, record)
+        if source is None and (shows_record or offers(layer, Volume)):
             source = source_shown(layer)
-        if source is None and layer.__class__.__module__.startswith("napari."):
+        if source is None and layer.__class__.__module__.startswith(_OURS):
+            continue
+        if source is None and (parts := parts_of(layer)) is not None:
+            source = parts.output
+        if source is None:
             others.append(layer)
-        elif source is not None:
+        else:
             taken.append(Taken(source, layer.name, display_of(layer)))
     return taken, others
 

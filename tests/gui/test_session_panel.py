@@ -5,20 +5,25 @@ import contextlib
 import numpy as np
 import pytest
 from napari.components import ViewerModel
+from napari.utils.colormaps import AVAILABLE_COLORMAPS, Colormap
 
-from napari_gpubio.core.layer_files import RECORD, STRUCTURES
+from napari_gpubio.core.layer_files import MEDIA, OUTSIDE_N, RECORD, STRUCTURES
 from napari_gpubio.core.named_layers import label_names
-from napari_gpubio.core.napari_io import KEY, grid_of, stored_array
+from napari_gpubio.core.napari_io import KEY, grid_of, stored_array, volume_layer
 from napari_gpubio.core.operations import STORE
+from napari_gpubio.core.operations.held_layers import parts_of
 from napari_gpubio.core.operations.layer_sources import record_of
 from napari_gpubio.core.operations.volumes import HeldVolume, Volume
 from napari_gpubio.core.volumes import write_volume
 from napari_gpubio.denoise.gui import DenoisePanel
 from napari_gpubio.denoise.settings import DenoiseSettings
+from napari_gpubio.dose.operations import HeldContours
+from napari_gpubio.dose.structures.contours import contour_structure
 from napari_gpubio.gui.operation_form import layers_showing
 from napari_gpubio.gui.session_panel import SessionPanel
 from napari_gpubio.gui.views import camera_of
 from tests.dock_widgets import docked, press_and_wait, save_scripts_as, script_of, until_the_end, wait_until
+from tests.gui.drawn_layers import corners, drawn_layers
 from tests.gui.sixth_engine import AFFINE, VALUES, Absolute, ThresholdPanel, add, kept, run, use
 
 
@@ -196,11 +201,82 @@ def test_files_that_lie_elsewhere_are_named_and_read_when_allowed(viewer, sessio
 
 
 def test_what_a_session_cannot_hold_is_named(viewer, panel, session, qtbot, tmp_path):
-    viewer.add_points(np.zeros((1, 3)), name="landmarks")
+    viewer.add_image([np.zeros((8, 8)), np.zeros((4, 4))], name="pyramid", multiscale=True)
     panel.form.boxes["image"].choose(None)
     after(qtbot, session, session.save, tmp_path / "s.zip")
-    assert "landmarks' is not saved: sessions hold no points" in session.message
+    assert "pyramid' is not saved: sessions hold no image" in session.message
     assert "threshold panel" in session.message
+
+
+def test_drawn_layers_come_back_where_they_were(viewer, session, make_other, qtbot, tmp_path):
+    """Those of users, of other plugins, and of panels that are closed."""
+    viewer.layers.clear()
+    drawn = drawn_layers()
+    for layer in drawn:
+        viewer.add_layer(layer)
+    after(qtbot, session, session.save, tmp_path / "s.zip")
+    assert session.message == ""
+    opened = open_in(qtbot, make_other(), tmp_path / "s.zip")
+    assert [one.name for one in opened.layers] == [one.name for one in drawn]
+    for layer in drawn:
+        found = opened.layers[layer.name]
+        assert type(found).__name__ == layer._type_string.capitalize()
+        for one, other in zip(corners(found), corners(layer), strict=True):
+            np.testing.assert_array_equal(one, other)
+        assert parts_of(found).values == parts_of(layer).values
+        found.data = found.data  # which may be changed
+
+
+def test_an_image_that_fades_and_labels_of_tissue_come_back_as_they_lay(viewer, session, make_other, qtbot, tmp_path):
+    """Else the image would be an opaque box over the labels in a window that does not know its colormap by name."""
+    viewer.layers.clear()
+    media = [{"label": 1, "name": "scalp", "mua_per_mm": 0.02}]
+    about = {STRUCTURES: {1: "scalp"}, MEDIA: media, OUTSIDE_N: 1.33}
+    colors = {None: "magenta", 0: "transparent", 1: "#b5795a"}
+    labels = volume_layer(
+        (VALUES > 0.3).astype(np.uint8), AFFINE, "tissue", kind="labels", metadata=about, colormap=colors
+    )
+    labels = viewer.add_labels(labels[0], **labels[1])
+    layer = add(viewer, name="fluence")
+    layer.colormap = Colormap([(0, 0, 0, 0), (1, 0.5, 0, 1)], name="fading into what lies below")
+    layer.opacity, layer.blending = 0.85, "translucent_no_depth"
+    after(qtbot, session, session.save, tmp_path / "s.zip")
+    AVAILABLE_COLORMAPS.pop(layer.colormap.name)
+    opened = open_in(qtbot, make_other(), tmp_path / "s.zip")
+    tissue, fluence = opened.layers
+    assert (fluence.opacity, fluence.blending) == (0.85, "translucent_no_depth")
+    np.testing.assert_allclose(fluence.colormap.map([0.0, 0.5, 1.0]), layer.colormap.map([0.0, 0.5, 1.0]), atol=1e-4)
+    assert label_names(tissue) == {1: "scalp"}
+    assert (tissue.metadata[KEY][MEDIA], tissue.metadata[KEY][OUTSIDE_N]) == (media, 1.33)
+    for label in (0, 1, 2):
+        np.testing.assert_allclose(tissue.colormap.map(label), labels.colormap.map(label), atol=1e-4)
+
+
+def test_results_that_are_made_later_lie_where_they_lay(viewer, panel, session, make_other, qtbot, tmp_path):
+    viewer.layers.move(viewer.layers.index("painted"), len(viewer.layers))
+    names = [one.name for one in viewer.layers]
+    assert names[-1] == "painted"
+    after(qtbot, session, session.save, tmp_path / "s.zip")
+    other = make_other()
+    opened = open_in(qtbot, other, tmp_path / "s.zip")
+    press_and_wait(qtbot, other, other.run_button)
+    assert [one.name for one in opened.layers] == names
+
+
+def test_contours_that_were_changed_are_saved_as_they_are(viewer, session, make_other, qtbot, tmp_path):
+    viewer.layers.clear()
+    planes = [np.array([[x, y, z] for x, y in ((1, 1), (1, 5), (5, 5), (5, 1))], float) for z in (2, 3)]
+    structure = contour_structure("heart", planes, slice_mm=0.0)
+    output = HeldContours.of([structure]).output()
+    (made,) = layers_showing(viewer, output)
+    after(qtbot, session, session.save, tmp_path / "s.zip")
+    opened = open_in(qtbot, make_other(), tmp_path / "s.zip")
+    assert record_of(opened.layers[0]) == output
+    made.data = [made.data[0] + 1.0]
+    after(qtbot, session, session.save, tmp_path / "s.zip")
+    opened = open_in(qtbot, make_other(), tmp_path / "s.zip")
+    np.testing.assert_array_equal(opened.layers[0].data, made.data)
+    assert record_of(opened.layers[0]) is None
 
 
 @pytest.mark.parametrize("damage", ["no file", "no session", "cut"])

@@ -9,6 +9,7 @@ from napari_gpubio.core.files import file_checksum
 from napari_gpubio.core.operations.arrays import array_checksum
 from napari_gpubio.core.operations.files import from_graph, graph, read_record, schema, write_record
 from napari_gpubio.core.operations.graphs import ancestry, difference, files_of
+from napari_gpubio.core.operations.held_layers import HeldLayer
 from napari_gpubio.core.operations.kinds import Conversion, Kind, digest, register_conversion, register_kind
 from napari_gpubio.core.operations.records import File, Held, Operation, Output, Ref, Summary, file, given, verbs
 from napari_gpubio.core.operations.runs import run, run_steps, save
@@ -24,6 +25,7 @@ __all__ = [
     "Conversion",
     "File",
     "Held",
+    "HeldLayer",
     "HeldVolume",
     "Kind",
     "OpenVolume",

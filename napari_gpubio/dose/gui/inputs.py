@@ -1,5 +1,6 @@
 """The inputs of the panel: dose images, their unit, and layers with structures."""
 
+from contextlib import suppress
 from typing import Any
 
 from napari.layers import Image, Labels, Shapes
@@ -12,23 +13,25 @@ from napari_gpubio.core.layer_files import STRUCTURES
 from napari_gpubio.core.napari_io import KEY, affine_mm, carried, taken_as_mm
 from napari_gpubio.core.operations.layer_sources import record_of
 from napari_gpubio.core.operations.records import Output
+from napari_gpubio.core.operations.runs import value_of
 from napari_gpubio.core.operations.volumes import HeldVolume
 from napari_gpubio.core.quantity import SCALES, UNIT, quantity_of
 from napari_gpubio.core.space import voxel_sizes_mm
 from napari_gpubio.dose.gui.combine import CombineBox
 from napari_gpubio.dose.gui.histograms import Plan, frame_at
 from napari_gpubio.dose.metrics.parameters import same_kind
-from napari_gpubio.dose.model import is_light
+from napari_gpubio.dose.model import Dose, is_light
 from napari_gpubio.dose.napari_io import (
     CT_NUMBER,
     FRAME,
     NUMBERS,
     OVERLAPPING,
+    contours_of,
     scale_of,
     unit_of,
     unit_scale,
 )
-from napari_gpubio.dose.operations import DoseOf, DoseVolume, LabelsOf
+from napari_gpubio.dose.operations import DoseOf, DoseVolume, HeldContours, LabelsOf
 from napari_gpubio.dose.volumes import named_labels
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import Connections, Follower, connect_all
@@ -114,9 +117,13 @@ class DoseInputs(QWidget, Follower):
     def show_draft(self, operation: DoseVolume) -> None:
         """Show the layers of an operation's doses and structures, or add them; InvalidInput if one is not there."""
         refs = [*operation.inputs()]
-        doses, structures = (
-            [_layer_of(self._viewer, ref) for field, ref in refs if field == name] for name in ("doses", "structures")
-        )
+        doses = [_layer_of(self._viewer, ref) for field, ref in refs if field == "doses"]
+        dose = value_of(refs[0][1])
+        structures = [
+            _layer_drawn(self._viewer, ref, dose) or _layer_of(self._viewer, ref)
+            for field, ref in refs
+            if field == "structures"
+        ]
         self._is_user_choice = True
         for box, layer in ((self.dose_box, doses[0]), (self.second_box, doses[1] if len(doses) > 1 else None)):
             box.choose(layer)
@@ -246,6 +253,18 @@ def _layer_of(viewer: Any, shown: Output[Any]) -> Any:
     known |= {STRUCTURES: named_labels(of.names)} if isinstance(of, LabelsOf) else {UNIT: of.values_unit}
     layer.metadata[KEY] = {**layer.metadata.get(KEY, {}), **{name: one for name, one in known.items() if one}}
     return layer
+
+
+def _layer_drawn(viewer: Any, shown: Output[Any], dose: Dose) -> Any | None:
+    """The layer of shapes that has the contours of drawn structures, under whatever names."""
+    if not isinstance(shown.of, HeldContours):
+        return None
+    for layer in (one for one in viewer.layers if isinstance(one, Shapes)):
+        with suppress(InvalidInput):  # it has no contours
+            found = HeldContours.of(contours_of(layer, dose))
+            if (found.loops, found.points) == (shown.of.loops, shown.of.points):
+                return layer
+    return None
 
 
 def _has_values(one: Output[Any] | None, other: Output[Any]) -> bool:

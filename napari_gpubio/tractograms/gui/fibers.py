@@ -47,7 +47,7 @@ from napari_gpubio.tractograms.io.tractograms import (
 )
 from napari_gpubio.tractograms.model import StopReason, Tractogram
 from napari_gpubio.tractograms.napari_io import fibers_of_tracks
-from napari_gpubio.tractograms.operations.fibers import HeldTractogram
+from napari_gpubio.tractograms.operations.fibers import Fibers, HeldTractogram, whole
 from napari_gpubio.tractograms.operations.sources import fibers_source
 from napari_gpubio.tractograms.places import has_place, is_placeable, placed_in
 
@@ -399,9 +399,9 @@ def fibers_to_save(layer: Streamlines) -> Tractogram:
     return dataclasses.replace(fibers, parameters={**fibers.parameters, RECORD: record}) if record else fibers
 
 
-def layers_of_tractogram(fibers: Tractogram, output: Output[Any], name: str) -> list[Any]:
+def layers_of_tractogram(fibers: Fibers, output: Output[Any], name: str) -> list[Any]:
     """Return the layer of fibers that are a result, as `Kind.shows` has it."""
-    return [(fiber_layer(fibers, name, metadata={RECORD: record_of_output(output)}), {}, "tracks")]
+    return [(fiber_layer(whole(fibers), name, metadata={RECORD: record_of_output(output)}), {}, "tracks")]
 
 
 def _listed(path: Paths) -> list[str | os.PathLike[str]]:

@@ -75,6 +75,7 @@ def whole(fibers: Any) -> Tractogram:
 
 
 _HEADER = "header.json"  # of a folder
+_LAYERS = "napari_gpubio.tractograms.gui.fibers:layers_of_tractogram"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,7 +149,7 @@ register_kind(
     endings=WRITTEN_SUFFIXES,
     write=_write,
     opens=OpenTractogram,
-    shows="napari_gpubio.tractograms.gui.fibers:layers_of_tractogram",
+    shows=_LAYERS,
 )
 register_kind(
     Fibers,
@@ -159,6 +160,7 @@ register_kind(
     endings=WRITTEN_SUFFIXES,
     write=_write_blocks,
     opens=OpenFibers,
+    shows=_LAYERS,
 )
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.operations import HeldVolume, Operation, Output, Store, Volume, file, verbs
+from napari_gpubio.core.operations import HeldLayer, HeldVolume, Operation, Output, Store, Volume, file, verbs
+from napari_gpubio.core.operations.held_layers import LayerParts
 from napari_gpubio.core.operations.records import File, Held, input_infos
 from napari_gpubio.core.parameters import param_info
 from napari_gpubio.core.settings import alternatives, hints, is_union, record_fields
@@ -58,6 +59,10 @@ class Records:
         if cls is HeldVolume:
             array = np.random.default_rng(self.random.randrange(4)).random((6, 5, 4)).astype(np.float32)
             return HeldVolume.of(Volume(array=array, affine=np.diag([1.0, 1.0, 2.0, 1.0])), self.store)
+        if cls is HeldLayer:
+            points = np.random.default_rng(self.random.randrange(4)).random((6, 3))
+            values = {"data": {"array": 0}, "opacity": self.random.random()}
+            return HeldLayer.of(LayerParts(kind="points", values=values, arrays=(points,)), self.store)
         for _ in range(_TRIES):
             try:
                 return self._record(cls, depth)

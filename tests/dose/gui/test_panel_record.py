@@ -208,7 +208,7 @@ def test_the_form_of_a_session_comes_back(user, viewer, live, qtbot, tmp_path):
     again.choose_device("cpu")
     assert again.show_draft(draft)
     assert again.take_draft()() == draft
-    assert [one.name for one in other.layers[there:]] == ["drawn"], "no session has it, and the draft does"
+    assert len(other.layers) == there, "nothing is there twice"
     assert [one.name for one in again.inputs_box.structures.layers] == ["organs", "drawn"]
     again.teardown()
 

@@ -2,19 +2,23 @@
 
 import numpy as np
 import pytest
+from napari.components import ViewerModel
 
 from napari_gpubio import tractograms
 from napari_gpubio.core.files import sample_path
 from napari_gpubio.core.layer_files import RECORD
 from napari_gpubio.core.napari_io import KEY
+from napari_gpubio.core.operations import State, open_session, save_session
 from napari_gpubio.core.operations.files import record_of_output
 from napari_gpubio.core.operations.layer_sources import record_of
 from napari_gpubio.core.operations.runs import run
+from napari_gpubio.core.steps import drive
 from napari_gpubio.diffusion.operations import HeldRegion, OpenRegion
 from napari_gpubio.diffusion.regions import Sphere
 from napari_gpubio.diffusion.samples import brain_atlas_layers
 from napari_gpubio.gui.history import history_of
-from napari_gpubio.gui.looks import RangeFilter, set_filter
+from napari_gpubio.gui.looks import RangeFilter, set_filter, show_layers
+from napari_gpubio.gui.session_window import shown_steps, take_layers
 from napari_gpubio.tractograms import maps
 from napari_gpubio.tractograms.dissection import dissect, number, through
 from napari_gpubio.tractograms.gui import DissectionPanel
@@ -189,6 +193,29 @@ def test_other_filters_hide_fibers_that_fit_which_do_not_count(viewer, panel, se
     assert len(viewer.layers[-1].lines) == 5
     made = run(record_of(viewer.layers[-1]), device="cpu")
     np.testing.assert_array_equal(made.points, fibers_of(layer).select(layer.shown).points)
+
+
+def test_a_session_brings_the_sphere_of_a_rule_once_and_makes_a_kept_bundle_again(viewer, panel, settle, tmp_path):
+    panel.add_sphere()
+    viewer.layers["sphere"].data = np.array([(20.0, -5.0, 0.0)]) / viewer.layers["sphere"].scale
+    settle()
+    shown_now = int(fibers(viewer).shown.sum())
+    assert 0 < shown_now < len(fibers(viewer).lines)
+    panel.keep_bundle()
+    kept = viewer.layers[-1]
+    shown = drive(shown_steps(take_layers(viewer.layers)[0]))
+    save_session(tmp_path / "s.zip", State((*shown,), (("dissection panel", panel.take_draft()()),)))
+    state = open_session(tmp_path / "s.zip").state
+    other = ViewerModel()
+    for one in state.shown:
+        show_layers(other, one, run(one.output, device="cpu"))
+    np.testing.assert_array_equal(fibers_of(other.layers[kept.name]).points, fibers_of(kept).points)
+    names = [one.name for one in other.layers]
+    again = DissectionPanel(other)
+    assert again.show_draft(state.drafts[0][1])
+    assert [one.name for one in other.layers] == names == [one.name for one in viewer.layers]
+    assert [rule.layer for rule in again.rules.rules()] == [other.layers["sphere"]]
+    again.teardown()
 
 
 def test_an_empty_result_and_a_missing_region_are_reported(viewer, panel, settle):
