@@ -68,6 +68,8 @@ class PanelFrame(QWidget):
         self._theme = viewer.theme  # whose colors it has
         follow_scans(viewer)
         self._parts: list[Any] = []
+        self._pressed: QWidget | None = None  # where the mouse is down
+        self._foot = QWidget(self)
         self.header = QFormLayout()
         self.inputs = QVBoxLayout()
         self.result_head = QVBoxLayout()
@@ -340,7 +342,6 @@ class PanelFrame(QWidget):
         content.laid_out.connect(self._naming.start)
         self.inputs.setAlignment(Qt.AlignmentFlag.AlignTop)
         self._content, self._scroll = content, InputScroll(content, self)
-        self._pressed: QWidget | None = None
         self._ring = FocusRing(self)
         margins = self.inputs.contentsMargins()
         self.header.setContentsMargins(margins.left(), 0, margins.right(), 0)
@@ -355,7 +356,6 @@ class PanelFrame(QWidget):
         self.bar = QProgressBar(self, textVisible=False, maximumHeight=6)
         self._status = WrappedLabel("", self)
         self._is_progress = False  # whether the status is of something under way
-        self._foot = QWidget(self)
         foot = QVBoxLayout(self._foot)
         foot.setContentsMargins(0, 0, 0, 0)
         foot.addLayout(self.result_head)
