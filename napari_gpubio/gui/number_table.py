@@ -132,6 +132,7 @@ class NumberTable(CopyingView, QTreeWidget):
         super().__init__(parent)
         self.rows: tuple[Number, ...] = ()
         self._items: list[QTreeWidgetItem] = []
+        self._is_sizing = False
         self.setColumnCount(3)
         self.setHeaderHidden(True)
         self.setIndentation(14)
@@ -162,7 +163,7 @@ class NumberTable(CopyingView, QTreeWidget):
     def changeEvent(self, event: Any) -> None:
         """Qt: another style; the font may be another."""
         super().changeEvent(event)
-        if event.type() in (QEvent.Type.FontChange, QEvent.Type.StyleChange):
+        if event.type() == QEvent.Type.FontChange:
             self._size_rows()
 
     def resizeEvent(self, event: Any) -> None:
@@ -213,8 +214,10 @@ class NumberTable(CopyingView, QTreeWidget):
 
     def _size_rows(self) -> None:
         rows = f"QTreeView::item {{ height: {self.fontMetrics().height() + _LINE_GAP}px; }}"
-        if rows != self.styleSheet():
+        if rows != self.styleSheet() and not self._is_sizing:  # a new style sheet is a change of the font, too
+            self._is_sizing = True
             self.setStyleSheet(rows)
+            self._is_sizing = False
             self._fit()
 
     def _fit(self, *_: Any) -> None:

@@ -69,6 +69,8 @@ class PanelFrame(QWidget):
         self._theme = viewer.theme  # whose colors it has
         follow_scans(viewer)
         self._parts: list[Any] = []
+        self._pressed: QWidget | None = None  # where the mouse is down
+        self._foot = QWidget(self)
         self.header = QFormLayout()
         self.inputs = QVBoxLayout()
         self.result_head = QVBoxLayout()
@@ -358,7 +360,6 @@ class PanelFrame(QWidget):
         self.bar = QProgressBar(self, textVisible=False, maximumHeight=6)
         self._status = WrappedLabel("", self)
         self._is_progress = False  # whether the status is of something under way
-        self._foot = QWidget(self)
         foot = QVBoxLayout(self._foot)
         foot.setContentsMargins(0, 0, 0, 0)
         foot.addLayout(self.result_head)

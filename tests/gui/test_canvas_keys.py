@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from napari.components import ViewerModel
 
+from napari_gpubio.gui.canvas_keys import bind_canvas_keys
+from napari_gpubio.gui.crosshair import hide_crosshair, show_crosshair
 from napari_gpubio.gui.picking import MarkerTool
 from napari_gpubio.gui.views import camera_of, set_view
 from tests.gui.counting_panel import SECONDS, CountingPanel, finished
@@ -93,3 +95,28 @@ def test_napari_has_its_keys_back_when_the_panel_is_closed(viewer, panel):
     assert {"Left", "Enter", "Escape", "PageUp"} & {str(key) for key in viewer.keymap} == set()
     panel.revive()
     assert {str(key) for key in viewer.keymap} == bound
+
+
+def test_arrows_move_the_crosshair_where_no_panel_has_a_marker(viewer, panel):
+    show_crosshair(viewer)
+    viewer.dims.set_point((0, 1, 2), (6.0, 4.0, 3.0))
+    press(viewer, "Right")
+    assert panel.tool.offsets, "the marker goes first"
+    panel.tool.places = np.empty((0, 3))
+    press(viewer, "Right")
+    press(viewer, "Up")
+    assert tuple(viewer.dims.point) == (6.0, 6.0, 4.0)
+    panel.teardown()
+    hide_crosshair(viewer)
+
+
+def test_arrows_on_another_canvas_move_the_same_crosshair_as_it_is_seen_there(viewer):
+    show_crosshair(viewer)
+    pane = ViewerModel()
+    pane.add_image(np.zeros((8, 9, 10)), scale=(3.0, 2.0, 1.0))
+    set_view(pane, "neurological")
+    pane.dims.order = (1, 0, 2)
+    bind_canvas_keys(viewer).bind_arrows(pane)
+    viewer.dims.set_point((0, 1, 2), (6.0, 4.0, 3.0))
+    press(pane, "Up")
+    assert tuple(viewer.dims.point) == (9.0, 4.0, 3.0)

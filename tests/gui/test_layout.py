@@ -98,7 +98,7 @@ def test_plots_keep_their_axes_and_units_at_300_pixels(qtbot):
         qtbot.addWidget(plot)
         plot.setLabel("bottom", "the distance from the source to the detector along the surface (mm)")
         plot.setLabel("left", "the mean of all repeats of what was measured there (1/mm²)")
-        plot.resize(300, 220)
+        plot.setFixedSize(300, 220)
         with qtbot.waitExposed(plot):
             plot.show()
         seen = plot.viewport().rect().adjusted(-2, -2, 2, 2)

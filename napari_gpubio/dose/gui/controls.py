@@ -176,7 +176,7 @@ class ScaleBox(QWidget):
 
 
 class ToolsBox(QWidget):
-    """Buttons of the tools, the structure in which voxels are highlighted, and the readout."""
+    """Buttons of the tools, the structure in which voxels are highlighted, and the readout, which a panel places."""
 
     tools_changed = Signal()
     keeps_controls = False  # for undo: they are about what is drawn over the image
@@ -255,7 +255,7 @@ class ToolsBox(QWidget):
         self._plan_row = QWidget(self)
         self._plan_row.setLayout(row_of(Label("Dose of", self), self.of_plan, stretch=(0, 1)))
         self._plan_row.hide()
-        fill_column(self, buttons, self._inside_row, self._plan_row, self.readout, spacing=3)
+        fill_column(self, buttons, self._inside_row, self._plan_row, spacing=3)
 
     def _on_toggled(self, other: QPushButton, on: bool) -> None:
         """Isodose and interval exclude each other, because one layer holds what they highlight."""

@@ -128,6 +128,7 @@ class DosePanel(EnginePanel):
         self.tabs.addTab(self.table, "Metrics")
         self.tabs.addTab(self.constraints, "Constraints")
         self.header.addRow("Dose", self.inputs_box.dose_box)
+        self.result_head.addWidget(self.tools.readout)
         for part in (self.inputs_box, settings, self.empty, self.axes_box, self.plot, self.legend, self.tools):
             self.inputs.addWidget(part)
         for part in (self.scale_box, self.tabs, self.notes):
