@@ -232,7 +232,7 @@ class HeldLayer(Reading, verb="held-layer", makes={"layer": LayerParts}):
 
     def read(self, data: Any) -> LayerParts:
         """Take it from where it is held."""
-        made = LayerParts(kind=self.kind, values=json.loads(self.values), arrays=data.arrays, name=self.name)
+        made = LayerParts(kind=self.kind, values=json_of(self.values, self.name), arrays=data.arrays, name=self.name)
         layer_data(made)  # refuses what is none
         return made
 
@@ -241,10 +241,7 @@ def _checked_values(kind: str, text: str, arrays: Sequence[Any]) -> dict[str, An
     """The values of a layer from their text; InvalidInput if they are not those of such a layer."""
     if len(text) > _MAX_TEXT or len(arrays) > _MOST_ARRAYS:
         raise InvalidInput(f"a layer has up to {_MAX_TEXT:,} characters and {_MOST_ARRAYS:,} arrays; save it anew")
-    try:
-        values = json.loads(text)
-    except (ValueError, RecursionError):
-        values = None
+    values = json_of(text, "the text of a layer")
     if not isinstance(values, dict):
         raise InvalidInput(f"values is {text[:_SHOWN]!r}; it must be an object of JSON")
     if strange := [name for name in values if name not in (*_COMMON, *_ATTRIBUTES[kind])]:

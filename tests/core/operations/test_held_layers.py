@@ -66,7 +66,7 @@ def test_nested_values_and_other_texts_are_refused():
     deep = json.dumps({"data": [], "text": []}).replace("[]", "[" * 40 + "]" * 40)
     for text, match in (
         (deep, "too deep"),
-        ("[" * 100_000, "object of JSON"),
+        ("[" * 100_000, "text of a layer"),
         ("[]", "object of JSON"),
         ("{}", "no data"),
     ):
