@@ -76,7 +76,6 @@ class PanelFrame(QWidget):
         self.result_head = QVBoxLayout()
         self.above_run = QVBoxLayout()
         self.buttons = QHBoxLayout()
-        self._pressed: QWidget | None = None  # the control that the mouse is down on
         self._build()
         self._wheel = WheelGuard(self)
         self._wheel.pressed.connect(self._on_press)
