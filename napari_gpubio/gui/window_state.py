@@ -33,7 +33,7 @@ from qtpy.QtWidgets import (
 )
 from superqt import QCollapsible
 
-from napari_gpubio.core.napari_io import FOLLOWS, KEY, carried
+from napari_gpubio.core.napari_io import FOLLOWS, KEY, carried, own_units
 from napari_gpubio.gui.fields import SliderRow
 from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.lines import Lines
@@ -135,7 +135,7 @@ def _values_of(layer: Any) -> dict[str, Any]:
 
 
 def _value(layer: Any, name: str) -> Any:
-    value = getattr(layer, name)
+    value = own_units(layer) if name == "units" else getattr(layer, name)
     if name == "affine":
         return value.affine_matrix
     return tuple(value) if isinstance(value, list) else value.copy() if isinstance(value, np.ndarray) else value

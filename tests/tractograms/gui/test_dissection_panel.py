@@ -249,7 +249,8 @@ def test_a_result_stays_and_says_that_the_layer_of_a_rule_was_deleted(viewer, pa
 def test_numbers_of_other_fibers_are_not_shown_as_those_of_the_chosen_ones(viewer, panel, settle):
     panel.add_rule(Rule(layer=atlas(viewer), key=STEM))
     settle()
-    panel.rules.undo()
+    panel.rules.show_rules(())
+    panel.run()
     settle()
     rows = panel.results.table.rows
     assert rows
