@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,7 @@ STREAMLINES_KEY = "streamlines"  # where the settings of a streamlines layer tra
 ORIENTED = "is_oriented"  # where a layer's metadata tell whether its place is known, if its file does not tell it
 AXES = ("z", "y", "x")
 _lent_units: WeakKeyDictionary[Any, tuple[tuple[Any, ...], ...]] = WeakKeyDictionary()  # own and lent ones, by layer
+_being_lent: WeakSet[Any] = WeakSet()
 IN_MM: dict[str, Any] = {"units": ("mm",) * 3, "axis_labels": AXES}  # keywords of a layer in the viewer's world
 
 
@@ -229,9 +230,20 @@ def own_units(layer: Any) -> tuple[Any, ...]:
 def lend_units(layer: Any, units: Sequence[Any]) -> None:
     """Show a layer in units of other layers, while `own_units` stay what they are; it can be given others any time."""
     own = own_units(layer)
-    _lent_units[layer] = own, tuple(units)
     if tuple(layer.units) != tuple(units):
-        layer.units = units
+        _lent_units[layer] = own, tuple(units)
+        _being_lent.add(layer)
+        try:
+            layer.units = units
+        finally:
+            _being_lent.discard(layer)
+    if own == tuple(units):
+        _lent_units.pop(layer, None)
+
+
+def is_being_lent(layer: Any) -> bool:
+    """Whether an event of a layer comes of units that it is lent or given back, which change nothing of it."""
+    return layer in _being_lent
 
 
 def is_length(unit: Any) -> bool:

@@ -9,6 +9,7 @@ from qtpy.QtGui import QStandardItemModel
 from qtpy.QtWidgets import QWidget
 
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.napari_io import is_being_lent
 from napari_gpubio.gui.connections import Connection, Connections, Follower
 from napari_gpubio.gui.fields import ElidedComboBox
 from napari_gpubio.gui.forms import tip_of
@@ -132,7 +133,7 @@ class LayerListener:
         if before is None:
             return
         self._slices[layer] = self._slice_of(layer)
-        if before == self._slices[layer]:
+        if before == self._slices[layer] and not is_being_lent(layer):
             self._data_changed(layer, None)
 
     def _on_visible(self, event: Any) -> None:
@@ -149,7 +150,9 @@ class LayerListener:
         self._data_changed(layer, tuple(box))
 
     def _on_place(self, event: Any) -> None:
-        self._place_changed(self._layer_of(event))
+        layer = self._layer_of(event)
+        if not is_being_lent(layer):
+            self._place_changed(layer)
 
     def _on_colors(self, event: Any) -> None:
         self._colors_changed(self._layer_of(event))

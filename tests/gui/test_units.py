@@ -7,6 +7,7 @@ from napari.utils.notifications import notification_manager
 
 from napari_gpubio.core.napari_io import has_length_unit, mm_per_unit, own_units, taken_as_mm
 from napari_gpubio.gui.anatomy import shows_a_body
+from napari_gpubio.gui.layers import LayerListener
 from napari_gpubio.gui.scans import follow_scans
 from napari_gpubio.speckle.gui.panel_layers import pixel_note
 from napari_gpubio.speckle.samples import step_layers
@@ -94,3 +95,19 @@ def test_napari_warns_not_even_while_a_layer_is_added(viewer, frames_first):
     viewer.layers.clear()
     found = [record.message for record in list(notification_manager.records)[before:]]
     assert not [message for message in found if "units" in message]
+
+
+def test_a_loan_is_no_move_of_the_layer(followed):
+    frames, moved = add(followed, (5, 8, 8)), []
+    listener = LayerListener(
+        followed, lambda layer: True, place_changed=moved.append, data_changed=lambda layer, _: moved.append(layer)
+    )
+    listener.attach()
+    volume = add(followed, (6, 8, 8), MM)
+    assert names_of_units(frames.units) == ["millimeter"] * 3
+    followed.layers.remove(volume)
+    assert names_of_units(frames.units) == ["pixel"] * 3
+    assert moved == []
+    frames.units = MM
+    assert frames in moved
+    listener.detach()
