@@ -5,7 +5,7 @@ from typing import Any
 
 from qtpy.QtCore import QPoint, Qt
 from qtpy.QtGui import QColor, QPainter, QPen
-from qtpy.QtWidgets import QApplication, QFocusFrame, QScrollArea, QTableView, QWidget
+from qtpy.QtWidgets import QApplication, QFocusFrame, QProxyStyle, QScrollArea, QStyle, QTableView, QWidget
 
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.accessible import controls_of
@@ -14,19 +14,43 @@ from napari_gpubio.gui.forms import Folded
 _PIXELS = 2  # of the frame
 
 
+class _OnTheControl(QProxyStyle):
+    """Lays the frame upon the edge of the control; around it, what the control lies in would cut it off."""
+
+    def styleHint(self, hint: Any, *more: Any) -> int:
+        """Qt: how the frame is drawn."""
+        return 1 if hint == QStyle.StyleHint.SH_FocusFrame_AboveWidget else super().styleHint(hint, *more)
+
+    def pixelMetric(self, metric: Any, *more: Any) -> int:
+        """Qt: how far the frame stands out."""
+        margins = (QStyle.PixelMetric.PM_FocusFrameHMargin, QStyle.PixelMetric.PM_FocusFrameVMargin)
+        return 0 if metric in margins else super().pixelMetric(metric, *more)
+
+
 class FocusRing(QFocusFrame):
     """A frame around the control of a part that has the focus, in the color of the theme; napari's style has none."""
 
     def __init__(self, part: QWidget) -> None:
         super().__init__(part)
-        self._part = part
+        self._part, self._look = part, _OnTheControl()
+        self.setStyle(self._look)
         self.hide()
         QApplication.instance().focusChanged.connect(self._follow)
 
     def _follow(self, _before: QWidget | None, now: QWidget | None) -> None:
         is_inside = now is not None and self._part.isAncestorOf(now) and not isinstance(now, QScrollArea)
-        self.setWidget(now if is_inside else None)
-        self.setVisible(is_inside)
+        if is_inside:
+            self.setWidget(now)
+            self.setVisible(True)
+            self.raise_()
+        else:
+            self.leave()
+
+    def leave(self) -> None:
+        """Surround nothing; Qt has put the frame into the window, from which it comes back to its part."""
+        self.setWidget(None)
+        self.setParent(self._part)
+        self.hide()
 
     def paintEvent(self, _event: Any) -> None:
         """Qt: draw it."""

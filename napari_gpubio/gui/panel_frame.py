@@ -111,6 +111,7 @@ class PanelFrame(QWidget):
     def teardown(self) -> None:
         """Disconnect from the viewer and release it; called when the panel is closed."""
         self._front.leave(self)
+        self._ring.leave()
         for timer in (self._naming, self._fold_tabs):
             timer.stop()
         for part in self._parts:

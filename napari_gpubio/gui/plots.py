@@ -148,15 +148,19 @@ class ThemedPlot(pyqtgraph.PlotWidget):
         self._titles[axis] = text, options
         self._fit_titles()
 
+    def showEvent(self, event: Any) -> None:
+        """Qt: it comes on screen."""
+        super().showEvent(event)
+        self._fit_titles()
+
     def _fit_titles(self) -> None:
         """Shorten the texts at the axes to the room that there is."""
         for axis, (text, options) in self._titles.items():
             item = self.plotItem.getAxis(axis)
             room = item.size().width() if axis == "bottom" else item.size().height()
             metrics = QFontMetrics(item.label.font())
-            shown = html.escape(
-                metrics.elidedText(text, Qt.TextElideMode.ElideMiddle, int(room) - _OVERHANG), quote=False
-            )
+            shown = metrics.elidedText(text, Qt.TextElideMode.ElideMiddle, int(room) - _OVERHANG)
+            shown = html.escape(shown if self.isVisible() else text, quote=False)  # it has its size once it is shown
             if shown != item.labelText or options:
                 self.plotItem.setLabel(axis, shown, **options)
             item.label.setToolTip(text)
