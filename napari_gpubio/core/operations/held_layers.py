@@ -21,7 +21,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write
 from napari_gpubio.core.foreign import json_of
 from napari_gpubio.core.layer_files import RECORD, is_colormap, plain_colormap
-from napari_gpubio.core.napari_io import KEY, LayerData, LayerReader, Paths, read_each, reader_if
+from napari_gpubio.core.napari_io import KEY, LayerData, LayerReader, Paths, own_units, read_each, reader_if
 from napari_gpubio.core.operations.arrays import is_read_later, size_of
 from napari_gpubio.core.operations.kinds import register_kind
 from napari_gpubio.core.operations.records import Held, Output, Reading
@@ -98,7 +98,8 @@ def parts_of(layer: Any) -> LayerParts | None:
     """Return the parts of a layer, as `parts_of_data`; None also of one at several resolutions."""
     if layer._type_string not in _ATTRIBUTES or getattr(layer, "multiscale", False):
         return None
-    return parts_of_data(*layer.as_layer_data_tuple())
+    data, attributes, kind = layer.as_layer_data_tuple()
+    return parts_of_data(data, {**attributes, "units": own_units(layer)}, kind)
 
 
 def parts_of_data(data: Any, attributes: Mapping[str, Any], kind: str) -> LayerParts | None:
