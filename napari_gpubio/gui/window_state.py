@@ -135,7 +135,7 @@ def _values_of(layer: Any) -> dict[str, Any]:
 
 
 def _value(layer: Any, name: str) -> Any:
-    value = own_units(layer) if name == "units" else getattr(layer, name)
+    value: Any = own_units(layer) if name == "units" else getattr(layer, name)
     if name == "affine":
         return value.affine_matrix
     return tuple(value) if isinstance(value, list) else value.copy() if isinstance(value, np.ndarray) else value

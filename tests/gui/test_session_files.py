@@ -120,5 +120,5 @@ def test_without_a_window_the_remedy_is_named(monkeypatch):
 
 
 def test_every_panel_has_a_name_and_the_icons_are_those_of_panels():
-    assert list(_paths()) == list(names_of_panels())
+    assert list(_paths()) == [*names_of_panels(), "Undo", "Redo"]
     assert name_of(SessionPanel(ViewerModel())) == "Session"
