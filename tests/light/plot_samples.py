@@ -18,7 +18,7 @@ def close(found, expected):
 
 
 def axis_texts(plot):
-    return [plot.getAxis(side).labelText for side in ("bottom", "left")]
+    return [plot.getAxis(side).label.toolTip() for side in ("bottom", "left")]
 
 
 def draw(viewer, result, start_mm, end_mm):
