@@ -1,5 +1,6 @@
 """The look of every dock widget: between a header and what is said of the result and the run, inputs scroll."""
 
+import weakref
 from functools import partial
 from typing import Any
 
@@ -36,6 +37,7 @@ from napari_gpubio.gui.picking import MouseTool, is_edited
 from napari_gpubio.gui.places import Offer, place_offers
 from napari_gpubio.gui.scans import follow_scans
 from napari_gpubio.gui.switcher import Switcher, fold_tabs, name_of
+from napari_gpubio.gui.window_state import parts_of
 
 _LONGEST_NOTES = 300  # letters of what was assumed; the tool tip has all of it
 _MIN_WIDTH, _MARGINS = 300, 16  # pixels; of a panel, and of what is around its inputs
@@ -70,6 +72,7 @@ class PanelFrame(QWidget):
         follow_scans(viewer)
         self._parts: list[Any] = []
         self._pressed: QWidget | None = None  # where the mouse is down
+        self._kept_parts: list[weakref.ref[Any]] | None = None
         self._foot = QWidget(self)
         self.header = QFormLayout()
         self.inputs = QVBoxLayout()
@@ -344,6 +347,7 @@ class PanelFrame(QWidget):
         content.laid_out.connect(self._fit_width)
         self._naming = single_shot(_NAMING_MS, self._name_controls, self)
         content.laid_out.connect(self._naming.start)
+        content.laid_out.connect(self._forget_parts)
         self.inputs.setAlignment(Qt.AlignmentFlag.AlignTop)
         self._content, self._scroll = content, InputScroll(content, self)
         self._ring = FocusRing(self)
@@ -381,6 +385,16 @@ class PanelFrame(QWidget):
         self.setMinimumWidth(_MIN_WIDTH)
         self._refit = single_shot(0, self._fit_width, self)  # when all parts have the new style
         self._take_font()
+
+    @property
+    def kept_parts(self) -> list["weakref.ref[Any]"]:
+        """What undo keeps of the panel; see `window_state`. It is looked for again when the inputs were laid out."""
+        if self._kept_parts is None:
+            self._kept_parts = [weakref.ref(part) for part in parts_of(self)]
+        return self._kept_parts
+
+    def _forget_parts(self) -> None:
+        self._kept_parts = None
 
     def _share_place(self) -> None:
         share_place(self)

@@ -11,11 +11,10 @@ its ``show_kept`` is called. ``keeps_controls`` is false where controls come wit
 
 import dataclasses
 import enum
-import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -39,6 +38,9 @@ from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.lines import Lines
 from napari_gpubio.gui.looks import LINES
 from napari_gpubio.gui.switcher import name_of
+
+if TYPE_CHECKING:
+    import weakref
 
 _SEEN = "visible"
 _ANY = ("name", _SEEN, "opacity", "blending", "scale", "translate", "rotate", "shear", "affine", "units")
@@ -67,8 +69,8 @@ def take_state(viewer: Any, panels: Sequence[QWidget]) -> WindowState:
     """Return what a viewer and its panels show."""
     layers = [getattr(layer, "__wrapped__", layer) for layer in viewer.layers]
     shown = tuple((layer, _values_of(layer)) for layer in layers)
-    parts = {weakref.ref(part): panel for panel in panels for part in parts_of(panel)}
-    kept = {ref: _kept_of(ref()) for ref in parts}
+    parts = {ref: panel for panel in panels for ref in panel.kept_parts}
+    kept = {ref: _kept_of(part) for ref in parts if (part := ref()) is not None}
     names = {ref: name_of(panel) for ref, panel in parts.items()}
     return WindowState(shown, kept, names, viewer.layers.selection.active)
 
