@@ -17,11 +17,12 @@ from qtpy.QtWidgets import QTableWidget, QTreeWidget, QTreeWidgetItemIterator
 from napari_gpubio.gui.front import front_of
 from napari_gpubio.gui.jobs import LatestJob
 from napari_gpubio.gui.panel_frame import PanelFrame
-from napari_gpubio.gui.picking import is_edited
 from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.gui.switcher import name_of
+from napari_gpubio.light.gui import LightPanel
 
 NOBODY = ""  # who made what files and menus opened
+_DRAWN = ("source beam", "source and detectors")  # what is meant by them is looked at in the panel
 _MANY_BYTES = 64_000_000  # of an array, of which a part is compared
 
 
@@ -29,12 +30,13 @@ _MANY_BYTES = 64_000_000  # of an array, of which a part is compared
 class Told:
     """Who may change what by an event.
 
-    ``panels`` by their names; ``layers`` that the user deletes, or paints with napari's own tools; ``everything`` for
-    undo and redo.
+    ``panels`` by their names; ``layers`` that the user deletes, or paints with napari's own tools; ``selects`` when
+    another layer becomes the active one, whose numbers panels show; ``everything`` for undo and redo.
     """
 
     panels: set[str] = field(default_factory=set)
     layers: list[Any] = field(default_factory=list)
+    selects: bool = False
     everything: bool = False
 
 
@@ -84,7 +86,7 @@ class Ledger:
         layers, texts = looked
         for _, seen in layers:
             seen.sums = tuple(_sum(array) for array in seen.arrays)
-        wrong = [] if told.everything else [*self._changes(layers, told), *self._other_numbers(texts, told)]
+        wrong = [] if told.everything else [*self._changes(layers, told), *([] if told.selects else self._other_numbers(texts, told))]
         self._layers, self._texts = layers, texts
         return wrong
 
@@ -121,9 +123,9 @@ class Ledger:
 
 
 def edited(viewer: Any) -> list[Any]:
-    """The layer that napari's own tools change, if there is one."""
+    """The layer that napari's own tools paint or move, if there is one."""
     active = viewer.layers.selection.active
-    return [active] if is_edited(active) else []
+    return [active] if active is not None and str(active.mode) != "pan_zoom" else []
 
 
 def panel_of(widget: Any) -> Any:
@@ -153,8 +155,8 @@ def _is_busy(panel: Any) -> bool:
 
 def _arrays(layer: Any) -> Iterator[Any]:
     """What a layer holds: its values or places, what is drawn of fibers, and where it lies."""
-    if isinstance(layer, Surface):
-        return  # glyphs and ellipsoids of the slice on screen, which are drawn anew with it
+    if isinstance(layer, Surface) or layer.name in _DRAWN:
+        return  # glyphs, ellipsoids and markers of the slice on screen, which are drawn anew with it
     if isinstance(layer, Streamlines):
         yield from (layer.points, layer.offsets, layer.shown)
     else:
@@ -192,7 +194,9 @@ def _is_same(one: dict[str, Any], other: dict[str, Any], key: str) -> bool:
 
 
 def _texts(panel: Any) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """The rows of every table in a panel."""
+    """The rows of every table in a panel, and where light comes from."""
+    if isinstance(panel, LightPanel):
+        yield "sources and detectors", (repr(panel.voxels.controller.optodes),)
     for number, table in enumerate(panel.findChildren(QTableWidget)):
         columns = range(table.columnCount())
         rows = ([table.item(row, column) for column in columns] for row in range(table.rowCount()))

@@ -1,5 +1,6 @@
 """What goes wrong in a window besides its layers: errors, notifications, Qt's warnings, and a GUI thread that waits."""
 
+import signal
 import sys
 import threading
 import time
@@ -41,8 +42,8 @@ class Watch(QObject):
         self.problems: list[str] = []  # since they were taken last
         self.blocked: list[Blocked] = []
         self._main = threading.main_thread().ident or 0
-        self._clock = time.pthread_getcpuclockid(self._main)
-        self._beat = time.perf_counter()
+        self._beat, self._cpu = time.perf_counter(), time.thread_time()
+        self._seen: list[tuple[float, str]] = []  # when, and in which function of ours
         self._ended = threading.Event()
         self._timer = QTimer(self)
         self._timer.timeout.connect(self._on_beat)
@@ -51,8 +52,8 @@ class Watch(QObject):
         threading.excepthook = lambda of: self._on_error(of.exc_type, of.exc_value, of.exc_traceback)
         notification_manager.notification_ready.connect(self._on_notification)
         qInstallMessageHandler(self._on_qt)
-        self._sampler = threading.Thread(target=self._sample, daemon=True)
-        self._sampler.start()
+        signal.signal(signal.SIGUSR2, self._on_signal)
+        threading.Thread(target=self._ask_when_late, daemon=True).start()
 
     def take(self) -> list[str]:
         """Return the problems since this was called last."""
@@ -65,9 +66,6 @@ class Watch(QObject):
         self._timer.stop()
         qInstallMessageHandler(None)
 
-    def _on_beat(self) -> None:
-        self._beat = time.perf_counter()
-
     def _on_error(self, kind: Any, error: Any, trace: Any) -> None:
         self.problems.append("".join(traceback.format_exception(kind, error, trace)))
 
@@ -78,46 +76,48 @@ class Watch(QObject):
             self.problems.append(f"notification {note.severity}: {note.message}\n{more}")
 
     def _on_qt(self, kind: Any, _context: Any, message: str) -> None:
-        if kind != QtMsgType.QtDebugMsg and kind != QtMsgType.QtInfoMsg:
+        if kind not in (QtMsgType.QtDebugMsg, QtMsgType.QtInfoMsg):
             stack = "".join(traceback.format_stack(sys._getframe(1), limit=8))
             self.problems.append(f"{stack}Qt: {message}")
 
-    # -- the thread that looks at the GUI thread --------------------------------------------------------------------
+    # -- the GUI thread --------------------------------------------------------------------------------------------
 
-    def _sample(self) -> None:
-        """Look at the stack of the GUI thread whenever its event loop is late."""
-        seen: list[list[FrameType]] = []
-        at, cpu_then, last = self._beat, 0.0, time.perf_counter()
+    def _on_beat(self) -> None:
+        now, cpu_now = time.perf_counter(), time.thread_time()
+        late, cpu_seconds = now - self._beat, cpu_now - self._cpu
+        seen, self._seen = self._seen, []
+        if seen and late > BLOCKED_S:
+            self._note(seen, late, cpu_seconds)
+        self._beat, self._cpu = now, cpu_now
+
+    def _on_signal(self, _number: int, frame: FrameType | None) -> None:
+        """Look at the stack, since the event loop is late; in the GUI thread, where no frame outlives its function."""
+        self._seen.append((time.perf_counter(), _function_of_ours(frame)))
+
+    def _ask_when_late(self) -> None:
         while not self._ended.wait(SAMPLE_S):
-            now = time.perf_counter()
-            if self._beat != at:
-                if seen and (late := self._beat - at) > BLOCKED_S:
-                    self._note(seen, late, time.clock_gettime(self._clock) - cpu_then)
-                at, seen, cpu_then = self._beat, [], time.clock_gettime(self._clock)
-            elif now - at > BEAT_MS / 1000 + SAMPLE_S:
-                frame = sys._current_frames().get(self._main)
-                seen.append(_names(frame, now - last))
-            last = now
+            if time.perf_counter() - self._beat > 2 * BEAT_MS / 1000 + SAMPLE_S:
+                signal.pthread_kill(self._main, signal.SIGUSR2)
 
-    def _note(self, seen: list[Any], late: float, cpu_seconds: float) -> None:
-        ours, at_fault = 0.0, Counter[str]()
-        for seconds, name in seen:
-            if name:
-                ours += seconds
-                at_fault[name] += seconds
-        if at_fault:
-            where = at_fault.most_common(1)[0][0]
-            self.blocked.append(Blocked(late, ours, cpu_seconds, where))
+    def _note(self, seen: list[tuple[float, str]], late: float, cpu_seconds: float) -> None:
+        spent, then = Counter[str](), self._beat
+        for at, name in seen:
+            spent[name] += at - then
+            then = at
+        ours = sum(seconds for name, seconds in spent.items() if name)
+        if ours > 0:
+            del spent[""]
+            self.blocked.append(Blocked(late, ours, cpu_seconds, spent.most_common(1)[0][0]))
 
 
-def _names(frame: FrameType | None, seconds: float) -> tuple[float, str]:
-    """Which function of ours the GUI thread is in, innermost first; "" in drawing, in none, and in the walk's own."""
+def _function_of_ours(frame: FrameType | None) -> str:
+    """Which functions of ours the GUI thread is in, innermost first; "" in drawing, in none, and for the walk itself."""
     names = []
     while frame is not None:
         path = frame.f_code.co_filename
         if any(part in path for part in _DRAWING) or frame.f_code.co_name in (_ASKED, "paintEvent"):
-            return seconds, ""
+            return ""
         if _OURS in path:
             names.append(f"{path.split(_OURS)[-1]}:{frame.f_code.co_name}")
         frame = frame.f_back
-    return seconds, " < ".join(names[:3])
+    return " < ".join(names[:3])
