@@ -149,7 +149,8 @@ def _fods(person: Person, tracking: Any, tried: Tried) -> None:
     chosen = ask(lambda: tracking.source_box.layer)
     tried.add("7: Track fibers… does not hand its layer over", "the same", lambda: "FOD" in ask(lambda: chosen.name))
     known = ask(lambda: list(scenes._fibers(person)))
-    person.click_at(person.on_canvas(CLICK_MM), keys=("shift",))
+    x, y, z = CLICK_MM
+    person.click_at(person.on_canvas((x - 15.0, y + 20.0, z)), keys=("shift",))
     person.wait(lambda: not tracking.is_busy and len(scenes._fibers(person)) > len(known), "fibers", 120)
     bundle = ask(lambda: next(layer for layer in scenes._fibers(person) if layer not in known))
     person.picture("fibers in FODs")
@@ -322,7 +323,7 @@ def _frames(person: Person, tried: Tried) -> None:
     """Frames of a camera, when the bodies have been closed."""
     ask, viewer = person.ask, person.viewer
     scenes._sample(person, "Flow phantom")
-    for layer in ask(lambda: [one for one in viewer.layers if "flow" not in one.name.lower()]):
+    for layer in ask(lambda: [one for one in viewer.layers if "speckle" not in one.name]):
         _delete(person, layer)
     person.picture("only the frames of a camera are left", settle_s=2.0)
     tried.add(

@@ -125,6 +125,7 @@ def _walked(person: Any, ledger: Any, watch: Any, seed: int, events: int) -> dic
     violations, problems = [], [{"event": 0, "what": what} for what in before]
     begun = time.monotonic()
     for number in range(1, events + 1):
+        watch.units_differ = person.ask(lambda: len({str(layer.units[-1]) for layer in person.viewer.layers}) > 1)
         try:
             text, told = steps.step()
         except (subprocess.CalledProcessError, TimeoutError, RuntimeError) as error:  # a control that has gone since

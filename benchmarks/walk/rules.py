@@ -30,13 +30,12 @@ _MANY_BYTES = 64_000_000  # of an array, of which a part is compared
 class Told:
     """Who may change what by an event.
 
-    ``panels`` by their names; ``layers`` that the user deletes, or paints with napari's own tools; ``selects`` when
-    another layer becomes the active one, whose numbers panels show; ``everything`` for undo and redo.
+    ``panels`` by their names; ``layers`` that the user deletes, or paints with napari's own tools; ``everything`` for
+    undo and redo.
     """
 
     panels: set[str] = field(default_factory=set)
     layers: list[Any] = field(default_factory=list)
-    selects: bool = False
     everything: bool = False
 
 
@@ -59,6 +58,7 @@ class Ledger:
         self._owners: list[tuple[Any, str]] = []
         self._layers: list[tuple[Any, Seen]] = []
         self._texts: dict[str, dict[str, tuple[str, ...]]] = {}
+        self._active: Any = None
         viewer.layers.events.inserted.connect(self._on_inserted)
 
     def panels(self) -> dict[str, Any]:
@@ -73,21 +73,22 @@ class Ledger:
         """The panel that made a layer, or `NOBODY`."""
         return next((owner for known, owner in self._owners if known is layer), NOBODY)
 
-    def look(self) -> tuple[list[tuple[Any, Seen]], dict[str, dict[str, tuple[str, ...]]]]:
-        """Return the layers and the texts of panels' tables; in the GUI thread."""
+    def look(self) -> tuple[list[tuple[Any, Seen]], dict[str, dict[str, tuple[str, ...]]], Any]:
+        """Return the layers, the texts of panels' tables, and the active layer; in the GUI thread."""
         layers = [
             (layer, Seen(self.owner(layer), layer.name, tuple(_arrays(layer)), dict(layer.metadata)))
             for layer in self._viewer.layers
         ]
-        return layers, {name: dict(_texts(panel)) for name, panel in self.panels().items()}
+        texts = {name: dict(_texts(panel)) for name, panel in self.panels().items()}
+        return layers, texts, self._viewer.layers.selection.active
 
     def compare(self, looked: Any, told: Told) -> list[str]:
         """Return what has changed unasked since the last look; in any thread, since arrays take a while."""
-        layers, texts = looked
+        layers, texts, active = looked
         for _, seen in layers:
             seen.sums = tuple(_sum(array) for array in seen.arrays)
-        wrong = [] if told.everything else [*self._changes(layers, told), *([] if told.selects else self._other_numbers(texts, told))]
-        self._layers, self._texts = layers, texts
+        wrong = [] if told.everything else [*self._changes(layers, told), *self._other_numbers(texts, told, active)]
+        self._layers, self._texts, self._active = layers, texts, active
         return wrong
 
     def _changes(self, layers: list[tuple[Any, Seen]], told: Told) -> Iterator[str]:
@@ -107,7 +108,12 @@ class Ledger:
             if id(layer) not in before and seen.owner not in (NOBODY, *told.panels):
                 yield f"{seen.name!r} was made by {seen.owner}"
 
-    def _other_numbers(self, texts: dict[str, dict[str, tuple[str, ...]]], told: Told) -> Iterator[str]:
+    def _other_numbers(
+        self, texts: dict[str, dict[str, tuple[str, ...]]], told: Told, active: Any
+    ) -> Iterator[str]:
+        """Tables that show something else, though not the numbers of another active layer."""
+        if active is not self._active:
+            return
         for name, tables in self._texts.items():
             now = texts.get(name)
             if now is None or name in told.panels:

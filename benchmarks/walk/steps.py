@@ -265,7 +265,7 @@ class Walk:
     # -- napari's list of layers and its buttons --------------------------------------------------------------------
 
     def _select_layer(self, told: Told) -> str:
-        layer, at = self._row(told)
+        layer, at = self._row()
         if layer is None:
             return self._switch_panel(told)
         told.panels |= self._ask(self._front_now)
@@ -273,7 +273,7 @@ class Walk:
         return f"select {self._ask(lambda: layer.name)!r}"
 
     def _delete_layer(self, told: Told) -> str:
-        layer, at = self._row(told)
+        layer, at = self._row()
         if layer is None or self._ask(lambda: len(self._viewer.layers)) < 4:
             return self._switch_panel(told)
         self.person.click_at(at)
@@ -288,7 +288,7 @@ class Walk:
         return f"delete {names} by button"
 
     def _rename_layer(self, told: Told) -> str:
-        layer, at = self._row(told)
+        layer, at = self._row()
         if layer is None:
             return self._switch_panel(told)
         old = self._ask(lambda: layer.name)
@@ -302,7 +302,7 @@ class Walk:
         return f"rename {old!r}"
 
     def _hide_layer(self, told: Told) -> str:
-        layer, at = self._row(told)
+        layer, at = self._row()
         if layer is None:
             return self._switch_panel(told)
         self.person.click_at(at)
@@ -310,9 +310,8 @@ class Walk:
         self.person.key("v")
         return f"show or hide {self._ask(lambda: layer.name)!r}"
 
-    def _row(self, told: Told) -> tuple[Any, Place]:
-        """A layer that is about to be selected, and where it is in the list."""
-        told.selects = True
+    def _row(self) -> tuple[Any, Place]:
+        """A layer and where it is in the list."""
         view = self._window._qt_viewer.layers
         model = view.model()
         count = self._ask(model.rowCount)

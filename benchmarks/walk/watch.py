@@ -13,6 +13,7 @@ from typing import Any
 from napari.utils.notifications import NotificationSeverity, notification_manager
 from qtpy.QtCore import QObject, QTimer, QtMsgType, qInstallMessageHandler
 
+_UNITS = "Inconsistent units"
 BEAT_MS, SAMPLE_S = 5, 0.005
 BLOCKED_S = 0.05
 _DRAWING = ("vispy", "OpenGL", "napari/_vispy")  # frames of software drawing
@@ -41,6 +42,7 @@ class Watch(QObject):
         super().__init__()
         self.problems: list[str] = []  # since they were taken last
         self.blocked: list[Blocked] = []
+        self.units_differ = False  # in the viewer before an event: then napari's own warning comes with every change
         self._main = threading.main_thread().ident or 0
         self._beat, self._cpu = time.perf_counter(), time.thread_time()
         self._seen: list[tuple[float, str]] = []  # when, and in which function of ours
@@ -52,6 +54,7 @@ class Watch(QObject):
         threading.excepthook = lambda of: self._on_error(of.exc_type, of.exc_value, of.exc_traceback)
         notification_manager.notification_ready.connect(self._on_notification)
         qInstallMessageHandler(self._on_qt)
+        signal.set_wakeup_fd(-1)  # napari's, which nobody reads
         signal.signal(signal.SIGUSR2, self._on_signal)
         threading.Thread(target=self._ask_when_late, daemon=True).start()
 
@@ -70,6 +73,8 @@ class Watch(QObject):
         self.problems.append("".join(traceback.format_exception(kind, error, trace)))
 
     def _on_notification(self, note: Any) -> None:
+        if _UNITS in str(note.message) and self.units_differ:
+            return
         if note.severity >= NotificationSeverity.WARNING:
             error = getattr(note, "exception", None)
             more = "" if error is None else "".join(traceback.format_exception(error))

@@ -21,6 +21,7 @@ from tests.dock_widgets import (
     hears_the_mouse,
     hide_and_show,
     moved,
+    wait_until,
 )
 from tests.light.gui.layers.panel_samples import SETTINGS
 from tests.light.gui.panel_samples import (
@@ -117,6 +118,17 @@ def test_a_quick_run_shows_something_however_fast_the_mouse_moves(viewer, panel,
     panel.findChild(QuickRuns).cancel()
     settle(qtbot, panel)
     assert moves_shown >= 2
+
+
+def test_a_quick_run_of_new_inputs_is_not_said_to_be_of_other_ones(viewer, panel, qtbot):
+    click(viewer, LEFT)
+    settle(qtbot, panel)
+    run(qtbot, panel)
+    panel.voxels.place_source(TOP)
+    settle(qtbot, panel)
+    wait_until(qtbot, lambda: not panel.stale_line.is_busy)
+    assert panel.voxels.view.displayed.is_quick
+    assert panel.stale_line.isHidden()
 
 
 def test_without_the_preview_nothing_runs_by_itself(viewer, panel, qtbot):
