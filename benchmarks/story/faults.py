@@ -63,9 +63,9 @@ def faults_brain(person: Person, folder: Path, _source: Path | None) -> None:
 
 def _seed_keys(person: Person, tracking: Any, bundle: Any, tried: Tried) -> None:
     """The seed by arrow keys; Escape stops."""
-    before = person.ask(lambda: bundle.points)
+    before = person.ask(lambda: bundle.lines)
     person.key("Right")
-    moved = lambda: not tracking.is_busy and bundle.points is not before  # noqa: E731
+    moved = lambda: not tracking.is_busy and bundle.lines is not before  # noqa: E731
     tried.add("10: the seed cannot be moved by keys", "Right on the canvas", lambda: person.wait(moved, "fibers", 60))
     person.picture("the seed a voxel to the right by a key")
 
@@ -154,12 +154,12 @@ def _fods(person: Person, tracking: Any, tried: Tried) -> None:
     person.wait(lambda: not tracking.is_busy and len(scenes._fibers(person)) > len(known), "fibers", 120)
     bundle = ask(lambda: next(layer for layer in scenes._fibers(person) if layer not in known))
     person.picture("fibers in FODs")
-    points = ask(lambda: bundle.points)
+    lines = ask(lambda: bundle.lines)
     _delete(person, chosen)
     person.picture("the FODs were deleted", settle_s=2.0)
     tried.add(
         "1: deleting FODs traces their bundle anew in tensors", "the FOD layer deleted in napari's list",
-        lambda: ask(lambda: bundle.points is points and not tracking.is_busy),
+        lambda: ask(lambda: bundle.lines is lines and not tracking.is_busy),
     )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ import pytest
 from napari.settings import get_settings
 from qtpy.QtWidgets import QDockWidget, QLabel, QPushButton
 
+from napari_gpubio.gui.switcher import open_panel
 from tests import panel_walk
 
 pytestmark = pytest.mark.display
@@ -74,3 +75,16 @@ def test_the_first_long_message_leaves_the_window_as_it_is(small_window, qtbot):
         qtbot.wait(100)
         assert panel.message not in list(cut_off(panel))
         assert window.height() <= HEIGHT
+
+
+def test_the_menu_of_napari_brings_up_a_panel_behind_another_tab(small_window, qtbot):
+    """It takes the panel for visible and hides it, though its tab is behind."""
+    first, second = (open_panel(small_window, name) for name in ("Denoise", "Dissect fibers"))
+    qtbot.waitUntil(lambda: second.is_in_front and first.visibleRegion().isEmpty())
+    dock = small_window.window._wrapped_dock_widgets["Denoise (napari-gpubio)"]
+    dock.setVisible(not dock.isVisible())  # what the entry of the menu does
+    qtbot.waitUntil(lambda: first.is_in_front and not first.visibleRegion().isEmpty())
+    for panel in (first, second):
+        panel.teardown()
+        small_window.window.remove_dock_widget(panel)
+
