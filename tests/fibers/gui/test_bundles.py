@@ -64,6 +64,17 @@ def test_removing_a_bundle_removes_its_fibers_and_undo_brings_both_back(viewer, 
     assert any("Click in the brain" in text for text in two.texts)
 
 
+def test_markers_that_were_deleted_come_back_with_the_next_seed_and_not_before(viewer, two):
+    """napari selects another layer after one was deleted, and so a bundle."""
+    viewer.layers.remove("seeds")
+    viewer.layers.selection.active = two.layers["bundle 1"]
+    two.list.setCurrentRow(1)
+    two.list.currentItem().setText("left CST")
+    assert "seeds" not in viewer.layers
+    two.click(moved(CORTICOSPINAL, 0.0, 8.0, 8.0))
+    assert len(two.markers) == 2
+
+
 def test_undo_of_a_click(user):
     assert not user.button("Undo").isEnabled()
     user.click(CALLOSUM)
