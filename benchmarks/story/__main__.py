@@ -9,7 +9,7 @@ connections: an atlas, the routes between two regions, a profile, a connectome a
 crossing: a raw scan, its noise taken out, FODs, and both bundles of a click where they cross.
 certainty: fibers of a click, a bootstrap of them, and their intervals.
 light: a source on the sample head, a run, Clean, Dose by region. dose: contours, plan and histograms.
-faults_brain, faults_head: what once went wrong in a brain; in a head, a plan and frames of a camera. Each writes a table.
+faults_brain, faults_head: what once went wrong in a brain; in a head, a plan and frames of a camera; with a table.
 The pictures are numbered, and say what was clicked; napari's settings are those of a first start.
 """
 

@@ -38,7 +38,7 @@ class Tried:
         path.write_text("\n".join(["| fault | tried how | gone? |", "|---|---|---|", *lines, ""]), encoding="utf-8")
 
 
-def faults_brain(person: Person, folder: Path, _source: Path | None) -> None:
+def faults_brain(person: Person, _folder: Path, _source: Path | None) -> None:
     """Rules, bundles, seeds and scans that once changed unasked, and keys that went astray."""
     ask, viewer, tried = person.ask, person.viewer, Tried()
     scenes._sample(person, "Brain phantom (")
@@ -51,7 +51,7 @@ def faults_brain(person: Person, folder: Path, _source: Path | None) -> None:
     person.picture("fibers of a click")
     bundle = ask(lambda: scenes._fibers(person)[0])
     _seed_keys(person, tracking, bundle, tried)
-    _wheel_and_clicks(person, tracking, bundle, at, tried)
+    _wheel_and_clicks(person, tracking, at, tried)
     person.open(sample_path("brain_phantom/bundles.trk"))
     foreign = ask(lambda: scenes._fibers(person)[-1])
     _rules(person, bundle, foreign, tried)
@@ -70,7 +70,7 @@ def _seed_keys(person: Person, tracking: Any, bundle: Any, tried: Tried) -> None
     person.picture("the seed a voxel to the right by a key")
 
 
-def _wheel_and_clicks(person: Person, tracking: Any, bundle: Any, at: tuple[int, int], tried: Tried) -> None:
+def _wheel_and_clicks(person: Person, tracking: Any, at: tuple[int, int], tried: Tried) -> None:
     viewer, ask = person.viewer, person.ask
     first = ask(lambda: viewer.dims.current_step)
     person.wheel(at, 2, keys=("ctrl",))
@@ -208,7 +208,9 @@ def _whole_brain(person: Person, tracking: Any, tried: Tried) -> None:
     person.picture("closing asks")
     no = ask(lambda: question.button(QMessageBox.StandardButton.No))
     person.click_at(ask(lambda: inside(no, no.rect())))
-    tried.add("3: closing a panel mid-run loses the run", "the cross of its dock", lambda: "run is under way" in questions[0])
+    tried.add(
+        "3: closing a panel mid-run loses the run", "the cross of its dock", lambda: "run is under way" in questions[0]
+    )
     person.click_at(person.on_canvas(CLICK_MM))
     person.key("Escape")
     tried.add(
@@ -220,7 +222,7 @@ def _whole_brain(person: Person, tracking: Any, tried: Tried) -> None:
     tried.add("8: a stopped run says done", "the status line", lambda: status.startswith("stopped"))
 
 
-def faults_head(person: Person, folder: Path, _source: Path | None) -> None:
+def faults_head(person: Person, _folder: Path, _source: Path | None) -> None:
     """Sources, properties and results of a head, a plan, and frames of a camera."""
     ask, viewer, tried = person.ask, person.viewer, Tried()
     scenes._sample(person, "Head phantom")
@@ -271,7 +273,9 @@ def _light_stays(person: Person, panel: Any, fluence: Any, head: Any, tried: Tri
     person.click(person.button(panel, "Copy as Python"), "Copy as Python")
     ask(QApplication.processEvents)
     person.picture("the script of the shown result")
-    if dialog := ask(lambda: next((w for w in QApplication.topLevelWidgets() if w.isVisible() and w.inherits("QFileDialog")), None)):
+    if dialog := ask(
+        lambda: next((w for w in QApplication.topLevelWidgets() if w.isVisible() and w.inherits("QFileDialog")), None)
+    ):
         person.key("Escape")
         del dialog
     new = ask(lambda: viewer.window._qt_viewer.layerButtons.newLabelsButton)

@@ -23,6 +23,7 @@ from napari_gpubio.light.gui import LightPanel
 
 NOBODY = ""  # who made what files and menus opened
 _DRAWN = ("source beam", "source and detectors")  # what is meant by them is looked at in the panel
+_DESCRIBED = "whose layer the numbers are of"
 _MANY_BYTES = 64_000_000  # of an array, of which a part is compared
 
 
@@ -80,6 +81,9 @@ class Ledger:
             for layer in self._viewer.layers
         ]
         texts = {name: dict(_texts(panel)) for name, panel in self.panels().items()}
+        for name, panel in self.panels().items():
+            described = getattr(getattr(panel, "results", None), "layer", None)
+            texts[name][_DESCRIBED] = (self.owner(described),)
         return layers, texts, self._viewer.layers.selection.active
 
     def compare(self, looked: Any, told: Told) -> list[str]:
@@ -96,27 +100,22 @@ class Ledger:
         before = {id(layer) for layer, _ in self._layers}
         for layer, was in self._layers:
             seen = now.get(id(layer))
-            if was.owner in told.panels or any(layer is one for one in told.layers):
+            may_change = was.owner in told.panels or (was.owner == NOBODY and told.panels)  # inputs, by any panel told
+            if may_change or any(layer is one for one in told.layers):
                 continue
-            if seen is None:
-                if was.owner != NOBODY or not told.panels:
-                    yield f"{was.name!r} of {was.owner or 'nobody'} was deleted"
-            elif what := _differences(was, seen):
-                if was.owner != NOBODY or not told.panels:
-                    yield f"{was.name!r} of {was.owner or 'nobody'}: {what}"
+            if what := "was deleted" if seen is None else _differences(was, seen):
+                yield f"{was.name!r} of {was.owner or 'nobody'}: {what}"
         for layer, seen in layers:
             if id(layer) not in before and seen.owner not in (NOBODY, *told.panels):
                 yield f"{seen.name!r} was made by {seen.owner}"
 
-    def _other_numbers(
-        self, texts: dict[str, dict[str, tuple[str, ...]]], told: Told, active: Any
-    ) -> Iterator[str]:
+    def _other_numbers(self, texts: dict[str, dict[str, tuple[str, ...]]], told: Told, active: Any) -> Iterator[str]:
         """Tables that show something else, though not the numbers of another active layer."""
         if active is not self._active:
             return
         for name, tables in self._texts.items():
             now = texts.get(name)
-            if now is None or name in told.panels:
+            if now is None or name in told.panels or told.panels.intersection(now[_DESCRIBED]):
                 continue
             for table, rows in tables.items():
                 if now.get(table, rows) != rows:

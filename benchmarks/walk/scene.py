@@ -10,6 +10,7 @@ from steps import LINKED
 from napari_gpubio.core.errors import GpuBioError
 from napari_gpubio.core.files import sample_path
 from napari_gpubio.gui.switcher import names_of_panels, open_panel
+from napari_gpubio.gui.views import show_slices_at
 
 _PLUGIN = "napari-gpubio"
 _SAMPLES = {
@@ -50,8 +51,7 @@ def run_panels(person: Person, ledger: Ledger, *, is_brain: bool) -> None:
     for name in _RUNS[is_brain]:
         panel = person.ask(lambda name=name: open_panel(person.viewer, name))
         if name == "Fiber tracking":
-            dims = person.viewer.dims
-            person.ask(lambda: dims.set_point(range(dims.ndim - 3, dims.ndim), _SEED_MM[::-1]))
+            person.ask(lambda: show_slices_at(person.viewer, _SEED_MM[::-1]))
             person.click_at(person.on_canvas(_SEED_MM))
         elif name == "Light transport":
             person.ask(lambda panel=panel: panel.voxels.run_box.photons.text_box.setText(_PHOTONS))

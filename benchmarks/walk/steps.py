@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from person import Person, inside
-from qtpy.QtCore import QPoint, Qt
+from qtpy.QtCore import QPoint
 from qtpy.QtWidgets import (
     QAbstractButton,
     QAbstractItemView,
@@ -135,9 +135,7 @@ class Walk:
         """A place on napari's canvas, mostly near its middle."""
         across, down = (min(max(self._random.gauss(0.5, 0.17), 0.03), 0.97) for _ in range(2))
         size = self._ask(self._canvas.size)
-        at = self._ask(
-            lambda: self._canvas.mapToGlobal(QPoint(int(across * size.width()), int(down * size.height())))
-        )
+        at = self._ask(lambda: self._canvas.mapToGlobal(QPoint(int(across * size.width()), int(down * size.height()))))
         return at.x(), at.y()
 
     # -- panels -----------------------------------------------------------------------------------------------------
@@ -362,9 +360,7 @@ class Walk:
 
         def place() -> Place:
             seen = widget.visibleRegion().boundingRect()
-            at = widget.mapToGlobal(
-                seen.topLeft() + QPoint(int(across * seen.width()), int(down * seen.height()))
-            )
+            at = widget.mapToGlobal(seen.topLeft() + QPoint(int(across * seen.width()), int(down * seen.height())))
             return at.x(), at.y()
 
         return self._ask(place)

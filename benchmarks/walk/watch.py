@@ -42,7 +42,7 @@ class Watch(QObject):
         super().__init__()
         self.problems: list[str] = []  # since they were taken last
         self.blocked: list[Blocked] = []
-        self.units_differ = False  # in the viewer before an event: then napari's own warning comes with every change
+        self.units_differ = True  # in the viewer before an event (samples do): napari's warning comes with every change
         self._main = threading.main_thread().ident or 0
         self._beat, self._cpu = time.perf_counter(), time.thread_time()
         self._seen: list[tuple[float, str]] = []  # when, and in which function of ours
@@ -116,7 +116,7 @@ class Watch(QObject):
 
 
 def _function_of_ours(frame: FrameType | None) -> str:
-    """Which functions of ours the GUI thread is in, innermost first; "" in drawing, in none, and for the walk itself."""
+    """Which functions of ours the GUI thread is in, innermost first; "" in drawing, in none, and for the walk."""
     names = []
     while frame is not None:
         path = frame.f_code.co_filename

@@ -87,4 +87,3 @@ def test_the_menu_of_napari_brings_up_a_panel_behind_another_tab(small_window, q
     for panel in (first, second):
         panel.teardown()
         small_window.window.remove_dock_widget(panel)
-
