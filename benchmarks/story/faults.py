@@ -266,8 +266,11 @@ def _light_stays(person: Person, panel: Any, fluence: Any, head: Any, tried: Tri
         lambda: ask(lambda: str(head.mode) == labels and np.array_equal(head.data, painted)),
     )  # fmt: skip
     person.picture("after a click in the head", settle_s=2.0)
+    person.click(person.button(panel, "quick run"), "quick runs, off")
+    x, y, z = ask(lambda: scenes._front(person, head))
+    person.click_at(person.on_canvas((-x, y, z)))
     tried.add(
-        "3: a result does not say that it was made with another source", "another source by a click",
+        "3: a result does not say that it was made with another source", "a click elsewhere, without quick runs",
         lambda: person.wait(lambda: panel.stale_line.isVisible() and panel.stale_line.text(), "the line", 20),
     )  # fmt: skip
     person.click(person.button(panel, "Copy as Python"), "Copy as Python")
