@@ -9,6 +9,7 @@ connections: an atlas, the routes between two regions, a profile, a connectome a
 crossing: a raw scan, its noise taken out, FODs, and both bundles of a click where they cross.
 certainty: fibers of a click, a bootstrap of them, and their intervals.
 light: a source on the sample head, a run, Clean, Dose by region. dose: contours, plan and histograms.
+faults_brain, faults_head: what once went wrong in a brain; in a head, a plan and frames of a camera; with a table.
 The pictures are numbered, and say what was clicked; napari's settings are those of a first start.
 """
 
@@ -24,6 +25,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # this working tree, installed or not
 
+import faults
 import scenes
 from person import Person
 
@@ -32,6 +34,7 @@ SCENES: Mapping[str, Callable[[Person, Path, Path | None], None]] = {
     "certainty": scenes.certainty_scene, "crossing": scenes.crossing_scene,
     "light": scenes.light_scene,
     "dose": scenes.dose_scene,
+    "faults_brain": faults.faults_brain, "faults_head": faults.faults_head,
 }  # fmt: skip
 
 

@@ -126,11 +126,15 @@ class Person:
         _events("mouseup", 1)
         self.clicks += 1
 
-    def wheel(self, at: tuple[int, int], notches: int) -> None:
-        """Turn the wheel; up is positive."""
+    def wheel(self, at: tuple[int, int], notches: int, *, keys: Sequence[str] = ()) -> None:
+        """Turn the wheel, with keys held down; up is positive."""
         self.move(at)
+        for key in keys:
+            _events("keydown", key)
         for _ in range(abs(notches)):
             _events("click", 4 if notches > 0 else 5)
+        for key in keys:
+            _events("keyup", key)
         time.sleep(_PAUSE_S)
 
     def click(self, found: QWidget | Callable[[], QWidget | None], what: str = "a control") -> None:
@@ -153,13 +157,17 @@ class Person:
     def key(self, name: str) -> None:
         """Press a key or a combination, such as ``ctrl+o``."""
         self._focus()
+        self.press(name)
+
+    def press(self, name: str) -> None:
+        """Press a key for whatever is open, such as a menu, which has the keyboard."""
         _events("key", name)
         time.sleep(_PAUSE_S)
 
     def type(self, text: str) -> None:
         """Type a text."""
         self._focus()
-        _events("type", "--delay", 8, text)
+        _events("type", "--delay", 8, "--", text)
         time.sleep(_PAUSE_S)
 
     def _focus(self) -> None:

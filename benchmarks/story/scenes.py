@@ -225,9 +225,9 @@ def light_scene(person: Person, _folder: Path, _source: Path | None) -> None:
     person.picture("dose by region, numbers")
 
 
-def _front(person: Person) -> tuple[float, ...]:
-    """A point at the front of the head, to the left of the middle, in the slice on screen."""
-    labels, point = person.viewer.layers[-1], person.viewer.dims.point
+def _front(person: Person, labels: Any = None) -> tuple[float, ...]:
+    """A point at the front of a head (by default the topmost layer), left of the middle, in the slice on screen."""
+    labels, point = labels or person.viewer.layers[-1], person.viewer.dims.point
     index = round(labels.world_to_data(point)[0])
     plane = np.asarray(labels.data[index])
     column = round(0.35 * plane.shape[1])

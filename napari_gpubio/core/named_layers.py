@@ -43,7 +43,9 @@ def label_names(layer: Any) -> dict[int, str]:
 def closed_shapes(layer: Any) -> tuple[list[Drawn], int]:
     """Return the closed shapes of a shapes layer, named by its table or as the layer, and how many are open."""
     to_world, factors, found, left_out = _data_to_world(layer), np.array(mm_per_unit(layer)), list[Drawn](), 0
-    for data, kind, name, color in zip(layer.data, layer.shape_type, _names(layer), layer.edge_color, strict=True):
+    shapes = layer.data
+    rows = _names(layer)[: len(shapes)], layer.edge_color[: len(shapes)]  # napari may leave those of shapes that went
+    for data, kind, name, color in zip(shapes, layer.shape_type, *rows, strict=True):
         if kind not in CLOSED_SHAPES:
             left_out += 1
             continue

@@ -78,6 +78,7 @@ class CloseGuard(QObject):
                 widget.installEventFilter(self)
                 if hasattr(widget, "destroyOnClose"):
                     self._ask_before(widget)
+                    _raise_when_chosen(widget)
             widget = widget.parentWidget()
 
     def _ask_before(self, dock: Any) -> None:
@@ -101,6 +102,21 @@ class CloseGuard(QObject):
         if self._gone and self._panel.isVisible():
             self._gone = self.is_window_closing = False
             self.stayed.emit()
+
+
+def _raise_when_chosen(dock: Any) -> None:
+    """Let napari's menu bring up a dock that lies behind another tab; it would hide it, taking it for visible."""
+    set_visible = dock.setVisible
+
+    def raise_or_set(is_visible: bool) -> None:  # noqa: FBT001 - as Qt has it
+        window = dock.parentWidget()
+        is_tab = isinstance(window, QMainWindow) and bool(window.tabifiedDockWidgets(dock))
+        if not is_visible and is_tab and dock.isVisible() and dock.visibleRegion().isEmpty():
+            dock.raise_()
+        else:
+            set_visible(is_visible)
+
+    dock.setVisible = raise_or_set
 
 
 def share_place(part: QWidget, *, as_tab: bool = True) -> None:

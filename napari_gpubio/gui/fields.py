@@ -232,6 +232,7 @@ class ElidedComboBox(QComboBox):
         option, painter = self._option(), QStylePainter(self)
         painter.drawComplexControl(QStyle.ComplexControl.CC_ComboBox, option)
         painter.drawControl(QStyle.ControlElement.CE_ComboBoxLabel, option)
+        painter.end()  # before Qt shows what was drawn, whoever may hold this frame
 
     def _option(self) -> Any:
         option = QStyleOptionComboBox()

@@ -11,7 +11,8 @@ class Front(QObject):
     """The panels of a viewer, the one in front first.
 
     A panel comes to the front when it is opened, raised, or used with the mouse or a key; it goes behind when another
-    one does, or when it is hidden. ``changed`` is also emitted when clicks mean something else.
+    one does, or when it is hidden. ``changed`` is also emitted when clicks mean something else. ``tools`` are those
+    that listen to the mouse, in the order in which they began to.
     """
 
     changed = Signal()
@@ -21,6 +22,7 @@ class Front(QObject):
         self._panels: list[weakref.ref[Any]] = []
         self._hidden: weakref.WeakSet[Any] = weakref.WeakSet()
         self._has_ended = False
+        self.tools: dict[Any, None] = {}
 
     @property
     def panel(self) -> Any | None:
@@ -39,7 +41,9 @@ class Front(QObject):
         self._tell()
 
     def hide(self, panel: Any) -> None:
-        """Put a panel behind all others; with no other one, none is in front."""
+        """Put a panel behind all others; with no other one, none is in front. One that is closed is not known."""
+        if not any(panel is other for other in self.panels):
+            return
         self._move(panel, len(self._panels))
         self._hidden.add(panel)
         self._tell()
@@ -56,12 +60,15 @@ class Front(QObject):
 
     def allows(self, part: Any) -> bool:
         """Whether a part may act: its panel is in front, or it belongs to none."""
+        panel = self.panel_of(part)
+        return panel is None or panel is self.panel
+
+    def panel_of(self, part: Any) -> Any | None:
+        """The panel that a part belongs to, or None."""
         panels = self.panels
-        while part is not None:
-            if any(part is panel for panel in panels):
-                return part is self.panel
+        while part is not None and not any(part is panel for panel in panels):
             part = part.parent()
-        return True
+        return part
 
     def _tell(self) -> None:
         if not self._has_ended:

@@ -77,7 +77,10 @@ class LinkedLayer:
         return follow
 
     def _follow_data(self, *_: Any) -> None:
-        if self.copy.data is not self.layer.data:
+        if isinstance(self.layer, Surface):
+            self.copy.vertex_colors = None  # of another number of vertices
+            self.copy.data, self.copy.vertex_colors = self.layer.data, self.layer.vertex_colors
+        elif self.copy.data is not self.layer.data:
             self.copy.data = self.layer.data
             if isinstance(self.layer, Labels):
                 self._share_history()

@@ -33,7 +33,7 @@ from napari_gpubio.gui.guards import KeyGuard, WheelGuard
 from napari_gpubio.gui.history import HistoryButtons, history_of
 from napari_gpubio.gui.input_scroll import InputScroll
 from napari_gpubio.gui.layers import LayerBox
-from napari_gpubio.gui.picking import MouseTool, is_edited
+from napari_gpubio.gui.picking import is_edited
 from napari_gpubio.gui.places import Offer, place_offers
 from napari_gpubio.gui.scans import follow_scans
 from napari_gpubio.gui.switcher import Switcher, fold_tabs, name_of
@@ -192,7 +192,8 @@ class PanelFrame(QWidget):
             self.on_front()
 
     def _hints(self) -> list[str]:
-        return [tool.hint for tool in self.findChildren(MouseTool) if tool.is_attached and tool.hint]
+        tools = (tool for tool in self._front.tools if self._front.panel_of(tool) is self)
+        return [hint for tool in tools if (hint := tool.hint)]
 
     def _show_tools(self) -> None:
         """Say whose the clicks on the canvas are, and what they do."""

@@ -203,12 +203,14 @@ class MouseTool(QObject):
         """Listen to the viewer's mouse."""
         if not self.is_attached:
             self._viewer.mouse_drag_callbacks.append(self._on_press)
+            self._front.tools[self] = None
             self._front.changed.emit()
 
     def detach(self) -> None:
         """Stop listening to the mouse."""
         if self.is_attached:
             self._viewer.mouse_drag_callbacks.remove(self._on_press)
+            self._front.tools.pop(self, None)
             self._front.changed.emit()
 
     def pressed(self, event: Any) -> Generator[None, None, None]:

@@ -68,3 +68,13 @@ def test_shapes_of_a_name_are_one_region():
 def test_what_a_layer_does_not_hold_is_refused(layer, key):
     with pytest.raises(InvalidInput):
         region_of(layer, key)
+
+
+def test_colors_and_names_of_shapes_that_napari_has_given_up_are_left_out(monkeypatch):
+    """Its table keeps them when all shapes go, and its colors when a polygon is given up while it is drawn."""
+    layer = Shapes([np.eye(3)], shape_type="polygon", features={"name": ["here"]})
+    colors = np.ones((2, 4))
+    monkeypatch.setattr(Shapes, "edge_color", property(lambda _: colors))
+    assert region_names(layer) == {"here": "here"}
+    layer.data = []
+    assert region_names(layer) == {}

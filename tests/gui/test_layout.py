@@ -9,6 +9,7 @@ from qtpy.QtWidgets import QDockWidget, QLabel, QPushButton
 
 import napari_gpubio
 from napari_gpubio.gui.plots import ThemedPlot
+from napari_gpubio.gui.switcher import open_panel
 from tests import panel_walk
 
 pytestmark = pytest.mark.display
@@ -111,3 +112,15 @@ def test_plots_keep_their_axes_and_units_at_300_pixels(qtbot):
                 assert box.right() - 6 <= seen.right(), (make, side, box)
                 assert seen.top() <= box.top() + 6, (make, side, box)
                 assert box.bottom() - 6 <= seen.bottom(), (make, side, box)
+
+
+def test_the_menu_of_napari_brings_up_a_panel_behind_another_tab(small_window, qtbot):
+    """It takes the panel for visible and hides it, though its tab is behind."""
+    first, second = (open_panel(small_window, name) for name in ("Denoise", "Dissect fibers"))
+    qtbot.waitUntil(lambda: second.is_in_front and first.visibleRegion().isEmpty())
+    dock = small_window.window._wrapped_dock_widgets["Denoise (napari-gpubio)"]
+    dock.setVisible(not dock.isVisible())  # what the entry of the menu does
+    qtbot.waitUntil(lambda: first.is_in_front and not first.visibleRegion().isEmpty())
+    for panel in (first, second):
+        panel.teardown()
+        small_window.window.remove_dock_widget(panel)

@@ -66,6 +66,20 @@ def test_each_pane_shows_the_layers_along_its_axis_with_left_and_right_as_in_the
         assert camera_of(model).orientation == camera_of(viewer).orientation
 
 
+def test_a_surface_with_other_vertices_and_colors_is_followed(viewer, views):
+    """Glyphs of another slice are another mesh in the same layer."""
+    rng, faces = np.random.default_rng(1), np.array([[0, 1, 2]])
+    surface = viewer.add_surface((rng.random((9, 3)), faces), vertex_colors=rng.random((9, 4)).astype(np.float32))
+    for count in (4, 12):
+        colors = rng.random((count, 4)).astype(np.float32)
+        surface.vertex_colors = None
+        surface.data, surface.vertex_colors = (rng.random((count, 3)), faces), colors
+        for model in models(views).values():
+            copy = model.layers[surface.name]
+            np.testing.assert_array_equal(copy.vertices, surface.vertices)
+            np.testing.assert_array_equal(copy.vertex_colors, colors)
+
+
 @pytest.mark.daily
 def test_a_click_or_drag_in_a_pane_moves_all(viewer, views, image):
     for number, pane in enumerate(models(views).values()):

@@ -153,11 +153,11 @@ class SeedController(QObject, Follower):
         self._bundles.adopt(b for b in self._display.bundles_on_screen() if b.key not in known)
         super().attach()
 
-    def refresh(self) -> None:
-        """Show the bundles in the list, as markers and as layers."""
+    def refresh(self, *, adds_markers: bool = True) -> None:
+        """Show the bundles in the list, as markers (those that were deleted stay away if so wanted) and as layers."""
         self._box.list_bundles(self._bundles, self._display.settings_of)
         self._display.follow_bundles()
-        self._display.set_markers(list(self._bundles), self._source())
+        self._display.set_markers(list(self._bundles), self._source(), adds=adds_markers)
         self.bundles_changed.emit()
 
     def _marker_positions(self) -> Any:
@@ -220,7 +220,7 @@ class SeedController(QObject, Follower):
 
     def _choose(self, index: int) -> None:
         self._bundles.choose(index)
-        self.refresh()
+        self.refresh(adds_markers=False)
 
     def _rename(self, name: str, key: object = None) -> None:
         bundle = self._bundles.current if key is None else self._bundles.find(key)
@@ -230,7 +230,7 @@ class SeedController(QObject, Follower):
             self._bundles.rename(name, bundle.key)
         except InvalidInput as error:
             self.error_occurred.emit(str(error))
-        self.refresh()
+        self.refresh(adds_markers=False)
 
     def _follow_active(self, *_: Any) -> None:
         """Choose the bundle whose layer was chosen in napari's list of layers."""

@@ -173,8 +173,8 @@ class FiberDisplay(QObject, RunDisplay):
 
     # -- markers --------------------------------------------------------------------------------------------------
 
-    def set_markers(self, bundles: list[Bundle], source: Trackable | None) -> None:
-        """Show the markers of bundles in the space of a scan or of tensors."""
+    def set_markers(self, bundles: list[Bundle], source: Trackable | None, *, adds: bool = True) -> None:
+        """Show the markers of bundles in the space of a scan or of tensors; ``adds``: also if there is no layer yet."""
         layer = next((x for x in self.viewer.layers if _is_seeds(x)), None)
         if layer is not None and not bundles:
             layer.data = np.empty((0, 3))
@@ -185,6 +185,8 @@ class FiberDisplay(QObject, RunDisplay):
         colors = [b.color for b in bundles]
         if layer is not None:
             layer.scale, layer.data, layer.border_color = step, positions, colors
+            return
+        if not adds:
             return
         active = self.viewer.layers.selection.active
         self.viewer.add_points(

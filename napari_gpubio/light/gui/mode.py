@@ -322,6 +322,7 @@ class LightMode(QWidget, RunForm, RunDisplay, Generic[Result]):
             return
         self.begin_run()
         self._submitted = dataclasses.replace(draft, settings=settings)
+        self.panel.stale_line.begin(with_inputs=True)
         make = partial(self.quick_steps, self._submitted, self.panel.device)
         self._quick.submit(make, is_whole=settings == draft.settings)
 
@@ -474,13 +475,18 @@ class LightMode(QWidget, RunForm, RunDisplay, Generic[Result]):
                 (results.files.status_changed, panel.show_status),
                 (results.files.error_occurred, panel.show_error),
                 (panel.warmed, self._quick.resume),
-                (self._quick.displayed, self.show_preview),
+                (self._quick.displayed, self._show_quick),
                 (self._quick.status_changed, panel.show_status),
                 (self._quick.failed, self.on_quick_failed),
                 (self._redraw.finished, self._on_redrawn),
                 (panel.run_finished, self._on_run_finished),
             )
         )
+
+    def _show_quick(self, displayed: Displayed[Result]) -> None:
+        """Show what a quick run has; the inputs are those that it was made with."""
+        self.show_preview(displayed)
+        self.panel.stale_line.end()
 
     def on_quick_failed(self, sentence: str) -> None:
         """A quick run failed."""

@@ -28,7 +28,6 @@ from napari_gpubio.speckle.settings import ContrastSettings, FlowIndex, InverseC
 Array = npt.NDArray[Any]
 NAME = "region"  # the column of the features that names a shape
 _LINE, _MIN_LINE = 0.003, 0.25  # width of a line: share of the image's width, and pixels
-_UNKNOWN_WIDTH = 512  # pixels, of an image that is not there yet
 STACK_RATE = "Of {!r}, at {:g} frames/s: the rate of the source, above. Another true rate scales the beat rates."
 LIVE_RATE = "Of the live time course, at the times of its frames."
 _DELAY_MS = 150  # after the last change of a shape, in which the mouse may go on
@@ -170,13 +169,15 @@ class RegionController(QObject):
     def start_drawing(self) -> None:
         """Let the user draw regions over the displayed map: in the chosen layer, else in a new one."""
         image, layer = self._panel.displayed_layer(), self._box.shapes_box.layer
-        width = _UNKNOWN_WIDTH if image is None else int(image.data.shape[-1])
-        line = max(_LINE * width, _MIN_LINE)
+        if image is None:
+            self._panel.show_error("there is no picture to draw on; open frames, or start live imaging")
+            return
+        line = max(_LINE * int(image.data.shape[-1]), _MIN_LINE)
         if layer is None:
             layer = self._viewer.add_shapes(
                 None, ndim=2, name="regions", edge_width=line, face_color=theme.TRANSPARENT,
                 edge_color=theme.REGIONS[0], features={NAME: np.empty(0, dtype=object)},
-                metadata={KEY: {PANEL: REGIONS}}, axis_labels=AXES[1:], **({} if image is None else place_of(image)),
+                metadata={KEY: {PANEL: REGIONS}}, axis_labels=AXES[1:], **place_of(image),
             )  # fmt: skip
             self._box.shapes_box.choose(layer)
         else:

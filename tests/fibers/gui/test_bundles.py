@@ -73,6 +73,17 @@ def test_the_bundle_that_is_chosen_in_the_list_is_what_other_panels_suggest(view
         assert turned_to_last(viewer.layers) == viewer.layers[name]
 
 
+def test_markers_that_were_deleted_come_back_with_the_next_seed_and_not_before(viewer, two):
+    """napari selects another layer after one was deleted, and so a bundle."""
+    viewer.layers.remove("seeds")
+    viewer.layers.selection.active = two.layers["bundle 1"]
+    two.list.setCurrentRow(1)
+    two.list.currentItem().setText("left CST")
+    assert "seeds" not in viewer.layers
+    two.click(moved(CORTICOSPINAL, 0.0, 8.0, 8.0))
+    assert len(two.markers) == 2
+
+
 def test_undo_of_a_click(user):
     assert not user.history.can_undo
     user.click(CALLOSUM)

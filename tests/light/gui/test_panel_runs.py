@@ -149,6 +149,17 @@ def test_a_quick_run_takes_no_place_of_a_run_with_more_photons(viewer, panel, qt
     assert result(viewer).launched == FEW
 
 
+def test_a_quick_run_of_new_inputs_is_not_said_to_be_of_other_ones(viewer, panel, qtbot):
+    click(viewer, LEFT)
+    settle(qtbot, panel)
+    run(qtbot, panel)
+    panel.voxels.place_source(TOP)
+    settle(qtbot, panel)
+    wait_until(qtbot, lambda: not panel.stale_line.is_busy)
+    assert panel.voxels.view.displayed.is_quick
+    assert panel.stale_line.isHidden()
+
+
 def test_without_the_preview_nothing_runs_by_itself(viewer, panel, qtbot):
     panel.voxels.run_box.set_live(False)
     click(viewer, LEFT)

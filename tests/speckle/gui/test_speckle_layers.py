@@ -110,6 +110,13 @@ def test_names_stay_with_their_shapes_as_long_as_their_layer_is_chosen(viewer, p
     assert regions.masks(image, SHAPE) == regions.colors == {}
 
 
+def test_without_a_picture_there_is_nothing_to_draw_on(viewer, panel):
+    """A layer in pixels among others in mm would lie anywhere."""
+    panel.regions.start_drawing()
+    assert "no picture to draw on" in panel.message
+    assert not viewer.layers
+
+
 def test_more_regions_go_into_the_same_layer_above_all_maps(viewer, panel, qtbot):
     add_stack(viewer)
     layer = draw(qtbot, panel, box(2, 2, 6, 6))

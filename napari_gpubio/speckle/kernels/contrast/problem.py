@@ -147,7 +147,8 @@ class ContrastRecipe(drivers.Problem):
         if not self.noise.has_noise:
             return None
         floor = self.noise.floor_of(self.shape, self.settings.width) * self.unit**2
-        return np.ascontiguousarray(floor, np.float32)
+        with np.errstate(over="ignore"):  # infinite where no contrast can be above it
+            return np.ascontiguousarray(floor, np.float32)
 
     @cached_property
     def baseline_plane(self) -> npt.NDArray[np.float32] | None:
