@@ -21,7 +21,7 @@ from napari_gpubio.gui.front import front_of
 from napari_gpubio.gui.switcher import icon_of
 from napari_gpubio.gui.window_state import WindowState, bring_back, changes, take_state
 
-_MOST_STEPS, _LISTED = 100, 20
+_MOST_STEPS, _LISTED = 300, 20
 _WIDTH = 40  # pixels of a button
 _QUIET_MS = 400  # after the last click or key, until what was done is a step
 _ACTS = (QEvent.Type.MouseButtonPress, QEvent.Type.MouseButtonRelease, QEvent.Type.Wheel, QEvent.Type.KeyPress)
