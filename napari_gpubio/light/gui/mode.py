@@ -340,6 +340,7 @@ class LightMode(QWidget, RunForm, RunDisplay, Generic[Result]):
         shown = None if draft is None else self._shown_of(draft)
         text = "" if self.view.displayed is None else OUTDATED
         self.panel.show_status(text if shown is None else _added_text(shown, draft.settings.photons))
+        self.panel.stale_line.compare_soon()
 
     def continue_run(self) -> None:
         """Trace more photons of the displayed result, whatever the inputs are now."""

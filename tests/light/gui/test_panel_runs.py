@@ -160,6 +160,18 @@ def test_a_quick_run_of_new_inputs_is_not_said_to_be_of_other_ones(viewer, panel
     assert panel.stale_line.isHidden()
 
 
+def test_a_click_without_quick_runs_marks_the_result(viewer, panel, qtbot):
+    panel.voxels.run_box.set_live(False)
+    click(viewer, LEFT)
+    run(qtbot, panel)
+    wait_until(qtbot, lambda: not panel.stale_line.is_busy)
+    assert panel.stale_line.isHidden()
+    click(viewer, TOP)
+    wait_until(qtbot, lambda: not panel.stale_line.is_busy)
+    assert "source" in panel.stale_line.text()
+    assert not panel.stale_line.isHidden()
+
+
 def test_without_the_preview_nothing_runs_by_itself(viewer, panel, qtbot):
     panel.voxels.run_box.set_live(False)
     click(viewer, LEFT)
