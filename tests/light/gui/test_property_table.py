@@ -253,11 +253,9 @@ def test_copy_and_paste_by_keys(table):
     choose(table, (2, MUA))
     QTest.keyClick(table.view, Qt.Key.Key_V, CONTROL)
     assert table.media()[2] == Medium(label=3, mua_per_mm=0.0101, mus_per_mm=12.5, g=0.92, n=1.37, source=TYPED)
-    QTest.keyClick(table.view, Qt.Key.Key_Z, CONTROL)
-    assert table.model.rows[2].is_empty
     choose(table, (0, MUA), (1, MUA))
     QTest.keyClick(table.view, Qt.Key.Key_Delete)
-    assert [row.mua_per_mm for row in table.model.rows] == [None] * 3
+    assert [row.mua_per_mm for row in table.model.rows] == [None, None, 0.0101]
     QApplication.clipboard().setText("1\n2\n3\n4\n")
     choose(table, (1, MUA))
     table.view.paste()
@@ -266,7 +264,7 @@ def test_copy_and_paste_by_keys(table):
 
 
 def test_a_shortcut_of_the_window_does_not_take_our_keys(table):
-    for key, ours in ((Qt.Key.Key_C, True), (Qt.Key.Key_Z, True), (Qt.Key.Key_O, False)):
+    for key, ours in ((Qt.Key.Key_C, True), (Qt.Key.Key_Z, False), (Qt.Key.Key_O, False)):
         event = QKeyEvent(QEvent.Type.ShortcutOverride, key, CONTROL)
         event.ignore()
         QApplication.sendEvent(table.view, event)
