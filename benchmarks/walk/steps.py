@@ -146,6 +146,7 @@ class Walk:
             return self._switch_panel(told)
         widget, text, kind, panel = self._random.choice(found)
         told.panels.add(panel)
+        told.everything |= text.endswith(("(Undo)", "(Redo)"))
         acts: Sequence[tuple[type, Callable[[QWidget], str]]] = (
             (QComboBox, self._choose), (QAbstractSpinBox, self._type_into), (QLineEdit, self._type_into),
             (QAbstractSlider, self._slide), (QAbstractItemView, self._in_table), (QTabBar, self._click_in),

@@ -4,6 +4,7 @@ import atexit
 import weakref
 from typing import Any
 
+from qtpy.compat import isalive
 from qtpy.QtCore import QObject, Signal
 
 
@@ -32,7 +33,7 @@ class Front(QObject):
     @property
     def panels(self) -> list[Any]:
         """The panels that are open, the one in front first."""
-        return [panel for ref in self._panels if (panel := ref()) is not None]
+        return [panel for ref in self._panels if (panel := ref()) is not None and isalive(panel)]
 
     def take(self, panel: Any) -> None:
         """Bring a panel to the front."""

@@ -93,6 +93,8 @@ class History(QObject):
         self._later.start()
 
     def _end_step(self) -> None:
+        if not self._front.panels:
+            return
         if QApplication.mouseButtons() != Qt.MouseButton.NoButton or self._is_busy():
             self._later.start()
         else:

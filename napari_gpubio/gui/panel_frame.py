@@ -93,6 +93,7 @@ class PanelFrame(QWidget):
         self._docked = single_shot(0, self._share_place, self)
         self._fold_tabs = single_shot(0, self._fold, self)  # when Qt has made the tabs
         self._was_shown, self._was_in_front = False, True
+        self._waits_for_notes = False  # since layers came or went behind another panel
         self._dock: Any = None  # that is followed
         single_shot(0, self._follow_boxes, self).start()
         bind_canvas_keys(viewer)
@@ -103,7 +104,7 @@ class PanelFrame(QWidget):
         self.own(Connections(self._tool_pairs, self._show_tools))
         self.own(Connections(lambda: [(viewer.events.theme, self._on_theme)], self._on_theme))
         changes = viewer.layers.events
-        self.own(Connections(lambda: [(event, self.show_input_notes) for event in (changes.inserted, changes.removed)]))
+        self.own(Connections(lambda: [(event, self._on_layers) for event in (changes.inserted, changes.removed)]))
 
     def own(self, part: Any) -> Any:
         """Call ``part.attach()`` now and ``part.detach()`` when the panel goes away; returns the part."""
@@ -189,7 +190,15 @@ class PanelFrame(QWidget):
         if self.is_in_front and not was:
             for box in self._boxes():
                 box.suggest_preferred()
+            if self._waits_for_notes:
+                self.show_input_notes()
             self.on_front()
+
+    def _on_layers(self, *_: Any) -> None:
+        """Show notes of other layers; behind other panels they wait, since all inputs are searched for them."""
+        self._waits_for_notes = not self.is_in_front
+        if self.is_in_front:
+            self.show_input_notes()
 
     def _hints(self) -> list[str]:
         tools = (tool for tool in self._front.tools if self._front.panel_of(tool) is self)
