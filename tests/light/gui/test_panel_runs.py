@@ -153,6 +153,7 @@ def test_a_quick_run_of_new_inputs_is_not_said_to_be_of_other_ones(viewer, panel
     click(viewer, LEFT)
     settle(qtbot, panel)
     run(qtbot, panel)
+    panel.voxels.run_box.photons.set_value(result(viewer).launched)  # and fewer would leave it on show
     panel.voxels.place_source(TOP)
     settle(qtbot, panel)
     wait_until(qtbot, lambda: not panel.stale_line.is_busy)
