@@ -184,6 +184,7 @@ def test_undo_and_redo_run_nothing_again(viewer, panel, qtbot):
         assert panel.why_stale() == []
     assert STORE.runs == runs
     run(qtbot, panel, value=0.9)
+    assert history_of(viewer).can_undo
     assert not history_of(viewer).undone
 
 
