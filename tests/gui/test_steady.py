@@ -130,16 +130,17 @@ def test_in_every_panel_what_is_pressed_stays_and_the_header_does(window_with_la
         assert heads, "the main input is above what scrolls"
         for control in controls[:1]:
             panel._scroll.ensureWidgetVisible(control)
+            qtbot.wait(20)
             before = place(panel, control)
             press(control)
             panel.inputs.insertWidget(0, first)
             panel.show_note(LONG)
             qtbot.wait(20)
-            assert place(panel, control) == before
+            qtbot.waitUntil(lambda control=control, before=before: place(panel, control) == before)
             release(control)
             first.hide()
             qtbot.wait(20)
-            assert place(panel, control) == before
+            qtbot.waitUntil(lambda control=control, before=before: place(panel, control) == before)
         panel._scroll.verticalScrollBar().setValue(10_000)
         assert [panel.header.itemAt(index).geometry().top() for index in range(panel.header.count())] == heads
 
