@@ -69,9 +69,8 @@ def take_state(viewer: Any, panels: Sequence[QWidget]) -> WindowState:
     """Return what a viewer and its panels show."""
     layers = [getattr(layer, "__wrapped__", layer) for layer in viewer.layers]
     shown = tuple((layer, _values_of(layer)) for layer in layers)
-    parts = {ref: panel for panel in panels for ref in panel.kept_parts}
-    kept = {ref: _kept_of(part) for ref in parts if (part := ref()) is not None}
-    names = {ref: name_of(panel) for ref, panel in parts.items()}
+    names = {ref: name for panel in panels for name in [name_of(panel)] for ref in panel.kept_parts}
+    kept = {ref: _kept_of(part) for ref in names if (part := ref()) is not None}
     return WindowState(shown, kept, names, viewer.layers.selection.active)
 
 
