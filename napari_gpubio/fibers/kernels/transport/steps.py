@@ -87,7 +87,7 @@ def mean_direction(arrays, place, t):
 
 @helper
 def step_from(arrays, node):
-    """Place (voxels) and direction after a step from the center of a node's voxel along the fixels."""
+    """Place (voxels) and direction after a step from the center of a node's voxel, and if fibers end before its end."""
     d, sign = arrays.directions[node >> 1], 1.0 - 2.0 * (node & 1)
     t = sign * d[0], sign * d[1], sign * d[2]
     voxel, ny, nz = arrays.voxels[node >> 1], arrays.shape[1], arrays.shape[2]
@@ -95,14 +95,14 @@ def step_from(arrays, node):
     for substep in range(arrays.substeps):
         further = moved(arrays, place, t)
         if substep == arrays.substeps - 1:
-            return further, t
+            return further, t, False
         mean, share = mean_direction(arrays, further, t)
         if share < 0.5:
             if substep < 2:
-                return further, t
-            return place, t
+                return further, t, True
+            return place, t, True
         place, t = further, mean
-    return place, t
+    return place, t, False
 
 
 @helper
@@ -112,10 +112,11 @@ def share_out(arrays, node, columns, values):
     Returns the number of entries, the share of the mass that ends, and why.
     """
     fills = len(columns) > 0
-    (x, y, z), (t0, t1, t2) = step_from(arrays, node)
+    (x, y, z), (t0, t1, t2), cut_short = step_from(arrays, node)
+    own = arrays.voxels[node >> 1]
     i, j, k = int(math.floor(x)), int(math.floor(y)), int(math.floor(z))
     fx, fy, fz = x - i, y - j, z - k
-    count, share, held, passed = 0, 0.0, 0.0, 0.0
+    count, share, held, passed, stayed = 0, 0.0, 0.0, 0.0, 0.0
     for corner in range(8):
         a, b, c = corner >> 2, corner >> 1 & 1, corner & 1
         voxel = voxel_at(arrays.shape, i + a, j + b, k + c)
@@ -123,6 +124,10 @@ def share_out(arrays, node, columns, values):
             continue
         weight = (fx if a else 1.0 - fx) * (fy if b else 1.0 - fy) * (fz if c else 1.0 - fz)
         held += weight
+        if cut_short and voxel == own:  # what would stay there for ever ends
+            share += weight
+            stayed += weight
+            continue
         total, begin = 0.0, count
         for f in range(arrays.first[voxel], arrays.first[voxel + 1]):
             d = arrays.directions[f]
@@ -131,6 +136,8 @@ def share_out(arrays, node, columns, values):
                 continue
             angle = math.acos(min(1.0, abs(cosine))) / arrays.spread
             strength = arrays.strengths[f] * math.exp(-0.5 * angle * angle)
+            if not strength > 0.0:
+                continue
             total += strength
             if fills:
                 columns[count], values[count] = 2 * f + (0 if cosine > 0.0 else 1), strength
@@ -142,15 +149,15 @@ def share_out(arrays, node, columns, values):
             if fills:
                 for n in range(begin, count):
                     values[n] *= given / total
-        else:
-            count = begin
     if share < LEAST_SHARE:
         return 0, 1.0, EDGE if held < LEAST_SHARE else ANGLE
     if fills:
         for n in range(count):
             values[n] /= share
     ended = 1.0 - passed / share
-    return count, ended, ANGLE if ended > 1e-6 else 0
+    if ended < 1e-6:
+        return count, 0.0, 0
+    return count, ended, EDGE if stayed > 0.5 * (share - passed) else ANGLE
 
 
 @kernel
@@ -216,7 +223,7 @@ def arrive(matrix, nodes, masses, first_region, regions, arrivals):
     """Mass that enters each region from outside, added to ``arrivals`` (R,), of what went on from some nodes."""
     row, columns, values = matrix
     for n in range(len(nodes)):
-        node, own = nodes[n], float(masses[n])
+        node, own = nodes[n], np.float64(masses[n])
         left = node >> 1
         for entry in range(row[node], row[node + 1]):
             reached = columns[entry] >> 1
@@ -250,6 +257,6 @@ def overlap_rows(start, stop, visits, lists, strengths, overlaps):
         own = overlaps[region]
         for n in range(offsets[region], offsets[region + 1]):
             reverse = nodes[n] ^ 1
-            weight = strengths[nodes[n] >> 1] * math.sqrt(float(masses[n]))
+            weight = strengths[nodes[n] >> 1] * np.float64(math.sqrt(masses[n]))
             for place in range(ends[reverse], ends[reverse + 1]):
-                own[owners[place]] += weight * float(roots[place])
+                own[owners[place]] += weight * np.float64(roots[place])

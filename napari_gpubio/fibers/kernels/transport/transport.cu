@@ -86,13 +86,14 @@ __device__ __forceinline__ double mean_direction(const FixelArrays& a, Place p, 
     return share;
 }
 
-__device__ __forceinline__ Place step_from(const FixelArrays& a, int node, Place* direction)
+__device__ __forceinline__ Place step_from(const FixelArrays& a, int node, Place* direction, bool* cut_short)
 {
     const double* d = a.directions + 3 * (node >> 1);
     const double sign = 1.0 - 2.0 * (node & 1);
     Place t = {sign * d[0], sign * d[1], sign * d[2]};
     const int voxel = a.voxels[node >> 1], ny = a.shape[1], nz = a.shape[2];
     Place place = {(double)(voxel / (ny * nz)), (double)(voxel / nz % ny), (double)(voxel % nz)};
+    *cut_short = false;
     for (int substep = 0; substep < a.substeps; ++substep) {
         const Place further = moved(a, place, t);
         Place mean = t;
@@ -102,6 +103,7 @@ __device__ __forceinline__ Place step_from(const FixelArrays& a, int node, Place
         }
         if (mean_direction(a, further, t, &mean) < 0.5) {
             if (substep < 2) place = further;
+            *cut_short = true;
             break;
         }
         place = further;
@@ -116,14 +118,21 @@ template <bool FILLS>
 __device__ __forceinline__ int share_out(const FixelArrays& a, int node, int* columns, double* values, double* ended, int* why)
 {
     Place t;
-    const Corners around(step_from(a, node, &t));
-    double share = 0.0, held = 0.0, passed = 0.0;
+    bool cut_short;
+    const Corners around(step_from(a, node, &t, &cut_short));
+    const int own = a.voxels[node >> 1];
+    double share = 0.0, held = 0.0, passed = 0.0, stayed = 0.0;
     int count = 0;
     for (int corner = 0; corner < 8; ++corner) {
         const int voxel = around.voxel(a.shape, corner);
         if (voxel < 0 || a.first[voxel] == a.first[voxel + 1]) continue;
         const double weight = around.weight(corner);
         held += weight;
+        if (cut_short && voxel == own) {  // what would stay there for ever ends
+            share += weight;
+            stayed += weight;
+            continue;
+        }
         double total = 0.0;
         const int begin = count;
         for (int f = a.first[voxel]; f < a.first[voxel + 1]; ++f) {
@@ -131,6 +140,7 @@ __device__ __forceinline__ int share_out(const FixelArrays& a, int node, int* co
             if (fabs(cosine) < a.least_cosine) continue;
             const double angle = acos(fmin(1.0, fabs(cosine))) / a.spread;
             const double strength = a.strengths[f] * exp(-0.5 * angle * angle);
+            if (!(strength > 0.0)) continue;
             total += strength;
             if (FILLS) columns[count] = 2 * f + (cosine > 0.0 ? 0 : 1), values[count] = strength;
             ++count;
@@ -141,8 +151,6 @@ __device__ __forceinline__ int share_out(const FixelArrays& a, int node, int* co
             passed += given;
             if (FILLS)
                 for (int n = begin; n < count; ++n) values[n] *= given / total;
-        } else {
-            count = begin;
         }
     }
     if (share < LEAST_SHARE) {
@@ -153,7 +161,8 @@ __device__ __forceinline__ int share_out(const FixelArrays& a, int node, int* co
     if (FILLS)
         for (int n = 0; n < count; ++n) values[n] /= share;
     *ended = 1.0 - passed / share;
-    *why = *ended > 1e-6 ? ANGLE : 0;
+    *why = stayed > 0.5 * (share - passed) ? EDGE : ANGLE;
+    if (*ended < 1e-6) *ended = 0.0, *why = 0;
     return count;
 }
 
@@ -173,7 +182,7 @@ extern "C" __global__ void fill_rows(
     FixelArrays a, int nodes, const long long* row, int* columns, double* memory, float* values, int* column_counts)
 {
     const int node = blockIdx.x * blockDim.x + threadIdx.x;
-    if (node >= nodes) return;
+    if (node >= nodes || row[node] == row[node + 1]) return;  // what ends has no room for entries
     double ended;
     int reason;
     const long long first = row[node];
