@@ -35,6 +35,8 @@ class FixelNodes(NamedTuple):
         Median over the voxels of the largest amplitude.
     given
         Flat index of each voxel in the grid of the field that was given, shape (X Y Z,).
+    ordered
+        The other way: the voxel of each in the grid that was given.
     """
 
     field: FixelField
@@ -45,6 +47,7 @@ class FixelNodes(NamedTuple):
     strengths: npt.NDArray[np.float64]
     reference: float
     given: npt.NDArray[np.int64]
+    ordered: npt.NDArray[np.int64]
 
     @property
     def count(self) -> int:
@@ -77,6 +80,7 @@ def _make_nodes(field: FixelField, least_amplitude: float) -> FixelNodes:
     leading = (np.abs(directions) > 1e-6).argmax(axis=1)[:, np.newaxis]  # the sign that a fixel is stored with is chance
     directions *= np.sign(np.take_along_axis(directions, leading, axis=1))
     numbers = np.arange(field.counts.size).reshape(field.shape)
+    given = np.ascontiguousarray(apply_orientation(numbers, io_orientation(field.affine))).ravel()
     return FixelNodes(
         field=ordered,
         fixels=kept,
@@ -85,7 +89,8 @@ def _make_nodes(field: FixelField, least_amplitude: float) -> FixelNodes:
         directions=directions,
         strengths=np.minimum(1.0, ordered.amplitudes[kept].astype(np.float64) / max(reference, 1e-30)),
         reference=reference,
-        given=np.ascontiguousarray(apply_orientation(numbers, io_orientation(field.affine))).ravel(),
+        given=given,
+        ordered=np.argsort(given),
     )
 
 

@@ -79,10 +79,10 @@ def _of_region(field: FixelField, nodes: FixelNodes, region: AnyRegion) -> Array
     if isinstance(region, Region):
         name = f"the region {region.name!r}"
         check_place(field, region.voxels.shape, region.affine, name, is_oriented=region.is_oriented)
-    inside = np.flatnonzero(voxels_on(region, field.shape, field.affine).ravel()[nodes.given])
+    inside = np.flatnonzero(voxels_on(region, field.shape, field.affine))
     if not len(inside):
         raise InvalidInput(f"the region {region.name!r} holds no center of a voxel of the volume; move it, or widen it")
-    return inside
+    return np.sort(nodes.ordered[inside])
 
 
 def _fixels_in(nodes: FixelNodes, voxels: Array) -> npt.NDArray[np.int32]:
@@ -139,23 +139,17 @@ def _have(names: list[str]) -> str:
 
 def _near_pairs(shape: tuple[int, int, int], voxels: tuple[Array, ...]) -> npt.NDArray[np.int64]:
     """Pairs of regions that share a voxel, or have voxels side by side, (P, 2), the lower first."""
+    from scipy import sparse
+
     inside = np.concatenate([np.zeros(0, np.int64), *voxels])
     owners = np.repeat(np.arange(len(voxels)), [len(one) for one in voxels])
-    order = np.argsort(inside, kind="stable")
-    inside, owners = inside[order], owners[order]
-    found = [np.zeros((0, 2), np.int64)]
-    for ahead in range(1, len(voxels)):  # others of the same voxel
-        same = inside[ahead:] == inside[:-ahead] if ahead < len(inside) else np.zeros(0, bool)
-        if not same.any():
-            break
-        found.append(np.stack([owners[:-ahead][same], owners[ahead:][same]], axis=1))
-    first = np.full(int(np.prod(shape)), -1, np.int64)
-    first[inside[::-1]] = owners[::-1]
-    volume = first.reshape(shape)
-    for axis in range(3):
-        one = np.moveaxis(volume, axis, 0)
-        near = (one[1:] >= 0) & (one[:-1] >= 0) & (one[1:] != one[:-1])
-        found.append(np.stack([one[1:][near], one[:-1][near]], axis=1))
-    pairs = np.concatenate(found)
-    pairs = np.sort(pairs[pairs[:, 0] != pairs[:, 1]], axis=1)
-    return np.unique(pairs, axis=0)
+    size = len(voxels), int(np.prod(shape))
+    held = sparse.csr_array((np.ones(len(inside), np.int32), (owners, inside)), shape=size)
+    near = held @ held.T
+    for axis, stride in enumerate((shape[1] * shape[2], shape[2], 1)):
+        ahead = inside // stride % shape[axis] < shape[axis] - 1
+        places = owners[ahead], inside[ahead] + stride
+        moved = sparse.csr_array((np.ones(len(places[0]), np.int32), places), shape=size) @ held.T
+        near = near + moved + moved.T
+    pairs = np.stack(near.nonzero(), axis=1).astype(np.int64)
+    return pairs[pairs[:, 0] < pairs[:, 1]]

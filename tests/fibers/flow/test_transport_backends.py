@@ -16,7 +16,7 @@ from tests.runs import check_same_methods, check_threads_change_nothing
 
 pytestmark = pytest.mark.daily
 
-SETTINGS = FlowSettings(max_length_mm=100.0)
+SETTINGS = FlowSettings(max_length_mm=27.0)
 GPUS = Device("cuda", (0, 1))
 
 
