@@ -46,7 +46,7 @@ def place_regions(
             raise InvalidInput("there are no regions; give an atlas, or at least one region that fibers start from")
         labels, names = np.arange(1, len(regions) + 1), tuple(region.name for region in regions)
         voxels = tuple(_of_region(field, nodes, region) for region in regions)
-    lists = [_fixels_in(nodes, inside) for inside in voxels]
+    lists = [fixels_in(nodes, inside) for inside in voxels]
     without = [name for name, fixels in zip(names, lists, strict=True) if not len(fixels)]
     if without and (not isinstance(regions, Atlas) or len(without) == len(names)):
         raise InvalidInput(_no_fixels(regions, without, nodes))
@@ -85,7 +85,8 @@ def _of_region(field: FixelField, nodes: FixelNodes, region: AnyRegion) -> Array
     return np.sort(nodes.ordered[inside])
 
 
-def _fixels_in(nodes: FixelNodes, voxels: Array) -> npt.NDArray[np.int32]:
+def fixels_in(nodes: FixelNodes, voxels: Array) -> npt.NDArray[np.int32]:
+    """Fixels of some voxels of the ordered grid, in the order of the voxels."""
     counts = nodes.first[voxels + 1] - nodes.first[voxels]
     within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
     return np.asarray(np.repeat(nodes.first[voxels], counts) + within, np.int32)

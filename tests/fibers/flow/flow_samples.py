@@ -67,3 +67,27 @@ def ends_of_cross(angle_deg=90.0, away_mm=26.0):
     u = np.array([np.cos(np.radians(angle_deg)), np.sin(np.radians(angle_deg)), 0.0])
     places = {"west": (-away_mm, 0, 0), "east": (away_mm, 0, 0), "south": -away_mm * u, "north": away_mm * u}
     return [ball(name, tuple(map(float, place))) for name, place in places.items()]
+
+
+def half_circle(radius_mm, thick_mm=5.0, shape=(60, 60, 9)):
+    """Half a circle in the x-y plane, and a function from the angle to a place on it."""
+    affine, _ = grid(shape)
+    affine[1, 3] += 2.0 * (shape[1] - 1) / 2 - 4
+    x = np.stack(np.meshgrid(*map(np.arange, shape), indexing="ij"), -1) @ affine[:3, :3].T + affine[:3, 3]
+    r = np.hypot(x[..., 0], x[..., 1])
+    tangent = np.stack([-x[..., 1], x[..., 0], 0 * r], -1) / np.maximum(r, 1e-9)[..., None]
+    inside = (np.hypot(r - radius_mm, x[..., 2]) < thick_mm) & (x[..., 1] > 0)
+    return field_of([(inside, tangent)], affine), lambda a: radius_mm * np.array([np.cos(a), np.sin(a), 0.0])
+
+
+def flipped(field, axes):
+    """The same fixels in arrays that run the other way along some axes, each fixel the other way round."""
+    directions, amplitudes = (np.flip(values, axes) for values in field.dense())
+    flip = np.eye(4)
+    for axis in axes:
+        flip[axis, axis], flip[axis, 3] = -1, field.shape[axis] - 1
+    there = amplitudes > 0
+    return FixelField(
+        counts=np.flip(field.counts, axes), directions=-directions[..., ::-1, :][there[..., ::-1]],
+        amplitudes=amplitudes[..., ::-1][there[..., ::-1]], affine=field.affine @ flip,
+    )  # fmt: skip
