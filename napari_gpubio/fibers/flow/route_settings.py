@@ -11,7 +11,11 @@ from napari_gpubio.fibers.flow.settings import FlowSettings
 class RouteSettings(Settings):
     """Which routes are found between two regions."""
 
-    flow: FlowSettings = part("Flow", "How mass moves along fixels.", default=FlowSettings())
+    flow: FlowSettings = part(
+        "Flow",
+        "How mass moves along fixels; weak ones count here, for without them the middle of a bundle is found less well.",
+        default=FlowSettings(least_amplitude=0.28),
+    )
     max_routes: int = param(3, "Routes", "Maximum number of routes.", minimum=1, maximum=100)
     route_distance_mm: float = param(
         5.0,

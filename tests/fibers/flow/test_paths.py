@@ -8,20 +8,22 @@ import pytest
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.fibers.flow import FlowSettings, RouteSettings, routes
 from napari_gpubio.fibers.flow.nodes import nodes_of
-from napari_gpubio.fibers.flow.paths import PathSearch
+from napari_gpubio.fibers.flow.paths import PathSearch, fixel_centers_mm
 from tests.fibers.flow.flow_samples import ball, cross, ends_of_cross, flipped, grid, half_circle, ring, straight
 
 SETTINGS = RouteSettings()
 
 
-def path_between(field, start_mm, end_mm, settings=SETTINGS):
-    """The best path from the voxel nearest to a place to those near another, and its numbers and cost."""
+def path_between(field, start_mm, along_and_off):
+    """The best path from the voxel nearest to a place to those near the end, and its numbers and cost.
+
+    ``along_and_off``: distances of centers from the end along the fiber, and from the fiber through the start.
+    """
     nodes = nodes_of(field, 0.45)
-    centers = np.stack(np.unravel_index(nodes.voxels, nodes.field.shape), 1) @ nodes.field.affine[:3, :3].T
-    centers += nodes.field.affine[:3, 3]
+    centers = fixel_centers_mm(nodes)
     start = np.linalg.norm(centers - start_mm, axis=1).argmin()
-    ends = np.flatnonzero(np.linalg.norm(centers - end_mm, axis=1) < 2.5)
-    search = PathSearch(nodes, settings, np.array([start]), ends)
+    along, off = along_and_off(centers, centers[start])
+    search = PathSearch(nodes, SETTINGS, np.array([start]), np.flatnonzero((np.abs(along) < 2.0) & (off < 0.9)))
     path, cost = search.best(nodes.strengths)
     return path.points_mm, search.numbers(path), cost
 
@@ -29,7 +31,11 @@ def path_between(field, start_mm, end_mm, settings=SETTINGS):
 @pytest.mark.parametrize("angle", [0.0, 11.25, 22.5, 33.0, 45.0])
 def test_paths_in_a_straight_bundle_have_no_error_of_the_grid(angle):
     u = np.array([np.cos(np.radians(angle)), np.sin(np.radians(angle)), 0.0])
-    points, numbers, cost = path_between(straight(angle), -44 * u, 44 * u)
+
+    def from_end(x, start):
+        return x @ u - 42.0, np.linalg.norm(x - start - ((x - start) @ u)[:, None] * u, axis=1)
+
+    points, numbers, cost = path_between(straight(angle), -44 * u, from_end)
     along = (points - points[0]) @ u
     assert np.linalg.norm(points - points[0] - along[:, None] * u, axis=1).max() < 0.05
     length = np.linalg.norm(np.diff(points, axis=0), axis=1).sum()
@@ -43,7 +49,13 @@ def test_paths_in_a_straight_bundle_have_no_error_of_the_grid(angle):
 @pytest.mark.parametrize(("radius", "limit"), [(40.0, 1e-3), (20.0, 1e-3), (12.0, 5e-3)])
 def test_paths_on_circles_keep_to_them(radius, limit):
     field, place = half_circle(radius)
-    points, numbers, _ = path_between(field, place(0.15), place(np.pi - 0.15))
+
+    def from_end(x, start):
+        r = np.hypot(x[:, 0], x[:, 1])
+        arc = radius * (np.arctan2(x[:, 1], x[:, 0]) - np.pi + 0.15)
+        return arc, np.hypot(r - np.hypot(start[0], start[1]), x[:, 2] - start[2])
+
+    points, numbers, _ = path_between(field, place(0.15), from_end)
     r, angle = np.hypot(points[:, 0], points[:, 1]), np.arctan2(points[:, 1], points[:, 0])
     assert np.hypot(r - r[0], points[:, 2] - points[0, 2]).max() < 0.05
     length = np.linalg.norm(np.diff(points, axis=0), axis=1).sum()
