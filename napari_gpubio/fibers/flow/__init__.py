@@ -1,8 +1,8 @@
 """The flow of fibers: which regions a region reaches, how surely, and by which routes, through crossings."""
 
+from napari_gpubio.fibers.flow.between import routes, routes_steps
 from napari_gpubio.fibers.flow.model import Flow, FlowMatrices
 from napari_gpubio.fibers.flow.route_settings import RouteSettings
-from napari_gpubio.fibers.flow.between import routes, routes_steps
 from napari_gpubio.fibers.flow.routes_model import FlowRoutes
 from napari_gpubio.fibers.flow.run import flow, flow_steps
 from napari_gpubio.fibers.flow.settings import FlowSettings

@@ -83,7 +83,9 @@ def routes_steps(
     density = flow.fixel_density(1, 2)
     strengths = flow_strengths(density) if density.any() else flow.nodes.strengths
     middle = functools.partial(centered, flow.nodes, density)
-    paths = [] if stop.is_set() else search.distinct(strengths, settings.max_routes, lambda path: middle(path.points_mm))
+    paths = (
+        [] if stop.is_set() else search.distinct(strengths, settings.max_routes, lambda path: middle(path.points_mm))
+    )
     yield Step(1, 2, "searching for paths")
     widest = None if stop.is_set() else search.best(flow.nodes.strengths, widest=True)
     return FlowRoutes(
@@ -143,7 +145,7 @@ def _tractogram(
 
 
 def _shares(nodes: FixelNodes, density: Array, lines: list[Array], distance_mm: float) -> npt.NDArray[np.float64]:
-    """Share of the flow in the fixels that belong to each line: those it is the nearest to, near enough, and runs along."""
+    """Share of the flow in the fixels of each line: near enough, nearer than to other lines, and along it."""
     from scipy.spatial import KDTree
 
     if not lines or not density.any():

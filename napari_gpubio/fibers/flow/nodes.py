@@ -1,5 +1,6 @@
 """Fixels as nodes that mass moves between, and the regions that they lie in."""
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +13,8 @@ Array = npt.NDArray[Any]
 EDGE, ANGLE = 1, 2  # why mass ends at a node: no fixel around the place that it reaches, none within the angle
 
 
-class FixelNodes(NamedTuple):
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FixelNodes:
     """Fixels that are strong enough, in an order that does not depend on their storage.
 
     A node is a fixel followed one way: node 2 f is fixel f along its direction, node 2 f + 1 against it.
@@ -77,7 +79,9 @@ def _make_nodes(field: FixelField, least_amplitude: float) -> FixelNodes:
     counts = np.bincount(voxels, minlength=ordered.counts.size)
     directions = ordered.directions[kept].astype(np.float64)
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
-    leading = (np.abs(directions) > 1e-6).argmax(axis=1)[:, np.newaxis]  # the sign that a fixel is stored with is chance
+    leading = (np.abs(directions) > 1e-6).argmax(axis=1)[
+        :, np.newaxis
+    ]  # the sign that a fixel is stored with is chance
     directions *= np.sign(np.take_along_axis(directions, leading, axis=1))
     numbers = np.arange(field.counts.size).reshape(field.shape)
     given = np.ascontiguousarray(apply_orientation(numbers, io_orientation(field.affine))).ravel()

@@ -56,7 +56,9 @@ class PathSearch:
         self._goals = np.zeros(len(nodes.voxels), np.uint8)
         self._goals[goals] = 1
 
-    def best(self, strengths: Array, penalties: Array | None = None, *, widest: bool = False) -> tuple[Path, float] | None:
+    def best(
+        self, strengths: Array, penalties: Array | None = None, *, widest: bool = False
+    ) -> tuple[Path, float] | None:
         """Return the best path and its cost, or None if there is none.
 
         Parameters

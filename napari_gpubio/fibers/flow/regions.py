@@ -98,8 +98,8 @@ def _no_fixels(regions: Atlas | Sequence[AnyRegion], without: list[str], nodes: 
     if isinstance(regions, Atlas):
         return "no label of the atlas has a voxel with fixels; check that it is of this brain, and where it lies"
     return (
-        f"the region {without[0]!r} has no fixels, so no fibers leave it; move it into white matter, or lower the least "
-        "amplitude"
+        f"the region {without[0]!r} has no fixels, so no fibers leave it; move it into white matter, or lower the "
+        "least amplitude"
     )
 
 
@@ -123,8 +123,8 @@ def _notes(
     ]
     if thin:
         notes.append(
-            f"{_some(thin)} {'are' if len(thin) > 1 else 'is'} thinner than a step of {step_voxels:g} voxels, so mass may "
-            "pass without being counted as an arrival; overlaps count it."
+            f"{_some(thin)} {'are' if len(thin) > 1 else 'is'} thinner than a step of {step_voxels:g} voxels, so mass "
+            "may pass without being counted as an arrival; overlaps count it."
         )
     return tuple(notes)
 

@@ -13,7 +13,7 @@ class RouteSettings(Settings):
 
     flow: FlowSettings = part(
         "Flow",
-        "How mass moves along fixels; weak ones count here, for without them the middle of a bundle is found less well.",
+        "How mass moves along fixels; weak ones count here: without them the middle of a bundle is found less well.",
         default=FlowSettings(least_amplitude=0.28),
     )
     max_routes: int = param(3, "Routes", "Maximum number of routes.", minimum=1, maximum=100)

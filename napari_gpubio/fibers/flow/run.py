@@ -101,9 +101,9 @@ def fixels_of(field: Directed, device: Device) -> FixelField:
     if isinstance(field, FixelField):
         return field
     if isinstance(field, FodField):
-        return field.cache.get(("flow peaks",), lambda: find_peaks(field, PEAKS, device=device))  # type: ignore[no-any-return]
+        return field.cache.get(("flow peaks",), lambda: find_peaks(field, PEAKS, device=device))
     if isinstance(field, TensorField):
-        return field.cache.get(("flow fixels",), lambda: _of_tensors(field))  # type: ignore[no-any-return]
+        return field.cache.get(("flow fixels",), lambda: _of_tensors(field))
     raise InvalidInput(f"fibers flow along fixels, FODs or tensors, and a {type(field).__name__} was given")
 
 

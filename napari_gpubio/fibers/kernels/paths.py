@@ -185,7 +185,9 @@ def search(starts, arrays, state):
                     continue
                 rate *= 1.0 + 0.5 * (arrays.penalties[f] + arrays.penalties[g])
                 # the small term for length keeps the widest paths from wandering
-                cost = max(state.costs[node], rate) + 1e-6 * length if arrays.widest else state.costs[node] + length * rate
+                cost = (
+                    max(state.costs[node], rate) + 1e-6 * length if arrays.widest else state.costs[node] + length * rate
+                )
                 if cost < state.costs[reached]:
                     l0, l1, l2 = left
                     state.costs[reached], state.parents[reached] = cost, node

@@ -139,14 +139,14 @@ def test_an_atlas_of_another_grid_keeps_its_names():
     found = flow(field, atlas, device="cpu")
     assert found.names == ("west", "east", "11", "north")
     assert found.labels.tolist() == [5, 7, 11, 12]
-    assert [name for _, name, _ in found.ranked(12)][0] == "11"
+    assert next(name for _, name, _ in found.ranked(12)) == "11"
     with pytest.raises(InvalidInput, match="no label 6"):
         found.ranked(6)
 
 
 def test_two_thousand_labels_fit():
     field = ring()
-    affine, x = grid(field.shape)
+    affine, _x = grid(field.shape)
     labels = np.where(field.mask, np.cumsum(field.mask.ravel()).reshape(field.shape) % 2000 + 1, 0)
     found = flow(field, Atlas(labels=labels, affine=affine), FlowSettings(max_length_mm=60.0), device="cpu")
     assert len(found) == min(2000, np.count_nonzero(field.mask))
@@ -202,7 +202,10 @@ def test_bad_regions_are_refused_with_a_sentence():
         ([ball("far", (900, 0, 0))], "holds no center of a voxel"),
         ([nowhere], "'corner' has no fixels"),
         (Atlas(labels=np.zeros((3, 3, 3), int), affine=np.eye(4)), "has no labels"),
-        (Atlas(labels=np.ones((3, 3, 3), int), affine=np.eye(4) * [[9], [9], [9], [1]] + 800 * np.eye(4, k=3)), "no label"),
+        (
+            Atlas(labels=np.ones((3, 3, 3), int), affine=np.eye(4) * [[9], [9], [9], [1]] + 800 * np.eye(4, k=3)),
+            "no label",
+        ),
     ):
         with pytest.raises(InvalidInput, match=words):
             flow(field, regions, device="cpu")

@@ -80,7 +80,7 @@ def test_both_arms_of_a_ring_are_found_with_their_shares(jitter):
 
 
 def test_routes_go_straight_through_a_crossing():
-    west, east, south, north = ends_of_cross(60)
+    west, east, _south, north = ends_of_cross(60)
     field = cross(60)
     found = routes(field, west, east, device="cpu")
     assert len(found) == 1
@@ -95,7 +95,7 @@ def test_routes_go_straight_through_a_crossing():
 
 def test_no_route_says_where_the_mass_ended():
     field = straight(0.0)
-    affine, x = grid(field.shape)
+    _affine, x = grid(field.shape)
     gap = np.abs(x[..., 0]) < 8
     voxels = np.repeat(np.arange(field.counts.size), field.counts.ravel())
     kept = ~gap.ravel()[voxels]

@@ -88,13 +88,14 @@ class Run(drivers.Run):
                 rest[region] = self._moved(start + region, memory, visits)
                 nodes = np.flatnonzero(visits).astype(np.int32)
                 found[region] = nodes, visits[nodes]
-                own = problem.members.first_region, problem.members.regions, arrivals[region]
-                arrive(self._transport.matrix, *found[region], *own)
+                members = problem.members
+                lists = members.first_region, members.regions
+                arrive(self._transport.matrix, nodes, visits[nodes], *lists, arrivals[region])
 
         run_blocks(move, count)
         offsets = np.cumsum([0, *(len(nodes) for nodes, _ in found)])
-        lists = (np.concatenate(part) for part in zip(*found, strict=True))
-        self._finished.append(Spread(start, offsets, *lists, arrivals, rest))
+        nodes, masses = (np.concatenate(part) for part in zip(*found, strict=True))
+        self._finished.append(Spread(start, offsets, nodes, masses, arrivals, rest))
 
     def _moved(self, region: int, memory: tuple[Array, ...], visits: Array) -> float:
         mass, following, marks, following_marks = memory

@@ -1,5 +1,6 @@
 """Transport of mass along fixels in CUDA, the counterpart of ``cpu.py``; the kernels are in ``transport.cu``."""
 
+import itertools
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,7 +36,7 @@ _REST_THREADS = 512
 
 
 class Transport(NamedTuple):
-    """The matrix T by columns on a GPU, (N + 1,), (E,), (E,), each in the order of nodes, and what it does not pass on."""
+    """The matrix T by columns on a GPU, (N + 1,), (E,), (E,), in the order of nodes, and what it does not pass on."""
 
     column: Any
     sources: Any
@@ -181,7 +182,7 @@ class Run(drivers.Run):
         """Mass that enters each region (R, LANES * groups): parts of a region are added in their order."""
         import cupy
 
-        owners, ends = self._parts
+        owners, _ends = self._parts
         partial = cupy.empty((len(owners), LANES * groups))
         lists: Any = struct(ARRIVAL_ARRAYS, **self._lists, partial=partial, parts=len(owners))
         _launch("arrive", LANES * len(owners), (arrays, lists, *self._transport.matrix), rows=groups)
@@ -207,6 +208,6 @@ class Run(drivers.Run):
 
 def _parts_of(first: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
     """The region of each part of the lists of fixels, and where the parts begin and the last one ends."""
-    begins = [np.arange(begin, stop, _PART_FIXELS) for begin, stop in zip(first[:-1], first[1:], strict=True)]
+    begins = [np.arange(begin, stop, _PART_FIXELS) for begin, stop in itertools.pairwise(first)]
     owners = np.repeat(np.arange(len(begins), dtype=np.int32), [len(part) for part in begins])
     return owners, np.concatenate([*begins, first[-1:]]).astype(np.int64)
