@@ -25,7 +25,7 @@ def noisy(shape=(10, 9, 8), seed=0):
     random = np.random.default_rng(seed)
     affine, _ = grid(shape)
     affine[:3, :3] = np.array([[2.0, 0.2, 0.0], [-0.1, 2.2, 0.1], [0.0, 0.1, 2.5]])
-    directions = [*random.normal(size=(*shape, 2, 3)), 0.0, 0.0, 3.0]
+    directions = random.normal(size=(*shape, 2, 3)) + np.array([0.0, 0.0, 3.0])
     mask = random.random(shape) < 0.9
     return field_of([(mask, directions[..., 0, :]), (random.random(shape) < 0.4, directions[..., 1, ::-1])], affine)
 

@@ -1,4 +1,4 @@
-"""Transport of mass along fixels in Numba, the counterpart of ``transport.cu``: same names, same order of operations."""
+"""Transport of mass along fixels in Numba, as ``transport.cu`` has it: same names, same order of operations."""
 
 # mypy: allow-untyped-defs, allow-incomplete-defs, no-check-untyped-defs
 
