@@ -10,7 +10,6 @@ import numpy.typing as npt
 from napari_gpubio.core.space import apply_affine, lengths_along
 from napari_gpubio.fibers.flow.nodes import FixelNodes
 from napari_gpubio.fibers.flow.route_settings import RouteSettings
-from napari_gpubio.fibers.kernels.paths import NEW, PathArrays, PathState, search
 
 Array = npt.NDArray[Any]
 TOLERANCE, SKEW_DEG, LARGEST_SKEW_DEG = 0.5, 15.0, 35.0  # voxels beside a center; where the rate doubles; at most
@@ -70,6 +69,8 @@ class PathSearch:
         widest
             Whether the largest rate on the way counts, which is then the cost.
         """
+        from napari_gpubio.fibers.kernels.paths import NEW, PathArrays, PathState, search
+
         nodes, angle = self.nodes, self._settings.flow.angle_deg
         affine = nodes.field.affine
         arrays = PathArrays(

@@ -24,7 +24,6 @@ from napari_gpubio.fibers.flow.model import Flow
 from napari_gpubio.fibers.flow.nodes import nodes_of
 from napari_gpubio.fibers.flow.regions import Placed, place_regions
 from napari_gpubio.fibers.flow.settings import FlowSettings
-from napari_gpubio.fibers.kernels.transport.cpu import overlaps_of
 from napari_gpubio.fibers.kernels.transport.problem import Spread, TransportProblem
 
 Array = npt.NDArray[Any]
@@ -150,6 +149,8 @@ def _flow(
     masses = np.concatenate([np.zeros(0, np.float32), *(part.masses for part in parts)])
     overlaps = parts[0].overlaps if len(parts) == 1 else None
     if overlaps is None:
+        from napari_gpubio.fibers.kernels.transport.cpu import overlaps_of
+
         overlaps = overlaps_of((offsets, visited, masses), problem.nodes.strengths)
         overlaps[~there], overlaps[:, ~there] = np.nan, np.nan
     return Flow(
