@@ -6,12 +6,13 @@ import threading
 
 import numpy as np
 import pytest
+from scipy.spatial import KDTree
 
 from napari_gpubio import diffusion
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.diffusion import FixelField
 from napari_gpubio.diffusion.regions import Atlas, Region
-from napari_gpubio.fibers.flow import FlowMatrices, FlowSettings, flow, flow_steps
+from napari_gpubio.fibers.flow import FlowMatrices, FlowSettings, flow, flow_steps, routes
 from napari_gpubio.fibers.flow.run import needed_memory
 from tests.fibers.flow.flow_samples import ball, cross, ends_of_cross, flipped, grid, ring, straight, voxel_region
 from tests.runs import finished
@@ -245,6 +246,7 @@ def test_peaks_in_wrong_axes_end_at_once_and_it_is_said():
 # -- the phantom of six bundles ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("b", "snr"), [(2500.0, 25.0), (1000.0, 12.0)])
 def test_true_pairs_of_the_crossing_phantom_are_ranked_above_false_ones(b, snr, shared_data):
     folder = shared_data.parent / "cases" / "numbers"
@@ -267,3 +269,7 @@ def test_true_pairs_of_the_crossing_phantom_are_ranked_above_false_ones(b, snr, 
         assert score[true].min() > least
     ranks = found.ranks()[one[true], other[true]]
     assert np.median(ranks) == 1
+    for n, curve in enumerate(sample["curves"].values()):
+        ends = (Atlas(labels=crossing_phantom.labels(sample), affine=scan.affine).region(2 * n + m) for m in (1, 2))
+        line = routes(fods, *ends, device="cpu").tractogram[0]
+        assert KDTree(curve).query(line)[0].mean() <= 0.65

@@ -1,6 +1,7 @@
 """Transport of mass along fixels, the same for both backends."""
 
 import math
+import os
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -76,7 +77,8 @@ class TransportProblem(Problem):
 
     def memory(self, device: Device) -> Memory:
         """Fixels, the matrix, and mass of the regions that are done at once."""
-        count = min(self.items, items_within_memory(device, self.bytes_per_item)) if device.is_gpu else 1
+        together = items_within_memory(device, self.bytes_per_item) if device.is_gpu else os.cpu_count() or 1
+        count = min(self.items, together)
         entries = 8 * self.nodes.count  # about
         return Memory(inputs=32 * self.nodes.count + 16 * entries, scratch=count * self.bytes_per_item)
 
