@@ -74,7 +74,7 @@ def _make_nodes(field: FixelField, least_amplitude: float) -> FixelNodes:
     ordered = field.ordered()
     largest = ordered.amplitudes[ordered.first[ordered.mask]].astype(np.float64)
     reference = float(np.median(largest)) if len(largest) else 1.0
-    kept = np.flatnonzero(ordered.amplitudes >= least_amplitude * reference)
+    kept = np.flatnonzero((ordered.amplitudes >= least_amplitude * reference) & (ordered.amplitudes > 0))
     voxels = np.repeat(np.arange(ordered.counts.size), ordered.counts.ravel())[kept]
     counts = np.bincount(voxels, minlength=ordered.counts.size)
     directions = ordered.directions[kept].astype(np.float64)

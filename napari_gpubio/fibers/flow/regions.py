@@ -142,6 +142,8 @@ def _near_pairs(shape: tuple[int, int, int], voxels: tuple[Array, ...]) -> npt.N
     """Pairs of regions that share a voxel, or have voxels side by side, (P, 2), the lower first."""
     from scipy import sparse
 
+    if len(voxels) < 2:
+        return np.zeros((0, 2), np.int64)
     inside = np.concatenate([np.zeros(0, np.int64), *voxels])
     owners = np.repeat(np.arange(len(voxels)), [len(one) for one in voxels])
     size = len(voxels), int(np.prod(shape))
