@@ -225,7 +225,7 @@ def brain(report: Report, device: str) -> None:
     other = ~np.eye(len(begins), dtype=bool)
     disjoint = other & (np.maximum.reduce([begins, ends, mixed, mixed.T]) < OVERLAPS)
     found, rows = [], []
-    for of in ("overlap", "arrivals", "overlap, plain"):
+    for of in ("overlap", "arrivals", "plain_overlap"):
         matrix = result.matrix(of)[::2, 1::2]
         true = np.diag(matrix)
         within = [(true[n], row[disjoint[n]]) for n, row in enumerate(matrix)]

@@ -24,8 +24,8 @@ OVERLAP, ARRIVALS = "overlap", "arrivals"
 MATRICES: Mapping[str, str] = {
     OVERLAP: "overlap of the flows of two regions over the totals of both: the score that ranks pairs best",
     ARRIVALS: "root of the shares of the mass of each region that arrive in the other",
-    "one way": "share of the mass of the row's region that arrives in the column's",
-    "overlap, plain": "overlap of the flows, not divided by totals",
+    "one_way": "share of the mass of the row's region that arrives in the column's",
+    "plain_overlap": "overlap of the flows, not divided by totals",
 }
 """Matrices of a flow, and what they are."""
 
@@ -61,11 +61,11 @@ class FlowMatrices(RegionMatrices):
     def matrix(self, of: str = OVERLAP) -> npt.NDArray[np.float64]:
         """Return a matrix of the regions, shape (R, R), zero on the diagonal; InvalidInput if ``of`` is not a name.
 
-        ``of``: one of `MATRICES`. All but ``"one way"`` are symmetric.
+        ``of``: one of `MATRICES`. All but ``"one_way"`` are symmetric.
         """
         if of not in MATRICES:
             raise InvalidInput(f"there is no matrix {of!r} of a flow; choose one of {', '.join(MATRICES)}")
-        if of == "one way":
+        if of == "one_way":
             matrix = self.arrived.copy()
         elif of == ARRIVALS:
             matrix = np.sqrt(self.arrived * self.arrived.T)

@@ -79,8 +79,8 @@ def flow_steps(
     ['east', 'north']
     """
     settings, chosen, clock = settings or FlowSettings(), choose_device(device), RunClock()
+    yield Step(0, 1, "finding how mass moves")
     fixels = fixels_of(field, chosen)
-    yield Step(0, 1, "making the transport matrix")
     problem, placed = transport_problem(fixels, regions, settings)
     with Runs(problem, chosen) as runs:
         yield from runs.steps("moving mass along fixels", stop)

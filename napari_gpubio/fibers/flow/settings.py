@@ -20,13 +20,13 @@ class FlowSettings(Settings):
         step=0.5,
     )
     angle_deg: float = param(
-        45.0, "Angle", "Fixels at a larger angle are not followed.", unit="degrees", above=0.0, maximum=90.0
+        45.0, "Angle", "Fixels at a larger angle are not followed.", unit="°", above=0.0, maximum=90.0
     )
     spread_deg: float = param(
         12.0,
         "Spread",
         "Standard deviation of the angle by which mass is shared among the fixels of a voxel.",
-        unit="degrees",
+        unit="°",
         above=0.0,
         maximum=90.0,
     )
