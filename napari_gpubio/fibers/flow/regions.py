@@ -9,7 +9,7 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import apply_affine, in_grid, nearest_voxels, same_grid
 from napari_gpubio.diffusion.fods.model import FixelField
-from napari_gpubio.diffusion.regions import AnyRegion, Atlas, Region, voxels_on
+from napari_gpubio.diffusion.regions import AnyRegion, Atlas, Region, Sphere, voxels_on
 from napari_gpubio.fibers.flow.nodes import FixelNodes, Members
 from napari_gpubio.tractograms.places import check_place
 
@@ -79,10 +79,26 @@ def _of_region(field: FixelField, nodes: FixelNodes, region: AnyRegion) -> Array
     if isinstance(region, Region):
         name = f"the region {region.name!r}"
         check_place(field, region.voxels.shape, region.affine, name, is_oriented=region.is_oriented)
-    inside = np.flatnonzero(voxels_on(region, field.shape, field.affine))
+    if isinstance(region, Sphere):
+        inside = _in_sphere(field, region)
+    else:
+        inside = np.flatnonzero(voxels_on(region, field.shape, field.affine))
     if not len(inside):
         raise InvalidInput(f"the region {region.name!r} holds no center of a voxel of the volume; move it, or widen it")
     return np.sort(nodes.ordered[inside])
+
+
+def _in_sphere(field: FixelField, sphere: Sphere) -> Array:
+    """Flat indices of the voxels of a sphere, of which those around it alone are looked at: it follows a drag."""
+    to_voxel = np.linalg.inv(field.affine)
+    center = apply_affine(to_voxel, sphere.center_mm)
+    reach = sphere.radius_mm * np.linalg.norm(to_voxel[:3, :3], axis=1)
+    low = np.clip(np.floor(center - reach), 0, field.shape).astype(int)
+    high = np.clip(np.ceil(center + reach) + 1, 0, field.shape).astype(int)
+    ranges = (np.arange(first, stop) for first, stop in zip(low, high, strict=True))
+    voxels = np.stack(np.meshgrid(*ranges, indexing="ij"), axis=-1).reshape(-1, 3)
+    voxels = voxels[sphere.contains(apply_affine(field.affine, voxels))]
+    return np.ravel_multi_index(tuple(voxels.T), field.shape)
 
 
 def fixels_in(nodes: FixelNodes, voxels: Array) -> npt.NDArray[np.int32]:

@@ -273,3 +273,15 @@ def test_true_pairs_of_the_crossing_phantom_are_ranked_above_false_ones(b, snr, 
         ends = (Atlas(labels=crossing_phantom.labels(sample), affine=scan.affine).region(2 * n + m) for m in (1, 2))
         line = routes(fods, *ends, device="cpu").tractogram[0]
         assert KDTree(curve).query(line)[0].mean() <= 0.65
+
+
+def test_a_sphere_holds_the_voxels_that_are_looked_up_everywhere():
+    from napari_gpubio.diffusion.regions import voxels_on
+    from napari_gpubio.fibers.flow.regions import _in_sphere
+
+    field = flipped(cross(60), (0, 2))
+    for center, radius in (((3.0, -5.0, 2.0), 7.3), ((-33.0, 33.0, 0.0), 4.0), ((90.0, 0.0, 0.0), 4.0)):
+        sphere = ball("one", center, radius)
+        np.testing.assert_array_equal(
+            _in_sphere(field, sphere), np.flatnonzero(voxels_on(sphere, field.shape, field.affine))
+        )
