@@ -188,6 +188,20 @@ def dissect(random: Random) -> Operation:
     return tractograms_operations.Dissect(fibers=track(random), include=(region,))
 
 
+def flow(random: Random) -> Operation:
+    of = random.choice(("overlap", "arrivals"))
+    return fibers_operations.FlowBetweenRegions(fixels=peaks(random), atlas=atlas(), of=of, between="left,2")
+
+
+def flow_routes(random: Random) -> Operation:
+    x, y, z = seeds().seed[0]
+    ends = (
+        diffusion_operations.SphereRegion(center_mm=(x + away, y, z), radius_mm=random.choice((3.0, 4.0)))
+        for away in (-8.0, 8.0)
+    )
+    return fibers_operations.FindRoutes(**dict(zip(("source", "target"), ends, strict=True)), fixels=peaks(random))
+
+
 def connectome(random: Random) -> Operation:
     return tractograms_operations.MakeConnectome(fibers=track(random), atlas=atlas())
 
@@ -256,6 +270,8 @@ SAMPLES: dict[str, Make] = {
     "track-fods": track_fods,
     "dissect": dissect,
     "connectome": connectome,
+    "flow": flow,
+    "flow-routes": flow_routes,
     "simulate-light": light_run,
     "add-photons": more_photons,
     "fluence": fluence,

@@ -10,7 +10,7 @@ Seed points are in `fibers.seeds`. `connect` finds the routes between two region
 all regions of an atlas, and `bootstrap` how far noise in the scan moves fibers.
 """
 
-from napari_gpubio.fibers import seeds
+from napari_gpubio.fibers import flow, seeds
 from napari_gpubio.fibers.directions import Cone, FromFod, Isotropic, Principal, Usual
 from napari_gpubio.fibers.geodesics import GeodesicSettings, geodesic_connectome, geodesic_connectome_steps
 from napari_gpubio.fibers.metrics import Adaptive, Adjugate, Inverse, Sharpened
@@ -61,6 +61,7 @@ __all__ = [
     "bootstrap_steps",
     "connect",
     "connect_steps",
+    "flow",
     "geodesic_connectome",
     "geodesic_connectome_steps",
     "geodesics_between",

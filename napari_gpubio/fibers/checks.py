@@ -11,11 +11,13 @@ from napari_gpubio.core.checks import Check, Finding, Speed, WarmUp
 from napari_gpubio.core.device import Device
 from napari_gpubio.core.settings import kind_of
 from napari_gpubio.diffusion.checks import small_field, small_fods
-from napari_gpubio.diffusion.fods.run import deconvolve
+from napari_gpubio.diffusion.fods.run import deconvolve, find_peaks
 from napari_gpubio.diffusion.phantom import AnalyticField, analytic_fields, load_brain_phantom
+from napari_gpubio.diffusion.regions import Sphere
 from napari_gpubio.diffusion.tensors.run import fit_tensors
 from napari_gpubio.fibers import fod_checks
 from napari_gpubio.fibers.directions import Cone, FromFod, Principal
+from napari_gpubio.fibers.flow.between import routes
 from napari_gpubio.fibers.run import problem_of, trace_problem, track
 from napari_gpubio.fibers.seeds import Field, Launch, ball
 from napari_gpubio.fibers.settings import (
@@ -176,7 +178,15 @@ def _track_in_fods_once() -> None:
     track(fods, ball(center, 1.0, 2), FromFod(count=1), device="cpu")
 
 
+def _flow_once() -> None:
+    fixels = find_peaks(small_fods(), device="cpu")
+    center = fixels.affine[:3, :3] @ np.full(3, 3.5) + fixels.affine[:3, 3]
+    one, other = (Sphere(name="", center_mm=tuple(center + away), radius_mm=1.5) for away in (-2.0, 2.0))
+    routes(fixels, one, other, device="cpu")
+
+
 WARMUPS = (
     WarmUp(name="fiber tracking", run=_track_once, functions=47),
     WarmUp(name="streamlines in FODs", run=_track_in_fods_once, functions=45),
+    WarmUp(name="flow along fixels", run=_flow_once, functions=50),
 )

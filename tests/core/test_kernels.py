@@ -125,6 +125,7 @@ STRICT = {
     "diffusion/kernels/peaks/peaks.cu",
     "fibers/kernels/rays/geodesic.cu",
     "fibers/kernels/streamlines/streamlines.cu",
+    "fibers/kernels/transport/transport.cu",
     "diffusion/kernels/tensors/tensors.cu",
     "tractograms/kernels/traversal/traversal.cu",
 }
@@ -135,6 +136,7 @@ DOUBLE_ON_PURPOSE = {
     "probes/kernels/replay/fold.cu",
     "speckle/kernels/contrast/direct.cu",
     "fibers/kernels/bootstrap/bootstrap.cu",
+    "fibers/kernels/transport/transport.cu",
     "diffusion/kernels/tensors/tensors.cu",
     "tractograms/kernels/traversal/traversal.cu",
 }

@@ -1,5 +1,6 @@
 """The verbs of fiber tracking."""
 
+from napari_gpubio.fibers.operations.flow import FindRoutes, FlowBetweenRegions
 from napari_gpubio.fibers.operations.geodesics import ShootGeodesics
 from napari_gpubio.fibers.operations.routes import ConnectRegions
 from napari_gpubio.fibers.operations.tracking import Track, TrackInFixels, TrackInFods
@@ -9,6 +10,8 @@ __all__ = [
     "BootstrapFods",
     "BootstrapTensors",
     "ConnectRegions",
+    "FindRoutes",
+    "FlowBetweenRegions",
     "ShootGeodesics",
     "Track",
     "TrackInFixels",

@@ -23,7 +23,42 @@ SCORE = "alignment_fa"  # of geodesics
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Connectome:
+class RegionMatrices:
+    """Base of all that has matrices of the regions of an atlas.
+
+    Parameters
+    ----------
+    labels
+        Of the regions, shape (R,).
+    names
+        Of the regions.
+    voxels
+        Volume of each region in voxels, shape (R,).
+    """
+
+    labels: npt.NDArray[np.int64]
+    names: tuple[str, ...]
+    voxels: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def save_csv(self, path: str | Path, matrix: npt.NDArray[np.float64]) -> None:
+        """Write a matrix as CSV, with the names of the regions in the first row and column; NaN is left empty."""
+        cells = (("" if np.isnan(value) else f"{value:.9g}" for value in values) for values in matrix)
+        rows = [[name, *row] for name, row in zip(self.names, cells, strict=True)]
+        write_rows(path, [["", *self.names], *rows])
+
+    def place_of(self, label: int) -> int:
+        """Return the row of a label; InvalidInput if there is no such label."""
+        found = np.flatnonzero(self.labels == label)
+        if not len(found):
+            raise InvalidInput(f"the connectome has no label {label}; it has {self.labels[:20].tolist()}")
+        return int(found[0])
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Connectome(RegionMatrices):
     """The regions of an atlas, and the pairs of them that fibers connect.
 
     Parameters
@@ -51,9 +86,6 @@ class Connectome:
         What FODs tell about the way of geodesics, as sentences. Files leave them out.
     """
 
-    labels: npt.NDArray[np.int64]
-    names: tuple[str, ...]
-    voxels: npt.NDArray[np.int64]
     pairs: npt.NDArray[np.int32]
     fibers: npt.NDArray[np.int64]
     numbers: Mapping[str, Array]
@@ -61,9 +93,6 @@ class Connectome:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     best: Tractogram | None = None
     notes: tuple[str, ...] = ()
-
-    def __len__(self) -> int:
-        return len(self.labels)
 
     @property
     def assigned(self) -> int:
@@ -125,12 +154,12 @@ class Connectome:
 
     def fibers_of(self, one: int, other: int) -> npt.NDArray[np.int64]:
         """Return the indices of the fibers between two labels; InvalidInput if the atlas has no such label."""
-        places = sorted(self._place_of(label) for label in (one, other))
+        places = sorted(self.place_of(label) for label in (one, other))
         return np.asarray(self.fibers[(self.pairs == places).all(axis=1)])
 
     def fibers_at(self, label: int) -> npt.NDArray[np.int64]:
         """Return the indices of the fibers with an end at a label; InvalidInput if the atlas has no such label."""
-        return np.unique(self.fibers[(self.pairs == self._place_of(label)).any(axis=1)])
+        return np.unique(self.fibers[(self.pairs == self.place_of(label)).any(axis=1)])
 
     def save(self, path: str | Path, *, compress: bool = True) -> None:
         """Write everything as npz, which `load` reads; without compression it takes a tenth of the time."""
@@ -189,12 +218,6 @@ class Connectome:
         yield _fit(self.numbers.values(), count), "not every fiber has each number"
         yield bool(np.isfinite(lengths).all()), "a fiber has no finite length"
 
-    def save_csv(self, path: str | Path, matrix: npt.NDArray[np.float64]) -> None:
-        """Write a matrix as CSV, with the names of the regions in the first row and column; NaN is left empty."""
-        cells = (("" if np.isnan(value) else f"{value:.9g}" for value in values) for values in matrix)
-        rows = [[name, *row] for name, row in zip(self.names, cells, strict=True)]
-        write_rows(path, [["", *self.names], *rows])
-
     def _weights(self, weights: npt.ArrayLike | None) -> npt.NDArray[np.float64]:
         count = len(self.numbers[LENGTH])
         if weights is None:
@@ -203,12 +226,6 @@ class Connectome:
         if given.shape != (count,):
             raise InvalidInput(f"the weights have shape {given.shape}; give one for each of the {count:,} fibers")
         return given
-
-    def _place_of(self, label: int) -> int:
-        found = np.flatnonzero(self.labels == label)
-        if not len(found):
-            raise InvalidInput(f"the connectome has no label {label}; it has {self.labels[:20].tolist()}")
-        return int(found[0])
 
 
 def _whole(*arrays: Array) -> bool:

@@ -18,7 +18,7 @@ from napari_gpubio.core.parameters import param
 from napari_gpubio.core.settings import Settings, part
 from napari_gpubio.core.steps import Step
 from napari_gpubio.diffusion.regions import Atlas
-from napari_gpubio.tractograms.connectome.model import COUNT, LENGTH, Connectome
+from napari_gpubio.tractograms.connectome.model import COUNT, LENGTH, Connectome, RegionMatrices
 from napari_gpubio.tractograms.connectome.run import connectome_steps
 from napari_gpubio.tractograms.connectome.settings import ConnectomeSettings
 from napari_gpubio.tractograms.operations.fibers import Fibers, source_of
@@ -26,9 +26,9 @@ from napari_gpubio.tractograms.operations.fibers import Fibers, source_of
 
 @dataclass(frozen=True, eq=False)
 class Matrix:
-    """A matrix of the regions of a connectome, shape (R, R); NaN where there are no fibers for it."""
+    """A matrix of the regions of a connectome or a flow, shape (R, R); NaN where there is nothing for it."""
 
-    connectome: Connectome
+    connectome: RegionMatrices
     values: npt.NDArray[np.float64]
 
 

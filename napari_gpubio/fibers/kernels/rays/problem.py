@@ -241,7 +241,8 @@ def check_tensors(field: TensorField) -> None:
     if not isinstance(field, TensorField):
         raise InvalidInput(
             f"geodesics of tensors take a TensorField, and a {type(field).__name__} was given; fit tensors to the scan "
-            "(diffusion.fit_tensors), or track fibers in FODs and fixels (fibers.track)"
+            "(diffusion.fit_tensors), or track fibers in FODs and fixels (fibers.track) or find routes along them "
+            "(fibers.flow.routes)"
         )
     if not field.cache.get("finite", lambda: bool(np.isfinite(field.tensors[field.mask]).all())):
         raise InvalidInput("some tensors are not finite; fit them again, or leave those voxels out of the mask")

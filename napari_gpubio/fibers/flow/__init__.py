@@ -1,0 +1,20 @@
+"""The flow of fibers: which regions a region reaches, how surely, and by which routes, through crossings."""
+
+from napari_gpubio.fibers.flow.between import routes, routes_steps
+from napari_gpubio.fibers.flow.model import Flow, FlowMatrices
+from napari_gpubio.fibers.flow.route_settings import RouteSettings
+from napari_gpubio.fibers.flow.routes_model import FlowRoutes
+from napari_gpubio.fibers.flow.run import flow, flow_steps
+from napari_gpubio.fibers.flow.settings import FlowSettings
+
+__all__ = [
+    "Flow",
+    "FlowMatrices",
+    "FlowRoutes",
+    "FlowSettings",
+    "RouteSettings",
+    "flow",
+    "flow_steps",
+    "routes",
+    "routes_steps",
+]

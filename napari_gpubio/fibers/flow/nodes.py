@@ -1,0 +1,136 @@
+"""Fixels as nodes that mass moves between, and the regions that they lie in."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from napari_gpubio.core.space import voxel_volume_mm3
+from napari_gpubio.diffusion.fods.model import FixelField
+
+Array = npt.NDArray[Any]
+EDGE, ANGLE = 1, 2  # why mass ends at a node: no fixel around the place that it reaches, none within the angle
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FixelNodes:
+    """Fixels that are strong enough, in an order that does not depend on their storage.
+
+    A node is a fixel followed one way: node 2 f is fixel f along its direction, node 2 f + 1 against it.
+
+    Parameters
+    ----------
+    field
+        All fixels in that order; see `FixelField.ordered`.
+    fixels
+        Those that are strong enough, their indices in ``field``, shape (F,).
+    first
+        The first fixel of each voxel, shape (X Y Z + 1,).
+    voxels
+        The voxel of each fixel, shape (F,).
+    directions
+        Unit directions in world axes, shape (F, 3).
+    strengths
+        Amplitudes over the reference, at most 1, shape (F,).
+    reference
+        Median over the voxels of the largest amplitude.
+    given
+        Flat index of each voxel in the grid of the field that was given, shape (X Y Z,).
+    ordered
+        The other way: the voxel of each in the grid that was given.
+    """
+
+    field: FixelField
+    fixels: npt.NDArray[np.int64]
+    first: npt.NDArray[np.int32]
+    voxels: npt.NDArray[np.int32]
+    directions: npt.NDArray[np.float64]
+    strengths: npt.NDArray[np.float64]
+    reference: float
+    given: npt.NDArray[np.int64]
+    ordered: npt.NDArray[np.int64]
+
+    @property
+    def count(self) -> int:
+        """Number of nodes."""
+        return 2 * len(self.voxels)
+
+    @property
+    def voxel_size_mm(self) -> float:
+        """Edge of a cube of a voxel's volume."""
+        return float(voxel_volume_mm3(self.field.affine) ** (1 / 3))
+
+
+def nodes_of(field: FixelField, least_amplitude: float) -> FixelNodes:
+    """Return the nodes of a field (made once): fixels of at least a share of the reference."""
+    nodes: FixelNodes = field.cache.get(("flow nodes", least_amplitude), lambda: _make_nodes(field, least_amplitude))
+    return nodes
+
+
+def _make_nodes(field: FixelField, least_amplitude: float) -> FixelNodes:
+    from nibabel.orientations import apply_orientation, io_orientation
+
+    ordered = field.ordered()
+    largest = ordered.amplitudes[ordered.first[ordered.mask]].astype(np.float64)
+    reference = float(np.median(largest)) if len(largest) else 1.0
+    kept = np.flatnonzero((ordered.amplitudes >= least_amplitude * reference) & (ordered.amplitudes > 0))
+    voxels = np.repeat(np.arange(ordered.counts.size), ordered.counts.ravel())[kept]
+    counts = np.bincount(voxels, minlength=ordered.counts.size)
+    directions = ordered.directions[kept].astype(np.float64)
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    leading = (np.abs(directions) > 1e-6).argmax(axis=1)[
+        :, np.newaxis
+    ]  # the sign that a fixel is stored with is chance
+    directions *= np.sign(np.take_along_axis(directions, leading, axis=1))
+    numbers = np.arange(field.counts.size).reshape(field.shape)
+    given = np.ascontiguousarray(apply_orientation(numbers, io_orientation(field.affine))).ravel()
+    return FixelNodes(
+        field=ordered,
+        fixels=kept,
+        first=np.concatenate([[0], np.cumsum(counts)]).astype(np.int32),
+        voxels=voxels.astype(np.int32),
+        directions=directions,
+        strengths=np.minimum(1.0, ordered.amplitudes[kept].astype(np.float64) / max(reference, 1e-30)),
+        reference=reference,
+        given=given,
+        ordered=np.argsort(given),
+    )
+
+
+class Members(NamedTuple):
+    """Which fixels lie in which regions, both ways as lists one behind the other.
+
+    ``first`` (R + 1,) and ``fixels``: of each region, ascending; ``first_region`` (F + 1,) and ``regions``: of each
+    fixel, ascending. Regions may overlap.
+    """
+
+    first: npt.NDArray[np.int64]
+    fixels: npt.NDArray[np.int32]
+    first_region: npt.NDArray[np.int32]
+    regions: npt.NDArray[np.int32]
+
+    @classmethod
+    def of(cls, lists: list[Array], count: int) -> "Members":
+        """Make them of the fixels of each region; ``count``: of all fixels."""
+        sizes = [len(fixels) for fixels in lists]
+        fixels = np.concatenate([np.zeros(0, np.int32), *lists]).astype(np.int32)
+        owners = np.repeat(np.arange(len(lists), dtype=np.int32), sizes)
+        order = np.argsort(fixels, kind="stable")
+        counts = np.bincount(fixels, minlength=count)
+        return cls(
+            first=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+            fixels=fixels,
+            first_region=np.concatenate([[0], np.cumsum(counts)]).astype(np.int32),
+            regions=owners[order],
+        )
+
+
+class Ended(NamedTuple):
+    """What a transport does not pass on: the share of the mass of each node that ends, and why, shape (N,) each.
+
+    ``why``: `EDGE`, `ANGLE`, or 0.
+    """
+
+    shares: npt.NDArray[np.float32]
+    why: npt.NDArray[np.uint8]

@@ -1,0 +1,1 @@
+"""Transport of mass along fixels: the CPU and GPU backends."""

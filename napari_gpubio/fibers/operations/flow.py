@@ -1,0 +1,179 @@
+"""The flow of fibers between regions, and its routes: verbs."""
+
+import functools
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.operations.kinds import MadeOf, register_kind
+from napari_gpubio.core.operations.records import Operation, Ref, Summary, given
+from napari_gpubio.core.operations.volumes import Volume
+from napari_gpubio.core.parameters import param
+from napari_gpubio.core.settings import part
+from napari_gpubio.core.steps import Step
+from napari_gpubio.diffusion.fods.model import FixelField
+from napari_gpubio.diffusion.regions import AnyRegion, Atlas
+from napari_gpubio.fibers.flow.between import routes_steps
+from napari_gpubio.fibers.flow.model import MATRICES, OVERLAP, Flow, FlowMatrices
+from napari_gpubio.fibers.flow.route_settings import RouteSettings
+from napari_gpubio.fibers.flow.routes_model import COLUMNS, FlowRoutes
+from napari_gpubio.fibers.flow.run import flow_steps
+from napari_gpubio.fibers.flow.settings import FlowSettings
+from napari_gpubio.tractograms.bundles.tables import Table
+from napari_gpubio.tractograms.model import Tractogram
+from napari_gpubio.tractograms.operations.connectome import Matrix
+
+_FIXELS_HELP = "Fixels, or peaks of FODs, as the verb peaks finds them."
+
+
+def _write(flow: FlowMatrices, path: Path, _: Mapping[str, Any]) -> None:
+    flow.save(path)
+
+
+register_kind(
+    FlowMatrices,
+    counts=lambda one: (one.labels, one.names, one.voxels, one.overlaps, one.arrived),
+    endings=(".npz",),
+    write=_write,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class FlowOfAtlas(MadeOf, main="flow"):
+    """What `FlowBetweenRegions` makes."""
+
+    flow: Flow
+    of: str
+    between: tuple[int, int] | None
+
+    @property
+    def matrices(self) -> FlowMatrices:
+        """All matrices."""
+        return self.flow.matrices
+
+    @functools.cached_property
+    def matrix(self) -> Matrix:
+        """The matrix that was asked for."""
+        return Matrix(self.flow.matrices, self.flow.matrix(self.of))
+
+    @functools.cached_property
+    def density(self) -> Volume:
+        """Density of the routes between two labels; InvalidInput if none were given."""
+        if self.between is None:
+            raise InvalidInput("no two labels were given that the density of routes lies between; give them (between)")
+        one, other = (self.flow.names[self.flow.place_of(label)] for label in self.between)
+        array = self.flow.density(*self.between)
+        return Volume(array=array, affine=self.flow.affine, name=f"routes {one} - {other}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlowBetweenRegions(Operation, verb="flow", makes={"matrix": Matrix, "matrices": FlowMatrices, "density": Volume}):
+    """Let mass flow from each region of an atlas along all fibers at once, through crossings.
+
+    The matrix has the overlap of the flows of each pair, or the share of mass that arrives. Numbers of one row can be
+    compared; no threshold tells true pairs from false ones. With --between 17,53 the density of the routes of that pair
+    is an image.
+    """
+
+    examples = (
+        "flow peaks.nii.gz --atlas aparc+aseg.nii.gz --out overlap.csv",
+        "flow peaks.nii.gz --atlas aparc+aseg.nii.gz --between 17,53 --density-out routes.nii.gz --of arrivals",
+    )
+
+    fixels: Ref[FixelField] = given("Fixels", _FIXELS_HELP)
+    atlas: Ref[Atlas] = given("Atlas", "Label volume, with a table of names beside it.")
+    settings: FlowSettings = part("Flow", "How mass moves along fixels.", default=FlowSettings())
+    of: str = param(
+        OVERLAP, "Matrix", "Overlap ranks pairs best; arrivals are shares of mass.", choices=tuple(MATRICES)
+    )
+    between: str = param(
+        "", "Between", "Two labels, numbers or names with a comma between: the density of their routes is made."
+    )
+
+    def has(self, name: str) -> bool:
+        """Whether there is a density: of two labels."""
+        return name != "density" or bool(self.between)
+
+    def steps(self, data: Any, **run: Any) -> Generator[Step, None, FlowOfAtlas]:
+        """Move the mass of every region."""
+        pair = _two_labels(self.between, data.atlas) if self.between else None
+        flow = yield from flow_steps(data.fixels, data.atlas, self.settings, **run)
+        return FlowOfAtlas(flow, self.of, pair)
+
+    def summary(self, made: FlowOfAtlas) -> Summary:
+        """What was done, and the matrix."""
+        numbers = {"labels": made.flow.labels, "regions": made.flow.names, "of": made.of, "matrix": made.matrix.values}
+        numbers |= {"step_mm": made.flow.step_mm, "max_length_mm": made.flow.max_length_mm}
+        return Summary((made.flow.message,), numbers)
+
+
+def _two_labels(text: str, atlas: Atlas) -> tuple[int, int]:
+    """Numbers of two labels; InvalidInput if there are not two, or one is not in the atlas."""
+    words = [word.strip() for word in text.split(",")]
+    if len(words) != 2 or words[0] == words[1]:
+        raise InvalidInput(f"the density of routes lies between two labels, and {text!r} was given; write 17,53")
+    named = {atlas.name_of(label).casefold(): label for label in atlas.voxel_counts}
+    labels = []
+    for word in words:
+        label = int(word) if word.lstrip("-").isdecimal() else named.get(word.casefold())
+        if label is None or label not in atlas.voxel_counts:
+            raise InvalidInput(f"no voxel of the atlas has label {word!r}")
+        labels.append(label)
+    return labels[0], labels[1]
+
+
+@dataclass(frozen=True, eq=False)
+class FoundRoutes(MadeOf, main="routes"):
+    """What `FindRoutes` makes."""
+
+    routes: FlowRoutes
+
+    @property
+    def fibers(self) -> Tractogram:
+        """A line for each route."""
+        return self.routes.tractogram
+
+    @functools.cached_property
+    def table(self) -> Table:
+        """A row for each route, that with most of the flow first."""
+        return Table(tuple(COLUMNS), tuple(tuple(row.values()) for row in self.routes.table()))
+
+    @functools.cached_property
+    def density(self) -> Volume:
+        """Density of the routes, the largest 1."""
+        flow = self.routes.flow
+        name = f"routes {self.routes.source} - {self.routes.target}"
+        return Volume(array=self.routes.density, affine=flow.affine, name=name)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FindRoutes(Operation, verb="flow-routes", makes={"fibers": Tractogram, "table": Table, "density": Volume}):
+    """Find the routes between two regions along fixels, through crossings, with their shares of the flow.
+
+    A region is a mask (roi.nii.gz), a label of an atlas by its number or name (aparc.nii.gz:17,
+    aparc.nii.gz:Brain-Stem), sphere:X,Y,Z,RADIUS, or box:X0,Y0,Z0,X1,Y1,Z1, in world mm.
+    """
+
+    examples = ("flow-routes peaks.nii.gz --source aparc.nii.gz:17 --target aparc.nii.gz:Brain-Stem --out routes.trx",)
+
+    fixels: Ref[FixelField] = given("Fixels", _FIXELS_HELP)
+    source: Ref[AnyRegion] = given("Source", "Region where routes start.")
+    target: Ref[AnyRegion] = given("Target", "Region where they end.")
+    settings: RouteSettings = part("Routes", "Flow, and which routes are distinct.", default=RouteSettings())
+
+    def steps(self, data: Any, **run: Any) -> Generator[Step, None, FoundRoutes]:
+        """Find them."""
+        return FoundRoutes((yield from routes_steps(data.fixels, data.source, data.target, self.settings, **run)))
+
+    def summary(self, made: FoundRoutes) -> Summary:
+        """What was found, and the routes."""
+        rows = made.table.records()
+        lines = ["".join(f"{name:>26}" for name in COLUMNS)[1:]] if rows else []
+        lines += [" ".join(f"{row[name]:25.4g}" for name in COLUMNS) for row in rows]
+        widest = made.routes.widest
+        numbers = {"message": made.routes.message, "routes": rows, "arrivals": made.routes.arrivals}
+        return Summary((made.routes.message, *lines), numbers | {"widest": widest if np.isfinite(widest) else None})
