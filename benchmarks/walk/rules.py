@@ -48,6 +48,7 @@ class Seen:
     name: str
     arrays: tuple[Any, ...]
     metadata: dict[str, Any]
+    users: frozenset[str] = frozenset()  # panels that it is an input of
     sums: tuple[int, ...] = ()
 
 
@@ -76,10 +77,12 @@ class Ledger:
 
     def look(self) -> tuple[list[tuple[Any, Seen]], dict[str, dict[str, tuple[str, ...]]], Any]:
         """Return the layers, the texts of panels' tables, and the active layer; in the GUI thread."""
-        layers = [
-            (layer, Seen(self.owner(layer), layer.name, tuple(_arrays(layer)), dict(layer.metadata)))
-            for layer in self._viewer.layers
-        ]
+        chosen = {name: panel.chosen_layers() for name, panel in self.panels().items()}
+        layers = []
+        for layer in self._viewer.layers:
+            users = frozenset(name for name, inputs in chosen.items() if any(layer == one for one in inputs))
+            seen = Seen(self.owner(layer), layer.name, tuple(_arrays(layer)), dict(layer.metadata), users)
+            layers.append((layer, seen))
         texts = {name: dict(_texts(panel)) for name, panel in self.panels().items()}
         for name, panel in self.panels().items():
             described = getattr(getattr(panel, "results", None), "layer", None)
@@ -101,6 +104,7 @@ class Ledger:
         for layer, was in self._layers:
             seen = now.get(id(layer))
             may_change = was.owner in told.panels or (was.owner == NOBODY and told.panels)  # inputs, by any panel told
+            may_change = may_change or bool(was.users & told.panels)  # which hides some of the fibers that it counts
             if may_change or any(layer is one for one in told.layers):
                 continue
             if what := "was deleted" if seen is None else _differences(was, seen):
