@@ -228,12 +228,9 @@ class HistoryButtons(QWidget):
     def __init__(self, viewer: Any, parent: QWidget) -> None:
         super().__init__(parent)
         self._history = history_of(viewer)
-        self.undo_button, self.redo_button = (
-            self._button("Undo", self._history.undo),
-            self._button("Redo", self._history.redo),
-        )
-        row = row_of(self.undo_button, self.redo_button, stretch=(0, 0))
-        self.setLayout(row)
+        self.undo_button = self._button("Undo", self._history.undo)
+        self.redo_button = self._button("Redo", self._history.redo)
+        self.setLayout(row_of(self.undo_button, self.redo_button, stretch=(0, 0)))
         self.undo_button.menu().aboutToShow.connect(self._list_done)
         self.redo_button.menu().aboutToShow.connect(self._list_undone)
         self._history.changed.connect(self._show)

@@ -41,6 +41,7 @@ class OperationPanel(EnginePanel):
 
     of: ClassVar[type[Operation]]
     marks_stale = False  # a line of its own does
+    kept = ("_made",)
 
     def __init_subclass__(cls, *, of: type[Operation], **more: Any) -> None:
         super().__init_subclass__(**more)
@@ -81,8 +82,6 @@ class OperationPanel(EnginePanel):
         self._show_state()
         if notes := getattr(made.result, "notes", ()):
             self.show_note(notes_text(notes))
-
-    kept = ("_made",)
 
     def show_kept(self) -> None:
         """Say whether what undo has brought back is what the form says."""

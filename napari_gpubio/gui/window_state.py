@@ -76,16 +76,12 @@ def take_state(viewer: Any, panels: Sequence[QWidget]) -> WindowState:
 
 def changes(before: WindowState, after: WindowState) -> list[str]:
     """Return what was done between two states, as phrases; [] if nothing that counts was."""
-    old, new = (
-        {id(layer): (layer, v) for layer, v in before.layers},
-        {id(layer): (layer, v) for layer, v in after.layers},
-    )
-    gone = [layer.name for key, (layer, _) in old.items() if key not in new]
-    come = [layer.name for key, (layer, _) in new.items() if key not in old]
-    found = [f"delete {name}" for name in gone] + [f"add {name}" for name in come]
-    for key, (layer, values) in new.items():
-        if key in old:
-            found += _layer_changes(layer, old[key][1], values)
+    old, new = ({id(layer): values for layer, values in state.layers} for state in (before, after))
+    found = [f"delete {layer.name}" for layer, _ in before.layers if id(layer) not in new]
+    found += [f"add {layer.name}" for layer, _ in after.layers if id(layer) not in old]
+    for layer, values in after.layers:
+        if id(layer) in old:
+            found += _layer_changes(layer, old[id(layer)], values)
     if not found and [*old] != [*new]:
         found.append("order of layers")
     if found:

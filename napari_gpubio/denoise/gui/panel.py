@@ -36,6 +36,7 @@ class DenoisePanel(EnginePanel):
     """
 
     warms = ("denoise",)
+    kept = ("_done", "_shown_source")
 
     def __init__(self, viewer: "napari.viewer.Viewer") -> None:
         super().__init__(viewer)
@@ -176,8 +177,6 @@ class DenoisePanel(EnginePanel):
             self.show_status(texts_of(result).stopped)
         if result.made.result.notes:
             self.show_note(notes_text(result.made.result.notes))
-
-    kept = ("_done", "_shown_source")
 
     @property
     def _shown_source(self) -> str:

@@ -165,6 +165,7 @@ class LightMode(QWidget, RunForm, RunDisplay, Generic[Result]):
     view: VoxelView | LayerView
     quick_photons: ClassVar[int]
     adds: ClassVar[type[AddPhotons] | type[AddLayerPhotons]]
+    kept = ("kept_result",)
     make_layers: Callable[[Any, DisplayOptions, MadeBy], Displayed[Any]]  # of a result, in a worker
 
     def __init__(self, panel: EnginePanel, plots: PlotController) -> None:
@@ -419,8 +420,6 @@ class LightMode(QWidget, RunForm, RunDisplay, Generic[Result]):
         """Leave the layers of the result to the user; the next run adds new ones."""
         name = self.view.keep()
         self.panel.show_status(f"{name} stays as it is; the next run adds a new layer" if name else NOTHING_KEPT)
-
-    kept = ("kept_result",)
 
     @property
     def kept_result(self) -> tuple[Any, ...]:

@@ -50,6 +50,7 @@ class ConnectomePanel(EnginePanel):
 
     warms = ("diffusion", "fibers")
     offers = staticmethod(fiber_offers)
+    kept = ("_result", "_cell")
 
     def __init__(self, viewer: "napari.viewer.Viewer") -> None:
         super().__init__(viewer, run_text="Count")
@@ -155,8 +156,6 @@ class ConnectomePanel(EnginePanel):
         self.show_all()
         self._offer_numbers(result)
         self._on_quantity()
-
-    kept = ("_result", "_cell")
 
     def show_kept(self) -> None:
         """Show a matrix that undo has brought back, or none."""

@@ -127,6 +127,7 @@ class ConnectPanel(EnginePanel):
     """Find the routes between two regions."""
 
     warms = ("diffusion", "fibers", "gui")
+    kept = ("_result", "_layer")
 
     def __init__(self, viewer: "napari.viewer.Viewer") -> None:
         super().__init__(viewer, run_text="Connect")
@@ -223,8 +224,6 @@ class ConnectPanel(EnginePanel):
         self._result = result
         self._show_layer(result.connection.name, routes, result.lines)
         self._show_routes(routes)
-
-    kept = ("_result", "_layer")
 
     def show_kept(self) -> None:
         """Show routes that undo has brought back, or none."""

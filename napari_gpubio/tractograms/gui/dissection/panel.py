@@ -101,6 +101,7 @@ class DissectionPanel(EnginePanel):
     """Choose fibers by regions and numbers."""
 
     offers = staticmethod(fiber_offers)
+    kept = ("_result",)
 
     def __init__(self, viewer: "napari.viewer.Viewer") -> None:
         super().__init__(viewer, run_text="Dissect")
@@ -279,8 +280,6 @@ class DissectionPanel(EnginePanel):
             result.layer.set_filter(RULES, result.kept)
         self._counted.attach()
         self._show_counts_of_fibers()
-
-    kept = ("_result",)
 
     def show_kept(self) -> None:
         """Show a dissection that undo has brought back, or none."""

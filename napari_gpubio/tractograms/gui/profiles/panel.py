@@ -114,6 +114,7 @@ class ProfilesPanel(EnginePanel):
     """Measure the bundles on screen."""
 
     offers = staticmethod(fiber_offers)
+    kept = ("_result",)
 
     def __init__(self, viewer: "napari.viewer.Viewer") -> None:
         super().__init__(viewer, run_text="Measure")
@@ -207,8 +208,6 @@ class ProfilesPanel(EnginePanel):
         """Show the table and the profiles."""
         self._result = made
         self._show_numbers(made)
-
-    kept = ("_result",)
 
     def show_kept(self) -> None:
         """Show numbers that undo has brought back, or none."""
