@@ -81,7 +81,7 @@ def test_layers_of_other_plugins_are_used_or_refused_in_words(viewer, qtbot, nam
             panel.run()
         qtbot.waitUntil(lambda: is_idle(panel), timeout=RUN_MS)
         assert UNEXPECTED not in getattr(panel, "message", "")
-    for layer in [*viewer.layers][::2]:
+    for layer in [*viewer.layers][::5]:
         viewer.layers.remove(layer)
     qtbot.waitUntil(lambda: is_idle(panel), timeout=RUN_MS)
     viewer.theme = "light"
