@@ -244,7 +244,8 @@ def _show_kept(part: Any, kept: tuple[Any, ...]) -> None:
     if isinstance(part, LayerBox):
         part.take_back(value)
     elif isinstance(part, QComboBox):
-        part.setCurrentIndex(part.findText(value))
+        if not value or part.findText(value) >= 0:  # else it is offered when other controls are as they were
+            part.setCurrentIndex(part.findText(value))
     elif isinstance(part, QAbstractButton):
         part.setChecked(value)
     elif isinstance(part, QPlainTextEdit):

@@ -72,7 +72,6 @@ class DosePanel(EnginePanel):
         self.voxel_tool = VoxelTool(viewer, lambda: self.inputs_box.dose_box.layer, self)
         self._resumes = False  # whether there were curves when the panel was closed
         self._has_run = False  # then it follows every change of the inputs
-        self._export_error = ""  # as it is shown
         self._run_timer = single_shot(_RUN_DELAY_MS, self._run_now, self)
         self._fill()
         connect_all(self._connections())
@@ -112,8 +111,8 @@ class DosePanel(EnginePanel):
             # messages
             (self.highlight.error_occurred, self.show_error),
             (self.controller.error_occurred, self.show_error),
-            (self.export.error_occurred, self._on_export_error),
-            (self.export.file_written, self._on_file_written),
+            (self.export.error_occurred, self.show_error),
+            (self.export.file_written, lambda name: self.show_status(f"written: {name}")),
             (self.export.files.status_changed, self.show_status),
         ]
 
@@ -195,16 +194,6 @@ class DosePanel(EnginePanel):
         text = " ".join(filter(None, (advice, notes)))
         self.notes.setText(text)
         self.notes.setVisible(bool(text))
-
-    def _on_export_error(self, sentence: str) -> None:
-        self.show_error(sentence)
-        self._export_error = self.message
-
-    def _on_file_written(self, name: str) -> None:
-        """Remove the error of an export before this one; other messages stay."""
-        if self.message == self._export_error:
-            self.clear_message()
-        self.show_status(f"written: {name}")
 
     def _rename_structure(self, number: int, name: str) -> None:
         """Rename the label of a curve, in its layer too."""

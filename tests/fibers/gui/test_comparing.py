@@ -73,7 +73,7 @@ def test_a_duplicate_has_the_same_seeds_and_takes_other_settings(viewer, one):
     # of the two seeds that lie on each other the current one is dragged
     one.drag(CALLOSUM, moved(CALLOSUM, 0.0, -8.0, 0.0))
     assert [tuple(np.round(b.center_mm, 1)) for b in one.panel.bundles] == [CALLOSUM, (0.0, -13.0, 22.0)]
-    for expected in ([CALLOSUM, CALLOSUM], [CALLOSUM]):
+    for expected in ([CALLOSUM, CALLOSUM], [CALLOSUM, CALLOSUM], [CALLOSUM]):  # the method is a step between
         one.undo()
         assert np.allclose([b.center_mm for b in one.panel.bundles], expected, atol=1e-3)
 

@@ -71,6 +71,7 @@ def test_the_arrow_ends_at_the_source_comes_from_outside_and_is_drawn_near_it(vi
 def test_dragging_slides_on_the_surface_with_the_normal(viewer, placed):
     start = on_screen(position(placed))
     mouse = Mouse(viewer)
+    history_of(viewer).note_act()
     mouse.press(start)
     assert not camera_of(viewer).mouse_pan
     for angle in np.linspace(0, np.pi / 2, 10)[1:]:
