@@ -2,10 +2,9 @@
 
 from napari_gpubio.fibers.flow.between import routes, routes_steps
 from napari_gpubio.fibers.flow.model import Flow, FlowMatrices
-from napari_gpubio.fibers.flow.route_settings import RouteSettings
 from napari_gpubio.fibers.flow.routes_model import FlowRoutes
 from napari_gpubio.fibers.flow.run import flow, flow_steps
-from napari_gpubio.fibers.flow.settings import FlowSettings
+from napari_gpubio.fibers.flow.settings import FlowSettings, RouteSettings
 
 __all__ = [
     "Flow",

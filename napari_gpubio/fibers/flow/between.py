@@ -17,9 +17,9 @@ from napari_gpubio.fibers.flow.model import Flow
 from napari_gpubio.fibers.flow.nodes import FixelNodes
 from napari_gpubio.fibers.flow.paths import Path, PathSearch, centered, fixel_centers_mm, flow_strengths
 from napari_gpubio.fibers.flow.regions import fixels_in
-from napari_gpubio.fibers.flow.route_settings import RouteSettings
 from napari_gpubio.fibers.flow.routes_model import FlowRoutes
 from napari_gpubio.fibers.flow.run import Directed, fixels_of, flow_steps
+from napari_gpubio.fibers.flow.settings import RouteSettings
 from napari_gpubio.tractograms.model import Tractogram
 
 Array = npt.NDArray[Any]

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.space import apply_affine, lengths_along
 from napari_gpubio.fibers.flow.nodes import FixelNodes
-from napari_gpubio.fibers.flow.route_settings import RouteSettings
+from napari_gpubio.fibers.flow.settings import RouteSettings
 
 Array = npt.NDArray[Any]
 TOLERANCE, SKEW_DEG, LARGEST_SKEW_DEG = 0.5, 15.0, 35.0  # voxels beside a center; where the rate doubles; at most

@@ -2,15 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.files import write_rows
 from napari_gpubio.fibers.flow.model import Flow
+from napari_gpubio.fibers.routes.model import RouteTable
 from napari_gpubio.tractograms.model import Tractogram
 
 Array = npt.NDArray[Any]
@@ -27,7 +25,7 @@ COLUMNS: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class FlowRoutes:
+class FlowRoutes(RouteTable):
     """Distinct routes between two regions, the one with the largest share of the flow first.
 
     Parameters
@@ -49,6 +47,8 @@ class FlowRoutes:
         What was left out, and what to know of the regions, as sentences.
     """
 
+    column_names: ClassVar[tuple[str, ...]] = tuple(COLUMNS)
+    best_by: ClassVar[str] = "share"
     source: str
     target: str
     tractogram: Tractogram
@@ -73,20 +73,6 @@ class FlowRoutes:
     def columns(self) -> dict[str, Array]:
         """Numbers of the routes by the names of `COLUMNS`, each of shape (R,)."""
         return {name: self.tractogram.per_fiber[name] for name in COLUMNS}
-
-    def table(self, sort_by: str = "share", *, descending: bool = True) -> list[dict[str, float]]:
-        """One row a route, sorted by any of `COLUMNS`; InvalidInput if there is no such column."""
-        if sort_by not in COLUMNS:
-            raise InvalidInput(f"there is no column {sort_by!r}; choose one of {', '.join(COLUMNS)}")
-        columns = self.columns()
-        keys = columns[sort_by].astype(np.float64)
-        order = np.argsort(-keys if descending else keys, kind="stable")
-        return [{name: values[n].item() for name, values in columns.items()} for n in order]
-
-    def save_csv(self, path: str | Path, sort_by: str = "share", *, descending: bool = True) -> None:
-        """Write the table as CSV, with a header of names; InvalidInput if it cannot be written."""
-        rows = self.table(sort_by, descending=descending)
-        write_rows(path, [COLUMNS, *([row[name] for name in COLUMNS] for row in rows)])
 
     @property
     def message(self) -> str:

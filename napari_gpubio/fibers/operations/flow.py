@@ -19,10 +19,9 @@ from napari_gpubio.diffusion.fods.model import FixelField
 from napari_gpubio.diffusion.regions import AnyRegion, Atlas
 from napari_gpubio.fibers.flow.between import routes_steps
 from napari_gpubio.fibers.flow.model import MATRICES, OVERLAP, Flow, FlowMatrices
-from napari_gpubio.fibers.flow.route_settings import RouteSettings
 from napari_gpubio.fibers.flow.routes_model import COLUMNS, FlowRoutes
 from napari_gpubio.fibers.flow.run import flow_steps
-from napari_gpubio.fibers.flow.settings import FlowSettings
+from napari_gpubio.fibers.flow.settings import FlowSettings, RouteSettings
 from napari_gpubio.tractograms.bundles.tables import Table
 from napari_gpubio.tractograms.model import Tractogram
 from napari_gpubio.tractograms.operations.connectome import Matrix
