@@ -1,6 +1,7 @@
 """Undo and redo in a window bring back all that was done, in every panel."""
 
 import pytest
+from napari.components import ViewerModel
 from qtpy.QtCore import Qt
 from qtpy.QtWidgets import (
     QAbstractButton,
@@ -15,6 +16,7 @@ from napari_gpubio.gui.history import history_of
 from napari_gpubio.gui.panel import panels_of
 from napari_gpubio.gui.window_state import changes, parts_of, take_state
 from tests.dock_widgets import press_and_wait, wait_until
+from tests.gui import sixth_engine
 from tests.test_layers_that_change import EVERY, settled
 
 
@@ -113,3 +115,22 @@ def test_every_setting_comes_back(panel, viewer, qtbot, errors):
     wait_until(qtbot, lambda: not panel.is_busy)
     assert shown(viewer, before) == []
     assert errors() == []
+
+
+def test_each_viewer_has_steps_of_its_own_and_a_closed_panel_forgets_them(qtbot):
+    viewers = [ViewerModel() for _ in range(2)]
+    panels = [sixth_engine.ThresholdPanel(viewer) for viewer in viewers]
+    for panel, viewer in zip(panels, viewers, strict=True):
+        qtbot.addWidget(panel)
+        history_of(viewer).note_act()
+        sixth_engine.add(viewer)
+        assert history_of(viewer).can_undo
+    history_of(viewers[0]).undo()
+    assert [len(viewer.layers) for viewer in viewers] == [0, 1]
+    history_of(viewers[0]).redo()
+    assert [len(viewer.layers) for viewer in viewers] == [1, 1]
+    for panel in panels:
+        panel.teardown()
+    assert not history_of(viewers[0]).done, "nothing holds layers that were deleted any more"
+    history_of(viewers[0]).undo()
+    assert len(viewers[0].layers) == 1
