@@ -215,6 +215,12 @@ class Cache:
                 self._kept.pop(next(iter(self._kept)))
             return value
 
+    def keep(self, key: Hashable, value: Any) -> None:
+        """Keep a value under a key, in place of what was there."""
+        with self._lock:
+            self._kept.pop(key, None)
+            self.get(key, lambda: value)
+
     def clear(self) -> None:
         """Forget everything, which frees GPU memory too."""
         with self._lock:

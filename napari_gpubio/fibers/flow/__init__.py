@@ -5,6 +5,7 @@ from napari_gpubio.fibers.flow.model import Flow, FlowMatrices
 from napari_gpubio.fibers.flow.routes_model import FlowRoutes
 from napari_gpubio.fibers.flow.run import flow, flow_steps
 from napari_gpubio.fibers.flow.settings import FlowSettings, RouteSettings
+from napari_gpubio.fibers.flow.source import SourceFlow, source_flow, source_flow_steps
 
 __all__ = [
     "Flow",
@@ -12,8 +13,11 @@ __all__ = [
     "FlowRoutes",
     "FlowSettings",
     "RouteSettings",
+    "SourceFlow",
     "flow",
     "flow_steps",
     "routes",
     "routes_steps",
+    "source_flow",
+    "source_flow_steps",
 ]

@@ -177,7 +177,7 @@ class Flow(FlowMatrices):
     def mass(self, label: int) -> npt.NDArray[np.float32]:
         """Mass of a region that went through each voxel, on the given grid; InvalidInput if there is no such label."""
         nodes, masses = self._visits(label)
-        return self._volume(self.nodes.voxels[nodes >> 1], masses)
+        return self.volume_of(self.nodes.voxels[nodes >> 1], masses)
 
     def fixel_density(self, one: int, other: int) -> npt.NDArray[np.float64]:
         """Density of the routes between two labels at each fixel of ``nodes``, shape (F,).
@@ -190,7 +190,7 @@ class Flow(FlowMatrices):
 
     def density(self, one: int, other: int) -> npt.NDArray[np.float32]:
         """Density of the routes between two labels, the largest 1, on the given grid; see `fixel_density`."""
-        volume = self._volume(self.nodes.voxels, self.fixel_density(one, other))
+        volume = self.volume_of(self.nodes.voxels, self.fixel_density(one, other))
         return volume / max(float(volume.max(initial=0.0)), 1e-30)
 
     def fixels(self, one: int, other: int) -> FixelField:
@@ -224,7 +224,7 @@ class Flow(FlowMatrices):
     def losses(self, label: int) -> npt.NDArray[np.float32]:
         """Mass of a region that ends in steps from each voxel, on the given grid; see `endings`."""
         nodes, masses = self._visits(label)
-        return self._volume(self.nodes.voxels[nodes >> 1], masses * self.ended.shares[nodes])
+        return self.volume_of(self.nodes.voxels[nodes >> 1], masses * self.ended.shares[nodes])
 
     @functools.cached_property
     def message(self) -> str:
@@ -239,7 +239,7 @@ class Flow(FlowMatrices):
         rows = slice(self.offsets[place], self.offsets[place + 1])
         return self.visited[rows], self.masses[rows].astype(np.float64)
 
-    def _volume(self, voxels: Array, values: Array) -> npt.NDArray[np.float32]:
+    def volume_of(self, voxels: Array, values: Array) -> npt.NDArray[np.float32]:
         """Sums of values by voxel of the ordered fixels, as a volume of the given grid."""
         volume = np.zeros(int(np.prod(self.shape)), np.float32)
         volume[self.nodes.given] = np.bincount(voxels, values, minlength=len(volume))

@@ -125,6 +125,12 @@ class Members(NamedTuple):
             regions=owners[order],
         )
 
+    def regions_of(self, fixels: Array) -> npt.NDArray[np.int32]:
+        """Regions that hold any of some fixels, ascending."""
+        counts = self.first_region[fixels + 1] - self.first_region[fixels]
+        within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        return np.unique(self.regions[np.repeat(self.first_region[fixels], counts) + within])
+
 
 class Ended(NamedTuple):
     """What a transport does not pass on: the share of the mass of each node that ends, and why, shape (N,) each.

@@ -86,7 +86,7 @@ def flow_steps(
         yield from runs.steps("moving mass along fixels", stop)
         parts = sorted(runs.take(), key=lambda part: part.start)
         ended = runs.each[0].ended
-    return _flow(field, problem, placed, parts, ended, how_made(chosen, clock.seconds, flow=plain_fields(settings)))
+    return flow_of(field, problem, placed, parts, ended, how_made(chosen, clock.seconds, flow=plain_fields(settings)))
 
 
 flow = driven(flow_steps)
@@ -134,9 +134,10 @@ def needed_memory(
     return problem.memory(choose_device(device))
 
 
-def _flow(
+def flow_of(
     field: Directed, problem: TransportProblem, placed: Placed, parts: list[Spread], ended: Any, made: dict[str, Any]
 ) -> Flow:
+    """Put together what runs have made, by their first regions; those that were not reached are NaN."""
     count = problem.items
     arrived, rest = np.full((count, count), np.nan), np.full(count, np.nan)
     lengths, there = np.zeros(count, np.int64), np.zeros(count, bool)

@@ -79,7 +79,7 @@ class Run(drivers.Run):
         """Move the mass of the regions ``start`` to ``start + count - 1``."""
         problem, size = self._problem, self._problem.nodes.count
         found: list[Any] = [None] * count
-        arrivals, rest = np.zeros((count, problem.items)), np.zeros(count)
+        arrivals, rest = np.zeros((count, problem.regions)), np.zeros(count)
 
         def move(first: int, stop: int) -> None:
             memory = *np.zeros((2, size), np.float32), *np.zeros((2, -(-size // BLOCK)), np.uint8)
@@ -107,13 +107,32 @@ class Run(drivers.Run):
         return float(spread(self._transport.matrix, self._problem.steps, least, *kept, visits))
 
 
+class VisitLists(NamedTuple):
+    """Visits by node: where the list of each ends (N + 1,), and of each visit the region and the root of its mass."""
+
+    ends: npt.NDArray[np.int64]
+    owners: npt.NDArray[np.int32]
+    roots: npt.NDArray[np.float32]
+
+    @classmethod
+    def of(cls, visits: tuple[Array, Array, Array], count: int) -> "VisitLists":
+        """Make them of visits by region: offsets (R + 1,), nodes and masses; ``count``: of all nodes."""
+        offsets, nodes, masses = visits
+        ends = np.zeros(count + 1, np.int64)
+        ends[1:] = np.cumsum(np.bincount(nodes, minlength=count))
+        owners, roots = np.empty(len(nodes), np.int32), np.empty(len(nodes), np.float32)
+        list_by_node(offsets, nodes, masses, ends[:-1].copy(), owners, roots)
+        return cls(ends, owners, roots)
+
+    def overlaps(self, visits: tuple[Array, Array, Array], strengths: Array, regions: int) -> npt.NDArray[np.float64]:
+        """Overlaps (S, regions) of the visits of some sources with these."""
+        overlaps = np.zeros((len(visits[0]) - 1, regions))
+        run_blocks(overlap_rows, len(overlaps), visits, tuple(self), strengths, overlaps)
+        return overlaps
+
+
 def overlaps_of(visits: tuple[Array, Array, Array], strengths: Array) -> npt.NDArray[np.float64]:
     """Overlaps of all regions, (R, R), from their visits: offsets (R + 1,), nodes and masses."""
-    offsets, nodes, masses = visits
-    regions, ends = len(offsets) - 1, np.zeros(2 * len(strengths) + 1, np.int64)
-    ends[1:] = np.cumsum(np.bincount(nodes, minlength=2 * len(strengths)))
-    owners, roots = np.empty(len(nodes), np.int32), np.empty(len(nodes), np.float32)
-    list_by_node(offsets, nodes, masses, ends[:-1].copy(), owners, roots)
-    overlaps = np.zeros((regions, regions))
-    run_blocks(overlap_rows, regions, visits, (ends, owners, roots), strengths, overlaps)
+    regions = len(visits[0]) - 1
+    overlaps = VisitLists.of(visits, 2 * len(strengths)).overlaps(visits, strengths, regions)
     return 0.5 * (overlaps + overlaps.T)

@@ -161,7 +161,8 @@ class Run(drivers.Run):
         _launch("sum_rest", _REST_THREADS * groups, (arrays, rest), each=_REST_THREADS)
         offsets, nodes, masses = self._visits(arrays, groups, count)
         arrivals = self._arrivals(arrays, groups)[:, :count].T
-        overlaps = self._overlaps(arrays, groups) if count == self._problem.items else None
+        are_all = self._problem.sources is None and count == self._problem.items
+        overlaps = self._overlaps(arrays, groups) if are_all else None
         return Spread(start, offsets, nodes, masses, np.ascontiguousarray(arrivals), to_host(rest)[:count], overlaps)
 
     def _visits(self, arrays: Any, groups: int, count: int) -> tuple[Array, Array, Array]:
@@ -186,7 +187,7 @@ class Run(drivers.Run):
         partial = cupy.empty((len(owners), LANES * groups))
         lists: Any = struct(ARRIVAL_ARRAYS, **self._lists, partial=partial, parts=len(owners))
         _launch("arrive", LANES * len(owners), (arrays, lists, *self._transport.matrix), rows=groups)
-        sums = np.zeros((self._problem.items, LANES * groups))
+        sums = np.zeros((self._problem.regions, LANES * groups))
         there, firsts = np.unique(owners, return_index=True)
         sums[there] = np.add.reduceat(to_host(partial), firsts, axis=0)
         return sums

@@ -44,7 +44,7 @@ class Spread(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class TransportProblem(Problem):
-    """Mass that leaves regions along fixels; items are regions.
+    """Mass that leaves regions along fixels, or other sources that go to them; items are those that it leaves.
 
     From the center of a node's voxel the fixels are followed for a step. There, mass is shared among the eight voxels
     around, and in each of them among its fixels within an angle, in proportion to strength and nearness in angle. These
@@ -60,11 +60,17 @@ class TransportProblem(Problem):
     settings: FlowSettings
     members: Members
     cache: Any  # of the field that was given: it keeps the matrix
+    sources: tuple[npt.NDArray[np.int32], ...] | None = None  # fixels of each, where they are not the regions
+
+    @property
+    def regions(self) -> int:
+        """Number of regions that mass arrives in."""
+        return len(self.members.first) - 1
 
     @property
     def items(self) -> int:
-        """Number of regions."""
-        return len(self.members.first) - 1
+        """Number of regions, or sources, that mass leaves."""
+        return self.regions if self.sources is None else len(self.sources)
 
     @property
     def bytes_per_item(self) -> int:
@@ -112,10 +118,10 @@ class TransportProblem(Problem):
         s = self.settings
         return "transport", s.step_voxels, s.angle_deg, s.spread_deg, s.least_amplitude
 
-    def start_mass(self, region: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]:
-        """Return the fixels of a region, and the mass that each of their two nodes has at first."""
-        first, stop = self.members.first[region : region + 2]
-        fixels = self.members.fixels[first:stop]
+    def start_mass(self, item: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]:
+        """Return the fixels of a region or source, and the mass that each of their two nodes has at first."""
+        first, stop = (0, 0) if self.sources is not None else self.members.first[item : item + 2]
+        fixels = self.members.fixels[first:stop] if self.sources is None else self.sources[item]
         strengths = self.nodes.strengths[fixels]
         return fixels, (strengths / (2.0 * max(strengths.sum(), 1e-30))).astype(np.float32)
 
