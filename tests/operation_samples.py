@@ -202,6 +202,15 @@ def flow_routes(random: Random) -> Operation:
     return fibers_operations.FindRoutes(**dict(zip(("source", "target"), ends, strict=True)), fixels=peaks(random))
 
 
+def flow_from(random: Random) -> Operation:
+    source = diffusion_operations.SphereRegion(center_mm=seeds().seed[0], radius_mm=random.choice((3.0, 4.0)))
+    return fibers_operations.FlowFromSource(fixels=peaks(random), source=source, atlas=atlas())
+
+
+def track_along(random: Random) -> Operation:
+    return fibers_operations.TrackAlongRoutes(fods=fods(random), routes=flow_routes(random))
+
+
 def connectome(random: Random) -> Operation:
     return tractograms_operations.MakeConnectome(fibers=track(random), atlas=atlas())
 
@@ -272,6 +281,8 @@ SAMPLES: dict[str, Make] = {
     "connectome": connectome,
     "flow": flow,
     "flow-routes": flow_routes,
+    "flow-from": flow_from,
+    "track-along": track_along,
     "simulate-light": light_run,
     "add-photons": more_photons,
     "fluence": fluence,

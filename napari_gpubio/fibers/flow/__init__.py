@@ -1,5 +1,6 @@
 """The flow of fibers: which regions a region reaches, how surely, and by which routes, through crossings."""
 
+from napari_gpubio.fibers.flow.along import AlongSettings, fibers_along, fibers_along_steps
 from napari_gpubio.fibers.flow.between import routes, routes_steps
 from napari_gpubio.fibers.flow.model import Flow, FlowMatrices
 from napari_gpubio.fibers.flow.routes_model import FlowRoutes
@@ -8,12 +9,15 @@ from napari_gpubio.fibers.flow.settings import FlowSettings, RouteSettings
 from napari_gpubio.fibers.flow.source import SourceFlow, source_flow, source_flow_steps
 
 __all__ = [
+    "AlongSettings",
     "Flow",
     "FlowMatrices",
     "FlowRoutes",
     "FlowSettings",
     "RouteSettings",
     "SourceFlow",
+    "fibers_along",
+    "fibers_along_steps",
     "flow",
     "flow_steps",
     "routes",

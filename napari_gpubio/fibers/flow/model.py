@@ -221,6 +221,10 @@ class Flow(FlowMatrices):
             "dropped as too small": max(0.0, 1.0 - edge - angle - rest) if len(nodes) else 0.0,
         }
 
+    def endings_text(self, label: int) -> str:
+        """`endings` in words, without those of less than half a percent."""
+        return ", ".join(f"{100 * share:.0f} % {what}" for what, share in self.endings(label).items() if share > 0.005)
+
     def losses(self, label: int) -> npt.NDArray[np.float32]:
         """Mass of a region that ends in steps from each voxel, on the given grid; see `endings`."""
         nodes, masses = self._visits(label)

@@ -169,8 +169,7 @@ class SourceFlow:
         best = [one for one in self.ranked() if one.rank and one.arrivals > 0][:3]
         if best:
             return f"{self.name} reaches {', '.join(one.region for one in best)} first."
-        ended = ", ".join(f"{100 * share:.0f} % {what}" for what, share in self.flow.endings(1).items() if share > 0.005)
-        return f"What became of the mass of {self.name}: {ended}."
+        return f"What became of the mass of {self.name}: {self.flow.endings_text(1)}."
 
     def fixel_density(self, label: int) -> npt.NDArray[np.float64]:
         """Density of the routes from the source to a region at each fixel of its nodes, shape (F,).
@@ -220,8 +219,7 @@ def targets_steps(
 
 def _key(atlas: Atlas, settings: FlowSettings) -> tuple[Any, ...]:
     """What targets depend on, besides the fixels; names, too."""
-    content = hashlib.blake2b(np.ascontiguousarray(atlas.labels), digest_size=16)
-    content.update(np.ascontiguousarray(atlas.affine))
+    content = hashlib.blake2b(atlas.labels.tobytes() + atlas.affine.tobytes(), digest_size=16)
     return content.hexdigest(), atlas.labels.shape, tuple(sorted(atlas.names.items())), settings
 
 

@@ -3,6 +3,7 @@
 from napari_gpubio.fibers.operations.flow import FindRoutes, FlowBetweenRegions
 from napari_gpubio.fibers.operations.geodesics import ShootGeodesics
 from napari_gpubio.fibers.operations.routes import ConnectRegions
+from napari_gpubio.fibers.operations.source_flow import FlowFromSource, TrackAlongRoutes
 from napari_gpubio.fibers.operations.tracking import Track, TrackInFixels, TrackInFods
 from napari_gpubio.fibers.operations.uncertainty import BootstrapFods, BootstrapTensors
 
@@ -12,8 +13,10 @@ __all__ = [
     "ConnectRegions",
     "FindRoutes",
     "FlowBetweenRegions",
+    "FlowFromSource",
     "ShootGeodesics",
     "Track",
+    "TrackAlongRoutes",
     "TrackInFixels",
     "TrackInFods",
 ]

@@ -26,7 +26,7 @@ from napari_gpubio.tractograms.bundles.tables import Table
 from napari_gpubio.tractograms.model import Tractogram
 from napari_gpubio.tractograms.operations.connectome import Matrix
 
-_FIXELS_HELP = "Fixels, or peaks of FODs, as the verb peaks finds them."
+FIXELS_HELP = "Fixels, or peaks of FODs, as the verb peaks finds them."
 
 
 def _write(flow: FlowMatrices, path: Path, _: Mapping[str, Any]) -> None:
@@ -83,7 +83,7 @@ class FlowBetweenRegions(Operation, verb="flow", makes={"matrix": Matrix, "matri
         "flow peaks.nii.gz --atlas aparc+aseg.nii.gz --between 17,53 --density-out routes.nii.gz --of arrivals",
     )
 
-    fixels: Ref[FixelField] = given("Fixels", _FIXELS_HELP)
+    fixels: Ref[FixelField] = given("Fixels", FIXELS_HELP)
     atlas: Ref[Atlas] = given("Atlas", "Label volume, with a table of names beside it.")
     settings: FlowSettings = part("Flow", "How mass moves along fixels.", default=FlowSettings())
     of: str = param(
@@ -159,7 +159,7 @@ class FindRoutes(Operation, verb="flow-routes", makes={"fibers": Tractogram, "ta
 
     examples = ("flow-routes peaks.nii.gz --source aparc.nii.gz:17 --target aparc.nii.gz:Brain-Stem --out routes.trx",)
 
-    fixels: Ref[FixelField] = given("Fixels", _FIXELS_HELP)
+    fixels: Ref[FixelField] = given("Fixels", FIXELS_HELP)
     source: Ref[AnyRegion] = given("Source", "Region where routes start.")
     target: Ref[AnyRegion] = given("Target", "Region where they end.")
     settings: RouteSettings = part("Routes", "Flow, and which routes are distinct.", default=RouteSettings())

@@ -1,0 +1,86 @@
+"""A source that moves: the regions that it reaches, and fibers along its routes."""
+
+import numpy as np
+import pytest
+
+from napari_gpubio.core.device import CPU
+from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.diffusion.phantom.crossings import crossing
+from napari_gpubio.diffusion.regions import Atlas
+from napari_gpubio.fibers.flow import FlowSettings, fibers_along, flow, routes, source_flow
+from napari_gpubio.fibers.flow.source import move_from, targets_of
+from napari_gpubio.tractograms.model import Tractogram
+from tests.fibers.flow.flow_samples import ball, cross, ends_of_cross
+
+NAMES = {5: "west", 7: "east", 11: "south", 12: "north"}
+
+
+def atlas_of_ends(field):
+    """The ends of the bundles of a crossing as labels."""
+    centers = np.stack(np.indices(field.shape), -1) @ field.affine[:3, :3].T + field.affine[:3, 3]
+    labels = np.zeros(field.shape, np.int16)
+    for label, region in zip(NAMES, ends_of_cross(60), strict=True):
+        labels[region.contains(centers.reshape(-1, 3)).reshape(field.shape)] = label
+    return Atlas(labels=labels, affine=field.affine, names=NAMES)
+
+
+@pytest.fixture(scope="module")
+def field():
+    return cross(60)
+
+
+@pytest.fixture(scope="module")
+def atlas(field):
+    return atlas_of_ends(field)
+
+
+def test_a_source_that_is_a_region_has_the_numbers_of_that_region(field, atlas):
+    whole = flow(field, atlas, device="cpu")
+    found = source_flow(field, atlas.region(5), atlas, device="cpu")
+    np.testing.assert_array_equal(found.mass, whole.mass(5))
+    np.testing.assert_array_equal(found.arrived[1:], whole.arrived[0, 1:])
+    np.testing.assert_allclose(found.overlaps[1:], whole.overlaps[0, 1:], rtol=1e-12)
+    np.testing.assert_array_equal(found.density(7), whole.density(5, 7))
+    best, *others, own = found.ranked()
+    assert (best.rank, best.region, own.rank, own.region) == (1, "east", 0, "west")
+    assert np.isnan([own.overlap, own.arrivals]).all()
+    assert all(one.overlap < 0.5 * best.overlap for one in others)
+    assert "lies in west" in " ".join(found.notes)
+
+
+def test_without_the_flows_of_regions_a_source_is_ranked_by_arrivals(field, atlas):
+    settings = FlowSettings()
+    found = move_from(field, ball("here", (-20, 0, 0)), targets_of(field, atlas, settings), settings, CPU)
+    assert found.overlaps is None
+    assert not found.complete
+    assert found.ranked()[0].region in ("east", "west")
+    assert "arrivals" in found.notes[-1]
+    with pytest.raises(InvalidInput, match="not known yet"):
+        found.density(7)
+
+
+def test_a_source_needs_no_atlas_and_says_where_its_mass_ended(field):
+    found = source_flow(field, ball("here", (-20, 0, 0)), device="cpu")
+    assert found.ranked() == []
+    assert found.mass.max() > 0
+    assert "at the edge of the fixels" in found.message
+
+
+def test_fibers_follow_the_route_that_they_are_seeded_on():
+    sample = crossing(60)
+    ends = ball("west", (-14, 0, 0), 3), ball("east", (14, 0, 0), 3)
+    way = routes(sample.fixels, *ends, device="cpu").tractogram
+    found = fibers_along(sample.fods, way, device="cpu")
+    launched = found.parameters["launched"]
+    assert 0.3 * launched < len(found) <= launched
+    assert set(found.per_fiber["route"]) == {1}
+    assert found.per_fiber["route_distance_mm"].max() <= 5.0
+    for end in (way[0][0], way[0][-1]):
+        assert max(np.linalg.norm(line - end, axis=1).min() for line in found) <= 5.0
+
+
+def test_there_must_be_routes_to_follow():
+    sample = crossing(60)
+    none = Tractogram(points=np.zeros((0, 3), np.float32), offsets=np.zeros(1, int), affine=np.eye(4), shape=(1, 1, 1))
+    with pytest.raises(InvalidInput, match="no routes"):
+        fibers_along(sample.fods, none, device="cpu")
