@@ -41,10 +41,10 @@ ROWS = Rows("The command line")
 DWI = sample_path("brain_phantom/dwi.nii.gz")
 MINE = b"what was there before"
 VERBS = (
-    "demo", "check", "bench", "warm", "info", "track", "track-fods", "track-fixels", "track-along", "tensors", "response",
-    "tissue-responses", "fod", "tissue-fods", "peaks", "mppca", "dissect", "bootstrap", "bootstrap-fods",
-    "connect", "connectome", "flow", "flow-from", "flow-routes", "geodesics", "bundles", "profiles", "light", "jacobians", "mcml",
-    "mcx", "forward", "denoise", "dvh", "speckle", "mesi",
+    "demo", "check", "bench", "warm", "info", "track", "track-fods", "track-fixels", "track-along", "tensors",
+    "response", "tissue-responses", "fod", "tissue-fods", "peaks", "mppca", "dissect", "bootstrap", "bootstrap-fods",
+    "connect", "connectome", "flow", "flow-from", "flow-routes", "geodesics", "bundles", "profiles", "light",
+    "jacobians", "mcml", "mcx", "forward", "denoise", "dvh", "speckle", "mesi",
 )  # fmt: skip
 
 

@@ -1,6 +1,7 @@
 """Fibers along routes: seeded on them, and kept if they follow one from its beginning to its end."""
 
 import dataclasses
+import itertools
 import threading
 from collections.abc import Generator
 from typing import Any
@@ -141,7 +142,7 @@ def _followed(
     for number, line in enumerate(routes):
         away = KDTree(line).query(points)[0]
         ends = [np.linalg.norm(points - np.asarray(line[end], np.float64), axis=1) for end in (0, -1)]
-        for fiber, (first, stop) in enumerate(zip(offsets[:-1], offsets[1:], strict=True)):
+        for fiber, (first, stop) in enumerate(itertools.pairwise(offsets)):
             at = [first + int(end[first:stop].argmin()) for end in ends]
             if max(end[place] for end, place in zip(ends, at, strict=True)) > distance_mm:
                 continue

@@ -55,8 +55,7 @@ class FlowFromSource(Operation, verb="flow-from", makes={"mass": Volume, "losses
     """
 
     examples = (
-        "flow-from peaks.nii.gz --source sphere:22,-8,10,4 --atlas aparc+aseg.nii.gz --out mass.nii.gz "
-        "--table-out reached.csv",
+        "flow-from peaks.nii.gz --source sphere:22,-8,10,4 --atlas aparc.nii.gz --out mass.nii.gz --table-out to.csv",
     )
 
     fixels: Ref[FixelField] = given("Fixels", FIXELS_HELP)
