@@ -10,6 +10,7 @@ import dataclasses
 import functools
 import inspect
 from collections.abc import Callable, Generator
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, ParamSpec, Protocol, TypeVar, overload
 
@@ -105,6 +106,17 @@ def drive(steps: Generator[Step, None, Result], progress: Callable[[Step], objec
         return result
     finally:
         steps.close()
+
+
+def silent(steps: Generator[Step, None, Result]) -> Generator[Step, None, Result]:
+    """Return the same steps without previews; they are closed at the end."""
+    with closing(steps):
+        while True:
+            try:
+                yield dataclasses.replace(next(steps), make_preview=None)
+            except StopIteration as end:
+                found: Result = end.value
+                return found
 
 
 class Driven(Protocol[P, Returned]):

@@ -110,6 +110,9 @@ def _paths() -> dict[str, QPainterPath]:
         "Connect regions": _joined(
             _ellipses((3.5, 12.5, 2.5, 2.5), (12.5, 3.5, 2.5, 2.5)), _curves((5, 10, 6, 6, 10, 5))
         ),
+        "Fiber flow": _joined(
+            _ellipses((2.5, 8, 2, 2)), _curves((5, 8, 9, 8, 15, 2), (5, 8, 10, 8, 15, 8), (5, 8, 9, 8, 15, 14))
+        ),
         "Bundle profiles": _curves((1, 1, 1, 8, 1, 15), (1, 15, 8, 15, 15, 15), (2, 12, 8, -4, 14, 11)),
         "Fiber uncertainty": _curves((1, 8, 6, 8, 15, 2), (1, 8, 7, 8, 15, 8), (1, 8, 6, 8, 15, 14)),
         "Connectome": _grid(3),

@@ -247,7 +247,7 @@ def move_from(
         If the source is empty or has no fixels.
     """
     clock, nodes = RunClock(), nodes_of(field, settings.least_amplitude)
-    placed = place_regions(field, nodes, [source], settings.step_voxels)
+    placed = place_regions(field, nodes, [source], 0.0)  # thin ones are those that mass arrives in
     members, own = (placed if targets is None else targets.placed).members, placed.members.fixels
     problem = TransportProblem(nodes, settings, members, field.cache, sources=(own,))
     with Runs(problem, device) as runs:

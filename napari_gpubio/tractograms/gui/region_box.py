@@ -1,7 +1,7 @@
 """A choice of a region: a layer of labels, shapes or points, and one of the regions that it holds."""
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -17,9 +17,9 @@ from napari_gpubio.core.operations.kinds import digest
 from napari_gpubio.core.operations.records import Output
 from napari_gpubio.core.operations.runs import value_of
 from napari_gpubio.diffusion.gui.records import path_of
-from napari_gpubio.diffusion.layer_regions import mm_of_size, region_layer, region_names, region_of
-from napari_gpubio.diffusion.operations.regions import region_source
-from napari_gpubio.diffusion.regions import AnyRegion, Region, Sphere, label_counts
+from napari_gpubio.diffusion.layer_regions import atlas_of, mm_of_size, region_layer, region_names, region_of
+from napari_gpubio.diffusion.operations.regions import atlas_source, region_source
+from napari_gpubio.diffusion.regions import AnyRegion, Atlas, Region, Sphere, label_counts
 from napari_gpubio.gui.connections import Debouncer
 from napari_gpubio.gui.fields import ElidedComboBox, NumberBox
 from napari_gpubio.gui.forms import row_of
@@ -40,6 +40,19 @@ class ChosenRegion:
     def output(self) -> Output[Any]:
         """Return the operation that makes it: of its numbers, a label of a file, or its voxels, which are copied."""
         return region_source(self.region, path_of(self.layer), self.key)
+
+
+class AtlasSource:
+    """The atlas of a layer as it was when it was read, and the file that may hold it."""
+
+    def __init__(self, layer: Any) -> None:
+        atlas = atlas_of(layer)
+        self.atlas = replace(atlas, labels=np.array(atlas.labels))
+        self._name, self._path = layer.name, path_of(layer)
+
+    def output(self) -> Output[Atlas]:
+        """Return where it comes from; files are read, which a worker does."""
+        return atlas_source(self.atlas, self._name, self._path)
 
 
 def why_no_regions(layer: Any, kinds: tuple[type, ...] = DRAWN) -> str | None:

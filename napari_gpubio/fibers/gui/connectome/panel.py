@@ -21,7 +21,7 @@ from napari_gpubio.core.text import file_name
 from napari_gpubio.diffusion.gui.records import add_maps, pictures
 from napari_gpubio.diffusion.gui.source import source_of
 from napari_gpubio.diffusion.model import DiffusionScan
-from napari_gpubio.fibers.gui.connectome.sources import CELL, AtlasSource, Counted, FiberSource, GeodesicSource
+from napari_gpubio.fibers.gui.connectome.sources import CELL, Counted, FiberSource, GeodesicSource
 from napari_gpubio.fibers.operations.geodesics import ShootGeodesics
 from napari_gpubio.gui.connections import Connections, connect_all
 from napari_gpubio.gui.fields import ElidedComboBox
@@ -34,7 +34,7 @@ from napari_gpubio.gui.results import ResultBox, Saving
 from napari_gpubio.gui.streamlines import Streamlines
 from napari_gpubio.tractograms.connectome.model import COUNT, LENGTH, SCORE
 from napari_gpubio.tractograms.gui.fibers import fiber_layer, fiber_offers, fibers_of
-from napari_gpubio.tractograms.gui.region_box import why_no_regions
+from napari_gpubio.tractograms.gui.region_box import AtlasSource, why_no_regions
 from napari_gpubio.tractograms.napari_io import matrix_layer
 from napari_gpubio.tractograms.operations.connectome import MakeConnectome, MatrixSettings
 

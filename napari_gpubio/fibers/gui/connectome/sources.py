@@ -1,6 +1,5 @@
 """What a connectome is made of: fibers of a layer, or geodesics that are shot through tensors."""
 
-import contextlib
 import dataclasses
 import threading
 from collections.abc import Callable, Generator
@@ -11,14 +10,12 @@ import numpy.typing as npt
 from qtpy.QtWidgets import QFormLayout, QWidget
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.operations.records import Output
-from napari_gpubio.core.steps import Step
+from napari_gpubio.core.steps import Step, silent
 from napari_gpubio.diffusion.fods.model import FodField
 from napari_gpubio.diffusion.gui.records import (
     field_of_layer,
     field_output,
     output_of,
-    path_of,
     remember,
     show_fods,
     tensor_steps,
@@ -26,7 +23,6 @@ from napari_gpubio.diffusion.gui.records import (
 from napari_gpubio.diffusion.gui.source import HINT, NO_TENSORS, FodsBox, Source, source_in, why_no_source
 from napari_gpubio.diffusion.layer_regions import atlas_of
 from napari_gpubio.diffusion.model import TensorField
-from napari_gpubio.diffusion.operations.regions import atlas_source
 from napari_gpubio.diffusion.regions import Atlas
 from napari_gpubio.fibers import GeodesicSettings, geodesic_connectome_steps
 from napari_gpubio.fibers.directions import Directions
@@ -47,6 +43,7 @@ from napari_gpubio.tractograms.gui.fibers import (
     turned_to_last,
     why_no_fibers,
 )
+from napari_gpubio.tractograms.gui.region_box import AtlasSource
 from napari_gpubio.tractograms.model import Tractogram
 from napari_gpubio.tractograms.operations.connectome import MakeConnectome
 
@@ -125,7 +122,7 @@ class FiberSource(QWidget):
         index = np.where(shown, np.cumsum(shown) - 1, -1)
 
         def steps() -> Steps:
-            found = yield from _silent(counting)
+            found = yield from silent(counting)
             return Counted(labels, layer, fibers, index, found, draft(), layer)
 
         return steps()
@@ -197,7 +194,7 @@ class _Shooting:
     density: GeodesicSettings
     directions: Directions
     tracking: InTensors
-    atlas: "AtlasSource"
+    atlas: AtlasSource
     fods: FodField | None
 
     def steps(self, labels: Any, atlas: Atlas, device: str, stop: threading.Event) -> Steps:
@@ -206,7 +203,7 @@ class _Shooting:
             return None
         settings = self.density, self.directions, self.tracking
         steps = geodesic_connectome_steps(field, atlas, *settings, fods=self.fods, device=device, stop=stop)
-        found = yield from _silent(steps)
+        found = yield from silent(steps)
         best = found.best
         if best is None:
             raise InvalidInput(f"no region of {labels.name!r} has tensors; is the atlas of the same space?")
@@ -226,33 +223,9 @@ class _Shooting:
         )
 
 
-class AtlasSource:
-    """The atlas of a layer as it was when it was read, and the file that may hold it."""
-
-    def __init__(self, layer: Any) -> None:
-        atlas = atlas_of(layer)
-        self._atlas = dataclasses.replace(atlas, labels=np.array(atlas.labels))
-        self._name, self._path = layer.name, path_of(layer)
-
-    def output(self) -> Output[Atlas]:
-        """Return where it comes from; files are read, which a worker does."""
-        return atlas_source(self._atlas, self._name, self._path)
-
-
 def _stack(part: QWidget, boxes: dict[str, QWidget], *others: QWidget) -> None:
     """Lay out a source: its layers, and its settings below."""
     top = QFormLayout()
     for title, box in boxes.items():
         top.addRow(title, box)
     fill_column(part, top, *others)
-
-
-def _silent(steps: Generator[Step, None, Connectome]) -> Generator[Step, None, Connectome]:
-    """The same steps without previews."""
-    with contextlib.closing(steps):
-        while True:
-            try:
-                yield dataclasses.replace(next(steps), make_preview=None)
-            except StopIteration as end:
-                found: Connectome = end.value
-                return found

@@ -1,0 +1,480 @@
+"""The dock widget "Fiber flow": where the fibers of a source lead to, live, and by which routes."""
+
+import threading
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from napari.layers import Image, Labels
+from qtpy.QtWidgets import QFormLayout
+
+from napari_gpubio.core.errors import GpuBioError, InvalidInput
+from napari_gpubio.core.layer_files import RECORD
+from napari_gpubio.core.napari_io import KEY
+from napari_gpubio.core.operations.files import record_of_output
+from napari_gpubio.core.operations.layer_sources import layer_of
+from napari_gpubio.core.operations.records import Operation, Output
+from napari_gpubio.core.operations.states import Shown
+from napari_gpubio.core.operations.volumes import Volume
+from napari_gpubio.core.settings import Settings, part
+from napari_gpubio.core.space import world_to_viewer
+from napari_gpubio.core.steps import Step, silent
+from napari_gpubio.core.text import file_name
+from napari_gpubio.diffusion.fods.model import FixelField, FodField
+from napari_gpubio.diffusion.fods.napari_io import fixels_of, fods_of
+from napari_gpubio.diffusion.gui.records import output_of, pictures
+from napari_gpubio.diffusion.gui.source import why_no_source
+from napari_gpubio.fibers.flow import (
+    AlongSettings,
+    FlowRoutes,
+    FlowSettings,
+    RouteSettings,
+    fibers_along_steps,
+    routes_steps,
+)
+from napari_gpubio.fibers.gui.flow.inputs import Found, Ground, Moved, Prepared, found_steps
+from napari_gpubio.fibers.gui.flow.sources import COMPARED, SOURCE, SourceTool
+from napari_gpubio.fibers.gui.flow.tables import MAX_ROWS, FlowRouteTable, ReachedTable
+from napari_gpubio.fibers.operations import FindRoutes, FlowFromSource, TrackAlongRoutes
+from napari_gpubio.fibers.operations.source_flow import MovedFromSource
+from napari_gpubio.fibers.settings import IFOD2, InFods
+from napari_gpubio.gui.connections import connect_all, single_shot
+from napari_gpubio.gui.forms import Folded, ParamForm, notes_text
+from napari_gpubio.gui.jobs import LatestJob, Outcome
+from napari_gpubio.gui.layers import LayerBox, LayerListener, unwrapped
+from napari_gpubio.gui.lines import Lines
+from napari_gpubio.gui.panel import EnginePanel, heading
+from napari_gpubio.gui.results import ResultBox, Saving
+from napari_gpubio.gui.streamlines import Streamlines
+from napari_gpubio.tractograms.gui.fibers import fiber_layer, pack_fibers
+from napari_gpubio.tractograms.gui.region_box import AtlasSource, ChosenRegion, RegionBox, why_no_regions
+from napari_gpubio.tractograms.model import Tractogram
+
+if TYPE_CHECKING:
+    import napari.viewer
+
+    from napari_gpubio.fibers.flow.source import Reached
+
+HINT = "deconvolve a scan, or open FODs or peaks"
+NO_FIELD = (
+    "there are no FODs or fixels; deconvolve a scan in the Fiber orientations panel, or open those of another program"
+)
+FEW = "one direction a voxel; make FODs"
+_ROUTE = "route"  # name of the filter that leaves one route
+_AGAIN_MS = 300  # after the last edit of the settings
+_BRIGHTEST = 99.0  # percent of the voxels that mass goes through
+_LOOKS = {
+    SOURCE: {"colormap": "inferno", "blending": "additive", "gamma": 0.6},
+    COMPARED: {"colormap": "bop blue", "blending": "additive", "gamma": 0.6},
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Along(Settings):
+    settings: AlongSettings = part("Seeds", "Where fibers start, and which are kept.", default=AlongSettings())
+    method: InFods = part("Method", "How fibers are traced.", default=IFOD2())
+
+
+class FlowPanel(EnginePanel):
+    """Let mass flow from a source along all fibers at once, and see which regions it reaches."""
+
+    warms = ("diffusion", "fibers", "gui")
+    kept = ("_found", "_routes", "_shown")
+
+    def __init__(self, viewer: "napari.viewer.Viewer") -> None:
+        super().__init__(viewer, run_text="Flow")
+        self._found: Found | None = None
+        self._routes: tuple[FlowRoutes, FindRoutes] | None = None
+        self._shown: dict[str, Any] = {}  # the layers that show results, by what they show
+        self._listed: list[Reached] = []  # in the table
+        self._moves = LatestJob(self, self._on_moved)
+        self._again = single_shot(_AGAIN_MS, self.run_again, self)
+        self.field_box = LayerBox(viewer, why_no_flow, empty=HINT, parent=self)
+        self.atlas_box = LayerBox(
+            viewer, partial(why_no_regions, kinds=(Labels,)), empty="no atlas: the map alone", parent=self
+        )
+        self.source_box = RegionBox(viewer, parent=self)
+        self.compared_box = RegionBox(viewer, nothing="nothing", parent=self)
+        self.form = ParamForm(FlowSettings(), parent=self)
+        self.route_form = ParamForm(RouteSettings(), parent=self)
+        self.along_form = ParamForm(_Along(), parent=self)
+        self.results = ResultBox("Click in the brain, or choose a region; drag it, and its flow follows.", self)
+        self.table, self.route_table = ReachedTable(self), FlowRouteTable(self)
+        self.tool = SourceTool(viewer, self._clicked_layer, self)
+        self._painted = LayerListener(
+            viewer, lambda layer: layer == self.atlas_box.layer, data_changed=self._forget_ground
+        )
+        self._prepared: Prepared | None = None
+        self._fill()
+        connect_all(
+            (
+                (self.tool.placed, self._on_placed),
+                (self.tool.missed, lambda: self.show_error("Nothing is there; click in the brain.")),
+                (self.source_box.changed, self._follow),
+                (self.compared_box.changed, self._follow),
+                (self.field_box.currentIndexChanged, self._forget_ground),
+                (self.atlas_box.currentIndexChanged, self._on_atlas),
+                (self.device_changed, self._forget_ground),
+                (self.form.changed, self._on_settings),
+                (self.table.row_picked, self._on_region),
+                (self.route_table.row_picked, self._show_route),
+                (self.results.files.status_changed, self.show_status),
+                (self.results.files.error_occurred, self.show_error),
+            )
+        )
+        boxes = self.field_box, self.atlas_box, self.source_box, self.compared_box
+        for one in (*boxes, self.results, self.tool, self._painted):
+            self.own(one)
+
+    def _fill(self) -> None:
+        top = QFormLayout()
+        self.header.addRow("Flow in", self.field_box)
+        self.header.addRow("Regions", self.atlas_box)
+        top.addRow("From", self.source_box)
+        top.addRow("Beside it", self.compared_box)
+        self.inputs.addLayout(top)
+        self.inputs.addWidget(heading("Regions that it reaches", self))
+        self.inputs.addWidget(self.results)
+        self.result_head.addWidget(self.results.head)
+        self.results.content.addWidget(self.table)
+        self.results.content.addWidget(self.route_table)
+        self.route_table.hide()
+        add, save = self.results.add_button, self.results.add_saving
+        add("Fibers along…", "Track fibers in the FODs that follow the routes on screen", self.track_along)
+        add("Where it ends", "Show where the mass of the source ends, as an image", self.show_losses)
+        add("Copy table", "Copy the selected rows, or all of them (Ctrl+C)", self.table.copy)
+        save("Save table…", "Save all regions as CSV", "CSV (*.csv)", self._table_file)
+        for title, form in (
+            ("Flow", self.form), ("Routes", self.route_form), ("Fibers along routes", self.along_form)
+        ):  # fmt: skip
+            folded = Folded(title, self)
+            folded.fold(form)
+            self.inputs.addWidget(folded)
+
+    # -- the source -----------------------------------------------------------------------------------------------
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether anything runs or is about to."""
+        return self.running or self.waiting or self._moves.is_busy or self._again.isActive()
+
+    @property
+    def found(self) -> Found | None:
+        """The result that is shown."""
+        return self._found
+
+    def place(self, center_mm: tuple[float, float, float], *, compared: bool = False) -> None:
+        """Put the source (or the one beside it) at a world position in mm."""
+        self.tool.place(COMPARED if compared else SOURCE, world_to_viewer(center_mm))
+
+    def _clicked_layer(self) -> Any | None:
+        """What a click in 3-D hits: the map of the flow, or what it flows in."""
+        shown = self._shown.get(SOURCE)
+        return shown if shown is not None and shown in self.viewer.layers else self.field_box.layer
+
+    def _on_placed(self, layer: Any) -> None:
+        """Choose a source that is new; of one that is chosen its list tells that it was moved."""
+        box = self.compared_box if layer == self.tool.layer_of(COMPARED) else self.source_box
+        if box.layer != layer:
+            box.choose(layer, 0)
+
+    def _on_atlas(self, *_: Any) -> None:
+        self._painted.refresh()
+        self._forget_ground()
+
+    def _forget_ground(self, *_: Any) -> None:
+        """Prepare anew at the next run."""
+        self._prepared = None
+
+    def _on_settings(self) -> None:
+        self._forget_ground()
+        if self._found is not None:
+            self._again.start()
+
+    def _follow(self) -> None:
+        """Follow a source that was moved: at once where the ground is prepared, else by a run."""
+        if not self.may_follow():
+            return
+        if self._prepared is None:
+            self.run_again()
+            return
+        try:
+            self.check_inputs()
+            sources = self._source(), self._compared()
+        except InvalidInput as error:
+            self.show_error(f"{error}.")
+            return
+        prepared = self._prepared
+        self._moves.submit(lambda stop: found_steps(prepared, *sources, stop))
+
+    def _on_moved(self, outcome: Outcome) -> None:
+        if outcome.error:
+            self.show_error(outcome.error)
+        elif outcome.result.prepared is self._prepared:
+            self.show_error("")
+            self.show_result(outcome.result)
+
+    # -- running --------------------------------------------------------------------------------------------------
+
+    def make_steps(self, stop: threading.Event) -> Generator[Step, None, Found]:
+        """Read the inputs and return the preparation of the ground, and the move of the source."""
+        self._moves.cancel()
+        ground = self._prepared or self._ground()
+        return found_steps(ground, self._source(), self._compared(), stop)
+
+    def _ground(self) -> Ground:
+        layer, atlas = self.field_box.needed(NO_FIELD), self.atlas_box.layer
+        field: FodField | FixelField | None = fods_of(layer) or fixels_of(layer)
+        if field is None:
+            raise InvalidInput(NO_FIELD)
+        source = None if atlas is None else AtlasSource(atlas)
+        return Ground(field=field, atlas=source, settings=self.form.value(), device=self.device)
+
+    def _source(self) -> ChosenRegion:
+        return self.source_box.chosen("where fibers start, or click in the brain")
+
+    def _compared(self) -> ChosenRegion | None:
+        return None if self.compared_box.layer is None else self.compared_box.chosen("what to compare with")
+
+    def show_result(self, found: Found) -> None:
+        """Show the maps and the regions that are reached."""
+        self._prepared = found.prepared if found.prepared.complete else None
+        self._found = found
+        for which, moved in ((SOURCE, found.moved), (COMPARED, found.compared)):
+            self._show_map(which, moved)
+        self._show_found(found)
+        self._forget_routes(found)
+        self.stale_line.show_of(lambda: found.moved.operation)
+
+    def show_kept(self) -> None:
+        """Show what undo has brought back, or nothing."""
+        if self._found is None:
+            self.results.clear()
+        else:
+            self._show_found(self._found)
+            self._show_routes()
+
+    def _show_map(self, which: str, moved: Moved | None) -> None:
+        """Show the mass of a source in its layer, or in a new one; none: take the layer away."""
+        layer = self._shown.get(which)
+        if moved is None:
+            if layer is not None and layer in self.viewer.layers:
+                self.viewer.layers.remove(layer)
+            self._shown = {name: one for name, one in self._shown.items() if name != which}
+            return
+        mass, flow = moved.flow.mass, moved.flow
+        there = mass[mass > 0]
+        limits = 0.0, float(np.percentile(there, _BRIGHTEST)) if len(there) else 1.0
+        volume = Volume(array=mass, affine=flow.affine, name=f"flow of {flow.name}")
+        self._show_image(which, volume, moved.operation.output("mass"), contrast_limits=limits, **_LOOKS[which])
+
+    def _show_image(self, which: str, volume: Volume, output: Output[Any], **look: Any) -> None:
+        """Show a volume in the layer of the one before, if that is there and of its grid, or in a new one."""
+        data, keywords, _ = layer_of(volume, output, **look)
+        layer = self._shown.get(which)
+        if layer is not None and layer in self.viewer.layers and layer.data.shape == data.shape:
+            layer.data, layer.metadata[KEY] = data, keywords["metadata"][KEY]
+            layer.name = volume.name
+            return
+        active, layers = self.viewer.layers.selection.active, self.viewer.layers
+        layer = self.viewer.add_image(data, **keywords)
+        layers.move(len(layers) - 1, sum(isinstance(one, Image | Labels) for one in layers) - 1)
+        if active is not None:
+            layers.selection.active = active
+        self._shown = {**self._shown, which: layer}
+
+    def _show_found(self, found: Found) -> None:
+        flow, other = found.moved.flow, found.compared
+        picked = self._picked_label()
+        atlas = self.atlas_box.layer
+        self._listed = self.table.show_flow(flow, None if other is None else other.flow, partial(_color, atlas))
+        self.table.pick(next((n for n, one in enumerate(self._listed) if one.label == picked), -1))
+        self.table.setVisible(bool(self._listed))
+        notes = [("ok", note) for note in flow.notes]
+        regions = 0 if flow.targets is None else len(flow.targets.placed.labels)
+        if len(self._listed) == MAX_ROWS < regions:
+            notes.append(("ok", f"The first {len(self._listed)} of {regions:,} regions are listed; a file has all."))
+        self.results.show_numbers((), notes)
+        self.results.head.setText(flow.message)
+
+    def _picked_label(self) -> int:
+        row = self.table.picked
+        return self._listed[row].label if 0 <= row < len(self._listed) else 0
+
+    # -- routes ---------------------------------------------------------------------------------------------------
+
+    def _on_region(self, _row: int) -> None:
+        """Find the routes from the source to the region that was clicked."""
+        label, found = self._picked_label(), self._found
+        if not label or found is None or found.prepared.ground.atlas is None:
+            return
+        atlas = found.prepared.ground.atlas.atlas
+        settings: RouteSettings = self.route_form.value()
+        fixels, source, target = found.prepared.fixels, found.source, atlas.region(label)
+        layer, device = self.atlas_box.layer, self.device
+        end = ChosenRegion(layer, label, target)
+
+        def make(stop: threading.Event) -> Generator[Step, None, Any]:
+            routes = yield from routes_steps(fixels, source.region, target, settings, device=device, stop=stop)
+            operation = FindRoutes(
+                fixels=found.prepared.outputs[0], source=source.output(), target=end.output(), settings=settings
+            )
+            return routes, operation, pack_fibers(routes.tractogram)
+
+        self.run_other(make, lambda made: self._on_routes(*made))
+
+    def _on_routes(self, routes: FlowRoutes, operation: FindRoutes, lines: Lines) -> None:
+        """Show routes as lines, and their density as an image."""
+        self._routes = routes, operation
+        name = f"{routes.source} → {routes.target}"
+        volume = Volume(array=routes.density, affine=routes.flow.affine, name=f"routes {name}")
+        look = {"colormap": "viridis", "blending": "additive", "contrast_limits": (0.0, 0.5)}
+        self._show_image("density", volume, operation.output("density"), **look)
+        self._show_lines("routes", name, routes.tractogram, lines, operation.output("fibers"), "share")
+        for which in (SOURCE, COMPARED):
+            if self._shown.get(which) is not None:
+                self._shown[which].visible = False
+        self._show_routes()
+
+    def _show_lines(
+        self, which: str, name: str, fibers: Tractogram, lines: Lines, output: Output[Any], color_by: str
+    ) -> None:
+        layer = self._shown.get(which)
+        record = {RECORD: record_of_output(output)}
+        if layer is not None and layer in self.viewer.layers:
+            layer.set_filter(_ROUTE, None)
+            layer.set_lines(lines)
+            layer.metadata[KEY] = {"tractogram": fibers, **record}
+            layer.name = name
+        else:
+            layer = fiber_layer(fibers, name, beside=self.viewer.layers, lines=lines, metadata=record)
+            self.viewer.add_layer(layer)
+            self._shown = {**self._shown, which: layer}
+        if len(fibers) > 1:
+            layer.color_by = color_by
+
+    def _show_routes(self) -> None:
+        self.route_table.setVisible(self._routes is not None and len(self._routes[0]) > 0)
+        if self._routes is None:
+            return
+        routes, _ = self._routes
+        self.route_table.show_routes(routes.table())
+        findings = [("ok" if len(routes) else "warning", routes.message)]
+        findings += [("warning", note) for note in routes.notes]
+        if not routes.complete:
+            findings.append(("warning", "The search was stopped, so there may be more."))
+        self.results.show_numbers((), findings)
+
+    def _forget_routes(self, found: Found) -> None:
+        """Routes of another source stay on screen as they are, and leave the table."""
+        if self._routes is not None and self._routes[0].source != found.source.region.name:
+            self._routes = None
+        self.route_table.setVisible(self._routes is not None)
+
+    def _show_route(self, row: int) -> None:
+        for which in ("routes", "along"):
+            layer = self._shown.get(which)
+            if isinstance(layer, Streamlines) and layer in self.viewer.layers and "route" in layer.lines.per_fiber:
+                layer.set_filter(_ROUTE, None if row < 0 else layer.lines.per_fiber["route"] == row + 1)
+
+    def track_along(self) -> None:
+        """Track fibers in the FODs that follow the routes on screen."""
+        try:
+            if self._routes is None or not len(self._routes[0]):
+                raise InvalidInput("there are no routes on screen; click a region in the table first")
+            assert self._found is not None
+            fods = self._found.prepared.ground.field
+            if not isinstance(fods, FodField):
+                raise InvalidInput("fibers along routes are tracked in FODs; choose FODs above, not fixels")
+            how = self.along_form.value()
+        except GpuBioError as error:
+            self.show_error(f"{error}.")
+            return
+        (routes, found), device = self._routes, self.device
+
+        def make(stop: threading.Event) -> Generator[Step, None, Any]:
+            steps = fibers_along_steps(fods, routes.tractogram, how.settings, how.method, device=device, stop=stop)
+            fibers = yield from silent(steps)
+            operation = TrackAlongRoutes(
+                fods=output_of(fods), routes=found.output("fibers"), settings=how.settings, method=how.method
+            )
+            return fibers, operation, pack_fibers(fibers)
+
+        def show(made: tuple[Tractogram, TrackAlongRoutes, Lines]) -> None:
+            fibers, operation, lines = made
+            name = f"fibers {routes.source} → {routes.target}"
+            self._show_lines("along", name, fibers, lines, operation.output(), "route")
+            self.show_note(notes_text(fibers.notes))
+
+        self.run_other(make, show)
+
+    def show_losses(self) -> None:
+        """Show where the mass of the source ends."""
+        assert self._found is not None  # the button needs a result
+        moved = self._found.moved
+        flow = moved.flow
+        volume = Volume(array=flow.flow.losses(1), affine=flow.affine, name=f"losses of {flow.name}")
+        self._show_image("losses", volume, moved.operation.output("losses"), colormap="magma", blending="additive")
+        ended = flow.flow.endings_text(1)
+        self.show_status(f"what became of the mass: {ended}")
+
+    # -- files and the script -------------------------------------------------------------------------------------
+
+    def _table_file(self) -> Saving:
+        assert self._found is not None  # the button needs a result
+        flow = self._found.moved.flow
+        return f"{file_name(flow.name)} flow.csv", MovedFromSource(flow).table.write
+
+    def script_layers(self) -> list[Shown]:
+        """Return the layers of the results on screen, or that of a run with the inputs as they stand."""
+        shown = pictures([layer for layer in self._shown.values() if layer in self.viewer.layers])
+        return shown or [Shown(self.take_draft()().output("mass"), "flow")]
+
+    def take_draft(self) -> Callable[[], FlowFromSource]:
+        """Read the inputs, and return what makes an operation of them."""
+        ground, source = self._ground(), self._source()
+        return lambda: ground.operation(source)
+
+    def show_draft(self, operation: Operation) -> bool:
+        """Show a flow, if layers have its fixels, source and regions."""
+        if not isinstance(operation, FlowFromSource):
+            return False
+        self.form.set_value(operation.settings)
+        inputs = dict(operation.inputs())
+
+        def has_fixels(layer: Any) -> bool:
+            field = fods_of(layer) or fixels_of(layer)
+            ground = None if field is None else Ground(field=field, atlas=None, settings=FlowSettings(), device="cpu")
+            return ground is not None and ground.fixels_output() == inputs["fixels"]
+
+        has_field = self.field_box.choose_where(has_fixels)
+        has_source = self.source_box.choose_output(inputs["source"])
+        atlas = inputs.get("atlas")
+        if atlas is None:
+            self.atlas_box.setCurrentIndex(-1)
+            return has_field and has_source
+        has_atlas = self.atlas_box.choose_where(lambda layer: AtlasSource(layer).output() == atlas)
+        return has_atlas and has_field and has_source
+
+    def teardown(self) -> None:
+        """End runs and let go of the results."""
+        self._again.stop()
+        self._moves.abandon()
+        super().teardown()
+        self._found = self._routes = self._prepared = None
+        self._shown = {}
+
+
+def why_no_flow(layer: Any) -> str | None:
+    """Why mass cannot flow in a layer: in FODs and fixels it can."""
+    if fods_of(layer) is not None or fixels_of(layer) is not None:
+        return None
+    return FEW if why_no_source(layer) is None else ""
+
+
+def _color(atlas: Any | None, label: int) -> Any:
+    """Color of a label on screen."""
+    layer = unwrapped(atlas)
+    return layer.get_color(label) if isinstance(layer, Labels) else None

@@ -1,0 +1,63 @@
+"""Tables of the flow: regions that a source reaches, and routes to one of them."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from napari_gpubio.fibers.flow.source import Reached, SourceFlow
+from napari_gpubio.gui.ranked_table import RankedTable
+from napari_gpubio.gui.typed_rows import Column
+
+MAX_ROWS = 50  # of regions: more would hold a drag up
+_COMPARED = ("other_rank", "other_overlap")
+
+
+class ReachedTable(RankedTable):
+    """Lists the regions that a source reaches, and what another one has to do with them."""
+
+    columns = (
+        Column("rank", "Rank", "1: the region that has most to do with the source"),
+        Column("region", "Region", "Click to see the routes to it"),
+        Column("overlap", "Overlap", "Of the flows of the source and of the region, over the totals of both"),
+        Column("arrivals", "Arrivals (%)", "Share of the mass of the source that enters the region"),
+        Column("other_rank", "Rank 2", "Rank of the region for the compared source"),
+        Column("other_overlap", "Overlap 2", "Overlap with the compared source"),
+    )
+
+    def show_flow(self, flow: SourceFlow, other: SourceFlow | None, colors: Any) -> list[Reached]:
+        """Show the regions of a source; returns those that are listed.
+
+        ``other``: the flow of a source to compare with; ``colors``: returns the color of a label.
+        """
+        listed = [one for one in flow.ranked() if one.rank][:MAX_ROWS]
+        others = {} if other is None else {one.label: one for one in other.ranked()}
+        self.show_rows((_row(one, others.get(one.label)) for one in listed), [colors(one.label) for one in listed])
+        names = [column.field for column in self.columns]
+        for name in _COMPARED:
+            self.setColumnHidden(names.index(name), other is None)
+        self.setColumnHidden(names.index("overlap"), flow.overlaps is None)
+        return listed
+
+
+def _row(one: Reached, other: Reached | None) -> dict[str, Any]:
+    row = {**one._asdict(), "arrivals": 100 * one.arrivals, "other_rank": float("nan"), "other_overlap": float("nan")}
+    if other is not None:
+        row |= {"other_rank": other.rank or float("nan"), "other_overlap": other.overlap}
+    return row
+
+
+class FlowRouteTable(RankedTable):
+    """Lists the routes between a source and a region."""
+
+    columns = (
+        Column("route", "Route", "Number of the route; click to see it alone"),
+        Column("share", "Share (%)", "Of the flow between both"),
+        Column("length_mm", "Length (mm)", "Of the line in the middle of the flow"),
+        Column("weakest_link", "Weakest link", "Largest mean cost per mm of 8 mm; 1: straight along strong fixels"),
+        Column("cost_per_mm", "Cost per mm", "Mean; 1: straight along strong fixels"),
+        Column("sharpest_turn_deg_per_mm", "Turn (°/mm)", "Sharpest turn over 8 mm"),
+        Column("least_strength", "Least fixel", "Strength of the weakest fixel on the way, over the reference"),
+    )
+
+    def show_routes(self, rows: Iterable[dict[str, Any]]) -> None:
+        """Show routes, as `FlowRoutes.table` gives them."""
+        self.show_rows({**row, "share": 100 * row["share"]} for row in rows)
