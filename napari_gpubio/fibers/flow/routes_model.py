@@ -86,7 +86,10 @@ class FlowRoutes(RouteTable):
             )
         ended = self.flow.endings(1)
         where = ", ".join(f"{100 * share:.0f} % {what}" for what, share in ended.items() if share > 0.005)
+        gates = self.flow.parameters.get("include", ())
+        through = f" through {' and '.join(map(repr, gates))}" * bool(gates)
         return (
-            f"No path joins {self.source!r} and {self.target!r}. What became of the mass of {self.source!r}: {where}. "
+            f"No path joins {self.source!r} and {self.target!r}{through}. What became of the mass of {self.source!r}: "
+            f"{where}. "
             "Look at the map of losses; a larger angle or a lower least amplitude lets mass go on."
         )
