@@ -190,7 +190,9 @@ def dissect(random: Random) -> Operation:
 
 def flow(random: Random) -> Operation:
     of = random.choice(("overlap", "arrivals"))
-    return fibers_operations.FlowBetweenRegions(fixels=peaks(random), atlas=atlas(), of=of, between="left,2")
+    gate = diffusion_operations.SphereRegion(center_mm=seeds().seed[0], radius_mm=random.choice((8.0, 9.0)))
+    which = {random.choice(("include", "exclude")): (gate,)}
+    return fibers_operations.FlowBetweenRegions(fixels=peaks(random), atlas=atlas(), of=of, between="left,2", **which)
 
 
 def flow_routes(random: Random) -> Operation:

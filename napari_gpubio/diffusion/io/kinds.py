@@ -24,14 +24,16 @@ import numpy.typing as npt
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.mif import MIF_SUFFIXES, MifImage, read_mif
 from napari_gpubio.core.tensor_components import PLACES, positive_definite
-from napari_gpubio.core.volumes import open_nifti
-from napari_gpubio.diffusion.fods.harmonics import lmax_of
+from napari_gpubio.core.volumes import NIFTI_SUFFIXES, open_nifti
+from napari_gpubio.diffusion.fods.harmonics import coefficient_count, lmax_of
 from napari_gpubio.diffusion.io.dwi import find_gradient_files, has_own_table, read_any_array
 from napari_gpubio.diffusion.io.fods import lowest_amplitudes
+from napari_gpubio.diffusion.io.orientation_sidecars import basis_in, facts_beside
 from napari_gpubio.diffusion.io.tensor_images import LARGEST_TRACE, SYMMATRIX, order_of, symmetric
 
 Array = npt.NDArray[Any]
 _TENSORS = (6, 9)  # volumes
+_OF_FODS = tuple(coefficient_count(lmax) for lmax in range(2, 22, 2))
 _MAX_VOXELS = 200_000  # that are looked at
 _MAX_ROWS = 20_000
 _MIN_VOXELS = 8  # for shares of them to mean anything
@@ -108,6 +110,21 @@ def is_scan(path: Path) -> bool:
     if has_own_table(path) or int(np.prod(shape[3:])) not in _TENSORS:
         return True
     return kind_of(read_any_array(path)[0], path.name).name != "tensors"
+
+
+def is_fods(path: Path) -> bool:
+    """Whether an image holds FODs, and no peaks: its JSON file, the number of its volumes, or its numbers say so.
+
+    InvalidInput if it cannot be read.
+    """
+    if not path.is_file() or not path.name.lower().endswith((*NIFTI_SUFFIXES, *MIF_SUFFIXES)):
+        return False
+    array = read_any_array(path)[0]
+    if array.ndim != 4 or array.shape[3] not in _OF_FODS:
+        return False
+    if array.shape[3] % 3 or basis_in(facts_beside(path)) is not None:
+        return True
+    return kind_of(array, path.name).name == "fods"
 
 
 def _rows(array: Array) -> Array:

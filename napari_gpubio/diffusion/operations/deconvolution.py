@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from napari_gpubio.core.errors import InvalidInput
-from napari_gpubio.core.operations.kinds import MadeOf, register_kind
+from napari_gpubio.core.operations.kinds import Conversion, MadeOf, register_conversion, register_kind
 from napari_gpubio.core.operations.records import File, Operation, Reading, Ref, Summary, given
 from napari_gpubio.core.operations.volumes import Volume
 from napari_gpubio.core.parameters import param
@@ -30,6 +30,7 @@ from napari_gpubio.diffusion.fods.settings import (
     TwoTissues,
 )
 from napari_gpubio.diffusion.fods.tissues import estimate_tissue_responses_steps
+from napari_gpubio.diffusion.io.kinds import is_fods
 from napari_gpubio.diffusion.model import DiffusionScan, TensorField
 from napari_gpubio.diffusion.operations.scans import mask_of_scan
 from napari_gpubio.diffusion.operations.tensors import notes_of_check
@@ -337,3 +338,6 @@ class FindPeaks(Operation, verb="peaks", makes={"peaks": FixelField, "fixels": F
     def summary(self, made: Peaks) -> Summary:
         """How many there are."""
         return Summary((f"{len(made.fixels.directions):,} peaks",), {"peaks": len(made.fixels.directions)})
+
+
+register_conversion(Conversion(FindPeaks, "fods", is_fods))

@@ -2,7 +2,7 @@
 
 import functools
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
+from napari_gpubio.core.space import in_mask, nearest_voxels
 from napari_gpubio.core.steps import Step, driven
 from napari_gpubio.diffusion.fods.model import FixelField
 from napari_gpubio.diffusion.regions import AnyRegion, Region, voxels_on
@@ -32,6 +33,8 @@ def routes_steps(
     target: AnyRegion,
     settings: RouteSettings | None = None,
     *,
+    include: Sequence[AnyRegion] = (),
+    exclude: Sequence[AnyRegion] = (),
     device: str | Device = "auto",
     stop: threading.Event | None = None,
 ) -> Generator[Step, None, FlowRoutes]:
@@ -48,6 +51,10 @@ def routes_steps(
         The regions; voxels of both belong to neither.
     settings
         Of the flow, and which routes are distinct.
+    include
+        Gates, at most three: routes pass each of them, in any order.
+    exclude
+        Regions that routes do not enter.
     device
         Of the flow, see `napari_gpubio.core.device.choose_device`; paths are searched on the CPU.
     stop
@@ -61,7 +68,8 @@ def routes_steps(
     Raises
     ------
     InvalidInput
-        If a region has no fixels, or lies in the other one.
+        If a region has no fixels outside of what is excluded, or lies in the other one, or there are more than three
+        gates.
 
     Examples
     --------
@@ -76,18 +84,28 @@ def routes_steps(
     settings, chosen, stop = settings or RouteSettings(), choose_device(device), stop or threading.Event()
     fixels = fixels_of(field, chosen)
     ends, notes = _apart(fixels, source, target)
-    flow = yield from flow_steps(fixels, ends, settings.flow, device=chosen, stop=stop)
+    how: dict[str, Any] = {"include": include, "exclude": exclude, "device": chosen, "stop": stop}
+    flow = yield from flow_steps(fixels, ends, settings.flow, **how)
     inside = [np.sort(flow.nodes.ordered[np.flatnonzero(region.voxels)]) for region in ends]
-    search = PathSearch(flow.nodes, settings, *(fixels_in(flow.nodes, voxels) for voxels in inside))
+    search = PathSearch(flow.nodes, settings, *(_open_in(flow.nodes, voxels) for voxels in inside))
     yield Step(0, 2, "searching for paths")
     density = flow.fixel_density(1, 2)
-    strengths = flow_strengths(density) if density.any() else flow.nodes.strengths
+    usable = flow.nodes.open & ((density > 0) if include else True)
+    strengths = np.where(usable, flow_strengths(density) if density.any() else flow.nodes.strengths, 0.0)
     middle = functools.partial(centered, flow.nodes, density)
+    gates = [voxels_on(region, fixels.shape, fixels.affine) for region in include]
+
+    def passes(path: Path, line: Array) -> bool:
+        places = nearest_voxels(fixels.affine, np.concatenate([path.points_mm, line]))
+        return all(in_mask(places, gate).any() for gate in gates)
+
     paths = (
-        [] if stop.is_set() else search.distinct(strengths, settings.max_routes, lambda path: middle(path.points_mm))
+        []
+        if stop.is_set()
+        else search.distinct(strengths, settings.max_routes, lambda path: middle(path.points_mm), passes)
     )
     yield Step(1, 2, "searching for paths")
-    widest = None if stop.is_set() else search.best(flow.nodes.strengths, widest=True)
+    widest = None if stop.is_set() else search.best(np.where(usable, flow.nodes.strengths, 0.0), widest=True)
     return FlowRoutes(
         source=source.name,
         target=target.name,
@@ -100,6 +118,12 @@ def routes_steps(
 
 
 routes = driven(routes_steps)
+
+
+def _open_in(nodes: FixelNodes, voxels: Array) -> npt.NDArray[np.int32]:
+    """Fixels of some voxels that mass may enter."""
+    fixels = fixels_in(nodes, voxels)
+    return fixels[nodes.open[fixels]]
 
 
 def _apart(field: FixelField, source: AnyRegion, target: AnyRegion) -> tuple[tuple[Region, Region], tuple[str, ...]]:

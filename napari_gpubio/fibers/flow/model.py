@@ -16,11 +16,12 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.files import atomic_write, existing_file
 from napari_gpubio.core.foreign import json_of
 from napari_gpubio.diffusion.fods.model import FixelField
-from napari_gpubio.fibers.flow.nodes import ANGLE, EDGE, Ended, FixelNodes
+from napari_gpubio.fibers.flow.nodes import ANGLE, EDGE, WALL, Ended, FixelNodes
 from napari_gpubio.tractograms.connectome.model import RegionMatrices
 
 Array = npt.NDArray[Any]
 OVERLAP, ARRIVALS = "overlap", "arrivals"
+LEAST_PASSING = 1e-6  # share of all that flows: less that passes gates is not told from rounding
 MATRICES: Mapping[str, str] = {
     OVERLAP: "overlap of the flows of two regions over the totals of both: the score that ranks pairs best",
     ARRIVALS: "root of the shares of the mass of each region that arrive in the other",
@@ -135,6 +136,10 @@ class FlowMatrices(RegionMatrices):
 class Flow(FlowMatrices):
     """Mass that left regions along all fibers at once, without sampling.
 
+    Of it `matrices` alone are saved: the rest is large, and the same call, or its record, makes it again bit by bit.
+    Where there are gates, matrices and densities of routes are those of what passes them all; visits, masses of one
+    region, and where it ends are of all that moves, since what has not passed a gate yet may still do so.
+
     Parameters
     ----------
     affine, shape
@@ -149,6 +154,8 @@ class Flow(FlowMatrices):
         Mass of each region that had gone the maximum length, shape (R,).
     step_mm, max_length_mm
         Length of a step, and of the way that mass may go.
+    avoiding
+        Signs and masses, at the same visits, of what avoids some of the gates; see `nodes_through`.
     """
 
     affine: npt.NDArray[np.float64]
@@ -161,6 +168,7 @@ class Flow(FlowMatrices):
     rest: npt.NDArray[np.float64]
     step_mm: float
     max_length_mm: float
+    avoiding: tuple[tuple[int, npt.NDArray[np.float32]], ...] = ()
 
     @property
     def matrices(self) -> FlowMatrices:
@@ -170,9 +178,7 @@ class Flow(FlowMatrices):
 
     def visits(self, label: int) -> npt.NDArray[np.float64]:
         """Mass of a region that went on from each node, shape (N,); InvalidInput if there is no such label."""
-        mass, (nodes, masses) = np.zeros(self.nodes.count), self._visits(label)
-        mass[nodes] = masses
-        return mass
+        return self._on_nodes(label, self.masses)
 
     def mass(self, label: int) -> npt.NDArray[np.float32]:
         """Mass of a region that went through each voxel, on the given grid; InvalidInput if there is no such label."""
@@ -185,8 +191,14 @@ class Flow(FlowMatrices):
         The product of the mass of the one and, the other way, of the other, summed over both senses. InvalidInput if
         there is no such label.
         """
-        density = self.visits(one) * self.visits(other).reshape(-1, 2)[:, ::-1].ravel()
-        return np.asarray(density.reshape(-1, 2).sum(axis=1))
+        every, *others = (
+            sign * self._on_nodes(one, masses) * self._on_nodes(other, masses).reshape(-1, 2)[:, ::-1].ravel()
+            for sign, masses in ((1, self.masses), *self.avoiding)
+        )
+        passing = every + sum(others)
+        if others:
+            passing[passing <= LEAST_PASSING * every] = 0.0
+        return np.asarray(passing.reshape(-1, 2).sum(axis=1))
 
     def density(self, one: int, other: int) -> npt.NDArray[np.float32]:
         """Density of the routes between two labels, the largest 1, on the given grid; see `fixel_density`."""
@@ -212,13 +224,14 @@ class Flow(FlowMatrices):
         """Share of the mass of a region by what became of it; InvalidInput if there is no such label."""
         nodes, masses = self._visits(label)
         lost, why = masses * self.ended.shares[nodes].astype(np.float64), self.ended.why[nodes]
-        edge, angle = (float(lost[why == reason].sum()) for reason in (EDGE, ANGLE))
+        edge, angle, walled = (float(lost[why == reason].sum()) for reason in (EDGE, ANGLE, WALL))
         rest = float(self.rest[self.place_of(label)])
         return {
             "at the edge of the fixels": edge,
             "no fixel within the angle": angle,
+            "in what is excluded": walled,
             f"went {self.max_length_mm:.0f} mm": rest,
-            "dropped as too small": max(0.0, 1.0 - edge - angle - rest) if len(nodes) else 0.0,
+            "dropped as too small": max(0.0, 1.0 - edge - angle - walled - rest) if len(nodes) else 0.0,
         }
 
     def endings_text(self, label: int) -> str:
@@ -233,15 +246,25 @@ class Flow(FlowMatrices):
     @functools.cached_property
     def message(self) -> str:
         """What was done, in a sentence."""
+        gates, walls = (self.parameters.get(name, ()) for name in ("include", "exclude"))
+        where = f" through {' and '.join(gates)}" * bool(gates) + f" without {' and '.join(walls)}" * bool(walls)
         return (
-            f"Flow of {len(self):,} regions in steps of {self.step_mm:.3g} mm, up to {self.max_length_mm:.0f} mm; "
-            f"fixels from amplitude {self.nodes.reference * self.parameters['flow']['least_amplitude']:.3g} on."
+            f"Flow of {len(self):,} regions{where} in steps of {self.step_mm:.3g} mm, up to {self.max_length_mm:.0f} "
+            f"mm; fixels from amplitude {self.nodes.reference * self.parameters['flow']['least_amplitude']:.3g} on."
         )
 
     def _visits(self, label: int) -> tuple[Array, Array]:
-        place = self.place_of(label)
-        rows = slice(self.offsets[place], self.offsets[place + 1])
+        rows = self._rows(label)
         return self.visited[rows], self.masses[rows].astype(np.float64)
+
+    def _rows(self, label: int) -> slice:
+        place = self.place_of(label)
+        return slice(int(self.offsets[place]), int(self.offsets[place + 1]))
+
+    def _on_nodes(self, label: int, masses: Array) -> npt.NDArray[np.float64]:
+        mass, rows = np.zeros(self.nodes.count), self._rows(label)
+        mass[self.visited[rows]] = masses[rows]
+        return mass
 
     def volume_of(self, voxels: Array, values: Array) -> npt.NDArray[np.float32]:
         """Sums of values by voxel of the ordered fixels, as a volume of the given grid."""

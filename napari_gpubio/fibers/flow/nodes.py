@@ -1,6 +1,6 @@
-"""Fixels as nodes that mass moves between, and the regions that they lie in."""
+"""Fixels as nodes that mass moves between, the regions that they lie in, and those that mass may not enter."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,9 +8,30 @@ import numpy.typing as npt
 
 from napari_gpubio.core.space import voxel_volume_mm3
 from napari_gpubio.diffusion.fods.model import FixelField
+from napari_gpubio.diffusion.model import Cache
 
 Array = npt.NDArray[Any]
-EDGE, ANGLE = 1, 2  # why mass ends at a node: no fixel around the place that it reaches, none within the angle
+EDGE, ANGLE, WALL = 1, 2, 3  # why mass ends: no fixel around the place that it reaches, none within the angle, a wall
+EXCLUDED = 1  # bit of the voxels that no mass may enter
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Walls:
+    """Regions that mass may not enter, on the grid of the ordered fixels.
+
+    Parameters
+    ----------
+    marks
+        Bits of each voxel, shape (X Y Z,): `EXCLUDED`, and a bit for each gate that it lies in.
+    closed
+        Bits of what mass may not enter: `EXCLUDED`, and those of the gates that are shut.
+    cache
+        Keeps where steps lead, for all nodes with the same marks.
+    """
+
+    marks: npt.NDArray[np.uint8]
+    closed: int
+    cache: Cache = field(default_factory=lambda: Cache(64))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -39,6 +60,8 @@ class FixelNodes:
         Flat index of each voxel in the grid of the field that was given, shape (X Y Z,).
     ordered
         The other way: the voxel of each in the grid that was given.
+    walls
+        What mass may not enter; None: it may go everywhere.
     """
 
     field: FixelField
@@ -50,6 +73,17 @@ class FixelNodes:
     reference: float
     given: npt.NDArray[np.int64]
     ordered: npt.NDArray[np.int64]
+    walls: Walls | None = None
+
+    def outside(self, bits: int, fixels: Array | slice = slice(None)) -> npt.NDArray[np.bool_]:
+        """Which of some fixels lie in no voxel that is marked with any of these bits."""
+        voxels = self.voxels[fixels]
+        return np.ones(len(voxels), bool) if self.walls is None else (self.walls.marks[voxels] & bits) == 0
+
+    @property
+    def open(self) -> npt.NDArray[np.bool_]:
+        """Which fixels mass may enter, shape (F,)."""
+        return self.outside(0 if self.walls is None else self.walls.closed)
 
     @property
     def count(self) -> int:
@@ -135,7 +169,7 @@ class Members(NamedTuple):
 class Ended(NamedTuple):
     """What a transport does not pass on: the share of the mass of each node that ends, and why, shape (N,) each.
 
-    ``why``: `EDGE`, `ANGLE`, or 0.
+    ``why``: `EDGE`, `ANGLE`, `WALL`, or 0.
     """
 
     shares: npt.NDArray[np.float32]

@@ -63,7 +63,7 @@ class PathSearch:
         Parameters
         ----------
         strengths
-            Of the fixels, at most 1, shape (F,).
+            Of the fixels, at most 1, shape (F,); paths go through none of 0.
         penalties
             Factors of the cost at each fixel, less 1, shape (F,).
         widest
@@ -77,7 +77,7 @@ class PathSearch:
             first=nodes.first,
             voxels=nodes.voxels,
             directions=nodes.directions,
-            resistances=1.0 / strengths,
+            resistances=np.divide(1.0, strengths, out=np.full(len(strengths), np.inf), where=strengths > 0),
             penalties=np.zeros(len(strengths)) if penalties is None else penalties,
             goals=self._goals,
             to_world=tuple(affine[:3].ravel().tolist()),
@@ -107,11 +107,12 @@ class PathSearch:
         return Path(found, state.positions[found]), float(state.costs[end])
 
     def distinct(
-        self, strengths: Array, count: int, line_of: Callable[[Path], Array]
+        self, strengths: Array, count: int, line_of: Callable[[Path], Array], accepts: Callable[[Path, Array], bool]
     ) -> list[tuple[Path, npt.NDArray[np.float64]]]:
         """Return up to so many paths and their lines, whose mean distance is no less than that of routes, best first.
 
-        ``line_of``: makes the line of a path. Other arguments are those of `best`.
+        ``line_of``: makes the line of a path; ``accepts``: whether both may be a route. Other arguments are those of
+        `best`.
         """
         from scipy.spatial import KDTree
 
@@ -123,7 +124,7 @@ class PathSearch:
             if best is None or len(found) == count:
                 break
             path, line = best[0], line_of(best[0])
-            if all(_distance_mm(line, other) > apart for _, other in found):
+            if accepts(path, line) and all(_distance_mm(line, other) > apart for _, other in found):
                 found.append((path, line))
             for node, point in zip(path.nodes, path.points_mm, strict=True):
                 near = np.array(tree.query_ball_point(point, apart), np.int64)

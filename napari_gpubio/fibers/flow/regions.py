@@ -10,7 +10,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.space import apply_affine, in_grid, nearest_voxels, same_grid
 from napari_gpubio.diffusion.fods.model import FixelField
 from napari_gpubio.diffusion.regions import AnyRegion, Atlas, Region, Sphere, voxels_on
-from napari_gpubio.fibers.flow.nodes import FixelNodes, Members
+from napari_gpubio.fibers.flow.nodes import EXCLUDED, FixelNodes, Members
 from napari_gpubio.tractograms.places import check_place
 
 Array = npt.NDArray[Any]
@@ -34,7 +34,7 @@ class Placed(NamedTuple):
 def place_regions(
     field: FixelField, nodes: FixelNodes, regions: Atlas | Sequence[AnyRegion], step_voxels: float
 ) -> Placed:
-    """Find the fixels of each region.
+    """Find the fixels of each region, but for excluded ones.
 
     InvalidInput if there are no regions, one of a list has no fixel, none of an atlas has one, or it is not known how
     they lie to the fixels.
@@ -45,8 +45,8 @@ def place_regions(
         if not len(regions):
             raise InvalidInput("there are no regions; give an atlas, or at least one region that fibers start from")
         labels, names = np.arange(1, len(regions) + 1), tuple(region.name for region in regions)
-        voxels = tuple(_of_region(field, nodes, region) for region in regions)
-    lists = [fixels_in(nodes, inside) for inside in voxels]
+        voxels = tuple(voxels_of(field, nodes, region) for region in regions)
+    lists = [fixels[nodes.outside(EXCLUDED, fixels)] for fixels in (fixels_in(nodes, inside) for inside in voxels)]
     without = [name for name, fixels in zip(names, lists, strict=True) if not len(fixels)]
     if without and (not isinstance(regions, Atlas) or len(without) == len(names)):
         raise InvalidInput(_no_fixels(regions, without, nodes))
@@ -75,7 +75,11 @@ def _of_atlas(field: FixelField, nodes: FixelNodes, atlas: Atlas) -> tuple[Array
     return labels, tuple(atlas.name_of(int(label)) for label in labels), voxels
 
 
-def _of_region(field: FixelField, nodes: FixelNodes, region: AnyRegion) -> Array:
+def voxels_of(field: FixelField, nodes: FixelNodes, region: AnyRegion) -> npt.NDArray[np.int64]:
+    """Return the voxels of the ordered grid whose centers lie in a region, ascending.
+
+    InvalidInput if there are none, or it is not known how the region lies to the fixels.
+    """
     if isinstance(region, Region):
         name = f"the region {region.name!r}"
         check_place(field, region.voxels.shape, region.affine, name, is_oriented=region.is_oriented)
@@ -113,9 +117,10 @@ def _no_fixels(regions: Atlas | Sequence[AnyRegion], without: list[str], nodes: 
         return "there are no fixels at all; deconvolve FODs in a mask that holds the brain, and find their peaks"
     if isinstance(regions, Atlas):
         return "no label of the atlas has a voxel with fixels; check that it is of this brain, and where it lies"
+    outside = "" if nodes.walls is None else " outside of what is excluded"
     return (
-        f"the region {without[0]!r} has no fixels, so no fibers leave it; move it into white matter, or lower the "
-        "least amplitude"
+        f"the region {without[0]!r} has no fixels{outside}, so no fibers leave it; move it into white matter, or lower "
+        "the least amplitude"
     )
 
 

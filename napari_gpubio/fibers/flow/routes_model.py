@@ -84,8 +84,10 @@ class FlowRoutes(RouteTable):
                 f"{routes} from {self.source!r} to {self.target!r}; the first takes {100 * best['share']:.0f} % of the "
                 f"flow over {best['length_mm']:.0f} mm. {100 * self.arrivals:.2g} % of the mass arrives."
             )
+        gates = self.flow.parameters.get("include", ())
+        through = f" through {' and '.join(map(repr, gates))}" * bool(gates)
         return (
-            f"No path joins {self.source!r} and {self.target!r}. What became of the mass of {self.source!r}: "
+            f"No path joins {self.source!r} and {self.target!r}{through}. What became of the mass of {self.source!r}: "
             f"{self.flow.endings_text(1)}. Look at the map of losses; a larger angle or a lower least amplitude lets "
             "mass go on."
         )

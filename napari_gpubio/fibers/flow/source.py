@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import hashlib
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,9 +17,10 @@ from napari_gpubio.core.settings import plain_fields
 from napari_gpubio.core.steps import Step, drive, driven
 from napari_gpubio.core.timing import RunClock
 from napari_gpubio.diffusion.fods.model import FixelField
-from napari_gpubio.diffusion.regions import AnyRegion, Atlas
-from napari_gpubio.fibers.flow.model import Flow
-from napari_gpubio.fibers.flow.nodes import FixelNodes, nodes_of
+from napari_gpubio.diffusion.regions import AnyRegion, Atlas, Region
+from napari_gpubio.fibers.flow.gates import nodes_through, passing
+from napari_gpubio.fibers.flow.model import LEAST_PASSING, Flow
+from napari_gpubio.fibers.flow.nodes import FixelNodes
 from napari_gpubio.fibers.flow.regions import Placed, place_regions
 from napari_gpubio.fibers.flow.run import Directed, fixels_of, flow_of, flow_steps
 from napari_gpubio.fibers.flow.settings import FlowSettings
@@ -44,8 +45,8 @@ class Reached(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
-class Targets:
-    """Regions that sources are compared by, on the grid of fixels.
+class Ground:
+    """What sources flow on, and the regions that they are compared by.
 
     Parameters
     ----------
@@ -53,21 +54,29 @@ class Targets:
         That mass moves on.
     settings
         How it moves.
+    ways
+        Its nodes with walls, and with gates shut, and their signs; see `nodes_through`.
     placed
-        The regions.
+        The regions, or None.
     flow
-        Mass that left them; None: it is not known, and sources are ranked by arrivals.
+        Mass that left the regions; None: it is not known, and sources are ranked by arrivals.
     """
 
     fixels: FixelField
     settings: FlowSettings
-    placed: Placed
+    ways: tuple[tuple[int, FixelNodes], ...]
+    placed: Placed | None = None
     flow: Flow | None = None
 
     @property
     def nodes(self) -> FixelNodes:
         """Fixels that are strong enough."""
-        return nodes_of(self.fixels, self.settings.least_amplitude)
+        return self.ways[0][1]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the regions."""
+        return () if self.placed is None else self.placed.names
 
     @functools.cached_property
     def totals(self) -> npt.NDArray[np.float64]:
@@ -83,6 +92,25 @@ class Targets:
         assert self.flow is not None
         return VisitLists.of((self.flow.offsets, self.flow.visited, self.flow.masses), self.nodes.count)
 
+    def overlaps_with(self, source: Flow) -> npt.NDArray[np.float64]:
+        """Overlaps of the flow of a source and those of the regions, through all gates, shape (R,)."""
+        flow, strengths = self.flow, self.nodes.strengths
+        assert flow is not None
+        if not source.avoiding:
+            own = source.offsets, source.visited, source.masses
+            return np.asarray(self.visits.overlaps(own, strengths, len(flow))[0])
+        reverse = flow.visited ^ 1
+        every = source.visits(1)[reverse] * flow.masses
+        passing = every.copy()
+        for (sign, masses), (_, own_masses) in zip(flow.avoiding, source.avoiding, strict=True):
+            there = np.zeros(self.nodes.count)
+            there[source.visited] = own_masses
+            passing += sign * there[reverse] * masses
+        passing[passing <= LEAST_PASSING * every] = 0.0
+        parts = strengths[flow.visited >> 1] * np.sqrt(passing)
+        owners = np.repeat(np.arange(len(flow)), np.diff(flow.offsets))
+        return np.asarray(np.bincount(owners, parts, minlength=len(flow)), np.float64)
+
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class SourceFlow:
@@ -94,8 +122,8 @@ class SourceFlow:
     ----------
     flow
         Of the source alone, whose label is 1: its mass, where it ends, and where it is lost.
-    targets
-        The regions; None: there are none.
+    ground
+        What it flowed on, and the regions, if there are any.
     arrived
         Share of the mass that enters each region from outside, shape (R,).
     around
@@ -105,7 +133,7 @@ class SourceFlow:
     """
 
     flow: Flow
-    targets: Targets | None
+    ground: Ground
     arrived: npt.NDArray[np.float64]
     around: npt.NDArray[np.bool_]
     overlaps: npt.NDArray[np.float64] | None
@@ -118,7 +146,7 @@ class SourceFlow:
     @property
     def complete(self) -> bool:
         """Whether the flows of all regions are known, by which they are ranked best."""
-        return self.targets is None or (self.targets.flow is not None and self.targets.flow.complete)
+        return self.ground.placed is None or self.overlaps is not None
 
     @property
     def affine(self) -> npt.NDArray[np.float64]:
@@ -127,22 +155,25 @@ class SourceFlow:
 
     @property
     def mass(self) -> npt.NDArray[np.float32]:
-        """Mass that went through each voxel, on the grid of the field."""
-        return self.flow.mass(1)
+        """Mass that went through each voxel after it had passed all gates, on the grid of the field."""
+        flow = self.flow
+        passing = flow.masses.astype(np.float64) + sum(sign * masses for sign, masses in flow.avoiding)
+        return flow.volume_of(flow.nodes.voxels[flow.visited >> 1], np.maximum(passing, 0.0))
 
     @functools.cached_property
     def scores(self) -> npt.NDArray[np.float64]:
         """What regions are ranked by: overlaps over totals or, where these are not known, arrivals; shape (R,)."""
-        if self.targets is None or self.overlaps is None:
+        if self.overlaps is None:
             return self.arrived
         others = np.where(self.around, 0.0, self.overlaps)
-        return np.asarray(others / np.sqrt(np.maximum(np.nansum(others) * self.targets.totals, 1e-30)))
+        return np.asarray(others / np.sqrt(np.maximum(np.nansum(others) * self.ground.totals, 1e-30)))
 
     def ranked(self) -> list[Reached]:
         """Return the regions, that with the largest score first; those around the source last."""
-        if self.targets is None:
+        placed = self.ground.placed
+        if placed is None:
             return []
-        placed, scores = self.targets.placed, np.where(self.around, -1.0, np.nan_to_num(self.scores))
+        scores = np.where(self.around, -1.0, np.nan_to_num(self.scores))
         order, found = np.argsort(-scores, kind="stable"), list[Reached]()
         ranks = np.searchsorted(-scores[order], -scores, side="left") + 1
         for n in order:
@@ -156,10 +187,10 @@ class SourceFlow:
     def notes(self) -> tuple[str, ...]:
         """What to know of the numbers, in sentences."""
         notes = [*self.flow.notes]
-        if self.around.any() and self.targets is not None:
-            inside = [self.targets.placed.names[n] for n in np.flatnonzero(self.around)]
+        if self.around.any():
+            inside = [self.ground.names[n] for n in np.flatnonzero(self.around)]
             notes.append(f"The source lies in {', '.join(inside)}, so that is not ranked.")
-        if self.targets is not None and self.overlaps is None:
+        if not self.complete:
             notes.append("Ranked by arrivals, since the flows of the regions are not known yet.")
         return tuple(notes)
 
@@ -176,10 +207,25 @@ class SourceFlow:
 
         See `Flow.fixel_density`. InvalidInput if there is no such label, or the flows of the regions are not known.
         """
-        if self.targets is None or self.targets.flow is None:
+        flow = self.ground.flow
+        if flow is None:
             raise InvalidInput("the flows of the regions are not known yet; wait until they are, or find routes")
-        density = self.flow.visits(1) * self.targets.flow.visits(label).reshape(-1, 2)[:, ::-1].ravel()
-        return np.asarray(density.reshape(-1, 2).sum(axis=1))
+        place, own = flow.place_of(label), self.flow
+        rows = slice(int(flow.offsets[place]), int(flow.offsets[place + 1]))
+        ways = zip(((1, own.masses), *own.avoiding), ((1, flow.masses), *flow.avoiding), strict=True)
+        every, *others = (
+            sign * self._on_nodes(own.visited, mine) * self._on_nodes(flow.visited[rows] ^ 1, theirs[rows])
+            for (sign, mine), (_, theirs) in ways
+        )
+        passing = every + sum(others)
+        if others:
+            passing[passing <= LEAST_PASSING * every] = 0.0
+        return np.asarray(passing.reshape(-1, 2).sum(axis=1))
+
+    def _on_nodes(self, nodes: Array, masses: Array) -> npt.NDArray[np.float64]:
+        mass = np.zeros(self.ground.nodes.count)
+        mass[nodes] = masses
+        return mass
 
     def density(self, label: int) -> npt.NDArray[np.float32]:
         """Density of the routes from the source to a region, the largest 1, on the grid of the field."""
@@ -187,57 +233,65 @@ class SourceFlow:
         return volume / max(float(volume.max(initial=0.0)), 1e-30)
 
 
-def targets_of(field: FixelField, atlas: Atlas, settings: FlowSettings) -> Targets:
-    """Return the labels of an atlas as targets, whose flows are not known yet; the fixels keep them.
-
-    InvalidInput if no label has fixels, or it is not known how the atlas lies to them.
-    """
-    key = _key(atlas, settings)
-
-    def place() -> Targets:
-        nodes = nodes_of(field, settings.least_amplitude)
-        placed = place_regions(field, nodes, atlas, settings.step_voxels)
-        return Targets(fixels=field, settings=settings, placed=placed)
-
-    targets: Targets = field.cache.get(("targets", *key), place)
-    return targets
+def ground_of(
+    field: FixelField,
+    atlas: Atlas | None,
+    settings: FlowSettings,
+    include: Sequence[AnyRegion] = (),
+    exclude: Sequence[AnyRegion] = (),
+) -> Ground:
+    """Return what sources flow on, while the flows of regions are not known; see `source_flow_steps`."""
+    ways = tuple(nodes_through(field, settings, include, exclude))
+    placed = None if atlas is None else place_regions(field, ways[0][1], atlas, settings.step_voxels)
+    return Ground(fixels=field, settings=settings, ways=ways, placed=placed)
 
 
-def targets_steps(
-    field: FixelField, atlas: Atlas, settings: FlowSettings, device: Device, stop: threading.Event | None
-) -> Generator[Step, None, Targets]:
-    """Return the labels of an atlas as targets with their flows, which the fixels keep unless the run is stopped."""
-    key, targets = _key(atlas, settings), targets_of(field, atlas, settings)
-    known: Targets | None = field.cache.get(("targets' flows", *key, device.kind), lambda: None)
-    if known is None:
-        flow = yield from flow_steps(field, atlas, settings, device=device, stop=stop)
-        known = dataclasses.replace(targets, flow=flow)
-        if flow.complete:
-            field.cache.keep(("targets' flows", *key, device.kind), known)
-    return known
+def ground_steps(
+    field: FixelField,
+    atlas: Atlas | None,
+    settings: FlowSettings,
+    device: Device,
+    stop: threading.Event | None,
+    include: Sequence[AnyRegion] = (),
+    exclude: Sequence[AnyRegion] = (),
+) -> Generator[Step, None, Ground]:
+    """Return what sources flow on, with the flows of all regions; the fixels keep it, unless the run is stopped."""
+    contents = *map(_content, (() if atlas is None else (atlas,))), *map(_content, include), *map(_content, exclude)
+    key = "ground", contents, len(include), settings, device.kind
+    known: Ground | None = field.cache.get(key, lambda: None)
+    if known is not None:
+        return known
+    ground = ground_of(field, atlas, settings, include, exclude)
+    if atlas is not None:
+        walls: dict[str, Any] = {"include": include, "exclude": exclude}
+        flow = yield from flow_steps(field, atlas, settings, **walls, device=device, stop=stop)
+        if not flow.complete:
+            return ground
+        ground = dataclasses.replace(ground, flow=flow)
+    field.cache.keep(key, ground)
+    return ground
 
 
-def _key(atlas: Atlas, settings: FlowSettings) -> tuple[Any, ...]:
-    """What targets depend on, besides the fixels; names, too."""
-    content = hashlib.blake2b(atlas.labels.tobytes() + atlas.affine.tobytes(), digest_size=16)
-    return content.hexdigest(), atlas.labels.shape, tuple(sorted(atlas.names.items())), settings
+def _content(region: Atlas | AnyRegion) -> str:
+    """Checksum of what a region or an atlas is."""
+    if isinstance(region, Atlas):
+        parts = region.labels.tobytes(), region.affine.tobytes(), repr(sorted(region.names.items())).encode()
+    elif isinstance(region, Region):
+        parts = region.voxels.tobytes(), region.affine.tobytes(), region.name.encode()
+    else:
+        parts = repr(region).encode(), b"", b""
+    return hashlib.blake2b(b"\0".join(parts), digest_size=16).hexdigest()
 
 
-def move_from(
-    field: FixelField, source: AnyRegion, targets: Targets | None, settings: FlowSettings, device: Device
-) -> SourceFlow:
+def move_from(ground: Ground, source: AnyRegion, device: Device) -> SourceFlow:
     """Move the mass of one source: what follows a drag.
 
     Parameters
     ----------
-    field
-        The fixels.
+    ground
+        What it flows on.
     source
         Where mass leaves.
-    targets
-        Regions of the same fixels and settings, but for the least mass; None: there are none.
-    settings
-        Perhaps with a larger least mass, which is faster and coarser.
     device
         A single processor.
 
@@ -246,25 +300,28 @@ def move_from(
     InvalidInput
         If the source is empty or has no fixels.
     """
-    clock, nodes = RunClock(), nodes_of(field, settings.least_amplitude)
-    placed = place_regions(field, nodes, [source], 0.0)  # thin ones are those that mass arrives in
-    members, own = (placed if targets is None else targets.placed).members, placed.members.fixels
-    problem = TransportProblem(nodes, settings, members, field.cache, sources=(own,))
-    with Runs(problem, device) as runs:
-        drive(runs.steps("moving mass along fixels", None))
-        (part,) = runs.take()
-        ended = runs.each[0].ended
-    alone = part._replace(arrivals=np.zeros((1, 1)), overlaps=np.zeros((1, 1)))
-    made = how_made(device, clock.seconds, flow=plain_fields(settings))
-    flow = flow_of(field, problem, placed, [alone], ended, made)
-    arrived, around = part.arrivals[0], np.zeros(problem.regions, bool)
-    around[members.regions_of(own)] = True
-    if targets is None:
-        arrived, around = arrived[:0], around[:0]
-    overlaps = None
-    if targets is not None and targets.flow is not None:
-        overlaps = targets.visits.overlaps((flow.offsets, flow.visited, flow.masses), nodes.strengths, len(arrived))[0]
-    return SourceFlow(flow=flow, targets=targets, arrived=arrived, around=around, overlaps=overlaps)
+    clock, field, settings = RunClock(), ground.fixels, ground.settings
+    placed = place_regions(field, ground.nodes, [source], 0.0)  # thin ones are those that mass arrives in
+    members, own = (ground.placed or placed).members, placed.members.fixels
+    flows, arrived = list[Flow](), np.zeros(len(ground.names))
+    for sign, nodes in ground.ways:
+        problem = TransportProblem(nodes, settings, members, field.cache, sources=(own,))
+        with Runs(problem, device) as runs:
+            drive(runs.steps("moving mass along fixels", None))
+            (part,) = runs.take()
+            ended = runs.each[0].ended
+        alone = part._replace(arrivals=np.zeros((1, 1)), overlaps=np.zeros((1, 1)))
+        flows.append(flow_of(field, problem, placed, [alone], ended, {}))
+        if ground.placed is not None:
+            arrived += sign * part.arrivals[0]
+    flow = dataclasses.replace(flows[0], parameters=how_made(device, clock.seconds, flow=plain_fields(settings)))
+    if len(flows) > 1:
+        flow = passing(flow, [(sign, other) for (sign, _), other in zip(ground.ways[1:], flows[1:], strict=True)])
+    around = np.zeros(len(ground.names), bool)
+    if ground.placed is not None:
+        around[members.regions_of(own)] = True
+    overlaps = None if ground.flow is None else ground.overlaps_with(flow)
+    return SourceFlow(flow=flow, ground=ground, arrived=np.maximum(arrived, 0.0), around=around, overlaps=overlaps)
 
 
 def source_flow_steps(
@@ -273,6 +330,8 @@ def source_flow_steps(
     atlas: Atlas | None = None,
     settings: FlowSettings | None = None,
     *,
+    include: Sequence[AnyRegion] = (),
+    exclude: Sequence[AnyRegion] = (),
     device: str | Device = "auto",
     stop: threading.Event | None = None,
 ) -> Generator[Step, None, SourceFlow]:
@@ -290,6 +349,8 @@ def source_flow_steps(
         Its labels are the regions; None: there are none.
     settings
         Step, angles, and which fixels count.
+    include, exclude
+        Gates that are passed, and regions that may not be entered, as for `napari_gpubio.fibers.flow.flow`.
     device
         See `napari_gpubio.core.device.choose_device`.
     stop
@@ -323,11 +384,9 @@ def source_flow_steps(
     settings, chosen = settings or FlowSettings(), choose_device(device)
     yield Step(0, 1, "finding how mass moves")
     fixels = fixels_of(field, chosen)
-    targets = None if atlas is None else (yield from targets_steps(fixels, atlas, settings, chosen, stop))
-    if targets is not None and not (targets.flow is not None and targets.flow.complete):
-        targets = dataclasses.replace(targets, flow=None)
+    ground = yield from ground_steps(fixels, atlas, settings, chosen, stop, include, exclude)
     yield Step(0, 1, "moving the mass of the source")
-    return move_from(fixels, source, targets, settings, chosen.each[0])
+    return move_from(ground, source, chosen.each[0])
 
 
 source_flow = driven(source_flow_steps)

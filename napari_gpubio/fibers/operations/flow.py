@@ -26,7 +26,19 @@ from napari_gpubio.tractograms.bundles.tables import Table
 from napari_gpubio.tractograms.model import Tractogram
 from napari_gpubio.tractograms.operations.connectome import Matrix
 
-FIXELS_HELP = "Fixels, or peaks of FODs, as the verb peaks finds them."
+_REGIONS = tuple[Ref[AnyRegion], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flowing(Operation):
+    """Where mass flows, and where not."""
+
+    fixels: Ref[FixelField] = given("Fixels", "Fixels, peaks, or FODs, of which the peaks are taken.")
+    include: _REGIONS = given("Pass", "Fibers pass each of these, at most three; each doubles the time.", optional=True)
+    exclude: _REGIONS = given("Do not pass", "Fibers enter none of these.", optional=True)
+
+    def _how(self, data: Any, run: Mapping[str, Any]) -> dict[str, Any]:
+        return {"include": data.include, "exclude": data.exclude, **run}
 
 
 def _write(flow: FlowMatrices, path: Path, _: Mapping[str, Any]) -> None:
@@ -70,20 +82,19 @@ class FlowOfAtlas(MadeOf, main="flow"):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FlowBetweenRegions(Operation, verb="flow", makes={"matrix": Matrix, "matrices": FlowMatrices, "density": Volume}):
+class FlowBetweenRegions(Flowing, verb="flow", makes={"matrix": Matrix, "matrices": FlowMatrices, "density": Volume}):
     """Let mass flow from each region of an atlas along all fibers at once, through crossings.
 
     The matrix has the overlap of the flows of each pair, or the share of mass that arrives. Numbers of one row can be
     compared; no threshold tells true pairs from false ones. With --between 17,53 the density of the routes of that pair
-    is an image.
+    is an image. What is counted passes all regions of --include, and enters none of --exclude.
     """
 
     examples = (
-        "flow peaks.nii.gz --atlas aparc+aseg.nii.gz --out overlap.csv",
+        "flow fods.nii.gz --atlas aparc+aseg.nii.gz --out overlap.csv",
         "flow peaks.nii.gz --atlas aparc+aseg.nii.gz --between 17,53 --density-out routes.nii.gz --of arrivals",
     )
 
-    fixels: Ref[FixelField] = given("Fixels", FIXELS_HELP)
     atlas: Ref[Atlas] = given("Atlas", "Label volume, with a table of names beside it.")
     settings: FlowSettings = part("Flow", "How mass moves along fixels.", default=FlowSettings())
     of: str = param(
@@ -100,7 +111,7 @@ class FlowBetweenRegions(Operation, verb="flow", makes={"matrix": Matrix, "matri
     def steps(self, data: Any, **run: Any) -> Generator[Step, None, FlowOfAtlas]:
         """Move the mass of every region."""
         pair = _two_labels(self.between, data.atlas) if self.between else None
-        flow = yield from flow_steps(data.fixels, data.atlas, self.settings, **run)
+        flow = yield from flow_steps(data.fixels, data.atlas, self.settings, **self._how(data, run))
         return FlowOfAtlas(flow, self.of, pair)
 
     def summary(self, made: FlowOfAtlas) -> Summary:
@@ -150,23 +161,26 @@ class FoundRoutes(MadeOf, main="routes"):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FindRoutes(Operation, verb="flow-routes", makes={"fibers": Tractogram, "table": Table, "density": Volume}):
+class FindRoutes(Flowing, verb="flow-routes", makes={"fibers": Tractogram, "table": Table, "density": Volume}):
     """Find the routes between two regions along fixels, through crossings, with their shares of the flow.
 
     A region is a mask (roi.nii.gz), a label of an atlas by its number or name (aparc.nii.gz:17,
     aparc.nii.gz:Brain-Stem), sphere:X,Y,Z,RADIUS, or box:X0,Y0,Z0,X1,Y1,Z1, in world mm.
     """
 
-    examples = ("flow-routes peaks.nii.gz --source aparc.nii.gz:17 --target aparc.nii.gz:Brain-Stem --out routes.trx",)
+    examples = (
+        "flow-routes peaks.nii.gz --source aparc.nii.gz:17 --target aparc.nii.gz:Brain-Stem --out routes.trx",
+        "flow-routes fods.mif --source m1.nii --target stem.nii --include plic.nii --exclude csf.nii --out cst.trx",
+    )
 
-    fixels: Ref[FixelField] = given("Fixels", FIXELS_HELP)
     source: Ref[AnyRegion] = given("Source", "Region where routes start.")
     target: Ref[AnyRegion] = given("Target", "Region where they end.")
     settings: RouteSettings = part("Routes", "Flow, and which routes are distinct.", default=RouteSettings())
 
     def steps(self, data: Any, **run: Any) -> Generator[Step, None, FoundRoutes]:
         """Find them."""
-        return FoundRoutes((yield from routes_steps(data.fixels, data.source, data.target, self.settings, **run)))
+        ends = data.source, data.target
+        return FoundRoutes((yield from routes_steps(data.fixels, *ends, self.settings, **self._how(data, run))))
 
     def summary(self, made: FoundRoutes) -> Summary:
         """What was found, and the routes."""

@@ -10,12 +10,12 @@ from napari_gpubio.core.operations.records import Operation, Ref, Summary, given
 from napari_gpubio.core.operations.volumes import Volume
 from napari_gpubio.core.settings import part
 from napari_gpubio.core.steps import Step
-from napari_gpubio.diffusion.fods.model import FixelField, FodField
+from napari_gpubio.diffusion.fods.model import FodField
 from napari_gpubio.diffusion.regions import AnyRegion, Atlas
 from napari_gpubio.fibers.flow.along import AlongSettings, fibers_along_steps
 from napari_gpubio.fibers.flow.settings import FlowSettings
 from napari_gpubio.fibers.flow.source import Reached, SourceFlow, source_flow_steps
-from napari_gpubio.fibers.operations.flow import FIXELS_HELP
+from napari_gpubio.fibers.operations.flow import Flowing
 from napari_gpubio.fibers.settings import IFOD2, InFods
 from napari_gpubio.tractograms.bundles.tables import Table
 from napari_gpubio.tractograms.model import Tractogram
@@ -46,7 +46,7 @@ class MovedFromSource(MadeOf, main="flow"):
 
 
 @dataclass(frozen=True, kw_only=True)
-class FlowFromSource(Operation, verb="flow-from", makes={"mass": Volume, "losses": Volume, "table": Table}):
+class FlowFromSource(Flowing, verb="flow-from", makes={"mass": Volume, "losses": Volume, "table": Table}):
     """Let mass flow from a source along all fibers at once, and rank the regions of an atlas by it.
 
     The table has the overlap of the flows of the source and of each region, which ranks best, and the share of the mass
@@ -58,14 +58,13 @@ class FlowFromSource(Operation, verb="flow-from", makes={"mass": Volume, "losses
         "flow-from peaks.nii.gz --source sphere:22,-8,10,4 --atlas aparc.nii.gz --out mass.nii.gz --table-out to.csv",
     )
 
-    fixels: Ref[FixelField] = given("Fixels", FIXELS_HELP)
     source: Ref[AnyRegion] = given("Source", "Region that mass leaves.")
     atlas: Ref[Atlas] | None = given("Atlas", "Label volume, with a table of names beside it.", optional=True)
     settings: FlowSettings = part("Flow", "How mass moves along fixels.", default=FlowSettings())
 
     def steps(self, data: Any, **run: Any) -> Generator[Step, None, MovedFromSource]:
         """Move the mass."""
-        flow = yield from source_flow_steps(data.fixels, data.source, data.atlas, self.settings, **run)
+        flow = yield from source_flow_steps(data.fixels, data.source, data.atlas, self.settings, **self._how(data, run))
         return MovedFromSource(flow)
 
     def summary(self, made: MovedFromSource) -> Summary:

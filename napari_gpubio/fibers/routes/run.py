@@ -11,7 +11,7 @@ import numpy.typing as npt
 from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.steps import Step, driven
-from napari_gpubio.diffusion.fods.model import FodField
+from napari_gpubio.diffusion.fods.model import FixelField, FodField
 from napari_gpubio.diffusion.model import TensorField
 from napari_gpubio.diffusion.regions import AnyRegion
 from napari_gpubio.fibers.crossings import crossing_notes
@@ -82,7 +82,8 @@ def connect_steps(  # noqa: PLR0913 - what a user may know of a run
     Raises
     ------
     InvalidInput
-        If a region lies outside the mask, or in the other one; voxels that both hold are left out, which
+        If there are fixels or FODs in place of tensors (see `napari_gpubio.fibers.flow.routes`), a region lies outside
+        the mask, or in the other one; voxels that both hold are left out, which
         `Routes.notes` says.
 
     Examples
@@ -99,6 +100,11 @@ def connect_steps(  # noqa: PLR0913 - what a user may know of a run
     settings, tracking = settings or ConnectSettings(), tracking or Hamiltonian()
     if tracking.points_every != 1:
         raise InvalidInput(f"every {tracking.points_every}th point is kept; connections need all, so choose 1")
+    if isinstance(field, FodField | FixelField):
+        raise InvalidInput(
+            f"connect finds routes along tensors, and a {type(field).__name__} was given; fibers.flow.routes finds "
+            "those along fixels and FODs, through crossings"
+        )
     check_tensors(field)
     chosen, stop = choose_device(device), stop or threading.Event()
     ends = ends_of(field, source, target, settings.per_voxel)

@@ -6,12 +6,15 @@ import pytest
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.volumes import write_volume
-from napari_gpubio.diffusion.io import write_peaks
+from napari_gpubio.diffusion import FodField
+from napari_gpubio.diffusion.fods.harmonics import harmonics
+from napari_gpubio.diffusion.io import read_fixels, write_fods, write_peaks
 from napari_gpubio.fibers.flow import FlowMatrices
 from napari_gpubio.tractograms.io import read_tractogram
 from tests.fibers.flow.flow_samples import cross, ends_of_cross
 from tests.shell import run_verb
 
+WEST_OF_MIDDLE = "box:-14,-8,-20,-12,8,20"
 WEST, EAST = "sphere:-26,0,0,5", "sphere:26,0,0,5"
 
 
@@ -58,6 +61,27 @@ def test_a_pair_that_is_none_is_refused(files, between, words):
     given = "--atlas", str(files / "atlas.nii.gz"), "--between", between, "--device", "cpu"
     with pytest.raises(InvalidInput, match=words):
         run_verb("flow", files / "peaks.nii.gz", *given, "--density-out", files / "d.nii.gz")
+
+
+def test_gates_walls_and_fods_are_taken(files, capsys):
+    words = "--atlas", files / "atlas.nii.gz", "--device", "cpu", "--of", "one_way", "--out", files / "x.csv", "--force"
+    for gates in (("--include", "sphere:0,0,0,8"), ("--exclude", WEST_OF_MIDDLE), ("--include", WEST_OF_MIDDLE)):
+        assert run_verb("flow", files / "peaks.nii.gz", *gates, *words) == 0
+        rows = (files / "x.csv").read_text(encoding="utf-8").splitlines()[1:]
+        west_east, south_north = (float(rows[n].split(",")[n + 2]) for n in (0, 2))
+        assert (west_east > 0.3) == (gates[0] == "--include")
+        assert (south_north > 0.3) == (gates[1] != WEST_OF_MIDDLE or gates[0] == "--exclude")
+    fixels = read_fixels(files / "peaks.nii.gz")
+    fods = FodField(coefficients=np.zeros((*fixels.shape, 45), np.float32), mask=fixels.mask, affine=fixels.affine)
+    directions, amplitudes = fixels.dense()
+    values = (harmonics(directions.reshape(-1, 3), 8) * amplitudes.reshape(-1, 1)).reshape(*amplitudes.shape, 45)
+    fods.coefficients[...] = np.nan_to_num(values).sum(axis=3)
+    write_fods(files / "fods.nii.gz", fods)
+    capsys.readouterr()
+    assert run_verb("flow", files / "fods.nii.gz", "--exclude", WEST_OF_MIDDLE, *words) == 0
+    assert "of which peaks makes the fixel" in capsys.readouterr().err
+    row = (files / "x.csv").read_text(encoding="utf-8").splitlines()[1].split(",")
+    assert float(row[2]) < 0.01
 
 
 def test_routes_are_written(files, capsys):

@@ -8,7 +8,7 @@ from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.diffusion.phantom.crossings import crossing
 from napari_gpubio.diffusion.regions import Atlas
 from napari_gpubio.fibers.flow import FlowSettings, fibers_along, flow, routes, source_flow
-from napari_gpubio.fibers.flow.source import move_from, targets_of
+from napari_gpubio.fibers.flow.source import ground_of, move_from
 from napari_gpubio.tractograms.model import Tractogram
 from tests.fibers.flow.flow_samples import ball, cross, ends_of_cross
 
@@ -48,9 +48,18 @@ def test_a_source_that_is_a_region_has_the_numbers_of_that_region(field, atlas):
     assert "lies in west" in " ".join(found.notes)
 
 
+def test_through_a_gate_a_source_has_the_numbers_of_its_region(field, atlas):
+    walls = {"include": [ball("middle", (0, 0, 0), 4)], "exclude": [ball("north", (12, 20, 0), 4)]}
+    whole = flow(field, atlas, **walls, device="cpu")
+    found = source_flow(field, atlas.region(5), atlas, **walls, device="cpu")
+    np.testing.assert_allclose(found.arrived[1:], whole.arrived[0, 1:], atol=1e-12)
+    np.testing.assert_allclose(found.overlaps[1:], whole.overlaps[0, 1:], rtol=1e-6)
+    np.testing.assert_allclose(found.density(7), whole.density(5, 7), rtol=1e-6)
+    assert found.mass.sum() < whole.mass(5).sum()
+
+
 def test_without_the_flows_of_regions_a_source_is_ranked_by_arrivals(field, atlas):
-    settings = FlowSettings()
-    found = move_from(field, ball("here", (-20, 0, 0)), targets_of(field, atlas, settings), settings, CPU)
+    found = move_from(ground_of(field, atlas, FlowSettings()), ball("here", (-20, 0, 0)), CPU)
     assert found.overlaps is None
     assert not found.complete
     assert found.ranked()[0].region in ("east", "west")

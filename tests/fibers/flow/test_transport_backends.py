@@ -6,9 +6,13 @@ import pytest
 from napari_gpubio.core import kernels
 from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.core.drivers import Runs
+from napari_gpubio.diffusion.regions import Region
 from napari_gpubio.fibers.flow import FlowSettings, flow
+from napari_gpubio.fibers.flow.gates import nodes_through
+from napari_gpubio.fibers.flow.regions import place_regions
 from napari_gpubio.fibers.flow.run import transport_problem
 from napari_gpubio.fibers.kernels.transport import cpu, gpu
+from napari_gpubio.fibers.kernels.transport.problem import TransportProblem
 from tests.cuda_on_cpu import loader
 from tests.cuda_on_cpu.structs import struct_in
 from tests.fibers.flow.flow_samples import cross, ends_of_cross, field_of, grid
@@ -34,14 +38,25 @@ def problem_of(field, regions, settings=SETTINGS):
     return transport_problem(type(field)(**vars_of(field)), regions, settings)[0]
 
 
+def walled(field, regions):
+    """Problems of some regions: a voxel in ten is closed, and two gates are open or shut."""
+    fixels, random = type(field)(**vars_of(field)), np.random.default_rng(2)
+    gates = [
+        Region(name=name, voxels=random.random(field.shape) < share, affine=field.affine)
+        for name, share in (("gate", 0.1), ("other", 0.2), ("closed", 0.1))
+    ]
+    closed = gates.pop()
+    ways = nodes_through(fixels, SETTINGS, gates, [closed])
+    placed = place_regions(fixels, ways[0][1], regions, SETTINGS.step_voxels)
+    return [TransportProblem(nodes, SETTINGS, placed.members, fixels.cache) for _, nodes in ways]
+
+
 def vars_of(field):
     return {name: getattr(field, name) for name in ("counts", "directions", "amplitudes", "affine")}
 
 
 def regions_of(field, count=35):
     """Some voxels each, of which the last have many, and which overlap."""
-    from napari_gpubio.diffusion.regions import Region
-
     random, there = np.random.default_rng(1), np.argwhere(field.mask)
     regions = []
     for n in range(count):
@@ -94,6 +109,24 @@ def test_the_flow_by_cuda_has_the_bits_of_the_cpu(fake_gpu, order):
     np.testing.assert_allclose(found.overlaps, overlaps, rtol=1e-6)
 
 
+def test_walls_by_cuda_have_the_bits_of_the_cpu(fake_gpu):
+    field = noisy()
+    regions = regions_of(field, 5)
+    expected = [done(problem, CPU) for problem in walled(field, regions)]
+    fake_gpu()
+    visits = set()
+    for problem, (parts, expected_ended) in zip(walled(field, regions), expected, strict=True):
+        (found,), ended = done(problem, Device("cuda", (0,)))
+        np.testing.assert_array_equal(ended.shares, expected_ended.shares)
+        np.testing.assert_array_equal(ended.why, expected_ended.why)
+        np.testing.assert_array_equal(found.masses, np.concatenate([part.masses for part in parts]))
+        np.testing.assert_array_equal(found.nodes, np.concatenate([part.nodes for part in parts]))
+        visits.add(len(found.nodes))
+    assert len(visits) == 4  # all, without the one gate, the other, and both
+    assert min(visits) > 200
+    assert set(ended.why) == {0, 1, 2, 3}
+
+
 def test_two_gpus_find_what_one_finds(fake_gpu):
     field = noisy()
     regions = regions_of(field)
@@ -132,3 +165,18 @@ def test_a_real_gpu_finds_what_the_cpu_finds_and_twice_the_same():
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
     np.testing.assert_allclose(one.arrived, expected.arrived, rtol=1e-4, atol=1e-7)
     np.testing.assert_allclose(one.matrix(), expected.matrix(), rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.gpu
+def test_a_real_gpu_finds_the_same_with_walls_and_gates():
+    field = noisy((24, 22, 20))
+    regions, gates = regions_of(field), {"include": [slab(field, 5)], "exclude": [slab(field, 15, 12)]}
+    expected = flow(type(field)(**vars_of(field)), regions, SETTINGS, **gates, device="cpu")
+    found = flow(type(field)(**vars_of(field)), regions, SETTINGS, **gates, device="cuda")
+    np.testing.assert_allclose(found.arrived, expected.arrived, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(found.matrix(), expected.matrix(), rtol=1e-3, atol=1e-5)
+
+
+def slab(field, first, below=100):
+    i, j, _ = np.indices(field.shape)
+    return Region(name=f"slab {first}", voxels=(i >= first) & (i < first + 2) & (j < below), affine=field.affine)

@@ -12,6 +12,7 @@ from napari_gpubio.core.files import sample_path
 from napari_gpubio.core.steps import drive
 from napari_gpubio.diffusion import FodField, fit_tensors, io, phantom
 from napari_gpubio.diffusion.fods.harmonics import harmonics
+from napari_gpubio.diffusion.phantom.crossings import crossing
 from napari_gpubio.diffusion.regions import Sphere
 from napari_gpubio.fibers import connect, connect_steps
 from napari_gpubio.fibers.directions import Cone
@@ -134,6 +135,11 @@ def test_what_both_regions_hold_belongs_to_neither(field):
 def test_regions_that_cannot_be_connected_are_refused(field, target, what):
     with pytest.raises(InvalidInput, match=what):
         connect(field, LEFT, target, device="cpu")
+
+
+def test_fixels_have_routes_of_their_own():
+    with pytest.raises(InvalidInput, match=r"a FixelField was given; fibers\.flow\.routes"):
+        connect(crossing(60).fixels, LEFT, RIGHT, device="cpu")
 
 
 def test_streamlines_and_a_stop(field):

@@ -2,7 +2,8 @@
 
 import dataclasses
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Mapping, Sequence
+from typing import Any
 
 from napari_gpubio.core.device import Device, choose_device
 from napari_gpubio.core.operations.records import Output
@@ -11,17 +12,24 @@ from napari_gpubio.diffusion.fods.model import FixelField, FodField
 from napari_gpubio.diffusion.gui.records import output_of, remember
 from napari_gpubio.diffusion.operations import FindPeaks
 from napari_gpubio.diffusion.operations.deconvolution import Peaks
-from napari_gpubio.diffusion.regions import Atlas
+from napari_gpubio.diffusion.regions import AnyRegion
 from napari_gpubio.fibers.flow.run import PEAKS, fixels_of
 from napari_gpubio.fibers.flow.settings import FlowSettings
-from napari_gpubio.fibers.flow.source import SourceFlow, Targets, move_from, targets_steps
+from napari_gpubio.fibers.flow.source import Ground, SourceFlow, ground_steps, move_from
 from napari_gpubio.fibers.operations import FlowFromSource
 from napari_gpubio.tractograms.gui.region_box import AtlasSource, ChosenRegion
 
 
+def fixels_output(field: FodField | FixelField) -> Output[FixelField]:
+    """Return what makes the fixels that mass flows on, in a worker: of FODs, their peaks."""
+    if isinstance(field, FixelField):
+        return output_of(field)
+    return FindPeaks(fods=output_of(field), settings=PEAKS).output()
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class Ground:
-    """What mass flows on, and to what; with it, the mass of a source is moved in a moment.
+class Inputs:
+    """What mass flows on, and to what, as it was when it was read.
 
     Parameters
     ----------
@@ -31,6 +39,8 @@ class Ground:
         The regions that sources are compared by, or None.
     settings
         How mass moves.
+    gates
+        Regions that fibers pass (``include``), and those that they do not enter (``exclude``).
     device
         By its name.
     """
@@ -38,31 +48,34 @@ class Ground:
     field: FodField | FixelField
     atlas: AtlasSource | None
     settings: FlowSettings
+    gates: Mapping[str, Sequence[ChosenRegion]]
     device: str
 
-    def fixels_output(self) -> Output[FixelField]:
-        """Return what makes the fixels, in a worker."""
-        if isinstance(self.field, FixelField):
-            return output_of(self.field)
-        return FindPeaks(fods=output_of(self.field), settings=PEAKS).output()
+    @property
+    def walls(self) -> dict[str, list[AnyRegion]]:
+        """The regions of ``gates``, as the engine takes them."""
+        return {role: [one.region for one in regions] for role, regions in self.gates.items()}
+
+    def sources(self) -> dict[str, Any]:
+        """Return what makes the inputs of operations, but for the source; files are looked through in a worker."""
+        gates = {role: tuple(one.output() for one in regions) for role, regions in self.gates.items()}
+        atlas = None if self.atlas is None else self.atlas.output()
+        return {"fixels": fixels_output(self.field), "atlas": atlas, **gates}
 
     def operation(self, source: ChosenRegion) -> FlowFromSource:
-        """Return the operation of a source; files are looked through, which a worker does."""
-        atlas = None if self.atlas is None else self.atlas.output()
-        return FlowFromSource(fixels=self.fixels_output(), source=source.output(), atlas=atlas, settings=self.settings)
+        """Return the operation of a source, in a worker."""
+        return FlowFromSource(source=source.output(), settings=self.settings, **self.sources())
 
-    def steps(self, stop: threading.Event) -> "Generator[Step, None, Prepared]":
+    def steps(self, stop: threading.Event) -> Generator[Step, None, "Prepared"]:
         """Find the fixels, and let mass flow from all regions of the atlas."""
         device = choose_device(self.device)
         yield Step(0, 1, "finding fixels")
-        fixels, output = fixels_of(self.field, device), self.fixels_output()
+        fixels, output = fixels_of(self.field, device), fixels_output(self.field)
         if fixels is not self.field:
             remember(output, Peaks(fixels), self.device)
-        targets, atlas = None, None
-        if self.atlas is not None:
-            targets = yield from targets_steps(fixels, self.atlas.atlas, self.settings, device, stop)
-            atlas = self.atlas.output()
-        return Prepared(ground=self, fixels=fixels, targets=targets, device=device, outputs=(output, atlas))
+        atlas = None if self.atlas is None else self.atlas.atlas
+        ground = yield from ground_steps(fixels, atlas, self.settings, device, stop, **self.walls)
+        return Prepared(inputs=self, ground=ground, device=device, sources=self.sources())
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -75,30 +88,25 @@ class Moved:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Prepared:
-    """Ground that mass can flow on at once.
+    """Ground on which the mass of a source is moved in a moment.
 
-    ``outputs``: what makes the fixels, and the atlas.
+    ``sources``: what makes the inputs of operations.
     """
 
+    inputs: Inputs
     ground: Ground
-    fixels: FixelField
-    targets: Targets | None
     device: Device
-    outputs: tuple[Output[FixelField], Output[Atlas] | None]
+    sources: Mapping[str, Any]
 
     @property
     def complete(self) -> bool:
         """Whether the flows of all regions are known."""
-        return self.targets is None or (self.targets.flow is not None and self.targets.flow.complete)
+        return self.ground.placed is None or self.ground.flow is not None
 
     def moved(self, source: ChosenRegion) -> Moved:
         """Move the mass of a source."""
-        settings, targets = self.ground.settings, self.targets
-        if targets is not None and not self.complete:
-            targets = dataclasses.replace(targets, flow=None)
-        flow = move_from(self.fixels, source.region, targets, settings, self.device.each[0])
-        fixels, atlas = self.outputs
-        return Moved(flow, FlowFromSource(fixels=fixels, source=source.output(), atlas=atlas, settings=settings))
+        flow = move_from(self.ground, source.region, self.device.each[0])
+        return Moved(flow, FlowFromSource(source=source.output(), settings=self.ground.settings, **self.sources))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -112,9 +120,9 @@ class Found:
 
 
 def found_steps(
-    ground: Ground | Prepared, source: ChosenRegion, compared: ChosenRegion | None, stop: threading.Event
+    inputs: Inputs | Prepared, source: ChosenRegion, compared: ChosenRegion | None, stop: threading.Event
 ) -> Generator[Step, None, Found]:
     """Prepare the ground, unless that has been done, and move the mass of the source, and of the one beside it."""
-    prepared = ground if isinstance(ground, Prepared) else (yield from ground.steps(stop))
+    prepared = inputs if isinstance(inputs, Prepared) else (yield from inputs.steps(stop))
     yield Step(0, 1, "moving mass")
     return Found(prepared, source, prepared.moved(source), None if compared is None else prepared.moved(compared))

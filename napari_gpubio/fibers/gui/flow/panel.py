@@ -34,7 +34,8 @@ from napari_gpubio.fibers.flow import (
     fibers_along_steps,
     routes_steps,
 )
-from napari_gpubio.fibers.gui.flow.inputs import Found, Ground, Moved, Prepared, found_steps
+from napari_gpubio.fibers.gui.flow.gates import ROLES, GateList
+from napari_gpubio.fibers.gui.flow.inputs import Found, Inputs, Moved, Prepared, fixels_output, found_steps
 from napari_gpubio.fibers.gui.flow.sources import COMPARED, SOURCE, SourceTool
 from napari_gpubio.fibers.gui.flow.tables import MAX_ROWS, FlowRouteTable, ReachedTable
 from napari_gpubio.fibers.operations import FindRoutes, FlowFromSource, TrackAlongRoutes
@@ -97,6 +98,7 @@ class FlowPanel(EnginePanel):
         )
         self.source_box = RegionBox(viewer, parent=self)
         self.compared_box = RegionBox(viewer, nothing="nothing", parent=self)
+        self.gates = GateList(viewer, self)
         self.form = ParamForm(FlowSettings(), parent=self)
         self.route_form = ParamForm(RouteSettings(), parent=self)
         self.along_form = ParamForm(_Along(), parent=self)
@@ -118,6 +120,7 @@ class FlowPanel(EnginePanel):
                 (self.atlas_box.currentIndexChanged, self._on_atlas),
                 (self.device_changed, self._forget_ground),
                 (self.form.changed, self._on_settings),
+                (self.gates.changed, self._on_settings),
                 (self.table.row_picked, self._on_region),
                 (self.route_table.row_picked, self._show_route),
                 (self.results.files.status_changed, self.show_status),
@@ -125,7 +128,7 @@ class FlowPanel(EnginePanel):
             )
         )
         boxes = self.field_box, self.atlas_box, self.source_box, self.compared_box
-        for one in (*boxes, self.results, self.tool, self._painted):
+        for one in (*boxes, self.gates, self.results, self.tool, self._painted):
             self.own(one)
 
     def _fill(self) -> None:
@@ -139,7 +142,7 @@ class FlowPanel(EnginePanel):
         self.inputs.addWidget(self.results)
         self.result_head.addWidget(self.results.head)
         self.results.content.addWidget(self.table)
-        self.results.content.addWidget(self.route_table)
+        self.result_head.addWidget(self.route_table)
         self.route_table.hide()
         add, save = self.results.add_button, self.results.add_saving
         add("Fibers along…", "Track fibers in the FODs that follow the routes on screen", self.track_along)
@@ -147,7 +150,8 @@ class FlowPanel(EnginePanel):
         add("Copy table", "Copy the selected rows, or all of them (Ctrl+C)", self.table.copy)
         save("Save table…", "Save all regions as CSV", "CSV (*.csv)", self._table_file)
         for title, form in (
-            ("Flow", self.form), ("Routes", self.route_form), ("Fibers along routes", self.along_form)
+            ("Pass and avoid", self.gates), ("Flow", self.form), ("Routes", self.route_form),
+            ("Fibers along routes", self.along_form),
         ):  # fmt: skip
             folded = Folded(title, self)
             folded.fold(form)
@@ -221,16 +225,16 @@ class FlowPanel(EnginePanel):
     def make_steps(self, stop: threading.Event) -> Generator[Step, None, Found]:
         """Read the inputs and return the preparation of the ground, and the move of the source."""
         self._moves.cancel()
-        ground = self._prepared or self._ground()
-        return found_steps(ground, self._source(), self._compared(), stop)
+        return found_steps(self._prepared or self._inputs(), self._source(), self._compared(), stop)
 
-    def _ground(self) -> Ground:
+    def _inputs(self) -> Inputs:
         layer, atlas = self.field_box.needed(NO_FIELD), self.atlas_box.layer
         field: FodField | FixelField | None = fods_of(layer) or fixels_of(layer)
         if field is None:
             raise InvalidInput(NO_FIELD)
         source = None if atlas is None else AtlasSource(atlas)
-        return Ground(field=field, atlas=source, settings=self.form.value(), device=self.device)
+        how: dict[str, Any] = {"settings": self.form.value(), "gates": self.gates.chosen(), "device": self.device}
+        return Inputs(field=field, atlas=source, **how)
 
     def _source(self) -> ChosenRegion:
         return self.source_box.chosen("where fibers start, or click in the brain")
@@ -293,7 +297,7 @@ class FlowPanel(EnginePanel):
         self.table.pick(next((n for n, one in enumerate(self._listed) if one.label == picked), -1))
         self.table.setVisible(bool(self._listed))
         notes = [("ok", note) for note in flow.notes]
-        regions = 0 if flow.targets is None else len(flow.targets.placed.labels)
+        regions = len(flow.ground.names)
         if len(self._listed) == MAX_ROWS < regions:
             notes.append(("ok", f"The first {len(self._listed)} of {regions:,} regions are listed; a file has all."))
         self.results.show_numbers((), notes)
@@ -308,19 +312,18 @@ class FlowPanel(EnginePanel):
     def _on_region(self, _row: int) -> None:
         """Find the routes from the source to the region that was clicked."""
         label, found = self._picked_label(), self._found
-        if not label or found is None or found.prepared.ground.atlas is None:
+        if not label or found is None or found.prepared.inputs.atlas is None:
             return
-        atlas = found.prepared.ground.atlas.atlas
+        atlas = found.prepared.inputs.atlas.atlas
         settings: RouteSettings = self.route_form.value()
-        fixels, source, target = found.prepared.fixels, found.source, atlas.region(label)
-        layer, device = self.atlas_box.layer, self.device
-        end = ChosenRegion(layer, label, target)
+        fixels, source, target = found.prepared.ground.fixels, found.source, atlas.region(label)
+        device, end = self.device, ChosenRegion(self.atlas_box.layer, label, target)
+        made, walls = found.prepared.sources, found.prepared.inputs.walls
 
         def make(stop: threading.Event) -> Generator[Step, None, Any]:
-            routes = yield from routes_steps(fixels, source.region, target, settings, device=device, stop=stop)
-            operation = FindRoutes(
-                fixels=found.prepared.outputs[0], source=source.output(), target=end.output(), settings=settings
-            )
+            routes = yield from routes_steps(fixels, source.region, target, settings, **walls, device=device, stop=stop)
+            inputs = {name: made[name] for name in ("fixels", *ROLES)}
+            operation = FindRoutes(source=source.output(), target=end.output(), settings=settings, **inputs)
             return routes, operation, pack_fibers(routes.tractogram)
 
         self.run_other(make, lambda made: self._on_routes(*made))
@@ -330,12 +333,9 @@ class FlowPanel(EnginePanel):
         self._routes = routes, operation
         name = f"{routes.source} → {routes.target}"
         volume = Volume(array=routes.density, affine=routes.flow.affine, name=f"routes {name}")
-        look = {"colormap": "viridis", "blending": "additive", "contrast_limits": (0.0, 0.5)}
+        look = {"colormap": "green", "blending": "additive", "contrast_limits": (0.0, 0.5)}
         self._show_image("density", volume, operation.output("density"), **look)
         self._show_lines("routes", name, routes.tractogram, lines, operation.output("fibers"), "share")
-        for which in (SOURCE, COMPARED):
-            if self._shown.get(which) is not None:
-                self._shown[which].visible = False
         self._show_routes()
 
     def _show_lines(
@@ -349,7 +349,8 @@ class FlowPanel(EnginePanel):
             layer.metadata[KEY] = {"tractogram": fibers, **record}
             layer.name = name
         else:
-            layer = fiber_layer(fibers, name, beside=self.viewer.layers, lines=lines, metadata=record)
+            look = {"line_width": 3.0} if which == "routes" else {}
+            layer = fiber_layer(fibers, name, beside=self.viewer.layers, lines=lines, metadata=record, **look)
             self.viewer.add_layer(layer)
             self._shown = {**self._shown, which: layer}
         if len(fibers) > 1:
@@ -369,7 +370,7 @@ class FlowPanel(EnginePanel):
 
     def _forget_routes(self, found: Found) -> None:
         """Routes of another source stay on screen as they are, and leave the table."""
-        if self._routes is not None and self._routes[0].source != found.source.region.name:
+        if self._routes is not None and self._routes[1].source != found.moved.operation.source:
             self._routes = None
         self.route_table.setVisible(self._routes is not None)
 
@@ -385,7 +386,7 @@ class FlowPanel(EnginePanel):
             if self._routes is None or not len(self._routes[0]):
                 raise InvalidInput("there are no routes on screen; click a region in the table first")
             assert self._found is not None
-            fods = self._found.prepared.ground.field
+            fods = self._found.prepared.inputs.field
             if not isinstance(fods, FodField):
                 raise InvalidInput("fibers along routes are tracked in FODs; choose FODs above, not fixels")
             how = self.along_form.value()
@@ -434,8 +435,8 @@ class FlowPanel(EnginePanel):
 
     def take_draft(self) -> Callable[[], FlowFromSource]:
         """Read the inputs, and return what makes an operation of them."""
-        ground, source = self._ground(), self._source()
-        return lambda: ground.operation(source)
+        inputs, source = self._inputs(), self._source()
+        return lambda: inputs.operation(source)
 
     def show_draft(self, operation: Operation) -> bool:
         """Show a flow, if layers have its fixels, source and regions."""
@@ -446,8 +447,7 @@ class FlowPanel(EnginePanel):
 
         def has_fixels(layer: Any) -> bool:
             field = fods_of(layer) or fixels_of(layer)
-            ground = None if field is None else Ground(field=field, atlas=None, settings=FlowSettings(), device="cpu")
-            return ground is not None and ground.fixels_output() == inputs["fixels"]
+            return field is not None and fixels_output(field) == inputs["fixels"]
 
         has_field = self.field_box.choose_where(has_fixels)
         has_source = self.source_box.choose_output(inputs["source"])

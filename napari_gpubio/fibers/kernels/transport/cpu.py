@@ -8,15 +8,18 @@ import numpy.typing as npt
 from napari_gpubio.core import drivers
 from napari_gpubio.core.device import CPU, Device
 from napari_gpubio.core.jit import run_blocks
-from napari_gpubio.fibers.flow.nodes import Ended
+from napari_gpubio.fibers.flow.nodes import EXCLUDED, Ended
 from napari_gpubio.fibers.kernels.transport.problem import Spread, TransportProblem
 from napari_gpubio.fibers.kernels.transport.steps import (
     BLOCK,
     FixelArrays,
     arrive,
+    close_rows,
     count_rows,
     fill_rows,
+    gated_overlap_rows,
     list_by_node,
+    meet_walls,
     overlap_rows,
     spread,
 )
@@ -24,6 +27,7 @@ from napari_gpubio.fibers.kernels.transport.steps import (
 Array = npt.NDArray[Any]
 _EACH = 2048  # nodes worth a thread
 _NO_ROW = np.zeros(0, np.int32), np.zeros(0)
+_NO_MARKS = np.zeros(1, np.uint8)
 
 
 class Transport(NamedTuple):
@@ -41,14 +45,40 @@ class Transport(NamedTuple):
 
 
 def transport_of(problem: TransportProblem) -> Transport:
-    """Return the matrix of a problem, which the field keeps."""
+    """Return the matrix of a problem: that without walls is kept by the field, those with walls by these."""
     made: Transport = problem.cache.get((*problem.key, "cpu"), lambda: _make_transport(problem))
-    return made
+    if (walls := problem.nodes.walls) is None:
+        return made
+    walled: Transport = walls.cache.get((*problem.key, walls.closed, "cpu"), lambda: _with_walls(problem, made))
+    return walled
+
+
+def _arrays_of(problem: TransportProblem) -> FixelArrays:
+    n = problem.nodes
+    return FixelArrays(n.first, n.voxels, n.directions, n.strengths, marks=_NO_MARKS, **problem.scalars)
+
+
+def _with_walls(problem: TransportProblem, made: Transport) -> Transport:
+    """A matrix without the entries that lead through walls, or into them; of what mass ends, gates take no part."""
+    walls, near = problem.nodes.walls, problem.beside_walls
+    assert walls is not None
+    arrays = _arrays_of(problem)._replace(marks=walls.marks, closed=EXCLUDED)
+
+    def walk() -> tuple[Array, Array, Ended]:
+        met, reached = np.zeros(problem.nodes.count, np.uint8), np.full(problem.nodes.count, -1, np.int32)
+        ended = Ended(made.ended.shares.copy(), made.ended.why.copy())
+        run_blocks(meet_walls, len(near), arrays, near, _NO_ROW, (met, reached), tuple(ended), least=_EACH)
+        return met, reached, ended
+
+    *steps, ended = walls.cache.get((*problem.key, "steps", "cpu"), walk)
+    values, arrays = made.values.copy(), arrays._replace(closed=walls.closed)
+    run_blocks(close_rows, len(near), arrays, near, made.matrix, tuple(steps), values, least=_EACH)
+    return Transport(made.row, made.columns, values, ended)
 
 
 def _make_transport(problem: TransportProblem) -> Transport:
     nodes, count = problem.nodes, problem.nodes.count
-    arrays = FixelArrays(nodes.first, nodes.voxels, nodes.directions, nodes.strengths, **problem.scalars)
+    arrays = _arrays_of(problem)
     counts, shares, why = np.zeros(count, np.int32), np.zeros(count, np.float32), np.zeros(count, np.uint8)
     run_blocks(count_rows, count, arrays, _NO_ROW, counts, shares, why, least=_EACH)
     row = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
@@ -100,7 +130,7 @@ class Run(drivers.Run):
     def _moved(self, region: int, memory: tuple[Array, ...], visits: Array) -> float:
         mass, following, marks, following_marks = memory
         fixels, masses = self._problem.start_mass(region)
-        mass[2 * fixels], mass[2 * fixels + 1] = masses, masses
+        mass[2 * fixels] = mass[2 * fixels + 1] = self._problem.let_out(fixels, masses)
         marks[2 * fixels // BLOCK] = 1
         least = self._problem.least_mass(masses)
         kept = mass, following, marks, following_marks
@@ -135,4 +165,22 @@ def overlaps_of(visits: tuple[Array, Array, Array], strengths: Array) -> npt.NDA
     """Overlaps of all regions, (R, R), from their visits: offsets (R + 1,), nodes and masses."""
     regions = len(visits[0]) - 1
     overlaps = VisitLists.of(visits, 2 * len(strengths)).overlaps(visits, strengths, regions)
+    return 0.5 * (overlaps + overlaps.T)
+
+
+def gated_overlaps_of(
+    visits: tuple[Array, Array], signs: Array, masses: Array, strengths: Array, least: float
+) -> npt.NDArray[np.float64]:
+    """Overlaps of all regions, (R, R), by routes through gates.
+
+    ``visits``: offsets (R + 1,) and nodes (E,); ``signs`` (K,) and ``masses`` (K, E): see `nodes_through`; ``least``:
+    the smallest share of all that flows through a node that counts.
+    """
+    offsets, nodes = visits
+    regions, order = len(offsets) - 1, np.argsort(nodes, kind="stable")
+    owners = np.repeat(np.arange(regions, dtype=np.int32), np.diff(offsets))[order]
+    ends = np.concatenate([[0], np.cumsum(np.bincount(nodes, minlength=2 * len(strengths)))])
+    overlaps = np.zeros((regions, regions))
+    ways = signs.astype(np.float64), masses, least
+    run_blocks(gated_overlap_rows, regions, visits, (ends, owners, order), ways, strengths, overlaps)
     return 0.5 * (overlaps + overlaps.T)

@@ -10,16 +10,16 @@ import numpy.typing as npt
 from napari_gpubio.core import drivers
 from napari_gpubio.core.device import Device, to_host
 from napari_gpubio.core.kernels import POINTER, kernel, struct, struct_layout
-from napari_gpubio.fibers.flow.nodes import Ended
+from napari_gpubio.fibers.flow.nodes import EXCLUDED, Ended
 from napari_gpubio.fibers.kernels.transport.problem import LANES, Spread, TransportProblem
 
 Array = npt.NDArray[Any]
 SOURCE = Path(__file__).with_name("transport.cu")
 FIXEL_ARRAYS = struct_layout(
-    dict.fromkeys(("first", "voxels", "directions", "strengths"), POINTER)
+    dict.fromkeys(("first", "voxels", "directions", "strengths", "marks"), POINTER)
     | {"to_voxel": (np.float64, 9)}
     | dict.fromkeys(("substep_mm", "least_cosine", "spread"), np.float64)
-    | {"shape": (np.int32, 3), "substeps": np.int32}
+    | {"shape": (np.int32, 3), "substeps": np.int32, "closed": np.int32}
 )
 MASS_ARRAYS = struct_layout(
     dict.fromkeys(("mass", "following", "marks", "following_marks", "visits", "least"), POINTER)
@@ -55,18 +55,53 @@ def _launch(name: str, count: int, arguments: tuple[Any, ...], *, rows: int = 1,
 
 
 def transport_of(problem: TransportProblem, device: Device) -> Transport:
-    """Return the matrix of a problem on a GPU, which the field keeps."""
+    """Return the matrix of a problem on a GPU: that without walls is kept by the field, those with walls by these."""
     made: Transport = problem.cache.get((*problem.key, str(device)), lambda: _make_transport(problem))
-    return made
+    if (walls := problem.nodes.walls) is None:
+        return made
+    key = *problem.key, walls.closed, str(device)
+    walled: Transport = walls.cache.get(key, lambda: _with_walls(problem, made, device))
+    return walled
+
+
+def _fixels_held(problem: TransportProblem) -> dict[str, Any]:
+    """Arrays of the fixels on the GPU, which are kept alive by it."""
+    import cupy
+
+    return {name: cupy.asarray(getattr(problem.nodes, name)) for name in ("first", "voxels", "directions", "strengths")}
+
+
+def _with_walls(problem: TransportProblem, made: Transport, device: Device) -> Transport:
+    """A matrix without the entries that lead through walls, or into them; of what mass ends, gates take no part."""
+    import cupy
+
+    walls, count = problem.nodes.walls, problem.nodes.count
+    assert walls is not None
+    held = _fixels_held(problem) | {"marks": cupy.asarray(walls.marks)}
+
+    def walk() -> tuple[Any, Any, Ended]:
+        near = cupy.asarray(problem.beside_walls)
+        met, reached = cupy.zeros(count, np.uint8), cupy.full(count, -1, np.int32)
+        shares, why = cupy.asarray(made.ended.shares), cupy.asarray(made.ended.why)
+        arrays: Any = struct(FIXEL_ARRAYS, **held, **{**problem.scalars, "closed": EXCLUDED})
+        if len(near):
+            _launch("meet_walls", len(near), (arrays, np.int32(len(near)), near, met, reached, shares, why))
+        return met, reached, Ended(to_host(shares), to_host(why))
+
+    *steps, ended = walls.cache.get((*problem.key, "steps", str(device)), walk)
+    arrays: Any = struct(FIXEL_ARRAYS, **held, **{**problem.scalars, "closed": walls.closed})
+    weights = made.weights.copy()
+    _launch("close_columns", count, (arrays, np.int32(count), made.column, made.sources, *steps, weights))
+    return Transport(made.column, made.sources, weights, ended)
 
 
 def _make_transport(problem: TransportProblem) -> Transport:
     import cupy
 
-    nodes, count = problem.nodes, problem.nodes.count
+    count = problem.nodes.count
     size = np.int32(count)
-    held = {name: cupy.asarray(getattr(nodes, name)) for name in ("first", "voxels", "directions", "strengths")}
-    arrays: Any = struct(FIXEL_ARRAYS, **held, **problem.scalars)
+    held = _fixels_held(problem)
+    arrays: Any = struct(FIXEL_ARRAYS, **held, marks=None, **problem.scalars)
     counts, shares, why = cupy.empty(count, np.int32), cupy.empty(count, np.float32), cupy.empty(count, np.uint8)
     _launch("count_rows", count, (arrays, size, counts, shares, why))
     row = _places(counts)
@@ -134,6 +169,7 @@ class Run(drivers.Run):
         starts = [problem.start_mass(region) for region in range(start, start + count)]
         least = np.full(LANES * groups, np.inf, np.float32)
         least[:count] = [problem.least_mass(masses) for _, masses in starts]
+        starts = [(fixels, problem.let_out(fixels, masses)) for fixels, masses in starts]
         owners = np.repeat(np.arange(count, dtype=np.int32), [len(fixels) for fixels, _ in starts])
         held = {
             "mass": cupy.zeros((groups, nodes, LANES), np.float32),

@@ -48,10 +48,10 @@ class TransportProblem(Problem):
 
     From the center of a node's voxel the fixels are followed for a step. There, mass is shared among the eight voxels
     around, and in each of them among its fixels within an angle, in proportion to strength and nearness in angle. These
-    shares are a sparse matrix T, whose rows sum to 1, or less where mass ends. The mass that leaves a region A, in
-    proportion to the strengths of its fixels and one half either way, is ``p_0``, and ``p_k+1 = T' p_k``; what went on
-    from a node, summed over k, are its visits. All sums are in the order of the nodes, so any number of threads, and
-    both backends, give the same.
+    shares are a sparse matrix T, whose rows sum to 1, or less where mass ends. Walls take those entries out of T on
+    whose way one lies, and change no other. The mass that leaves a region A, in proportion to the strengths of its
+    fixels and one half either way, is ``p_0``, and ``p_k+1 = T' p_k``; what went on from a node, summed over k, are its
+    visits. All sums are in the order of the nodes, so any number of threads, and both backends, give the same.
     """
 
     work = "the flow of fibers"
@@ -100,7 +100,7 @@ class TransportProblem(Problem):
 
     @cached_property
     def scalars(self) -> dict[str, Any]:
-        """Numbers that the kernels take: see ``steps.py``."""
+        """Numbers that the kernels take, without walls: see ``steps.py``."""
         settings, substeps = self.settings, max(1, round(self.settings.step_voxels / SUBSTEP))
         shape = tuple(int(n) for n in self.nodes.field.shape)
         return {
@@ -110,6 +110,7 @@ class TransportProblem(Problem):
             "spread": math.radians(settings.spread_deg),
             "shape": shape,
             "substeps": substeps,
+            "closed": 0,
         }
 
     @property
@@ -124,6 +125,28 @@ class TransportProblem(Problem):
         fixels = self.members.fixels[first:stop] if self.sources is None else self.sources[item]
         strengths = self.nodes.strengths[fixels]
         return fixels, (strengths / (2.0 * max(strengths.sum(), 1e-30))).astype(np.float32)
+
+    def let_out(self, fixels: npt.NDArray[np.int32], masses: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        """Return masses at the start, of which none lies in a shut gate; what is dropped follows from all of them."""
+        walls = self.nodes.walls
+        return masses if walls is None else masses * self.nodes.outside(walls.closed, fixels)
+
+    @cached_property
+    def beside_walls(self) -> npt.NDArray[np.int32]:
+        """Nodes from which a step may reach a wall or a gate."""
+        nodes, walls = self.nodes, self.nodes.walls
+        if walls is None:
+            return np.zeros(0, np.int32)
+        shape, to_voxel = nodes.field.shape, np.linalg.inv(nodes.field.affine[:3, :3])
+        reach = np.ceil(self.step_mm * np.linalg.norm(to_voxel, axis=1)) + 1
+        places = np.stack(np.unravel_index(nodes.voxels, shape), axis=1)
+        near = np.zeros(len(places), bool)
+        for bit in 1 << np.arange(8):
+            if len(inside := np.flatnonzero(walls.marks & bit)):
+                box = np.stack(np.unravel_index(inside, shape), axis=1)
+                near |= ((places >= box.min(axis=0) - reach) & (places <= box.max(axis=0) + reach)).all(axis=1)
+        fixels = np.flatnonzero(near)
+        return np.stack([2 * fixels, 2 * fixels + 1], axis=1).ravel().astype(np.int32)
 
     def least_mass(self, masses: npt.NDArray[np.float32]) -> np.float32:
         """Masses below it are dropped; in regions of very many fixels all are small at the start."""

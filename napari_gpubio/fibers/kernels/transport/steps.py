@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from napari_gpubio.core.jit import helper, kernel, leaf
-from napari_gpubio.fibers.flow.nodes import ANGLE, EDGE
+from napari_gpubio.fibers.flow.nodes import ANGLE, EDGE, WALL
 from napari_gpubio.fibers.kernels.transport.problem import FULL, LEAST_SHARE
 
 Array = npt.NDArray[Any]
@@ -17,18 +17,20 @@ BLOCK = 64  # nodes that share a mark
 
 
 class FixelArrays(NamedTuple):
-    """What steps read; see `FixelNodes` and `TransportProblem.scalars`."""
+    """What steps read; see `FixelNodes`, `Walls` and `TransportProblem.scalars`; where none is closed, no marks."""
 
     first: Array
     voxels: Array
     directions: Array
     strengths: Array
+    marks: Array
     to_voxel: tuple[float, ...]
     substep_mm: float
     least_cosine: float
     spread: float
     shape: tuple[int, int, int]
     substeps: int
+    closed: int
 
 
 @leaf
@@ -50,6 +52,28 @@ def moved(arrays, place, t):
         y + h * (m[3] * t0 + m[4] * t1 + m[5] * t2),
         z + h * (m[6] * t0 + m[7] * t1 + m[8] * t2),
     )
+
+
+@leaf
+def nearest_voxel(shape, place):
+    """The voxel of the volume that is nearest to a place."""
+    x, y, z = place
+    return (
+        min(max(int(math.floor(x + 0.5)), 0), shape[0] - 1),
+        min(max(int(math.floor(y + 0.5)), 0), shape[1] - 1),
+        min(max(int(math.floor(z + 0.5)), 0), shape[2] - 1),
+    )
+
+
+@helper
+def marks_between(arrays, one, other):
+    """Marks of all voxels of the box between two: what parts voxels that share a face is not passed at corners."""
+    found = 0
+    for i in range(min(one[0], other[0]), max(one[0], other[0]) + 1):
+        for j in range(min(one[1], other[1]), max(one[1], other[1]) + 1):
+            for k in range(min(one[2], other[2]), max(one[2], other[2]) + 1):
+                found |= int(arrays.marks[(i * arrays.shape[1] + j) * arrays.shape[2] + k])
+    return found
 
 
 @helper
@@ -87,36 +111,45 @@ def mean_direction(arrays, place, t):
 
 @helper
 def step_from(arrays, node):
-    """Place (voxels) and direction after a step from the center of a node's voxel, and if fibers end before its end."""
+    """Place (voxels) and direction after a step from the center of a node's voxel, and if fibers end before its end.
+
+    The last number has the marks of the voxels on the way.
+    """
     d, sign = arrays.directions[node >> 1], 1.0 - 2.0 * (node & 1)
     t = sign * d[0], sign * d[1], sign * d[2]
     voxel, ny, nz = arrays.voxels[node >> 1], arrays.shape[1], arrays.shape[2]
-    place = float(voxel // (ny * nz)), float(voxel // nz % ny), float(voxel % nz)
+    place, met, ended = (float(voxel // (ny * nz)), float(voxel // nz % ny), float(voxel % nz)), 0, False
     for substep in range(arrays.substeps):
-        further = moved(arrays, place, t)
-        if substep == arrays.substeps - 1:
-            return further, t, False
-        mean, share = mean_direction(arrays, further, t)
-        if share < 0.5:
-            if substep < 2:
-                return further, t, True
-            return place, t, True
-        place, t = further, mean
-    return place, t, False
+        further, mean, share = moved(arrays, place, t), t, 1.0
+        if substep < arrays.substeps - 1:
+            mean, share = mean_direction(arrays, further, t)
+        ended = share < 0.5
+        if ended and substep >= 2:
+            break
+        if arrays.closed:
+            met |= marks_between(arrays, nearest_voxel(arrays.shape, place), nearest_voxel(arrays.shape, further))
+        place = further
+        if ended:
+            break
+        t = mean
+    return place, t, ended, met
 
 
 @helper
 def share_out(arrays, node, columns, values):
     """Where the mass of a node goes, in ``columns`` and ``values`` unless they are empty.
 
-    Returns the number of entries, the share of the mass that ends, and why.
+    Returns the number of entries, those that lead into walls, too; the share of the mass that ends, and why; the marks
+    on the way, and the voxel at its end (-1 without walls).
     """
     fills = len(columns) > 0
-    (x, y, z), (t0, t1, t2), cut_short = step_from(arrays, node)
-    own = arrays.voxels[node >> 1]
+    (x, y, z), (t0, t1, t2), cut_short, met = step_from(arrays, node)
+    own, reached, nearest = arrays.voxels[node >> 1], -1, nearest_voxel(arrays.shape, (x, y, z))
+    if arrays.closed:
+        reached = voxel_at(arrays.shape, nearest[0], nearest[1], nearest[2])
     i, j, k = int(math.floor(x)), int(math.floor(y)), int(math.floor(z))
     fx, fy, fz = x - i, y - j, z - k
-    count, share, held, passed, stayed = 0, 0.0, 0.0, 0.0, 0.0
+    count, share, held, passed, stayed, walled = 0, 0.0, 0.0, 0.0, 0.0, 0.0
     for corner in range(8):
         a, b, c = corner >> 2, corner >> 1 & 1, corner & 1
         voxel = voxel_at(arrays.shape, i + a, j + b, k + c)
@@ -149,15 +182,19 @@ def share_out(arrays, node, columns, values):
             if fills:
                 for n in range(begin, count):
                     values[n] *= given / total
+            if arrays.closed and arrays.closed & (met | marks_between(arrays, nearest, (i + a, j + b, k + c))):
+                walled += given
     if share < LEAST_SHARE:
-        return 0, 1.0, EDGE if held < LEAST_SHARE else ANGLE
+        return 0, 1.0, EDGE if held < LEAST_SHARE else ANGLE, met, reached
     if fills:
         for n in range(count):
             values[n] /= share
-    ended = 1.0 - passed / share
+    ended = 1.0 - (passed - walled) / share
     if ended < 1e-6:
-        return count, 0.0, 0
-    return count, ended, EDGE if stayed > 0.5 * (share - passed) else ANGLE
+        return count, 0.0, 0, met, reached
+    if walled > 0.5 * ended * share:
+        return count, ended, WALL, met, reached
+    return count, ended, EDGE if stayed > 0.5 * (share - passed) else ANGLE, met, reached
 
 
 @kernel
@@ -165,7 +202,7 @@ def count_rows(start, stop, arrays, nothing, counts, shares, why):
     """Number of entries of each node's row, the share of its mass that ends, and why; ``nothing``: empty arrays."""
     columns, values = nothing
     for node in range(start, stop):
-        counts[node], shares[node], why[node] = share_out(arrays, node, columns, values)
+        counts[node], shares[node], why[node], _, _ = share_out(arrays, node, columns, values)
 
 
 @kernel
@@ -173,10 +210,48 @@ def fill_rows(start, stop, arrays, row, memory, columns, values):
     """Entries of each node's row; ``memory``: room for one row."""
     own_columns, own_values = memory
     for node in range(start, stop):
-        count, _, _ = share_out(arrays, node, own_columns, own_values)
+        count, _, _, _, _ = share_out(arrays, node, own_columns, own_values)
         first = row[node]
         for n in range(count):
             columns[first + n], values[first + n] = own_columns[n], own_values[n]
+
+
+@kernel
+def meet_walls(start, stop, arrays, nodes, nothing, steps, ended):
+    """Where steps from some nodes lead, and what of their mass ends, with walls.
+
+    ``steps``: the marks on the way of each node's step, and the voxel nearest to its end; ``ended``: the share of its
+    mass that does, and why; ``nothing``: empty arrays.
+    """
+    columns, values = nothing
+    met, reached = steps
+    shares, why = ended
+    for n in range(start, stop):
+        node = nodes[n]
+        _, shares[node], why[node], met[node], reached[node] = share_out(arrays, node, columns, values)
+
+
+@helper
+def is_closed(arrays, met, reached, fixel):
+    """Whether a wall lies on the way of a step, or between its end and the voxel of a fixel."""
+    if reached < 0:
+        return False
+    voxel, ny, nz = arrays.voxels[fixel], arrays.shape[1], arrays.shape[2]
+    one = reached // (ny * nz), reached // nz % ny, reached % nz
+    other = voxel // (ny * nz), voxel // nz % ny, voxel % nz
+    return (arrays.closed & (met | marks_between(arrays, one, other))) != 0
+
+
+@kernel
+def close_rows(start, stop, arrays, nodes, matrix, steps, values):
+    """Entries of the rows of some nodes with walls; ``steps``: see `meet_walls`."""
+    row, columns, all_values = matrix
+    met, reached = steps
+    for n in range(start, stop):
+        node = nodes[n]
+        for entry in range(row[node], row[node + 1]):
+            closed = is_closed(arrays, met[node], reached[node], columns[entry] >> 1)
+            values[entry] = 0.0 if closed else all_values[entry]
 
 
 @kernel
@@ -246,6 +321,28 @@ def list_by_node(offsets, nodes, masses, first, owners, roots):
             place = first[nodes[n]]
             first[nodes[n]] = place + 1
             owners[place], roots[place] = region, math.sqrt(masses[n])
+
+
+@kernel
+def gated_overlap_rows(start, stop, visits, lists, ways, strengths, overlaps):
+    """Overlaps of some regions with all by routes through gates: q times the root of the signed sum of the products.
+
+    ``lists``: where those of each node end, and of each visit by node its region and number; ``ways``: signs (K,),
+    masses (K, E), the first those of all that moves, and the least share of that which counts.
+    """
+    offsets, nodes = visits
+    ends, owners, numbers = lists
+    signs, masses, least = ways
+    for region in range(start, stop):
+        own = overlaps[region]
+        for n in range(offsets[region], offsets[region + 1]):
+            reverse = nodes[n] ^ 1
+            for place in range(ends[reverse], ends[reverse + 1]):
+                other, flow = numbers[place], 0.0
+                for way in range(len(signs)):
+                    flow += signs[way] * np.float64(masses[way, n]) * np.float64(masses[way, other])
+                if flow > least * np.float64(masses[0, n]) * np.float64(masses[0, other]):
+                    own[owners[place]] += strengths[nodes[n] >> 1] * math.sqrt(flow)
 
 
 @kernel

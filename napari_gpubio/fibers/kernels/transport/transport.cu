@@ -3,7 +3,7 @@
 // Compiled strictly, so that sums have the bits of the CPU.
 
 constexpr unsigned int ALL = 0xffffffffu;
-constexpr int EDGE = 1, ANGLE = 2, LANES = 32;
+constexpr int EDGE = 1, ANGLE = 2, WALL = 3, LANES = 32;
 constexpr double FULL = 0.02, LEAST_SHARE = 0.25;
 constexpr int TILE = 16;  // fixels that a block of `overlap_slabs` holds at once
 
@@ -13,16 +13,22 @@ struct FixelArrays {
     const int* voxels;
     const double* directions;
     const double* strengths;
+    const unsigned char* marks;
     double to_voxel[9];
     double substep_mm;
     double least_cosine;
     double spread;
     int shape[3];
     int substeps;
+    int closed;
 };
 
 struct Place {
     double x, y, z;
+};
+
+struct Voxel {
+    int i, j, k;
 };
 
 __device__ __forceinline__ int voxel_at(const int* shape, int i, int j, int k)
@@ -60,6 +66,30 @@ struct Corners {
     }
 };
 
+__device__ __forceinline__ int within(double x, int size) { return min(max((int)floor(x + 0.5), 0), size - 1); }
+
+__device__ __forceinline__ Voxel nearest_voxel(const int* shape, Place p)
+{
+    return {within(p.x, shape[0]), within(p.y, shape[1]), within(p.z, shape[2])};
+}
+
+__device__ __forceinline__ int marks_between(const FixelArrays& a, Voxel one, Voxel other)
+{
+    int found = 0;
+    for (int i = min(one.i, other.i); i <= max(one.i, other.i); ++i)
+        for (int j = min(one.j, other.j); j <= max(one.j, other.j); ++j)
+            for (int k = min(one.k, other.k); k <= max(one.k, other.k); ++k)
+                found |= (int)a.marks[(i * a.shape[1] + j) * a.shape[2] + k];
+    return found;
+}
+
+// Where a step ends: its direction there, whether fibers end before, and the marks of the voxels on the way.
+struct End {
+    Place place, direction;
+    bool cut_short;
+    int met;
+};
+
 __device__ __forceinline__ double mean_direction(const FixelArrays& a, Place p, Place t, Place* mean)
 {
     const Corners around(p);
@@ -86,49 +116,52 @@ __device__ __forceinline__ double mean_direction(const FixelArrays& a, Place p, 
     return share;
 }
 
-__device__ __forceinline__ Place step_from(const FixelArrays& a, int node, Place* direction, bool* cut_short)
+__device__ __forceinline__ End step_from(const FixelArrays& a, int node)
 {
     const double* d = a.directions + 3 * (node >> 1);
     const double sign = 1.0 - 2.0 * (node & 1);
     Place t = {sign * d[0], sign * d[1], sign * d[2]};
     const int voxel = a.voxels[node >> 1], ny = a.shape[1], nz = a.shape[2];
     Place place = {(double)(voxel / (ny * nz)), (double)(voxel / nz % ny), (double)(voxel % nz)};
-    *cut_short = false;
+    int met = 0;
+    bool ended = false;
     for (int substep = 0; substep < a.substeps; ++substep) {
         const Place further = moved(a, place, t);
         Place mean = t;
-        if (substep == a.substeps - 1) {
-            place = further;
-            break;
-        }
-        if (mean_direction(a, further, t, &mean) < 0.5) {
-            if (substep < 2) place = further;
-            *cut_short = true;
-            break;
-        }
+        if (substep < a.substeps - 1) ended = mean_direction(a, further, t, &mean) < 0.5;
+        if (ended && substep >= 2) break;
+        if (a.closed) met |= marks_between(a, nearest_voxel(a.shape, place), nearest_voxel(a.shape, further));
         place = further;
+        if (ended) break;
         t = mean;
     }
-    *direction = t;
-    return place;
+    return {place, t, ended, met};
 }
+
+// What becomes of the mass of a node, besides the entries of its row; see steps.py.
+struct Outcome {
+    double ended;
+    int why, met, reached;
+};
 
 // Where the mass of a node goes: the number of entries, which are written if FILLS.
 template <bool FILLS>
-__device__ __forceinline__ int share_out(const FixelArrays& a, int node, int* columns, double* values, double* ended, int* why)
+__device__ __forceinline__ int share_out(const FixelArrays& a, int node, int* columns, double* values, Outcome* outcome)
 {
-    Place t;
-    bool cut_short;
-    const Corners around(step_from(a, node, &t, &cut_short));
+    const End end = step_from(a, node);
+    const Place t = end.direction;
+    const Corners around(end.place);
     const int own = a.voxels[node >> 1];
-    double share = 0.0, held = 0.0, passed = 0.0, stayed = 0.0;
+    const Voxel nearest = nearest_voxel(a.shape, end.place);
+    *outcome = {1.0, ANGLE, end.met, a.closed ? voxel_at(a.shape, nearest.i, nearest.j, nearest.k) : -1};
+    double share = 0.0, held = 0.0, passed = 0.0, stayed = 0.0, walled = 0.0;
     int count = 0;
     for (int corner = 0; corner < 8; ++corner) {
         const int voxel = around.voxel(a.shape, corner);
         if (voxel < 0 || a.first[voxel] == a.first[voxel + 1]) continue;
         const double weight = around.weight(corner);
         held += weight;
-        if (cut_short && voxel == own) {  // what would stay there for ever ends
+        if (end.cut_short && voxel == own) {  // what would stay there for ever ends
             share += weight;
             stayed += weight;
             continue;
@@ -151,18 +184,23 @@ __device__ __forceinline__ int share_out(const FixelArrays& a, int node, int* co
             passed += given;
             if (FILLS)
                 for (int n = begin; n < count; ++n) values[n] *= given / total;
+            const Voxel other = {around.i + (corner >> 2), around.j + (corner >> 1 & 1), around.k + (corner & 1)};
+            if (a.closed && (a.closed & (end.met | marks_between(a, nearest, other)))) walled += given;
         }
     }
     if (share < LEAST_SHARE) {
-        *ended = 1.0;
-        *why = held < LEAST_SHARE ? EDGE : ANGLE;
+        if (held < LEAST_SHARE) outcome->why = EDGE;
         return 0;
     }
     if (FILLS)
         for (int n = 0; n < count; ++n) values[n] /= share;
-    *ended = 1.0 - passed / share;
-    *why = stayed > 0.5 * (share - passed) ? EDGE : ANGLE;
-    if (*ended < 1e-6) *ended = 0.0, *why = 0;
+    outcome->ended = 1.0 - (passed - walled) / share;
+    if (outcome->ended < 1e-6)
+        outcome->ended = 0.0, outcome->why = 0;
+    else if (walled > 0.5 * outcome->ended * share)
+        outcome->why = WALL;
+    else if (stayed > 0.5 * (share - passed))
+        outcome->why = EDGE;
     return count;
 }
 
@@ -170,11 +208,10 @@ extern "C" __global__ void count_rows(FixelArrays a, int nodes, int* counts, flo
 {
     const int node = blockIdx.x * blockDim.x + threadIdx.x;
     if (node >= nodes) return;
-    double ended;
-    int reason;
-    counts[node] = share_out<false>(a, node, nullptr, nullptr, &ended, &reason);
-    shares[node] = (float)ended;
-    why[node] = (unsigned char)reason;
+    Outcome outcome;
+    counts[node] = share_out<false>(a, node, nullptr, nullptr, &outcome);
+    shares[node] = (float)outcome.ended;
+    why[node] = (unsigned char)outcome.why;
 }
 
 // ``memory``: doubles, one for each entry; ``column_counts``: how many entries each column has, zero at first.
@@ -183,10 +220,9 @@ extern "C" __global__ void fill_rows(
 {
     const int node = blockIdx.x * blockDim.x + threadIdx.x;
     if (node >= nodes || row[node] == row[node + 1]) return;  // what ends has no room for entries
-    double ended;
-    int reason;
+    Outcome outcome;
     const long long first = row[node];
-    const int count = share_out<true>(a, node, columns + first, memory + first, &ended, &reason);
+    const int count = share_out<true>(a, node, columns + first, memory + first, &outcome);
     for (int n = 0; n < count; ++n) {
         values[first + n] = (float)memory[first + n];
         atomicAdd(column_counts + columns[first + n], 1);
@@ -224,6 +260,41 @@ extern "C" __global__ void sort_columns(int nodes, const long long* column, int*
         sources[place] = source;
         weights[place] = weight;
     }
+}
+
+// Where steps from some nodes lead, and what of their mass ends, with walls.
+extern "C" __global__ void meet_walls(
+    FixelArrays a, int count, const int* nodes, unsigned char* met, int* reached, float* shares, unsigned char* why)
+{
+    const int n = blockIdx.x * blockDim.x + threadIdx.x;
+    if (n >= count) return;
+    const int node = nodes[n];
+    Outcome outcome;
+    share_out<false>(a, node, nullptr, nullptr, &outcome);
+    met[node] = (unsigned char)outcome.met;
+    reached[node] = outcome.reached;
+    shares[node] = (float)outcome.ended;
+    why[node] = (unsigned char)outcome.why;
+}
+
+__device__ __forceinline__ bool is_closed(const FixelArrays& a, int met, int reached, int fixel)
+{
+    if (reached < 0) return false;
+    const int voxel = a.voxels[fixel], ny = a.shape[1], nz = a.shape[2];
+    const Voxel one = {reached / (ny * nz), reached / nz % ny, reached % nz};
+    const Voxel other = {voxel / (ny * nz), voxel / nz % ny, voxel % nz};
+    return (a.closed & (met | marks_between(a, one, other))) != 0;
+}
+
+// Entries of the columns with walls.
+extern "C" __global__ void close_columns(
+    FixelArrays a, int nodes, const long long* column, const int* sources, const unsigned char* met, const int* reached,
+    float* weights)
+{
+    const int node = blockIdx.x * blockDim.x + threadIdx.x;
+    if (node >= nodes) return;
+    for (long long n = column[node]; n < column[node + 1]; ++n)
+        if (is_closed(a, met[sources[n]], reached[sources[n]], node >> 1)) weights[n] = 0.f;
 }
 
 // Mass of regions, in groups of 32: mass and visits [group][node][32]; a mark [group][node] where any of the 32 has some.
