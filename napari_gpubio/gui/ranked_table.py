@@ -12,8 +12,6 @@ from napari_gpubio.core.numbers import short_number
 from napari_gpubio.gui.number_table import CopyingTable
 from napari_gpubio.gui.tables import color_chip
 
-_MAX_ROWS_UNSCROLLED = 12
-
 
 class RankedTable(CopyingTable):
     """Shows rows of numbers and texts under the columns that a subclass declares; clicking on a title sorts by it.
@@ -22,6 +20,8 @@ class RankedTable(CopyingTable):
     """
 
     row_picked = Signal(int)
+    unscrolled = 12  # rows that are seen at least, if there are as many
+    is_as_high_as_rows = False  # and no higher
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -58,9 +58,13 @@ class RankedTable(CopyingTable):
                 first.setData(Qt.ItemDataRole.UserRole, index)
                 first.setIcon(color_chip(colors[index]) if index < len(colors) else QIcon())
         self.setSortingEnabled(True)
-        lines = min(self.rowCount(), _MAX_ROWS_UNSCROLLED)
+        lines = min(self.rowCount(), self.unscrolled)
         edge = self.horizontalHeader().sizeHint().height() + 2 * self.frameWidth()
-        self.setMinimumHeight(edge + lines * self.verticalHeader().defaultSectionSize())
+        height = edge + lines * self.verticalHeader().defaultSectionSize()
+        if self.is_as_high_as_rows:
+            self.setFixedHeight(height + self.horizontalScrollBar().sizeHint().height())
+        else:
+            self.setMinimumHeight(height)
 
 
 class _Cell(QTableWidgetItem):

@@ -35,7 +35,16 @@ class AlongSettings(Settings):
     distance_mm: float = param(
         5.0,
         "Distance",
-        "Fibers are kept that come so near to both ends of a route, and have this mean distance from it between them.",
+        "Fibers are kept whose mean distance from a route is no more than this, between its ends.",
+        unit="mm",
+        above=0.0,
+        maximum=50.0,
+        step=0.5,
+    )
+    end_distance_mm: float = param(
+        10.0,
+        "Distance of ends",
+        "And that come so near to both of its ends, where bundles spread.",
         unit="mm",
         above=0.0,
         maximum=50.0,
@@ -96,7 +105,7 @@ def fibers_along_steps(
         raise InvalidInput("there are no routes that fibers could follow; find routes between two regions first")
     fan = FromFod(count=1) if FromFod in method.takes else Principal()
     fibers = yield from track_steps(field, _seeds(routes, settings), fan, method, device=device, stop=stop)
-    nearest, distances = _followed(fibers, routes, settings.distance_mm)
+    nearest, distances = _followed(fibers, routes, settings)
     kept = np.flatnonzero(np.isfinite(distances))
     followed = fibers.select(kept)
     numbers = {"route": (nearest[kept] + 1).astype(np.int32), "route_distance_mm": distances[kept].astype(np.float32)}
@@ -132,7 +141,7 @@ def _seeds(routes: Tractogram, settings: AlongSettings) -> npt.NDArray[np.float6
 
 
 def _followed(
-    fibers: Tractogram, routes: Tractogram, distance_mm: float
+    fibers: Tractogram, routes: Tractogram, settings: AlongSettings
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
     """The route that each fiber follows, and its mean distance from it, (F,); infinite where it follows none."""
     from scipy.spatial import KDTree
@@ -144,9 +153,9 @@ def _followed(
         ends = [np.linalg.norm(points - np.asarray(line[end], np.float64), axis=1) for end in (0, -1)]
         for fiber, (first, stop) in enumerate(itertools.pairwise(offsets)):
             at = [first + int(end[first:stop].argmin()) for end in ends]
-            if max(end[place] for end, place in zip(ends, at, strict=True)) > distance_mm:
+            if max(end[place] for end, place in zip(ends, at, strict=True)) > settings.end_distance_mm:
                 continue
             mean = float(away[min(at) : max(at) + 1].mean())
-            if mean <= distance_mm and mean < least[fiber]:
+            if mean <= settings.distance_mm and mean < least[fiber]:
                 nearest[fiber], least[fiber] = number, mean
     return nearest, least

@@ -36,6 +36,7 @@ from napari_gpubio.fibers.flow import (
 )
 from napari_gpubio.fibers.gui.flow.gates import ROLES, GateList
 from napari_gpubio.fibers.gui.flow.inputs import Found, Inputs, Moved, Prepared, fixels_output, found_steps
+from napari_gpubio.fibers.gui.flow.matrix import FlowMatrixBox
 from napari_gpubio.fibers.gui.flow.sources import COMPARED, SOURCE, SourceTool
 from napari_gpubio.fibers.gui.flow.tables import MAX_ROWS, FlowRouteTable, ReachedTable
 from napari_gpubio.fibers.operations import FindRoutes, FlowFromSource, TrackAlongRoutes
@@ -102,6 +103,7 @@ class FlowPanel(EnginePanel):
         self.form = ParamForm(FlowSettings(), parent=self)
         self.route_form = ParamForm(RouteSettings(), parent=self)
         self.along_form = ParamForm(_Along(), parent=self)
+        self.matrix = FlowMatrixBox(self)
         self.results = ResultBox("Click in the brain, or choose a region; drag it, and its flow follows.", self)
         self.table, self.route_table = ReachedTable(self), FlowRouteTable(self)
         self.tool = SourceTool(viewer, self._clicked_layer, self)
@@ -122,6 +124,7 @@ class FlowPanel(EnginePanel):
                 (self.form.changed, self._on_settings),
                 (self.gates.changed, self._on_settings),
                 (self.table.row_picked, self._on_region),
+                (self.matrix.pair_picked, self._on_pair),
                 (self.route_table.row_picked, self._show_route),
                 (self.results.files.status_changed, self.show_status),
                 (self.results.files.error_occurred, self.show_error),
@@ -149,9 +152,11 @@ class FlowPanel(EnginePanel):
         add("Where it ends", "Show where the mass of the source ends, as an image", self.show_losses)
         add("Copy table", "Copy the selected rows, or all of them (Ctrl+C)", self.table.copy)
         save("Save table…", "Save all regions as CSV", "CSV (*.csv)", self._table_file)
+        save("Save matrix…", "Save the matrix below as CSV, with names", "CSV (*.csv)", self._matrix_file)
+        save("Save matrices…", "Save all matrices of the regions as npz", "npz (*.npz)", self._matrices_file)
         for title, form in (
-            ("Pass and avoid", self.gates), ("Flow", self.form), ("Routes", self.route_form),
-            ("Fibers along routes", self.along_form),
+            ("Pass and avoid", self.gates), ("All regions", self.matrix), ("Flow", self.form),
+            ("Routes", self.route_form), ("Fibers along routes", self.along_form),
         ):  # fmt: skip
             folded = Folded(title, self)
             folded.fold(form)
@@ -296,12 +301,12 @@ class FlowPanel(EnginePanel):
         self._listed = self.table.show_flow(flow, None if other is None else other.flow, partial(_color, atlas))
         self.table.pick(next((n for n, one in enumerate(self._listed) if one.label == picked), -1))
         self.table.setVisible(bool(self._listed))
+        self.matrix.show_flow(flow.ground.flow)
         notes = [("ok", note) for note in flow.notes]
         regions = len(flow.ground.names)
         if len(self._listed) == MAX_ROWS < regions:
             notes.append(("ok", f"The first {len(self._listed)} of {regions:,} regions are listed; a file has all."))
-        self.results.show_numbers((), notes)
-        self.results.head.setText(flow.message)
+        self._show_numbers(flow.message, notes)
 
     def _picked_label(self) -> int:
         row = self.table.picked
@@ -311,14 +316,22 @@ class FlowPanel(EnginePanel):
 
     def _on_region(self, _row: int) -> None:
         """Find the routes from the source to the region that was clicked."""
-        label, found = self._picked_label(), self._found
-        if not label or found is None or found.prepared.inputs.atlas is None:
-            return
-        atlas = found.prepared.inputs.atlas.atlas
-        settings: RouteSettings = self.route_form.value()
-        fixels, source, target = found.prepared.ground.fixels, found.source, atlas.region(label)
+        if (label := self._picked_label()) and self._found is not None:
+            self._find_routes(self._found.source, label)
+
+    def _on_pair(self, one: int, other: int) -> None:
+        """Find the routes between the regions of a cell."""
+        if self._found is not None and (atlas := self._found.prepared.inputs.atlas) is not None:
+            self._find_routes(ChosenRegion(self.atlas_box.layer, one, atlas.atlas.region(one)), other)
+
+    def _find_routes(self, source: ChosenRegion, label: int) -> None:
+        assert self._found is not None
+        prepared = self._found.prepared
+        atlas, settings = prepared.inputs.atlas, self.route_form.value()
+        assert atlas is not None  # whose labels are shown
+        fixels, target = prepared.ground.fixels, atlas.atlas.region(label)
         device, end = self.device, ChosenRegion(self.atlas_box.layer, label, target)
-        made, walls = found.prepared.sources, found.prepared.inputs.walls
+        made, walls = prepared.sources, prepared.inputs.walls
 
         def make(stop: threading.Event) -> Generator[Step, None, Any]:
             routes = yield from routes_steps(fixels, source.region, target, settings, **walls, device=device, stop=stop)
@@ -362,11 +375,15 @@ class FlowPanel(EnginePanel):
             return
         routes, _ = self._routes
         self.route_table.show_routes(routes.table())
-        findings = [("ok" if len(routes) else "warning", routes.message)]
-        findings += [("warning", note) for note in routes.notes]
+        notes = [("ok", note) for note in routes.notes]
         if not routes.complete:
-            findings.append(("warning", "The search was stopped, so there may be more."))
-        self.results.show_numbers((), findings)
+            notes.append(("warning", "The search was stopped, so there may be more."))
+        self._show_numbers(routes.message, notes)
+
+    def _show_numbers(self, message: str, notes: list[tuple[str, str]]) -> None:
+        self.results.show_numbers((), notes)
+        self.results.head.setText(message)
+        self.results.head.show()
 
     def _forget_routes(self, found: Found) -> None:
         """Routes of another source stay on screen as they are, and leave the table."""
@@ -427,6 +444,13 @@ class FlowPanel(EnginePanel):
         assert self._found is not None  # the button needs a result
         flow = self._found.moved.flow
         return f"{file_name(flow.name)} flow.csv", MovedFromSource(flow).table.write
+
+    def _matrix_file(self) -> Saving:
+        write = partial(self.matrix.flow.save_csv, matrix=self.matrix.matrix)
+        return f"flow {self.matrix.quantity.currentData()}.csv", write
+
+    def _matrices_file(self) -> Saving:
+        return "flow.npz", self.matrix.flow.save
 
     def script_layers(self) -> list[Shown]:
         """Return the layers of the results on screen, or that of a run with the inputs as they stand."""

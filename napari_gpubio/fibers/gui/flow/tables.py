@@ -14,6 +14,7 @@ _COMPARED = ("other_rank", "other_overlap")
 class ReachedTable(RankedTable):
     """Lists the regions that a source reaches, and what another one has to do with them."""
 
+    unscrolled = 8
     columns = (
         Column("rank", "Rank", "1: the region that has most to do with the source"),
         Column("region", "Region", "Click to see the routes to it"),
@@ -35,6 +36,7 @@ class ReachedTable(RankedTable):
         for name in _COMPARED:
             self.setColumnHidden(names.index(name), other is None)
         self.setColumnHidden(names.index("overlap"), flow.overlaps is None)
+        self.setColumnHidden(names.index("arrivals"), other is not None)  # or the last columns were out of sight
         return listed
 
 
@@ -48,6 +50,7 @@ def _row(one: Reached, other: Reached | None) -> dict[str, Any]:
 class FlowRouteTable(RankedTable):
     """Lists the routes between a source and a region."""
 
+    unscrolled, is_as_high_as_rows = 4, True
     columns = (
         Column("route", "Route", "Number of the route; click to see it alone"),
         Column("share", "Share (%)", "Of the flow between both"),
