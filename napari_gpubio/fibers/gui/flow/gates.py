@@ -20,7 +20,7 @@ class GateRow(QWidget):
     def __init__(self, viewer: Any, remove: Any, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.role = ElidedComboBox(self, entries=ROLES, tip="What the fibers do that count")
-        self.region_box = RegionBox(viewer, parent=self)
+        self.region_box = RegionBox(viewer, nothing="choose a region", parent=self)
         button = text_button("Remove", "Remove this row", self, lambda: remove(self))
         fill_column(self, row_of(self.role, button, stretch=(1, 0)), self.region_box)
         for signal in (self.role.currentIndexChanged, self.region_box.changed):
@@ -42,7 +42,7 @@ class GateList(QWidget):
         self._viewer = viewer
         self._rows: list[GateRow] = []
         self._column = QVBoxLayout()
-        add = text_button("Add a region", "Fibers pass it, or do not enter it", self, self._add)
+        add = text_button("Add a region", "That fibers pass, or do not enter", self, self.add)
         fill_column(self, self._column, row_of(add, None))
 
     @property
@@ -51,11 +51,12 @@ class GateList(QWidget):
         return tuple(self._rows)
 
     def chosen(self) -> dict[str, list[ChosenRegion]]:
-        """Return the regions by role; InvalidInput if a row lacks its region."""
+        """Return the regions by role; rows without one do not count. InvalidInput if a layer has none."""
         found: dict[str, list[ChosenRegion]] = {role: [] for role in ROLES}
-        for n, row in enumerate(self._rows, 1):
-            role = str(row.role.currentData())
-            found[role].append(row.region_box.chosen(f"the region of row {n} that fibers {ROLES[role]}"))
+        for row in self._rows:
+            if row.region_box.layer is not None:
+                role = str(row.role.currentData())
+                found[role].append(row.region_box.chosen(f"a region that fibers {ROLES[role]}"))
         return found
 
     @property
@@ -75,7 +76,7 @@ class GateList(QWidget):
         while self._rows:
             self._take(self._rows[-1])
         for role, layer, key in gates:
-            row = self._new_row()
+            row = self.add()
             with QSignalBlocker(row):
                 row.role.setCurrentIndex(row.role.findData(role))
                 if layer is not None and key is not None:
@@ -91,17 +92,14 @@ class GateList(QWidget):
         for row in self._rows:
             row.region_box.detach()
 
-    def _new_row(self) -> GateRow:
+    def add(self) -> GateRow:
+        """Add a row, in which a region is to be chosen."""
         row = GateRow(self._viewer, self._remove, self)
         self._rows.append(row)
         self._column.addWidget(row)
         row.region_box.attach()
         row.changed.connect(self.changed)
         return row
-
-    def _add(self) -> None:
-        self._new_row()
-        self.changed.emit()
 
     def _remove(self, row: GateRow) -> None:
         self._take(row)

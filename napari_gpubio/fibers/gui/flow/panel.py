@@ -386,9 +386,11 @@ class FlowPanel(EnginePanel):
         self.results.head.show()
 
     def _forget_routes(self, found: Found) -> None:
-        """Routes of another source stay on screen as they are, and leave the table."""
-        if self._routes is not None and self._routes[1].source != found.moved.operation.source:
-            self._routes = None
+        """Routes of another source, or through other gates, stay on screen as they are, and leave the table."""
+        if self._routes is not None:
+            made, now = self._routes[1], found.moved.operation
+            if any(getattr(made, name) != getattr(now, name) for name in ("source", "fixels", *ROLES)):
+                self._routes = None
         self.route_table.setVisible(self._routes is not None)
 
     def _show_route(self, row: int) -> None:
