@@ -15,6 +15,8 @@ from napari_gpubio.fibers.gui import FlowPanel
 from napari_gpubio.gui.history import history_of
 from tests.dock_widgets import (
     button,
+    error_after_run,
+    forget_choices,
     press_and_wait,
     save_scripts_as,
     script_of,
