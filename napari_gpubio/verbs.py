@@ -13,7 +13,7 @@ OF_ENGINES: Mapping[str, tuple[str, ...]] = {
         "open-fibers", "open-tractogram", "profiles", "rules",
     ),
     "fibers": (
-        "bootstrap", "bootstrap-fods", "connect", "flow", "flow-routes", "geodesics", "track",
+        "bootstrap", "bootstrap-fods", "connect", "flow", "flow-bootstrap", "flow-routes", "geodesics", "track",
         "track-fixels", "track-fods",
     ),
     "layered": (

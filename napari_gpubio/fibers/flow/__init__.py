@@ -2,6 +2,8 @@
 
 from napari_gpubio.fibers.flow.between import routes, routes_steps
 from napari_gpubio.fibers.flow.model import Flow, FlowMatrices
+from napari_gpubio.fibers.flow.repeats import flow_repeats, flow_repeats_steps
+from napari_gpubio.fibers.flow.repeats_model import FlowRepeats
 from napari_gpubio.fibers.flow.routes_model import FlowRoutes
 from napari_gpubio.fibers.flow.run import flow, flow_steps
 from napari_gpubio.fibers.flow.settings import FlowSettings, RouteSettings
@@ -9,10 +11,13 @@ from napari_gpubio.fibers.flow.settings import FlowSettings, RouteSettings
 __all__ = [
     "Flow",
     "FlowMatrices",
+    "FlowRepeats",
     "FlowRoutes",
     "FlowSettings",
     "RouteSettings",
     "flow",
+    "flow_repeats",
+    "flow_repeats_steps",
     "flow_steps",
     "routes",
     "routes_steps",
