@@ -23,7 +23,7 @@ from napari_gpubio.fibers.uncertainty.fod_repeats import drawn_notes, fod_repeat
 from napari_gpubio.fibers.uncertainty.repeats import in_order
 
 HONEST = (
-    "Ranks compare the targets of one source; no number tells by itself that a pair is connected, nor compares sources.",
+    "Ranks compare the targets of one source; no number tells by itself that a pair is joined, nor compares sources.",
     "Repeats vary with noise alone: bundles that touch look like bundles that cross, in every one of them.",
     "Fibers end inside gray matter, so numbers depend on the rim of the regions, which is the same in all repeats.",
 )

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -205,9 +205,8 @@ class BootstrapFlow(OfScan, verb="flow-bootstrap", makes={"repeats": FlowRepeats
         if not fods.complete:
             return None
         how: dict[str, Any] = {"repeats": self.repeats, "random_seed": self.random_seed, **_gates(data, run)}
-        return SureFlow(
-            (yield from flow_repeats_steps(data.scan, fods, data.atlas, self.settings, **how)), source, self.of
-        )
+        found = yield from flow_repeats_steps(data.scan, fods, data.atlas, self.settings, **how)
+        return SureFlow(replace(found, notes=(*notes, *fods.notes, *found.notes)), source, self.of)
 
     def summary(self, made: SureFlow) -> Summary:
         """What was done, and the ranked targets."""

@@ -99,7 +99,7 @@ def test_repeats_obey_walls_and_those_without_a_region_are_left_out(crossing, mo
     monkeypatch.setattr(repeats, "flow", sometimes)
     found = flow_repeats(scan, fods, ENDS, repeats=3, device="cpu")
     assert (found.repeats, found.complete) == (2, True)
-    assert any("1 repeats in which a region has no fixels" in note for note in found.notes)
+    assert any("1 repeats, in which noise leaves a region without" in note for note in found.notes)
 
 
 def test_repeats_are_written_and_read(sure, tmp_path):
