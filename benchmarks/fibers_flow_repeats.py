@@ -41,9 +41,9 @@ def numbers_of(sure: FlowRepeats, truth: FlowMatrices, of: str) -> dict[str, dic
     between = np.percentile(sure.matrices(of), (2.5, 97.5), axis=0)
     values = {
         "held": held(low, high, expected), "percentiles_hold": held(*between, expected),
-        "half_width": (high - low) / 2, "ranks_held": held(rank_low, rank_high, ranks), "ranks": rank_high - rank_low + 1,
-        "fit_has_the_rank": sure.fit.ranks(of) == ranks,
-        "among_first_right": np.abs(sure.among_first(FIRST, of) - (ranks <= FIRST)),
+        "half_width": (high - low) / 2, "ranks_held": held(rank_low, rank_high, ranks),
+        "ranks": rank_high - rank_low + 1, "fit_has_the_rank": sure.fit.ranks(of) == ranks,
+        "among_first_error": np.abs(sure.among_first(FIRST, of) - (ranks <= FIRST)),
     }  # fmt: skip
     return {
         group: {name: one[which].astype(float).tolist() for name, one in values.items()}
