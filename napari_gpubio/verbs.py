@@ -13,8 +13,8 @@ OF_ENGINES: Mapping[str, tuple[str, ...]] = {
         "open-fibers", "open-tractogram", "profiles", "rules",
     ),
     "fibers": (
-        "bootstrap", "bootstrap-fods", "connect", "flow", "flow-from", "flow-routes", "geodesics", "track",
-        "track-along", "track-fixels", "track-fods",
+        "bootstrap", "bootstrap-fods", "connect", "flow", "flow-bootstrap", "flow-from", "flow-routes", "geodesics",
+        "track", "track-along", "track-fixels", "track-fods",
     ),
     "layered": (
         "add-layer-photons", "mcml", "simulate-layers", "under-beam",

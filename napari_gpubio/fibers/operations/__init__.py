@@ -1,6 +1,6 @@
 """The verbs of fiber tracking."""
 
-from napari_gpubio.fibers.operations.flow import FindRoutes, FlowBetweenRegions
+from napari_gpubio.fibers.operations.flow import BootstrapFlow, FindRoutes, FlowBetweenRegions
 from napari_gpubio.fibers.operations.geodesics import ShootGeodesics
 from napari_gpubio.fibers.operations.routes import ConnectRegions
 from napari_gpubio.fibers.operations.source_flow import FlowFromSource, TrackAlongRoutes
@@ -8,6 +8,7 @@ from napari_gpubio.fibers.operations.tracking import Track, TrackInFixels, Track
 from napari_gpubio.fibers.operations.uncertainty import BootstrapFods, BootstrapTensors
 
 __all__ = [
+    "BootstrapFlow",
     "BootstrapFods",
     "BootstrapTensors",
     "ConnectRegions",

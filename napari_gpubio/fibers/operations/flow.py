@@ -1,8 +1,8 @@
-"""The flow of fibers between regions, and its routes: verbs."""
+"""The flow of fibers between regions, how sure it is, and its routes: verbs."""
 
 import functools
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,15 @@ from napari_gpubio.core.parameters import param
 from napari_gpubio.core.settings import part
 from napari_gpubio.core.steps import Step
 from napari_gpubio.diffusion.fods.model import FixelField
+from napari_gpubio.diffusion.fods.response import Response
+from napari_gpubio.diffusion.fods.run import deconvolve_steps
+from napari_gpubio.diffusion.fods.settings import CsdSettings
+from napari_gpubio.diffusion.operations.deconvolution import OfScan
 from napari_gpubio.diffusion.regions import AnyRegion, Atlas
 from napari_gpubio.fibers.flow.between import routes_steps
-from napari_gpubio.fibers.flow.model import MATRICES, OVERLAP, Flow, FlowMatrices
+from napari_gpubio.fibers.flow.model import ARRIVALS, MATRICES, OVERLAP, Flow, FlowMatrices
+from napari_gpubio.fibers.flow.repeats import flow_repeats_steps
+from napari_gpubio.fibers.flow.repeats_model import FlowRepeats, RankedTarget
 from napari_gpubio.fibers.flow.routes_model import COLUMNS, FlowRoutes
 from napari_gpubio.fibers.flow.run import flow_steps
 from napari_gpubio.fibers.flow.settings import FlowSettings, RouteSettings
@@ -27,6 +33,12 @@ from napari_gpubio.tractograms.model import Tractogram
 from napari_gpubio.tractograms.operations.connectome import Matrix
 
 _REGIONS = tuple[Ref[AnyRegion], ...]
+_PASS, _AVOID = "Fibers pass each of these, at most three; each doubles the time.", "Fibers enter none of these."
+_PRINTED = 10  # targets
+
+
+def _gates(data: Any, run: Mapping[str, Any]) -> dict[str, Any]:
+    return {"include": data.include, "exclude": data.exclude, **run}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,20 +46,23 @@ class Flowing(Operation):
     """Where mass flows, and where not."""
 
     fixels: Ref[FixelField] = given("Fixels", "Fixels, peaks, or FODs, of which the peaks are taken.")
-    include: _REGIONS = given("Pass", "Fibers pass each of these, at most three; each doubles the time.", optional=True)
-    exclude: _REGIONS = given("Do not pass", "Fibers enter none of these.", optional=True)
-
-    def _how(self, data: Any, run: Mapping[str, Any]) -> dict[str, Any]:
-        return {"include": data.include, "exclude": data.exclude, **run}
+    include: _REGIONS = given("Pass", _PASS, optional=True)
+    exclude: _REGIONS = given("Do not pass", _AVOID, optional=True)
 
 
-def _write(flow: FlowMatrices, path: Path, _: Mapping[str, Any]) -> None:
+def _write(flow: FlowMatrices | FlowRepeats, path: Path, _: Mapping[str, Any]) -> None:
     flow.save(path)
 
 
 register_kind(
     FlowMatrices,
     counts=lambda one: (one.labels, one.names, one.voxels, one.overlaps, one.arrived),
+    endings=(".npz",),
+    write=_write,
+)
+register_kind(
+    FlowRepeats,
+    counts=lambda one: (one.labels, one.names, one.fit.overlaps, one.fit.arrived, one.overlaps, one.arrived),
     endings=(".npz",),
     write=_write,
 )
@@ -111,7 +126,7 @@ class FlowBetweenRegions(Flowing, verb="flow", makes={"matrix": Matrix, "matrice
     def steps(self, data: Any, **run: Any) -> Generator[Step, None, FlowOfAtlas]:
         """Move the mass of every region."""
         pair = _two_labels(self.between, data.atlas) if self.between else None
-        flow = yield from flow_steps(data.fixels, data.atlas, self.settings, **self._how(data, run))
+        flow = yield from flow_steps(data.fixels, data.atlas, self.settings, **_gates(data, run))
         return FlowOfAtlas(flow, self.of, pair)
 
     def summary(self, made: FlowOfAtlas) -> Summary:
@@ -126,14 +141,79 @@ def _two_labels(text: str, atlas: Atlas) -> tuple[int, int]:
     words = [word.strip() for word in text.split(",")]
     if len(words) != 2 or words[0] == words[1]:
         raise InvalidInput(f"the density of routes lies between two labels, and {text!r} was given; write 17,53")
+    return _label(words[0], atlas), _label(words[1], atlas)
+
+
+def _label(word: str, atlas: Atlas) -> int:
+    """A label by its number or name; InvalidInput if it is not in the atlas."""
     named = {atlas.name_of(label).casefold(): label for label in atlas.voxel_counts}
-    labels = []
-    for word in words:
-        label = int(word) if word.lstrip("-").isdecimal() else named.get(word.casefold())
-        if label is None or label not in atlas.voxel_counts:
-            raise InvalidInput(f"no voxel of the atlas has label {word!r}")
-        labels.append(label)
-    return labels[0], labels[1]
+    label = int(word) if word.lstrip("-").isdecimal() else named.get(word.casefold())
+    if label is None or label not in atlas.voxel_counts:
+        raise InvalidInput(f"no voxel of the atlas has label {word!r}")
+    return label
+
+
+@dataclass(frozen=True, eq=False)
+class SureFlow(MadeOf, main="repeats"):
+    """What `BootstrapFlow` makes."""
+
+    repeats: FlowRepeats
+    source: int | None
+    of: str
+
+    @functools.cached_property
+    def ranked(self) -> Table:
+        """The targets of the source, with intervals; InvalidInput if no source was given."""
+        if self.source is None:
+            raise InvalidInput("no label was given whose targets are ranked; give it (source)")
+        return Table(RankedTarget._fields, tuple(self.repeats.ranked(self.source, self.of)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class BootstrapFlow(OfScan, verb="flow-bootstrap", makes={"repeats": FlowRepeats, "ranked": Table}):
+    """Tell how sure the flow between regions is: draw the FODs of a scan again and again, and let mass flow in each.
+
+    Of a source, --source 17, the targets are ranked: number, rank, 95 % intervals, and the share of the repeats in
+    which a target is among the first three. Ranks are those of one source; no threshold tells true pairs from false
+    ones. Ctrl-C ends a run early: the repeats that were done are written.
+    """
+
+    examples = ("flow-bootstrap dwi.nii.gz --atlas aparc.nii.gz --source 17 --out sure.npz --ranked-out ranks.csv",)
+
+    atlas: Ref[Atlas] = given("Atlas", "Label volume, with a table of names beside it.")
+    response: Ref[Response] | None = given(
+        "Response", "Of a single fiber; by default estimated from the scan.", optional=True
+    )
+    include: _REGIONS = given("Pass", _PASS, optional=True)
+    exclude: _REGIONS = given("Do not pass", _AVOID, optional=True)
+    deconvolution: CsdSettings = part("Deconvolution", "Order and weights.", default=CsdSettings())
+    settings: FlowSettings = part("Flow", "How mass moves along fixels.", default=FlowSettings())
+    repeats: int = param(50, "Repeats", "How often FODs are drawn.", minimum=1, maximum=100_000, step=10)
+    random_seed: int = param(0, "Random seed", "The same seed gives the same repeats.", minimum=0, maximum=2**31 - 1)
+    source: str = param("", "Source", "Label, a number or a name, whose targets are ranked.")
+    of: str = param(OVERLAP, "Rank by", "Overlap ranks pairs best.", choices=(OVERLAP, ARRIVALS))
+
+    def has(self, name: str) -> bool:
+        """Whether targets are ranked: of one source."""
+        return name != "ranked" or bool(self.source)
+
+    def steps(self, data: Any, **run: Any) -> Generator[Step, None, SureFlow | None]:
+        """Deconvolve, and repeat the flow."""
+        source, mask = _label(self.source, data.atlas) if self.source else None, self._mask(data)
+        _, notes = yield from self._tensors(data.scan, mask, run)
+        fods = yield from deconvolve_steps(data.scan, data.response, mask, self.deconvolution, **run)
+        if not fods.complete:
+            return None
+        how: dict[str, Any] = {"repeats": self.repeats, "random_seed": self.random_seed, **_gates(data, run)}
+        found = yield from flow_repeats_steps(data.scan, fods, data.atlas, self.settings, **how)
+        return SureFlow(replace(found, notes=(*notes, *fods.notes, *found.notes)), source, self.of)
+
+    def summary(self, made: SureFlow) -> Summary:
+        """What was done, and the ranked targets."""
+        rows = () if made.source is None else made.ranked.csv().rstrip().splitlines()[: _PRINTED + 1]
+        numbers = {"repeats": made.repeats.repeats, "of": made.of}
+        numbers |= {} if made.source is None else {"ranked": made.ranked.records()}
+        return Summary((made.repeats.message, *rows), numbers)
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,7 +260,7 @@ class FindRoutes(Flowing, verb="flow-routes", makes={"fibers": Tractogram, "tabl
     def steps(self, data: Any, **run: Any) -> Generator[Step, None, FoundRoutes]:
         """Find them."""
         ends = data.source, data.target
-        return FoundRoutes((yield from routes_steps(data.fixels, *ends, self.settings, **self._how(data, run))))
+        return FoundRoutes((yield from routes_steps(data.fixels, *ends, self.settings, **_gates(data, run))))
 
     def summary(self, made: FoundRoutes) -> Summary:
         """What was found, and the routes."""

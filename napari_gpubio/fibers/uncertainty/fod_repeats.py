@@ -79,15 +79,24 @@ class FodRepeats:
         self, number: int, seeds: Array, directions: Directions, method: Method, *, twice: bool = False
     ) -> Repeat | None:
         """Track in one draw of the FODs, with random numbers that belong to it; None if it was stopped on the way."""
-        device = self._devices[number % len(self._devices)]
-        fods = self.draw(number, device, twice=twice)
-        if fods is None:
+        device = self.device_of(number)
+        field = self.field(number, twice=twice)
+        if field is None:
             return None
-        inside = self._place.inside
-        field = FodField(coefficients=volume_of(fods, inside), mask=inside, affine=self._place.affine)
         if isinstance(method, AmplitudeMethod) and method.draws_in(directions):
             method = dataclasses.replace(method, random_seed=(method.random_seed + number + 1) % _SEEDS)
         return repeat_of(trace_problem(make_problem(field, seeds, directions, method), device), device)
+
+    def device_of(self, number: int) -> Device:
+        """The one whose turn a repeat is."""
+        return self._devices[number % len(self._devices)]
+
+    def field(self, number: int, *, twice: bool = False) -> FodField | None:
+        """FODs of a repeat in the box; see `draw`."""
+        fods, inside = self.draw(number, self.device_of(number), twice=twice), self._place.inside
+        if fods is None:
+            return None
+        return FodField(coefficients=volume_of(fods, inside), mask=inside, affine=self._place.affine)
 
     def draw(self, number: int, device: Device, *, twice: bool = False) -> npt.NDArray[np.float32] | None:
         """FODs of a repeat, shape (M, N), which depend on its number and the seed only; None if it was stopped."""
@@ -182,7 +191,7 @@ def shell_fit(scan: DiffusionScan, recipe: DrawRecipe) -> tuple[npt.NDArray[np.i
     return volumes, signal_fit(scan.directions[volumes])
 
 
-def fod_notes(scan: DiffusionScan, field: FodField, method: Method) -> list[str]:
+def drawn_notes(scan: DiffusionScan, field: FodField) -> list[str]:
     """What is drawn, in sentences for the user."""
     volumes, fit = shell_fit(scan, recipe_of(field))
     count = coefficient_count(fit.order)
@@ -193,6 +202,12 @@ def fod_notes(scan: DiffusionScan, field: FodField, method: Method) -> list[str]
             f"with {len(volumes)} directions the fit misses a part of the signals of crossing fibers, which counts as "
             "noise, so intervals are too wide there, up to 2.5 times"
         )
+    return notes
+
+
+def fod_notes(scan: DiffusionScan, field: FodField, method: Method) -> list[str]:
+    """What is drawn, and what tracking adds to it, in sentences for the user."""
+    notes = drawn_notes(scan, field)
     if method.draws:
         notes.append(
             f"{kind_of(method)} draws directions at random, anew in each repeat, so intervals have this spread, too; "

@@ -1,6 +1,10 @@
 """One repeat of a bootstrap: what it gives, and that in tensors: they are drawn and repaired, and fibers tracked."""
 
-from typing import Any, NamedTuple, Protocol
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +23,7 @@ from napari_gpubio.tractograms import maps
 from napari_gpubio.tractograms.model import Tractogram
 
 Array = npt.NDArray[Any]
+Done = TypeVar("Done")
 _THREADS_ON_CPU, _THREADS_PER_GPU = 2, 4  # repeats at once: what one does on the host hides what others do elsewhere
 SECOND = 1 << 30  # number of the draw that is added to draw 0; repeats are a million at most
 _FEW_POINTS = 200_000  # of fibers that the CPU has counted before a GPU has them
@@ -58,6 +63,24 @@ class Repeats(Protocol):
 def threads_of(device: Device) -> int:
     """Repeats that are done at once."""
     return len(device.indices) * _THREADS_PER_GPU if device.is_gpu else _THREADS_ON_CPU
+
+
+def in_order(do: Callable[[int], Done], count: int, threads: int, stop: threading.Event | None) -> Iterator[Done]:
+    """Yield ``do(0)``, ``do(1)``, ..., some of them being done at once; no new one is begun after a stop."""
+    with ThreadPoolExecutor(threads, thread_name_prefix="napari-gpubio") as pool:
+        waiting = deque[Future[Done]]()
+        try:
+            for number in range(count):
+                if stop is not None and stop.is_set():
+                    break
+                waiting.append(pool.submit(do, number))
+                if len(waiting) > 2 * threads:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
 
 
 def repeat_of(fibers: Tractogram, device: Device) -> Repeat:

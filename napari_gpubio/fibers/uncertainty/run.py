@@ -2,11 +2,9 @@
 
 import dataclasses
 import threading
-from collections import deque
-from collections.abc import Callable, Generator, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Generator
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,13 +27,12 @@ from napari_gpubio.fibers.seeds import make_launch
 from napari_gpubio.fibers.settings import Hamiltonian, Method, SDStream
 from napari_gpubio.fibers.uncertainty.fod_repeats import affine_of, fod_notes, fod_repeats_steps
 from napari_gpubio.fibers.uncertainty.model import Bootstrap, fiber_numbers
-from napari_gpubio.fibers.uncertainty.repeats import Place, Repeat, Repeats, TensorRepeats
+from napari_gpubio.fibers.uncertainty.repeats import Place, Repeat, Repeats, TensorRepeats, in_order
 from napari_gpubio.fibers.uncertainty.residuals import Box, draw_problem
 from napari_gpubio.fibers.uncertainty.settings import BootstrapSettings, FodBootstrapSettings
 from napari_gpubio.tractograms.model import StopReason, Tractogram
 
 Array = npt.NDArray[Any]
-Done = TypeVar("Done")
 _TWICE = 100  # repeats that are drawn twice: the error of the bias is a tenth of the spread
 
 
@@ -135,7 +132,7 @@ def bootstrap_steps(  # noqa: PLR0913 - the same
         repeats = _tensor_repeats(scan, field, box, fit, resampling, chosen)
     try:
         trace = partial(_traced, repeats, seeds=seeds, directions=directions, method=method)
-        for pair in _in_order(trace, resampling.repeats, repeats.threads, stop):
+        for pair in in_order(trace, resampling.repeats, repeats.threads, stop):
             if pair is None:
                 break
             summary.add(*pair)
@@ -205,24 +202,6 @@ def box_around(points_mm: Array, field: TensorField | FodField, margin_mm: float
     high = np.minimum(np.ceil(voxels.max(axis=0) + margin) + 1, field.shape).astype(int)
     x, y, z = (slice(int(a), int(b)) for a, b in zip(low, high, strict=True))
     return x, y, z
-
-
-def _in_order(do: Callable[[int], Done], count: int, threads: int, stop: threading.Event | None) -> Iterator[Done]:
-    """Yield ``do(0)``, ``do(1)``, ..., some of them being done at once; no new one is begun after a stop."""
-    with ThreadPoolExecutor(threads, thread_name_prefix="napari-gpubio") as pool:
-        waiting = deque[Future[Done]]()
-        try:
-            for number in range(count):
-                if stop is not None and stop.is_set():
-                    break
-                waiting.append(pool.submit(do, number))
-                if len(waiting) > 2 * threads:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-        finally:
-            for future in waiting:
-                future.cancel()
 
 
 class _Summary:
