@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Generator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from napari_gpubio.core.steps import Step, driven
 from napari_gpubio.core.timing import RunClock
 from napari_gpubio.diffusion.fods.model import FodField
 from napari_gpubio.diffusion.model import DiffusionScan
-from napari_gpubio.diffusion.regions import AnyRegion, Atlas
+from napari_gpubio.diffusion.regions import AnyRegion, Atlas, voxels_on
 from napari_gpubio.diffusion.tensors.run import check_same_grid
 from napari_gpubio.fibers.flow.model import Flow, FlowMatrices
 from napari_gpubio.fibers.flow.repeats_model import FlowRepeats
@@ -142,3 +143,17 @@ def flow_repeats_steps(  # noqa: PLR0913 - what a user may know of a run
 
 
 flow_repeats = driven(flow_repeats_steps)
+
+
+def with_source(atlas: Atlas, source: AnyRegion) -> tuple[Atlas, int]:
+    """Return an atlas with a source as a label of its own, and that label; those that it lies in are left out.
+
+    InvalidInput if no center of the atlas's voxels lies in the source.
+    """
+    inside = voxels_on(source, atlas.labels.shape, atlas.affine)
+    if not inside.any():
+        raise InvalidInput(f"the source {source.name!r} holds no voxel of the atlas; move it, or widen it")
+    label = max(atlas.voxel_counts, default=0) + 1
+    labels = np.where(np.isin(atlas.labels, np.unique(atlas.labels[inside])), 0, atlas.labels).astype(np.int64)
+    labels[inside] = label
+    return replace(atlas, labels=labels, names={**atlas.names, label: source.name}), label

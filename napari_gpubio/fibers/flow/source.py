@@ -79,10 +79,10 @@ class Ground:
         return () if self.placed is None else self.placed.names
 
     @functools.cached_property
-    def totals(self) -> npt.NDArray[np.float64]:
-        """Overlaps of each region with all others, shape (R,)."""
+    def between(self) -> npt.NDArray[np.float64]:
+        """Overlaps of each two regions, not divided by totals, shape (R, R)."""
         assert self.flow is not None
-        return np.asarray(np.nansum(self.flow.matrix("plain_overlap"), axis=1))
+        return np.nan_to_num(self.flow.matrix("plain_overlap"))
 
     @functools.cached_property
     def visits(self) -> Any:
@@ -166,7 +166,8 @@ class SourceFlow:
         if self.overlaps is None:
             return self.arrived
         others = np.where(self.around, 0.0, self.overlaps)
-        return np.asarray(others / np.sqrt(np.maximum(np.nansum(others) * self.ground.totals, 1e-30)))
+        totals = self.ground.between @ ~self.around + others  # of a region: with all others, and with the source
+        return np.asarray(others / np.sqrt(np.maximum(others.sum() * totals, 1e-30)))
 
     def ranked(self) -> list[Reached]:
         """Return the regions, that with the largest score first; those around the source last."""

@@ -23,7 +23,7 @@ from napari_gpubio.diffusion.operations.deconvolution import OfScan
 from napari_gpubio.diffusion.regions import AnyRegion, Atlas
 from napari_gpubio.fibers.flow.between import routes_steps
 from napari_gpubio.fibers.flow.model import ARRIVALS, MATRICES, OVERLAP, Flow, FlowMatrices
-from napari_gpubio.fibers.flow.repeats import flow_repeats_steps
+from napari_gpubio.fibers.flow.repeats import flow_repeats_steps, with_source
 from napari_gpubio.fibers.flow.repeats_model import FlowRepeats, RankedTarget
 from napari_gpubio.fibers.flow.routes_model import COLUMNS, FlowRoutes
 from napari_gpubio.fibers.flow.run import flow_steps
@@ -37,7 +37,8 @@ _PASS, _AVOID = "Fibers pass each of these, at most three; each doubles the time
 _PRINTED = 10  # targets
 
 
-def _gates(data: Any, run: Mapping[str, Any]) -> dict[str, Any]:
+def gates_of(data: Any, run: Mapping[str, Any]) -> dict[str, Any]:
+    """Keyword arguments of a run, with the regions that fibers pass and those that they do not enter."""
     return {"include": data.include, "exclude": data.exclude, **run}
 
 
@@ -126,7 +127,7 @@ class FlowBetweenRegions(Flowing, verb="flow", makes={"matrix": Matrix, "matrice
     def steps(self, data: Any, **run: Any) -> Generator[Step, None, FlowOfAtlas]:
         """Move the mass of every region."""
         pair = _two_labels(self.between, data.atlas) if self.between else None
-        flow = yield from flow_steps(data.fixels, data.atlas, self.settings, **_gates(data, run))
+        flow = yield from flow_steps(data.fixels, data.atlas, self.settings, **gates_of(data, run))
         return FlowOfAtlas(flow, self.of, pair)
 
     def summary(self, made: FlowOfAtlas) -> Summary:
@@ -165,7 +166,7 @@ class SureFlow(MadeOf, main="repeats"):
     def ranked(self) -> Table:
         """The targets of the source, with intervals; InvalidInput if no source was given."""
         if self.source is None:
-            raise InvalidInput("no label was given whose targets are ranked; give it (source)")
+            raise InvalidInput("no source was given whose targets are ranked; give one")
         return Table(RankedTarget._fields, tuple(self.repeats.ranked(self.source, self.of)))
 
 
@@ -173,14 +174,17 @@ class SureFlow(MadeOf, main="repeats"):
 class BootstrapFlow(OfScan, verb="flow-bootstrap", makes={"repeats": FlowRepeats, "ranked": Table}):
     """Tell how sure the flow between regions is: draw the FODs of a scan again and again, and let mass flow in each.
 
-    Of a source, --source 17, the targets are ranked: number, rank, 95 % intervals, and the share of the repeats in
-    which a target is among the first three. Ranks are those of one source; no threshold tells true pairs from false
-    ones. Ctrl-C ends a run early: the repeats that were done are written.
+    Of a source, such as aparc.nii.gz:17 or sphere:X,Y,Z,RADIUS, the targets are ranked: number, rank, 95 % intervals,
+    and the share of the repeats in which a target is among the first three. Ranks are those of one source; no threshold
+    tells true pairs from false ones. Ctrl-C ends a run early: the repeats that were done are written.
     """
 
-    examples = ("flow-bootstrap dwi.nii.gz --atlas aparc.nii.gz --source 17 --out sure.npz --ranked-out ranks.csv",)
+    examples = (
+        "flow-bootstrap dwi.nii.gz --atlas aparc.nii.gz --source aparc.nii.gz:17 --out sure.npz --ranked-out ranks.csv",
+    )
 
     atlas: Ref[Atlas] = given("Atlas", "Label volume, with a table of names beside it.")
+    source: Ref[AnyRegion] | None = given("Source", "Region whose targets are ranked.", optional=True)
     response: Ref[Response] | None = given(
         "Response", "Of a single fiber; by default estimated from the scan.", optional=True
     )
@@ -190,22 +194,23 @@ class BootstrapFlow(OfScan, verb="flow-bootstrap", makes={"repeats": FlowRepeats
     settings: FlowSettings = part("Flow", "How mass moves along fixels.", default=FlowSettings())
     repeats: int = param(50, "Repeats", "How often FODs are drawn.", minimum=1, maximum=100_000, step=10)
     random_seed: int = param(0, "Random seed", "The same seed gives the same repeats.", minimum=0, maximum=2**31 - 1)
-    source: str = param("", "Source", "Label, a number or a name, whose targets are ranked.")
     of: str = param(OVERLAP, "Rank by", "Overlap ranks pairs best.", choices=(OVERLAP, ARRIVALS))
 
     def has(self, name: str) -> bool:
         """Whether targets are ranked: of one source."""
-        return name != "ranked" or bool(self.source)
+        return name != "ranked" or self.source is not None
 
     def steps(self, data: Any, **run: Any) -> Generator[Step, None, SureFlow | None]:
         """Deconvolve, and repeat the flow."""
-        source, mask = _label(self.source, data.atlas) if self.source else None, self._mask(data)
+        atlas, source, mask = data.atlas, None, self._mask(data)
+        if data.source is not None:
+            atlas, source = with_source(data.atlas, data.source)
         _, notes = yield from self._tensors(data.scan, mask, run)
         fods = yield from deconvolve_steps(data.scan, data.response, mask, self.deconvolution, **run)
         if not fods.complete:
             return None
-        how: dict[str, Any] = {"repeats": self.repeats, "random_seed": self.random_seed, **_gates(data, run)}
-        found = yield from flow_repeats_steps(data.scan, fods, data.atlas, self.settings, **how)
+        how: dict[str, Any] = {"repeats": self.repeats, "random_seed": self.random_seed, **gates_of(data, run)}
+        found = yield from flow_repeats_steps(data.scan, fods, atlas, self.settings, **how)
         return SureFlow(replace(found, notes=(*notes, *fods.notes, *found.notes)), source, self.of)
 
     def summary(self, made: SureFlow) -> Summary:
@@ -260,7 +265,7 @@ class FindRoutes(Flowing, verb="flow-routes", makes={"fibers": Tractogram, "tabl
     def steps(self, data: Any, **run: Any) -> Generator[Step, None, FoundRoutes]:
         """Find them."""
         ends = data.source, data.target
-        return FoundRoutes((yield from routes_steps(data.fixels, *ends, self.settings, **_gates(data, run))))
+        return FoundRoutes((yield from routes_steps(data.fixels, *ends, self.settings, **gates_of(data, run))))
 
     def summary(self, made: FoundRoutes) -> Summary:
         """What was found, and the routes."""

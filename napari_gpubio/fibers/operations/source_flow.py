@@ -15,7 +15,7 @@ from napari_gpubio.diffusion.regions import AnyRegion, Atlas
 from napari_gpubio.fibers.flow.along import AlongSettings, fibers_along_steps
 from napari_gpubio.fibers.flow.settings import FlowSettings
 from napari_gpubio.fibers.flow.source import Reached, SourceFlow, source_flow_steps
-from napari_gpubio.fibers.operations.flow import Flowing
+from napari_gpubio.fibers.operations.flow import Flowing, gates_of
 from napari_gpubio.fibers.settings import IFOD2, InFods
 from napari_gpubio.tractograms.bundles.tables import Table
 from napari_gpubio.tractograms.model import Tractogram
@@ -64,7 +64,7 @@ class FlowFromSource(Flowing, verb="flow-from", makes={"mass": Volume, "losses":
 
     def steps(self, data: Any, **run: Any) -> Generator[Step, None, MovedFromSource]:
         """Move the mass."""
-        flow = yield from source_flow_steps(data.fixels, data.source, data.atlas, self.settings, **self._how(data, run))
+        flow = yield from source_flow_steps(data.fixels, data.source, data.atlas, self.settings, **gates_of(data, run))
         return MovedFromSource(flow)
 
     def summary(self, made: MovedFromSource) -> Summary:

@@ -2,8 +2,10 @@
 
 import numpy as np
 
-from napari_gpubio.diffusion import FixelField
+from napari_gpubio.diffusion import DiffusionScan, FixelField, Response, deconvolve
+from napari_gpubio.diffusion.fods.estimate import fit_zonal
 from napari_gpubio.diffusion.regions import Region, Sphere
+from tests.diffusion.fods.scan_samples import fiber_signals, noisy, one_shell
 
 
 def grid(shape, size_mm=2.0):
@@ -91,3 +93,20 @@ def flipped(field, axes):
         counts=np.flip(field.counts, axes), directions=-directions[..., ::-1, :][there[..., ::-1]],
         amplitudes=amplitudes[..., ::-1][there[..., ::-1]], affine=field.affine @ flip,
     )  # fmt: skip
+
+
+def noisy_cross(shape=(24, 24, 7)):
+    """A scan with noise of two bundles that cross at right angles, with the response of one, and its FODs."""
+    field, (bvals, directions) = cross(90, shape), one_shell(45)
+    axes, there = field.dense(2)
+    signals = np.full((field.mask.size, len(bvals)), 0.0)
+    inside = field.mask.ravel()
+    shares = there.reshape(-1, 2)[inside]
+    axes = np.where(there[..., None] > 0, axes, [0.0, 0.0, 1.0]).reshape(-1, 2, 3)[inside]
+    signals[inside] = fiber_signals(axes, bvals, directions, shares / shares.sum(axis=1, keepdims=True))
+    data = noisy(signals, 12.0, 1).reshape(*field.shape, -1).astype(np.float32)
+    scan = DiffusionScan(data=data, bvals=bvals, directions=directions, affine=field.affine)
+    shell, fiber = bvals > 0, np.array([[0.0, 0.0, 1.0]])
+    alone = fit_zonal(fiber_signals(fiber[None], bvals[shell], directions[shell]), directions[shell], fiber, 8)
+    response = Response(coefficients=alone[None], bvals=(3000,))
+    return scan, response, deconvolve(scan, response, field.mask, device="cpu")

@@ -9,17 +9,14 @@ import pytest
 
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.volumes import write_volume
-from napari_gpubio.diffusion import DiffusionScan, Response, deconvolve
-from napari_gpubio.diffusion.fods.estimate import fit_zonal
 from napari_gpubio.diffusion.fods.response import write_response
 from napari_gpubio.diffusion.io.gradients import write_fsl_gradients
 from napari_gpubio.fibers.flow import FlowMatrices, FlowRepeats, flow, flow_repeats, flow_repeats_steps
-from tests.diffusion.fods.scan_samples import fiber_signals, noisy, one_shell
-from tests.fibers.flow.flow_samples import ball, cross, ends_of_cross
+from tests.fibers.flow.flow_samples import ball, ends_of_cross, noisy_cross
 from tests.runs import finished
 from tests.shell import run_verb
 
-SHAPE, AWAY, REPEATS = (24, 24, 7), 18.0, 8
+AWAY, REPEATS = 18.0, 8
 ENDS = ends_of_cross(90, AWAY)
 MIDDLE = ball("middle", (0, 0, 0), 7.0)
 
@@ -27,19 +24,7 @@ MIDDLE = ball("middle", (0, 0, 0), 7.0)
 @pytest.fixture(scope="module")
 def crossing():
     """A scan with noise of two bundles that cross, with the response of one, and its FODs."""
-    field, (bvals, directions) = cross(90, SHAPE), one_shell(45)
-    axes, there = field.dense(2)
-    signals = np.full((field.mask.size, len(bvals)), 0.0)
-    inside = field.mask.ravel()
-    shares = there.reshape(-1, 2)[inside]
-    axes = np.where(there[..., None] > 0, axes, [0.0, 0.0, 1.0]).reshape(-1, 2, 3)[inside]
-    signals[inside] = fiber_signals(axes, bvals, directions, shares / shares.sum(axis=1, keepdims=True))
-    data = noisy(signals, 12.0, 1).reshape(*field.shape, -1).astype(np.float32)
-    scan = DiffusionScan(data=data, bvals=bvals, directions=directions, affine=field.affine)
-    shell, fiber = bvals > 0, np.array([[0.0, 0.0, 1.0]])
-    alone = fit_zonal(fiber_signals(fiber[None], bvals[shell], directions[shell]), directions[shell], fiber, 8)
-    response = Response(coefficients=alone[None], bvals=(3000,))
-    return scan, response, deconvolve(scan, response, field.mask, device="cpu")
+    return noisy_cross()
 
 
 @pytest.fixture(scope="module")
@@ -144,8 +129,10 @@ def test_the_verb_ranks_the_targets_of_a_source(crossing, tmp_path, capsys):
     (tmp_path / "atlas.txt").write_text("1 west\n2 east\n3 south\n4 north\n", encoding="utf-8")
     words = "--response", tmp_path / "wm.txt", "--mask", tmp_path / "mask.nii.gz", "--atlas", tmp_path / "atlas.nii.gz"
     outs = "--out", tmp_path / "sure.npz", "--ranked-out", tmp_path / "ranks.csv"
-    how = "--source", "west", "--repeats", 2, "--device", "cpu"
+    how = "--source", f"{tmp_path / 'atlas.nii.gz'}:west", "--repeats", 2, "--device", "cpu"
     assert run_verb("flow-bootstrap", tmp_path / "dwi.nii.gz", *words, *how, *outs) == 0
     assert "2 repeats of the residual bootstrap" in capsys.readouterr().out
-    assert FlowRepeats.load(tmp_path / "sure.npz").ranked(1)[0].name == "east"
+    found = FlowRepeats.load(tmp_path / "sure.npz")
+    assert found.names == ("east", "south", "north", "west")
+    assert found.ranked(5)[0].name == "east"
     assert (tmp_path / "ranks.csv").read_text(encoding="utf-8").splitlines()[1].startswith("2,east,")

@@ -40,6 +40,7 @@ def test_a_source_that_is_a_region_has_the_numbers_of_that_region(field, atlas):
     np.testing.assert_array_equal(found.mass, whole.mass(5))
     np.testing.assert_array_equal(found.arrived[1:], whole.arrived[0, 1:])
     np.testing.assert_allclose(found.overlaps[1:], whole.overlaps[0, 1:], rtol=1e-12)
+    np.testing.assert_allclose(found.scores[1:], whole.matrix()[0, 1:], rtol=1e-12)
     np.testing.assert_array_equal(found.density(7), whole.density(5, 7))
     best, *others, own = found.ranked()
     assert (best.rank, best.region, own.rank, own.region) == (1, "east", 0, "west")

@@ -8,9 +8,10 @@ from napari_gpubio.core.layer_files import STRUCTURES
 from napari_gpubio.core.napari_io import carried, volume_layer
 from napari_gpubio.core.space import world_to_viewer
 from napari_gpubio.diffusion.fods.napari_io import fod_layer
+from napari_gpubio.diffusion.napari_io import scan_layer
 from napari_gpubio.diffusion.phantom.crossings import crossing
 from napari_gpubio.diffusion.regions import Atlas
-from napari_gpubio.fibers.flow import FlowMatrices, source_flow
+from napari_gpubio.fibers.flow import FlowMatrices, FlowRepeats, source_flow
 from napari_gpubio.fibers.gui import FlowPanel
 from napari_gpubio.gui.history import history_of
 from tests.dock_widgets import (
@@ -24,6 +25,7 @@ from tests.dock_widgets import (
     until_the_end,
     wait_until,
 )
+from tests.fibers.flow.flow_samples import ends_of_cross, noisy_cross
 
 NAMES = {1: "east", 2: "north-east", 3: "south-west"}
 PLACES = {1: (14, 0, 0), 2: (7, 12, 0), 3: (-7, -12, 0)}
@@ -60,6 +62,13 @@ def done(qtbot, panel):
     """Wait until nothing runs, and nothing is about to."""
     qtbot.wait(20)
     wait_until(qtbot, lambda: not panel.is_busy)
+
+
+def column(panel, field):
+    """What a column of the table shows of each region."""
+    table, names = panel.table, [one.field for one in panel.table.columns]
+    place = names.index(field)
+    return {table.item(n, 1).text(): table.item(n, place).text() for n in range(table.rowCount())}
 
 
 @pytest.fixture
@@ -103,12 +112,11 @@ def test_a_click_on_a_region_shows_its_routes_and_the_fibers_along_them(viewer, 
 def test_two_sources_are_compared(viewer, qtbot, moved):
     moved.place(PLACES[3], compared=True)
     done(qtbot, moved)
-    rows = {moved.table.item(n, 1).text(): int(moved.table.item(n, 4).text()) for n in range(2)}
-    assert rows["north-east"] == 1
+    assert column(moved, "other_rank")["north-east"] == "1"
     assert "flow of compared source" in viewer.layers
     moved.compared_box.layer_box.setCurrentIndex(0)
     done(qtbot, moved)
-    assert moved.table.isColumnHidden(4)
+    assert set(column(moved, "other_rank").values()) == {"–"}
     assert "flow of compared source" not in viewer.layers
 
 
@@ -134,6 +142,32 @@ def test_all_regions_are_a_matrix_whose_cells_show_routes_and_which_is_saved(vie
     name, write = moved._matrix_file()
     write(tmp_path / name)
     assert (tmp_path / name).read_text(encoding="utf-8").startswith(",east,north-east,south-west")
+
+
+def test_it_is_told_how_sure_ranks_are_until_the_source_moves(viewer, qtbot, panel, tmp_path):
+    scan, _, fods = noisy_cross()
+    centers = np.stack(np.indices(fods.shape), -1) @ fods.affine[:3, :3].T + fods.affine[:3, 3]
+    labels = np.zeros(fods.shape, np.uint8)
+    for label, end in enumerate(ends_of_cross(90, 18.0), 1):
+        labels[end.contains(centers.reshape(-1, 3)).reshape(fods.shape)] = label
+    for layer in (scan_layer(scan, "scan"), fod_layer(fods, "noisy")):
+        viewer.add_layer(Layer.create(*layer))
+    viewer.add_layer(Layer.create(*volume_layer(labels, fods.affine, "corners", kind="labels")))
+    panel.field_box.choose(viewer.layers["noisy FOD"])
+    panel.atlas_box.choose(viewer.layers["corners"])
+    panel.sure_box.form.widget("repeats").value = 4
+    panel.source_box.choose(viewer.layers["corners"], 1)
+    done(qtbot, panel)
+    press_and_wait(qtbot, panel, button(panel, "How sure…"))
+    assert column(panel, "ranks")["2"] == "1 to 1"
+    assert "stay" in panel.results.head.text()
+    assert "touch" in panel.results.findings
+    name, write = panel._repeats_file()
+    write(tmp_path / name)
+    assert FlowRepeats.load(tmp_path / name).repeats == 4
+    panel.source_box.choose(viewer.layers["corners"], 3)
+    done(qtbot, panel)
+    assert not any(column(panel, "ranks").values())
 
 
 def test_undo_brings_a_result_back(viewer, qtbot, moved):

@@ -38,6 +38,7 @@ from napari_gpubio.fibers.gui.flow.gates import ROLES, GateList
 from napari_gpubio.fibers.gui.flow.inputs import Found, Inputs, Moved, Prepared, fixels_output, found_steps
 from napari_gpubio.fibers.gui.flow.matrix import FlowMatrixBox
 from napari_gpubio.fibers.gui.flow.sources import COMPARED, SOURCE, SourceTool
+from napari_gpubio.fibers.gui.flow.sure import Sure, SureBox
 from napari_gpubio.fibers.gui.flow.tables import MAX_ROWS, FlowRouteTable, ReachedTable
 from napari_gpubio.fibers.operations import FindRoutes, FlowFromSource, TrackAlongRoutes
 from napari_gpubio.fibers.operations.source_flow import MovedFromSource
@@ -83,12 +84,13 @@ class FlowPanel(EnginePanel):
     """Let mass flow from a source along all fibers at once, and see which regions it reaches."""
 
     warms = ("diffusion", "fibers", "gui")
-    kept = ("_found", "_routes", "_shown")
+    kept = ("_found", "_routes", "_shown", "_sure")
 
     def __init__(self, viewer: "napari.viewer.Viewer") -> None:
         super().__init__(viewer, run_text="Flow")
         self._found: Found | None = None
         self._routes: tuple[FlowRoutes, FindRoutes] | None = None
+        self._sure: Sure | None = None
         self._shown: dict[str, Any] = {}  # the layers that show results, by what they show
         self._listed: list[Reached] = []  # in the table
         self._moves = LatestJob(self, self._on_moved)
@@ -104,6 +106,7 @@ class FlowPanel(EnginePanel):
         self.route_form = ParamForm(RouteSettings(), parent=self)
         self.along_form = ParamForm(_Along(), parent=self)
         self.matrix = FlowMatrixBox(self)
+        self.sure_box = SureBox(viewer, self.repeat, self)
         self.results = ResultBox("Click in the brain, or choose a region; drag it, and its flow follows.", self)
         self.table, self.route_table = ReachedTable(self), FlowRouteTable(self)
         self.tool = SourceTool(viewer, self._clicked_layer, self)
@@ -131,7 +134,7 @@ class FlowPanel(EnginePanel):
             )
         )
         boxes = self.field_box, self.atlas_box, self.source_box, self.compared_box
-        for one in (*boxes, self.gates, self.results, self.tool, self._painted):
+        for one in (*boxes, self.gates, self.sure_box, self.results, self.tool, self._painted):
             self.own(one)
 
     def _fill(self) -> None:
@@ -153,10 +156,11 @@ class FlowPanel(EnginePanel):
         add("Copy table", "Copy the selected rows, or all of them (Ctrl+C)", self.table.copy)
         save("Save table…", "Save all regions as CSV", "CSV (*.csv)", self._table_file)
         save("Save matrix…", "Save the matrix below as CSV, with names", "CSV (*.csv)", self._matrix_file)
+        save("Save repeats…", "Save how sure the ranks are as npz, with all repeats", "npz (*.npz)", self._repeats_file)
         save("Save matrices…", "Save all matrices of the regions as npz", "npz (*.npz)", self._matrices_file)
         for title, form in (
-            ("Pass and avoid", self.gates), ("All regions", self.matrix), ("Flow", self.form),
-            ("Routes", self.route_form), ("Fibers along routes", self.along_form),
+            ("Pass and avoid", self.gates), ("How sure", self.sure_box), ("All regions", self.matrix),
+            ("Flow", self.form), ("Routes", self.route_form), ("Fibers along routes", self.along_form),
         ):  # fmt: skip
             folded = Folded(title, self)
             folded.fold(form)
@@ -298,7 +302,9 @@ class FlowPanel(EnginePanel):
         flow, other = found.moved.flow, found.compared
         picked = self._picked_label()
         atlas = self.atlas_box.layer
-        self._listed = self.table.show_flow(flow, None if other is None else other.flow, partial(_color, atlas))
+        sure = self._sure_of(found)
+        ranked = [] if sure is None else sure.ranked
+        self._listed = self.table.show_flow(flow, None if other is None else other.flow, ranked, partial(_color, atlas))
         self.table.pick(next((n for n, one in enumerate(self._listed) if one.label == picked), -1))
         self.table.setVisible(bool(self._listed))
         self.matrix.show_flow(flow.ground.flow)
@@ -306,7 +312,29 @@ class FlowPanel(EnginePanel):
         regions = len(flow.ground.names)
         if len(self._listed) == MAX_ROWS < regions:
             notes.append(("ok", f"The first {len(self._listed)} of {regions:,} regions are listed; a file has all."))
-        self._show_numbers(flow.message, notes)
+        if sure is not None:
+            notes = [("ok", note) for note in sure.repeats.notes]
+        self._show_numbers(flow.message if sure is None else sure.message, notes)
+
+    def _sure_of(self, found: Found) -> Sure | None:
+        """How sure the ranks of a result are, if that is known of these very numbers."""
+        sure = self._sure
+        return None if sure is None or sure.found.moved.operation != found.moved.operation else sure
+
+    def repeat(self) -> None:
+        """Repeat the flow of the source along FODs that the scan could as well have given."""
+        try:
+            steps = self.sure_box.steps_of(self._found)
+        except InvalidInput as error:
+            self.show_error(f"{error}.")
+            return
+
+        def show(sure: Sure) -> None:
+            self._sure = sure
+            if self._found is not None:
+                self._show_found(self._found)
+
+        self.run_other(lambda stop: silent(steps(stop)), show)
 
     def _picked_label(self) -> int:
         row = self.table.picked
@@ -451,6 +479,11 @@ class FlowPanel(EnginePanel):
         write = partial(self.matrix.flow.save_csv, matrix=self.matrix.matrix)
         return f"flow {self.matrix.quantity.currentData()}.csv", write
 
+    def _repeats_file(self) -> Saving:
+        if self._sure is None:
+            raise InvalidInput("the flow has not been repeated yet; press How sure… below")
+        return f"{file_name(self._sure.found.source.region.name)} repeats.npz", self._sure.repeats.save
+
     def _matrices_file(self) -> Saving:
         return "flow.npz", self.matrix.flow.save
 
@@ -489,7 +522,7 @@ class FlowPanel(EnginePanel):
         self._again.stop()
         self._moves.abandon()
         super().teardown()
-        self._found = self._routes = self._prepared = None
+        self._found = self._routes = self._prepared = self._sure = None
         self._shown = {}
 
 

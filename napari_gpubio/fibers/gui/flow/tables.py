@@ -1,14 +1,15 @@
 """Tables of the flow: regions that a source reaches, and routes to one of them."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from napari_gpubio.fibers.flow.repeats_model import RankedTarget
 from napari_gpubio.fibers.flow.source import Reached, SourceFlow
 from napari_gpubio.gui.ranked_table import RankedTable
 from napari_gpubio.gui.typed_rows import Column
 
 MAX_ROWS = 50  # of regions: more would hold a drag up
-_COMPARED = ("other_rank", "other_overlap")
+_COMPARED, _SURE = ("other_rank", "other_overlap"), ("ranks", "among_first")
 
 
 class ReachedTable(RankedTable):
@@ -20,30 +21,48 @@ class ReachedTable(RankedTable):
         Column("region", "Region", "Click to see the routes to it"),
         Column("overlap", "Overlap", "Of the flows of the source and of the region, over the totals of both"),
         Column("arrivals", "Arrivals (%)", "Share of the mass of the source that enters the region"),
+        Column("ranks", "Rank, 95 %", "Interval of the rank over repeats of the residual bootstrap"),
+        Column("among_first", "In first 3 (%)", "Share of the repeats in which the region is among the first three"),
         Column("other_rank", "Rank 2", "Rank of the region for the compared source"),
         Column("other_overlap", "Overlap 2", "Overlap with the compared source"),
     )
 
-    def show_flow(self, flow: SourceFlow, other: SourceFlow | None, colors: Any) -> list[Reached]:
+    def show_flow(
+        self, flow: SourceFlow, other: SourceFlow | None, sure: Sequence[RankedTarget], colors: Callable[[int], Any]
+    ) -> list[Reached]:
         """Show the regions of a source; returns those that are listed.
 
-        ``other``: the flow of a source to compare with; ``colors``: returns the color of a label.
+        Parameters
+        ----------
+        flow
+            Of the source.
+        other
+            Of a source to compare with, or None.
+        sure
+            How sure the ranks are, if that is known.
+        colors
+            Returns the color of a label.
         """
         listed = [one for one in flow.ranked() if one.rank][:MAX_ROWS]
         others = {} if other is None else {one.label: one for one in other.ranked()}
-        self.show_rows((_row(one, others.get(one.label)) for one in listed), [colors(one.label) for one in listed])
-        names = [column.field for column in self.columns]
-        for name in _COMPARED:
-            self.setColumnHidden(names.index(name), other is None)
-        self.setColumnHidden(names.index("overlap"), flow.overlaps is None)
-        self.setColumnHidden(names.index("arrivals"), other is not None)  # or the last columns were out of sight
+        surely = {one.label: one for one in sure}
+        rows = (_row(one, others.get(one.label), surely.get(one.label)) for one in listed)
+        self.show_rows(rows, [colors(one.label) for one in listed])
+        beside = other is not None or bool(sure)  # and what counts less would be in the way
+        hidden = {"overlap": flow.overlaps is None, "arrivals": beside}
+        hidden |= dict.fromkeys(_COMPARED, other is None) | dict.fromkeys(_SURE, not sure)
+        for place, column in enumerate(self.columns):
+            self.setColumnHidden(place, hidden.get(column.field, False))
         return listed
 
 
-def _row(one: Reached, other: Reached | None) -> dict[str, Any]:
-    row = {**one._asdict(), "arrivals": 100 * one.arrivals, "other_rank": float("nan"), "other_overlap": float("nan")}
+def _row(one: Reached, other: Reached | None, sure: RankedTarget | None) -> dict[str, Any]:
+    row: dict[str, Any] = {**one._asdict(), "arrivals": 100 * one.arrivals}
+    row |= {"ranks": "", **dict.fromkeys(("among_first", *_COMPARED), float("nan"))}
     if other is not None:
         row |= {"other_rank": other.rank or float("nan"), "other_overlap": other.overlap}
+    if sure is not None:
+        row |= {"ranks": f"{sure.rank_low} to {sure.rank_high}", "among_first": 100 * sure.among_first}
     return row
 
 
