@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from common import ROOT, Array, Report, argument_parser, header, line, load_average, result_path, table
-from fibers.flow_peers import THREADS, counted, ends_in, fan_in_fixels, methods, over_totals, tckgen, version
+from fibers.flow_peers import THREADS, Seconds, counted, ends_in, fan_in_fixels, methods, over_totals, tckgen, version
 
 from napari_gpubio import diffusion
 from napari_gpubio.core.device import choose_device
@@ -40,6 +40,8 @@ from tests.fibers.flow.flow_samples import field_of, grid
 SHARED = ROOT.parent / "shared"
 BRAIN = SHARED / "data" / "dwi" / "whole_brain_b1000"
 OVERLAPS = 0.05  # of the smaller region: pairs that share no more are disjoint
+# What is freed goes back to the system at once, so that the most is that of the arrays.
+ALONE = {"OPENBLAS_NUM_THREADS": "1", "MALLOC_MMAP_THRESHOLD_": "65536"}
 FAN = 2  # bundles 4 and 5 of those by formulas
 # Pairs of ends that the truth itself joins: cross60 and kiss run side by side, and an end of arc3d lies in kiss.
 TOUCHING = {(2, 8), (2, 9), (3, 8), (3, 9), (8, 11), (9, 11)}
@@ -79,40 +81,36 @@ def cases() -> Iterator[tuple[str, Case]]:
 
 
 class Scores(NamedTuple):
-    """Symmetric matrix of the twelve ends, and the wall seconds from FODs (or the scan, for tensors) to it."""
+    """Symmetric matrix of the twelve ends, and the seconds from FODs (or the scan, for tensors) to it."""
 
     matrix: Array
-    seconds: float
+    seconds: Seconds
 
 
 def pair_scores(case: Case, device: str) -> Iterator[tuple[str, Scores]]:
     """By ways of scoring."""
     for least in (0.45, 0.28):
-        fods = dataclasses.replace(case.fods, cache=Cache())
-        begun = time.perf_counter()
+        fods, begun = dataclasses.replace(case.fods, cache=Cache()), Seconds.now()
         found = flow(fods, case.atlas, FlowSettings(least_amplitude=least), device=device)
-        seconds = time.perf_counter() - begun
+        seconds = begun.since()
         for of in ("overlap", "arrivals"):
             yield f"flow, {of}, fixels from {least} of the reference", Scores(found.matrix(of), seconds)
     for made in tckgen(case.fods, case.mask):
-        begun = time.perf_counter()
         counts = counted(made.fibers, case.atlas)
-        seconds = made.seconds + time.perf_counter() - begun
-        yield f"MRtrix iFOD2, {made.seeds:,} seeds", Scores(counts, seconds)
-        yield f"MRtrix iFOD2, {made.seeds:,} seeds, over totals", Scores(over_totals(counts), seconds)
+        yield f"MRtrix iFOD2, {made.seeds:,} seeds", Scores(counts, made.seconds)
+        yield f"MRtrix iFOD2, {made.seeds:,} seeds, over totals", Scores(over_totals(counts), made.seconds)
     seeds = label_points(case.mask.astype(np.uint8), case.scan.affine, 1, per_voxel=10)
     for count in (20_000, 2_000, 200):
-        some = seeds[np.linspace(0, len(seeds) - 1, count).astype(int)]
-        begun = time.perf_counter()
+        some, begun = seeds[np.linspace(0, len(seeds) - 1, count).astype(int)], Seconds.now()
         counts = counted(track(case.fods, some, FromFod(count=1), IFOD2(min_length_mm=10.0), device=device), case.atlas)
-        yield f"iFOD2, {count:,} seeds", Scores(counts, time.perf_counter() - begun)
-    begun = time.perf_counter()
+        yield f"iFOD2, {count:,} seeds", Scores(counts, begun.since())
+    begun = Seconds.now()
     fan = fan_in_fixels(case.fods, case.atlas, device)
-    yield "fixel geodesics, share of a fan that passes", Scores(fan, time.perf_counter() - begun)
-    begun = time.perf_counter()
+    yield "fixel geodesics, share of a fan that passes", Scores(fan, begun.since())
+    begun = Seconds.now()
     tensors = diffusion.fit_tensors(case.scan, case.mask, device=device)
     geodesics = geodesic_connectome(tensors, case.atlas, device=device)
-    seconds = time.perf_counter() - begun
+    seconds = begun.since()
     yield "tensor geodesics, count", Scores(geodesics.matrix(), seconds)
     yield "tensor geodesics, count over totals", Scores(over_totals(geodesics.matrix()), seconds)
     best = geodesics.matrix("alignment_fa", statistic="max")
@@ -154,6 +152,7 @@ def phantom(report: Report, device: str) -> None:
     found: dict[str, list[dict[str, float]]] = {}
     distances = []
     for name, case in cases():
+        print(name, time.strftime("%X"), flush=True)
         one, other = np.triu_indices(12, 1)
         true, bundles = (one % 2 == 0) & (other == one + 1), list(case.curves)
         near = np.array([pair in TOUCHING for pair in zip(one.tolist(), other.tolist(), strict=True)])
@@ -169,7 +168,7 @@ def phantom(report: Report, device: str) -> None:
                 {
                     "case": name, "auc": auc(score[true], score[~true]), "auc_apart": auc(score[true], apart),
                     "least_true": float(score[true].min()), "largest_apart": float(apart.max()),
-                    "largest_false": float(score[~true].max()), "seconds": seconds,
+                    "largest_false": float(score[~true].max()), "wall_s": seconds.wall, "busy_s": seconds.busy,
                 }
             )  # fmt: skip
         for k, curve in enumerate(case.curves.values()):
@@ -184,7 +183,8 @@ def phantom(report: Report, device: str) -> None:
             f"{each['least_true'].min():.3g}",
             f"{each['largest_apart'].max():.3g}",
             f"{each['largest_false'].max():.3g}",
-            f"{each['seconds'].mean():.3g}",
+            f"{np.median(each['wall_s']):.3g}",
+            f"{np.median(each['busy_s']):.3g}",
         )
         rows.append(line(way, *cells, *margins))
     columns = [
@@ -195,9 +195,11 @@ def phantom(report: Report, device: str) -> None:
         "largest apart",
         "largest false",
         "wall, s",
+        "processors, s",
     ]
     told = (
-        f"Seconds are from FODs to the matrix, peaks included, and for tensors from the scan. tckgen {version()} has "
+        "Seconds (medians of the settings) are from FODs to the matrix, peaks included, for tensors from the scan, and "
+        f"of MRtrix those of its program; other programs were running. tckgen {version()} has "
         f"{THREADS} threads, no anatomical constraints, and its usual settings; streamlines count by both ends."
     )
     title = "Six true and sixty false pairs of a phantom, twelve settings"
@@ -336,12 +338,11 @@ def brain(report: Report, device: str) -> None:
     subject, regions = load_brain(), end_regions()
     fixels = subject.fixels
     problem, _ = transport_problem(fixels, regions, FlowSettings())
-    begun, used = time.perf_counter(), time.process_time()
+    begun = Seconds.now()
     flow(fixels, regions[:1], device=device)
-    first = time.perf_counter() - begun, time.process_time() - used
-    begun, used = time.perf_counter(), time.process_time()
+    first, begun = begun.since(), Seconds.now()
     result = flow(fixels, regions, device=device)
-    seconds, busy = time.perf_counter() - begun, time.process_time() - used
+    seconds = begun.since()
     masks = np.stack([region.voxels.ravel() for region in regions]).astype(np.float32)
     shared, sizes = masks @ masks.T, masks.sum(axis=1)
     share = shared / np.minimum.outer(sizes, sizes)
@@ -355,7 +356,7 @@ def brain(report: Report, device: str) -> None:
         scores[f"MRtrix iFOD2, {made.seeds:,} seeds, over totals"] = over_totals(counts), made.seconds
         scores[f"MRtrix iFOD2, {made.seeds:,} seeds"] = counts, made.seconds
     found, rows = [], []
-    for of, (whole, wall) in scores.items():
+    for of, (whole, spent) in scores.items():
         matrix = whole[::2, 1::2]
         true = np.diag(matrix)
         within = [(true[n], row[disjoint[n]]) for n, row in enumerate(matrix)]
@@ -364,7 +365,8 @@ def brain(report: Report, device: str) -> None:
             "auc": auc(true, matrix[other]), "auc_disjoint": auc(true, matrix[disjoint]),
             "auc_in_row": float(np.mean([auc(np.array([own]), others) for own, others in within])),
             "median_rank": float(np.median(ranks)), "first": float((ranks == 1).mean()),
-            "first_three": float((ranks <= 3).mean()), "true_pairs_at_0": int((true == 0).sum()), "seconds": wall,
+            "first_three": float((ranks <= 3).mean()), "true_pairs_at_0": int((true == 0).sum()),
+            "wall_s": spent.wall, "busy_s": spent.busy,
         }  # fmt: skip
         found.append({"of": of, **numbers})
         rows.append(line(of, *(f"{value:.3g}" for value in numbers.values())))
@@ -378,13 +380,14 @@ def brain(report: Report, device: str) -> None:
         "first three",
         "true pairs at 0",
         "wall, s",
+        "processors, s",
     ]
     facts = (
         f"{problem.nodes.count:,} nodes, {len(result.visited):,} visits. The first region, with the transport matrix "
-        f"and compilation if there is some: {first[0]:.2f} s ({first[1]:.2f} s of processors). All {len(regions)}: "
-        f"{seconds:.2f} s ({busy:.2f} s of processors)."
+        f"and compilation if there is some: {first.wall:.2f} s ({first.busy:.2f} s of processors). All {len(regions)}: "
+        f"{seconds.wall:.2f} s ({seconds.busy:.2f} s of processors)."
     )
-    times = {"first_s": first[0], "all_s": seconds, "all_cpu_s": busy, "nodes": problem.nodes.count}
+    times = {"first_s": first.wall, "all_s": seconds.wall, "all_cpu_s": seconds.busy, "nodes": problem.nodes.count}
     report.add("brain", f"{len(regions) // 2} bundles of a brain", [*found, times], *table(columns, rows), "", facts)
 
 
@@ -425,7 +428,7 @@ def cost(report: Report, _: str) -> None:
             np.savez(path, masks=held, **{one: getattr(fixels, one) for one in names})
             for threads in (1, 2):
                 words = [sys.executable, __file__, "--alone", str(path)]
-                where = os.environ | {"NUMBA_NUM_THREADS": str(threads), "OPENBLAS_NUM_THREADS": "1"}
+                where = os.environ | ALONE | {"NUMBA_NUM_THREADS": str(threads)}
                 made = subprocess.run(words, env=where, capture_output=True, text=True, check=True)
                 numbers = json.loads(made.stdout.splitlines()[-1])
                 found.append({"voxels": text, "threads": threads, "load_average": load_average(), **numbers})

@@ -1,5 +1,6 @@
 """What the flow stands beside: MRtrix's iFOD2, fans in fixels, and every method of tracking, from the same FODs."""
 
+import os
 import shutil
 import subprocess
 import tempfile
@@ -29,12 +30,29 @@ RAYS = 20  # from each voxel of a region
 THREADS = 2
 
 
+class Seconds(NamedTuple):
+    """Wall seconds, and those of processors, programs that were started included."""
+
+    wall: float
+    busy: float
+
+    @classmethod
+    def now(cls) -> "Seconds":
+        """Since some time."""
+        return cls(time.perf_counter(), sum(os.times()[:4]))
+
+    def since(self) -> "Seconds":
+        """Return how many have passed."""
+        now = self.now()
+        return Seconds(now.wall - self.wall, now.busy - self.busy)
+
+
 class Streamlines(NamedTuple):
-    """What tckgen made: how many seeds, the streamlines, and wall seconds with the reading and writing of files."""
+    """What tckgen made: how many seeds, the streamlines, and the seconds of the program."""
 
     seeds: int
     fibers: Tractogram
-    seconds: float
+    seconds: Seconds
 
 
 def tckgen(fods: Any, seed_mask: Array, mask: Array | None = None) -> Iterator[Streamlines]:
@@ -51,9 +69,9 @@ def tckgen(fods: Any, seed_mask: Array, mask: Array | None = None) -> Iterator[S
         words = ["tckgen", "fod.nii", "out.tck", "-algorithm", "iFOD2", "-seed_image", "seeds.nii", "-mask", "mask.nii"]
         words += ["-select", "0", "-nthreads", str(THREADS), "-quiet", "-force"]
         for count in SEEDS:
-            begun = time.perf_counter()
+            begun = Seconds.now()
             subprocess.run([*words, "-seeds", str(count)], cwd=folder, check=True)
-            seconds = time.perf_counter() - begun
+            seconds = begun.since()
             fibers = read_tractogram(folder / "out.tck", reference=(fods.affine, fods.shape))
             yield Streamlines(count, fibers, seconds)
 
