@@ -3,30 +3,45 @@
 A phantom of six bundles with two crossings in a scan with noise, bundles of fixels by formulas (a triple crossing, an
 S, a fan, two that touch) with turned directions, and 72 bundles of a real brain (shared data)::
 
-    python benchmarks/fibers_flow.py [--device cpu] [--parts phantom,formulas,brain]
+    python benchmarks/fibers_flow.py [--device cpu] [--parts phantom,formulas,methods,brain,cost]
+
+Beside it stand iFOD2 of MRtrix (where ``tckgen`` is installed), geodesics in tensors and fixels, and, in *methods*,
+every method of tracking. *cost* takes seconds and memory of the CPU in processes of their own.
 """
 
+import dataclasses
+import json
+import os
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from common import ROOT, Array, Report, argument_parser, header, line, result_path, table
+from common import ROOT, Array, Report, argument_parser, header, line, load_average, result_path, table
+from fibers.flow_peers import THREADS, Seconds, counted, ends_in, fan_in_fixels, methods, over_totals, tckgen, version
 
-from napari_gpubio import diffusion, tractograms
+from napari_gpubio import diffusion
 from napari_gpubio.core.device import choose_device
 from napari_gpubio.diffusion import FixelField
+from napari_gpubio.diffusion.model import Cache
 from napari_gpubio.diffusion.regions import Atlas, Region
+from napari_gpubio.diffusion.tensors.scalar_maps import fa_map
 from napari_gpubio.fibers import IFOD2, FromFod, geodesic_connectome, track
 from napari_gpubio.fibers.flow import FlowSettings, RouteSettings, flow, routes
 from napari_gpubio.fibers.flow.run import transport_problem
+from napari_gpubio.fibers.kernels.transport.cpu import transport_of
 from napari_gpubio.fibers.seeds import label_points
 from tests.fibers.flow.flow_samples import field_of, grid
 
 SHARED = ROOT.parent / "shared"
 BRAIN = SHARED / "data" / "dwi" / "whole_brain_b1000"
 OVERLAPS = 0.05  # of the smaller region: pairs that share no more are disjoint
+# What is freed goes back to the system at once, so that the most is that of the arrays.
+ALONE = {"OPENBLAS_NUM_THREADS": "1", "MALLOC_MMAP_THRESHOLD_": "65536"}
 FAN = 2  # bundles 4 and 5 of those by formulas
 # Pairs of ends that the truth itself joins: cross60 and kiss run side by side, and an end of arc3d lies in kiss.
 TOUCHING = {(2, 8), (2, 9), (3, 8), (3, 9), (8, 11), (9, 11)}
@@ -69,23 +84,71 @@ def cases() -> Iterator[tuple[str, Case]]:
                 yield f"b {b:.0f}, SNR {snr:.0f}, seed {seed}", case_of(b, snr, seed)
 
 
-def pair_scores(case: Case, device: str) -> Iterator[tuple[str, Array]]:
-    """Symmetric matrices of the twelve ends, by ways of scoring."""
+class Scores(NamedTuple):
+    """Symmetric matrix of the twelve ends, and the seconds from FODs (or the scan, for tensors) to it."""
+
+    matrix: Array
+    seconds: Seconds
+
+
+def pair_scores(case: Case, device: str) -> Iterator[tuple[str, Scores]]:
+    """By ways of scoring."""
     for least in (0.45, 0.28):
-        found = flow(case.fods, case.atlas, FlowSettings(least_amplitude=least), device=device)
+        fods, begun = dataclasses.replace(case.fods, cache=Cache()), Seconds.now()
+        found = flow(fods, case.atlas, FlowSettings(least_amplitude=least), device=device)
+        seconds = begun.since()
         for of in ("overlap", "arrivals"):
-            yield f"flow, {of}, fixels from {least} of the reference", found.matrix(of)
+            yield f"flow, {of}, fixels from {least} of the reference", Scores(found.matrix(of), seconds)
+    for made in tckgen(case.fods, case.mask):
+        counts = counted(made.fibers, case.atlas)
+        yield f"MRtrix iFOD2, {made.seeds:,} seeds", Scores(counts, made.seconds)
+        yield f"MRtrix iFOD2, {made.seeds:,} seeds, over totals", Scores(over_totals(counts), made.seconds)
     seeds = label_points(case.mask.astype(np.uint8), case.scan.affine, 1, per_voxel=10)
     for count in (20_000, 2_000, 200):
-        some = seeds[np.linspace(0, len(seeds) - 1, count).astype(int)]
-        fibers = track(case.fods, some, FromFod(count=1), IFOD2(min_length_mm=10.0), device=device)
-        counted = tractograms.connectome.connectome(fibers, case.atlas).matrix()
-        yield f"iFOD2, {count:,} seeds", counted
-    tensors = diffusion.fit_tensors(case.scan, case.mask, device="cpu")
+        some, begun = seeds[np.linspace(0, len(seeds) - 1, count).astype(int)], Seconds.now()
+        counts = counted(track(case.fods, some, FromFod(count=1), IFOD2(min_length_mm=10.0), device=device), case.atlas)
+        yield f"iFOD2, {count:,} seeds", Scores(counts, begun.since())
+    begun = Seconds.now()
+    fan = fan_in_fixels(case.fods, case.atlas, device)
+    yield "fixel geodesics, share of a fan that passes", Scores(fan, begun.since())
+    begun = Seconds.now()
+    tensors = diffusion.fit_tensors(case.scan, case.mask, device=device)
     geodesics = geodesic_connectome(tensors, case.atlas, device=device)
-    yield "tensor geodesics, count", geodesics.matrix()
+    seconds = begun.since()
+    yield "tensor geodesics, count", Scores(geodesics.matrix(), seconds)
+    yield "tensor geodesics, count over totals", Scores(over_totals(geodesics.matrix()), seconds)
     best = geodesics.matrix("alignment_fa", statistic="max")
-    yield "tensor geodesics, best alignment x FA", np.nan_to_num(best)
+    yield "tensor geodesics, best alignment x FA", Scores(np.nan_to_num(best), seconds)
+
+
+BEFORE = ("tensor geodesics, count over totals", "tensor geodesics, best alignment x FA")
+AFTER = tuple(f"flow, {of}, fixels from 0.45 of the reference" for of in ("overlap", "arrivals"))
+
+
+def pair_table(report: Report, case: Case, scores: dict[str, Array]) -> None:
+    """The six true pairs of one setting and the false ones that tensor geodesics rate highest, before and after."""
+    bundles = list(case.curves)
+    names = [f"{bundle} {end}" for bundle in bundles for end in "be"]
+    one, other = np.triu_indices(12, 1)
+    true = (one % 2 == 0) & (other == one + 1)
+    worst = np.flatnonzero(~true)[np.argsort(-scores[BEFORE[0]][one, other][~true], kind="stable")[:6]]
+    found, rows = [], []
+    for n in (*np.flatnonzero(true), *worst):
+        values = {way: float(scores[way][one[n], other[n]]) for way in (*BEFORE, *AFTER)}
+        touching = (int(one[n]), int(other[n])) in TOUCHING
+        kind = "true" if true[n] else "false, touching" if touching else "false"
+        found.append({"pair": f"{names[one[n]]}, {names[other[n]]}", "kind": kind, **values})
+        rows.append(line(found[-1]["pair"], kind, *(f"{value:.3f}" for value in values.values())))
+    columns = [
+        "pair",
+        "",
+        "tensors: count over totals",
+        "tensors: best alignment x FA",
+        "flow: overlap X",
+        "flow: arrivals P",
+    ]
+    title = "True pairs, and the false ones that tensor geodesics rate highest (b 2500, SNR 25, seed 0)"
+    report.add("pairs", title, found, *table(columns, rows))
 
 
 def phantom(report: Report, device: str) -> None:
@@ -93,17 +156,23 @@ def phantom(report: Report, device: str) -> None:
     found: dict[str, list[dict[str, float]]] = {}
     distances = []
     for name, case in cases():
+        print(name, time.strftime("%X"), flush=True)
         one, other = np.triu_indices(12, 1)
         true, bundles = (one % 2 == 0) & (other == one + 1), list(case.curves)
         near = np.array([pair in TOUCHING for pair in zip(one.tolist(), other.tolist(), strict=True)])
-        for way, matrix in pair_scores(case, device):
+        if not found:
+            flow(case.fods, case.atlas, device=device)  # compiles
+        scores = dict(pair_scores(case, device))
+        if not found:
+            pairs = case, {way: made.matrix for way, made in scores.items()}
+        for way, (matrix, seconds) in scores.items():
             score = matrix[one, other]
             apart = score[~true & ~near]
             found.setdefault(way, []).append(
                 {
                     "case": name, "auc": auc(score[true], score[~true]), "auc_apart": auc(score[true], apart),
                     "least_true": float(score[true].min()), "largest_apart": float(apart.max()),
-                    "largest_false": float(score[~true].max()),
+                    "largest_false": float(score[~true].max()), "wall_s": seconds.wall, "busy_s": seconds.busy,
                 }
             )  # fmt: skip
         for k, curve in enumerate(case.curves.values()):
@@ -118,6 +187,8 @@ def phantom(report: Report, device: str) -> None:
             f"{each['least_true'].min():.3g}",
             f"{each['largest_apart'].max():.3g}",
             f"{each['largest_false'].max():.3g}",
+            f"{np.median(each['wall_s']):.3g}",
+            f"{np.median(each['busy_s']):.3g}",
         )
         rows.append(line(way, *cells, *margins))
     columns = [
@@ -127,8 +198,17 @@ def phantom(report: Report, device: str) -> None:
         "least true",
         "largest apart",
         "largest false",
+        "wall, s",
+        "processors, s",
     ]
-    report.add("phantom", "Six true and sixty false pairs of a phantom", found, *table(columns, rows))
+    told = (
+        "Seconds (medians of the settings) are from FODs to the matrix, peaks included, for tensors from the scan, and "
+        f"of MRtrix those of its program; other programs were running. tckgen {version()} has "
+        f"{THREADS} threads, no anatomical constraints, and its usual settings; streamlines count by both ends."
+    )
+    title = "Six true and sixty false pairs of a phantom, twelve settings"
+    report.add("phantom", title, found, *table(columns, rows), "", told)
+    pair_table(report, *pairs)
     mm = np.array([one["mm"] for one in distances])
     text = (
         f"Mean distance of routes from the center lines: mean {np.nanmean(mm):.2f} mm, largest {np.nanmax(mm):.2f} mm."
@@ -190,14 +270,59 @@ def formulas(report: Report, device: str) -> None:
     report.add("formulas", title, found, *table(columns, rows))
 
 
-def brain_fixels() -> FixelField:
+def all_methods(report: Report, device: str) -> None:
+    """Of the fibers of each method, the share with ends in both ends of one bundle, and the AUC of their counts."""
+    one, other = np.triu_indices(12, 1)
+    true, found = (one % 2 == 0) & (other == one + 1), dict[str, list[dict[str, Any]]]()
+    for name, case in cases():
+        if not name.endswith("seed 2"):
+            continue
+        tensors = diffusion.fit_tensors(case.scan, case.mask, device=device)
+        for method, fibers in methods(case, tensors, device):
+            counts = counted(fibers, case.atlas)[one, other]
+            shares = [float(counts[which].sum() / max(len(fibers), 1)) for which in (true, ~true)]
+            numbers = {"case": name, "fibers": len(fibers), "valid": shares[0], "false": shares[1]}
+            found.setdefault(method, []).append({**numbers, "auc": auc(counts[true], counts[~true])})
+    rows = []
+    for method, values in found.items():
+        each = {key: np.array([value[key] for value in values]) for key in ("fibers", "valid", "false", "auc")}
+        valid, false = (f"{100 * each[key].mean():.0f} ({100 * each[key].min():.0f})" for key in ("valid", "false"))
+        rows.append(
+            line(
+                method,
+                f"{each['fibers'].mean():.0f}",
+                valid,
+                false,
+                f"{each['auc'].mean():.3f} ({each['auc'].min():.3f})",
+            )
+        )
+    columns = ["method", "fibers", "valid, %", "false, %", "AUC of counts"]
+    told = (
+        "Of the fibers that are long enough, valid: both ends in the two ends of one bundle; false: in ends of two "
+        "bundles; the others end on the way. Mean (least) of b 2500 and 1000, SNR 25 and 12, seed 2; 5,000 seeds all "
+        "over the phantom, one fiber each, usual settings. AUC: counts of the six true pairs against those of sixty "
+        "false ones."
+    )
+    report.add("methods", "Every method of tracking on the phantom", found, *table(columns, rows), "", told)
+
+
+class Brain(NamedTuple):
+    """A scan of a brain, its mask, and what was made of it."""
+
+    scan: Any
+    mask: Array
+    fods: Any
+    fixels: FixelField
+
+
+def load_brain() -> Brain:
     from napari_gpubio.diffusion.io.dwi import read_mask
 
     scan = diffusion.io.read_dwi(BRAIN / "dwi.nii.gz")
     mask = read_mask(BRAIN / "nodif_brain_mask.nii.gz", scan.shape, scan.affine)
     response = diffusion.estimate_response(scan, mask, device="cpu")
     fods = diffusion.deconvolve(scan, response, mask, device="cpu")
-    return diffusion.find_peaks(fods, diffusion.PeakSettings(most=4), device="cpu")
+    return Brain(scan, mask, fods, diffusion.find_peaks(fods, diffusion.PeakSettings(most=4), device="cpu"))
 
 
 def end_regions() -> list[Region]:
@@ -214,23 +339,29 @@ def end_regions() -> list[Region]:
 
 def brain(report: Report, device: str) -> None:
     """AUC of begin with own end against begin with another end, and seconds."""
-    fixels, regions = brain_fixels(), end_regions()
+    subject, regions = load_brain(), end_regions()
+    fixels = subject.fixels
     problem, _ = transport_problem(fixels, regions, FlowSettings())
-    begun, used = time.perf_counter(), time.process_time()
+    begun = Seconds.now()
     flow(fixels, regions[:1], device=device)
-    first = time.perf_counter() - begun, time.process_time() - used
-    begun, used = time.perf_counter(), time.process_time()
+    first, begun = begun.since(), Seconds.now()
     result = flow(fixels, regions, device=device)
-    seconds, busy = time.perf_counter() - begun, time.process_time() - used
+    seconds = begun.since()
     masks = np.stack([region.voxels.ravel() for region in regions]).astype(np.float32)
     shared, sizes = masks @ masks.T, masks.sum(axis=1)
     share = shared / np.minimum.outer(sizes, sizes)
     begins, ends, mixed = share[::2, ::2], share[1::2, 1::2], share[::2, 1::2]
     other = ~np.eye(len(begins), dtype=bool)
     disjoint = other & (np.maximum.reduce([begins, ends, mixed, mixed.T]) < OVERLAPS)
+    scores = {of: (result.matrix(of), seconds) for of in ("overlap", "arrivals", "plain_overlap")}
+    white = subject.mask & (fa_map(diffusion.fit_tensors(subject.scan, subject.mask, device=device)) > 0.2)
+    for made in tckgen(subject.fods, white, subject.mask):
+        counts = ends_in(made.fibers, regions)
+        scores[f"MRtrix iFOD2, {made.seeds:,} seeds, over totals"] = over_totals(counts), made.seconds
+        scores[f"MRtrix iFOD2, {made.seeds:,} seeds"] = counts, made.seconds
     found, rows = [], []
-    for of in ("overlap", "arrivals", "plain_overlap"):
-        matrix = result.matrix(of)[::2, 1::2]
+    for of, (whole, spent) in scores.items():
+        matrix = whole[::2, 1::2]
         true = np.diag(matrix)
         within = [(true[n], row[disjoint[n]]) for n, row in enumerate(matrix)]
         ranks = np.array([1 + (others >= own).sum() for own, others in within])
@@ -239,24 +370,126 @@ def brain(report: Report, device: str) -> None:
             "auc_in_row": float(np.mean([auc(np.array([own]), others) for own, others in within])),
             "median_rank": float(np.median(ranks)), "first": float((ranks == 1).mean()),
             "first_three": float((ranks <= 3).mean()), "true_pairs_at_0": int((true == 0).sum()),
+            "wall_s": spent.wall, "busy_s": spent.busy,
         }  # fmt: skip
         found.append({"of": of, **numbers})
         rows.append(line(of, *(f"{value:.3g}" for value in numbers.values())))
-    columns = ["matrix", "AUC", "disjoint", "within rows", "median rank", "first", "first three", "true pairs at 0"]
+    columns = [
+        "matrix",
+        "AUC",
+        "disjoint",
+        "within rows",
+        "median rank",
+        "first",
+        "first three",
+        "true pairs at 0",
+        "wall, s",
+        "processors, s",
+    ]
     facts = (
         f"{problem.nodes.count:,} nodes, {len(result.visited):,} visits. The first region, with the transport matrix "
-        f"and compilation if there is some: {first[0]:.2f} s ({first[1]:.2f} s of processors). All {len(regions)}: "
-        f"{seconds:.2f} s ({busy:.2f} s of processors)."
+        f"and compilation if there is some: {first.wall:.2f} s ({first.busy:.2f} s of processors). All {len(regions)}: "
+        f"{seconds.wall:.2f} s ({seconds.busy:.2f} s of processors)."
     )
-    times = {"first_s": first[0], "all_s": seconds, "all_cpu_s": busy, "nodes": problem.nodes.count}
+    times = {"first_s": first.wall, "all_s": seconds.wall, "all_cpu_s": seconds.busy, "nodes": problem.nodes.count}
     report.add("brain", f"{len(regions) // 2} bundles of a brain", [*found, times], *table(columns, rows), "", facts)
+
+
+# -- seconds and memory -----------------------------------------------------------------------------------------------
+
+
+def halved(fixels: FixelField, masks: Array) -> tuple[FixelField, Array]:
+    """The same fixels and regions in voxels of half the size, with directions turned by 3 degrees."""
+    fine = [np.repeat(np.arange(n), 2) for n in fixels.shape]
+    at = np.ix_(*fine)
+    counts, first = fixels.counts[at], fixels.first[at].ravel()
+    repeats = counts.ravel().astype(np.int64)
+    which = np.repeat(first - (np.cumsum(repeats) - repeats), repeats) + np.arange(repeats.sum())
+    noise = np.random.default_rng(0).normal(size=(len(which), 3)) * np.tan(np.radians(3.0)) / np.sqrt(2.0)
+    directions = fixels.directions[which] + noise
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+    affine = fixels.affine @ np.diag([0.5, 0.5, 0.5, 1.0])
+    affine[:3, 3] -= 0.25 * fixels.affine[:3, :3].sum(axis=1)
+    finer = FixelField(
+        counts=counts,
+        directions=directions.astype(np.float32),
+        amplitudes=fixels.amplitudes[which],
+        affine=affine,
+    )
+    return finer, np.stack([mask[at] for mask in masks])
+
+
+def cost(report: Report, _: str) -> None:
+    """Seconds and memory of the CPU at 2.5 mm and at half of it, one thread and two, each in a process of its own."""
+    subject, regions = load_brain(), end_regions()
+    masks = np.stack([region.voxels for region in regions])
+    fine, fine_masks = halved(subject.fixels, masks[:: len(masks) // 12])
+    found, rows = [], []
+    with tempfile.TemporaryDirectory() as name:
+        for text, fixels, held in (("2.5 mm", subject.fixels, masks), ("1.25 mm", fine, fine_masks)):
+            path = Path(name) / "case.npz"
+            names = ("counts", "directions", "amplitudes", "affine")
+            np.savez(path, masks=held, **{one: getattr(fixels, one) for one in names})
+            for threads in (1, 2):
+                words = [sys.executable, __file__, "--alone", str(path)]
+                where = os.environ | ALONE | {"NUMBA_NUM_THREADS": str(threads)}
+                made = subprocess.run(words, env=where, capture_output=True, text=True, check=True)
+                numbers = json.loads(made.stdout.splitlines()[-1])
+                found.append({"voxels": text, "threads": threads, "load_average": load_average(), **numbers})
+                each = [f"{numbers[key]:.2f} ({numbers[f'{key}_cpu']:.2f})" for key in ("nodes_s", "transport_s")]
+                each.append(f"{numbers['flow_s'] / len(held):.3f} ({numbers['flow_s_cpu'] / len(held):.3f})")
+                memory = [f"{numbers[key]:.0f}" for key in ("imports_mb", "fixels_mb", "transport_mb", "flow_mb")]
+                rows.append(line(text, threads, f"{numbers['fixels']:,}", f"{len(held)}", *each, *memory))
+    columns = ["voxels", "threads", "fixels", "regions", "nodes, s", "matrix T, s", "s a region"]
+    columns += ["program, MB", "with fixels and regions", "most until T", "most until the end"]
+    told = (
+        "Wall seconds, and those of processors in brackets; resident memory of the whole process. The finer voxels "
+        "hold the same fixels, turned by 3 degrees."
+    )
+    report.add("cost", "Seconds and memory of the flow on the CPU", found, *table(columns, rows), "", told)
+
+
+def alone(path: str) -> dict[str, Any]:
+    """Seconds and memory of this process, which does nothing else."""
+    affine, x = grid((24, 9, 9))
+    inside = np.abs(x[..., 1:]).max(axis=-1) < 6.0
+    small = field_of([(inside, np.broadcast_to([1.0, 0.0, 0.0], x.shape))], affine)
+    flow(small, [Region(name="compiles", voxels=inside & (x[..., 0] < -18.0), affine=affine)], device="cpu")
+    numbers: dict[str, Any] = {"imports_mb": megabytes("VmRSS")}
+    with np.load(path) as file:
+        fixels = FixelField(**{name: file[name] for name in ("counts", "directions", "amplitudes", "affine")})
+        regions = [Region(name=str(n), voxels=mask, affine=fixels.affine) for n, mask in enumerate(file["masks"])]
+    numbers |= {"fixels": len(fixels.directions), "fixels_mb": megabytes("VmRSS")}
+    stages = {
+        "nodes_s": lambda: transport_problem(fixels, regions, FlowSettings()),
+        "transport_s": lambda: transport_of(transport_problem(fixels, regions, FlowSettings())[0]),
+        "flow_s": lambda: flow(fixels, regions, device="cpu"),
+    }
+    for name, work in stages.items():
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the most so far becomes what there is now
+        begun, used = time.perf_counter(), time.process_time()
+        made = work()
+        numbers |= {name: time.perf_counter() - begun, f"{name}_cpu": time.process_time() - used}
+        numbers[name.replace("_s", "_mb")] = megabytes("VmHWM")
+        numbers[f"{name.replace('_s', '_kept_mb')}"] = megabytes("VmRSS")
+    return numbers | {"visits": len(made.visited)}
+
+
+def megabytes(what: str) -> float:
+    """A number of Linux about the memory of this process."""
+    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    return next(float(text.split()[1]) for text in lines if text.startswith(what)) / 1e3
 
 
 def main() -> None:
     parser = argument_parser(__doc__)
+    parser.add_argument("--alone", help="a case whose seconds and memory are printed")
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--parts", default="phantom,formulas,brain")
+    parser.add_argument("--parts", default="phantom,formulas,methods,brain,cost")
     given = parser.parse_args()
+    if given.alone:
+        print(json.dumps(alone(given.alone)))
+        return
     facts = header(quick=False)
     path = result_path(given.json, "fibers_flow", facts["date"], choose_device(given.device))
     chosen = (
@@ -264,7 +497,7 @@ def main() -> None:
         "bundles by formulas are held out. Overlap and arrivals are numbers to rank the targets of one source by."
     )
     report = Report(path, "The flow of fibers through crossings", facts, "", chosen)
-    parts = {"phantom": phantom, "formulas": formulas, "brain": brain}
+    parts = {"phantom": phantom, "formulas": formulas, "methods": all_methods, "brain": brain, "cost": cost}
     report.run({name: lambda w=parts[name]: w(report, given.device) for name in given.parts.split(",")})
 
 

@@ -99,6 +99,7 @@ class Settings:
     """Base of settings: limits are checked when they are made, and NumPy's numbers and lists become Python's."""
 
     are_parts: ClassVar[bool] = True  # of other settings; not so operations, which are inputs
+    use: ClassVar[str] = ""  # what an alternative is for, in one line of forms, help, and docs
 
     def __post_init__(self) -> None:
         cls: Any = type(self)

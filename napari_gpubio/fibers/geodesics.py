@@ -18,7 +18,7 @@ from napari_gpubio.core.steps import Step, driven
 from napari_gpubio.diffusion.fods.model import FodField
 from napari_gpubio.diffusion.model import TensorField
 from napari_gpubio.diffusion.regions import Atlas, Region
-from napari_gpubio.fibers.crossings import crossing_notes
+from napari_gpubio.fibers.crossings import ONE_DIRECTION, crossing_notes
 from napari_gpubio.fibers.directions import Cone, Directions
 from napari_gpubio.fibers.kernels.rays.problem import RayProblem, check_tensors
 from napari_gpubio.fibers.run import trace_problem
@@ -98,7 +98,8 @@ def geodesic_connectome_steps(
     -------
     Connectome
         ``matrix("alignment_fa", statistic="max")`` is the score of the best route of each pair, ``matrix()`` the
-        number of fibers; numbers are those of tracking. ``best`` holds the best fibers of each pair.
+        number of fibers; numbers are those of tracking. ``best`` holds the best fibers of each pair. ``notes`` say that
+        tensors have one direction a voxel; which regions are joined through crossings: `napari_gpubio.fibers.flow`.
 
     Raises
     ------
@@ -133,7 +134,7 @@ def geodesic_connectome_steps(
         done += 1
         yield Step(done, len(atlas), "shooting from each region")
     kept = Tractogram.join(best) if best else None
-    notes = () if kept is None else crossing_notes(kept, fods, chosen)
+    notes = ONE_DIRECTION, *(() if kept is None else crossing_notes(kept, fods, chosen))
     return dataclasses.replace(joined(parts, complete=done == len(atlas)), best=kept, notes=notes)
 
 

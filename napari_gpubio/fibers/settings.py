@@ -1,6 +1,7 @@
 """Settings of fiber tracking: a class for each method, with what matters to it and nothing else.
 
-A class says what it works in (``works_in``), and which directions it takes (``takes``), the usual ones among them.
+A class says what it is for (``use``), what it works in (``works_in``), and which directions it takes (``takes``), the
+usual ones among them.
 """
 
 import dataclasses
@@ -226,6 +227,8 @@ class TensorGeodesic(_Geodesic, TensorMethod):
 class Hamiltonian(TensorGeodesic):
     """Geodesics in tensors, in Hamiltonian form."""
 
+    use: ClassVar[str] = "a first look at once; one direction a voxel, so it strays in crossings"
+
     interpolation: str = param(
         "smoothing",
         "Interpolation",
@@ -239,6 +242,8 @@ class Hamiltonian(TensorGeodesic):
 @dataclass(frozen=True, kw_only=True)
 class VanAart2011(TensorGeodesic):
     """Geodesics in tensors exactly as van Aart et al. 2011; steps are equal in the curve's parameter."""
+
+    use: ClassVar[str] = "the published geodesics, to compare with; one direction a voxel"
 
     slowest: ClassVar[int] = 4  # steps get shorter where diffusion is slower
     texture: bool = param(
@@ -257,6 +262,8 @@ class VanAart2011(TensorGeodesic):
 @dataclass(frozen=True, kw_only=True)
 class EuDX(TensorMethod):
     """Classic streamlines in tensors, along the principal direction."""
+
+    use: ClassVar[str] = "classic streamlines, for bundles that none crosses; one direction a voxel"
 
     takes: ClassVar[tuple[type[Fan], ...]] = (Principal,)
     usual_directions: ClassVar[Directions] = Principal()
@@ -349,6 +356,8 @@ class StreamlineMethod(AmplitudeMethod):
 class IFOD2(StreamlineMethod):
     """Probabilistic streamlines of second order in FODs (Tournier et al. 2010)."""
 
+    use: ClassVar[str] = "the usual choice through crossings: fibers spread as far as FODs leave it open"
+
     draws: ClassVar[bool] = True
     usual_voxels: ClassVar[tuple[float, float, float]] = (0.5, 5, 100)
     max_angle_deg: float = _max_angle(45.0)
@@ -358,6 +367,8 @@ class IFOD2(StreamlineMethod):
 class IFOD1(StreamlineMethod):
     """Probabilistic streamlines of first order in FODs."""
 
+    use: ClassVar[str] = "as ifod2, in short straight steps"
+
     draws: ClassVar[bool] = True
     max_angle_deg: float = _max_angle(15.0)
 
@@ -365,6 +376,8 @@ class IFOD1(StreamlineMethod):
 @dataclass(frozen=True, kw_only=True)
 class SDStream(StreamlineMethod):
     """Deterministic streamlines in FODs, which follow the nearest peak (Tournier et al. 2012)."""
+
+    use: ClassVar[str] = "a clean picture of a bundle through crossings: no chance, most fibers valid"
 
     kind: ClassVar[str] = "sd_stream"
 
@@ -378,6 +391,7 @@ class LiftedGeodesic(_Geodesic, AmplitudeMethod):
     """
 
     kind: ClassVar[str] = "lifted_geodesic"
+    use: ClassVar[str] = "geodesics through crossings near a seed; they leave long bundles early"
     slowest: ClassVar[int] = 4  # a turn is part of a step's length, too
     cost: str = param(
         "guiding",
@@ -424,6 +438,7 @@ class FixelGeodesic(_Geodesic, AmplitudeMethod):
     """Geodesics in the metric of the fixels that are followed."""
 
     kind: ClassVar[str] = "fixel_geodesic"
+    use: ClassVar[str] = "geodesics through crossings, along the peaks of FODs; most fibers valid"
     works_in: ClassVar[str] = "fixels"
     usual_directions: ClassVar[Directions] = Cone(count=100, half_angle_deg=10.0)
     anisotropy: float = param(

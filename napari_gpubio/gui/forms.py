@@ -83,7 +83,7 @@ class ParamForm(QWidget, Generic[Settings]):
             part = part_info(field)
             if part is not None and len(classes) > 1:
                 choices = tuple(map(kind_of, classes))
-                yield path, ParamInfo(label=part.label, help=part.help, choices=choices), value, str
+                yield path, ParamInfo(label=part.label, help=_told(part.help, classes), choices=choices), value, str
             known = {path}
             for one in classes:
                 for row in self._found(one, value if isinstance(value, one) else None, path):
@@ -191,6 +191,11 @@ class ParamForm(QWidget, Generic[Settings]):
         widget = self._widgets[path]
         widget.value = kind_of(value) if isinstance(value, Record) else value
         self._shown_values[path] = widget.value, value
+
+
+def _told(text: str, classes: Iterable[Any]) -> str:
+    """What is said of a choice, and in a line each what the classes are for, as far as they say it."""
+    return "\n".join([text, *(f"{kind_of(one)}: {one.use}" for one in classes if one.use)])
 
 
 def aligned_form(owner: QWidget) -> QFormLayout:

@@ -4,10 +4,12 @@ import dataclasses
 import subprocess
 import sys
 import typing
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from napari_gpubio.cli import main
 from napari_gpubio.core.errors import InvalidInput
 from napari_gpubio.core.parameters import param_info
 from napari_gpubio.core.settings import hints, kind_of
@@ -19,10 +21,24 @@ from napari_gpubio.fibers.metrics import Adjugate, AnyMetric, Inverse, Sharpened
 from napari_gpubio.fibers.settings import IFOD2, METHODS, EuDX, LiftedGeodesic, SDStream, VanAart2011, as_method
 from tests.fibers.ray_samples import DOUBLE, EUDX, changed, on_grid, one_ray, sampled
 
+PAGE = Path(__file__).parents[2] / "docs" / "methods.md"
 NAN, INF = float("nan"), float("inf")
 DIRECTIONS, METRICS = typing.get_args(Directions), typing.get_args(AnyMetric)
 UNIT = (1.0, 1.0, 1.0)
 CLASSES = [*DIRECTIONS, *METRICS, *METHODS.values(), FitSettings]
+
+
+def test_methods_say_what_they_are_for_in_help_and_docs(capsys):
+    told = ""
+    for verb in ("track", "track-fods", "track-fixels"):
+        with pytest.raises(SystemExit):
+            main([verb, "--help"])
+        told += " ".join(capsys.readouterr().out.split())
+    page = PAGE.read_text(encoding="utf-8")
+    for kind, method in METHODS.items():
+        assert 20 < len(method.use) < 80, kind
+        assert f"{kind} {method.use}" in told
+        assert f"| `{kind}` | {method.use} |" in page
 
 
 def bad_values():

@@ -8,7 +8,9 @@ import argparse
 import dataclasses
 import functools
 import inspect
+import itertools
 import re
+import textwrap
 import typing
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -110,12 +112,25 @@ def _paragraphs(operation: type[Operation]) -> list[str]:
     return [" ".join(one.split()) for one in inspect.cleandoc(operation.__doc__ or "").split("\n\n")]
 
 
+def _uses(operation: type[Operation]) -> list[str]:
+    """What the alternatives of each part are for, as far as their classes say it."""
+    lines = list[str]()
+    for field in record_fields(operation):
+        classes: tuple[Any, ...] = alternatives(hints(operation)[field.name])
+        told = {kind_of(one): one.use for one in classes if one.use}
+        if told:
+            each = (textwrap.wrap(f"  {kind:16} {use}", 79, subsequent_indent=" " * 19) for kind, use in told.items())
+            lines += [f"{field.name}:", *itertools.chain.from_iterable(each), ""]
+    return lines
+
+
 def _prepare(operation: type[Operation], verb: Parser, arguments: Sequence[str]) -> None:
     """Add the options that a command with these arguments has."""
     shows_all = "--help-all" in arguments
     chosen, most = _chosen(operation, arguments), None if shows_all else 1
     verb.description = "\n\n".join(_paragraphs(operation)[:most])
-    verb.epilog = "\n".join(f"example: napari-gpubio {one}" for one in operation.examples[:most])
+    examples = (f"example: napari-gpubio {one}" for one in operation.examples[:most])
+    verb.epilog = "\n".join([*_uses(operation), *examples])
     verb.add_argument("--help-all", action="help", help="show this with all options, in full")
     every = [*_options(operation)]
     strange = {one.flag for one in every} - {one.flag for one in every if _is_chosen(one, chosen)}

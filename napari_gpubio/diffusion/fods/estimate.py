@@ -28,6 +28,8 @@ from napari_gpubio.diffusion.tensors.scalar_maps import fa_map
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
+LEAST_DIRECTIONS, LEAST_BVAL = 28, 700  # of a shell, s/mm^2: coefficients of order 6; below, the contrast is too low
+_SAME_DIRECTION = 0.99985  # cosine of a degree
 _CANDIDATES = 10  # times the number of voxels: those that are looked at again
 _SHRINK = 3  # voxels taken off the mask, where edges and noise have high FA, too
 _ORDER = 8  # of the FODs whose peaks are looked at, if there are enough directions
@@ -135,6 +137,35 @@ def shell_volumes(scan: DiffusionScan, shell: int) -> tuple[int, npt.NDArray[np.
         raise InvalidInput(f"there is no shell b = {shell} s/mm²; this scan has {', '.join(map(str, there))}")
     bval = shell or there[-1]
     return bval, np.flatnonzero(scan.shell_of == bval)
+
+
+def supported_shell(scan: DiffusionScan) -> int:
+    """b-value of the shell that FODs of one tissue can be trusted of, s/mm^2: the largest with enough directions.
+
+    A response and its deconvolution have checks of their own, which a run makes.
+
+    Raises
+    ------
+    InvalidInput
+        If no shell has 28 directions and a b-value of 700 s/mm^2, or no volume has b = 0; a sentence for the user.
+    """
+    counts = {bval: _distinct(scan.directions[scan.shell_of == bval]) for bval in scan.shells() if bval > 0}
+    if not counts:
+        raise InvalidInput("The scan has no diffusion-weighted volume; FODs need 28 directions.")
+    if not scan.is_b0.any():
+        raise InvalidInput("The scan has no volume of b = 0; FODs need one.")
+    dense = [bval for bval, count in counts.items() if count >= LEAST_DIRECTIONS]
+    if not dense:
+        raise InvalidInput(f"{max(counts.values())} directions; FODs need {LEAST_DIRECTIONS}.")
+    if max(dense) < LEAST_BVAL:
+        raise InvalidInput(f"b = {max(dense)} s/mm²; FODs need {LEAST_BVAL}.")
+    return max(dense)
+
+
+def _distinct(directions: Floats) -> int:
+    """How many directions there are, of those within a degree, or opposite ones, one."""
+    near = np.abs(directions @ directions.T) > _SAME_DIRECTION
+    return int((~np.tril(near, -1).any(axis=1)).sum())
 
 
 class SingleFibers:

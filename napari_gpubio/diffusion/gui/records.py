@@ -20,6 +20,7 @@ from napari_gpubio.core.operations.runs import run
 from napari_gpubio.core.operations.states import Shown
 from napari_gpubio.core.operations.stores import STORE, Store
 from napari_gpubio.core.operations.volumes import Volume, source_of
+from napari_gpubio.core.space import same_grid
 from napari_gpubio.core.steps import Step
 from napari_gpubio.diffusion.fods.model import FixelField, FodField
 from napari_gpubio.diffusion.fods.napari_io import fixels_of, fods_of
@@ -191,10 +192,39 @@ def add_maps(viewer: Any, field: TensorField, scan: DiffusionScan, study: str) -
         layers.append(viewer.add_image(data, **keywords))
         regions = [n for n, layer in enumerate(viewer.layers) if isinstance(layer, Labels)]
         viewer.layers.move(len(viewer.layers) - 1, min(regions, default=len(viewer.layers)))
-    for layer in viewer.layers:
-        if shows_signal_of(layer, scan):
-            layer.visible = False
+    hide_signal(viewer, scan)
     return layers[0]
+
+
+def hide_signal(viewer: Any, scan: DiffusionScan | None) -> None:
+    """Hide the layers that show a scan's signal."""
+    for layer in viewer.layers:
+        if scan is not None and shows_signal_of(layer, scan):
+            layer.visible = False
+
+
+def scan_behind(layers: Iterable[Any], chosen: Any | None) -> DiffusionScan | None:
+    """Return the scan of a layer, or the one that its tensors, FODs or fixels were made of, or one of their grid.
+
+    None if no layer has it.
+    """
+    source = trackable_of(chosen)
+    if source is None or isinstance(source, DiffusionScan):
+        return source
+    scans = [scan for layer in reversed(list(layers)) if (scan := scan_of(layer)) is not None]
+    scans = [scan for scan in scans if same_grid(scan.shape, scan.affine, source.shape, source.affine)]
+    record = record_of_field(chosen)
+    made = None if record is None else getattr(record.of, "scan", None)
+    scans.sort(key=lambda scan: made is None or known_outputs.get(scan) != made)
+    return scans[0] if scans else None
+
+
+def fods_on(layers: Iterable[Any], grid: Any) -> Any | None:
+    """Return the topmost layer whose FODs have the grid of a scan, a field or a tractogram; None if there is none."""
+    there = ((layer, fods_of(layer)) for layer in reversed(list(layers)))
+    return next(
+        (one for one, fods in there if fods and same_grid(fods.shape, fods.affine, grid.shape, grid.affine)), None
+    )
 
 
 # -- tracking ---------------------------------------------------------------------------------------------------------

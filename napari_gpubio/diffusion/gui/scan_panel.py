@@ -7,7 +7,6 @@ from napari_gpubio.diffusion.fods.axis_check import AxisCheck
 from napari_gpubio.diffusion.gui.records import MaskSource, output_of
 from napari_gpubio.diffusion.gui.source import scan_in, why_no_mask, why_no_scan
 from napari_gpubio.diffusion.model import DiffusionScan
-from napari_gpubio.diffusion.napari_io import shows_signal_of
 from napari_gpubio.diffusion.tensors.gradient_check import GradientCheck
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.forms import Label, notes_text, text_button
@@ -61,12 +60,6 @@ class ScanPanel(EnginePanel):
     def choose_mask(self, mask: Ref[Any] | None) -> bool:
         """Choose the layer that has the mask of an operation, if it has one; returns whether there is one."""
         return mask is None or self.mask_box.choose_where(lambda layer: MaskSource(layer).output() == mask)
-
-    def hide_signal(self, scan: DiffusionScan | None) -> None:
-        """Hide the layers that show a scan's signal."""
-        for layer in self.viewer.layers:
-            if scan is not None and shows_signal_of(layer, scan):
-                layer.visible = False
 
     def show_check(self, check: AxisCheck | GradientCheck | None) -> None:
         """Show what the check of the axes says; None: there was none."""

@@ -25,7 +25,7 @@ from napari_gpubio.core.operations.states import Shown
 from napari_gpubio.core.steps import Step
 from napari_gpubio.diffusion.gui.ellipsoids import NEAR, SLICE, Ellipsoids
 from napari_gpubio.diffusion.gui.noise.box import NoiseBox
-from napari_gpubio.diffusion.gui.records import mask_source, output_of, pictures, remember, with_record
+from napari_gpubio.diffusion.gui.records import hide_signal, mask_source, output_of, pictures, remember, with_record
 from napari_gpubio.diffusion.gui.scan_panel import ScanPanel
 from napari_gpubio.diffusion.gui.source import is_map, is_rgb, mask_in, scan_in
 from napari_gpubio.diffusion.io.dwi import read_dwi
@@ -206,7 +206,7 @@ class TensorPanel(ScanPanel):
     def show_result(self, result: Fitted) -> None:
         """Add the maps; show the notes of the fit and the result of the gradient check."""
         self._add_maps(result.field, result.study)
-        self.hide_signal(result.scan)
+        hide_signal(self.viewer, result.scan)
         self.show_check(result.check)
         self.show_notes(result.field, "The fit was stopped early: only part of the volume has tensors")
 

@@ -184,9 +184,12 @@ def flow_of(
         arrived[rows], rest[rows], there[rows] = part.arrivals, part.rest, True
         lengths[rows] = np.diff(part.offsets)
     offsets = np.concatenate([[0], np.cumsum(lengths)])
-    visited = np.concatenate([np.zeros(0, np.int32), *(part.nodes for part in parts)])
-    masses = np.concatenate([np.zeros(0, np.float32), *(part.masses for part in parts)])
     overlaps = parts[0].overlaps if len(parts) == 1 else None
+    visited, masses = np.empty(offsets[-1], np.int32), np.empty(offsets[-1], np.float32)
+    while parts:  # each goes once it is copied: together they take as much memory again
+        part = parts.pop()
+        rows = slice(offsets[part.start], offsets[part.start + len(part.rest)])
+        visited[rows], masses[rows] = part.nodes, part.masses
     if overlaps is None:
         from napari_gpubio.fibers.kernels.transport.cpu import overlaps_of
 

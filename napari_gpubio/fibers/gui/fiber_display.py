@@ -27,6 +27,7 @@ from napari_gpubio.tractograms.gui.fibers import fiber_layer, pack_fibers
 from napari_gpubio.tractograms.model import Tractogram
 
 MARKER_DIAMETER_MM = 4.0  # as far as slices are concerned
+CROSSINGS = "crossings"  # in a layer of fibers: notes on the crossings on their way, once a worker has found them
 _RING_PIXELS = (5, 16)  # on the canvas; vispy makes a ring at least half as thick as the first number
 
 
@@ -59,7 +60,8 @@ class FiberDisplay(QObject, RunDisplay):
             record = None if traced.record is None else record_of_output(traced.record.output())
             first = f"{name} holds the first {len(traced.fibers):,} fibers of a run that did not finish"
             layer.metadata[KEY][NOTES] = [*traced.fibers.notes, *(() if traced.fibers.complete else (first,))]
-            layer.metadata[KEY].update(settings=traced.draft.settings, seeds_mm=traced.seeds_mm, **{RECORD: record})
+            about = {"settings": traced.draft.settings, "seeds_mm": traced.seeds_mm, CROSSINGS: None, RECORD: record}
+            layer.metadata[KEY].update(about)
             self.fibers_shown.emit(layer)
 
     def show_result(self, traced: Traced) -> None:
@@ -86,7 +88,7 @@ class FiberDisplay(QObject, RunDisplay):
         if not isinstance(source, DiffusionScan) or not isinstance(field, TensorField) or not field.complete:
             return
         self.tensors_shown.emit(add_maps(self.viewer, field, source, traced.draft.study))
-        self._raise_fibers()
+        self.raise_fibers()
         if field.notes:
             self.note_occurred.emit(notes_text(field.notes))
 
@@ -163,9 +165,9 @@ class FiberDisplay(QObject, RunDisplay):
                 self.viewer.layers.selection.active = active
         finally:
             self.is_adding = False
-        self._raise_fibers()
+        self.raise_fibers()
 
-    def _raise_fibers(self) -> None:
+    def raise_fibers(self) -> None:
         """Put fibers above images, and the markers above all."""
         layers = self.viewer.layers
         for layer in [x for x in layers if isinstance(x, Streamlines)] + [x for x in layers if _is_seeds(x)]:
@@ -212,6 +214,12 @@ def settings_of(layer: Any) -> BundleSettings | None:
     """Return the settings that made the fibers of a layer, or None if it was opened from a file, or is another one."""
     found = carried(layer, "settings")
     return found if isinstance(found, BundleSettings) else None
+
+
+def keep_crossings(layer: Any, notes: tuple[str, ...]) -> None:
+    """Keep what was found of the crossings on the way of the fibers of a layer."""
+    kept = layer.metadata[KEY]
+    kept.update({CROSSINGS: notes, NOTES: [*kept.get(NOTES, ()), *notes]})
 
 
 def key_of(layer: Any) -> object:

@@ -24,9 +24,10 @@ from napari_gpubio.fibers.gui.bundles import BundleList, Position
 from napari_gpubio.fibers.gui.tracing import BundleSettings
 from napari_gpubio.fibers.seeds import AtPoints, InRegion, SeedSettings
 from napari_gpubio.fibers.settings import Method, TensorGeodesic
+from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import Follower
 from napari_gpubio.gui.fields import ElidedComboBox
-from napari_gpubio.gui.forms import ParamForm, fill_column, muted_label, text_button
+from napari_gpubio.gui.forms import ParamForm, WrappedLabel, fill_column, muted_label, text_button
 from napari_gpubio.gui.tables import color_chip
 from napari_gpubio.gui.views import show_as_plane
 from napari_gpubio.tractograms.gui.region_box import RegionBox
@@ -65,6 +66,8 @@ class SeedBox(QWidget, Follower):
         self.names.setToolTip("Bundles, each with its own seed, fibers, and settings")
         self.summary = muted_label(self)
         self.summary.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.crossings = WrappedLabel("", self)
+        self.crossings.setStyleSheet(theme.NOTE_STYLE)
         self.region_box = RegionBox(viewer, kinds=(Labels,), nothing="the clicked seed", parent=self)
         self.followers = (self.region_box,)
         self.form = ParamForm(SeedSettings(), parent=self)
@@ -76,7 +79,7 @@ class SeedBox(QWidget, Follower):
         self.launch = muted_label(self)
         form.addRow("", self.launch)
         self.region_box.changed.connect(self._show_fitting_rows)
-        fill_column(self, buttons, self.names, self.summary, form, self.form)
+        fill_column(self, buttons, self.names, self.summary, self.crossings, form, self.form)
         self._show_fitting_rows()
 
     def _show_fitting_rows(self) -> None:
@@ -126,8 +129,13 @@ class SeedBox(QWidget, Follower):
         for button in (self.remove, self.duplicate):
             button.setEnabled(len(bundles) > 0)
 
-    def show_settings(self, settings: BundleSettings | None, *, differ: bool) -> None:
-        """Show what the current fibers were traced with; ``differ``: the form shows something else."""
+    def show_settings(self, settings: BundleSettings | None, *, differ: bool, crossings: str = "") -> None:
+        """Show what the current fibers were traced with; ``differ``: the form shows something else.
+
+        ``crossings``: how much of their way crosses other fibers, if that is known.
+        """
+        self.crossings.setVisible(bool(crossings))
+        self.crossings.setText(crossings)
         self.summary.setVisible(settings is not None)
         self.summary.setText("" if settings is None else f"Traced with: {summary_of(settings)}")
         self.load.setEnabled(differ)
@@ -137,7 +145,8 @@ def summary_of(settings: BundleSettings) -> str:
     """Return in one line how fibers were traced."""
     seeds, directions, tracking = settings.seeds, settings.directions, settings.method
     metric = f", {kind_of(tracking.metric)} metric" if isinstance(tracking, TensorGeodesic) else ""
-    parts = [f"{kind_of(tracking)}{metric}"]
+    one = ", one direction a voxel" if tracking.works_in == "tensors" else ""
+    parts = [f"{kind_of(tracking)}{metric}{one}"]
     if isinstance(seeds, InRegion):
         each = "a seed" if seeds.per_voxel == 1 else f"{seeds.per_voxel:,} seeds"
         parts.append(f"{each} in each voxel of {settings.region}")

@@ -8,16 +8,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from qtpy.QtWidgets import QSizePolicy
 
 from napari_gpubio.core.errors import GpuBioError, InvalidInput
-from napari_gpubio.core.napari_io import grid_of, volume_layer, volume_of
+from napari_gpubio.core.napari_io import carried, grid_of, volume_layer, volume_of
 from napari_gpubio.core.operations.records import Operation
 from napari_gpubio.core.operations.states import Shown
 from napari_gpubio.core.space import world_to_viewer
 from napari_gpubio.core.steps import Step
 from napari_gpubio.core.text import file_name
 from napari_gpubio.diffusion.fods.napari_io import fixels_of, fods_of
-from napari_gpubio.diffusion.gui.records import add_maps, field_of_layer, field_steps, pictures, record_of_field
+from napari_gpubio.diffusion.gui.fods.making import STOPPED, Deconvolved, add_fods
+from napari_gpubio.diffusion.gui.records import (
+    add_maps,
+    field_of_layer,
+    field_steps,
+    fods_on,
+    pictures,
+    record_of_field,
+)
 from napari_gpubio.diffusion.gui.source import (
     HINT,
     NO_TENSORS,
@@ -30,9 +39,11 @@ from napari_gpubio.diffusion.gui.source import (
 from napari_gpubio.diffusion.model import DiffusionScan, TensorField
 from napari_gpubio.diffusion.napari_io import field_of
 from napari_gpubio.diffusion.regions import Region
+from napari_gpubio.fibers.crossings import crossing_notes
 from napari_gpubio.fibers.gui.bundles import Bundle, BundleList, Position
 from napari_gpubio.fibers.gui.controller import SeedController
-from napari_gpubio.fibers.gui.fiber_display import FiberDisplay, key_of, settings_of
+from napari_gpubio.fibers.gui.fiber_display import CROSSINGS, FiberDisplay, keep_crossings, key_of, settings_of
+from napari_gpubio.fibers.gui.fod_offer import FodOffer
 from napari_gpubio.fibers.gui.inputs import ContextBox, SeedBox
 from napari_gpubio.fibers.gui.methods import MethodForms
 from napari_gpubio.fibers.gui.tracing import BundleSettings, Draft, Traced, traced_steps
@@ -42,7 +53,7 @@ from napari_gpubio.fibers.seeds import AtPoints, InRegion, white_matter
 from napari_gpubio.gui import theme
 from napari_gpubio.gui.connections import connect_all, single_shot
 from napari_gpubio.gui.file_dialogs import opens_with, saves_with
-from napari_gpubio.gui.forms import notes_text
+from napari_gpubio.gui.forms import notes_text, row_of
 from napari_gpubio.gui.jobs import LatestJob, Outcome
 from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.lines import Lines
@@ -76,7 +87,7 @@ class TrackingPanel(EnginePanel):
 
     def __init__(self, viewer: "napari.viewer.Viewer") -> None:
         super().__init__(viewer, run_text="Track")
-        self._preview = LatestJob(self)
+        self._preview, self._crossings = LatestJob(self), LatestJob(self)
         self._retrack = single_shot(RETRACK_MS, self.track_again, self)
         self._fill()
         self.bundles = BundleList(theme.REGIONS)
@@ -85,9 +96,10 @@ class TrackingPanel(EnginePanel):
             self.seed_box, self.bundles, self.display, lambda: self.source, self._clicked_layer, self
         )
         self._connect()
-        for part in (self.source_box, self.seed_box, self.view_box, self.results, self.controller):
+        for part in (self.source_box, self.fod_offer, self.seed_box, self.view_box, self.results, self.controller):
             self.own(part)
         self._on_source()
+        self._show_use()
 
     def _fill(self) -> None:
         self.source_box = LayerBox(self.viewer, why_not_trackable, empty=HINT, parent=self)
@@ -116,7 +128,10 @@ class TrackingPanel(EnginePanel):
         self.results.add_table_menu()
         self.view_box = ViewBox(self.viewer, self)
         self.context_box = ContextBox(self)
-        self.header.addRow("Track in", self.source_box)
+        self.fod_offer = FodOffer(self.viewer, self.source_box, self.track_in_fods, self)
+        self.source_box.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)  # the button is beside it
+        self.header.addRow("Track in", row_of(self.source_box, self.fod_offer.button))
+        self.header.addRow(self.fod_offer)
         self.inputs.addWidget(self.view_box)
         for title, *parts in (
             ("Seeds", self.seed_box),
@@ -155,6 +170,11 @@ class TrackingPanel(EnginePanel):
                 (results.files.error_occurred, self.show_error),
                 (self.context_box.changed, self._show_context),
                 (self._preview.finished, self._on_preview),
+                (self.methods.changed, self._show_use),
+                (self.source_box.currentIndexChanged, self._show_use),
+                (self.run_finished, self._find_crossings),
+                (results.layer_described, self._find_crossings),
+                (self._crossings.finished, self._on_crossings),
             )
         )
 
@@ -174,7 +194,7 @@ class TrackingPanel(EnginePanel):
     @property
     def is_busy(self) -> bool:
         """Whether anything runs or is about to: a run, a preview, fibers to be traced again, a file."""
-        waiting = self._retrack.isActive() or self._preview.is_busy
+        waiting = self._retrack.isActive() or self._preview.is_busy or self._crossings.is_busy
         return self.running or waiting or self.results.files.is_busy
 
     def _on_source(self, *_: Any) -> None:
@@ -223,7 +243,13 @@ class TrackingPanel(EnginePanel):
             differ = made is not None and made != self._settings_like(made)
         except InvalidInput:  # what the form holds is no settings
             differ = True
-        self.seed_box.show_settings(made, differ=differ)
+        crossings = () if layer is None else carried(layer, CROSSINGS) or ()
+        self.seed_box.show_settings(made, differ=differ, crossings=notes_text(crossings))
+
+    def _show_use(self, *_: Any) -> None:
+        """Say what the chosen method is for."""
+        with suppress(InvalidInput):  # a run says why the form holds no method
+            self.fod_offer.show_use(self.settings_form.value())
 
     def _key(self) -> object:
         """What the fibers of the next run belong to: a bundle, or a label region."""
@@ -312,8 +338,61 @@ class TrackingPanel(EnginePanel):
         if layer is not None and field is not None and bundle is not None:
             self.context_box.set_depiction(layer, world_to_viewer(bundle.center_mm))
 
+    def _find_crossings(self, *_: Any) -> None:
+        """Find how much of the way of the fibers, if traced in tensors, crosses others in FODs of their grid."""
+        layer = self.results.layer
+        settings = None if layer is None else settings_of(layer)
+        fibers = None if layer is None else fibers_of(layer)
+        if self.running or settings is None or fibers is None or settings.method.works_in != "tensors":
+            return
+        known = fods_on(self.viewer.layers, fibers)
+        fods, device = None if known is None else fods_of(known), self.device
+        if fods is None or carried(layer, CROSSINGS) is not None:
+            return
+
+        def make(_: threading.Event) -> Generator[Step, None, tuple[Any, Tractogram, tuple[str, ...]]]:
+            yield Step(0, 1, "looking for crossings")
+            return layer, fibers, crossing_notes(fibers, fods, device)
+
+        self._crossings.submit(make)
+
+    def _on_crossings(self, outcome: Outcome) -> None:
+        if outcome.result is None:
+            if outcome.error:
+                self.show_note(outcome.error)
+            return
+        layer, fibers, notes = outcome.result
+        if fibers_of(layer) is fibers:
+            keep_crossings(layer, notes)
+            self._show_settings()
+
+    def track_in_fods(self) -> None:
+        """Choose the FODs of what is tracked in; they are made first if there are none."""
+        wanted = self.fod_offer.deconvolution
+        if self.fod_offer.layer is not None:
+            self.source_box.choose(self.fod_offer.layer)
+        elif wanted is not None:
+            device = self.device
+            self.run_other(lambda stop: wanted.steps(device, stop), self._show_fods)
+
+    def _show_fods(self, made: Deconvolved | None) -> None:
+        """Show FODs as their own panel does; whole ones whose axes are right are chosen."""
+        if made is None or not made.fods.mask.any():
+            self.show_note(STOPPED.format("Make FODs"))
+            return
+        layer, fods = add_fods(self.viewer, made), made.fods
+        self.display.raise_fibers()
+        early = () if fods.complete else ("The deconvolution was stopped early: only part of the volume has FODs.",)
+        wrong = () if made.check is None or made.check.ok else (made.check.message,)
+        if fods.complete and not wrong:
+            self.source_box.choose(layer)
+            self.show_status(f"{self.status}; click, or press Track, for fibers in {layer.name}")
+        self.show_note(notes_text([*early, *wrong, *fods.notes]))
+        self._find_crossings()
+
     def _on_drag(self, moved: Bundle) -> None:
         """Trace fewer fibers of the same fan, to follow the mouse."""
+        self._crossings.cancel()
         if self.field is not None:
             draft = self._draft_of(moved, None).thinned(PREVIEW_FIBERS)
             self._preview.submit(lambda stop: traced_steps(draft, stop))
@@ -327,6 +406,7 @@ class TrackingPanel(EnginePanel):
     def track_again(self) -> None:
         """Track with the inputs as they stand; tracking under way is ended first, a fit is waited for."""
         self._preview.cancel()
+        self._crossings.cancel()
         self._retrack.stop()
         self.run_again(end_first=self.field is not None)
 
@@ -378,6 +458,7 @@ class TrackingPanel(EnginePanel):
         """End runs, give the mouse back and free what is kept on a GPU."""
         self._retrack.stop()
         self._preview.abandon()
+        self._crossings.abandon()
         if self.field is not None:
             self.field.cache.clear()
         super().teardown()

@@ -41,7 +41,10 @@ class Geodesics(ConnectomeWithMatrix):
 class ShootGeodesics(
     Operation, verb="geodesics", makes={"matrix": Matrix, "connectome": Connectome, "best": Tractogram}
 ):
-    """Shoot geodesics from each region of an atlas, and write a matrix of those that end in another."""
+    """Shoot geodesics from each region of an atlas, and write a matrix of those that end in another.
+
+    Tensors have one direction a voxel. Which regions are joined through crossings: flow.
+    """
 
     examples = (
         "geodesics dwi.nii.gz --atlas aparc+aseg.nii.gz --of alignment_fa --statistic max --out s.csv --best-out b.trx",

@@ -2,6 +2,7 @@
 
 import dataclasses
 import threading
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -24,8 +25,8 @@ from napari_gpubio.diffusion import (
     normalize_tissues,
 )
 from napari_gpubio.diffusion.fods import CsdSettings, read_response, write_response
-from napari_gpubio.diffusion.fods.estimate import fit_zonal, lobe_axes
-from napari_gpubio.diffusion.fods.harmonics import harmonics
+from napari_gpubio.diffusion.fods.estimate import fit_zonal, lobe_axes, supported_shell
+from napari_gpubio.diffusion.fods.harmonics import half_sphere, harmonics
 from napari_gpubio.diffusion.fods.normalize import REFERENCE
 from napari_gpubio.diffusion.fods.run import deconvolve_steps
 from tests.diffusion.brain_samples import coarse_brain
@@ -338,6 +339,28 @@ def test_files_that_hold_no_response_are_reported(tmp_path, text, problem):
     (tmp_path / "wm.txt").write_text(text)
     with pytest.raises(InvalidInput, match=problem):
         read_response(tmp_path / "wm.txt")
+
+
+@pytest.mark.parametrize(
+    ("shells", "found"),
+    [
+        ([(1000, 32)], 1000),
+        ([(1000, 64), (3000, 12)], 1000),  # the largest has too few
+        ([(700, 28), (500, 90)], 700),
+        ([(1000, 27)], "27 directions; FODs need 28"),
+        ([(600, 60)], "b = 600 s/mm²; FODs need 700"),
+        ([(1000, 20), (1000, 20)], "20 directions"),  # each twice
+        ([], "no diffusion-weighted volume"),
+    ],
+)
+def test_fods_are_made_of_a_shell_that_supports_them(shells, found):
+    bvals = np.concatenate([[0.0], *(np.full(count, b) for b, count in shells)])
+    directions = np.concatenate(
+        [np.zeros((1, 3)), *((-1) ** n * half_sphere(count) for n, (_, count) in enumerate(shells))]
+    )
+    scan = scan_of(np.ones((2, len(bvals))), bvals, directions)
+    with nullcontext() if isinstance(found, int) else pytest.raises(InvalidInput, match=found):
+        assert supported_shell(scan) == found
 
 
 def test_b_values_that_are_almost_those_of_the_scan_are_those():

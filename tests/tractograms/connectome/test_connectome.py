@@ -316,6 +316,7 @@ def test_geodesics_join_the_regions_that_a_tract_joins():
         labels[tuple(slice(c - 1, c + 2) for c in center)] = label
     atlas = Atlas(labels=labels, affine=field.affine)
     found = geodesic_connectome(field, atlas, GeodesicSettings(seeds_per_region=30, best_per_pair=2), device="cpu")
+    assert "one direction a voxel" in found.notes[0]
     counts, scores = found.matrix(), found.matrix("alignment_fa", statistic="max")
     assert counts[0, 1] > counts[0, 2] + counts[1, 2]  # the callosum joins left and right
     assert scores[0, 1] == found.numbers["alignment_fa"][found.fibers_of(1, 2)].max() > 0.4

@@ -18,10 +18,11 @@ from napari_gpubio.diffusion.fods.axis_check import AxisCheck, check_axes, check
 from napari_gpubio.diffusion.fods.frames import FRAMES
 from napari_gpubio.diffusion.fods.harmonics import BASES
 from napari_gpubio.diffusion.fods.model import FixelField, FodField
-from napari_gpubio.diffusion.fods.napari_io import fixel_layer, fod_layers, fods_of
-from napari_gpubio.diffusion.fods.run import deconvolve_steps, find_peaks_steps
+from napari_gpubio.diffusion.fods.napari_io import fixel_layer, fods_of
+from napari_gpubio.diffusion.fods.run import find_peaks_steps
 from napari_gpubio.diffusion.fods.settings import CsdSettings, MultiTissueSettings, PeakSettings
 from napari_gpubio.diffusion.gui.fods.glyphs import SliceGlyphs
+from napari_gpubio.diffusion.gui.fods.making import STOPPED, USUAL, Deconvolution, Deconvolved, add_fods
 from napari_gpubio.diffusion.gui.fods.responses import ResponseBox, ResponseChoice
 from napari_gpubio.diffusion.gui.records import mask_source, output_of, pictures, remember, with_record
 from napari_gpubio.diffusion.gui.scan_panel import ScanPanel
@@ -29,7 +30,7 @@ from napari_gpubio.diffusion.gui.source import mask_in, why_no_fods
 from napari_gpubio.diffusion.io.bedpostx import bedpostx_folder_of
 from napari_gpubio.diffusion.io.fixel_folders import fixel_folder_of
 from napari_gpubio.diffusion.io.fixels import read_fixels
-from napari_gpubio.diffusion.model import DiffusionScan, TensorField
+from napari_gpubio.diffusion.model import TensorField
 from napari_gpubio.diffusion.napari_io import field_of
 from napari_gpubio.diffusion.operations import (
     Deconvolve,
@@ -38,10 +39,7 @@ from napari_gpubio.diffusion.operations import (
     OpenFixels,
     OpenFods,
     Peaks,
-    TissueFods,
 )
-from napari_gpubio.diffusion.tensors.gradient_check import GradientCheck, check_gradients
-from napari_gpubio.diffusion.tensors.run import checked_mask, fit_tensors_steps
 from napari_gpubio.gui.fields import ElidedComboBox, NumberBox
 from napari_gpubio.gui.file_dialogs import opens_with
 from napari_gpubio.gui.forms import Folded, ParamForm, notes_text, text_button
@@ -53,18 +51,6 @@ if TYPE_CHECKING:
 
 _FIXEL_FILES = "Peaks and fixels (*.nii *.nii.gz *.mif *.mif.gz *.mih *.pam5 *.fib *.fib.gz *.fz);;All files (*)"
 _FILES = "FODs (*.nii *.nii.gz *.mif *.mif.gz *.mih *.pam5)"
-_STOPPED = "It was stopped before the deconvolution began, so there are no FODs; press Deconvolve to start again."
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Deconvolved:
-    """Result of one run: FODs, their study, and the checks of their axes."""
-
-    fods: FodField
-    study: str
-    check: AxisCheck | None
-    scan: DiffusionScan | None = None
-    gradients: GradientCheck | None = None
 
 
 def _checked(check: Callable[[Any, TensorField], AxisCheck], made: Any, tensors: list[TensorField]) -> AxisCheck | None:
@@ -95,7 +81,7 @@ class FodPanel(ScanPanel):
         self.response_box.error_occurred.connect(self.show_error)
         top.addRow("Response", self.response_box)
         self.inputs.addLayout(top)
-        self.form = ParamForm(CsdSettings(lmax=8), parent=self)
+        self.form = ParamForm(USUAL, parent=self)
         self.response_box.box.currentIndexChanged.connect(self._show_fitting_rows)
         self.inputs.addWidget(self.form)
         self.basis_box = ElidedComboBox(
@@ -241,36 +227,14 @@ class FodPanel(ScanPanel):
 
     def make_steps(self, stop: threading.Event) -> Generator[Step, None, Deconvolved | None]:
         """Read the inputs and return the deconvolution; it returns None if it was stopped before that began."""
-        scan, study = self.chosen_scan()
-        settings, device, mask = self.form.value(), self.device, mask_in(self.mask_box.layer, scan)
-        choice, draft = self.response_box.choice, self.take_draft()
-
-        def steps() -> Generator[Step, None, Deconvolved | None]:
-            inside = checked_mask(scan, mask)
-            field = yield from fit_tensors_steps(scan, inside, device=device, stop=stop)
-            responses = (yield from choice.steps(scan, inside, field, settings, device, stop)) if field.complete else ()
-            if stop.is_set():
-                return None
-            fods = yield from deconvolve_steps(
-                scan, responses, inside, choice.settings(settings), device=device, stop=stop
-            )
-            fods = choice.normalized(fods)
-            yield Step(1, 1, "checking the axes")
-            made = draft()
-            remember(made.output(), fods if isinstance(made, Deconvolve) else TissueFods(fods), device)
-            return Deconvolved(fods, study, check_fods(fods, field), scan, check_gradients(field))
-
-        return steps()
+        return self._deconvolution().steps(self.device, stop)
 
     def show_result(self, result: Deconvolved | None) -> None:
         """Add the layer, which is chosen, and draw its glyphs; show the notes and the check of the axes."""
         if result is None:
-            self.show_note(_STOPPED)
+            self.show_note(STOPPED.format("Deconvolve"))
             return
-        layers = [with_record(one, result.fods) for one in fod_layers(result.fods, result.study)]
-        layer, *_ = [self.viewer.add_image(data, **keywords) for data, keywords, _ in layers]
-        self.viewer.layers.selection.active = layer
-        self.hide_signal(result.scan)
+        layer = add_fods(self.viewer, result)
         self.fod_box.choose(layer)
         self.show_check(result.check)
         gradients = result.gradients
@@ -292,14 +256,19 @@ class FodPanel(ScanPanel):
 
     def take_draft(self) -> Callable[[], Deconvolve | DeconvolveTissues]:
         """Read the inputs, and return what makes an operation of them."""
-        scan, settings, choice = self.chosen_scan()[0], self.form.value(), self.response_box.choice
-        mask = mask_source(self.mask_box.layer, scan)
+        return self._deconvolution().operation
 
-        def draft() -> Deconvolve | DeconvolveTissues:
-            inputs = {"scan": output_of(scan), "mask": None if mask is None else mask.output()}
-            return choice.deconvolution(inputs, settings)
-
-        return draft
+    def _deconvolution(self) -> Deconvolution:
+        scan, study = self.chosen_scan()
+        layer = self.mask_box.layer
+        return Deconvolution(
+            scan=scan,
+            study=study,
+            settings=self.form.value(),
+            choice=self.response_box.choice,
+            mask=mask_in(layer, scan),
+            mask_source=mask_source(layer, scan),
+        )
 
     def show_draft(self, operation: Operation) -> bool:
         """Show a deconvolution, if a layer has its scan and its responses are those of no file."""

@@ -25,12 +25,13 @@ from napari_gpubio.diffusion.layer_regions import atlas_of
 from napari_gpubio.diffusion.model import TensorField
 from napari_gpubio.diffusion.regions import Atlas
 from napari_gpubio.fibers import GeodesicSettings, geodesic_connectome_steps
+from napari_gpubio.fibers.crossings import ONE_DIRECTION
 from napari_gpubio.fibers.directions import Directions
 from napari_gpubio.fibers.geodesics import FAN, TRACKING
 from napari_gpubio.fibers.gui.methods import MethodForms
 from napari_gpubio.fibers.operations.geodesics import Geodesics, ShootGeodesics
 from napari_gpubio.fibers.settings import InTensors
-from napari_gpubio.gui.forms import Folded, ParamForm, fill_column
+from napari_gpubio.gui.forms import Folded, ParamForm, fill_column, muted_label
 from napari_gpubio.gui.layers import LayerBox
 from napari_gpubio.gui.lines import Lines
 from napari_gpubio.tractograms.connectome import Connectome, ConnectomeSettings, connectome_steps
@@ -155,7 +156,7 @@ class GeodesicSource(QWidget):
         for title, form in (("Fan of directions", self.directions_form), ("Tracking", self.tracking_form)):
             folded.append(Folded(title, self))
             folded[-1].fold(form)
-        _stack(self, {"Tensors": self.box, "FODs": self.fods_box}, self.form, *folded)
+        _stack(self, {"Tensors": self.box, "FODs": self.fods_box}, muted_label(self, ONE_DIRECTION), self.form, *folded)
 
     def steps(self, labels: Any, device: str, stop: threading.Event) -> Steps:
         """Read the inputs and return the search for geodesics; it returns None if the fit was stopped."""
