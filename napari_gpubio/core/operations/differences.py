@@ -1,7 +1,7 @@
 """What differs between two records: by the paths of fields, and in the words of forms."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -47,10 +47,10 @@ def difference_in_words(old: Any, new: Any) -> list[str]:
     ['µa of skull 0.02 instead of 0.015 /mm']
     """
     if not isinstance(old, Operation) or type(old) is type(new):
-        return [_sentence(change) for change in _changes([_Change((), old, new)], _is_whole)]
+        return _sentences(_changes([_Change((), old, new)], _is_whole))
     shared = [f.name for f in record_fields(old) if f.compare and f.name in field_names(type(new))]
     both = [_Change((_Step(old, name),), getattr(old, name), getattr(new, name)) for name in reversed(shared)]
-    return [_sentence(change) for change in _changes(both, _is_whole)] or [f"{old.verb} instead of {new.verb}"]
+    return _sentences(_changes(both, _is_whole)) or [f"{old.verb} instead of {new.verb}"]
 
 
 def _changes(waiting: list[_Change], is_whole: Callable[[Any, Any], bool]) -> Iterator[_Change]:
@@ -92,17 +92,29 @@ def _are_records(values: tuple[Any, ...]) -> bool:
 # -- words ------------------------------------------------------------------------------------------------------------
 
 
-def _sentence(change: _Change) -> str:
-    way, old, new = change
-    last = max((n for n, step in enumerate(way) if isinstance(step.key, str)), default=None)
-    info = PartInfo("Operation", "") if last is None else _info(way[last])
-    what = f"{info.label}{_place(way[:last], info.label)}"
+def _sentences(changes: Iterable[_Change]) -> list[str]:
+    """All changes, those that can be told first; several of one input that cannot are one."""
+    told, of_inputs = list[str](), dict[str, list[str]]()
+    for change in changes:
+        last = max((n for n, step in enumerate(change.way) if isinstance(step.key, str)), default=None)
+        info = PartInfo("Operation", "") if last is None else _info(change.way[last])
+        of_input = _input_label(change.way[:last])
+        what = f"{info.label}{_place(change.way[:last], '' if of_input == info.label else of_input)}"
+        if sentence := _sentence(what, info, change.old, change.new):
+            told.append(sentence)
+        else:
+            of_inputs.setdefault(of_input, []).append(what)
+    names = ([label] if label and len(several) > 1 else several for label, several in of_inputs.items())
+    return [*told, *(f"{name}: other values" for one in names for name in one)]
+
+
+def _sentence(what: str, info: ParamInfo | PartInfo | InputInfo, old: Any, new: Any) -> str:
+    """Both values; nothing where these have no short texts."""
     if isinstance(old, tuple) and isinstance(new, tuple) and _are_records((*old, *new)):
         return f"{what}: {_members(old, new)}"
     first, second = _texts(old, new, info)
-    is_told = bool(first and second) and first != second and max(len(first), len(second)) <= _MOST_CHARACTERS
-    if not is_told:
-        return f"{what}: other values"
+    if not (first and second) or first == second or max(len(first), len(second)) > _MOST_CHARACTERS:
+        return ""
     unit, is_last = _after_number(getattr(info, "unit", "")), _is_number(new)
     return f"{what} {first}{unit * (_is_number(old) and not is_last)} instead of {second}{unit * is_last}"
 
@@ -116,18 +128,18 @@ def _info(step: _Step) -> ParamInfo | PartInfo | InputInfo:
     return param_info(field) or part_info(field) or PartInfo(name.replace("_", " "), "")
 
 
-def _place(way: tuple[_Step, ...], label: str) -> str:
-    """What a field belongs to, if its label does not say so: members of lists, or else an input."""
-    members = [_member(step.owner, step.key) for step in reversed(way) if isinstance(step.key, int)]
-    if members:
-        return "".join(f" of {name}" for name in members)
+def _input_label(way: tuple[_Step, ...]) -> str:
+    """Label of the last input on the way, or nothing."""
     fields = [_info(step) for step in reversed(way) if isinstance(step.key, str)]
-    inputs = [info.label for info in fields if isinstance(info, InputInfo)]
-    return f" of {_in_sentence(inputs[0])}" if inputs and inputs[0] != label else ""
+    return next((info.label for info in fields if isinstance(info, InputInfo)), "")
 
 
-def _in_sentence(label: str) -> str:
-    return label[:1].lower() + label[1:] if label[1:2].islower() else label
+def _place(way: tuple[_Step, ...], label: str) -> str:
+    """What a field belongs to: members of lists, or else the input with this label."""
+    members = [_member(step.owner, step.key) for step in reversed(way) if isinstance(step.key, int)]
+    if members or not label:
+        return "".join(f" of {name}" for name in members)
+    return f" of {label[:1].lower() + label[1:] if label[1:2].islower() else label}"
 
 
 def _member(owner: tuple[Any, ...], n: int) -> str:
