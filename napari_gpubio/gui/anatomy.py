@@ -12,7 +12,7 @@ from napari.components.overlays import CanvasOverlay
 
 from napari_gpubio.core.napari_io import KEY, carried, own_units
 from napari_gpubio.gui import theme
-from napari_gpubio.gui.color_bars import legends_corner
+from napari_gpubio.gui.color_bars import SCALE_BAR, legends_corner
 from napari_gpubio.gui.connections import Connection, Connections, Debouncer
 from napari_gpubio.gui.overlays import can_draw
 from napari_gpubio.gui.views import VIEWS_KEY, camera_of, set_view, toggle_linked_views
@@ -23,7 +23,6 @@ ENDS = (("I", "S"), ("P", "A"), ("L", "R"))  # the lower and the upper end of z,
 _NAPARIS_VIEW = ("towards", "down", "right")
 _MARGIN, _RADIUS, _CORNER = 14, 34, 64  # pixels
 _LETTER = 24  # pixels around the middle of a letter that are to be free
-_SCALE_BAR = (170, 60)  # pixels that napari's scale bar takes at most in the lower right corner
 _BEHIND_OPACITY = 0.35
 _HIDDEN_BEHIND = 0.3  # of the radius: nearer to the middle the letter in front covers the one behind
 _OUTLINE = 1.5 * np.array([(x, y) for x in (-1, 0, 1) for y in (-1, 0, 1) if (x, y) != (0, 0)])  # pixels from a letter
@@ -206,7 +205,7 @@ def _visuals() -> dict[type[Any], type[Any]]:
 
         def _place_letters(self, axes: tuple[int, int]) -> None:
             height, width = self.viewer.canvas.size
-            (legends_x, legends_y), (bar_x, bar_y) = legends_corner(self.viewer), _SCALE_BAR
+            (legends_x, legends_y), (bar_x, bar_y) = legends_corner(self.viewer), SCALE_BAR
             top, bottom = (_free_middle(0, width - taken, width) for taken in (legends_x, bar_x))
             right = _free_middle(legends_y, height - bar_y, height)
             places = [(top, 1), (bottom, height - 1), (1, height / 2), (width - 1, right)]
